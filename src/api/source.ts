@@ -1,0 +1,43 @@
+import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "./objects.ts";
+
+export type ResourceKind = "services" | "endpointslices" | "nodes";
+
+/**
+ * A part of an object (or a whole one) that was left out because it is invalid. The rest is used.
+ * `reason` is a fixed code, the same word in log, metric and tests: see `refusals.ts`.
+ */
+export interface Refusal {
+  readonly kind: ResourceKind | "manifest";
+  /** `namespace/name`, or the file with its line. */
+  readonly subject: string;
+  /** Path of the field: `spec.ports[1].port`. Empty for the whole object. */
+  readonly field: string;
+  readonly reason: string;
+  /** A sentence for people, with the offending value shortened and made printable. */
+  readonly message: string;
+}
+
+/**
+ * What a source tells. `previous` is the record last told under the same name. A Service that turns
+ * headless, or a slice that is no longer ours, is told as a removal. `synced` comes once per kind, after
+ * every object of the first complete list was told. Callbacks must not throw.
+ */
+export interface SourceListener {
+  onService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void;
+  onEndpointSlice(
+    previous: EndpointSliceRecord | undefined,
+    current: EndpointSliceRecord | undefined,
+  ): void;
+  onNode(previous: NodeRecord | undefined, current: NodeRecord | undefined): void;
+  onSynced(kind: ResourceKind): void;
+  /** Told anew for each occurrence; who logs must summarise. */
+  onRefusal(refusal: Refusal): void;
+}
+
+/** Where objects come from: an API server, or a folder of manifests. */
+export interface ObjectSource {
+  /** Starts telling; resolves when the source runs, not when it is synced. */
+  start(listener: SourceListener): Promise<void>;
+  /** No callback comes after it resolved. */
+  stop(): Promise<void>;
+}

@@ -1,0 +1,33 @@
+/** Time as an argument: every wait in the program goes through a Clock, so tests own it. */
+export interface Clock {
+  /** Wall-clock milliseconds since the epoch; may jump. For time stamps only. */
+  nowMs(): number;
+  /** Milliseconds that never go back; for intervals and deadlines. */
+  monotonicMs(): number;
+  /** Calls back once after `delayMs`; the result cancels it. */
+  after(delayMs: number, callback: () => void): () => void;
+}
+
+/** The machine's own clock. Timers do not keep the process alive: servers and sockets do. */
+export const systemClock: Clock = {
+  nowMs: () => Date.now(),
+  monotonicMs: () => performance.now(),
+  after(delayMs, callback) {
+    const timer = setTimeout(callback, delayMs);
+    return () => clearTimeout(timer);
+  },
+};
+
+/** Resolves after `delayMs`, or at once (without error) when `signal` aborts. */
+export function sleep(clock: Clock, delayMs: number, signal?: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal?.aborted === true) return resolve();
+    const finish = (): void => {
+      cancel();
+      signal?.removeEventListener("abort", finish);
+      resolve();
+    };
+    const cancel = clock.after(delayMs, finish);
+    signal?.addEventListener("abort", finish, { once: true });
+  });
+}

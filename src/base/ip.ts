@@ -1,0 +1,174 @@
+/** IP addresses and CIDRs as canonical text. Bytes exist only in codecs. Pure. */
+
+/** Kubernetes' own words for the two families (Service `spec.ipFamilies`, metric label `ip_family`). */
+export type IpFamily = "IPv4" | "IPv6";
+
+export const ipFamilies: readonly IpFamily[] = ["IPv4", "IPv6"];
+
+/**
+ * An address in canonical text form: IPv4 dotted decimal without leading zeros, IPv6 as in RFC 5952
+ * (lower case, longest run of zeros compressed). Made only by {@link parseIpAddress} and
+ * {@link ipAddressFromBytes}, so `===` compares addresses.
+ */
+export type IpAddress = string & { readonly __brand: "IpAddress" };
+
+/** A network: canonical address with the host bits cleared, and a prefix length (0–32 or 0–128). */
+export interface Cidr {
+  readonly address: IpAddress;
+  readonly prefixLength: number;
+}
+
+/** Says the family of a canonical address. */
+export function familyOf(address: IpAddress): IpFamily {
+  return address.includes(":") ? "IPv6" : "IPv4";
+}
+
+/** The prefix length that means «this host only»: 32 or 128. */
+export function hostPrefixLength(family: IpFamily): number {
+  return family === "IPv4" ? 32 : 128;
+}
+
+/**
+ * Reads an address; `undefined` when it is none. As upstream, leading zeros in decimal octets are
+ * tolerated and read as decimal (`010.0.0.1` is 10.0.0.1), and an IPv4-mapped IPv6 address
+ * (`::ffff:10.0.0.1`) is the IPv4 address. Zones (`fe80::1%eth0`) and blanks are refused.
+ */
+export function parseIpAddress(text: string): IpAddress | undefined {
+  if (text.length > 45) return undefined;
+  const bytes = text.includes(":") ? parseIpv6(text) : parseIpv4(text);
+  return bytes === undefined ? undefined : ipAddressFromBytes(bytes);
+}
+
+/** Reads `10.0.0.0/8` or `fd00::/64`; host bits are cleared. `undefined` when it is none. */
+export function parseCidr(text: string): Cidr | undefined {
+  const slash = text.indexOf("/");
+  if (slash < 0) return undefined;
+  const address = parseIpAddress(text.slice(0, slash));
+  const lengthText = text.slice(slash + 1);
+  if (address === undefined || !/^\d{1,3}$/.test(lengthText)) return undefined;
+  const prefixLength = Number(lengthText);
+  if (prefixLength > hostPrefixLength(familyOf(address))) return undefined;
+  return { address: maskAddress(address, prefixLength), prefixLength };
+}
+
+/** Writes a network as `address/length`. */
+export function cidrText(cidr: Cidr): string {
+  return `${cidr.address}/${cidr.prefixLength}`;
+}
+
+/** Says whether `address` lies in `cidr`; families never mix. */
+export function cidrContains(cidr: Cidr, address: IpAddress): boolean {
+  if (familyOf(cidr.address) !== familyOf(address)) return false;
+  return maskAddress(address, cidr.prefixLength) === cidr.address;
+}
+
+/** True for 127.0.0.0/8 and ::1. */
+export function isLoopback(address: IpAddress): boolean {
+  return address.startsWith("127.") || address === "::1";
+}
+
+/** True for fe80::/10. IPv4 link-local (169.254/16) counts as an ordinary address, as upstream. */
+export function isIpv6LinkLocal(address: IpAddress): boolean {
+  return /^fe[89ab][0-9a-f]:/.test(address);
+}
+
+/** 4 or 16 bytes in network order. */
+export function ipAddressToBytes(address: IpAddress): Uint8Array {
+  const bytes = address.includes(":") ? parseIpv6(address) : parseIpv4(address);
+  if (bytes === undefined) throw new Error(`Not a canonical address: ${address}`);
+  return bytes;
+}
+
+/** Canonical text of 4 or 16 bytes in network order; IPv4-mapped IPv6 becomes IPv4. */
+export function ipAddressFromBytes(bytes: Uint8Array): IpAddress {
+  if (bytes.length === 4) return bytes.join(".") as IpAddress;
+  if (bytes.length !== 16)
+    throw new RangeError(`An address has 4 or 16 bytes, not ${bytes.length}`);
+  if (isMapped(bytes)) return bytes.subarray(12).join(".") as IpAddress;
+  return ipv6Text(bytes) as IpAddress;
+}
+
+/** `10.0.0.1:80` or `[fd00::1]:80`. */
+export function hostPort(address: IpAddress, port: number): string {
+  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+}
+
+function parseIpv4(text: string): Uint8Array | undefined {
+  const parts = text.split(".");
+  if (parts.length !== 4) return undefined;
+  const bytes = new Uint8Array(4);
+  for (const [index, part] of parts.entries()) {
+    if (!/^\d+$/.test(part)) return undefined;
+    const value = Number(part);
+    if (value > 255) return undefined;
+    bytes[index] = value;
+  }
+  return bytes;
+}
+
+function parseIpv6(text: string): Uint8Array | undefined {
+  const halves = text.split("::");
+  if (halves.length > 2) return undefined;
+  const head = parseGroups(halves[0] ?? "", halves.length === 1);
+  const tail = parseGroups(halves[1] ?? "", true);
+  if (head === undefined || tail === undefined) return undefined;
+  const missing = 16 - head.length - tail.length;
+  if (halves.length === 1 ? missing !== 0 : missing < 2) return undefined;
+  const bytes = new Uint8Array(16);
+  bytes.set(head, 0);
+  bytes.set(tail, 16 - tail.length);
+  return bytes;
+}
+
+/** The bytes of colon-separated groups; the last may be dotted decimal where `mayEndDotted`. */
+function parseGroups(text: string, mayEndDotted: boolean): number[] | undefined {
+  const bytes: number[] = [];
+  if (text === "") return bytes;
+  const groups = text.split(":");
+  for (const [index, group] of groups.entries()) {
+    if (mayEndDotted && index === groups.length - 1 && group.includes(".")) {
+      const dotted = parseIpv4(group);
+      if (dotted === undefined) return undefined;
+      bytes.push(...dotted);
+      continue;
+    }
+    if (!/^[0-9a-fA-F]{1,4}$/.test(group)) return undefined;
+    const value = Number.parseInt(group, 16);
+    bytes.push(value >> 8, value & 0xff);
+  }
+  return bytes;
+}
+
+function isMapped(bytes: Uint8Array): boolean {
+  return bytes.every((byte, index) => index >= 12 || byte === (index < 10 ? 0 : 0xff));
+}
+
+function ipv6Text(bytes: Uint8Array): string {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, 16);
+  const groups = Array.from({ length: 8 }, (_, index) => view.getUint16(index * 2));
+  const { start, length } = longestZeroRun(groups);
+  const hex = groups.map((group) => group.toString(16));
+  if (length < 2) return hex.join(":");
+  return `${hex.slice(0, start).join(":")}::${hex.slice(start + length).join(":")}`;
+}
+
+function longestZeroRun(groups: readonly number[]): { start: number; length: number } {
+  let best = { start: -1, length: 0 };
+  let start = 0;
+  for (const [index, group] of [...groups, 1].entries()) {
+    if (group === 0) continue;
+    if (index - start > best.length) best = { start, length: index - start };
+    start = index + 1;
+  }
+  return best;
+}
+
+function maskAddress(address: IpAddress, prefixLength: number): IpAddress {
+  const bytes = ipAddressToBytes(address);
+  const masked = bytes.map((byte, index) => {
+    const keptBits = Math.min(8, Math.max(0, prefixLength - index * 8));
+    return byte & (0xff << (8 - keptBits));
+  });
+  // A mapped prefix must not turn an IPv6 network into an IPv4 one; both ends are 16 bytes here.
+  return bytes.length === 16 ? (ipv6Text(masked) as IpAddress) : ipAddressFromBytes(masked);
+}

@@ -1,0 +1,25 @@
+/** What a log line carries besides its event: short facts, printed as `key="value"`. */
+export type LogKeys = Readonly<Record<string, unknown>>;
+
+/**
+ * Log lines are events with keys. `event` is a fixed sentence («SyncProxyRules complete»), everything
+ * that varies is a key; a skip or refusal carries `reason`, one of the codes used in metrics and tests.
+ */
+export interface Logger {
+  error(event: string, keys?: LogKeys): void;
+  warn(event: string, keys?: LogKeys): void;
+  info(event: string, keys?: LogKeys): void;
+  /** Printed when the verbosity (`-v`) is at least `level`. */
+  verbose(level: number, event: string, keys?: LogKeys): void;
+  /** The same logger with keys added to every line. */
+  with(keys: LogKeys): Logger;
+}
+
+/** Says nothing; for tests and defaults. */
+export const silentLogger: Logger = {
+  error() {},
+  warn() {},
+  info() {},
+  verbose() {},
+  with: () => silentLogger,
+};

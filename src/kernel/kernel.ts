@@ -1,0 +1,199 @@
+/**
+ * The kernel as the reconciler sees it: one typed client per facility, in the words of `state/`.
+ * Real clients live in the folders beside this file; `test/support/fake-kernel.ts` implements the same
+ * interfaces in memory and one contract suite is run against both.
+ *
+ * Rules for every client: creating what exists and removing what is absent is success. A list of
+ * changes is carried out in order and never stops at a failure; the result names each failed change by
+ * its index. A rejected promise means that nothing is known about the whole request (time-out, ENOBUFS:
+ * the kernel may have executed it): observe again.
+ */
+import type { IpAddress, IpFamily } from "../base/ip.ts";
+import type { Flow } from "../state/flow.ts";
+import type { IpSet, ObservedIpSet } from "../state/ip-set.ts";
+import type { ObservedRealServer, RealServer, RealServerId } from "../state/real-server.ts";
+import type { Chain, Jump, Rule, TableName } from "../state/rule.ts";
+import type { SetEntry } from "../state/set-entry.ts";
+import type { VirtualServer, VirtualServerId } from "../state/virtual-server.ts";
+
+export interface Kernel {
+  readonly ipvs: Ipvs;
+  readonly ipSets: IpSets;
+  readonly link: DummyLink;
+  readonly iptables: Iptables;
+  readonly conntrack: Conntrack;
+  readonly sysctl: Sysctl;
+  readonly modules: Modules;
+}
+
+/** One change of a list that the kernel refused; the others were carried out. */
+export interface FailedChange {
+  /** Position in the list that was given. */
+  readonly index: number;
+  readonly error: Error;
+}
+
+export type IpvsChange =
+  | {
+      readonly kind: "create-virtual-server" | "update-virtual-server";
+      readonly virtualServer: VirtualServer;
+    }
+  | { readonly kind: "remove-virtual-server"; readonly virtualServer: VirtualServerId }
+  | {
+      readonly kind: "create-real-server" | "update-real-server";
+      readonly virtualServer: VirtualServerId;
+      readonly realServer: RealServer;
+    }
+  | {
+      readonly kind: "remove-real-server";
+      readonly virtualServer: VirtualServerId;
+      readonly realServer: RealServerId;
+    };
+
+/** A virtual server with its real servers, as the kernel holds them. */
+export interface ObservedVirtualServer {
+  readonly virtualServer: VirtualServer;
+  readonly realServers: readonly ObservedRealServer[];
+}
+
+/** IPVS connection time-outs in seconds; 0 in a request keeps the kernel's value. */
+export interface IpvsTimeouts {
+  readonly tcpSeconds: number;
+  readonly tcpFinSeconds: number;
+  readonly udpSeconds: number;
+}
+
+/** `ipvsadm`'s part of the kernel: generic netlink family IPVS. */
+export interface Ipvs {
+  /**
+   * Every virtual server with its real servers. Firewall-mark services have no address: they are not
+   * ours, are left out and counted in `firewallMarkCount`.
+   */
+  observe(): Promise<{
+    readonly virtualServers: readonly ObservedVirtualServer[];
+    readonly firewallMarkCount: number;
+  }>;
+  /** Real servers of the named virtual servers, in the same order; an unknown one has none. */
+  listRealServers(
+    ids: readonly VirtualServerId[],
+  ): Promise<readonly (readonly ObservedRealServer[])[]>;
+  /** Carries out changes in order. Create of an existing one updates it; see the rules above. */
+  apply(changes: readonly IpvsChange[]): Promise<readonly FailedChange[]>;
+  readTimeouts(): Promise<IpvsTimeouts>;
+  writeTimeouts(timeouts: IpvsTimeouts): Promise<void>;
+  /**
+   * Finds out whether the kernel can schedule with `scheduler`, without touching existing virtual
+   * servers. Loads its module where that is allowed. An error says what is missing and what to do.
+   */
+  checkScheduler(scheduler: string, family: IpFamily): Promise<void>;
+}
+
+export interface SetChange {
+  readonly kind: "add" | "remove";
+  readonly set: IpSet;
+  readonly entry: SetEntry;
+}
+
+/** `ipset`'s part of the kernel: nfnetlink subsystem 6. */
+export interface IpSets {
+  /** All sets of this network namespace, headers only. */
+  listSets(): Promise<readonly ObservedIpSet[]>;
+  /** The entries of one set in canonical text; an absent set has none. */
+  listEntries(set: IpSet): Promise<readonly SetEntry[]>;
+  /** Creates a set; one with the same parameters is success, with others an error. */
+  create(set: IpSet): Promise<void>;
+  /** Destroys a set by name; absent is success. EBUSY (4100) when a rule refers to it. */
+  destroy(name: string): Promise<void>;
+  /** Exchanges the contents of two sets of one type; rules follow the name. */
+  swap(first: string, second: string): Promise<void>;
+  /** Adds and removes entries in order, in batches of at most 1,000 per message. */
+  apply(changes: readonly SetChange[]): Promise<readonly FailedChange[]>;
+}
+
+export interface AddressChange {
+  readonly kind: "add" | "remove";
+  readonly address: IpAddress;
+}
+
+/** An address of this node, on whatever link. */
+export interface NodeAddress {
+  readonly address: IpAddress;
+  readonly prefixLength: number;
+  readonly linkIndex: number;
+}
+
+/** The dummy link that carries the virtual IPs, and the node's addresses: rtnetlink. */
+export interface DummyLink {
+  readonly name: string;
+  /** The link's index, or undefined when there is none. Throws when it is not of kind dummy. */
+  find(): Promise<{ readonly index: number } | undefined>;
+  /** Creates the link (kind dummy, DOWN, transmit queue length 0) unless it is there. */
+  ensure(): Promise<{ readonly index: number; readonly wasCreated: boolean }>;
+  /** Removes the link with all its addresses; absent is success. */
+  remove(): Promise<void>;
+  /** Every address of every link, both families. */
+  listAddresses(): Promise<readonly NodeAddress[]>;
+  /** Adds and removes /32 and /128 addresses on the link. */
+  apply(changes: readonly AddressChange[]): Promise<readonly FailedChange[]>;
+  /** Calls back (coalesced, with no detail) whenever a link or address of the node changed. Returns the stop. */
+  watch(onChange: () => void, onError: (error: Error) => void): () => void;
+}
+
+/** A rule as `iptables-save` printed it; `rule` is absent where it is nothing we could have written. */
+export interface ObservedRule {
+  /** Canonical text behind `-A CHAIN `. */
+  readonly text: string;
+  readonly rule?: Rule;
+}
+
+export interface ObservedChain {
+  readonly table: TableName;
+  readonly name: string;
+  readonly rules: readonly ObservedRule[];
+}
+
+export type RulesChange =
+  /** Creates the chain or empties it, then fills it. */
+  | { readonly kind: "write-chain"; readonly chain: Chain }
+  /** Inserts at the first place. */
+  | { readonly kind: "insert-jump"; readonly jump: Jump }
+  | { readonly kind: "remove-jump"; readonly jump: Jump }
+  /** The chain must be unreferenced; it is emptied first. */
+  | { readonly kind: "remove-chain"; readonly table: TableName; readonly name: string };
+
+/** iptables and ip6tables, through their own programs: there is no stable netlink API for legacy tables. */
+export interface Iptables {
+  /** Which back end is used, and why; found once at start. */
+  readonly backend: "legacy" | "nft";
+  /** All chains of the nat and filter tables, in the order of `iptables-save`. */
+  observe(family: IpFamily): Promise<readonly ObservedChain[]>;
+  /** One `iptables-restore --noflush` with both tables. A table is changed wholly or not at all. */
+  apply(family: IpFamily, changes: readonly RulesChange[]): Promise<void>;
+  /** The canonical text of a rule behind `-A CHAIN `, for comparing with an observed one. */
+  render(family: IpFamily, rule: Rule): string;
+  /** Whether the family's programs work here; the reason when they do not. */
+  probe(family: IpFamily): Promise<{ readonly isSupported: boolean; readonly reason?: string }>;
+}
+
+/** Netfilter's connection tracking: nfnetlink subsystem 1. */
+export interface Conntrack {
+  /** All UDP flows of a family. */
+  listUdpFlows(family: IpFamily): Promise<readonly Flow[]>;
+  /** Deletes exactly these flows; one that is gone is success. Returns how many were deleted. */
+  remove(flows: readonly Flow[]): Promise<number>;
+}
+
+/** Values under /proc/sys, by slash path: `net/ipv4/vs/conntrack`. */
+export interface Sysctl {
+  /** The value's text without the line end; undefined when there is no such file. */
+  read(path: string): string | undefined;
+  /** Writes unless the value is already that. Says whether it wrote. */
+  ensure(path: string, value: string): boolean;
+}
+
+export interface Modules {
+  /** True when a module is loaded or built in; undefined when that cannot be told. */
+  isAvailable(name: string): boolean | undefined;
+  /** Loads a module by modprobe; success when it is there already. The error says what is missing. */
+  load(name: string): Promise<void>;
+}

@@ -1,0 +1,27 @@
+import type { IpAddress } from "../base/ip.ts";
+import type { Protocol } from "../base/protocol.ts";
+
+/** A tracked connection, as far as stale-entry removal needs it. */
+export interface Flow {
+  readonly protocol: Protocol;
+  /** The client's side as it sent it. */
+  readonly source: IpAddress;
+  readonly sourcePort: number;
+  readonly destination: IpAddress;
+  readonly destinationPort: number;
+  /** Who answers: the chosen real server, or the original destination when nothing was translated. */
+  readonly replySource: IpAddress;
+  readonly replySourcePort: number;
+  /** CTA_ID; makes a deletion exact. */
+  readonly id?: number;
+  /** CTA_ZONE; 0 or absent is the default zone. */
+  readonly zone?: number;
+}
+
+/** `UDP 192.0.2.1:4000 -> 10.96.0.10:53 (10.244.1.5:53)`, for logs. */
+export function flowText(flow: Flow): string {
+  return (
+    `${flow.protocol} ${flow.source}:${flow.sourcePort} -> ` +
+    `${flow.destination}:${flow.destinationPort} (${flow.replySource}:${flow.replySourcePort})`
+  );
+}

@@ -1,0 +1,80 @@
+/**
+ * iptables rules as values. Text is made and read only in `kernel/iptables/` (render, parse).
+ * Matches stand in the order in which `iptables-save` prints them, so that rendered text compares equal.
+ */
+
+export type TableName = "nat" | "filter";
+
+export type Match =
+  /** `-s CIDR`; printed first. */
+  | { readonly kind: "source"; readonly cidr: string; readonly isNegated: boolean }
+  /** `-i NAME`, or `-i PREFIX+`; printed after the source. */
+  | { readonly kind: "in-interface"; readonly name: string; readonly isNegated: boolean }
+  /** `-p tcp`. */
+  | { readonly kind: "protocol"; readonly protocol: "tcp" | "udp" | "sctp" }
+  | { readonly kind: "comment"; readonly text: string }
+  /** `-m mark --mark VALUE/MASK`, numbers. */
+  | {
+      readonly kind: "mark";
+      readonly value: number;
+      readonly mask: number;
+      readonly isNegated: boolean;
+    }
+  /** `-m set --match-set NAME src,dst`. */
+  | { readonly kind: "set"; readonly name: string; readonly directions: readonly ("src" | "dst")[] }
+  /** `-m conntrack --ctstate NEW,…`. */
+  | { readonly kind: "conntrack-state"; readonly states: readonly string[] }
+  /** `-m addrtype --dst-type LOCAL`. */
+  | {
+      readonly kind: "address-type";
+      readonly end: "src" | "dst";
+      readonly type: string;
+      readonly isNegated: boolean;
+    }
+  /** `-m physdev --physdev-is-in`. */
+  | { readonly kind: "physical-in"; readonly isNegated: boolean }
+  /** `-m ipvs --vproto 6 --vaddr ADDRESS --vport PORT`; prefix lengths of hosts are printed as iptables does. */
+  | {
+      readonly kind: "ipvs";
+      readonly protocolNumber: number;
+      readonly address: string;
+      readonly port: number;
+    };
+
+export type Target =
+  | { readonly kind: "accept" }
+  | { readonly kind: "drop" }
+  | { readonly kind: "return" }
+  /** The family's default, port unreachable. */
+  | { readonly kind: "reject" }
+  | { readonly kind: "jump"; readonly chain: string }
+  /** `MARK --set-xmark VALUE/MASK`: bits of MASK are cleared, then VALUE is XORed in. */
+  | { readonly kind: "xmark"; readonly value: number; readonly mask: number }
+  | { readonly kind: "masquerade"; readonly isRandomFully: boolean };
+
+export interface Rule {
+  readonly matches: readonly Match[];
+  readonly target: Target;
+}
+
+/** A chain of ours with all its rules, in order. */
+export interface Chain {
+  readonly table: TableName;
+  readonly name: string;
+  readonly rules: readonly Rule[];
+}
+
+/** A rule of ours in a chain that is not ours (INPUT, FORWARD …). */
+export interface Jump {
+  readonly table: TableName;
+  /** The built-in chain. */
+  readonly from: string;
+  readonly rule: Rule;
+}
+
+/** Everything of ours in one family's iptables. Chains and jumps in creation order. */
+export interface RuleSet {
+  readonly chains: readonly Chain[];
+  /** In insertion order: each goes to the first place of its chain, so the last inserted stands first. */
+  readonly jumps: readonly Jump[];
+}

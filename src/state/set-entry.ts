@@ -1,0 +1,83 @@
+import {
+  type Cidr,
+  familyOf,
+  hostPrefixLength,
+  type IpAddress,
+  parseCidr,
+  parseIpAddress,
+} from "../base/ip.ts";
+import type { Protocol } from "../base/protocol.ts";
+
+/**
+ * A member of an ipset in the canonical text that `ipset list` prints. Text is identity: two entries are
+ * the same member exactly when the texts are equal.
+ *
+ * | set type | text |
+ * |---|---|
+ * | hash:ip | `10.96.0.1` |
+ * | hash:ip,port | `10.96.0.1,tcp:443` |
+ * | hash:ip,port,ip | `10.244.1.5,tcp:8080,10.244.1.5` |
+ * | hash:ip,port,net | `203.0.113.10,tcp:443,198.51.100.0/24`; a single host without its length |
+ * | bitmap:port | `30080` |
+ */
+export type SetEntry = string & { readonly __brand: "SetEntry" };
+
+export function addressEntry(address: IpAddress): SetEntry {
+  return address as string as SetEntry;
+}
+
+export function addressPortEntry(address: IpAddress, protocol: Protocol, port: number): SetEntry {
+  return `${address},${protocol.toLowerCase()}:${port}` as SetEntry;
+}
+
+export function addressPortAddressEntry(
+  address: IpAddress,
+  protocol: Protocol,
+  port: number,
+  second: IpAddress,
+): SetEntry {
+  return `${address},${protocol.toLowerCase()}:${port},${second}` as SetEntry;
+}
+
+/** A host prefix loses its length, as ipset prints it: the text is compared with what the kernel holds. */
+export function addressPortNetEntry(
+  address: IpAddress,
+  protocol: Protocol,
+  port: number,
+  net: Cidr,
+): SetEntry {
+  const isHost = net.prefixLength === hostPrefixLength(familyOf(net.address));
+  const netText = isHost ? net.address : `${net.address}/${net.prefixLength}`;
+  return `${address},${protocol.toLowerCase()}:${port},${netText}` as SetEntry;
+}
+
+export function portEntry(port: number): SetEntry {
+  return String(port) as SetEntry;
+}
+
+/** The values inside an entry; which are present follows from the set type. */
+export interface SetEntryParts {
+  readonly address?: IpAddress;
+  readonly protocol?: Protocol;
+  readonly port?: number;
+  /** Second address or network of the three-part types; a single host has its full prefix length. */
+  readonly second?: Cidr;
+}
+
+/** Takes an entry apart for encoding. Throws on text that none of the builders above makes. */
+export function setEntryParts(entry: SetEntry): SetEntryParts {
+  if (/^\d+$/.test(entry)) return { port: Number(entry) };
+  const [addressText = "", portText, secondText] = entry.split(",");
+  const address = parseIpAddress(addressText);
+  if (address === undefined) throw new Error(`Not a set entry: ${entry}`);
+  if (portText === undefined) return { address };
+  const colon = portText.indexOf(":");
+  const protocol = portText.slice(0, colon).toUpperCase() as Protocol;
+  const port = Number(portText.slice(colon + 1));
+  if (secondText === undefined) return { address, protocol, port };
+  const second = parseCidr(
+    secondText.includes("/") ? secondText : `${secondText}/${hostPrefixLength(familyOf(address))}`,
+  );
+  if (second === undefined) throw new Error(`Not a set entry: ${entry}`);
+  return { address, protocol, port, second };
+}
