@@ -1,0 +1,89 @@
+import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../api/objects.ts";
+
+/** What changed since the last time it was asked. */
+export interface PendingChanges {
+  readonly services: readonly ServiceName[];
+  /** Milliseconds since the epoch at which the changes were triggered in the cluster, where known. */
+  readonly triggeredAtMs: readonly number[];
+}
+
+/**
+ * Holds the newest Services and slices and remembers which Services were touched. Ten changes of one
+ * Service between two syncs are one entry; no event is kept.
+ */
+export class ChangeTracker {
+  readonly #services = new Map<ServiceName, ServiceRecord>();
+  readonly #slices = new Map<ServiceName, Map<string, EndpointSliceRecord>>();
+  #touched = new Set<ServiceName>();
+  #triggeredAtMs = new Map<ServiceName, number[]>();
+  readonly #startedAtMs: number;
+
+  /** `startedAtMs`: triggers before the start of the program say nothing about its speed. */
+  constructor(startedAtMs: number) {
+    this.#startedAtMs = startedAtMs;
+  }
+
+  noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
+    const name = (current ?? previous)?.name;
+    if (name === undefined) return;
+    if (current === undefined) this.#services.delete(name);
+    else this.#services.set(name, current);
+    this.#touched.add(name);
+  }
+
+  /** A slice may move to another Service: both are touched. */
+  noteSlice(
+    previous: EndpointSliceRecord | undefined,
+    current: EndpointSliceRecord | undefined,
+  ): void {
+    if (previous !== undefined && previous.service !== current?.service) this.#dropSlice(previous);
+    if (current === undefined) return;
+    const slices = this.#slices.get(current.service) ?? new Map<string, EndpointSliceRecord>();
+    this.#slices.set(current.service, slices.set(current.name, current));
+    this.#touched.add(current.service);
+    this.#noteTrigger(current);
+  }
+
+  /** Every Service counts as touched: something that concerns all of them changed. */
+  touchAll(): void {
+    for (const name of this.#services.keys()) this.#touched.add(name);
+  }
+
+  /** Hands over what is pending and starts anew. */
+  take(): PendingChanges {
+    const services = [...this.#touched];
+    const triggeredAtMs = [...this.#triggeredAtMs.values()].flat();
+    this.#touched = new Set();
+    this.#triggeredAtMs = new Map();
+    return { services, triggeredAtMs };
+  }
+
+  get pendingCount(): number {
+    return this.#touched.size;
+  }
+
+  get serviceCount(): number {
+    return this.#services.size;
+  }
+
+  service(name: ServiceName): ServiceRecord | undefined {
+    return this.#services.get(name);
+  }
+
+  slicesOf(name: ServiceName): Iterable<EndpointSliceRecord> {
+    return this.#slices.get(name)?.values() ?? [];
+  }
+
+  #dropSlice(slice: EndpointSliceRecord): void {
+    const slices = this.#slices.get(slice.service);
+    slices?.delete(slice.name);
+    if (slices?.size === 0) this.#slices.delete(slice.service);
+    this.#touched.add(slice.service);
+    this.#triggeredAtMs.delete(slice.service);
+  }
+
+  #noteTrigger({ service, triggeredAtMs }: EndpointSliceRecord): void {
+    if (triggeredAtMs === undefined || triggeredAtMs < this.#startedAtMs) return;
+    this.#triggeredAtMs.set(service, [...(this.#triggeredAtMs.get(service) ?? []), triggeredAtMs]);
+  }
+}

@@ -1,0 +1,103 @@
+import type { EndpointRecord, EndpointSliceRecord, SlicePortRecord } from "../api/objects.ts";
+import { hostPort, type IpAddress, type IpFamily } from "../base/ip.ts";
+import type { Protocol } from "../base/protocol.ts";
+
+/** One endpoint of a service port: a slice's endpoint with the number of one of the slice's ports. */
+export interface Endpoint {
+  readonly address: IpAddress;
+  readonly port: number;
+  /** `address:port`, IPv6 in brackets: identity, and the order in which endpoints are listed. */
+  readonly key: string;
+  /** Runs on this node. */
+  readonly isLocal: boolean;
+  readonly isReady: boolean;
+  readonly isServing: boolean;
+  readonly isTerminating: boolean;
+  readonly zoneHints?: readonly string[];
+  readonly nodeHints?: readonly string[];
+}
+
+/** Endpoints by port name and protocol: slices and Services meet by these, never by number. */
+export type EndpointsByPort = ReadonlyMap<string, readonly Endpoint[]>;
+
+/** The key of {@link EndpointsByPort}. */
+export function endpointPortKey(port: {
+  readonly name: string;
+  readonly protocol: Protocol;
+}): string {
+  return `${port.name}/${port.protocol}`;
+}
+
+/**
+ * Merges the slices of one Service and family. Pure. Endpoints of equal `address:port` collapse: a later
+ * one takes the place of an earlier one unless it terminates (upstream since 1.36; pod addresses are
+ * used again while the old pod still terminates). Slices are taken in the order of their names, so the
+ * result does not depend on the order of events; endpoints are sorted by key.
+ */
+export function mergeSlices(
+  slices: Iterable<EndpointSliceRecord>,
+  family: IpFamily,
+  nodeName: string,
+): EndpointsByPort {
+  const merged = new Map<string, Map<string, Endpoint>>();
+  for (const slice of [...slices].sort(byName)) {
+    if (slice.family !== family) continue;
+    for (const port of slice.ports) addSlicePort(merged, slice, port, nodeName);
+  }
+  const result = new Map<string, readonly Endpoint[]>();
+  for (const [key, endpoints] of merged) {
+    if (endpoints.size > 0) result.set(key, [...endpoints.values()].sort(byKey));
+  }
+  return result;
+}
+
+function addSlicePort(
+  merged: Map<string, Map<string, Endpoint>>,
+  slice: EndpointSliceRecord,
+  port: SlicePortRecord,
+  nodeName: string,
+): void {
+  const portKey = endpointPortKey(port);
+  const endpoints = merged.get(portKey) ?? new Map<string, Endpoint>();
+  merged.set(portKey, endpoints);
+  for (const record of slice.endpoints) {
+    const key = hostPort(record.address, port.port);
+    if (endpoints.has(key) && record.isTerminating) continue;
+    endpoints.set(key, endpointOf(record, port.port, key, nodeName));
+  }
+}
+
+function endpointOf(record: EndpointRecord, port: number, key: string, nodeName: string): Endpoint {
+  return {
+    address: record.address,
+    port,
+    key,
+    isLocal: nodeName !== "" && record.nodeName === nodeName,
+    isReady: record.isReady,
+    isServing: record.isServing,
+    isTerminating: record.isTerminating,
+    ...(record.zoneHints === undefined ? {} : { zoneHints: record.zoneHints }),
+    ...(record.nodeHints === undefined ? {} : { nodeHints: record.nodeHints }),
+  };
+}
+
+/** Distinct addresses that are ready and on this node, over all ports: the health-check weight. */
+export function countLocalReadyAddresses(endpoints: EndpointsByPort): number {
+  const addresses = new Set<IpAddress>();
+  for (const list of endpoints.values()) {
+    for (const endpoint of list) {
+      if (endpoint.isLocal && endpoint.isReady) addresses.add(endpoint.address);
+    }
+  }
+  return addresses.size;
+}
+
+function byName(left: EndpointSliceRecord, right: EndpointSliceRecord): number {
+  return left.name < right.name ? -1 : 1;
+}
+
+/** By text: 10.0.0.10:80 comes before 10.0.0.9:80, as upstream. */
+function byKey(left: Endpoint, right: Endpoint): number {
+  if (left.key === right.key) return 0;
+  return left.key < right.key ? -1 : 1;
+}

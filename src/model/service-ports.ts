@@ -1,0 +1,52 @@
+import type { ServiceRecord } from "../api/objects.ts";
+import { type Cidr, familyOf, type IpFamily } from "../base/ip.ts";
+import type { ServicePort } from "./service-port.ts";
+
+/** The service ports of a Service in one family; none when it has no cluster IP of that family. Pure. */
+export function servicePortsOf(service: ServiceRecord, family: IpFamily): readonly ServicePort[] {
+  const clusterIp = service.clusterIps.find((address) => familyOf(address) === family);
+  if (clusterIp === undefined) return [];
+  const ofFamily = {
+    family,
+    clusterIp,
+    externalIps: service.externalIps.filter((address) => familyOf(address) === family),
+    loadBalancerIps: service.loadBalancerIps.filter((address) => familyOf(address) === family),
+    sourceRanges: effectiveSourceRanges(service.sourceRanges, family),
+  };
+  return service.ports.map((port) => ({
+    ...ofFamily,
+    service: service.name,
+    portName: port.name,
+    protocol: port.protocol,
+    port: port.port,
+    nodePort: port.nodePort,
+    affinitySeconds: service.affinitySeconds,
+    isExternalPolicyLocal: service.isExternalPolicyLocal && mayBeExternal(service),
+    isInternalPolicyLocal: service.isInternalPolicyLocal,
+    healthCheckNodePort: usesHealthCheckPort(service) ? service.healthCheckNodePort : 0,
+    createdAtSeconds: service.createdAtSeconds,
+  }));
+}
+
+/**
+ * True when anything outside the cluster IP leads to the service port: a node port, a load-balancer IP
+ * or an external IP of this family.
+ */
+export function isExternallyAccessible(port: ServicePort): boolean {
+  return port.nodePort !== 0 || port.loadBalancerIps.length > 0 || port.externalIps.length > 0;
+}
+
+/** The type decides, not the addresses at hand: as upstream's ExternalPolicyLocal. */
+function mayBeExternal(service: ServiceRecord): boolean {
+  return service.type !== "ClusterIP" || service.externalIps.length > 0;
+}
+
+function usesHealthCheckPort(service: ServiceRecord): boolean {
+  return service.type === "LoadBalancer" && service.isExternalPolicyLocal;
+}
+
+/** A zero network among the ranges of the family lifts the restriction (upstream since 1.34). */
+function effectiveSourceRanges(ranges: readonly Cidr[], family: IpFamily): readonly Cidr[] {
+  const ofFamily = ranges.filter((range) => familyOf(range.address) === family);
+  return ofFamily.some((range) => range.prefixLength === 0) ? [] : ofFamily;
+}

@@ -1,0 +1,86 @@
+import type { Endpoint } from "./endpoints.ts";
+import type { ServicePort } from "./service-port.ts";
+import { isExternallyAccessible } from "./service-ports.ts";
+
+/** Where this node stands. */
+export interface NodePlace {
+  readonly nodeName: string;
+  /** Label topology.kubernetes.io/zone; empty when the node has none. */
+  readonly zone: string;
+}
+
+/** The endpoints that a service port uses. */
+export interface ChosenEndpoints {
+  /** For traffic with policy Cluster; empty where only local endpoints are used. */
+  readonly cluster: readonly Endpoint[];
+  /** For traffic with policy Local; empty where the service port has no such policy. */
+  readonly local: readonly Endpoint[];
+  /** Anything usable at all, here or elsewhere. */
+  readonly hasUsable: boolean;
+}
+
+/**
+ * Chooses endpoints by readiness, topology hints and traffic policy. Pure.
+ *
+ * | list | first choice | when that is empty |
+ * |---|---|---|
+ * | cluster | ready, and hinted for this node or zone if hints are in force | serving and terminating, anywhere |
+ * | local | ready, on this node | serving and terminating, on this node |
+ *
+ * Hints are in force when every ready endpoint carries hints of the kind and one names this node
+ * (KEP-3015 PreferSameNode), or else this zone (KEP-2433).
+ */
+export function chooseEndpoints(
+  endpoints: readonly Endpoint[],
+  port: ServicePort,
+  place: NodePlace,
+): ChosenEndpoints {
+  const isExternal = isExternallyAccessible(port);
+  const usesCluster = !port.isInternalPolicyLocal || isExternal;
+  const usesLocal = port.isInternalPolicyLocal || (port.isExternalPolicyLocal && isExternal);
+  const cluster = usesCluster ? clusterEndpoints(endpoints, place) : [];
+  const local = usesLocal
+    ? readyOrTerminating(endpoints.filter((endpoint) => endpoint.isLocal))
+    : [];
+  const hasUsable = usesLocal ? endpoints.some(isUsable) : cluster.length > 0;
+  return { cluster, local, hasUsable };
+}
+
+function clusterEndpoints(endpoints: readonly Endpoint[], place: NodePlace): readonly Endpoint[] {
+  const ready = endpoints.filter((endpoint) => endpoint.isReady);
+  if (ready.length === 0) return endpoints.filter(isServingTerminating);
+  const isHinted = hintFilter(ready, place);
+  return isHinted === undefined ? ready : ready.filter(isHinted);
+}
+
+/** The filter that topology hints put in force, or undefined when they are to be ignored. */
+function hintFilter(
+  ready: readonly Endpoint[],
+  { nodeName, zone }: NodePlace,
+): ((endpoint: Endpoint) => boolean) | undefined {
+  const isForNode = (endpoint: Endpoint): boolean =>
+    endpoint.nodeHints?.includes(nodeName) ?? false;
+  if (ready.every((endpoint) => hasHints(endpoint.nodeHints)) && ready.some(isForNode))
+    return isForNode;
+  if (zone === "") return undefined;
+  const isForZone = (endpoint: Endpoint): boolean => endpoint.zoneHints?.includes(zone) ?? false;
+  const isComplete = ready.every((endpoint) => hasHints(endpoint.zoneHints));
+  return isComplete && ready.some(isForZone) ? isForZone : undefined;
+}
+
+function hasHints(hints: readonly string[] | undefined): boolean {
+  return hints !== undefined && hints.length > 0;
+}
+
+function readyOrTerminating(endpoints: readonly Endpoint[]): readonly Endpoint[] {
+  const ready = endpoints.filter((endpoint) => endpoint.isReady);
+  return ready.length > 0 ? ready : endpoints.filter(isServingTerminating);
+}
+
+function isServingTerminating(endpoint: Endpoint): boolean {
+  return endpoint.isServing && endpoint.isTerminating;
+}
+
+function isUsable(endpoint: Endpoint): boolean {
+  return endpoint.isReady || isServingTerminating(endpoint);
+}

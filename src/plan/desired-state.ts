@@ -1,0 +1,205 @@
+import type { ServiceName } from "../api/objects.ts";
+import { type IpAddress, type IpFamily, ipFamilies } from "../base/ip.ts";
+import { servicePortKey } from "../model/service-port.ts";
+import type { SetEntry } from "../state/set-entry.ts";
+import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
+import { Claims, type LostClaim } from "./claims.ts";
+import { OwnerCount } from "./owner-count.ts";
+import type { PlannedVirtualServer, ServicePortPlan } from "./service-port-plan.ts";
+import { type SetRole, setFor, setRoles } from "./sets.ts";
+
+/** Keys whose desired value may differ from what it was when the marks were taken last. */
+export interface DirtyKeys {
+  readonly virtualServers: ReadonlySet<string>;
+  /** By set name. */
+  readonly setEntries: ReadonlyMap<string, ReadonlySet<SetEntry>>;
+  readonly addresses: ReadonlySet<IpAddress>;
+  /** Families whose rules may differ. */
+  readonly rules: ReadonlySet<IpFamily>;
+}
+
+/** A health-check node port and what its server answers. */
+export interface HealthCheckPort {
+  readonly service: ServiceName;
+  readonly family: IpFamily;
+  readonly port: number;
+}
+
+/**
+ * The sum of all service-port plans. It is changed one Service at a time, and remembers which keys a
+ * change touched: a sync costs what changed. No clock, no log, no kernel.
+ */
+export class DesiredState {
+  /** Plans by `family service`, then by service-port key. */
+  readonly #plans = new Map<string, ReadonlyMap<string, ServicePortPlan>>();
+  readonly #claims = new Claims();
+  readonly #entries = new Map<string, OwnerCount<SetEntry>>();
+  readonly #addresses = new OwnerCount<IpAddress>();
+  readonly #denied = new Map<string, { readonly id: VirtualServerId; owners: number }>();
+  #dirty = noMarks();
+
+  /** Makes `plans` all that this Service wants in this family. */
+  replace(service: ServiceName, family: IpFamily, plans: readonly ServicePortPlan[]): void {
+    const owner = `${family} ${service}`;
+    const before = this.#plans.get(owner) ?? new Map<string, ServicePortPlan>();
+    const after = new Map(plans.map((plan) => [servicePortKey(plan.servicePort), plan]));
+    for (const [key, plan] of after) this.#replacePlan(family, before.get(key), plan);
+    for (const [key, plan] of before) {
+      if (!after.has(key)) this.#replacePlan(family, plan, undefined);
+    }
+    if (after.size === 0) this.#plans.delete(owner);
+    else this.#plans.set(owner, after);
+  }
+
+  /** Forgets every Service; all keys become dirty. */
+  clear(): void {
+    for (const [owner] of [...this.#plans]) {
+      const family = owner.startsWith("IPv4") ? "IPv4" : "IPv6";
+      this.replace(owner.slice(5), family, []);
+    }
+  }
+
+  /** Hands over the marks and starts anew. */
+  takeDirty(): DirtyKeys {
+    const dirty = this.#dirty;
+    this.#dirty = noMarks();
+    return dirty;
+  }
+
+  virtualServer(key: string): PlannedVirtualServer | undefined {
+    return this.#claims.winner(key);
+  }
+
+  virtualServerKeys(): Iterable<string> {
+    return this.#claims.keys();
+  }
+
+  get virtualServerCount(): number {
+    return this.#claims.size;
+  }
+
+  hasEntry(setName: string, entry: SetEntry): boolean {
+    return this.#entries.get(setName)?.has(entry) ?? false;
+  }
+
+  entries(setName: string): Iterable<SetEntry> {
+    return this.#entries.get(setName)?.values() ?? [];
+  }
+
+  entryCount(setName: string): number {
+    return this.#entries.get(setName)?.size ?? 0;
+  }
+
+  hasAddress(address: IpAddress): boolean {
+    return this.#addresses.has(address);
+  }
+
+  addresses(): Iterable<IpAddress> {
+    return this.#addresses.values();
+  }
+
+  /** Roles of a family's sets that hold something. */
+  filledSets(family: IpFamily): ReadonlySet<SetRole> {
+    return new Set(setRoles.filter((role) => this.entryCount(setFor(role, family).name) > 0));
+  }
+
+  /** Load-balancer frontends closed to this node, in a stable order. */
+  deniedToNode(family: IpFamily): readonly VirtualServerId[] {
+    const ofFamily = [...this.#denied.entries()].filter(
+      ([, { id }]) => (id.address.includes(":") ? "IPv6" : "IPv4") === family,
+    );
+    return ofFamily.sort(([left], [right]) => (left < right ? -1 : 1)).map(([, { id }]) => id);
+  }
+
+  /** Claims that lost against an older Service. */
+  lostClaims(): readonly LostClaim[] {
+    return this.#claims.lost();
+  }
+
+  /** Every plan; for figures that concern all service ports. */
+  *plans(): Iterable<ServicePortPlan> {
+    for (const plans of this.#plans.values()) yield* plans.values();
+  }
+
+  #replacePlan(
+    family: IpFamily,
+    previous: ServicePortPlan | undefined,
+    next: ServicePortPlan | undefined,
+  ): void {
+    this.#claims.replace(previous, next, (key) => this.#dirty.virtualServers.add(key));
+    // New wishes first: what both want never leaves the state in between.
+    for (const { set, entry } of next?.setEntries ?? []) this.#addEntry(family, set.name, entry);
+    for (const { set, entry } of previous?.setEntries ?? [])
+      this.#removeEntry(family, set.name, entry);
+    for (const address of next?.addresses ?? []) {
+      if (this.#addresses.add(address)) this.#dirty.addresses.add(address);
+    }
+    for (const address of previous?.addresses ?? []) {
+      if (this.#addresses.remove(address)) this.#dirty.addresses.add(address);
+    }
+    for (const id of next?.deniedToNode ?? []) this.#deny(family, id);
+    for (const id of previous?.deniedToNode ?? []) this.#admit(family, id);
+  }
+
+  #addEntry(family: IpFamily, setName: string, entry: SetEntry): void {
+    const owners = this.#entries.get(setName) ?? new OwnerCount<SetEntry>();
+    this.#entries.set(setName, owners);
+    if (!owners.add(entry)) return;
+    this.#markEntry(setName, entry);
+    if (owners.size === 1) this.#dirty.rules.add(family);
+  }
+
+  #removeEntry(family: IpFamily, setName: string, entry: SetEntry): void {
+    const owners = this.#entries.get(setName);
+    if (owners === undefined || !owners.remove(entry)) return;
+    this.#markEntry(setName, entry);
+    if (owners.size === 0) this.#dirty.rules.add(family);
+  }
+
+  #markEntry(setName: string, entry: SetEntry): void {
+    const marks = this.#dirty.setEntries.get(setName) ?? new Set<SetEntry>();
+    this.#dirty.setEntries.set(setName, marks.add(entry));
+  }
+
+  #deny(family: IpFamily, id: VirtualServerId): void {
+    const key = virtualServerKey(id);
+    const denied = this.#denied.get(key);
+    if (denied !== undefined) {
+      denied.owners += 1;
+      return;
+    }
+    this.#denied.set(key, { id, owners: 1 });
+    this.#dirty.rules.add(family);
+  }
+
+  #admit(family: IpFamily, id: VirtualServerId): void {
+    const key = virtualServerKey(id);
+    const denied = this.#denied.get(key);
+    if (denied === undefined) return;
+    denied.owners -= 1;
+    if (denied.owners > 0) return;
+    this.#denied.delete(key);
+    this.#dirty.rules.add(family);
+  }
+}
+
+interface Marks {
+  readonly virtualServers: Set<string>;
+  readonly setEntries: Map<string, Set<SetEntry>>;
+  readonly addresses: Set<IpAddress>;
+  readonly rules: Set<IpFamily>;
+}
+
+function noMarks(): Marks {
+  return {
+    virtualServers: new Set(),
+    setEntries: new Map(),
+    addresses: new Set(),
+    rules: new Set(),
+  };
+}
+
+/** Marks that name everything the desired state holds; with what is observed it makes a full diff. */
+export function allFamilies(): ReadonlySet<IpFamily> {
+  return new Set(ipFamilies);
+}

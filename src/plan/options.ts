@@ -1,0 +1,31 @@
+import type { IpAddress, IpFamily } from "../base/ip.ts";
+import type { NodePlace } from "../model/topology.ts";
+
+/** How pod traffic of this node is recognised; absent when it cannot be told apart. */
+export type LocalDetector =
+  /** By source network, text form. */
+  | { readonly kind: "source"; readonly cidr: string }
+  /** By input interface: a name, or a prefix with `+` at its end. */
+  | { readonly kind: "in-interface"; readonly name: string };
+
+/** What planning must know of one IP family. */
+export interface FamilyOptions {
+  /** This node's address as the cluster knows it; decides whether source ranges admit the node itself. */
+  readonly nodeIp: IpAddress;
+  /** Addresses on links other than kube-ipvs0: a virtual IP among them is not bound a second time. */
+  readonly nodeAddresses: ReadonlySet<IpAddress>;
+  /** Addresses that serve node ports; empty: node ports are not served in this family. */
+  readonly nodePortAddresses: readonly IpAddress[];
+  readonly localDetector?: LocalDetector;
+}
+
+/** Everything planning needs besides Services and endpoints. Plain values; a new one plans all anew. */
+export interface PlanOptions {
+  readonly place: NodePlace;
+  /** The families that the node supports. */
+  readonly families: ReadonlyMap<IpFamily, FamilyOptions>;
+  readonly scheduler: string;
+  readonly isMasqueradeAll: boolean;
+  /** The mark bit as a number: 0x4000 for the default bit 14. */
+  readonly masqueradeMark: number;
+}

@@ -1,0 +1,315 @@
+/**
+ * The fixed iptables rules of a family. Their number depends on which sets hold anything, never on how
+ * many Services there are; only KUBE-IPVS-OUT-FILTER has a rule per load balancer that shuts this node
+ * out. Chains, order and comments are kube-proxy's: it and other software look for them by text.
+ */
+import type { IpFamily } from "../base/ip.ts";
+import { protocolNumbers } from "../base/protocol.ts";
+import type { Chain, Jump, Match, Rule, RuleSet, TableName, Target } from "../state/rule.ts";
+import type { VirtualServerId } from "../state/virtual-server.ts";
+import type { LocalDetector } from "./options.ts";
+import { type SetRole, setFor } from "./sets.ts";
+
+/** What the rules of a family depend on. */
+export interface RulesInput {
+  readonly family: IpFamily;
+  /** Roles of the sets that will hold an entry. */
+  readonly filledSets: ReadonlySet<SetRole>;
+  readonly deniedToNode: readonly VirtualServerId[];
+  readonly localDetector: LocalDetector | undefined;
+  readonly isMasqueradeAll: boolean;
+  readonly masqueradeMark: number;
+}
+
+/** Plans all chains and jumps of a family. Pure. */
+export function planRules(input: RulesInput): RuleSet {
+  const chain = (table: TableName, name: string, rules: readonly Rule[]): Chain => ({
+    table,
+    name,
+    rules,
+  });
+  return {
+    chains: [
+      chain("nat", "KUBE-SERVICES", servicesRules(input)),
+      chain("nat", "KUBE-POSTROUTING", postroutingRules(input)),
+      chain("nat", "KUBE-NODE-PORT", nodePortRules(input)),
+      chain("nat", "KUBE-LOAD-BALANCER", loadBalancerRules(input)),
+      chain("nat", "KUBE-MARK-MASQ", [markRule(input)]),
+      chain("filter", "KUBE-FORWARD", forwardRules(input)),
+      chain("filter", "KUBE-NODE-PORT", healthCheckRules(input)),
+      chain("filter", "KUBE-PROXY-FIREWALL", firewallRules(input)),
+      chain("filter", "KUBE-SOURCE-RANGES-FIREWALL", sourceRangeRules(input)),
+      chain("filter", "KUBE-IPVS-FILTER", ipvsFilterRules(input)),
+      chain("filter", "KUBE-IPVS-OUT-FILTER", input.deniedToNode.map(outFilterRule)),
+    ],
+    jumps,
+  };
+}
+
+const comments = {
+  portals: "kubernetes service portals",
+  postrouting: "kubernetes postrouting rules",
+  forwarding: "kubernetes forwarding rules",
+  healthChecks: "kubernetes health check rules",
+  firewall: "kube-proxy firewall rules",
+  accessFilter: "kubernetes ipvs access filter",
+  conntrack: "kubernetes forwarding conntrack rule",
+  masquerade: "kubernetes service traffic requiring SNAT",
+  loadBalancerPortal: "Kubernetes service lb portal",
+} as const;
+
+/** Set comments, where a rule that matches the set carries one. */
+const setComments: Readonly<Partial<Record<SetRole, string>>> = {
+  loopBack: "Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose",
+  clusterIp: "Kubernetes service cluster ip + port for masquerade purpose",
+  externalIp: "Kubernetes service external ip + port for masquerade and filter purpose",
+  externalIpLocal: "Kubernetes service external ip + port with externalTrafficPolicy=local",
+  loadBalancerFirewall:
+    "Kubernetes service load balancer ip + port for load balancer with sourceRange",
+  loadBalancerLocal: "Kubernetes service load balancer ip + port with externalTrafficPolicy=local",
+  loadBalancerSourceIp:
+    "Kubernetes service load balancer ip + port + source IP for packet filter purpose",
+  loadBalancerSourceCidr:
+    "Kubernetes service load balancer ip + port + source cidr for packet filter purpose",
+  nodePortTcp: "Kubernetes nodeport TCP port for masquerade purpose",
+  nodePortLocalTcp: "Kubernetes nodeport TCP port with externalTrafficPolicy=local",
+  nodePortUdp: "Kubernetes nodeport UDP port for masquerade purpose",
+  nodePortLocalUdp: "Kubernetes nodeport UDP port with externalTrafficPolicy=local",
+  nodePortSctp: "Kubernetes nodeport SCTP port for masquerade purpose with type 'hash ip:port'",
+  nodePortLocalSctp:
+    "Kubernetes nodeport SCTP port with externalTrafficPolicy=local with type 'hash ip:port'",
+  healthCheckNodePort: "Kubernetes health check node port",
+};
+
+/** In insertion order; each goes to the first place, so in INPUT KUBE-IPVS-FILTER ends up on top. */
+const jumps: readonly Jump[] = [
+  jumpFrom("nat", "OUTPUT", "KUBE-SERVICES", comments.portals),
+  jumpFrom("nat", "PREROUTING", "KUBE-SERVICES", comments.portals),
+  jumpFrom("nat", "POSTROUTING", "KUBE-POSTROUTING", comments.postrouting),
+  jumpFrom("filter", "FORWARD", "KUBE-FORWARD", comments.forwarding),
+  jumpFrom("filter", "INPUT", "KUBE-NODE-PORT", comments.healthChecks),
+  jumpFrom("filter", "INPUT", "KUBE-PROXY-FIREWALL", comments.firewall),
+  jumpFrom("filter", "FORWARD", "KUBE-PROXY-FIREWALL", comments.firewall),
+  jumpFrom("filter", "INPUT", "KUBE-IPVS-FILTER", comments.accessFilter),
+  jumpFrom("filter", "OUTPUT", "KUBE-IPVS-OUT-FILTER", comments.accessFilter),
+];
+
+const accept: Target = { kind: "accept" };
+const stop: Target = { kind: "return" };
+const toMarkMasq: Target = { kind: "jump", chain: "KUBE-MARK-MASQ" };
+const destinationIsLocal: Match = {
+  kind: "address-type",
+  end: "dst",
+  type: "LOCAL",
+  isNegated: false,
+};
+
+function servicesRules(input: RulesInput): readonly Rule[] {
+  const loopback = input.family === "IPv4" ? "127.0.0.0/8" : "::1/128";
+  const loadBalancerIp = [
+    comment(comments.loadBalancerPortal),
+    matchSet(input, "loadBalancer", "dst,dst"),
+  ];
+  return [
+    { matches: [{ kind: "source", cidr: loopback, isNegated: false }], target: stop },
+    ...when(input, "loadBalancer", [
+      { matches: loadBalancerIp, target: { kind: "jump", chain: "KUBE-LOAD-BALANCER" } },
+    ]),
+    ...when(input, "clusterIp", [clusterIpMasquerade(input)]),
+    ...when(input, "externalIp", [
+      { matches: described(input, "externalIp", "dst,dst"), target: toMarkMasq },
+      ...acceptExternal(input, "externalIp"),
+    ]),
+    ...when(input, "externalIpLocal", acceptExternal(input, "externalIpLocal")),
+    { matches: [destinationIsLocal], target: { kind: "jump", chain: "KUBE-NODE-PORT" } },
+    ...when(input, "clusterIp", [
+      { matches: [matchSet(input, "clusterIp", "dst,dst")], target: accept },
+    ]),
+    ...when(input, "loadBalancer", [
+      { matches: [matchSet(input, "loadBalancer", "dst,dst")], target: accept },
+    ]),
+  ];
+}
+
+/**
+ * Which traffic to cluster IPs is masqueraded: all of it, or what does not come from pods of this node,
+ * or, where pods cannot be told apart, what carries a cluster IP as its source (a process of the node
+ * that connects to one, since the address is local on kube-ipvs0).
+ */
+function clusterIpMasquerade(input: RulesInput): Rule {
+  if (input.isMasqueradeAll) {
+    return { matches: described(input, "clusterIp", "dst,dst"), target: toMarkMasq };
+  }
+  if (input.localDetector === undefined) {
+    return { matches: described(input, "clusterIp", "src,dst"), target: toMarkMasq };
+  }
+  const notLocal: Match = { ...detectorMatch(input.localDetector) };
+  return { matches: [notLocal, ...described(input, "clusterIp", "dst,dst")], target: toMarkMasq };
+}
+
+function detectorMatch(detector: LocalDetector): Match {
+  if (detector.kind === "source") return { kind: "source", cidr: detector.cidr, isNegated: true };
+  return { kind: "in-interface", name: detector.name, isNegated: true };
+}
+
+/** External addresses that arrive from outside, or that are this node's own, skip the node-port chain. */
+function acceptExternal(input: RulesInput, role: SetRole): readonly Rule[] {
+  const isExternal = described(input, role, "dst,dst");
+  const fromOutside: readonly Match[] = [
+    { kind: "physical-in", isNegated: true },
+    { kind: "address-type", end: "src", type: "LOCAL", isNegated: true },
+  ];
+  return [
+    { matches: [...isExternal, ...fromOutside], target: accept },
+    { matches: [...isExternal, destinationIsLocal], target: accept },
+  ];
+}
+
+function postroutingRules(input: RulesInput): readonly Rule[] {
+  const mark = input.masqueradeMark;
+  return [
+    ...when(input, "loopBack", [
+      {
+        matches: described(input, "loopBack", "dst,dst,src"),
+        target: { kind: "masquerade", isRandomFully: false },
+      },
+    ]),
+    { matches: [{ kind: "mark", value: mark, mask: mark, isNegated: true }], target: stop },
+    // The mark has done its work; without it a packet that passes again is not masqueraded twice.
+    { matches: [], target: { kind: "xmark", value: mark, mask: 0 } },
+    {
+      matches: [comment(comments.masquerade)],
+      target: { kind: "masquerade", isRandomFully: true },
+    },
+  ];
+}
+
+interface NodePortRow {
+  readonly protocol: "tcp" | "udp" | "sctp";
+  readonly all: SetRole;
+  readonly local: SetRole;
+  readonly directions: string;
+}
+
+const nodePortRows: readonly NodePortRow[] = [
+  { protocol: "tcp", all: "nodePortTcp", local: "nodePortLocalTcp", directions: "dst" },
+  { protocol: "udp", all: "nodePortUdp", local: "nodePortLocalUdp", directions: "dst" },
+  { protocol: "sctp", all: "nodePortSctp", local: "nodePortLocalSctp", directions: "dst,dst" },
+];
+
+function nodePortRules(input: RulesInput): readonly Rule[] {
+  return nodePortRows.flatMap(({ protocol, all, local, directions }) => {
+    const ofProtocol = (role: SetRole): readonly Match[] => [
+      { kind: "protocol", protocol },
+      ...described(input, role, directions),
+    ];
+    return [
+      ...when(input, local, [{ matches: ofProtocol(local), target: stop }]),
+      ...when(input, all, [{ matches: ofProtocol(all), target: toMarkMasq }]),
+    ];
+  });
+}
+
+function loadBalancerRules(input: RulesInput): readonly Rule[] {
+  const isLocal = described(input, "loadBalancerLocal", "dst,dst");
+  return [
+    ...when(input, "loadBalancerLocal", [{ matches: isLocal, target: stop }]),
+    { matches: [], target: toMarkMasq },
+  ];
+}
+
+function markRule({ masqueradeMark }: RulesInput): Rule {
+  return { matches: [], target: { kind: "xmark", value: masqueradeMark, mask: masqueradeMark } };
+}
+
+function forwardRules({ masqueradeMark }: RulesInput): readonly Rule[] {
+  const marked: Match = {
+    kind: "mark",
+    value: masqueradeMark,
+    mask: masqueradeMark,
+    isNegated: false,
+  };
+  const established: Match = { kind: "conntrack-state", states: ["RELATED", "ESTABLISHED"] };
+  return [
+    { matches: [comment(comments.forwarding), marked], target: accept },
+    { matches: [comment(comments.conntrack), established], target: accept },
+  ];
+}
+
+function healthCheckRules(input: RulesInput): readonly Rule[] {
+  return [{ matches: described(input, "healthCheckNodePort", "dst"), target: accept }];
+}
+
+function firewallRules(input: RulesInput): readonly Rule[] {
+  const hasRanges = described(input, "loadBalancerFirewall", "dst,dst");
+  const target: Target = { kind: "jump", chain: "KUBE-SOURCE-RANGES-FIREWALL" };
+  return when(input, "loadBalancerFirewall", [{ matches: hasRanges, target }]);
+}
+
+function sourceRangeRules(input: RulesInput): readonly Rule[] {
+  const admit = (role: SetRole): readonly Rule[] =>
+    when(input, role, [{ matches: described(input, role, "dst,dst,src"), target: stop }]);
+  return [
+    ...admit("loadBalancerSourceCidr"),
+    ...admit("loadBalancerSourceIp"),
+    { matches: [], target: { kind: "drop" } },
+  ];
+}
+
+/** New connections to a bound address are refused unless one of the service sets knows the port. */
+function ipvsFilterRules(input: RulesInput): readonly Rule[] {
+  const known = (role: SetRole, directions: string): Rule => ({
+    matches: [matchSet(input, role, directions)],
+    target: stop,
+  });
+  return [
+    known("loadBalancer", "dst,dst"),
+    known("clusterIp", "dst,dst"),
+    known("externalIp", "dst,dst"),
+    known("externalIpLocal", "dst,dst"),
+    known("healthCheckNodePort", "dst"),
+    {
+      matches: [{ kind: "conntrack-state", states: ["NEW"] }, matchSet(input, "ipvsIps", "dst")],
+      target: { kind: "reject" },
+    },
+  ];
+}
+
+/** filter OUTPUT sees translated packets, hence the `ipvs` match on the virtual address. */
+function outFilterRule({ address, protocol, port }: VirtualServerId): Rule {
+  const prefixLength = address.includes(":") ? 128 : 32;
+  return {
+    matches: [
+      { kind: "source", cidr: `${address}/${prefixLength}`, isNegated: false },
+      { kind: "ipvs", protocolNumber: protocolNumbers[protocol], address, port },
+    ],
+    target: { kind: "drop" },
+  };
+}
+
+function jumpFrom(table: TableName, from: string, chain: string, text: string): Jump {
+  return { table, from, rule: { matches: [comment(text)], target: { kind: "jump", chain } } };
+}
+
+function comment(text: string): Match {
+  return { kind: "comment", text };
+}
+
+function matchSet({ family }: RulesInput, role: SetRole, directions: string): Match {
+  return {
+    kind: "set",
+    name: setFor(role, family).name,
+    directions: directions.split(",") as ("src" | "dst")[],
+  };
+}
+
+/** The set match with the set's comment in front. */
+function described(input: RulesInput, role: SetRole, directions: string): readonly Match[] {
+  const text = setComments[role];
+  const set = matchSet(input, role, directions);
+  return text === undefined ? [set] : [comment(text), set];
+}
+
+function when(input: RulesInput, role: SetRole, rules: readonly Rule[]): readonly Rule[] {
+  return input.filledSets.has(role) ? rules : [];
+}

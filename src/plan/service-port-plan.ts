@@ -1,0 +1,117 @@
+import type { IpAddress } from "../base/ip.ts";
+import type { Endpoint } from "../model/endpoints.ts";
+import type { ServicePort } from "../model/service-port.ts";
+import { type ChosenEndpoints, chooseEndpoints, type NodePlace } from "../model/topology.ts";
+import type { RealServer } from "../state/real-server.ts";
+import {
+  type VirtualServer,
+  type VirtualServerId,
+  virtualServerFlags,
+} from "../state/virtual-server.ts";
+import { endpointsFor, type Frontend, frontendsOf } from "./frontends.ts";
+import type { FamilyOptions } from "./options.ts";
+import { admitsNode, type PlannedSetEntry, setEntriesOf } from "./set-entries.ts";
+
+/** A virtual server as it should be, with its real servers sorted by address and port text. */
+export interface PlannedVirtualServer {
+  readonly virtualServer: VirtualServer;
+  readonly realServers: readonly RealServer[];
+}
+
+/** All that one service port wants of the kernel. */
+export interface ServicePortPlan {
+  readonly servicePort: ServicePort;
+  readonly virtualServers: readonly PlannedVirtualServer[];
+  readonly setEntries: readonly PlannedSetEntry[];
+  /** To be bound to kube-ipvs0. */
+  readonly addresses: readonly IpAddress[];
+  /** Load-balancer frontends that this node itself may not use, its address being in no source range. */
+  readonly deniedToNode: readonly VirtualServerId[];
+  /** The service port has traffic policy Local, usable endpoints somewhere, and none here. */
+  readonly hasNoLocalEndpoints: { readonly internal: boolean; readonly external: boolean };
+}
+
+/** What planning a service port needs besides itself and its endpoints. */
+export interface ServicePortContext {
+  readonly place: NodePlace;
+  readonly options: FamilyOptions;
+  readonly scheduler: string;
+}
+
+/** Plans one service port. Pure: equal input gives equal output, and nothing else is looked at. */
+export function planServicePort(
+  port: ServicePort,
+  endpoints: readonly Endpoint[],
+  context: ServicePortContext,
+): ServicePortPlan {
+  const { options } = context;
+  const frontends = frontendsOf(port, options);
+  const chosen = chooseEndpoints(endpoints, port, context.place);
+  return {
+    servicePort: port,
+    virtualServers: virtualServersOf(port, frontends, chosen, context.scheduler),
+    setEntries: setEntriesOf({ port, options }, frontends, endpoints),
+    addresses: frontends.filter((frontend) => frontend.isBound).map((frontend) => frontend.address),
+    deniedToNode: deniedToNode(port, frontends, options),
+    hasNoLocalEndpoints: noLocalEndpoints(port, chosen),
+  };
+}
+
+function virtualServersOf(
+  port: ServicePort,
+  frontends: readonly Frontend[],
+  chosen: ChosenEndpoints,
+  scheduler: string,
+): readonly PlannedVirtualServer[] {
+  // Frontends that use the same endpoints share one list: with node ports there are many.
+  const lists = new Map<readonly Endpoint[], readonly RealServer[]>();
+  return frontends.map((frontend) => {
+    const endpoints = endpointsFor(frontend, chosen);
+    const realServers = lists.get(endpoints) ?? endpoints.map(realServerOf);
+    lists.set(endpoints, realServers);
+    return { virtualServer: virtualServerOf(port, frontend, scheduler), realServers };
+  });
+}
+
+function virtualServerOf(port: ServicePort, frontend: Frontend, scheduler: string): VirtualServer {
+  return {
+    protocol: port.protocol,
+    address: frontend.address,
+    port: frontend.port,
+    scheduler,
+    persistenceTimeoutSeconds: port.affinitySeconds,
+    persistencePrefixLength: port.family === "IPv4" ? 32 : 128,
+    // Upstream hashes with the source port under `mh`, so that one client's connections spread.
+    flags: scheduler === "mh" ? virtualServerFlags.schedulerPort : 0,
+  };
+}
+
+function realServerOf(endpoint: Endpoint): RealServer {
+  return { address: endpoint.address, port: endpoint.port, weight: 1, forwardingMethod: 0 };
+}
+
+function deniedToNode(
+  port: ServicePort,
+  frontends: readonly Frontend[],
+  options: FamilyOptions,
+): readonly VirtualServerId[] {
+  if (port.sourceRanges.length === 0 || admitsNode(port, options)) return [];
+  return frontends
+    .filter((frontend) => frontend.kind === "load-balancer")
+    .map((frontend) => ({
+      protocol: port.protocol,
+      address: frontend.address,
+      port: frontend.port,
+    }));
+}
+
+function noLocalEndpoints(
+  port: ServicePort,
+  { local, hasUsable }: ChosenEndpoints,
+): { readonly internal: boolean; readonly external: boolean } {
+  const isMissing = hasUsable && local.length === 0;
+  return {
+    internal: isMissing && port.isInternalPolicyLocal,
+    external: isMissing && port.isExternalPolicyLocal,
+  };
+}

@@ -1,0 +1,117 @@
+import { cidrContains } from "../base/ip.ts";
+import type { Protocol } from "../base/protocol.ts";
+import type { Endpoint } from "../model/endpoints.ts";
+import type { ServicePort } from "../model/service-port.ts";
+import type { IpSet } from "../state/ip-set.ts";
+import {
+  addressEntry,
+  addressPortAddressEntry,
+  addressPortEntry,
+  addressPortNetEntry,
+  portEntry,
+  type SetEntry,
+} from "../state/set-entry.ts";
+import type { Frontend } from "./frontends.ts";
+import type { FamilyOptions } from "./options.ts";
+import { type SetRole, setFor } from "./sets.ts";
+
+/** An entry that a service port wants in a set. Several service ports may want the same. */
+export interface PlannedSetEntry {
+  readonly set: IpSet;
+  readonly entry: SetEntry;
+}
+
+interface Subject {
+  readonly port: ServicePort;
+  readonly options: FamilyOptions;
+}
+
+/** Lists the set entries of a service port: for its frontends, its local endpoints, its health port. Pure. */
+export function setEntriesOf(
+  subject: Subject,
+  frontends: readonly Frontend[],
+  endpoints: readonly Endpoint[],
+): readonly PlannedSetEntry[] {
+  const { port } = subject;
+  const planned: PlannedSetEntry[] = [];
+  const put = (role: SetRole, entry: SetEntry): void => {
+    planned.push({ set: setFor(role, port.family), entry });
+  };
+  for (const { isLocal, address, port: number } of endpoints) {
+    // Ready or not: a connection that was opened before may still come back to its own pod.
+    if (isLocal) put("loopBack", addressPortAddressEntry(address, port.protocol, number, address));
+  }
+  for (const frontend of frontends) putFrontend(subject, frontend, put);
+  if (port.healthCheckNodePort !== 0)
+    put("healthCheckNodePort", portEntry(port.healthCheckNodePort));
+  return planned;
+}
+
+type Put = (role: SetRole, entry: SetEntry) => void;
+
+function putFrontend(subject: Subject, frontend: Frontend, put: Put): void {
+  const { protocol } = subject.port;
+  const entry = addressPortEntry(frontend.address, protocol, frontend.port);
+  if (frontend.isBound) put("ipvsIps", addressEntry(frontend.address));
+  switch (frontend.kind) {
+    case "cluster-ip":
+      put("clusterIp", entry);
+      break;
+    case "external-ip":
+      put(frontend.isLocal ? "externalIpLocal" : "externalIp", entry);
+      break;
+    case "load-balancer":
+      putLoadBalancer(subject, frontend, entry, put);
+      break;
+    case "node-port":
+      putNodePort(protocol, frontend, entry, put);
+      break;
+  }
+}
+
+function putLoadBalancer(
+  { port, options }: Subject,
+  frontend: Frontend,
+  entry: SetEntry,
+  put: Put,
+): void {
+  put("loadBalancer", entry);
+  if (frontend.isLocal) put("loadBalancerLocal", entry);
+  if (port.sourceRanges.length === 0) return;
+  put("loadBalancerFirewall", entry);
+  for (const range of port.sourceRanges) {
+    put(
+      "loadBalancerSourceCidr",
+      addressPortNetEntry(frontend.address, port.protocol, port.port, range),
+    );
+  }
+  if (admitsNode(port, options)) {
+    const own = addressPortAddressEntry(
+      frontend.address,
+      port.protocol,
+      port.port,
+      frontend.address,
+    );
+    put("loadBalancerSourceIp", own);
+  }
+}
+
+/** Whether a source range covers this node's own address. */
+export function admitsNode(port: ServicePort, options: FamilyOptions): boolean {
+  return port.sourceRanges.some((range) => cidrContains(range, options.nodeIp));
+}
+
+const nodePortRoles: Readonly<
+  Record<Protocol, { readonly all: SetRole; readonly local: SetRole }>
+> = {
+  TCP: { all: "nodePortTcp", local: "nodePortLocalTcp" },
+  UDP: { all: "nodePortUdp", local: "nodePortLocalUdp" },
+  SCTP: { all: "nodePortSctp", local: "nodePortLocalSctp" },
+};
+
+function putNodePort(protocol: Protocol, frontend: Frontend, entry: SetEntry, put: Put): void {
+  const roles = nodePortRoles[protocol];
+  const member = protocol === "SCTP" ? entry : portEntry(frontend.port);
+  put(roles.all, member);
+  if (frontend.isLocal) put(roles.local, member);
+}

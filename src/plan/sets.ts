@@ -1,0 +1,90 @@
+/** The seventeen sets of each family: what kube-proxy's IPVS mode has, by the same names. */
+import type { IpFamily } from "../base/ip.ts";
+import type { IpSet, IpSetType } from "../state/ip-set.ts";
+
+interface SetSpec {
+  readonly suffix: string;
+  readonly type: IpSetType;
+}
+
+export type SetRole =
+  | "loopBack"
+  | "clusterIp"
+  | "externalIp"
+  | "externalIpLocal"
+  | "loadBalancer"
+  | "loadBalancerFirewall"
+  | "loadBalancerLocal"
+  | "loadBalancerSourceIp"
+  | "loadBalancerSourceCidr"
+  | "nodePortTcp"
+  | "nodePortLocalTcp"
+  | "nodePortUdp"
+  | "nodePortLocalUdp"
+  | "nodePortSctp"
+  | "nodePortLocalSctp"
+  | "healthCheckNodePort"
+  | "ipvsIps";
+
+/** In creation order. What goes in is told in `set-entries.ts`; what refers to them in `rules.ts`. */
+const specs: Readonly<Record<SetRole, SetSpec>> = {
+  /** Local endpoint talking to itself through a virtual IP: its source must be masqueraded. */
+  loopBack: { suffix: "LOOP-BACK", type: "hash:ip,port,ip" },
+  clusterIp: { suffix: "CLUSTER-IP", type: "hash:ip,port" },
+  externalIp: { suffix: "EXTERNAL-IP", type: "hash:ip,port" },
+  externalIpLocal: { suffix: "EXTERNAL-IP-LOCAL", type: "hash:ip,port" },
+  loadBalancer: { suffix: "LOAD-BALANCER", type: "hash:ip,port" },
+  /** Load-balancer IPs with source ranges. */
+  loadBalancerFirewall: { suffix: "LOAD-BALANCER-FW", type: "hash:ip,port" },
+  loadBalancerLocal: { suffix: "LOAD-BALANCER-LOCAL", type: "hash:ip,port" },
+  /** Admits the node itself, whose packets to a virtual IP carry that IP as source. */
+  loadBalancerSourceIp: { suffix: "LOAD-BALANCER-SOURCE-IP", type: "hash:ip,port,ip" },
+  loadBalancerSourceCidr: { suffix: "LOAD-BALANCER-SOURCE-CIDR", type: "hash:ip,port,net" },
+  nodePortTcp: { suffix: "NODE-PORT-TCP", type: "bitmap:port" },
+  nodePortLocalTcp: { suffix: "NODE-PORT-LOCAL-TCP", type: "bitmap:port" },
+  nodePortUdp: { suffix: "NODE-PORT-UDP", type: "bitmap:port" },
+  nodePortLocalUdp: { suffix: "NODE-PORT-LOCAL-UDP", type: "bitmap:port" },
+  /** bitmap:port looks at TCP and UDP only, so SCTP has hashes with the node's addresses. */
+  nodePortSctp: { suffix: "NODE-PORT-SCTP-HASH", type: "hash:ip,port" },
+  nodePortLocalSctp: { suffix: "NODE-PORT-LOCAL-SCTP-HASH", type: "hash:ip,port" },
+  healthCheckNodePort: { suffix: "HEALTH-CHECK-NODE-PORT", type: "bitmap:port" },
+  /** Addresses bound to kube-ipvs0. */
+  ipvsIps: { suffix: "IPVS-IPS", type: "hash:ip" },
+};
+
+export const setRoles: readonly SetRole[] = Object.keys(specs) as SetRole[];
+
+/** kube-proxy creates every hash set with this capacity and refuses a set with another. */
+export const standardMaxElements = 65_536;
+
+/** IPSET_MAXNAMELEN, linux/netfilter/ipset/ip_set.h, less the terminator. */
+const maxNameBytes = 31;
+
+const sets: ReadonlyMap<IpFamily, ReadonlyMap<SetRole, IpSet>> = new Map([
+  ["IPv4", setsOf("IPv4")],
+  ["IPv6", setsOf("IPv6")],
+]);
+
+/** The set that plays `role` in a family. */
+export function setFor(role: SetRole, family: IpFamily): IpSet {
+  const set = sets.get(family)?.get(role);
+  if (set === undefined) throw new Error(`No set for ${role} in ${family}`);
+  return set;
+}
+
+/** All sets of a family, in creation order. */
+export function setsFor(family: IpFamily): readonly IpSet[] {
+  return setRoles.map((role) => setFor(role, family));
+}
+
+function setsOf(family: IpFamily): ReadonlyMap<SetRole, IpSet> {
+  return new Map(setRoles.map((role) => [role, makeSet(role, family)]));
+}
+
+/** IPv6 names that grow beyond the kernel's limit are cut, as upstream: KUBE-6-LOAD-BALANCER-SOURCE-CID. */
+function makeSet(role: SetRole, family: IpFamily): IpSet {
+  const { suffix, type } = specs[role];
+  const prefix = family === "IPv4" ? "KUBE-" : "KUBE-6-";
+  const name = `${prefix}${suffix}`.slice(0, maxNameBytes);
+  return { name, type, family, maxElements: standardMaxElements };
+}
