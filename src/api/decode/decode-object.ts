@@ -1,0 +1,45 @@
+import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../objects.ts";
+import type { Refuse } from "../refusals.ts";
+import type { ResourceKind } from "../source.ts";
+import { decodeEndpointSlice } from "./endpoint-slice.ts";
+import type { DecodeScope } from "./fields.ts";
+import type { TextPool } from "./flat-text.ts";
+import { identityOf, type ObjectIdentity } from "./identity.ts";
+import { decodeNode } from "./node.ts";
+import { decodeService } from "./service.ts";
+
+/** The record type of each kind. */
+export interface RecordOf {
+  readonly services: ServiceRecord;
+  readonly endpointslices: EndpointSliceRecord;
+  readonly nodes: NodeRecord;
+}
+
+type Decoder<T> = (scope: DecodeScope, identity: ObjectIdentity, object: unknown) => T | undefined;
+
+const decoders: { readonly [Kind in ResourceKind]: Decoder<RecordOf[Kind]> } = {
+  services: decodeService,
+  endpointslices: decodeEndpointSlice,
+  nodes: decodeNode,
+};
+
+/** An object that has a name; without a record there is nothing to use in it. */
+export interface DecodedObject<T> {
+  readonly identity: ObjectIdentity;
+  readonly record: T | undefined;
+}
+
+/**
+ * Narrows anything to a record of `kind`. Never throws; what is invalid is told to `refuse` and left out.
+ * `undefined` when the object cannot even be named.
+ */
+export function decodeObject<Kind extends ResourceKind>(
+  kind: Kind,
+  object: unknown,
+  into: { readonly refuse: Refuse; readonly texts: TextPool },
+): DecodedObject<RecordOf[Kind]> | undefined {
+  const identity = identityOf(kind, object, into.refuse);
+  if (identity === undefined) return undefined;
+  const scope: DecodeScope = { kind, subject: identity.name, ...into };
+  return { identity, record: decoders[kind](scope, identity, object) };
+}

@@ -1,0 +1,81 @@
+import { printableText, type Refuse, refusal } from "../refusals.ts";
+import type { ResourceKind } from "../source.ts";
+import { fieldOf, isAbsent } from "./fields.ts";
+import { flatText } from "./flat-text.ts";
+
+/** Who an object is. */
+export interface ObjectIdentity {
+  /** `namespace/name`, or `name` for a Node. */
+  readonly name: string;
+  /** Empty when the object has none. */
+  readonly namespace: string;
+  readonly uid: string;
+  readonly resourceVersion: string;
+}
+
+/** As loose as DNS names can be and still be safe in keys, log lines and rule comments. */
+const safeName = /^[A-Za-z0-9_][A-Za-z0-9._-]{0,252}$/;
+
+/** True for a name that may become part of a key, a log line or a rule comment. Pure. */
+export function isSafeName(value: unknown): value is string {
+  return typeof value === "string" && safeName.test(value);
+}
+
+/** Reads who an object is; `undefined` (and a refusal) when it has no safe name. */
+export function identityOf(
+  kind: ResourceKind,
+  object: unknown,
+  refuse: Refuse,
+): ObjectIdentity | undefined {
+  const metadata = fieldOf(object, "metadata");
+  const name = fieldOf(metadata, "name");
+  const namespace = kind === "nodes" ? "" : fieldOf(metadata, "namespace");
+  const fault = faultOf({ kind, object, metadata, name, namespace });
+  if (fault !== undefined) {
+    refuse(refusal({ kind, subject: spokenName(name, namespace), ...fault }));
+    return undefined;
+  }
+  return {
+    name: flatText(namespace === "" ? `${name}` : `${namespace}/${name}`),
+    namespace: `${namespace}`,
+    uid: shortTextOf(fieldOf(metadata, "uid")),
+    resourceVersion: shortTextOf(fieldOf(metadata, "resourceVersion")),
+  };
+}
+
+type Fault = Pick<Parameters<typeof refusal>[0], "field" | "reason" | "value">;
+
+function faultOf(given: {
+  readonly kind: ResourceKind;
+  readonly object: unknown;
+  readonly metadata: unknown;
+  readonly name: unknown;
+  readonly namespace: unknown;
+}): Fault | undefined {
+  const { kind, object, metadata, name, namespace } = given;
+  if (!isObject(object)) return { field: "", reason: "not-an-object", value: object };
+  if (!isObject(metadata)) return { field: "metadata", reason: "not-an-object", value: metadata };
+  if (!isSafeName(name)) return { field: "metadata.name", reason: "invalid-name", value: name };
+  if (kind === "nodes" || isSafeName(namespace)) return undefined;
+  return { field: "metadata.namespace", reason: "invalid-name", value: namespace };
+}
+
+function isObject(value: unknown): boolean {
+  return typeof value === "object" && value !== null;
+}
+
+/** As much of the name as there is, fit to be printed. */
+function spokenName(name: unknown, namespace: unknown): string {
+  if (isAbsent(name) && isAbsent(namespace)) return "(unnamed)";
+  return namespace === "" ? spoken(name) : `${spoken(namespace)}/${spoken(name)}`;
+}
+
+function spoken(part: unknown): string {
+  if (typeof part === "string") return printableText(part);
+  return isAbsent(part) ? "" : "?";
+}
+
+/** An opaque mark of the server; absurd ones count as none. */
+function shortTextOf(value: unknown): string {
+  return typeof value === "string" && value.length <= 128 ? flatText(value) : "";
+}

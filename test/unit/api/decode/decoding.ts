@@ -1,0 +1,23 @@
+import { decodeObject, type RecordOf } from "../../../../src/api/decode/decode-object.ts";
+import { TextPool } from "../../../../src/api/decode/flat-text.ts";
+import type { Refusal, ResourceKind } from "../../../../src/api/source.ts";
+
+/** What came of decoding one object. */
+export interface Decoding<T> {
+  readonly record: T | undefined;
+  readonly refusals: readonly Refusal[];
+  /** `field reason` of each refusal. */
+  readonly reasons: readonly string[];
+}
+
+/** Decodes one object as it would arrive: through JSON. */
+export function decode<Kind extends ResourceKind>(
+  kind: Kind,
+  object: unknown,
+): Decoding<RecordOf[Kind]> {
+  const refusals: Refusal[] = [];
+  const refuse = (refusal: Refusal): void => void refusals.push(refusal);
+  const decoded = decodeObject(kind, object, { refuse, texts: new TextPool() });
+  const reasons = refusals.map(({ field, reason }) => `${field} ${reason}`.trim());
+  return { record: decoded?.record, refusals, reasons };
+}

@@ -1,0 +1,216 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { EndpointRecord, EndpointSliceRecord } from "../../../../src/api/objects.ts";
+import type { IpAddress } from "../../../../src/base/ip.ts";
+import { type ApiObject, endpoint, endpointSlice, slicePort } from "../../../support/objects.ts";
+import { decode } from "./decoding.ts";
+
+const triggerTime = "endpoints.kubernetes.io/last-change-trigger-time";
+const ready: EndpointRecord = {
+  address: "10.244.1.10" as IpAddress,
+  nodeName: "",
+  isReady: true,
+  isServing: true,
+  isTerminating: false,
+};
+const webA: EndpointSliceRecord = {
+  name: "default/web-a",
+  service: "default/web",
+  family: "IPv4",
+  ports: [{ name: "http", protocol: "TCP", port: 8080 }],
+  endpoints: [ready],
+};
+
+function withEndpoint(overrides: Record<string, unknown>): ApiObject {
+  return endpointSlice({ endpoints: [endpoint("10.244.1.10", overrides)] });
+}
+
+describe("an EndpointSlice", () => {
+  const cases: readonly {
+    readonly name: string;
+    readonly given: ApiObject;
+    readonly want: Partial<EndpointSliceRecord>;
+  }[] = [
+    { name: "is narrowed to a record", given: endpointSlice(), want: {} },
+    {
+      name: "may be of IPv6, whose addresses become canonical",
+      given: endpointSlice({ endpoints: ["FD00:0::0a"] }),
+      want: { family: "IPv6", endpoints: [{ ...ready, address: "fd00::a" as IpAddress }] },
+    },
+    {
+      name: "counts absent and null conditions as ready and serving",
+      given: withEndpoint({ conditions: { ready: null } }),
+      want: {},
+    },
+    {
+      name: "counts an endpoint without conditions as ready and serving",
+      given: withEndpoint({ conditions: undefined }),
+      want: {},
+    },
+    {
+      name: "knows terminating endpoints",
+      given: withEndpoint({ conditions: { ready: false, serving: true, terminating: true } }),
+      want: { endpoints: [{ ...ready, isReady: false, isTerminating: true }] },
+    },
+    {
+      name: "knows the node and hints of an endpoint",
+      given: withEndpoint({
+        nodeName: "node-1",
+        hints: { forZones: [{ name: "z1" }, { name: "z1" }], forNodes: [{ name: "node-1" }] },
+      }),
+      want: {
+        endpoints: [{ ...ready, nodeName: "node-1", zoneHints: ["z1"], nodeHints: ["node-1"] }],
+      },
+    },
+    {
+      name: "uses the first address of an endpoint only",
+      given: withEndpoint({ addresses: ["10.244.1.10", "not-an-address"] }),
+      want: {},
+    },
+    {
+      name: "may have no endpoints",
+      given: endpointSlice({ endpoints: [], addressType: "IPv4" }),
+      want: { endpoints: [] },
+    },
+    {
+      name: "may have an unnamed port",
+      given: endpointSlice({ ports: [slicePort({ name: "", protocol: undefined })] }),
+      want: { ports: [{ name: "", protocol: "TCP", port: 8080 }] },
+    },
+    {
+      name: "knows when it was triggered, to the millisecond",
+      given: endpointSlice({
+        metadata: { annotations: { [triggerTime]: "2026-01-01T00:00:00.123456789Z" } },
+      }),
+      want: { triggeredAtMs: 1_767_225_600_123 },
+    },
+  ];
+  for (const { name, given, want } of cases) {
+    it(name, () => {
+      const { record, reasons } = decode("endpointslices", given);
+      assert.deepEqual(record, { ...webA, ...want });
+      assert.deepEqual(reasons, []);
+    });
+  }
+
+  it("of a headless Service is no record and no refusal", () => {
+    const given = endpointSlice({ labels: { "service.kubernetes.io/headless": "" } });
+    assert.deepEqual(decode("endpointslices", given), {
+      record: undefined,
+      refusals: [],
+      reasons: [],
+    });
+  });
+});
+
+describe("an invalid part of an EndpointSlice is left out and the rest is used", () => {
+  const good = slicePort();
+  const cases: readonly {
+    readonly name: string;
+    readonly given: ApiObject;
+    readonly want?: Partial<EndpointSliceRecord>;
+    readonly reasons: readonly string[];
+  }[] = [
+    {
+      name: "a port without number",
+      given: endpointSlice({ ports: [good, { name: "x", protocol: "TCP" }] }),
+      reasons: ["ports[1].port missing-port-number"],
+    },
+    {
+      name: "port 0 and null",
+      given: endpointSlice({ ports: [good, slicePort({ port: 0 }), slicePort({ port: null })] }),
+      reasons: ["ports[1].port missing-port-number", "ports[2].port missing-port-number"],
+    },
+    {
+      name: "a port number that is none",
+      given: endpointSlice({ ports: [good, slicePort({ port: "8080" })] }),
+      reasons: ["ports[1].port invalid-port"],
+    },
+    {
+      name: "a port without name",
+      given: endpointSlice({ ports: [good, slicePort({ name: null })] }),
+      reasons: ["ports[1].name missing-port-name"],
+    },
+    {
+      name: "an unknown protocol",
+      given: endpointSlice({ ports: [good, slicePort({ protocol: "tcp" })] }),
+      reasons: ["ports[1].protocol unknown-protocol"],
+    },
+    {
+      name: "an endpoint without address",
+      given: endpointSlice({ endpoints: ["10.244.1.10", { addresses: [] }, {}] }),
+      reasons: [
+        "endpoints[1].addresses[0] missing-endpoint-address",
+        "endpoints[2].addresses[0] missing-endpoint-address",
+      ],
+    },
+    {
+      name: "an endpoint of another family, with nonsense, with loopback",
+      given: endpointSlice({ endpoints: ["10.244.1.10", "fd00::1", "x.example", "127.0.0.1"] }),
+      reasons: [
+        "endpoints[1].addresses[0] invalid-endpoint-address",
+        "endpoints[2].addresses[0] invalid-endpoint-address",
+        "endpoints[3].addresses[0] special-address",
+      ],
+    },
+    {
+      name: "an endpoint whose condition is not a boolean",
+      given: endpointSlice({
+        endpoints: ["10.244.1.10", endpoint("10.244.1.11", { conditions: { ready: "true" } })],
+      }),
+      reasons: ["endpoints[1].conditions.ready invalid-condition"],
+    },
+    {
+      name: "a node name and a hint",
+      given: withEndpoint({ nodeName: "a\nb", hints: { forZones: [{ name: 5 }, { name: "z1" }] } }),
+      want: { endpoints: [{ ...ready, zoneHints: ["z1"] }] },
+      reasons: [
+        "endpoints[0].hints.forZones[0].name invalid-label",
+        "endpoints[0].nodeName invalid-label",
+      ],
+    },
+    {
+      name: "a trigger time",
+      given: endpointSlice({ metadata: { annotations: { [triggerTime]: "now" } } }),
+      reasons: [`metadata.annotations[${triggerTime}] invalid-trigger-time`],
+    },
+  ];
+  for (const { name, given, want, reasons } of cases) {
+    it(name, () => {
+      const decoding = decode("endpointslices", given);
+      assert.deepEqual(decoding.record, { ...webA, ...want });
+      assert.deepEqual(decoding.reasons, reasons);
+    });
+  }
+});
+
+describe("an EndpointSlice that cannot be used is refused", () => {
+  const cases: readonly {
+    readonly name: string;
+    readonly given: ApiObject;
+    readonly reasons: readonly string[];
+  }[] = [
+    {
+      name: "of host names",
+      given: endpointSlice({ addressType: "FQDN", endpoints: ["x.example"] }),
+      reasons: ["addressType unsupported-address-type"],
+    },
+    {
+      name: "without the label of its Service",
+      given: endpointSlice({ metadata: { labels: {} } }),
+      reasons: ["metadata.labels missing-service-label"],
+    },
+    {
+      name: "with a label that names no Service",
+      given: endpointSlice({ service: "a/b" }),
+      reasons: ["metadata.name invalid-name"],
+    },
+  ];
+  for (const { name, given, reasons } of cases) {
+    it(name, () => {
+      const decoding = decode("endpointslices", given);
+      assert.equal(decoding.record, undefined);
+      assert.deepEqual(decoding.reasons, reasons);
+    });
+  }
+});
