@@ -73,7 +73,8 @@ export class Claims {
     onChange: (key: string) => void,
   ): void {
     const before = this.#claimsByKey.get(key) ?? [];
-    const others = previous === undefined ? before : before.filter(({ plan }) => plan !== previous);
+    // An external IP may also be a load-balancer IP of the same Service: one plan claims a key once.
+    const others = before.filter(({ plan }) => plan !== previous && plan !== claim?.plan);
     const after = claim === undefined ? others : [...others, claim].sort(byAge);
     if (after.length === 0) this.#claimsByKey.delete(key);
     else this.#claimsByKey.set(key, after);

@@ -1,5 +1,5 @@
 import type { ServiceName } from "../api/objects.ts";
-import { type IpAddress, type IpFamily, ipFamilies } from "../base/ip.ts";
+import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
 import { servicePortKey } from "../model/service-port.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
@@ -51,14 +51,6 @@ export class DesiredState {
     else this.#plans.set(owner, after);
   }
 
-  /** Forgets every Service; all keys become dirty. */
-  clear(): void {
-    for (const [owner] of [...this.#plans]) {
-      const family = owner.startsWith("IPv4") ? "IPv4" : "IPv6";
-      this.replace(owner.slice(5), family, []);
-    }
-  }
-
   /** Hands over the marks and starts anew. */
   takeDirty(): DirtyKeys {
     const dirty = this.#dirty;
@@ -106,7 +98,7 @@ export class DesiredState {
   /** Load-balancer frontends closed to this node, in a stable order. */
   deniedToNode(family: IpFamily): readonly VirtualServerId[] {
     const ofFamily = [...this.#denied.entries()].filter(
-      ([, { id }]) => (id.address.includes(":") ? "IPv6" : "IPv4") === family,
+      ([, { id }]) => familyOf(id.address) === family,
     );
     return ofFamily.sort(([left], [right]) => (left < right ? -1 : 1)).map(([, { id }]) => id);
   }
@@ -197,9 +189,4 @@ function noMarks(): Marks {
     addresses: new Set(),
     rules: new Set(),
   };
-}
-
-/** Marks that name everything the desired state holds; with what is observed it makes a full diff. */
-export function allFamilies(): ReadonlySet<IpFamily> {
-  return new Set(ipFamilies);
 }

@@ -1,0 +1,267 @@
+import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../api/objects.ts";
+import type { ResourceKind } from "../api/source.ts";
+import { background } from "../base/background.ts";
+import type { Clock } from "../base/clock.ts";
+import { Exclusive } from "../base/exclusive.ts";
+import type { IpAddress, IpFamily } from "../base/ip.ts";
+import type { Logger } from "../base/log.ts";
+import type { Config } from "../config/config.ts";
+import type { Kernel } from "../kernel/kernel.ts";
+import { ChangeTracker } from "../model/change-tracker.ts";
+import { DesiredState } from "../plan/desired-state.ts";
+import type { PlanOptions } from "../plan/options.ts";
+import { planService } from "../plan/planner.ts";
+import { planRules } from "../plan/rules.ts";
+import { observeNodeAddresses } from "../reconcile/observe.ts";
+import { Reconciler } from "../reconcile/reconciler.ts";
+import type { SyncGoal } from "../reconcile/sync-context.ts";
+import type { RuleSet } from "../state/rule.ts";
+import { planOptionsOf } from "./node-facts.ts";
+import { Runner, type RunReason } from "./runner.ts";
+import type { SyncReporter } from "./sync-reporter.ts";
+
+export interface SyncLoopCollaborators {
+  readonly kernel: Kernel;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly reporter: SyncReporter;
+}
+
+/** Pause between two looks at draining real servers while there are any. */
+const drainCheckMs = 1_000;
+/** The Node object is waited for this long before planning goes on without it, as upstream. */
+const nodeWaitMs = 30_000;
+const firstRetryMs = 1_000;
+
+/**
+ * The heart of the daemon: takes what the source tells, and from time to time plans what changed and
+ * brings the kernel there. Nothing is written before Services and EndpointSlices are completely listed.
+ */
+export class SyncLoop {
+  readonly #config: Config;
+  readonly #families: readonly IpFamily[];
+  readonly #kernel: Kernel;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #reporter: SyncReporter;
+  readonly #tracker: ChangeTracker;
+  readonly #desired = new DesiredState();
+  readonly #reconciler: Reconciler;
+  readonly #runner: Runner;
+  /** A sync and a look at the drains never overlap: both change what is known of the kernel. */
+  readonly #exclusive = new Exclusive();
+  readonly #unsynced = new Set<ResourceKind>(["services", "endpointslices", "nodes"]);
+  #node: NodeRecord | undefined;
+  #nodeAddresses: ReadonlySet<IpAddress> = new Set();
+  #options: PlanOptions | undefined;
+  /** Node, links or addresses may differ from what `#options` was made of. */
+  #isNodeStale = true;
+  #cancelNodeWait: () => void = () => {};
+  #cancelDrainCheck: () => void = () => {};
+  #stopWatching: () => void = () => {};
+
+  constructor(collaborators: SyncLoopCollaborators, config: Config, families: readonly IpFamily[]) {
+    this.#config = config;
+    this.#families = families;
+    this.#kernel = collaborators.kernel;
+    this.#clock = collaborators.clock;
+    this.#log = collaborators.log;
+    this.#reporter = collaborators.reporter;
+    this.#tracker = new ChangeTracker(collaborators.clock.nowMs());
+    this.#reconciler = new Reconciler(collaborators, {
+      ownership: {
+        foreignVirtualServers: config.foreignVirtualServers,
+        excludeCidrs: config.excludeCidrs,
+      },
+      drain: config.drain,
+    });
+    const sync = (reason: RunReason): Promise<boolean> =>
+      this.#exclusive.run(() => this.#sync(reason));
+    this.#runner = new Runner(sync, collaborators, {
+      minIntervalMs: config.minSyncPeriodMs,
+      maxIntervalMs: config.syncPeriodMs,
+      firstRetryMs,
+    });
+  }
+
+  start(): void {
+    this.#reporter.started(this.#families);
+    this.#stopWatching = this.#kernel.link.watch(
+      () => this.#noteNodeChange(),
+      (error) => this.#log.warn("Cannot watch links and addresses", { err: error }),
+    );
+    this.#cancelNodeWait = this.#clock.after(nodeWaitMs, () => this.#giveUpNode());
+    this.#runner.start();
+  }
+
+  /** Resolves when everything told so far is in the kernel. */
+  settled(): Promise<void> {
+    return this.#runner.settled();
+  }
+
+  /** Ends after the sync that may be running. The kernel keeps its state. */
+  async stop(): Promise<void> {
+    this.#stopWatching();
+    this.#cancelNodeWait();
+    this.#cancelDrainCheck();
+    await this.#runner.stop();
+    await this.#exclusive.idle();
+  }
+
+  noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
+    this.#tracker.noteService(previous, current);
+    this.#reporter.serviceChanged(this.#tracker.pendingCount);
+    this.#request();
+  }
+
+  noteSlice(
+    previous: EndpointSliceRecord | undefined,
+    current: EndpointSliceRecord | undefined,
+  ): void {
+    this.#tracker.noteSlice(previous, current);
+    this.#reporter.sliceChanged(this.#tracker.pendingCount);
+    this.#request();
+  }
+
+  noteNode(node: NodeRecord | undefined): void {
+    this.#reporter.nodeChanged(node);
+    // The last object seen counts after a deletion, as upstream.
+    if (node !== undefined) this.#node = node;
+    this.#noteNodeChange();
+  }
+
+  noteSynced(kind: ResourceKind): void {
+    this.#unsynced.delete(kind);
+    if (kind === "nodes") this.#cancelNodeWait();
+    this.#request();
+  }
+
+  get #isInitialized(): boolean {
+    return this.#unsynced.size === 0;
+  }
+
+  #giveUpNode(): void {
+    if (!this.#unsynced.has("nodes")) return;
+    this.#log.warn("The Node object did not arrive; going on without it", {
+      node: this.#config.nodeName,
+    });
+    this.noteSynced("nodes");
+  }
+
+  #noteNodeChange(): void {
+    this.#isNodeStale = true;
+    this.#request();
+  }
+
+  #request(): void {
+    if (!this.#isInitialized) return;
+    this.#reporter.queued(this.#families);
+    this.#runner.request();
+  }
+
+  /** Says whether everything worked. */
+  async #sync(reason: RunReason): Promise<boolean> {
+    if (!this.#isInitialized) return true;
+    const startedAtMs = this.#clock.monotonicMs();
+    const isReplanned = await this.#refreshOptions();
+    const options = this.#options;
+    if (options === undefined) return false;
+    const { services, triggeredAtMs } = this.#tracker.take();
+    for (const name of services) this.#planService(name, options);
+    const isFull = reason !== "change" || this.#reconciler.needsObservation;
+    const report = await this.#reconciler.sync(this.#goal(options, isFull));
+    this.#reporter.synced({
+      families: this.#families,
+      report,
+      isFull,
+      serviceCount: this.#tracker.serviceCount,
+      plannedServiceCount: services.length,
+      isReplanned,
+      elapsedMs: this.#clock.monotonicMs() - startedAtMs,
+      triggeredAtMs,
+      desired: this.#desired,
+      drains: this.#reconciler.drainer,
+    });
+    this.#scheduleDrainCheck();
+    return report.failures.length === 0;
+  }
+
+  /** Reads the node anew where it may have changed; a difference touches every Service. */
+  async #refreshOptions(): Promise<boolean> {
+    if (!this.#isNodeStale) return false;
+    this.#isNodeStale = false;
+    try {
+      this.#nodeAddresses = await observeNodeAddresses(this.#kernel);
+    } catch (error) {
+      this.#isNodeStale = true;
+      throw error;
+    }
+    const options = planOptionsOf({
+      config: this.#config,
+      families: this.#families,
+      node: this.#node,
+      nodeAddresses: this.#nodeAddresses,
+    });
+    if (this.#options !== undefined && sameOptions(options, this.#options)) return false;
+    this.#options = options;
+    this.#tracker.touchAll();
+    return true;
+  }
+
+  #planService(name: string, options: PlanOptions): void {
+    const service = this.#tracker.service(name);
+    for (const plan of planService(name, service, this.#tracker.slicesOf(name), options)) {
+      this.#desired.replace(plan.service, plan.family, plan.servicePorts);
+      this.#reporter.planned(plan);
+    }
+  }
+
+  #goal(options: PlanOptions, isFull: boolean): SyncGoal {
+    const dirty = this.#desired.takeDirty();
+    return {
+      desired: this.#desired,
+      dirty: isFull ? "all" : dirty,
+      rules: new Map([...options.families.keys()].map((family) => [family, this.#rules(family)])),
+      nodeAddresses: this.#nodeAddresses,
+    };
+  }
+
+  #rules(family: IpFamily): RuleSet {
+    return planRules({
+      family,
+      filledSets: this.#desired.filledSets(family),
+      deniedToNode: this.#desired.deniedToNode(family),
+      localDetector: this.#options?.families.get(family)?.localDetector,
+      isMasqueradeAll: this.#config.isMasqueradeAll,
+      masqueradeMark: this.#config.masqueradeMark,
+    });
+  }
+
+  #scheduleDrainCheck(): void {
+    this.#cancelDrainCheck();
+    if (this.#reconciler.drainer.count === 0) return;
+    this.#cancelDrainCheck = this.#clock.after(drainCheckMs, () => {
+      background(this.#checkDrains(), this.#log, "drain check");
+    });
+  }
+
+  async #checkDrains(): Promise<void> {
+    const report = await this.#exclusive.run(() => this.#reconciler.checkDrains());
+    this.#reporter.drained(report, this.#reconciler.drainer);
+    this.#scheduleDrainCheck();
+  }
+}
+
+/** Options are small and plain: text tells whether they are equal. */
+function sameOptions(left: PlanOptions, right: PlanOptions): boolean {
+  return optionsText(left) === optionsText(right);
+}
+
+function optionsText(options: PlanOptions): string {
+  const families = [...options.families].map(([family, { nodeAddresses, ...rest }]) => [
+    family,
+    [...nodeAddresses].sort(),
+    rest,
+  ]);
+  return JSON.stringify([options.place, families]);
+}

@@ -1,0 +1,110 @@
+/** Compares planned rules with what `iptables-save` printed. Pure: text comes from the renderer. */
+import type { ObservedChain, RulesChange } from "../kernel/kernel.ts";
+import type { Chain, Jump, Rule, RuleSet, TableName } from "../state/rule.ts";
+import type { KnownRules } from "./known-state.ts";
+
+/** Writes a rule as `iptables-save` does, behind `-A CHAIN `. */
+export type RenderRule = (rule: Rule) => string;
+
+/** Picks what is ours out of everything observed. */
+export function knownRulesOf(
+  observed: readonly ObservedChain[],
+  planned: RuleSet,
+  render: RenderRule,
+): KnownRules {
+  const ours = new Set(planned.chains.map((chain) => chainKey(chain.table, chain.name)));
+  const jumpTexts = new Set(planned.jumps.map((jump) => jumpText(jump, render)));
+  const chains = new Map<string, readonly string[]>();
+  const jumps = new Map<string, readonly string[]>();
+  for (const { table, name, rules } of observed) {
+    const key = chainKey(table, name);
+    const texts = rules.map((rule) => rule.text);
+    if (ours.has(key)) chains.set(key, texts);
+    else
+      jumps.set(
+        key,
+        texts.filter((text) => jumpTexts.has(`${key} ${text}`)),
+      );
+  }
+  return { chains, jumps };
+}
+
+/** What `planned` looks like in the kernel once it is written. */
+export function knownRulesAfter(planned: RuleSet, render: RenderRule): KnownRules {
+  const chains = new Map(
+    planned.chains.map((chain) => [chainKey(chain.table, chain.name), chain.rules.map(render)]),
+  );
+  const jumps = new Map<string, readonly string[]>();
+  for (const group of jumpGroups(planned)) jumps.set(groupKey(group), wantedOrder(group, render));
+  return { chains, jumps };
+}
+
+/**
+ * Lists the changes: each chain that differs is written whole; where the jumps from one built-in chain
+ * are not exactly ours in our order, ours are taken out and inserted anew, all in one restore. Rules of
+ * others, and their place above or below ours, are left alone.
+ */
+export function diffRules(
+  planned: RuleSet,
+  known: KnownRules,
+  render: RenderRule,
+): readonly RulesChange[] {
+  const chains = planned.chains
+    .filter(
+      (chain) => !sameTexts(known.chains.get(chainKey(chain.table, chain.name)), chain, render),
+    )
+    .map((chain): RulesChange => ({ kind: "write-chain", chain }));
+  const jumps = jumpGroups(planned).flatMap((group) => groupChanges(group, known, render));
+  return [...chains, ...jumps];
+}
+
+function sameTexts(
+  known: readonly string[] | undefined,
+  chain: Chain,
+  render: RenderRule,
+): boolean {
+  if (known === undefined || known.length !== chain.rules.length) return false;
+  return chain.rules.every((rule, index) => render(rule) === known[index]);
+}
+
+function groupChanges(
+  group: readonly Jump[],
+  known: KnownRules,
+  render: RenderRule,
+): readonly RulesChange[] {
+  const present = known.jumps.get(groupKey(group)) ?? [];
+  const wanted = wantedOrder(group, render);
+  if (present.length === wanted.length && wanted.every((text, index) => text === present[index])) {
+    return [];
+  }
+  const jumpByText = new Map(group.map((jump) => [render(jump.rule), jump]));
+  const removals = present.flatMap((text): readonly RulesChange[] => {
+    const jump = jumpByText.get(text);
+    return jump === undefined ? [] : [{ kind: "remove-jump", jump }];
+  });
+  const insertions = group.map((jump): RulesChange => ({ kind: "insert-jump", jump }));
+  return [...removals, ...insertions];
+}
+
+/** The last inserted stands first. */
+function wantedOrder(group: readonly Jump[], render: RenderRule): readonly string[] {
+  return group.map((jump) => render(jump.rule)).reverse();
+}
+
+/** Jumps by the chain they stand in, each group in insertion order. */
+function jumpGroups(planned: RuleSet): readonly (readonly Jump[])[] {
+  return [...Map.groupBy(planned.jumps, (jump) => chainKey(jump.table, jump.from)).values()];
+}
+
+function groupKey(group: readonly Jump[]): string {
+  const [first] = group;
+  return first === undefined ? "" : chainKey(first.table, first.from);
+}
+
+function chainKey(table: TableName, chain: string): string {
+  return `${table} ${chain}`;
+}
+
+function jumpText(jump: Jump, render: RenderRule): string {
+  return `${chainKey(jump.table, jump.from)} ${render(jump.rule)}`;
+}

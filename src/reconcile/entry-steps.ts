@@ -1,0 +1,65 @@
+/** Set entries and addresses: values that are there or not. */
+import type { FailedChange, SetChange } from "../kernel/kernel.ts";
+import type { SyncContext } from "./sync-context.ts";
+
+export function addEntries(context: SyncContext): Promise<void> {
+  return applyEntries(context, context.work.addedEntries);
+}
+
+/**
+ * An entry tells that a virtual server is ours, so it outlives it: while a removal has failed, no entry
+ * goes. The next sync looks at everything again.
+ */
+export async function removeEntries(context: SyncContext): Promise<void> {
+  if (context.report.hasFailed("virtual-server-remove")) return;
+  await applyEntries(context, context.work.removedEntries);
+}
+
+export function bindAddresses(context: SyncContext): Promise<void> {
+  return applyAddresses(context, context.work.addedAddresses);
+}
+
+export function unbindAddresses(context: SyncContext): Promise<void> {
+  return applyAddresses(context, context.work.removedAddresses);
+}
+
+async function applyEntries(
+  { kernel, known, report }: SyncContext,
+  changes: readonly SetChange[],
+): Promise<void> {
+  if (changes.length === 0) return;
+  const failed = byIndex(await kernel.ipSets.apply(changes));
+  for (const [index, { kind, set, entry }] of changes.entries()) {
+    const error = failed.get(index);
+    if (error !== undefined) {
+      report.fail(kind === "add" ? "entry-add" : "entry-remove", `${set.name} ${entry}`, error);
+      continue;
+    }
+    report.count(kind === "add" ? "entry-add" : "entry-remove");
+    if (kind === "add") known.setEntries.get(set.name)?.add(entry);
+    else known.setEntries.get(set.name)?.delete(entry);
+  }
+}
+
+async function applyAddresses(
+  { kernel, known, report }: SyncContext,
+  changes: SyncContext["work"]["addedAddresses"],
+): Promise<void> {
+  if (changes.length === 0) return;
+  const failed = byIndex(await kernel.link.apply(changes));
+  for (const [index, { kind, address }] of changes.entries()) {
+    const error = failed.get(index);
+    if (error !== undefined) {
+      report.fail(kind === "add" ? "address-add" : "address-remove", address, error);
+      continue;
+    }
+    report.count(kind === "add" ? "address-add" : "address-remove");
+    if (kind === "add") known.addresses.add(address);
+    else known.addresses.delete(address);
+  }
+}
+
+/** Failures by position in the list of changes. */
+export function byIndex(failures: readonly FailedChange[]): ReadonlyMap<number, Error> {
+  return new Map(failures.map(({ index, error }) => [index, error]));
+}

@@ -1,0 +1,37 @@
+import type { IpAddress, IpFamily } from "../base/ip.ts";
+import type { RealServer } from "../state/real-server.ts";
+import type { SetEntry } from "../state/set-entry.ts";
+import type { VirtualServer } from "../state/virtual-server.ts";
+
+/** A virtual server as the kernel has it; draining real servers are in the list with weight 0. */
+export interface KnownVirtualServer {
+  readonly virtualServer: VirtualServer;
+  readonly realServers: readonly RealServer[];
+}
+
+/** Rules of ours as the kernel prints them: texts by `table chain`. */
+export interface KnownRules {
+  /** Our own chains; an absent one does not exist. */
+  readonly chains: ReadonlyMap<string, readonly string[]>;
+  /** Our jumps in chains that are not ours, in the order in which they stand there. */
+  readonly jumps: ReadonlyMap<string, readonly string[]>;
+}
+
+/**
+ * What the kernel holds, as last observed and changed by us since. It saves reading the kernel for each
+ * change; a full observation replaces it at start, on a timer and after any failure.
+ */
+export class KnownState {
+  readonly virtualServers: Map<string, KnownVirtualServer> = new Map();
+  /** By set name. A set without a key does not exist. */
+  readonly setEntries: Map<string, Set<SetEntry>> = new Map();
+  /** On kube-ipvs0. */
+  readonly addresses: Set<IpAddress> = new Set();
+  /** Absent: not read yet. */
+  readonly rules: Map<IpFamily, KnownRules> = new Map();
+  hasLink = false;
+
+  hasEntry(setName: string, entry: SetEntry): boolean {
+    return this.setEntries.get(setName)?.has(entry) ?? false;
+  }
+}

@@ -1,0 +1,128 @@
+import type { Clock } from "../base/clock.ts";
+import type { Logger } from "../base/log.ts";
+import type { Kernel } from "../kernel/kernel.ts";
+import { Drainer } from "./drainer.ts";
+import type { DrainPolicy } from "./drains.ts";
+import { addEntries, bindAddresses, removeEntries, unbindAddresses } from "./entry-steps.ts";
+import { ensureLink, ensureSets, writeRules } from "./foundation-steps.ts";
+import { KnownState } from "./known-state.ts";
+import { observe } from "./observe.ts";
+import type { OwnershipPolicy } from "./ownership.ts";
+import { type ChangeKind, ReportBuilder, type SyncReport } from "./report.ts";
+import { applyServers, removeServers } from "./server-steps.ts";
+import type { SyncContext, SyncGoal } from "./sync-context.ts";
+import { planWork } from "./work.ts";
+
+export interface ReconcilerOptions {
+  readonly ownership: OwnershipPolicy;
+  readonly drain: DrainPolicy;
+}
+
+interface Step {
+  /** For the report, when the step as a whole fails. */
+  readonly kind: ChangeKind;
+  readonly run: (context: SyncContext) => Promise<void>;
+}
+
+/**
+ * Brings the kernel to the desired state with the fewest writes. Nothing stops at the first failure; what
+ * failed is in the report, and the sync after it begins with a full observation.
+ */
+export class Reconciler {
+  readonly #kernel: Kernel;
+  readonly #log: Logger;
+  readonly #options: ReconcilerOptions;
+  readonly #drainer: Drainer;
+  readonly #steps: readonly Step[];
+  #known = new KnownState();
+  #needsObservation = true;
+
+  constructor(
+    collaborators: { readonly kernel: Kernel; readonly clock: Clock; readonly log: Logger },
+    options: ReconcilerOptions,
+  ) {
+    this.#kernel = collaborators.kernel;
+    this.#log = collaborators.log;
+    this.#options = options;
+    this.#drainer = new Drainer(collaborators, options.drain);
+    this.#steps = stepsWith(this.#drainer);
+  }
+
+  /** True when the next sync must look at everything: at start and after a failure. */
+  get needsObservation(): boolean {
+    return this.#needsObservation;
+  }
+
+  get drainer(): Pick<Drainer, "count" | "oldestAgeSeconds"> {
+    return this.#drainer;
+  }
+
+  /** One pass. An observation that fails ends it before the first write. */
+  async sync(goal: SyncGoal): Promise<SyncReport> {
+    const report = new ReportBuilder();
+    const isFull = goal.dirty === "all" || this.#needsObservation;
+    if (isFull && !(await this.#observe(goal, report))) return report.build();
+    const effective: SyncGoal = isFull ? { ...goal, dirty: "all" } : goal;
+    const work = planWork(effective, this.#known, this.#options.ownership);
+    const context = { ...this.#context(report), goal: effective, work };
+    for (const step of this.#steps) await runStep(step, context);
+    this.#needsObservation = report.hasFailures;
+    return report.build();
+  }
+
+  /** Removes real servers whose connections have ended, or whose time is up. */
+  async checkDrains(): Promise<SyncReport> {
+    const report = new ReportBuilder();
+    try {
+      await this.#drainer.check(this.#context(report));
+    } catch (error) {
+      report.fail("real-server-remove", "draining real servers", error);
+    }
+    this.#needsObservation ||= report.hasFailures;
+    return report.build();
+  }
+
+  #context(report: ReportBuilder): Pick<SyncContext, "kernel" | "known" | "report" | "log"> {
+    return { kernel: this.#kernel, known: this.#known, report, log: this.#log };
+  }
+
+  async #observe(goal: SyncGoal, report: ReportBuilder): Promise<boolean> {
+    try {
+      this.#known = await observe(this.#kernel, goal.rules);
+      return true;
+    } catch (error) {
+      report.fail("observe", "kernel state", error);
+      this.#needsObservation = true;
+      return false;
+    }
+  }
+}
+
+/**
+ * The order keeps packets right at every moment: what makes a virtual server work comes before it, its
+ * address after it; removal runs the other way round. An address leaves before its entry in
+ * KUBE-IPVS-IPS, or for a moment the node's own services would answer there.
+ */
+function stepsWith(drainer: Drainer): readonly Step[] {
+  return [
+    { kind: "link-create", run: ensureLink },
+    { kind: "set-create", run: ensureSets },
+    { kind: "entry-add", run: addEntries },
+    { kind: "rules-write", run: writeRules },
+    { kind: "virtual-server-create", run: applyServers },
+    { kind: "address-add", run: bindAddresses },
+    { kind: "real-server-remove", run: (context) => drainer.release(context) },
+    { kind: "virtual-server-remove", run: removeServers },
+    { kind: "address-remove", run: unbindAddresses },
+    { kind: "entry-remove", run: removeEntries },
+  ];
+}
+
+/** A step throws when nothing is known about its request (ENOBUFS, time-out); the others still run. */
+async function runStep(step: Step, context: SyncContext): Promise<void> {
+  try {
+    await step.run(context);
+  } catch (error) {
+    context.report.fail(step.kind, "request", error);
+  }
+}

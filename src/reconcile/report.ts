@@ -1,0 +1,69 @@
+import { errorText } from "../base/error-text.ts";
+
+/** Kinds of kernel changes, as counted in `kube_ipvs_kernel_changes_total`. */
+export type ChangeKind =
+  | "link-create"
+  | "set-create"
+  | "set-destroy"
+  | "entry-add"
+  | "entry-remove"
+  | "rules-write"
+  | "rules-remove"
+  | "virtual-server-create"
+  | "virtual-server-update"
+  | "virtual-server-remove"
+  | "real-server-create"
+  | "real-server-update"
+  | "real-server-remove"
+  | "address-add"
+  | "address-remove"
+  | "link-remove";
+
+/** One change that did not come about. */
+export interface Failure {
+  readonly kind: ChangeKind | "observe";
+  /** What it was about, in the words of the operator's tools. */
+  readonly subject: string;
+  readonly error: Error;
+}
+
+/** What one sync did. */
+export interface SyncReport {
+  /** Successful changes by kind; kinds without one are absent. */
+  readonly changes: ReadonlyMap<ChangeKind, number>;
+  readonly failures: readonly Failure[];
+}
+
+/** Collects a report while a sync runs. */
+export class ReportBuilder {
+  readonly #changes = new Map<ChangeKind, number>();
+  readonly #failures: Failure[] = [];
+
+  count(kind: ChangeKind, times = 1): void {
+    if (times > 0) this.#changes.set(kind, (this.#changes.get(kind) ?? 0) + times);
+  }
+
+  fail(kind: Failure["kind"], subject: string, error: unknown): void {
+    const cause = error instanceof Error ? error : new Error(errorText(error));
+    this.#failures.push({ kind, subject, error: cause });
+  }
+
+  hasFailed(kind: Failure["kind"]): boolean {
+    return this.#failures.some((failure) => failure.kind === kind);
+  }
+
+  get hasFailures(): boolean {
+    return this.#failures.length > 0;
+  }
+
+  build(): SyncReport {
+    return { changes: this.#changes, failures: this.#failures };
+  }
+}
+
+/** Number of changes in all. */
+export function changeCount(report: SyncReport): number {
+  let sum = 0;
+  for (const times of report.changes.values()) sum += times;
+  return sum;
+}

@@ -1,0 +1,85 @@
+/** Virtual servers with their real servers: created, updated, and removed when nobody wants them. */
+import type { IpvsChange } from "../kernel/kernel.ts";
+import { realServerKey } from "../state/real-server.ts";
+import { virtualServerKey } from "../state/virtual-server.ts";
+import { idOf, type VirtualServerDiff } from "./diff.ts";
+import { byIndex } from "./entry-steps.ts";
+import type { ChangeKind } from "./report.ts";
+import type { SyncContext } from "./sync-context.ts";
+
+/** Creates and updates, all in one request. Real servers that nobody wants stay for the drain step. */
+export async function applyServers(context: SyncContext): Promise<void> {
+  const { known, goal, work } = context;
+  const diffs = work.servers.filter((diff) => !diff.isUnwanted);
+  const failedKeys = await applyIpvs(
+    context,
+    diffs.flatMap((diff) => diff.changes),
+  );
+  for (const { key, unwanted } of diffs) {
+    const desired = goal.desired.virtualServer(key);
+    if (desired === undefined || failedKeys.has(key)) continue;
+    const { virtualServer, realServers } = desired;
+    // Sharing the desired list makes the next comparison of an unchanged server free.
+    const present = unwanted.length === 0 ? realServers : [...realServers, ...unwanted];
+    known.virtualServers.set(key, { virtualServer, realServers: present });
+  }
+}
+
+/** Removes virtual servers; their real servers go with them. */
+export async function removeServers(context: SyncContext): Promise<void> {
+  const { known, work } = context;
+  const diffs = work.servers.filter(
+    (diff) => diff.isUnwanted && known.virtualServers.has(diff.key),
+  );
+  const failedKeys = await applyIpvs(
+    context,
+    diffs.flatMap((diff) => removal(diff, context)),
+  );
+  for (const { key } of diffs) {
+    if (!failedKeys.has(key)) known.virtualServers.delete(key);
+  }
+}
+
+/** Carries out IPVS changes, reports each, and tells the keys of virtual servers of which one failed. */
+export async function applyIpvs(
+  { kernel, report }: Pick<SyncContext, "kernel" | "report">,
+  changes: readonly IpvsChange[],
+): Promise<ReadonlySet<string>> {
+  const failedKeys = new Set<string>();
+  if (changes.length === 0) return failedKeys;
+  const failed = byIndex(await kernel.ipvs.apply(changes));
+  for (const [index, change] of changes.entries()) {
+    const error = failed.get(index);
+    if (error === undefined) {
+      report.count(kindOf(change));
+      continue;
+    }
+    failedKeys.add(virtualServerKey(change.virtualServer));
+    report.fail(kindOf(change), subjectOf(change), error);
+  }
+  return failedKeys;
+}
+
+function removal({ key }: VirtualServerDiff, { known }: SyncContext): readonly IpvsChange[] {
+  const server = known.virtualServers.get(key);
+  if (server === undefined) return [];
+  return [{ kind: "remove-virtual-server", virtualServer: idOf(server) }];
+}
+
+const kinds: Readonly<Record<IpvsChange["kind"], ChangeKind>> = {
+  "create-virtual-server": "virtual-server-create",
+  "update-virtual-server": "virtual-server-update",
+  "remove-virtual-server": "virtual-server-remove",
+  "create-real-server": "real-server-create",
+  "update-real-server": "real-server-update",
+  "remove-real-server": "real-server-remove",
+};
+
+function kindOf(change: IpvsChange): ChangeKind {
+  return kinds[change.kind];
+}
+
+function subjectOf(change: IpvsChange): string {
+  const server = virtualServerKey(change.virtualServer);
+  return "realServer" in change ? `${server} -> ${realServerKey(change.realServer)}` : server;
+}

@@ -1,0 +1,37 @@
+/** Desired state as text in the notation of `ipvsadm -Sn` and `ipset save`, sorted, for comparing. */
+import { hostPort, ipFamilies } from "../../src/base/ip.ts";
+import type { DesiredState } from "../../src/plan/desired-state.ts";
+import type { PlannedVirtualServer } from "../../src/plan/service-port-plan.ts";
+import { setsFor } from "../../src/plan/sets.ts";
+
+const protocolOptions = { TCP: "-t", UDP: "-u", SCTP: "--sctp-service" } as const;
+
+/** Lines as `ipvsadm -Sn` prints them. */
+export function ipvsText(desired: DesiredState): readonly string[] {
+  const planned = [...desired.virtualServerKeys()].flatMap((key) => {
+    const server = desired.virtualServer(key);
+    return server === undefined ? [] : [server];
+  });
+  return planned.flatMap(serverLines).sort();
+}
+
+function serverLines({ virtualServer, realServers }: PlannedVirtualServer): readonly string[] {
+  const { protocol, address, port, scheduler, persistenceTimeoutSeconds } = virtualServer;
+  const name = `${protocolOptions[protocol]} ${hostPort(address, port)}`;
+  const persistence = persistenceTimeoutSeconds === 0 ? "" : ` -p ${persistenceTimeoutSeconds}`;
+  const flags = virtualServer.flags === 0 ? "" : " -b flag-2";
+  return [
+    `-A ${name} -s ${scheduler}${persistence}${flags}`,
+    ...realServers.map((server) => {
+      return `-a ${name} -r ${hostPort(server.address, server.port)} -m -w ${server.weight}`;
+    }),
+  ];
+}
+
+/** Lines as `ipset save` prints the members: `add NAME ENTRY`. */
+export function entriesText(desired: DesiredState): readonly string[] {
+  return ipFamilies
+    .flatMap(setsFor)
+    .flatMap((set) => [...desired.entries(set.name)].map((entry) => `add ${set.name} ${entry}`))
+    .sort();
+}

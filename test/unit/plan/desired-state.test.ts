@@ -1,0 +1,247 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import type { EndpointSliceRecord, ServiceRecord } from "../../../src/api/objects.ts";
+import { ChangeTracker } from "../../../src/model/change-tracker.ts";
+import { DesiredState } from "../../../src/plan/desired-state.ts";
+import { planService } from "../../../src/plan/planner.ts";
+import { entriesText, ipvsText } from "../../support/plan-text.ts";
+import {
+  endpointRecord,
+  ip,
+  localEndpoint,
+  planOptions,
+  portRecord,
+  serviceRecord,
+  sliceRecord,
+} from "../../support/records.ts";
+
+const options = planOptions();
+
+function put(
+  desired: DesiredState,
+  service: ServiceRecord,
+  slices: readonly EndpointSliceRecord[] = [],
+): void {
+  for (const plan of planService(service.name, service, slices, options)) {
+    desired.replace(plan.service, plan.family, plan.servicePorts);
+  }
+}
+
+describe("DesiredState", () => {
+  it("marks only the virtual server whose endpoint changed", () => {
+    const desired = new DesiredState();
+    put(desired, serviceRecord(), [sliceRecord([endpointRecord("10.244.2.2")])]);
+    put(desired, serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }));
+    desired.takeDirty();
+    put(desired, serviceRecord(), [
+      sliceRecord([endpointRecord("10.244.2.2"), endpointRecord("10.244.2.3")]),
+    ]);
+    const dirty = desired.takeDirty();
+    assert.deepEqual([...dirty.virtualServers], ["TCP 10.96.0.10:80"]);
+    assert.equal(dirty.setEntries.size, 0);
+    assert.equal(dirty.addresses.size, 0);
+    assert.equal(dirty.rules.size, 0);
+  });
+
+  it("marks nothing when a change was taken back", () => {
+    const desired = new DesiredState();
+    put(desired, serviceRecord(), [sliceRecord([endpointRecord("10.244.2.2")])]);
+    desired.takeDirty();
+    put(desired, serviceRecord(), [sliceRecord([endpointRecord("10.244.2.2")])]);
+    const dirty = desired.takeDirty();
+    assert.equal(dirty.virtualServers.size + dirty.setEntries.size + dirty.rules.size, 0);
+  });
+
+  it("keeps an address that another service port still wants", () => {
+    const desired = new DesiredState();
+    const two = [portRecord(), portRecord({ name: "alt", port: 81 })];
+    put(desired, serviceRecord({ ports: two }));
+    desired.takeDirty();
+    put(desired, serviceRecord({ ports: [portRecord()] }));
+    const dirty = desired.takeDirty();
+    assert.deepEqual([...dirty.virtualServers], ["TCP 10.96.0.10:81"]);
+    assert.equal(dirty.addresses.size, 0);
+    assert.equal(desired.hasAddress(ip("10.96.0.10")), true);
+  });
+
+  it("marks the rules when the first entry comes and when the last one goes", () => {
+    const desired = new DesiredState();
+    put(desired, serviceRecord());
+    assert.deepEqual([...desired.takeDirty().rules], ["IPv4"]);
+    put(desired, serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }));
+    assert.equal(desired.takeDirty().rules.size, 0);
+    desired.replace("default/a", "IPv4", []);
+    assert.equal(desired.takeDirty().rules.size, 0);
+    desired.replace("default/b", "IPv4", []);
+    assert.deepEqual([...desired.takeDirty().rules], ["IPv4"]);
+  });
+
+  it("gives a contested virtual server to the older Service, whatever comes first", () => {
+    const shared = { externalIps: [ip("198.18.0.7")] };
+    const older = serviceRecord({
+      ...shared,
+      name: "z/older",
+      createdAtSeconds: 1,
+      affinitySeconds: 5,
+    });
+    const newer = serviceRecord({
+      ...shared,
+      name: "a/newer",
+      createdAtSeconds: 2,
+      clusterIps: [ip("10.96.0.11")],
+    });
+    for (const order of [
+      [older, newer],
+      [newer, older],
+    ]) {
+      const desired = new DesiredState();
+      for (const service of order) put(desired, service);
+      const server = desired.virtualServer("TCP 198.18.0.7:80");
+      assert.equal(server?.virtualServer.persistenceTimeoutSeconds, 5);
+      assert.deepEqual(desired.lostClaims(), [
+        { virtualServer: "TCP 198.18.0.7:80", winner: "z/older:http", loser: "a/newer:http" },
+      ]);
+      desired.replace("z/older", "IPv4", []);
+      assert.equal(
+        desired.virtualServer("TCP 198.18.0.7:80")?.virtualServer.persistenceTimeoutSeconds,
+        0,
+      );
+      assert.deepEqual(desired.lostClaims(), []);
+    }
+  });
+
+  it("does not contest an address that one Service names twice", () => {
+    const desired = new DesiredState();
+    const twice = { externalIps: [ip("198.18.0.7")], loadBalancerIps: [ip("198.18.0.7")] };
+    put(desired, serviceRecord(twice));
+    put(desired, serviceRecord({ ...twice, affinitySeconds: 5 }));
+    assert.deepEqual(desired.lostClaims(), []);
+    desired.replace("default/a", "IPv4", []);
+    assert.equal(desired.virtualServerCount, 0);
+  });
+});
+
+/** An event: a Service or one of its slices appears, changes or goes. */
+type Event =
+  | {
+      readonly kind: "service";
+      readonly index: number;
+      readonly service: ServiceRecord | undefined;
+    }
+  | {
+      readonly kind: "slice";
+      readonly index: number;
+      readonly slice: EndpointSliceRecord | undefined;
+    };
+
+const names = ["default/a", "default/b", "kube-system/dns"];
+const addressPool = ["10.244.1.1", "10.244.1.2", "10.244.2.1", "10.244.2.2"];
+
+const serviceArbitrary = fc.record({
+  clusterIp: fc.constantFrom("10.96.0.10", "10.96.0.11"),
+  nodePort: fc.constantFrom(0, 30080, 30081),
+  external: fc.subarray(["198.18.0.7", "198.18.0.8"]),
+  isLocal: fc.boolean(),
+  affinitySeconds: fc.constantFrom(0, 10_800),
+  port: fc.constantFrom(80, 443),
+  createdAtSeconds: fc.constantFrom(1, 2),
+});
+
+const eventArbitrary: fc.Arbitrary<Event> = fc.oneof(
+  fc
+    .record({
+      kind: fc.constant("service" as const),
+      index: fc.nat(names.length - 1),
+      service: fc.option(serviceArbitrary, { nil: undefined }),
+    })
+    .map(
+      ({ kind, index, service }): Event => ({
+        kind,
+        index,
+        service:
+          service === undefined
+            ? undefined
+            : serviceRecord({
+                name: names[index] as string,
+                clusterIps: [ip(service.clusterIp)],
+                externalIps: service.external.map(ip),
+                isExternalPolicyLocal: service.isLocal,
+                affinitySeconds: service.affinitySeconds,
+                createdAtSeconds: service.createdAtSeconds,
+                ports: [portRecord({ port: service.port, nodePort: service.nodePort })],
+              }),
+      }),
+    ),
+  fc
+    .record({
+      kind: fc.constant("slice" as const),
+      index: fc.nat(names.length - 1),
+      addresses: fc.option(fc.subarray(addressPool), { nil: undefined }),
+      isReady: fc.boolean(),
+    })
+    .map(
+      ({ kind, index, addresses, isReady }): Event => ({
+        kind,
+        index,
+        slice:
+          addresses === undefined
+            ? undefined
+            : sliceRecord(
+                addresses.map((address) =>
+                  (address.startsWith("10.244.1.") ? localEndpoint : endpointRecord)(address, {
+                    isReady,
+                  }),
+                ),
+                { name: `${names[index]}-1`, service: names[index] as string },
+              ),
+      }),
+    ),
+);
+
+describe("planning what changed", () => {
+  it("ends in the state that planning everything anew gives, after any order of events", () => {
+    fc.assert(
+      fc.property(fc.array(eventArbitrary, { maxLength: 60 }), fc.nat(4), (events, every) => {
+        const tracker = new ChangeTracker(0);
+        const incremental = new DesiredState();
+        const services = new Map<number, ServiceRecord | undefined>();
+        const slices = new Map<number, EndpointSliceRecord | undefined>();
+        const sync = (): void => {
+          for (const name of tracker.take().services) {
+            for (const plan of planService(
+              name,
+              tracker.service(name),
+              tracker.slicesOf(name),
+              options,
+            )) {
+              incremental.replace(plan.service, plan.family, plan.servicePorts);
+            }
+          }
+        };
+        for (const [position, event] of events.entries()) {
+          if (event.kind === "service") {
+            tracker.noteService(services.get(event.index), event.service);
+            services.set(event.index, event.service);
+          } else {
+            tracker.noteSlice(slices.get(event.index), event.slice);
+            slices.set(event.index, event.slice);
+          }
+          if (position % (every + 1) === 0) sync();
+        }
+        sync();
+        const fresh = new DesiredState();
+        for (const [index, service] of services) {
+          const slice = slices.get(index);
+          if (service !== undefined) put(fresh, service, slice === undefined ? [] : [slice]);
+        }
+        assert.deepEqual(ipvsText(incremental), ipvsText(fresh));
+        assert.deepEqual(entriesText(incremental), entriesText(fresh));
+        assert.deepEqual([...incremental.addresses()].sort(), [...fresh.addresses()].sort());
+        assert.deepEqual(incremental.filledSets("IPv4"), fresh.filledSets("IPv4"));
+        assert.deepEqual(incremental.lostClaims().length, fresh.lostClaims().length);
+      }),
+      { numRuns: 300 },
+    );
+  });
+});
