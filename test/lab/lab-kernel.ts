@@ -1,0 +1,181 @@
+/**
+ * Boots the lab kernel (user-mode Linux: a Linux kernel with IPVS as an ordinary program), runs one
+ * command in it and switches it off. The guest sees the whole file system of the machine and writes only
+ * to memory. See README.md for the facts behind the parameters.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import type { Readable } from "node:stream";
+
+/** The binary and the modules of the Debian package `user-mode-linux`. */
+export interface LabKernel {
+  readonly binary: string;
+  /** Folder named after the kernel's version. */
+  readonly modules: string;
+}
+
+export interface GuestCommand {
+  readonly argv: readonly string[];
+  readonly workingDirectory: string;
+  readonly environment: Readonly<Record<string, string>>;
+}
+
+export interface LabOptions {
+  /** Processor the lab kernel is pinned to: unpinned it is three to four times slower. */
+  readonly cpu: number;
+  /** As the `mem=` parameter takes it: `2G`. */
+  readonly memory: string;
+  readonly timeoutSeconds: number;
+  /** "absent": the modules are not loaded and cannot be. */
+  readonly ipvs: "present" | "absent";
+}
+
+export interface Output {
+  stdout(chunk: Buffer): void;
+  stderr(chunk: Buffer): void;
+}
+
+export type LabResult =
+  | { readonly kind: "exited"; readonly status: number }
+  | { readonly kind: "timed-out" }
+  /** The signal was aborted. */
+  | { readonly kind: "stopped" }
+  /** The kernel ended without running the command to its end. `console` holds its last words. */
+  | { readonly kind: "died"; readonly console: string };
+
+const BINARY = "/usr/bin/linux.uml";
+const MODULES = "/usr/lib/uml/modules";
+const SCRIPTS: string = import.meta.dirname;
+const PROJECT: string = join(SCRIPTS, "../..");
+/** See uml-xstate.c; built by `make lab`. */
+const XSTATE_LIBRARY: string = join(PROJECT, "build/lab/uml-xstate.so");
+
+/** The installed lab kernel, or undefined. */
+export function findLabKernel(): LabKernel | undefined {
+  if (!existsSync(BINARY) || !existsSync(MODULES)) return undefined;
+  const version = readdirSync(MODULES).sort().at(-1);
+  return version === undefined ? undefined : { binary: BINARY, modules: join(MODULES, version) };
+}
+
+/** Runs `command` in a fresh lab kernel. An aborted `signal` ends it at once. */
+export async function runInLabKernel(
+  kernel: LabKernel,
+  command: GuestCommand,
+  options: LabOptions,
+  output: Output,
+  signal?: AbortSignal,
+): Promise<LabResult> {
+  const labDirectory = mkdtempSync(join(tmpdir(), "kube-ipvs-lab-"));
+  try {
+    writeCommand(labDirectory, kernel, command, options);
+    const child = startKernel(kernel, labDirectory, options);
+    const console = collect(child, output);
+    const timedOut = await waitForEnd(child, options.timeoutSeconds * 1000, signal);
+    if (timedOut) return { kind: "timed-out" };
+    if (signal?.aborted === true) return { kind: "stopped" };
+    const status = readStatus(labDirectory);
+    return status === undefined ? { kind: "died", console: console() } : { kind: "exited", status };
+  } finally {
+    rmSync(labDirectory, { recursive: true, force: true });
+  }
+}
+
+/** The folder shared with the guest: what to run, and with which environment. */
+function writeCommand(
+  labDirectory: string,
+  kernel: LabKernel,
+  command: GuestCommand,
+  options: LabOptions,
+): void {
+  const environment = {
+    ...command.environment,
+    LAB_MODULES: kernel.modules,
+    LAB_IPVS: options.ipvs,
+  };
+  const assignments = Object.entries(environment).map(
+    ([name, value]) => `export ${name}=${shellQuote(value)}\n`,
+  );
+  writeFileSync(join(labDirectory, "environment"), assignments.join(""));
+  const line = command.argv.map(shellQuote).join(" ");
+  const script = `cd ${shellQuote(command.workingDirectory)} || exit 1\nexec ${line}\n`;
+  writeFileSync(join(labDirectory, "command"), script);
+}
+
+export function shellQuote(text: string): string {
+  return `'${text.replaceAll("'", `'\\''`)}'`;
+}
+
+/** Standard output: kernel messages; descriptors 3 and 4: the command's output, as terminals 1 and 2. */
+function startKernel(kernel: LabKernel, labDirectory: string, options: LabOptions): ChildProcess {
+  const parameters = [
+    `mem=${options.memory}`,
+    "root=/dev/root",
+    "rootfstype=hostfs",
+    "ro",
+    `init=${join(SCRIPTS, "init.sh")}`,
+    `LAB_DIR=${labDirectory}`,
+    `LAB_MODULES=${kernel.modules}`,
+    `uml_dir=${labDirectory}/`,
+    "con=null",
+    "con0=null,fd:1",
+    "con1=null,fd:3",
+    "con2=null,fd:4",
+    "quiet",
+  ];
+  const preload = existsSync(XSTATE_LIBRARY) ? { LD_PRELOAD: XSTATE_LIBRARY } : {};
+  // A process namespace, whose end ends all of the kernel's processes; it dies with this process.
+  const isolate = ["--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child"];
+  const pin = ["taskset", "-c", String(options.cpu)];
+  return spawn("setpriv", [...isolate, ...pin, kernel.binary, ...parameters], {
+    stdio: ["ignore", "pipe", "pipe", "pipe", "pipe"],
+    env: { PATH: process.env["PATH"] ?? "", HOME: labDirectory, ...preload },
+  });
+}
+
+/** Passes the command's output on; returns the last words of the kernel's console. */
+function collect(child: ChildProcess, output: Output): () => string {
+  let console = "";
+  const keep = (chunk: Buffer): void => {
+    console = (console + chunk.toString()).slice(-8192);
+  };
+  (child.stdio[1] as Readable).on("data", keep);
+  (child.stdio[2] as Readable).on("data", keep);
+  (child.stdio[3] as Readable).on("data", (chunk: Buffer) => output.stdout(chunk));
+  (child.stdio[4] as Readable).on("data", (chunk: Buffer) => output.stderr(chunk));
+  return () => console;
+}
+
+/** Resolves when the kernel is gone and its output is read. True: it was killed for taking too long. */
+function waitForEnd(
+  child: ChildProcess,
+  timeoutMs: number,
+  signal: AbortSignal | undefined,
+): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    let timedOut = false;
+    const kill = (): void => void child.kill("SIGKILL");
+    const timer = setTimeout(() => {
+      timedOut = true;
+      kill();
+    }, timeoutMs);
+    signal?.addEventListener("abort", kill, { once: true });
+    child.once("error", reject);
+    child.once("close", () => {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", kill);
+      resolve(timedOut);
+    });
+  });
+}
+
+function readStatus(labDirectory: string): number | undefined {
+  const path = join(labDirectory, "status");
+  return existsSync(path) ? Number(readFileSync(path, "utf8").trim()) : undefined;
+}
+
+/** PATH for commands in the lab: this Node first, so that `node` is the one that runs this file. */
+export function labPath(): string {
+  return `${dirname(process.execPath)}:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin`;
+}
