@@ -1,0 +1,54 @@
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { describe, it } from "node:test";
+import {
+  createNetworkNamespace,
+  enterNetworkNamespace,
+  leaveNetworkNamespace,
+  removeNetworkNamespace,
+  shell,
+  withNetworkNamespace,
+} from "../support/netns/network-namespace.ts";
+
+const addVirtualServer = "ipvsadm -A -t 10.96.0.1:443 -s rr";
+
+describe("a network namespace in this process", () => {
+  it("takes the processes started in it along", async () => {
+    const inside = await withNetworkNamespace("own", [addVirtualServer], () =>
+      shell("ipvsadm -Sn"),
+    );
+    assert.match(inside, /10\.96\.0\.1:443/);
+    assert.equal(shell("ipvsadm -Sn"), "");
+  });
+
+  it("shows its own /proc/sys/net", async () => {
+    const path = "/proc/sys/net/ipv4/ip_forward";
+    await withNetworkNamespace("own", ["echo 1 > /proc/sys/net/ipv4/ip_forward"], () => {
+      assert.equal(readFileSync(path, "utf8"), "1\n");
+    });
+    assert.equal(readFileSync(path, "utf8"), "0\n");
+  });
+
+  it("owns the sockets that are opened in it, also after leaving", async () => {
+    createNetworkNamespace("own");
+    enterNetworkNamespace("own");
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(7777, "127.0.0.1", resolve));
+    leaveNetworkNamespace();
+    assert.match(shell("ip netns exec own ss -Hltn"), /127\.0\.0\.1:7777/);
+    assert.doesNotMatch(shell("ss -Hltn"), /7777/);
+    await new Promise((resolve) => server.close(resolve));
+    removeNetworkNamespace("own");
+  });
+
+  it("is gone when the body fails", async () => {
+    const failure = withNetworkNamespace("own", [], () => Promise.reject(new Error("as planned")));
+    await assert.rejects(failure, /as planned/);
+    assert.equal(shell("ip netns list"), "");
+  });
+
+  it("says which namespace it cannot enter and why", () => {
+    assert.throws(() => enterNetworkNamespace("absent"), /\/run\/netns\/absent: no such file/);
+  });
+});
