@@ -1,0 +1,99 @@
+import {
+  isAlias,
+  LineCounter,
+  parseAllDocuments,
+  type ScalarTag,
+  visit,
+  type YAMLError,
+} from "yaml";
+
+/** Something wrong with a text; `line` and `column` count from 1. */
+export interface YamlProblem {
+  readonly line: number;
+  readonly column: number;
+  /** `duplicate-key`: the last one counts. `syntax`: the document has no value. */
+  readonly kind: "syntax" | "duplicate-key";
+  readonly reason: string;
+}
+
+export interface YamlDocument {
+  /** The line on which its content begins, from 1. */
+  readonly line: number;
+  /** Plain objects, arrays, strings, numbers, booleans, null; undefined where the syntax is broken. */
+  readonly value: unknown;
+  readonly problems: readonly YamlProblem[];
+}
+
+/** More aliases than this in one document are refused: nested ones grow exponentially. */
+const maxAliases = 100;
+
+/** One mistake can make hundreds of follow-up problems; these first ones tell enough. */
+const maxProblems = 10;
+
+/** Words that the YAML readers of the Kubernetes tools (YAML 1.1) take for booleans too. */
+const oldBoolean: ScalarTag = {
+  tag: "tag:yaml.org,2002:bool",
+  default: true,
+  test: /^(?:[Yy]es|YES|[Nn]o|NO|[Oo]n|ON|[Oo]ff|OFF)$/,
+  resolve: (text) => /^(?:yes|on)$/i.test(text),
+};
+
+/**
+ * Reads the documents of a YAML or JSON text; never throws. Empty documents (between two `---`, or only
+ * comments) are left out. A broken document does not hide the others.
+ */
+export function parseYamlDocuments(text: string): readonly YamlDocument[] {
+  const lines = new LineCounter();
+  try {
+    const documents = parseAllDocuments(text, {
+      lineCounter: lines,
+      prettyErrors: false,
+      logLevel: "silent",
+      merge: true,
+      customTags: (tags) => [...tags, oldBoolean],
+    });
+    if ("empty" in documents) return [];
+    return documents
+      .map((document) => readDocument(document, lines))
+      .filter(({ value, problems }) => value !== null || problems.length > 0);
+  } catch (error) {
+    // The parser recurses: nesting some thousand levels deep exhausts the stack.
+    return [brokenAt({ line: 1, col: 1 }, error instanceof Error ? error.message : String(error))];
+  }
+}
+
+type ParsedDocument = Extract<ReturnType<typeof parseAllDocuments>, readonly unknown[]>[number];
+
+function readDocument(document: ParsedDocument, lines: LineCounter): YamlDocument {
+  const start = lines.linePos(document.contents?.range?.[0] ?? document.range?.[0] ?? 0);
+  const problems = document.errors.slice(0, maxProblems).map((error) => problemOf(error, lines));
+  if (problems.some(({ kind }) => kind === "syntax")) {
+    return { line: start.line, value: undefined, problems };
+  }
+  if (countAliases(document) > maxAliases)
+    return brokenAt(start, `more than ${maxAliases} aliases`);
+  try {
+    return { line: start.line, value: document.toJS({ maxAliasCount: maxAliases }), problems };
+  } catch (error) {
+    return brokenAt(start, error instanceof Error ? error.message : String(error));
+  }
+}
+
+function countAliases(document: ParsedDocument): number {
+  let count = 0;
+  visit(document, (_, node) => {
+    if (isAlias(node)) count += 1;
+  });
+  return count;
+}
+
+function problemOf(error: YAMLError, lines: LineCounter): YamlProblem {
+  const { line, col } = lines.linePos(error.pos[0]);
+  const kind = error.code === "DUPLICATE_KEY" ? "duplicate-key" : "syntax";
+  return { line, column: col, kind, reason: error.message };
+}
+
+function brokenAt({ line, col }: { line: number; col: number }, reason: string): YamlDocument {
+  const problem: YamlProblem = { line, column: col, kind: "syntax", reason };
+  return { line, value: undefined, problems: [problem] };
+}
