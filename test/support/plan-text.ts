@@ -19,7 +19,7 @@ function serverLines({ virtualServer, realServers }: PlannedVirtualServer): read
   const { protocol, address, port, scheduler, persistenceTimeoutSeconds } = virtualServer;
   const name = `${protocolOptions[protocol]} ${hostPort(address, port)}`;
   const persistence = persistenceTimeoutSeconds === 0 ? "" : ` -p ${persistenceTimeoutSeconds}`;
-  const flags = virtualServer.flags === 0 ? "" : " -b flag-2";
+  const flags = virtualServer.flags === 0 ? "" : " -b mh-port";
   return [
     `-A ${name} -s ${scheduler}${persistence}${flags}`,
     ...realServers.map((server) => {

@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { ObservedChain, RulesChange } from "../../../src/kernel/kernel.ts";
+import { diffRules, knownRulesAfter, knownRulesOf } from "../../../src/reconcile/diff-rules.ts";
+import type { Jump, Rule, RuleSet } from "../../../src/state/rule.ts";
+
+/** Any injective text will do here. */
+const render = (rule: Rule): string => JSON.stringify(rule);
+
+function jump(chain: string): Jump {
+  return { table: "filter", from: "INPUT", rule: { matches: [], target: { kind: "jump", chain } } };
+}
+
+const first = jump("KUBE-NODE-PORT");
+const second = jump("KUBE-IPVS-FILTER");
+const planned: RuleSet = {
+  chains: [
+    {
+      table: "filter",
+      name: "KUBE-NODE-PORT",
+      rules: [{ matches: [], target: { kind: "accept" } }],
+    },
+    { table: "filter", name: "KUBE-IPVS-FILTER", rules: [] },
+  ],
+  jumps: [first, second],
+};
+
+function observed(chains: Readonly<Record<string, readonly string[]>>): readonly ObservedChain[] {
+  return Object.entries(chains).map(([name, texts]) => ({
+    table: "filter",
+    name,
+    rules: texts.map((text) => ({ text })),
+  }));
+}
+
+const inPlace = {
+  INPUT: [render(second.rule), render(first.rule)],
+  "KUBE-NODE-PORT": [render({ matches: [], target: { kind: "accept" } })],
+  "KUBE-IPVS-FILTER": [],
+};
+
+const cases: readonly {
+  readonly name: string;
+  readonly chains: Readonly<Record<string, readonly string[]>>;
+  readonly want: readonly string[];
+}[] = [
+  { name: "nothing when all stands as planned", chains: inPlace, want: [] },
+  {
+    name: "nothing when rules of others stand before, between and behind ours",
+    chains: {
+      ...inPlace,
+      INPUT: ["-j A", inPlace.INPUT[0] ?? "", "-j B", inPlace.INPUT[1] ?? "", "-j C"],
+    },
+    want: [],
+  },
+  {
+    name: "everything on an empty table, jumps in insertion order",
+    chains: { INPUT: [] },
+    want: [
+      "write KUBE-NODE-PORT",
+      "write KUBE-IPVS-FILTER",
+      "insert KUBE-NODE-PORT",
+      "insert KUBE-IPVS-FILTER",
+    ],
+  },
+  {
+    name: "a chain that is missing though it should be empty",
+    chains: { INPUT: inPlace.INPUT, "KUBE-NODE-PORT": inPlace["KUBE-NODE-PORT"] },
+    want: ["write KUBE-IPVS-FILTER"],
+  },
+  {
+    name: "a chain with a rule too many",
+    chains: { ...inPlace, "KUBE-IPVS-FILTER": ["-j DROP"] },
+    want: ["write KUBE-IPVS-FILTER"],
+  },
+  {
+    name: "the whole group when one jump is lost, so that our order holds",
+    chains: { ...inPlace, INPUT: [render(first.rule)] },
+    want: ["remove KUBE-NODE-PORT", "insert KUBE-NODE-PORT", "insert KUBE-IPVS-FILTER"],
+  },
+  {
+    name: "the whole group when our jumps stand in the wrong order",
+    chains: { ...inPlace, INPUT: inPlace.INPUT.toReversed() },
+    want: [
+      "remove KUBE-NODE-PORT",
+      "remove KUBE-IPVS-FILTER",
+      "insert KUBE-NODE-PORT",
+      "insert KUBE-IPVS-FILTER",
+    ],
+  },
+  {
+    name: "each copy of a jump that stands twice",
+    chains: { ...inPlace, INPUT: [render(second.rule), ...inPlace.INPUT] },
+    want: [
+      "remove KUBE-IPVS-FILTER",
+      "remove KUBE-IPVS-FILTER",
+      "remove KUBE-NODE-PORT",
+      "insert KUBE-NODE-PORT",
+      "insert KUBE-IPVS-FILTER",
+    ],
+  },
+];
+
+describe("diffRules changes", () => {
+  for (const { name, chains, want } of cases) {
+    it(name, () => {
+      const known = knownRulesOf(observed(chains), planned, render);
+      assert.deepEqual(diffRules(planned, known, render).map(changeText), want);
+    });
+  }
+
+  it("nothing after what was planned is written", () => {
+    assert.deepEqual(diffRules(planned, knownRulesAfter(planned, render), render), []);
+  });
+});
+
+function changeText(change: RulesChange): string {
+  switch (change.kind) {
+    case "write-chain":
+      return `write ${change.chain.name}`;
+    case "insert-jump":
+    case "remove-jump": {
+      const { target } = change.jump.rule;
+      const chain = target.kind === "jump" ? target.chain : "";
+      return `${change.kind === "insert-jump" ? "insert" : "remove"} ${chain}`;
+    }
+    case "remove-chain":
+      return `remove chain ${change.name}`;
+  }
+}
