@@ -58,6 +58,55 @@ export function diffRules(
   return [...chains, ...jumps];
 }
 
+/**
+ * Lists the changes that take out everything of ours. A chain to which a rule of others still leads is
+ * kept as it is, and named.
+ */
+export function removalOfRules(
+  planned: RuleSet,
+  observed: readonly ObservedChain[],
+  render: RenderRule,
+): { readonly changes: readonly RulesChange[]; readonly kept: readonly string[] } {
+  const known = knownRulesOf(observed, planned, render);
+  const present = planned.chains.filter(({ table, name }) =>
+    known.chains.has(chainKey(table, name)),
+  );
+  const kept = keptChains(present, planned, observed, render);
+  const jumps = jumpGroups(planned).flatMap((group) => groupRemovals(group, known, render));
+  const chains = present
+    .filter((chain) => !kept.includes(chain))
+    .map(({ table, name }): RulesChange => ({ kind: "remove-chain", table, name }));
+  return { changes: [...jumps, ...chains], kept: kept.map(({ name }) => name) };
+}
+
+/** Chains to which a rule of others leads, at once or through another chain that is kept. */
+function keptChains(
+  present: readonly Chain[],
+  planned: RuleSet,
+  observed: readonly ObservedChain[],
+  render: RenderRule,
+): readonly Chain[] {
+  const ours = new Set(present.map(({ table, name }) => chainKey(table, name)));
+  const ourJumps = new Set(planned.jumps.map((jump) => jumpText(jump, render)));
+  const kept = new Set<string>();
+  for (let size = -1; size < kept.size; ) {
+    size = kept.size;
+    for (const { table, name, rules } of observed) {
+      const key = chainKey(table, name);
+      if (ours.has(key) && !kept.has(key)) continue;
+      for (const { text } of rules) {
+        const target = chainKey(table, targetOf(text) ?? "");
+        if (ours.has(target) && !ourJumps.has(`${key} ${text}`)) kept.add(target);
+      }
+    }
+  }
+  return present.filter(({ table, name }) => kept.has(chainKey(table, name)));
+}
+
+function targetOf(ruleText: string): string | undefined {
+  return /(?:^| )-[jg] (\S+)/.exec(ruleText)?.[1];
+}
+
 function sameTexts(
   known: readonly string[] | undefined,
   chain: Chain,
@@ -77,13 +126,21 @@ function groupChanges(
   if (present.length === wanted.length && wanted.every((text, index) => text === present[index])) {
     return [];
   }
+  const insertions = group.map((jump): RulesChange => ({ kind: "insert-jump", jump }));
+  return [...groupRemovals(group, known, render), ...insertions];
+}
+
+/** One removal for each copy of each jump that stands there. */
+function groupRemovals(
+  group: readonly Jump[],
+  known: KnownRules,
+  render: RenderRule,
+): readonly RulesChange[] {
   const jumpByText = new Map(group.map((jump) => [render(jump.rule), jump]));
-  const removals = present.flatMap((text): readonly RulesChange[] => {
+  return (known.jumps.get(groupKey(group)) ?? []).flatMap((text): readonly RulesChange[] => {
     const jump = jumpByText.get(text);
     return jump === undefined ? [] : [{ kind: "remove-jump", jump }];
   });
-  const insertions = group.map((jump): RulesChange => ({ kind: "insert-jump", jump }));
-  return [...removals, ...insertions];
 }
 
 /** The last inserted stands first. */

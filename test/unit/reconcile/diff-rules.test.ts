@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ObservedChain, RulesChange } from "../../../src/kernel/kernel.ts";
-import { diffRules, knownRulesAfter, knownRulesOf } from "../../../src/reconcile/diff-rules.ts";
+import {
+  diffRules,
+  knownRulesAfter,
+  knownRulesOf,
+  removalOfRules,
+} from "../../../src/reconcile/diff-rules.ts";
 import type { Jump, Rule, RuleSet } from "../../../src/state/rule.ts";
 
 /** Any injective text will do here. */
@@ -111,6 +116,36 @@ describe("diffRules changes", () => {
 
   it("nothing after what was planned is written", () => {
     assert.deepEqual(diffRules(planned, knownRulesAfter(planned, render), render), []);
+  });
+});
+
+describe("removalOfRules", () => {
+  const chains = {
+    ...inPlace,
+    "KUBE-IPVS-FILTER": ["-j KUBE-NODE-PORT"],
+  };
+
+  it("takes out our jumps, then our chains", () => {
+    const { changes, kept } = removalOfRules(planned, observed(chains), render);
+    assert.deepEqual(changes.map(changeText), [
+      "remove KUBE-IPVS-FILTER",
+      "remove KUBE-NODE-PORT",
+      "remove chain KUBE-NODE-PORT",
+      "remove chain KUBE-IPVS-FILTER",
+    ]);
+    assert.deepEqual(kept, []);
+  });
+
+  it("keeps a chain that someone else's rule uses, and what that chain uses", () => {
+    const used = { ...chains, OTHERS: ["-p tcp -j KUBE-IPVS-FILTER"] };
+    const { changes, kept } = removalOfRules(planned, observed(used), render);
+    assert.deepEqual(kept, ["KUBE-NODE-PORT", "KUBE-IPVS-FILTER"]);
+    assert.deepEqual(changes.map(changeText), ["remove KUBE-IPVS-FILTER", "remove KUBE-NODE-PORT"]);
+  });
+
+  it("changes nothing where there is nothing of ours", () => {
+    const { changes, kept } = removalOfRules(planned, observed({ INPUT: ["-j DROP"] }), render);
+    assert.deepEqual([changes, kept], [[], []]);
   });
 });
 

@@ -1,0 +1,117 @@
+import type { IpAddress, IpFamily } from "../base/ip.ts";
+import type { Kernel } from "../kernel/kernel.ts";
+import { setsFor } from "../plan/sets.ts";
+import type { RuleSet } from "../state/rule.ts";
+import { idOf } from "./diff.ts";
+import { type RenderRule, removalOfRules } from "./diff-rules.ts";
+import type { KnownState } from "./known-state.ts";
+import { observe } from "./observe.ts";
+import { mayRemove, type OwnershipPolicy } from "./ownership.ts";
+import { type ChangeKind, ReportBuilder, type SyncReport } from "./report.ts";
+import { applyIpvs } from "./server-steps.ts";
+
+/** Something of ours that stays because somebody else still uses it, or something of others. */
+export interface Kept {
+  readonly subject: string;
+  readonly reason: "referenced-by-others" | "foreign-virtual-server";
+}
+
+export interface RemovalReport extends SyncReport {
+  readonly kept: readonly Kept[];
+}
+
+/** What clean-up works on. */
+export interface RemovalGoal {
+  /** The names of our chains and jumps: rules planned for an empty cluster. */
+  readonly rules: ReadonlyMap<IpFamily, RuleSet>;
+  readonly nodeAddresses: ReadonlySet<IpAddress>;
+  readonly ownership: OwnershipPolicy;
+}
+
+interface Removal extends RemovalGoal {
+  readonly kernel: Kernel;
+  readonly report: ReportBuilder;
+  readonly kept: Kept[];
+}
+
+/**
+ * Removes everything that is ours: virtual servers, rules, the link with its addresses, sets. The order
+ * is that of use: what refers to something goes before it. Each part is tried whatever happened to the
+ * others; removing what is not there is success.
+ */
+export async function removeAll(kernel: Kernel, goal: RemovalGoal): Promise<RemovalReport> {
+  const removal: Removal = { ...goal, kernel, report: new ReportBuilder(), kept: [] };
+  const known = await observe(kernel, new Map());
+  await attempt(removal, "virtual-server-remove", () => removeVirtualServers(removal, known));
+  for (const [family, planned] of goal.rules) {
+    await attempt(removal, "rules-remove", () => removeRules(removal, family, planned));
+  }
+  await attempt(removal, "link-remove", () => removeLink(removal));
+  // A set tells whose a virtual server is: while one of ours could not be removed, its sets stay.
+  if (!removal.report.hasFailed("virtual-server-remove")) await removeSets(removal);
+  return { ...removal.report.build(), kept: removal.kept };
+}
+
+async function removeVirtualServers(removal: Removal, known: KnownState): Promise<void> {
+  const { kernel, report, kept, nodeAddresses, ownership } = removal;
+  const ours = [];
+  for (const [key, server] of known.virtualServers) {
+    const id = idOf(server);
+    if (mayRemove(id, known, nodeAddresses, ownership)) ours.push(id);
+    else kept.push({ subject: key, reason: "foreign-virtual-server" });
+  }
+  await applyIpvs(
+    { kernel, report },
+    ours.map((virtualServer) => ({ kind: "remove-virtual-server", virtualServer })),
+  );
+}
+
+async function removeRules(removal: Removal, family: IpFamily, planned: RuleSet): Promise<void> {
+  const { kernel, report, kept } = removal;
+  const render: RenderRule = (rule) => kernel.iptables.render(family, rule);
+  const observed = await kernel.iptables.observe(family);
+  const { changes, kept: keptChains } = removalOfRules(planned, observed, render);
+  kept.push(
+    ...keptChains.map(
+      (name): Kept => ({ subject: `${family} ${name}`, reason: "referenced-by-others" }),
+    ),
+  );
+  if (changes.length === 0) return;
+  await kernel.iptables.apply(family, changes);
+  report.count("rules-remove", changes.length);
+}
+
+async function removeLink({ kernel, report }: Removal): Promise<void> {
+  if ((await kernel.link.find()) === undefined) return;
+  await kernel.link.remove();
+  report.count("link-remove");
+}
+
+async function removeSets(removal: Removal): Promise<void> {
+  const { kernel, report, kept } = removal;
+  const present = new Map((await kernel.ipSets.listSets()).map((set) => [set.name, set]));
+  for (const { name } of [...removal.rules.keys()].flatMap(setsFor)) {
+    const set = present.get(name);
+    if (set === undefined) continue;
+    if (set.references > 0) {
+      kept.push({ subject: name, reason: "referenced-by-others" });
+      continue;
+    }
+    await attempt(removal, "set-destroy", async () => {
+      await kernel.ipSets.destroy(name);
+      report.count("set-destroy");
+    });
+  }
+}
+
+async function attempt(
+  { report }: Removal,
+  kind: ChangeKind,
+  work: () => Promise<void>,
+): Promise<void> {
+  try {
+    await work();
+  } catch (error) {
+    report.fail(kind, kind, error);
+  }
+}
