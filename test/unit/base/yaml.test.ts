@@ -36,7 +36,7 @@ describe("parseYamlDocuments reports", () => {
     {
       name: "where a broken line stands",
       text: "a: 1\nb: [1\nc: 2\n",
-      line: 2,
+      line: 3,
       reason: /Flow seq/,
     },
     { name: "a tab", text: "a:\n\t- b\n", line: 2, reason: /Tabs/ },
