@@ -1,0 +1,132 @@
+/**
+ * Which of the two back ends of iptables to speak to. Rules of both are in force at once, each invisible
+ * to the other's programs; a node should use one. The order of reasons is that of the wrapper scripts
+ * that Kubernetes images use, so that we end up where kubelet and the network plugin are.
+ */
+import type { IpFamily } from "../../base/ip.ts";
+import { ProgramError, type RunProgram } from "../program.ts";
+
+export type IptablesBackend = "legacy" | "nft";
+
+export interface BackendChoice {
+  readonly backend: IptablesBackend;
+  /** The programs' names without `-save` and `-restore`. */
+  readonly programs: Readonly<Record<IpFamily, string>>;
+  /** Why this one, for the log. */
+  readonly reason: string;
+  /** Present when rules in the other back end may decide over the same packets. */
+  readonly warning?: string;
+}
+
+/** What one back end's programs show. */
+export interface BackendSurvey {
+  /** False when the programs are not installed. */
+  readonly isInstalled: boolean;
+  /** True when kubelet left one of its marker chains there. */
+  readonly hasKubeletChain: boolean;
+  /** Of both families, all tables. */
+  readonly ruleCount: number;
+}
+
+export interface BackendSurveys {
+  readonly legacy: BackendSurvey;
+  readonly nft: BackendSurvey;
+  /** What `iptables --version` says; undefined when there is no such program. */
+  readonly standard: IptablesBackend | undefined;
+}
+
+const surveyTimeoutMs = 30_000;
+
+/** Looks at both back ends and picks one. Reads only. Rejects when no iptables is installed. */
+export async function chooseBackend(runProgram: RunProgram): Promise<BackendChoice> {
+  const surveys: BackendSurveys = {
+    nft: await survey(runProgram, "nft"),
+    legacy: await survey(runProgram, "legacy"),
+    standard: await readStandard(runProgram),
+  };
+  return pickBackend(surveys);
+}
+
+/** The decision itself. Pure. */
+export function pickBackend(surveys: BackendSurveys): BackendChoice {
+  const { backend, reason } = pick(surveys);
+  const programs = surveys[backend].isInstalled ? namedPrograms[backend] : plainPrograms;
+  const choice = { backend, programs, reason };
+  const other: IptablesBackend = backend === "legacy" ? "nft" : "legacy";
+  if (surveys.legacy.ruleCount === 0 || surveys.nft.ruleCount === 0) return choice;
+  const warning =
+    `Both back ends of iptables hold rules (${backend} ${surveys[backend].ruleCount}, ` +
+    `${other} ${surveys[other].ruleCount}): ${backend} is used, rules in ${other} also decide`;
+  return { ...choice, warning };
+}
+
+function pick(surveys: BackendSurveys): { backend: IptablesBackend; reason: string } {
+  const { legacy, nft, standard } = surveys;
+  if (nft.hasKubeletChain) return { backend: "nft", reason: "kubelet's chain is there" };
+  if (legacy.hasKubeletChain) return { backend: "legacy", reason: "kubelet's chain is there" };
+  if (legacy.ruleCount !== nft.ruleCount) {
+    const backend = legacy.ruleCount > nft.ruleCount ? "legacy" : "nft";
+    return { backend, reason: "it holds more rules" };
+  }
+  if (standard !== undefined) return { backend: standard, reason: "it is the system's standard" };
+  if (nft.isInstalled) return { backend: "nft", reason: "only its programs are installed" };
+  if (legacy.isInstalled) return { backend: "legacy", reason: "only its programs are installed" };
+  throw new ProgramError(
+    "iptables",
+    "not-found",
+    "neither iptables, iptables-nft nor iptables-legacy is in PATH; install the iptables package",
+  );
+}
+
+const namedPrograms: Readonly<Record<IptablesBackend, Readonly<Record<IpFamily, string>>>> = {
+  legacy: { IPv4: "iptables-legacy", IPv6: "ip6tables-legacy" },
+  nft: { IPv4: "iptables-nft", IPv6: "ip6tables-nft" },
+};
+
+const plainPrograms: Readonly<Record<IpFamily, string>> = { IPv4: "iptables", IPv6: "ip6tables" };
+
+/** Without a table name, save loads no module and creates no table. */
+async function survey(runProgram: RunProgram, backend: IptablesBackend): Promise<BackendSurvey> {
+  let isInstalled = false;
+  let hasKubeletChain = false;
+  let ruleCount = 0;
+  for (const program of Object.values(namedPrograms[backend])) {
+    const output = await save(runProgram, program);
+    if (output === undefined) continue;
+    isInstalled = true;
+    hasKubeletChain ||= /^:KUBE-(?:IPTABLES-HINT|KUBELET-CANARY) /m.test(output);
+    ruleCount += output.match(/^-A /gm)?.length ?? 0;
+  }
+  return { isInstalled, hasKubeletChain, ruleCount };
+}
+
+/** Everything a back end holds; undefined when its program is missing, "" when it cannot say. */
+async function save(runProgram: RunProgram, program: string): Promise<string | undefined> {
+  try {
+    const result = await runProgram({
+      program: `${program}-save`,
+      arguments: [],
+      timeoutMs: surveyTimeoutMs,
+    });
+    return result.exitCode === 0 ? result.output : "";
+  } catch (error) {
+    if (error instanceof ProgramError && error.failure === "not-found") return undefined;
+    throw error;
+  }
+}
+
+/** `iptables v1.8.9 (nf_tables)`; versions before 1.8 name no back end and are legacy. */
+async function readStandard(runProgram: RunProgram): Promise<IptablesBackend | undefined> {
+  try {
+    const { exitCode, output } = await runProgram({
+      program: "iptables",
+      arguments: ["--version"],
+      timeoutMs: surveyTimeoutMs,
+    });
+    if (exitCode !== 0) return undefined;
+    return output.includes("nf_tables") ? "nft" : "legacy";
+  } catch (error) {
+    if (error instanceof ProgramError && error.failure === "not-found") return undefined;
+    throw error;
+  }
+}

@@ -1,0 +1,100 @@
+import type { IpFamily } from "../../base/ip.ts";
+import type { TableName } from "../../state/rule.ts";
+import type { ProgramResult } from "../program.ts";
+
+/** What a run of an iptables program was for. */
+export interface IptablesRun {
+  /** «read rules», «write rules»: completes the sentence «Cannot …». */
+  readonly action: string;
+  readonly family: IpFamily;
+  readonly program: string;
+  /** What was given to iptables-restore; line numbers in its messages refer to it. */
+  readonly input?: string;
+}
+
+/** A run of an iptables program that ended with a failure. */
+export class IptablesError extends Error {
+  readonly family: IpFamily;
+  readonly program: string;
+  /** 1 failure, 2 wrong arguments or a missing set, chain or match, 3 another version, 4 lock or resource. */
+  readonly exitCode: number;
+  /** What the program wrote, as one line, shortened. */
+  readonly programMessage: string;
+  /** The table that was not changed, where that can be told; tables before it were. */
+  readonly table?: TableName;
+  /** The offending line of the input. */
+  readonly lineText?: string;
+
+  constructor(run: IptablesRun, result: ProgramResult) {
+    const place = findPlace(run.input, result.errorOutput);
+    const programMessage = shorten(result.errorOutput);
+    super(composeMessage(run, result.exitCode, programMessage, place?.lineText));
+    this.name = "IptablesError";
+    this.family = run.family;
+    this.program = run.program;
+    this.exitCode = result.exitCode;
+    this.programMessage = programMessage;
+    if (place !== undefined) {
+      this.lineText = place.lineText;
+      if (place.table !== undefined) this.table = place.table;
+    }
+  }
+}
+
+/** Someone else holds the xtables lock, or the kernel was short of something: worth trying again. */
+export function isIptablesBusy(error: unknown): boolean {
+  return error instanceof IptablesError && error.exitCode === exitCodes.resourceProblem;
+}
+
+/** enum xtables_exittype, xtables.h. */
+const exitCodes = { other: 1, parameterProblem: 2, versionProblem: 3, resourceProblem: 4 } as const;
+
+const explanations: ReadonlyMap<number, string> = new Map([
+  [exitCodes.parameterProblem, "a set, chain, match or target is missing, or not known here"],
+  [exitCodes.versionProblem, "the program and the kernel's tables are of different versions"],
+  [exitCodes.resourceProblem, "another program holds the xtables lock, or a resource is short"],
+]);
+
+function composeMessage(
+  run: IptablesRun,
+  exitCode: number,
+  programMessage: string,
+  lineText: string | undefined,
+): string {
+  const explanation = explanations.get(exitCode);
+  return [
+    `Cannot ${run.action} (${run.family}): ${run.program} ended with exit code ${exitCode}`,
+    explanation === undefined ? "" : `: ${explanation}`,
+    programMessage === "" ? "" : ` (${programMessage})`,
+    lineText === undefined ? "" : `; at: ${lineText.slice(0, 200)}`,
+  ].join("");
+}
+
+/** The hint to read the manual says nothing; neither do line ends. */
+function shorten(errorOutput: string): string {
+  const lines = errorOutput
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "" && !line.startsWith("Try `"));
+  return lines.join("; ").slice(0, 300);
+}
+
+interface Place {
+  readonly lineText: string;
+  readonly table: TableName | undefined;
+}
+
+/**
+ * The line that restore stopped at. It says «line 7 failed» (legacy; the COMMIT when the kernel refused),
+ * «Error occurred at line: 7» (legacy) or «line 7: RULE_APPEND failed» (nft).
+ */
+function findPlace(input: string | undefined, errorOutput: string): Place | undefined {
+  const found = /\bline:? (\d+)/.exec(errorOutput);
+  if (input === undefined || found === null) return undefined;
+  const lines = input.split("\n");
+  const index = Number(found[1]) - 1;
+  const lineText = lines[index];
+  if (lineText === undefined) return undefined;
+  const table = lines.slice(0, index + 1).findLast((line) => line.startsWith("*"));
+  return { lineText, table: table?.slice(1) as TableName | undefined };
+}

@@ -1,0 +1,119 @@
+/** The output of `iptables-save` as values. Pure. */
+import type { IpFamily } from "../../base/ip.ts";
+import type { TableName } from "../../state/rule.ts";
+import type { ObservedChain, ObservedRule } from "../kernel.ts";
+import { parseRule } from "./parse-rule.ts";
+import { splitWords } from "./words.ts";
+
+/** Text that `iptables-save` does not print; nothing of it is used. */
+export class SavedTextError extends Error {
+  /** Counted from 1. */
+  readonly line: number;
+  readonly lineText: string;
+
+  constructor(problem: string, line: number, lineText: string) {
+    const shown = lineText.length > 120 ? `${lineText.slice(0, 120)}…` : lineText;
+    super(`Cannot read saved rules: line ${line}: ${problem}: ${JSON.stringify(shown)}`);
+    this.name = "SavedTextError";
+    this.line = line;
+    this.lineText = lineText;
+  }
+}
+
+/**
+ * Chains of the nat and filter tables, in the order of the text; other tables are passed over. Counters
+ * and policies are dropped. Throws a {@link SavedTextError} for anything that is not the complete output
+ * of `iptables-save`: a piece of it would look like missing rules.
+ */
+export function parseSaved(family: IpFamily, text: string): readonly ObservedChain[] {
+  const reader = new SavedReader(family);
+  for (const [index, line] of text.split("\n").entries()) reader.read(line, index + 1);
+  return reader.finish();
+}
+
+interface OpenChain {
+  readonly table: TableName;
+  readonly name: string;
+  readonly rules: ObservedRule[];
+}
+
+class SavedReader {
+  readonly #family: IpFamily;
+  readonly #chains: OpenChain[] = [];
+  /** The table between `*NAME` and `COMMIT`; "" outside. */
+  #table = "";
+  #openChains = new Map<string, OpenChain>();
+  #lastLine = 0;
+
+  constructor(family: IpFamily) {
+    this.#family = family;
+  }
+
+  read(line: string, number: number): void {
+    this.#lastLine = number;
+    if (line === "") return;
+    if (line.startsWith("#")) this.#readComment(line, number);
+    else if (line.startsWith("*")) this.#openTable(line, number);
+    else if (this.#table === "") throw new SavedTextError("outside of any table", number, line);
+    else if (line === "COMMIT") this.#table = "";
+    else if (isOurs(this.#table)) this.#readContent(this.#table, line, number);
+  }
+
+  finish(): readonly ObservedChain[] {
+    if (this.#table === "") return this.#chains;
+    throw new SavedTextError("the text ends before COMMIT", this.#lastLine, `*${this.#table}`);
+  }
+
+  /** iptables-nft-save leaves a table out, with a remark, when it holds rules that it cannot express. */
+  #readComment(line: string, number: number): void {
+    const found = /^# Table `(\w+)' is incompatible/.exec(line);
+    if (found !== null && isOurs(found[1] ?? "")) {
+      throw new SavedTextError("the table holds nftables rules of another program", number, line);
+    }
+  }
+
+  #openTable(line: string, number: number): void {
+    if (this.#table !== "")
+      throw new SavedTextError("the table before has no COMMIT", number, line);
+    if (!/^\*[A-Za-z0-9_-]+$/.test(line)) throw new SavedTextError("no table name", number, line);
+    this.#table = line.slice(1);
+    this.#openChains = new Map();
+  }
+
+  #readContent(table: TableName, line: string, number: number): void {
+    if (line.startsWith(":")) this.#declareChain(table, line, number);
+    else this.#readRule(line, number);
+  }
+
+  #declareChain(table: TableName, line: string, number: number): void {
+    const found = /^:(\S+) (?:[A-Z]+|-)(?: \[\d+:\d+\])?$/.exec(line);
+    if (found === null) throw new SavedTextError("no chain declaration", number, line);
+    const chain: OpenChain = { table, name: found[1] ?? "", rules: [] };
+    if (this.#openChains.has(chain.name)) {
+      throw new SavedTextError("the chain was declared before", number, line);
+    }
+    this.#openChains.set(chain.name, chain);
+    this.#chains.push(chain);
+  }
+
+  #readRule(line: string, number: number): void {
+    const found = /^(?:\[\d+:\d+\] )?-A (\S+)(?: (.+))?$/.exec(line);
+    if (found === null) throw new SavedTextError("no rule", number, line);
+    const chain = this.#openChains.get(found[1] ?? "");
+    if (chain === undefined) throw new SavedTextError("the chain is not declared", number, line);
+    const text = found[2] ?? "";
+    if (text.includes('"') && splitWords(text) === undefined) {
+      throw new SavedTextError("a quote is not closed", number, line);
+    }
+    chain.rules.push(observedRule(this.#family, text));
+  }
+}
+
+function observedRule(family: IpFamily, text: string): ObservedRule {
+  const rule = parseRule(family, text);
+  return rule === undefined ? { text } : { text, rule };
+}
+
+function isOurs(table: string): table is TableName {
+  return table === "nat" || table === "filter";
+}

@@ -1,0 +1,64 @@
+/** Changes as the standard input of `iptables-restore --noflush`. Pure. */
+import type { IpFamily } from "../../base/ip.ts";
+import type { Chain, Jump, TableName } from "../../state/rule.ts";
+import type { RulesChange } from "../kernel.ts";
+import { checkChainName } from "./names.ts";
+import { renderRule } from "./render.ts";
+
+/** In the order of the input; each table is committed on its own. */
+const tables: readonly TableName[] = ["nat", "filter"];
+
+/**
+ * Both tables in one input. Within a table only the result counts, since it is committed at once:
+ *
+ * 1. every chain that is written or removed is declared, which creates or empties it;
+ * 2. jumps, in the order given, so that a chain can be removed after the jump to it;
+ * 3. the rules of the written chains, which may now refer to each other;
+ * 4. removals of chains: declared before, so an absent one does not fail.
+ */
+export function renderRestoreInput(family: IpFamily, changes: readonly RulesChange[]): string {
+  return tables.map((table) => renderTable(family, table, changes)).join("");
+}
+
+function renderTable(family: IpFamily, table: TableName, changes: readonly RulesChange[]): string {
+  const inTable = changes.filter((change) => tableOf(change) === table);
+  if (inTable.length === 0) return "";
+  const chains = new Map<string, Chain | undefined>();
+  const jumpLines: string[] = [];
+  for (const change of inTable) {
+    if (change.kind === "write-chain") chains.set(change.chain.name, change.chain);
+    else if (change.kind === "remove-chain") chains.set(change.name, undefined);
+    else jumpLines.push(renderJump(family, change.kind, change.jump));
+  }
+  const written = [...chains.values()].filter((chain) => chain !== undefined);
+  const lines = [
+    `*${table}`,
+    ...[...chains.keys()].map((name) => `:${checkChainName(name)} - [0:0]`),
+    ...jumpLines,
+    ...written.flatMap((chain) => renderChain(family, chain)),
+    ...[...chains].filter(([, chain]) => chain === undefined).map(([name]) => `-X ${name}`),
+    "COMMIT",
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+function renderChain(family: IpFamily, chain: Chain): readonly string[] {
+  return chain.rules.map((rule) => `-A ${chain.name} ${renderRule(family, rule)}`);
+}
+
+function renderJump(family: IpFamily, kind: "insert-jump" | "remove-jump", jump: Jump): string {
+  const command = kind === "insert-jump" ? "-I" : "-D";
+  return `${command} ${checkChainName(jump.from)} ${renderRule(family, jump.rule)}`;
+}
+
+function tableOf(change: RulesChange): TableName {
+  switch (change.kind) {
+    case "write-chain":
+      return change.chain.table;
+    case "remove-chain":
+      return change.table;
+    case "insert-jump":
+    case "remove-jump":
+      return change.jump.table;
+  }
+}
