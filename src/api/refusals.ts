@@ -12,6 +12,8 @@ export const refusalReasons = {
   "invalid-cluster-ip": "is not an IP address",
   "cluster-ip-family": "is not of the family that spec.ipFamilies gives it",
   "no-cluster-ip": "leaves the Service without a usable cluster IP",
+  "missing-cluster-ip":
+    "is no cluster IP, and nothing allocates one here; give an address, or None",
   "special-address": "is an unspecified, loopback or multicast address",
   "unknown-ip-family": "is none of IPv4, IPv6",
   "unknown-service-type": "is none of ClusterIP, NodePort, LoadBalancer, ExternalName",

@@ -1,0 +1,228 @@
+import { type FSWatcher, watch } from "node:fs";
+import { readdir } from "node:fs/promises";
+import { background } from "../../base/background.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/log.ts";
+import type { RecordOf } from "../decode/decode-object.ts";
+import { TextPool } from "../decode/flat-text.ts";
+import { printableText, refusal } from "../refusals.ts";
+import type { ObjectSource, ResourceKind, SourceListener } from "../source.ts";
+import { systemErrorText } from "../system-error-text.ts";
+import { ToldRecords, tellOf } from "../told-records.ts";
+import { type ManifestFile, type ManifestObject, readManifestFile } from "./read-file.ts";
+
+export interface ManifestSourceOptions {
+  readonly folder: string;
+  /** Only this Node is told, as a cluster would. */
+  readonly nodeName: string;
+  /** How long after a change the folder is read; changes come in bursts. */
+  readonly debounceMs?: number;
+  /** How often the folder is read without being asked: the watch misses what lies behind links. */
+  readonly rescanMs?: number;
+}
+
+/** The order in which kinds are told, and in which they are synced. */
+const kinds: readonly ResourceKind[] = ["nodes", "services", "endpointslices"];
+const manifestName = /^[^.].*\.(ya?ml|json)$/;
+
+/**
+ * Objects from a folder of YAML or JSON files, without a cluster. Files are taken in the order of their
+ * names; of two objects with one name the first counts. A file that cannot be understood keeps the objects
+ * it had before.
+ */
+export class ManifestSource implements ObjectSource {
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #options: Required<ManifestSourceOptions>;
+  readonly #texts = new TextPool();
+  #files = new Map<string, ManifestFile>();
+  #told: { readonly [Kind in ResourceKind]: ToldRecords<RecordOf[Kind]> } | undefined;
+  #listener: SourceListener | undefined;
+  #watcher: FSWatcher | undefined;
+  #cancelDebounce = (): void => {};
+  #cancelRescan = (): void => {};
+  #duplicates = new Set<string>();
+  #reading: Promise<void> = Promise.resolve();
+  #isFolderReadable = true;
+  #isReadPlanned = false;
+  #isStopped = false;
+
+  constructor(
+    dependencies: { readonly clock: Clock; readonly log: Logger },
+    options: ManifestSourceOptions,
+  ) {
+    this.#clock = dependencies.clock;
+    this.#log = dependencies.log;
+    this.#options = { debounceMs: 50, rescanMs: 10_000, ...options };
+  }
+
+  /** Tells everything there is before it resolves. Throws when the folder cannot be read. */
+  async start(listener: SourceListener): Promise<void> {
+    const { folder } = this.#options;
+    try {
+      await readdir(folder);
+    } catch (error) {
+      const advice = "create it, or name another one with --manifests";
+      const message = `Cannot read manifest folder ${folder}: ${systemErrorText(error)}; ${advice}`;
+      throw new Error(message, { cause: error });
+    }
+    this.#listener = listener;
+    const tell = tellOf(listener);
+    this.#told = {
+      services: new ToldRecords(tell.services),
+      endpointslices: new ToldRecords(tell.endpointslices),
+      nodes: new ToldRecords(tell.nodes),
+    };
+    this.#watchFolder();
+    await this.refresh();
+    for (const kind of this.#isStopped ? [] : kinds) listener.onSynced(kind);
+    this.#planRescan();
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#cancelDebounce();
+    this.#cancelRescan();
+    this.#watcher?.close();
+    await this.#reading;
+  }
+
+  /** Reads what changed in the folder and tells the differences; one reading at a time. */
+  refresh(): Promise<void> {
+    const reading = this.#reading.then(() => this.#read());
+    this.#reading = reading.catch(() => {});
+    return reading;
+  }
+
+  async #read(): Promise<void> {
+    const names = await this.#fileNames();
+    if (names === undefined || this.#isStopped) return;
+    const files = new Map<string, ManifestFile>();
+    for (const name of names) {
+      const file = await this.#readFile(name);
+      if (this.#isStopped) return;
+      if (file !== undefined) files.set(name, file);
+    }
+    const hasChanged = !isSameContent(files, this.#files);
+    this.#files = files;
+    if (hasChanged) this.#tellAll();
+  }
+
+  /** Names of manifest files in order; `undefined` when the folder cannot be read (any more). */
+  async #fileNames(): Promise<readonly string[] | undefined> {
+    try {
+      const names = await readdir(this.#options.folder);
+      this.#isFolderReadable = true;
+      return names.filter((name) => manifestName.test(name)).sort();
+    } catch (error) {
+      const keys = { folder: this.#options.folder, reason: systemErrorText(error) };
+      if (this.#isFolderReadable) this.#log.warn("Manifest folder is gone; objects are kept", keys);
+      this.#isFolderReadable = false;
+      this.#watcher?.close();
+      this.#watcher = undefined;
+      return undefined;
+    }
+  }
+
+  #readFile(name: string): Promise<ManifestFile | undefined> {
+    const file = { folder: this.#options.folder, name, nowMs: this.#clock.nowMs() };
+    const refuse: SourceListener["onRefusal"] = (refused) => {
+      if (!this.#isStopped) this.#listener?.onRefusal(refused);
+    };
+    return readManifestFile(file, this.#files.get(name), { refuse, texts: this.#texts });
+  }
+
+  #tellAll(): void {
+    const objects = this.#distinctObjects();
+    for (const kind of kinds) this.#tellKind(kind, objects);
+  }
+
+  #tellKind<Kind extends ResourceKind>(
+    kind: Kind,
+    objects: ReadonlyMap<string, ManifestObject>,
+  ): void {
+    const told = this.#told?.[kind];
+    const records = new Map<string, RecordOf[Kind]>();
+    for (const object of objects.values()) {
+      // A ManifestObject's record is of the type that its kind says.
+      if (object.kind === kind) records.set(object.name, object.record as RecordOf[Kind]);
+    }
+    for (const name of told?.names() ?? []) if (!records.has(name)) told?.put(name, undefined);
+    for (const [name, record] of records) told?.put(name, record);
+  }
+
+  /** The first object of each name, without other Nodes; later ones are refused once. */
+  #distinctObjects(): ReadonlyMap<string, ManifestObject> {
+    const objects = new Map<string, ManifestObject>();
+    const duplicates = new Set<string>();
+    for (const object of [...this.#files.values()].flatMap((file) => file.objects)) {
+      if (object.kind === "nodes" && object.name !== this.#options.nodeName) continue;
+      const key = `${object.kind} ${object.name}`;
+      const first = objects.get(key);
+      if (first === undefined) {
+        objects.set(key, object);
+        continue;
+      }
+      const duplicate = `${key} ${object.where}`;
+      duplicates.add(duplicate);
+      if (!this.#duplicates.has(duplicate)) this.#refuseDuplicate(object, first);
+    }
+    this.#duplicates = duplicates;
+    return objects;
+  }
+
+  #refuseDuplicate(object: ManifestObject, first: ManifestObject): void {
+    const value = `${object.name}, as in ${first.where}`;
+    const reason = "duplicate-object";
+    this.#listener?.onRefusal(
+      refusal({ kind: "manifest", subject: object.where, field: "", reason, value }),
+    );
+  }
+
+  #watchFolder(): void {
+    if (this.#watcher !== undefined || this.#isStopped) return;
+    const { folder } = this.#options;
+    try {
+      const watcher = watch(folder, { persistent: false }, () => this.#readSoon());
+      watcher.on("error", () => this.#dropWatcher(watcher));
+      this.#watcher = watcher;
+    } catch (error) {
+      const keys = { folder, reason: printableText(systemErrorText(error)) };
+      this.#log.verbose(1, "Cannot watch manifest folder; reading it regularly instead", keys);
+    }
+  }
+
+  #dropWatcher(watcher: FSWatcher): void {
+    watcher.close();
+    if (this.#watcher === watcher) this.#watcher = undefined;
+  }
+
+  /** A change during the wait is covered by it; a later one starts another. */
+  #readSoon(): void {
+    if (this.#isReadPlanned || this.#isStopped) return;
+    this.#isReadPlanned = true;
+    this.#cancelDebounce = this.#clock.after(this.#options.debounceMs, () => {
+      this.#isReadPlanned = false;
+      background(this.refresh(), this.#log, "reading manifests");
+    });
+  }
+
+  #planRescan(): void {
+    if (this.#isStopped) return;
+    this.#cancelRescan = this.#clock.after(this.#options.rescanMs, () => {
+      const rescan = this.refresh().finally(() => {
+        if (this.#isFolderReadable) this.#watchFolder();
+        this.#planRescan();
+      });
+      background(rescan, this.#log, "reading manifests");
+    });
+  }
+}
+
+function isSameContent(
+  left: ReadonlyMap<string, ManifestFile>,
+  right: ReadonlyMap<string, ManifestFile>,
+): boolean {
+  if (left.size !== right.size) return false;
+  return [...left].every(([name, file]) => right.get(name)?.objects === file.objects);
+}

@@ -1,0 +1,172 @@
+import { createHash } from "node:crypto";
+import { readFile, stat } from "node:fs/promises";
+import { join } from "node:path";
+import { decodeObject, type RecordOf } from "../decode/decode-object.ts";
+import { fieldOf, isAbsent, pathOf } from "../decode/fields.ts";
+import type { TextPool } from "../decode/flat-text.ts";
+import { printableText, type RefusalReason, type Refuse, refusal } from "../refusals.ts";
+import type { Refusal, ResourceKind } from "../source.ts";
+import { systemErrorText } from "../system-error-text.ts";
+import { withDefaults } from "./defaults.ts";
+import { type ManifestValue, readDocuments } from "./documents.ts";
+
+/** An object of a manifest file. */
+export interface ManifestObject {
+  readonly kind: ResourceKind;
+  /** `namespace/name`, or `name` for a Node. */
+  readonly name: string;
+  /** Absent when there is nothing to use in it: headless, another proxy's, refused. */
+  readonly record: RecordOf[ResourceKind] | undefined;
+  /** `file.yaml:12`. */
+  readonly where: string;
+}
+
+/** What a file holds, with what is needed to see whether it changed. */
+export interface ManifestFile {
+  /** Size, times and inode; equal stamps mean an unchanged file, unless it was young when it was read. */
+  readonly stamp: string;
+  readonly wasYoung: boolean;
+  readonly digest: string;
+  readonly objects: readonly ManifestObject[];
+}
+
+/** The kinds we read; an object without apiVersion is taken by its kind alone. */
+const readKinds: readonly {
+  readonly group: string;
+  readonly version: string;
+  readonly kind: string;
+  readonly resource: ResourceKind;
+}[] = [
+  { group: "", version: "v1", kind: "Service", resource: "services" },
+  {
+    group: "discovery.k8s.io/",
+    version: "v1",
+    kind: "EndpointSlice",
+    resource: "endpointslices",
+  },
+  { group: "", version: "v1", kind: "Node", resource: "nodes" },
+];
+
+const maxFileBytes = 16 * 1024 * 1024;
+/** A file changed this shortly before it was read may change again without a new time stamp. */
+const youngMs = 2_000;
+
+/**
+ * Reads a manifest file, or returns `last` where nothing changed or the file cannot be understood; the
+ * latter is told to `refuse`. `undefined` when the file is gone. Parts of objects that are refused are told
+ * whenever the file is read anew.
+ */
+export async function readManifestFile(
+  file: { readonly folder: string; readonly name: string; readonly nowMs: number },
+  last: ManifestFile | undefined,
+  into: { readonly refuse: Refuse; readonly texts: TextPool },
+): Promise<ManifestFile | undefined> {
+  const path = join(file.folder, file.name);
+  const refuseFile = (reason: RefusalReason, value: unknown): ManifestFile | undefined => {
+    into.refuse(
+      refusal({ kind: "manifest", subject: printableText(file.name), field: "", reason, value }),
+    );
+    return last;
+  };
+  try {
+    const status = await stat(path);
+    if (!status.isFile()) return undefined;
+    const stamp = [status.ino, status.size, status.mtimeMs, status.ctimeMs].join();
+    if (last?.stamp === stamp && !last.wasYoung) return last;
+    const wasYoung = file.nowMs - status.mtimeMs < youngMs;
+    const stale = last ?? { digest: "", objects: [] };
+    if (status.size > maxFileBytes) {
+      refuseFile("file-too-large", `${status.size} bytes`);
+      return { ...stale, stamp, wasYoung: false };
+    }
+    const bytes = await readFile(path);
+    const digest = createHash("sha256").update(bytes).digest("base64");
+    if (last?.digest === digest) return { ...last, stamp, wasYoung };
+    const objects = objectsOf(file.name, bytes.toString("utf8"), into) ?? stale.objects;
+    return { stamp, wasYoung, digest, objects };
+  } catch (error) {
+    if (isGone(error)) return undefined;
+    return refuseFile("unreadable-file", systemErrorText(error));
+  }
+}
+
+function isGone(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "ENOENT";
+}
+
+/** The objects of a text; `undefined` when it is broken. */
+function objectsOf(
+  fileName: string,
+  text: string,
+  into: { readonly refuse: Refuse; readonly texts: TextPool },
+): readonly ManifestObject[] | undefined {
+  const content = readDocuments(fileName, text);
+  const shownName = printableText(fileName);
+  if (content.kind === "problem") {
+    const { line, column, reason: words } = content.problem;
+    const subject = `${shownName}:${line}:${column}`;
+    into.refuse(
+      refusal({ kind: "manifest", subject, field: "", reason: "invalid-manifest", value: words }),
+    );
+    return undefined;
+  }
+  const objects = content.values.map((value) =>
+    objectOf(value, `${shownName}${value.place}`, into),
+  );
+  return objects.filter((object) => object !== undefined);
+}
+
+function objectOf(
+  { value }: ManifestValue,
+  where: string,
+  into: { readonly refuse: Refuse; readonly texts: TextPool },
+): ManifestObject | undefined {
+  if (isAbsent(value)) return undefined;
+  const kind = resourceOf(value, where, into.refuse);
+  if (kind === undefined) return undefined;
+  const refuse = (part: Refusal): void =>
+    into.refuse({ ...part, message: `${part.message} (${where})` });
+  const complete = withDefaults(kind, value);
+  const decoded = decodeObject(kind, complete, { refuse, texts: into.texts });
+  if (decoded === undefined) return undefined;
+  const { name } = decoded.identity;
+  if (kind === "services" && lacksClusterIp(complete)) {
+    refuse(
+      refusal({
+        kind,
+        subject: name,
+        field: "spec.clusterIP",
+        reason: "missing-cluster-ip",
+        value: "",
+      }),
+    );
+  }
+  return { kind, name, record: decoded.record, where };
+}
+
+/** Which of our kinds a value is; others are none of our business, a value without kind is a mistake. */
+function resourceOf(value: unknown, where: string, refuse: Refuse): ResourceKind | undefined {
+  const refuseValue = (field: string, reason: RefusalReason, found: unknown): undefined =>
+    refuse(refusal({ kind: "manifest", subject: where, field, reason, value: found })) as undefined;
+  const kind = fieldOf(value, "kind");
+  if (typeof kind !== "string") return refuseValue("", "missing-kind", value);
+  const known = readKinds.find((candidate) => candidate.kind === kind);
+  if (known === undefined) return undefined;
+  const apiVersion = fieldOf(value, "apiVersion") ?? known.group + known.version;
+  if (apiVersion === known.group + known.version) return known.resource;
+  const isSameGroup = typeof apiVersion === "string" && groupOf(apiVersion) === known.group;
+  return isSameGroup ? refuseValue("apiVersion", "unsupported-api-version", apiVersion) : undefined;
+}
+
+/** `discovery.k8s.io/` of `discovery.k8s.io/v1`; empty for the core group. */
+function groupOf(apiVersion: string): string {
+  return apiVersion.slice(0, apiVersion.lastIndexOf("/") + 1);
+}
+
+/** Nobody allocates cluster IPs here; a Service that waits for one was not meant to be headless. */
+function lacksClusterIp(service: unknown): boolean {
+  const clusterIp = pathOf(service, "spec", "clusterIP");
+  return (
+    (isAbsent(clusterIp) || clusterIp === "") && pathOf(service, "spec", "type") !== "ExternalName"
+  );
+}

@@ -1,0 +1,63 @@
+import { isDeepStrictEqual } from "node:util";
+import type { RecordOf } from "./decode/decode-object.ts";
+import type { ResourceKind, SourceListener } from "./source.ts";
+
+/** Tells one change; `previous` is what was told last under this name. */
+export type Tell<T> = (previous: T | undefined, current: T | undefined) => void;
+
+/** The listener's callback of each kind. */
+export function tellOf(listener: SourceListener): {
+  readonly [Kind in ResourceKind]: Tell<RecordOf[Kind]>;
+} {
+  return {
+    services: (previous, current) => listener.onService(previous, current),
+    endpointslices: (previous, current) => listener.onEndpointSlice(previous, current),
+    nodes: (previous, current) => listener.onNode(previous, current),
+  };
+}
+
+interface ToldRecord<T> {
+  readonly record: T;
+  /** The object's resourceVersion when it was decoded; empty when unknown. */
+  readonly version: string;
+}
+
+/** Remembers the records of one kind that were told: a callback gets the previous one, equal ones get none. */
+export class ToldRecords<T> {
+  readonly #tell: Tell<T>;
+  readonly #told = new Map<string, ToldRecord<T>>();
+
+  constructor(tell: Tell<T>) {
+    this.#tell = tell;
+  }
+
+  get size(): number {
+    return this.#told.size;
+  }
+
+  names(): readonly string[] {
+    return [...this.#told.keys()];
+  }
+
+  /** True when the object was told from this very version, so that decoding it again is useless. */
+  isCurrent(name: string, version: string): boolean {
+    return version !== "" && this.#told.get(name)?.version === version;
+  }
+
+  /**
+   * Takes the newest record under a name; `undefined` when there is none (any more). An equal record is not
+   * told, and what was told stays the previous one.
+   */
+  put(name: string, record: T | undefined, version = ""): void {
+    const previous = this.#told.get(name)?.record;
+    if (record === undefined) this.#told.delete(name);
+    const isEqual = isDeepStrictEqual(previous, record);
+    if (record !== undefined) {
+      this.#told.set(name, {
+        record: isEqual && previous !== undefined ? previous : record,
+        version,
+      });
+    }
+    if (!isEqual) this.#tell(previous, record);
+  }
+}

@@ -1,0 +1,85 @@
+import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../src/api/objects.ts";
+import type { Refusal, ResourceKind, SourceListener } from "../../src/api/source.ts";
+
+type AnyRecord = ServiceRecord | EndpointSliceRecord | NodeRecord;
+
+/** Writes down what a source tells: `+services default/web`, `~…` for a change, `-…` for a removal. */
+export class RecordingListener implements SourceListener {
+  readonly events: string[] = [];
+  readonly refusals: Refusal[] = [];
+  /** The records that count after all events, by name; one map per kind. */
+  readonly services = new Map<string, ServiceRecord>();
+  readonly slices = new Map<string, EndpointSliceRecord>();
+  readonly nodes = new Map<string, NodeRecord>();
+  #wake = (): void => {};
+
+  onService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
+    this.#note("services", this.services, previous, current);
+  }
+
+  onEndpointSlice(
+    previous: EndpointSliceRecord | undefined,
+    current: EndpointSliceRecord | undefined,
+  ): void {
+    this.#note("endpointslices", this.slices, previous, current);
+  }
+
+  onNode(previous: NodeRecord | undefined, current: NodeRecord | undefined): void {
+    this.#note("nodes", this.nodes, previous, current);
+  }
+
+  onSynced(kind: ResourceKind): void {
+    this.#push(`synced ${kind}`);
+  }
+
+  onRefusal(refusal: Refusal): void {
+    this.refusals.push(refusal);
+    this.#wake();
+  }
+
+  /** Hands over the events noted since the last call. */
+  take(): readonly string[] {
+    return this.events.splice(0);
+  }
+
+  /** Hands over the refusals' messages noted since the last call. */
+  takeRefusals(): readonly string[] {
+    return this.refusals.splice(0).map((refusal) => refusal.message);
+  }
+
+  /** Resolves as soon as `condition` holds; it is asked after each callback. Fails after `timeoutMs`. */
+  async until(condition: () => boolean, timeoutMs = 10_000): Promise<void> {
+    const deadline = Date.now() + timeoutMs;
+    while (!condition()) {
+      const leftMs = deadline - Date.now();
+      if (leftMs <= 0) throw new Error(`Not reached; events: ${this.events.join(", ")}`);
+      await new Promise<void>((resolve) => {
+        const timer = setTimeout(resolve, leftMs);
+        this.#wake = () => {
+          clearTimeout(timer);
+          resolve();
+        };
+      });
+    }
+  }
+
+  /** A previous record that was not the last one told is a broken promise of the source. */
+  #note<T extends AnyRecord>(
+    kind: ResourceKind,
+    known: Map<string, T>,
+    previous: T | undefined,
+    current: T | undefined,
+  ): void {
+    const name = (current ?? previous)?.name ?? "";
+    if (known.get(name) !== previous) throw new Error(`Wrong previous record of ${kind} ${name}`);
+    if (current === undefined) known.delete(name);
+    else known.set(name, current);
+    const sign = previous === undefined ? "+" : "~";
+    this.#push(`${current === undefined ? "-" : sign}${kind} ${name}`);
+  }
+
+  #push(event: string): void {
+    this.events.push(event);
+    this.#wake();
+  }
+}

@@ -1,0 +1,51 @@
+import { mkdtemp, rename, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import { ManifestSource } from "../../../../src/api/manifest/manifest-source.ts";
+import { silentLogger } from "../../../../src/base/log.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import { RecordingListener } from "../../../support/recording-listener.ts";
+
+/** A folder of manifests of a test's own, removed with the test. */
+export class ManifestFolder {
+  readonly path: string;
+
+  constructor(path: string) {
+    this.path = path;
+  }
+
+  static async make(
+    test: TestContext,
+    files: Readonly<Record<string, string>> = {},
+  ): Promise<ManifestFolder> {
+    const folder = new ManifestFolder(await mkdtemp(join(tmpdir(), "manifests-")));
+    test.after(() => rm(folder.path, { recursive: true, force: true }));
+    for (const [name, text] of Object.entries(files)) await folder.write(name, text);
+    return folder;
+  }
+
+  /** Replaces a file as careful editors do: written beside it and renamed. */
+  async write(name: string, text: string): Promise<void> {
+    const temporary = join(this.path, `.${name}.new`);
+    await writeFile(temporary, text);
+    await rename(temporary, join(this.path, name));
+  }
+
+  async remove(name: string): Promise<void> {
+    await rm(join(this.path, name));
+  }
+}
+
+/** A started source on a folder, whose timers never fire: tests call `refresh`. */
+export async function startedSource(
+  test: TestContext,
+  folder: ManifestFolder,
+): Promise<{ readonly source: ManifestSource; readonly told: RecordingListener }> {
+  const dependencies = { clock: new FakeClock(), log: silentLogger };
+  const source = new ManifestSource(dependencies, { folder: folder.path, nodeName: "node-1" });
+  const told = new RecordingListener();
+  test.after(() => source.stop());
+  await source.start(told);
+  return { source, told };
+}

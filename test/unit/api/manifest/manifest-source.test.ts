@@ -1,0 +1,227 @@
+import assert from "node:assert/strict";
+import { mkdir, rm, symlink, utimes, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { stringify } from "yaml";
+import { ManifestSource } from "../../../../src/api/manifest/manifest-source.ts";
+import { systemClock } from "../../../../src/base/clock.ts";
+import { silentLogger } from "../../../../src/base/log.ts";
+import { endpointSlice, node, service } from "../../../support/objects.ts";
+import { RecordingListener } from "../../../support/recording-listener.ts";
+import { ManifestFolder, startedSource } from "./folder.ts";
+
+const yaml = (...objects: readonly unknown[]): string =>
+  objects.map((object) => stringify(object)).join("---\n");
+const synced = ["synced nodes", "synced services", "synced endpointslices"];
+
+describe("a folder of manifests", () => {
+  it("tells what is there and that it is complete", async (test) => {
+    const folder = await ManifestFolder.make(test, {
+      "web.yaml": yaml(service(), endpointSlice()),
+      "node.json": JSON.stringify(node()),
+      "deployment.yml": "kind: Deployment\nmetadata: {name: x}\n",
+      "notes.txt": "not a manifest",
+      ".hidden.yaml": "also: not\nit: [",
+    });
+    const { told } = await startedSource(test, folder);
+    const objects = ["+nodes node-1", "+services default/web", "+endpointslices default/web-a"];
+    assert.deepEqual(told.take(), [...objects, ...synced]);
+    assert.deepEqual(told.refusals, []);
+  });
+
+  it("tells only its own Node", async (test) => {
+    const folder = await ManifestFolder.make(test, {
+      "nodes.yaml": yaml(node(), node({ name: "node-2" })),
+    });
+    const { told } = await startedSource(test, folder);
+    assert.deepEqual([...told.nodes.keys()], ["node-1"]);
+  });
+
+  it("tells only what changed", async (test) => {
+    const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service(), endpointSlice()) });
+    const { source, told } = await startedSource(test, folder);
+    told.take();
+    await source.refresh();
+    assert.deepEqual(told.take(), []);
+    const endpoints = ["10.244.1.10", "10.244.1.11"];
+    await folder.write("a.yaml", yaml(service(), endpointSlice({ endpoints })));
+    await source.refresh();
+    assert.deepEqual(told.take(), ["~endpointslices default/web-a"]);
+    await folder.write("a.yaml", yaml(endpointSlice({ endpoints })));
+    await folder.write("b.yaml", yaml(service({ name: "b" })));
+    await source.refresh();
+    assert.deepEqual(told.take(), ["-services default/web", "+services default/b"]);
+  });
+
+  it("tells a Service that turns headless as a removal", async (test) => {
+    const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
+    const { source, told } = await startedSource(test, folder);
+    told.take();
+    await folder.write("a.yaml", yaml(service({ clusterIps: ["None"] })));
+    await source.refresh();
+    assert.deepEqual(told.take(), ["-services default/web"]);
+    assert.deepEqual(told.takeRefusals(), []);
+  });
+
+  it("tells removals when it is emptied", async (test) => {
+    const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
+    const { source, told } = await startedSource(test, folder);
+    told.take();
+    await folder.remove("a.yaml");
+    await source.refresh();
+    assert.deepEqual(told.take(), ["-services default/web"]);
+  });
+
+  it("keeps its objects when it disappears, and goes on when it is back", async (test) => {
+    const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
+    const { source, told } = await startedSource(test, folder);
+    told.take();
+    await rm(folder.path, { recursive: true });
+    await source.refresh();
+    assert.deepEqual(told.take(), []);
+    await mkdir(folder.path);
+    await folder.write("a.yaml", yaml(service({ name: "b" })));
+    await source.refresh();
+    assert.deepEqual(told.take(), ["-services default/web", "+services default/b"]);
+  });
+
+  it("takes the first of two objects with one name, and reports the other once", async (test) => {
+    const folder = await ManifestFolder.make(test, {
+      "b.yaml": yaml(service({ clusterIps: ["10.96.0.2"] })),
+      "a.yaml": yaml(service({ clusterIps: ["10.96.0.1"] })),
+    });
+    const { source, told } = await startedSource(test, folder);
+    assert.deepEqual(told.services.get("default/web")?.clusterIps, ["10.96.0.1"]);
+    const message =
+      'Cannot use manifest b.yaml:1: "default/web, as in a.yaml:1" is already defined';
+    assert.deepEqual(told.takeRefusals(), [message]);
+    await folder.write("c.yaml", yaml(service({ name: "c" })));
+    await source.refresh();
+    assert.deepEqual(told.takeRefusals(), []);
+    await folder.remove("a.yaml");
+    await source.refresh();
+    assert.deepEqual(told.services.get("default/web")?.clusterIps, ["10.96.0.2"]);
+  });
+
+  it("keeps the objects of a file that breaks, and says where it is broken", async (test) => {
+    const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
+    const { source, told } = await startedSource(test, folder);
+    told.take();
+    await folder.write("a.yaml", "kind: Service\nmetadata:\n  name: [unfinished\n");
+    await source.refresh();
+    assert.deepEqual(told.take(), []);
+    const [message = ""] = told.takeRefusals();
+    assert.match(message, /^Cannot use manifest a\.yaml:4:1: ".*" cannot be read as YAML or JSON$/);
+    await folder.write("a.yaml", yaml(service({ clusterIps: ["10.96.0.11"] })));
+    await source.refresh();
+    assert.deepEqual(told.take(), ["~services default/web"]);
+  });
+
+  it("says in which file and line an invalid part is", async (test) => {
+    const ports = [
+      { name: "a", port: 0 },
+      { name: "b", port: 80 },
+    ];
+    const folder = await ManifestFolder.make(test, {
+      "a.yaml": yaml(service({ name: "first" }), service({ ports })),
+    });
+    const { told } = await startedSource(test, folder);
+    const [message = ""] = told.takeRefusals();
+    const want =
+      /^Cannot use spec\.ports\[0\]\.port of Service default\/web: 0 is not a port number .* \(a\.yaml:\d\d\)$/;
+    assert.match(message, want);
+    assert.equal(told.services.get("default/web")?.ports.length, 1);
+  });
+
+  it("follows links, as a mounted ConfigMap has them", async (test) => {
+    const folder = await ManifestFolder.make(test);
+    await mkdir(join(folder.path, "..1"));
+    await mkdir(join(folder.path, "..2"));
+    await writeFile(join(folder.path, "..1", "a.yaml"), yaml(service()));
+    await writeFile(join(folder.path, "..2", "a.yaml"), yaml(service({ name: "b" })));
+    await symlink("..1", join(folder.path, "..data"));
+    await symlink("..data/a.yaml", join(folder.path, "a.yaml"));
+    const { source, told } = await startedSource(test, folder);
+    assert.deepEqual(told.take(), ["+services default/web", ...synced]);
+    await rm(join(folder.path, "..data"));
+    await symlink("..2", join(folder.path, "..data"));
+    await source.refresh();
+    assert.deepEqual(told.take(), ["-services default/web", "+services default/b"]);
+  });
+
+  it("ignores folders and dangling links that are called like manifests", async (test) => {
+    const folder = await ManifestFolder.make(test);
+    await mkdir(join(folder.path, "a.yaml"));
+    await symlink("nowhere", join(folder.path, "b.yaml"));
+    const { told } = await startedSource(test, folder);
+    assert.deepEqual(told.take(), synced);
+    assert.deepEqual(told.refusals, []);
+  });
+
+  it("sees a second change within one time stamp", async (test) => {
+    const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service({ name: "aaa" })) });
+    const path = join(folder.path, "a.yaml");
+    const soon = new Date(Date.now() + 3_600_000);
+    await utimes(path, soon, soon);
+    const { source, told } = await startedSource(test, folder);
+    await writeFile(path, yaml(service({ name: "bbb" })));
+    await utimes(path, soon, soon);
+    await source.refresh();
+    assert.deepEqual([...told.services.keys()], ["default/bbb"]);
+  });
+
+  it("says nothing after it was stopped", async (test) => {
+    const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
+    const { source, told } = await startedSource(test, folder);
+    told.take();
+    await folder.remove("a.yaml");
+    const reading = source.refresh();
+    await source.stop();
+    await reading;
+    assert.deepEqual(told.take(), []);
+  });
+
+  it("refuses to start without a folder, and says what to do", async () => {
+    const dependencies = { clock: systemClock, log: silentLogger };
+    const source = new ManifestSource(dependencies, { folder: "/no/such", nodeName: "node-1" });
+    await assert.rejects(source.start(new RecordingListener()), {
+      message:
+        "Cannot read manifest folder /no/such: ENOENT: no such file or directory; " +
+        "create it, or name another one with --manifests",
+    });
+  });
+
+  it("notices a change by itself", async (test) => {
+    const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
+    const dependencies = { clock: systemClock, log: silentLogger };
+    const source = new ManifestSource(dependencies, {
+      folder: folder.path,
+      nodeName: "node-1",
+      rescanMs: 600_000,
+    });
+    const told = new RecordingListener();
+    test.after(() => source.stop());
+    await source.start(told);
+    await folder.write("a.yaml", yaml(service({ name: "b" })));
+    await told.until(() => told.services.has("default/b"));
+    assert.deepEqual([...told.services.keys()], ["default/b"]);
+  });
+
+  it("notices by reading again what the watch cannot see", async (test) => {
+    const outside = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
+    const folder = await ManifestFolder.make(test);
+    await symlink(join(outside.path, "a.yaml"), join(folder.path, "a.yaml"));
+    const dependencies = { clock: systemClock, log: silentLogger };
+    const source = new ManifestSource(dependencies, {
+      folder: folder.path,
+      nodeName: "node-1",
+      rescanMs: 20,
+    });
+    const told = new RecordingListener();
+    test.after(() => source.stop());
+    await source.start(told);
+    await outside.write("a.yaml", yaml(service({ name: "b" })));
+    await told.until(() => told.services.has("default/b"));
+    assert.deepEqual([...told.services.keys()], ["default/b"]);
+  });
+});

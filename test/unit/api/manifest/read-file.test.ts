@@ -1,0 +1,100 @@
+import assert from "node:assert/strict";
+import { symlink, truncate } from "node:fs/promises";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { ManifestFolder, startedSource } from "./folder.ts";
+
+const cases: readonly {
+  readonly name: string;
+  readonly text: string;
+  readonly services?: readonly string[];
+  readonly messages: readonly string[];
+}[] = [
+  {
+    name: "a minimal Service needs nothing that an API server fills in",
+    text: "kind: Service\nmetadata: {name: a}\nspec: {clusterIP: 10.96.0.1, ports: [{port: 80}]}\n",
+    services: ["default/a"],
+    messages: [],
+  },
+  {
+    name: "a value that is no object of Kubernetes",
+    text: "---\nfoo: 1\n",
+    messages: [
+      "Cannot use manifest a.yaml:2: an object is not a Kubernetes object: it has no kind",
+    ],
+  },
+  {
+    name: "text",
+    text: "hello\n",
+    messages: ['Cannot use manifest a.yaml:1: "hello" is not a Kubernetes object: it has no kind'],
+  },
+  {
+    name: "an old API version",
+    text: "apiVersion: discovery.k8s.io/v1beta1\nkind: EndpointSlice\n",
+    messages: [
+      'Cannot use apiVersion of manifest a.yaml:1: "discovery.k8s.io/v1beta1" is an API version that is not read',
+    ],
+  },
+  {
+    name: "a Service of another API group is none of ours",
+    text: "apiVersion: serving.knative.dev/v1\nkind: Service\n",
+    messages: [],
+  },
+  {
+    name: "a Service that waits for a cluster IP",
+    text: "kind: Service\nmetadata: {name: a}\nspec: {ports: [{port: 80}]}\n",
+    messages: [
+      'Cannot use spec.clusterIP of Service default/a: "" is no cluster IP, and nothing allocates one here; ' +
+        "give an address, or None (a.yaml:1)",
+    ],
+  },
+  {
+    name: "an ExternalName Service needs none",
+    text: "kind: Service\nmetadata: {name: a}\nspec: {type: ExternalName}\n",
+    messages: [],
+  },
+  {
+    name: "an object without name",
+    text: "kind: Service\nmetadata: {}\n",
+    messages: [
+      "Cannot use metadata.name of Service default/: nothing is not a name of letters, digits, dots, " +
+        "dashes and underscores, 253 at most (a.yaml:1)",
+    ],
+  },
+  {
+    name: "a port as text",
+    text: 'kind: Service\nmetadata: {name: a}\nspec: {clusterIP: 10.96.0.1, ports: [{port: "80"}]}\n',
+    messages: [
+      'Cannot use spec.ports[0].port of Service default/a: "80" is not a port number from 1 to 65535 (a.yaml:1)',
+      "Cannot use Service default/a: an object leaves the Service without a usable port (a.yaml:1)",
+    ],
+  },
+];
+
+describe("the message for a mistake in a manifest", () => {
+  for (const { name, text, services = [], messages } of cases) {
+    it(name, async (test) => {
+      const folder = await ManifestFolder.make(test, { "a.yaml": text });
+      const { told } = await startedSource(test, folder);
+      assert.deepEqual([...told.services.keys()], services);
+      assert.deepEqual(told.takeRefusals(), messages);
+    });
+  }
+
+  it("a file that is too large", async (test) => {
+    const folder = await ManifestFolder.make(test, { "a.yaml": "" });
+    await truncate(join(folder.path, "a.yaml"), 16 * 1024 * 1024 + 1);
+    const { told } = await startedSource(test, folder);
+    const message = 'Cannot use manifest a.yaml: "16777217 bytes" is larger than 16 MiB';
+    assert.deepEqual(told.takeRefusals(), [message]);
+  });
+
+  it("a file that cannot be read", async (test) => {
+    const folder = await ManifestFolder.make(test);
+    // Nothing is mapped at address 0, so reading fails for root too.
+    await symlink("/proc/self/mem", join(folder.path, "a.yaml"));
+    const { told } = await startedSource(test, folder);
+    const message = 'Cannot use manifest a.yaml: "EIO: i/o error" cannot be read';
+    assert.deepEqual(told.takeRefusals(), [message]);
+  });
+});
