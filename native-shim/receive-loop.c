@@ -1,0 +1,183 @@
+#include "receive-loop.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/netlink.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+enum { ALIGNMENT = 4, NS_PER_MS = 1000000 };
+
+/* What a datagram means for the exchange that waits. */
+enum progress { GO_ON, FINISHED, MALFORMED };
+
+int64_t monotonic_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000 * NS_PER_MS + now.tv_nsec;
+}
+
+void reply_buffer_free(struct reply_buffer *buffer) {
+  free(buffer->bytes);
+  *buffer = (struct reply_buffer){0};
+}
+
+/* Makes room for `extra` more bytes and their padding. Returns 0, ENOMEM or EMSGSIZE. */
+static int reserve(struct reply_buffer *buffer, size_t extra) {
+  if (extra > MAX_REPLY_BYTES || buffer->length > MAX_REPLY_BYTES - extra) return EMSGSIZE;
+  size_t needed = buffer->length + extra + ALIGNMENT - 1;
+  if (needed <= buffer->capacity) return 0;
+  size_t capacity = buffer->capacity * 2 > needed ? buffer->capacity * 2 : needed;
+  uint8_t *bytes = realloc(buffer->bytes, capacity);
+  if (bytes == NULL) return ENOMEM;
+  buffer->bytes = bytes;
+  buffer->capacity = capacity;
+  return 0;
+}
+
+/* Keeps messages aligned when a datagram does not end at a multiple of four; `reserve` left the room. */
+static void append(struct reply_buffer *buffer, size_t received) {
+  buffer->length += received;
+  while (buffer->length % ALIGNMENT != 0) buffer->bytes[buffer->length++] = 0;
+}
+
+/* poll(2)'s time-out, rounded up so that the loop does not spin in the last millisecond. */
+static int remaining_ms(int64_t deadline_ns) {
+  int64_t left_ns = deadline_ns - monotonic_ns();
+  if (left_ns <= 0) return 0;
+  int64_t left_ms = (left_ns + NS_PER_MS - 1) / NS_PER_MS;
+  return left_ms > INT_MAX ? INT_MAX : (int)left_ms;
+}
+
+int wait_for(int fd, short events, int wake_fd, int64_t deadline_ns) {
+  for (;;) {
+    struct pollfd sources[] = {{.fd = fd, .events = events}, {.fd = wake_fd, .events = POLLIN}};
+    int ready = poll(sources, 2, remaining_ms(deadline_ns));
+    if (ready < 0 && errno == EINTR) continue;
+    if (ready < 0) return errno;
+    if (ready == 0) return ETIMEDOUT;
+    if (sources[1].revents != 0) return ECANCELED;
+    return (sources[0].revents & POLLNVAL) != 0 ? EBADF : 0;
+  }
+}
+
+/*
+ * send(2); a netlink socket that was never connected talks to the kernel. The kernel carries the requests
+ * out inside this call and may block there behind one of its locks: MSG_DONTWAIT only keeps the call from
+ * waiting for buffer space.
+ */
+static int send_request(const struct exchange *exchange, int fd, int wake_fd) {
+  for (;;) {
+    ssize_t sent = send(fd, exchange->request, exchange->request_length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent >= 0) return 0;
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) return errno;
+    int error = wait_for(fd, POLLOUT, wake_fd, exchange->deadline_ns);
+    if (error != 0) return error;
+  }
+}
+
+/* The whole length of the next datagram, without taking it; -1 and errno. As iproute2 asks for it. */
+static ssize_t next_length(int fd) {
+  ssize_t length;
+  do {
+    length = recv(fd, NULL, 0, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
+  } while (length < 0 && errno == EINTR);
+  return length;
+}
+
+/* Port id 0 is the kernel. The driver's socket pairs have no netlink address and count as the kernel. */
+static bool from_kernel(const struct msghdr *message) {
+  const struct sockaddr_nl *sender = message->msg_name;
+  return message->msg_namelen < sizeof *sender || sender->nl_pid == 0;
+}
+
+int receive_datagram(int fd, struct reply_buffer *replies) {
+  ssize_t length = next_length(fd);
+  if (length < 0) return errno;
+  size_t room = (size_t)length > RECEIVE_BYTES ? (size_t)length : RECEIVE_BYTES;
+  int error = reserve(replies, room);
+  if (error != 0) return error;
+
+  struct sockaddr_nl sender;
+  struct iovec part = {.iov_base = replies->bytes + replies->length, .iov_len = room};
+  struct msghdr message = {.msg_name = &sender,
+                           .msg_namelen = sizeof sender,
+                           .msg_iov = &part,
+                           .msg_iovlen = 1};
+  ssize_t received;
+  do {
+    received = recvmsg(fd, &message, MSG_DONTWAIT);
+  } while (received < 0 && errno == EINTR);
+  if (received < 0) return errno;
+  if (!from_kernel(&message)) return 0;
+  append(replies, (size_t)received);
+  return (message.msg_flags & MSG_TRUNC) != 0 ? EMSGSIZE : 0;
+}
+
+/*
+ * Looks through the messages in [bytes, bytes + length) for the end of the exchange. Only the sequence
+ * number counts, never how many replies came: errors of earlier requests of a batch, and replies to an
+ * earlier call that was given up, arrive before it.
+ */
+static enum progress scan(const uint8_t *bytes, size_t length, uint32_t last_sequence) {
+  while (length > 0) {
+    struct nlmsghdr header;
+    if (length < sizeof header) return MALFORMED;
+    memcpy(&header, bytes, sizeof header);
+    if (header.nlmsg_len < sizeof header || header.nlmsg_len > length) return MALFORMED;
+    bool ends = header.nlmsg_type == NLMSG_ERROR || header.nlmsg_type == NLMSG_DONE;
+    if (ends && header.nlmsg_seq == last_sequence) return FINISHED;
+    size_t step = NLMSG_ALIGN((size_t)header.nlmsg_len);
+    if (step >= length) return GO_ON;
+    bytes += step;
+    length -= step;
+  }
+  return GO_ON;
+}
+
+/*
+ * Receives until the last request is answered. After ENOBUFS the kernel has executed everything but some
+ * replies are lost, perhaps the last one: take what is queued without waiting, and report ENOBUFS.
+ */
+static int receive_replies(struct exchange *exchange, int fd, int wake_fd) {
+  struct reply_buffer *replies = &exchange->replies;
+  bool lost_some = false;
+  for (;;) {
+    size_t start = replies->length;
+    int error = receive_datagram(fd, replies);
+    if (error == ENOBUFS) {
+      lost_some = true;
+    } else if (error == EAGAIN) {
+      if (lost_some) return ENOBUFS;
+      error = wait_for(fd, POLLIN, wake_fd, exchange->deadline_ns);
+      if (error != 0) return error;
+      continue;
+    } else if (error != 0) {
+      return error;
+    } else {
+      switch (scan(replies->bytes + start, replies->length - start, exchange->last_sequence)) {
+        case FINISHED:
+          return lost_some ? ENOBUFS : 0;
+        case MALFORMED:
+          return EBADMSG;
+        case GO_ON:
+          break;
+      }
+    }
+    if (monotonic_ns() >= exchange->deadline_ns) return lost_some ? ENOBUFS : ETIMEDOUT;
+  }
+}
+
+void exchange_run(struct exchange *exchange, int fd, int wake_fd) {
+  atomic_store(&exchange->operation, OPERATION_SEND);
+  exchange->error = send_request(exchange, fd, wake_fd);
+  if (exchange->error != 0) return;
+  atomic_store(&exchange->operation, OPERATION_RECEIVE);
+  exchange->error = receive_replies(exchange, fd, wake_fd);
+  if (exchange->error == 0) atomic_store(&exchange->operation, OPERATION_NONE);
+}
