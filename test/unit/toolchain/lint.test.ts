@@ -1,0 +1,135 @@
+/** Plants one fault per file and asks the linter, with this project's rules: each must be found, and only there. */
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { cpSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { after, describe, it } from "node:test";
+
+const project = join(import.meta.dirname, "../../..");
+
+interface Planted {
+  /** Folder under src/. */
+  readonly folder: string;
+  readonly code: string;
+  /** The rule that must speak; absent: nothing may. */
+  readonly rule?: string;
+}
+
+const wall = "lint/style/noRestrictedImports";
+const imports = (from: string): string => `import type { a } from "${from}";\nexport type B = a;\n`;
+
+const cases: readonly Planted[] = [
+  { folder: "plan", code: imports("../kernel/kernel.ts"), rule: wall },
+  { folder: "plan", code: imports("../netlink/transport.ts"), rule: wall },
+  { folder: "plan", code: imports("../reconcile/diff.ts"), rule: wall },
+  { folder: "plan", code: imports("../api/decode/service.ts"), rule: wall },
+  { folder: "plan", code: imports("node:fs"), rule: wall },
+  { folder: "plan", code: imports("yaml"), rule: wall },
+  { folder: "plan", code: imports("../model/topology.ts") },
+  { folder: "plan", code: imports("../state/rule.ts") },
+  { folder: "plan", code: imports("./sets.ts") },
+  { folder: "model", code: imports("../plan/planner.ts"), rule: wall },
+  { folder: "model", code: imports("node:crypto"), rule: wall },
+  { folder: "model", code: imports("../api/objects.ts") },
+  { folder: "state", code: imports("../model/endpoints.ts"), rule: wall },
+  { folder: "state", code: imports("../base/ip.ts") },
+  { folder: "base", code: imports("../state/rule.ts"), rule: wall },
+  { folder: "base", code: imports("node:net"), rule: wall },
+  { folder: "reconcile", code: imports("../kernel/ipvs/client.ts"), rule: wall },
+  { folder: "reconcile", code: imports("../api/objects.ts"), rule: wall },
+  { folder: "reconcile", code: imports("node:timers"), rule: wall },
+  { folder: "reconcile", code: imports("../kernel/kernel.ts") },
+  { folder: "netlink", code: imports("../kernel/ipvs/codec.ts"), rule: wall },
+  { folder: "netlink", code: imports("netlink"), rule: wall },
+  { folder: "netlink", code: imports("netlink/dist/constants.js") },
+  { folder: "netlink", code: imports("../../native-shim/netlink-socket.d.ts") },
+  { folder: "kernel/ipvs", code: imports("../../api/objects.ts"), rule: wall },
+  { folder: "kernel/ipvs", code: imports("../../model/endpoints.ts"), rule: wall },
+  { folder: "kernel/ipvs", code: imports("../../plan/planner.ts"), rule: wall },
+  { folder: "kernel/ipvs", code: imports("netlink/dist/constants.js"), rule: wall },
+  { folder: "kernel/ipvs", code: imports("../../netlink/transport.ts") },
+  { folder: "kernel/iptables", code: imports("execa") },
+  { folder: "api", code: imports("../model/endpoints.ts"), rule: wall },
+  { folder: "api", code: imports("execa"), rule: wall },
+  { folder: "api", code: imports("@kubernetes/client-node") },
+  { folder: "config", code: imports("../plan/options.ts"), rule: wall },
+  { folder: "metrics", code: imports("../daemon/run.ts"), rule: wall },
+  { folder: "metrics", code: imports("prom-client") },
+  { folder: "daemon", code: imports("../cli/program.ts"), rule: wall },
+  { folder: "daemon", code: imports("../main.ts"), rule: wall },
+  { folder: "daemon", code: imports("../../test/support/objects.ts"), rule: wall },
+  { folder: "cli", code: imports("../kernel/kernel.ts"), rule: wall },
+  { folder: "cli", code: imports("commander") },
+  {
+    folder: "model",
+    code: "export const at: number = Date.now();\n",
+    rule: "lint/style/noRestrictedGlobals",
+  },
+  { folder: "api", code: 'export const value: unknown = JSON.parse("1");\n', rule: "plugin" },
+  {
+    folder: "daemon",
+    code: 'export function listen(): void {\n  process.on("exit", async () => {\n    await Promise.resolve();\n  });\n}\n',
+    rule: "plugin",
+  },
+  {
+    folder: "daemon",
+    code: "export async function late(): Promise<void> {}\nexport function go(): void {\n  late();\n}\n",
+    rule: "lint/nursery/noFloatingPromises",
+  },
+  {
+    folder: "daemon",
+    code: "export function each(all: number[]): void {\n  all.forEach((one) => {\n    all.push(one);\n  });\n}\n",
+    rule: "lint/complexity/noForEach",
+  },
+  {
+    folder: "state",
+    code: 'export function name(kind: "a" | "b"): number {\n  switch (kind) {\n    case "a":\n      return 1;\n  }\n  return 2;\n}\n',
+    rule: "lint/nursery/useExhaustiveSwitchCases",
+  },
+  { folder: "plan", code: imports("./planted-0"), rule: "lint/correctness/useImportExtensions" },
+  {
+    folder: "cli",
+    code: 'export function say(): void {\n  console.log("hi");\n}\n',
+    rule: "lint/suspicious/noConsole",
+  },
+];
+
+/** Rules that speak per planted file, from one run over all of them. */
+function lint(root: string): ReadonlyMap<string, readonly string[]> {
+  const biome = join(project, "node_modules/.bin/biome");
+  const flags = ["lint", "--vcs-enabled=false", "--reporter=json", "--max-diagnostics=none"];
+  const { stdout } = spawnSync(biome, flags, { cwd: root, encoding: "utf8" });
+  const report = JSON.parse(stdout) as {
+    diagnostics: { category: string; location: { path: string } }[];
+  };
+  const rulesByFile = new Map<string, string[]>();
+  for (const { category, location } of report.diagnostics) {
+    const rules = rulesByFile.get(location.path) ?? [];
+    rulesByFile.set(location.path, [...rules, category]);
+  }
+  return rulesByFile;
+}
+
+describe("the linter", () => {
+  const root = mkdtempSync(join(tmpdir(), "kube-ipvs-lint-"));
+  after(() => rmSync(root, { recursive: true, force: true }));
+
+  for (const name of ["biome.json", "package.json", "toolchain/lint"]) {
+    cpSync(join(project, name), join(root, name), { recursive: true });
+  }
+  const paths = cases.map(({ folder }, index) => `src/${folder}/planted-${index}.ts`);
+  for (const [index, { code }] of cases.entries()) {
+    const path = join(root, paths[index] ?? "");
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, code);
+  }
+  const found = lint(root);
+
+  for (const [index, { folder, code, rule }] of cases.entries()) {
+    const what = code.split("\n")[0];
+    it(`${rule === undefined ? "allows" : "refuses"} in ${folder}/: ${what}`, () => {
+      assert.deepEqual(found.get(paths[index] ?? "") ?? [], rule === undefined ? [] : [rule]);
+    });
+  }
+});
