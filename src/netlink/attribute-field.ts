@@ -1,0 +1,120 @@
+/** How the payload of one attribute is written and read. The builders are the vocabulary of the tables. */
+import type { ByteReader } from "./byte-reader.ts";
+import type { MessageWriter } from "./message.ts";
+
+/** NLA_F_NESTED and NLA_F_NET_BYTEORDER; the other 14 bits are the type. linux/netlink.h. */
+export const NESTED_BIT = 0x8000;
+export const NETWORK_ORDER_BIT = 0x4000;
+export const TYPE_MASK = 0x3fff;
+
+/** One attribute: its number, and its payload both ways. Methods are free functions: no `this`. */
+export interface Field<T> {
+  readonly type: number;
+  /** NLA_F_* bits that requests carry. Replies are read with and without them. */
+  readonly bits: number;
+  /** Exact payload length in bytes; absent where it varies. */
+  readonly widthBytes?: number;
+  write(this: void, writer: MessageWriter, value: T): void;
+  /** Reads the whole payload: the reader ends where the attribute does. */
+  read(this: void, reader: ByteReader): T;
+  print(this: void, value: T): string;
+}
+
+/** Sets NLA_F_NET_BYTEORDER on a number, as ipset asks for. */
+export function networkOrder<T>(field: Field<T>): Field<T> {
+  return { ...field, bits: field.bits | NETWORK_ORDER_BIT };
+}
+
+export function u8(type: number): Field<number> {
+  return {
+    ...scalar(type, 1),
+    write: (writer, value) => writer.u8(value),
+    read: (reader) => reader.u8("u8"),
+  };
+}
+
+export function u16(type: number): Field<number> {
+  return {
+    ...scalar(type, 2),
+    write: (writer, value) => writer.u16(value),
+    read: (reader) => reader.u16("u16"),
+  };
+}
+
+export function u32(type: number): Field<number> {
+  return {
+    ...scalar(type, 4),
+    write: (writer, value) => writer.u32(value),
+    read: (reader) => reader.u32("u32"),
+  };
+}
+
+export function u64(type: number): Field<bigint> {
+  return {
+    type,
+    bits: 0,
+    widthBytes: 8,
+    write: (writer, value) => writer.u64(value),
+    read: (reader) => reader.u64("u64"),
+    print: String,
+  };
+}
+
+/** A number in network order, such as a port. */
+export function u16be(type: number): Field<number> {
+  return {
+    ...scalar(type, 2),
+    write: (writer, value) => writer.u16be(value),
+    read: (reader) => reader.u16be("u16be"),
+  };
+}
+
+export function u32be(type: number): Field<number> {
+  return {
+    ...scalar(type, 4),
+    write: (writer, value) => writer.u32be(value),
+    read: (reader) => reader.u32be("u32be"),
+  };
+}
+
+/** UTF-8, NUL-terminated when written; read up to the first NUL or the end. */
+export function text(type: number): Field<string> {
+  return {
+    type,
+    bits: 0,
+    write: (writer, value) => writer.text(value),
+    read: (reader) => reader.text("text"),
+    print: (value) => JSON.stringify(value),
+  };
+}
+
+/** Raw bytes, sharing memory with the reply when read: copy what is kept. */
+export function bytes(type: number, widthBytes?: number): Field<Uint8Array> {
+  return {
+    type,
+    bits: 0,
+    ...(widthBytes === undefined ? {} : { widthBytes }),
+    write: (writer, value) => writer.bytes(value),
+    read: (reader) => reader.bytes(reader.remaining, "bytes"),
+    print: hexText,
+  };
+}
+
+/** An attribute without payload: present or not. */
+export function flag(type: number): Field<true> {
+  return { type, bits: 0, widthBytes: 0, write: () => {}, read: () => true, print: String };
+}
+
+function scalar(
+  type: number,
+  widthBytes: number,
+): Pick<Field<number>, "type" | "bits" | "print"> & {
+  readonly widthBytes: number;
+} {
+  return { type, bits: 0, widthBytes, print: String };
+}
+
+/** `0a 60 00 01` */
+export function hexText(value: Uint8Array): string {
+  return Array.from(value, (byte) => byte.toString(16).padStart(2, "0")).join(" ");
+}

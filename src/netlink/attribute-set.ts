@@ -1,0 +1,148 @@
+/**
+ * Netlink attributes declared as tables: the table is the documentation and gives typed encoding, decoding
+ * and printing in one go.
+ *
+ *     const attributes = attributeSet({ addressFamily: u16(1), port: u16be(4), scheduler: text(6) });
+ *     attributes.encode(writer, { addressFamily: 2, port: 443, scheduler: "rr" });
+ *     attributes.decode(message.body).port;
+ *
+ * Numbers come from the kernel's headers. An attribute travels as u16 length, u16 type, payload, padding.
+ */
+import { type Field, hexText, NESTED_BIT, TYPE_MASK } from "./attribute-field.ts";
+import type { ByteReader } from "./byte-reader.ts";
+import { DecodeError } from "./errors.ts";
+import type { MessageWriter } from "./message.ts";
+
+const HEADER_BYTES = 4;
+
+export type FieldTable = Readonly<Record<string, Field<unknown>>>;
+
+/** The values of a table by name. Absent: the attribute was not there, or is not to be sent. */
+export type ValuesOf<F extends FieldTable> = {
+  readonly [Name in keyof F]?: F[Name] extends Field<infer T> ? T : never;
+};
+
+export interface AttributeSet<V> {
+  /** Writes the values that are there, in the order of the table. */
+  encode(writer: MessageWriter, values: V): void;
+  /**
+   * Reads attributes to the reader's end. Unknown ones are skipped; of repeated ones the last counts.
+   * Throws DecodeError for a length below 4 or past the end, and for a payload of the wrong width.
+   */
+  decode(reader: ByteReader): V;
+  /** One line for the debug log: names with values, unknown attributes by number in hex. */
+  print(reader: ByteReader): string;
+}
+
+export function attributeSet<F extends FieldTable>(table: F): AttributeSet<ValuesOf<F>> {
+  const rows = Object.entries(table) as unknown as readonly Row[];
+  const rowByType = new Map(rows.map((row) => [row[1].type, row]));
+  return {
+    encode(writer, values) {
+      for (const [name, field] of rows) {
+        const value = (values as Record<string, unknown>)[name];
+        if (value !== undefined) encodeAttribute(writer, field, value);
+      }
+    },
+    decode(reader) {
+      const values: Record<string, unknown> = {};
+      eachAttribute(reader, (type, length) => {
+        const row = rowByType.get(type);
+        if (row === undefined) reader.skip(length, "unknown attribute");
+        else values[row[0]] = decodePayload(reader, length, row);
+      });
+      return values as ValuesOf<F>;
+    },
+    print(reader) {
+      const parts: string[] = [];
+      eachAttribute(reader, (type, length) => {
+        parts.push(printAttribute(reader, type, length, rowByType.get(type)));
+      });
+      return parts.join(" ");
+    },
+  };
+}
+
+/** An attribute that holds attributes. */
+export function nested<V>(type: number, attributes: AttributeSet<V>): Field<V> {
+  return {
+    type,
+    bits: NESTED_BIT,
+    write: attributes.encode,
+    read: attributes.decode,
+    print: (value) => JSON.stringify(value, printableValue),
+  };
+}
+
+/** An attribute that holds any number of attributes of one kind; children of other types are skipped. */
+export function list<T>(type: number, item: Field<T>): Field<readonly T[]> {
+  return {
+    type,
+    bits: NESTED_BIT,
+    write(writer, values) {
+      for (const value of values) encodeAttribute(writer, item as Field<unknown>, value);
+    },
+    read: (reader) => readList(reader, item as Field<unknown>) as T[],
+    print: (values) => `[${values.map((value) => item.print(value)).join(", ")}]`,
+  };
+}
+
+/** The value, or a DecodeError that names what is missing. */
+export function required<T>(value: T | undefined, what: string, reader: ByteReader): T {
+  if (value === undefined) throw new DecodeError(`${what}: attribute missing`, reader.offset);
+  return value;
+}
+
+type Row = readonly [name: string, field: Field<unknown>];
+
+function encodeAttribute(writer: MessageWriter, field: Field<unknown>, value: unknown): void {
+  const start = writer.beginAttribute(field.type | field.bits);
+  field.write(writer, value);
+  writer.endAttribute(start);
+}
+
+function decodePayload(reader: ByteReader, length: number, [name, field]: Row): unknown {
+  const { widthBytes } = field;
+  if (widthBytes !== undefined && widthBytes !== length) {
+    throw new DecodeError(`${name}: ${length} bytes where ${widthBytes} belong`, reader.offset);
+  }
+  return reader.within(length, name, field.read);
+}
+
+/** `visit` is called with the reader at the payload and must leave it behind the payload. */
+function eachAttribute(reader: ByteReader, visit: (type: number, length: number) => void): void {
+  while (reader.remaining > 0) {
+    const start = reader.offset;
+    const length = reader.u16("attribute length");
+    const type = reader.u16("attribute type") & TYPE_MASK;
+    if (length < HEADER_BYTES || length - HEADER_BYTES > reader.remaining) {
+      throw new DecodeError(`attribute ${type} with length ${length}`, start);
+    }
+    visit(type, length - HEADER_BYTES);
+    reader.align();
+  }
+}
+
+function readList(reader: ByteReader, item: Field<unknown>): unknown[] {
+  const values: unknown[] = [];
+  eachAttribute(reader, (type, length) => {
+    if (type === item.type) values.push(decodePayload(reader, length, ["list item", item]));
+    else reader.skip(length, "unknown attribute");
+  });
+  return values;
+}
+
+function printAttribute(
+  reader: ByteReader,
+  type: number,
+  length: number,
+  row: Row | undefined,
+): string {
+  if (row === undefined) return `#${type}=<${hexText(reader.bytes(length, "attribute"))}>`;
+  return `${row[0]}=${row[1].print(decodePayload(reader, length, row))}`;
+}
+
+function printableValue(_key: string, value: unknown): unknown {
+  if (typeof value === "bigint") return String(value);
+  return value instanceof Uint8Array ? hexText(value) : value;
+}

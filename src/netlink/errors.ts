@@ -1,0 +1,102 @@
+/** What can go wrong between a request and its reply. */
+import { errnoName } from "../base/errno.ts";
+
+/** What a request was about, in an operator's words; asked for only when the request has failed. */
+export interface Description {
+  /** «create virtual server»: fits behind «Cannot». */
+  readonly operation: string;
+  /** «TCP 10.96.0.1:443»; empty where the operation says it all. */
+  readonly subject: string;
+  /** Name of an error number that errno(3) does not know: «IPSET_ERR_EXIST». */
+  readonly code?: string;
+  /** What this error means here and what the operator can do; printed where the kernel gave no words. */
+  readonly meaning?: string;
+}
+
+export interface NetlinkErrorFacts extends Description {
+  /** Positive. */
+  readonly errno: number;
+  /** The kernel's own words: NLMSGERR_ATTR_MSG of an extended acknowledgement. */
+  readonly kernelMessage?: string;
+  /** The refused request behind its netlink header, as the kernel returned it (not with `capAck`). */
+  readonly echo?: Uint8Array;
+}
+
+/** The kernel refused a request, or the socket failed while one was under way. */
+export class NetlinkError extends Error {
+  override readonly name = "NetlinkError";
+  readonly operation: string;
+  readonly subject: string;
+  /** The errno name: `EEXIST`. */
+  readonly code: string;
+  readonly errno: number;
+  readonly kernelMessage: string | undefined;
+  readonly echo: Uint8Array | undefined;
+
+  constructor(facts: NetlinkErrorFacts) {
+    super(errorMessage(facts));
+    this.operation = facts.operation;
+    this.subject = facts.subject;
+    this.code = facts.code ?? errnoName(facts.errno);
+    this.errno = facts.errno;
+    this.kernelMessage = facts.kernelMessage;
+    this.echo = facts.echo;
+  }
+}
+
+/** «Cannot create virtual server TCP 10.96.0.1:443: EEXIST (the kernel's words)». */
+function errorMessage(facts: NetlinkErrorFacts): string {
+  const subject = facts.subject === "" ? "" : ` ${facts.subject}`;
+  const words = facts.kernelMessage ?? facts.meaning;
+  const explanation = words === undefined ? "" : ` (${words})`;
+  return `Cannot ${facts.operation}${subject}: ${facts.code ?? errnoName(facts.errno)}${explanation}`;
+}
+
+/** Bytes that are no well-formed message or attribute. */
+export class DecodeError extends Error {
+  override readonly name = "DecodeError";
+  /** What was being read, and what is wrong with it. */
+  readonly what: string;
+  /** Position in the received bytes. */
+  readonly offset: number;
+
+  constructor(what: string, offset: number) {
+    super(`Cannot decode netlink message: ${what} at byte ${offset}`);
+    this.what = what;
+    this.offset = offset;
+  }
+}
+
+function hasCode(error: unknown, ...codes: readonly string[]): error is NetlinkError {
+  return error instanceof NetlinkError && codes.includes(error.code);
+}
+
+export function isAlreadyExists(error: unknown): error is NetlinkError {
+  return hasCode(error, "EEXIST");
+}
+
+/** ENOENT; ESRCH and ENODEV, by which IPVS and rtnetlink say the same; EADDRNOTAVAIL for addresses. */
+export function isNotFound(error: unknown): error is NetlinkError {
+  return hasCode(error, "ENOENT", "ESRCH", "ENODEV", "EADDRNOTAVAIL");
+}
+
+export function isBusy(error: unknown): error is NetlinkError {
+  return hasCode(error, "EBUSY");
+}
+
+export function isPermissionDenied(error: unknown): error is NetlinkError {
+  return hasCode(error, "EPERM", "EACCES");
+}
+
+export function isInvalid(error: unknown): error is NetlinkError {
+  return hasCode(error, "EINVAL");
+}
+
+export function isUnsupported(error: unknown): error is NetlinkError {
+  return hasCode(error, "EOPNOTSUPP", "EAFNOSUPPORT");
+}
+
+/** True when the outcome is unknown: the kernel may have executed the request. Observe again. */
+export function isOutcomeUnknown(error: unknown): boolean {
+  return hasCode(error, "ENOBUFS", "ETIMEDOUT", "EBADF") || error instanceof DecodeError;
+}

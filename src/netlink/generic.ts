@@ -1,0 +1,64 @@
+/** Generic netlink: many kernel facilities, each a family with a number that is found out at run time. */
+import { errno as errnos } from "../base/errno.ts";
+import { text } from "./attribute-field.ts";
+import { attributeSet } from "./attribute-set.ts";
+import type { ByteReader } from "./byte-reader.ts";
+import { DecodeError, type Description } from "./errors.ts";
+import type { MessageWriter } from "./message.ts";
+import { decodeFamily, getFamilyCommand } from "./netlink-package.ts";
+import type { RequestKind } from "./request.ts";
+import type { NetlinkTransport } from "./transport.ts";
+
+/** GENL_ID_CTRL: the family that knows the others. linux/genetlink.h. */
+const CONTROL_FAMILY = 0x10;
+const CONTROL_VERSION = 1;
+
+/** CTRL_ATTR_*, linux/genetlink.h. */
+const controlAttributes = attributeSet({ familyName: text(2) });
+
+/** struct genlmsghdr: u8 command, u8 version, u16 zero. */
+export function writeGenericHeader(writer: MessageWriter, command: number, version: number): void {
+  writer.u8(command);
+  writer.u8(version);
+  writer.u16(0);
+}
+
+/** Reads the header and returns the command; the reader is then at the attributes. */
+export function readGenericHeader(body: ByteReader): number {
+  const command = body.u8("generic netlink command");
+  body.skip(3, "generic netlink header");
+  return command;
+}
+
+/**
+ * Finds the number of a family, which is the message type of its requests. The kernel loads the module
+ * of a missing family by itself where it may. `whenMissing` tells the operator what to do.
+ */
+export async function resolveFamily(
+  transport: NetlinkTransport,
+  name: string,
+  whenMissing: string,
+): Promise<number> {
+  const [family] = await transport.request(familyRequest(whenMissing), name, ({ body }) => {
+    readGenericHeader(body);
+    return decodeFamily(body.bytes(body.remaining, "family"));
+  });
+  if (family === undefined) throw new DecodeError("generic netlink family missing in reply", 0);
+  return family.id;
+}
+
+function familyRequest(whenMissing: string): RequestKind<string> {
+  return {
+    type: () => CONTROL_FAMILY,
+    flags: () => 0,
+    encode(writer, familyName) {
+      writeGenericHeader(writer, getFamilyCommand, CONTROL_VERSION);
+      controlAttributes.encode(writer, { familyName });
+    },
+    describe: (name, errno): Description => ({
+      operation: "find generic netlink family",
+      subject: name,
+      ...(errno === errnos.ENOENT ? { meaning: whenMissing } : {}),
+    }),
+  };
+}

@@ -1,0 +1,187 @@
+/** Netlink messages: writing many into one buffer, reading them back one by one. linux/netlink.h. */
+import { ByteReader, isLittleEndianHost } from "./byte-reader.ts";
+import { DecodeError } from "./errors.ts";
+
+/** struct nlmsghdr: u32 length, u16 type, u16 flags, u32 sequence number, u32 port id. */
+export const MESSAGE_HEADER_BYTES = 16;
+const MAX_ATTRIBUTE_BYTES = 0xffff;
+const textEncoder = new TextEncoder();
+
+/**
+ * Writes messages one behind the other into one buffer that grows and is used again: nothing is allocated
+ * per message. A value that does not fit its field is a RangeError, never a wrapped number.
+ */
+export class MessageWriter {
+  #bytes: Uint8Array;
+  #view: DataView;
+  #length = 0;
+
+  constructor(initialBytes: number = 128 * 1024) {
+    this.#bytes = new Uint8Array(initialBytes);
+    this.#view = new DataView(this.#bytes.buffer);
+  }
+
+  /** Bytes written so far. */
+  get length(): number {
+    return this.#length;
+  }
+
+  /** The buffer itself: the first `length` bytes are valid, until the next write. */
+  get buffer(): Uint8Array {
+    return this.#bytes;
+  }
+
+  /** What was written, as a copy. */
+  toBytes(): Uint8Array {
+    return this.#bytes.slice(0, this.#length);
+  }
+
+  clear(): void {
+    this.#length = 0;
+  }
+
+  /** Forgets everything behind the first `length` bytes. */
+  truncate(length: number): void {
+    this.#length = Math.min(length, this.#length);
+  }
+
+  /** Writes a header and returns its position for {@link endMessage}. The port id is the kernel's to fill. */
+  beginMessage(type: number, flags: number, sequence: number): number {
+    const start = this.#length;
+    this.u32(0);
+    this.u16(type);
+    this.u16(flags);
+    this.u32(sequence);
+    this.u32(0);
+    return start;
+  }
+
+  endMessage(start: number): void {
+    this.#pad();
+    this.#view.setUint32(start, this.#length - start, isLittleEndianHost);
+  }
+
+  /** Adds flags to a message that is already written. */
+  addFlags(start: number, flags: number): void {
+    const present = this.#view.getUint16(start + 6, isLittleEndianHost);
+    this.#view.setUint16(start + 6, present | flags, isLittleEndianHost);
+  }
+
+  /** Writes an attribute header (`type` with its NLA_F_* bits); the payload follows, then {@link endAttribute}. */
+  beginAttribute(type: number): number {
+    const start = this.#length;
+    this.u16(0);
+    this.u16(type);
+    return start;
+  }
+
+  /** Fills in the length, which is 16 bits wide: the kernel would take a longer one for a short one. */
+  endAttribute(start: number): void {
+    const length = this.#length - start;
+    if (length > MAX_ATTRIBUTE_BYTES) {
+      throw new RangeError(`Attribute of ${length} bytes: netlink allows ${MAX_ATTRIBUTE_BYTES}`);
+    }
+    this.#view.setUint16(start, length, isLittleEndianHost);
+    this.#pad();
+  }
+
+  u8(value: number): void {
+    this.#view.setUint8(this.#claim(1), inRange(value, 0xff));
+  }
+
+  u16(value: number): void {
+    this.#view.setUint16(this.#claim(2), inRange(value, 0xffff), isLittleEndianHost);
+  }
+
+  u32(value: number): void {
+    this.#view.setUint32(this.#claim(4), inRange(value, 0xffffffff), isLittleEndianHost);
+  }
+
+  u64(value: bigint): void {
+    if (value < 0n || value > 0xffffffffffffffffn) throw new RangeError(`${value} is no u64`);
+    this.#view.setBigUint64(this.#claim(8), value, isLittleEndianHost);
+  }
+
+  u16be(value: number): void {
+    this.#view.setUint16(this.#claim(2), inRange(value, 0xffff));
+  }
+
+  u32be(value: number): void {
+    this.#view.setUint32(this.#claim(4), inRange(value, 0xffffffff));
+  }
+
+  bytes(value: Uint8Array): void {
+    this.#bytes.set(value, this.#claim(value.length));
+  }
+
+  /** UTF-8 with a NUL behind it. */
+  text(value: string): void {
+    if (value.includes("\0")) throw new RangeError("Text with a NUL inside cannot be sent");
+    const start = this.#claim(value.length * 3 + 1);
+    const { written } = textEncoder.encodeInto(value, this.#bytes.subarray(start));
+    this.#bytes[start + written] = 0;
+    this.#length = start + written + 1;
+  }
+
+  zeros(count: number): void {
+    const start = this.#claim(count);
+    this.#bytes.fill(0, start, start + count);
+  }
+
+  #pad(): void {
+    const missing = -this.#length & 3;
+    if (missing > 0) this.zeros(missing);
+  }
+
+  /** Makes room for `count` bytes and returns where they go. */
+  #claim(count: number): number {
+    const start = this.#length;
+    const end = start + count;
+    if (end > this.#bytes.length) this.#grow(end);
+    this.#length = end;
+    return start;
+  }
+
+  #grow(needed: number): void {
+    const larger = new Uint8Array(Math.max(needed, this.#bytes.length * 2));
+    larger.set(this.#bytes);
+    this.#bytes = larger;
+    this.#view = new DataView(larger.buffer);
+  }
+}
+
+function inRange(value: number, max: number): number {
+  if (!(Number.isInteger(value) && value >= 0 && value <= max)) {
+    throw new RangeError(`${value} does not fit a field of 0–${max}`);
+  }
+  return value;
+}
+
+export interface Message {
+  readonly type: number;
+  readonly flags: number;
+  readonly sequence: number;
+  /** Everything behind the netlink header. */
+  readonly body: ByteReader;
+}
+
+/** Calls `visit` with each message of a reply. Throws DecodeError where a length leads astray. */
+export function readMessages(bytes: Uint8Array, visit: (message: Message) => void): void {
+  const reader = new ByteReader(bytes);
+  while (reader.remaining > 0) visit(readMessage(reader));
+}
+
+function readMessage(reader: ByteReader): Message {
+  const start = reader.offset;
+  const length = reader.u32("message length");
+  const type = reader.u16("message type");
+  const flags = reader.u16("message flags");
+  const sequence = reader.u32("sequence number");
+  reader.skip(4, "port id");
+  if (length < MESSAGE_HEADER_BYTES) {
+    throw new DecodeError(`message length ${length}: shorter than its header`, start);
+  }
+  const body = reader.slice(length - MESSAGE_HEADER_BYTES, `message of ${length} bytes`);
+  reader.align();
+  return { type, flags, sequence, body };
+}

@@ -1,0 +1,86 @@
+/**
+ * The one place that touches the npm package `netlink`: constants and codecs only, each by its own file.
+ * The package's index loads a socket addon of its own, which aborts the process on ENOBUFS; it must never
+ * be imported. See docs/decisions/0001-netlink-package.md.
+ */
+import {
+  FlagsAck,
+  FlagsGet,
+  FlagsNew,
+  Flags as MessageFlags,
+  MessageType,
+  Protocol,
+} from "netlink/dist/constants.js";
+import {
+  Commands as ControlCommands,
+  parseMessage as parseControlMessage,
+} from "netlink/dist/genl/structs.js";
+import { DecodeError } from "./errors.ts";
+
+/** Netlink protocols we open sockets of (linux/netlink.h, NETLINK_*). */
+export const protocols: {
+  readonly route: number;
+  readonly netfilter: number;
+  readonly generic: number;
+} = { route: Protocol.ROUTE, netfilter: Protocol.NETFILTER, generic: Protocol.GENERIC };
+
+/** NLM_F_*, linux/netlink.h. Some numbers mean different things in requests and in replies. */
+export const messageFlags: {
+  readonly request: number;
+  readonly multi: number;
+  readonly acknowledge: number;
+  readonly dumpInterrupted: number;
+  readonly dump: number;
+  readonly replace: number;
+  readonly exclusive: number;
+  readonly create: number;
+  /** In an error reply: the request is not echoed. */
+  readonly capped: number;
+  /** In an error reply: attributes with the kernel's words follow. */
+  readonly acknowledgeAttributes: number;
+} = {
+  request: MessageFlags.REQUEST,
+  multi: MessageFlags.MULTI,
+  acknowledge: MessageFlags.ACK,
+  dumpInterrupted: MessageFlags.DUMP_INTR,
+  dump: FlagsGet.DUMP,
+  replace: FlagsNew.REPLACE,
+  exclusive: FlagsNew.EXCL,
+  create: FlagsNew.CREATE,
+  capped: FlagsAck.CAPPED,
+  acknowledgeAttributes: FlagsAck.ACK_TLVS,
+};
+
+/** NLMSG_*, linux/netlink.h. */
+export const messageTypes: {
+  readonly noop: number;
+  readonly error: number;
+  readonly done: number;
+  readonly overrun: number;
+} = {
+  noop: MessageType.NOOP,
+  error: MessageType.ERROR,
+  done: MessageType.DONE,
+  overrun: MessageType.OVERRUN,
+};
+
+/** CTRL_CMD_GETFAMILY, linux/genetlink.h. */
+export const getFamilyCommand: number = ControlCommands.GET_FAMILY;
+
+/** The id and name in a CTRL_CMD_NEWFAMILY reply, behind the generic netlink header. */
+export function decodeFamily(bytes: Uint8Array): { readonly id: number; readonly name: string } {
+  const { familyId, familyName } = parseFamily(bytes);
+  if (familyId === undefined || familyName === undefined) {
+    throw new DecodeError("generic netlink family without id or name", 0);
+  }
+  return { id: familyId, name: familyName };
+}
+
+/** The package reads Buffers and throws plain errors. */
+function parseFamily(bytes: Uint8Array): ReturnType<typeof parseControlMessage> {
+  try {
+    return parseControlMessage(Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length));
+  } catch (cause) {
+    throw new DecodeError(`generic netlink family: ${String(cause)}`, 0);
+  }
+}

@@ -1,0 +1,62 @@
+/** How requests of one kind become messages. */
+import { errno as errnos } from "../base/errno.ts";
+import { type Description, NetlinkError } from "./errors.ts";
+import type { MessageWriter } from "./message.ts";
+import { messageFlags } from "./netlink-package.ts";
+import type { Outcome } from "./reply.ts";
+
+/** The recipe for requests of one kind: one object per kind, none per request. */
+export interface RequestKind<T> {
+  /** nlmsg_type: the generic netlink family, or subsystem and command, or RTM_*. */
+  type(request: T): number;
+  /** NLM_F_* besides REQUEST, ACK and DUMP, which the transport sets. */
+  flags(request: T): number;
+  /** Writes everything behind the netlink header. */
+  encode(writer: MessageWriter, request: T): void;
+  /** Words for an error, asked for only when there is one. */
+  describe(request: T, errno: number): Description;
+}
+
+/** One request of a list that the kernel refused. */
+export interface FailedRequest {
+  /** Position in the list. */
+  readonly index: number;
+  readonly error: NetlinkError;
+}
+
+/** What an error of the socket means; the kernel adds no words to these. */
+const socketMeanings: Readonly<Record<number, string>> = {
+  [errnos.ENOBUFS]:
+    "replies were lost for want of receive buffer; the kernel carried the requests out all the same",
+  [errnos.ETIMEDOUT]: "no reply in time; the kernel may still carry the request out",
+  [errnos.EAGAIN]: "the listing kept changing while it was read",
+  [errnos.EBADF]: "the socket was closed",
+  [errnos.EPERM]: "the daemon needs CAP_NET_ADMIN",
+};
+
+/** The error for a request with the outcome that the kernel reported, or that the socket ended with. */
+export function errorOf<T>(kind: RequestKind<T>, request: T, outcome: Outcome): NetlinkError {
+  const description = kind.describe(request, outcome.errno);
+  const meaning = description.meaning ?? socketMeanings[outcome.errno];
+  return new NetlinkError({
+    ...description,
+    ...outcome,
+    ...(meaning === undefined ? {} : { meaning }),
+  });
+}
+
+/** Writes one message. */
+export function encodeRequest<T>(
+  writer: MessageWriter,
+  kind: RequestKind<T>,
+  request: T,
+  { flags, sequence }: { readonly flags: number; readonly sequence: number },
+): void {
+  const start = writer.beginMessage(
+    kind.type(request),
+    messageFlags.request | kind.flags(request) | flags,
+    sequence,
+  );
+  kind.encode(writer, request);
+  writer.endMessage(start);
+}

@@ -1,0 +1,255 @@
+/**
+ * Requests and replies over one netlink socket: one request, a batch, a dump, many small dumps. One at a
+ * time per socket; whoever wants two at once opens two.
+ */
+import type * as shim from "../../native-shim/netlink-socket.d.ts";
+import { type Clock, sleep } from "../base/clock.ts";
+import { errnoName, errno as errnos } from "../base/errno.ts";
+import { Exclusive } from "../base/exclusive.ts";
+import { type Datagram, encodeDatagram, readFailures } from "./batch.ts";
+import { type BodyPrinter, type DebugSink, printDatagram } from "./debug.ts";
+import { NetlinkError } from "./errors.ts";
+import { type Message, MessageWriter } from "./message.ts";
+import { messageFlags } from "./netlink-package.ts";
+import { type Reply, readReply } from "./reply.ts";
+import { encodeRequest, errorOf, type FailedRequest, type RequestKind } from "./request.ts";
+
+/** The socket: native-shim/index.ts, or a stand-in that answers datagrams in tests. */
+export type NetlinkShim = Pick<
+  typeof shim,
+  "open" | "transact" | "transactSync" | "watch" | "close"
+>;
+
+export interface TransportParts {
+  readonly shim: NetlinkShim;
+  readonly clock: Clock;
+  /** Gets a line per message; absent: nothing is printed. */
+  readonly debug?: DebugSink | undefined;
+}
+
+export interface TransportOptions {
+  /** One of `protocols` in netlink-package.ts. */
+  readonly protocol: number;
+  /** Longest wait for the replies to one datagram. Default 10 s. */
+  readonly timeoutMs?: number;
+  /** False: an error carries the refused request (`NetlinkError.echo`). Default true. */
+  readonly capAck?: boolean;
+  /** NETLINK_GET_STRICT_CHK: rtnetlink dumps honour their filter. Default false. */
+  readonly strictCheck?: boolean;
+  readonly printBody?: BodyPrinter;
+}
+
+/** An error reply is charged 768 bytes; the smallest requests are about 36 bytes: 1,820 in a datagram. */
+const RECEIVE_BUFFER_BYTES = 2 * 1024 * 1024;
+const DEFAULT_TIMEOUT_MS = 10_000;
+const MAX_DUMP_ATTEMPTS = 6;
+const FIRST_DUMP_PAUSE_MS = 5;
+/** Longest stretch of synchronous dumps before timers and sockets get their turn. */
+const MAX_SLICE_MS = 10;
+
+/** Opens a socket. Throws NetlinkError. */
+export function openTransport(parts: TransportParts, options: TransportOptions): NetlinkTransport {
+  try {
+    const socket = parts.shim.open(options.protocol, {
+      receiveBufferBytes: RECEIVE_BUFFER_BYTES,
+      extendedAck: true,
+      capAck: options.capAck ?? true,
+      strictCheck: options.strictCheck ?? false,
+    });
+    return new NetlinkTransport(parts, options, socket);
+  } catch (cause) {
+    const errno = (cause as { errno?: unknown }).errno;
+    if (typeof errno !== "number") throw cause;
+    const subject = `of protocol ${options.protocol}`;
+    throw new NetlinkError({ operation: "open netlink socket", subject, errno: Math.abs(errno) });
+  }
+}
+
+export class NetlinkTransport {
+  readonly #parts: TransportParts;
+  readonly #options: TransportOptions;
+  readonly #socket: shim.SocketHandle;
+  readonly #writer = new MessageWriter();
+  readonly #exclusive = new Exclusive();
+  #lastSequence = 0;
+
+  constructor(parts: TransportParts, options: TransportOptions, socket: shim.SocketHandle) {
+    this.#parts = parts;
+    this.#options = options;
+    this.#socket = socket;
+  }
+
+  /**
+   * Sends one request and waits for its acknowledgement. Returns what `decode` makes of the messages that
+   * came before it: none for a change, one for a get. Throws NetlinkError, DecodeError.
+   */
+  request<T, R = never>(
+    kind: RequestKind<T>,
+    request: T,
+    decode?: (message: Message) => R | undefined,
+  ): Promise<R[]> {
+    return this.#exclusive.run(async () => {
+      this.#encode(kind, request, messageFlags.acknowledge);
+      const reply = this.#read(await this.#transact(), decode);
+      if (reply.outcome.errno !== 0) throw errorOf(kind, request, reply.outcome);
+      return reply.values;
+    });
+  }
+
+  /**
+   * Sends many requests in few datagrams, in order; a refused one does not stop the rest. Only the last
+   * message of a datagram asks for an acknowledgement: errors are sent without being asked for. Rejects
+   * with NetlinkError when the socket failed (ENOBUFS, ETIMEDOUT): the kernel may have carried out
+   * everything, observe again.
+   */
+  batch<T>(kind: RequestKind<T>, requests: readonly T[]): Promise<FailedRequest[]> {
+    return this.#exclusive.run(async () => {
+      const failed: FailedRequest[] = [];
+      for (let first = 0; first < requests.length; ) {
+        const datagram = this.#encodeMany(kind, requests, first);
+        failed.push(...datagram.unsendable, ...(await this.#sendDatagram(kind, datagram)));
+        first += datagram.requests.length;
+      }
+      return failed.sort((a, b) => a.index - b.index);
+    });
+  }
+
+  /**
+   * Lists: every message of the multi-part reply for which `decode` gives a value. A listing that changed
+   * while it was read is read again, so `decode` may see messages twice.
+   */
+  dump<T, R>(
+    kind: RequestKind<T>,
+    request: T,
+    decode: (message: Message) => R | undefined,
+  ): Promise<R[]> {
+    return this.#exclusive.run(() => this.#dumpWithRetries(kind, request, decode));
+  }
+
+  /**
+   * One dump per request, results in the same order. On the calling thread, because a small dump costs
+   * less than its way through the thread pool (measured 4–6 times); after each 10 ms others get a turn.
+   */
+  dumpMany<T, R>(
+    kind: RequestKind<T>,
+    requests: readonly T[],
+    decode: (message: Message) => R | undefined,
+  ): Promise<R[][]> {
+    return this.#exclusive.run(async () => {
+      const lists: R[][] = [];
+      let sliceStartMs = this.#parts.clock.monotonicMs();
+      for (const request of requests) {
+        lists.push(
+          this.#dumpSync(kind, request, decode) ??
+            (await this.#dumpWithRetries(kind, request, decode)),
+        );
+        if (this.#parts.clock.monotonicMs() - sliceStartMs < MAX_SLICE_MS) continue;
+        await new Promise(setImmediate);
+        sliceStartMs = this.#parts.clock.monotonicMs();
+      }
+      return lists;
+    });
+  }
+
+  /** Ends pending calls with EBADF. Closing twice is fine. */
+  close(): void {
+    this.#parts.shim.close(this.#socket);
+  }
+
+  async #sendDatagram<T>(kind: RequestKind<T>, datagram: Datagram<T>): Promise<FailedRequest[]> {
+    if (this.#writer.length === 0) return [];
+    const result = await this.#transact();
+    const [request] = datagram.requests;
+    if (result.errno !== 0) throw errorOf(kind, request as T, { errno: result.errno });
+    return readFailures(kind, datagram, result.replies);
+  }
+
+  /** Busy: the dump before it on this socket was not read to its end, after a time-out. */
+  async #dumpWithRetries<T, R>(
+    kind: RequestKind<T>,
+    request: T,
+    decode: (message: Message) => R | undefined,
+  ): Promise<R[]> {
+    let pauseMs = FIRST_DUMP_PAUSE_MS;
+    for (let attempt = 1; ; attempt += 1) {
+      this.#encode(kind, request, messageFlags.dump);
+      const reply = this.#read(await this.#transact(), decode);
+      if (!mustReadAgain(reply)) return valuesOf(kind, request, reply);
+      if (attempt === MAX_DUMP_ATTEMPTS) {
+        throw errorOf(kind, request, { errno: reply.outcome.errno || errnos.EAGAIN });
+      }
+      await sleep(this.#parts.clock, pauseMs);
+      pauseMs *= 2;
+    }
+  }
+
+  /** The list, or undefined when it must be read again. */
+  #dumpSync<T, R>(
+    kind: RequestKind<T>,
+    request: T,
+    decode: (message: Message) => R | undefined,
+  ): R[] | undefined {
+    this.#encode(kind, request, messageFlags.dump);
+    const { shim } = this.#parts;
+    this.#printSent();
+    const result = shim.transactSync(this.#socket, ...this.#datagramArguments());
+    this.#printReceived(result);
+    const reply = this.#read(result, decode);
+    return mustReadAgain(reply) ? undefined : valuesOf(kind, request, reply);
+  }
+
+  #encode<T>(kind: RequestKind<T>, request: T, flags: number): void {
+    this.#lastSequence = (this.#lastSequence + 1) >>> 0;
+    this.#writer.clear();
+    encodeRequest(this.#writer, kind, request, { flags, sequence: this.#lastSequence });
+  }
+
+  #encodeMany<T>(kind: RequestKind<T>, requests: readonly T[], first: number): Datagram<T> {
+    const firstSequence = (this.#lastSequence + 1) >>> 0;
+    const datagram = encodeDatagram(this.#writer, kind, requests, { first, firstSequence });
+    this.#lastSequence = datagram.lastSequence;
+    return datagram;
+  }
+
+  #read<R>(result: shim.TransactResult, decode?: (message: Message) => R | undefined): Reply<R> {
+    if (result.errno !== 0) {
+      return { values: [], outcome: { errno: result.errno }, isInterrupted: false };
+    }
+    return readReply(result.replies, this.#lastSequence, decode);
+  }
+
+  async #transact(): Promise<shim.TransactResult> {
+    this.#printSent();
+    const { shim } = this.#parts;
+    const result = await shim.transact(this.#socket, ...this.#datagramArguments());
+    this.#printReceived(result);
+    return result;
+  }
+
+  #datagramArguments(): [Uint8Array, number, number, number, number] {
+    const timeoutMs = this.#options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    return [this.#writer.buffer, 0, this.#writer.length, this.#lastSequence, timeoutMs];
+  }
+
+  #printSent(): void {
+    const { debug } = this.#parts;
+    if (debug === undefined) return;
+    printDatagram(debug, "sent", this.#writer.toBytes(), this.#options.printBody);
+  }
+
+  #printReceived(result: shim.TransactResult): void {
+    const { debug } = this.#parts;
+    if (debug === undefined) return;
+    if (result.errno !== 0) debug(`netlink ${result.operation} failed: ${errnoName(result.errno)}`);
+    printDatagram(debug, "received", result.replies, this.#options.printBody);
+  }
+}
+
+function mustReadAgain(reply: Reply<unknown>): boolean {
+  return reply.isInterrupted || reply.outcome.errno === errnos.EBUSY;
+}
+
+function valuesOf<T, R>(kind: RequestKind<T>, request: T, reply: Reply<R>): R[] {
+  if (reply.outcome.errno !== 0) throw errorOf(kind, request, reply.outcome);
+  return reply.values;
+}
