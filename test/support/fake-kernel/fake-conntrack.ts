@@ -1,0 +1,48 @@
+import { familyOf, type IpFamily } from "../../../src/base/ip.ts";
+import type { Conntrack } from "../../../src/kernel/kernel.ts";
+import { type Flow, flowText } from "../../../src/state/flow.ts";
+import type { Operations } from "./operations.ts";
+
+/** Tracked connections in memory. */
+export class FakeConntrack implements Conntrack {
+  readonly #operations: Operations;
+  /** What is tracked, of both families and all protocols; tests set it. */
+  flows: readonly Flow[] = [];
+
+  constructor(operations: Operations) {
+    this.#operations = operations;
+  }
+
+  async listUdpFlows(family: IpFamily): Promise<readonly Flow[]> {
+    return this.#operations.read("conntrack", "list-udp-flows", family, () =>
+      this.flows.filter((flow) => flow.protocol === "UDP" && familyOf(flow.source) === family),
+    );
+  }
+
+  async remove(flows: readonly Flow[]): Promise<number> {
+    let removed = 0;
+    for (const flow of flows) {
+      const subject = flowText(flow);
+      this.#operations.change({ facility: "conntrack", action: "remove", subject }, () => {
+        const rest = this.flows.filter((present) => !isSameFlow(present, flow));
+        removed += this.flows.length - rest.length;
+        this.flows = rest;
+      });
+    }
+    return removed;
+  }
+}
+
+/** By the client's side; where an id is named, it must be that very entry. */
+function isSameFlow(present: Flow, wanted: Flow): boolean {
+  const hasSameId = wanted.id === undefined || wanted.id === present.id;
+  return (
+    hasSameId &&
+    present.protocol === wanted.protocol &&
+    present.source === wanted.source &&
+    present.sourcePort === wanted.sourcePort &&
+    present.destination === wanted.destination &&
+    present.destinationPort === wanted.destinationPort &&
+    (present.zone ?? 0) === (wanted.zone ?? 0)
+  );
+}

@@ -1,0 +1,156 @@
+import { errno } from "../../../src/base/errno.ts";
+import { familyOf } from "../../../src/base/ip.ts";
+import { ipSetErrorWords } from "../../../src/kernel/ipset/errors.ts";
+import type { FailedChange, IpSets, SetChange } from "../../../src/kernel/kernel.ts";
+import { NetlinkError } from "../../../src/netlink/errors.ts";
+import {
+  type IpSet,
+  type IpSetType,
+  type ObservedIpSet,
+  sameIpSet,
+} from "../../../src/state/ip-set.ts";
+import { type SetEntry, type SetEntryParts, setEntryParts } from "../../../src/state/set-entry.ts";
+import type { Operation, Operations } from "./operations.ts";
+
+interface HeldSet {
+  readonly set: IpSet;
+  readonly entries: Set<SetEntry>;
+}
+
+/** IPSET_MAXNAMELEN less the terminator. */
+const maxNameBytes = 31;
+
+/** What an entry of each type consists of, in the words of {@link SetEntryParts}. */
+const partsOfType: Readonly<Record<IpSetType, readonly (keyof SetEntryParts)[]>> = {
+  "hash:ip": ["address"],
+  "hash:ip,port": ["address", "protocol", "port"],
+  "hash:ip,port,ip": ["address", "protocol", "port", "second"],
+  "hash:ip,port,net": ["address", "protocol", "port", "second"],
+  "bitmap:port": ["port"],
+};
+
+/** ipset by the kernel's rules: net/netfilter/ipset/ip_set_core.c. */
+export class FakeIpSets implements IpSets {
+  readonly #operations: Operations;
+  readonly #referencesOf: (name: string) => number;
+  readonly #held = new Map<string, HeldSet>();
+
+  constructor(operations: Operations, referencesOf: (name: string) => number) {
+    this.#operations = operations;
+    this.#referencesOf = referencesOf;
+  }
+
+  /** Names, parameters and entries, at once and past all traps. */
+  peek(): readonly { readonly set: IpSet; readonly entries: readonly SetEntry[] }[] {
+    return [...this.#held.values()].map(({ set, entries }) => ({ set, entries: [...entries] }));
+  }
+
+  has(name: string): boolean {
+    return this.#held.has(name);
+  }
+
+  async listSets(): Promise<readonly ObservedIpSet[]> {
+    return this.#operations.read("ipset", "list-sets", "", () =>
+      [...this.#held.values()].map((held) => this.#observed(held)),
+    );
+  }
+
+  async listEntries(set: IpSet): Promise<readonly SetEntry[]> {
+    return this.#operations.read("ipset", "list-entries", set.name, () => [
+      ...(this.#held.get(set.name)?.entries ?? []),
+    ]);
+  }
+
+  async create(set: IpSet): Promise<void> {
+    const operation: Operation = { facility: "ipset", action: "create-set", subject: set.name };
+    this.#operations.change(operation, () => {
+      if (set.name.length > maxNameBytes) throw setError(operation, errno.EINVAL, set.type);
+      const held = this.#held.get(set.name);
+      if (held === undefined) this.#held.set(set.name, { set, entries: new Set() });
+      else if (!sameIpSet(set, this.#observed(held))) {
+        throw setError(operation, errno.EEXIST, set.type);
+      }
+    });
+  }
+
+  async destroy(name: string): Promise<void> {
+    const operation: Operation = { facility: "ipset", action: "destroy-set", subject: name };
+    this.#operations.change(operation, () => {
+      if (this.#referencesOf(name) > 0) throw setError(operation, 4100, "");
+      this.#held.delete(name);
+    });
+  }
+
+  async swap(first: string, second: string): Promise<void> {
+    const subject = `${first} ${second}`;
+    const operation: Operation = { facility: "ipset", action: "swap-sets", subject };
+    this.#operations.change(operation, () => {
+      const one = this.#held.get(first);
+      const other = this.#held.get(second);
+      if (one === undefined || other === undefined) throw setError(operation, errno.ENOENT, "");
+      if (!areSwappable(one.set, other.set)) throw setError(operation, 4102, "");
+      this.#held.set(first, { ...other, set: { ...other.set, name: first } });
+      this.#held.set(second, { ...one, set: { ...one.set, name: second } });
+    });
+  }
+
+  async apply(changes: readonly SetChange[]): Promise<readonly FailedChange[]> {
+    return this.#operations.changes(changes, setOperation, (change) => this.#carryOut(change));
+  }
+
+  #carryOut(change: SetChange): void {
+    const operation = setOperation(change);
+    const held = this.#held.get(change.set.name);
+    if (held === undefined) throw setError(operation, errno.ENOENT, change.set.type);
+    checkEntry(operation, held.set, change.entry);
+    if (change.kind === "remove") {
+      held.entries.delete(change.entry);
+      return;
+    }
+    const isFull = held.entries.size >= held.set.maxElements && held.set.type !== "bitmap:port";
+    if (isFull && !held.entries.has(change.entry)) throw setError(operation, 4352, held.set.type);
+    held.entries.add(change.entry);
+  }
+
+  #observed({ set, entries }: HeldSet): ObservedIpSet {
+    const { name, type, family, maxElements } = set;
+    return {
+      name,
+      type,
+      ...(type === "bitmap:port" ? {} : { family }),
+      maxElements,
+      references: this.#referencesOf(name),
+      elementCount: entries.size,
+    };
+  }
+}
+
+function areSwappable(one: IpSet, other: IpSet): boolean {
+  return one.type === other.type && (one.type === "bitmap:port" || one.family === other.family);
+}
+
+function checkEntry(operation: Operation, set: IpSet, entry: SetEntry): void {
+  const parts = setEntryParts(entry);
+  const wanted = partsOfType[set.type];
+  const isComplete =
+    Object.keys(parts).length === wanted.length && wanted.every((part) => part in parts);
+  if (!isComplete) throw setError(operation, 4097, set.type);
+  if (parts.port !== undefined && parts.port > 65_535) throw setError(operation, 4352, set.type);
+  const addresses = [parts.address, parts.second?.address].filter((one) => one !== undefined);
+  if (addresses.some((address) => familyOf(address) !== set.family)) {
+    throw setError(operation, set.family === "IPv4" ? 4109 : 4110, set.type);
+  }
+}
+
+function setOperation({ kind, set, entry }: SetChange): Operation {
+  return { facility: "ipset", action: `${kind}-entry`, subject: `${set.name} ${entry}` };
+}
+
+function setError(operation: Operation, errorNumber: number, type: string): NetlinkError {
+  return new NetlinkError({
+    operation: operation.action.replaceAll("-", " "),
+    subject: operation.subject,
+    errno: errorNumber,
+    ...ipSetErrorWords(errorNumber, type),
+  });
+}

@@ -1,0 +1,118 @@
+import type { IpFamily } from "../../../src/base/ip.ts";
+import { IptablesError } from "../../../src/kernel/iptables/errors.ts";
+import { renderRule } from "../../../src/kernel/iptables/render.ts";
+import { renderRestoreInput } from "../../../src/kernel/iptables/restore-input.ts";
+import type { Iptables, ObservedChain, RulesChange } from "../../../src/kernel/kernel.ts";
+import type { Rule, TableName } from "../../../src/state/rule.ts";
+import { FakeTable, TableRefusal } from "./fake-tables.ts";
+import type { Operation, Operations } from "./operations.ts";
+
+type Tables = Readonly<Record<TableName, FakeTable>>;
+
+/** In the order of the restore input: when filter is refused, nat has been changed. */
+const tableOrder: readonly TableName[] = ["nat", "filter"];
+
+/** iptables and ip6tables in memory. */
+export class FakeIptables implements Iptables {
+  readonly backend = "legacy";
+  readonly #operations: Operations;
+  readonly #tables: Readonly<Record<IpFamily, Tables>>;
+  #hasSet: (name: string) => boolean = () => true;
+  /** Families whose programs do not work, with the reason that `probe` gives. */
+  readonly unsupported: Map<IpFamily, string> = new Map();
+
+  constructor(operations: Operations) {
+    this.#operations = operations;
+    this.#tables = { IPv4: makeTables("IPv4"), IPv6: makeTables("IPv6") };
+  }
+
+  /** Tells where sets are looked up; a rule that names another is refused. */
+  useSets(hasSet: (name: string) => boolean): void {
+    this.#hasSet = hasSet;
+  }
+
+  /** A table as another program sees it: to append foreign rules or to flush. */
+  table(family: IpFamily, name: TableName): FakeTable {
+    return this.#tables[family][name];
+  }
+
+  /** All chains as `observe` gives them, at once and past all traps. */
+  peek(family: IpFamily): readonly ObservedChain[] {
+    return [...this.#tables[family].filter.observe(), ...this.#tables[family].nat.observe()];
+  }
+
+  /** Number of rules of both families that refer to a set. */
+  referencesTo(setName: string): number {
+    return Object.values(this.#tables)
+      .flatMap((tables) => Object.values(tables))
+      .reduce((sum, table) => sum + table.referencesTo(setName), 0);
+  }
+
+  async observe(family: IpFamily): Promise<readonly ObservedChain[]> {
+    return this.#operations.read("iptables", "observe", family, () => this.peek(family));
+  }
+
+  async apply(family: IpFamily, changes: readonly RulesChange[]): Promise<void> {
+    if (changes.length === 0) return;
+    const input = renderRestoreInput(family, changes);
+    this.#operations.change(iptablesOperation(family, changes), () => {
+      for (const name of tableOrder) this.#commit(family, name, changes, input);
+    });
+  }
+
+  render(family: IpFamily, rule: Rule): string {
+    return renderRule(family, rule);
+  }
+
+  async probe(
+    family: IpFamily,
+  ): Promise<{ readonly isSupported: boolean; readonly reason?: string }> {
+    const reason = this.unsupported.get(family);
+    return reason === undefined ? { isSupported: true } : { isSupported: false, reason };
+  }
+
+  #commit(family: IpFamily, name: TableName, changes: readonly RulesChange[], input: string): void {
+    const inTable = changes.filter((change) => tableOf(change) === name);
+    try {
+      this.#tables[family][name].commit(inTable, this.#hasSet);
+    } catch (error) {
+      throw error instanceof TableRefusal ? iptablesError(family, error, input) : error;
+    }
+  }
+}
+
+function makeTables(family: IpFamily): Tables {
+  return { nat: new FakeTable(family, "nat"), filter: new FakeTable(family, "filter") };
+}
+
+/** As the program would say it, with the line of the input. */
+function iptablesError(family: IpFamily, refusal: TableRefusal, input: string): IptablesError {
+  const program = family === "IPv4" ? "iptables-restore" : "ip6tables-restore";
+  const line = input.split("\n").indexOf(refusal.lineText) + 1;
+  return new IptablesError(
+    { action: "write iptables rules", family, program, input },
+    {
+      exitCode: 2,
+      output: "",
+      errorOutput: `${program}: ${refusal.message}\nError occurred at line: ${line}\n`,
+    },
+  );
+}
+
+function tableOf(change: RulesChange): TableName {
+  if (change.kind === "write-chain") return change.chain.table;
+  return change.kind === "remove-chain" ? change.table : change.jump.table;
+}
+
+/** `iptables apply IPv4: write-chain nat KUBE-SERVICES, insert-jump nat OUTPUT KUBE-SERVICES` */
+function iptablesOperation(family: IpFamily, changes: readonly RulesChange[]): Operation {
+  const texts = changes.map((change) => `${change.kind} ${tableOf(change)} ${placeOf(change)}`);
+  return { facility: "iptables", action: "apply", subject: `${family}: ${texts.join(", ")}` };
+}
+
+function placeOf(change: RulesChange): string {
+  if (change.kind === "write-chain") return change.chain.name;
+  if (change.kind === "remove-chain") return change.name;
+  const { from, rule } = change.jump;
+  return rule.target.kind === "jump" ? `${from} ${rule.target.chain}` : from;
+}

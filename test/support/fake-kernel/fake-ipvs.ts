@@ -1,0 +1,200 @@
+import { errno } from "../../../src/base/errno.ts";
+import { familyOf, hostPrefixLength, type IpFamily } from "../../../src/base/ip.ts";
+import type {
+  FailedChange,
+  Ipvs,
+  IpvsChange,
+  IpvsTimeouts,
+  ObservedVirtualServer,
+} from "../../../src/kernel/kernel.ts";
+import {
+  type ObservedRealServer,
+  type RealServer,
+  type RealServerId,
+  realServerKey,
+} from "../../../src/state/real-server.ts";
+import {
+  type VirtualServer,
+  type VirtualServerId,
+  virtualServerKey,
+} from "../../../src/state/virtual-server.ts";
+import { failureError, type Operation, type Operations } from "./operations.ts";
+
+interface HeldVirtualServer {
+  virtualServer: VirtualServer;
+  readonly realServers: Map<string, ObservedRealServer>;
+}
+
+export interface ConnectionCounts {
+  readonly active?: number;
+  readonly inactive?: number;
+  readonly persistent?: number;
+}
+
+/** Virtual and real servers by the kernel's rules: net/netfilter/ipvs/ip_vs_ctl.c. */
+export class FakeIpvs implements Ipvs {
+  readonly #operations: Operations;
+  readonly #held = new Map<string, HeldVirtualServer>();
+  /** Schedulers that the kernel has or can load. */
+  readonly schedulers: Set<string> = new Set([
+    ...["rr", "wrr", "lc", "wlc", "fo", "ovf", "lblc", "lblcr", "dh", "sh", "mh", "sed", "nq"],
+  ]);
+  firewallMarkCount = 0;
+  #timeouts: IpvsTimeouts = { tcpSeconds: 900, tcpFinSeconds: 120, udpSeconds: 300 };
+
+  constructor(operations: Operations) {
+    this.#operations = operations;
+  }
+
+  /** Sets what the kernel counts on a real server; those not named become 0. */
+  setConnections(server: VirtualServerId, real: RealServerId, counts: ConnectionCounts): void {
+    const held = this.#held.get(virtualServerKey(server));
+    const realServer = held?.realServers.get(realServerKey(real));
+    if (held === undefined || realServer === undefined) {
+      throw new Error(`No real server ${realServerKey(real)} in ${virtualServerKey(server)}`);
+    }
+    held.realServers.set(realServerKey(real), { ...realServer, ...observedCounts(counts) });
+  }
+
+  /** As `observe`, at once and past all traps. */
+  peek(): readonly ObservedVirtualServer[] {
+    return [...this.#held.values()].map(({ virtualServer, realServers }) => ({
+      virtualServer,
+      realServers: [...realServers.values()],
+    }));
+  }
+
+  async observe(): Promise<{
+    readonly virtualServers: readonly ObservedVirtualServer[];
+    readonly firewallMarkCount: number;
+  }> {
+    return this.#operations.read("ipvs", "observe", "", () => ({
+      virtualServers: this.peek(),
+      firewallMarkCount: this.firewallMarkCount,
+    }));
+  }
+
+  async listRealServers(
+    ids: readonly VirtualServerId[],
+  ): Promise<readonly (readonly ObservedRealServer[])[]> {
+    return this.#operations.read("ipvs", "list-real-servers", "", () =>
+      ids.map((id) => [...(this.#held.get(virtualServerKey(id))?.realServers.values() ?? [])]),
+    );
+  }
+
+  async apply(changes: readonly IpvsChange[]): Promise<readonly FailedChange[]> {
+    return this.#operations.changes(changes, ipvsOperation, (change) => this.#carryOut(change));
+  }
+
+  async readTimeouts(): Promise<IpvsTimeouts> {
+    return this.#operations.read("ipvs", "read-timeouts", "", () => this.#timeouts);
+  }
+
+  async writeTimeouts(timeouts: IpvsTimeouts): Promise<void> {
+    const { tcpSeconds, tcpFinSeconds, udpSeconds } = timeouts;
+    const subject = `${tcpSeconds} ${tcpFinSeconds} ${udpSeconds}`;
+    this.#operations.change({ facility: "ipvs", action: "write-timeouts", subject }, () => {
+      this.#timeouts = {
+        tcpSeconds: tcpSeconds || this.#timeouts.tcpSeconds,
+        tcpFinSeconds: tcpFinSeconds || this.#timeouts.tcpFinSeconds,
+        udpSeconds: udpSeconds || this.#timeouts.udpSeconds,
+      };
+    });
+  }
+
+  async checkScheduler(scheduler: string, family: IpFamily): Promise<void> {
+    const subject = `${scheduler} ${family}`;
+    this.#operations.read("ipvs", "check-scheduler", subject, () => {
+      if (this.schedulers.has(scheduler)) return;
+      const operation: Operation = { facility: "ipvs", action: "check-scheduler", subject };
+      throw failureError(operation, errno.ENOENT);
+    });
+  }
+
+  #carryOut(change: IpvsChange): void {
+    switch (change.kind) {
+      case "create-virtual-server":
+      case "update-virtual-server":
+        this.#writeVirtualServer(change);
+        return;
+      case "remove-virtual-server":
+        this.#held.delete(virtualServerKey(change.virtualServer));
+        return;
+      case "create-real-server":
+      case "update-real-server":
+        this.#writeRealServer(change);
+        return;
+      case "remove-real-server":
+        this.#held
+          .get(virtualServerKey(change.virtualServer))
+          ?.realServers.delete(realServerKey(change.realServer));
+        return;
+    }
+  }
+
+  #writeVirtualServer(
+    change: IpvsChange & { readonly kind: "create-virtual-server" | "update-virtual-server" },
+  ): void {
+    const { virtualServer } = change;
+    const key = virtualServerKey(virtualServer);
+    const held = this.#held.get(key);
+    if (held === undefined && change.kind === "update-virtual-server") {
+      throw failureError(ipvsOperation(change), errno.ESRCH);
+    }
+    if (!this.schedulers.has(virtualServer.scheduler)) {
+      throw failureError(ipvsOperation(change), errno.ENOENT);
+    }
+    const longest = hostPrefixLength(familyOf(virtualServer.address));
+    const { persistencePrefixLength } = virtualServer;
+    if (persistencePrefixLength < 1 || persistencePrefixLength > longest) {
+      throw failureError(ipvsOperation(change), errno.EINVAL);
+    }
+    if (held === undefined) this.#held.set(key, { virtualServer, realServers: new Map() });
+    else held.virtualServer = virtualServer;
+  }
+
+  #writeRealServer(
+    change: IpvsChange & { readonly kind: "create-real-server" | "update-real-server" },
+  ): void {
+    const { virtualServer, realServer } = change;
+    const held = this.#held.get(virtualServerKey(virtualServer));
+    if (held === undefined) throw failureError(ipvsOperation(change), errno.ESRCH);
+    const key = realServerKey(realServer);
+    const present = held.realServers.get(key);
+    if (present === undefined && change.kind === "update-real-server") {
+      throw failureError(ipvsOperation(change), errno.ENOENT);
+    }
+    checkRealServer(change, realServer, virtualServer);
+    held.realServers.set(key, { ...(present ?? observedCounts({})), ...bare(realServer) });
+  }
+}
+
+/** ERANGE for a negative weight, EINVAL for the other family. */
+function checkRealServer(change: IpvsChange, real: RealServer, server: VirtualServerId): void {
+  if (real.weight < 0) throw failureError(ipvsOperation(change), 34);
+  if (familyOf(real.address) !== familyOf(server.address)) {
+    throw failureError(ipvsOperation(change), errno.EINVAL);
+  }
+}
+
+/** What travels in a request: no counts, whatever object it came in. */
+function bare({ address, port, weight, forwardingMethod }: RealServer): RealServer {
+  return { address, port, weight, forwardingMethod };
+}
+
+function observedCounts(
+  counts: ConnectionCounts,
+): Pick<ObservedRealServer, "activeConnections" | "inactiveConnections" | "persistentConnections"> {
+  return {
+    activeConnections: counts.active ?? 0,
+    inactiveConnections: counts.inactive ?? 0,
+    persistentConnections: counts.persistent ?? 0,
+  };
+}
+
+function ipvsOperation(change: IpvsChange): Operation {
+  const server = virtualServerKey(change.virtualServer);
+  const subject =
+    "realServer" in change ? `${server} -> ${realServerKey(change.realServer)}` : server;
+  return { facility: "ipvs", action: change.kind, subject };
+}

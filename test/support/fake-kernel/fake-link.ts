@@ -1,0 +1,137 @@
+import { errno } from "../../../src/base/errno.ts";
+import {
+  familyOf,
+  hostPrefixLength,
+  type IpAddress,
+  parseIpAddress,
+} from "../../../src/base/ip.ts";
+import type {
+  AddressChange,
+  DummyLink,
+  FailedChange,
+  NodeAddress,
+} from "../../../src/kernel/kernel.ts";
+import { failureError, type Operation, type Operations } from "./operations.ts";
+
+/** Of the first link that is made; the node's own links have lower ones. */
+const firstLinkIndex = 10;
+
+/** The dummy link and the node's addresses. */
+export class FakeLink implements DummyLink {
+  readonly name = "kube-ipvs0";
+  readonly #operations: Operations;
+  /** Set to another kind to see how a link of that name that is not ours is met. */
+  kind = "dummy";
+  #index: number | undefined;
+  #nextIndex = firstLinkIndex;
+  readonly #bound = new Set<IpAddress>();
+  #nodeAddresses: readonly NodeAddress[] = standardNodeAddresses;
+  readonly #watchers = new Set<() => void>();
+  #isNoticePending = false;
+
+  constructor(operations: Operations) {
+    this.#operations = operations;
+  }
+
+  /** Replaces the addresses of the node's other links and tells the watchers. */
+  setNodeAddresses(addresses: readonly NodeAddress[]): void {
+    this.#nodeAddresses = addresses;
+    this.#notify();
+  }
+
+  /** Addresses bound to the link, in the order in which they came; past all traps. */
+  peek(): readonly IpAddress[] {
+    return [...this.#bound];
+  }
+
+  async find(): Promise<{ readonly index: number } | undefined> {
+    return this.#operations.read("link", "find", this.name, () => this.#find());
+  }
+
+  async ensure(): Promise<{ readonly index: number; readonly wasCreated: boolean }> {
+    const found = await this.find();
+    if (found !== undefined) return { ...found, wasCreated: false };
+    return this.#operations.change(
+      { facility: "link", action: "create-link", subject: this.name },
+      () => {
+        const index = this.#nextIndex;
+        this.#nextIndex += 1;
+        this.#index = index;
+        this.#notify();
+        return { index, wasCreated: true };
+      },
+    );
+  }
+
+  async remove(): Promise<void> {
+    if ((await this.find()) === undefined) return;
+    this.#operations.change({ facility: "link", action: "remove-link", subject: this.name }, () => {
+      this.#index = undefined;
+      this.#bound.clear();
+      this.#notify();
+    });
+  }
+
+  async listAddresses(): Promise<readonly NodeAddress[]> {
+    return this.#operations.read("link", "list-addresses", "", () => {
+      const linkIndex = this.#index;
+      if (linkIndex === undefined) return this.#nodeAddresses;
+      const bound = [...this.#bound].map((address) => ({
+        address,
+        prefixLength: hostPrefixLength(familyOf(address)),
+        linkIndex,
+      }));
+      return [...this.#nodeAddresses, ...bound];
+    });
+  }
+
+  async apply(changes: readonly AddressChange[]): Promise<readonly FailedChange[]> {
+    return this.#operations.changes(changes, addressOperation, (change) => {
+      if (change.kind === "remove") this.#bound.delete(change.address);
+      else if (this.#index !== undefined) this.#bound.add(change.address);
+      else throw failureError(addressOperation(change), errno.ENODEV);
+      this.#notify();
+    });
+  }
+
+  watch(onChange: () => void): () => void {
+    this.#watchers.add(onChange);
+    return () => this.#watchers.delete(onChange);
+  }
+
+  #find(): { readonly index: number } | undefined {
+    if (this.kind !== "dummy") {
+      throw new Error(`Cannot use link ${this.name}: it is of kind ${this.kind}, not dummy`);
+    }
+    return this.#index === undefined ? undefined : { index: this.#index };
+  }
+
+  /** Once for all changes of a turn, as the kernel's messages are gathered. */
+  #notify(): void {
+    if (this.#isNoticePending) return;
+    this.#isNoticePending = true;
+    queueMicrotask(() => {
+      this.#isNoticePending = false;
+      for (const onChange of this.#watchers) onChange();
+    });
+  }
+}
+
+/** The node of the recorded states: loopback, eth0 with both families, eth1. */
+export const standardNodeAddresses: readonly NodeAddress[] = [
+  nodeAddress("127.0.0.1", 8, 1),
+  nodeAddress("::1", 128, 1),
+  nodeAddress("192.168.10.11", 24, 2),
+  nodeAddress("fd00:10::11", 64, 2),
+  nodeAddress("172.16.5.11", 24, 3),
+];
+
+export function nodeAddress(text: string, prefixLength: number, linkIndex: number): NodeAddress {
+  const address = parseIpAddress(text);
+  if (address === undefined) throw new Error(`No address: ${text}`);
+  return { address, prefixLength, linkIndex };
+}
+
+function addressOperation({ kind, address }: AddressChange): Operation {
+  return { facility: "link", action: `${kind}-address`, subject: address };
+}

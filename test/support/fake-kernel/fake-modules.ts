@@ -1,0 +1,27 @@
+import type { Modules } from "../../../src/kernel/kernel.ts";
+import type { Operations } from "./operations.ts";
+
+/** Kernel modules in memory. */
+export class FakeModules implements Modules {
+  readonly #operations: Operations;
+  /** Loaded or built in. */
+  readonly available: Set<string> = new Set(["ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set"]);
+  /** What modprobe would find. */
+  readonly loadable: Set<string> = new Set(["dummy", "ip_vs_wrr", "ip_vs_lc", "ip_vs_mh"]);
+
+  constructor(operations: Operations) {
+    this.#operations = operations;
+  }
+
+  isAvailable(name: string): boolean | undefined {
+    return this.available.has(name);
+  }
+
+  async load(name: string): Promise<void> {
+    if (this.available.has(name)) return;
+    this.#operations.change({ facility: "module", action: "load", subject: name }, () => {
+      if (!this.loadable.has(name)) throw new Error(`Cannot load kernel module ${name}: not found`);
+      this.available.add(name);
+    });
+  }
+}

@@ -1,0 +1,135 @@
+/** One family's iptables by the rules of iptables-restore. */
+import type { IpFamily } from "../../../src/base/ip.ts";
+import { parseRule } from "../../../src/kernel/iptables/parse-rule.ts";
+import { renderRule } from "../../../src/kernel/iptables/render.ts";
+import type { ObservedChain, ObservedRule, RulesChange } from "../../../src/kernel/kernel.ts";
+import type { Jump, Rule, TableName } from "../../../src/state/rule.ts";
+
+/** Why a table was not changed; `lineText` as it stands in the input of restore. */
+export class TableRefusal extends Error {
+  readonly lineText: string;
+
+  constructor(reason: string, lineText: string) {
+    super(reason);
+    this.lineText = lineText;
+  }
+}
+
+type Chains = Map<string, readonly ObservedRule[]>;
+
+const builtInChains: Readonly<Record<TableName, readonly string[]>> = {
+  filter: ["INPUT", "FORWARD", "OUTPUT"],
+  nat: ["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"],
+};
+
+export class FakeTable {
+  readonly #family: IpFamily;
+  readonly #name: TableName;
+  #chains: Chains;
+
+  constructor(family: IpFamily, name: TableName) {
+    this.#family = family;
+    this.#name = name;
+    this.#chains = new Map(builtInChains[name].map((chain) => [chain, []]));
+  }
+
+  /** Built-in chains first, then ours by name, as `iptables-save` prints them. */
+  observe(): readonly ObservedChain[] {
+    const own = [...this.#chains.keys()].filter((name) => !isBuiltIn(this.#name, name)).sort();
+    return [...builtInChains[this.#name], ...own].map((name) => ({
+      table: this.#name,
+      name,
+      rules: this.#chains.get(name) ?? [],
+    }));
+  }
+
+  /** Puts a rule behind the others, making the chain where it is missing: as another program would. */
+  append(chain: string, text: string): void {
+    const rule = parseRule(this.#family, text);
+    const observed = rule === undefined ? { text } : { text, rule };
+    this.#chains.set(chain, [...(this.#chains.get(chain) ?? []), observed]);
+  }
+
+  /** Removes every rule and every chain that is not built in, as `iptables -F` and `-X` do. */
+  flush(): void {
+    this.#chains = new Map(builtInChains[this.#name].map((chain) => [chain, []]));
+  }
+
+  /** Number of rules that refer to a set. */
+  referencesTo(setName: string): number {
+    return [...this.#chains.values()].flat().filter((rule) => setOf(rule).includes(setName)).length;
+  }
+
+  /** All changes or, with a {@link TableRefusal}, none. In the phases of the restore input. */
+  commit(changes: readonly RulesChange[], hasSet: (name: string) => boolean): void {
+    const chains: Chains = new Map(this.#chains);
+    for (const change of changes) this.#declare(chains, change);
+    for (const change of changes) this.#moveJump(chains, change);
+    for (const change of changes) this.#fill(chains, change);
+    checkReferences(chains, hasSet);
+    this.#chains = chains;
+  }
+
+  #declare(chains: Chains, change: RulesChange): void {
+    if (change.kind === "write-chain") chains.set(change.chain.name, []);
+    if (change.kind === "remove-chain") chains.delete(change.name);
+  }
+
+  #moveJump(chains: Chains, change: RulesChange): void {
+    if (change.kind === "insert-jump") {
+      const rules = this.#rulesOf(chains, change.jump, "-I");
+      chains.set(change.jump.from, [this.#observed(change.jump.rule), ...rules]);
+    }
+    if (change.kind === "remove-jump") {
+      const rules = this.#rulesOf(chains, change.jump, "-D");
+      const text = renderRule(this.#family, change.jump.rule);
+      const at = rules.findIndex((rule) => rule.text === text);
+      if (at >= 0) chains.set(change.jump.from, rules.toSpliced(at, 1));
+    }
+  }
+
+  #fill(chains: Chains, change: RulesChange): void {
+    if (change.kind !== "write-chain") return;
+    const { name, rules } = change.chain;
+    chains.set(
+      name,
+      rules.map((rule) => this.#observed(rule)),
+    );
+  }
+
+  #rulesOf(chains: Chains, { from, rule }: Jump, command: string): readonly ObservedRule[] {
+    const rules = chains.get(from);
+    if (rules !== undefined) return rules;
+    const lineText = `${command} ${from} ${renderRule(this.#family, rule)}`;
+    throw new TableRefusal("No chain/target/match by that name", lineText);
+  }
+
+  #observed(rule: Rule): ObservedRule {
+    return { text: renderRule(this.#family, rule), rule };
+  }
+}
+
+function isBuiltIn(table: TableName, chain: string): boolean {
+  return builtInChains[table].includes(chain);
+}
+
+/** Every named set must be there, and every chain that is jumped to. */
+function checkReferences(chains: Chains, hasSet: (name: string) => boolean): void {
+  for (const [name, rules] of chains) {
+    for (const observed of rules) {
+      const lineText = `-A ${name} ${observed.text}`;
+      const missingSet = setOf(observed).find((set) => !hasSet(set));
+      if (missingSet !== undefined) {
+        throw new TableRefusal(`Set ${missingSet} doesn't exist.`, lineText);
+      }
+      const target = observed.rule?.target;
+      if (target?.kind === "jump" && !chains.has(target.chain)) {
+        throw new TableRefusal(`Couldn't load target \`${target.chain}'`, lineText);
+      }
+    }
+  }
+}
+
+function setOf({ rule }: ObservedRule): readonly string[] {
+  return (rule?.matches ?? []).flatMap((match) => (match.kind === "set" ? [match.name] : []));
+}

@@ -1,0 +1,101 @@
+/**
+ * The fake kernel's state in the notation of the recorded states: `ipvsadm -Sn`, `ipset save` and
+ * `iptables-save`, sorted and without what varies.
+ */
+import type { IpFamily } from "../../../src/base/ip.ts";
+import { familyOf, hostPort, hostPrefixLength } from "../../../src/base/ip.ts";
+import type { ObservedChain } from "../../../src/kernel/kernel.ts";
+import type { IpSet } from "../../../src/state/ip-set.ts";
+import { type VirtualServer, virtualServerFlags } from "../../../src/state/virtual-server.ts";
+import type { FakeKernel } from "./fake-kernel.ts";
+
+/** `ipvsadm -Sn`, sorted. */
+export function ipvsText({ ipvs }: FakeKernel): string {
+  const lines = ipvs.peek().flatMap(({ virtualServer, realServers }) => {
+    const place = placeText(virtualServer);
+    const reals = realServers.map(({ address, port, weight, forwardingMethod }) => {
+      const method = forwardingMethods[forwardingMethod] ?? `? ${forwardingMethod}`;
+      return `-a ${place} -r ${hostPort(address, port)} ${method} -w ${weight}`;
+    });
+    return [`-A ${place} ${serviceOptions(virtualServer)}`, ...reals];
+  });
+  return sortedText(lines);
+}
+
+/** `ipset save`, sorted, without hashsize, maxelem, bucketsize and initval. */
+export function ipSetText({ ipSets }: FakeKernel): string {
+  const lines = ipSets
+    .peek()
+    .flatMap(({ set, entries }) => [
+      `create ${set.name} ${set.type} ${createOptions(set)}`,
+      ...entries.map((entry) => `add ${set.name} ${entry}`),
+    ]);
+  return sortedText(lines);
+}
+
+/** `iptables-save` without counters: tables and chains sorted, rules of a chain in order. */
+export function iptablesText({ iptables }: FakeKernel, family: IpFamily): string {
+  const chains = iptables.peek(family);
+  const lines = ["filter", "nat"].flatMap((table) => [
+    `*${table}`,
+    ...chains
+      .filter((chain) => chain.table === table)
+      .toSorted((one, other) => (one.name < other.name ? -1 : 1))
+      .flatMap(chainLines),
+  ]);
+  return `${lines.join("\n")}\n`;
+}
+
+/** Addresses of the dummy link, as `ip -o addr show` begins its lines; sorted. */
+export function addressesText({ link }: FakeKernel): string {
+  const lines = link.peek().map((address) => {
+    const word = familyOf(address) === "IPv4" ? "inet" : "inet6";
+    return `${word} ${address}/${hostPrefixLength(familyOf(address))} scope global ${link.name}`;
+  });
+  return sortedText(lines);
+}
+
+const forwardingMethods: Readonly<Record<number, string>> = { 0: "-m", 2: "-i", 3: "-g" };
+
+const protocolOptions = { TCP: "-t", UDP: "-u", SCTP: "--sctp-service" } as const;
+
+/** Names that ipvsadm has for the scheduler flags of `sh` and `mh`. */
+const namedFlags: readonly (readonly [number, string])[] = [
+  [virtualServerFlags.schedulerFallback, "fallback"],
+  [virtualServerFlags.schedulerPort, "port"],
+];
+
+function placeText({ protocol, address, port }: VirtualServer): string {
+  return `${protocolOptions[protocol]} ${hostPort(address, port)}`;
+}
+
+function serviceOptions(server: VirtualServer): string {
+  const { scheduler, flags, persistenceTimeoutSeconds } = server;
+  const names = namedFlags.filter(([bit]) => (flags & bit) !== 0).map(([, name]) => name);
+  return [
+    `-s ${scheduler}`,
+    persistenceTimeoutSeconds > 0 ? ` -p ${persistenceTimeoutSeconds}` : "",
+    (flags & virtualServerFlags.onePacket) !== 0 ? " -o" : "",
+    names.length > 0 ? ` -b ${names.map((name) => `${scheduler}-${name}`).join(",")}` : "",
+  ].join("");
+}
+
+function createOptions({ type, family }: IpSet): string {
+  if (type === "bitmap:port") return "range 0-65535";
+  return `family ${family === "IPv4" ? "inet" : "inet6"}`;
+}
+
+function chainLines({ name, rules }: ObservedChain): readonly string[] {
+  const policy = name.startsWith("KUBE-") ? "-" : builtInPolicy(name);
+  return [`:${name} ${policy}`, ...rules.map(({ text }) => `-A ${name} ${text}`)];
+}
+
+function builtInPolicy(name: string): string {
+  return ["INPUT", "FORWARD", "OUTPUT", "PREROUTING", "POSTROUTING"].includes(name)
+    ? "ACCEPT"
+    : "-";
+}
+
+function sortedText(lines: readonly string[]): string {
+  return lines.length === 0 ? "" : `${lines.toSorted().join("\n")}\n`;
+}
