@@ -1,10 +1,76 @@
-.PHONY: lab
-lab: build/lab/uml-xstate.so build/test/enter_network_namespace.node
+# The one list of commands. `make help` prints the lines that carry ##.
+# Everything is built into build/ and dist/; the Node.js of this project comes first in PATH.
+MAKEFLAGS += --no-print-directory
+export PATH := $(CURDIR)/build/toolchain/bin:$(CURDIR)/node_modules/.bin:$(PATH)
+
+architecture := $(patsubst x86_64,x64,$(patsubst aarch64,arm64,$(shell uname -m)))
+addon := build/native-shim/$(architecture)/netlink_socket.node
+step := toolchain/step.sh
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-build setup-lab build shim lab check lint format types unit test test-shim test-lab demo clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## install what is missing: system packages (apt), Node.js, dependencies
+	@toolchain/install-packages.sh build lab test
+	@$(MAKE) setup-build setup-lab
+
+setup-build:
+	@toolchain/install-packages.sh build
+	@toolchain/install-node.sh
+	@toolchain/install-dependencies.sh
+
+setup-lab: setup-build
+	@toolchain/install-packages.sh lab
+	@toolchain/require-lab.sh
+
+build: setup-build shim ## dist/kube-ipvs, and dist/kube-proxy: the same under its old name
+	@$(step) "Bundling" node toolchain/bundle.ts
+
+shim: setup-build
+	@$(step) "Compiling native-shim" $(MAKE) -C native-shim
+
+lab: setup-build build/lab/uml-xstate.so build/test/enter_network_namespace.node
+
+check: lint types unit ## lint, format, types, unit tests
+
+lint: setup-build
+	@$(step) "Lint and format" biome check --error-on-warnings
+
+format: setup-build ## rewrite the sources as the formatter wants them
+	biome check --write
+
+types: setup-build
+	@$(step) "Types" tsc -p .
+
+unit: setup-build shim
+	@$(step) "Unit tests" node --test --test-concurrency=2 'test/unit/**/*.test.ts'
+
+test: setup ## everything: check, native-shim, lab
+	@$(MAKE) check build test-shim test-lab
+
+test-shim: setup-build shim
+	@$(step) "native-shim, with sanitizers, valgrind and for arm64" $(MAKE) -C native-shim check
+
+test-lab: setup-lab build lab ## the suites that need a kernel with IPVS
+	@node test/lab/run-suites.ts
+
+demo: setup-lab build lab ## real packets over real backends, step by step
+	@node test/demo/demo.ts
+
+clean: ## remove what was built; what was installed stays
+	rm -rf build dist
+
+# -- small things for the tests ----------------------------------------------------------------------
+
+compile_test_library = gcc -shared -fPIC -O2 -Wall -Wextra -Werror
 
 build/lab/uml-xstate.so: test/lab/uml-xstate.c
 	@mkdir -p $(@D)
-	gcc -shared -fPIC -O2 -Wall -Wextra -Werror -o $@ $<
+	@case $$(uname -m) in x86_64) $(compile_test_library) -o $@ $< ;; esac
 
 build/test/enter_network_namespace.node: test/support/netns/enter-network-namespace.c
 	@mkdir -p $(@D)
-	gcc -shared -fPIC -O2 -Wall -Wextra -Werror -I node_modules/node-api-headers/include -o $@ $<
+	@$(compile_test_library) -I node_modules/node-api-headers/include -o $@ $<

@@ -1,0 +1,87 @@
+/**
+ * Builds dist/: the program as one bundle (what only a cluster needs is in chunks of its own, loaded when
+ * used), the netlink addon and the Node.js binary beside it, and a launcher under both names.
+ */
+import { spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  copyFileSync,
+  cpSync,
+  linkSync,
+  mkdirSync,
+  readdirSync,
+  rmSync,
+  statSync,
+} from "node:fs";
+import { join } from "node:path";
+import { build } from "esbuild";
+
+const project: string = join(import.meta.dirname, "..");
+const dist: string = join(project, "dist");
+const library: string = join(dist, "lib");
+const addon: string = join(project, "build/native-shim", process.arch, "netlink_socket.node");
+const programNames = ["kube-ipvs", "kube-proxy"] as const;
+
+/** Packages in the older module format call `require` for Node's own modules. */
+const requireBanner =
+  'import { createRequire as bundleRequire } from "node:module"; const require = bundleRequire(import.meta.url);';
+
+async function bundle(): Promise<void> {
+  await build({
+    entryPoints: { "kube-ipvs": join(project, "src/main.ts") },
+    outdir: library,
+    outExtension: { ".js": ".mjs" },
+    chunkNames: "[name]-[hash]",
+    bundle: true,
+    splitting: true,
+    platform: "node",
+    format: "esm",
+    target: "node22.19",
+    banner: { js: requireBanner },
+    legalComments: "linked",
+    logLevel: "warning",
+  });
+}
+
+/** The running Node.js, by a second name where the file system allows it. */
+function placeNode(): void {
+  const target = join(library, "node");
+  try {
+    linkSync(process.execPath, target);
+  } catch {
+    copyFileSync(process.execPath, target);
+    chmodSync(target, 0o755);
+  }
+}
+
+function placeLaunchers(): void {
+  for (const name of programNames) {
+    const target = join(dist, name);
+    copyFileSync(join(import.meta.dirname, "launcher.sh"), target);
+    chmodSync(target, 0o755);
+  }
+}
+
+/** Runs it once: proves that it starts, and fills the compile cache for the next start. */
+function tryProgram(): void {
+  const { status, stdout, stderr } = spawnSync(join(dist, "kube-ipvs"), ["--version"], {
+    cwd: "/",
+    encoding: "utf8",
+  });
+  if (status !== 0) throw new Error(`dist/kube-ipvs --version failed (${status}): ${stderr}`);
+  console.log(`dist/kube-ipvs: ${stdout.trim()}, ${kilobytes(library, ".mjs")} kB of program`);
+}
+
+function kilobytes(folder: string, ending: string): number {
+  const names = readdirSync(folder).filter((name) => name.endsWith(ending));
+  const bytes = names.reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
+  return Math.round(bytes / 1000);
+}
+
+rmSync(dist, { recursive: true, force: true });
+mkdirSync(library, { recursive: true });
+await bundle();
+cpSync(addon, join(library, "netlink_socket.node"));
+placeNode();
+placeLaunchers();
+tryProgram();

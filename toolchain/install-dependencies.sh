@@ -1,0 +1,10 @@
+#!/bin/sh
+# install-dependencies.sh: installs what package-lock.json names, install scripts off, unless that is what is there.
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+root=${here%/*}
+installed=$root/node_modules/.package-lock.json
+[ -e "$installed" ] && ! [ "$root/package-lock.json" -nt "$installed" ] && exit 0
+
+"$here/install-npm.sh" || exit 1
+"$here/step.sh" "Installing dependencies" npm ci --prefix "$root" --ignore-scripts || exit 1
+touch "$installed"

