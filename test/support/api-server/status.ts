@@ -1,0 +1,34 @@
+import type { ServerResponse } from "node:http";
+
+/** Reasons of Status objects by code, as an API server gives them. */
+const reasons: Readonly<Record<number, string>> = {
+  400: "BadRequest",
+  401: "Unauthorized",
+  403: "Forbidden",
+  404: "NotFound",
+  410: "Expired",
+  429: "TooManyRequests",
+  500: "InternalError",
+  503: "ServiceUnavailable",
+  504: "Timeout",
+};
+
+/** The object in which an API server wraps a failure. */
+export function statusObject(code: number, message: string): Readonly<Record<string, unknown>> {
+  const reason = reasons[code] ?? "Unknown";
+  return {
+    kind: "Status",
+    apiVersion: "v1",
+    metadata: {},
+    status: "Failure",
+    message,
+    reason,
+    code,
+  };
+}
+
+/** Answers a request with a failure. */
+export function sendStatus(response: ServerResponse, code: number, message: string): void {
+  response.writeHead(code, { "content-type": "application/json" });
+  response.end(`${JSON.stringify(statusObject(code, message))}\n`);
+}
