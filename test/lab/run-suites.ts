@@ -1,0 +1,133 @@
+/**
+ * Runs the suites of the lab side by side, one lab kernel per processor, and prints a table of their times:
+ *
+ *     node test/lab/run-suites.ts [NAME…]
+ */
+import { availableParallelism } from "node:os";
+import { findLab, type Lab, runInLab } from "./lab.ts";
+import type { LabResult } from "./lab-kernel.ts";
+import { listSuites, type Suite } from "./suites.ts";
+import { parseTestSummary, type TestSummary } from "./test-summary.ts";
+
+type UsableLab = Exclude<Lab, { kind: "none" }>;
+
+interface Outcome {
+  readonly suite: Suite;
+  readonly seconds: number;
+  readonly output: string;
+  readonly summary: TestSummary | undefined;
+  /** Why the suite is not green. */
+  readonly failure: string | undefined;
+}
+
+const lanes: number = Math.min(2, availableParallelism());
+const progressIntervalMs = 15_000;
+
+async function runSuite(
+  lab: UsableLab,
+  suite: Suite,
+  cpu: number,
+  signal: AbortSignal,
+): Promise<Outcome> {
+  const chunks: Buffer[] = [];
+  const keep = (chunk: Buffer): void => void chunks.push(chunk);
+  const begin = performance.now();
+  const running = setInterval(() => {
+    console.log(`  ${suite.name}: running, ${secondsSince(begin).toFixed(0)} s`);
+  }, progressIntervalMs);
+  const command = ["node", "--test", suite.file];
+  const output = { stdout: keep, stderr: keep };
+  const result = await runInLab(lab, command, { ...suite.options, cpu }, output, signal);
+  clearInterval(running);
+  const text = Buffer.concat(chunks).toString();
+  const summary = parseTestSummary(text);
+  const failure = explainFailure(result, summary, suite);
+  const outcome = { suite, seconds: secondsSince(begin), output: text, summary, failure };
+  console.log(`  ${suite.name}: ${failure ?? "passed"}, ${outcome.seconds.toFixed(1)} s`);
+  return outcome;
+}
+
+function explainFailure(
+  result: LabResult,
+  summary: TestSummary | undefined,
+  suite: Suite,
+): string | undefined {
+  switch (result.kind) {
+    case "timed-out":
+      return `FAILED: not done after ${suite.options.timeoutSeconds} s`;
+    case "stopped":
+      return "stopped";
+    case "died":
+      return `FAILED: the lab ended before the suite did\n${result.console}`;
+    case "exited":
+      if (result.status !== 0) return `FAILED: exit status ${result.status}`;
+      return summary === undefined || summary.passed === 0 ? "FAILED: no test ran" : undefined;
+  }
+}
+
+function secondsSince(begin: number): number {
+  return (performance.now() - begin) / 1000;
+}
+
+/** Each processor takes the next suite as soon as it is free. */
+async function runAll(
+  lab: UsableLab,
+  suites: readonly Suite[],
+  signal: AbortSignal,
+): Promise<readonly Outcome[]> {
+  const waiting = [...suites];
+  const outcomes: Outcome[] = [];
+  const lane = async (cpu: number): Promise<void> => {
+    for (let suite = waiting.shift(); suite !== undefined; suite = waiting.shift()) {
+      if (signal.aborted) return;
+      outcomes.push(await runSuite(lab, suite, cpu, signal));
+    }
+  };
+  await Promise.all(Array.from({ length: lanes }, (_, cpu) => lane(cpu)));
+  return outcomes;
+}
+
+function printTable(outcomes: readonly Outcome[]): void {
+  const width = Math.max(...outcomes.map(({ suite }) => suite.name.length));
+  console.log(`\n${"suite".padEnd(width)}  seconds  passed  failed  skipped`);
+  for (const { suite, seconds, summary } of outcomes) {
+    const counts = [summary?.passed, summary?.failed, summary?.skipped];
+    const columns = counts.map((count, index) => String(count ?? "-").padStart(index < 2 ? 8 : 9));
+    console.log(`${suite.name.padEnd(width)}${seconds.toFixed(1).padStart(9)}${columns.join("")}`);
+  }
+}
+
+function printFailures(outcomes: readonly Outcome[]): void {
+  for (const { suite, output, failure } of outcomes) {
+    if (failure === undefined) continue;
+    console.log(`\n──── ${suite.name}: ${failure}\n${output}`);
+  }
+}
+
+async function main(): Promise<number> {
+  const lab = findLab();
+  if (lab.kind === "none") {
+    console.error(`lab: ${lab.missing}`);
+    return 1;
+  }
+  const wanted = process.argv.slice(2);
+  const suites = listSuites().filter(({ name }) => wanted.length === 0 || wanted.includes(name));
+  if (suites.length === 0) {
+    console.error(`lab: no suite is called ${wanted.join(", ")}`);
+    return 1;
+  }
+  const abort = new AbortController();
+  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+    process.on(name, () => abort.abort());
+  console.log(`Lab (${lab.kind}): ${suites.length} suites on ${lanes} processors`);
+  const begin = performance.now();
+  const outcomes = await runAll(lab, suites, abort.signal);
+  printFailures(outcomes);
+  printTable(outcomes);
+  console.log(`Lab: ${secondsSince(begin).toFixed(1)} s in all`);
+  const isGreen =
+    outcomes.length === suites.length && outcomes.every((one) => one.failure === undefined);
+  return isGreen ? 0 : 1;
+}
+
+process.exitCode = await main();

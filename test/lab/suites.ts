@@ -1,0 +1,51 @@
+/** What runs in the lab: every test file of this folder is a suite with a lab kernel of its own. */
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import type { LabOptions } from "./lab-kernel.ts";
+
+export interface Suite {
+  /** The file's name without `.test.ts`. */
+  readonly name: string;
+  /** Path from the project's root. */
+  readonly file: string;
+  readonly options: Omit<LabOptions, "cpu">;
+}
+
+interface Settings {
+  /** Measured; the long ones start first, so that both processors end together. */
+  readonly expectedSeconds?: number;
+  readonly timeoutSeconds?: number;
+  readonly memory?: string;
+  readonly ipvs?: "absent";
+}
+
+/** Only what differs from the defaults. */
+const settingsByName: Readonly<Record<string, Settings>> = {
+  golden: { expectedSeconds: 120, timeoutSeconds: 600 },
+};
+
+const defaults = { expectedSeconds: 10, timeoutSeconds: 300, memory: "2G" } as const;
+const ending = ".test.ts";
+
+/** All suites, the longest first. */
+export function listSuites(): readonly Suite[] {
+  const names = readdirSync(import.meta.dirname)
+    .filter((name) => name.endsWith(ending))
+    .map((name) => name.slice(0, -ending.length));
+  return names
+    .toSorted((one, other) => expectedSeconds(other) - expectedSeconds(one))
+    .map((name) => ({ name, file: join("test/lab", name + ending), options: optionsOf(name) }));
+}
+
+function expectedSeconds(name: string): number {
+  return settingsByName[name]?.expectedSeconds ?? defaults.expectedSeconds;
+}
+
+function optionsOf(name: string): Suite["options"] {
+  const settings = settingsByName[name] ?? {};
+  return {
+    memory: settings.memory ?? defaults.memory,
+    timeoutSeconds: settings.timeoutSeconds ?? defaults.timeoutSeconds,
+    ipvs: settings.ipvs ?? "present",
+  };
+}

@@ -1,0 +1,17 @@
+/** The closing lines of `node --test`, read from its output. */
+export interface TestSummary {
+  readonly passed: number;
+  readonly failed: number;
+  readonly skipped: number;
+}
+
+/** Undefined where the output has no such lines: the run broke off. */
+export function parseTestSummary(output: string): TestSummary | undefined {
+  const count = (word: string): number | undefined => {
+    const match = new RegExp(`^ℹ ${word} (\\d+)$`, "m").exec(output);
+    return match === null ? undefined : Number(match[1]);
+  };
+  const [passed, failed] = [count("pass"), count("fail")];
+  if (passed === undefined || failed === undefined) return undefined;
+  return { passed, failed, skipped: (count("skipped") ?? 0) + (count("todo") ?? 0) };
+}
