@@ -1,0 +1,235 @@
+import { type Cidr, familyOf, type IpAddress, parseIpAddress } from "../base/ip.ts";
+import type {
+  Config,
+  ListenAddress,
+  LocalTraffic,
+  NodePortAddresses,
+  ObjectsFrom,
+} from "./config.ts";
+import type { ConfigProblem } from "./config-error.ts";
+import type { FieldValues } from "./field.ts";
+import type { Settings } from "./fields.ts";
+import { readCidrs } from "./read-value.ts";
+
+/** What settings must be joined with to make a Config. */
+export interface ConfigSurroundings {
+  readonly masterUrl?: string;
+  readonly hostname: string;
+  /** From the deprecated flags; 0 means «no server». */
+  readonly healthzPort?: number;
+  readonly metricsPort?: number;
+}
+
+/** Reports a problem of a setting that is well-formed by itself. */
+type Report = (path: keyof Settings, value: unknown, reason: string) => void;
+
+/** Says what the settings mean. The Config is only good when no problem was found. */
+export function buildConfig(
+  settings: Settings,
+  surroundings: ConfigSurroundings,
+  nameOf: (path: keyof Settings) => string,
+): { readonly config: Config; readonly problems: readonly ConfigProblem[] } {
+  const problems: ConfigProblem[] = [];
+  const report: Report = (path, value, reason) =>
+    problems.push({ path: nameOf(path), value, reason });
+  checkMode(settings, report);
+  checkPeriods(settings, report);
+  const config: Config = {
+    objectsFrom: objectsFrom(settings, surroundings),
+    nodeName: nodeName(settings, surroundings, report),
+    ...servers(settings, surroundings, report),
+    localTraffic: localTraffic(settings, report),
+    nodePortAddresses: nodePortAddresses(settings, report),
+    ...ipvs(settings),
+    ...own(settings),
+    conntrack: conntrack(settings),
+    oomScoreAdj: settings.oomScoreAdj,
+    configSyncPeriodMs: settings.configSyncPeriod,
+    featureGates: settings.featureGates,
+    logging: {
+      format: settings["logging.format"] === "json" ? "json" : "text",
+      verbosity: settings["logging.verbosity"],
+    },
+  };
+  return { config, problems };
+}
+
+function checkMode({ mode }: Settings, report: Report): void {
+  if (mode === "" || mode === "ipvs") return;
+  const known = ["iptables", "nftables"].includes(mode) ? `; for ${mode} run kube-proxy` : "";
+  report("mode", mode, `kube-ipvs supports the proxy mode ipvs only${known}`);
+}
+
+function checkPeriods(settings: Settings, report: Report): void {
+  if (settings["ipvs.syncPeriod"] >= settings["ipvs.minSyncPeriod"]) return;
+  const minimum = `${settings["ipvs.minSyncPeriod"] / 1000}s`;
+  report("ipvs.syncPeriod", undefined, `must not be shorter than ipvs.minSyncPeriod (${minimum})`);
+}
+
+function objectsFrom(settings: Settings, { masterUrl }: ConfigSurroundings): ObjectsFrom {
+  const folder = settings["kubeIpvs.manifests"];
+  if (folder !== "") return { kind: "manifests", folder };
+  const kubeconfigPath = settings["clientConnection.kubeconfig"];
+  return {
+    kind: "cluster",
+    ...(kubeconfigPath === "" ? {} : { kubeconfigPath }),
+    ...(masterUrl === undefined || masterUrl === "" ? {} : { masterUrl }),
+  };
+}
+
+function nodeName(settings: Settings, { hostname }: ConfigSurroundings, report: Report): string {
+  const given = settings.hostnameOverride;
+  const name = (given === "" ? hostname : given).trim().toLowerCase();
+  if (name === "") report("hostnameOverride", given, "the node's name must not be empty");
+  return name;
+}
+
+function servers(
+  settings: Settings,
+  { healthzPort, metricsPort }: ConfigSurroundings,
+  report: Report,
+): Pick<
+  Config,
+  | "bindAddress"
+  | "healthzBindAddress"
+  | "metricsBindAddress"
+  | "isBindFailureFatal"
+  | "isProfilingEnabled"
+> {
+  const { bindAddress, metricsBindAddress } = settings;
+  const isIpv6 = familyOf(bindAddress) === "IPv6";
+  const anywhere = parseIpAddress(isIpv6 ? "::" : "0.0.0.0") as IpAddress;
+  const loopback = parseIpAddress(isIpv6 ? "::1" : "127.0.0.1") as IpAddress;
+  if (metricsPort === 0) report("metricsBindAddress", undefined, "there must be a metrics port");
+  const healthz = listenAddress(settings.healthzBindAddress, anywhere, healthzPort ?? 10_256);
+  return {
+    bindAddress,
+    ...(healthzPort === 0 ? {} : { healthzBindAddress: healthz }),
+    metricsBindAddress: listenAddress(metricsBindAddress, loopback, metricsPort ?? 10_249),
+    isBindFailureFatal: settings.bindAddressHardFail,
+    isProfilingEnabled: settings.enableProfiling,
+  };
+}
+
+function listenAddress(
+  given: FieldValues["listen"],
+  address: IpAddress,
+  port: number,
+): ListenAddress {
+  return { address: given?.address ?? address, port: given?.port ?? port };
+}
+
+function localTraffic(settings: Settings, report: Report): LocalTraffic {
+  switch (settings.detectLocalMode) {
+    case "NodeCIDR":
+      return { kind: "node-cidr" };
+    case "BridgeInterface":
+      return { kind: "bridge-interface", name: linkName("detectLocal.bridgeInterface") };
+    case "InterfaceNamePrefix":
+      return { kind: "interface-prefix", prefix: linkName("detectLocal.interfaceNamePrefix") };
+    default:
+      return { kind: "cluster-cidr", cidrs: clusterCidrs(settings, report) };
+  }
+
+  function linkName(
+    path: "detectLocal.bridgeInterface" | "detectLocal.interfaceNamePrefix",
+  ): string {
+    const name = settings[path];
+    if (name === "") report(path, name, `is needed with mode ${settings.detectLocalMode}`);
+    // The name goes into iptables rules: 15 bytes without blanks are all the kernel allows (IFNAMSIZ).
+    else if (!/^[^\s/\p{C}]+$/u.test(name) || Buffer.byteLength(name) > 15) {
+      report(path, name, "must be the name of a network link, at most 15 bytes");
+    }
+    return name;
+  }
+}
+
+function clusterCidrs({ clusterCIDR }: Settings, report: Report): readonly Cidr[] {
+  const reading = readCidrs(clusterCIDR);
+  const given = clusterCIDR.join(",");
+  if ("reason" in reading) {
+    report("clusterCIDR", given, reading.reason);
+    return [];
+  }
+  const families = reading.value.map(({ address }) => familyOf(address));
+  if (new Set(families).size < families.length) {
+    report("clusterCIDR", given, "must be one network, or one of each IP family");
+  }
+  return reading.value;
+}
+
+function nodePortAddresses(settings: Settings, report: Report): NodePortAddresses {
+  const given = settings.nodePortAddresses;
+  if (given.length === 0) return { kind: "all" };
+  if (given.length === 1 && given[0] === "primary") return { kind: "primary" };
+  const reading = readCidrs(given);
+  if ("value" in reading) return { kind: "cidrs", cidrs: reading.value };
+  const reason = given.includes("primary") ? "primary must stand alone" : reading.reason;
+  report("nodePortAddresses", given, reason);
+  return { kind: "all" };
+}
+
+function ipvs(
+  settings: Settings,
+): Pick<
+  Config,
+  | "scheduler"
+  | "excludeCidrs"
+  | "isStrictArp"
+  | "ipvsTimeouts"
+  | "isMasqueradeAll"
+  | "masqueradeMark"
+  | "syncPeriodMs"
+  | "minSyncPeriodMs"
+> {
+  return {
+    scheduler: settings["ipvs.scheduler"],
+    excludeCidrs: settings["ipvs.excludeCIDRs"],
+    isStrictArp: settings["ipvs.strictARP"],
+    ipvsTimeouts: {
+      tcpSeconds: wholeSeconds(settings["ipvs.tcpTimeout"]),
+      tcpFinSeconds: wholeSeconds(settings["ipvs.tcpFinTimeout"]),
+      udpSeconds: wholeSeconds(settings["ipvs.udpTimeout"]),
+    },
+    isMasqueradeAll: settings["iptables.masqueradeAll"],
+    masqueradeMark: (1 << settings["iptables.masqueradeBit"]) >>> 0,
+    syncPeriodMs: settings["ipvs.syncPeriod"],
+    minSyncPeriodMs: settings["ipvs.minSyncPeriod"],
+  };
+}
+
+function own(
+  settings: Settings,
+): Pick<
+  Config,
+  "foreignVirtualServers" | "verificationPeriodMs" | "drain" | "isOtherProxyAllowed" | "lockName"
+> {
+  const foreign = settings["kubeIpvs.foreignVirtualServers"];
+  return {
+    foreignVirtualServers: foreign === "delete" ? "delete" : "keep",
+    verificationPeriodMs: settings["kubeIpvs.verificationPeriod"],
+    drain: {
+      tcpDeadlineSeconds: settings["kubeIpvs.tcpDrainDeadline"] / 1000,
+      udpDeadlineSeconds: settings["kubeIpvs.udpDrainDeadline"] / 1000,
+    },
+    isOtherProxyAllowed: settings["kubeIpvs.ignoreRunningKubeProxy"],
+    lockName: settings["kubeIpvs.lockName"],
+  };
+}
+
+function conntrack(settings: Settings): Config["conntrack"] {
+  return {
+    maxPerCore: settings["conntrack.maxPerCore"],
+    min: settings["conntrack.min"],
+    tcpEstablishedSeconds: wholeSeconds(settings["conntrack.tcpEstablishedTimeout"]),
+    tcpCloseWaitSeconds: wholeSeconds(settings["conntrack.tcpCloseWaitTimeout"]),
+    udpSeconds: wholeSeconds(settings["conntrack.udpTimeout"]),
+    udpStreamSeconds: wholeSeconds(settings["conntrack.udpStreamTimeout"]),
+    isTcpLiberal: settings["conntrack.tcpBeLiberal"],
+  };
+}
+
+/** The kernel counts in seconds; parts of one are cut off, as upstream. */
+function wholeSeconds(durationMs: number): number {
+  return Math.trunc(durationMs / 1000);
+}

@@ -1,0 +1,66 @@
+import { errorText } from "../base/error-text.ts";
+import { parseYamlDocuments, type YamlDocument } from "../base/yaml.ts";
+import { ConfigError, type ConfigProblem } from "./config-error.ts";
+import type { ConfigNotice } from "./notice.ts";
+import { isMapping } from "./read-value.ts";
+
+const apiVersion = "kubeproxy.config.k8s.io/v1alpha1";
+const kind = "KubeProxyConfiguration";
+
+export interface ConfigFile {
+  /** The KubeProxyConfiguration, without apiVersion and kind; not yet checked field by field. */
+  readonly fields: Readonly<Record<string, unknown>>;
+  readonly notices: readonly ConfigNotice[];
+}
+
+/** Reads a KubeProxyConfiguration. Throws {@link ConfigError}: unreadable, no YAML, another kind. */
+export function readConfigFile(path: string, readFile: (path: string) => string): ConfigFile {
+  const documents = parseYamlDocuments(readFileText(path, readFile));
+  const document = documents[0];
+  if (document === undefined) throw new ConfigError([{ path, reason: "the file is empty" }]);
+  const syntax = document.problems.filter((problem) => problem.kind === "syntax");
+  if (syntax.length > 0) throw new ConfigError(syntax.map((problem) => problemAt(path, problem)));
+  return { fields: checkKind(path, document), notices: noticesOf(path, documents) };
+}
+
+function readFileText(path: string, readFile: (path: string) => string): string {
+  try {
+    return readFile(path);
+  } catch (error) {
+    throw new ConfigError([{ path: "--config", value: path, reason: errorText(error) }]);
+  }
+}
+
+function checkKind(path: string, { value }: YamlDocument): ConfigFile["fields"] {
+  if (!isMapping(value)) throw new ConfigError([{ path, reason: `must be a ${kind}` }]);
+  const { apiVersion: foundVersion, kind: foundKind, ...fields } = value;
+  const problems: ConfigProblem[] = [];
+  if (foundVersion !== apiVersion) {
+    problems.push({ path: "apiVersion", value: foundVersion, reason: `must be ${apiVersion}` });
+  }
+  if (foundKind !== kind) {
+    problems.push({ path: "kind", value: foundKind, reason: `must be ${kind}` });
+  }
+  if (problems.length > 0) throw new ConfigError(problems);
+  return fields;
+}
+
+type Problem = YamlDocument["problems"][number];
+
+function problemAt(path: string, { line, column, reason }: Problem): ConfigProblem {
+  return { path: `${path}:${line}:${column}`, reason };
+}
+
+/** What upstream tolerates too: a field given twice, further documents. */
+function noticesOf(path: string, documents: readonly YamlDocument[]): readonly ConfigNotice[] {
+  const twice = (documents[0]?.problems ?? []).map(
+    ({ line, reason }): ConfigNotice => ({
+      level: "warn",
+      event: "Configuration field given twice, the last one counts",
+      keys: { path: `${path}:${line}`, reason },
+    }),
+  );
+  if (documents.length === 1) return twice;
+  const event = "Configuration file has further documents, only the first one counts";
+  return [...twice, { level: "warn", event, keys: { path } }];
+}

@@ -1,0 +1,99 @@
+import type { Cidr, IpAddress } from "../base/ip.ts";
+
+/** Where Services and EndpointSlices come from. */
+export type ObjectsFrom =
+  /** YAML and JSON files of a folder; no cluster needed. */
+  | { readonly kind: "manifests"; readonly folder: string }
+  /** An API server. Neither path nor URL: the credentials of the pod we run in. */
+  | { readonly kind: "cluster"; readonly kubeconfigPath?: string; readonly masterUrl?: string };
+
+/** How traffic of this node's pods is told from other traffic (detectLocalMode). */
+export type LocalTraffic =
+  /** At most one network of each family; none: pod traffic cannot be told apart. */
+  | { readonly kind: "cluster-cidr"; readonly cidrs: readonly Cidr[] }
+  /** The pod networks of the Node object. */
+  | { readonly kind: "node-cidr" }
+  | { readonly kind: "bridge-interface"; readonly name: string }
+  | { readonly kind: "interface-prefix"; readonly prefix: string };
+
+/** Which addresses of the node serve node ports. */
+export type NodePortAddresses =
+  | { readonly kind: "all" }
+  /** The node's addresses as the Node object tells them. */
+  | { readonly kind: "primary" }
+  | { readonly kind: "cidrs"; readonly cidrs: readonly Cidr[] };
+
+/** Where a server listens; the unspecified address means every address of both families. */
+export interface ListenAddress {
+  readonly address: IpAddress;
+  readonly port: number;
+}
+
+/** Virtual servers that nobody of ours made: `keep` leaves them, `delete` is what kube-proxy does. */
+export type ForeignVirtualServers = "keep" | "delete";
+
+/** Sysctls under net/netfilter. 0 leaves the kernel's value. */
+export interface ConntrackConfig {
+  readonly maxPerCore: number;
+  readonly min: number;
+  readonly tcpEstablishedSeconds: number;
+  readonly tcpCloseWaitSeconds: number;
+  readonly udpSeconds: number;
+  readonly udpStreamSeconds: number;
+  readonly isTcpLiberal: boolean;
+}
+
+/** Everything the program is told, from file, flags and defaults; validated and frozen. */
+export interface Config {
+  readonly objectsFrom: ObjectsFrom;
+  /** Name of our Node object: trimmed, lower case. */
+  readonly nodeName: string;
+  /** Not a listening address: it replaces the node's primary address. Unspecified: ask the Node object. */
+  readonly bindAddress: IpAddress;
+  /** Absent: no health server. */
+  readonly healthzBindAddress?: ListenAddress;
+  readonly metricsBindAddress: ListenAddress;
+  /** A port that cannot be opened ends the program instead of being tried again. */
+  readonly isBindFailureFatal: boolean;
+  readonly isProfilingEnabled: boolean;
+  readonly localTraffic: LocalTraffic;
+  readonly nodePortAddresses: NodePortAddresses;
+  /** Name of the IPVS scheduler, as in `ipvsadm -s`. Whether the kernel has it is seen at start. */
+  readonly scheduler: string;
+  /** Virtual servers in these networks are never removed. */
+  readonly excludeCidrs: readonly Cidr[];
+  readonly foreignVirtualServers: ForeignVirtualServers;
+  readonly isStrictArp: boolean;
+  /** Time-outs of IPVS connections, as `ipvsadm --set`; 0 leaves the kernel's value. */
+  readonly ipvsTimeouts: {
+    readonly tcpSeconds: number;
+    readonly tcpFinSeconds: number;
+    readonly udpSeconds: number;
+  };
+  readonly isMasqueradeAll: boolean;
+  /** The mark as a number with one bit set: 0x4000 for the default bit 14. */
+  readonly masqueradeMark: number;
+  /** Longest time without a sync. */
+  readonly syncPeriodMs: number;
+  /** Shortest pause between two syncs. */
+  readonly minSyncPeriodMs: number;
+  /** Longest time without comparing the whole kernel state with what is wanted. */
+  readonly verificationPeriodMs: number;
+  /** How long a removed endpoint may keep its connections. TCP (and SCTP) 0: no limit; UDP 0: cut at once. */
+  readonly drain: { readonly tcpDeadlineSeconds: number; readonly udpDeadlineSeconds: number };
+  readonly conntrack: ConntrackConfig;
+  /** -1000 to 1000. */
+  readonly oomScoreAdj: number;
+  readonly configSyncPeriodMs: number;
+  readonly featureGates: ReadonlyMap<string, boolean>;
+  readonly logging: { readonly format: LogFormat; readonly verbosity: number };
+  /** Start even if a kube-proxy runs on this node. */
+  readonly isOtherProxyAllowed: boolean;
+  /** Instances with the same name in one network namespace exclude each other. */
+  readonly lockName: string;
+}
+
+export type LogFormat = "text" | "json";
+
+/** What the command line asks for. */
+export type Command = "run" | "clean-up";

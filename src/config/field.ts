@@ -1,0 +1,72 @@
+import type { Cidr, IpAddress } from "../base/ip.ts";
+
+/** What the value of each kind of field is in the program. */
+export interface FieldValues {
+  text: string;
+  boolean: boolean;
+  integer: number;
+  float: number;
+  /** Milliseconds; written as in Go: `1h2m3s`, `500ms`. */
+  duration: number;
+  ip: IpAddress;
+  /** `IP`, `IP:port` or `[IPv6]:port`; undefined for the empty text. */
+  listen: { readonly address: IpAddress; readonly port?: number } | undefined;
+  /** A list in the file, separated by commas in a flag. */
+  texts: readonly string[];
+  /** One text separated by commas, in the file too. */
+  "comma-list": readonly string[];
+  cidrs: readonly Cidr[];
+  /** A map of booleans in the file, `Name=true,…` in a flag. */
+  gates: ReadonlyMap<string, boolean>;
+  /** Accepted unread, for fields without effect. */
+  any: unknown;
+}
+
+export type FieldKind = keyof FieldValues;
+
+/**
+ * One setting: everything that parsing, defaults, validation and help must know of it. To add a setting
+ * is to add a row, and to say in `build-config.ts` what it means.
+ */
+export interface Field {
+  /** Where it stands in the configuration file: `ipvs.syncPeriod`. */
+  readonly path: string;
+  readonly kind: FieldKind;
+  /** In the form of a flag's value. Counts where the setting is absent, null or (see below) zero. */
+  readonly default: string;
+  /** Differing default where there is no configuration file. */
+  readonly defaultWithoutFile?: string;
+  /** Zero in the file is a value of its own; otherwise it means the default, as an absent one. */
+  readonly keepsZero?: true;
+  /** The number or duration must be more than zero. */
+  readonly isPositive?: true;
+  /** Smallest and largest number (milliseconds for durations). */
+  readonly min?: number;
+  readonly max?: number;
+  /** The only words allowed. */
+  readonly words?: readonly string[];
+  /** Without the dashes. */
+  readonly flag?: string;
+  /** One letter, as in `-v`. */
+  readonly shortFlag?: string;
+  /** The flag counts beside a configuration file too, and wins. */
+  readonly winsOverFile?: true;
+  /** A line for --help. */
+  readonly help: string;
+  /** Accepted, checked for its type, and why it changes nothing. */
+  readonly noEffect?: string;
+}
+
+/** A flag that stands for no field of the file. */
+export interface LooseFlag {
+  readonly flag: string;
+  readonly kind: "text" | "boolean" | "integer";
+  readonly help: string;
+  readonly noEffect?: string;
+}
+
+/** Settings that belong together, under one heading of --help. */
+export interface FieldGroup {
+  readonly title: string;
+  readonly fields: readonly Field[];
+}

@@ -1,0 +1,31 @@
+/** Our own HTTP servers. */
+export const serverFields = [
+  {
+    path: "healthzBindAddress",
+    kind: "listen",
+    default: "",
+    flag: "healthz-bind-address",
+    help: "IP and port of /healthz and /livez (0.0.0.0:10256, or [::]:10256)",
+  },
+  {
+    path: "metricsBindAddress",
+    kind: "listen",
+    default: "",
+    flag: "metrics-bind-address",
+    help: "IP and port of /metrics and /proxyMode (127.0.0.1:10249, or [::1]:10249)",
+  },
+  {
+    path: "bindAddressHardFail",
+    kind: "boolean",
+    default: "false",
+    flag: "bind-address-hard-fail",
+    help: "end when a port cannot be opened, instead of trying again",
+  },
+  {
+    path: "enableProfiling",
+    kind: "boolean",
+    default: "false",
+    flag: "profiling",
+    help: "serve debug handlers on the metrics address",
+  },
+] as const;

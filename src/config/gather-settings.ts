@@ -1,0 +1,148 @@
+import type { ConfigProblem } from "./config-error.ts";
+import type { Field } from "./field.ts";
+import { allFields, type Settings } from "./fields.ts";
+import type { ConfigNotice } from "./notice.ts";
+import { isMapping, type Reading, readFileValue, readText } from "./read-value.ts";
+
+/** Flags as given: name without dashes → raw values in order. */
+export type FlagValues = ReadonlyMap<string, readonly string[]>;
+
+export interface GatheredSettings {
+  readonly settings: Settings;
+  /** How a setting is called where it was given: its flag, or its path in the file. */
+  readonly nameOf: (path: keyof Settings) => string;
+  readonly problems: readonly ConfigProblem[];
+  readonly notices: readonly ConfigNotice[];
+}
+
+/** Where a value came from. */
+interface Choice {
+  readonly name: string;
+  readonly raw: unknown;
+  readonly from: "flag" | "file" | "default";
+  readonly reading: Reading<unknown>;
+}
+
+/**
+ * Picks each setting's value: a flag if there is no file or the flag wins over it, else the file, else
+ * the default. Every value given is checked, one that does not count too. `file` is absent without
+ * `--config`.
+ */
+export function gatherSettings(
+  file: Readonly<Record<string, unknown>> | undefined,
+  flags: FlagValues,
+): GatheredSettings {
+  const values: Record<string, unknown> = {};
+  const names = new Map<string, string>();
+  const problems: ConfigProblem[] = [];
+  const notices: ConfigNotice[] = [];
+  checkStructure(file ?? {}, "", { problems, notices });
+  for (const field of allFields) {
+    const choice = choose(field, file, flags);
+    names.set(field.path, choice.name);
+    if ("reason" in choice.reading) {
+      problems.push({ path: choice.name, value: choice.raw, reason: choice.reading.reason });
+    } else values[field.path] = choice.reading.value;
+    notices.push(...noticesOf(field, choice, file !== undefined && flags.has(field.flag ?? "")));
+  }
+  return {
+    settings: values as Settings,
+    nameOf: (path) => names.get(path) ?? path,
+    problems,
+    notices,
+  };
+}
+
+function choose(
+  field: Field,
+  file: Readonly<Record<string, unknown>> | undefined,
+  flags: FlagValues,
+): Choice {
+  const given = flags.get(field.flag ?? "");
+  if (given !== undefined) {
+    const choice = fromFlag(field, given);
+    // A flag that does not count must still be well-formed.
+    const isUsed = file === undefined || field.winsOverFile === true || "reason" in choice.reading;
+    if (isUsed) return choice;
+  }
+  return fromFile(field, file) ?? fromDefault(field, file === undefined);
+}
+
+/** The last value counts; lists grow with each flag. */
+function fromFlag(field: Field, given: readonly string[]): Choice {
+  const isList = field.kind === "texts" || field.kind === "cidrs" || field.kind === "gates";
+  const raw = isList ? given.join(",") : (given.at(-1) ?? "");
+  const name = `--${field.flag}`;
+  if (raw === "" && field.kind !== "boolean") return { ...fromDefault(field, true), name };
+  return { name, raw, from: "flag", reading: readText(field, raw) };
+}
+
+function fromFile(field: Field, file: Readonly<Record<string, unknown>> = {}): Choice | undefined {
+  const raw = lookUp(file, field.path);
+  const reading = readFileValue(field, raw);
+  return reading === undefined ? undefined : { name: field.path, raw, from: "file", reading };
+}
+
+function fromDefault(field: Field, isWithoutFile: boolean): Choice {
+  const raw = (isWithoutFile ? field.defaultWithoutFile : undefined) ?? field.default;
+  return { name: field.path, raw, from: "default", reading: readText(field, raw) };
+}
+
+/** Walks down to a field; undefined where a section on the way is absent or none. */
+function lookUp(file: Readonly<Record<string, unknown>>, path: string): unknown {
+  let value: unknown = file;
+  for (const key of path.split(".")) {
+    value = isMapping(value) && Object.hasOwn(value, key) ? value[key] : undefined;
+  }
+  return value;
+}
+
+const knownPaths: ReadonlySet<string> = new Set(allFields.map(({ path }) => path));
+const sections: ReadonlySet<string> = new Set(
+  allFields.flatMap(({ path }) => {
+    const keys = path.split(".");
+    return keys.slice(1).map((_, index) => keys.slice(0, index + 1).join("."));
+  }),
+);
+
+/** What the table does not know, and sections that are none. */
+function checkStructure(
+  fields: Readonly<Record<string, unknown>>,
+  prefix: string,
+  { problems, notices }: { readonly problems: ConfigProblem[]; readonly notices: ConfigNotice[] },
+): void {
+  for (const [key, value] of Object.entries(fields)) {
+    const path = `${prefix}${key}`;
+    if (knownPaths.has(path)) continue;
+    if (!sections.has(path)) notices.push(unknownField(path));
+    else if (isMapping(value)) checkStructure(value, `${path}.`, { problems, notices });
+    else if (value !== null) problems.push({ path, value, reason: "must be a map of fields" });
+  }
+}
+
+function unknownField(path: string): ConfigNotice {
+  const meant = [...knownPaths, ...sections].find(
+    (known) => known.toLowerCase() === path.toLowerCase(),
+  );
+  const keys = { path, ...(meant === undefined ? {} : { meant }) };
+  return { level: "warn", event: "Unknown configuration field ignored", keys };
+}
+
+function noticesOf(field: Field, choice: Choice, isFlagBesideFile: boolean): ConfigNotice[] {
+  const notices: ConfigNotice[] = [];
+  if (isFlagBesideFile && choice.from !== "flag") {
+    const event = "Flag ignored because a configuration file is given";
+    notices.push({ level: "warn", event, keys: { flag: `--${field.flag}` } });
+  }
+  const isSaid = choice.from === "flag" || (choice.from === "file" && !isDefault(field, choice));
+  if (field.noEffect !== undefined && isSaid) {
+    const event = "Setting has no effect";
+    notices.push({ level: "warn", event, keys: { setting: choice.name, reason: field.noEffect } });
+  }
+  return notices;
+}
+
+/** kubeadm writes every field, zeros too: a value that says nothing new is not worth a line. */
+function isDefault(field: Field, { raw }: Choice): boolean {
+  return raw === false || String(raw) === field.default;
+}

@@ -1,0 +1,177 @@
+import { type Cidr, parseCidr, parseIpAddress } from "../base/ip.ts";
+import { parseDuration } from "./duration.ts";
+import type { Field, FieldKind, FieldValues } from "./field.ts";
+
+/** A value, or why there is none. */
+export type Reading<T> = { readonly value: T } | { readonly reason: string };
+
+interface KindReader<T> {
+  /** From a flag, or a default. */
+  fromText(text: string): Reading<T>;
+  /** From the file: JSON types. Absent: it is text there too. */
+  fromFile?(value: unknown): Reading<T>;
+}
+
+const readers: { readonly [K in FieldKind]: KindReader<FieldValues[K]> } = {
+  text: { fromText: (text) => ({ value: text }) },
+  boolean: {
+    fromText: readBoolean,
+    fromFile: (value) =>
+      typeof value === "boolean" ? { value } : { reason: "must be true or false" },
+  },
+  integer: { fromText: (text) => readInteger(decimal(text)), fromFile: readInteger },
+  float: { fromText: (text) => readNumber(decimal(text)), fromFile: readNumber },
+  duration: { fromText: readDuration },
+  ip: { fromText: (text) => found(parseIpAddress(text), "must be an IP address") },
+  listen: { fromText: readListen },
+  texts: {
+    fromText: (text) => ({ value: splitCommas(text) }),
+    fromFile: readTexts,
+  },
+  "comma-list": { fromText: (text) => ({ value: splitCommas(text) }) },
+  cidrs: { fromText: (text) => readCidrs(splitCommas(text)), fromFile: readCidrList },
+  gates: { fromText: readGateText, fromFile: readGateMap },
+  any: { fromText: (text) => ({ value: text }), fromFile: (value) => ({ value }) },
+};
+
+/** Reads a flag's value or a default. */
+export function readText(field: Pick<Field, "kind"> & Limits, text: string): Reading<unknown> {
+  return limited(field, readers[field.kind].fromText(text));
+}
+
+/** Reads a value of the file; undefined where it says nothing: null, empty, or a zero that is not kept. */
+export function readFileValue(field: Field, value: unknown): Reading<unknown> | undefined {
+  if (value === undefined || value === null || value === "") return undefined;
+  const reading = readKind(readers[field.kind], value);
+  const isZero = "value" in reading && reading.value === 0;
+  return isZero && field.keepsZero !== true ? undefined : limited(field, reading);
+}
+
+function readKind(reader: KindReader<unknown>, value: unknown): Reading<unknown> {
+  if (reader.fromFile !== undefined) return reader.fromFile(value);
+  return typeof value === "string" ? reader.fromText(value) : { reason: "must be a text" };
+}
+
+type Limits = Pick<Field, "isPositive" | "min" | "max" | "words">;
+
+/** Checks what the row says beside the kind. */
+function limited(limits: Limits, reading: Reading<unknown>): Reading<unknown> {
+  if ("reason" in reading) return reading;
+  const { value } = reading;
+  const { words, min, max } = limits;
+  if (typeof value === "string" && words !== undefined && !words.includes(value)) {
+    return { reason: `must be one of ${words.join(", ")}` };
+  }
+  if (typeof value !== "number") return reading;
+  if (limits.isPositive === true && value <= 0) return { reason: "must be more than zero" };
+  if (max !== undefined && (value > max || value < (min ?? -max))) {
+    return { reason: `must be from ${min} to ${max}` };
+  }
+  if (min !== undefined && value < min) return { reason: `must be at least ${min}` };
+  return reading;
+}
+
+function found<T>(value: T | undefined, reason: string): Reading<T> {
+  return value === undefined ? { reason } : { value };
+}
+
+/** The words that Go takes for booleans. */
+function readBoolean(text: string): Reading<boolean> {
+  if (/^(?:1|t|T|true|TRUE|True)$/.test(text)) return { value: true };
+  if (/^(?:0|f|F|false|FALSE|False)$/.test(text)) return { value: false };
+  return { reason: "must be true or false" };
+}
+
+function readInteger(value: unknown): Reading<number> {
+  return Number.isSafeInteger(value)
+    ? { value: value as number }
+    : { reason: "must be a whole number" };
+}
+
+function readNumber(value: unknown): Reading<number> {
+  return Number.isFinite(value) ? { value: value as number } : { reason: "must be a number" };
+}
+
+/** NaN for what is no decimal number; `Number` alone takes blanks and hexadecimal too. */
+function decimal(text: string): number {
+  return /^[+-]?(?:\d+\.?\d*|\.\d+)$/.test(text) ? Number(text) : Number.NaN;
+}
+
+function readDuration(text: string): Reading<number> {
+  return found(parseDuration(text), 'must be a duration such as "30s" or "1h15m"');
+}
+
+function readListen(text: string): Reading<FieldValues["listen"]> {
+  if (text === "") return { value: undefined };
+  const bare = parseIpAddress(text);
+  if (bare !== undefined) return { value: { address: bare } };
+  const [host, port] = splitPort(text);
+  const address = parseIpAddress(host);
+  if (address === undefined || Number.isNaN(port)) {
+    return { reason: "must be an IP address with or without port: 0.0.0.0:10256, [::]:10256" };
+  }
+  if (port < 1 || port > 65_535) return { reason: "must have a port from 1 to 65535" };
+  return { value: { address, port } };
+}
+
+/** Host without brackets and port; an IPv6 address without brackets has no port that could be told. */
+function splitPort(text: string): readonly [host: string, port: number] {
+  const colon = text.lastIndexOf(":");
+  const host = text.slice(0, colon);
+  const port = decimal(text.slice(colon + 1));
+  const isBracketed = host.startsWith("[") && host.endsWith("]");
+  if (host.includes(":") !== isBracketed) return [host, Number.NaN];
+  return [isBracketed ? host.slice(1, -1) : host, port];
+}
+
+/** As upstream, blanks are not cut off. */
+function splitCommas(text: string): readonly string[] {
+  return text === "" ? [] : text.split(",");
+}
+
+function readTexts(value: unknown): Reading<readonly string[]> {
+  const isList = Array.isArray(value) && value.every((item) => typeof item === "string");
+  return isList ? { value } : { reason: "must be a list of texts" };
+}
+
+function readCidrList(value: unknown): Reading<readonly Cidr[]> {
+  const texts = readTexts(value);
+  return "reason" in texts ? texts : readCidrs(texts.value);
+}
+
+/** Reads networks; the first that is none is named. */
+export function readCidrs(texts: readonly string[]): Reading<readonly Cidr[]> {
+  const cidrs: Cidr[] = [];
+  for (const text of texts) {
+    const cidr = parseCidr(text);
+    if (cidr === undefined) return { reason: `${JSON.stringify(text)} is not a network (CIDR)` };
+    cidrs.push(cidr);
+  }
+  return { value: cidrs };
+}
+
+function readGateText(text: string): Reading<ReadonlyMap<string, boolean>> {
+  const gates = new Map<string, boolean>();
+  for (const pair of splitCommas(text)) {
+    const [name = "", word = ""] = pair.split("=", 2);
+    const reading = readBoolean(word.trim());
+    if ("reason" in reading) return { reason: `${JSON.stringify(pair)} is not Name=true|false` };
+    gates.set(name.trim(), reading.value);
+  }
+  return { value: gates };
+}
+
+function readGateMap(value: unknown): Reading<ReadonlyMap<string, boolean>> {
+  if (!isMapping(value)) return { reason: "must be a map of true or false" };
+  const gates = new Map<string, boolean>();
+  for (const [name, gate] of Object.entries(value)) {
+    if (typeof gate !== "boolean") return { reason: `${name} must be true or false` };
+    gates.set(name, gate);
+  }
+  return { value: gates };
+}
+
+/** A JSON object, neither null nor list. */
+export function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}

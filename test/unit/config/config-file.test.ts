@@ -1,0 +1,231 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Config } from "../../../src/config/config.ts";
+import { load, loadFile } from "./loading.ts";
+
+/** As kubeadm writes it: every field, most of them zero. */
+const kubeadmLines = `
+bindAddress: "::"
+bindAddressHardFail: false
+clientConnection:
+  acceptContentTypes: ""
+  burst: 0
+  contentType: ""
+  kubeconfig: /var/lib/kube-proxy/kubeconfig.conf
+  qps: 0
+clusterCIDR: 10.244.0.0/16,fd00:244::/56
+configSyncPeriod: 0s
+conntrack:
+  maxPerCore: null
+  min: null
+  tcpBeLiberal: false
+  tcpCloseWaitTimeout: null
+  tcpEstablishedTimeout: null
+  udpStreamTimeout: 0s
+  udpTimeout: 0s
+detectLocal:
+  bridgeInterface: ""
+  interfaceNamePrefix: ""
+detectLocalMode: ""
+enableProfiling: false
+healthzBindAddress: ""
+hostnameOverride: ""
+iptables:
+  localhostNodePorts: null
+  masqueradeAll: false
+  masqueradeBit: null
+  minSyncPeriod: 0s
+  syncPeriod: 0s
+ipvs:
+  excludeCIDRs: null
+  minSyncPeriod: 0s
+  scheduler: ""
+  strictARP: false
+  syncPeriod: 0s
+  tcpFinTimeout: 0s
+  tcpTimeout: 0s
+  udpTimeout: 0s
+logging:
+  flushFrequency: 0
+  options:
+    json:
+      infoBufferSize: "0"
+    text:
+      infoBufferSize: "0"
+  verbosity: 0
+metricsBindAddress: ""
+mode: ipvs
+nftables:
+  masqueradeAll: false
+  masqueradeBit: null
+  minSyncPeriod: 0s
+  syncPeriod: 0s
+nodePortAddresses: null
+oomScoreAdj: null
+portRange: ""
+showHiddenMetricsForVersion: ""
+winkernel:
+  enableDSR: false
+  forwardHealthCheckVip: false
+  networkName: ""
+  rootHnsEndpointName: ""
+  sourceVip: ""
+`;
+
+describe("a file as kubeadm writes it", () => {
+  it("means the defaults wherever it says zero, without a word of warning", () => {
+    const { config, notices } = loadFile(kubeadmLines);
+    const { config: defaults } = loadFile("");
+    assert.deepEqual(notices, []);
+    assert.deepEqual(config, {
+      ...defaults,
+      objectsFrom: { kind: "cluster", kubeconfigPath: "/var/lib/kube-proxy/kubeconfig.conf" },
+      bindAddress: "::",
+      healthzBindAddress: { address: "::", port: 10256 },
+      metricsBindAddress: { address: "::1", port: 10249 },
+      localTraffic: {
+        kind: "cluster-cidr",
+        cidrs: [
+          { address: "10.244.0.0", prefixLength: 16 },
+          { address: "fd00:244::", prefixLength: 56 },
+        ],
+      },
+    });
+  });
+});
+
+describe("a field of the file", () => {
+  const cases: readonly {
+    readonly name: string;
+    readonly lines: string;
+    readonly want: Partial<Config>;
+  }[] = [
+    { name: "scheduler", lines: "ipvs: {scheduler: sh}", want: { scheduler: "sh" } },
+    { name: "strictARP", lines: "ipvs: {strictARP: true}", want: { isStrictArp: true } },
+    { name: "a boolean of YAML 1.1", lines: "ipvs: {strictARP: yes}", want: { isStrictArp: true } },
+    { name: "syncPeriod", lines: "ipvs: {syncPeriod: 1m30s}", want: { syncPeriodMs: 90_000 } },
+    {
+      name: "minSyncPeriod",
+      lines: "ipvs: {minSyncPeriod: 500ms}",
+      want: { minSyncPeriodMs: 500 },
+    },
+    {
+      name: "ipvs time-outs, cut to seconds",
+      lines: "ipvs: {tcpTimeout: 15m0.9s, udpTimeout: 10s}",
+      want: { ipvsTimeouts: { tcpSeconds: 900, tcpFinSeconds: 0, udpSeconds: 10 } },
+    },
+    { name: "masqueradeBit 0", lines: "iptables: {masqueradeBit: 0}", want: { masqueradeMark: 1 } },
+    {
+      name: "masqueradeBit 31",
+      lines: "iptables: {masqueradeBit: 31}",
+      want: { masqueradeMark: 0x80000000 },
+    },
+    {
+      name: "nftables' bit does not count",
+      lines: "nftables: {masqueradeBit: 3}",
+      want: { masqueradeMark: 0x4000 },
+    },
+    { name: "oomScoreAdj 0", lines: "oomScoreAdj: 0", want: { oomScoreAdj: 0 } },
+    {
+      name: "NodeCIDR",
+      lines: "detectLocalMode: NodeCIDR",
+      want: { localTraffic: { kind: "node-cidr" } },
+    },
+    {
+      name: "BridgeInterface",
+      lines: "detectLocalMode: BridgeInterface\ndetectLocal: {bridgeInterface: cni0}",
+      want: { localTraffic: { kind: "bridge-interface", name: "cni0" } },
+    },
+    {
+      name: "InterfaceNamePrefix, where clusterCIDR is not looked at",
+      lines:
+        "detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: veth}\nclusterCIDR: x",
+      want: { localTraffic: { kind: "interface-prefix", prefix: "veth" } },
+    },
+    {
+      name: "nodePortAddresses primary",
+      lines: "nodePortAddresses: [primary]",
+      want: { nodePortAddresses: { kind: "primary" } },
+    },
+    {
+      name: "an address without port",
+      lines: "healthzBindAddress: 127.0.0.1\nmetricsBindAddress: 'fd00::1'",
+      want: {
+        healthzBindAddress: { address: "127.0.0.1" as never, port: 10256 },
+        metricsBindAddress: { address: "fd00::1" as never, port: 10249 },
+      },
+    },
+    {
+      name: "an IPv6 address with port",
+      lines: "healthzBindAddress: '[::]:20256'",
+      want: { healthzBindAddress: { address: "::" as never, port: 20256 } },
+    },
+    {
+      name: "hostnameOverride, trimmed and in lower case",
+      lines: "hostnameOverride: ' Node-7 '",
+      want: { nodeName: "node-7" },
+    },
+    {
+      name: "featureGates",
+      lines: "featureGates: {A: true, B: false}",
+      want: { featureGates: new Map(Object.entries({ A: true, B: false })) },
+    },
+    {
+      name: "our own settings",
+      lines:
+        "kubeIpvs:\n  foreignVirtualServers: delete\n  tcpDrainDeadline: 0s\n  manifests: /m\n  lockName: x",
+      want: {
+        foreignVirtualServers: "delete",
+        drain: { tcpDeadlineSeconds: 0, udpDeadlineSeconds: 0 },
+        objectsFrom: { kind: "manifests", folder: "/m" },
+        lockName: "x",
+      },
+    },
+  ];
+  for (const { name, lines, want } of cases) {
+    it(name, () => {
+      const { config } = loadFile(lines);
+      assert.deepEqual(config, { ...loadFile("").config, ...want });
+    });
+  }
+});
+
+describe("a file", () => {
+  it("may be JSON", () => {
+    const json = { apiVersion: "kubeproxy.config.k8s.io/v1alpha1", kind: "KubeProxyConfiguration" };
+    const text = JSON.stringify({ ...json, ipvs: { scheduler: "lc" } });
+    assert.equal(load({}, text).config.scheduler, "lc");
+  });
+
+  it("is told of fields nobody knows, by path, with the one that was meant", () => {
+    const { notices } = loadFile(
+      "mode: ipvs\nfoo: 1\nipvs: {Scheduler: lc, a: {b: 1}}\nWinKernel: {}",
+    );
+    const event = "Unknown configuration field ignored";
+    assert.deepEqual(notices, [
+      { level: "warn", event, keys: { path: "foo" } },
+      { level: "warn", event, keys: { path: "ipvs.Scheduler", meant: "ipvs.scheduler" } },
+      { level: "warn", event, keys: { path: "ipvs.a" } },
+      { level: "warn", event, keys: { path: "WinKernel", meant: "winkernel" } },
+    ]);
+  });
+
+  it("is told of settings without effect when it says something new", () => {
+    const { notices } = loadFile("mode: ipvs\niptables: {syncPeriod: 10s, minSyncPeriod: 1s}");
+    const keys = { setting: "iptables.syncPeriod", reason: "it belongs to another proxy mode" };
+    assert.deepEqual(notices, [{ level: "warn", event: "Setting has no effect", keys }]);
+  });
+
+  it("is told of a field given twice; the last one counts", () => {
+    const { config, notices } = loadFile("mode: ipvs\noomScoreAdj: 1\noomScoreAdj: 2");
+    assert.equal(config.oomScoreAdj, 2);
+    assert.match(notices[0]?.event ?? "", /given twice/);
+    assert.match(notices[0]?.keys["path"] ?? "", /config\.conf:5$/);
+  });
+
+  it("without a mode is told that ipvs is assumed", () => {
+    assert.deepEqual(loadFile("").notices, [
+      { level: "info", event: "No proxy mode chosen, using ipvs", keys: {} },
+    ]);
+  });
+});

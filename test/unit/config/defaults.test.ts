@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { allFields } from "../../../src/config/fields.ts";
+import { readText } from "../../../src/config/read-value.ts";
+import { load, loadFile } from "./loading.ts";
+
+describe("the configuration without any setting", () => {
+  it("is kube-proxy's, with ipvs as the mode", () => {
+    const { config, command } = load({});
+    assert.equal(command, "run");
+    assert.deepEqual(config, {
+      objectsFrom: { kind: "cluster" },
+      nodeName: "node-from-os",
+      bindAddress: "0.0.0.0",
+      healthzBindAddress: { address: "0.0.0.0", port: 10256 },
+      metricsBindAddress: { address: "127.0.0.1", port: 10249 },
+      isBindFailureFatal: false,
+      isProfilingEnabled: false,
+      localTraffic: { kind: "cluster-cidr", cidrs: [] },
+      nodePortAddresses: { kind: "all" },
+      scheduler: "rr",
+      excludeCidrs: [],
+      foreignVirtualServers: "keep",
+      isStrictArp: false,
+      ipvsTimeouts: { tcpSeconds: 0, tcpFinSeconds: 0, udpSeconds: 0 },
+      isMasqueradeAll: false,
+      masqueradeMark: 0x4000,
+      syncPeriodMs: 30_000,
+      minSyncPeriodMs: 1_000,
+      verificationPeriodMs: 30_000,
+      drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 0 },
+      conntrack: {
+        maxPerCore: 32_768,
+        min: 131_072,
+        tcpEstablishedSeconds: 86_400,
+        tcpCloseWaitSeconds: 3_600,
+        udpSeconds: 0,
+        udpStreamSeconds: 0,
+        isTcpLiberal: false,
+      },
+      oomScoreAdj: -999,
+      configSyncPeriodMs: 900_000,
+      featureGates: new Map(),
+      logging: { format: "text", verbosity: 0 },
+      isOtherProxyAllowed: false,
+      lockName: "kube-ipvs",
+    });
+  });
+
+  it("is the same with an empty file, but for the pause between syncs", () => {
+    const { config } = loadFile("");
+    assert.deepEqual(config, { ...load({}).config, minSyncPeriodMs: 0 });
+  });
+
+  it("cannot be changed later", () => {
+    const { config } = load({});
+    assert.throws(() => Object.assign(config.drain, { tcpDeadlineSeconds: 1 }), TypeError);
+    assert.throws(() => Object.assign(config, { scheduler: "lc" }), TypeError);
+  });
+});
+
+describe("the table of fields", () => {
+  it("has a readable default in each row", () => {
+    for (const field of allFields) {
+      for (const text of [field.default, field.defaultWithoutFile ?? field.default]) {
+        assert.ok("value" in readText(field, text), `${field.path}: ${text}`);
+      }
+    }
+  });
+
+  it("names each path and flag once", () => {
+    const paths = allFields.map(({ path }) => path);
+    const flags = allFields.flatMap(({ flag }) => flag ?? []);
+    assert.equal(new Set(paths).size, paths.length);
+    assert.equal(new Set(flags).size, flags.length);
+  });
+
+  it("has a help line for each flag", () => {
+    for (const { flag, help } of allFields) assert.ok(flag === undefined || help !== "", flag);
+  });
+});

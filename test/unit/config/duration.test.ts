@@ -1,0 +1,31 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { parseDuration } from "../../../src/config/duration.ts";
+
+describe("parseDuration", () => {
+  const cases: readonly (readonly [text: string, milliseconds: number | undefined])[] = [
+    ["0", 0],
+    ["0s", 0],
+    ["30s", 30_000],
+    ["1h2m3s", 3_723_000],
+    ["1.5h", 5_400_000],
+    ["-1.5m", -90_000],
+    ["+2ms", 2],
+    [".5s", 500],
+    ["5.s", 5_000],
+    ["250us", 0.25],
+    ["250µs", 0.25],
+    ["", undefined],
+    ["30", undefined],
+    ["s", undefined],
+    ["1 s", undefined],
+    ["1s ", undefined],
+    ["1d", undefined],
+    ["--1s", undefined],
+    ["1s1", undefined],
+    ["Infinitys", undefined],
+  ];
+  for (const [text, milliseconds] of cases) {
+    it(JSON.stringify(text), () => assert.equal(parseDuration(text), milliseconds));
+  }
+});

@@ -1,0 +1,41 @@
+import { ConfigError } from "../../../src/config/config-error.ts";
+import type { LoadedConfig } from "../../../src/config/load-config.ts";
+import { loadConfig } from "../../../src/config/load-config.ts";
+
+export const configPath = "/var/lib/kube-proxy/config.conf";
+
+/** Flags as the command line gives them; a value may be given several times. */
+export type FlagInput = Readonly<Record<string, string | readonly string[]>>;
+
+/** Loads from flags alone, or from flags and a file with this text. */
+export function load(flags: FlagInput, file?: string): LoadedConfig {
+  const all = file === undefined ? flags : { config: configPath, ...flags };
+  const values = Object.entries(all).map(([name, value]): [string, readonly string[]] => [
+    name,
+    [value].flat(),
+  ]);
+  return loadConfig(new Map(values), {
+    hostname: () => "Node-From-OS",
+    readFile: (path) => {
+      if (file !== undefined && path === configPath) return file;
+      throw new Error(`ENOENT: no such file or directory, open '${path}'`);
+    },
+  });
+}
+
+/** Loads a KubeProxyConfiguration with these lines. */
+export function loadFile(lines: string, flags: FlagInput = {}): LoadedConfig {
+  const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
+  return load(flags, head + lines);
+}
+
+/** The message that a user sees; fails when there is none. */
+export function refusal(run: () => unknown): string {
+  try {
+    run();
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message;
+    throw error;
+  }
+  throw new Error("the configuration was accepted");
+}

@@ -1,0 +1,171 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ConfigError } from "../../../src/config/config-error.ts";
+import { configPath, type FlagInput, load, loadFile, refusal } from "./loading.ts";
+
+/** What a user reads behind «Invalid configuration: ». */
+describe("the message for a bad field", () => {
+  const cases: readonly (readonly [lines: string, message: string])[] = [
+    ["ipvs: {scheduler: 1}", "ipvs.scheduler: 1: must be a text"],
+    ["ipvs: {strictARP: maybe}", 'ipvs.strictARP: "maybe": must be true or false'],
+    ["ipvs: {syncPeriod: 30}", "ipvs.syncPeriod: 30: must be a text"],
+    [
+      "ipvs: {syncPeriod: 30 s}",
+      'ipvs.syncPeriod: "30 s": must be a duration such as "30s" or "1h15m"',
+    ],
+    ["ipvs: {syncPeriod: -1s}", 'ipvs.syncPeriod: "-1s": must be more than zero'],
+    ["ipvs: {tcpTimeout: -1s}", 'ipvs.tcpTimeout: "-1s": must be at least 0'],
+    [
+      "ipvs: {syncPeriod: 1s, minSyncPeriod: 2s}",
+      "ipvs.syncPeriod: must not be shorter than ipvs.minSyncPeriod (2s)",
+    ],
+    ["ipvs: [1]", "ipvs: [1]: must be a map of fields"],
+    [
+      "ipvs: {excludeCIDRs: [10.0.0.0/8, 10.0.0.1]}",
+      'ipvs.excludeCIDRs: ["10.0.0.0/8","10.0.0.1"]: "10.0.0.1" is not a network (CIDR)',
+    ],
+    ["iptables: {masqueradeBit: 32}", "iptables.masqueradeBit: 32: must be from 0 to 31"],
+    ["iptables: {masqueradeBit: 1.5}", "iptables.masqueradeBit: 1.5: must be a whole number"],
+    ["oomScoreAdj: -1001", "oomScoreAdj: -1001: must be from -1000 to 1000"],
+    ["conntrack: {maxPerCore: -1}", "conntrack.maxPerCore: -1: must be at least 0"],
+    ["bindAddress: node-1", 'bindAddress: "node-1": must be an IP address'],
+    [
+      "healthzBindAddress: localhost:10256",
+      'healthzBindAddress: "localhost:10256": must be an IP address with or without port: 0.0.0.0:10256, [::]:10256',
+    ],
+    [
+      "metricsBindAddress: 127.0.0.1:0",
+      'metricsBindAddress: "127.0.0.1:0": must have a port from 1 to 65535',
+    ],
+    [
+      "mode: nftables",
+      'mode: "nftables": kube-ipvs supports the proxy mode ipvs only; for nftables run kube-proxy',
+    ],
+    ["mode: userspace", 'mode: "userspace": kube-ipvs supports the proxy mode ipvs only'],
+    [
+      "detectLocalMode: Pods",
+      'detectLocalMode: "Pods": must be one of ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix',
+    ],
+    [
+      "detectLocalMode: BridgeInterface",
+      'detectLocal.bridgeInterface: "": is needed with mode BridgeInterface',
+    ],
+    [
+      "detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: 'a b'}",
+      'detectLocal.interfaceNamePrefix: "a b": must be the name of a network link, at most 15 bytes',
+    ],
+    [
+      "clusterCIDR: '10.0.0.0/8, fd00::/8'",
+      'clusterCIDR: "10.0.0.0/8, fd00::/8": " fd00::/8" is not a network (CIDR)',
+    ],
+    [
+      "clusterCIDR: 10.0.0.0/8,11.0.0.0/8",
+      'clusterCIDR: "10.0.0.0/8,11.0.0.0/8": must be one network, or one of each IP family',
+    ],
+    [
+      "nodePortAddresses: [primary, 10.0.0.0/8]",
+      'nodePortAddresses: ["primary","10.0.0.0/8"]: primary must stand alone',
+    ],
+    ["nodePortAddresses: 10.0.0.0/8", 'nodePortAddresses: "10.0.0.0/8": must be a list of texts'],
+    ["logging: {format: xml}", 'logging.format: "xml": must be one of text, json'],
+    ["featureGates: {A: on!}", 'featureGates: {"A":"on!"}: A must be true or false'],
+    [
+      "kubeIpvs: {foreignVirtualServers: ask}",
+      'kubeIpvs.foreignVirtualServers: "ask": must be one of keep, delete',
+    ],
+    ["hostnameOverride: ' '", 'hostnameOverride: " ": the node\'s name must not be empty'],
+  ];
+  for (const [lines, message] of cases) {
+    it(lines.replaceAll("\n", "; "), () => {
+      assert.equal(
+        refusal(() => loadFile(lines)),
+        `Invalid configuration: ${message}`,
+      );
+    });
+  }
+});
+
+describe("the message for a bad flag", () => {
+  const cases: readonly (readonly [flags: FlagInput, message: string])[] = [
+    [
+      { "proxy-mode": "iptables" },
+      '--proxy-mode: "iptables": kube-ipvs supports the proxy mode ipvs only; for iptables run kube-proxy',
+    ],
+    [{ "ipvs-sync-period": "0s" }, '--ipvs-sync-period: "0s": must be more than zero'],
+    [{ v: "much" }, '--v: "much": must be a whole number'],
+    [{ "masquerade-all": "yes" }, '--masquerade-all: "yes": must be true or false'],
+    [{ "hostname-override": "  " }, '--hostname-override: "  ": must not be blank'],
+    [{ "healthz-port": "x" }, '--healthz-port: "x": must be a whole number'],
+    [{ "metrics-port": "0" }, "metricsBindAddress: there must be a metrics port"],
+    [
+      { "nodeport-addresses": "10.0.0.1" },
+      '--nodeport-addresses: ["10.0.0.1"]: "10.0.0.1" is not a network (CIDR)',
+    ],
+    [
+      { config: "/missing" },
+      "--config: \"/missing\": ENOENT: no such file or directory, open '/missing'",
+    ],
+  ];
+  for (const [flags, message] of cases) {
+    it(JSON.stringify(flags), () => {
+      assert.equal(
+        refusal(() => load(flags)),
+        `Invalid configuration: ${message}`,
+      );
+    });
+  }
+
+  it("is checked though a file makes it count for nothing", () => {
+    assert.match(
+      refusal(() => loadFile("", { "ipvs-sync-period": "soon" })),
+      /--ipvs-sync-period/,
+    );
+  });
+});
+
+describe("the message for a bad file", () => {
+  const cases: readonly (readonly [name: string, text: string, message: string])[] = [
+    ["empty", "# nothing\n", `${configPath}: the file is empty`],
+    ["a list", "- 1", `${configPath}: must be a KubeProxyConfiguration`],
+    [
+      "broken YAML, with line and column",
+      "apiVersion: v1\nipvs: {a: [1\nkind: x",
+      `${configPath}:3:1: `,
+    ],
+    [
+      "another kind",
+      "apiVersion: v1\nkind: ConfigMap",
+      'apiVersion: "v1": must be kubeproxy.config.k8s.io/v1alpha1; kind: "ConfigMap": must be KubeProxyConfiguration',
+    ],
+    ["no kind", "mode: ipvs", "apiVersion: must be kubeproxy.config.k8s.io/v1alpha1; kind: must"],
+  ];
+  for (const [name, text, message] of cases) {
+    it(name, () => {
+      const found = refusal(() => load({}, text));
+      assert.ok(found.startsWith(`Invalid configuration: ${message}`), found);
+    });
+  }
+});
+
+describe("ConfigError", () => {
+  it("tells every problem at once, of file and flags", () => {
+    try {
+      loadFile("oomScoreAdj: 5000\nipvs: {tcpTimeout: never}", { v: "-1" });
+      assert.fail("accepted");
+    } catch (error) {
+      assert.ok(error instanceof ConfigError);
+      assert.deepEqual(
+        error.problems.map(({ path }) => path),
+        ["ipvs.tcpTimeout", "--v", "oomScoreAdj"],
+      );
+    }
+  });
+
+  it("stays one line and short, whatever the value holds", () => {
+    const message = new ConfigError([
+      { path: "mode", value: `a\nb${"x".repeat(999)}`, reason: "bad" },
+    ]).message;
+    assert.doesNotMatch(message, /\n/);
+    assert.ok(message.length < 200);
+  });
+});
