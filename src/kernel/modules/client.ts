@@ -1,0 +1,138 @@
+import { existsSync, readFileSync } from "node:fs";
+import { release } from "node:os";
+import type { Modules } from "../kernel.ts";
+import { ProgramError, type RunProgram } from "../program.ts";
+
+/** A kernel module that is not there and could not be loaded. */
+export class ModuleError extends Error {
+  readonly module: string;
+
+  constructor(name: string, problem: string, advice: string, cause?: unknown) {
+    super(`Cannot load kernel module ${name}: ${problem}; ${advice}`, { cause });
+    this.name = "ModuleError";
+    this.module = name;
+  }
+}
+
+export interface ModulesOptions {
+  /** Where the kernel shows itself; another folder in tests. */
+  readonly sysFolder?: string;
+  readonly procFolder?: string;
+  /** Where modules and their index lie. */
+  readonly modulesFolder?: string;
+  /** Of the running kernel: `6.1.0-13-amd64`. */
+  readonly kernelRelease?: string;
+}
+
+/** modprobe may wait for hardware, or for another modprobe. */
+const loadTimeoutMs = 30_000;
+
+/** Kernel modules: what is loaded or built in, and loading by modprobe. */
+export class ModulesClient implements Modules {
+  readonly #runProgram: RunProgram;
+  readonly #options: Required<ModulesOptions>;
+
+  constructor(collaborators: { readonly runProgram: RunProgram }, options: ModulesOptions = {}) {
+    this.#runProgram = collaborators.runProgram;
+    this.#options = {
+      sysFolder: "/sys",
+      procFolder: "/proc",
+      modulesFolder: "/lib/modules",
+      kernelRelease: release(),
+      ...options,
+    };
+  }
+
+  /**
+   * Loaded: /sys/module or /proc/modules. Built in: the list that comes with the kernel, which containers
+   * often lack; then a module that is not loaded may still be built in, and the answer is «unknown».
+   */
+  isAvailable(name: string): boolean | undefined {
+    checkName(name);
+    if (this.#isLoaded(name)) return true;
+    return this.#isBuiltIn(name);
+  }
+
+  async load(name: string): Promise<void> {
+    if (this.isAvailable(name) === true) return;
+    try {
+      const result = await this.#runProgram({
+        program: "modprobe",
+        arguments: ["--", name],
+        timeoutMs: loadTimeoutMs,
+      });
+      if (result.exitCode === 0) return;
+      throw this.#refusal(name, result.errorOutput);
+    } catch (error) {
+      if (error instanceof ProgramError) throw this.#notRun(name, error);
+      throw error;
+    }
+  }
+
+  #isLoaded(name: string): boolean {
+    const { sysFolder, procFolder } = this.#options;
+    if (existsSync(`${sysFolder}/module/${underscored(name)}`)) return true;
+    const loaded = readIfThere(`${procFolder}/modules`);
+    return (loaded ?? "").split("\n").some((line) => line.split(" ")[0] === underscored(name));
+  }
+
+  /** `kernel/net/netfilter/ipvs/ip_vs.ko`, one path a line. */
+  #isBuiltIn(name: string): boolean | undefined {
+    const { modulesFolder, kernelRelease } = this.#options;
+    const list = readIfThere(`${modulesFolder}/${kernelRelease}/modules.builtin`);
+    if (list === undefined) return undefined;
+    return list.split("\n").some((path) => {
+      const file = path.slice(path.lastIndexOf("/") + 1);
+      return underscored(file.replace(/\.ko$/, "")) === underscored(name);
+    });
+  }
+
+  #refusal(name: string, errorOutput: string): ModuleError {
+    const { modulesFolder, kernelRelease } = this.#options;
+    const words = errorOutput
+      .trim()
+      .replaceAll(/\s*\n\s*/g, "; ")
+      .slice(0, 300);
+    const problem = words === "" ? "modprobe failed" : words;
+    if (!existsSync(`${modulesFolder}/${kernelRelease}`)) {
+      const advice =
+        `there is no ${modulesFolder}/${kernelRelease} here: mount /lib/modules of the node into ` +
+        `the container, or run «modprobe ${name}» on the node`;
+      return new ModuleError(name, problem, advice);
+    }
+    if (/operation not permitted|permission denied/i.test(words)) {
+      const advice = `CAP_SYS_MODULE is needed, or «modprobe ${name}» on the node beforehand`;
+      return new ModuleError(name, problem, advice);
+    }
+    const advice =
+      `the running kernel ${kernelRelease} must have the module, or have it built in ` +
+      `(on some systems a package of extra modules brings it)`;
+    return new ModuleError(name, problem, advice);
+  }
+
+  #notRun(name: string, cause: ProgramError): ModuleError {
+    const { kernelRelease } = this.#options;
+    const advice = `install kmod, or run «modprobe ${name}» on the node (running kernel ${kernelRelease})`;
+    return new ModuleError(name, cause.message, advice, cause);
+  }
+}
+
+/** A name is an argument of modprobe: nothing that could be an option or a path. */
+function checkName(name: string): void {
+  if (/^[A-Za-z0-9][A-Za-z0-9_-]{0,54}$/.test(name)) return;
+  throw new Error(`Not a kernel module name: ${JSON.stringify(name)}`);
+}
+
+/** The kernel writes names with underscores, files may have dashes. */
+function underscored(name: string): string {
+  return name.replaceAll("-", "_");
+}
+
+function readIfThere(file: string): string | undefined {
+  try {
+    return readFileSync(file, "utf8");
+  } catch {
+    // Absent or unreadable says the same here: nothing can be told from it.
+    return undefined;
+  }
+}
