@@ -110,7 +110,7 @@ export class SyncLoop {
 
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
     this.#tracker.noteService(previous, current);
-    this.#reporter.serviceChanged(this.#tracker.pendingCount);
+    this.#reporter.serviceChanged(this.#families, this.#tracker.pendingCount);
     this.#request();
   }
 
@@ -163,7 +163,7 @@ export class SyncLoop {
   async #sync(reason: RunReason): Promise<boolean> {
     if (!this.#isInitialized) return true;
     const startedAtMs = this.#clock.monotonicMs();
-    const isReplanned = await this.#refreshOptions();
+    await this.#refreshOptions();
     const options = this.#options;
     if (options === undefined) return false;
     const { services, triggeredAtMs } = this.#tracker.take();
@@ -176,7 +176,6 @@ export class SyncLoop {
       isFull,
       serviceCount: this.#tracker.serviceCount,
       plannedServiceCount: services.length,
-      isReplanned,
       elapsedMs: this.#clock.monotonicMs() - startedAtMs,
       triggeredAtMs,
       desired: this.#desired,
@@ -187,8 +186,8 @@ export class SyncLoop {
   }
 
   /** Reads the node anew where it may have changed; a difference touches every Service. */
-  async #refreshOptions(): Promise<boolean> {
-    if (!this.#isNodeStale) return false;
+  async #refreshOptions(): Promise<void> {
+    if (!this.#isNodeStale) return;
     this.#isNodeStale = false;
     try {
       this.#nodeAddresses = await observeNodeAddresses(this.#kernel);
@@ -202,17 +201,15 @@ export class SyncLoop {
       node: this.#node,
       nodeAddresses: this.#nodeAddresses,
     });
-    if (this.#options !== undefined && sameOptions(options, this.#options)) return false;
+    if (this.#options !== undefined && sameOptions(options, this.#options)) return;
     this.#options = options;
     this.#tracker.touchAll();
-    return true;
   }
 
   #planService(name: string, options: PlanOptions): void {
     const service = this.#tracker.service(name);
     for (const plan of planService(name, service, this.#tracker.slicesOf(name), options)) {
       this.#desired.replace(plan.service, plan.family, plan.servicePorts);
-      this.#reporter.planned(plan);
     }
   }
 

@@ -1,0 +1,57 @@
+import type { ObjectSource } from "../api/source.ts";
+import type { Clock } from "../base/clock.ts";
+import type { IpFamily } from "../base/ip.ts";
+import type { Logger } from "../base/log.ts";
+import type { Config } from "../config/config.ts";
+import type { Kernel } from "../kernel/kernel.ts";
+import type { Metrics } from "../metrics/metrics.ts";
+import { prepareKernel } from "./prepare-kernel.ts";
+import type { ProxyHealth } from "./proxy-health.ts";
+import { SyncLoop } from "./sync-loop.ts";
+import { SyncReporter } from "./sync-reporter.ts";
+
+/** What the working part of the daemon is made of; tests bring their own kernel and source. */
+export interface DaemonParts {
+  readonly config: Config;
+  readonly kernel: Kernel;
+  readonly source: ObjectSource;
+  readonly metrics: Metrics;
+  readonly health: ProxyHealth;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** The working part: source, plan, kernel. No listener, no signal, no lock. */
+export interface Daemon {
+  readonly families: readonly IpFamily[];
+  /** Resolves when everything the source told so far is in the kernel. */
+  settled(): Promise<void>;
+  /** Ends source and loop; the kernel keeps its state. */
+  stop(): Promise<void>;
+}
+
+/** Prepares the kernel, then starts source and loop. Throws where a start makes no sense. */
+export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
+  const { config, kernel, source, log, metrics } = parts;
+  const families = await prepareKernel(kernel, config, log);
+  const loop = new SyncLoop({ ...parts, reporter: new SyncReporter(parts) }, config, families);
+  loop.start();
+  await source.start({
+    onService: (previous, current) => loop.noteService(previous, current),
+    onEndpointSlice: (previous, current) => loop.noteSlice(previous, current),
+    onNode: (_previous, current) => loop.noteNode(current),
+    onSynced: (kind) => loop.noteSynced(kind),
+    onRefusal: ({ kind, subject, field, reason, message }) => {
+      metrics.objectRefused(kind, reason);
+      log.warn("Part of an object was refused", { kind, subject, field, reason, message });
+    },
+  });
+  return {
+    families,
+    settled: () => loop.settled(),
+    stop: async () => {
+      await source.stop();
+      await loop.stop();
+    },
+  };
+}

@@ -1,0 +1,163 @@
+import type { NodeRecord } from "../api/objects.ts";
+import type { Clock } from "../base/clock.ts";
+import { errorText } from "../base/error-text.ts";
+import type { IpFamily } from "../base/ip.ts";
+import type { Logger } from "../base/log.ts";
+import type { Metrics } from "../metrics/metrics.ts";
+import type { DesiredState } from "../plan/desired-state.ts";
+import { changeCount, type SyncReport } from "../reconcile/report.ts";
+import type { ProxyHealth } from "./proxy-health.ts";
+
+/** What drains at the moment. */
+export interface DrainFigures {
+  readonly count: number;
+  readonly oldestAgeSeconds: number;
+}
+
+/** What there is to say about one sync. */
+export interface SyncSummary {
+  readonly families: readonly IpFamily[];
+  readonly report: SyncReport;
+  /** The whole kernel state was compared. */
+  readonly isFull: boolean;
+  readonly serviceCount: number;
+  /** Services that were planned anew. */
+  readonly plannedServiceCount: number;
+  readonly elapsedMs: number;
+  /** When the changes began in the cluster; milliseconds since the epoch. */
+  readonly triggeredAtMs: readonly number[];
+  readonly desired: DesiredState;
+  readonly drains: DrainFigures;
+}
+
+/** Failures told one by one; the rest is a number. */
+const maxToldFailures = 10;
+
+/** Turns what the loop does into metrics, health and log lines. */
+export class SyncReporter {
+  readonly #metrics: Metrics;
+  readonly #health: ProxyHealth;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  #toldClaims = new Set<string>();
+
+  constructor(collaborators: {
+    readonly metrics: Metrics;
+    readonly health: ProxyHealth;
+    readonly clock: Clock;
+    readonly log: Logger;
+  }) {
+    this.#metrics = collaborators.metrics;
+    this.#health = collaborators.health;
+    this.#clock = collaborators.clock;
+    this.#log = collaborators.log;
+  }
+
+  /** The loop begins: health is judged from now on. */
+  started(families: readonly IpFamily[]): void {
+    for (const family of families) {
+      this.#health.updated(family);
+      this.#metrics.syncQueued(family);
+    }
+  }
+
+  /** A sync is asked for. */
+  queued(families: readonly IpFamily[]): void {
+    for (const family of families) {
+      this.#health.queued(family);
+      this.#metrics.syncQueued(family);
+    }
+  }
+
+  /** Counted once for each family, as upstream's two proxiers do. */
+  serviceChanged(families: readonly IpFamily[], pendingCount: number): void {
+    this.#metrics.serviceChanged(families.length, pendingCount);
+  }
+
+  sliceChanged(pendingCount: number): void {
+    this.#metrics.endpointSliceChanged(pendingCount);
+  }
+
+  nodeChanged(node: NodeRecord | undefined): void {
+    if (node !== undefined) this.#health.setNodeEligible(node.isEligible);
+  }
+
+  synced(summary: SyncSummary): void {
+    const { report, families, elapsedMs } = summary;
+    const hasWorked = report.failures.length === 0;
+    for (const family of families) {
+      this.#metrics.syncFinished(family, elapsedMs / 1000);
+      if (!hasWorked) continue;
+      this.#metrics.syncSucceeded(family);
+      this.#health.updated(family);
+    }
+    this.#metrics.changesTaken();
+    this.#countChanges(report);
+    this.#drainFigures(summary.drains);
+    if (hasWorked) this.#observeLatency(summary);
+    this.#logFailures(report);
+    this.#logLostClaims(summary.desired);
+    this.#log.verbose(hasWorked && changeCount(report) === 0 ? 3 : 2, "SyncProxyRules complete", {
+      elapsed: `${elapsedMs.toFixed(1)}ms`,
+      full: summary.isFull,
+      services: summary.serviceCount,
+      planned: summary.plannedServiceCount,
+      changes: changeCount(report),
+      failures: report.failures.length,
+    });
+  }
+
+  /** A look at the draining real servers is over. */
+  drained(report: SyncReport, drains: DrainFigures): void {
+    this.#countChanges(report);
+    this.#drainFigures(drains);
+    this.#logFailures(report);
+  }
+
+  #countChanges(report: SyncReport): void {
+    for (const [kind, times] of report.changes) this.#metrics.kernelChanges(kind, "success", times);
+    for (const { kind, subject } of report.failures) {
+      this.#metrics.kernelChanges(kind, "failure", 1);
+      if (kind === "rules-write") this.#metrics.iptablesRestoreFailed(subject as IpFamily);
+    }
+  }
+
+  #drainFigures({ count, oldestAgeSeconds }: DrainFigures): void {
+    this.#metrics.draining(count, oldestAgeSeconds);
+  }
+
+  #observeLatency({ triggeredAtMs, families }: SyncSummary): void {
+    const nowMs = this.#clock.nowMs();
+    const [family] = families;
+    if (family === undefined) return;
+    for (const triggered of triggeredAtMs) {
+      this.#metrics.networkProgrammed(family, (nowMs - triggered) / 1000);
+    }
+  }
+
+  #logFailures({ failures }: SyncReport): void {
+    for (const { kind, subject, error } of failures.slice(0, maxToldFailures)) {
+      this.#log.error("Kernel change failed", { change: kind, subject, err: errorText(error) });
+    }
+    if (failures.length > maxToldFailures) {
+      this.#log.error("More kernel changes failed", { count: failures.length - maxToldFailures });
+    }
+  }
+
+  /** Each conflict is told when it appears, not with every sync. */
+  #logLostClaims(desired: DesiredState): void {
+    const told = new Set<string>();
+    for (const { virtualServer, winner, loser } of desired.lostClaims()) {
+      const key = `${virtualServer} ${loser}`;
+      told.add(key);
+      if (this.#toldClaims.has(key)) continue;
+      this.#log.warn("Virtual server is claimed by an older Service", {
+        virtualServer,
+        winner,
+        loser,
+        reason: "claimed-by-older-service",
+      });
+    }
+    this.#toldClaims = told;
+  }
+}

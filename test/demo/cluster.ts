@@ -1,0 +1,214 @@
+/** Everything the steps work with: the network, the pods, the manifests, the daemon. */
+import { type ChildProcess, execFile, spawn } from "node:child_process";
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { get } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { promisify } from "node:util";
+import { enterNetworkNamespace, shell } from "../support/netns/network-namespace.ts";
+import { buildNodeNetwork, type Pod } from "../support/node-network.ts";
+import type { TrafficReport } from "./traffic.ts";
+
+export const clusterIp = "10.96.0.10";
+export const nodePort = 30080;
+export const pods: readonly Pod[] = [
+  { name: "pod-1", address: "10.244.1.10" },
+  { name: "pod-2", address: "10.244.1.20" },
+  { name: "pod-3", address: "10.244.1.30" },
+];
+
+const podPort = 8080;
+const here = import.meta.dirname;
+const program = join(here, "../../dist/kube-ipvs");
+const readyTimeoutMs = 20_000;
+
+export interface Traffic {
+  /** Ends it and gives the counts. */
+  finish(): Promise<TrafficReport>;
+}
+
+/** The parts of the demo that live: started once, stopped at the end whatever happens. */
+export class Cluster {
+  readonly #folder = mkdtempSync(join(tmpdir(), "kube-ipvs-demo-"));
+  readonly #pods = new Map<string, ChildProcess>();
+  readonly #children = new Set<ChildProcess>();
+  #daemon: ChildProcess | undefined;
+  #daemonLog = "";
+
+  /** From here on this process is «the node»: commands and requests are made there. */
+  async build(): Promise<void> {
+    buildNodeNetwork(pods);
+    enterNetworkNamespace("node");
+    for (const pod of pods) this.startPod(pod);
+    await Promise.all(pods.map(({ address }) => until(`http://${address}:${podPort}/`)));
+  }
+
+  startPod(pod: Pod): void {
+    const child = this.#spawn(pod.name, [join(here, "pod.ts"), pod.name, String(podPort)]);
+    this.#pods.set(pod.name, child);
+  }
+
+  async stopPod(pod: Pod): Promise<void> {
+    const child = this.#pods.get(pod.name);
+    this.#pods.delete(pod.name);
+    if (child !== undefined) await stopped(child, "SIGTERM");
+  }
+
+  /** Writes the manifests as an editor does: a new file put in the place of the old one. */
+  writeManifests(ready: readonly Pod[]): void {
+    const path = join(this.#folder, "web.yaml");
+    writeFileSync(`${path}.new`, manifests(ready));
+    renameSync(`${path}.new`, path);
+  }
+
+  async startDaemon(): Promise<void> {
+    const flags = ["--manifests", this.#folder, "--cluster-cidr", "10.244.0.0/16", "-v=2"];
+    const naming = ["--hostname-override", "node-1", "--ipvs-min-sync-period", "0s"];
+    this.#daemon = spawn(program, [...flags, ...naming], { stdio: ["ignore", "pipe", "pipe"] });
+    for (const stream of [this.#daemon.stdout, this.#daemon.stderr]) {
+      stream?.on("data", (chunk: Buffer) => {
+        this.#daemonLog += chunk.toString();
+      });
+    }
+    await until("http://127.0.0.1:10249/proxyMode");
+    await this.waitFor(() => shell("ipvsadm -Sn").split("\n").filter(isRealServer).length >= 6);
+  }
+
+  /** SIGTERM; tells the exit status and how long it took. */
+  async stopDaemon(): Promise<{ readonly status: number | null; readonly elapsedMs: number }> {
+    const daemon = this.#daemon;
+    if (daemon === undefined) throw new Error("The daemon does not run");
+    const beganMs = performance.now();
+    const status = await stopped(daemon, "SIGTERM");
+    this.#daemon = undefined;
+    return { status, elapsedMs: performance.now() - beganMs };
+  }
+
+  async cleanUp(): Promise<string> {
+    const { stdout, stderr } = await promisify(execFile)(program, ["--cleanup"]);
+    return stdout + stderr;
+  }
+
+  get daemonLog(): string {
+    return this.#daemonLog;
+  }
+
+  /** Requests from a namespace, as fast as eight at once go. */
+  async requests(from: string, url: string, count: number): Promise<TrafficReport> {
+    const argv = [
+      "netns",
+      "exec",
+      from,
+      process.execPath,
+      join(here, "traffic.ts"),
+      url,
+      `${count}`,
+    ];
+    const { stdout } = await promisify(execFile)("ip", argv);
+    return JSON.parse(stdout) as TrafficReport;
+  }
+
+  /** Requests at a steady rate until they are finished. */
+  traffic(from: string, url: string, perSecond: number): Traffic {
+    const child = this.#spawn(from, [join(here, "traffic.ts"), url, "1000000", String(perSecond)]);
+    let output = "";
+    child.stdout?.on("data", (chunk: Buffer) => {
+      output += chunk.toString();
+    });
+    return {
+      finish: async () => {
+        await stopped(child, "SIGTERM");
+        return JSON.parse(output) as TrafficReport;
+      },
+    };
+  }
+
+  async waitFor(condition: () => boolean): Promise<void> {
+    const deadlineMs = performance.now() + readyTimeoutMs;
+    while (!condition()) {
+      if (performance.now() > deadlineMs) throw new Error(`Not within 20 s\n${this.#daemonLog}`);
+      await pause(50);
+    }
+  }
+
+  async destroy(): Promise<void> {
+    if (this.#daemon !== undefined) await stopped(this.#daemon, "SIGKILL");
+    for (const child of this.#children) await stopped(child, "SIGKILL");
+    rmSync(this.#folder, { recursive: true, force: true });
+  }
+
+  #spawn(namespace: string, argv: readonly string[]): ChildProcess {
+    const child = spawn("ip", ["netns", "exec", namespace, process.execPath, ...argv], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    this.#children.add(child);
+    child.once("exit", () => this.#children.delete(child));
+    return child;
+  }
+}
+
+function isRealServer(line: string): boolean {
+  return line.startsWith("-a ");
+}
+
+/** Resolves with the exit status; `null` when a signal ended it. */
+function stopped(child: ChildProcess, signal: NodeJS.Signals): Promise<number | null> {
+  if (child.exitCode !== null || child.signalCode !== null) return Promise.resolve(child.exitCode);
+  return new Promise((resolve) => {
+    child.once("close", (status) => resolve(status));
+    child.kill(signal);
+  });
+}
+
+export function pause(delayMs: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, delayMs));
+}
+
+/** The body of an answer, or undefined when nobody listens. */
+export function fetchText(url: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const request = get(url, { agent: false, timeout: 2_000 }, (response) => {
+      let body = "";
+      response.on("data", (chunk: Buffer) => {
+        body += chunk.toString();
+      });
+      response.on("end", () => resolve(body));
+    });
+    request.on("timeout", () => request.destroy());
+    request.on("error", () => resolve(undefined));
+  });
+}
+
+async function until(url: string): Promise<void> {
+  const deadlineMs = performance.now() + readyTimeoutMs;
+  while ((await fetchText(url)) === undefined) {
+    if (performance.now() > deadlineMs) throw new Error(`No answer from ${url} within 20 s`);
+    await pause(50);
+  }
+}
+
+function manifests(ready: readonly Pod[]): string {
+  const endpoints = ready.map(
+    ({ address }) =>
+      `  - addresses: [${address}]\n    nodeName: node-1\n    conditions: {ready: true}`,
+  );
+  return `apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: default}
+spec:
+  type: NodePort
+  clusterIP: ${clusterIp}
+  ports: [{name: http, port: 80, nodePort: ${nodePort}, targetPort: ${podPort}}]
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata:
+  name: web-1
+  namespace: default
+  labels: {kubernetes.io/service-name: web}
+addressType: IPv4
+ports: [{name: http, port: ${podPort}}]
+endpoints:
+${endpoints.join("\n")}
+`;
+}

@@ -1,0 +1,204 @@
+/** What each step does, shows and expects. */
+import { shell } from "../support/netns/network-namespace.ts";
+import { clientAddress, nodeAddress, type Pod, podGateway } from "../support/node-network.ts";
+import { type Cluster, clusterIp, fetchText, nodePort, pause, pods } from "./cluster.ts";
+import { show, table } from "./screen.ts";
+import type { TrafficReport } from "./traffic.ts";
+
+/** One thing a step expects, in words, and whether it held. */
+export interface Check {
+  readonly text: string;
+  readonly isGood: boolean;
+}
+
+export interface Step {
+  readonly title: string;
+  readonly run: (cluster: Cluster) => Promise<readonly Check[]>;
+}
+
+const clusterUrl = `http://${clusterIp}/`;
+const nodePortUrl = `http://${nodeAddress}:${nodePort}/`;
+const requestCount = 300;
+const leaving = pods[2] as Pod;
+const staying = pods.slice(0, 2);
+/** How long a pod that was removed from the endpoints serves on, as in Kubernetes. */
+const terminationMs = 5_000;
+
+export const steps: readonly Step[] = [
+  { title: `${requestCount} requests from pod-1 to the cluster IP`, run: clusterIpRequests },
+  { title: `${requestCount} requests from outside to the node port`, run: nodePortRequests },
+  { title: "An endpoint leaves the manifests while requests run", run: removeEndpoint },
+  { title: "The endpoint comes back", run: addEndpoint },
+  { title: "What an operator sees in the kernel", run: kernelState },
+  { title: "What an operator sees of the daemon", run: daemonState },
+  { title: "The daemon stops, and traffic goes on", run: stopDaemon },
+  { title: "Clean-up leaves nothing behind", run: cleanUp },
+];
+
+async function clusterIpRequests(cluster: Cluster): Promise<readonly Check[]> {
+  const report = await cluster.requests("pod-1", clusterUrl, requestCount);
+  showDistribution(report, pods);
+  return [noFailures(report), evenly(report, pods)];
+}
+
+async function nodePortRequests(cluster: Cluster): Promise<readonly Check[]> {
+  const report = await cluster.requests("client", nodePortUrl, requestCount);
+  showDistribution(report, pods);
+  show(`the client is ${clientAddress}; the pods saw ${report.sources.join(", ")}`);
+  const isMasqueraded = report.sources.length === 1 && report.sources[0] === podGateway;
+  return [
+    noFailures(report),
+    evenly(report, pods),
+    { text: `every pod saw the node (${podGateway}), so answers find back`, isGood: isMasqueraded },
+  ];
+}
+
+async function removeEndpoint(cluster: Cluster): Promise<readonly Check[]> {
+  const traffic = cluster.traffic("client", nodePortUrl, 60);
+  await pause(1_000);
+  const beganMs = performance.now();
+  cluster.writeManifests(staying);
+  await cluster.waitFor(() => !shell("ipvsadm -Sn").includes(`${leaving.address}:8080 -m -w 1`));
+  const elapsedMs = performance.now() - beganMs;
+  await pause(terminationMs);
+  await cluster.stopPod(leaving);
+  await pause(1_000);
+  const report = await traffic.finish();
+  const perSecond = report.requests / report.seconds;
+  showDistribution(report, pods);
+  show(`${leaving.name} took no new connection after ${elapsedMs.toFixed(0)} ms`);
+  return [
+    noFailures(report),
+    { text: `${perSecond.toFixed(0)} requests per second, at least 50`, isGood: perSecond >= 50 },
+    {
+      text: `${leaving.name} is no real server any more, or drains`,
+      isGood: !shell("ipvsadm -Sn").includes(`${leaving.address}:8080 -m -w 1`),
+    },
+  ];
+}
+
+async function addEndpoint(cluster: Cluster): Promise<readonly Check[]> {
+  cluster.startPod(leaving);
+  await cluster.waitFor(() => true);
+  await pause(1_500);
+  cluster.writeManifests(pods);
+  await cluster.waitFor(
+    () => shell("ipvsadm -Sn").split(`${leaving.address}:8080 -m -w 1`).length > 2,
+  );
+  const report = await cluster.requests("client", nodePortUrl, requestCount);
+  showDistribution(report, pods);
+  return [noFailures(report), evenly(report, pods)];
+}
+
+async function kernelState(): Promise<readonly Check[]> {
+  const servers = shell("ipvsadm -Ln");
+  const sets = shell("ipset save | grep ^add");
+  const addresses = shell("ip -o -4 addr show dev kube-ipvs0");
+  show(`$ ipvsadm -Ln\n${servers}`);
+  show(`$ ipset save | grep ^add\n${sets}`);
+  show(`$ ip -o -4 addr show dev kube-ipvs0\n${addresses.replaceAll(/\s+/g, " ")}`);
+  const wantedEntries = [
+    `KUBE-CLUSTER-IP ${clusterIp},tcp:80`,
+    `KUBE-NODE-PORT-TCP ${nodePort}`,
+    `KUBE-LOOP-BACK ${leaving.address},tcp:8080,${leaving.address}`,
+    `KUBE-IPVS-IPS ${clusterIp}`,
+  ];
+  return [
+    {
+      text: "cluster IP and node port are virtual servers",
+      isGood: [`${clusterIp}:80 rr`, `${nodeAddress}:${nodePort} rr`].every((text) =>
+        servers.includes(`TCP  ${text}`),
+      ),
+    },
+    {
+      text: "the sets name the Service",
+      isGood: wantedEntries.every((entry) => sets.includes(`add ${entry}`)),
+    },
+    { text: "kube-ipvs0 holds the cluster IP", isGood: addresses.includes(`${clusterIp}/32`) },
+  ];
+}
+
+const shownMetrics =
+  /^(kubeproxy_sync_proxy_rules_(duration_seconds_count|last_timestamp_seconds|service_changes_total|endpoint_changes_total)|kube_ipvs_\w+)[ {]/;
+
+async function daemonState(): Promise<readonly Check[]> {
+  const mode = await fetchText("http://127.0.0.1:10249/proxyMode");
+  const health = await fetchText("http://127.0.0.1:10256/healthz");
+  const metrics = (await fetchText("http://127.0.0.1:10249/metrics")) ?? "";
+  show(`$ curl localhost:10249/proxyMode\n${mode}`);
+  show(`$ curl localhost:10256/healthz\n${health}`);
+  const lines = metrics.split("\n").filter((line) => shownMetrics.test(line));
+  show(`$ curl localhost:10249/metrics\n${lines.join("\n")}`);
+  return [
+    { text: "/proxyMode says ipvs", isGood: mode === "ipvs" },
+    { text: "/healthz says healthy", isGood: /"healthy": ?true/.test(health ?? "") },
+    {
+      text: "/metrics counts syncs",
+      isGood: /^kubeproxy_sync_proxy_rules_duration_seconds_count\{.*\} [1-9]/m.test(metrics),
+    },
+  ];
+}
+
+async function stopDaemon(cluster: Cluster): Promise<readonly Check[]> {
+  const { status, elapsedMs } = await cluster.stopDaemon();
+  const report = await cluster.requests("client", nodePortUrl, 30);
+  return [
+    {
+      text: `SIGTERM ended it in ${elapsedMs.toFixed(0)} ms with status ${status}`,
+      isGood: status === 0 && elapsedMs < 1_000,
+    },
+    noFailures(report),
+  ];
+}
+
+async function cleanUp(cluster: Cluster): Promise<readonly Check[]> {
+  show(await cluster.cleanUp());
+  const rest = [
+    ...linesOf("ipvsadm -Sn"),
+    ...linesOf("ipset save"),
+    ...linesOf("iptables-save | grep KUBE || true"),
+    ...linesOf("ip6tables-save | grep KUBE || true"),
+    ...linesOf("ip -o link show dev kube-ipvs0 2>&1 | grep -v 'does not exist' || true"),
+  ];
+  show(rest.join("\n"));
+  return [
+    { text: "no virtual server, set, rule or link of ours is left", isGood: rest.length === 0 },
+  ];
+}
+
+function linesOf(command: string): readonly string[] {
+  return shell(command)
+    .split("\n")
+    .filter((line) => line !== "");
+}
+
+function showDistribution(report: TrafficReport, expected: readonly Pod[]): void {
+  const rows = expected.map(({ name, address }) => {
+    const count = report.answersByPod[name] ?? 0;
+    return [
+      name,
+      address,
+      String(count).padStart(5),
+      "#".repeat(Math.round((count * 30) / report.requests)),
+    ];
+  });
+  show(table([["pod", "address", "answers", ""], ...rows]));
+}
+
+function noFailures({ failures, requests }: TrafficReport): Check {
+  const [first] = failures;
+  const cause = first === undefined ? "" : `: ${first}`;
+  return {
+    text: `${requests} requests, ${failures.length} failed${cause}`,
+    isGood: failures.length === 0,
+  };
+}
+
+/** Round robin: each within a tenth of its share. */
+function evenly({ answersByPod, requests }: TrafficReport, expected: readonly Pod[]): Check {
+  const share = requests / expected.length;
+  const isEven = expected.every(
+    ({ name }) => Math.abs((answersByPod[name] ?? 0) - share) <= share / 10,
+  );
+  return { text: `answers are spread evenly over ${expected.length} pods`, isGood: isEven };
+}
