@@ -1,0 +1,149 @@
+/**
+ * Every metric, with its type, labels and meaning. Names beginning `kubeproxy_` are kube-proxy 1.36's as
+ * ipvs mode exposes them, with the same labels and buckets; ours begin `kube_ipvs_`. A metric with
+ * labels has no series until it is first touched.
+ */
+export interface MetricRow {
+  readonly name: string;
+  readonly help: string;
+  readonly labels: readonly string[];
+  /** Histograms only. */
+  readonly buckets?: BucketList;
+}
+
+export type BucketList = "sync" | "latency";
+
+export const metricTable = {
+  syncDuration: {
+    name: "kubeproxy_sync_proxy_rules_duration_seconds",
+    help: "Seconds that a sync took",
+    labels: ["ip_family"],
+    buckets: "sync",
+  },
+  syncLastTimestamp: {
+    name: "kubeproxy_sync_proxy_rules_last_timestamp_seconds",
+    help: "When a sync last succeeded, in seconds since the epoch",
+    labels: ["ip_family"],
+  },
+  syncLastQueued: {
+    name: "kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds",
+    help: "When a sync was last asked for, in seconds since the epoch",
+    labels: ["ip_family"],
+  },
+  networkProgramming: {
+    name: "kubeproxy_network_programming_duration_seconds",
+    help: "Seconds from a change in the cluster until the node's network followed it",
+    labels: ["ip_family"],
+    buckets: "latency",
+  },
+  endpointChangesPending: {
+    name: "kubeproxy_sync_proxy_rules_endpoint_changes_pending",
+    help: "Endpoint changes that wait for the next sync",
+    labels: [],
+  },
+  endpointChanges: {
+    name: "kubeproxy_sync_proxy_rules_endpoint_changes_total",
+    help: "Endpoint changes seen",
+    labels: [],
+  },
+  serviceChangesPending: {
+    name: "kubeproxy_sync_proxy_rules_service_changes_pending",
+    help: "Service changes that wait for the next sync",
+    labels: [],
+  },
+  serviceChanges: {
+    name: "kubeproxy_sync_proxy_rules_service_changes_total",
+    help: "Service changes seen, counted once for each IP family",
+    labels: [],
+  },
+  noLocalEndpoints: {
+    name: "kubeproxy_sync_proxy_rules_no_local_endpoints_total",
+    help: "Service ports with a Local traffic policy and endpoints on other nodes only",
+    labels: ["ip_family", "traffic_policy"],
+  },
+  healthz: {
+    name: "kubeproxy_proxy_healthz_total",
+    help: "Answers of /healthz by HTTP status",
+    labels: ["code"],
+  },
+  livez: {
+    name: "kubeproxy_proxy_livez_total",
+    help: "Answers of /livez by HTTP status",
+    labels: ["code"],
+  },
+  conntrackDuration: {
+    name: "kubeproxy_conntrack_reconciler_sync_duration_seconds",
+    help: "Seconds that a look for stale connection tracking entries took",
+    labels: ["ip_family"],
+    buckets: "sync",
+  },
+  conntrackDeleted: {
+    name: "kubeproxy_conntrack_reconciler_deleted_entries_total",
+    help: "Stale connection tracking entries deleted",
+    labels: ["ip_family"],
+  },
+  iptablesRestoreFailures: {
+    name: "kubeproxy_sync_proxy_rules_iptables_restore_failures_total",
+    help: "iptables-restore runs that failed",
+    labels: ["ip_family"],
+  },
+  buildInfo: {
+    name: "kubernetes_build_info",
+    help: "1; the labels tell which release of kube-proxy this program behaves like",
+    labels: ["major", "minor", "git_version", "platform"],
+  },
+  ownBuildInfo: {
+    name: "kube_ipvs_build_info",
+    help: "1; the labels tell the versions of this program and of Node.js",
+    labels: ["version", "node_version"],
+  },
+  syncRuns: {
+    name: "kube_ipvs_sync_runs_total",
+    help: "Syncs by kind (full: the whole kernel state was compared; partial: what changed) and result",
+    labels: ["kind", "result"],
+  },
+  kernelChanges: {
+    name: "kube_ipvs_kernel_changes_total",
+    help: "Changes of kernel state by kind and result",
+    labels: ["kind", "result"],
+  },
+  refusedObjects: {
+    name: "kube_ipvs_refused_objects_total",
+    help: "Parts of API objects or manifests that were left out because they are invalid, by reason",
+    labels: ["resource", "reason"],
+  },
+  foreignVirtualServers: {
+    name: "kube_ipvs_foreign_virtual_servers",
+    help: "Virtual servers in the kernel that are not ours",
+    labels: [],
+  },
+  drainingRealServers: {
+    name: "kube_ipvs_draining_real_servers",
+    help: "Real servers with weight 0 that wait for their connections to end",
+    labels: [],
+  },
+  oldestDrain: {
+    name: "kube_ipvs_oldest_draining_real_server_age_seconds",
+    help: "Seconds since the oldest of the draining real servers began to drain; 0: none drains",
+    labels: [],
+  },
+  eventLoopDelay: {
+    name: "kube_ipvs_event_loop_delay_seconds",
+    help: "Seconds that a timer of the program came late, four samples a second",
+    labels: [],
+    buckets: "sync",
+  },
+} as const;
+
+/** Upper bounds in seconds. */
+export const bucketLists: Readonly<Record<BucketList, readonly number[]>> = {
+  /** 0.001 × 2^k for k from 0 to 14. */
+  sync: Array.from({ length: 15 }, (_, power) => 0.001 * 2 ** power),
+  /** Fine up to a minute, coarse up to five; begins at zero as upstream's list does. */
+  latency: [...[0, 0.25, 0.5], ...range(1, 59, 1), ...range(60, 115, 5), ...range(120, 300, 30)],
+};
+
+function range(first: number, last: number, step: number): number[] {
+  const count = Math.floor((last - first) / step) + 1;
+  return Array.from({ length: count }, (_, index) => first + index * step);
+}

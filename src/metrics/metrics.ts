@@ -1,0 +1,55 @@
+import type { IpFamily } from "../base/ip.ts";
+
+/** What the program counts and measures. Each call is cheap; none throws. */
+export interface Metrics {
+  /** A sync is asked for. */
+  syncQueued(family: IpFamily): void;
+  /** A sync ended, well or not. */
+  syncFinished(family: IpFamily, seconds: number): void;
+  syncSucceeded(family: IpFamily): void;
+  /** `full`: the whole kernel state was compared. Once for each sync, whatever the families. */
+  syncRun(kind: "full" | "partial", result: "success" | "failure"): void;
+  /** Seconds from a change in the cluster until the kernel followed it. */
+  networkProgrammed(family: IpFamily, seconds: number): void;
+  /** `times`: how many families see the change. */
+  serviceChanged(times: number, pendingCount: number): void;
+  endpointSliceChanged(pendingCount: number): void;
+  /** A sync took all pending changes. */
+  changesTaken(): void;
+  /** Service ports with a Local policy whose endpoints are all on other nodes. */
+  noLocalEndpoints(policy: "internal" | "external", family: IpFamily, count: number): void;
+  iptablesRestoreFailed(family: IpFamily): void;
+  /** A look for stale flows that could list them. */
+  conntrackReconciled(family: IpFamily, seconds: number, deletedCount: number): void;
+  healthzAnswered(status: number): void;
+  livezAnswered(status: number): void;
+  kernelChanges(kind: string, result: "success" | "failure", times: number): void;
+  /** `reason` is one of the fixed codes, never text from an object. */
+  objectRefused(resource: string, reason: string): void;
+  foreignVirtualServers(count: number): void;
+  /** Age 0 when nothing drains. */
+  draining(count: number, oldestAgeSeconds: number): void;
+  eventLoopDelayed(seconds: number): void;
+}
+
+/** Counts nothing; for tests and commands that end at once. */
+export const silentMetrics: Metrics = {
+  syncQueued() {},
+  syncFinished() {},
+  syncSucceeded() {},
+  syncRun() {},
+  networkProgrammed() {},
+  serviceChanged() {},
+  endpointSliceChanged() {},
+  changesTaken() {},
+  noLocalEndpoints() {},
+  iptablesRestoreFailed() {},
+  conntrackReconciled() {},
+  healthzAnswered() {},
+  livezAnswered() {},
+  kernelChanges() {},
+  objectRefused() {},
+  foreignVirtualServers() {},
+  draining() {},
+  eventLoopDelayed() {},
+};

@@ -1,0 +1,161 @@
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import type { Clock } from "../base/clock.ts";
+import type { IpFamily } from "../base/ip.ts";
+import { bucketLists, type MetricRow, metricTable as table } from "./metric-table.ts";
+import type { Metrics } from "./metrics.ts";
+import { registerProcessMetrics } from "./process-metrics.ts";
+
+export interface BuildVersions {
+  /** Ours. */
+  readonly version: string;
+  /** The Kubernetes release whose kube-proxy we behave like, without `v`. */
+  readonly kubernetesVersion: string;
+}
+
+/** The registry: what was counted, and its text for a scrape. Nothing global: tests make their own. */
+export class PrometheusMetrics implements Metrics {
+  readonly #registry = new Registry();
+  readonly #clock: Clock;
+
+  readonly #syncDuration = this.#histogram(table.syncDuration);
+  readonly #syncLastTimestamp = this.#gauge(table.syncLastTimestamp);
+  readonly #syncLastQueued = this.#gauge(table.syncLastQueued);
+  readonly #networkProgramming = this.#histogram(table.networkProgramming);
+  readonly #endpointChangesPending = this.#gauge(table.endpointChangesPending);
+  readonly #endpointChanges = this.#counter(table.endpointChanges);
+  readonly #serviceChangesPending = this.#gauge(table.serviceChangesPending);
+  readonly #serviceChanges = this.#counter(table.serviceChanges);
+  readonly #noLocalEndpoints = this.#gauge(table.noLocalEndpoints);
+  readonly #healthz = this.#counter(table.healthz);
+  readonly #livez = this.#counter(table.livez);
+  readonly #conntrackDuration = this.#histogram(table.conntrackDuration);
+  readonly #conntrackDeleted = this.#counter(table.conntrackDeleted);
+  readonly #iptablesRestoreFailures = this.#counter(table.iptablesRestoreFailures);
+  readonly #syncRuns = this.#counter(table.syncRuns);
+  readonly #kernelChanges = this.#counter(table.kernelChanges);
+  readonly #refusedObjects = this.#counter(table.refusedObjects);
+  readonly #foreignVirtualServers = this.#gauge(table.foreignVirtualServers);
+  readonly #drainingRealServers = this.#gauge(table.drainingRealServers);
+  readonly #oldestDrain = this.#gauge(table.oldestDrain);
+  readonly #eventLoopDelay = this.#histogram(table.eventLoopDelay);
+
+  constructor(clock: Clock, { version, kubernetesVersion }: BuildVersions) {
+    this.#clock = clock;
+    const [major = "", minor = ""] = kubernetesVersion.split(".");
+    const platform = `linux/${process.arch === "x64" ? "amd64" : process.arch}`;
+    this.#gauge(table.buildInfo).set(
+      { major, minor, git_version: `v${kubernetesVersion}`, platform },
+      1,
+    );
+    this.#gauge(table.ownBuildInfo).set({ version, node_version: process.version }, 1);
+    registerProcessMetrics(this.#registry);
+  }
+
+  /** The Prometheus text form, version 0.0.4. */
+  exposition(): Promise<string> {
+    return this.#registry.metrics();
+  }
+
+  get contentType(): string {
+    return this.#registry.contentType;
+  }
+
+  syncQueued(family: IpFamily): void {
+    this.#syncLastQueued.set({ ip_family: family }, this.#clock.nowMs() / 1000);
+  }
+
+  syncFinished(family: IpFamily, seconds: number): void {
+    this.#syncDuration.observe({ ip_family: family }, seconds);
+  }
+
+  syncSucceeded(family: IpFamily): void {
+    this.#syncLastTimestamp.set({ ip_family: family }, this.#clock.nowMs() / 1000);
+  }
+
+  syncRun(kind: "full" | "partial", result: "success" | "failure"): void {
+    this.#syncRuns.inc({ kind, result });
+  }
+
+  networkProgrammed(family: IpFamily, seconds: number): void {
+    this.#networkProgramming.observe({ ip_family: family }, seconds);
+  }
+
+  serviceChanged(times: number, pendingCount: number): void {
+    this.#serviceChanges.inc(times);
+    this.#serviceChangesPending.set(pendingCount);
+  }
+
+  endpointSliceChanged(pendingCount: number): void {
+    this.#endpointChanges.inc();
+    this.#endpointChangesPending.set(pendingCount);
+  }
+
+  changesTaken(): void {
+    this.#serviceChangesPending.set(0);
+    this.#endpointChangesPending.set(0);
+  }
+
+  noLocalEndpoints(policy: "internal" | "external", family: IpFamily, count: number): void {
+    this.#noLocalEndpoints.set({ traffic_policy: policy, ip_family: family }, count);
+  }
+
+  iptablesRestoreFailed(family: IpFamily): void {
+    this.#iptablesRestoreFailures.inc({ ip_family: family });
+  }
+
+  conntrackReconciled(family: IpFamily, seconds: number, deletedCount: number): void {
+    this.#conntrackDuration.observe({ ip_family: family }, seconds);
+    this.#conntrackDeleted.inc({ ip_family: family }, deletedCount);
+  }
+
+  healthzAnswered(status: number): void {
+    this.#healthz.inc({ code: status });
+  }
+
+  livezAnswered(status: number): void {
+    this.#livez.inc({ code: status });
+  }
+
+  kernelChanges(kind: string, result: "success" | "failure", times: number): void {
+    this.#kernelChanges.inc({ kind, result }, times);
+  }
+
+  objectRefused(resource: string, reason: string): void {
+    this.#refusedObjects.inc({ resource, reason });
+  }
+
+  foreignVirtualServers(count: number): void {
+    this.#foreignVirtualServers.set(count);
+  }
+
+  draining(count: number, oldestAgeSeconds: number): void {
+    this.#drainingRealServers.set(count);
+    this.#oldestDrain.set(oldestAgeSeconds);
+  }
+
+  eventLoopDelayed(seconds: number): void {
+    this.#eventLoopDelay.observe(seconds);
+  }
+
+  #counter(row: MetricRow): Counter {
+    return new Counter(this.#definition(row));
+  }
+
+  #gauge(row: MetricRow): Gauge {
+    return new Gauge(this.#definition(row));
+  }
+
+  #histogram(row: MetricRow): Histogram {
+    const buckets = [...bucketLists[row.buckets ?? "sync"]];
+    return new Histogram({ ...this.#definition(row), buckets });
+  }
+
+  #definition({ name, help, labels }: MetricRow): {
+    name: string;
+    help: string;
+    labelNames: string[];
+    registers: Registry[];
+  } {
+    return { name, help, labelNames: [...labels], registers: [this.#registry] };
+  }
+}
