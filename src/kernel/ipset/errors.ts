@@ -8,7 +8,10 @@ interface IpSetErrorRow {
 }
 
 const rows: Readonly<Record<number, IpSetErrorRow>> = {
-  4097: { code: "IPSET_ERR_PROTOCOL", meaning: "the kernel did not understand the request" },
+  4097: {
+    code: "IPSET_ERR_PROTOCOL",
+    meaning: "an entry of the other address family, or a request the kernel does not understand",
+  },
   4098: {
     code: "IPSET_ERR_FIND_TYPE",
     meaning: "the kernel does not know the set type; its module (ip_set_…) is missing",
@@ -18,7 +21,7 @@ const rows: Readonly<Record<number, IpSetErrorRow>> = {
     code: "IPSET_ERR_BUSY",
     meaning: "a rule or another set refers to the set; remove that first",
   },
-  4101: { code: "IPSET_ERR_EXIST_SETNAME2", meaning: "the second set exists already" },
+  4101: { code: "IPSET_ERR_EXIST_SETNAME2", meaning: "there is no such second set" },
   4102: {
     code: "IPSET_ERR_TYPE_MISMATCH",
     meaning: "the sets are of different types or families",

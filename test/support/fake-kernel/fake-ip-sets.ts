@@ -87,7 +87,8 @@ export class FakeIpSets implements IpSets {
     this.#operations.change(operation, () => {
       const one = this.#held.get(first);
       const other = this.#held.get(second);
-      if (one === undefined || other === undefined) throw setError(operation, errno.ENOENT, "");
+      if (one === undefined) throw setError(operation, errno.ENOENT, "");
+      if (other === undefined) throw setError(operation, 4101, "");
       if (!areSwappable(one.set, other.set)) throw setError(operation, 4102, "");
       this.#held.set(first, { ...other, set: { ...other.set, name: first } });
       this.#held.set(second, { ...one, set: { ...one.set, name: second } });
@@ -101,7 +102,10 @@ export class FakeIpSets implements IpSets {
   #carryOut(change: SetChange): void {
     const operation = setOperation(change);
     const held = this.#held.get(change.set.name);
-    if (held === undefined) throw setError(operation, errno.ENOENT, change.set.type);
+    if (held === undefined) {
+      if (change.kind === "remove") return;
+      throw setError(operation, errno.ENOENT, change.set.type);
+    }
     checkEntry(operation, held.set, change.entry);
     if (change.kind === "remove") {
       held.entries.delete(change.entry);
@@ -138,7 +142,7 @@ function checkEntry(operation: Operation, set: IpSet, entry: SetEntry): void {
   if (parts.port !== undefined && parts.port > 65_535) throw setError(operation, 4352, set.type);
   const addresses = [parts.address, parts.second?.address].filter((one) => one !== undefined);
   if (addresses.some((address) => familyOf(address) !== set.family)) {
-    throw setError(operation, set.family === "IPv4" ? 4109 : 4110, set.type);
+    throw setError(operation, 4097, set.type);
   }
 }
 

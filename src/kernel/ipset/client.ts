@@ -1,0 +1,115 @@
+import { errno } from "../../base/errno.ts";
+import { type IpFamily, ipFamilies } from "../../base/ip.ts";
+import { DecodeError, isNotFound, type NetlinkError } from "../../netlink/errors.ts";
+import type { NetlinkTransport } from "../../netlink/transport.ts";
+import type { IpSet, ObservedIpSet } from "../../state/ip-set.ts";
+import type { SetEntry } from "../../state/set-entry.ts";
+import type { FailedChange, IpSets, SetChange } from "../kernel.ts";
+import type { CommandValues } from "./attributes.ts";
+import { addressFamilies } from "./constants.ts";
+import { entryText } from "./entry.ts";
+import { groupChanges, type SetMessage, singleChanges } from "./messages.ts";
+import { decodeListing, type SetRequest, setRequestKind } from "./requests.ts";
+
+/** ipset over nfnetlink, as the `ipset` program speaks it, many entries in one message. */
+export class IpSetClient implements IpSets {
+  readonly #transport: NetlinkTransport;
+
+  /** A transport of protocol NETLINK_NETFILTER. */
+  constructor(collaborators: { readonly transport: NetlinkTransport }) {
+    this.#transport = collaborators.transport;
+  }
+
+  async listSets(): Promise<readonly ObservedIpSet[]> {
+    const request: SetRequest = { command: "list" };
+    const headers = await this.#transport.dump(setRequestKind, request, decodeListing);
+    return headers.map(observedSet);
+  }
+
+  async listEntries(set: IpSet): Promise<readonly SetEntry[]> {
+    try {
+      const request: SetRequest = { command: "list", set };
+      const parts = await this.#transport.dump(setRequestKind, request, (message) =>
+        (decodeListing(message).entries ?? []).map((entry) => entryText(set.type, entry)),
+      );
+      return parts.flat();
+    } catch (error) {
+      if (isNotFound(error)) return [];
+      throw error;
+    }
+  }
+
+  async create(set: IpSet): Promise<void> {
+    await this.#transport.request(setRequestKind, { command: "create", set });
+  }
+
+  async destroy(name: string): Promise<void> {
+    try {
+      await this.#transport.request(setRequestKind, { command: "destroy", name });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+  }
+
+  async swap(first: string, second: string): Promise<void> {
+    await this.#transport.request(setRequestKind, { command: "swap", first, second });
+  }
+
+  /**
+   * The kernel stops a message at its first bad entry, and the messages behind it are carried out all the
+   * same. So where a set refused something, everything from there on is sent again one by one: each entry
+   * then has an answer of its own, and the last word on an entry that is named twice is right.
+   */
+  async apply(changes: readonly SetChange[]): Promise<readonly FailedChange[]> {
+    const { messages, unusable } = groupChanges(changes);
+    const refused = await this.#send(messages);
+    if (refused.length === 0) return unusable;
+    const singles = singleChanges(messages, refused);
+    const failed = (await this.#send(singles)).flatMap(({ message, error }) =>
+      isGoneAlready(message, error) ? [] : message.indices.map((index) => ({ index, error })),
+    );
+    return [...unusable, ...failed].sort((one, other) => one.index - other.index);
+  }
+
+  async #send(
+    messages: readonly SetMessage[],
+  ): Promise<readonly { readonly message: SetMessage; readonly error: NetlinkError }[]> {
+    const requests = messages.map(({ request }) => request);
+    const failed = await this.#transport.batch(setRequestKind, requests);
+    return failed.flatMap(({ index, error }) => {
+      const message = messages[index];
+      return message === undefined ? [] : [{ message, error }];
+    });
+  }
+}
+
+/** An entry of a set that is gone is gone. */
+function isGoneAlready({ request }: SetMessage, error: NetlinkError): boolean {
+  return request.command === "remove" && error.errno === errno.ENOENT;
+}
+
+function observedSet(values: CommandValues): ObservedIpSet {
+  const { name, typeName, parameters = {} } = values;
+  if (name === undefined || typeName === undefined) {
+    throw new DecodeError("set without name or type", 0);
+  }
+  const family = familyOfNumber(values.family);
+  return {
+    name,
+    type: typeName,
+    ...(family === undefined ? {} : { family }),
+    maxElements: parameters.maxElements ?? portRange(values),
+    references: parameters.references ?? 0,
+    elementCount: parameters.elementCount ?? 0,
+  };
+}
+
+function familyOfNumber(number: number | undefined): IpFamily | undefined {
+  return ipFamilies.find((family) => addressFamilies[family] === number);
+}
+
+/** How many ports a bitmap covers; 0 for types that say neither. */
+function portRange({ parameters }: CommandValues): number {
+  if (parameters?.lastPort === undefined) return 0;
+  return parameters.lastPort - (parameters.firstPort ?? 0) + 1;
+}

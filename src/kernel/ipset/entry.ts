@@ -1,0 +1,104 @@
+/** Members of sets: text ↔ attribute values. Pure. */
+import {
+  familyOf,
+  hostPrefixLength,
+  type IpAddress,
+  ipAddressFromBytes,
+  ipAddressToBytes,
+} from "../../base/ip.ts";
+import { type Protocol, protocolNumbers, protocolOfNumber } from "../../base/protocol.ts";
+import { DecodeError } from "../../netlink/errors.ts";
+import type { IpSetType } from "../../state/ip-set.ts";
+import {
+  addressEntry,
+  addressPortAddressEntry,
+  addressPortEntry,
+  addressPortNetEntry,
+  portEntry,
+  type SetEntry,
+  setEntryParts,
+} from "../../state/set-entry.ts";
+import type { AddressValue, EntryValues } from "./attributes.ts";
+
+/** Takes an entry's text apart. Throws an Error on text that is no entry, or none of this type. */
+export function entryValues(type: IpSetType, entry: SetEntry): EntryValues {
+  const { address, protocol, port, second } = setEntryParts(entry);
+  const values: EntryValues = {
+    ...(address === undefined ? {} : { address: addressValue(address) }),
+    ...(port === undefined ? {} : { port: checkPort(entry, port) }),
+    ...(protocol === undefined ? {} : { protocolNumber: numberOfProtocol(entry, protocol) }),
+    ...(second === undefined ? {} : { secondAddress: addressValue(second.address) }),
+    ...(second === undefined || type !== "hash:ip,port,net"
+      ? {}
+      : { secondPrefixLength: second.prefixLength }),
+  };
+  const wanted = valuesOfType[type];
+  if (Object.keys(values).length !== wanted.length || !wanted.every((name) => name in values)) {
+    throw new Error(`Entry ${entry} is none of a ${type} set`);
+  }
+  return values;
+}
+
+/** The text that `ipset list` prints. Throws DecodeError when something is missing. */
+export function entryText(type: IpSetType, values: EntryValues): SetEntry {
+  const port = (): number => present(values.port, "port");
+  const address = (): IpAddress => addressOf(present(values.address, "address"));
+  const second = (): IpAddress => addressOf(present(values.secondAddress, "second address"));
+  const protocol = (): Protocol => protocolWord(present(values.protocolNumber, "protocol"));
+  switch (type) {
+    case "bitmap:port":
+      return portEntry(port());
+    case "hash:ip":
+      return addressEntry(address());
+    case "hash:ip,port":
+      return addressPortEntry(address(), protocol(), port());
+    case "hash:ip,port,ip":
+      return addressPortAddressEntry(address(), protocol(), port(), second());
+    case "hash:ip,port,net": {
+      const net = second();
+      const prefixLength = values.secondPrefixLength ?? hostPrefixLength(familyOf(net));
+      return addressPortNetEntry(address(), protocol(), port(), { address: net, prefixLength });
+    }
+  }
+}
+
+const valuesOfType: Readonly<Record<IpSetType, readonly (keyof EntryValues)[]>> = {
+  "hash:ip": ["address"],
+  "hash:ip,port": ["address", "port", "protocolNumber"],
+  "hash:ip,port,ip": ["address", "port", "protocolNumber", "secondAddress"],
+  "hash:ip,port,net": ["address", "port", "protocolNumber", "secondAddress", "secondPrefixLength"],
+  "bitmap:port": ["port"],
+};
+
+function addressValue(address: IpAddress): AddressValue {
+  const bytes = ipAddressToBytes(address);
+  return bytes.length === 4 ? { ipv4: bytes } : { ipv6: bytes };
+}
+
+function addressOf({ ipv4, ipv6 }: AddressValue): IpAddress {
+  return ipAddressFromBytes(present(ipv4 ?? ipv6, "address"));
+}
+
+function checkPort(entry: SetEntry, port: number): number {
+  if (Number.isInteger(port) && port >= 0 && port <= 65_535) return port;
+  throw new Error(`Entry ${entry} has no port of 0 to 65535`);
+}
+
+/**
+ * Others may have put in protocols that IPVS does not balance; those are written as numbers
+ * (`10.0.0.1,136:80`), so that what was listed can be removed.
+ */
+function protocolWord(number: number): Protocol {
+  return protocolOfNumber(number) ?? (String(number) as Protocol);
+}
+
+function numberOfProtocol(entry: SetEntry, protocol: Protocol): number {
+  const number = protocolNumbers[protocol] ?? Number(protocol);
+  if (Number.isInteger(number) && number >= 0 && number <= 255) return number;
+  throw new Error(`Entry ${entry} has no protocol`);
+}
+
+function present<T>(value: T | undefined, what: string): T {
+  if (value === undefined) throw new DecodeError(`set entry without ${what}`, 0);
+  return value;
+}

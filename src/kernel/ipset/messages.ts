@@ -1,0 +1,106 @@
+/** How changes of entries are put into messages. Pure. */
+import { errno } from "../../base/errno.ts";
+import { errorText } from "../../base/error-text.ts";
+import { NetlinkError } from "../../netlink/errors.ts";
+import type { FailedChange, SetChange } from "../kernel.ts";
+import type { EntryValues } from "./attributes.ts";
+import { maxEntriesPerMessage } from "./constants.ts";
+import { entryValues } from "./entry.ts";
+import { refusedPosition, type SetRequest } from "./requests.ts";
+
+type EntryRequest = SetRequest & { readonly command: "add" | "remove" };
+
+/** One message, and which changes of the list it carries. */
+export interface SetMessage {
+  readonly request: EntryRequest;
+  /** Positions in the list of changes, one per entry of the request. */
+  readonly indices: readonly number[];
+}
+
+interface OpenMessage {
+  readonly change: SetChange;
+  readonly entries: EntryValues[];
+  readonly indices: number[];
+}
+
+/**
+ * Neighbours of one kind for one set share a message. Entries that fit no set of that type are returned
+ * as failures and not sent.
+ */
+export function groupChanges(changes: readonly SetChange[]): {
+  readonly messages: readonly SetMessage[];
+  readonly unusable: readonly FailedChange[];
+} {
+  const open: OpenMessage[] = [];
+  const unusable: FailedChange[] = [];
+  for (const [index, change] of changes.entries()) {
+    const values = readEntry(change);
+    if (values instanceof Error) {
+      unusable.push({ index, error: values });
+      continue;
+    }
+    let message = open.at(-1);
+    if (message === undefined || !hasRoomFor(message, change)) {
+      message = { change, entries: [], indices: [] };
+      open.push(message);
+    }
+    message.entries.push(values);
+    message.indices.push(index);
+  }
+  return { messages: open.map(close), unusable };
+}
+
+/**
+ * What to send again after messages were refused: for each set concerned, every change from the refused
+ * entry on, one per message, in order.
+ */
+export function singleChanges(
+  messages: readonly SetMessage[],
+  refused: readonly { readonly message: SetMessage; readonly error: NetlinkError }[],
+): readonly SetMessage[] {
+  const errorOf = new Map(refused.map(({ message, error }) => [message, error]));
+  const concernedSets = new Set<string>();
+  return messages.flatMap((message) => {
+    const error = errorOf.get(message);
+    const setName = message.request.set.name;
+    if (concernedSets.has(setName)) return splitFrom(message, 0);
+    if (error === undefined) return [];
+    concernedSets.add(setName);
+    return splitFrom(message, (refusedPosition(error.echo) ?? 1) - 1);
+  });
+}
+
+function readEntry({ set, entry, kind }: SetChange): EntryValues | Error {
+  try {
+    return entryValues(set.type, entry);
+  } catch (error) {
+    return new NetlinkError({
+      operation: kind === "add" ? "add to set" : "remove from set",
+      subject: `${set.name}: ${entry}`,
+      errno: errno.EINVAL,
+      meaning: errorText(error),
+    });
+  }
+}
+
+function hasRoomFor({ change, entries }: OpenMessage, { kind, set }: SetChange): boolean {
+  return (
+    change.kind === kind &&
+    change.set.name === set.name &&
+    change.set.type === set.type &&
+    entries.length < maxEntriesPerMessage
+  );
+}
+
+function close({ change, entries, indices }: OpenMessage): SetMessage {
+  const { kind, set } = change;
+  return { request: { command: kind, set, entries }, indices };
+}
+
+function splitFrom(message: SetMessage, first: number): readonly SetMessage[] {
+  const { request, indices } = message;
+  return request.entries.slice(first).map((values, offset) => ({
+    request: { ...request, entries: [values] },
+    indices: indices.slice(first + offset, first + offset + 1),
+  }));
+}

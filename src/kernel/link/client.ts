@@ -1,0 +1,181 @@
+import type { Clock } from "../../base/clock.ts";
+import { errno } from "../../base/errno.ts";
+import { isAlreadyExists, isNotFound, isUnsupported, NetlinkError } from "../../netlink/errors.ts";
+import { protocols } from "../../netlink/netlink-package.ts";
+import { subscribe } from "../../netlink/subscription.ts";
+import type { NetlinkTransport, TransportParts } from "../../netlink/transport.ts";
+import type { AddressChange, DummyLink, FailedChange, Modules, NodeAddress } from "../kernel.ts";
+import { decodeAddress, decodeLink } from "./codec.ts";
+import { maxLinkNameBytes, watchedGroups } from "./constants.ts";
+import {
+  type AddressRequest,
+  addressRequestKind,
+  type LinkRequest,
+  linkRequestKind,
+  listAddressesKind,
+} from "./requests.ts";
+
+/** A link of our name that someone else made: it is neither used nor removed. */
+export class LinkKindError extends Error {
+  readonly link: string;
+  readonly kind: string;
+
+  constructor(link: string, kind: string) {
+    super(
+      `Cannot use link ${link}: it is ${kind}, not of kind dummy ` +
+        `(remove or rename it: «ip link delete ${link}»)`,
+    );
+    this.name = "LinkKindError";
+    this.link = link;
+    this.kind = kind;
+  }
+}
+
+export interface LinkCollaborators {
+  /** Of protocol NETLINK_ROUTE. */
+  readonly transport: NetlinkTransport;
+  /** What a socket for watching is opened with. */
+  readonly socketParts: TransportParts;
+  readonly clock: Clock;
+  /** Brings the dummy driver where the kernel does not by itself. */
+  readonly modules: Pick<Modules, "load">;
+}
+
+/** Changes that come within this time are one. */
+const gatherMs = 100;
+
+/** The dummy link over rtnetlink. */
+export class DummyLinkClient implements DummyLink {
+  readonly name: string;
+  readonly #parts: LinkCollaborators;
+
+  constructor(collaborators: LinkCollaborators, name: string) {
+    if (!/^[A-Za-z0-9_.-]+$/.test(name) || name.length > maxLinkNameBytes) {
+      throw new RangeError(`Not a link name: ${JSON.stringify(name)}`);
+    }
+    this.name = name;
+    this.#parts = collaborators;
+  }
+
+  async find(): Promise<{ readonly index: number } | undefined> {
+    const request: LinkRequest = { operation: "find", name: this.name };
+    try {
+      const [link] = await this.#parts.transport.request(linkRequestKind, request, decodeLink);
+      if (link === undefined) return undefined;
+      if (link.kind === "dummy") return { index: link.index };
+      throw new LinkKindError(this.name, link.kind ?? "a device");
+    } catch (error) {
+      if (isNotFound(error)) return undefined;
+      throw error;
+    }
+  }
+
+  async ensure(): Promise<{ readonly index: number; readonly wasCreated: boolean }> {
+    const found = await this.find();
+    if (found !== undefined) return { ...found, wasCreated: false };
+    const wasCreated = await this.#create();
+    const created = await this.find();
+    if (created !== undefined) return { ...created, wasCreated };
+    throw new NetlinkError({ operation: "create link", subject: this.name, errno: errno.ENODEV });
+  }
+
+  async remove(): Promise<void> {
+    const found = await this.find();
+    if (found === undefined) return;
+    const request: LinkRequest = { operation: "remove", name: this.name, index: found.index };
+    try {
+      await this.#parts.transport.request(linkRequestKind, request);
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+  }
+
+  async listAddresses(): Promise<readonly NodeAddress[]> {
+    return this.#parts.transport.dump(listAddressesKind, undefined, decodeAddress);
+  }
+
+  async apply(changes: readonly AddressChange[]): Promise<readonly FailedChange[]> {
+    if (changes.length === 0) return [];
+    const found = await this.find();
+    if (found === undefined) return this.#failAdditions(changes);
+    const requests = changes.map((change) => this.#addressRequest(change, found.index));
+    const failed = await this.#parts.transport.batch(addressRequestKind, requests);
+    return failed.filter(({ index, error }) => !isDone(changes[index], error));
+  }
+
+  watch(onChange: () => void, onError: (error: Error) => void): () => void {
+    let cancel: (() => void) | undefined;
+    const notice = (): void => {
+      cancel ??= this.#parts.clock.after(gatherMs, () => {
+        cancel = undefined;
+        onChange();
+      });
+    };
+    const close = subscribe(this.#parts.socketParts, {
+      protocol: protocols.route,
+      groups: watchedGroups,
+      onMessage: notice,
+      onError(error) {
+        // Lost messages are changes too; anything else is worth telling besides.
+        if (!areMessagesLost(error)) onError(error);
+        notice();
+      },
+    });
+    return () => {
+      cancel?.();
+      close();
+    };
+  }
+
+  /** Says whether it was us: someone may have been faster. */
+  async #create(): Promise<boolean> {
+    const request: LinkRequest = { operation: "create", name: this.name };
+    try {
+      await this.#createOrLoad(request);
+      return true;
+    } catch (error) {
+      if (isAlreadyExists(error)) return false;
+      throw error;
+    }
+  }
+
+  async #createOrLoad(request: LinkRequest): Promise<void> {
+    const { transport, modules } = this.#parts;
+    try {
+      await transport.request(linkRequestKind, request);
+    } catch (error) {
+      if (!isUnsupported(error)) throw error;
+      await modules.load("dummy");
+      await transport.request(linkRequestKind, request);
+    }
+  }
+
+  #failAdditions(changes: readonly AddressChange[]): readonly FailedChange[] {
+    return changes.flatMap((change, index) => {
+      if (change.kind === "remove") return [];
+      const { operation, subject } = addressRequestKind.describe(
+        this.#addressRequest(change, 0),
+        errno.ENODEV,
+      );
+      const meaning = "there is no such link";
+      return [
+        { index, error: new NetlinkError({ operation, subject, errno: errno.ENODEV, meaning }) },
+      ];
+    });
+  }
+
+  #addressRequest({ kind, address }: AddressChange, linkIndex: number): AddressRequest {
+    return { kind, address, linkName: this.name, linkIndex };
+  }
+}
+
+function areMessagesLost(error: Error): boolean {
+  return error instanceof NetlinkError && error.errno === errno.ENOBUFS;
+}
+
+/** An address that is there already, or that is gone already. */
+function isDone(change: AddressChange | undefined, error: NetlinkError): boolean {
+  return change?.kind === "add"
+    ? error.errno === errno.EEXIST
+    : error.errno === errno.EADDRNOTAVAIL || error.errno === errno.ENODEV;
+}

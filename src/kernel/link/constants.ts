@@ -1,0 +1,21 @@
+/** Numbers of rtnetlink: linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h. */
+import type { IpFamily } from "../../base/ip.ts";
+
+/** RTM_* */
+export const messageTypes = {
+  newLink: 16,
+  deleteLink: 17,
+  getLink: 18,
+  newAddress: 20,
+  deleteAddress: 21,
+  getAddress: 22,
+} as const;
+
+/** RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR */
+export const watchedGroups: readonly number[] = [1, 5, 9];
+
+/** AF_* */
+export const addressFamilies: Readonly<Record<IpFamily, number>> = { IPv4: 2, IPv6: 10 };
+
+/** IFNAMSIZ less the terminator. */
+export const maxLinkNameBytes = 15;

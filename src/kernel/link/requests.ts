@@ -1,0 +1,94 @@
+/** Requests about links and addresses as netlink messages. */
+import { errno } from "../../base/errno.ts";
+import { familyOf, hostPrefixLength, type IpAddress, ipAddressToBytes } from "../../base/ip.ts";
+import type { Description } from "../../netlink/errors.ts";
+import type { MessageWriter } from "../../netlink/message.ts";
+import { messageFlags } from "../../netlink/netlink-package.ts";
+import type { RequestKind } from "../../netlink/request.ts";
+import { addressAttributes, linkAttributes, writeAddressHeader, writeLinkHeader } from "./codec.ts";
+import { addressFamilies, messageTypes } from "./constants.ts";
+
+export type LinkRequest =
+  | { readonly operation: "find" | "create"; readonly name: string }
+  | { readonly operation: "remove"; readonly name: string; readonly index: number };
+
+export const linkRequestKind: RequestKind<LinkRequest> = {
+  type: ({ operation }) => linkMessageTypes[operation],
+  flags: ({ operation }) =>
+    operation === "create" ? messageFlags.create | messageFlags.exclusive : 0,
+  encode: encodeLinkRequest,
+  describe: ({ operation, name }, number): Description => ({
+    operation: `${operation} link`,
+    subject: name,
+    ...meaningOf(linkMeanings, number),
+  }),
+};
+
+const linkMessageTypes = {
+  find: messageTypes.getLink,
+  create: messageTypes.newLink,
+  remove: messageTypes.deleteLink,
+} as const;
+
+const linkMeanings: ReadonlyMap<number, string> = new Map([
+  [errno.EOPNOTSUPP, "the kernel has no dummy links; «modprobe dummy» on the node brings them"],
+  [errno.EPERM, "the daemon needs CAP_NET_ADMIN"],
+]);
+
+/** `ip link add NAME txqueuelen 0 type dummy`: DOWN, as a new link is. */
+function encodeLinkRequest(writer: MessageWriter, request: LinkRequest): void {
+  const { operation, name } = request;
+  writeLinkHeader(writer, operation === "remove" ? request.index : 0);
+  if (operation === "find") linkAttributes.encode(writer, { name });
+  if (operation === "create") {
+    linkAttributes.encode(writer, { name, transmitQueueLength: 0, info: { kind: "dummy" } });
+  }
+}
+
+export interface AddressRequest {
+  readonly kind: "add" | "remove";
+  readonly address: IpAddress;
+  readonly linkName: string;
+  readonly linkIndex: number;
+}
+
+/** `ip address add ADDRESS/32 dev NAME`, no flags: scope global, for ever. */
+export const addressRequestKind: RequestKind<AddressRequest> = {
+  type: ({ kind }) => (kind === "add" ? messageTypes.newAddress : messageTypes.deleteAddress),
+  flags: ({ kind }) => (kind === "add" ? messageFlags.create | messageFlags.exclusive : 0),
+  encode(writer, { address, linkIndex }) {
+    const family = familyOf(address);
+    const bytes = ipAddressToBytes(address);
+    const header = { family: addressFamilies[family], prefixLength: hostPrefixLength(family) };
+    writeAddressHeader(writer, { ...header, linkIndex });
+    addressAttributes.encode(writer, { address: bytes, local: bytes });
+  },
+  describe: ({ kind, address, linkName }, number): Description => ({
+    operation: kind === "add" ? `add address to ${linkName}` : `remove address from ${linkName}`,
+    subject: address,
+    ...meaningOf(addressMeanings, number),
+  }),
+};
+
+const addressMeanings: ReadonlyMap<number, string> = new Map([
+  [errno.ENODEV, "the link is gone, or has no IPv6 (sysctl net.ipv6.conf.*.disable_ipv6)"],
+  [errno.EACCES, "IPv6 is turned off (sysctl net.ipv6.conf.*.disable_ipv6)"],
+  [errno.EOPNOTSUPP, "the kernel has no IPv6"],
+  [errno.EPERM, "the daemon needs CAP_NET_ADMIN"],
+]);
+
+/** All addresses of all links, both families. */
+export const listAddressesKind: RequestKind<undefined> = {
+  type: () => messageTypes.getAddress,
+  flags: () => 0,
+  encode: (writer) => writeAddressHeader(writer, { family: 0, prefixLength: 0, linkIndex: 0 }),
+  describe: () => ({ operation: "list addresses", subject: "" }),
+};
+
+function meaningOf(
+  meanings: ReadonlyMap<number, string>,
+  number: number,
+): { readonly meaning?: string } {
+  const meaning = meanings.get(number);
+  return meaning === undefined ? {} : { meaning };
+}
