@@ -4,7 +4,7 @@ import { errorText } from "../base/error-text.ts";
 import type { IpFamily } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
-import type { DesiredState } from "../plan/desired-state.ts";
+import { type DesiredState, trafficPolicies } from "../plan/desired-state.ts";
 import { changeCount, type SyncReport } from "../reconcile/report.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 
@@ -40,6 +40,7 @@ export class SyncReporter {
   readonly #clock: Clock;
   readonly #log: Logger;
   #toldClaims = new Set<string>();
+  #toldForeign = new Set<string>();
 
   constructor(collaborators: {
     readonly metrics: Metrics;
@@ -92,7 +93,10 @@ export class SyncReporter {
       this.#health.updated(family);
     }
     this.#metrics.changesTaken();
+    this.#metrics.syncRun(summary.isFull ? "full" : "partial", hasWorked ? "success" : "failure");
     this.#countChanges(report);
+    this.#countWithoutLocal(summary);
+    this.#noteForeign(report);
     this.#drainFigures(summary.drains);
     if (hasWorked) this.#observeLatency(summary);
     this.#logFailures(report);
@@ -116,10 +120,36 @@ export class SyncReporter {
 
   #countChanges(report: SyncReport): void {
     for (const [kind, times] of report.changes) this.#metrics.kernelChanges(kind, "success", times);
+    for (const { family, elapsedMs, removedCount } of report.flowSweeps) {
+      this.#metrics.conntrackReconciled(family, elapsedMs / 1000, removedCount);
+    }
     for (const { kind, subject } of report.failures) {
       this.#metrics.kernelChanges(kind, "failure", 1);
       if (kind === "rules-write") this.#metrics.iptablesRestoreFailed(subject as IpFamily);
     }
+  }
+
+  #countWithoutLocal({ desired, families }: SyncSummary): void {
+    for (const family of families) {
+      for (const policy of trafficPolicies) {
+        const count = desired.withoutLocalEndpoints(policy, family);
+        this.#metrics.noLocalEndpoints(policy, family, count);
+      }
+    }
+  }
+
+  /** Virtual servers of others are counted, and each is named once. */
+  #noteForeign({ foreignServers }: SyncReport): void {
+    if (foreignServers === undefined) return;
+    this.#metrics.foreignVirtualServers(foreignServers.length);
+    for (const virtualServer of foreignServers) {
+      if (this.#toldForeign.has(virtualServer)) continue;
+      this.#log.info("Virtual server is not ours and stays", {
+        virtualServer,
+        reason: "foreign-virtual-server",
+      });
+    }
+    this.#toldForeign = new Set(foreignServers);
   }
 
   #drainFigures({ count, oldestAgeSeconds }: DrainFigures): void {

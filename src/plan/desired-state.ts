@@ -18,12 +18,10 @@ export interface DirtyKeys {
   readonly rules: ReadonlySet<IpFamily>;
 }
 
-/** A health-check node port and what its server answers. */
-export interface HealthCheckPort {
-  readonly service: ServiceName;
-  readonly family: IpFamily;
-  readonly port: number;
-}
+/** Which traffic a policy Local concerns. */
+export type TrafficPolicy = "internal" | "external";
+
+export const trafficPolicies: readonly TrafficPolicy[] = ["internal", "external"];
 
 /**
  * The sum of all service-port plans. It is changed one Service at a time, and remembers which keys a
@@ -36,6 +34,7 @@ export class DesiredState {
   readonly #entries = new Map<string, OwnerCount<SetEntry>>();
   readonly #addresses = new OwnerCount<IpAddress>();
   readonly #denied = new Map<string, { readonly id: VirtualServerId; owners: number }>();
+  readonly #withoutLocal = new Map<string, number>();
   #dirty = noMarks();
 
   /** Makes `plans` all that this Service wants in this family. */
@@ -108,9 +107,9 @@ export class DesiredState {
     return this.#claims.lost();
   }
 
-  /** Every plan; for figures that concern all service ports. */
-  *plans(): Iterable<ServicePortPlan> {
-    for (const plans of this.#plans.values()) yield* plans.values();
+  /** Service ports with this policy Local whose usable endpoints are all elsewhere. */
+  withoutLocalEndpoints(policy: TrafficPolicy, family: IpFamily): number {
+    return this.#withoutLocal.get(`${policy} ${family}`) ?? 0;
   }
 
   #replacePlan(
@@ -129,8 +128,18 @@ export class DesiredState {
     for (const address of previous?.addresses ?? []) {
       if (this.#addresses.remove(address)) this.#dirty.addresses.add(address);
     }
+    this.#countWithoutLocal(family, previous, -1);
+    this.#countWithoutLocal(family, next, 1);
     for (const id of next?.deniedToNode ?? []) this.#deny(family, id);
     for (const id of previous?.deniedToNode ?? []) this.#admit(family, id);
+  }
+
+  #countWithoutLocal(family: IpFamily, plan: ServicePortPlan | undefined, by: number): void {
+    for (const policy of trafficPolicies) {
+      if (plan?.hasNoLocalEndpoints[policy] !== true) continue;
+      const key = `${policy} ${family}`;
+      this.#withoutLocal.set(key, (this.#withoutLocal.get(key) ?? 0) + by);
+    }
   }
 
   #addEntry(family: IpFamily, setName: string, entry: SetEntry): void {

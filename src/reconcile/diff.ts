@@ -18,6 +18,8 @@ export interface VirtualServerDiff {
   readonly unwanted: readonly RealServer[];
   /** The virtual server itself is not wanted any more. */
   readonly isUnwanted: boolean;
+  /** It had no real server and gets one. */
+  readonly isFirstRealServer: boolean;
 }
 
 /** Compares one virtual server; undefined when nothing is to be done. */
@@ -27,7 +29,8 @@ export function diffVirtualServer(
   known: KnownVirtualServer | undefined,
 ): VirtualServerDiff | undefined {
   if (desired === undefined) {
-    return known === undefined ? undefined : { key, changes: [], unwanted: [], isUnwanted: true };
+    if (known === undefined) return undefined;
+    return { key, changes: [], unwanted: [], isUnwanted: true, isFirstRealServer: false };
   }
   const server = serverChange(desired, known);
   const { changes, unwanted } = realServerChanges(desired, known);
@@ -37,6 +40,7 @@ export function diffVirtualServer(
     changes: server === undefined ? changes : [server, ...changes],
     unwanted,
     isUnwanted: false,
+    isFirstRealServer: known?.realServers.length === 0 && desired.realServers.length > 0,
   };
 }
 

@@ -4,13 +4,14 @@ import type { Kernel } from "../kernel/kernel.ts";
 import { Drainer } from "./drainer.ts";
 import type { DrainPolicy } from "./drains.ts";
 import { addEntries, bindAddresses, removeEntries, unbindAddresses } from "./entry-steps.ts";
+import { removeStaleFlows } from "./flow-step.ts";
 import { ensureLink, ensureSets, writeRules } from "./foundation-steps.ts";
 import { KnownState } from "./known-state.ts";
 import { observe } from "./observe.ts";
 import type { OwnershipPolicy } from "./ownership.ts";
 import { type ChangeKind, ReportBuilder, type SyncReport } from "./report.ts";
 import { applyServers, removeServers } from "./server-steps.ts";
-import type { SyncContext, SyncGoal } from "./sync-context.ts";
+import type { SyncContext, SyncGoal, SyncTools } from "./sync-context.ts";
 import { planWork } from "./work.ts";
 
 export interface ReconcilerOptions {
@@ -30,18 +31,21 @@ interface Step {
  */
 export class Reconciler {
   readonly #kernel: Kernel;
+  readonly #clock: Clock;
   readonly #log: Logger;
   readonly #options: ReconcilerOptions;
   readonly #drainer: Drainer;
   readonly #steps: readonly Step[];
   #known = new KnownState();
   #needsObservation = true;
+  #isFirst = true;
 
   constructor(
     collaborators: { readonly kernel: Kernel; readonly clock: Clock; readonly log: Logger },
     options: ReconcilerOptions,
   ) {
     this.#kernel = collaborators.kernel;
+    this.#clock = collaborators.clock;
     this.#log = collaborators.log;
     this.#options = options;
     this.#drainer = new Drainer(collaborators, options.drain);
@@ -64,8 +68,10 @@ export class Reconciler {
     if (isFull && !(await this.#observe(goal, report))) return report.build();
     const effective: SyncGoal = isFull ? { ...goal, dirty: "all" } : goal;
     const work = planWork(effective, this.#known, this.#options.ownership);
-    const context = { ...this.#context(report), goal: effective, work };
+    if (isFull) report.foreign(work.foreignServers);
+    const context = { ...this.#context(report), goal: effective, work, isFirst: this.#isFirst };
     for (const step of this.#steps) await runStep(step, context);
+    this.#isFirst &&= report.hasFailures;
     this.#needsObservation = report.hasFailures;
     return report.build();
   }
@@ -82,8 +88,9 @@ export class Reconciler {
     return report.build();
   }
 
-  #context(report: ReportBuilder): Pick<SyncContext, "kernel" | "known" | "report" | "log"> {
-    return { kernel: this.#kernel, known: this.#known, report, log: this.#log };
+  #context(report: ReportBuilder): SyncTools {
+    const [kernel, clock, log] = [this.#kernel, this.#clock, this.#log];
+    return { kernel, clock, log, known: this.#known, report };
   }
 
   async #observe(goal: SyncGoal, report: ReportBuilder): Promise<boolean> {
@@ -115,6 +122,7 @@ function stepsWith(drainer: Drainer): readonly Step[] {
     { kind: "virtual-server-remove", run: removeServers },
     { kind: "address-remove", run: unbindAddresses },
     { kind: "entry-remove", run: removeEntries },
+    { kind: "flow-remove", run: removeStaleFlows },
   ];
 }
 

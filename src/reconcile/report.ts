@@ -1,4 +1,5 @@
 import { errorText } from "../base/error-text.ts";
+import type { IpFamily } from "../base/ip.ts";
 
 /** Kinds of kernel changes, as counted in `kube_ipvs_kernel_changes_total`. */
 export type ChangeKind =
@@ -17,7 +18,8 @@ export type ChangeKind =
   | "real-server-remove"
   | "address-add"
   | "address-remove"
-  | "link-remove";
+  | "link-remove"
+  | "flow-remove";
 
 /** One change that did not come about. */
 export interface Failure {
@@ -32,12 +34,25 @@ export interface SyncReport {
   /** Successful changes by kind; kinds without one are absent. */
   readonly changes: ReadonlyMap<ChangeKind, number>;
   readonly failures: readonly Failure[];
+  /** Looks for stale flows, one for each family that had a reason. */
+  readonly flowSweeps: readonly FlowSweep[];
+  /** Virtual servers of others, by key; absent where not everything was compared. */
+  readonly foreignServers?: readonly string[];
+}
+
+/** One look through the connection table. */
+export interface FlowSweep {
+  readonly family: IpFamily;
+  readonly elapsedMs: number;
+  readonly removedCount: number;
 }
 
 /** Collects a report while a sync runs. */
 export class ReportBuilder {
   readonly #changes = new Map<ChangeKind, number>();
   readonly #failures: Failure[] = [];
+  readonly #flowSweeps: FlowSweep[] = [];
+  #foreignServers: readonly string[] | undefined;
 
   count(kind: ChangeKind, times = 1): void {
     if (times > 0) this.#changes.set(kind, (this.#changes.get(kind) ?? 0) + times);
@@ -46,6 +61,15 @@ export class ReportBuilder {
   fail(kind: Failure["kind"], subject: string, error: unknown): void {
     const cause = error instanceof Error ? error : new Error(errorText(error));
     this.#failures.push({ kind, subject, error: cause });
+  }
+
+  sweep(sweep: FlowSweep): void {
+    this.#flowSweeps.push(sweep);
+    this.count("flow-remove", sweep.removedCount);
+  }
+
+  foreign(keys: readonly string[]): void {
+    this.#foreignServers = keys;
   }
 
   hasFailed(kind: Failure["kind"]): boolean {
@@ -57,7 +81,12 @@ export class ReportBuilder {
   }
 
   build(): SyncReport {
-    return { changes: this.#changes, failures: this.#failures };
+    return {
+      changes: this.#changes,
+      failures: this.#failures,
+      flowSweeps: this.#flowSweeps,
+      ...(this.#foreignServers === undefined ? {} : { foreignServers: this.#foreignServers }),
+    };
   }
 }
 

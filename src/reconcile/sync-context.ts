@@ -1,3 +1,4 @@
+import type { Clock } from "../base/clock.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import type { AddressChange, Kernel, SetChange } from "../kernel/kernel.ts";
@@ -21,18 +22,27 @@ export interface SyncGoal {
 /** The changes of one sync, by kind; worked out before the first write. */
 export interface Work {
   readonly servers: readonly VirtualServerDiff[];
+  /** Keys of virtual servers that nobody wants and that stay: they are not ours, or excluded. */
+  readonly foreignServers: readonly string[];
   readonly addedEntries: readonly SetChange[];
   readonly removedEntries: readonly SetChange[];
   readonly addedAddresses: readonly AddressChange[];
   readonly removedAddresses: readonly AddressChange[];
 }
 
-/** What every step of a sync works with. Steps change `known` as the kernel changes. */
-export interface SyncContext {
+/** What everything that changes the kernel works with; `known` changes as the kernel does. */
+export interface SyncTools {
   readonly kernel: Kernel;
+  readonly clock: Clock;
+  readonly log: Logger;
   readonly known: KnownState;
+  readonly report: ReportBuilder;
+}
+
+/** What every step of a sync works with. */
+export interface SyncContext extends SyncTools {
   readonly goal: SyncGoal;
   readonly work: Work;
-  readonly report: ReportBuilder;
-  readonly log: Logger;
+  /** The first sync since the start of the program. */
+  readonly isFirst: boolean;
 }

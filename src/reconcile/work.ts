@@ -20,7 +20,7 @@ export function planWork(goal: SyncGoal, known: KnownState, policy: OwnershipPol
   const entries = allSets.flatMap((set) => entryChanges(set, goal, known));
   const addresses = diffAddresses(addressesOf(goal, known), goal.desired, known);
   return {
-    servers: serverDiffs(goal, known, policy),
+    ...serverDiffs(goal, known, policy),
     addedEntries: entries.filter(({ kind }) => kind === "add"),
     removedEntries: entries.filter(({ kind }) => kind === "remove"),
     addedAddresses: addresses.filter(({ kind }) => kind === "add"),
@@ -32,8 +32,9 @@ function serverDiffs(
   goal: SyncGoal,
   known: KnownState,
   policy: OwnershipPolicy,
-): readonly VirtualServerDiff[] {
-  const diffs: VirtualServerDiff[] = [];
+): Pick<Work, "servers" | "foreignServers"> {
+  const servers: VirtualServerDiff[] = [];
+  const foreignServers: string[] = [];
   for (const key of serverKeys(goal, known)) {
     const diff = diffVirtualServer(
       key,
@@ -41,10 +42,10 @@ function serverDiffs(
       known.virtualServers.get(key),
     );
     if (diff === undefined) continue;
-    if (diff.isUnwanted && !isRemovable(key, goal, known, policy)) continue;
-    diffs.push(diff);
+    if (diff.isUnwanted && !isRemovable(key, goal, known, policy)) foreignServers.push(key);
+    else servers.push(diff);
   }
-  return diffs;
+  return { servers, foreignServers };
 }
 
 /** A key that was dirty had been desired, so it is ours; in a full pass the kernel must say so. */

@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { staleFlows } from "../../../src/reconcile/stale-flows.ts";
+import type { Flow } from "../../../src/state/flow.ts";
+import { ip } from "../../support/records.ts";
+
+function flow(overrides: Partial<Flow> = {}): Flow {
+  return {
+    protocol: "UDP",
+    source: ip("192.0.2.1"),
+    sourcePort: 4000,
+    destination: ip("10.96.0.10"),
+    destinationPort: 53,
+    replySource: ip("10.244.1.5"),
+    replySourcePort: 5353,
+    ...overrides,
+  };
+}
+
+const allowed = new Map([
+  ["UDP 10.96.0.10:53", new Set(["10.244.1.5:5353"])],
+  ["UDP 192.168.10.11:30053", new Set(["10.244.1.5:5353"])],
+  ["UDP 10.96.0.66:53", new Set<string>()],
+  ["UDP [fd00:96::a]:53", new Set(["[fd00:244::5]:5353"])],
+]);
+
+const cases: readonly { readonly name: string; readonly flow: Flow; readonly isStale: boolean }[] =
+  [
+    { name: "keeps a flow that a real server answers", flow: flow(), isStale: false },
+    {
+      name: "drops one whose real server is gone",
+      flow: flow({ replySource: ip("10.244.1.6") }),
+      isStale: true,
+    },
+    {
+      name: "drops one whose real server has another port now",
+      flow: flow({ replySourcePort: 53 }),
+      isStale: true,
+    },
+    {
+      name: "drops one that was never translated",
+      flow: flow({ replySource: ip("10.96.0.10"), replySourcePort: 53 }),
+      isStale: true,
+    },
+    {
+      name: "drops every flow to a virtual server that has nobody",
+      flow: flow({ destination: ip("10.96.0.66") }),
+      isStale: true,
+    },
+    {
+      name: "keeps a flow to an address that is no virtual server",
+      flow: flow({ destination: ip("10.96.0.99") }),
+      isStale: false,
+    },
+    {
+      name: "keeps a flow that merely uses a node port's number",
+      flow: flow({
+        destination: ip("203.0.113.1"),
+        destinationPort: 30053,
+        replySource: ip("203.0.113.1"),
+      }),
+      isStale: false,
+    },
+    {
+      name: "drops an IPv6 flow likewise",
+      flow: flow({
+        destination: ip("fd00:96::a"),
+        replySource: ip("fd00:244::6"),
+      }),
+      isStale: true,
+    },
+  ];
+
+describe("staleFlows", () => {
+  for (const { name, flow: given, isStale } of cases) {
+    it(name, () => assert.deepEqual(staleFlows([given], allowed), isStale ? [given] : []));
+  }
+});
