@@ -2,9 +2,6 @@
 
 #include <errno.h>
 #include <linux/netlink.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -12,95 +9,14 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Enough for the receive loop; musl's default is of the same order. */
-enum { THREAD_STACK_BYTES = 256 * 1024, MAX_WATCHED_IN_OUTBOX = 64 };
+#include "socket-state.h"
 
-struct outbox {
-  pthread_mutex_t lock;
-  struct delivery *first, *last;
-  void (*ring)(void *context);
-  void *context;
-  bool is_connected;
-  atomic_int references;
-};
-
-struct netlink_socket {
-  pthread_mutex_t lock;
-  /* Signalled when any of the fields below changes. */
-  pthread_cond_t changed;
-  atomic_int references;
-  struct outbox *outbox;
-  int fd;
-  /* Readable once the socket is closed, so that a wait in poll(2) ends; -1 without a thread. */
-  int wake_fd;
-  bool has_thread;
-  bool is_closed;
-  bool is_watching;
-  void *watch_context;
-  size_t watched_in_outbox;
-  struct delivery *first, *last;
-  /* The call that the thread is carrying out; its context is NULL once it is abandoned. */
-  struct delivery *running;
-  /* Replies of synchronous calls; the owner's. */
-  struct reply_buffer scratch;
-};
-
-/* ---- outbox ---- */
-
-struct outbox *outbox_create(void (*ring)(void *context), void *context) {
-  struct outbox *outbox = calloc(1, sizeof *outbox);
-  if (outbox == NULL) return NULL;
-  pthread_mutex_init(&outbox->lock, NULL);
-  outbox->ring = ring;
-  outbox->context = context;
-  outbox->is_connected = true;
-  atomic_init(&outbox->references, 1);
-  return outbox;
+struct netlink_socket *socket_retain(struct netlink_socket *socket) {
+  atomic_fetch_add(&socket->references, 1);
+  return socket;
 }
 
-void outbox_release(struct outbox *outbox) {
-  if (atomic_fetch_sub(&outbox->references, 1) != 1) return;
-  pthread_mutex_destroy(&outbox->lock);
-  free(outbox);
-}
-
-/*
- * Rings for the first delivery only: the owner takes until nothing is left. Under the lock, so that no
- * ring can come after `outbox_disconnect` has returned. Returns false when nobody will take it.
- */
-static bool outbox_put(struct outbox *outbox, struct delivery *delivery) {
-  delivery->next = NULL;
-  pthread_mutex_lock(&outbox->lock);
-  bool is_connected = outbox->is_connected;
-  bool was_empty = outbox->first == NULL;
-  if (is_connected) {
-    if (was_empty) outbox->first = delivery;
-    else outbox->last->next = delivery;
-    outbox->last = delivery;
-    if (was_empty) outbox->ring(outbox->context);
-  }
-  pthread_mutex_unlock(&outbox->lock);
-  return is_connected;
-}
-
-struct delivery *outbox_take(struct outbox *outbox) {
-  pthread_mutex_lock(&outbox->lock);
-  struct delivery *delivery = outbox->first;
-  if (delivery != NULL) outbox->first = delivery->next;
-  pthread_mutex_unlock(&outbox->lock);
-  return delivery;
-}
-
-void outbox_disconnect(struct outbox *outbox) {
-  pthread_mutex_lock(&outbox->lock);
-  outbox->is_connected = false;
-  pthread_mutex_unlock(&outbox->lock);
-  for (struct delivery *left; (left = outbox_take(outbox)) != NULL;) delivery_free(left);
-}
-
-/* ---- life of a socket ---- */
-
-static void socket_release(struct netlink_socket *socket) {
+void socket_release(struct netlink_socket *socket) {
   if (atomic_fetch_sub(&socket->references, 1) != 1) return;
   outbox_release(socket->outbox);
   pthread_cond_destroy(&socket->changed);
@@ -118,14 +34,14 @@ static struct netlink_socket *socket_create(int fd, struct outbox *outbox) {
   pthread_cond_init(&socket->changed, &monotonic);
   pthread_condattr_destroy(&monotonic);
   atomic_init(&socket->references, 1);
-  atomic_fetch_add(&outbox->references, 1);
-  socket->outbox = outbox;
+  socket->outbox = outbox_retain(outbox);
   socket->fd = fd;
   socket->wake_fd = -1;
   return socket;
 }
 
-/* The privileged option ignores net.core.?mem_max; without CAP_NET_ADMIN the plain one caps there. */
+/* The privileged option ignores net.core.?mem_max; without CAP_NET_ADMIN the plain one caps there.
+ */
 static int set_buffer(int fd, int forced, int plain, int bytes) {
   if (bytes == 0) return 0;
   if (setsockopt(fd, SOL_SOCKET, forced, &bytes, sizeof bytes) == 0) return 0;
@@ -154,8 +70,10 @@ static int join_groups(int fd, const struct open_options *options) {
 
 /* Returns the name of what failed, with errno, or NULL. */
 static const char *set_up(int fd, const struct open_options *options) {
-  if (set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, options->receive_buffer_bytes) != 0) return "receive buffer";
-  if (set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, options->send_buffer_bytes) != 0) return "send buffer";
+  if (set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, options->receive_buffer_bytes) != 0)
+    return "receive buffer";
+  if (set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, options->send_buffer_bytes) != 0)
+    return "send buffer";
   if (set_wish(fd, NETLINK_EXT_ACK, options->extended_ack) != 0) return "extended ack";
   if (set_wish(fd, NETLINK_CAP_ACK, options->cap_ack) != 0) return "cap ack";
   if (set_wish(fd, NETLINK_GET_STRICT_CHK, options->strict_check) != 0) return "strict check";
@@ -201,143 +119,6 @@ void netlink_socket_close(struct netlink_socket *socket) {
   socket_release(socket);
 }
 
-/* ---- deliveries ---- */
-
-static struct delivery *delivery_create(struct netlink_socket *socket, size_t request_length) {
-  struct delivery *delivery = calloc(1, sizeof *delivery + request_length);
-  if (delivery == NULL) return NULL;
-  atomic_fetch_add(&socket->references, 1);
-  delivery->socket = socket;
-  return delivery;
-}
-
-void delivery_free(struct delivery *delivery) {
-  struct netlink_socket *socket = delivery->socket;
-  if (delivery->is_watched) {
-    pthread_mutex_lock(&socket->lock);
-    socket->watched_in_outbox--;
-    pthread_cond_broadcast(&socket->changed);
-    pthread_mutex_unlock(&socket->lock);
-  }
-  reply_buffer_free(&delivery->exchange.replies);
-  free(delivery);
-  socket_release(socket);
-}
-
-/* ---- the thread ---- */
-
-/* Carries out the oldest queued call. Enters and leaves with the lock held. */
-static void run_next(struct netlink_socket *socket) {
-  struct delivery *call = socket->first;
-  socket->first = call->next;
-  socket->running = call;
-  pthread_mutex_unlock(&socket->lock);
-  exchange_run(&call->exchange, socket->fd, socket->wake_fd);
-  pthread_mutex_lock(&socket->lock);
-  socket->running = NULL;
-  pthread_cond_broadcast(&socket->changed);
-  /* Still under the lock: whoever looks for a call finds it in the socket or in the outbox. */
-  if (call->context != NULL && outbox_put(socket->outbox, call)) return;
-  pthread_mutex_unlock(&socket->lock);
-  delivery_free(call);
-  pthread_mutex_lock(&socket->lock);
-}
-
-/* Copies what a watch has received, so that a small event does not keep a large buffer. */
-static struct delivery *watched_delivery(struct netlink_socket *socket, int error,
-                                         const struct reply_buffer *received) {
-  struct delivery *delivery = delivery_create(socket, 0);
-  if (delivery == NULL) return NULL;
-  delivery->exchange.error = error;
-  struct reply_buffer *replies = &delivery->exchange.replies;
-  if (received->length > 0) replies->bytes = malloc(received->length);
-  if (replies->bytes == NULL && received->length > 0) delivery->exchange.error = ENOBUFS;
-  if (replies->bytes != NULL) {
-    memcpy(replies->bytes, received->bytes, received->length);
-    replies->length = replies->capacity = received->length;
-  }
-  return delivery;
-}
-
-/* Enters and leaves with the lock held. Without memory the event is lost; the kernel cannot be asked again. */
-static void deliver_watched(struct netlink_socket *socket, int error, const struct reply_buffer *received) {
-  struct delivery *delivery = watched_delivery(socket, error, received);
-  if (delivery == NULL) return;
-  delivery->is_watched = true;
-  delivery->context = socket->watch_context;
-  socket->watched_in_outbox++;
-  if (!socket->is_closed && outbox_put(socket->outbox, delivery)) return;
-  pthread_mutex_unlock(&socket->lock);
-  delivery_free(delivery);
-  pthread_mutex_lock(&socket->lock);
-}
-
-/* Receives one datagram, or waits for one. Enters and leaves with the lock held. */
-static void watch_once(struct netlink_socket *socket, struct reply_buffer *received) {
-  pthread_mutex_unlock(&socket->lock);
-  received->length = 0;
-  int error = receive_datagram(socket->fd, received);
-  if (error == EAGAIN) error = wait_for(socket->fd, POLLIN, socket->wake_fd, INT64_MAX);
-  pthread_mutex_lock(&socket->lock);
-  bool is_quiet = error == 0 && received->length == 0;
-  if (is_quiet || error == ECANCELED || error == ETIMEDOUT) return;
-  if (error != 0 && error != ENOBUFS) socket->is_watching = false;
-  deliver_watched(socket, error, received);
-}
-
-static void *thread_main(void *argument) {
-  struct netlink_socket *socket = argument;
-  struct reply_buffer received = {0};
-  pthread_mutex_lock(&socket->lock);
-  while (!socket->is_closed) {
-    bool may_watch = socket->is_watching && socket->watched_in_outbox < MAX_WATCHED_IN_OUTBOX;
-    if (socket->first != NULL) run_next(socket);
-    else if (may_watch) watch_once(socket, &received);
-    else pthread_cond_wait(&socket->changed, &socket->lock);
-  }
-  pthread_mutex_unlock(&socket->lock);
-  close(socket->fd);
-  close(socket->wake_fd);
-  reply_buffer_free(&received);
-  socket_release(socket);
-  return NULL;
-}
-
-/* pthread_create(3), detached and with all signals blocked: they are the main thread's. */
-static int create_thread(struct netlink_socket *socket) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  int error = pthread_create(&thread, &attributes, thread_main, socket);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  pthread_attr_destroy(&attributes);
-  return error;
-}
-
-/* Starts the socket's thread unless it runs. Returns 0 or an errno. The lock is held. */
-static int ensure_thread(struct netlink_socket *socket) {
-  if (socket->has_thread) return 0;
-  socket->wake_fd = eventfd(0, EFD_CLOEXEC);
-  if (socket->wake_fd < 0) return errno;
-  atomic_fetch_add(&socket->references, 1);
-  int error = create_thread(socket);
-  if (error == 0) {
-    socket->has_thread = true;
-    return 0;
-  }
-  atomic_fetch_sub(&socket->references, 1);
-  close(socket->wake_fd);
-  socket->wake_fd = -1;
-  return error;
-}
-
-/* ---- calls ---- */
-
 /* Why no call can be made; 0 when it can. The lock is held. */
 static int refusal(const struct netlink_socket *socket) {
   if (socket->is_closed) return EBADF;
@@ -371,7 +152,8 @@ int netlink_socket_submit(struct netlink_socket *socket, const struct call *call
 
 /* Waits until nothing is queued or running. Returns 0, ETIMEDOUT or a refusal. */
 static int wait_for_turn(struct netlink_socket *socket, int64_t deadline_ns) {
-  struct timespec deadline = {.tv_sec = deadline_ns / 1000000000, .tv_nsec = deadline_ns % 1000000000};
+  struct timespec deadline = {.tv_sec = deadline_ns / 1000000000,
+                              .tv_nsec = deadline_ns % 1000000000};
   pthread_mutex_lock(&socket->lock);
   int error = refusal(socket);
   while (error == 0 && (socket->first != NULL || socket->running != NULL))
@@ -404,7 +186,8 @@ int netlink_socket_watch(struct netlink_socket *socket, void *context) {
   return error;
 }
 
-/* Unlinks the first queued call whose deadline is not later than `deadline_ns`. The lock is held. */
+/* Unlinks the first queued call whose deadline is not later than `deadline_ns`. The lock is held.
+ */
 static struct delivery *take_queued(struct netlink_socket *socket, int64_t deadline_ns) {
   struct delivery *before = NULL;
   struct delivery *call = socket->first;

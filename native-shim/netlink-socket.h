@@ -2,19 +2,22 @@
  * A netlink socket, the queue of calls on it, and the thread that carries them out. Plain C without
  * Node-API: what is finished goes to an outbox, whose owner empties it on a thread of its own.
  *
- * Why a thread per socket and not libuv's pool: a request can be stuck inside send(2) for as long as
- * somebody holds a kernel lock, and nothing can interrupt it. Four such requests would stop all file and
- * name-service work of the process. Here only the calls of the same socket wait. The thread starts with
- * the first call that needs it (a socket used only synchronously has none) and ends with the socket.
+ * Why a thread per socket and not libuv's pool: a request can be stuck inside send(2) for as long
+ * as somebody holds a kernel lock, and nothing can interrupt it. Four such requests would stop all
+ * file and name-service work of the process. Here only the calls of the same socket wait. The
+ * thread starts with the first call that needs it (a socket used only synchronously has none) and
+ * ends with the socket.
  *
- * Giving up: a call past its deadline is abandoned by the owner (`netlink_socket_abandon`), who settles it
- * with ETIMEDOUT although the thread may still be stuck with it. The thread owns that call's memory and
- * frees it when the kernel lets go. Until then the socket is poisoned: later calls wait in the queue and
- * end with ETIMEDOUT at their own deadlines, never sent. When the kernel lets go it works again; the
- * stale replies come before those of the next call and are told apart by their sequence numbers.
+ * Giving up: a call past its deadline is abandoned by the owner (`netlink_socket_abandon`), who
+ * settles it with ETIMEDOUT although the thread may still be stuck with it. The thread owns that
+ * call's memory and frees it when the kernel lets go. Until then the socket is poisoned: later
+ * calls wait in the queue and end with ETIMEDOUT at their own deadlines, never sent. When the
+ * kernel lets go it works again; the stale replies come before those of the next call and are told
+ * apart by their sequence numbers.
  *
- * Who owns what: the functions below are for one thread, the owner's. Only the outbox and the fields
- * under `lock` are shared with the socket's thread. Locks are taken in the order socket, outbox.
+ * Who owns what: the functions below are for one thread, the owner's. Only the outbox and the
+ * fields under `lock` are shared with the socket's thread. Locks are taken in the order socket,
+ * outbox.
  */
 #ifndef NETLINK_SOCKET_H
 #define NETLINK_SOCKET_H
@@ -23,10 +26,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "outbox.h"
 #include "receive-loop.h"
 
 struct netlink_socket;
-struct outbox;
 
 /* Bytes and groups as netlink(7) has them; 0 or false leaves the kernel's default. */
 struct open_options {
@@ -39,36 +42,9 @@ struct open_options {
   size_t group_count;
 };
 
-/* A finished call, or something that a watched socket received. */
-struct delivery {
-  struct delivery *next;
-  struct netlink_socket *socket;
-  /* Whatever the owner gave with the call or the watch. */
-  void *context;
-  bool is_watched;
-  /* `error`, `operation` and `replies` are the result; the rest is the call. */
-  struct exchange exchange;
-  /* The request is a copy: the thread may still read it after the owner has given up. */
-  uint8_t request[];
-};
-
-/* Makes an outbox; `ring(context)` is called, on any thread, when it is no longer empty. NULL: ENOMEM. */
-struct outbox *outbox_create(void (*ring)(void *context), void *context);
-
-/* No ring from now on, and nothing is kept; what was in it is freed. For the owner's end. */
-void outbox_disconnect(struct outbox *outbox);
-
-/* Gives back the owner's reference; sockets that are still open keep the outbox alive. */
-void outbox_release(struct outbox *outbox);
-
-/* Takes the oldest delivery; NULL when there is none. To be freed with `delivery_free`. */
-struct delivery *outbox_take(struct outbox *outbox);
-
-void delivery_free(struct delivery *delivery);
-
 /*
- * socket(2), setsockopt(2), bind(2) on the calling thread: the socket belongs to that thread's network
- * namespace. Returns NULL with errno and the name of the call that failed.
+ * socket(2), setsockopt(2), bind(2) on the calling thread: the socket belongs to that thread's
+ * network namespace. Returns NULL with errno and the name of the call that failed.
  */
 struct netlink_socket *netlink_socket_open(int protocol, const struct open_options *options,
                                            struct outbox *outbox, const char **failed);
@@ -83,21 +59,22 @@ struct call {
 };
 
 /*
- * Queues a call; its delivery comes through the outbox unless it is abandoned. Returns 0, or an errno
- * and nothing is delivered: EBADF closed, EBUSY watched, EAGAIN or ENOMEM no thread or memory.
+ * Queues a call; its delivery comes through the outbox unless it is abandoned. Returns 0, or an
+ * errno and nothing is delivered: EBADF closed, EBUSY watched, EAGAIN or ENOMEM no thread or
+ * memory.
  */
 int netlink_socket_submit(struct netlink_socket *socket, const struct call *call);
 
 /*
- * Runs a call on the calling thread after those that are queued; `exchange` as for `exchange_run`. The
- * replies are valid until the next synchronous call. Its time-out cannot cover a kernel lock.
+ * Runs a call on the calling thread after those that are queued; `exchange` as for `exchange_run`.
+ * The replies are valid until the next synchronous call. Its time-out cannot cover a kernel lock.
  */
 void netlink_socket_transact(struct netlink_socket *socket, struct exchange *exchange);
 
 /*
- * Delivers every datagram with `context` from now on. At most 64 wait in the outbox, then the kernel's
- * receive buffer takes the rest and ENOBUFS tells when it overflowed. An error other than ENOBUFS ends the
- * watch. Returns 0 or an errno as `netlink_socket_submit`.
+ * Delivers every datagram with `context` from now on. At most 64 wait in the outbox, then the
+ * kernel's receive buffer takes the rest and ENOBUFS tells when it overflowed. An error other than
+ * ENOBUFS ends the watch. Returns 0 or an errno as `netlink_socket_submit`.
  */
 int netlink_socket_watch(struct netlink_socket *socket, void *context);
 
@@ -108,8 +85,8 @@ struct abandoned {
 };
 
 /*
- * Takes back one call whose deadline is not later than `deadline_ns` and that is not finished; INT64_MAX
- * takes any. Returns false when there is none.
+ * Takes back one call whose deadline is not later than `deadline_ns` and that is not finished;
+ * INT64_MAX takes any. Returns false when there is none.
  */
 bool netlink_socket_abandon(struct netlink_socket *socket, int64_t deadline_ns,
                             struct abandoned *abandoned);
@@ -118,8 +95,8 @@ bool netlink_socket_abandon(struct netlink_socket *socket, int64_t deadline_ns,
 bool netlink_socket_is_closed(struct netlink_socket *socket);
 
 /*
- * Ends all use and gives back the owner's reference. Abandon the calls first. The descriptor is closed at
- * once, or by the thread as soon as it is done with it.
+ * Ends all use and gives back the owner's reference. Abandon the calls first. The descriptor is
+ * closed at once, or by the thread as soon as it is done with it.
  */
 void netlink_socket_close(struct netlink_socket *socket);
 

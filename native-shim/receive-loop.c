@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
-enum { ALIGNMENT = 4, NS_PER_MS = 1000000 };
+enum { NS_PER_MS = 1000000 };
 
 /* What a datagram means for the exchange that waits. */
 enum progress { GO_ON, FINISHED, MALFORMED };
@@ -26,10 +26,16 @@ void reply_buffer_free(struct reply_buffer *buffer) {
   *buffer = (struct reply_buffer){0};
 }
 
-/* Makes room for `extra` more bytes and their padding. Returns 0, ENOMEM or EMSGSIZE. */
+/* Where the next datagram goes: messages stay aligned even if one ends askew. */
+static size_t next_start(const struct reply_buffer *buffer) {
+  return NLMSG_ALIGN(buffer->length);
+}
+
+/* Makes room for a datagram of `extra` bytes. Returns 0, ENOMEM or EMSGSIZE. */
 static int reserve(struct reply_buffer *buffer, size_t extra) {
-  if (extra > MAX_REPLY_BYTES || buffer->length > MAX_REPLY_BYTES - extra) return EMSGSIZE;
-  size_t needed = buffer->length + extra + ALIGNMENT - 1;
+  size_t start = next_start(buffer);
+  if (extra > MAX_REPLY_BYTES || start > MAX_REPLY_BYTES - extra) return EMSGSIZE;
+  size_t needed = start + extra;
   if (needed <= buffer->capacity) return 0;
   size_t capacity = buffer->capacity * 2 > needed ? buffer->capacity * 2 : needed;
   uint8_t *bytes = realloc(buffer->bytes, capacity);
@@ -37,12 +43,6 @@ static int reserve(struct reply_buffer *buffer, size_t extra) {
   buffer->bytes = bytes;
   buffer->capacity = capacity;
   return 0;
-}
-
-/* Keeps messages aligned when a datagram does not end at a multiple of four; `reserve` left the room. */
-static void append(struct reply_buffer *buffer, size_t received) {
-  buffer->length += received;
-  while (buffer->length % ALIGNMENT != 0) buffer->bytes[buffer->length++] = 0;
 }
 
 /* poll(2)'s time-out, rounded up so that the loop does not spin in the last millisecond. */
@@ -66,13 +66,14 @@ int wait_for(int fd, short events, int wake_fd, int64_t deadline_ns) {
 }
 
 /*
- * send(2); a netlink socket that was never connected talks to the kernel. The kernel carries the requests
- * out inside this call and may block there behind one of its locks: MSG_DONTWAIT only keeps the call from
- * waiting for buffer space.
+ * send(2); a netlink socket that was never connected talks to the kernel. The kernel carries the
+ * requests out inside this call and may block there behind one of its locks: MSG_DONTWAIT only
+ * keeps the call from waiting for buffer space.
  */
 static int send_request(const struct exchange *exchange, int fd, int wake_fd) {
   for (;;) {
-    ssize_t sent = send(fd, exchange->request, exchange->request_length, MSG_DONTWAIT | MSG_NOSIGNAL);
+    ssize_t sent =
+        send(fd, exchange->request, exchange->request_length, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) return 0;
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return errno;
@@ -81,7 +82,8 @@ static int send_request(const struct exchange *exchange, int fd, int wake_fd) {
   }
 }
 
-/* The whole length of the next datagram, without taking it; -1 and errno. As iproute2 asks for it. */
+/* The whole length of the next datagram, without taking it; -1 and errno. As iproute2 asks for it.
+ */
 static ssize_t next_length(int fd) {
   ssize_t length;
   do {
@@ -90,7 +92,8 @@ static ssize_t next_length(int fd) {
   return length;
 }
 
-/* Port id 0 is the kernel. The driver's socket pairs have no netlink address and count as the kernel. */
+/* Port id 0 is the kernel. The driver's socket pairs have no netlink address and count as the
+ * kernel. */
 static bool from_kernel(const struct msghdr *message) {
   const struct sockaddr_nl *sender = message->msg_name;
   return message->msg_namelen < sizeof *sender || sender->nl_pid == 0;
@@ -103,73 +106,64 @@ int receive_datagram(int fd, struct reply_buffer *replies) {
   int error = reserve(replies, room);
   if (error != 0) return error;
 
+  size_t start = next_start(replies);
   struct sockaddr_nl sender;
-  struct iovec part = {.iov_base = replies->bytes + replies->length, .iov_len = room};
-  struct msghdr message = {.msg_name = &sender,
-                           .msg_namelen = sizeof sender,
-                           .msg_iov = &part,
-                           .msg_iovlen = 1};
+  struct iovec part = {.iov_base = replies->bytes + start, .iov_len = room};
+  struct msghdr message = {
+      .msg_name = &sender, .msg_namelen = sizeof sender, .msg_iov = &part, .msg_iovlen = 1};
   ssize_t received;
   do {
     received = recvmsg(fd, &message, MSG_DONTWAIT);
   } while (received < 0 && errno == EINTR);
   if (received < 0) return errno;
   if (!from_kernel(&message)) return 0;
-  append(replies, (size_t)received);
+  memset(replies->bytes + replies->length, 0, start - replies->length);
+  replies->length = start + (size_t)received;
   return (message.msg_flags & MSG_TRUNC) != 0 ? EMSGSIZE : 0;
 }
 
 /*
- * Looks through the messages in [bytes, bytes + length) for the end of the exchange. Only the sequence
- * number counts, never how many replies came: errors of earlier requests of a batch, and replies to an
+ * Looks through the messages from `start` on for the end of the exchange. Only the sequence number
+ * counts, never how many replies came: errors of earlier requests of a batch, and replies to an
  * earlier call that was given up, arrive before it.
  */
-static enum progress scan(const uint8_t *bytes, size_t length, uint32_t last_sequence) {
-  while (length > 0) {
-    struct nlmsghdr header;
-    if (length < sizeof header) return MALFORMED;
-    memcpy(&header, bytes, sizeof header);
-    if (header.nlmsg_len < sizeof header || header.nlmsg_len > length) return MALFORMED;
+static enum progress scan(const struct reply_buffer *replies, size_t start,
+                          uint32_t last_sequence) {
+  size_t end = replies->length;
+  struct nlmsghdr header;
+  for (size_t at = start; at < end; at += NLMSG_ALIGN((size_t)header.nlmsg_len)) {
+    size_t left = end - at;
+    if (left < sizeof header) return MALFORMED;
+    memcpy(&header, replies->bytes + at, sizeof header);
+    if (header.nlmsg_len < sizeof header || header.nlmsg_len > left) return MALFORMED;
     bool ends = header.nlmsg_type == NLMSG_ERROR || header.nlmsg_type == NLMSG_DONE;
     if (ends && header.nlmsg_seq == last_sequence) return FINISHED;
-    size_t step = NLMSG_ALIGN((size_t)header.nlmsg_len);
-    if (step >= length) return GO_ON;
-    bytes += step;
-    length -= step;
   }
   return GO_ON;
 }
 
 /*
- * Receives until the last request is answered. After ENOBUFS the kernel has executed everything but some
- * replies are lost, perhaps the last one: take what is queued without waiting, and report ENOBUFS.
+ * Receives until the last request is answered. After ENOBUFS the kernel has executed everything but
+ * some replies are lost, perhaps the last one: take what is queued without waiting, and report
+ * ENOBUFS.
  */
 static int receive_replies(struct exchange *exchange, int fd, int wake_fd) {
   struct reply_buffer *replies = &exchange->replies;
-  bool lost_some = false;
+  int outcome = 0;
   for (;;) {
-    size_t start = replies->length;
+    size_t start = next_start(replies);
     int error = receive_datagram(fd, replies);
     if (error == ENOBUFS) {
-      lost_some = true;
-    } else if (error == EAGAIN) {
-      if (lost_some) return ENOBUFS;
-      error = wait_for(fd, POLLIN, wake_fd, exchange->deadline_ns);
-      if (error != 0) return error;
+      outcome = ENOBUFS;
       continue;
-    } else if (error != 0) {
-      return error;
-    } else {
-      switch (scan(replies->bytes + start, replies->length - start, exchange->last_sequence)) {
-        case FINISHED:
-          return lost_some ? ENOBUFS : 0;
-        case MALFORMED:
-          return EBADMSG;
-        case GO_ON:
-          break;
-      }
     }
-    if (monotonic_ns() >= exchange->deadline_ns) return lost_some ? ENOBUFS : ETIMEDOUT;
+    if (error == EAGAIN && outcome != 0) return outcome;
+    if (error == EAGAIN) error = wait_for(fd, POLLIN, wake_fd, exchange->deadline_ns);
+    if (error != 0) return error;
+    enum progress progress = scan(replies, start, exchange->last_sequence);
+    if (progress == FINISHED) return outcome;
+    if (progress == MALFORMED) return EBADMSG;
+    if (monotonic_ns() >= exchange->deadline_ns) return outcome != 0 ? outcome : ETIMEDOUT;
   }
 }
 

@@ -1,6 +1,7 @@
 /*
- * One exchange with the kernel over a netlink socket: send a datagram of requests, receive until the
- * last of them is answered. Plain C without Node-API, so that `driver.c` can run it under sanitizers.
+ * One exchange with the kernel over a netlink socket: send a datagram of requests, receive until
+ * the last of them is answered. Plain C without Node-API, so that `driver.c` can run it under
+ * sanitizers.
  */
 #ifndef RECEIVE_LOOP_H
 #define RECEIVE_LOOP_H
@@ -10,8 +11,8 @@
 #include <stdint.h>
 
 /*
- * Offered to each receive. The kernel sizes the pieces of a dump by the largest buffer it has seen, up
- * to 32 KB; more than 64 KB gains nothing. Larger datagrams are received too: the buffer grows.
+ * Offered to each receive. The kernel sizes the pieces of a dump by the largest buffer it has seen,
+ * up to 32 KB; more than 64 KB gains nothing. Larger datagrams are received too: the buffer grows.
  */
 #define RECEIVE_BYTES ((size_t)64 * 1024)
 
@@ -48,19 +49,20 @@ int64_t monotonic_ns(void);
 void reply_buffer_free(struct reply_buffer *buffer);
 
 /*
- * Runs one exchange to its end. `wake_fd` becoming readable ends a wait with ECANCELED; -1 for none.
- * The caller must be the only user of `fd`.
+ * Runs one exchange to its end. `wake_fd` becoming readable ends a wait with ECANCELED; -1 for
+ * none. The caller must be the only user of `fd`.
  */
 void exchange_run(struct exchange *exchange, int fd, int wake_fd);
 
 /*
- * Appends the next queued datagram to `replies`; recvmsg(2). Returns 0, or an errno: EAGAIN when nothing
- * is queued, ENOBUFS when the kernel dropped something (what is queued stays readable). A datagram that
- * does not come from the kernel is dropped: 0, and `replies` has not grown.
+ * Appends the next queued datagram to `replies`; recvmsg(2). Returns 0, or an errno: EAGAIN when
+ * nothing is queued, ENOBUFS when the kernel dropped something (what is queued stays readable). A
+ * datagram that does not come from the kernel is dropped: 0, and `replies` has not grown.
  */
 int receive_datagram(int fd, struct reply_buffer *replies);
 
-/* Waits for `events` on `fd`; poll(2). Returns 0, ETIMEDOUT, ECANCELED (woken), or another errno. */
+/* Waits for `events` on `fd`; poll(2). Returns 0, ETIMEDOUT, ECANCELED (woken), or another errno.
+ */
 int wait_for(int fd, short events, int wake_fd, int64_t deadline_ns);
 
 #endif

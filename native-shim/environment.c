@@ -1,0 +1,231 @@
+#include "environment.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "js-values.h"
+
+/* Handed over per ring, so that a flood of multicast leaves room for the rest of the program. */
+enum { WATCHED_PER_RING = 256 };
+
+static const napi_type_tag handle_tag = {0x6b7562652d697076, 0x6e65746c696e6b31};
+
+static void drop_reference(napi_env env, napi_ref *reference) {
+  if (*reference != NULL) napi_delete_reference(env, *reference);
+  *reference = NULL;
+}
+
+void pending_free(napi_env env, struct pending *pending) {
+  drop_reference(env, &pending->callback);
+  drop_reference(env, &pending->handle);
+  free(pending);
+}
+
+struct pending *make_pending(napi_env env, napi_value callback, napi_value handle) {
+  napi_valuetype type = napi_undefined;
+  napi_typeof(env, callback, &type);
+  if (type != napi_function) {
+    throw_type_error(env, "onResult must be a function");
+    return NULL;
+  }
+  struct pending *pending = calloc(1, sizeof *pending);
+  if (pending == NULL) {
+    throw_errno(env, ENOMEM, "send");
+    return NULL;
+  }
+  napi_create_reference(env, callback, 1, &pending->callback);
+  napi_create_reference(env, handle, 1, &pending->handle);
+  return pending;
+}
+
+/* Calls back; what the callback throws is an uncaught exception and does not reach the caller of
+ * ours. */
+static void call_back(napi_env env, napi_value callback, size_t count,
+                      const napi_value *arguments) {
+  if (callback == NULL) return;
+  napi_status status = napi_call_function(env, undefined(env), callback, count, arguments, NULL);
+  if (status != napi_pending_exception) return;
+  napi_value thrown;
+  if (napi_get_and_clear_last_exception(env, &thrown) == napi_ok) napi_fatal_exception(env, thrown);
+}
+
+static void settle(napi_env env, struct pending *pending, int error, int operation,
+                   const struct reply_buffer *replies) {
+  napi_value callback = NULL;
+  napi_get_reference_value(env, pending->callback, &callback);
+  pending_free(env, pending);
+  napi_value result = make_result(env, error, operation, replies);
+  if (result == NULL) result = make_result(env, ENOMEM, OPERATION_RECEIVE, &no_replies);
+  if (result != NULL) call_back(env, callback, 1, &result);
+}
+
+/* A watched datagram; dropped when the socket was closed after it came. */
+static void hand_over_watched(napi_env env, const struct delivery *delivery) {
+  if (netlink_socket_is_closed(delivery->socket)) return;
+  const struct handle *handle = delivery->context;
+  napi_value callback = NULL;
+  napi_value arguments[2];
+  napi_get_reference_value(env, handle->watch_callback, &callback);
+  napi_create_int32(env, delivery->exchange.error, &arguments[0]);
+  arguments[1] = copy_bytes(env, &delivery->exchange.replies);
+  if (arguments[1] != NULL) call_back(env, callback, 2, arguments);
+}
+
+static void hand_over(napi_env env, struct delivery *delivery) {
+  napi_handle_scope scope;
+  napi_open_handle_scope(env, &scope);
+  struct exchange *exchange = &delivery->exchange;
+  if (delivery->is_watched) hand_over_watched(env, delivery);
+  else settle(env, delivery->context, exchange->error, exchange->operation, &exchange->replies);
+  napi_close_handle_scope(env, scope);
+  delivery_free(delivery);
+}
+
+/* On any thread, often under the outbox's lock. */
+static void ring(void *context) {
+  struct environment *environment = context;
+  napi_call_threadsafe_function(environment->doorbell, NULL, napi_tsfn_nonblocking);
+}
+
+void hand_over_all(napi_env env, struct environment *environment) {
+  for (int watched = 0; watched < WATCHED_PER_RING;) {
+    struct delivery *delivery = outbox_take(environment->outbox);
+    if (delivery == NULL) return;
+    if (delivery->is_watched) watched++;
+    hand_over(env, delivery);
+  }
+  ring(environment);
+}
+
+/* On the JavaScript thread, after a ring. `env` is NULL when the environment is ending. */
+static void on_ring(napi_env env, napi_value callback, void *context, void *data) {
+  (void)callback;
+  (void)data;
+  if (env != NULL) hand_over_all(env, context);
+}
+
+void give_up(napi_env env, struct netlink_socket *socket, int64_t deadline_ns, int error) {
+  struct abandoned abandoned;
+  while (netlink_socket_abandon(socket, deadline_ns, &abandoned))
+    settle(env, abandoned.context, error, (int)abandoned.operation, &no_replies);
+}
+
+static void handle_link(struct handle *handle) {
+  struct environment *environment = handle->environment;
+  handle->next = environment->handles;
+  if (handle->next != NULL) handle->next->previous = handle;
+  environment->handles = handle;
+}
+
+static void handle_unlink(struct handle *handle) {
+  if (handle->previous != NULL) handle->previous->next = handle->next;
+  else handle->environment->handles = handle->next;
+  if (handle->next != NULL) handle->next->previous = handle->previous;
+  handle->previous = handle->next = NULL;
+}
+
+void handle_close(napi_env env, struct handle *handle) {
+  struct netlink_socket *socket = handle->socket;
+  if (socket == NULL) return;
+  handle->socket = NULL;
+  handle_unlink(handle);
+  give_up(env, socket, INT64_MAX, EBADF);
+  netlink_socket_close(socket);
+  drop_reference(env, &handle->watch_callback);
+  drop_reference(env, &handle->watch_self);
+}
+
+/* The SocketHandle was collected (nothing is pending then: that would hold it) or its environment
+ * ended. */
+static void finalize_handle(napi_env env, void *data, void *hint) {
+  (void)hint;
+  handle_close(env, data);
+  free(data);
+}
+
+struct handle *read_handle(napi_env env, napi_value value) {
+  bool is_ours = false;
+  void *handle = NULL;
+  napi_valuetype type = napi_undefined;
+  napi_typeof(env, value, &type);
+  if (type == napi_object) napi_check_object_type_tag(env, value, &handle_tag, &is_ours);
+  if (is_ours && napi_unwrap(env, value, &handle) == napi_ok) return handle;
+  throw_type_error(env, "The socket must be a handle from open()");
+  return NULL;
+}
+
+napi_value wrap_socket(napi_env env, struct environment *environment,
+                       struct netlink_socket *socket) {
+  napi_value object;
+  struct handle *handle = calloc(1, sizeof *handle);
+  bool is_wrapped = handle != NULL && napi_create_object(env, &object) == napi_ok &&
+                    napi_type_tag_object(env, object, &handle_tag) == napi_ok &&
+                    napi_wrap(env, object, handle, finalize_handle, NULL, NULL) == napi_ok;
+  if (!is_wrapped) {
+    free(handle);
+    netlink_socket_close(socket);
+    return throw_errno(env, ENOMEM, "allocate");
+  }
+  *handle = (struct handle){.environment = environment, .socket = socket};
+  handle_link(handle);
+  return object;
+}
+
+/* Frees the calls that nobody will be told about. */
+static void forget_calls(struct environment *environment, struct netlink_socket *socket) {
+  struct abandoned abandoned;
+  while (netlink_socket_abandon(socket, INT64_MAX, &abandoned))
+    pending_free(environment->env, abandoned.context);
+}
+
+static void forget_deliveries(struct environment *environment) {
+  for (struct delivery *left; (left = outbox_take(environment->outbox)) != NULL;) {
+    if (!left->is_watched) pending_free(environment->env, left->context);
+    delivery_free(left);
+  }
+}
+
+/*
+ * The environment ends (process exit, or a worker's end); no JavaScript runs from here on.
+ * Registered after the thread-safe function, hence called before Node takes that away. Threads that
+ * are stuck in the kernel live on: they find the outbox disconnected, and the code stays mapped (-z
+ * nodelete).
+ */
+static void end_environment(void *data) {
+  struct environment *environment = data;
+  while (environment->handles != NULL) {
+    struct handle *handle = environment->handles;
+    forget_calls(environment, handle->socket);
+    handle_close(environment->env, handle);
+  }
+  forget_deliveries(environment);
+  outbox_disconnect(environment->outbox);
+  outbox_release(environment->outbox);
+  napi_release_threadsafe_function(environment->doorbell, napi_tsfn_abort);
+}
+
+static void free_environment(napi_env env, void *data, void *hint) {
+  (void)env;
+  (void)hint;
+  free(data);
+}
+
+/* The thread-safe function owns `environment` from here on. */
+static bool make_doorbell(napi_env env, struct environment *environment) {
+  napi_value name;
+  if (napi_create_string_utf8(env, "netlink", NAPI_AUTO_LENGTH, &name) != napi_ok) return false;
+  napi_status status =
+      napi_create_threadsafe_function(env, NULL, NULL, name, 0, 1, environment, free_environment,
+                                      environment, on_ring, &environment->doorbell);
+  return status == napi_ok && napi_unref_threadsafe_function(env, environment->doorbell) == napi_ok;
+}
+
+struct environment *start_environment(napi_env env) {
+  struct environment *environment = calloc(1, sizeof *environment);
+  if (environment == NULL) return NULL;
+  environment->env = env;
+  environment->outbox = outbox_create(ring, environment);
+  if (environment->outbox == NULL || !make_doorbell(env, environment)) return NULL;
+  napi_add_env_cleanup_hook(env, end_environment, environment);
+  return environment;
+}

@@ -1,0 +1,45 @@
+/*
+ * JavaScript values in and out: arguments checked one by one, results and errors made.
+ */
+#ifndef JS_VALUES_H
+#define JS_VALUES_H
+
+#define NAPI_VERSION 8
+#include <node_api.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "netlink-socket.h"
+
+enum { MAX_GROUPS = 64 };
+
+extern const struct reply_buffer no_replies;
+
+/* Throws a TypeError, unless something is thrown already; returns NULL. */
+napi_value throw_type_error(napi_env env, const char *message);
+
+/* Throws an Error with `errno` and `operation`; returns NULL. */
+napi_value throw_errno(napi_env env, int error, const char *operation);
+
+napi_value undefined(napi_env env);
+
+/* A Uint8Array with an ArrayBuffer of its own; NULL when there is no memory. */
+napi_value copy_bytes(napi_env env, const struct reply_buffer *buffer);
+
+/* A TransactResult; NULL when there is no memory. */
+napi_value make_result(napi_env env, int error, int operation, const struct reply_buffer *replies);
+
+/* A number in [least, most]; anything else, NaN too, gives false. */
+bool read_number(napi_env env, napi_value value, double least, double most, double *number);
+
+/* The same, and no fraction. */
+bool read_integer(napi_env env, napi_value value, double least, double most, double *number);
+
+/* Reads OpenOptions; `groups` has MAX_GROUPS places. Returns what is wrong, or NULL. */
+const char *read_options(napi_env env, napi_value value, struct open_options *options,
+                         uint32_t *groups);
+
+/* Reads three arguments, buffer, offset and length: a part of a Uint8Array that is not empty. */
+bool read_bytes(napi_env env, const napi_value *arguments, struct call *call);
+
+#endif

@@ -1,0 +1,260 @@
+/* The receive loop against a scripted kernel: a socket pair that plays datagrams. */
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+
+enum { OTHER_TYPE = 0x1c, HEADER = 16 };
+
+/* Runs an exchange that waits for `last_sequence` and checks how it ended; frees the replies. */
+static void expect(struct pair pair, uint32_t last_sequence, int error, size_t reply_bytes) {
+  struct exchange exchange = exchange_for(last_sequence, 30);
+  exchange_run(&exchange, pair.fd, -1);
+  CHECK_EQUAL(exchange.error, error);
+  CHECK_EQUAL(exchange.operation, error == 0 ? OPERATION_NONE : OPERATION_RECEIVE);
+  CHECK_EQUAL(exchange.replies.length, reply_bytes);
+  reply_buffer_free(&exchange.replies);
+}
+
+static void ends_at_acknowledgement(void) {
+  struct pair pair = open_pair();
+  play_message(pair, NLMSG_ERROR, 7, 20);
+  expect(pair, 7, 0, HEADER + 20);
+  close_pair(pair);
+}
+
+static void keeps_errors_of_earlier_requests(void) {
+  struct pair pair = open_pair();
+  play_message(pair, NLMSG_ERROR, 5, 20);
+  play_message(pair, NLMSG_ERROR, 6, 40);
+  play_message(pair, NLMSG_ERROR, 7, 20);
+  expect(pair, 7, 0, 3 * HEADER + 80);
+  close_pair(pair);
+}
+
+static void ends_a_dump_at_done(void) {
+  struct pair pair = open_pair();
+  for (int part = 0; part < 5; part++) play_message(pair, OTHER_TYPE, 9, 1000);
+  play_message(pair, NLMSG_DONE, 9, 4);
+  expect(pair, 9, 0, 6 * HEADER + 5004);
+  close_pair(pair);
+}
+
+static void finds_the_end_inside_a_datagram(void) {
+  struct pair pair = open_pair();
+  uint8_t bytes[256];
+  size_t length = put_message(bytes, OTHER_TYPE, 9, 8);
+  length += put_message(bytes + length, NLMSG_DONE, 9, 4);
+  length += put_message(bytes + length, NLMSG_ERROR, 10, 20);
+  play(pair, bytes, length);
+  expect(pair, 9, 0, length);
+  close_pair(pair);
+}
+
+static void never_ends_at_a_stale_reply(void) {
+  struct pair pair = open_pair();
+  play_message(pair, NLMSG_ERROR, 6, 20);
+  play_message(pair, NLMSG_DONE, 6, 4);
+  play_message(pair, OTHER_TYPE, 7, 4);
+  expect(pair, 7, ETIMEDOUT, 3 * HEADER + 28);
+  close_pair(pair);
+}
+
+static void times_out_with_nothing(void) {
+  struct pair pair = open_pair();
+  int64_t start = monotonic_ns();
+  expect(pair, 7, ETIMEDOUT, 0);
+  CHECK(monotonic_ns() - start >= 30 * (int64_t)MS);
+  close_pair(pair);
+}
+
+static void reports_malformed_datagrams(void) {
+  static const struct {
+    uint32_t claimed;
+    size_t length;
+  } cases[] = {{16, 1},  {16, 15},   {0, 16},          {15, 16}, {17, 16},
+               {20, 18}, {1000, 64}, {UINT32_MAX, 64}, {0, 64},  {0x80000000u, 16}};
+  for (size_t index = 0; index < sizeof cases / sizeof cases[0]; index++) {
+    struct pair pair = open_pair();
+    uint8_t bytes[64] = {0};
+    put_message(bytes, NLMSG_ERROR, 7, 4);
+    memcpy(bytes, &cases[index].claimed, sizeof cases[index].claimed);
+    play(pair, bytes, cases[index].length);
+    expect(pair, 7, EBADMSG, cases[index].length);
+    close_pair(pair);
+  }
+}
+
+static void reports_a_malformed_tail(void) {
+  struct pair pair = open_pair();
+  uint8_t bytes[64] = {0};
+  size_t length = put_message(bytes, OTHER_TYPE, 7, 4) + 7;
+  play(pair, bytes, length);
+  expect(pair, 7, EBADMSG, length);
+  close_pair(pair);
+}
+
+static void grows_for_a_large_datagram(void) {
+  struct pair pair = open_pair();
+  play_message(pair, OTHER_TYPE, 7, 3 * RECEIVE_BYTES + 1);
+  play_message(pair, NLMSG_ERROR, 7, 20);
+  /* The first ends askew; the second starts at the next multiple of four. */
+  expect(pair, 7, 0, HEADER + 3 * RECEIVE_BYTES + 4 + HEADER + 20);
+  close_pair(pair);
+}
+
+static void ignores_empty_datagrams(void) {
+  struct pair pair = open_pair();
+  play(pair, "", 0);
+  play_message(pair, NLMSG_ERROR, 7, 20);
+  expect(pair, 7, 0, HEADER + 20);
+  close_pair(pair);
+}
+
+static void ends_when_woken(void) {
+  struct pair pair = open_pair();
+  int wake_fd = eventfd(1, EFD_CLOEXEC);
+  struct exchange exchange = exchange_for(7, 60000);
+  exchange_run(&exchange, pair.fd, wake_fd);
+  CHECK_EQUAL(exchange.error, ECANCELED);
+  reply_buffer_free(&exchange.replies);
+  close(wake_fd);
+  close_pair(pair);
+}
+
+static void reports_a_bad_descriptor(void) {
+  struct exchange exchange = exchange_for(7, 60000);
+  exchange_run(&exchange, -1, -1);
+  CHECK_EQUAL(exchange.error, EBADF);
+  CHECK_EQUAL(exchange.operation, OPERATION_SEND);
+}
+
+static void reports_a_request_too_large(void) {
+  struct pair pair = open_pair();
+  size_t length = 64 * 1024 * 1024;
+  uint8_t *request = calloc(1, length);
+  CHECK(request != NULL);
+  struct exchange exchange = exchange_for(7, 1000);
+  exchange.request = request;
+  exchange.request_length = length;
+  exchange_run(&exchange, pair.fd, -1);
+  CHECK_EQUAL(exchange.error, EMSGSIZE);
+  CHECK_EQUAL(exchange.operation, OPERATION_SEND);
+  free(request);
+  close_pair(pair);
+}
+
+/* Nobody reads the other end: sending waits, and times out. */
+static void times_out_while_sending(void) {
+  struct pair pair = open_pair();
+  int smallest = 1;
+  CHECK(setsockopt(pair.fd, SOL_SOCKET, SO_SNDBUF, &smallest, sizeof smallest) == 0);
+  struct exchange exchange;
+  int sent = 0;
+  do {
+    exchange = exchange_for(7, 10);
+    exchange_run(&exchange, pair.fd, -1);
+    CHECK_EQUAL(exchange.error, ETIMEDOUT);
+    reply_buffer_free(&exchange.replies);
+    sent++;
+  } while (exchange.operation == OPERATION_RECEIVE && sent < 1000);
+  CHECK_EQUAL(exchange.operation, OPERATION_SEND);
+  close_pair(pair);
+}
+
+static atomic_int alarms;
+static void count_alarm(int signal) {
+  (void)signal;
+  alarms++;
+}
+
+/* The other thread answers late, so that the loop is interrupted while it waits. */
+static void *answer_late(void *argument) {
+  const struct pair *pair = argument;
+  sigset_t all;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, NULL);
+  struct timespec pause = {.tv_nsec = 60 * MS};
+  nanosleep(&pause, NULL);
+  play_message(*pair, NLMSG_ERROR, 7, 20);
+  return NULL;
+}
+
+static void goes_on_after_signals(void) {
+  struct pair pair = open_pair();
+  struct sigaction before, action = {.sa_handler = count_alarm};
+  sigaction(SIGALRM, &action, &before);
+  pthread_t thread;
+  CHECK(pthread_create(&thread, NULL, answer_late, &pair) == 0);
+  struct itimerval every_ms = {.it_interval.tv_usec = 1000, .it_value.tv_usec = 1000};
+  setitimer(ITIMER_REAL, &every_ms, NULL);
+  struct exchange exchange = exchange_for(7, 60000);
+  exchange_run(&exchange, pair.fd, -1);
+  setitimer(ITIMER_REAL, &(struct itimerval){0}, NULL);
+  pthread_join(thread, NULL);
+  sigaction(SIGALRM, &before, NULL);
+  CHECK_EQUAL(exchange.error, 0);
+  CHECK(alarms > 5);
+  reply_buffer_free(&exchange.replies);
+  close_pair(pair);
+}
+
+static atomic_bool is_flooding;
+static void *flood(void *argument) {
+  const struct pair *pair = argument;
+  uint8_t bytes[64];
+  size_t length = put_message(bytes, OTHER_TYPE, 3, 32);
+  while (is_flooding) {
+    if (send(pair->kernel, bytes, length, MSG_DONTWAIT) < 0) {
+      struct pollfd room = {.fd = pair->kernel, .events = POLLOUT};
+      poll(&room, 1, 1);
+    }
+  }
+  return NULL;
+}
+
+static void ends_at_the_deadline_under_a_flood(void) {
+  struct pair pair = open_pair();
+  pthread_t thread;
+  is_flooding = true;
+  CHECK(pthread_create(&thread, NULL, flood, &pair) == 0);
+  struct exchange exchange = exchange_for(7, 50);
+  exchange_run(&exchange, pair.fd, -1);
+  is_flooding = false;
+  pthread_join(thread, NULL);
+  CHECK_EQUAL(exchange.error, ETIMEDOUT);
+  CHECK(exchange.replies.length > 0);
+  reply_buffer_free(&exchange.replies);
+  close_pair(pair);
+}
+
+void run_exchange_cases(void) {
+  static const struct test_case cases[] = {
+      {"an acknowledgement of the last request ends it", ends_at_acknowledgement},
+      {"errors of earlier requests are kept", keeps_errors_of_earlier_requests},
+      {"a dump ends at DONE", ends_a_dump_at_done},
+      {"the end may lie inside a datagram", finds_the_end_inside_a_datagram},
+      {"stale replies never end it", never_ends_at_a_stale_reply},
+      {"silence ends in ETIMEDOUT", times_out_with_nothing},
+      {"malformed headers end in EBADMSG, bytes kept", reports_malformed_datagrams},
+      {"a malformed tail ends in EBADMSG", reports_a_malformed_tail},
+      {"a datagram above 64 KB is received whole", grows_for_a_large_datagram},
+      {"empty datagrams are ignored", ignores_empty_datagrams},
+      {"the wake descriptor ends a wait", ends_when_woken},
+      {"a bad descriptor ends in EBADF", reports_a_bad_descriptor},
+      {"a request too large ends in EMSGSIZE", reports_a_request_too_large},
+      {"a time-out covers sending", times_out_while_sending},
+      {"signals do not end a wait", goes_on_after_signals},
+      {"unrelated messages do not extend the deadline", ends_at_the_deadline_under_a_flood},
+  };
+  run_cases(cases, sizeof cases / sizeof cases[0]);
+}

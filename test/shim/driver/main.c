@@ -1,0 +1,31 @@
+/*
+ * Runs the plain C of the shim without Node: against scripted, real and random replies. Meant to be
+ * built with sanitizers and run under valgrind. `driver [rounds of random replies]`.
+ */
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+
+#include "check.h"
+
+/* Events are made by turning `lo` up and down: that must be our own. Before any thread exists. */
+static void enter_namespace(void) {
+  if (unshare(CLONE_NEWNET) == 0) return;
+  if (unshare(CLONE_NEWUSER | CLONE_NEWNET) == 0) return;
+  fprintf(stderr, "Cannot enter a network namespace: %s; run as root\n", strerror(errno));
+  exit(1);
+}
+
+int main(int argc, char **argv) {
+  int rounds = argc > 1 ? atoi(argv[1]) : 20000;
+  enter_namespace();
+  count_threads_at_start();
+  run_exchange_cases();
+  run_kernel_cases();
+  run_socket_cases();
+  int64_t start = monotonic_ns();
+  run_mutations(rounds);
+  printf("ok  %5lld ms  %d rounds of random replies\n", (long long)(monotonic_ns() - start) / MS,
+         rounds);
+  return 0;
+}

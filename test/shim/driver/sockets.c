@@ -1,0 +1,300 @@
+/* The socket with its queue and thread, against the kernel of a namespace of our own. */
+#include <errno.h>
+#include <linux/if.h>
+#include <linux/rtnetlink.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "netlink-socket.h"
+
+/* The owner's side: an outbox whose ring is an eventfd. */
+struct owner {
+  struct outbox *outbox;
+  int bell;
+};
+
+static void ring(void *context) {
+  const struct owner *owner = context;
+  eventfd_write(owner->bell, 1);
+}
+
+static void start_owner(struct owner *owner) {
+  owner->bell = eventfd(0, EFD_CLOEXEC);
+  owner->outbox = outbox_create(ring, owner);
+  CHECK(owner->bell >= 0 && owner->outbox != NULL);
+}
+
+/* Waits for every thread, so that whatever still holds memory is a leak. */
+static void stop_owner(struct owner *owner) {
+  outbox_disconnect(owner->outbox);
+  outbox_release(owner->outbox);
+  wait_for_threads();
+  close(owner->bell);
+}
+
+/* The next delivery, waited for up to ten seconds. */
+static struct delivery *next_delivery(struct owner *owner) {
+  for (;;) {
+    struct delivery *delivery = outbox_take(owner->outbox);
+    if (delivery != NULL) return delivery;
+    struct pollfd bell = {.fd = owner->bell, .events = POLLIN};
+    CHECK(poll(&bell, 1, 10000) == 1);
+    eventfd_t rings;
+    CHECK(eventfd_read(owner->bell, &rings) == 0);
+  }
+}
+
+static struct netlink_socket *open_route(struct owner *owner, int receive_bytes, uint32_t group) {
+  struct open_options options = {.receive_buffer_bytes = receive_bytes,
+                                 .extended_ack = true,
+                                 .cap_ack = true,
+                                 .strict_check = true,
+                                 .groups = &group,
+                                 .group_count = group == 0 ? 0 : 1};
+  const char *failed;
+  struct netlink_socket *socket =
+      netlink_socket_open(NETLINK_ROUTE, &options, owner->outbox, &failed);
+  CHECK(socket != NULL);
+  return socket;
+}
+
+/* A request that the kernel only acknowledges. */
+static struct nlmsghdr noop(uint32_t sequence) {
+  return (struct nlmsghdr){.nlmsg_len = sizeof(struct nlmsghdr),
+                           .nlmsg_type = NLMSG_NOOP,
+                           .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK,
+                           .nlmsg_seq = sequence};
+}
+
+/* Submits a NOOP that waits for the acknowledgement of `last_sequence`; its context is `marker`. */
+static int submit(struct netlink_socket *socket, uint32_t sequence, uint32_t last_sequence,
+                  int64_t timeout_ms, void *marker) {
+  struct nlmsghdr request = noop(sequence);
+  struct call call = {.request = (const uint8_t *)&request,
+                      .request_length = sizeof request,
+                      .last_sequence = last_sequence,
+                      .deadline_ns = in_ms(timeout_ms),
+                      .context = marker};
+  return netlink_socket_submit(socket, &call);
+}
+
+static void expect_delivery(struct owner *owner, void *marker, int error) {
+  struct delivery *delivery = next_delivery(owner);
+  CHECK(delivery->context == marker);
+  CHECK_EQUAL(delivery->exchange.error, error);
+  delivery_free(delivery);
+}
+
+static int transact(struct netlink_socket *socket, uint32_t sequence, int64_t timeout_ms) {
+  struct nlmsghdr request = noop(sequence);
+  struct exchange exchange = exchange_for(sequence, timeout_ms);
+  exchange.request = (const uint8_t *)&request;
+  exchange.request_length = sizeof request;
+  netlink_socket_transact(socket, &exchange);
+  return exchange.error;
+}
+
+static void delivers_in_order(void) {
+  static char markers[500];
+  struct owner owner;
+  start_owner(&owner);
+  struct netlink_socket *socket = open_route(&owner, 0, 0);
+  for (uint32_t index = 0; index < sizeof markers; index++)
+    CHECK_EQUAL(submit(socket, index, index, 5000, &markers[index]), 0);
+  for (uint32_t index = 0; index < sizeof markers; index++)
+    expect_delivery(&owner, &markers[index], 0);
+  netlink_socket_close(socket);
+  stop_owner(&owner);
+}
+
+static void runs_synchronously_after_what_is_queued(void) {
+  static char markers[50];
+  struct owner owner;
+  start_owner(&owner);
+  struct netlink_socket *socket = open_route(&owner, 0, 0);
+  CHECK_EQUAL(transact(socket, 1, 5000), 0);
+  for (uint32_t index = 0; index < sizeof markers; index++)
+    CHECK_EQUAL(submit(socket, 100 + index, 100 + index, 5000, &markers[index]), 0);
+  CHECK_EQUAL(transact(socket, 2, 5000), 0);
+  struct abandoned none;
+  CHECK(!netlink_socket_abandon(socket, INT64_MAX, &none));
+  for (uint32_t index = 0; index < sizeof markers; index++)
+    expect_delivery(&owner, &markers[index], 0);
+  netlink_socket_close(socket);
+  stop_owner(&owner);
+}
+
+/* What `index.ts` does when its timer fires while the kernel holds a request inside send(2). */
+static void gives_up_a_stuck_call_and_recovers(void) {
+  static char stuck, queued, later;
+  struct owner owner;
+  start_owner(&owner);
+  struct netlink_socket *socket = open_route(&owner, 0, 0);
+  stall_sends(1, 300);
+  CHECK_EQUAL(submit(socket, 1, 1, 20, &stuck), 0);
+  CHECK_EQUAL(submit(socket, 2, 2, 40, &queued), 0);
+  struct timespec pause = {.tv_nsec = 60 * MS};
+  nanosleep(&pause, NULL);
+
+  struct abandoned abandoned;
+  CHECK(netlink_socket_abandon(socket, monotonic_ns(), &abandoned));
+  CHECK(abandoned.context == &stuck && abandoned.operation == OPERATION_SEND);
+  CHECK(netlink_socket_abandon(socket, monotonic_ns(), &abandoned));
+  CHECK(abandoned.context == &queued && abandoned.operation == OPERATION_SEND);
+  CHECK(!netlink_socket_abandon(socket, monotonic_ns(), &abandoned));
+
+  CHECK_EQUAL(transact(socket, 3, 20), ETIMEDOUT);
+  CHECK_EQUAL(submit(socket, 4, 4, 5000, &later), 0);
+  expect_delivery(&owner, &later, 0);
+  CHECK_EQUAL(transact(socket, 5, 5000), 0);
+  netlink_socket_close(socket);
+  stop_owner(&owner);
+}
+
+/* Whoever closes a socket does not wait for the kernel; the descriptor goes when the call returns.
+ */
+static void closes_while_stuck(void) {
+  static char stuck;
+  struct owner owner;
+  start_owner(&owner);
+  int before = count_entries("/proc/self/fd");
+  struct netlink_socket *socket = open_route(&owner, 0, 0);
+  stall_sends(1, 200);
+  CHECK_EQUAL(submit(socket, 1, 1, 5000, &stuck), 0);
+  struct timespec pause = {.tv_nsec = 20 * MS};
+  nanosleep(&pause, NULL);
+  int64_t start = monotonic_ns();
+  struct abandoned abandoned;
+  CHECK(netlink_socket_abandon(socket, INT64_MAX, &abandoned));
+  netlink_socket_close(socket);
+  CHECK(monotonic_ns() - start < 100 * (int64_t)MS);
+  wait_for_threads();
+  CHECK_EQUAL(count_entries("/proc/self/fd"), before);
+  stop_owner(&owner);
+}
+
+/* The owner ends (its outbox is disconnected) while a call is still running. */
+static void outlives_its_owner(void) {
+  static char stuck;
+  struct owner owner;
+  start_owner(&owner);
+  struct netlink_socket *socket = open_route(&owner, 0, 0);
+  stall_sends(1, 100);
+  CHECK_EQUAL(submit(socket, 1, 1, 5000, &stuck), 0);
+  struct timespec pause = {.tv_nsec = 20 * MS};
+  nanosleep(&pause, NULL);
+  outbox_disconnect(owner.outbox);
+  outbox_release(owner.outbox);
+  netlink_socket_close(socket);
+  wait_for_threads();
+  close(owner.bell);
+}
+
+static void refuses_what_it_cannot_do(void) {
+  static char marker;
+  struct owner owner;
+  start_owner(&owner);
+  struct netlink_socket *socket = open_route(&owner, 0, RTNLGRP_LINK);
+  CHECK_EQUAL(netlink_socket_watch(socket, &marker), 0);
+  CHECK_EQUAL(netlink_socket_watch(socket, &marker), EBUSY);
+  CHECK_EQUAL(submit(socket, 1, 1, 1000, &marker), EBUSY);
+  CHECK_EQUAL(transact(socket, 1, 1000), EBUSY);
+  netlink_socket_close(socket);
+
+  const char *failed = NULL;
+  uint32_t group = 4096;
+  struct open_options options = {.groups = &group, .group_count = 1};
+  CHECK(netlink_socket_open(NETLINK_ROUTE, &options, owner.outbox, &failed) == NULL);
+  CHECK(errno == EINVAL && strcmp(failed, "join group") == 0);
+  CHECK(netlink_socket_open(31, &(struct open_options){0}, owner.outbox, &failed) == NULL);
+  CHECK(errno == EPROTONOSUPPORT && strcmp(failed, "socket") == 0);
+  stop_owner(&owner);
+}
+
+/* Turns `lo` up and down `count` times; each is an event in RTNLGRP_LINK. */
+static void flap_loopback(struct netlink_socket *socket, int count) {
+  struct {
+    struct nlmsghdr header;
+    struct ifinfomsg link;
+  } request = {.header = {.nlmsg_len = sizeof request,
+                          .nlmsg_type = RTM_NEWLINK,
+                          .nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK},
+               .link = {.ifi_index = 1, .ifi_change = IFF_UP}};
+  for (int index = 0; index < count; index++) {
+    request.link.ifi_flags = index % 2 == 0 ? IFF_UP : 0;
+    request.header.nlmsg_seq = (uint32_t)index;
+    struct exchange exchange = exchange_for((uint32_t)index, 5000);
+    exchange.request = (const uint8_t *)&request;
+    exchange.request_length = sizeof request;
+    netlink_socket_transact(socket, &exchange);
+    CHECK_EQUAL(exchange.error, 0);
+  }
+}
+
+/* The outbox is not emptied meanwhile: it takes 64, the kernel's buffer a few, and the rest is
+ * lost. */
+static void watches_and_tells_of_loss(void) {
+  static char marker;
+  struct owner owner;
+  start_owner(&owner);
+  struct netlink_socket *watched = open_route(&owner, 8192, RTNLGRP_LINK);
+  struct netlink_socket *socket = open_route(&owner, 0, 0);
+  CHECK_EQUAL(netlink_socket_watch(watched, &marker), 0);
+  flap_loopback(socket, 2);
+  struct delivery *first = next_delivery(&owner);
+  CHECK(first->is_watched && first->context == &marker && first->exchange.error == 0);
+  CHECK(first->exchange.replies.length > sizeof(struct nlmsghdr));
+  delivery_free(first);
+
+  flap_loopback(socket, 400);
+  int losses = 0;
+  for (int taken = 0; losses == 0 && taken < 400; taken++) {
+    struct delivery *delivery = next_delivery(&owner);
+    if (delivery->exchange.error == ENOBUFS) losses++;
+    else CHECK_EQUAL(delivery->exchange.error, 0);
+    delivery_free(delivery);
+  }
+  CHECK_EQUAL(losses, 1);
+  netlink_socket_close(socket);
+  netlink_socket_close(watched);
+  stop_owner(&owner);
+}
+
+static void opens_and_closes_without_leaking(void) {
+  static char marker;
+  struct owner owner;
+  start_owner(&owner);
+  int before = count_entries("/proc/self/fd");
+  for (int index = 0; index < 1000; index++) {
+    struct netlink_socket *socket = open_route(&owner, 0, index % 3 == 0 ? RTNLGRP_LINK : 0);
+    struct abandoned abandoned;
+    if (index % 3 == 0) CHECK_EQUAL(netlink_socket_watch(socket, &marker), 0);
+    else CHECK_EQUAL(submit(socket, 1, 1, 5000, &marker), 0);
+    if (index % 3 == 1) expect_delivery(&owner, &marker, 0);
+    while (netlink_socket_abandon(socket, INT64_MAX, &abandoned)) continue;
+    netlink_socket_close(socket);
+  }
+  wait_for_threads();
+  for (struct delivery *left; (left = outbox_take(owner.outbox)) != NULL;) delivery_free(left);
+  CHECK_EQUAL(count_entries("/proc/self/fd"), before);
+  stop_owner(&owner);
+}
+
+void run_socket_cases(void) {
+  static const struct test_case cases[] = {
+      {"calls are carried out and delivered in order", delivers_in_order},
+      {"a synchronous call comes after what is queued", runs_synchronously_after_what_is_queued},
+      {"a stuck call is given up, its socket recovers", gives_up_a_stuck_call_and_recovers},
+      {"closing does not wait for a stuck call", closes_while_stuck},
+      {"a running call outlives its owner", outlives_its_owner},
+      {"watched and closed sockets refuse calls, open names what failed",
+       refuses_what_it_cannot_do},
+      {"a watch delivers events and tells when some were lost", watches_and_tells_of_loss},
+      {"1,000 sockets with threads leave nothing behind", opens_and_closes_without_leaking},
+  };
+  run_cases(cases, sizeof cases / sizeof cases[0]);
+}
