@@ -4,7 +4,6 @@ import { setsFor } from "../plan/sets.ts";
 import type { RuleSet } from "../state/rule.ts";
 import { idOf } from "./diff.ts";
 import { type RenderRule, removalOfRules } from "./diff-rules.ts";
-import type { KnownState } from "./known-state.ts";
 import { observe } from "./observe.ts";
 import { mayRemove, type OwnershipPolicy } from "./ownership.ts";
 import { type ChangeKind, ReportBuilder, type SyncReport } from "./report.ts";
@@ -26,6 +25,8 @@ export interface RemovalGoal {
   readonly rules: ReadonlyMap<IpFamily, RuleSet>;
   readonly nodeAddresses: ReadonlySet<IpAddress>;
   readonly ownership: OwnershipPolicy;
+  /** The kernel has IPVS, loaded or built in. */
+  readonly hasIpvs: boolean;
 }
 
 interface Removal extends RemovalGoal {
@@ -41,8 +42,10 @@ interface Removal extends RemovalGoal {
  */
 export async function removeAll(kernel: Kernel, goal: RemovalGoal): Promise<RemovalReport> {
   const removal: Removal = { ...goal, kernel, report: new ReportBuilder(), kept: [] };
-  const known = await observe(kernel, new Map());
-  await attempt(removal, "virtual-server-remove", () => removeVirtualServers(removal, known));
+  // A kernel without IPVS holds no virtual server; the rest may be there all the same.
+  if (goal.hasIpvs) {
+    await attempt(removal, "virtual-server-remove", () => removeVirtualServers(removal));
+  }
   for (const [family, planned] of goal.rules) {
     await attempt(removal, "rules-remove", () => removeRules(removal, family, planned));
   }
@@ -52,8 +55,9 @@ export async function removeAll(kernel: Kernel, goal: RemovalGoal): Promise<Remo
   return { ...removal.report.build(), kept: removal.kept };
 }
 
-async function removeVirtualServers(removal: Removal, known: KnownState): Promise<void> {
+async function removeVirtualServers(removal: Removal): Promise<void> {
   const { kernel, report, kept, nodeAddresses, ownership } = removal;
+  const known = await observe(kernel, new Map());
   const ours = [];
   for (const [key, server] of known.virtualServers) {
     const id = idOf(server);

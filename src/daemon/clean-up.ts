@@ -1,0 +1,78 @@
+/** `--cleanup`: removes everything of ours from this node and says what it removed. */
+import { errorText } from "../base/error-text.ts";
+import { type IpFamily, ipFamilies } from "../base/ip.ts";
+import type { Config } from "../config/config.ts";
+import type { Kernel } from "../kernel/kernel.ts";
+import { planRules } from "../plan/rules.ts";
+import { observeNodeAddresses } from "../reconcile/observe.ts";
+import { type RemovalReport, removeAll } from "../reconcile/remove-all.ts";
+import type { ChangeKind } from "../reconcile/report.ts";
+import type { RuleSet } from "../state/rule.ts";
+
+/** Cleans up and prints a line for each kind of thing; resolves with whether everything could be removed. */
+export async function cleanUp(
+  kernel: Kernel,
+  config: Config,
+  print: (line: string) => void,
+): Promise<boolean> {
+  const report = await removeAll(kernel, {
+    rules: await plannedRules(kernel, config),
+    nodeAddresses: await observeNodeAddresses(kernel),
+    ownership: {
+      foreignVirtualServers: config.foreignVirtualServers,
+      excludeCidrs: config.excludeCidrs,
+    },
+    hasIpvs: await findIpvs(kernel),
+  });
+  for (const line of reportLines(report)) print(line);
+  return report.failures.length === 0;
+}
+
+/** Rules of an empty cluster name all our chains and jumps; families whose programs work. */
+async function plannedRules(
+  kernel: Kernel,
+  config: Config,
+): Promise<ReadonlyMap<IpFamily, RuleSet>> {
+  const planned = new Map<IpFamily, RuleSet>();
+  for (const family of ipFamilies) {
+    const { isSupported } = await kernel.iptables.probe(family);
+    if (!isSupported) continue;
+    const empty = { filledSets: new Set<never>(), deniedToNode: [], localDetector: undefined };
+    const { isMasqueradeAll, masqueradeMark } = config;
+    planned.set(family, planRules({ family, ...empty, isMasqueradeAll, masqueradeMark }));
+  }
+  return planned;
+}
+
+async function findIpvs(kernel: Kernel): Promise<boolean> {
+  if (kernel.modules.isAvailable("ip_vs") === true) return true;
+  try {
+    await kernel.modules.load("ip_vs");
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+const removedWords: readonly { readonly kind: ChangeKind; readonly word: string }[] = [
+  { kind: "virtual-server-remove", word: "virtual servers" },
+  { kind: "rules-remove", word: "iptables chains and jumps" },
+  { kind: "link-remove", word: "link kube-ipvs0 with its addresses" },
+  { kind: "set-destroy", word: "ipsets" },
+];
+
+function reportLines({ changes, kept, failures }: RemovalReport): readonly string[] {
+  const removed = removedWords
+    .filter(({ kind }) => (changes.get(kind) ?? 0) > 0)
+    .map(({ kind, word }) => `Removed ${String(changes.get(kind)).padStart(5)} ${word}`);
+  return [
+    ...(removed.length === 0 ? ["Nothing of kube-ipvs was found"] : removed),
+    ...kept.map(({ subject, reason }) => `Kept ${subject}: ${keptReasons[reason]}`),
+    ...failures.map(({ subject, error }) => `Could not remove ${subject}: ${errorText(error)}`),
+  ];
+}
+
+const keptReasons: Readonly<Record<RemovalReport["kept"][number]["reason"], string>> = {
+  "referenced-by-others": "a rule that is not ours still uses it",
+  "foreign-virtual-server": "it is not ours, or excluded by excludeCIDRs",
+};

@@ -1,0 +1,142 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { errno } from "../../../src/base/errno.ts";
+import { ipFamilies } from "../../../src/base/ip.ts";
+import { silentLogger } from "../../../src/base/log.ts";
+import type { Config } from "../../../src/config/config.ts";
+import { cleanUp } from "../../../src/daemon/clean-up.ts";
+import { DesiredState } from "../../../src/plan/desired-state.ts";
+import { planService } from "../../../src/plan/planner.ts";
+import { planRules } from "../../../src/plan/rules.ts";
+import { Reconciler } from "../../../src/reconcile/reconciler.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import {
+  addressesText,
+  ipSetText,
+  iptablesText,
+  ipvsText,
+} from "../../support/fake-kernel/state-text.ts";
+import {
+  ip,
+  localEndpoint,
+  planOptions,
+  serviceRecord,
+  sliceRecord,
+} from "../../support/records.ts";
+
+type Cleaning = Pick<
+  Config,
+  "foreignVirtualServers" | "excludeCidrs" | "isMasqueradeAll" | "masqueradeMark"
+>;
+
+const config: Cleaning = {
+  foreignVirtualServers: "keep",
+  excludeCidrs: [],
+  isMasqueradeAll: false,
+  masqueradeMark: 0x4000,
+};
+
+async function clean(
+  kernel: FakeKernel,
+): Promise<{ readonly worked: boolean; readonly lines: readonly string[] }> {
+  const lines: string[] = [];
+  const worked = await cleanUp(kernel, config as Config, (line) => lines.push(line));
+  return { worked, lines };
+}
+
+/** A kernel that holds one dual-stack Service. */
+async function programmed(): Promise<FakeKernel> {
+  const kernel = new FakeKernel();
+  const desired = new DesiredState();
+  const service = serviceRecord({ clusterIps: [ip("10.96.0.10"), ip("fd00:96::10")] });
+  const slice = sliceRecord([localEndpoint("10.244.1.10")]);
+  for (const { family, servicePorts } of planService(
+    service.name,
+    service,
+    [slice],
+    planOptions(),
+  )) {
+    desired.replace(service.name, family, servicePorts);
+  }
+  const reconciler = new Reconciler(
+    { kernel, clock: new FakeClock(), log: silentLogger },
+    {
+      ownership: config,
+      drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 0 },
+    },
+  );
+  const rules = ipFamilies.map((family) => {
+    const filledSets = desired.filledSets(family);
+    const input = { family, filledSets, deniedToNode: [], localDetector: undefined };
+    return [family, planRules({ ...input, ...config })] as const;
+  });
+  const nodeAddresses = new Set([ip("192.168.10.11")]);
+  await reconciler.sync({ desired, dirty: "all", rules: new Map(rules), nodeAddresses });
+  return kernel;
+}
+
+describe("cleanUp", () => {
+  it("removes everything of both families and says so", async () => {
+    const kernel = await programmed();
+    const { worked, lines } = await clean(kernel);
+    assert.equal(worked, true);
+    assert.equal(
+      ipvsText(kernel).trim() + ipSetText(kernel).trim() + addressesText(kernel).trim(),
+      "",
+    );
+    for (const family of ipFamilies) assert.doesNotMatch(iptablesText(kernel, family), /KUBE/);
+    assert.deepEqual(
+      lines.map((line) => line.replaceAll(/\s+/g, " ")),
+      [
+        "Removed 2 virtual servers",
+        "Removed 40 iptables chains and jumps",
+        "Removed 1 link kube-ipvs0 with its addresses",
+        "Removed 34 ipsets",
+      ],
+    );
+  });
+
+  it("succeeds and says so when there is nothing", async () => {
+    const kernel = new FakeKernel();
+    assert.deepEqual(await clean(kernel), {
+      worked: true,
+      lines: ["Nothing of kube-ipvs was found"],
+    });
+    assert.deepEqual(kernel.operations.texts(), []);
+  });
+
+  it("names what it could not remove, and fails", async () => {
+    const kernel = await programmed();
+    kernel.operations.failWhere(({ action }) => action === "remove-virtual-server", errno.EPERM);
+    const { worked, lines } = await clean(kernel);
+    assert.equal(worked, false);
+    assert.ok(
+      lines.some((line) => line.startsWith("Could not remove TCP 10.96.0.10:80: ")),
+      lines.join("\n"),
+    );
+    assert.match(ipSetText(kernel), /KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
+  });
+
+  it("keeps a virtual server of someone else, and names it", async () => {
+    const kernel = await programmed();
+    await kernel.ipvs.apply([
+      {
+        kind: "create-virtual-server",
+        virtualServer: {
+          protocol: "TCP",
+          address: ip("10.50.0.1"),
+          port: 80,
+          scheduler: "rr",
+          persistenceTimeoutSeconds: 0,
+          persistencePrefixLength: 32,
+          flags: 0,
+        },
+      },
+    ]);
+    const { worked, lines } = await clean(kernel);
+    assert.equal(worked, true);
+    assert.match(ipvsText(kernel), /10\.50\.0\.1:80/);
+    assert.ok(lines.some((line) => line.startsWith("Kept TCP 10.50.0.1:80: ")));
+  });
+});
