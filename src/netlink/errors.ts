@@ -67,32 +67,32 @@ export class DecodeError extends Error {
   }
 }
 
-function hasCode(error: unknown, ...codes: readonly string[]): error is NetlinkError {
+function hasCode(error: unknown, ...codes: readonly string[]): boolean {
   return error instanceof NetlinkError && codes.includes(error.code);
 }
 
-export function isAlreadyExists(error: unknown): error is NetlinkError {
+export function isAlreadyExists(error: unknown): boolean {
   return hasCode(error, "EEXIST");
 }
 
 /** ENOENT; ESRCH and ENODEV, by which IPVS and rtnetlink say the same; EADDRNOTAVAIL for addresses. */
-export function isNotFound(error: unknown): error is NetlinkError {
+export function isNotFound(error: unknown): boolean {
   return hasCode(error, "ENOENT", "ESRCH", "ENODEV", "EADDRNOTAVAIL");
 }
 
-export function isBusy(error: unknown): error is NetlinkError {
+export function isBusy(error: unknown): boolean {
   return hasCode(error, "EBUSY");
 }
 
-export function isPermissionDenied(error: unknown): error is NetlinkError {
+export function isPermissionDenied(error: unknown): boolean {
   return hasCode(error, "EPERM", "EACCES");
 }
 
-export function isInvalid(error: unknown): error is NetlinkError {
+export function isInvalid(error: unknown): boolean {
   return hasCode(error, "EINVAL");
 }
 
-export function isUnsupported(error: unknown): error is NetlinkError {
+export function isUnsupported(error: unknown): boolean {
   return hasCode(error, "EOPNOTSUPP", "EAFNOSUPPORT");
 }
 

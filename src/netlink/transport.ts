@@ -133,15 +133,16 @@ export class NetlinkTransport {
   dumpMany<T, R>(
     kind: RequestKind<T>,
     requests: readonly T[],
-    decode: (message: Message) => R | undefined,
+    decode: (message: Message, request: T) => R | undefined,
   ): Promise<R[][]> {
     return this.#exclusive.run(async () => {
       const lists: R[][] = [];
       let sliceStartMs = this.#parts.clock.monotonicMs();
       for (const request of requests) {
+        const decodeOne = (message: Message): R | undefined => decode(message, request);
         lists.push(
-          this.#dumpSync(kind, request, decode) ??
-            (await this.#dumpWithRetries(kind, request, decode)),
+          this.#dumpSync(kind, request, decodeOne) ??
+            (await this.#dumpWithRetries(kind, request, decodeOne)),
         );
         if (this.#parts.clock.monotonicMs() - sliceStartMs < MAX_SLICE_MS) continue;
         await new Promise(setImmediate);

@@ -1,0 +1,272 @@
+/** IPVS messages ↔ virtual and real servers. Everything behind the netlink header. */
+import { familyOf, type IpFamily, ipAddressFromBytes } from "../../base/ip.ts";
+import { protocolNumbers, protocolOfNumber } from "../../base/protocol.ts";
+import { bytes, hexText, text, u16, u16be, u32 } from "../../netlink/attribute-field.ts";
+import { attributeSet, nested, required } from "../../netlink/attribute-set.ts";
+import type { ByteReader } from "../../netlink/byte-reader.ts";
+import { DecodeError } from "../../netlink/errors.ts";
+import { CONTROL_FAMILY, readGenericHeader, writeGenericHeader } from "../../netlink/generic.ts";
+import type { MessageWriter } from "../../netlink/message.ts";
+import type { ObservedRealServer, RealServer, RealServerId } from "../../state/real-server.ts";
+import type { VirtualServer, VirtualServerId } from "../../state/virtual-server.ts";
+import type { IpvsChange, IpvsTimeouts } from "../kernel.ts";
+import {
+  addressFamilies,
+  changeCommands,
+  commands,
+  FORWARDING_MASK,
+  GENERIC_VERSION,
+  HASHED_FLAG,
+  PERSISTENT_FLAG,
+} from "./constants.ts";
+import { addressBytes, flagsWithMask, netmaskBytes, prefixLengthOf } from "./fields.ts";
+
+/** IPVS_SVC_ATTR_*. The key is address family, protocol, address and port, or family and firewall mark. */
+const serviceAttributes = attributeSet({
+  addressFamily: u16(1),
+  protocol: u16(2),
+  address: bytes(3),
+  port: u16be(4),
+  firewallMark: u32(5),
+  scheduler: text(6),
+  flags: flagsWithMask(7),
+  timeoutSeconds: u32(8),
+  netmask: bytes(9, 4),
+});
+
+/** IPVS_DEST_ATTR_*. Both thresholds are required in requests; the counts come in replies only. */
+const destinationAttributes = attributeSet({
+  address: bytes(1),
+  port: u16be(2),
+  forwardingMethod: u32(3),
+  weight: u32(4),
+  upperThreshold: u32(5),
+  lowerThreshold: u32(6),
+  activeConnections: u32(7),
+  inactiveConnections: u32(8),
+  persistentConnections: u32(9),
+  addressFamily: u16(11),
+});
+
+/** IPVS_CMD_ATTR_*. */
+const commandAttributes = attributeSet({
+  service: nested(1, serviceAttributes),
+  destination: nested(2, destinationAttributes),
+  tcpTimeoutSeconds: u32(4),
+  tcpFinTimeoutSeconds: u32(5),
+  udpTimeoutSeconds: u32(6),
+});
+
+type CommandValues = ReturnType<typeof commandAttributes.decode>;
+type ServiceValues = NonNullable<CommandValues["service"]>;
+type DestinationValues = NonNullable<CommandValues["destination"]>;
+
+/** A service as the kernel lists it. */
+export type ListedService =
+  | { readonly kind: "virtual-server"; readonly virtualServer: VirtualServer }
+  | { readonly kind: "firewall-mark"; readonly mark: number }
+  /** An IPv4-mapped IPv6 address: Kubernetes has none, and its text form would be the IPv4 server's. */
+  | { readonly kind: "foreign" };
+
+/** As `ipvsadm -A`, `-E`, `-D`, `-a`, `-e` and `-d` do. */
+export function encodeChange(writer: MessageWriter, change: IpvsChange): void {
+  encodeCommand(writer, changeCommands[change.kind], changeValues(change));
+}
+
+function changeValues(change: IpvsChange): CommandValues {
+  switch (change.kind) {
+    case "create-virtual-server":
+    case "update-virtual-server":
+      return { service: serviceValues(change.virtualServer) };
+    case "remove-virtual-server":
+      return { service: serviceKey(change.virtualServer) };
+    case "create-real-server":
+    case "update-real-server":
+      return {
+        service: serviceKey(change.virtualServer),
+        destination: destinationValues(change.realServer),
+      };
+    case "remove-real-server":
+      return {
+        service: serviceKey(change.virtualServer),
+        destination: destinationKey(change.realServer),
+      };
+  }
+}
+
+function encodeCommand(writer: MessageWriter, command: number, values: CommandValues): void {
+  writeGenericHeader(writer, command, GENERIC_VERSION);
+  commandAttributes.encode(writer, values);
+}
+
+/** A command without attributes. */
+export function encodeQuery(writer: MessageWriter, command: number): void {
+  encodeCommand(writer, command, {});
+}
+
+/** A service that takes packets by their firewall mark, as `ipvsadm -A -f MARK` makes it. */
+export interface FirewallMarkService {
+  readonly family: IpFamily;
+  readonly mark: number;
+  readonly scheduler: string;
+  readonly prefixLength: number;
+}
+
+export function encodeFirewallMarkService(
+  writer: MessageWriter,
+  command: number,
+  { family, mark, scheduler, prefixLength }: FirewallMarkService,
+): void {
+  encodeCommand(writer, command, {
+    service: {
+      addressFamily: addressFamilies[family],
+      firewallMark: mark,
+      scheduler,
+      flags: 0,
+      timeoutSeconds: 0,
+      netmask: netmaskBytes(family, prefixLength),
+    },
+  });
+}
+
+/** A message as text, for the debug log. Numbers below 0x11 are netlink's own and the controller's. */
+export function printIpvsMessage(type: number, body: ByteReader): string {
+  if (type <= CONTROL_FAMILY) return hexText(body.bytes(body.remaining, "body"));
+  return `command=${readGenericHeader(body)} ${commandAttributes.print(body)}`;
+}
+
+/** Asks for the real servers of one virtual server; a dump. */
+export function encodeListRealServers(writer: MessageWriter, id: VirtualServerId): void {
+  encodeCommand(writer, commands.getDestination, { service: serviceKey(id) });
+}
+
+/** SET_CONFIG; the kernel keeps a value for which 0 is sent. */
+export function encodeTimeouts(writer: MessageWriter, timeouts: IpvsTimeouts): void {
+  encodeCommand(writer, commands.setConfig, {
+    tcpTimeoutSeconds: timeouts.tcpSeconds,
+    tcpFinTimeoutSeconds: timeouts.tcpFinSeconds,
+    udpTimeoutSeconds: timeouts.udpSeconds,
+  });
+}
+
+export function decodeTimeouts(body: ByteReader): IpvsTimeouts {
+  const values = decodeCommand(body, commands.setConfig);
+  return {
+    tcpSeconds: required(values.tcpTimeoutSeconds, "TCP time-out", body),
+    tcpFinSeconds: required(values.tcpFinTimeoutSeconds, "TCP FIN time-out", body),
+    udpSeconds: required(values.udpTimeoutSeconds, "UDP time-out", body),
+  };
+}
+
+/** Reads a message of a GET_SERVICE reply. */
+export function decodeService(body: ByteReader): ListedService {
+  const values = required(decodeCommand(body, commands.newService).service, "service", body);
+  if (values.firewallMark !== undefined)
+    return { kind: "firewall-mark", mark: values.firewallMark };
+  const virtualServer = virtualServerOf(values, body);
+  return virtualServer === undefined
+    ? { kind: "foreign" }
+    : { kind: "virtual-server", virtualServer };
+}
+
+function virtualServerOf(values: ServiceValues, body: ByteReader): VirtualServer | undefined {
+  const family = familyOfNumber(required(values.addressFamily, "address family", body), body);
+  const protocol = protocolOfNumber(required(values.protocol, "protocol", body));
+  const address = addressOf(family, required(values.address, "address", body), body);
+  if (protocol === undefined || familyOf(address) !== family) return undefined;
+  const flags = required(values.flags, "flags", body);
+  const timeoutSeconds = required(values.timeoutSeconds, "time-out", body);
+  // Persistent with a time-out of 0 is nothing we make: the flag stays visible, so that it differs.
+  const isPersistent = (flags & PERSISTENT_FLAG) !== 0 && timeoutSeconds > 0;
+  return {
+    protocol,
+    address,
+    port: required(values.port, "port", body),
+    scheduler: required(values.scheduler, "scheduler", body),
+    persistenceTimeoutSeconds: isPersistent ? timeoutSeconds : 0,
+    persistencePrefixLength: prefixLengthOf(family, required(values.netmask, "netmask", body)),
+    flags: flags & ~HASHED_FLAG & ~(isPersistent ? PERSISTENT_FLAG : 0),
+  };
+}
+
+/** Reads a message of a GET_DEST reply for a virtual server of `family`. */
+export function decodeRealServer(body: ByteReader, serverFamily: IpFamily): ObservedRealServer {
+  const command = decodeCommand(body, commands.newDestination);
+  const values = required(command.destination, "destination", body);
+  const ownFamily = values.addressFamily ?? 0;
+  const family = ownFamily === 0 ? serverFamily : familyOfNumber(ownFamily, body);
+  return {
+    address: addressOf(family, required(values.address, "address", body), body),
+    port: required(values.port, "port", body),
+    weight: required(values.weight, "weight", body),
+    forwardingMethod:
+      required(values.forwardingMethod, "forwarding method", body) & FORWARDING_MASK,
+    activeConnections: values.activeConnections ?? 0,
+    inactiveConnections: values.inactiveConnections ?? 0,
+    persistentConnections: values.persistentConnections ?? 0,
+  };
+}
+
+function decodeCommand(body: ByteReader, expected: number): CommandValues {
+  const start = body.offset;
+  const command = readGenericHeader(body);
+  if (command !== expected) {
+    throw new DecodeError(`IPVS command ${command} where ${expected} belongs`, start);
+  }
+  return commandAttributes.decode(body);
+}
+
+function serviceKey(id: VirtualServerId): ServiceValues {
+  return {
+    addressFamily: addressFamilies[familyOf(id.address)],
+    protocol: protocolNumbers[id.protocol],
+    address: addressBytes(id.address),
+    port: id.port,
+  };
+}
+
+function serviceValues(server: VirtualServer): ServiceValues {
+  const isPersistent = server.persistenceTimeoutSeconds > 0;
+  const family = familyOf(server.address);
+  return {
+    ...serviceKey(server),
+    scheduler: server.scheduler,
+    flags: server.flags | (isPersistent ? PERSISTENT_FLAG : 0),
+    timeoutSeconds: server.persistenceTimeoutSeconds,
+    netmask: netmaskBytes(family, server.persistencePrefixLength),
+  };
+}
+
+function destinationKey(id: RealServerId): DestinationValues {
+  return {
+    address: addressBytes(id.address),
+    port: id.port,
+    addressFamily: addressFamilies[familyOf(id.address)],
+  };
+}
+
+function destinationValues(server: RealServer): DestinationValues {
+  return {
+    ...destinationKey(server),
+    forwardingMethod: server.forwardingMethod,
+    weight: server.weight,
+    upperThreshold: 0,
+    lowerThreshold: 0,
+  };
+}
+
+function familyOfNumber(number: number, body: ByteReader): IpFamily {
+  if (number === addressFamilies.IPv4) return "IPv4";
+  if (number === addressFamilies.IPv6) return "IPv6";
+  throw new DecodeError(`address family ${number}`, body.offset);
+}
+
+function addressOf(
+  family: IpFamily,
+  bytes: Uint8Array,
+  body: ByteReader,
+): ReturnType<typeof ipAddressFromBytes> {
+  const length = family === "IPv4" ? 4 : 16;
+  if (bytes.length < length) throw new DecodeError(`address of ${bytes.length} bytes`, body.offset);
+  return ipAddressFromBytes(bytes.subarray(0, length));
+}

@@ -1,0 +1,60 @@
+/** Numbers of linux/ip_vs.h. */
+import type { IpFamily } from "../../base/ip.ts";
+import type { IpvsChange } from "../kernel.ts";
+
+/** IPVS_GENL_NAME and IPVS_GENL_VERSION. */
+export const GENERIC_NAME = "IPVS";
+export const GENERIC_VERSION = 1;
+
+/** IPVS_CMD_*: what reads, and what replies carry. */
+export const commands = {
+  /** IPVS_CMD_NEW_SERVICE; also the command of replies to GET_SERVICE. */
+  newService: 1,
+  deleteService: 3,
+  getService: 4,
+  /** IPVS_CMD_NEW_DEST; also the command of replies to GET_DEST. */
+  newDestination: 5,
+  getDestination: 8,
+  /** IPVS_CMD_SET_CONFIG; also the command of replies to GET_CONFIG. */
+  setConfig: 12,
+  getConfig: 13,
+} as const;
+
+/** IPVS_CMD_*: what changes. */
+export const changeCommands: Readonly<Record<IpvsChange["kind"], number>> = {
+  "create-virtual-server": commands.newService,
+  "update-virtual-server": 2,
+  "remove-virtual-server": commands.deleteService,
+  "create-real-server": commands.newDestination,
+  "update-real-server": 6,
+  "remove-real-server": 7,
+};
+
+/** AF_*, linux/socket.h. */
+export const addressFamilies: Readonly<Record<IpFamily, number>> = { IPv4: 2, IPv6: 10 };
+
+/** IP_VS_SVC_F_PERSISTENT: follows from the time-out. */
+export const PERSISTENT_FLAG = 0x1;
+/** IP_VS_SVC_F_HASHED: the kernel's own, present in every reply. */
+export const HASHED_FLAG = 0x2;
+
+/** IP_VS_CONN_F_FWD_MASK; 0 is masquerading. */
+export const FORWARDING_MASK = 0x7;
+
+/** net/netfilter/ipvs: the schedulers of Linux 6, by their names without `ip_vs_`. */
+export const knownSchedulers: readonly string[] = [
+  "rr",
+  "wrr",
+  "lc",
+  "wlc",
+  "lblc",
+  "lblcr",
+  "dh",
+  "sh",
+  "sed",
+  "nq",
+  "fo",
+  "ovf",
+  "mh",
+  "twos",
+];

@@ -1,0 +1,49 @@
+/** The odd ones among IPVS' attribute payloads, linux/ip_vs.h. */
+import { type IpAddress, type IpFamily, ipAddressToBytes } from "../../base/ip.ts";
+import type { Field } from "../../netlink/attribute-field.ts";
+import { isLittleEndianHost } from "../../netlink/byte-reader.ts";
+
+/** struct ip_vs_flags {u32 flags, u32 mask}: the kernel changes the flags inside the mask; we set all. */
+export function flagsWithMask(type: number): Field<number> {
+  return {
+    type,
+    bits: 0,
+    widthBytes: 8,
+    write(writer, flags) {
+      writer.u32(flags);
+      writer.u32(0xffffffff);
+    },
+    read(reader) {
+      const flags = reader.u32("flags");
+      reader.skip(4, "flag mask");
+      return flags;
+    },
+    print: (flags) => `0x${flags.toString(16)}`,
+  };
+}
+
+/** 16 bytes with an IPv4 address in the first four: union nf_inet_addr. */
+export function addressBytes(address: IpAddress): Uint8Array {
+  const padded = new Uint8Array(16);
+  padded.set(ipAddressToBytes(address));
+  return padded;
+}
+
+/** IPv4: the mask in network order; IPv6: the prefix length as a u32 in host order. */
+export function netmaskBytes(family: IpFamily, prefixLength: number): Uint8Array {
+  if (family === "IPv6") return new Uint8Array(Uint32Array.of(prefixLength).buffer);
+  const mask = prefixLength === 0 ? 0 : (0xffffffff << (32 - prefixLength)) >>> 0;
+  return Uint8Array.of(mask >>> 24, (mask >>> 16) & 0xff, (mask >>> 8) & 0xff, mask & 0xff);
+}
+
+/** The reverse of {@link netmaskBytes}; the bits of an IPv4 mask are counted. */
+export function prefixLengthOf(family: IpFamily, netmask: Uint8Array): number {
+  const view = new DataView(netmask.buffer, netmask.byteOffset, 4);
+  return family === "IPv6" ? view.getUint32(0, isLittleEndianHost) : bitCount(view.getUint32(0));
+}
+
+function bitCount(value: number): number {
+  let count = 0;
+  for (let rest = value; rest !== 0; rest = (rest & (rest - 1)) >>> 0) count += 1;
+  return count;
+}
