@@ -19,10 +19,13 @@ const addon: EnterAddon = createRequire(import.meta.url)(ADDON);
 /** Held open, so that there is a way back. */
 const origin: string = `/proc/self/fd/${openSync("/proc/self/ns/net", "r")}`;
 
-/** Creates the namespace `name` (as `ip netns add`) with `lo` up, then runs `setUp`, shell lines, in it. */
+/**
+ * Creates the namespace `name` (as `ip netns add`) with `lo` up, then runs `setUp`, shell lines, in it. When
+ * one of them fails there is no namespace.
+ */
 export function createNetworkNamespace(name: string, setUp: readonly string[] = []): void {
   const inside = ["ip link set lo up", ...setUp].join("\n");
-  const script = `ip netns add "$1" && exec ip netns exec "$1" sh -ec "$2"`;
+  const script = `ip netns add "$1" || exit; ip netns exec "$1" sh -ec "$2" || { ip netns delete "$1"; exit 1; }`;
   execFileSync("sh", ["-c", script, "sh", name, inside], { stdio: ["ignore", "pipe", "pipe"] });
 }
 

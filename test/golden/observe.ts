@@ -1,0 +1,88 @@
+/** Reads the kernel of the current network namespace with the operator's tools, not with code of ours. */
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { get } from "node:http";
+import type { KernelState } from "./kernel-state.ts";
+import { addressesForm, ipsetForm, iptablesForm, linkForm, sortedLines } from "./recorded-form.ts";
+
+/** One process tree for all tools: starting a process is what costs in a lab kernel. */
+const script = `
+echo "==== ipvs"; ipvsadm -Sn
+echo "==== timeouts"; ipvsadm -l --timeout
+echo "==== ipset"; ipset save
+echo "==== iptables"; iptables-save
+echo "==== ip6tables"; ip6tables-save
+echo "==== addresses"; ip -o address show dev kube-ipvs0 2>/dev/null
+echo "==== link"; ip -o link show kube-ipvs0 2>/dev/null
+true
+`;
+
+/** In the recorded order. */
+const sysctls = [
+  "net.ipv4.ip_forward",
+  "net.ipv4.vs.conntrack",
+  "net.ipv4.vs.conn_reuse_mode",
+  "net.ipv4.vs.expire_nodest_conn",
+  "net.ipv4.vs.expire_quiescent_template",
+  "net.ipv4.conf.all.arp_ignore",
+  "net.ipv4.conf.all.arp_announce",
+  "net.ipv4.conf.all.route_localnet",
+] as const;
+
+/** Where the recorded proxy was asked for its health-check node ports. */
+const nodeAddress = "192.168.10.11";
+
+export async function observeKernel(healthPorts: readonly number[]): Promise<KernelState> {
+  const sections = readSections(execFileSync("sh", ["-c", script], { encoding: "utf8" }));
+  const section = (name: string): string => sections.get(name) ?? "";
+  const state = {
+    ipvs: sortedLines(section("ipvs")),
+    ipset: ipsetForm(section("ipset")),
+    iptables: iptablesForm(section("iptables")),
+    ip6tables: iptablesForm(section("ip6tables")),
+    addresses: addressesForm(section("addresses")),
+    link: linkForm(section("link")),
+    sysctl: `${readSysctls()}${section("timeouts").trim()}\n`,
+  };
+  if (healthPorts.length === 0) return state;
+  const answers = await Promise.all(healthPorts.map(askHealth));
+  return { ...state, health: answers.join("") };
+}
+
+function readSections(text: string): ReadonlyMap<string, string> {
+  const parts = text.split(/^==== (\w+)\n/m).slice(1);
+  const sections = new Map<string, string>();
+  for (let index = 0; index < parts.length; index += 2) {
+    sections.set(parts[index] ?? "", parts[index + 1] ?? "");
+  }
+  return sections;
+}
+
+/** Read by this thread: it is the one that is in the namespace. */
+function readSysctls(): string {
+  return sysctls
+    .map((name) => `${name} = ${readFileSync(sysctlPath(name), "utf8").trim()}\n`)
+    .join("");
+}
+
+function sysctlPath(name: string): string {
+  return `/proc/sys/${name.replaceAll(".", "/")}`;
+}
+
+/** «port body status», white space folded; status 000 without a body where nothing listens. */
+function askHealth(port: number): Promise<string> {
+  return new Promise((resolve) => {
+    const request = get({ host: nodeAddress, port, agent: false, timeout: 2000 }, (response) => {
+      let body = "";
+      response.setEncoding("utf8");
+      response.on("data", (chunk: string) => {
+        body += chunk;
+      });
+      response.on("end", () => {
+        resolve(`${port} ${body.replace(/\s+/g, " ").trim()} ${response.statusCode}\n`);
+      });
+    });
+    request.on("timeout", () => request.destroy());
+    request.on("error", () => resolve(`${port}  000\n`));
+  });
+}

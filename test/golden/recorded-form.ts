@@ -1,0 +1,85 @@
+/** Brings what the tools print into the form in which the golden states were recorded. Pure. */
+
+/** `ipvsadm -Sn`, `ip -o address`: lines in byte order, without trailing spaces. */
+export function sortedLines(text: string): string {
+  return joinLines(nonEmptyLines(text).sort());
+}
+
+/** `ipset save` without what the kernel chose by itself (sizes, a random seed). */
+export function ipsetForm(text: string): string {
+  const chosen = / (?:hashsize|maxelem|bucketsize|initval) \S+/g;
+  return sortedLines(text.replaceAll(chosen, ""));
+}
+
+/** `ip -o address show dev kube-ipvs0` without index and lifetimes. */
+export function addressesForm(text: string): string {
+  const lines = nonEmptyLines(text).map((line) =>
+    line.replace(/^\d+: /, "").replace(/ *\\.*$/, ""),
+  );
+  return sortedLines(lines.join("\n"));
+}
+
+/** `ip -o link show kube-ipvs0` without index and hardware address. */
+export function linkForm(text: string): string {
+  const lines = nonEmptyLines(text).map((line) =>
+    line.replace(/^\d+: /, "").replace(/link\/ether \S+ brd/, "link/ether brd"),
+  );
+  return joinLines(lines);
+}
+
+const recordedTables = ["filter", "nat"] as const;
+
+/**
+ * `iptables-save`: the tables filter and nat, chains in byte order, the rules of a chain behind it in
+ * their own order; without counters and without the chains by which a proxy sees that rules were flushed.
+ */
+export function iptablesForm(text: string): string {
+  const tables = readTables(text);
+  const lines = recordedTables.flatMap((name) => [`*${name}`, ...tableLines(tables.get(name))]);
+  return joinLines(lines);
+}
+
+interface SavedChain {
+  /** ACCEPT, DROP, or `-` for a chain that somebody made. */
+  readonly policy: string;
+  readonly rules: string[];
+}
+
+function readTables(text: string): ReadonlyMap<string, ReadonlyMap<string, SavedChain>> {
+  const tables = new Map<string, Map<string, SavedChain>>();
+  let chains = new Map<string, SavedChain>();
+  for (const line of text.split("\n")) {
+    const [word = "", name = ""] = line.split(" ", 2);
+    if (word.startsWith("*")) {
+      chains = new Map();
+      tables.set(word.slice(1), chains);
+    } else if (word.startsWith(":")) {
+      chains.set(word.slice(1), { policy: name, rules: [] });
+    } else if (word === "-A") {
+      chains.get(name)?.rules.push(line);
+    }
+  }
+  return tables;
+}
+
+function tableLines(chains: ReadonlyMap<string, SavedChain> | undefined): readonly string[] {
+  const names = [...(chains?.keys() ?? [])].filter((name) => !name.includes("CANARY")).sort();
+  return names.flatMap((name) => {
+    const chain = chains?.get(name);
+    const rules = chain?.rules ?? [];
+    // The rules of this chain have no order of their own: one per denied address, none hides another.
+    const ordered = name === "KUBE-IPVS-OUT-FILTER" ? rules.toSorted() : rules;
+    return [`:${name} ${chain?.policy ?? "-"}`, ...ordered];
+  });
+}
+
+function nonEmptyLines(text: string): string[] {
+  return text
+    .split("\n")
+    .map((line) => line.trimEnd())
+    .filter((line) => line !== "");
+}
+
+function joinLines(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join("");
+}

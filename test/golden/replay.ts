@@ -1,0 +1,59 @@
+/**
+ * Shell lines that bring a recorded state into an empty namespace with the operator's tools. With them the
+ * recorder itself is tested: what was replayed must be observed as it was recorded.
+ */
+import type { KernelState } from "./kernel-state.ts";
+
+/** Recorded text → shell lines; the order of `ipset` before `iptables` matters. */
+export function replayLines(state: KernelState): readonly string[] {
+  return [
+    ...addressLines(state.addresses ?? ""),
+    ...hereDocument("ipset restore", ipsetLines(state.ipset ?? "")),
+    ...hereDocument("ipvsadm -R", linesOf(state.ipvs ?? "")),
+    ...hereDocument("iptables-restore", iptablesLines(state.iptables ?? "")),
+    ...hereDocument("ip6tables-restore", iptablesLines(state.ip6tables ?? "")),
+    ...sysctlLines(state.sysctl ?? ""),
+  ];
+}
+
+function hereDocument(command: string, lines: readonly string[]): readonly string[] {
+  return [`${command} <<'END'`, ...lines, "END"];
+}
+
+function addressLines(text: string): readonly string[] {
+  const addresses = linesOf(text).map((line) => line.split(/ +/)[2] ?? "");
+  return [
+    "ip link add kube-ipvs0 txqueuelen 0 type dummy",
+    ...addresses.map((address) => `ip address add ${address} dev kube-ipvs0`),
+  ];
+}
+
+/** Sets first, entries after them; recorded in byte order it is the other way round. */
+function ipsetLines(text: string): readonly string[] {
+  const isSet = (line: string): boolean => line.startsWith("create");
+  const lines = linesOf(text);
+  return [...lines.filter(isSet), ...lines.filter((line) => !isSet(line))];
+}
+
+/** All chains of a table before its rules, and a COMMIT behind them. */
+function iptablesLines(text: string): readonly string[] {
+  const tables = text.split(/^(?=\*)/m).filter((table) => table !== "");
+  return tables.flatMap((table) => {
+    const [name = "", ...lines] = linesOf(table);
+    const isChain = (line: string): boolean => line.startsWith(":");
+    const rules = lines.filter((line) => !isChain(line));
+    return [name, ...lines.filter(isChain), ...rules, "COMMIT"];
+  });
+}
+
+function sysctlLines(text: string): readonly string[] {
+  return linesOf(text).map((line) => {
+    const [name = "", value = ""] = line.split(" = ");
+    if (value !== "") return `echo ${value} > /proc/sys/${name.replaceAll(".", "/")}`;
+    return `ipvsadm --set ${line.replace(/^Timeout .*: /, "")}`;
+  });
+}
+
+function linesOf(text: string): readonly string[] {
+  return text.split("\n").filter((line) => line !== "");
+}
