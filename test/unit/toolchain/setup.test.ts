@@ -1,0 +1,162 @@
+/** What set-up says, in one line, where something is missing that it cannot install. */
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import {
+  chmodSync,
+  cpSync,
+  mkdirSync,
+  mkdtempSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+
+const toolchain = join(import.meta.dirname, "../../../toolchain");
+const root = mkdtempSync(join(tmpdir(), "kube-ipvs-setup-"));
+after(() => rmSync(root, { recursive: true, force: true }));
+
+/** Commands that only do what they are told, by name: what a machine has beside the basic ones. */
+type Machine = Readonly<Record<string, string>>;
+
+const base = [
+  "sh",
+  "dirname",
+  "pwd",
+  "readlink",
+  "mkdir",
+  "ln",
+  "cat",
+  "rm",
+  "mktemp",
+  "date",
+  "sleep",
+];
+const amd64 = { uname: "echo x86_64" };
+const arm64 = { uname: "echo aarch64" };
+const asRoot = { id: "echo 0" };
+const asUser = { id: "echo 1000" };
+const apt = { "apt-get": "exit 100" };
+const noModule = { modprobe: "exit 1" };
+
+let machineCount = 0;
+
+/** A copy of the scripts in a project of their own, and a PATH with what the machine has. */
+function run(
+  machine: Machine,
+  script: string,
+  ...groups: string[]
+): { status: number; lines: string[] } {
+  const project = join(root, `machine-${machineCount++}`);
+  const commands = join(project, "commands");
+  mkdirSync(commands, { recursive: true });
+  cpSync(toolchain, join(project, "toolchain"), {
+    recursive: true,
+    filter: (path) => !path.includes("node_modules"),
+  });
+  for (const name of base) symlinkSync(whereIs(name), join(commands, name));
+  for (const [name, body] of Object.entries(machine)) {
+    writeFileSync(join(commands, name), `#!/bin/sh\n${body}\n`);
+    chmodSync(join(commands, name), 0o755);
+  }
+  const { status, stderr, stdout } = spawnSync(join(project, "toolchain", script), groups, {
+    encoding: "utf8",
+    env: { PATH: commands, LAB_IPVS_FILE: join(project, "absent") },
+  });
+  const lines = `${stdout}${stderr}`.split("\n").filter((line) => line !== "");
+  return { status: status ?? -1, lines };
+}
+
+function whereIs(command: string): string {
+  return spawnSync("sh", ["-c", `command -v ${command}`], { encoding: "utf8" }).stdout.trim();
+}
+
+interface Case {
+  readonly name: string;
+  readonly machine: Machine;
+  readonly command: readonly [script: string, ...groups: string[]];
+  readonly says: string;
+}
+
+const cases: readonly Case[] = [
+  {
+    name: "no compiler and no apt",
+    machine: { ...amd64, ...asRoot },
+    command: ["install-packages.sh", "build"],
+    says: "setup: missing: gcc; apt-get is not here to install it: use Debian 12, or install these by hand",
+  },
+  {
+    name: "no compiler, not root",
+    machine: { ...amd64, ...asUser, ...apt },
+    command: ["install-packages.sh", "build"],
+    says: "setup: missing: gcc; only root can install it: run as root, or first: sudo apt-get install gcc",
+  },
+  {
+    name: "no npm, no Node.js, no apt",
+    machine: { ...amd64, ...asRoot },
+    command: ["install-node.sh"],
+    says: "setup: missing: npm; apt-get is not here to install it: use Debian 12, or install these by hand",
+  },
+  {
+    name: "an old Node.js and an architecture without a pinned one",
+    machine: { uname: "echo riscv64", node: "exit 1", ...asRoot },
+    command: ["install-node.sh"],
+    says: "setup: Node.js is missing or older than 22.19.0, and there is no pinned one for riscv64: install Node.js 22.19.0 or newer",
+  },
+  {
+    name: "dependencies without npm, not root",
+    machine: { ...amd64, ...asUser, ...apt },
+    command: ["install-dependencies.sh"],
+    says: "setup: missing: npm; only root can install it: run as root, or first: sudo apt-get install npm",
+  },
+  {
+    name: "not root",
+    machine: { ...amd64, ...asUser, ...noModule },
+    command: ["require-lab.sh"],
+    says: "setup: not root: network namespaces and kernel modules need it; run as root, or: sudo make …",
+  },
+  {
+    name: "no IPVS, no lab kernel and no apt",
+    machine: { ...amd64, ...asRoot, ...noModule },
+    command: ["require-lab.sh"],
+    says: "setup: missing: user-mode-linux; apt-get is not here to install it: use Debian 12, or install these by hand",
+  },
+  {
+    name: "no IPVS and no lab kernel for the architecture",
+    machine: { ...arm64, ...asRoot, ...noModule, ...apt },
+    command: ["require-lab.sh"],
+    says: "setup: this machine's kernel has no IPVS (modprobe ip_vs fails) and there is no lab kernel for aarch64: use a machine whose kernel has IPVS, or an amd64 one",
+  },
+];
+
+describe("set-up", () => {
+  for (const { name, machine, command, says } of cases) {
+    it(`says what is missing: ${name}`, () => {
+      const [script, ...groups] = command;
+      assert.deepEqual(run(machine, script, ...groups), { status: 1, lines: [says] });
+    });
+  }
+
+  it("does nothing where everything is there", () => {
+    const machine = { ...amd64, ...asUser, gcc: "exit 0" };
+    assert.deepEqual(run(machine, "install-packages.sh", "build"), { status: 0, lines: [] });
+  });
+
+  it("installs all that is missing at once, and says that apt failed", () => {
+    const failing = { "apt-get": 'echo "E: $*"; exit 100' };
+    const machine = { ...amd64, ...asRoot, ...failing };
+    const { status, lines } = run(machine, "install-packages.sh", "build", "lab-kernel");
+    assert.equal(status, 1);
+    assert.match(lines[0] ?? "", /^Installing gcc user-mode-linux .*FAILED after \d+\.\d s$/);
+    assert.equal(lines[1], "E: update -q");
+    assert.match(lines[2] ?? "", /^setup: apt-get could not install: gcc user-mode-linux; /);
+  });
+
+  it("takes the machine's own Node.js where it is new enough", () => {
+    const own = process.execPath;
+    const machine = { ...amd64, node: `exec ${own} "$@"` };
+    assert.deepEqual(run(machine, "install-node.sh"), { status: 0, lines: [] });
+  });
+});
