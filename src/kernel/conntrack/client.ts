@@ -1,0 +1,83 @@
+/** `conntrack`'s part of the kernel: nfnetlink subsystem 1. */
+import type { IpFamily } from "../../base/ip.ts";
+import { isInvalid, isNotFound, isUnsupported } from "../../netlink/errors.ts";
+import { protocols } from "../../netlink/netlink-package.ts";
+import type { RequestKind } from "../../netlink/request.ts";
+import {
+  type NetlinkTransport,
+  openTransport,
+  type TransportParts,
+} from "../../netlink/transport.ts";
+import { type Flow, flowText } from "../../state/flow.ts";
+import type { Conntrack } from "../kernel.ts";
+import {
+  decodeFlow,
+  encodeDeletion,
+  encodeQuery,
+  type FlowQuery,
+  messageTypes,
+  printFlowMessage,
+} from "./codec.ts";
+
+/** The client, and the end of its socket. */
+export interface OpenConntrack extends Conntrack {
+  close(): void;
+}
+
+/** Opens a socket. Throws NetlinkError. */
+export function openConntrack(parts: TransportParts): OpenConntrack {
+  const options = { protocol: protocols.netfilter, printBody: printFlowMessage };
+  return new ConntrackClient(openTransport(parts, options));
+}
+
+const listing: RequestKind<FlowQuery> = {
+  type: () => messageTypes.get,
+  flags: () => 0,
+  encode: encodeQuery,
+  describe: ({ family }) => ({ operation: "list tracked UDP flows of", subject: family }),
+};
+
+const deletion: RequestKind<Flow> = {
+  type: () => messageTypes.delete,
+  flags: () => 0,
+  encode: encodeDeletion,
+  describe: (flow) => ({ operation: "delete tracked flow", subject: flowText(flow) }),
+};
+
+class ConntrackClient implements OpenConntrack {
+  readonly #transport: NetlinkTransport;
+  #canFilter = true;
+
+  constructor(transport: NetlinkTransport) {
+    this.#transport = transport;
+  }
+
+  async listUdpFlows(family: IpFamily): Promise<readonly Flow[]> {
+    try {
+      return await this.#list({ family, isFiltered: this.#canFilter });
+    } catch (error) {
+      if (!this.#canFilter || !(isInvalid(error) || isUnsupported(error))) throw error;
+      this.#canFilter = false;
+      return this.#list({ family, isFiltered: false });
+    }
+  }
+
+  async remove(flows: readonly Flow[]): Promise<number> {
+    const refused = await this.#transport.batch(deletion, flows);
+    const failed = refused.find(({ error }) => !isNotFound(error));
+    if (failed !== undefined) throw failed.error;
+    return flows.length - refused.length;
+  }
+
+  close(): void {
+    this.#transport.close();
+  }
+
+  /** Filtered here as well: kernels before 5.8 list every protocol. */
+  #list(query: FlowQuery): Promise<Flow[]> {
+    return this.#transport.dump(listing, query, ({ body }) => {
+      const flow = decodeFlow(body);
+      return flow?.protocol === "UDP" ? flow : undefined;
+    });
+  }
+}

@@ -1,0 +1,148 @@
+/**
+ * Connection-tracking messages ↔ flows: linux/netfilter/nfnetlink_conntrack.h. A flow has two tuples: what
+ * the client sent, and what an answer looks like. Ports, ids and zones travel in network order.
+ */
+import { familyOf, type IpFamily, ipAddressFromBytes, ipAddressToBytes } from "../../base/ip.ts";
+import { protocolNumbers, protocolOfNumber } from "../../base/protocol.ts";
+import { bytes, u8, u16be, u32, u32be } from "../../netlink/attribute-field.ts";
+import { attributeSet, nested, required } from "../../netlink/attribute-set.ts";
+import type { ByteReader } from "../../netlink/byte-reader.ts";
+import { DecodeError } from "../../netlink/errors.ts";
+import type { MessageWriter } from "../../netlink/message.ts";
+import type { Flow } from "../../state/flow.ts";
+
+/** NFNL_SUBSYS_CTNETLINK in the high byte, IPCTNL_MSG_CT_* in the low one. */
+export const messageTypes = { get: 0x101, delete: 0x102 } as const;
+
+/** AF_*, linux/socket.h. */
+const addressFamilies: Readonly<Record<IpFamily, number>> = { IPv4: 2, IPv6: 10 };
+
+/** CTA_IP_*. */
+const ipAttributes = attributeSet({
+  ipv4Source: bytes(1, 4),
+  ipv4Destination: bytes(2, 4),
+  ipv6Source: bytes(3, 16),
+  ipv6Destination: bytes(4, 16),
+});
+
+/** CTA_PROTO_*. ICMP has other attributes in place of ports. */
+const protocolAttributes = attributeSet({
+  number: u8(1),
+  sourcePort: u16be(2),
+  destinationPort: u16be(3),
+});
+
+/** CTA_TUPLE_*. */
+const tupleAttributes = attributeSet({
+  ip: nested(1, ipAttributes),
+  protocol: nested(2, protocolAttributes),
+  zone: u16be(3),
+});
+
+/** CTA_FILTER_*: which parts of the tuples count, as bits, in host order. Linux 5.8. */
+const filterAttributes = attributeSet({ originalFlags: u32(1), replyFlags: u32(2) });
+
+/** CTA_*. */
+const flowAttributes = attributeSet({
+  original: nested(1, tupleAttributes),
+  reply: nested(2, tupleAttributes),
+  id: u32be(12),
+  zone: u16be(18),
+  filter: nested(25, filterAttributes),
+});
+
+type Tuple = ReturnType<typeof tupleAttributes.decode>;
+type Addresses = NonNullable<Tuple["ip"]>;
+
+/** CTA_FILTER_FLAG: the protocol number of a tuple. */
+const PROTOCOL_BIT = 0x8;
+
+/** What to list: flows of one family; `isFiltered` asks the kernel to leave out other protocols than UDP. */
+export interface FlowQuery {
+  readonly family: IpFamily;
+  readonly isFiltered: boolean;
+}
+
+/** As `conntrack -L -f ipv4 -p udp` asks. Kernels before 5.8 take no notice of the filter. */
+export function encodeQuery(writer: MessageWriter, { family, isFiltered }: FlowQuery): void {
+  writeHeader(writer, family);
+  if (!isFiltered) return;
+  flowAttributes.encode(writer, {
+    original: { protocol: { number: protocolNumbers.UDP } },
+    filter: { originalFlags: PROTOCOL_BIT },
+  });
+}
+
+/**
+ * As `conntrack -D` with the whole tuple. The id makes it exact: a flow that has taken the place of an older
+ * one stays. A deletion without a tuple would empty the table, hence no optional parts.
+ */
+export function encodeDeletion(writer: MessageWriter, flow: Flow): void {
+  writeHeader(writer, familyOf(flow.source));
+  flowAttributes.encode(writer, {
+    original: {
+      ip: addressesOf(flow),
+      protocol: {
+        number: protocolNumbers[flow.protocol],
+        sourcePort: flow.sourcePort,
+        destinationPort: flow.destinationPort,
+      },
+    },
+    ...(flow.id === undefined ? {} : { id: flow.id }),
+    ...(flow.zone === undefined || flow.zone === 0 ? {} : { zone: flow.zone }),
+  });
+}
+
+/** Reads a flow; undefined for a protocol that Services do not have. */
+export function decodeFlow(body: ByteReader): Flow | undefined {
+  body.skip(4, "nfgenmsg");
+  const values = flowAttributes.decode(body);
+  const original = required(values.original, "original tuple", body);
+  const reply = required(values.reply, "reply tuple", body);
+  const ports = required(original.protocol, "protocol", body);
+  const replyPorts = required(reply.protocol, "reply protocol", body);
+  const protocol = protocolOfNumber(required(ports.number, "protocol number", body));
+  if (protocol === undefined) return undefined;
+  const zone = values.zone ?? original.zone ?? 0;
+  return {
+    protocol,
+    source: addressOf(original, "Source", body),
+    sourcePort: required(ports.sourcePort, "source port", body),
+    destination: addressOf(original, "Destination", body),
+    destinationPort: required(ports.destinationPort, "destination port", body),
+    replySource: addressOf(reply, "Source", body),
+    replySourcePort: required(replyPorts.sourcePort, "reply source port", body),
+    ...(values.id === undefined ? {} : { id: values.id }),
+    ...(zone === 0 ? {} : { zone }),
+  };
+}
+
+/** A message as text, for the debug log. */
+export function printFlowMessage(_type: number, body: ByteReader): string {
+  body.skip(4, "nfgenmsg");
+  return flowAttributes.print(body);
+}
+
+/** struct nfgenmsg: u8 family, u8 version 0, u16be resource 0. */
+function writeHeader(writer: MessageWriter, family: IpFamily): void {
+  writer.u8(addressFamilies[family]);
+  writer.zeros(3);
+}
+
+function addressesOf({ source, destination }: Flow): Addresses {
+  const sourceBytes = ipAddressToBytes(source);
+  const destinationBytes = ipAddressToBytes(destination);
+  return sourceBytes.length === 4
+    ? { ipv4Source: sourceBytes, ipv4Destination: destinationBytes }
+    : { ipv6Source: sourceBytes, ipv6Destination: destinationBytes };
+}
+
+function addressOf(
+  tuple: Tuple,
+  side: "Source" | "Destination",
+  body: ByteReader,
+): ReturnType<typeof ipAddressFromBytes> {
+  const address = tuple.ip?.[`ipv4${side}`] ?? tuple.ip?.[`ipv6${side}`];
+  if (address === undefined) throw new DecodeError(`${side}: address missing`, body.offset);
+  return ipAddressFromBytes(address);
+}
