@@ -1,0 +1,18 @@
+import { describeConntrackContract } from "./conntrack-contract.ts";
+import type { OpenContractKernel } from "./contract-kernel.ts";
+import { describeIpSetsContract } from "./ip-sets-contract.ts";
+import { describeIptablesContract } from "./iptables-contract.ts";
+import { describeIpvsContract } from "./ipvs-contract.ts";
+import { describeLinkContract } from "./link-contract.ts";
+import { describeModulesContract, describeSysctlContract } from "./settings-contract.ts";
+
+/** Everything that a kernel must do. */
+export function describeKernelContract(name: string, open: OpenContractKernel): void {
+  describeIpvsContract(name, open);
+  describeIpSetsContract(name, open);
+  describeLinkContract(name, open);
+  describeIptablesContract(name, open);
+  describeConntrackContract(name, open);
+  describeSysctlContract(name, open);
+  describeModulesContract(name, open);
+}

@@ -1,0 +1,71 @@
+import assert from "node:assert/strict";
+import { describe } from "node:test";
+import type { IpFamily } from "../../src/base/ip.ts";
+import type { Conntrack } from "../../src/kernel/kernel.ts";
+import type { Flow } from "../../src/state/flow.ts";
+import { contractCase, ip, type OpenContractKernel } from "./contract-kernel.ts";
+
+function flow(overrides: Partial<Flow> = {}): Flow {
+  return {
+    protocol: "UDP",
+    source: ip("192.0.2.1"),
+    sourcePort: 4000,
+    destination: ip("10.96.0.10"),
+    destinationPort: 53,
+    replySource: ip("10.244.1.5"),
+    replySourcePort: 5353,
+    ...overrides,
+  };
+}
+
+const ipv6Flow: Flow = flow({
+  source: ip("fd00::1"),
+  destination: ip("fd00:96::a"),
+  replySource: ip("fd00:244::5"),
+});
+
+/** Without what only the kernel knows. */
+async function listed(conntrack: Conntrack, family: IpFamily): Promise<readonly Flow[]> {
+  const flows = await conntrack.listUdpFlows(family);
+  return flows
+    .map(({ id: _id, zone: _zone, ...rest }) => rest)
+    .toSorted((one, other) => one.sourcePort - other.sourcePort);
+}
+
+export function describeConntrackContract(name: string, open: OpenContractKernel): void {
+  describe(`${name}: conntrack`, () => {
+    contractCase(open, "tracks nothing at first", async ({ conntrack }) => {
+      assert.deepEqual(await conntrack.listUdpFlows("IPv4"), []);
+      assert.equal(await conntrack.remove([]), 0);
+    });
+
+    contractCase(open, "lists UDP flows by family", async ({ conntrack }, contract) => {
+      contract.addFlow(flow());
+      contract.addFlow(ipv6Flow);
+      contract.addFlow(flow({ protocol: "TCP", sourcePort: 4001 }));
+      assert.deepEqual(await listed(conntrack, "IPv4"), [flow()]);
+      assert.deepEqual(await listed(conntrack, "IPv6"), [ipv6Flow]);
+    });
+
+    contractCase(open, "removes exactly the flows given", async ({ conntrack }, contract) => {
+      for (const sourcePort of [4000, 4001, 4002]) contract.addFlow(flow({ sourcePort }));
+      contract.addFlow(ipv6Flow);
+      const flows = await conntrack.listUdpFlows("IPv4");
+      const middle = flows.filter(({ sourcePort }) => sourcePort === 4001);
+      assert.equal(
+        await conntrack.remove([...middle, ...(await conntrack.listUdpFlows("IPv6"))]),
+        2,
+      );
+      const ports = (await listed(conntrack, "IPv4")).map(({ sourcePort }) => sourcePort);
+      assert.deepEqual(ports, [4000, 4002]);
+      assert.deepEqual(await listed(conntrack, "IPv6"), []);
+    });
+
+    contractCase(open, "takes a flow that is gone for done", async ({ conntrack }, contract) => {
+      contract.addFlow(flow());
+      const flows = await conntrack.listUdpFlows("IPv4");
+      assert.equal(await conntrack.remove(flows), 1);
+      assert.equal(await conntrack.remove(flows), 0);
+    });
+  });
+}

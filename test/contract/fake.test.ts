@@ -1,0 +1,19 @@
+import { FakeKernel } from "../support/fake-kernel/fake-kernel.ts";
+import { describeKernelContract } from "./all-contracts.ts";
+import type { ContractKernel } from "./contract-kernel.ts";
+
+async function openFakeKernel(): Promise<ContractKernel> {
+  const kernel = new FakeKernel();
+  return {
+    kernel,
+    addFlow(flow) {
+      kernel.conntrack.flows = [...kernel.conntrack.flows, flow];
+    },
+    addForeignRule: (table, chain, text) =>
+      kernel.iptables.table("IPv4", table).append(chain, text),
+    isLinkUp: () => false,
+    close() {},
+  };
+}
+
+describeKernelContract("fake kernel", openFakeKernel);

@@ -1,0 +1,246 @@
+import assert from "node:assert/strict";
+import { describe } from "node:test";
+import type { IpFamily } from "../../src/base/ip.ts";
+import type { IpSets, RulesChange, SetChange } from "../../src/kernel/kernel.ts";
+import type { IpSet, IpSetType } from "../../src/state/ip-set.ts";
+import type { SetEntry } from "../../src/state/set-entry.ts";
+import { contractCase, type OpenContractKernel } from "./contract-kernel.ts";
+
+function set(overrides: Partial<IpSet> = {}): IpSet {
+  return {
+    name: "KUBE-TEST",
+    type: "hash:ip,port",
+    family: "IPv4",
+    maxElements: 65_536,
+    ...overrides,
+  };
+}
+
+function change(kind: "add" | "remove", target: IpSet, ...texts: readonly string[]): SetChange[] {
+  return texts.map((text) => ({ kind, set: target, entry: text as SetEntry }));
+}
+
+async function entries(ipSets: IpSets, target: IpSet): Promise<readonly string[]> {
+  return (await ipSets.listEntries(target)).toSorted();
+}
+
+async function applyAll(ipSets: IpSets, changes: readonly SetChange[]): Promise<void> {
+  assert.deepEqual(await ipSets.apply(changes), []);
+}
+
+/** Entries of every type as `ipset list` prints them, sorted. */
+const shapes: readonly {
+  readonly type: IpSetType;
+  readonly family: IpFamily;
+  readonly entries: readonly string[];
+}[] = [
+  { type: "hash:ip", family: "IPv4", entries: ["10.96.0.1", "10.96.0.2"] },
+  { type: "hash:ip", family: "IPv6", entries: ["fd00:96::1"] },
+  {
+    type: "hash:ip,port",
+    family: "IPv4",
+    entries: ["10.96.0.1,sctp:9000", "10.96.0.1,tcp:443", "10.96.0.1,udp:53"],
+  },
+  { type: "hash:ip,port", family: "IPv6", entries: ["fd00:96::1,tcp:443", "fd00:96::1,udp:53"] },
+  {
+    type: "hash:ip,port,ip",
+    family: "IPv4",
+    entries: ["10.244.1.5,tcp:8080,10.244.1.5", "10.244.1.5,udp:53,10.244.1.6"],
+  },
+  {
+    type: "hash:ip,port,ip",
+    family: "IPv6",
+    entries: ["fd00:244::5,tcp:8080,fd00:244::5"],
+  },
+  {
+    type: "hash:ip,port,net",
+    family: "IPv4",
+    entries: ["203.0.113.5,tcp:443,192.0.2.0/25", "203.0.113.5,tcp:443,198.51.100.7"],
+  },
+  {
+    type: "hash:ip,port,net",
+    family: "IPv6",
+    entries: ["2001:db8::5,tcp:443,2001:db8:1::/64", "2001:db8::5,tcp:443,2001:db8:2::1"],
+  },
+  { type: "bitmap:port", family: "IPv4", entries: ["0", "30080", "65535"] },
+];
+
+export function describeIpSetsContract(name: string, open: OpenContractKernel): void {
+  describe(`${name}: ip sets`, () => {
+    contractCase(open, "has none at first", async ({ ipSets }) => {
+      assert.deepEqual(await ipSets.listSets(), []);
+      assert.deepEqual(await ipSets.listEntries(set()), []);
+      assert.deepEqual(await ipSets.apply([]), []);
+    });
+
+    for (const shape of shapes) {
+      contractCase(open, `holds entries of ${shape.type}, ${shape.family}`, async ({ ipSets }) => {
+        const target = set({ type: shape.type, family: shape.family });
+        await ipSets.create(target);
+        await applyAll(ipSets, change("add", target, ...shape.entries));
+        assert.deepEqual(await entries(ipSets, target), shape.entries);
+        const [first = "", ...rest] = shape.entries;
+        await applyAll(ipSets, change("remove", target, first));
+        assert.deepEqual(await entries(ipSets, target), rest);
+      });
+    }
+
+    contractCase(open, "reports parameters and counts", async ({ ipSets }) => {
+      await ipSets.create(set({ maxElements: 1000 }));
+      await applyAll(ipSets, change("add", set(), "10.96.0.1,tcp:1", "10.96.0.1,tcp:2"));
+      await ipSets.create(set({ name: "PORTS", type: "bitmap:port", family: "IPv6" }));
+      assert.deepEqual(await ipSets.listSets(), [
+        {
+          name: "KUBE-TEST",
+          type: "hash:ip,port",
+          family: "IPv4",
+          maxElements: 1000,
+          references: 0,
+          elementCount: 2,
+        },
+        {
+          name: "PORTS",
+          type: "bitmap:port",
+          maxElements: 65_536,
+          references: 0,
+          elementCount: 0,
+        },
+      ]);
+    });
+
+    contractCase(open, "creates what is there already, keeping its entries", async ({ ipSets }) => {
+      for (const target of [set(), set({ name: "PORTS", type: "bitmap:port" })]) {
+        const text = target.type === "bitmap:port" ? "80" : "10.96.0.1,tcp:80";
+        await ipSets.create(target);
+        await applyAll(ipSets, change("add", target, text));
+        await ipSets.create(target);
+        assert.deepEqual(await entries(ipSets, target), [text]);
+      }
+    });
+
+    const others: readonly [string, Partial<IpSet>][] = [
+      ["type", { type: "hash:ip" }],
+      ["family", { family: "IPv6" }],
+      ["capacity", { maxElements: 1000 }],
+    ];
+    for (const [what, overrides] of others) {
+      contractCase(open, `refuses to create a set of another ${what}`, async ({ ipSets }) => {
+        await ipSets.create(set());
+        await assert.rejects(ipSets.create(set(overrides)), /KUBE-TEST.*: EEXIST/);
+      });
+    }
+
+    contractCase(open, "takes names of 31 bytes and refuses longer ones", async ({ ipSets }) => {
+      await ipSets.create(set({ name: "X".repeat(31) }));
+      await assert.rejects(ipSets.create(set({ name: "X".repeat(32) })));
+    });
+
+    contractCase(open, "destroys, also what is absent", async ({ ipSets }) => {
+      await ipSets.create(set());
+      await ipSets.destroy("KUBE-TEST");
+      await ipSets.destroy("KUBE-TEST");
+      assert.deepEqual(await ipSets.listSets(), []);
+    });
+
+    contractCase(open, "adds twice and removes what is absent", async ({ ipSets }) => {
+      await ipSets.create(set());
+      await applyAll(ipSets, change("add", set(), "10.96.0.1,tcp:80", "10.96.0.1,tcp:80"));
+      await applyAll(ipSets, change("remove", set(), "10.96.0.1,tcp:81"));
+      await applyAll(ipSets, change("remove", set({ name: "ABSENT" }), "10.96.0.1,tcp:81"));
+      assert.deepEqual(await entries(ipSets, set()), ["10.96.0.1,tcp:80"]);
+    });
+
+    contractCase(open, "keeps the order of a list", async ({ ipSets }) => {
+      await ipSets.create(set());
+      await applyAll(ipSets, [
+        ...change("add", set(), "10.96.0.1,tcp:80", "10.96.0.2,tcp:80"),
+        ...change("remove", set(), "10.96.0.1,tcp:80"),
+        ...change("add", set(), "10.96.0.3,tcp:80"),
+        ...change("remove", set(), "10.96.0.3,tcp:80"),
+      ]);
+      assert.deepEqual(await entries(ipSets, set()), ["10.96.0.2,tcp:80"]);
+    });
+
+    contractCase(open, "names the refused entries and takes the others", async ({ ipSets }) => {
+      await ipSets.create(set());
+      const failed = await ipSets.apply([
+        ...change("add", set(), "10.96.0.1,tcp:1", "fd00:96::1,tcp:1", "10.96.0.1,tcp:2"),
+        ...change("add", set({ name: "ABSENT" }), "10.96.0.1,tcp:1"),
+        ...change("add", set(), "10.96.0.9", "10.96.0.1,tcp:70000", "10.96.0.1,tcp:3"),
+        ...change("remove", set(), "10.96.0.1,tcp:1"),
+      ]);
+      assert.deepEqual(
+        failed.map(({ index }) => index),
+        [1, 3, 4, 5],
+      );
+      assert.match(failed[0]?.error.message ?? "", /KUBE-TEST.*fd00:96::1,tcp:1/);
+      assert.match(failed[1]?.error.message ?? "", /ABSENT.*: ENOENT/);
+      assert.deepEqual(await entries(ipSets, set()), ["10.96.0.1,tcp:2", "10.96.0.1,tcp:3"]);
+    });
+
+    contractCase(open, "takes no more than the capacity", async ({ ipSets }) => {
+      const small = set({ maxElements: 64 });
+      const texts = Array.from({ length: 70 }, (_, port) => `10.96.0.1,tcp:${port + 1}`);
+      await ipSets.create(small);
+      const failed = await ipSets.apply(change("add", small, ...texts));
+      assert.deepEqual(
+        failed.map(({ index }) => index),
+        [64, 65, 66, 67, 68, 69],
+      );
+      assert.match(failed[0]?.error.message ?? "", /IPSET_ERR_HASH_FULL/);
+      assert.equal((await ipSets.listEntries(small)).length, 64);
+    });
+
+    contractCase(open, "takes thousands of entries in one call", async ({ ipSets }) => {
+      const texts = Array.from({ length: 3500 }, (_, port) => `10.96.0.1,tcp:${port + 1}`);
+      await ipSets.create(set());
+      await applyAll(ipSets, change("add", set(), ...texts));
+      assert.deepEqual(await entries(ipSets, set()), texts.toSorted());
+      await applyAll(ipSets, change("remove", set(), ...texts.slice(1)));
+      assert.deepEqual(await entries(ipSets, set()), texts.slice(0, 1));
+    });
+
+    contractCase(open, "exchanges the contents of two sets", async ({ ipSets }) => {
+      const [one, other] = [set(), set({ name: "OTHER", maxElements: 100 })];
+      await ipSets.create(one);
+      await ipSets.create(other);
+      await applyAll(ipSets, change("add", one, "10.96.0.1,tcp:1"));
+      await ipSets.swap("KUBE-TEST", "OTHER");
+      assert.deepEqual(await entries(ipSets, one), []);
+      assert.deepEqual(await entries(ipSets, other), ["10.96.0.1,tcp:1"]);
+      const capacities = (await ipSets.listSets()).map(({ maxElements }) => maxElements);
+      assert.deepEqual(capacities.toSorted(), [100, 65_536]);
+    });
+
+    contractCase(open, "refuses to exchange sets of two types", async ({ ipSets }) => {
+      await ipSets.create(set());
+      await ipSets.create(set({ name: "OTHER", type: "hash:ip" }));
+      await assert.rejects(ipSets.swap("KUBE-TEST", "OTHER"), /IPSET_ERR_TYPE_MISMATCH/);
+      await assert.rejects(ipSets.swap("KUBE-TEST", "ABSENT"));
+    });
+
+    contractCase(open, "keeps a set that a rule refers to", async ({ ipSets, iptables }) => {
+      await ipSets.create(set());
+      await iptables.apply("IPv4", [ruleWithSet("KUBE-TEST")]);
+      assert.equal((await ipSets.listSets())[0]?.references, 1);
+      await assert.rejects(ipSets.destroy("KUBE-TEST"), /IPSET_ERR_BUSY/);
+      await iptables.apply("IPv4", [
+        { kind: "remove-chain", table: "filter", name: "KUBE-REFERS" },
+      ]);
+      await ipSets.destroy("KUBE-TEST");
+      assert.deepEqual(await ipSets.listSets(), []);
+    });
+  });
+}
+
+function ruleWithSet(setName: string): RulesChange {
+  const matches = [{ kind: "set", name: setName, directions: ["dst", "dst"] }] as const;
+  return {
+    kind: "write-chain",
+    chain: {
+      table: "filter",
+      name: "KUBE-REFERS",
+      rules: [{ matches, target: { kind: "accept" } }],
+    },
+  };
+}

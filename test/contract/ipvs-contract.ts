@@ -1,0 +1,229 @@
+import assert from "node:assert/strict";
+import { describe } from "node:test";
+import { familyOf, hostPrefixLength } from "../../src/base/ip.ts";
+import type { Ipvs, IpvsChange } from "../../src/kernel/kernel.ts";
+import type { RealServer } from "../../src/state/real-server.ts";
+import { type VirtualServer, virtualServerFlags } from "../../src/state/virtual-server.ts";
+import { contractCase, ip, type OpenContractKernel } from "./contract-kernel.ts";
+
+/** TCP 10.96.0.1:80, scheduler rr, unless told otherwise. */
+function virtual(overrides: Partial<VirtualServer> = {}): VirtualServer {
+  const address = overrides.address ?? ip("10.96.0.1");
+  return {
+    protocol: "TCP",
+    port: 80,
+    scheduler: "rr",
+    persistenceTimeoutSeconds: 0,
+    persistencePrefixLength: hostPrefixLength(familyOf(address)),
+    flags: 0,
+    ...overrides,
+    address,
+  };
+}
+
+function real(text = "10.244.1.5", overrides: Partial<RealServer> = {}): RealServer {
+  return { address: ip(text), port: 8080, weight: 1, forwardingMethod: 0, ...overrides };
+}
+
+function create(virtualServer: VirtualServer, ...realServers: readonly RealServer[]): IpvsChange[] {
+  return [
+    { kind: "create-virtual-server", virtualServer },
+    ...realServers.map(
+      (realServer): IpvsChange => ({ kind: "create-real-server", virtualServer, realServer }),
+    ),
+  ];
+}
+
+/** What is there, without counts, in an order of its own. */
+async function state(ipvs: Ipvs): Promise<readonly string[]> {
+  const { virtualServers } = await ipvs.observe();
+  return virtualServers
+    .flatMap(({ virtualServer, realServers }) => {
+      const { protocol, address, port, ...rest } = virtualServer;
+      const place = `${protocol} ${address} ${port}`;
+      return [
+        `${place} ${JSON.stringify(rest, Object.keys(rest).sort())}`,
+        ...realServers.map(
+          (one) =>
+            `${place} -> ${one.address} ${one.port} weight ${one.weight} ` +
+            `method ${one.forwardingMethod}`,
+        ),
+      ];
+    })
+    .sort();
+}
+
+async function applyAll(ipvs: Ipvs, changes: readonly IpvsChange[]): Promise<void> {
+  assert.deepEqual(await ipvs.apply(changes), []);
+}
+
+const shapes: readonly { readonly name: string; readonly virtualServer: VirtualServer }[] = [
+  { name: "TCP over IPv4", virtualServer: virtual() },
+  { name: "UDP", virtualServer: virtual({ protocol: "UDP", port: 53 }) },
+  { name: "SCTP", virtualServer: virtual({ protocol: "SCTP", port: 36412 }) },
+  { name: "IPv6", virtualServer: virtual({ address: ip("fd00:96::1") }) },
+  { name: "with persistence", virtualServer: virtual({ persistenceTimeoutSeconds: 10800 }) },
+  {
+    name: "with persistence over IPv6",
+    virtualServer: virtual({ address: ip("fd00:96::1"), persistenceTimeoutSeconds: 300 }),
+  },
+  {
+    name: "with clients grouped by network",
+    virtualServer: virtual({ persistenceTimeoutSeconds: 60, persistencePrefixLength: 24 }),
+  },
+  {
+    name: "with the flags of mh",
+    virtualServer: virtual({ scheduler: "mh", flags: virtualServerFlags.schedulerPort }),
+  },
+  {
+    name: "of one packet",
+    virtualServer: virtual({ protocol: "UDP", flags: virtualServerFlags.onePacket }),
+  },
+];
+
+export function describeIpvsContract(name: string, open: OpenContractKernel): void {
+  describe(`${name}: ipvs`, () => {
+    contractCase(open, "is empty at first", async ({ ipvs }) => {
+      assert.deepEqual(await ipvs.observe(), { virtualServers: [], firewallMarkCount: 0 });
+      assert.deepEqual(await ipvs.apply([]), []);
+    });
+
+    for (const shape of shapes) {
+      contractCase(
+        open,
+        `reports a virtual server ${shape.name} as it was made`,
+        async (kernel) => {
+          await applyAll(kernel.ipvs, create(shape.virtualServer));
+          const { virtualServers } = await kernel.ipvs.observe();
+          assert.deepEqual(virtualServers, [
+            { virtualServer: shape.virtualServer, realServers: [] },
+          ]);
+        },
+      );
+    }
+
+    contractCase(open, "reports real servers with weights and no connections", async ({ ipvs }) => {
+      const drained = real("10.244.1.6", { weight: 0 });
+      await applyAll(ipvs, create(virtual(), real(), drained));
+      const counts = { activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 };
+      const [listed = []] = await ipvs.listRealServers([virtual()]);
+      const byAddress = listed.toSorted((one, other) => (one.address < other.address ? -1 : 1));
+      assert.deepEqual(byAddress, [
+        { ...real(), ...counts },
+        { ...drained, ...counts },
+      ]);
+    });
+
+    contractCase(open, "updates a virtual server that is created again", async ({ ipvs }) => {
+      await applyAll(ipvs, create(virtual(), real()));
+      const changed = virtual({ scheduler: "lc", persistenceTimeoutSeconds: 60 });
+      await applyAll(ipvs, create(changed));
+      const { virtualServers } = await ipvs.observe();
+      assert.deepEqual(virtualServers[0]?.virtualServer, changed);
+      assert.equal(virtualServers[0]?.realServers.length, 1);
+    });
+
+    contractCase(open, "turns persistence off again", async ({ ipvs }) => {
+      await applyAll(ipvs, create(virtual({ persistenceTimeoutSeconds: 60 })));
+      const virtualServer = virtual();
+      await applyAll(ipvs, [{ kind: "update-virtual-server", virtualServer }]);
+      assert.deepEqual((await ipvs.observe()).virtualServers[0]?.virtualServer, virtualServer);
+    });
+
+    contractCase(open, "changes a real server that is created again", async ({ ipvs }) => {
+      await applyAll(ipvs, create(virtual(), real(), real("10.244.1.5", { weight: 0 })));
+      assert.deepEqual(await state(ipvs), [
+        "TCP 10.96.0.1 80 -> 10.244.1.5 8080 weight 0 method 0",
+        `TCP 10.96.0.1 80 {"flags":0,"persistencePrefixLength":32,"persistenceTimeoutSeconds":0,"scheduler":"rr"}`,
+      ]);
+    });
+
+    contractCase(open, "removes real servers with their virtual server", async ({ ipvs }) => {
+      await applyAll(ipvs, create(virtual(), real()));
+      await applyAll(ipvs, [{ kind: "remove-virtual-server", virtualServer: virtual() }]);
+      assert.deepEqual(await state(ipvs), []);
+      await applyAll(ipvs, create(virtual()));
+      assert.deepEqual(await ipvs.listRealServers([virtual()]), [[]]);
+    });
+
+    contractCase(open, "removes what is absent", async ({ ipvs }) => {
+      const other = virtual({ port: 81 });
+      await applyAll(ipvs, create(virtual()));
+      await applyAll(ipvs, [
+        { kind: "remove-real-server", virtualServer: virtual(), realServer: real() },
+        { kind: "remove-real-server", virtualServer: other, realServer: real() },
+        { kind: "remove-virtual-server", virtualServer: other },
+      ]);
+    });
+
+    contractCase(open, "carries out the rest of a list and names the refused", async ({ ipvs }) => {
+      const unknown = virtual({ port: 81 });
+      const failed = await ipvs.apply([
+        { kind: "create-real-server", virtualServer: unknown, realServer: real() },
+        ...create(virtual(), real()),
+        { kind: "update-virtual-server", virtualServer: unknown },
+        { kind: "update-real-server", virtualServer: virtual(), realServer: real("10.244.1.6") },
+        ...create(virtual({ port: 82, scheduler: "nosuch" })),
+        ...create(virtual({ port: 83 })),
+      ]);
+      assert.deepEqual(
+        failed.map(({ index }) => index),
+        [0, 3, 4, 5],
+      );
+      assert.match(failed[0]?.error.message ?? "", /TCP 10\.96\.0\.1:81.*: ESRCH/);
+      assert.match(failed[3]?.error.message ?? "", /: ENOENT/);
+      const { virtualServers } = await ipvs.observe();
+      assert.deepEqual(
+        virtualServers.map(({ virtualServer }) => virtualServer.port).sort(),
+        [80, 83],
+      );
+    });
+
+    contractCase(open, "refuses a real server of the other family", async ({ ipvs }) => {
+      const failed = await ipvs.apply(create(virtual(), real("fd00:244::5")));
+      assert.deepEqual(
+        failed.map(({ index }) => index),
+        [1],
+      );
+    });
+
+    contractCase(
+      open,
+      "keeps apart what differs in protocol, address or port",
+      async ({ ipvs }) => {
+        const four = [
+          virtual(),
+          virtual({ protocol: "UDP" }),
+          virtual({ port: 81 }),
+          virtual({ address: ip("10.96.0.2") }),
+        ];
+        await applyAll(
+          ipvs,
+          four.flatMap((one, index) => create(one, real(`10.244.1.${index}`))),
+        );
+        const listed = await ipvs.listRealServers([...four, virtual({ port: 99 })]);
+        assert.deepEqual(
+          listed.map((realServers) => realServers.map(({ address }) => address)),
+          [["10.244.1.0"], ["10.244.1.1"], ["10.244.1.2"], ["10.244.1.3"], []],
+        );
+      },
+    );
+
+    contractCase(open, "changes time-outs and keeps those given as 0", async ({ ipvs }) => {
+      await ipvs.writeTimeouts({ tcpSeconds: 900, tcpFinSeconds: 120, udpSeconds: 300 });
+      await ipvs.writeTimeouts({ tcpSeconds: 0, tcpFinSeconds: 60, udpSeconds: 0 });
+      const expected = { tcpSeconds: 900, tcpFinSeconds: 60, udpSeconds: 300 };
+      assert.deepEqual(await ipvs.readTimeouts(), expected);
+    });
+
+    contractCase(open, "tells which schedulers there are, touching nothing", async ({ ipvs }) => {
+      await applyAll(ipvs, create(virtual(), real()));
+      const before = await state(ipvs);
+      await ipvs.checkScheduler("rr", "IPv4");
+      await ipvs.checkScheduler("mh", "IPv6");
+      await assert.rejects(ipvs.checkScheduler("nosuch", "IPv4"), /nosuch/);
+      await assert.rejects(ipvs.checkScheduler("nosuch", "IPv6"), /nosuch/);
+      assert.deepEqual(await state(ipvs), before);
+    });
+  });
+}
