@@ -49,8 +49,9 @@ export function iptablesText({ iptables }: FakeKernel, family: IpFamily): string
 /** Addresses of the dummy link, as `ip -o addr show` begins its lines; sorted. */
 export function addressesText({ link }: FakeKernel): string {
   const lines = link.peek().map((address) => {
-    const word = familyOf(address) === "IPv4" ? "inet" : "inet6";
-    return `${word} ${address}/${hostPrefixLength(familyOf(address))} scope global ${link.name}`;
+    const place = `${address}/${hostPrefixLength(familyOf(address))} scope global`;
+    // Only IPv4 addresses have a label, which repeats the name of the link.
+    return familyOf(address) === "IPv4" ? `inet ${place} ${link.name}` : `inet6 ${place}`;
   });
   return sortedText(lines);
 }

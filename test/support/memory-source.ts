@@ -1,0 +1,79 @@
+import { decodeObject, type RecordOf } from "../../src/api/decode/decode-object.ts";
+import { TextPool } from "../../src/api/decode/flat-text.ts";
+import type { ObjectSource, ResourceKind, SourceListener } from "../../src/api/source.ts";
+
+/** As much of an API object as its place in the source needs. */
+export interface NamedObject {
+  readonly kind: string;
+  readonly metadata: { readonly name: string; readonly namespace?: string };
+}
+
+const kindsByName: Readonly<Record<string, ResourceKind>> = {
+  Service: "services",
+  EndpointSlice: "endpointslices",
+  Node: "nodes",
+};
+
+/** Objects held in memory, told through the real decoders. Changes are told at once. */
+export class MemorySource implements ObjectSource {
+  readonly #objects = new Map<string, NamedObject>();
+  readonly #records = new Map<string, RecordOf[ResourceKind]>();
+  readonly #texts = new TextPool();
+  #listener: SourceListener | undefined;
+
+  async start(listener: SourceListener): Promise<void> {
+    this.#listener = listener;
+    for (const object of this.#objects.values()) this.#tell(object, object);
+    for (const kind of Object.values(kindsByName)) listener.onSynced(kind);
+  }
+
+  async stop(): Promise<void> {
+    this.#listener = undefined;
+  }
+
+  apply(...objects: readonly NamedObject[]): void {
+    for (const object of objects) {
+      this.#objects.set(keyOf(object), object);
+      this.#tell(object, object);
+    }
+  }
+
+  delete(...objects: readonly NamedObject[]): void {
+    for (const object of objects) {
+      this.#objects.delete(keyOf(object));
+      this.#tell(object, undefined);
+    }
+  }
+
+  #tell(named: NamedObject, current: NamedObject | undefined): void {
+    const listener = this.#listener;
+    const kind = kindsByName[named.kind];
+    if (listener === undefined || kind === undefined) return;
+    const key = keyOf(named);
+    const previous = this.#records.get(key);
+    const into = { refuse: listener.onRefusal.bind(listener), texts: this.#texts };
+    const record = current === undefined ? undefined : decodeObject(kind, current, into)?.record;
+    if (record === undefined) this.#records.delete(key);
+    else this.#records.set(key, record);
+    if (record !== undefined || previous !== undefined) tell(listener, kind, previous, record);
+  }
+}
+
+function tell(
+  listener: SourceListener,
+  kind: ResourceKind,
+  previous: unknown,
+  current: unknown,
+): void {
+  const callbacks = {
+    services: listener.onService,
+    endpointslices: listener.onEndpointSlice,
+    nodes: listener.onNode,
+  };
+  const callback = callbacks[kind] as (previous: unknown, current: unknown) => void;
+  callback.call(listener, previous, current);
+}
+
+function keyOf({ kind, metadata }: NamedObject): string {
+  return `${kind} ${metadata.namespace ?? (kind === "Node" ? "" : "default")}/${metadata.name}`;
+}
