@@ -16,16 +16,10 @@ export function tellOf(listener: SourceListener): {
   };
 }
 
-interface ToldRecord<T> {
-  readonly record: T;
-  /** The object's resourceVersion when it was decoded; empty when unknown. */
-  readonly version: string;
-}
-
 /** Remembers the records of one kind that were told: a callback gets the previous one, equal ones get none. */
 export class ToldRecords<T> {
   readonly #tell: Tell<T>;
-  readonly #told = new Map<string, ToldRecord<T>>();
+  readonly #told = new Map<string, T>();
 
   constructor(tell: Tell<T>) {
     this.#tell = tell;
@@ -39,25 +33,15 @@ export class ToldRecords<T> {
     return [...this.#told.keys()];
   }
 
-  /** True when the object was told from this very version, so that decoding it again is useless. */
-  isCurrent(name: string, version: string): boolean {
-    return version !== "" && this.#told.get(name)?.version === version;
-  }
-
   /**
    * Takes the newest record under a name; `undefined` when there is none (any more). An equal record is not
    * told, and what was told stays the previous one.
    */
-  put(name: string, record: T | undefined, version = ""): void {
-    const previous = this.#told.get(name)?.record;
+  put(name: string, record: T | undefined): void {
+    const previous = this.#told.get(name);
+    if (isDeepStrictEqual(previous, record)) return;
     if (record === undefined) this.#told.delete(name);
-    const isEqual = isDeepStrictEqual(previous, record);
-    if (record !== undefined) {
-      this.#told.set(name, {
-        record: isEqual && previous !== undefined ? previous : record,
-        version,
-      });
-    }
-    if (!isEqual) this.#tell(previous, record);
+    else this.#told.set(name, record);
+    this.#tell(previous, record);
   }
 }

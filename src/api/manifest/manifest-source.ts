@@ -2,6 +2,7 @@ import { type FSWatcher, watch } from "node:fs";
 import { readdir } from "node:fs/promises";
 import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
+import { Exclusive } from "../../base/exclusive.ts";
 import type { Logger } from "../../base/log.ts";
 import type { RecordOf } from "../decode/decode-object.ts";
 import { TextPool } from "../decode/flat-text.ts";
@@ -42,7 +43,7 @@ export class ManifestSource implements ObjectSource {
   #cancelDebounce = (): void => {};
   #cancelRescan = (): void => {};
   #duplicates = new Set<string>();
-  #reading: Promise<void> = Promise.resolve();
+  readonly #exclusive = new Exclusive();
   #isFolderReadable = true;
   #isReadPlanned = false;
   #isStopped = false;
@@ -84,14 +85,12 @@ export class ManifestSource implements ObjectSource {
     this.#cancelDebounce();
     this.#cancelRescan();
     this.#watcher?.close();
-    await this.#reading;
+    await this.#exclusive.idle();
   }
 
   /** Reads what changed in the folder and tells the differences; one reading at a time. */
   refresh(): Promise<void> {
-    const reading = this.#reading.then(() => this.#read());
-    this.#reading = reading.catch(() => {});
-    return reading;
+    return this.#exclusive.run(() => this.#read());
   }
 
   async #read(): Promise<void> {

@@ -22,16 +22,23 @@ export type Fault = FaultEffect & {
   readonly on: "list" | "watch" | "any";
   /** Part of the path, such as `services`; absent: every resource. */
   readonly path?: string;
+  /** How many requests it lets pass first; absent: none. */
+  readonly skip?: number;
   /** How many requests it hits; absent: one. */
   readonly times?: number;
 };
 
 /** The faults that are still to happen, first come, first served. */
 export class FaultQueue {
-  #faults: { readonly fault: Fault; left: number }[] = [];
+  #faults: { readonly fault: Fault; skip: number; left: number }[] = [];
+
+  /** True when every fault has happened as often as it should. */
+  get isEmpty(): boolean {
+    return this.#faults.length === 0;
+  }
 
   add(fault: Fault): void {
-    this.#faults.push({ fault, left: fault.times ?? 1 });
+    this.#faults.push({ fault, skip: fault.skip ?? 0, left: fault.times ?? 1 });
   }
 
   clear(): void {
@@ -46,6 +53,10 @@ export class FaultQueue {
         (fault.path === undefined || request.path.includes(fault.path)),
     );
     if (entry === undefined) return undefined;
+    if (entry.skip > 0) {
+      entry.skip -= 1;
+      return undefined;
+    }
     entry.left -= 1;
     if (entry.left <= 0) this.#faults = this.#faults.filter((other) => other !== entry);
     return entry.fault;

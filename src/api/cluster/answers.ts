@@ -1,0 +1,132 @@
+import { errorText } from "../../base/error-text.ts";
+import { parseJson } from "../../base/parse-json.ts";
+import { ApiError } from "../api-error.ts";
+import type { ApiResponse } from "../connection.ts";
+import { fieldOf, pathOf } from "../decode/fields.ts";
+import { printableText } from "../refusals.ts";
+import type { WatchedResource } from "./watched-resources.ts";
+
+/** What a list says about itself. */
+export interface ListHead {
+  readonly resourceVersion: string;
+  /** Empty on the last page. */
+  readonly continueToken: string;
+}
+
+/** A line of a watch. */
+export interface WatchEvent {
+  readonly type: "ADDED" | "MODIFIED" | "DELETED" | "BOOKMARK";
+  readonly object: unknown;
+  /** Empty when the object has none. */
+  readonly resourceVersion: string;
+}
+
+const eventTypes = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"] as const;
+const longestErrorBytes = 65_536;
+
+/** Reads the head of a list, which is what remains of it without its items. Pure. */
+export function readListHead(resource: WatchedResource, envelope: unknown): ListHead {
+  const kind = fieldOf(envelope, "kind");
+  const resourceVersion = textAt(envelope, "metadata", "resourceVersion");
+  // A stranger's answer (a captive portal's `{}`) must not pass for an empty list.
+  if (typeof kind !== "string" || !kind.endsWith("List") || resourceVersion === "") {
+    throw malformed(resource, "it is no list of objects");
+  }
+  return { resourceVersion, continueToken: textAt(envelope, "metadata", "continue") };
+}
+
+/** Reads a line of a watch; an ERROR event is thrown. Pure. */
+export function readWatchEvent(resource: WatchedResource, line: string): WatchEvent {
+  const event = parseAnswer(resource, line);
+  const object = fieldOf(event, "object");
+  const given = fieldOf(event, "type");
+  if (given === "ERROR")
+    throw statusError(resource, { status: numberAt(object, "code"), body: object });
+  const type = eventTypes.find((known) => known === given);
+  if (type === undefined) throw malformed(resource, "a watch event has an unknown type");
+  return { type, object, resourceVersion: textAt(object, "metadata", "resourceVersion") };
+}
+
+/** Throws an ApiError for an answer that is not 200, with what its body says. */
+export async function expectOk(resource: WatchedResource, response: ApiResponse): Promise<void> {
+  const { status, headers } = response;
+  if (status === 200) return;
+  let text = "";
+  for await (const chunk of response.body) {
+    text += Buffer.from(chunk).toString("utf8");
+    if (text.length > longestErrorBytes) break;
+  }
+  throw statusError(resource, {
+    status,
+    body: parseOrText(text),
+    retryAfter: headers["retry-after"],
+  });
+}
+
+/** An error for an answer that makes no sense. */
+export function malformed(resource: WatchedResource, why: string, cause?: unknown): ApiError {
+  const message = `Cannot understand the API server's answer about ${resource.name}: ${why}`;
+  return new ApiError(message, { reason: "malformed-answer", resource: resource.name, cause });
+}
+
+function parseAnswer(resource: WatchedResource, text: string): unknown {
+  try {
+    return parseJson(text);
+  } catch (error) {
+    throw malformed(resource, printableText(errorText(error)), error);
+  }
+}
+
+function parseOrText(text: string): unknown {
+  try {
+    return parseJson(text);
+  } catch {
+    // Proxies and load balancers on the way answer in HTML or plain text.
+    return { message: text };
+  }
+}
+
+function statusError(
+  resource: WatchedResource,
+  answer: { readonly status: number; readonly body: unknown; readonly retryAfter?: unknown },
+): ApiError {
+  const { status, body } = answer;
+  const reason = textAt(body, "reason") || `HTTP${status}`;
+  const words = printableText(textAt(body, "message"));
+  const message = `Cannot read ${resource.name}: ${status} ${printableText(reason)}${words === "" ? "" : ` (${words})`}`;
+  return new ApiError(message + adviceFor(status, resource), {
+    status,
+    reason,
+    resource: resource.name,
+    retryAfterMs: retryAfterMsOf(answer.retryAfter),
+  });
+}
+
+/** What an operator can do about it; empty where there is nothing. */
+function adviceFor(status: number, { name }: WatchedResource): string {
+  if (status === 401) {
+    return "; the API server does not accept the credentials: check the user of the kubeconfig, or the token";
+  }
+  if (status !== 403) return "";
+  const [resource, ...group] = name.split(".");
+  const apiGroup = group.length === 0 ? "the core API group" : `API group ${group.join(".")}`;
+  return (
+    `; a ClusterRole bound to this user must allow list and watch of ${resource} in ${apiGroup}, ` +
+    "as system:node-proxier does"
+  );
+}
+
+/** Seconds only; the API server sends no dates. */
+function retryAfterMsOf(value: unknown): number | undefined {
+  return typeof value === "string" && /^\d{1,6}$/.test(value) ? Number(value) * 1000 : undefined;
+}
+
+function textAt(value: unknown, ...path: readonly string[]): string {
+  const text = pathOf(value, ...path);
+  return typeof text === "string" ? text : "";
+}
+
+function numberAt(value: unknown, name: string): number {
+  const number = fieldOf(value, name);
+  return typeof number === "number" ? number : 500;
+}

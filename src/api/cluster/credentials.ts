@@ -1,0 +1,129 @@
+import { createHash } from "node:crypto";
+import type { Agent } from "node:http";
+import { type Clock, sleep } from "../../base/clock.ts";
+import { errorText } from "../../base/error-text.ts";
+import { ApiError } from "../api-error.ts";
+import type { ClientConfig, ClientMaterial, TlsMaterial } from "./client-config.ts";
+import { TokenFile } from "./token-file.ts";
+
+/** Certificates in files are looked at this often; plugins keep their own time. */
+const freshMs = 60_000;
+/** A plugin that takes longer hangs. */
+const pluginTimeoutMs = 60_000;
+
+/** What a request is sent with. */
+export interface RequestCredentials {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly agent: Agent;
+}
+
+/**
+ * Credentials that change while the program runs: tokens and certificates in files, plugins. New TLS material
+ * means new connections; those with the old one are cut, and whoever used them resumes.
+ */
+export class Credentials {
+  readonly #clock: Clock;
+  #config: ClientConfig;
+  readonly #makeConfig: () => ClientConfig;
+  readonly #tokenFile: TokenFile | undefined;
+  #material: ClientMaterial | undefined;
+  #readAtMs = Number.NEGATIVE_INFINITY;
+  #agent: Agent | undefined;
+  #agentDigest = "";
+  #reading: Promise<RequestCredentials> | undefined;
+
+  /** `makeConfig` gives a config without anything remembered, for when the server refuses what we have. */
+  constructor(clock: Clock, makeConfig: () => ClientConfig) {
+    this.#clock = clock;
+    this.#makeConfig = makeConfig;
+    this.#config = makeConfig();
+    const { tokenFile } = this.#config;
+    this.#tokenFile = tokenFile === undefined ? undefined : new TokenFile(clock, tokenFile);
+  }
+
+  get server(): string {
+    return this.#config.server;
+  }
+
+  /**
+   * Throws ApiError `no-credentials` when there are none, not even older ones. Requests that begin together
+   * share one reading: a plugin runs once, and nobody's connections are cut by another's.
+   */
+  current(): Promise<RequestCredentials> {
+    this.#reading ??= this.#read().finally(() => {
+      this.#reading = undefined;
+    });
+    return this.#reading;
+  }
+
+  async #read(): Promise<RequestCredentials> {
+    const { headers, tls } = await this.#freshMaterial();
+    const token = await this.#tokenFile?.token();
+    const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
+    return { headers: { ...headers, ...authorization }, agent: await this.#agentFor(tls) };
+  }
+
+  /** The server refused them (401): forget what files and plugins said. */
+  drop(): void {
+    this.#tokenFile?.drop();
+    this.#readAtMs = Number.NEGATIVE_INFINITY;
+    this.#config = this.#makeConfig();
+  }
+
+  close(): void {
+    this.#agent?.destroy();
+    this.#agent = undefined;
+    this.#agentDigest = "";
+  }
+
+  async #freshMaterial(): Promise<ClientMaterial> {
+    const last = this.#material;
+    if (last !== undefined && this.#clock.monotonicMs() - this.#readAtMs < freshMs) return last;
+    try {
+      this.#material = await withTimeout(this.#clock, this.#config.read());
+      this.#readAtMs = this.#clock.monotonicMs();
+      return this.#material;
+    } catch (error) {
+      // A file that is being replaced must not stop us while the last material may still do.
+      if (last !== undefined) return last;
+      const message = `Cannot get credentials for ${this.server}: ${speakable(error)}`;
+      throw new ApiError(message, { reason: "no-credentials" });
+    }
+  }
+
+  async #agentFor(tls: TlsMaterial): Promise<Agent> {
+    const digest = digestOf(tls);
+    if (this.#agent !== undefined && digest === this.#agentDigest) return this.#agent;
+    const agent = await this.#config.agentFor(tls);
+    this.close();
+    this.#agent = agent;
+    this.#agentDigest = digest;
+    return agent;
+  }
+}
+
+function digestOf(tls: TlsMaterial): string {
+  const hash = createHash("sha256");
+  for (const [name, value] of Object.entries(tls)) hash.update(`${name}=${String(value)}\n`);
+  return hash.digest("base64");
+}
+
+async function withTimeout<T>(clock: Clock, promise: Promise<T>): Promise<T> {
+  const abort = new AbortController();
+  const expired = sleep(clock, pluginTimeoutMs, abort.signal).then(() => {
+    if (abort.signal.aborted) return promise;
+    throw new Error(`the credential plugin gave no answer for ${pluginTimeoutMs / 1000} s`);
+  });
+  try {
+    return await Promise.race([promise, expired]);
+  } finally {
+    abort.abort();
+  }
+}
+
+/** A parser that fails quotes what it read, and that may be a token. */
+function speakable(error: unknown): string {
+  if (error instanceof SyntaxError) return "the credential plugin's answer is not JSON";
+  const text = errorText(error);
+  return text === "" ? "the credential plugin failed without a word" : text;
+}

@@ -1,0 +1,107 @@
+import { type IncomingMessage, type RequestOptions, request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
+import { createGunzip } from "node:zlib";
+import { errorText } from "../../base/error-text.ts";
+import { ApiError } from "../api-error.ts";
+import type { ApiConnection, ApiResponse } from "../connection.ts";
+import { systemErrorCode } from "../system-error-text.ts";
+import type { Credentials } from "./credentials.ts";
+
+/** Asks the other end for a sign of life after this long without one (SO_KEEPALIVE). */
+const keepAliveMs = 30_000;
+
+/** Requests over node:http or node:https, with credentials that are renewed as they change. */
+export class HttpConnection implements ApiConnection {
+  readonly server: string;
+  readonly #credentials: Credentials;
+  readonly #userAgent: string;
+
+  constructor(credentials: Credentials, userAgent: string) {
+    this.server = credentials.server;
+    this.#credentials = credentials;
+    this.#userAgent = userAgent;
+  }
+
+  async request(
+    path: string,
+    query: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<ApiResponse> {
+    const { headers, agent } = await this.#credentials.current();
+    const url = new URL(`${this.server}${path}?${new URLSearchParams(query)}`);
+    const options: RequestOptions = {
+      agent,
+      signal,
+      headers: {
+        accept: "application/json",
+        "accept-encoding": "gzip",
+        "user-agent": this.#userAgent,
+        ...headers,
+      },
+    };
+    const message = await this.#send(url, options);
+    const status = message.statusCode ?? 0;
+    if (status === 401) this.#credentials.drop();
+    return { status, headers: message.headers, body: this.#bodyOf(message) };
+  }
+
+  close(): void {
+    this.#credentials.close();
+  }
+
+  #send(url: URL, options: RequestOptions): Promise<IncomingMessage> {
+    const send = url.protocol === "https:" ? requestHttps : requestHttp;
+    return new Promise((resolve, reject) => {
+      const request = send(url, options, resolve);
+      request.on("socket", (socket) => socket.setKeepAlive(true, keepAliveMs));
+      request.on("error", (error) => reject(this.#unreachable(error)));
+      request.end();
+    });
+  }
+
+  async *#bodyOf(message: IncomingMessage): AsyncGenerator<Uint8Array> {
+    const isPacked = message.headers["content-encoding"] === "gzip";
+    const body = isPacked ? message.pipe(createGunzip()) : message;
+    // A pipe does not hand on that its source broke.
+    if (isPacked) message.on("error", (error) => body.destroy(error));
+    try {
+      for await (const chunk of body) yield chunk as Uint8Array;
+    } catch (error) {
+      throw this.#unreachable(error);
+    } finally {
+      message.destroy();
+    }
+  }
+
+  #unreachable(error: unknown): ApiError {
+    const code = systemErrorCode(error) ?? "unreachable";
+    const words = errorText(error) || code;
+    const text = words.includes(code) ? words : `${code} (${words})`;
+    const message = `Cannot reach API server ${this.server}: ${text}${adviceFor(code)}`;
+    return new ApiError(message, { reason: code, cause: error });
+  }
+}
+
+/** What an operator can do, by the code of the system or of TLS. */
+const advices: Readonly<Record<string, string>> = {
+  ECONNREFUSED: "nothing listens there; is the API server running, and is the address right",
+  ENOTFOUND: "the name is unknown; check the server in the kubeconfig, or --master",
+  EAI_AGAIN:
+    "the name cannot be resolved now; is the DNS server reachable without this node's Services",
+  EHOSTUNREACH: "there is no route; check the node's network",
+  ENETUNREACH: "there is no route; check the node's network",
+  ETIMEDOUT: "nobody answers; check firewalls and the address",
+  CERT_HAS_EXPIRED: "the server's certificate has expired, or the clock is wrong",
+  DEPTH_ZERO_SELF_SIGNED_CERT: "check certificate-authority in the kubeconfig",
+  SELF_SIGNED_CERT_IN_CHAIN: "check certificate-authority in the kubeconfig",
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: "check certificate-authority in the kubeconfig",
+  UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "check certificate-authority in the kubeconfig",
+  ERR_TLS_CERT_ALTNAME_INVALID:
+    "use a name of the certificate, or tls-server-name in the kubeconfig",
+  EPROTO: "it does not speak TLS; is http:// meant",
+};
+
+function adviceFor(code: string): string {
+  const advice = advices[code];
+  return advice === undefined ? "" : `; ${advice}`;
+}

@@ -1,0 +1,111 @@
+import { readFile } from "node:fs/promises";
+import { dirname, isAbsolute, join } from "node:path";
+import { parseYamlDocuments } from "../../base/yaml.ts";
+import { ApiError } from "../api-error.ts";
+import { fieldOf, pathOf } from "../decode/fields.ts";
+import { systemErrorText } from "../system-error-text.ts";
+
+/** How to reach a cluster, in the words of a kubeconfig. */
+export interface Kubeconfig {
+  /** The kubeconfig object (`clusters`, `users`, `contexts`, `current-context`). */
+  readonly object: unknown;
+  /** Relative paths in it are meant from here. */
+  readonly folder: string;
+  /** Files of bearer tokens by the user's name. */
+  readonly tokenFiles: ReadonlyMap<string, string>;
+  /** For messages: `kubeconfig /etc/x.conf`. */
+  readonly origin: string;
+}
+
+/** Where a pod finds its credentials. */
+export const serviceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
+
+/** Reads a kubeconfig file. Throws ApiError `unreadable-kubeconfig` or `invalid-kubeconfig`. */
+export async function readKubeconfigFile(path: string): Promise<Kubeconfig> {
+  const origin = `kubeconfig ${path}`;
+  const text = await readFile(path, "utf8").catch((cause: unknown) => {
+    const advice = "check --kubeconfig, or clientConnection.kubeconfig of the configuration";
+    const message = `Cannot read ${origin}: ${systemErrorText(cause)}; ${advice}`;
+    throw new ApiError(message, { reason: "unreadable-kubeconfig", cause });
+  });
+  const [document] = parseYamlDocuments(text);
+  const [problem] = document?.problems ?? [];
+  if (problem !== undefined) {
+    throw invalidKubeconfig(origin, `line ${problem.line}: ${problem.reason}`);
+  }
+  const object = document?.value;
+  const folder = dirname(path);
+  return { object, folder, tokenFiles: tokenFilesOf(object, folder), origin };
+}
+
+/** What `--master` alone says: an address without credentials. */
+export function kubeconfigOfMaster(master: string): Kubeconfig {
+  const object = kubeconfigObject({ server: master }, {});
+  return { object, folder: "/", tokenFiles: new Map(), origin: `--master ${master}` };
+}
+
+/**
+ * What a pod knows about its cluster: environment and service account. Throws ApiError `no-cluster` outside a
+ * pod, or without a token.
+ */
+export async function kubeconfigOfPod(
+  environment: Readonly<Record<string, string | undefined>>,
+  folder: string = serviceAccountFolder,
+): Promise<Kubeconfig> {
+  const { KUBERNETES_SERVICE_HOST: host = "", KUBERNETES_SERVICE_PORT: port = "" } = environment;
+  if (host === "" || port === "") {
+    const message =
+      "Cannot find an API server: neither --kubeconfig nor --master is given, and KUBERNETES_SERVICE_HOST and " +
+      "KUBERNETES_SERVICE_PORT are not set as in a pod; give --kubeconfig, or --manifests to do without a cluster";
+    throw new ApiError(message, { reason: "no-cluster" });
+  }
+  const tokenFile = join(folder, "token");
+  await readFile(tokenFile).catch((cause: unknown) => {
+    const advice = "the pod needs automountServiceAccountToken, or give --kubeconfig";
+    const message = `Cannot read token ${tokenFile}: ${systemErrorText(cause)}; ${advice}`;
+    throw new ApiError(message, { reason: "no-cluster", cause });
+  });
+  const caFile = join(folder, "ca.crt");
+  const hasCa = await readFile(caFile).then(
+    () => true,
+    () => false,
+  );
+  const server = `https://${host.includes(":") ? `[${host}]` : host}:${port}`;
+  const object = kubeconfigObject(
+    { server, ...(hasCa ? { "certificate-authority": caFile } : {}) },
+    {},
+  );
+  return {
+    object,
+    folder,
+    tokenFiles: new Map([["pod", tokenFile]]),
+    origin: "the pod's service account",
+  };
+}
+
+/** An error for a kubeconfig that can be read and makes no sense. */
+export function invalidKubeconfig(origin: string, why: string, cause?: unknown): ApiError {
+  const message = `Cannot use ${origin}: ${why}`;
+  return new ApiError(message, { reason: "invalid-kubeconfig", cause });
+}
+
+function kubeconfigObject(cluster: object, user: object): unknown {
+  return {
+    clusters: [{ name: "pod", cluster }],
+    users: [{ name: "pod", user }],
+    contexts: [{ name: "pod", context: { cluster: "pod", user: "pod" } }],
+    "current-context": "pod",
+  };
+}
+
+function tokenFilesOf(object: unknown, folder: string): ReadonlyMap<string, string> {
+  const files = new Map<string, string>();
+  const users = fieldOf(object, "users");
+  for (const entry of Array.isArray(users) ? users : []) {
+    const name = fieldOf(entry, "name");
+    const file = pathOf(entry, "user", "tokenFile");
+    if (typeof name !== "string" || typeof file !== "string" || file === "") continue;
+    files.set(name, isAbsolute(file) ? file : join(folder, file));
+  }
+  return files;
+}

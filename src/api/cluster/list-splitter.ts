@@ -1,0 +1,128 @@
+import { parseJson } from "../../base/parse-json.ts";
+import { ByteParts } from "./byte-parts.ts";
+
+const itemsKey = "items";
+const longestKeyBytes = 256;
+/** A list without its items is some hundred bytes. */
+const envelopeLimitBytes = 1024 * 1024;
+
+/** What JSON's structure looks like in bytes; all are ASCII, so no byte of another character equals them. */
+const quote = 0x22;
+const comma = 0x2c;
+const openBracket = 0x5b;
+const backslash = 0x5c;
+const closeBracket = 0x5d;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+
+/**
+ * Takes a list object `{"metadata":{…},"items":[…]}` apart while it arrives, so that a list of many megabytes
+ * is never in memory as a whole. Keys may come in any order. Throws on text that is no such object.
+ */
+export class ListSplitter {
+  readonly #item: ByteParts;
+  readonly #envelope = new ByteParts(envelopeLimitBytes);
+  #key: number[] = [];
+  #depth = 0;
+  #isInString = false;
+  #isEscaped = false;
+  #isKeyNext = false;
+  #isInKey = false;
+  #isInItems = false;
+  #isComplete = false;
+
+  constructor(itemLimitBytes: number) {
+    this.#item = new ByteParts(itemLimitBytes);
+  }
+
+  /** The items that are complete with this chunk. */
+  *push(chunk: Uint8Array): Generator<unknown> {
+    let start = 0;
+    for (let at = 0; at < chunk.length; at += 1) {
+      const byte = chunk[at] as number;
+      if (this.#isInString) {
+        this.#passString(byte);
+        continue;
+      }
+      if (this.#endsItem(byte)) {
+        this.#item.add(chunk.subarray(start, at));
+        start = this.#isInItems && byte === comma ? at + 1 : at;
+        const text = this.#item.take();
+        if (text.trim() !== "") yield parseJson(text);
+      }
+      if (this.#passStructure(byte)) {
+        this.#envelope.add(chunk.subarray(start, at + 1));
+        start = at + 1;
+      }
+    }
+    (this.#isInItems ? this.#item : this.#envelope).add(chunk.subarray(start));
+  }
+
+  /** The list object with an empty `items`; throws when the text is not complete. */
+  end(): unknown {
+    if (!this.#isComplete) throw new SyntaxError("the list ends in the middle");
+    return parseJson(this.#envelope.take());
+  }
+
+  /** Inside the items array itself, a comma or its bracket ends an item. */
+  #endsItem(byte: number): boolean {
+    return this.#isInItems && this.#depth === 2 && (byte === comma || byte === closeBracket);
+  }
+
+  #passString(byte: number): void {
+    if (this.#isInKey && this.#key.length < longestKeyBytes) this.#key.push(byte);
+    if (this.#isEscaped) this.#isEscaped = false;
+    else if (byte === backslash) this.#isEscaped = true;
+    else if (byte === quote) {
+      this.#isInString = false;
+      this.#isInKey = false;
+    }
+  }
+
+  /** Follows the structure; true when the items array begins after this byte. */
+  #passStructure(byte: number): boolean {
+    switch (byte) {
+      case quote:
+        this.#isInString = true;
+        if (this.#depth === 1 && this.#isKeyNext) this.#startKey();
+        return false;
+      case comma:
+        this.#isKeyNext ||= this.#depth === 1;
+        return false;
+      case openBrace:
+      case openBracket:
+        return this.#open(byte);
+      case closeBrace:
+      case closeBracket:
+        this.#close();
+        return false;
+      default:
+        return false;
+    }
+  }
+
+  #startKey(): void {
+    this.#isKeyNext = false;
+    this.#isInKey = true;
+    this.#key = [quote];
+  }
+
+  #open(byte: number): boolean {
+    this.#depth += 1;
+    if (this.#depth === 1) this.#isKeyNext = byte === openBrace;
+    if (this.#depth !== 2 || byte !== openBracket || !this.#isItemsKey()) return false;
+    this.#isInItems = true;
+    return true;
+  }
+
+  #isItemsKey(): boolean {
+    return parseJson(Buffer.from(this.#key).toString("utf8")) === itemsKey;
+  }
+
+  #close(): void {
+    if (this.#depth === 2) this.#isInItems = false;
+    this.#depth -= 1;
+    if (this.#depth < 0) throw new SyntaxError("a bracket is closed that was never opened");
+    if (this.#depth === 0) this.#isComplete = true;
+  }
+}

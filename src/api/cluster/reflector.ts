@@ -1,0 +1,243 @@
+import { type Clock, sleep } from "../../base/clock.ts";
+import { errorText } from "../../base/error-text.ts";
+import type { Logger } from "../../base/log.ts";
+import { ApiError, isAnswered, isGone } from "../api-error.ts";
+import type { ApiConnection } from "../connection.ts";
+import { decodeObject, type RecordOf } from "../decode/decode-object.ts";
+import { TextPool } from "../decode/flat-text.ts";
+import type { ResourceKind, SourceListener } from "../source.ts";
+import { ToldRecords, tellOf } from "../told-records.ts";
+import { type ListHead, malformed, readListHead, readWatchEvent } from "./answers.ts";
+import { BackOff } from "./back-off.ts";
+import { LineSplitter } from "./line-splitter.ts";
+import { ListSplitter } from "./list-splitter.ts";
+import { readBody } from "./watched-request.ts";
+import type { WatchedResource } from "./watched-resources.ts";
+
+export interface ReflectorDependencies {
+  readonly connection: ApiConnection;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Numbers from 0 up to 1. */
+  readonly random: () => number;
+}
+
+const pageSize = 500;
+/** An object of this size is no mistake of ours; the API server's own limit is some megabytes. */
+const objectLimitBytes = 64 * 1024 * 1024;
+const listIdleMs = 60_000;
+/** The API server sends a bookmark about every minute; two and a half without one are suspicious. */
+const watchIdleMs = 150_000;
+/** The server is asked to end a watch after this long, up to twice as long by chance. */
+const watchSeconds = 300;
+/** A watch that the server ends before this, without any event, counts as a failure. */
+const shortWatchMs = 1_000;
+/** After so many failures in a row that the server answered, watching on will not help: list again. */
+const failuresBeforeList = 3;
+
+/**
+ * Keeps the listener's picture of one resource equal to the API server's: lists, then watches from there.
+ * Whatever fails is tried again, for ever; after a gap in the history a new list tells the differences only.
+ */
+export class Reflector<Kind extends ResourceKind> {
+  /** How often each thing happened: `list`, `watch`, `event`, and each failure by its reason. */
+  readonly counts: Map<string, number> = new Map<string, number>();
+  readonly #dependencies: ReflectorDependencies;
+  readonly #resource: WatchedResource<Kind>;
+  readonly #listener: SourceListener;
+  readonly #log: Logger;
+  readonly #records: ToldRecords<RecordOf[Kind]>;
+  readonly #texts = new TextPool();
+  readonly #backOff: BackOff;
+  /** The resourceVersion up to which everything was told; `undefined` when a list is needed. */
+  #position: string | undefined;
+  /** "0": any state will do, from the server's cache; empty: the newest. */
+  #listVersion: "0" | "" = "0";
+  #usesPages = true;
+  #isSynced = false;
+  #answeredFailures = 0;
+  #troubleSinceMs: number | undefined;
+
+  constructor(
+    dependencies: ReflectorDependencies,
+    resource: WatchedResource<Kind>,
+    listener: SourceListener,
+  ) {
+    this.#dependencies = dependencies;
+    this.#resource = resource;
+    this.#listener = listener;
+    this.#log = dependencies.log.with({ resource: resource.kind });
+    this.#records = new ToldRecords<RecordOf[Kind]>(tellOf(listener)[resource.kind]);
+    this.#backOff = new BackOff(dependencies.clock, dependencies.random);
+  }
+
+  /** Runs until `signal` aborts; no callback comes after that. Never throws. */
+  async run(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      try {
+        if (this.#position === undefined) await this.#list(signal);
+        else await this.#watch(this.#position, signal);
+      } catch (error) {
+        if (!signal.aborted) await this.#recover(error, signal);
+      }
+    }
+  }
+
+  /** Tells every object, then the removal of those that are no longer there. */
+  async #list(signal: AbortSignal): Promise<void> {
+    this.#count("list");
+    const seen = new Set<string>();
+    let head: ListHead = { resourceVersion: "", continueToken: "" };
+    do {
+      head = await this.#listPage(head.continueToken, seen, signal);
+      if (signal.aborted) return;
+    } while (head.continueToken !== "");
+    for (const name of this.#records.names())
+      if (!seen.has(name)) this.#records.put(name, undefined);
+    this.#usesPages = true;
+    this.#advance(head.resourceVersion);
+    if (this.#isSynced) return;
+    this.#isSynced = true;
+    this.#log.verbose(1, "Listed", { count: this.#records.size });
+    this.#listener.onSynced(this.#resource.kind);
+  }
+
+  async #listPage(token: string, seen: Set<string>, signal: AbortSignal): Promise<ListHead> {
+    const splitter = new ListSplitter(objectLimitBytes);
+    // A page of a list that began earlier must not name a version: the token does.
+    const query = {
+      ...this.#resource.selectors,
+      ...(this.#usesPages ? { limit: String(pageSize) } : {}),
+      ...(token === "" ? { resourceVersion: this.#listVersion } : { continue: token }),
+    };
+    await this.#read(query, { idleMs: listIdleMs, signal }, (chunk) => {
+      for (const item of splitter.push(chunk)) {
+        if (!signal.aborted) this.#tellObject(item, seen);
+      }
+    });
+    return signal.aborted
+      ? { resourceVersion: "", continueToken: "" }
+      : readListHead(
+          this.#resource,
+          this.#parsed(() => splitter.end()),
+        );
+  }
+
+  async #watch(position: string, signal: AbortSignal): Promise<void> {
+    const { clock, random } = this.#dependencies;
+    this.#count("watch");
+    const openedAtMs = clock.monotonicMs();
+    const lines = new LineSplitter(objectLimitBytes);
+    const query = {
+      ...this.#resource.selectors,
+      watch: "true",
+      allowWatchBookmarks: "true",
+      resourceVersion: position,
+      timeoutSeconds: String(Math.floor(watchSeconds * (1 + random()))),
+    };
+    await this.#read(query, { idleMs: watchIdleMs, signal }, (chunk) => {
+      for (const line of lines.push(chunk)) if (!signal.aborted) this.#takeLine(line);
+    });
+    if (signal.aborted) return;
+    if (!lines.isEmpty) throw malformed(this.#resource, "a watch ends in the middle of an event");
+    if (this.#position === position && clock.monotonicMs() - openedAtMs < shortWatchMs) {
+      const message = `Cannot watch ${this.#resource.name}: the API server ends the watch at once`;
+      throw new ApiError(message, { reason: "short-watch", resource: this.#resource.name });
+    }
+  }
+
+  /** Reads a body; what `take` cannot parse is a malformed answer. */
+  #read(
+    query: Readonly<Record<string, string>>,
+    { idleMs, signal }: { readonly idleMs: number; readonly signal: AbortSignal },
+    take: (chunk: Uint8Array) => void,
+  ): Promise<void> {
+    const opened = (): void => this.#noteAnswer();
+    const request = { resource: this.#resource, query, idleMs, signal, opened };
+    return readBody(this.#dependencies, request, (chunk) => this.#parsed(() => take(chunk)));
+  }
+
+  #parsed<T>(parse: () => T): T {
+    try {
+      return parse();
+    } catch (error) {
+      if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error;
+      throw malformed(this.#resource, errorText(error), error);
+    }
+  }
+
+  #takeLine(line: string): void {
+    const { type, object, resourceVersion } = readWatchEvent(this.#resource, line);
+    this.#count("event");
+    if (type === "DELETED") this.#tellRemoval(object);
+    else if (type !== "BOOKMARK") this.#tellObject(object);
+    if (resourceVersion !== "") this.#advance(resourceVersion);
+  }
+
+  #tellObject(object: unknown, seen?: Set<string>): void {
+    const refuse: SourceListener["onRefusal"] = (refused) => this.#listener.onRefusal(refused);
+    const decoded = decodeObject(this.#resource.kind, object, { refuse, texts: this.#texts });
+    if (decoded === undefined) return;
+    seen?.add(decoded.identity.name);
+    this.#records.put(decoded.identity.name, decoded.record);
+  }
+
+  /** A refusal would be of no interest: the object is gone. */
+  #tellRemoval(object: unknown): void {
+    const into = { refuse: (): void => {}, texts: this.#texts };
+    const decoded = decodeObject(this.#resource.kind, object, into);
+    if (decoded !== undefined) this.#records.put(decoded.identity.name, undefined);
+  }
+
+  /** Everything up to this version was told. */
+  #advance(resourceVersion: string): void {
+    this.#position = resourceVersion;
+    this.#answeredFailures = 0;
+  }
+
+  #noteAnswer(): void {
+    if (this.#troubleSinceMs === undefined) return;
+    const downMs = this.#dependencies.clock.monotonicMs() - this.#troubleSinceMs;
+    this.#troubleSinceMs = undefined;
+    this.#log.info("API server is back", { seconds: Math.round(downMs / 1000) });
+  }
+
+  async #recover(error: unknown, signal: AbortSignal): Promise<void> {
+    const reason = error instanceof ApiError ? error.reason : "unexpected";
+    this.#count(reason);
+    if (isAnswered(error)) this.#answeredFailures += 1;
+    if (isGone(error)) this.#listAnew();
+    else if (this.#answeredFailures >= failuresBeforeList) this.#position = undefined;
+    const { clock } = this.#dependencies;
+    const delayMs = this.#backOff.nextDelayMs(error instanceof ApiError ? error.retryAfterMs : 0);
+    const keys = { reason, err: errorText(error), retryInMs: Math.round(delayMs) };
+    if (isOrdinary(error)) this.#log.verbose(1, "Resuming after an interruption", keys);
+    else this.#logTrouble(keys);
+    await sleep(clock, delayMs, signal);
+  }
+
+  /** An expired page token means that paging is too slow here: the next list comes in one piece. */
+  #listAnew(): void {
+    if (this.#position === undefined) this.#usesPages = false;
+    this.#position = undefined;
+    this.#listVersion = "";
+  }
+
+  /** Loud at first, then at each doubling, so that an outage of hours fills no disk. */
+  #logTrouble(keys: Readonly<Record<string, unknown>>): void {
+    const { failures } = this.#backOff;
+    const isLoud = this.#troubleSinceMs === undefined || (failures & (failures - 1)) === 0;
+    this.#troubleSinceMs ??= this.#dependencies.clock.monotonicMs();
+    if (isLoud) this.#log.warn("API server trouble", { ...keys, failures });
+    else this.#log.verbose(2, "API server trouble", { ...keys, failures });
+  }
+
+  #count(what: string): void {
+    this.counts.set(what, (this.counts.get(what) ?? 0) + 1);
+  }
+}
+
+/** A forgotten position or a silent connection; if the server is in trouble, the next request will tell. */
+function isOrdinary(error: unknown): boolean {
+  return isGone(error) || (error instanceof ApiError && error.reason === "idle-timeout");
+}

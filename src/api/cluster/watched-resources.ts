@@ -1,0 +1,39 @@
+import { headlessLabel } from "../decode/endpoint-slice.ts";
+import { proxyNameLabel } from "../decode/service.ts";
+import type { ResourceKind } from "../source.ts";
+
+/** A resource as the API server knows it, with what the server shall filter out. */
+export interface WatchedResource<Kind extends ResourceKind = ResourceKind> {
+  readonly kind: Kind;
+  readonly path: string;
+  /** `endpointslices.discovery.k8s.io`: as RBAC rules and messages name it. */
+  readonly name: string;
+  /** labelSelector and fieldSelector. */
+  readonly selectors: Readonly<Record<string, string>>;
+}
+
+/** What is watched for the node called `nodeName`, in all namespaces. */
+export function watchedResources(nodeName: string): {
+  readonly [Kind in ResourceKind]: WatchedResource<Kind>;
+} {
+  return {
+    services: {
+      kind: "services",
+      path: "/api/v1/services",
+      name: "services",
+      selectors: { labelSelector: `!${proxyNameLabel}`, fieldSelector: "spec.clusterIP!=None" },
+    },
+    endpointslices: {
+      kind: "endpointslices",
+      path: "/apis/discovery.k8s.io/v1/endpointslices",
+      name: "endpointslices.discovery.k8s.io",
+      selectors: { labelSelector: `!${headlessLabel}` },
+    },
+    nodes: {
+      kind: "nodes",
+      path: "/api/v1/nodes",
+      name: "nodes",
+      selectors: { fieldSelector: `metadata.name=${nodeName}` },
+    },
+  };
+}

@@ -1,0 +1,60 @@
+import type { TestContext } from "node:test";
+import { ClusterSource } from "../../../../src/api/cluster/cluster-source.ts";
+import { openConnection } from "../../../../src/api/cluster/open-connection.ts";
+import { type Clock, systemClock } from "../../../../src/base/clock.ts";
+import { silentLogger } from "../../../../src/base/log.ts";
+import { ApiServer, type ApiServerOptions } from "../../../support/api-server/api-server.ts";
+import { RecordingListener } from "../../../support/recording-listener.ts";
+
+/** So that back-off (0.8 s) and idle time-outs (60 s, 150 s) pass while a test runs. */
+const speed = 400;
+
+export const fastClock: Clock = {
+  nowMs: () => systemClock.nowMs(),
+  monotonicMs: () => systemClock.monotonicMs() * speed,
+  after: (delayMs, callback) => systemClock.after(delayMs / speed, callback),
+};
+
+/** A test API server, and a source that reads it over HTTP and tells a listener. */
+export interface Cluster {
+  readonly server: ApiServer;
+  readonly source: ClusterSource;
+  readonly told: RecordingListener;
+}
+
+/** Starts a cluster and, unless told otherwise, waits until the source knows all of it. */
+export async function startCluster(
+  test: TestContext,
+  options: ApiServerOptions & {
+    readonly prepare?: (server: ApiServer) => void;
+    readonly waits?: boolean;
+  } = {},
+): Promise<Cluster> {
+  const server = await ApiServer.start(options);
+  test.after(() => server.stop());
+  options.prepare?.(server);
+  const { source, told } = await startSource(test, server.url);
+  if (options.waits !== false) await told.until(() => isSynced(told));
+  return { server, source, told };
+}
+
+/** A source that reads the API server at `url`. */
+export async function startSource(
+  test: TestContext,
+  url: string,
+): Promise<{ readonly source: ClusterSource; readonly told: RecordingListener }> {
+  const connection = await openConnection(
+    { clock: fastClock, environment: {} },
+    { kubeconfig: "", master: url, userAgent: "kube-ipvs/test" },
+  );
+  const told = new RecordingListener();
+  const dependencies = { connection, clock: fastClock, log: silentLogger, random: Math.random };
+  const source = new ClusterSource(dependencies, { nodeName: "node-1" });
+  test.after(() => source.stop());
+  await source.start(told);
+  return { source, told };
+}
+
+export function isSynced(told: RecordingListener): boolean {
+  return told.events.filter((event) => event.startsWith("synced ")).length === 3;
+}
