@@ -52,7 +52,7 @@ function errorMessage(facts: NetlinkErrorFacts): string {
   return `Cannot ${facts.operation}${subject}: ${facts.code ?? errnoName(facts.errno)}${explanation}`;
 }
 
-/** Bytes that are no well-formed message or attribute. */
+/** What the kernel sent is no well-formed message, attribute or table. */
 export class DecodeError extends Error {
   override readonly name = "DecodeError";
   /** What was being read, and what is wrong with it. */
@@ -61,7 +61,7 @@ export class DecodeError extends Error {
   readonly offset: number;
 
   constructor(what: string, offset: number) {
-    super(`Cannot decode netlink message: ${what} at byte ${offset}`);
+    super(`Cannot decode what the kernel sent: ${what} at byte ${offset}`);
     this.what = what;
     this.offset = offset;
   }

@@ -4,8 +4,9 @@ import { text, u32 } from "./attribute-field.ts";
 import { attributeSet } from "./attribute-set.ts";
 import type { ByteReader } from "./byte-reader.ts";
 import { DecodeError } from "./errors.ts";
-import { MESSAGE_HEADER_BYTES, type Message, readMessages } from "./message.ts";
+import { MESSAGE_HEADER_BYTES, type Message, messagesOf } from "./message.ts";
 import { messageFlags, messageTypes } from "./netlink-package.ts";
+import type { TimeSlice } from "./time-slice.ts";
 
 /** Outcome of one request. */
 export interface Outcome {
@@ -27,30 +28,61 @@ export interface Reply<R> {
   readonly isInterrupted: boolean;
 }
 
-/**
- * Reads the reply to the request with `sequence`; messages of other sequence numbers are late replies to
- * requests that were given up. Throws DecodeError, also when the reply has no end.
- */
+/** Reads the whole reply to the request with `sequence`. Throws DecodeError, also when it has no end. */
 export function readReply<R>(
   bytes: Uint8Array,
   sequence: number,
-  decode: (message: Message) => R | undefined = () => undefined,
+  decode?: (message: Message) => R | undefined,
 ): Reply<R> {
-  const values: R[] = [];
-  let outcome: Outcome | undefined;
-  let isInterrupted = false;
-  readMessages(bytes, (message) => {
-    if (message.sequence !== sequence || message.type === messageTypes.noop) return;
-    if (hasFlag(message.flags, messageFlags.dumpInterrupted)) isInterrupted = true;
-    if (endsRequest(message)) outcome = decodeOutcome(message);
-    else append(values, decode(message));
-  });
-  if (outcome === undefined) throw new DecodeError("reply without an end", bytes.length);
-  return { values, outcome, isInterrupted };
+  const reader = new ReplyReader(sequence, decode);
+  for (const message of messagesOf(bytes)) reader.take(message);
+  return reader.finish();
 }
 
-function append<R>(values: R[], value: R | undefined): void {
-  if (value !== undefined) values.push(value);
+/** The same for a long listing: others get their turn meanwhile. */
+export async function readReplyInSlices<R>(
+  bytes: Uint8Array,
+  sequence: number,
+  slice: TimeSlice,
+  decode: (message: Message) => R | undefined,
+): Promise<Reply<R>> {
+  const reader = new ReplyReader(sequence, decode);
+  for (const message of messagesOf(bytes)) {
+    reader.take(message);
+    const pause = slice.pause();
+    if (pause !== undefined) await pause;
+  }
+  return reader.finish();
+}
+
+/** Messages of other sequence numbers are late replies to requests that were given up. */
+class ReplyReader<R> {
+  readonly #sequence: number;
+  readonly #decode: ((message: Message) => R | undefined) | undefined;
+  readonly #values: R[] = [];
+  #outcome: Outcome | undefined;
+  #isInterrupted = false;
+
+  constructor(sequence: number, decode: ((message: Message) => R | undefined) | undefined) {
+    this.#sequence = sequence;
+    this.#decode = decode;
+  }
+
+  take(message: Message): void {
+    if (message.sequence !== this.#sequence || message.type === messageTypes.noop) return;
+    if (hasFlag(message.flags, messageFlags.dumpInterrupted)) this.#isInterrupted = true;
+    if (endsRequest(message)) {
+      this.#outcome = decodeOutcome(message);
+      return;
+    }
+    const value = this.#decode?.(message);
+    if (value !== undefined) this.#values.push(value);
+  }
+
+  finish(): Reply<R> {
+    if (this.#outcome === undefined) throw new DecodeError("reply without an end", 0);
+    return { values: this.#values, outcome: this.#outcome, isInterrupted: this.#isInterrupted };
+  }
 }
 
 /** True for the message that ends a request: an acknowledgement, an error or the end of a dump. */

@@ -11,8 +11,9 @@ import { type BodyPrinter, type DebugSink, printDatagram } from "./debug.ts";
 import { NetlinkError } from "./errors.ts";
 import { type Message, MessageWriter } from "./message.ts";
 import { messageFlags } from "./netlink-package.ts";
-import { type Reply, readReply } from "./reply.ts";
+import { type Reply, readReply, readReplyInSlices } from "./reply.ts";
 import { encodeRequest, errorOf, type FailedRequest, type RequestKind } from "./request.ts";
+import { TimeSlice } from "./time-slice.ts";
 
 /** The socket: native-shim/index.ts, or a stand-in that answers datagrams in tests. */
 export type NetlinkShim = Pick<
@@ -44,8 +45,6 @@ const RECEIVE_BUFFER_BYTES = 2 * 1024 * 1024;
 const DEFAULT_TIMEOUT_MS = 10_000;
 const MAX_DUMP_ATTEMPTS = 6;
 const FIRST_DUMP_PAUSE_MS = 5;
-/** Longest stretch of synchronous dumps before timers and sockets get their turn. */
-const MAX_SLICE_MS = 10;
 
 /** Opens a socket. Throws NetlinkError. */
 export function openTransport(parts: TransportParts, options: TransportOptions): NetlinkTransport {
@@ -137,16 +136,15 @@ export class NetlinkTransport {
   ): Promise<R[][]> {
     return this.#exclusive.run(async () => {
       const lists: R[][] = [];
-      let sliceStartMs = this.#parts.clock.monotonicMs();
+      const slice = new TimeSlice(this.#parts.clock);
       for (const request of requests) {
         const decodeOne = (message: Message): R | undefined => decode(message, request);
         lists.push(
           this.#dumpSync(kind, request, decodeOne) ??
             (await this.#dumpWithRetries(kind, request, decodeOne)),
         );
-        if (this.#parts.clock.monotonicMs() - sliceStartMs < MAX_SLICE_MS) continue;
-        await new Promise(setImmediate);
-        sliceStartMs = this.#parts.clock.monotonicMs();
+        const pause = slice.pause();
+        if (pause !== undefined) await pause;
       }
       return lists;
     });
@@ -174,7 +172,7 @@ export class NetlinkTransport {
     let pauseMs = FIRST_DUMP_PAUSE_MS;
     for (let attempt = 1; ; attempt += 1) {
       this.#encode(kind, request, messageFlags.dump);
-      const reply = this.#read(await this.#transact(), decode);
+      const reply = await this.#readInSlices(await this.#transact(), decode);
       if (!mustReadAgain(reply)) return valuesOf(kind, request, reply);
       if (attempt === MAX_DUMP_ATTEMPTS) {
         throw errorOf(kind, request, { errno: reply.outcome.errno || errnos.EAGAIN });
@@ -213,10 +211,17 @@ export class NetlinkTransport {
   }
 
   #read<R>(result: shim.TransactResult, decode?: (message: Message) => R | undefined): Reply<R> {
-    if (result.errno !== 0) {
-      return { values: [], outcome: { errno: result.errno }, isInterrupted: false };
-    }
+    if (result.errno !== 0) return failedReply(result.errno);
     return readReply(result.replies, this.#lastSequence, decode);
+  }
+
+  async #readInSlices<R>(
+    result: shim.TransactResult,
+    decode: (message: Message) => R | undefined,
+  ): Promise<Reply<R>> {
+    if (result.errno !== 0) return failedReply(result.errno);
+    const slice = new TimeSlice(this.#parts.clock);
+    return readReplyInSlices(result.replies, this.#lastSequence, slice, decode);
   }
 
   async #transact(): Promise<shim.TransactResult> {
@@ -244,6 +249,10 @@ export class NetlinkTransport {
     if (result.errno !== 0) debug(`netlink ${result.operation} failed: ${errnoName(result.errno)}`);
     printDatagram(debug, "received", result.replies, this.#options.printBody);
   }
+}
+
+function failedReply(errno: number): Reply<never> {
+  return { values: [], outcome: { errno }, isInterrupted: false };
 }
 
 function mustReadAgain(reply: Reply<unknown>): boolean {

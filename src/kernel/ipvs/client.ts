@@ -10,7 +10,11 @@ import {
   type TransportParts,
 } from "../../netlink/transport.ts";
 import type { ObservedRealServer } from "../../state/real-server.ts";
-import { type VirtualServerId, virtualServerKey } from "../../state/virtual-server.ts";
+import {
+  type VirtualServer,
+  type VirtualServerId,
+  virtualServerKey,
+} from "../../state/virtual-server.ts";
 import type {
   FailedChange,
   Ipvs,
@@ -37,6 +41,7 @@ import {
   printIpvsMessage,
 } from "./codec.ts";
 import { commands, GENERIC_NAME } from "./constants.ts";
+import { ProcTable, type RealServerTable } from "./proc-table.ts";
 import { probeScheduler } from "./scheduler-probe.ts";
 
 const WHEN_MISSING =
@@ -54,20 +59,28 @@ export async function openIpvs(parts: TransportParts): Promise<OpenIpvs> {
     printBody: printIpvsMessage,
   });
   try {
-    return new IpvsClient(transport, await resolveFamily(transport, GENERIC_NAME, WHEN_MISSING));
+    const familyId = await resolveFamily(transport, GENERIC_NAME, WHEN_MISSING);
+    return new IpvsClient({ transport, procTable: new ProcTable(parts.clock) }, familyId);
   } catch (error) {
     transport.close();
     throw error;
   }
 }
 
+interface IpvsParts {
+  readonly transport: NetlinkTransport;
+  readonly procTable: ProcTable;
+}
+
 class IpvsClient implements OpenIpvs {
   readonly #transport: NetlinkTransport;
+  readonly #procTable: ProcTable;
   readonly #familyId: number;
   readonly #kinds: RequestKinds;
 
-  constructor(transport: NetlinkTransport, familyId: number) {
+  constructor({ transport, procTable }: IpvsParts, familyId: number) {
     this.#transport = transport;
+    this.#procTable = procTable;
     this.#familyId = familyId;
     this.#kinds = requestKinds(familyId);
   }
@@ -77,15 +90,26 @@ class IpvsClient implements OpenIpvs {
     const servers = services.flatMap((service) =>
       service.kind === "virtual-server" ? [service.virtualServer] : [],
     );
-    const realServers = await this.listRealServers(servers);
+    const realServers = await this.#readRealServers(servers);
     const virtualServers = servers.map(
-      (virtualServer, index): ObservedVirtualServer => ({
+      (virtualServer): ObservedVirtualServer => ({
         virtualServer,
-        realServers: realServers[index] ?? [],
+        realServers: realServers.get(virtualServerKey(virtualServer)) ?? [],
       }),
     );
     const firewallMarkCount = services.filter(({ kind }) => kind === "firewall-mark").length;
     return { virtualServers, firewallMarkCount };
+  }
+
+  /** The table in /proc has no counts of persistence templates: persistent virtual servers are asked for. */
+  async #readRealServers(servers: readonly VirtualServer[]): Promise<RealServerTable> {
+    const table = new Map(await this.#procTable.read());
+    const persistent = servers.filter((server) => server.persistenceTimeoutSeconds > 0);
+    const lists = await this.listRealServers(persistent);
+    for (const [index, server] of persistent.entries()) {
+      table.set(virtualServerKey(server), lists[index] ?? []);
+    }
+    return table;
   }
 
   /** The kernel answers for an unknown virtual server as for one without real servers. */
@@ -136,6 +160,7 @@ class IpvsClient implements OpenIpvs {
   }
 
   close(): void {
+    this.#procTable.close();
     this.#transport.close();
   }
 }
