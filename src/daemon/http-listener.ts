@@ -1,0 +1,202 @@
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { Clock } from "../base/clock.ts";
+import { errorText } from "../base/error-text.ts";
+import { hostPort } from "../base/ip.ts";
+import type { Logger } from "../base/log.ts";
+import type { ListenAddress } from "../config/config.ts";
+
+/** A request as far as our servers look at it. */
+export interface HttpRequest {
+  /** Without the query: `/healthz`. */
+  readonly path: string;
+  readonly query: URLSearchParams;
+  readonly acceptsGzip: boolean;
+}
+
+export interface HttpAnswer {
+  readonly status: number;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string | Uint8Array;
+}
+
+/** Answers every method alike, as upstream's servers do. */
+export type HttpResponder = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>;
+
+export interface HttpListenerOptions {
+  /** What the server is called in messages: `metrics server`. */
+  readonly name: string;
+  readonly address: ListenAddress;
+  /** Reject the start instead of trying again. */
+  readonly isFailureFatal: boolean;
+  readonly respond: HttpResponder;
+}
+
+const retryMs = 5_000;
+/** A port that stays busy is told once a minute. */
+const retriesBetweenReports = 12;
+/** How long open requests may go on when the server stops. */
+const closeGraceMs = 300;
+
+/** Bounds on what strangers may hold on to: the health port is open to the network. */
+const limits = {
+  maxHeaderSize: 8_192,
+  headersTimeout: 5_000,
+  requestTimeout: 10_000,
+  keepAliveTimeout: 75_000,
+  connectionsCheckingInterval: 2_000,
+} as const;
+const idleTimeoutMs = 30_000;
+const maxConnections = 200;
+
+/** A server with one address. A busy port is tried again every 5 s; nothing else of the program waits for it. */
+export class HttpListener {
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #options: HttpListenerOptions;
+  #server: Server | undefined;
+  #failuresInARow = 0;
+  #isStopped = false;
+  #cancelRetry: () => void = () => {};
+
+  constructor(
+    { clock, log }: { readonly clock: Clock; readonly log: Logger },
+    options: HttpListenerOptions,
+  ) {
+    this.#clock = clock;
+    this.#log = log;
+    this.#options = options;
+  }
+
+  /** Resolves after the first attempt, good or not; rejects only where a failure is fatal. */
+  async start(): Promise<void> {
+    const error = await this.#attempt();
+    if (error !== undefined && this.#options.isFailureFatal) throw this.#failure(error);
+    if (error !== undefined) this.#retryLater(error);
+  }
+
+  /** The port in use; undefined while there is none. */
+  get port(): number | undefined {
+    const address = this.#server?.address();
+    return typeof address === "object" ? address?.port : undefined;
+  }
+
+  /** Stops within half a second: idle connections at once, busy ones after a moment. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#cancelRetry();
+    const server = this.#server;
+    if (server === undefined) return;
+    this.#server = undefined;
+    const cancel = this.#clock.after(closeGraceMs, () => server.closeAllConnections());
+    await new Promise<void>((resolve) => {
+      server.close(() => resolve());
+      server.closeIdleConnections();
+    });
+    cancel();
+  }
+
+  /** Undefined: the server listens. */
+  async #attempt(): Promise<Error | undefined> {
+    const server = createServer(limits, (request, response) => void this.#serve(request, response));
+    server.timeout = idleTimeoutMs;
+    server.maxConnections = maxConnections;
+    try {
+      await listen(server, this.#options.address);
+    } catch (error) {
+      return error as Error;
+    }
+    // Without a listener a late error of the socket would end the process.
+    server.on("error", (error) =>
+      this.#log.error("HTTP server failed", { ...this.#who, err: error }),
+    );
+    this.#server = server;
+    if (this.#failuresInARow > 0) this.#log.info("HTTP server listens now", this.#who);
+    this.#failuresInARow = 0;
+    return undefined;
+  }
+
+  #retryLater(error: Error): void {
+    if (this.#failuresInARow % retriesBetweenReports === 0) {
+      const keys = { ...this.#who, retry: `${retryMs / 1000}s`, err: listenErrorText(error) };
+      this.#log.error("HTTP server cannot listen", keys);
+    }
+    this.#failuresInARow += 1;
+    this.#cancelRetry = this.#clock.after(retryMs, () => void this.#retry());
+  }
+
+  async #retry(): Promise<void> {
+    const error = await this.#attempt();
+    if (this.#isStopped) this.#server?.close();
+    else if (error !== undefined) this.#retryLater(error);
+  }
+
+  get #who(): { readonly server: string; readonly address: string } {
+    const { name, address } = this.#options;
+    return { server: name, address: hostPort(address.address, address.port) };
+  }
+
+  #failure(error: Error): Error {
+    const { server, address } = this.#who;
+    const message = `Cannot listen on ${address} for the ${server}: ${listenErrorText(error)}`;
+    return new Error(message, { cause: error });
+  }
+
+  async #serve(incoming: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      const answer = await this.#options.respond(readRequest(incoming));
+      const length = { "Content-Length": Buffer.byteLength(answer.body) };
+      response.writeHead(answer.status, { ...answer.headers, ...length }).end(answer.body);
+    } catch (error) {
+      this.#log.error("HTTP request failed", { ...this.#who, err: error });
+      if (!response.headersSent) response.writeHead(500);
+      response.end();
+    }
+  }
+}
+
+/** Any method, any path that is not known. */
+export const notFound: HttpAnswer = {
+  status: 404,
+  headers: { "Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff" },
+  body: "404 page not found\n",
+};
+
+function readRequest({ url = "/", headers }: IncomingMessage): HttpRequest {
+  const [path = "/", query = ""] = url.split("?", 2);
+  const acceptsGzip = /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\b)/.test(String(headers["accept-encoding"]));
+  return { path, query: new URLSearchParams(query), acceptsGzip };
+}
+
+/** The unspecified address of either family opens one socket for both, where the host has IPv6. */
+async function listen(server: Server, { address, port }: ListenAddress): Promise<void> {
+  if (address !== "0.0.0.0" && address !== "::") return await listenOn(server, address, port);
+  try {
+    await listenOn(server, "::", port);
+  } catch (error) {
+    if (!hasNoIpv6(error)) throw error;
+    await listenOn(server, "0.0.0.0", port);
+  }
+}
+
+function listenOn(server: Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    server.listen({ host, port, ipv6Only: false }, () => {
+      server.off("error", reject);
+      resolve();
+    });
+  });
+}
+
+function hasNoIpv6(error: unknown): boolean {
+  const { code } = error as NodeJS.ErrnoException;
+  return code === "EAFNOSUPPORT" || code === "EADDRNOTAVAIL";
+}
+
+function listenErrorText(error: Error): string {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === "EADDRINUSE") return "EADDRINUSE (another process uses this port)";
+  if (code === "EACCES") return "EACCES (a port below 1024 needs NET_BIND_SERVICE)";
+  if (code === "EADDRNOTAVAIL") return "EADDRNOTAVAIL (this node has no such address)";
+  return errorText(error);
+}

@@ -1,0 +1,59 @@
+import type { Clock } from "../base/clock.ts";
+import type { Logger } from "../base/log.ts";
+import type { Config } from "../config/config.ts";
+import type { Metrics } from "../metrics/metrics.ts";
+import { healthResponder } from "./health-server.ts";
+import { HttpListener } from "./http-listener.ts";
+import { type Exposition, metricsResponder } from "./metrics-server.ts";
+import type { ProxyHealth } from "./proxy-health.ts";
+
+export interface ServerParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: Metrics & Exposition;
+  readonly health: ProxyHealth;
+}
+
+type ServerConfig = Pick<
+  Config,
+  "healthzBindAddress" | "metricsBindAddress" | "isBindFailureFatal"
+>;
+
+/**
+ * Opens the metrics and the health port. A busy one is retried in the background; rejects only with
+ * bindAddressHardFail. Returns the stop, which ends within a second.
+ */
+export async function startServers(
+  parts: ServerParts,
+  { healthzBindAddress, metricsBindAddress, isBindFailureFatal }: ServerConfig,
+): Promise<() => Promise<void>> {
+  const { clock, metrics, health } = parts;
+  const listeners = [
+    new HttpListener(parts, {
+      name: "metrics server",
+      address: metricsBindAddress,
+      isFailureFatal: isBindFailureFatal,
+      respond: metricsResponder(metrics),
+    }),
+  ];
+  if (healthzBindAddress !== undefined) {
+    listeners.push(
+      new HttpListener(parts, {
+        name: "health server",
+        address: healthzBindAddress,
+        isFailureFatal: isBindFailureFatal,
+        respond: healthResponder(health, clock, metrics),
+      }),
+    );
+  }
+  const stop = async (): Promise<void> => {
+    await Promise.all(listeners.map((listener) => listener.stop()));
+  };
+  try {
+    for (const listener of listeners) await listener.start();
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return stop;
+}

@@ -1,0 +1,167 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { healthResponder } from "../../../src/daemon/health-server.ts";
+import type { HttpAnswer } from "../../../src/daemon/http-listener.ts";
+import { ProxyHealth } from "../../../src/daemon/proxy-health.ts";
+import { silentMetrics } from "../../../src/metrics/metrics.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+
+function setUp(): { clock: FakeClock; health: ProxyHealth; counted: string[] } {
+  const clock = new FakeClock();
+  return { clock, health: new ProxyHealth(clock, 60_000), counted: [] };
+}
+
+describe("ProxyHealth", () => {
+  it("is well before any loop began, even with requests", async () => {
+    const { clock, health } = setUp();
+    health.queued("IPv4");
+    await clock.advance(1_000_000);
+    assert.equal(health.isHealthy, true);
+  });
+
+  it("is well without requests, however old the last sync is", async () => {
+    const { clock, health } = setUp();
+    health.updated("IPv4");
+    await clock.advance(1_000_000);
+    assert.equal(health.isHealthy, true);
+  });
+
+  it("is ill from the time-out of the oldest request on, and well after a sync", async () => {
+    const { clock, health } = setUp();
+    health.updated("IPv4");
+    health.queued("IPv4");
+    await clock.advance(50_000);
+    health.queued("IPv4");
+    await clock.advance(9_999);
+    assert.equal(health.isHealthy, true);
+    await clock.advance(1);
+    assert.equal(health.isHealthy, false);
+    health.updated("IPv4");
+    assert.equal(health.isHealthy, true);
+  });
+
+  it("is ill when one family is", async () => {
+    const { clock, health } = setUp();
+    for (const family of ["IPv4", "IPv6"] as const) {
+      health.updated(family);
+      health.queued(family);
+    }
+    health.updated("IPv4");
+    await clock.advance(60_000);
+    assert.deepEqual(
+      health.report().families.map(({ family, isHealthy }) => [family, isHealthy]),
+      [
+        ["IPv4", true],
+        ["IPv6", false],
+      ],
+    );
+    assert.equal(health.isHealthy, false);
+  });
+});
+
+describe("the health server answers", () => {
+  const start = "2026-01-01T00:00:00.000Z";
+  const late = "2026-01-01T00:01:00.000Z";
+
+  async function ask(
+    path: string,
+    prepare: (health: ProxyHealth) => void,
+  ): Promise<{ answer: HttpAnswer; counted: readonly string[] }> {
+    const { clock, health, counted } = setUp();
+    const metrics = {
+      ...silentMetrics,
+      healthzAnswered: (status: number) => counted.push(`healthz ${status}`),
+      livezAnswered: (status: number) => counted.push(`livez ${status}`),
+    };
+    prepare(health);
+    await clock.advance(60_000);
+    const respond = healthResponder(health, clock, metrics);
+    const query = new URLSearchParams();
+    return { answer: await respond({ path, query, acceptsGzip: false }), counted };
+  }
+
+  const idle = (health: ProxyHealth): void => health.updated("IPv4");
+  const stuck = (health: ProxyHealth): void => {
+    health.updated("IPv4");
+    health.queued("IPv4");
+  };
+  const leaving = (health: ProxyHealth): void => {
+    health.updated("IPv4");
+    health.setNodeEligible(false);
+  };
+  const well = { IPv4: { lastUpdated: start, healthy: true } };
+
+  const cases = [
+    {
+      name: "/healthz well",
+      path: "/healthz",
+      prepare: idle,
+      status: 200,
+      body: {
+        lastUpdated: late,
+        currentTime: late,
+        nodeEligible: true,
+        healthy: true,
+        status: well,
+      },
+    },
+    {
+      name: "/healthz while a sync is overdue",
+      path: "/healthz",
+      prepare: stuck,
+      status: 503,
+      body: {
+        lastUpdated: start,
+        currentTime: late,
+        nodeEligible: true,
+        healthy: false,
+        status: { IPv4: { lastUpdated: start, healthy: false } },
+      },
+    },
+    {
+      name: "/healthz while the node leaves, though the proxy is well",
+      path: "/healthz",
+      prepare: leaving,
+      status: 503,
+      body: {
+        lastUpdated: start,
+        currentTime: late,
+        nodeEligible: false,
+        healthy: true,
+        status: well,
+      },
+    },
+    {
+      name: "/livez while the node leaves",
+      path: "/livez",
+      prepare: leaving,
+      status: 200,
+      body: { lastUpdated: late, currentTime: late, healthy: true, status: well },
+    },
+    {
+      name: "/livez before anything began",
+      path: "/livez",
+      prepare: () => {},
+      status: 200,
+      body: { lastUpdated: late, currentTime: late, healthy: true },
+    },
+  ];
+  for (const { name, path, prepare, status, body } of cases) {
+    it(name, async () => {
+      const { answer, counted } = await ask(path, prepare);
+      assert.equal(answer.status, status);
+      assert.equal(answer.body, JSON.stringify(body));
+      assert.deepEqual(counted, [`${path.slice(1)} ${status}`]);
+      assert.deepEqual(answer.headers, {
+        "Content-Type": "application/json",
+        "X-Content-Type-Options": "nosniff",
+      });
+    });
+  }
+
+  it("404 to anything else, uncounted", async () => {
+    const { answer, counted } = await ask("/metrics", idle);
+    assert.equal(answer.status, 404);
+    assert.deepEqual(counted, []);
+  });
+});
