@@ -86,32 +86,39 @@ export class MessageWriter {
   }
 
   u8(value: number): void {
-    this.#view.setUint8(this.#claim(1), inRange(value, 0xff));
+    const at = this.#claim(1);
+    this.#view.setUint8(at, inRange(value, 0xff));
   }
 
   u16(value: number): void {
-    this.#view.setUint16(this.#claim(2), inRange(value, 0xffff), isLittleEndianHost);
+    const at = this.#claim(2);
+    this.#view.setUint16(at, inRange(value, 0xffff), isLittleEndianHost);
   }
 
   u32(value: number): void {
-    this.#view.setUint32(this.#claim(4), inRange(value, 0xffffffff), isLittleEndianHost);
+    const at = this.#claim(4);
+    this.#view.setUint32(at, inRange(value, 0xffffffff), isLittleEndianHost);
   }
 
   u64(value: bigint): void {
     if (value < 0n || value > 0xffffffffffffffffn) throw new RangeError(`${value} is no u64`);
-    this.#view.setBigUint64(this.#claim(8), value, isLittleEndianHost);
+    const at = this.#claim(8);
+    this.#view.setBigUint64(at, value, isLittleEndianHost);
   }
 
   u16be(value: number): void {
-    this.#view.setUint16(this.#claim(2), inRange(value, 0xffff));
+    const at = this.#claim(2);
+    this.#view.setUint16(at, inRange(value, 0xffff));
   }
 
   u32be(value: number): void {
-    this.#view.setUint32(this.#claim(4), inRange(value, 0xffffffff));
+    const at = this.#claim(4);
+    this.#view.setUint32(at, inRange(value, 0xffffffff));
   }
 
   bytes(value: Uint8Array): void {
-    this.#bytes.set(value, this.#claim(value.length));
+    const at = this.#claim(value.length);
+    this.#bytes.set(value, at);
   }
 
   /** UTF-8 with a NUL behind it. */
@@ -133,7 +140,7 @@ export class MessageWriter {
     if (missing > 0) this.zeros(missing);
   }
 
-  /** Makes room for `count` bytes and returns where they go. */
+  /** Makes room for `count` bytes and returns where they go. The buffer may be another one afterwards. */
   #claim(count: number): number {
     const start = this.#length;
     const end = start + count;
