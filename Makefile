@@ -55,6 +55,7 @@ test-shim: setup-build shim
 	@$(step) "native-shim, with sanitizers, valgrind and for arm64" $(MAKE) -C native-shim check
 
 test-lab: setup-lab build lab ## the suites that need a kernel with IPVS
+	@$(step) "The lab itself" node --test 'test/lab-boot/*.test.ts'
 	@node test/lab/run-suites.ts
 
 demo: setup-lab build lab ## real packets over real backends, step by step

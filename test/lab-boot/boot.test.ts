@@ -1,0 +1,142 @@
+/** The lab itself, from outside: what it passes on, and that it leaves nothing behind. */
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { findLab } from "../lab/lab.ts";
+
+const project = join(import.meta.dirname, "../..");
+
+interface Run {
+  readonly status: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Its temporary files lie in a folder of their own: by that name its processes are found, too. */
+interface Started {
+  readonly child: ChildProcess;
+  readonly folder: string;
+  readonly end: Promise<Run>;
+}
+
+function start(...argv: string[]): Started {
+  const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-boot-"));
+  const child = spawn(process.execPath, ["test/lab/boot.ts", ...argv], {
+    cwd: project,
+    env: { ...process.env, TMPDIR: folder },
+  });
+  let stdout = "";
+  let stderr = "";
+  child.stdout.on("data", (chunk: Buffer) => {
+    stdout += chunk.toString("latin1");
+  });
+  child.stderr.on("data", (chunk: Buffer) => {
+    stderr += chunk.toString("latin1");
+  });
+  const end = new Promise<Run>((resolve) => {
+    child.once("close", (status) => resolve({ status, stdout, stderr }));
+  });
+  return { child, folder, end };
+}
+
+/** Runs it to its end; nothing may stay behind. */
+async function boot(...argv: string[]): Promise<Run> {
+  const { folder, end } = start(...argv);
+  const run = await end;
+  assert.deepEqual(processesNaming(folder), []);
+  rmdirSync(folder);
+  return run;
+}
+
+function processesNaming(text: string): readonly string[] {
+  return readdirSync("/proc").filter(
+    (name) => /^\d+$/.test(name) && commandLine(name).includes(text),
+  );
+}
+
+/** Empty for a process that is gone. */
+function commandLine(pid: string): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, "utf8");
+  } catch {
+    return "";
+  }
+}
+
+/** The kernel takes a moment to end what lived in a process namespace. */
+async function goneSoon(text: string): Promise<void> {
+  for (let attempt = 0; attempt < 50 && processesNaming(text).length > 0; attempt++) {
+    await new Promise((resolve) => setTimeout(resolve, 100));
+  }
+  assert.deepEqual(processesNaming(text), []);
+}
+
+/** Every byte value but the ones at which a test would be hard to read. */
+const bytes = "\\000\\001\\r\\n\\t\\033[31m\\303\\251\\377";
+const expectedBytes = "\0\x01\r\n\t\x1b[31m\xc3\xa9\xff";
+
+describe("the lab", () => {
+  it("passes on both outputs byte for byte, arguments and the exit status", async () => {
+    const script = `printf '${bytes}'; printf "%s|" "$@" >&2; exit 7`;
+    const run = await boot("--", "sh", "-c", script, "sh", "a b", "it's", "$HOME", "");
+    assert.deepEqual(run, { status: 7, stdout: expectedBytes, stderr: "a b|it's|$HOME||" });
+  });
+
+  it("has IPVS, sets, legacy iptables and a lo that is up", async () => {
+    const script =
+      "ipvsadm -A -t 10.0.0.1:80 -s rr && ipvsadm -Sn && ipset create a hash:ip && ipset list -n && " +
+      "iptables -t nat -N X -m comment 2>/dev/null; iptables -V; cat /sys/class/net/lo/flags";
+    const { stdout } = await boot("--", "sh", "-c", script);
+    assert.match(stdout, /^-A -t 10\.0\.0\.1:80 -s rr\na\niptables v\S+ \(legacy\)\n0x9\n$/);
+  });
+
+  it("runs the Node.js that started it, in the current folder", async () => {
+    const { stdout } = await boot("--", "node", "-p", "process.version + ' ' + process.cwd()");
+    assert.equal(stdout, `${process.version} ${project}\n`);
+  });
+
+  it("keeps what the command writes away from the machine", async () => {
+    const path = join(project, "build/written-in-the-lab");
+    const lab = findLab();
+    if (lab.kind !== "lab-kernel") return;
+    const { status } = await boot("--", "sh", "-c", `echo x > ${path} && cat ${path}`);
+    assert.equal(status, 0);
+    assert.throws(() => readFileSync(path), /ENOENT/);
+  });
+
+  it("can be without IPVS", async () => {
+    if (findLab().kind !== "lab-kernel") return;
+    const run = await boot("--without-ipvs", "--", "sh", "-c", "ipvsadm -Ln || modprobe ip_vs");
+    assert.equal(run.status, 1);
+    assert.match(run.stderr, /Module ip_vs not found/);
+  });
+
+  it("ends a command that takes too long", async () => {
+    const { status, stderr } = await boot("--timeout", "3", "--", "sleep", "9931");
+    assert.deepEqual({ status, stderr }, { status: 124, stderr: "lab: killed after 3 s\n" });
+    assert.deepEqual(processesNaming("9931"), []);
+  });
+
+  for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+    it(`ends with the one who started it: ${signal}`, async () => {
+      const { child, folder, end } = start("--", "sh", "-c", "echo started; sleep 9932");
+      await new Promise((resolve) => child.stdout?.once("data", resolve));
+      child.kill(signal);
+      const { status } = await end;
+      assert.equal(status, signal === "SIGTERM" ? 130 : null);
+      await goneSoon(folder);
+      await goneSoon("9932");
+      rmSync(folder, { recursive: true });
+    });
+  }
+
+  it("says so when the kernel dies", async () => {
+    if (findLab().kind !== "lab-kernel") return;
+    const run = await boot("--", "sh", "-c", "echo o > /proc/sysrq-trigger; sleep 60");
+    assert.equal(run.status, 125);
+    assert.match(run.stderr, /^lab: the lab kernel ended before the command did\n/);
+  });
+});

@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { explainMissing } from "../../lab/lab.ts";
+import { shellQuote } from "../../lab/lab-kernel.ts";
+import { listSuites } from "../../lab/suites.ts";
+import { parseTestSummary } from "../../lab/test-summary.ts";
+
+describe("the suites", () => {
+  it("are all the test files of the folder", () => {
+    const files = readdirSync(join(import.meta.dirname, "../../lab"));
+    const expected = files.filter((file) => file.endsWith(".test.ts"));
+    const found = listSuites().map(({ file }) => file.replace("test/lab/", ""));
+    assert.deepEqual(found.toSorted(), expected.toSorted());
+  });
+});
+
+describe("the summary of a test run", () => {
+  const closing = ["ℹ tests 7", "ℹ pass 4", "ℹ fail 1", "ℹ skipped 1", "ℹ todo 1"];
+
+  it("is read from the closing lines", () => {
+    const output = ["✔ pass 99", ...closing, ""].join("\n");
+    assert.deepEqual(parseTestSummary(output), { passed: 4, failed: 1, skipped: 2 });
+  });
+
+  it("is absent when the run broke off", () => {
+    assert.equal(parseTestSummary("✔ one\n✔ two\n"), undefined);
+    assert.equal(parseTestSummary(""), undefined);
+  });
+});
+
+describe("the lab", () => {
+  it("says what is missing and what would have worked, in one line", () => {
+    for (const architecture of ["x64", "arm64"]) {
+      const text = explainMissing(architecture);
+      assert.match(text, /^this machine's kernel has no IPVS .*(install|use a machine)/);
+      assert.doesNotMatch(text, /\n/);
+    }
+    assert.match(explainMissing("x64"), /apt-get install user-mode-linux/);
+    assert.match(explainMissing("arm64"), /amd64 only/);
+  });
+
+  it("passes arguments on as they are", () => {
+    assert.equal(shellQuote("it's $HOME"), `'it'\\''s $HOME'`);
+  });
+});
