@@ -1,0 +1,328 @@
+import assert from "node:assert/strict";
+import { describe, it, type TestContext } from "node:test";
+import { Reflector } from "../../../../src/api/cluster/reflector.ts";
+import { watchedResources } from "../../../../src/api/cluster/watched-resources.ts";
+import { silentLogger } from "../../../../src/base/log.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import { type ApiObject, service } from "../../../support/objects.ts";
+import { RecordingListener } from "../../../support/recording-listener.ts";
+import { type Body, ScriptedConnection } from "./scripted-connection.ts";
+
+/** A reflector of Services at work, with the other side and the clock in the test's hands. */
+class Stage {
+  readonly clock = new FakeClock();
+  readonly connection = new ScriptedConnection();
+  readonly told = new RecordingListener();
+  readonly abort = new AbortController();
+  readonly reflector: Reflector<"services">;
+  readonly run: Promise<void>;
+
+  constructor(test: TestContext) {
+    const { clock, connection } = this;
+    const dependencies = { clock, connection, log: silentLogger, random: () => 0 };
+    this.reflector = new Reflector(dependencies, watchedResources("n").services, this.told);
+    this.run = this.reflector.run(this.abort.signal);
+    test.after(() => this.abort.abort());
+  }
+
+  get query(): Readonly<Record<string, string>> {
+    return this.connection.latest.query;
+  }
+
+  get requestCount(): number {
+    return this.connection.requests.length;
+  }
+
+  /** Lets everything settle that needs no time. */
+  settle(): Promise<void> {
+    return this.clock.advance(0);
+  }
+
+  /** Answers the pending list, so that a watch from version 10 begins; its body is the result. */
+  async toWatch(...objects: readonly ApiObject[]): Promise<Body> {
+    await this.settle();
+    const list = this.connection.latest.answer();
+    list.send(listText("10", objects));
+    list.end();
+    await this.settle();
+    this.told.take();
+    const body = this.connection.latest.answer();
+    await this.settle();
+    return body;
+  }
+
+  /** Fails the pending request with a status and a Retry-After, or without an answer. */
+  async fail(status?: number, headers: Readonly<Record<string, string>> = {}): Promise<void> {
+    await this.settle();
+    if (status === undefined) this.connection.latest.refuse();
+    else this.connection.latest.answer(status, headers).end();
+    await this.settle();
+  }
+
+  /** Milliseconds until the next request is made. */
+  async untilNextRequest(): Promise<number> {
+    const count = this.requestCount;
+    const startMs = this.clock.monotonicMs();
+    while (this.requestCount === count) await this.clock.advance(100);
+    return this.clock.monotonicMs() - startMs;
+  }
+}
+
+function listText(resourceVersion: string, items: readonly ApiObject[], token = ""): string {
+  const metadata = { resourceVersion, ...(token === "" ? {} : { continue: token }) };
+  return JSON.stringify({ kind: "ServiceList", metadata, items });
+}
+
+function eventText(type: string, object: ApiObject, resourceVersion: string): string {
+  const stamped = { ...object, metadata: { ...object.metadata, resourceVersion } };
+  return `${JSON.stringify({ type, object: stamped })}\n`;
+}
+
+describe("a reflector's requests", () => {
+  it("list any state first, then watch from there", async (test) => {
+    const stage = new Stage(test);
+    await stage.settle();
+    assert.deepEqual(stage.query, {
+      labelSelector: "!service.kubernetes.io/service-proxy-name",
+      fieldSelector: "spec.clusterIP!=None",
+      limit: "500",
+      resourceVersion: "0",
+    });
+    await stage.toWatch();
+    assert.deepEqual(stage.query, {
+      labelSelector: "!service.kubernetes.io/service-proxy-name",
+      fieldSelector: "spec.clusterIP!=None",
+      watch: "true",
+      allowWatchBookmarks: "true",
+      resourceVersion: "10",
+      timeoutSeconds: "300",
+    });
+  });
+
+  it("resume a watch that ends after its last event, at once", async (test) => {
+    const stage = new Stage(test);
+    const body = await stage.toWatch();
+    body.send(eventText("ADDED", service(), "11") + eventText("BOOKMARK", service(), "15"));
+    body.end();
+    await stage.settle();
+    assert.equal(stage.query["resourceVersion"], "15");
+    assert.deepEqual(stage.told.take(), ["+services default/web"]);
+  });
+
+  it("wait between watches that end at once", async (test) => {
+    const stage = new Stage(test);
+    (await stage.toWatch()).end();
+    assert.equal(await stage.untilNextRequest(), 800);
+    assert.equal(stage.query["resourceVersion"], "10");
+    assert.equal(stage.reflector.counts.get("short-watch"), 1);
+  });
+
+  it("are repeated with growing delays, for ever", async (test) => {
+    const stage = new Stage(test);
+    const delays: number[] = [];
+    for (let failure = 0; failure < 8; failure += 1) {
+      await stage.fail();
+      delays.push(await stage.untilNextRequest());
+    }
+    assert.deepEqual(delays, [800, 1600, 3200, 6400, 12_800, 20_000, 20_000, 20_000]);
+  });
+
+  it("wait as long as the server asks", async (test) => {
+    const stage = new Stage(test);
+    await stage.fail(429, { "retry-after": "7" });
+    assert.equal(await stage.untilNextRequest(), 7000);
+    assert.equal(stage.reflector.counts.get("HTTP429"), 1);
+  });
+
+  it("watch on from the same place while the server cannot be reached", async (test) => {
+    const stage = new Stage(test);
+    (await stage.toWatch()).send(eventText("ADDED", service(), "11"));
+    await stage.clock.advance(150_000);
+    for (let failure = 0; failure < 5; failure += 1) {
+      await stage.untilNextRequest();
+      assert.equal(stage.query["resourceVersion"], "11");
+      await stage.fail();
+    }
+  });
+
+  it("list anew when the server fails a watch three times", async (test) => {
+    const stage = new Stage(test);
+    (await stage.toWatch()).send("{nonsense\n");
+    for (const _ of [1, 2]) {
+      await stage.untilNextRequest();
+      assert.equal(stage.query["watch"], "true");
+      await stage.fail(500);
+    }
+    await stage.untilNextRequest();
+    assert.equal(stage.query["watch"], undefined);
+    assert.equal(stage.reflector.counts.get("malformed-answer"), 1);
+  });
+
+  it("ask for the newest state after 410", async (test) => {
+    const stage = new Stage(test);
+    const body = await stage.toWatch();
+    body.send('{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}\n');
+    await stage.untilNextRequest();
+    assert.equal(stage.query["watch"], undefined);
+    assert.equal(stage.query["resourceVersion"], "");
+    assert.equal(stage.query["limit"], "500");
+  });
+
+  it("name no version beside a page token", async (test) => {
+    const stage = new Stage(test);
+    await stage.settle();
+    const page = stage.connection.latest.answer();
+    page.send(listText("10", [service()], "next"));
+    page.end();
+    await stage.settle();
+    assert.equal(stage.query["continue"], "next");
+    assert.equal("resourceVersion" in stage.query, false);
+    assert.deepEqual(stage.told.take(), ["+services default/web"]);
+  });
+});
+
+describe("a silent connection", () => {
+  it("is given up after 150 s in a watch", async (test) => {
+    const stage = new Stage(test);
+    const body = await stage.toWatch();
+    const watch = stage.connection.latest;
+    await stage.clock.advance(149_999);
+    body.send(eventText("BOOKMARK", service(), "12"));
+    await stage.clock.advance(149_999);
+    assert.equal(watch.isAborted(), false);
+    await stage.clock.advance(1);
+    assert.equal(watch.isAborted(), true);
+    assert.equal(stage.reflector.counts.get("idle-timeout"), 1);
+    await stage.untilNextRequest();
+    assert.equal(stage.query["resourceVersion"], "12");
+  });
+
+  it("is given up after 60 s before and in a list", async (test) => {
+    const stage = new Stage(test);
+    await stage.clock.advance(60_000);
+    assert.equal(stage.connection.latest.isAborted(), true);
+    await stage.untilNextRequest();
+    stage.connection.latest.answer().send('{"kind":"ServiceList","items":[');
+    await stage.clock.advance(60_000);
+    assert.equal(stage.connection.latest.isAborted(), true);
+    assert.equal(stage.reflector.counts.get("idle-timeout"), 2);
+  });
+
+  it("leaves no timer behind", async (test) => {
+    const stage = new Stage(test);
+    await stage.toWatch();
+    stage.abort.abort();
+    await stage.run;
+    assert.equal(stage.clock.pendingTimers, 0);
+  });
+});
+
+describe("what a reflector tells", () => {
+  const two = [service({ name: "a" }), service({ name: "b" })];
+
+  it("is each item as soon as it has arrived, and synced at the end", async (test) => {
+    const stage = new Stage(test);
+    await stage.settle();
+    const text = listText("10", two);
+    const list = stage.connection.latest.answer();
+    list.send(text.slice(0, -3));
+    await stage.settle();
+    assert.deepEqual(stage.told.take(), ["+services default/a"]);
+    list.send(text.slice(-3));
+    list.end();
+    await stage.settle();
+    assert.deepEqual(stage.told.take(), ["+services default/b", "synced services"]);
+  });
+
+  it("is no removal until a list is complete", async (test) => {
+    const stage = new Stage(test);
+    const body = await stage.toWatch(...two);
+    body.send('{"type":"ERROR","object":{"code":410}}\n');
+    await stage.untilNextRequest();
+    const list = stage.connection.latest.answer();
+    list.send(listText("20", [service({ name: "b" })]).slice(0, -1));
+    list.end();
+    await stage.settle();
+    assert.deepEqual(stage.told.take(), []);
+    await stage.untilNextRequest();
+    const again = stage.connection.latest.answer();
+    again.send(listText("20", [service({ name: "b" })]));
+    again.end();
+    await stage.settle();
+    assert.deepEqual(stage.told.take(), ["-services default/a"]);
+  });
+
+  const strange = [
+    "{}",
+    '{"kind":"Status","items":[]}',
+    '{"kind":"ServiceList","items":[]}',
+    "[]",
+    "OK",
+  ];
+  for (const text of strange) {
+    it(`is nothing when a list is answered with ${text}`, async (test) => {
+      const stage = new Stage(test);
+      const body = await stage.toWatch(...two);
+      body.send('{"type":"ERROR","object":{"code":410}}\n');
+      await stage.untilNextRequest();
+      const list = stage.connection.latest.answer();
+      list.send(text);
+      list.end();
+      await stage.settle();
+      assert.deepEqual(stage.told.take(), []);
+      assert.equal(stage.reflector.counts.get("malformed-answer"), 1);
+    });
+  }
+
+  it("is a removal when a Service turns headless", async (test) => {
+    const stage = new Stage(test);
+    const body = await stage.toWatch(...two);
+    body.send(eventText("MODIFIED", service({ name: "a", clusterIps: ["None"] }), "11"));
+    await stage.settle();
+    assert.deepEqual(stage.told.take(), ["-services default/a"]);
+  });
+
+  it("is nothing for an update that changes nothing we use", async (test) => {
+    const stage = new Stage(test);
+    const body = await stage.toWatch(...two);
+    const annotated = service({ name: "a", metadata: { annotations: { x: "y" } } });
+    body.send(eventText("MODIFIED", annotated, "11"));
+    await stage.settle();
+    assert.deepEqual(stage.told.take(), []);
+  });
+
+  it("is a removal even when the deleted object is invalid by now", async (test) => {
+    const stage = new Stage(test);
+    const body = await stage.toWatch(...two);
+    body.send(eventText("DELETED", service({ name: "a", ports: [] }), "11"));
+    await stage.settle();
+    assert.deepEqual(stage.told.take(), ["-services default/a"]);
+    assert.deepEqual(stage.told.takeRefusals(), []);
+  });
+
+  it("is nothing after the stop, not even what had arrived", async (test) => {
+    const stage = new Stage(test);
+    const body = await stage.toWatch();
+    stage.told.onService = () => stage.abort.abort();
+    body.send(eventText("ADDED", two[0] as ApiObject, "11"));
+    await stage.settle();
+    const events: string[] = [];
+    stage.told.onService = (_, current) => void events.push(current?.name ?? "-");
+    body.send(eventText("ADDED", two[1] as ApiObject, "12"));
+    await stage.run;
+    assert.deepEqual(events, []);
+  });
+
+  it("stops within one chunk", async (test) => {
+    const stage = new Stage(test);
+    const body = await stage.toWatch();
+    const names: string[] = [];
+    stage.told.onService = (_, current) => {
+      names.push(current?.name ?? "-");
+      stage.abort.abort();
+    };
+    body.send(two.map((object, index) => eventText("ADDED", object, `1${index}`)).join(""));
+    await stage.run;
+    assert.deepEqual(names, ["default/a"]);
+  });
+});

@@ -1,0 +1,96 @@
+import { ApiError } from "../../../../src/api/api-error.ts";
+import type { ApiConnection, ApiResponse } from "../../../../src/api/connection.ts";
+
+/** A request that waits for the test to answer it. */
+export interface PendingRequest {
+  readonly path: string;
+  readonly query: Readonly<Record<string, string>>;
+  /** True once the client gave it up. */
+  readonly isAborted: () => boolean;
+  /** No connection comes about. */
+  refuse(): void;
+  /** Begins an answer whose body follows. */
+  answer(status?: number, headers?: Readonly<Record<string, string>>): Body;
+}
+
+/** The body of an answer, sent piece by piece. */
+export interface Body {
+  send(text: string): void;
+  end(): void;
+}
+
+/** A connection without a server: the test sees each request and plays the other side. */
+export class ScriptedConnection implements ApiConnection {
+  readonly server = "https://test:6443";
+  readonly requests: PendingRequest[] = [];
+  isClosed = false;
+
+  /** The newest request; fails when none is waiting. */
+  get latest(): PendingRequest {
+    const request = this.requests.at(-1);
+    if (request === undefined) throw new Error("No request was made");
+    return request;
+  }
+
+  request(
+    path: string,
+    query: Readonly<Record<string, string>>,
+    signal: AbortSignal,
+  ): Promise<ApiResponse> {
+    return new Promise((resolve, reject) => {
+      const abort = (): void => reject(new Error("aborted"));
+      signal.addEventListener("abort", abort, { once: true });
+      this.requests.push({
+        path,
+        query,
+        isAborted: () => signal.aborted,
+        refuse: () =>
+          reject(new ApiError("Cannot reach the API server", { reason: "ECONNREFUSED" })),
+        answer: (status = 200, headers = {}) => {
+          const queue = new BodyQueue(signal);
+          resolve({ status, headers, body: queue });
+          return queue;
+        },
+      });
+    });
+  }
+
+  close(): void {
+    this.isClosed = true;
+  }
+}
+
+class BodyQueue implements Body, AsyncIterable<Uint8Array> {
+  readonly #signal: AbortSignal;
+  #chunks: Uint8Array[] = [];
+  #isEnded = false;
+  #wake = (): void => {};
+
+  constructor(signal: AbortSignal) {
+    this.#signal = signal;
+    signal.addEventListener("abort", () => this.#wake(), { once: true });
+  }
+
+  send(text: string): void {
+    this.#chunks.push(Buffer.from(text));
+    this.#wake();
+  }
+
+  end(): void {
+    this.#isEnded = true;
+    this.#wake();
+  }
+
+  async *[Symbol.asyncIterator](): AsyncGenerator<Uint8Array> {
+    for (;;) {
+      if (this.#signal.aborted) throw new Error("aborted");
+      const chunk = this.#chunks.shift();
+      if (chunk !== undefined) yield chunk;
+      else if (this.#isEnded) return;
+      else
+        await new Promise<void>((resolve) => {
+          this.#wake = resolve;
+        });
+    }
+  }
+}
