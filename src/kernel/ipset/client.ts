@@ -1,23 +1,38 @@
 import { errno } from "../../base/errno.ts";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
-import { DecodeError, isNotFound, type NetlinkError } from "../../netlink/errors.ts";
-import type { NetlinkTransport } from "../../netlink/transport.ts";
-import type { IpSet, ObservedIpSet } from "../../state/ip-set.ts";
+import { DecodeError, isAlreadyExists, isNotFound, NetlinkError } from "../../netlink/errors.ts";
+import { protocols } from "../../netlink/netlink-package.ts";
+import {
+  type NetlinkTransport,
+  openTransport,
+  type TransportParts,
+} from "../../netlink/transport.ts";
+import { type IpSet, type ObservedIpSet, sameIpSet } from "../../state/ip-set.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import type { FailedChange, IpSets, SetChange } from "../kernel.ts";
 import type { CommandValues } from "./attributes.ts";
 import { addressFamilies } from "./constants.ts";
 import { entryText } from "./entry.ts";
 import { groupChanges, type SetMessage, singleChanges } from "./messages.ts";
-import { decodeListing, type SetRequest, setRequestKind } from "./requests.ts";
+import { decodeListing, printSetMessage, type SetRequest, setRequestKind } from "./requests.ts";
+
+/** The client, and the end of its socket. */
+export interface OpenIpSets extends IpSets {
+  close(): void;
+}
+
+/** Opens a socket. Throws NetlinkError. */
+export function openIpSets(parts: TransportParts): OpenIpSets {
+  const options = { protocol: protocols.netfilter, printBody: printSetMessage };
+  return new IpSetsClient(openTransport(parts, options));
+}
 
 /** ipset over nfnetlink, as the `ipset` program speaks it, many entries in one message. */
-export class IpSetClient implements IpSets {
+class IpSetsClient implements OpenIpSets {
   readonly #transport: NetlinkTransport;
 
-  /** A transport of protocol NETLINK_NETFILTER. */
-  constructor(collaborators: { readonly transport: NetlinkTransport }) {
-    this.#transport = collaborators.transport;
+  constructor(transport: NetlinkTransport) {
+    this.#transport = transport;
   }
 
   async listSets(): Promise<readonly ObservedIpSet[]> {
@@ -40,7 +55,12 @@ export class IpSetClient implements IpSets {
   }
 
   async create(set: IpSet): Promise<void> {
-    await this.#transport.request(setRequestKind, { command: "create", set });
+    try {
+      await this.#transport.request(setRequestKind, { command: "create", set, mustBeNew: true });
+    } catch (error) {
+      if (!(error instanceof NetlinkError) || !isAlreadyExists(error)) throw error;
+      await this.#checkExisting(set, error);
+    }
   }
 
   async destroy(name: string): Promise<void> {
@@ -69,6 +89,20 @@ export class IpSetClient implements IpSets {
       isGoneAlready(message, error) ? [] : message.indices.map((index) => ({ index, error })),
     );
     return [...unusable, ...failed].sort((one, other) => one.index - other.index);
+  }
+
+  close(): void {
+    this.#transport.close();
+  }
+
+  /**
+   * The kernel compares type, capacity and extensions (a time-out would make our entries vanish), but
+   * lets a set of the other family pass.
+   */
+  async #checkExisting(set: IpSet, refusal: NetlinkError): Promise<void> {
+    await this.#transport.request(setRequestKind, { command: "create", set, mustBeNew: false });
+    const present = (await this.listSets()).find(({ name }) => name === set.name);
+    if (present !== undefined && !sameIpSet(set, present)) throw refusal;
   }
 
   async #send(

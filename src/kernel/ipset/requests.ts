@@ -19,7 +19,8 @@ import { entryText } from "./entry.ts";
 import { ipSetErrorWords } from "./errors.ts";
 
 export type SetRequest =
-  | { readonly command: "create"; readonly set: IpSet }
+  /** A new set, or also one that is there with the same parameters. */
+  | { readonly command: "create"; readonly set: IpSet; readonly mustBeNew: boolean }
   | { readonly command: "destroy"; readonly name: string }
   | { readonly command: "swap"; readonly first: string; readonly second: string }
   /** Of one set with its entries; without a set, the parameters of all. */
@@ -37,13 +38,17 @@ export type SetRequest =
  */
 export const setRequestKind: RequestKind<SetRequest> = {
   type: ({ command }) => messageType(command),
-  flags: ({ command }) => (command === "create" ? messageFlags.create : 0),
+  flags: (request) => (request.command === "create" ? createFlags(request.mustBeNew) : 0),
   encode(writer, request) {
     writeNetfilterHeader(writer);
     commandAttributes.encode(writer, { protocolVersion, ...commandValues(request) });
   },
   describe: describeRequest,
 };
+
+function createFlags(mustBeNew: boolean): number {
+  return mustBeNew ? messageFlags.create | messageFlags.exclusive : messageFlags.create;
+}
 
 /** struct nfgenmsg: u8 family, u8 version 0, u16be resource 0. The family of all sets is AF_INET here. */
 function writeNetfilterHeader(writer: MessageWriter): void {
@@ -140,4 +145,10 @@ export function refusedPosition(echo: Uint8Array | undefined): number | undefine
 
 function skipNetfilterHeader(reader: ByteReader): void {
   reader.skip(4, "nfnetlink header");
+}
+
+/** For the debug log. */
+export function printSetMessage(_type: number, body: ByteReader): string {
+  skipNetfilterHeader(body);
+  return commandAttributes.print(body);
 }

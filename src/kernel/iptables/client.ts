@@ -19,14 +19,10 @@ export class IptablesClient implements Iptables {
   readonly #runProgram: RunProgram;
   #choice: BackendChoice;
 
+  /** `choice` as {@link chooseBackend} found it. */
   constructor(collaborators: { readonly runProgram: RunProgram }, choice: BackendChoice) {
     this.#runProgram = collaborators.runProgram;
     this.#choice = choice;
-  }
-
-  /** Chooses the back end and makes the client. Rejects when no iptables is installed. */
-  static async open(runProgram: RunProgram): Promise<IptablesClient> {
-    return new IptablesClient({ runProgram }, await chooseBackend(runProgram));
   }
 
   get backend(): IptablesBackend {

@@ -1,11 +1,14 @@
-import type { Clock } from "../../base/clock.ts";
 import { errno } from "../../base/errno.ts";
 import { isAlreadyExists, isNotFound, isUnsupported, NetlinkError } from "../../netlink/errors.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import { subscribe } from "../../netlink/subscription.ts";
-import type { NetlinkTransport, TransportParts } from "../../netlink/transport.ts";
+import {
+  type NetlinkTransport,
+  openTransport,
+  type TransportParts,
+} from "../../netlink/transport.ts";
 import type { AddressChange, DummyLink, FailedChange, Modules, NodeAddress } from "../kernel.ts";
-import { decodeAddress, decodeLink } from "./codec.ts";
+import { decodeAddress, decodeLink, printRouteMessage } from "./codec.ts";
 import { maxLinkNameBytes, watchedGroups } from "./constants.ts";
 import {
   type AddressRequest,
@@ -31,36 +34,45 @@ export class LinkKindError extends Error {
   }
 }
 
-export interface LinkCollaborators {
-  /** Of protocol NETLINK_ROUTE. */
-  readonly transport: NetlinkTransport;
-  /** What a socket for watching is opened with. */
-  readonly socketParts: TransportParts;
-  readonly clock: Clock;
+/** What the sockets are made of, and what else is needed. */
+export interface DummyLinkParts extends TransportParts {
   /** Brings the dummy driver where the kernel does not by itself. */
   readonly modules: Pick<Modules, "load">;
+}
+
+/** The client, and the end of its socket. */
+export interface OpenDummyLink extends DummyLink {
+  close(): void;
+}
+
+/** Opens a socket; the link itself may be there or not. Throws NetlinkError. */
+export function openDummyLink(parts: DummyLinkParts, name: string): OpenDummyLink {
+  if (!/^[A-Za-z0-9_.-]+$/.test(name) || name.length > maxLinkNameBytes) {
+    throw new RangeError(`Not a link name: ${JSON.stringify(name)}`);
+  }
+  const options = { protocol: protocols.route, printBody: printRouteMessage };
+  return new DummyLinkClient(parts, openTransport(parts, options), name);
 }
 
 /** Changes that come within this time are one. */
 const gatherMs = 100;
 
 /** The dummy link over rtnetlink. */
-export class DummyLinkClient implements DummyLink {
+class DummyLinkClient implements OpenDummyLink {
   readonly name: string;
-  readonly #parts: LinkCollaborators;
+  readonly #parts: DummyLinkParts;
+  readonly #transport: NetlinkTransport;
 
-  constructor(collaborators: LinkCollaborators, name: string) {
-    if (!/^[A-Za-z0-9_.-]+$/.test(name) || name.length > maxLinkNameBytes) {
-      throw new RangeError(`Not a link name: ${JSON.stringify(name)}`);
-    }
+  constructor(parts: DummyLinkParts, transport: NetlinkTransport, name: string) {
     this.name = name;
-    this.#parts = collaborators;
+    this.#parts = parts;
+    this.#transport = transport;
   }
 
   async find(): Promise<{ readonly index: number } | undefined> {
     const request: LinkRequest = { operation: "find", name: this.name };
     try {
-      const [link] = await this.#parts.transport.request(linkRequestKind, request, decodeLink);
+      const [link] = await this.#transport.request(linkRequestKind, request, decodeLink);
       if (link === undefined) return undefined;
       if (link.kind === "dummy") return { index: link.index };
       throw new LinkKindError(this.name, link.kind ?? "a device");
@@ -84,14 +96,14 @@ export class DummyLinkClient implements DummyLink {
     if (found === undefined) return;
     const request: LinkRequest = { operation: "remove", name: this.name, index: found.index };
     try {
-      await this.#parts.transport.request(linkRequestKind, request);
+      await this.#transport.request(linkRequestKind, request);
     } catch (error) {
       if (!isNotFound(error)) throw error;
     }
   }
 
   async listAddresses(): Promise<readonly NodeAddress[]> {
-    return this.#parts.transport.dump(listAddressesKind, undefined, decodeAddress);
+    return this.#transport.dump(listAddressesKind, undefined, decodeAddress);
   }
 
   async apply(changes: readonly AddressChange[]): Promise<readonly FailedChange[]> {
@@ -99,7 +111,7 @@ export class DummyLinkClient implements DummyLink {
     const found = await this.find();
     if (found === undefined) return this.#failAdditions(changes);
     const requests = changes.map((change) => this.#addressRequest(change, found.index));
-    const failed = await this.#parts.transport.batch(addressRequestKind, requests);
+    const failed = await this.#transport.batch(addressRequestKind, requests);
     return failed.filter(({ index, error }) => !isDone(changes[index], error));
   }
 
@@ -111,7 +123,7 @@ export class DummyLinkClient implements DummyLink {
         onChange();
       });
     };
-    const close = subscribe(this.#parts.socketParts, {
+    const close = subscribe(this.#parts, {
       protocol: protocols.route,
       groups: watchedGroups,
       onMessage: notice,
@@ -127,6 +139,10 @@ export class DummyLinkClient implements DummyLink {
     };
   }
 
+  close(): void {
+    this.#transport.close();
+  }
+
   /** Says whether it was us: someone may have been faster. */
   async #create(): Promise<boolean> {
     const request: LinkRequest = { operation: "create", name: this.name };
@@ -140,13 +156,12 @@ export class DummyLinkClient implements DummyLink {
   }
 
   async #createOrLoad(request: LinkRequest): Promise<void> {
-    const { transport, modules } = this.#parts;
     try {
-      await transport.request(linkRequestKind, request);
+      await this.#transport.request(linkRequestKind, request);
     } catch (error) {
       if (!isUnsupported(error)) throw error;
-      await modules.load("dummy");
-      await transport.request(linkRequestKind, request);
+      await this.#parts.modules.load("dummy");
+      await this.#transport.request(linkRequestKind, request);
     }
   }
 

@@ -2,6 +2,7 @@
 import { type IpAddress, ipAddressFromBytes } from "../../base/ip.ts";
 import { bytes, text, u32 } from "../../netlink/attribute-field.ts";
 import { type AttributeSet, attributeSet, nested } from "../../netlink/attribute-set.ts";
+import type { ByteReader } from "../../netlink/byte-reader.ts";
 import type { Message, MessageWriter } from "../../netlink/message.ts";
 import type { NodeAddress } from "../kernel.ts";
 import { addressFamilies, messageTypes } from "./constants.ts";
@@ -91,4 +92,11 @@ function ipOf(family: number, address: Uint8Array | undefined): IpAddress | unde
   const lengthBytes = family === addressFamilies.IPv4 ? 4 : 16;
   if (family !== addressFamilies.IPv4 && family !== addressFamilies.IPv6) return undefined;
   return address?.length === lengthBytes ? ipAddressFromBytes(address) : undefined;
+}
+
+/** For the debug log. */
+export function printRouteMessage(type: number, body: ByteReader): string {
+  const isAddress = type >= messageTypes.newAddress;
+  body.skip(isAddress ? 8 : 16, "header");
+  return isAddress ? addressAttributes.print(body) : linkAttributes.print(body);
 }

@@ -64,8 +64,8 @@ export const addressRequestKind: RequestKind<AddressRequest> = {
     addressAttributes.encode(writer, { address: bytes, local: bytes });
   },
   describe: ({ kind, address, linkName }, number): Description => ({
-    operation: kind === "add" ? `add address to ${linkName}` : `remove address from ${linkName}`,
-    subject: address,
+    operation: `${kind} address`,
+    subject: `${address} ${kind === "add" ? "to" : "from"} ${linkName}`,
     ...meaningOf(addressMeanings, number),
   }),
 };

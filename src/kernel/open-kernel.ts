@@ -1,0 +1,68 @@
+/** The real kernel: all clients, for the network namespace of the calling thread. */
+import { type Clock, systemClock } from "../base/clock.ts";
+import type { Logger } from "../base/log.ts";
+import { debugSinkOf } from "../netlink/debug.ts";
+import { nativeSocket } from "../netlink/native-socket.ts";
+import type { TransportParts } from "../netlink/transport.ts";
+import { openConntrack } from "./conntrack/client.ts";
+import { openIpSets } from "./ipset/client.ts";
+import { type BackendChoice, chooseBackend } from "./iptables/backend.ts";
+import { IptablesClient } from "./iptables/client.ts";
+import { openIpvs } from "./ipvs/client.ts";
+import type { Kernel } from "./kernel.ts";
+import { lazyIpvs } from "./lazy-ipvs.ts";
+import { openDummyLink } from "./link/client.ts";
+import { ModulesClient } from "./modules/client.ts";
+import { runProgram } from "./program.ts";
+import { SysctlClient } from "./sysctl/client.ts";
+
+/** kube-proxy's name for the link; network plugins know it. */
+export const dummyLinkName = "kube-ipvs0";
+
+export interface KernelParts {
+  readonly log: Logger;
+  readonly clock?: Clock;
+  /** Read for KUBE_IPVS_DEBUG_NETLINK. */
+  readonly environment?: NodeJS.ProcessEnv;
+  /** What was found before, to save the look at both back ends of iptables: five processes. */
+  readonly iptablesBackend?: BackendChoice;
+}
+
+/** The clients with their sockets. */
+export interface OpenKernel extends Kernel {
+  readonly iptables: IptablesClient;
+  /** Closes the sockets; what is in the kernel stays. */
+  close(): void;
+}
+
+/**
+ * Opens the sockets and chooses the back end of iptables. IPVS is looked for at its first use. Rejects
+ * where a socket is not allowed or no iptables is installed.
+ */
+export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> {
+  const { log, clock = systemClock, environment = {}, iptablesBackend } = kernelParts;
+  const choice = iptablesBackend ?? (await chooseBackend(runProgram));
+  reportBackend(choice, log);
+  const parts: TransportParts = { shim: nativeSocket, clock, debug: debugSinkOf(environment) };
+  const modules = new ModulesClient({ runProgram });
+  const sockets = {
+    ipvs: lazyIpvs(() => openIpvs(parts)),
+    ipSets: openIpSets(parts),
+    link: openDummyLink({ ...parts, modules }, dummyLinkName),
+    conntrack: openConntrack(parts),
+  };
+  return {
+    ...sockets,
+    iptables: new IptablesClient({ runProgram }, choice),
+    sysctl: new SysctlClient(),
+    modules,
+    close() {
+      for (const socket of Object.values(sockets)) socket.close();
+    },
+  };
+}
+
+function reportBackend({ backend, reason, warning }: BackendChoice, log: Logger): void {
+  log.info("Using iptables", { backend, reason });
+  if (warning !== undefined) log.warn("Two back ends of iptables are in use", { reason: warning });
+}
