@@ -1,0 +1,98 @@
+import { writeSync } from "node:fs";
+import type { Clock } from "../base/clock.ts";
+import { errorText } from "../base/error-text.ts";
+import type { Logger } from "../base/log.ts";
+
+/** What of the process we touch; tests bring their own. */
+export type ProcessLike = Pick<NodeJS.EventEmitter, "on" | "off"> & { exit(code: number): void };
+
+/** A stop that takes longer is cut short; the kernel state is sound at every moment. */
+const stopDeadlineMs = 900;
+
+const stopSignals = [
+  { name: "SIGTERM", number: 15 },
+  { name: "SIGINT", number: 2 },
+] as const;
+
+/** Ends what was started. */
+export type Stop = () => Promise<void>;
+
+/**
+ * Runs `start`, waits for SIGTERM or SIGINT, ends what was started and resolves. The listeners are needed
+ * as process 1 too, where the kernel drops signals that have none. A signal during the start aborts it. A
+ * stop that hangs, and a second signal, end the process at once: with 0, since leaving the kernel as it is
+ * is what a stop does; with 128 + n as shells expect.
+ */
+export async function runUntilSignal(
+  { clock, log }: { readonly clock: Clock; readonly log: Logger },
+  start: (signal: AbortSignal) => Promise<Stop>,
+  target: ProcessLike = process,
+): Promise<void> {
+  const stopping = new AbortController();
+  let cancelDeadline = (): void => {};
+  const stopListening = onSignals(target, (name, number) => {
+    if (stopping.signal.aborted) return target.exit(128 + number);
+    log.info("Stopping, the kernel keeps its state", { signal: name });
+    cancelDeadline = clock.after(stopDeadlineMs, () => {
+      log.warn("Stopping took too long", { deadline: `${stopDeadlineMs}ms` });
+      target.exit(0);
+    });
+    stopping.abort();
+  });
+  try {
+    const stop = await start(stopping.signal);
+    await aborted(stopping.signal);
+    await stop();
+  } catch (error) {
+    // A start that was cut short may fail in any way.
+    if (!stopping.signal.aborted) throw error;
+    log.verbose(1, "Stopped with an error", { err: error });
+  } finally {
+    cancelDeadline();
+    stopListening();
+  }
+}
+
+function onSignals(
+  target: ProcessLike,
+  callback: (name: string, number: number) => void,
+): () => void {
+  const listeners = stopSignals.map(({ name, number }) => ({
+    name,
+    listener: () => callback(name, number),
+  }));
+  for (const { name, listener } of listeners) target.on(name, listener);
+  return () => {
+    for (const { name, listener } of listeners) target.off(name, listener);
+  };
+}
+
+/** Waiting for a signal does not keep a Node.js process alive: the timer does. */
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    if (signal.aborted) return resolve();
+    const keepAlive = setInterval(() => {}, 2 ** 30);
+    const finish = (): void => {
+      clearInterval(keepAlive);
+      resolve();
+    };
+    signal.addEventListener("abort", finish, { once: true });
+  });
+}
+
+/** An error that nobody caught ends the process with 1 and one clear last line on stderr. */
+export function exitOnUncaught(
+  target: ProcessLike = process,
+  write: (line: string) => void = (line) => void writeSync(2, line),
+): void {
+  const die = (error: unknown): void => {
+    const stack = error instanceof Error && error.stack !== undefined ? `${error.stack}\n` : "";
+    try {
+      write(`${stack}Error: kube-ipvs cannot go on: ${errorText(error)}\n`);
+    } finally {
+      target.exit(1);
+    }
+  };
+  target.on("uncaughtException", die);
+  target.on("unhandledRejection", die);
+}

@@ -1,0 +1,134 @@
+import assert from "node:assert/strict";
+import { EventEmitter } from "node:events";
+import { describe, it } from "node:test";
+import { exitOnUncaught, runUntilSignal, type Stop } from "../../../src/daemon/life-cycle.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { RecordingLogger } from "../../support/recording-logger.ts";
+
+/** A process that notes how it was ended. */
+class FakeProcess extends EventEmitter {
+  readonly codes: number[] = [];
+
+  exit(code: number): void {
+    this.codes.push(code);
+  }
+}
+
+interface Run {
+  readonly target: FakeProcess;
+  readonly clock: FakeClock;
+  readonly log: RecordingLogger;
+  readonly done: Promise<void>;
+}
+
+async function run(start: (signal: AbortSignal) => Promise<Stop>): Promise<Run> {
+  const target = new FakeProcess();
+  const clock = new FakeClock();
+  const log = new RecordingLogger();
+  const done = runUntilSignal({ clock, log }, start, target);
+  await clock.advance(0);
+  return { target, clock, log, done };
+}
+
+const never = (): Promise<never> => new Promise(() => {});
+
+describe("runUntilSignal", () => {
+  for (const signal of ["SIGTERM", "SIGINT"]) {
+    it(`stops on ${signal} and leaves nothing behind`, async () => {
+      let stops = 0;
+      const { target, clock, log, done } = await run(async () => async () => {
+        stops += 1;
+      });
+      assert.equal(stops, 0);
+      target.emit(signal);
+      await done;
+      assert.equal(stops, 1);
+      assert.deepEqual(target.codes, []);
+      assert.deepEqual(log.lines.at(0)?.keys, { signal });
+      assert.equal(clock.pendingTimers, 0);
+      assert.deepEqual(target.eventNames(), []);
+    });
+  }
+
+  it("ends the process when the stop hangs, within a second", async () => {
+    const { target, clock, log } = await run(async () => never);
+    target.emit("SIGTERM");
+    await clock.advance(899);
+    assert.deepEqual(target.codes, []);
+    await clock.advance(1);
+    assert.deepEqual(target.codes, [0]);
+    assert.equal(log.lines.at(-1)?.event, "Stopping took too long");
+  });
+
+  const second: readonly (readonly [name: string, code: number])[] = [
+    ["SIGINT", 130],
+    ["SIGTERM", 143],
+  ];
+  for (const [name, code] of second) {
+    it(`ends the process at once on ${name} while it stops`, async () => {
+      const { target } = await run(async () => never);
+      target.emit("SIGTERM");
+      target.emit(name);
+      assert.deepEqual(target.codes, [code]);
+    });
+  }
+
+  it("aborts a start that is under way, and what it throws then is no error", async () => {
+    const { target, done } = await run(async (signal) => {
+      await new Promise((_, reject) =>
+        signal.addEventListener("abort", () => reject(signal.reason)),
+      );
+      return async () => {};
+    });
+    target.emit("SIGTERM");
+    await done;
+    assert.deepEqual(target.codes, []);
+  });
+
+  it("stops what a start that ignored the signal made after all", async () => {
+    let stops = 0;
+    const started = Promise.withResolvers<Stop>();
+    const { target, done } = await run(() => started.promise);
+    target.emit("SIGTERM");
+    started.resolve(async () => {
+      stops += 1;
+    });
+    await done;
+    assert.equal(stops, 1);
+  });
+
+  it("passes on why a start failed", async () => {
+    const error = new Error("no kernel");
+    const target = new FakeProcess();
+    const parts = { clock: new FakeClock(), log: new RecordingLogger() };
+    await assert.rejects(
+      runUntilSignal(parts, () => Promise.reject(error), target),
+      error,
+    );
+    assert.deepEqual(target.eventNames(), []);
+  });
+});
+
+describe("exitOnUncaught", () => {
+  for (const event of ["uncaughtException", "unhandledRejection"]) {
+    it(`ends with 1 and one clear last line on ${event}`, () => {
+      const target = new FakeProcess();
+      const lines: string[] = [];
+      exitOnUncaught(target, (line) => lines.push(line));
+      target.emit(event, new Error("out of\nluck"));
+      assert.deepEqual(target.codes, [1]);
+      const text = lines.join("");
+      assert.ok(text.endsWith("\nError: kube-ipvs cannot go on: out of; luck\n"), text);
+      assert.match(text, /life-cycle\.test\.ts/);
+    });
+  }
+
+  it("ends even where stderr is gone", () => {
+    const target = new FakeProcess();
+    exitOnUncaught(target, () => {
+      throw new Error("EPIPE");
+    });
+    assert.throws(() => target.emit("uncaughtException", new Error("x")));
+    assert.deepEqual(target.codes, [1]);
+  });
+});
