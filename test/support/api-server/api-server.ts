@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { createServer as createTlsServer, type ServerOptions } from "node:https";
 import type { AddressInfo, Socket } from "node:net";
+import type { TLSSocket } from "node:tls";
 import type { ApiObject } from "../objects.ts";
 import { BodyWriter } from "./body-writer.ts";
 import { type Fault, FaultQueue } from "./faults.ts";
@@ -32,6 +33,8 @@ export interface SeenRequest {
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
   readonly headers: Readonly<Record<string, unknown>>;
+  /** Common name of the client's certificate; empty without one. */
+  readonly clientName: string;
 }
 
 /**
@@ -143,7 +146,14 @@ export class ApiServer {
     const query = url.searchParams;
     const verb = ["1", "true"].includes(query.get("watch") ?? "") ? "watch" : "list";
     const { headers } = request;
-    this.requests.push({ verb, path: url.pathname, query: Object.fromEntries(query), headers });
+    const clientName = clientNameOf(request);
+    this.requests.push({
+      verb,
+      path: url.pathname,
+      query: Object.fromEntries(query),
+      headers,
+      clientName,
+    });
     if (this.token !== undefined && headers.authorization !== `Bearer ${this.token}`) {
       sendStatus(response, 401, "Unauthorized");
       return;
@@ -195,6 +205,12 @@ export class ApiServer {
       this.#watches.delete(watch);
     });
   }
+}
+
+function clientNameOf({ socket }: IncomingMessage): string {
+  if (!("getPeerCertificate" in socket)) return "";
+  const { subject } = (socket as TLSSocket).getPeerCertificate();
+  return String(subject?.CN ?? "");
 }
 
 function sendFault(response: ServerResponse, fault: Extract<Fault, { effect: "status" }>): void {

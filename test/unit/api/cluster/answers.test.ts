@@ -1,0 +1,70 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { expectOk } from "../../../../src/api/cluster/answers.ts";
+import {
+  type WatchedResource,
+  watchedResources,
+} from "../../../../src/api/cluster/watched-resources.ts";
+
+const { services, endpointslices } = watchedResources("node-1");
+
+async function messageFor(
+  resource: WatchedResource,
+  status: number,
+  body: string,
+): Promise<string> {
+  const chunks = (async function* () {
+    yield Buffer.from(body);
+  })();
+  const error: unknown = await expectOk(resource, { status, headers: {}, body: chunks }).then(
+    () => undefined,
+    (thrown: unknown) => thrown,
+  );
+  assert.ok(error instanceof Error);
+  return error.message;
+}
+
+describe("what an operator reads when the API server refuses", () => {
+  const cases: readonly {
+    readonly name: string;
+    readonly resource?: WatchedResource;
+    readonly status: number;
+    readonly body: string;
+    readonly want: string;
+  }[] = [
+    {
+      name: "401",
+      status: 401,
+      body: '{"kind":"Status","reason":"Unauthorized","message":"Unauthorized"}',
+      want:
+        "Cannot read services: 401 Unauthorized (Unauthorized); the API server does not accept the " +
+        "credentials: check the user of the kubeconfig, or the token",
+    },
+    {
+      name: "403 in the core group",
+      status: 403,
+      body: '{"kind":"Status","reason":"Forbidden","message":"services is forbidden"}',
+      want:
+        "Cannot read services: 403 Forbidden (services is forbidden); a ClusterRole bound to this user " +
+        "must allow list and watch of services in the core API group, as system:node-proxier does",
+    },
+    {
+      name: "403 in another group",
+      resource: endpointslices,
+      status: 403,
+      body: "{}",
+      want:
+        "Cannot read endpointslices.discovery.k8s.io: 403 HTTP403; a ClusterRole bound to this user must " +
+        "allow list and watch of endpointslices in API group discovery.k8s.io, as system:node-proxier does",
+    },
+    {
+      name: "a page of HTML from something on the way",
+      status: 502,
+      body: `<html>\n${"x".repeat(100_000)}`,
+      want: `Cannot read services: 502 HTTP502 (<html>\\u{a}${"x".repeat(53)}…)`,
+    },
+  ];
+  for (const { name, resource, status, body, want } of cases) {
+    it(name, async () => assert.equal(await messageFor(resource ?? services, status, body), want));
+  }
+});

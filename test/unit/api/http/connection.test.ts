@@ -1,0 +1,281 @@
+import assert from "node:assert/strict";
+import { rm } from "node:fs/promises";
+import { createServer, type IncomingMessage } from "node:http";
+import { type AddressInfo, connect, createServer as createTcpServer, type Server } from "node:net";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { gzipSync } from "node:zlib";
+import type { ApiError } from "../../../../src/api/api-error.ts";
+import { ApiServer, type ApiServerOptions } from "../../../support/api-server/api-server.ts";
+import { certificate, listNodes, Way } from "./way.ts";
+
+async function startServer(test: TestContext, options: ApiServerOptions = {}): Promise<ApiServer> {
+  const server = await ApiServer.start(options);
+  test.after(() => server.stop());
+  return server;
+}
+
+async function startTlsServer(test: TestContext): Promise<ApiServer> {
+  const tls = {
+    cert: await certificate("server.crt"),
+    key: await certificate("server.key"),
+    ca: await certificate("ca.crt"),
+    requestCert: true,
+    rejectUnauthorized: false,
+  };
+  return startServer(test, { tls });
+}
+
+async function portOf(server: Server, test: TestContext): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  test.after(() => server.close());
+  return (server.address() as AddressInfo).port;
+}
+
+describe("a connection over TLS", () => {
+  it("trusts the authority of the kubeconfig", async (test) => {
+    const server = await startTlsServer(test);
+    const way = await Way.make(test);
+    const cluster = { server: server.url, "certificate-authority": "ca.crt" };
+    assert.equal((await listNodes(await way.open(cluster))).status, 200);
+    assert.equal(server.requests[0]?.headers["user-agent"], "kube-ipvs/test");
+  });
+
+  it("trusts nobody else", async (test) => {
+    const server = await startTlsServer(test);
+    const way = await Way.make(test);
+    await assert.rejects(listNodes(await way.open({ server: server.url })), (error: ApiError) => {
+      assert.match(
+        error.message,
+        /^Cannot reach API server https:\/\/127\.0\.0\.1:\d+: .*; check certificate-authority in the kubeconfig$/,
+      );
+      return error.status === 0;
+    });
+  });
+
+  it("insists on the right name", async (test) => {
+    const server = await startTlsServer(test);
+    const way = await Way.make(test);
+    const cluster = {
+      server: server.url,
+      "certificate-authority": "ca.crt",
+      "tls-server-name": "other.example",
+    };
+    await assert.rejects(listNodes(await way.open(cluster)), {
+      reason: "ERR_TLS_CERT_ALTNAME_INVALID",
+    });
+    const named = { ...cluster, "tls-server-name": "api.example" };
+    assert.equal((await listNodes(await way.open(named))).status, 200);
+  });
+
+  it("verifies nothing where the kubeconfig says so", async (test) => {
+    const server = await startTlsServer(test);
+    const way = await Way.make(test);
+    const cluster = { server: server.url, "insecure-skip-tls-verify": true };
+    assert.equal((await listNodes(await way.open(cluster))).status, 200);
+  });
+
+  it("shows the client's certificate, and the new one when the files are replaced", async (test) => {
+    const server = await startTlsServer(test);
+    const way = await Way.make(test);
+    const show = async (name: string): Promise<void> => {
+      await way.write("client.crt", await certificate(`${name}.crt`));
+      await way.write("client.key", await certificate(`${name}.key`));
+    };
+    await show("client-1");
+    const cluster = { server: server.url, "certificate-authority": "ca.crt" };
+    const user = { "client-certificate": "client.crt", "client-key": "client.key" };
+    const connection = await way.open(cluster, user);
+    await listNodes(connection);
+    await show("client-2");
+    await listNodes(connection);
+    await way.clock.advance(60_000);
+    await listNodes(connection);
+    const names = server.requests.map(({ clientName }) => clientName);
+    assert.deepEqual(names, ["client-1", "client-1", "client-2"]);
+  });
+
+  it("keeps the last certificate while its file is away", async (test) => {
+    const server = await startTlsServer(test);
+    const way = await Way.make(test);
+    const connection = await way.open({ server: server.url, "certificate-authority": "ca.crt" });
+    await rm(join(way.folder, "ca.crt"));
+    await way.clock.advance(60_000);
+    assert.equal((await listNodes(connection)).status, 200);
+  });
+});
+
+describe("credentials", () => {
+  const authorizations = (server: ApiServer): readonly unknown[] =>
+    server.requests.map(({ headers }) => headers["authorization"]);
+
+  it("may be a token", async (test) => {
+    const server = await startServer(test, { token: "t-1" });
+    const way = await Way.make(test);
+    const connection = await way.open({ server: server.url }, { token: "t-1" });
+    assert.equal((await listNodes(connection)).status, 200);
+  });
+
+  it("may be a password", async (test) => {
+    const server = await startServer(test);
+    const way = await Way.make(test);
+    await listNodes(await way.open({ server: server.url }, { username: "me", password: "pw" }));
+    assert.deepEqual(authorizations(server), ["Basic bWU6cHc="]);
+  });
+
+  it("from a token file are read again after a minute", async (test) => {
+    const server = await startServer(test);
+    const way = await Way.make(test);
+    await way.write("token", "t-1\n");
+    const connection = await way.open({ server: server.url }, { tokenFile: "token" });
+    await listNodes(connection);
+    await way.write("token", "t-2\n");
+    await way.clock.advance(59_999);
+    await listNodes(connection);
+    await way.clock.advance(1);
+    await listNodes(connection);
+    assert.deepEqual(authorizations(server), ["Bearer t-1", "Bearer t-1", "Bearer t-2"]);
+  });
+
+  it("from a token file are read again after 401", async (test) => {
+    const server = await startServer(test, { token: "t-2" });
+    const way = await Way.make(test);
+    await way.write("token", "t-1");
+    const connection = await way.open({ server: server.url }, { tokenFile: "token", token: "x" });
+    await way.write("token", "t-2");
+    assert.equal((await listNodes(connection)).status, 401);
+    assert.equal((await listNodes(connection)).status, 200);
+    assert.deepEqual(authorizations(server), ["Bearer t-1", "Bearer t-2"]);
+  });
+
+  /** A plugin whose token carries the number of its calls. */
+  const plugin = (way: Way, script: string): object => ({
+    exec: {
+      apiVersion: "client.authentication.k8s.io/v1",
+      command: process.execPath,
+      args: ["-e", `const file = ${JSON.stringify(`${way.folder}/calls`)};${script}`],
+    },
+  });
+  const counting = `
+    const fs = require("node:fs");
+    fs.appendFileSync(file, "x");
+    const info = JSON.parse(process.env.KUBERNETES_EXEC_INFO);
+    const token = info.kind + "-" + fs.readFileSync(file).length;
+    console.log(JSON.stringify({ kind: "ExecCredential", status: { token } }));`;
+
+  it("from a plugin are kept until the server refuses them", async (test) => {
+    const server = await startServer(test);
+    const way = await Way.make(test);
+    const connection = await way.open({ server: server.url }, plugin(way, counting));
+    await listNodes(connection);
+    await way.clock.advance(600_000);
+    await listNodes(connection);
+    server.token = "ExecCredential-2";
+    assert.equal((await listNodes(connection)).status, 401);
+    assert.equal((await listNodes(connection)).status, 200);
+    const [first, second] = ["Bearer ExecCredential-1", "Bearer ExecCredential-2"];
+    assert.deepEqual(authorizations(server), [first, first, first, second]);
+  });
+
+  it("from a plugin that fails: its words are shown", async (test) => {
+    const way = await Way.make(test);
+    const user = plugin(way, 'console.error("no login\\nhere"); process.exit(1);');
+    await assert.rejects(way.open({ server: "http://127.0.0.1:1" }, user), {
+      message: /^Cannot get credentials for http:\/\/127\.0\.0\.1:1: no login; here/,
+      reason: "no-credentials",
+    });
+  });
+
+  it("from a plugin that talks nonsense: it might be a secret and is not shown", async (test) => {
+    const way = await Way.make(test);
+    await assert.rejects(
+      way.open({ server: "http://127.0.0.1:1" }, plugin(way, 'console.log("s3cret")')),
+      {
+        message:
+          "Cannot get credentials for http://127.0.0.1:1: the credential plugin's answer is not JSON",
+        cause: undefined,
+      },
+    );
+  });
+});
+
+describe("an API server that cannot be reached", () => {
+  it("is named, with the reason and what to look at", async (test) => {
+    const way = await Way.make(test);
+    const unused = createTcpServer();
+    const port = await portOf(unused, test);
+    await new Promise((resolve) => unused.close(resolve));
+    const connection = await way.open({ server: `https://127.0.0.1:${port}` });
+    await assert.rejects(listNodes(connection), {
+      message:
+        `Cannot reach API server https://127.0.0.1:${port}: connect ECONNREFUSED 127.0.0.1:${port}; ` +
+        "nothing listens there; is the API server running, and is the address right",
+      reason: "ECONNREFUSED",
+      status: 0,
+    });
+  });
+
+  it("is named when a body breaks off", async (test) => {
+    const server = await startServer(test);
+    server.faults.add({ on: "list", effect: "cut", afterBytes: 10 });
+    const connection = await (await Way.make(test)).open({ server: server.url });
+    await assert.rejects(listNodes(connection), {
+      message: /^Cannot reach API server http:\/\/127\.0\.0\.1:\d+: .*ECONNRESET/,
+    });
+  });
+});
+
+describe("on the way to an API server", () => {
+  it("an address may have a path", async (test) => {
+    const paths: string[] = [];
+    const server = createServer((request: IncomingMessage, response) => {
+      paths.push(request.url ?? "");
+      response.end("{}");
+    });
+    const port = await portOf(server, test);
+    const way = await Way.make(test);
+    await listNodes(await way.open({ server: `http://127.0.0.1:${port}/k8s/clusters/c-1/` }));
+    assert.deepEqual(paths, ["/k8s/clusters/c-1/api/v1/nodes"]);
+  });
+
+  it("a body may be packed", async (test) => {
+    const text = `{"items":[${"1,".repeat(10_000)}2]}`;
+    const server = createServer((request: IncomingMessage, response) => {
+      assert.equal(request.headers["accept-encoding"], "gzip");
+      response.writeHead(200, { "content-encoding": "gzip" }).end(gzipSync(text));
+    });
+    const port = await portOf(server, test);
+    const way = await Way.make(test);
+    const answer = await listNodes(await way.open({ server: `http://127.0.0.1:${port}` }));
+    assert.equal(answer.text, text);
+  });
+
+  it("there may be a proxy", async (test) => {
+    const server = await startTlsServer(test);
+    const targets: string[] = [];
+    const proxy = createServer();
+    proxy.on("connect", (request: IncomingMessage, socket) => {
+      targets.push(request.url ?? "");
+      const { hostname, port } = new URL(`http://${request.url}`);
+      const onward = connect(Number(port), hostname, () => {
+        socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
+        onward.pipe(socket).pipe(onward);
+      });
+      for (const end of [onward, socket]) end.on("error", () => onward.destroy());
+    });
+    const port = await portOf(proxy, test);
+    const way = await Way.make(test);
+    await way.write("client.crt", await certificate("client-1.crt"));
+    await way.write("client.key", await certificate("client-1.key"));
+    const cluster = {
+      server: server.url,
+      "certificate-authority": "ca.crt",
+      "proxy-url": `http://127.0.0.1:${port}`,
+    };
+    const user = { "client-certificate": "client.crt", "client-key": "client.key" };
+    const connection = await way.open(cluster, user);
+    assert.equal((await listNodes(connection)).status, 200);
+    assert.deepEqual(targets, [server.url.replace("https://", "")]);
+    assert.equal(server.requests[0]?.clientName, "client-1");
+  });
+});

@@ -1,0 +1,67 @@
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import type { TestContext } from "node:test";
+import { openConnection } from "../../../../src/api/cluster/open-connection.ts";
+import type { ApiConnection, ApiResponse } from "../../../../src/api/connection.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+
+const certificates = join(import.meta.dirname, "certificates");
+
+/** A file of the test certificates, see make.sh there. */
+export const certificate = (name: string): Promise<Buffer> => readFile(join(certificates, name));
+
+/** A kubeconfig in a folder of its own, with the clock of the connection that is opened by it. */
+export class Way {
+  readonly clock: FakeClock = new FakeClock();
+  readonly folder: string;
+  readonly #test: TestContext;
+
+  constructor(test: TestContext, folder: string) {
+    this.#test = test;
+    this.folder = folder;
+  }
+
+  static async make(test: TestContext): Promise<Way> {
+    const folder = await mkdtemp(join(tmpdir(), "way-"));
+    test.after(() => rm(folder, { recursive: true }));
+    const way = new Way(test, folder);
+    await way.write("ca.crt", await certificate("ca.crt"));
+    return way;
+  }
+
+  write(name: string, content: string | Buffer): Promise<void> {
+    return writeFile(join(this.folder, name), content);
+  }
+
+  async open(cluster: object, user: object = {}): Promise<ApiConnection> {
+    const kubeconfig = {
+      clusters: [{ name: "c", cluster }],
+      users: [{ name: "u", user }],
+      contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
+      "current-context": "x",
+    };
+    await this.write("config", JSON.stringify(kubeconfig));
+    const connection = await openConnection(
+      { clock: this.clock, environment: {} },
+      { kubeconfig: join(this.folder, "config"), master: "", userAgent: "kube-ipvs/test" },
+    );
+    this.#test.after(() => connection.close());
+    return connection;
+  }
+}
+
+/** Lists nodes and reads the answer to its end. */
+export async function listNodes(
+  connection: ApiConnection,
+): Promise<{ readonly status: number; readonly text: string }> {
+  const abort = new AbortController();
+  const response = await connection.request("/api/v1/nodes", {}, abort.signal);
+  return { status: response.status, text: await textOf(response) };
+}
+
+async function textOf({ body }: ApiResponse): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of body) chunks.push(chunk);
+  return Buffer.concat(chunks).toString("utf8");
+}
