@@ -2,7 +2,7 @@
 import { errno } from "../base/errno.ts";
 import { DecodeError, NetlinkError } from "./errors.ts";
 import { type MessageWriter, readMessages } from "./message.ts";
-import { messageFlags } from "./netlink-package.ts";
+import { messageFlags, messageTypes } from "./netlink-package.ts";
 import { decodeOutcome, endsRequest } from "./reply.ts";
 import { encodeRequest, errorOf, type FailedRequest, type RequestKind } from "./request.ts";
 
@@ -54,7 +54,7 @@ export function encodeDatagram<T>(
   return { first, firstSequence, lastSequence, requests: requests.slice(first, index), unsendable };
 }
 
-/** The requests that the kernel refused, by their sequence numbers. Throws DecodeError. */
+/** The requests that the kernel refused, by their sequence numbers. Throws DecodeError; NetlinkError at NLMSG_OVERRUN. */
 export function readFailures<T>(
   kind: RequestKind<T>,
   datagram: Datagram<T>,
@@ -69,6 +69,7 @@ export function readFailures<T>(
     const outcome = decodeOutcome(message);
     if (outcome.errno === 0) return;
     const error = errorOf(kind, datagram.requests[position] as T, outcome);
+    if (message.type === messageTypes.overrun) throw error;
     failed.push({ index: datagram.first + position, error });
   });
   if (!isComplete) throw new DecodeError("batch without an acknowledgement", replies.length);

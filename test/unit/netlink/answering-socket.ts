@@ -1,0 +1,111 @@
+/** A socket that answers datagrams: «given this request, these replies». Stands in for the native shim. */
+import { type Message, MessageWriter, messagesOf } from "../../../src/netlink/message.ts";
+import type { NetlinkShim } from "../../../src/netlink/transport.ts";
+
+type TransactResult = ReturnType<NetlinkShim["transactSync"]>;
+
+/** The bytes that come back, or a failure of the socket. */
+export type Answer = Uint8Array | TransactResult;
+
+export interface AnsweringSocket {
+  readonly shim: NetlinkShim;
+  /** Every datagram that was sent, copied. */
+  readonly sent: Uint8Array[];
+  /** Largest number of calls under way at once. */
+  readonly mostAtOnce: () => number;
+  /** Delivers a multicast datagram to the watcher. */
+  readonly deliver: (errno: number, datagram: Uint8Array) => void;
+  readonly isClosed: () => boolean;
+}
+
+/** `answer` gets the messages of a datagram and the number of datagrams sent before it. */
+export function answeringSocket(
+  answer: (messages: readonly Message[], count: number) => Answer,
+): AnsweringSocket {
+  const sent: Uint8Array[] = [];
+  let atOnce = 0;
+  let mostAtOnce = 0;
+  let isClosed = false;
+  let watcher: Parameters<NetlinkShim["watch"]>[1] = () => {};
+  const transactSync: NetlinkShim["transactSync"] = (_socket, buffer, offset, length) => {
+    const datagram = buffer.slice(offset, offset + length);
+    sent.push(datagram);
+    const reply = answer([...messagesOf(datagram)], sent.length - 1);
+    return reply instanceof Uint8Array ? { errno: 0, operation: "", replies: reply } : reply;
+  };
+  const shim: NetlinkShim = {
+    open: () => ({ __brand: "NetlinkSocketHandle" }),
+    transactSync,
+    async transact(...call) {
+      atOnce += 1;
+      mostAtOnce = Math.max(mostAtOnce, atOnce);
+      const result = transactSync(...call);
+      await Promise.resolve();
+      atOnce -= 1;
+      return result;
+    },
+    watch: (_socket, onDatagram) => {
+      watcher = onDatagram;
+    },
+    close: () => {
+      isClosed = true;
+    },
+  };
+  return {
+    shim,
+    sent,
+    mostAtOnce: () => mostAtOnce,
+    deliver: (errno, datagram) => watcher(errno, datagram),
+    isClosed: () => isClosed,
+  };
+}
+
+export interface MessageParts {
+  readonly type: number;
+  readonly flags?: number;
+  readonly sequence: number;
+  /** Writes what is behind the header. */
+  readonly body?: (writer: MessageWriter) => void;
+}
+
+/** Messages one behind the other. */
+export function messages(...parts: readonly MessageParts[]): Uint8Array {
+  const writer = new MessageWriter();
+  for (const { type, flags = 0, sequence, body } of parts) {
+    const start = writer.beginMessage(type, flags, sequence);
+    body?.(writer);
+    writer.endMessage(start);
+  }
+  return writer.toBytes();
+}
+
+/** NLMSG_ERROR as a socket with NETLINK_CAP_ACK gets it; `words` as an extended acknowledgement. */
+export function acknowledgement(sequence: number, errno = 0, words?: string): MessageParts {
+  return {
+    type: 2,
+    flags: 0x100 | (words === undefined ? 0 : 0x200),
+    sequence,
+    body(writer) {
+      writer.u32(-errno >>> 0);
+      writeRequestHeader(writer, 16);
+      if (words !== undefined) writeWords(writer, words);
+    },
+  };
+}
+
+/** NLMSG_DONE with its error code. */
+export function done(sequence: number, errno = 0): MessageParts {
+  return { type: 3, flags: 2, sequence, body: (writer) => writer.u32(-errno >>> 0) };
+}
+
+export function writeRequestHeader(writer: MessageWriter, length: number): void {
+  writer.u32(length);
+  writer.zeros(12);
+}
+
+/** NLMSGERR_ATTR_MSG. */
+export function writeWords(writer: MessageWriter, words: string): void {
+  const start = writer.beginAttribute(1);
+  writer.text(words);
+  writer.endAttribute(start);
+}

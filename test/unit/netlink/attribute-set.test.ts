@@ -1,0 +1,217 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import {
+  bytes,
+  flag,
+  networkOrder,
+  text,
+  u8,
+  u16,
+  u16be,
+  u32,
+  u32be,
+  u64,
+} from "../../../src/netlink/attribute-field.ts";
+import { attributeSet, list, nested, required } from "../../../src/netlink/attribute-set.ts";
+import { ByteReader } from "../../../src/netlink/byte-reader.ts";
+import { DecodeError } from "../../../src/netlink/errors.ts";
+import { MessageWriter } from "../../../src/netlink/message.ts";
+
+const inner = attributeSet({ address: bytes(1), port: networkOrder(u16be(4)) });
+const table = attributeSet({
+  small: u8(1),
+  word: u16(2),
+  port: u16be(3),
+  count: u32(4),
+  limit: u32be(5),
+  total: u64(6),
+  name: text(7),
+  raw: bytes(8),
+  isSet: flag(9),
+  place: nested(10, inner),
+  entries: list(11, nested(7, inner)),
+});
+type Values = ReturnType<typeof table.decode>;
+
+function encode(values: Values): Uint8Array {
+  const writer = new MessageWriter(16);
+  table.encode(writer, values);
+  return writer.toBytes();
+}
+
+function decode(attributes: Uint8Array): Values {
+  return table.decode(new ByteReader(attributes));
+}
+
+const place = fc.record(
+  { address: fc.uint8Array({ maxLength: 16 }), port: fc.integer({ min: 0, max: 0xffff }) },
+  { noNullPrototype: true },
+);
+const anyValues = fc.record(
+  {
+    small: fc.integer({ min: 0, max: 0xff }),
+    word: fc.integer({ min: 0, max: 0xffff }),
+    port: fc.integer({ min: 0, max: 0xffff }),
+    count: fc.integer({ min: 0, max: 0xffffffff }),
+    limit: fc.integer({ min: 0, max: 0xffffffff }),
+    total: fc.bigInt({ min: 0n, max: 0xffffffffffffffffn }),
+    name: fc.string({ unit: "grapheme", maxLength: 40 }).filter((name) => !name.includes("\0")),
+    raw: fc.uint8Array({ maxLength: 40 }),
+    isSet: fc.constant(true as const),
+    place,
+    entries: fc.array(place, { maxLength: 5 }),
+  },
+  { requiredKeys: [], noNullPrototype: true },
+);
+
+describe("attributeSet", () => {
+  it("gives back what it was given", () => {
+    fc.assert(
+      fc.property(anyValues, (values) => {
+        assert.deepEqual(decode(encode(values)), values);
+      }),
+    );
+  });
+
+  it("writes length, type, payload and padding, in the order of the table", () => {
+    assert.deepEqual(
+      [...encode({ port: 443, small: 7 })],
+      [5, 0, 1, 0, 7, 0, 0, 0, 6, 0, 3, 0, 0x01, 0xbb, 0, 0],
+    );
+  });
+
+  it("marks nests and numbers in network order with the bits of their types", () => {
+    assert.deepEqual(
+      [...encode({ place: { port: 53 } })],
+      [12, 0, 10, 0x80, 6, 0, 4, 0x40, 0, 53, 0, 0],
+    );
+  });
+
+  it("reads attributes with and without those bits", () => {
+    const plain = Uint8Array.of(12, 0, 10, 0, 6, 0, 4, 0, 0, 53, 0, 0);
+    assert.deepEqual(decode(plain), { place: { port: 53 } });
+  });
+
+  it("skips attributes that it does not know, and lets the last of repeated ones count", () => {
+    const attributes = Uint8Array.of(
+      5,
+      0,
+      99,
+      0,
+      1,
+      0,
+      0,
+      0,
+      5,
+      0,
+      1,
+      0,
+      3,
+      0,
+      0,
+      0,
+      5,
+      0,
+      1,
+      0,
+      4,
+      0,
+      0,
+      0,
+    );
+    assert.deepEqual(decode(attributes), { small: 4 });
+  });
+
+  it("leaves out what is undefined", () => {
+    assert.equal(encode({}).length, 0);
+  });
+
+  it("prints names with values, and unknown attributes by number", () => {
+    const known = encode({ port: 443, name: "rr", place: { address: Uint8Array.of(10, 0, 0, 1) } });
+    const attributes = Uint8Array.of(...known, 6, 0, 77, 0, 0xab, 0xcd, 0, 0);
+    assert.equal(
+      table.print(new ByteReader(attributes)),
+      'port=443 name="rr" place={"address":"0a 00 00 01"} #77=<ab cd>',
+    );
+  });
+});
+
+describe("attributeSet refuses to write", () => {
+  const cases: readonly { name: string; values: Values; says: RegExp }[] = [
+    { name: "a number that is too large", values: { word: 0x10000 }, says: /65536 does not fit/ },
+    { name: "a negative number", values: { count: -1 }, says: /-1 does not fit/ },
+    { name: "a fraction", values: { small: 1.5 }, says: /1.5 does not fit/ },
+    { name: "a large number in 64 bits", values: { total: 1n << 64n }, says: /no u64/ },
+    { name: "text with a NUL inside", values: { name: "a\0b" }, says: /NUL/ },
+    { name: "a nest longer than 16 bits", values: { raw: new Uint8Array(65_532) }, says: /65535/ },
+    {
+      name: "a list longer than 16 bits",
+      values: { entries: Array.from({ length: 7000 }, () => ({ port: 1 })) },
+      says: /65535/,
+    },
+  ];
+  for (const { name, values, says } of cases) {
+    it(name, () => assert.throws(() => encode(values), { name: "RangeError", message: says }));
+  }
+
+  it("but takes the longest that fits", () => {
+    assert.equal(decode(encode({ raw: new Uint8Array(65_531) })).raw?.length, 65_531);
+  });
+});
+
+describe("attributeSet refuses to read", () => {
+  const cases: readonly { name: string; attributes: readonly number[]; says: RegExp }[] = [
+    { name: "a length of 0, which would never end", attributes: [0, 0, 1, 0], says: /length 0/ },
+    { name: "a length below the header", attributes: [3, 0, 1, 0], says: /length 3/ },
+    { name: "a length past the end", attributes: [9, 0, 1, 0, 1, 0, 0, 0], says: /length 9/ },
+    { name: "half a header", attributes: [5, 0, 1], says: /attribute type/ },
+    {
+      name: "a number of the wrong width",
+      attributes: [8, 0, 2, 0, 1, 0, 0, 0],
+      says: /word: 4 bytes where 2/,
+    },
+    {
+      name: "a flag with a payload",
+      attributes: [5, 0, 9, 0, 1, 0, 0, 0],
+      says: /isSet: 1 bytes where 0/,
+    },
+    {
+      name: "a nest that is broken inside",
+      attributes: [8, 0, 10, 0, 2, 0, 1, 0],
+      says: /length 2/,
+    },
+    {
+      name: "a list item that is broken inside",
+      attributes: [12, 0, 11, 0, 8, 0, 7, 0, 0, 0, 1, 0],
+      says: /length 0/,
+    },
+  ];
+  for (const { name, attributes, says } of cases) {
+    it(name, () => {
+      assert.throws(() => decode(Uint8Array.from(attributes)), {
+        name: "DecodeError",
+        message: says,
+      });
+    });
+  }
+
+  it("anything but DecodeError, whatever the bytes", () => {
+    fc.assert(
+      fc.property(fc.uint8Array({ maxLength: 64 }), (attributes) => {
+        try {
+          decode(attributes);
+          table.print(new ByteReader(attributes));
+        } catch (error) {
+          assert.ok(error instanceof DecodeError, String(error));
+        }
+      }),
+    );
+  });
+
+  it("a missing attribute that is required", () => {
+    const reader = new ByteReader(new Uint8Array());
+    assert.throws(() => required(undefined, "port", reader), /port: attribute missing/);
+    assert.equal(required(0, "port", reader), 0);
+  });
+});

@@ -1,0 +1,461 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Clock } from "../../../src/base/clock.ts";
+import { DecodeError, NetlinkError } from "../../../src/netlink/errors.ts";
+import type { Message, MessageWriter } from "../../../src/netlink/message.ts";
+import type { RequestKind } from "../../../src/netlink/request.ts";
+import { type NetlinkTransport, openTransport } from "../../../src/netlink/transport.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import {
+  type Answer,
+  type AnsweringSocket,
+  acknowledgement,
+  answeringSocket,
+  done,
+  type MessageParts,
+  messages,
+  writeRequestHeader,
+  writeWords,
+} from "./answering-socket.ts";
+
+const ENOENT = 2;
+const EBUSY = 16;
+const EEXIST = 17;
+const ENOBUFS = 105;
+const ETIMEDOUT = 110;
+const ACK = 0x4;
+const DUMP = 0x300;
+const DUMP_INTERRUPTED = 0x10;
+
+/** Requests that carry a number. */
+const kind: RequestKind<number> = {
+  type: () => 0x1c,
+  flags: () => 0,
+  encode: (writer, number) => writer.u32(number),
+  describe: (number) => ({ operation: "change thing", subject: String(number) }),
+};
+
+/** Ends waits at once and remembers how long they would have been. */
+function impatientClock(): { readonly clock: Clock; readonly waitsMs: number[] } {
+  const waitsMs: number[] = [];
+  const still = new FakeClock();
+  const clock: Clock = {
+    nowMs: () => still.nowMs(),
+    monotonicMs: () => still.monotonicMs(),
+    after(delayMs, callback) {
+      waitsMs.push(delayMs);
+      queueMicrotask(callback);
+      return () => {};
+    },
+  };
+  return { clock, waitsMs };
+}
+
+function open(
+  answer: (messages: readonly Message[], count: number) => Answer,
+): AnsweringSocket & { readonly transport: NetlinkTransport; readonly waitsMs: number[] } {
+  const socket = answeringSocket(answer);
+  const { clock, waitsMs } = impatientClock();
+  const transport = openTransport({ shim: socket.shim, clock }, { protocol: 16 });
+  return { ...socket, transport, waitsMs };
+}
+
+function sequenceOf(requests: readonly Message[]): number {
+  return requests.at(-1)?.sequence ?? -1;
+}
+
+function item(sequence: number, number: number, flags = 2): MessageParts {
+  return { type: 0x1c, flags, sequence, body: (writer) => writer.u32(number) };
+}
+
+function readNumber({ body }: Message): number {
+  return body.u32("number");
+}
+
+function failure(errno: number): Answer {
+  return { errno, operation: "receive", replies: new Uint8Array() };
+}
+
+describe("request", () => {
+  it("asks for an acknowledgement and is content with it", async () => {
+    const { transport, sent } = open((requests) => messages(acknowledgement(sequenceOf(requests))));
+    assert.deepEqual(await transport.request(kind, 5), []);
+    assert.equal(new DataView((sent[0] as Uint8Array).buffer).getUint16(6, true), 0x1 | ACK);
+  });
+
+  it("returns what came before the acknowledgement", async () => {
+    const { transport } = open((requests) => {
+      const sequence = sequenceOf(requests);
+      return messages(item(sequence, 42, 0), acknowledgement(sequence));
+    });
+    assert.deepEqual(await transport.request(kind, 5, readNumber), [42]);
+  });
+
+  it("throws what the kernel said, with its own words", async () => {
+    const { transport } = open((requests) =>
+      messages(acknowledgement(sequenceOf(requests), EEXIST, "thing exists")),
+    );
+    await assert.rejects(transport.request(kind, 5), {
+      name: "NetlinkError",
+      message: "Cannot change thing 5: EEXIST (thing exists)",
+      operation: "change thing",
+      subject: "5",
+      code: "EEXIST",
+      errno: EEXIST,
+      kernelMessage: "thing exists",
+    });
+  });
+
+  it("finds the kernel's words behind an echoed request, and returns the echo", async () => {
+    const { transport } = open((requests) =>
+      messages({
+        type: 2,
+        flags: 0x200,
+        sequence: sequenceOf(requests),
+        body(writer) {
+          writer.u32(-EEXIST >>> 0);
+          writeRequestHeader(writer, 22);
+          writer.bytes(Uint8Array.of(1, 2, 3, 4, 5, 6, 0, 0));
+          writeWords(writer, "no");
+        },
+      }),
+    );
+    await assert.rejects(transport.request(kind, 5), (error: NetlinkError) => {
+      assert.equal(error.kernelMessage, "no");
+      assert.deepEqual([...(error.echo ?? [])], [1, 2, 3, 4, 5, 6]);
+      return true;
+    });
+  });
+
+  it("takes no notice of late replies to requests that were given up", async () => {
+    const { transport } = open((requests, count) => {
+      const sequence = sequenceOf(requests);
+      if (count === 0) return failure(ETIMEDOUT);
+      return messages(acknowledgement(sequence - 1, EEXIST), acknowledgement(sequence));
+    });
+    await assert.rejects(transport.request(kind, 5), { code: "ETIMEDOUT" });
+    assert.deepEqual(await transport.request(kind, 6), []);
+  });
+
+  it("carries out one request after the other", async () => {
+    const socket = open((requests) => messages(acknowledgement(sequenceOf(requests))));
+    await Promise.all([1, 2, 3].map((number) => socket.transport.request(kind, number)));
+    assert.equal(socket.mostAtOnce(), 1);
+    assert.equal(socket.sent.length, 3);
+  });
+
+  it("goes on after a request that failed", async () => {
+    const { transport } = open((requests, count) =>
+      messages(acknowledgement(sequenceOf(requests), count === 0 ? ENOENT : 0)),
+    );
+    await assert.rejects(transport.request(kind, 1), { code: "ENOENT" });
+    assert.deepEqual(await transport.request(kind, 2), []);
+  });
+
+  it("refuses a reply without an end, and one that is cut off anywhere", async () => {
+    const whole = (sequence: number): Uint8Array =>
+      messages(item(sequence, 42, 0), acknowledgement(sequence, EEXIST, "words"));
+    for (let length = 0; length < whole(1).length; length += 1) {
+      const { transport } = open((requests) => whole(sequenceOf(requests)).subarray(0, length));
+      await assert.rejects(transport.request(kind, 5, readNumber), DecodeError, `${length} bytes`);
+    }
+  });
+
+  it("says what a failed socket means", async () => {
+    const { transport } = open(() => failure(ENOBUFS));
+    await assert.rejects(transport.request(kind, 5), {
+      message:
+        "Cannot change thing 5: ENOBUFS (replies were lost for want of receive buffer; the kernel carried the requests out all the same)",
+    });
+  });
+});
+
+describe("batch", () => {
+  it("puts many messages into one datagram and asks for one acknowledgement", async () => {
+    const { transport, sent } = open((requests) => {
+      assert.deepEqual(
+        requests.map(({ flags }) => flags & ACK),
+        [0, 0, ACK],
+      );
+      return messages(acknowledgement(sequenceOf(requests)));
+    });
+    assert.deepEqual(await transport.batch(kind, [1, 2, 3]), []);
+    assert.equal(sent.length, 1);
+  });
+
+  it("sends nothing for an empty list", async () => {
+    const { transport, sent } = open(() => assert.fail("nothing to answer"));
+    assert.deepEqual(await transport.batch(kind, []), []);
+    assert.equal(sent.length, 0);
+  });
+
+  it("finds the refused ones by their sequence numbers", async () => {
+    const { transport } = open((requests) => {
+      const first = requests[0]?.sequence ?? 0;
+      return messages(
+        acknowledgement(first + 1, EEXIST),
+        acknowledgement(first + 3, ENOENT, "gone"),
+        acknowledgement(sequenceOf(requests)),
+      );
+    });
+    const failed = await transport.batch(kind, [10, 11, 12, 13, 14]);
+    assert.deepEqual(
+      failed.map(({ index, error }) => [index, error.message]),
+      [
+        [1, "Cannot change thing 11: EEXIST"],
+        [3, "Cannot change thing 13: ENOENT (gone)"],
+      ],
+    );
+  });
+
+  it("sees a refusal of the last one, which is its acknowledgement", async () => {
+    const { transport } = open((requests) =>
+      messages(acknowledgement(sequenceOf(requests), EEXIST)),
+    );
+    const failed = await transport.batch(kind, [10, 11]);
+    assert.deepEqual(
+      failed.map(({ index }) => index),
+      [1],
+    );
+  });
+
+  it("fills datagrams up to 64 KB, in order, and counts on over all of them", async () => {
+    const numbers: number[] = [];
+    const { transport, sent } = open((requests) => {
+      numbers.push(...requests.map(({ body }) => body.u32("number")));
+      const refused = requests.map(({ sequence }) => acknowledgement(sequence, EEXIST));
+      return messages(...refused);
+    });
+    const list = Array.from({ length: 10_000 }, (_, index) => index);
+    const failed = await transport.batch(kind, list);
+    assert.equal(sent.length, Math.ceil((10_000 * 20) / 65_536));
+    assert.ok(sent.every(({ length }) => length <= 65_536));
+    assert.deepEqual(numbers, list);
+    assert.deepEqual(
+      failed.map(({ index }) => index),
+      list,
+    );
+  });
+
+  it("sends a message that is larger than a datagram on its own", async () => {
+    const large: RequestKind<number> = {
+      ...kind,
+      encode: (writer: MessageWriter, size) => writer.zeros(size),
+    };
+    const { transport, sent } = open((requests) => messages(acknowledgement(sequenceOf(requests))));
+    assert.deepEqual(await transport.batch(large, [100, 70_000, 100]), []);
+    assert.deepEqual(
+      sent.map(({ length }) => length),
+      [116, 70_016, 116],
+    );
+  });
+
+  it("reports a value that no message can carry and sends the others", async () => {
+    const { transport, sent } = open((requests) => messages(acknowledgement(sequenceOf(requests))));
+    const failed = await transport.batch(kind, [1, -1, 2, 2 ** 40]);
+    assert.equal(sent[0]?.length, 40);
+    assert.deepEqual(
+      failed.map(({ index, error }) => [index, error.code]),
+      [
+        [1, "EINVAL"],
+        [3, "EINVAL"],
+      ],
+    );
+  });
+
+  it("rejects when replies were lost, because the kernel carried everything out", async () => {
+    const { transport } = open(() => failure(ENOBUFS));
+    await assert.rejects(transport.batch(kind, [1, 2, 3]), {
+      name: "NetlinkError",
+      code: "ENOBUFS",
+    });
+  });
+
+  it("rejects at NLMSG_OVERRUN as well", async () => {
+    const { transport } = open((requests) =>
+      messages({ type: 4, sequence: sequenceOf(requests), body: (writer) => writer.u32(0) }),
+    );
+    await assert.rejects(transport.batch(kind, [1]), { code: "ENOBUFS" });
+  });
+
+  it("takes no notice of replies to an earlier batch", async () => {
+    const { transport } = open((requests, count) => {
+      if (count === 0) return failure(ETIMEDOUT);
+      const first = requests[0]?.sequence ?? 0;
+      return messages(acknowledgement(first - 1, EEXIST), acknowledgement(sequenceOf(requests)));
+    });
+    await assert.rejects(transport.batch(kind, [1, 2]), { code: "ETIMEDOUT" });
+    assert.deepEqual(await transport.batch(kind, [3, 4]), []);
+  });
+
+  it("refuses replies that are cut off anywhere", async () => {
+    const replies = (requests: readonly Message[]): Uint8Array => {
+      const first = requests[0]?.sequence ?? 0;
+      return messages(acknowledgement(first, EEXIST), acknowledgement(sequenceOf(requests)));
+    };
+    for (let length = 0; length < 72; length += 1) {
+      const { transport } = open((requests) => replies(requests).subarray(0, length));
+      await assert.rejects(transport.batch(kind, [1, 2]), DecodeError, `${length} bytes`);
+    }
+  });
+});
+
+describe("dump", () => {
+  it("reads a multi-part reply to its end", async () => {
+    const { transport, sent } = open((requests) => {
+      const sequence = sequenceOf(requests);
+      return messages(item(sequence, 1), item(sequence, 2), item(sequence, 3), done(sequence));
+    });
+    assert.deepEqual(await transport.dump(kind, 0, readNumber), [1, 2, 3]);
+    assert.equal(new DataView((sent[0] as Uint8Array).buffer).getUint16(6, true), 0x1 | DUMP);
+  });
+
+  it("leaves out what decode leaves out, and messages that mean nothing", async () => {
+    const { transport } = open((requests) => {
+      const sequence = sequenceOf(requests);
+      return messages({ type: 1, sequence }, item(sequence, 1), item(sequence, 2), done(sequence));
+    });
+    const odd = (message: Message): number | undefined => {
+      const number = readNumber(message);
+      return number % 2 === 1 ? number : undefined;
+    };
+    assert.deepEqual(await transport.dump(kind, 0, odd), [1]);
+  });
+
+  it("throws the error code that the end carries", async () => {
+    const { transport } = open((requests) => {
+      const sequence = sequenceOf(requests);
+      return messages(item(sequence, 1), done(sequence, ENOENT));
+    });
+    await assert.rejects(transport.dump(kind, 0, readNumber), { code: "ENOENT" });
+  });
+
+  it("reads again when the listing changed meanwhile", async () => {
+    const { transport, sent } = open((requests, count) => {
+      const sequence = sequenceOf(requests);
+      const flags = count === 0 ? 2 | DUMP_INTERRUPTED : 2;
+      return messages(item(sequence, count, flags), done(sequence));
+    });
+    assert.deepEqual(await transport.dump(kind, 0, readNumber), [1]);
+    assert.equal(sent.length, 2);
+  });
+
+  it("gives up when it never stands still", async () => {
+    const { transport, sent, waitsMs } = open((requests) => {
+      const sequence = sequenceOf(requests);
+      return messages(item(sequence, 1, DUMP_INTERRUPTED), done(sequence));
+    });
+    await assert.rejects(transport.dump(kind, 0, readNumber), {
+      message: "Cannot change thing 0: EAGAIN (the listing kept changing while it was read)",
+    });
+    assert.equal(sent.length, 6);
+    assert.deepEqual(waitsMs, [5, 10, 20, 40, 80]);
+  });
+
+  it("waits longer each time while another dump is under way", async () => {
+    const { transport, waitsMs } = open((requests, count) => {
+      const sequence = sequenceOf(requests);
+      if (count < 3) return messages(acknowledgement(sequence, EBUSY));
+      return messages(item(sequence, 7), done(sequence));
+    });
+    assert.deepEqual(await transport.dump(kind, 0, readNumber), [7]);
+    assert.deepEqual(waitsMs, [5, 10, 20]);
+  });
+
+  it("gives up when that never ends", async () => {
+    const { transport } = open((requests) =>
+      messages(acknowledgement(sequenceOf(requests), EBUSY)),
+    );
+    await assert.rejects(transport.dump(kind, 0, readNumber), { code: "EBUSY" });
+  });
+
+  it("refuses a listing that is cut off anywhere", async () => {
+    const whole = (sequence: number): Uint8Array =>
+      messages(item(sequence, 1), item(sequence, 2), done(sequence));
+    for (let length = 0; length < whole(1).length; length += 1) {
+      const { transport } = open((requests) => whole(sequenceOf(requests)).subarray(0, length));
+      await assert.rejects(transport.dump(kind, 0, readNumber), DecodeError, `${length} bytes`);
+    }
+  });
+});
+
+describe("dumpMany", () => {
+  it("answers each request with its own list, in order", async () => {
+    const { transport } = open((requests) => {
+      const sequence = sequenceOf(requests);
+      const number = requests[0]?.body.u32("number") ?? 0;
+      return messages(item(sequence, number), item(sequence, number + 1), done(sequence));
+    });
+    const lists = await transport.dumpMany(kind, [10, 20], (message, request) => [
+      request,
+      readNumber(message),
+    ]);
+    assert.deepEqual(lists, [
+      [
+        [10, 10],
+        [10, 11],
+      ],
+      [
+        [20, 20],
+        [20, 21],
+      ],
+    ]);
+  });
+
+  it("reads one list again without losing the others", async () => {
+    const { transport } = open((requests, count) => {
+      const sequence = sequenceOf(requests);
+      if (count === 1) return messages(acknowledgement(sequence, EBUSY));
+      return messages(item(sequence, count), done(sequence));
+    });
+    assert.deepEqual(await transport.dumpMany(kind, [1, 2, 3], readNumber), [[0], [2], [3]]);
+  });
+
+  it("lets others have their turn", async () => {
+    let nowMs = 0;
+    const socket = answeringSocket((requests) => {
+      nowMs += 4;
+      return messages(done(sequenceOf(requests)));
+    });
+    const clock: Clock = { nowMs: () => 0, monotonicMs: () => nowMs, after: () => () => {} };
+    const transport = openTransport({ shim: socket.shim, clock }, { protocol: 16 });
+    let turns = 0;
+    const turn = (): void => {
+      turns += 1;
+      if (socket.sent.length < 30) setImmediate(turn);
+    };
+    setImmediate(turn);
+    await transport.dumpMany(
+      kind,
+      Array.from({ length: 30 }, () => 0),
+      readNumber,
+    );
+    assert.ok(turns >= 8, `${turns} turns in 120 ms`);
+  });
+});
+
+describe("openTransport", () => {
+  it("names the protocol when the socket cannot be opened", () => {
+    const { shim } = answeringSocket(() => new Uint8Array());
+    const failing = {
+      ...shim,
+      open: () => {
+        throw Object.assign(new Error("no"), { errno: 1, operation: "open" });
+      },
+    };
+    assert.throws(
+      () => openTransport({ shim: failing, clock: new FakeClock() }, { protocol: 16 }),
+      (error: NetlinkError) => {
+        assert.ok(error instanceof NetlinkError);
+        assert.equal(error.message, "Cannot open netlink socket of protocol 16: EPERM");
+        return true;
+      },
+    );
+  });
+
+  it("closes the socket", () => {
+    const socket = open(() => new Uint8Array());
+    socket.transport.close();
+    assert.equal(socket.isClosed(), true);
+  });
+});
