@@ -152,11 +152,6 @@ export const recordings: Readonly<Record<string, readonly Recording[]>> = {
       command: "ipset create KUBE-CLUSTER-IP hash:ip,port family inet maxelem 100 -exist",
     },
     {
-      name: "create-of-unknown-type",
-      before: [],
-      command: "ipset create KUBE-X hash:nosuch",
-    },
-    {
       name: "add",
       before: [clusterIps],
       command: "ipset add KUBE-CLUSTER-IP 10.96.0.1,tcp:443 -exist",
@@ -165,7 +160,7 @@ export const recordings: Readonly<Record<string, readonly Recording[]>> = {
       name: "add-many",
       before: [
         clusterIps,
-        "printf 'add KUBE-CLUSTER-IP 10.96.0.1,tcp:443\nadd KUBE-CLUSTER-IP 10.96.0.10,udp:53\n' > /tmp/entries",
+        writeEntries("KUBE-CLUSTER-IP", ["10.96.0.1,tcp:443", "10.96.0.10,udp:53"]),
       ],
       command: "ipset restore -exist -file /tmp/entries",
     },
@@ -174,7 +169,7 @@ export const recordings: Readonly<Record<string, readonly Recording[]>> = {
       before: [
         "ipset create KUBE-SMALL hash:ip,port family inet maxelem 64",
         "for port in $(seq 64); do ipset add KUBE-SMALL 10.96.0.1,tcp:$port; done",
-        "printf 'add KUBE-SMALL 10.96.0.1,tcp:1\nadd KUBE-SMALL 10.96.0.1,tcp:99\nadd KUBE-SMALL 10.96.0.1,tcp:98\n' > /tmp/entries",
+        writeEntries("KUBE-SMALL", ["10.96.0.1,tcp:1", "10.96.0.1,tcp:99", "10.96.0.1,tcp:98"]),
       ],
       command: "ipset restore -exist -file /tmp/entries",
     },
@@ -253,3 +248,9 @@ export const recordings: Readonly<Record<string, readonly Recording[]>> = {
     },
   ],
 };
+
+/** A shell line that puts what `ipset restore` reads into a file. */
+function writeEntries(set: string, entries: readonly string[]): string {
+  const lines = entries.map((entry) => `echo add ${set} ${entry}`);
+  return `{ ${lines.join("; ")}; } | tee /tmp/entries`;
+}

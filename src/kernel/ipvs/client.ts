@@ -41,7 +41,7 @@ import {
   printIpvsMessage,
 } from "./codec.ts";
 import { commands, GENERIC_NAME } from "./constants.ts";
-import { ProcTable, type RealServerTable } from "./proc-table.ts";
+import { PROC_TABLE_PATH, ProcTable, type RealServerTable } from "./proc-table.ts";
 import { probeScheduler } from "./scheduler-probe.ts";
 
 const WHEN_MISSING =
@@ -52,15 +52,22 @@ export interface OpenIpvs extends Ipvs {
   close(): void;
 }
 
+export interface OpenIpvsParts extends TransportParts {
+  /** Another file in place of /proc/net/ip_vs, for tests. */
+  readonly procTablePath?: string;
+}
+
 /** Opens a socket and finds IPVS in the kernel. Throws NetlinkError. */
-export async function openIpvs(parts: TransportParts): Promise<OpenIpvs> {
+export async function openIpvs(parts: OpenIpvsParts): Promise<OpenIpvs> {
   const transport = openTransport(parts, {
     protocol: protocols.generic,
     printBody: printIpvsMessage,
   });
   try {
     const familyId = await resolveFamily(transport, GENERIC_NAME, WHEN_MISSING);
-    return new IpvsClient({ transport, procTable: new ProcTable(parts.clock) }, familyId);
+    const path = parts.procTablePath ?? PROC_TABLE_PATH;
+    const procTable = new ProcTable(parts.clock, path);
+    return new IpvsClient({ transport, procTable }, familyId);
   } catch (error) {
     transport.close();
     throw error;

@@ -23,7 +23,8 @@ import { virtualServerKey } from "../../state/virtual-server.ts";
 /** Real servers by the key of their virtual server. */
 export type RealServerTable = ReadonlyMap<string, readonly ObservedRealServer[]>;
 
-const PATH = "/proc/net/ip_vs";
+/** Of the reading thread's network namespace. */
+export const PROC_TABLE_PATH = "/proc/net/ip_vs";
 const READ_BYTES = 64 * 1024;
 
 /** ip_vs_fwd_name(): the forwarding methods in the order of IP_VS_CONN_F_FWD_MASK. */
@@ -37,9 +38,9 @@ export class ProcTable {
   #isClosed = false;
 
   /** Throws the file system's errors. */
-  constructor(clock: Clock) {
+  constructor(clock: Clock, path: string) {
     this.#clock = clock;
-    this.#file = openSync(PATH, "r");
+    this.#file = openSync(path, "r");
   }
 
   /** Reads on the calling thread: a read returns a page, and there are hundreds. Others get their turn. */
@@ -85,7 +86,8 @@ export class ProcTableParser {
   }
 
   finish(): RealServerTable {
-    if (this.#rest !== "") throw new DecodeError(`${PATH} ends in «${this.#rest}»`, this.#offset);
+    if (this.#rest !== "")
+      throw new DecodeError(`${PROC_TABLE_PATH} ends in «${this.#rest}»`, this.#offset);
     return this.#table;
   }
 
@@ -127,7 +129,7 @@ export class ProcTableParser {
   }
 
   #unreadable(text: string): DecodeError {
-    return new DecodeError(`${PATH}: «${text}»`, this.#offset);
+    return new DecodeError(`${PROC_TABLE_PATH}: «${text}»`, this.#offset);
   }
 }
 

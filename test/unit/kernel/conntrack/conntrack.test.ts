@@ -1,0 +1,200 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { type IpAddress, parseIpAddress } from "../../../../src/base/ip.ts";
+import { type OpenConntrack, openConntrack } from "../../../../src/kernel/conntrack/client.ts";
+import { decodeFlow, printFlowMessage } from "../../../../src/kernel/conntrack/codec.ts";
+import { ByteReader } from "../../../../src/netlink/byte-reader.ts";
+import { DecodeError } from "../../../../src/netlink/errors.ts";
+import { type Message, messagesOf } from "../../../../src/netlink/message.ts";
+import type { Flow } from "../../../../src/state/flow.ts";
+import { bytesOf, readCapture, withSequence } from "../../../captures/captures.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import {
+  type Answer,
+  acknowledgement,
+  answeringSocket,
+  done,
+  messages,
+} from "../../netlink/answering-socket.ts";
+
+const [ENOENT, EINVAL, EPERM] = [2, 22, 1];
+const NEW_FLOW = 0x100;
+const DELETE = 0x102;
+
+function ip(text: string): IpAddress {
+  return parseIpAddress(text) as IpAddress;
+}
+
+/** What test/captures/record.ts made the kernel track; the id is the kernel's. */
+const dnsFlow: Omit<Flow, "id"> = {
+  protocol: "UDP",
+  source: ip("192.0.2.1"),
+  sourcePort: 4000,
+  destination: ip("10.96.0.10"),
+  destinationPort: 53,
+  replySource: ip("10.244.1.5"),
+  replySourcePort: 5353,
+};
+const dnsFlow6: Omit<Flow, "id"> = {
+  protocol: "UDP",
+  source: ip("fd00::1"),
+  sourcePort: 4000,
+  destination: ip("fd00:96::a"),
+  destinationPort: 53,
+  replySource: ip("fd00:244::5"),
+  replySourcePort: 5353,
+};
+
+function open(answer: (requests: readonly Message[], count: number) => Answer): {
+  readonly conntrack: OpenConntrack;
+  readonly sent: readonly Uint8Array[];
+} {
+  const { shim, sent } = answeringSocket(answer);
+  return { conntrack: openConntrack({ shim, clock: new FakeClock() }), sent };
+}
+
+function captured(facility: string, name: string): (requests: readonly Message[]) => Uint8Array {
+  const bytes = bytesOf(readCapture(facility, name), "received");
+  return ([request]) => withSequence(bytes, request?.sequence ?? 0);
+}
+
+function withoutId({ id, ...flow }: Flow): Omit<Flow, "id"> {
+  assert.ok(id !== undefined && id > 0);
+  return flow;
+}
+
+function textOf(datagram: Uint8Array | undefined): string {
+  return [...messagesOf(datagram ?? new Uint8Array())]
+    .map(({ type, body }) => `${type.toString(16)} ${printFlowMessage(type, body)}`)
+    .join("\n");
+}
+
+describe("listUdpFlows", () => {
+  it("reads the UDP flow that the kernel listed, and leaves the TCP flow out", async () => {
+    const { conntrack } = open(captured("conntrack", "list-udp"));
+    assert.deepEqual((await conntrack.listUdpFlows("IPv4")).map(withoutId), [dnsFlow]);
+  });
+
+  it("reads an IPv6 flow", async () => {
+    const { conntrack } = open(captured("conntrack", "list-udp-ipv6"));
+    assert.deepEqual((await conntrack.listUdpFlows("IPv6")).map(withoutId), [dnsFlow6]);
+  });
+
+  it("reads the zone of a flow that has one", async () => {
+    const { conntrack } = open(captured("conntrack-zones", "list-udp-with-zone"));
+    const flows = (await conntrack.listUdpFlows("IPv4")).map(withoutId);
+    const byZone = flows.sort((a, b) => (a.zone ?? 0) - (b.zone ?? 0));
+    assert.deepEqual(byZone, [dnsFlow, { ...dnsFlow, zone: 7 }]);
+  });
+
+  it("asks the kernel to leave other protocols out", async () => {
+    const { conntrack, sent } = open(([request]) => messages(done(request?.sequence ?? 0)));
+    await conntrack.listUdpFlows("IPv4");
+    assert.equal(
+      textOf(sent[0]),
+      '101 original={"protocol":{"number":17}} filter={"originalFlags":8}',
+    );
+  });
+
+  it("asks for everything where the kernel knows no filter, and remembers that", async () => {
+    const { conntrack, sent } = open(([request], count) => {
+      const sequence = request?.sequence ?? 0;
+      return messages(count === 0 ? acknowledgement(sequence, EINVAL) : done(sequence));
+    });
+    await conntrack.listUdpFlows("IPv4");
+    await conntrack.listUdpFlows("IPv6");
+    assert.deepEqual(
+      sent.map((datagram) => textOf(datagram).includes("filter")),
+      [true, false, false],
+    );
+  });
+
+  it("throws other errors at once", async () => {
+    const { conntrack, sent } = open(([request]) =>
+      messages(acknowledgement(request?.sequence ?? 0, EPERM)),
+    );
+    await assert.rejects(conntrack.listUdpFlows("IPv4"), {
+      message: "Cannot list tracked UDP flows of IPv4: EPERM (the daemon needs CAP_NET_ADMIN)",
+    });
+    assert.equal(sent.length, 1);
+  });
+
+  it("refuses a list that is cut off anywhere", async () => {
+    for (const name of ["list-udp", "list-udp-ipv6"]) {
+      const whole = captured("conntrack", name);
+      const { length } = bytesOf(readCapture("conntrack", name), "received");
+      for (let cut = 0; cut < length; cut += 1) {
+        const { conntrack } = open((requests) => whole(requests).subarray(0, cut));
+        await assert.rejects(conntrack.listUdpFlows("IPv4"), DecodeError, `${name}: ${cut} bytes`);
+      }
+    }
+  });
+
+  it("gives a flow or DecodeError wherever a message is cut off inside", () => {
+    const bytes = bytesOf(readCapture("conntrack", "list-udp"), "received");
+    const [message] = [...messagesOf(bytes)].filter(({ type }) => type === NEW_FLOW);
+    const body = message?.body.bytes(message.body.remaining, "body").slice() ?? new Uint8Array();
+    for (let length = 0; length < body.length; length += 1) {
+      try {
+        decodeFlow(new ByteReader(body.slice(0, length)));
+      } catch (error) {
+        assert.ok(error instanceof DecodeError, String(error));
+      }
+    }
+  });
+});
+
+describe("remove", () => {
+  const flow: Flow = { ...dnsFlow, id: 0x12345678 };
+
+  it("sends the whole tuple and the id, as conntrack -D does", async () => {
+    const theirs = readCapture("conntrack", "delete")
+      .datagrams.filter(({ direction }) => direction === "sent")
+      .flatMap(({ bytes }) => [...messagesOf(bytes)])
+      .filter(({ type }) => type === DELETE)
+      .map(({ type, body }) => printFlowMessage(type, body));
+    const { conntrack, sent } = open(([request]) =>
+      messages(acknowledgement(request?.sequence ?? 0)),
+    );
+    assert.equal(await conntrack.remove([flow]), 1);
+    const ours = textOf(sent[0]);
+    assert.equal(/original=\S+/.exec(ours)?.[0], /original=\S+/.exec(theirs[0] ?? "")?.[0]);
+    assert.match(ours, / id=305419896$/);
+  });
+
+  it("sends the zone of a flow that has one", async () => {
+    const { conntrack, sent } = open(([request]) =>
+      messages(acknowledgement(request?.sequence ?? 0)),
+    );
+    await conntrack.remove([{ ...flow, zone: 7 }]);
+    assert.match(textOf(sent[0]), / zone=7$/);
+  });
+
+  it("sends many in one datagram and counts those that were still there", async () => {
+    const { conntrack, sent } = open((requests) =>
+      messages(
+        acknowledgement(requests[1]?.sequence ?? 0, ENOENT),
+        acknowledgement(requests[2]?.sequence ?? 0),
+      ),
+    );
+    const flows = [4000, 4001, 4002].map((sourcePort) => ({ ...flow, sourcePort }));
+    assert.equal(await conntrack.remove(flows), 2);
+    assert.equal(sent.length, 1);
+  });
+
+  it("names a flow that the kernel refuses to delete", async () => {
+    const { conntrack } = open(([request]) =>
+      messages(acknowledgement(request?.sequence ?? 0, EPERM)),
+    );
+    await assert.rejects(conntrack.remove([flow]), {
+      message:
+        "Cannot delete tracked flow UDP 192.0.2.1:4000 -> 10.96.0.10:53 (10.244.1.5:5353): EPERM (the daemon needs CAP_NET_ADMIN)",
+    });
+  });
+
+  it("sends nothing for no flows: an empty deletion would empty the table", async () => {
+    const { conntrack, sent } = open(() => assert.fail("nothing to answer"));
+    assert.equal(await conntrack.remove([]), 0);
+    assert.equal(sent.length, 0);
+  });
+});

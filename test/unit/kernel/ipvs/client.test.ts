@@ -1,0 +1,390 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+import { type IpAddress, parseIpAddress } from "../../../../src/base/ip.ts";
+import { type OpenIpvs, openIpvs } from "../../../../src/kernel/ipvs/client.ts";
+import { printIpvsMessage } from "../../../../src/kernel/ipvs/codec.ts";
+import type { IpvsChange } from "../../../../src/kernel/kernel.ts";
+import type { Message } from "../../../../src/netlink/message.ts";
+import { messagesOf } from "../../../../src/netlink/message.ts";
+import type { VirtualServer } from "../../../../src/state/virtual-server.ts";
+import { bytesOf, readCapture, withSequence } from "../../../captures/captures.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import {
+  type Answer,
+  acknowledgement,
+  answeringSocket,
+  done,
+  messages,
+} from "../../netlink/answering-socket.ts";
+
+const [ENOENT, ESRCH, EEXIST, EINVAL, EAFNOSUPPORT, ENOBUFS] = [2, 3, 17, 22, 97, 105];
+
+const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-test-"));
+after(() => rmSync(folder, { recursive: true }));
+
+function ip(text: string): IpAddress {
+  return parseIpAddress(text) as IpAddress;
+}
+
+const web: VirtualServer = {
+  protocol: "TCP",
+  address: ip("10.96.0.1"),
+  port: 443,
+  scheduler: "rr",
+  persistenceTimeoutSeconds: 0,
+  persistencePrefixLength: 32,
+  flags: 0,
+};
+const target = { address: ip("10.244.1.5"), port: 6443, weight: 1, forwardingMethod: 0 };
+const createWeb: IpvsChange = { kind: "create-virtual-server", virtualServer: web };
+const createTarget: IpvsChange = {
+  kind: "create-real-server",
+  virtualServer: web,
+  realServer: target,
+};
+
+interface Opened {
+  readonly ipvs: OpenIpvs;
+  /** Datagrams sent since the family was found. */
+  readonly sent: () => readonly Uint8Array[];
+}
+
+/** A client whose requests `answer` answers; the family lookup is answered from a recording. */
+async function open(
+  answer: (requests: readonly Message[], count: number) => Answer,
+  procTable = "",
+): Promise<Opened> {
+  const family = bytesOf(readCapture("ipvs", "resolve-family"), "received");
+  const socket = answeringSocket((requests, count) =>
+    count === 0 ? withSequence(family, 1) : answer(requests, count - 1),
+  );
+  const procTablePath = join(folder, "ip_vs");
+  writeFileSync(procTablePath, procTable);
+  const ipvs = await openIpvs({ shim: socket.shim, clock: new FakeClock(), procTablePath });
+  return { ipvs, sent: () => socket.sent.slice(1) };
+}
+
+/** Refuses the i-th message of each datagram with the i-th number; 0 accepts. */
+function refusing(...errnos: readonly number[]): (requests: readonly Message[]) => Answer {
+  return (requests) =>
+    messages(
+      ...requests.flatMap(({ sequence }, index) => {
+        const errno = errnos[index] ?? 0;
+        const isLast = index === requests.length - 1;
+        return errno !== 0 || isLast ? [acknowledgement(sequence, errno)] : [];
+      }),
+    );
+}
+
+/** Commands with their main attribute values, as text. */
+function commandsIn(datagram: Uint8Array | undefined): string[] {
+  return [...messagesOf(datagram ?? new Uint8Array())].map(({ type, body }) =>
+    printIpvsMessage(type, body),
+  );
+}
+
+describe("apply", () => {
+  it("adds one real server by exactly one message", async () => {
+    const { ipvs, sent } = await open(refusing());
+    assert.deepEqual(await ipvs.apply([createTarget]), []);
+    assert.equal(sent().length, 1);
+    assert.match(commandsIn(sent()[0]).join("\n"), /^command=5 service=\{.*\} destination=\{.*\}$/);
+  });
+
+  it("sends many changes as one datagram", async () => {
+    const { ipvs, sent } = await open(refusing());
+    await ipvs.apply([createWeb, createTarget]);
+    assert.equal(sent().length, 1);
+    assert.equal(commandsIn(sent()[0]).length, 2);
+  });
+
+  it("updates what it should create and what exists", async () => {
+    const { ipvs, sent } = await open((requests, count) =>
+      (count === 0 ? refusing(EEXIST, EEXIST) : refusing())(requests),
+    );
+    assert.deepEqual(await ipvs.apply([createWeb, createTarget]), []);
+    assert.deepEqual(
+      commandsIn(sent()[1]).map((text) => text.split(" ")[0]),
+      ["command=2", "command=6"],
+    );
+  });
+
+  it("does not undo a later change by such an update", async () => {
+    const lighter: IpvsChange = {
+      kind: "update-real-server",
+      virtualServer: web,
+      realServer: { ...target, weight: 0 },
+    };
+    const { ipvs, sent } = await open((requests, count) =>
+      (count === 0 ? refusing(EEXIST) : refusing())(requests),
+    );
+    assert.deepEqual(await ipvs.apply([createTarget, lighter]), []);
+    assert.equal(sent().length, 1);
+  });
+
+  it("does not revive what was removed with its virtual server", async () => {
+    const { ipvs, sent } = await open((requests, count) =>
+      (count === 0 ? refusing(EEXIST, 0) : refusing())(requests),
+    );
+    const removeWeb: IpvsChange = { kind: "remove-virtual-server", virtualServer: web };
+    assert.deepEqual(await ipvs.apply([createTarget, removeWeb]), []);
+    assert.equal(sent().length, 1);
+  });
+
+  it("updates what was removed and created again by then", async () => {
+    const { ipvs, sent } = await open((requests, count) =>
+      (count === 0 ? refusing(0, EEXIST) : refusing())(requests),
+    );
+    const removeTarget: IpvsChange = {
+      kind: "remove-real-server",
+      virtualServer: web,
+      realServer: target,
+    };
+    assert.deepEqual(await ipvs.apply([removeTarget, createTarget]), []);
+    assert.equal(sent().length, 2);
+  });
+
+  it("is content when what it should remove is gone", async () => {
+    const { ipvs } = await open(refusing(ENOENT, ESRCH, ESRCH));
+    const failed = await ipvs.apply([
+      { kind: "remove-real-server", virtualServer: web, realServer: target },
+      { kind: "remove-real-server", virtualServer: web, realServer: target },
+      { kind: "remove-virtual-server", virtualServer: web },
+    ]);
+    assert.deepEqual(failed, []);
+  });
+
+  it("names every refused change by its index, also those refused as updates", async () => {
+    const { ipvs } = await open((requests, count) =>
+      (count === 0 ? refusing(ENOENT, 0, EEXIST, EINVAL) : refusing(ENOENT))(requests),
+    );
+    const other = { ...web, port: 444, scheduler: "nope" };
+    const failed = await ipvs.apply([
+      { kind: "create-virtual-server", virtualServer: other },
+      createWeb,
+      createTarget,
+      { ...createTarget, realServer: { ...target, port: 6444 } },
+    ]);
+    assert.deepEqual(
+      failed.map(({ index, error }) => [index, error.message]),
+      [
+        [
+          0,
+          "Cannot create virtual server TCP 10.96.0.1:444: ENOENT (the kernel has no scheduler nope: modprobe ip_vs_nope)",
+        ],
+        [
+          2,
+          "Cannot update real server 10.244.1.5:6443 of TCP 10.96.0.1:443: ENOENT (no such real server)",
+        ],
+        [
+          3,
+          "Cannot create real server 10.244.1.5:6444 of TCP 10.96.0.1:443: EINVAL (the kernel found no use for this address; is the loopback link up in this network namespace?)",
+        ],
+      ],
+    );
+  });
+
+  it("fails an update of what is gone", async () => {
+    const { ipvs } = await open(refusing(ESRCH));
+    const failed = await ipvs.apply([{ kind: "update-virtual-server", virtualServer: web }]);
+    assert.equal(
+      failed[0]?.error.message,
+      "Cannot update virtual server TCP 10.96.0.1:443: ESRCH (no such virtual server)",
+    );
+  });
+
+  it("rejects when replies were lost", async () => {
+    const { ipvs } = await open(() => ({
+      errno: ENOBUFS,
+      operation: "receive",
+      replies: new Uint8Array(),
+    }));
+    await assert.rejects(ipvs.apply([createWeb]), { code: "ENOBUFS" });
+  });
+
+  it("reads the refusals that the kernel really sent", async () => {
+    const cases = [
+      { name: "create-virtual-server-of-unknown-scheduler", code: "ENOENT" },
+      { name: "update-virtual-server-that-is-absent", code: "ESRCH" },
+    ];
+    for (const { name, code } of cases) {
+      const reply = bytesOf(readCapture("ipvs", name), "received");
+      const { ipvs } = await open((requests) => withSequence(reply, requests[0]?.sequence ?? 0));
+      const [failed] = await ipvs.apply([{ kind: "update-virtual-server", virtualServer: web }]);
+      assert.match(failed?.error.message ?? "", new RegExp(`: ${code} `), name);
+    }
+  });
+});
+
+describe("observe", () => {
+  const list = readCapture("ipvs", "list").datagrams;
+  const firstReply = list.findIndex(({ direction }) => direction === "received");
+  const nextRequest = list.findIndex(
+    ({ direction }, index) => index > firstReply && direction === "sent",
+  );
+  const serviceReply = new Uint8Array(
+    Buffer.concat(list.slice(firstReply, nextRequest).map(({ bytes }) => bytes)),
+  );
+  const procTable = [
+    "TCP  0A600001:01BB rr ",
+    "  -> 0AF40105:192B      Masq    1      3          14        ",
+    "UDP  [fd00:0096:0000:0000:0000:0000:0000:000a]:0035 rr persistent 1080000 80000000",
+    "  -> [fd00:0244:0000:0000:0000:0000:0000:0005]:14E9      Masq    1      0          0         ",
+    "FWM  00000007 rr ",
+    "",
+  ].join("\n");
+  const dnsReply = list
+    .slice(nextRequest)
+    .filter(({ direction }) => direction === "received")
+    .find(({ bytes }) => Buffer.from(bytes).includes(Buffer.from("fd000244", "hex")));
+
+  it("joins the services of netlink with the real servers of /proc", async () => {
+    const { ipvs, sent } = await open((requests, count) => {
+      const sequence = requests[0]?.sequence ?? 0;
+      if (count === 0) return withSequence(serviceReply, sequence);
+      const one = withSequence(dnsReply?.bytes ?? new Uint8Array(), sequence);
+      return new Uint8Array([...one, ...messages(done(sequence))]);
+    }, procTable);
+    const { virtualServers, firewallMarkCount } = await ipvs.observe();
+    assert.equal(firewallMarkCount, 1);
+    const text = virtualServers.map(
+      ({ virtualServer, realServers }) =>
+        `${virtualServer.address} ${realServers.map((real) => `${real.address}/${real.activeConnections}`)}`,
+    );
+    assert.deepEqual(text.sort(), [
+      "10.96.0.1 10.244.1.5/3",
+      "10.96.0.2 ",
+      "fd00:96::a fd00:244::5/0",
+    ]);
+    // The list of services, and the one persistent service for its templates.
+    assert.equal(sent().length, 2);
+  });
+
+  it("refuses a list that is cut off anywhere", async () => {
+    for (let length = 0; length < serviceReply.length; length += 7) {
+      const { ipvs } = await open((requests) =>
+        withSequence(serviceReply, requests[0]?.sequence ?? 0).subarray(0, length),
+      );
+      await assert.rejects(ipvs.observe(), { name: "DecodeError" }, `${length} bytes`);
+      ipvs.close();
+    }
+  });
+});
+
+describe("time-outs", () => {
+  it("are read", async () => {
+    const reply = bytesOf(readCapture("ipvs", "read-timeouts"), "received");
+    const { ipvs } = await open((requests) => {
+      const sequence = requests[0]?.sequence ?? 0;
+      return new Uint8Array([
+        ...withSequence(reply, sequence),
+        ...messages(acknowledgement(sequence)),
+      ]);
+    });
+    assert.deepEqual(await ipvs.readTimeouts(), {
+      tcpSeconds: 900,
+      tcpFinSeconds: 120,
+      udpSeconds: 300,
+    });
+  });
+
+  it("are written, 0 for what stays", async () => {
+    const { ipvs, sent } = await open(refusing());
+    await ipvs.writeTimeouts({ tcpSeconds: 900, tcpFinSeconds: 0, udpSeconds: 300 });
+    assert.deepEqual(commandsIn(sent()[0]), [
+      "command=12 tcpTimeoutSeconds=900 tcpFinTimeoutSeconds=0 udpTimeoutSeconds=300",
+    ]);
+  });
+});
+
+describe("checkScheduler", () => {
+  it("takes a refused netmask for a yes: nothing comes into being", async () => {
+    const { ipvs, sent } = await open(refusing(EINVAL));
+    await ipvs.checkScheduler("rr", "IPv4");
+    await ipvs.checkScheduler("rr", "IPv6");
+    assert.equal(sent().length, 2);
+    assert.match(commandsIn(sent()[0]).join(""), /"addressFamily":10,"firewallMark":\d+/);
+  });
+
+  const refused: readonly { name: string; scheduler: string; errno: number; says: RegExp }[] = [
+    {
+      name: "a scheduler that Linux has not",
+      scheduler: "fastest",
+      errno: ENOENT,
+      says: /Linux has no such scheduler; it has rr, wrr, /,
+    },
+    {
+      name: "one whose module is missing",
+      scheduler: "mh",
+      errno: ENOENT,
+      says: /module ip_vs_mh is neither loaded nor built in.*modprobe ip_vs_mh/,
+    },
+    {
+      name: "IPVS without IPv6",
+      scheduler: "rr",
+      errno: EAFNOSUPPORT,
+      says: /for IPv6: EAFNOSUPPORT \(the kernel's IPVS is built without IPv6\)/,
+    },
+    {
+      name: "missing rights",
+      scheduler: "rr",
+      errno: 1,
+      says: /EPERM \(the daemon needs CAP_NET_ADMIN\)/,
+    },
+  ];
+  for (const { name, scheduler, errno, says } of refused) {
+    it(`says so of ${name}`, async () => {
+      const { ipvs } = await open(refusing(errno));
+      await assert.rejects(ipvs.checkScheduler(scheduler, "IPv6"), { message: says });
+    });
+  }
+
+  it("does not ask for a name that is too long: the kernel's answer would look like a yes", async () => {
+    const { ipvs, sent } = await open(refusing(EINVAL));
+    await assert.rejects(ipvs.checkScheduler("a-name-of-16-byte", "IPv4"), { code: "ENOENT" });
+    assert.equal(sent().length, 0);
+  });
+
+  it("creates and removes a service for IPv4 where IPVS has no IPv6", async () => {
+    const { ipvs, sent } = await open((requests, count) =>
+      (count === 0 ? refusing(EAFNOSUPPORT) : refusing())(requests),
+    );
+    await ipvs.checkScheduler("rr", "IPv4");
+    const texts = sent().flatMap(commandsIn);
+    assert.deepEqual(
+      texts.map((text) => /^command=(\d+).*"addressFamily":(\d+)/.exec(text)?.slice(1, 3)),
+      [
+        ["1", "10"],
+        ["1", "2"],
+        ["3", "2"],
+      ],
+    );
+  });
+
+  it("tries another mark when one is in use", async () => {
+    const { ipvs, sent } = await open((requests, count) =>
+      (count === 0 ? refusing(EEXIST) : refusing(EINVAL))(requests),
+    );
+    await ipvs.checkScheduler("rr", "IPv6");
+    const marks = sent()
+      .flatMap(commandsIn)
+      .map((text) => /"firewallMark":(\d+)/.exec(text)?.[1]);
+    assert.equal(new Set(marks).size, 2);
+  });
+});
+
+describe("openIpvs", () => {
+  it("says what to do when the kernel has no IPVS, and closes its socket", async () => {
+    const socket = answeringSocket(([request]) =>
+      messages(acknowledgement(request?.sequence ?? 0, ENOENT)),
+    );
+    await assert.rejects(openIpvs({ shim: socket.shim, clock: new FakeClock() }), {
+      message:
+        "Cannot find generic netlink family IPVS: ENOENT (the kernel has no IPVS: modprobe ip_vs, or use a kernel that is built with CONFIG_IP_VS)",
+    });
+    assert.equal(socket.isClosed(), true);
+  });
+});

@@ -1,0 +1,342 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { type IpAddress, parseIpAddress } from "../../../../src/base/ip.ts";
+import type { Protocol } from "../../../../src/base/protocol.ts";
+import {
+  decodeRealServer,
+  decodeService,
+  decodeTimeouts,
+  encodeChange,
+  encodeListRealServers,
+  encodeTimeouts,
+  printIpvsMessage,
+} from "../../../../src/kernel/ipvs/codec.ts";
+import type { IpvsChange } from "../../../../src/kernel/kernel.ts";
+import { ByteReader } from "../../../../src/netlink/byte-reader.ts";
+import { DecodeError } from "../../../../src/netlink/errors.ts";
+import { MessageWriter, messagesOf } from "../../../../src/netlink/message.ts";
+import type { VirtualServer } from "../../../../src/state/virtual-server.ts";
+import { bytesOf, readCapture } from "../../../captures/captures.ts";
+
+const HEADER_BYTES = 16;
+
+function ip(text: string): IpAddress {
+  const address = parseIpAddress(text);
+  if (address === undefined) throw new Error(text);
+  return address;
+}
+
+const web: VirtualServer = {
+  protocol: "TCP",
+  address: ip("10.96.0.1"),
+  port: 443,
+  scheduler: "rr",
+  persistenceTimeoutSeconds: 0,
+  persistencePrefixLength: 32,
+  flags: 0,
+};
+const dns6: VirtualServer = {
+  protocol: "UDP",
+  address: ip("fd00:96::a"),
+  port: 53,
+  scheduler: "rr",
+  persistenceTimeoutSeconds: 10800,
+  persistencePrefixLength: 128,
+  flags: 0,
+};
+const hash: VirtualServer = {
+  ...web,
+  address: ip("10.96.0.2"),
+  port: 80,
+  scheduler: "mh",
+  flags: 0x8 | 0x10,
+};
+const webTarget = { address: ip("10.244.1.5"), port: 6443, weight: 1, forwardingMethod: 0 };
+const dnsTarget = { address: ip("fd00:244::5"), port: 5353, weight: 1, forwardingMethod: 0 };
+
+function encoded(write: (writer: MessageWriter) => void): Uint8Array {
+  const writer = new MessageWriter();
+  write(writer);
+  return writer.toBytes();
+}
+
+function sentBody(name: string): Uint8Array {
+  return bytesOf(readCapture("ipvs", name), "sent").slice(HEADER_BYTES);
+}
+
+/** Attributes by name, nests as objects; attributes that we do not know are left out. */
+function attributesOf(body: Uint8Array): Record<string, unknown> {
+  const text = printIpvsMessage(0x1c, new ByteReader(body));
+  const parts = text.split(" ").filter((part) => !part.startsWith("#"));
+  const entries = parts.join(" ").matchAll(/(\w+)=(\{.*?\}|\d+)/g);
+  return Object.fromEntries([...entries].map((entry) => [entry[1], JSON.parse(entry[2] ?? "")]));
+}
+
+describe("requests that are byte for byte those of ipvsadm", () => {
+  const cases: readonly { name: string; write: (writer: MessageWriter) => void }[] = [
+    {
+      name: "create-virtual-server",
+      write: (writer) =>
+        encodeChange(writer, { kind: "create-virtual-server", virtualServer: web }),
+    },
+    {
+      name: "create-virtual-server-persistent-ipv6",
+      write: (writer) =>
+        encodeChange(writer, { kind: "create-virtual-server", virtualServer: dns6 }),
+    },
+    {
+      name: "create-virtual-server-with-scheduler-flags",
+      write: (writer) =>
+        encodeChange(writer, { kind: "create-virtual-server", virtualServer: hash }),
+    },
+    {
+      name: "update-virtual-server",
+      write: (writer) =>
+        encodeChange(writer, {
+          kind: "update-virtual-server",
+          virtualServer: { ...web, scheduler: "lc" },
+        }),
+    },
+    {
+      name: "write-timeouts",
+      write: (writer) =>
+        encodeTimeouts(writer, { tcpSeconds: 900, tcpFinSeconds: 120, udpSeconds: 300 }),
+    },
+  ];
+  for (const { name, write } of cases) {
+    it(name, () => assert.deepEqual(encoded(write), sentBody(name)));
+  }
+});
+
+describe("requests that say the same as those of ipvsadm, which adds tunnel attributes", () => {
+  const cases: readonly { name: string; change: IpvsChange }[] = [
+    {
+      name: "create-real-server",
+      change: { kind: "create-real-server", virtualServer: web, realServer: webTarget },
+    },
+    {
+      name: "create-real-server-ipv6",
+      change: { kind: "create-real-server", virtualServer: dns6, realServer: dnsTarget },
+    },
+    {
+      name: "update-real-server",
+      change: {
+        kind: "update-real-server",
+        virtualServer: web,
+        realServer: { ...webTarget, weight: 0 },
+      },
+    },
+  ];
+  for (const { name, change } of cases) {
+    it(name, () => {
+      const ours = attributesOf(encoded((writer) => encodeChange(writer, change)));
+      const theirs = attributesOf(sentBody(name));
+      assert.equal(ours["command"], theirs["command"]);
+      assert.deepEqual(keyOf(ours), keyOf(theirs));
+      assert.deepEqual(ours["destination"], theirs["destination"]);
+    });
+  }
+});
+
+describe("removals, for which ipvsadm sends more than the key", () => {
+  const cases: readonly { name: string; change: IpvsChange }[] = [
+    {
+      name: "remove-virtual-server",
+      change: { kind: "remove-virtual-server", virtualServer: web },
+    },
+    {
+      name: "remove-real-server",
+      change: { kind: "remove-real-server", virtualServer: web, realServer: webTarget },
+    },
+  ];
+  for (const { name, change } of cases) {
+    it(name, () => {
+      const ours = attributesOf(encoded((writer) => encodeChange(writer, change)));
+      const theirs = attributesOf(sentBody(name));
+      assert.equal(ours["command"], theirs["command"]);
+      assert.deepEqual(keyOf(ours), keyOf(theirs));
+      const { address, port } = (theirs["destination"] ?? {}) as {
+        address?: string;
+        port?: number;
+      };
+      const destination = (ours["destination"] ?? {}) as { address?: string; port?: number };
+      assert.deepEqual([destination.address, destination.port], [address, port]);
+    });
+  }
+});
+
+/** What makes a service that one: the rest of a key-only request is not looked at by the kernel. */
+function keyOf(attributes: Record<string, unknown>): readonly unknown[] {
+  const service = attributes["service"] as Record<string, unknown>;
+  return ["addressFamily", "protocol", "address", "port"].map((name) => service[name]);
+}
+
+describe("replies that the kernel sent", () => {
+  const list = readCapture("ipvs", "list").datagrams;
+  const services = list
+    .filter(({ direction }) => direction === "received")
+    .flatMap(({ bytes }) => [...messagesOf(bytes)])
+    .filter(({ type, body }) => type === 0x1c && body.remaining > 0);
+  const bodies = services.map(({ body }) => body.bytes(body.remaining, "body").slice());
+  const ofCommand = (command: number): Uint8Array[] => bodies.filter((body) => body[0] === command);
+
+  it("give the virtual servers that ipvsadm had made", () => {
+    const decoded = ofCommand(1).map((body) => decodeService(new ByteReader(body)));
+    const virtualServers = decoded.flatMap((service) =>
+      service.kind === "virtual-server" ? [service.virtualServer] : [],
+    );
+    assert.deepEqual(
+      virtualServers.sort((a, b) => a.port - b.port),
+      [dns6, hash, web],
+    );
+    assert.deepEqual(
+      decoded.filter(({ kind }) => kind === "firewall-mark"),
+      [{ kind: "firewall-mark", mark: 7 }],
+    );
+  });
+
+  it("give the real servers, with counts", () => {
+    const counts = { activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 };
+    const decoded = ofCommand(5).map((body) => decodeRealServer(new ByteReader(body), "IPv6"));
+    assert.deepEqual(
+      decoded.sort((a, b) => a.port - b.port),
+      [
+        { ...dnsTarget, ...counts },
+        { ...webTarget, ...counts },
+      ],
+    );
+  });
+
+  it("give the time-outs", () => {
+    const reply = bytesOf(readCapture("ipvs", "read-timeouts"), "received");
+    const [message] = [...messagesOf(reply)];
+    assert.ok(message);
+    assert.deepEqual(decodeTimeouts(message.body), {
+      tcpSeconds: 900,
+      tcpFinSeconds: 120,
+      udpSeconds: 300,
+    });
+  });
+
+  it("give a value or DecodeError wherever they are cut off, never anything else", () => {
+    for (const body of bodies) {
+      for (let length = 0; length < body.length; length += 1) {
+        const cut = (): ByteReader => new ByteReader(body.slice(0, length));
+        for (const decode of [decodeService, decodeTimeouts]) assertDecodes(() => decode(cut()));
+        assertDecodes(() => decodeRealServer(cut(), "IPv4"));
+      }
+    }
+  });
+
+  it("give a value or DecodeError whichever byte is wrong", () => {
+    for (const body of bodies.slice(0, 3)) {
+      for (const [index, value] of body.entries()) {
+        for (const wrong of [0, 255, value ^ 1, value ^ 0x80]) {
+          const changed = body.slice();
+          changed[index] = wrong;
+          assertDecodes(() => decodeService(new ByteReader(changed)));
+          assertDecodes(() => decodeRealServer(new ByteReader(changed), "IPv4"));
+        }
+      }
+    }
+  });
+});
+
+function assertDecodes(decode: () => unknown): void {
+  try {
+    decode();
+  } catch (error) {
+    assert.ok(error instanceof DecodeError, String(error));
+  }
+}
+
+const anyPort = fc.integer({ min: 0, max: 0xffff });
+const anyAddress: fc.Arbitrary<IpAddress> = fc
+  .oneof(fc.ipV4(), fc.ipV6())
+  .map((text) => parseIpAddress(text))
+  .filter((address): address is IpAddress => address !== undefined);
+const anyServer: fc.Arbitrary<VirtualServer> = fc
+  .record({
+    protocol: fc.constantFrom<Protocol>("TCP", "UDP", "SCTP"),
+    address: anyAddress,
+    port: anyPort,
+    scheduler: fc.stringMatching(/^[a-z_]{1,15}$/),
+    persistenceTimeoutSeconds: fc.integer({ min: 0, max: 86_400 }),
+    flags: fc.constantFrom(0, 0x4, 0x8, 0x10, 0x18, 0x20),
+    prefix: fc.integer({ min: 1, max: 32 }),
+  })
+  .map(({ prefix, ...server }) => ({
+    ...server,
+    persistencePrefixLength: server.address.includes(":") ? prefix * 4 : prefix,
+  }));
+
+/** The kernel answers with what it was given: NEW_SERVICE and its reply have one command and one form. */
+describe("what is encoded is decoded", () => {
+  it("for every virtual server", () => {
+    fc.assert(
+      fc.property(anyServer, (virtualServer) => {
+        const change = { kind: "create-virtual-server", virtualServer } as const;
+        const body = encoded((writer) => encodeChange(writer, change));
+        assert.deepEqual(decodeService(new ByteReader(body)), {
+          kind: "virtual-server",
+          virtualServer,
+        });
+      }),
+    );
+  });
+
+  it("for every real server", () => {
+    const anyTarget = fc.record(
+      {
+        address: anyAddress,
+        port: anyPort,
+        weight: fc.integer({ min: 0, max: 0x7fffffff }),
+        forwardingMethod: fc.integer({ min: 0, max: 4 }),
+      },
+      { noNullPrototype: true },
+    );
+    fc.assert(
+      fc.property(anyServer, anyTarget, (virtualServer, realServer) => {
+        const change = { kind: "create-real-server", virtualServer, realServer } as const;
+        const body = encoded((writer) => encodeChange(writer, change));
+        const { activeConnections, inactiveConnections, persistentConnections, ...decoded } =
+          decodeRealServer(new ByteReader(body), "IPv4");
+        assert.deepEqual(decoded, realServer);
+        assert.equal(activeConnections + inactiveConnections + persistentConnections, 0);
+      }),
+    );
+  });
+});
+
+describe("decodeService", () => {
+  it("shows the flag of persistence without a time-out, which is nothing we make", () => {
+    const virtualServer = { ...web, flags: 0x1 };
+    const change = { kind: "create-virtual-server", virtualServer } as const;
+    const body = encoded((writer) => encodeChange(writer, change));
+    assert.deepEqual(decodeService(new ByteReader(body)), {
+      kind: "virtual-server",
+      virtualServer,
+    });
+  });
+
+  it("leaves an IPv4-mapped address out: its text would be the IPv4 server's", () => {
+    const change = { kind: "create-virtual-server", virtualServer: dns6 } as const;
+    const whole = encoded((writer) => encodeChange(writer, change));
+    const at = Buffer.from(whole).indexOf(Buffer.from("fd000096", "hex"));
+    whole.set(Buffer.from("00000000000000000000ffff0a600001", "hex"), at);
+    assert.deepEqual(decodeService(new ByteReader(whole)), { kind: "foreign" });
+  });
+
+  it("refuses an address family that is none", () => {
+    const change = { kind: "create-virtual-server", virtualServer: web } as const;
+    const body = encoded((writer) => encodeChange(writer, change));
+    body[12] = 3;
+    assert.throws(() => decodeService(new ByteReader(body)), /address family 3/);
+  });
+
+  it("refuses the reply to another question", () => {
+    const body = encoded((writer) => encodeListRealServers(writer, web));
+    assert.throws(() => decodeService(new ByteReader(body)), /IPVS command 8 where 1 belongs/);
+  });
+});

@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { ProcTableParser, type RealServerTable } from "../../../../src/kernel/ipvs/proc-table.ts";
+import { DecodeError } from "../../../../src/netlink/errors.ts";
+
+/** In the form of Linux 6.1, trailing blanks included; the counts and the odd lines are ours. */
+const table = `IP Virtual Server version 1.2.1 (size=4096)
+Prot LocalAddress:Port Scheduler Flags
+  -> RemoteAddress:Port Forward Weight ActiveConn InActConn
+TCP  0A600001:01BB rr 
+  -> 0AF40106:192B      Masq    1      3          14        
+  -> 0AF40105:192B      Route   0      0          0         
+UDP  [fd00:0096:0000:0000:0000:0000:0000:000a]:0035 rr persistent 1080000 80000000
+  -> [fd00:0244:0000:0000:0000:0000:0000:0005]:14E9      Masq    1      0          0         
+SCTP 0A600003:0050 mh 
+FWM  00000007 rr 
+  -> 0AF40109:0000      Masq    1      0          0         
+TCP  0A600004:0050 lc ops persistent 1000 FFFFFFFF
+`;
+
+function parse(...pieces: readonly string[]): RealServerTable {
+  const parser = new ProcTableParser();
+  for (const piece of pieces) parser.take(piece);
+  return parser.finish();
+}
+
+const counts = { activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 };
+const expected = new Map([
+  [
+    "TCP 10.96.0.1:443",
+    [
+      {
+        address: "10.244.1.6",
+        port: 6443,
+        weight: 1,
+        forwardingMethod: 0,
+        activeConnections: 3,
+        inactiveConnections: 14,
+        persistentConnections: 0,
+      },
+      { address: "10.244.1.5", port: 6443, weight: 0, forwardingMethod: 3, ...counts },
+    ],
+  ],
+  [
+    "UDP [fd00:96::a]:53",
+    [{ address: "fd00:244::5", port: 5353, weight: 1, forwardingMethod: 0, ...counts }],
+  ],
+  ["SCTP 10.96.0.3:80", []],
+  ["TCP 10.96.0.4:80", []],
+]);
+
+describe("ProcTableParser", () => {
+  it("reads virtual servers with their real servers; a firewall mark's belong to nobody", () => {
+    assert.deepEqual(parse(table), expected);
+  });
+
+  it("reads the same in pieces of any size", () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(table.length), { maxLength: 8 }), (cuts) => {
+        const places = [0, ...cuts.sort((a, b) => a - b), table.length];
+        const pieces = places.slice(1).map((end, index) => table.slice(places[index], end));
+        assert.deepEqual(parse(...pieces), expected);
+      }),
+    );
+  });
+
+  it("reads the empty table", () => {
+    assert.deepEqual(parse(table.split("\n").slice(0, 3).join("\n"), "\n"), new Map());
+  });
+
+  const broken: readonly { name: string; line: string }[] = [
+    { name: "an address that is none", line: "TCP  0A60001:01BB rr" },
+    { name: "an IPv6 address that is none", line: "TCP  [fd00::1::2]:01BB rr" },
+    {
+      name: "a real server without a weight",
+      line: "TCP  0A600001:01BB rr\n  -> 0AF40106:192B Masq",
+    },
+    {
+      name: "an unknown forwarding method",
+      line: "TCP  0A600001:01BB rr\n  -> 0AF40106:192B Pigeon 1 0 0",
+    },
+  ];
+  for (const { name, line } of broken) {
+    it(`refuses ${name}`, () => assert.throws(() => parse(`${line}\n`), DecodeError));
+  }
+
+  it("refuses a table that ends in the middle of a line", () => {
+    assert.throws(() => parse(table.slice(0, -3)), DecodeError);
+  });
+});
