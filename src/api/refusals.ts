@@ -11,7 +11,7 @@ export const refusalReasons = {
   "invalid-label": "is not a short printable text",
   "invalid-cluster-ip": "is not an IP address",
   "cluster-ip-family": "is not of the family that spec.ipFamilies gives it",
-  "no-cluster-ip": "leaves the Service without a usable cluster IP",
+  "no-cluster-ip": "none of its cluster IPs is usable",
   "missing-cluster-ip":
     "is no cluster IP, and nothing allocates one here; give an address, or None",
   "special-address": "is an unspecified, loopback or multicast address",
@@ -21,7 +21,7 @@ export const refusalReasons = {
   "missing-port-number": "is no port number; a slice port for all ports cannot be balanced",
   "missing-port-name": "is no port name; an unnamed port has an empty one",
   "duplicate-port": "is taken by an earlier port of the same object",
-  "no-usable-port": "leaves the Service without a usable port",
+  "no-usable-port": "none of its ports is usable",
   "unknown-protocol": "is none of TCP, UDP, SCTP",
   "node-port-without-type": "is a node port, which a Service of type ClusterIP cannot have",
   "invalid-external-ip": "is not an IP address",
@@ -61,19 +61,23 @@ const kindNames: Readonly<Record<Refusal["kind"], string>> = {
   manifest: "manifest",
 };
 
-/** Composes a refusal: «Cannot use spec.ports[0].port of Service default/web: 0 is not a port …». Pure. */
+/**
+ * Composes a refusal: «Cannot use spec.ports[0].port of Service default/web: 0 is not a port …», or without
+ * `value` «Cannot use Service default/web: none of its ports is usable». Pure.
+ */
 export function refusal(part: {
   readonly kind: Refusal["kind"];
   readonly subject: string;
   readonly field: string;
   readonly reason: RefusalReason;
-  /** What was found there; printed shortened. */
-  readonly value: unknown;
+  /** What was found there, printed shortened; left out where the whole object is meant. */
+  readonly value?: unknown;
 }): Refusal {
-  const { kind, subject, field, reason, value } = part;
+  const { kind, subject, field, reason } = part;
   const whole = `${kindNames[kind]} ${subject}`;
   const what = field === "" ? whole : `${field} of ${whole}`;
-  const message = `Cannot use ${what}: ${printable(value)} ${refusalReasons[reason]}`;
+  const found = "value" in part ? `${printable(part.value)} ` : "";
+  const message = `Cannot use ${what}: ${found}${refusalReasons[reason]}`;
   return { kind, subject, field, reason, message };
 }
 

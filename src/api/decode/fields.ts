@@ -23,6 +23,12 @@ export function refusePart(
   scope.refuse(refusal({ kind, subject, field, reason, value }));
 }
 
+/** Tells that the whole object is left out, since nothing in it remains that could be used. */
+export function refuseWhole(scope: DecodeScope, reason: RefusalReason): undefined {
+  const { kind, subject } = scope;
+  scope.refuse(refusal({ kind, subject, field: "", reason }));
+}
+
 /** An own field of an object; `undefined` for everything else, also for inherited names. */
 export function fieldOf(value: unknown, name: string): unknown {
   if (typeof value !== "object" || value === null || !Object.hasOwn(value, name)) return undefined;

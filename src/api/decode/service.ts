@@ -10,6 +10,7 @@ import {
   listAt,
   pathOf,
   refusePart,
+  refuseWhole,
   timeMsOf,
 } from "./fields.ts";
 import type { ObjectIdentity } from "./identity.ts";
@@ -60,9 +61,9 @@ export function decodeService(
   const type = choiceAt(scope, fieldOf(spec, "type"), "spec.type", typeRule);
   if (type === undefined || type === "ExternalName") return undefined;
   const clusterIps = clusterIpsOf(scope, spec);
-  if (clusterIps.length === 0) return refusePart(scope, "", "no-cluster-ip", object);
+  if (clusterIps.length === 0) return refuseWhole(scope, "no-cluster-ip");
   const ports = portsOf(scope, spec, type);
-  if (ports.length === 0) return refusePart(scope, "", "no-usable-port", object);
+  if (ports.length === 0) return refuseWhole(scope, "no-usable-port");
   const ranges = sourceRangesOf(scope, spec);
   return {
     name: identity.name,

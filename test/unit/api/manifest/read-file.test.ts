@@ -66,7 +66,7 @@ const cases: readonly {
     text: 'kind: Service\nmetadata: {name: a}\nspec: {clusterIP: 10.96.0.1, ports: [{port: "80"}]}\n',
     messages: [
       'Cannot use spec.ports[0].port of Service default/a: "80" is not a port number from 1 to 65535 (a.yaml:1)',
-      "Cannot use Service default/a: an object leaves the Service without a usable port (a.yaml:1)",
+      "Cannot use Service default/a: none of its ports is usable (a.yaml:1)",
     ],
   },
 ];
