@@ -1,0 +1,92 @@
+/**
+ * Runs a scenario through the built program, in a namespace of its own: `dist/kube-ipvs --config FILE --master
+ * URL`, with an API server over HTTP. SIGTERM ends it.
+ */
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { ApiServer } from "../support/api-server/api-server.ts";
+import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
+import type { ApiObject as ServedObject } from "../support/objects.ts";
+import { configurationText } from "./configuration.ts";
+import { differencesWithin, type StepDifferences } from "./eventually.ts";
+import { nodeSetUp } from "./node-world.ts";
+import { type ApiObject, healthCheckNodePorts, type Scenario } from "./scenario.ts";
+
+const program: string = join(import.meta.dirname, "../../dist/kube-ipvs");
+/** From the change in the API server to the kernel, in a lab kernel on a busy machine. */
+const deadlineMs = 20_000;
+
+export interface ExecutableRun {
+  /** The differences after each step. */
+  readonly steps: readonly StepDifferences[];
+  /** After SIGTERM. */
+  readonly exitStatus: number | null;
+  readonly log: string;
+}
+
+export function runExecutable(scenario: Scenario): Promise<ExecutableRun> {
+  return withNetworkNamespace("golden", [...nodeSetUp, ...scenario.pre], async () => {
+    const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-golden-"));
+    const server = await ApiServer.start();
+    try {
+      return await runSteps(scenario, server, folder);
+    } finally {
+      await server.stop();
+      rmSync(folder, { recursive: true });
+    }
+  });
+}
+
+async function runSteps(
+  scenario: Scenario,
+  server: ApiServer,
+  folder: string,
+): Promise<ExecutableRun> {
+  let log = "";
+  let child: ChildProcess | undefined;
+  const steps: StepDifferences[] = [];
+  try {
+    for (const step of scenario.steps) {
+      for (const line of step.run) shell(line);
+      server.delete(...step.delete.map(served));
+      server.apply(...step.apply.map(served));
+      child ??= startProgram(scenario, server, folder, (text) => {
+        log += text;
+      });
+      const ports = healthCheckNodePorts(scenario);
+      steps.push(await differencesWithin(deadlineMs, step.recorded, ports));
+    }
+  } finally {
+    child?.kill("SIGTERM");
+  }
+  return { steps, exitStatus: await endOf(child), log };
+}
+
+/** The test server stamps version and revision. */
+function served(object: ApiObject): ServedObject {
+  return { apiVersion: "", ...object, metadata: { ...object.metadata } };
+}
+
+function startProgram(
+  scenario: Scenario,
+  server: ApiServer,
+  folder: string,
+  onLog: (text: string) => void,
+): ChildProcess {
+  const path = join(folder, "config.yaml");
+  const own = { foreignVirtualServers: "delete", ignoreRunningKubeProxy: true };
+  writeFileSync(path, configurationText({ ...scenario.config, kubeIpvs: own }));
+  const child = spawn(program, ["--config", path, "--master", server.url], { cwd: folder });
+  child.stdout.on("data", (chunk: Buffer) => onLog(chunk.toString()));
+  child.stderr.on("data", (chunk: Buffer) => onLog(chunk.toString()));
+  return child;
+}
+
+function endOf(child: ChildProcess | undefined): Promise<number | null> {
+  return new Promise((resolve) => {
+    if (child === undefined || child.exitCode !== null) resolve(child?.exitCode ?? null);
+    else child.once("exit", resolve);
+  });
+}

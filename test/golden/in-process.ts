@@ -1,0 +1,91 @@
+/**
+ * Runs a scenario in this process, in a namespace of its own: the configuration is parsed from a file, the
+ * objects come from a folder through the manifest source, and the composition root does the rest.
+ */
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { hostname, tmpdir } from "node:os";
+import { join } from "node:path";
+import { ManifestSource } from "../../src/api/manifest/manifest-source.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/log.ts";
+import type { Config } from "../../src/config/config.ts";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { ProxyHealth } from "../../src/daemon/proxy-health.ts";
+import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
+import { openKernel } from "../../src/kernel/open-kernel.ts";
+import { silentMetrics } from "../../src/metrics/metrics.ts";
+import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
+import { configurationText } from "./configuration.ts";
+import { differencesWithin, type StepDifferences } from "./eventually.ts";
+import { nodeSetUp } from "./node-world.ts";
+import { type ApiObject, healthCheckNodePorts, type Scenario, type Step } from "./scenario.ts";
+
+/** For what reaches the daemon only after the sync was asked for: events of links and addresses. */
+const deadlineMs = 2_000;
+
+/** The differences after each step. */
+export function runInProcess(scenario: Scenario): Promise<readonly StepDifferences[]> {
+  return withNetworkNamespace("golden", [...nodeSetUp, ...scenario.pre], async () => {
+    const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-golden-"));
+    try {
+      return await runSteps(scenario, folder);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
+  });
+}
+
+async function runSteps(scenario: Scenario, folder: string): Promise<readonly StepDifferences[]> {
+  const manifests = join(folder, "manifests");
+  mkdirSync(manifests);
+  const config = configOf(scenario, folder, manifests);
+  const source = new ManifestSource(
+    { clock: systemClock, log: silentLogger },
+    { folder: manifests, nodeName: config.nodeName },
+  );
+  const kernel = await openKernel({ log: silentLogger });
+  let daemon: Daemon | undefined;
+  try {
+    const steps: StepDifferences[] = [];
+    for (const step of scenario.steps) {
+      changeObjects(step, manifests);
+      daemon ??= await startDaemon({
+        config,
+        kernel,
+        source,
+        clock: systemClock,
+        log: silentLogger,
+        metrics: silentMetrics,
+        health: new ProxyHealth(systemClock, config.syncPeriodMs * 2),
+      });
+      await source.refresh();
+      await daemon.settled();
+      const ports = healthCheckNodePorts(scenario);
+      steps.push(await differencesWithin(deadlineMs, step.recorded, ports));
+    }
+    return steps;
+  } finally {
+    await daemon?.stop();
+    kernel.close();
+  }
+}
+
+function configOf(scenario: Scenario, folder: string, manifests: string): Config {
+  const path = join(folder, "config.yaml");
+  const own = { manifests, foreignVirtualServers: "delete", ignoreRunningKubeProxy: true };
+  writeFileSync(path, configurationText({ ...scenario.config, kubeIpvs: own }));
+  const readFile = (name: string): string => readFileSync(name, "utf8");
+  return loadConfig(new Map([["config", [path]]]), { readFile, hostname }).config;
+}
+
+function changeObjects(step: Step, manifests: string): void {
+  for (const line of step.run) shell(line);
+  for (const object of step.delete) rmSync(join(manifests, fileName(object)));
+  for (const object of step.apply) {
+    writeFileSync(join(manifests, fileName(object)), JSON.stringify(object));
+  }
+}
+
+function fileName({ kind, metadata }: ApiObject): string {
+  return `${kind}-${metadata.namespace ?? "default"}-${metadata.name}.json`;
+}
