@@ -24,7 +24,7 @@ static napi_value open_socket(napi_env env, napi_callback_info call) {
   const char *failed;
   struct outbox *outbox = ((struct environment *)environment)->outbox;
   struct netlink_socket *socket = netlink_socket_open((int)protocol, &options, outbox, &failed);
-  if (socket == NULL) return throw_errno(env, errno, failed);
+  if (socket == NULL) return throw_errno(env, "open netlink socket", errno, failed);
   return wrap_socket(env, environment, socket);
 }
 
@@ -124,7 +124,7 @@ static napi_value watch(napi_env env, napi_callback_info call) {
   napi_typeof(env, arguments[1], &type);
   if (type != napi_function) return throw_type_error(env, "onDatagram must be a function");
   int error = handle->socket == NULL ? EBADF : netlink_socket_watch(handle->socket, handle);
-  if (error != 0) return throw_errno(env, error, "watch");
+  if (error != 0) return throw_errno(env, "watch netlink socket", error, "watch");
   napi_create_reference(env, arguments[1], 1, &handle->watch_callback);
   napi_create_reference(env, arguments[0], 1, &handle->watch_self);
   return undefined(env);
@@ -143,7 +143,7 @@ static napi_value close_socket(napi_env env, napi_callback_info call) {
 
 NAPI_MODULE_INIT() {
   struct environment *environment = start_environment(env);
-  if (environment == NULL) return throw_errno(env, ENOMEM, "start");
+  if (environment == NULL) return throw_errno(env, "load the netlink addon", ENOMEM, "start");
   const napi_property_descriptor functions[] = {
       {"open", NULL, open_socket, NULL, NULL, NULL, napi_enumerable, environment},
       {"submit", NULL, submit, NULL, NULL, NULL, napi_enumerable, environment},

@@ -30,7 +30,7 @@ struct pending *make_pending(napi_env env, napi_value callback, napi_value handl
   }
   struct pending *pending = calloc(1, sizeof *pending);
   if (pending == NULL) {
-    throw_errno(env, ENOMEM, "send");
+    throw_errno(env, "send to netlink socket", ENOMEM, "allocate");
     return NULL;
   }
   napi_create_reference(env, callback, 1, &pending->callback);
@@ -164,7 +164,7 @@ napi_value wrap_socket(napi_env env, struct environment *environment,
   if (!is_wrapped) {
     free(handle);
     netlink_socket_close(socket);
-    return throw_errno(env, ENOMEM, "allocate");
+    return throw_errno(env, "open netlink socket", ENOMEM, "allocate");
   }
   *handle = (struct handle){.environment = environment, .socket = socket};
   handle_link(handle);

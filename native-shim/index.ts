@@ -39,6 +39,9 @@ interface Addon {
 /** The socket's thread ends a call at its deadline and keeps the replies; only a stuck one comes later than this. */
 const graceMs = 20;
 
+/** Longest delay that a timer takes. */
+const maxDelayMs = 2 ** 31 - 1;
+
 /** The bundle has the addon beside it; the sources have it where `make build` puts it. */
 const candidates: readonly URL[] = [
   new URL("./netlink_socket.node", import.meta.url),
@@ -88,7 +91,8 @@ export function transact(
   };
   const refused = addon().submit(socket, buffer, offset, length, lastSequence, timeoutMs, onResult);
   if (refused !== undefined) return Promise.resolve(refused);
-  const timer = setTimeout(() => addon().expire(socket), timeoutMs + graceMs);
+  const delayMs = Math.min(timeoutMs + graceMs, maxDelayMs);
+  const timer = setTimeout(() => addon().expire(socket), delayMs);
   return promise;
 }
 

@@ -66,11 +66,10 @@ napi_value make_result(napi_env env, int error, int operation, const struct repl
 }
 
 /* Throws an Error with `errno` and `operation`. */
-napi_value throw_errno(napi_env env, int error, const char *operation) {
+napi_value throw_errno(napi_env env, const char *action, int error, const char *operation) {
   char message[160];
   napi_value text, object;
-  snprintf(message, sizeof message, "Cannot use netlink socket: %s: %s", operation,
-           strerror(error));
+  snprintf(message, sizeof message, "Cannot %s: %s: %s", action, operation, strerror(error));
   napi_create_string_utf8(env, message, NAPI_AUTO_LENGTH, &text);
   if (napi_create_error(env, NULL, text, &object) != napi_ok) return NULL;
   set_int(env, object, "errno", error);

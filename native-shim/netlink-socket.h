@@ -12,8 +12,8 @@
  * settles it with ETIMEDOUT although the thread may still be stuck with it. The thread owns that
  * call's memory and frees it when the kernel lets go. Until then the socket is poisoned: later
  * calls wait in the queue and end with ETIMEDOUT at their own deadlines, never sent. When the
- * kernel lets go it works again; the stale replies come before those of the next call and are told
- * apart by their sequence numbers.
+ * kernel lets go it works again. Replies to a call that ended early may be left in the kernel's
+ * queue; they come before those of the next call and are told apart by their sequence numbers.
  *
  * Who owns what: the functions below are for one thread, the owner's. Only the outbox and the
  * fields under `lock` are shared with the socket's thread. Locks are taken in the order socket,

@@ -1,0 +1,128 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { close, open, transact, transactSync, watch } from "../../native-shim/index.ts";
+import { errnos, linkGroup, noop, protocols } from "./messages.ts";
+
+/** Calls with arguments that the types forbid. */
+type Loose = (...args: unknown[]) => unknown;
+
+describe("wrong arguments", () => {
+  const socket = open(protocols.route, {});
+  const closed = open(protocols.route, {});
+  close(closed);
+  const bytes = noop(1);
+
+  const wrongOptions: readonly (readonly [string, unknown])[] = [
+    ["none", undefined],
+    ["null", null],
+    ["a number", 7],
+    ["a text as buffer size", { receiveBufferBytes: "1" }],
+    ["no buffer at all", { sendBufferBytes: 0 }],
+    ["a fraction of a byte", { receiveBufferBytes: 1.5 }],
+    ["a buffer above 1 GiB", { receiveBufferBytes: 2 ** 31 }],
+    ["a number as flag", { extendedAck: 1 }],
+    ["a text as flag", { strictCheck: "yes" }],
+    ["groups that are no array", { groups: 1 }],
+    ["group 0", { groups: [0] }],
+    ["a text as group", { groups: ["1"] }],
+    ["more groups than there are", { groups: Array<number>(65).fill(1) }],
+  ];
+  for (const [name, options] of wrongOptions) {
+    it(`open() refuses options: ${name}`, () => {
+      assert.throws(() => (open as Loose)(protocols.route, options), TypeError);
+    });
+  }
+  for (const protocol of [undefined, "0", -1, 0.5, Number.NaN, 2 ** 31]) {
+    it(`open() refuses protocol ${String(protocol)}`, () => {
+      assert.throws(() => (open as Loose)(protocol, {}), TypeError);
+    });
+  }
+
+  const wrongCalls: readonly (readonly [string, readonly unknown[]])[] = [
+    ["no arguments", []],
+    ["an object that is no socket", [{}, bytes, 0, 16, 1, 10]],
+    ["a copy of a socket", [{ ...socket }, bytes, 0, 16, 1, 10]],
+    ["something that inherits from a socket", [Object.create(socket), bytes, 0, 16, 1, 10]],
+    ["a text as buffer", [socket, "abc", 0, 3, 1, 10]],
+    ["words instead of bytes", [socket, new Uint16Array(8), 0, 16, 1, 10]],
+    ["an ArrayBuffer", [socket, new ArrayBuffer(16), 0, 16, 1, 10]],
+    ["a negative offset", [socket, bytes, -1, 16, 1, 10]],
+    ["an offset beyond the end", [socket, bytes, 17, 1, 1, 10]],
+    ["a length beyond the end", [socket, bytes, 1, 16, 1, 10]],
+    ["an enormous length", [socket, bytes, 0, 2 ** 53, 1, 10]],
+    ["nothing to send", [socket, bytes, 0, 0, 1, 10]],
+    ["a fraction as length", [socket, bytes, 0, 15.5, 1, 10]],
+    ["a sequence number that is none", [socket, bytes, 0, 16, -1, 10]],
+    ["a sequence number of 33 bits", [socket, bytes, 0, 16, 2 ** 32, 10]],
+    ["no time-out", [socket, bytes, 0, 16, 1]],
+    ["a negative time-out", [socket, bytes, 0, 16, 1, -1]],
+    ["a time-out that never ends", [socket, bytes, 0, 16, 1, Number.POSITIVE_INFINITY]],
+    ["a time-out that is no number", [socket, bytes, 0, 16, 1, Number.NaN]],
+  ];
+  for (const [name, args] of wrongCalls) {
+    it(`transact() and transactSync() refuse ${name}`, () => {
+      assert.throws(() => (transact as Loose)(...args), TypeError);
+      assert.throws(() => (transactSync as Loose)(...args), TypeError);
+    });
+  }
+
+  it("watch() and close() refuse what is no socket or callback", () => {
+    assert.throws(() => (watch as Loose)({}, () => {}), TypeError);
+    assert.throws(() => (watch as Loose)(socket, {}), TypeError);
+    assert.throws(() => (watch as Loose)(socket), TypeError);
+    assert.throws(() => (close as Loose)(null), TypeError);
+    assert.throws(() => (close as Loose)(new Date()), TypeError);
+  });
+
+  it("a getter that throws keeps its own error", () => {
+    const options = {
+      get groups(): never {
+        throw new RangeError("mine");
+      },
+    };
+    assert.throws(() => open(protocols.route, options), /mine/);
+  });
+});
+
+describe("open()", () => {
+  const failures = [
+    { protocol: 99, options: {}, errno: errnos.EPROTONOSUPPORT, operation: "socket" },
+    { protocol: 0, options: { groups: [9999] }, errno: errnos.EINVAL, operation: "join group" },
+  ];
+  for (const { protocol, options, errno, operation } of failures) {
+    it(`names what failed: ${operation}`, () => {
+      assert.throws(() => open(protocol, options), { errno, operation, name: "Error" });
+    });
+  }
+
+  it("takes every option", () => {
+    const socket = open(protocols.route, {
+      receiveBufferBytes: 65536,
+      sendBufferBytes: 65536,
+      extendedAck: true,
+      capAck: false,
+      strictCheck: true,
+      groups: [linkGroup, 5, 9],
+    });
+    close(socket);
+  });
+});
+
+describe("a closed socket", () => {
+  it("answers EBADF", async () => {
+    const socket = open(protocols.route, {});
+    close(socket);
+    close(socket);
+    const results = [
+      await transact(socket, noop(1), 0, 16, 1, 1000),
+      transactSync(socket, noop(1), 0, 16, 1, 1000),
+    ];
+    for (const result of results) {
+      assert.deepEqual(
+        { ...result, replies: result.replies.length },
+        { errno: errnos.EBADF, operation: "send", replies: 0 },
+      );
+    }
+    assert.throws(() => watch(socket, () => {}), { errno: errnos.EBADF, operation: "watch" });
+  });
+});

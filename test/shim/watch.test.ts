@@ -1,0 +1,120 @@
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import {
+  close,
+  open,
+  type SocketHandle,
+  transact,
+  transactSync,
+  watch,
+} from "../../native-shim/index.ts";
+import {
+  assertOwnNamespace,
+  errnos,
+  flipLoopback,
+  linkGroup,
+  messagesOf,
+  noop,
+  protocols,
+  types,
+} from "./messages.ts";
+
+/** Collects what a watch delivers. */
+class Seen {
+  readonly errnos: number[] = [];
+  readonly datagrams: Uint8Array[] = [];
+
+  readonly onDatagram = (errno: number, datagram: Uint8Array): void => {
+    if (errno === 0) this.datagrams.push(datagram);
+    else this.errnos.push(errno);
+  };
+}
+
+/** The timers keep the event loop alive, which a watch does not. */
+async function until(isEnough: () => boolean): Promise<void> {
+  for (let tries = 0; !isEnough(); tries += 1) {
+    assert.ok(tries < 1000, "no event in 5 s");
+    await delay(5);
+  }
+}
+
+describe("watch()", () => {
+  let actor: SocketHandle;
+  before(() => {
+    assertOwnNamespace();
+    actor = open(protocols.route, {});
+  });
+  after(() => close(actor));
+
+  it("calls back with each event, and never after close()", async () => {
+    const socket = open(protocols.route, { groups: [linkGroup] });
+    const seen = new Seen();
+    watch(socket, seen.onDatagram);
+    for (let count = 0; count < 10; count += 1) flipLoopback(actor, count);
+    await until(() => seen.datagrams.length >= 10);
+    const events = seen.datagrams.flatMap((datagram) => messagesOf(datagram));
+    assert.ok(
+      events.every(({ type, payload }) => type === types.newLink && payload.includes("lo\0")),
+    );
+    assert.equal(new Set(seen.datagrams.map(({ buffer }) => buffer)).size, seen.datagrams.length);
+
+    flipLoopback(actor, 10);
+    close(socket);
+    const count = seen.datagrams.length;
+    flipLoopback(actor, 11);
+    await delay(20);
+    assert.equal(seen.datagrams.length, count);
+  });
+
+  it("may be closed by its own callback", async () => {
+    const socket = open(protocols.route, { groups: [linkGroup] });
+    let count = 0;
+    watch(socket, () => {
+      count += 1;
+      close(socket);
+    });
+    for (let flip = 0; flip < 20; flip += 1) flipLoopback(actor, flip);
+    await delay(50);
+    assert.equal(count, 1);
+  });
+
+  it("tells of lost events and goes on", async () => {
+    const socket = open(protocols.route, { groups: [linkGroup], receiveBufferBytes: 2048 });
+    const seen = new Seen();
+    watch(socket, seen.onDatagram);
+    for (let flip = 0; flip < 600; flip += 1) flipLoopback(actor, flip);
+    await until(() => seen.errnos.length > 0);
+    assert.deepEqual(new Set(seen.errnos), new Set([errnos.ENOBUFS]));
+    const count = seen.datagrams.length;
+    flipLoopback(actor, 600);
+    await until(() => seen.datagrams.length > count);
+    close(socket);
+  });
+
+  it("leaves no calls to its socket", async () => {
+    const socket = open(protocols.route, { groups: [linkGroup] });
+    const pending = transact(socket, noop(1), 0, 16, 1, 5000);
+    watch(socket, () => {});
+    assert.equal((await pending).errno, 0);
+    assert.equal((await transact(socket, noop(2), 0, 16, 2, 1000)).errno, errnos.EBUSY);
+    assert.equal(transactSync(socket, noop(3), 0, 16, 3, 1000).errno, errnos.EBUSY);
+    assert.throws(() => watch(socket, () => {}), { errno: errnos.EBUSY });
+    close(socket);
+  });
+
+  it("keeps a socket that nobody else holds", async () => {
+    assert.ok(globalThis.gc !== undefined, "run it with --expose-gc");
+    const seen = new Seen();
+    const held = new WeakRef(open(protocols.route, { groups: [linkGroup] }));
+    watch(held.deref() as SocketHandle, seen.onDatagram);
+    for (let round = 0; round < 5; round += 1) {
+      await delay(1);
+      globalThis.gc();
+    }
+    flipLoopback(actor, 1);
+    flipLoopback(actor, 2);
+    await until(() => seen.datagrams.length > 0);
+    close(held.deref() as SocketHandle);
+  });
+});

@@ -1,0 +1,52 @@
+import assert from "node:assert/strict";
+import { execFile } from "node:child_process";
+import { cp, mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { fileURLToPath } from "node:url";
+import { promisify } from "node:util";
+
+const run = promisify(execFile);
+const source = fileURLToPath(new URL("../../../native-shim/index.ts", import.meta.url));
+
+describe("loading the addon", () => {
+  let folder: string;
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "native-shim-"));
+    await mkdir(join(folder, "native-shim"));
+    await cp(source, join(folder, "native-shim", "index.ts"));
+    await writeFile(join(folder, "package.json"), '{ "type": "module" }');
+  });
+  after(() => rm(folder, { recursive: true }));
+
+  /** Runs a program that imports the copy; returns what it prints. */
+  async function outputOf(lines: string): Promise<string> {
+    const index = JSON.stringify(join(folder, "native-shim", "index.ts"));
+    const program = `import { open } from ${index}; ${lines}`;
+    const { stdout } = await run(process.execPath, ["--input-type=module", "--eval", program]);
+    return stdout.trim();
+  }
+
+  it("happens at the first use, not at import", async () => {
+    assert.equal(await outputOf(`console.log(typeof open);`), "function");
+  });
+
+  it("says in one line which files it looked for and what makes them", async () => {
+    const text = await outputOf(`
+      try { open(0, {}); } catch (error) { console.log(error.message); }`);
+    const beside = join(folder, "native-shim", "netlink_socket.node");
+    const built = join(folder, "build", "native-shim", process.arch, "netlink_socket.node");
+    assert.equal(
+      text,
+      `Cannot load the netlink addon: neither ${beside} nor ${built} exists; \`make build\` makes it`,
+    );
+  });
+
+  it("takes the one that lies beside it first", async () => {
+    await writeFile(join(folder, "native-shim", "netlink_socket.node"), "not an addon");
+    const text = await outputOf(`
+      try { open(0, {}); } catch (error) { console.log(error.code, error.message); }`);
+    assert.match(text, /^ERR_DLOPEN_FAILED .*native-shim\/netlink_socket\.node/);
+  });
+});
