@@ -1,0 +1,132 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import {
+  type BackendSurveys,
+  chooseBackend,
+  pickBackend,
+} from "../../../../src/kernel/iptables/backend.ts";
+import { ProgramError } from "../../../../src/kernel/program.ts";
+import { programs } from "../programs.ts";
+
+const none = { isInstalled: true, hasKubeletChain: false, ruleCount: 0 };
+const absent = { ...none, isInstalled: false };
+
+const choices: readonly [name: string, surveys: BackendSurveys, backend: string, why: RegExp][] = [
+  [
+    "kubelet's chain in nft, whatever legacy holds",
+    {
+      nft: { ...none, hasKubeletChain: true, ruleCount: 1 },
+      legacy: { ...none, ruleCount: 50 },
+      standard: "legacy",
+    },
+    "nft",
+    /kubelet/,
+  ],
+  [
+    "kubelet's chain in legacy",
+    { nft: none, legacy: { ...none, hasKubeletChain: true }, standard: "nft" },
+    "legacy",
+    /kubelet/,
+  ],
+  [
+    "more rules in legacy",
+    { nft: { ...none, ruleCount: 2 }, legacy: { ...none, ruleCount: 3 }, standard: "nft" },
+    "legacy",
+    /more rules/,
+  ],
+  [
+    "more rules in nft",
+    { nft: { ...none, ruleCount: 1 }, legacy: none, standard: "legacy" },
+    "nft",
+    /more rules/,
+  ],
+  ["no rules", { nft: none, legacy: none, standard: "legacy" }, "legacy", /standard/],
+  ["no rules", { nft: none, legacy: none, standard: "nft" }, "nft", /standard/],
+  [
+    "only legacy programs",
+    { nft: absent, legacy: none, standard: undefined },
+    "legacy",
+    /only its programs/,
+  ],
+];
+
+describe("the back end of iptables", () => {
+  for (const [name, surveys, backend, why] of choices) {
+    it(`is ${backend} with ${name}`, () => {
+      const choice = pickBackend(surveys);
+      assert.equal(choice.backend, backend);
+      assert.match(choice.reason, why);
+      const family = backend === "nft" ? "iptables-nft" : "iptables-legacy";
+      assert.equal(choice.programs.IPv4, family);
+    });
+  }
+
+  it("warns when both hold rules, and only then", () => {
+    const one = { ...none, ruleCount: 1 };
+    const both = pickBackend({ nft: one, legacy: { ...none, ruleCount: 7 }, standard: "nft" });
+    assert.match(both.warning ?? "", /legacy 7, nft 1/);
+    const single = pickBackend({ nft: one, legacy: none, standard: "nft" });
+    assert.equal(single.warning, undefined);
+  });
+
+  it("uses programs without a back end in their name where there are no others", () => {
+    const choice = pickBackend({ nft: absent, legacy: absent, standard: "legacy" });
+    assert.deepEqual(choice.programs, { IPv4: "iptables", IPv6: "ip6tables" });
+  });
+
+  it("is an error that says what to install where there is none", () => {
+    const surveys = { nft: absent, legacy: absent, standard: undefined };
+    assert.throws(() => pickBackend(surveys), /install the iptables package/);
+  });
+
+  it("counts the rules of both families and looks for kubelet's chains in all tables", async () => {
+    const { run, calls } = programs({
+      "iptables-nft-save": { output: "*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n" },
+      "ip6tables-nft-save": { output: "" },
+      "iptables-legacy-save": { output: "*nat\n:A - [0:0]\n-A A -j DROP\nCOMMIT\n" },
+      "ip6tables-legacy-save": { output: "*nat\n:A - [0:0]\n-A A -j DROP\nCOMMIT\n" },
+      iptables: { output: "iptables v1.8.9 (legacy)\n" },
+    });
+    const choice = await chooseBackend(run);
+    assert.equal(choice.backend, "nft");
+    assert.equal(choice.warning, undefined);
+    assert.deepEqual(
+      calls.map(({ program }) => program),
+      [
+        "iptables-nft-save",
+        "ip6tables-nft-save",
+        "iptables-legacy-save",
+        "ip6tables-legacy-save",
+        "iptables",
+      ],
+    );
+    assert.ok(calls.every((call) => !call.arguments.includes("-t")));
+  });
+
+  it("asks the version where nothing else decides", async () => {
+    for (const [output, backend] of [
+      ["iptables v1.8.9 (nf_tables)", "nft"],
+      ["iptables v1.8.9 (legacy)", "legacy"],
+      ["iptables v1.6.1", "legacy"],
+    ] as const) {
+      const { run } = programs({ iptables: { output } });
+      assert.equal((await chooseBackend(run)).backend, backend);
+    }
+  });
+
+  it("takes a back end that cannot print its rules for empty", async () => {
+    const { run } = programs({
+      "iptables-nft-save": { exitCode: 1, errorOutput: "no kernel support" },
+      "iptables-legacy-save": { output: "*nat\n:A - [0:0]\n-A A -j DROP\nCOMMIT\n" },
+      iptables: { output: "iptables v1.8.9 (nf_tables)" },
+    });
+    assert.equal((await chooseBackend(run)).backend, "legacy");
+  });
+
+  it("passes on that a program hangs", async () => {
+    const { run } = programs({
+      "iptables-nft-save": new ProgramError("iptables-nft-save", "timed-out", "too slow"),
+    });
+    await assert.rejects(chooseBackend(run), /too slow/);
+  });
+});

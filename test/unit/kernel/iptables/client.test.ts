@@ -1,0 +1,189 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { BackendChoice } from "../../../../src/kernel/iptables/backend.ts";
+import { IptablesClient } from "../../../../src/kernel/iptables/client.ts";
+import { IptablesError, isIptablesBusy } from "../../../../src/kernel/iptables/errors.ts";
+import type { RulesChange } from "../../../../src/kernel/kernel.ts";
+import { ProgramError } from "../../../../src/kernel/program.ts";
+import type { Jump, TableName } from "../../../../src/state/rule.ts";
+import { type ProgramAnswer, programs } from "../programs.ts";
+
+const legacy: BackendChoice = {
+  backend: "legacy",
+  programs: { IPv4: "iptables-legacy", IPv6: "ip6tables-legacy" },
+  reason: "in tests",
+};
+
+function clientOf(answers: Readonly<Record<string, ProgramAnswer | readonly ProgramAnswer[]>>): {
+  readonly client: IptablesClient;
+  readonly calls: ReturnType<typeof programs>["calls"];
+} {
+  const { run, calls } = programs(answers);
+  return { client: new IptablesClient({ runProgram: run }, legacy), calls };
+}
+
+function jump(table: TableName, from: string): Jump {
+  return { table, from, rule: { matches: [], target: { kind: "jump", chain: "KUBE-A" } } };
+}
+
+const writeNat: RulesChange = {
+  kind: "write-chain",
+  chain: { table: "nat", name: "KUBE-A", rules: [] },
+};
+const removeFromInput: RulesChange = { kind: "remove-jump", jump: jump("filter", "INPUT") };
+const insertIntoOutput: RulesChange = { kind: "insert-jump", jump: jump("nat", "OUTPUT") };
+
+const saved = "*filter\n:INPUT ACCEPT [0:0]\n:KUBE-A - [0:0]\n-A INPUT -j KUBE-A\nCOMMIT\n";
+const savedWithout = saved.replace("-A INPUT -j KUBE-A\n", "");
+
+describe("the client of iptables", () => {
+  it("observes with one process of the family, without a table name", async () => {
+    const { client, calls } = clientOf({ "ip6tables-legacy-save": { output: saved } });
+    const chains = await client.observe("IPv6");
+    assert.equal(chains.length, 2);
+    assert.deepEqual(
+      calls.map((call) => [call.program, call.arguments]),
+      [["ip6tables-legacy-save", []]],
+    );
+  });
+
+  it("applies with one process that waits for the lock and keeps other chains", async () => {
+    const { client, calls } = clientOf({ "iptables-legacy-restore": {} });
+    await client.apply("IPv4", [writeNat, removeFromInput]);
+    assert.deepEqual(
+      calls.map((call) => [call.program, call.arguments, call.input]),
+      [
+        [
+          "iptables-legacy-restore",
+          ["-w", "5", "--noflush"],
+          "*nat\n:KUBE-A - [0:0]\nCOMMIT\n*filter\n-D INPUT -j KUBE-A\nCOMMIT\n",
+        ],
+      ],
+    );
+  });
+
+  it("starts no process for no changes", async () => {
+    const { client, calls } = clientOf({});
+    await client.apply("IPv4", []);
+    assert.equal(calls.length, 0);
+  });
+
+  it("does without a jump that is gone, and does not do nat twice", async () => {
+    const failure = { exitCode: 1, errorOutput: "iptables-restore: line 6 failed\n" };
+    const { client, calls } = clientOf({
+      "iptables-legacy-restore": [failure, {}],
+      "iptables-legacy-save": { output: savedWithout },
+    });
+    await client.apply("IPv4", [
+      writeNat,
+      insertIntoOutput,
+      removeFromInput,
+      { kind: "insert-jump", jump: jump("filter", "FORWARD") },
+    ]);
+    assert.equal(calls.at(-1)?.input, "*filter\n-I FORWARD -j KUBE-A\nCOMMIT\n");
+  });
+
+  it("is done when gone jumps were all there was to do", async () => {
+    const failure = { exitCode: 1, errorOutput: "iptables-restore: line 2 failed\n" };
+    const { client, calls } = clientOf({
+      "iptables-legacy-restore": failure,
+      "iptables-legacy-save": { output: savedWithout },
+    });
+    await client.apply("IPv4", [removeFromInput]);
+    assert.equal(calls.length, 2);
+  });
+
+  it("reports a failure that gone jumps do not explain", async () => {
+    const failure = { exitCode: 1, errorOutput: "iptables-restore: line 2 failed\n" };
+    const { client } = clientOf({
+      "iptables-legacy-restore": failure,
+      "iptables-legacy-save": { output: saved },
+    });
+    await assert.rejects(client.apply("IPv4", [removeFromInput]), IptablesError);
+  });
+
+  it("says whether a family works, and why not", async () => {
+    const refusal = { exitCode: 3, errorOutput: "can't initialize ip6tables table `nat'" };
+    const { client } = clientOf({
+      "iptables-legacy-restore": {},
+      "ip6tables-legacy-restore": refusal,
+    });
+    assert.deepEqual(await client.probe("IPv4"), { isSupported: true });
+    const { isSupported, reason } = await client.probe("IPv6");
+    assert.equal(isSupported, false);
+    assert.match(reason ?? "", /can't initialize ip6tables table/);
+  });
+
+  it("says that a program is missing", async () => {
+    const { client } = clientOf({});
+    assert.equal((await client.probe("IPv4")).isSupported, false);
+    await assert.rejects(client.observe("IPv4"), ProgramError);
+  });
+
+  it("tells of a change of back end without following it", async () => {
+    const { client } = clientOf({
+      "iptables-nft-save": { output: "*nat\n:A - [0:0]\n-A A -j DROP\nCOMMIT\n" },
+      iptables: { output: "iptables v1.8.9 (legacy)" },
+    });
+    assert.equal((await client.checkBackend()).backend, "nft");
+    assert.equal(client.backend, "legacy");
+  });
+});
+
+describe("an error of iptables", () => {
+  const cases: readonly {
+    readonly name: string;
+    readonly exitCode: number;
+    readonly errorOutput: string;
+    readonly message: RegExp;
+    readonly table: TableName | undefined;
+  }[] = [
+    {
+      name: "a missing set (legacy)",
+      exitCode: 2,
+      errorOutput:
+        "iptables-restore v1.8.9 (legacy): Set NOPE doesn't exist.\n\nError occurred at line: 2\nTry `iptables-restore -h' or 'iptables-restore --help' for more information.\n",
+      message:
+        /^Cannot write iptables rules \(IPv4\): iptables-legacy-restore ended with exit code 2: a set, chain.*Set NOPE doesn't exist\..*; at: :KUBE-A - \[0:0\]$/,
+      table: "nat",
+    },
+    {
+      name: "a refused change (nft)",
+      exitCode: 4,
+      errorOutput:
+        "iptables-nft-restore v1.8.9 (nf_tables): \nline 5: CHAIN_DEL failed (Device or resource busy): chain X\n",
+      message: /lock, or a resource is short.*CHAIN_DEL failed.*at: -D INPUT -j KUBE-A$/,
+      table: "filter",
+    },
+    {
+      name: "the lock held by another",
+      exitCode: 4,
+      errorOutput: "Another app is currently holding the xtables lock. Stopped waiting after 5s.\n",
+      message: /exit code 4: another program holds the xtables lock/,
+      table: undefined,
+    },
+    {
+      name: "nothing said",
+      exitCode: 1,
+      errorOutput: "",
+      message: /iptables-legacy-restore ended with exit code 1$/,
+      table: undefined,
+    },
+  ];
+  for (const { name, exitCode, errorOutput, message, table } of cases) {
+    it(`explains ${name}`, async () => {
+      const { client } = clientOf({
+        "iptables-legacy-restore": { exitCode, errorOutput },
+        "iptables-legacy-save": { output: saved },
+      });
+      await assert.rejects(client.apply("IPv4", [writeNat, removeFromInput]), (error: unknown) => {
+        assert.ok(error instanceof IptablesError);
+        assert.match(error.message, message);
+        assert.doesNotMatch(error.message, /\n|--help/);
+        assert.equal(error.table, table);
+        assert.equal(isIptablesBusy(error), exitCode === 4);
+        return true;
+      });
+    });
+  }
+});

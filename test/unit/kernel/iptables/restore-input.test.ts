@@ -1,0 +1,94 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { RuleValueError } from "../../../../src/kernel/iptables/names.ts";
+import { renderRestoreInput } from "../../../../src/kernel/iptables/restore-input.ts";
+import type { RulesChange } from "../../../../src/kernel/kernel.ts";
+import type { Jump, Rule, TableName } from "../../../../src/state/rule.ts";
+
+const drop: Rule = { matches: [], target: { kind: "drop" } };
+
+function jump(table: TableName, from: string, chain: string): Jump {
+  return { table, from, rule: { matches: [], target: { kind: "jump", chain } } };
+}
+
+function write(table: TableName, name: string, ...rules: readonly Rule[]): RulesChange {
+  return { kind: "write-chain", chain: { table, name, rules } };
+}
+
+function lines(changes: readonly RulesChange[]): readonly string[] {
+  return renderRestoreInput("IPv4", changes).split("\n");
+}
+
+describe("the input of iptables-restore", () => {
+  it("has both tables, nat first, each with its COMMIT", () => {
+    assert.deepEqual(lines([write("filter", "B", drop), write("nat", "A")]), [
+      "*nat",
+      ":A - [0:0]",
+      "COMMIT",
+      "*filter",
+      ":B - [0:0]",
+      "-A B -j DROP",
+      "COMMIT",
+      "",
+    ]);
+  });
+
+  it("leaves out a table that does not change", () => {
+    assert.doesNotMatch(renderRestoreInput("IPv4", [write("filter", "B")]), /nat/);
+    assert.equal(renderRestoreInput("IPv4", []), "");
+  });
+
+  it("declares every chain before the first rule, so that rules may refer to any", () => {
+    const toB: Rule = { matches: [], target: { kind: "jump", chain: "B" } };
+    assert.deepEqual(lines([write("nat", "A", toB), write("nat", "B", drop)]), [
+      "*nat",
+      ":A - [0:0]",
+      ":B - [0:0]",
+      "-A A -j B",
+      "-A B -j DROP",
+      "COMMIT",
+      "",
+    ]);
+  });
+
+  it("moves jumps in the order given", () => {
+    assert.deepEqual(
+      lines([
+        { kind: "remove-jump", jump: jump("filter", "INPUT", "A") },
+        { kind: "insert-jump", jump: jump("filter", "INPUT", "A") },
+        { kind: "insert-jump", jump: jump("filter", "INPUT", "B") },
+      ]),
+      ["*filter", "-D INPUT -j A", "-I INPUT -j A", "-I INPUT -j B", "COMMIT", ""],
+    );
+  });
+
+  it("empties a chain before removing it, and after the jump to it is gone", () => {
+    assert.deepEqual(
+      lines([
+        { kind: "remove-chain", table: "filter", name: "A" },
+        { kind: "remove-jump", jump: jump("filter", "INPUT", "A") },
+      ]),
+      ["*filter", ":A - [0:0]", "-D INPUT -j A", "-X A", "COMMIT", ""],
+    );
+  });
+
+  it("lets the last word on a chain count", () => {
+    const removal: RulesChange = { kind: "remove-chain", table: "nat", name: "A" };
+    assert.deepEqual(lines([removal, write("nat", "A", drop)]).slice(1, 4), [
+      ":A - [0:0]",
+      "-A A -j DROP",
+      "COMMIT",
+    ]);
+  });
+
+  it("refuses names that would be commands", () => {
+    const names = ["A\nCOMMIT", "A B", "-F", "", "X".repeat(29)];
+    for (const name of names) {
+      assert.throws(() => lines([write("nat", name)]), RuleValueError);
+      assert.throws(
+        () => lines([{ kind: "insert-jump", jump: jump("nat", name, "A") }]),
+        RuleValueError,
+      );
+    }
+  });
+});
