@@ -46,13 +46,13 @@ types: setup-build
 	@$(step) "Types" tsc -p .
 
 unit: setup-build shim
-	@$(step) "Unit tests" node --test --test-concurrency=2 'test/unit/**/*.test.ts'
+	@$(step) "Unit tests" node --test --test-concurrency=2 'test/unit/**/*.test.ts' 'test/contract/*.test.ts'
 
 test: setup ## everything: check, native-shim, lab
 	@$(MAKE) check build test-shim test-lab
 
-test-shim: setup-build shim
-	@$(step) "native-shim, with sanitizers, valgrind and for arm64" $(MAKE) -C native-shim check
+test-shim: setup-build shim ## native-shim with sanitizers, valgrind and for arm64
+	@$(MAKE) -C native-shim check
 
 test-lab: setup-lab build lab ## the suites that need a kernel with IPVS
 	@$(step) "The lab itself" node --test 'test/lab-boot/*.test.ts'
