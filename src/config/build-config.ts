@@ -44,8 +44,6 @@ export function buildConfig(
     ...own(settings),
     conntrack: conntrack(settings),
     oomScoreAdj: settings.oomScoreAdj,
-    configSyncPeriodMs: settings.configSyncPeriod,
-    featureGates: settings.featureGates,
     logging: {
       format: settings["logging.format"] === "json" ? "json" : "text",
       verbosity: settings["logging.verbosity"],
@@ -90,11 +88,7 @@ function servers(
   report: Report,
 ): Pick<
   Config,
-  | "bindAddress"
-  | "healthzBindAddress"
-  | "metricsBindAddress"
-  | "isBindFailureFatal"
-  | "isProfilingEnabled"
+  "bindAddress" | "healthzBindAddress" | "metricsBindAddress" | "isBindFailureFatal"
 > {
   const { bindAddress, metricsBindAddress } = settings;
   const isIpv6 = familyOf(bindAddress) === "IPv6";
@@ -107,7 +101,6 @@ function servers(
     ...(healthzPort === 0 ? {} : { healthzBindAddress: healthz }),
     metricsBindAddress: listenAddress(metricsBindAddress, loopback, metricsPort ?? 10_249),
     isBindFailureFatal: settings.bindAddressHardFail,
-    isProfilingEnabled: settings.enableProfiling,
   };
 }
 

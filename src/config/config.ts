@@ -55,7 +55,6 @@ export interface Config {
   readonly metricsBindAddress: ListenAddress;
   /** A port that cannot be opened ends the program instead of being tried again. */
   readonly isBindFailureFatal: boolean;
-  readonly isProfilingEnabled: boolean;
   readonly localTraffic: LocalTraffic;
   readonly nodePortAddresses: NodePortAddresses;
   /** Name of the IPVS scheduler, as in `ipvsadm -s`. Whether the kernel has it is seen at start. */
@@ -84,8 +83,6 @@ export interface Config {
   readonly conntrack: ConntrackConfig;
   /** -1000 to 1000. */
   readonly oomScoreAdj: number;
-  readonly configSyncPeriodMs: number;
-  readonly featureGates: ReadonlyMap<string, boolean>;
   readonly logging: { readonly format: LogFormat; readonly verbosity: number };
   /** Start even if a kube-proxy runs on this node. */
   readonly isOtherProxyAllowed: boolean;

@@ -20,7 +20,7 @@ export const nodeFields = [
     kind: "ip",
     default: "0.0.0.0",
     flag: "bind-address",
-    help: "primary address of the node; 0.0.0.0 or ::: as the Node object says",
+    help: "primary address of the node; unspecified: the Node object's",
   },
   {
     path: "clusterCIDR",
@@ -57,13 +57,5 @@ export const nodeFields = [
     default: "",
     flag: "nodeport-addresses",
     help: "networks whose node addresses serve node ports, or the word primary; empty: all",
-  },
-  {
-    path: "configSyncPeriod",
-    kind: "duration",
-    default: "15m",
-    isPositive: true,
-    flag: "config-sync-period",
-    help: "how often the configuration from the API server is refreshed",
   },
 ] as const;

@@ -1,4 +1,4 @@
-/** The process: logging, OOM score, feature gates. */
+/** The process: logging, OOM score. */
 export const processFields = [
   {
     path: "logging.verbosity",
@@ -29,13 +29,6 @@ export const processFields = [
     max: 1000,
     flag: "oom-score-adj",
     help: "the process's oom_score_adj, from -1000 to 1000",
-  },
-  {
-    path: "featureGates",
-    kind: "gates",
-    default: "",
-    flag: "feature-gates",
-    help: "Name=true,…; accepted as kube-proxy does",
   },
 ] as const;
 

@@ -21,11 +21,4 @@ export const serverFields = [
     flag: "bind-address-hard-fail",
     help: "end when a port cannot be opened, instead of trying again",
   },
-  {
-    path: "enableProfiling",
-    kind: "boolean",
-    default: "false",
-    flag: "profiling",
-    help: "serve debug handlers on the metrics address",
-  },
 ] as const;

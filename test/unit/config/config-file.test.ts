@@ -166,11 +166,6 @@ describe("a field of the file", () => {
       want: { nodeName: "node-7" },
     },
     {
-      name: "featureGates",
-      lines: "featureGates: {A: true, B: false}",
-      want: { featureGates: new Map(Object.entries({ A: true, B: false })) },
-    },
-    {
       name: "our own settings",
       lines:
         "kubeIpvs:\n  foreignVirtualServers: delete\n  tcpDrainDeadline: 0s\n  manifests: /m\n  lockName: x",
@@ -214,6 +209,15 @@ describe("a file", () => {
     const { notices } = loadFile("mode: ipvs\niptables: {syncPeriod: 10s, minSyncPeriod: 1s}");
     const keys = { setting: "iptables.syncPeriod", reason: "it belongs to another proxy mode" };
     assert.deepEqual(notices, [{ level: "warn", event: "Setting has no effect", keys }]);
+  });
+
+  it("may carry feature gates", () => {
+    const { notices } = loadFile("mode: ipvs\nfeatureGates: {TopologyAwareHints: true}");
+    assert.deepEqual(
+      notices.map(({ keys }) => keys["setting"]),
+      ["featureGates"],
+    );
+    assert.deepEqual(loadFile("mode: ipvs\nfeatureGates: {}").notices, []);
   });
 
   it("is told of a field given twice; the last one counts", () => {
