@@ -1,0 +1,63 @@
+import type { FieldKind, LooseFlag } from "../config/field.ts";
+import { fieldGroups, looseFlags } from "../config/fields.ts";
+
+/** A flag of the command line, from the table of settings. */
+export interface Flag {
+  /** Without dashes. */
+  readonly name: string;
+  readonly short?: string;
+  readonly isBoolean: boolean;
+  /** What stands for the value in --help. */
+  readonly placeholder: string;
+  readonly help: string;
+  readonly default: string;
+  readonly group: string;
+}
+
+const placeholders: Readonly<Record<FieldKind, string>> = {
+  text: "text",
+  boolean: "true|false",
+  integer: "number",
+  float: "number",
+  duration: "duration",
+  ip: "IP",
+  listen: "IP:port",
+  texts: "list",
+  "comma-list": "list",
+  cidrs: "list",
+  gates: "list",
+  any: "text",
+};
+
+/** Every flag but --help and --version, in the order of --help. */
+export const flags: readonly Flag[] = [
+  ...looseFlags.filter(({ noEffect }) => noEffect === undefined).map(looseFlag),
+  ...fieldGroups.flatMap(({ title, fields }) =>
+    fields.flatMap((field): readonly Flag[] => {
+      if (field.flag === undefined) return [];
+      return [
+        {
+          name: field.flag,
+          ...(field.shortFlag === undefined ? {} : { short: field.shortFlag }),
+          isBoolean: field.kind === "boolean",
+          placeholder: placeholders[field.kind],
+          help: field.help,
+          default: field.defaultWithoutFile ?? field.default,
+          group: title,
+        },
+      ];
+    }),
+  ),
+  ...looseFlags.filter(({ noEffect }) => noEffect !== undefined).map(looseFlag),
+];
+
+function looseFlag({ flag, kind, help }: LooseFlag): Flag {
+  return {
+    name: flag,
+    isBoolean: kind === "boolean",
+    placeholder: placeholders[kind],
+    help,
+    default: "",
+    group: "Start",
+  };
+}

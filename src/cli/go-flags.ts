@@ -1,0 +1,49 @@
+import type { Flag } from "./flags.ts";
+
+/**
+ * Brings flags as Go programs take them into one form, `--name=value`: `--name value`, `--switch`,
+ * `-v 2`, `-v=2`, `-v2`; underscores in names stand for hyphens. What is no flag of ours stays as it is.
+ */
+export function normaliseFlags(
+  args: readonly string[],
+  flags: readonly Pick<Flag, "name" | "short" | "isBoolean">[],
+): readonly string[] {
+  const byName = new Map(flags.map((flag) => [flag.name, flag]));
+  const nameOfShort = new Map(flags.flatMap(({ short, name }) => (short ? [[short, name]] : [])));
+  const result: string[] = [];
+  const rest = [...args];
+  for (let arg = rest.shift(); arg !== undefined; arg = rest.shift()) {
+    if (arg === "--") return [...result, arg, ...rest];
+    const { name, value } = splitFlag(arg, nameOfShort);
+    if (name === undefined) {
+      result.push(arg);
+      continue;
+    }
+    const flag = byName.get(name);
+    // Apart from its value, so that a message about an unknown flag names the flag alone.
+    if (flag === undefined) result.push(`--${name}`, ...(value === undefined ? [] : [value]));
+    else if (value !== undefined) result.push(`--${name}=${value}`);
+    else if (flag.isBoolean) result.push(`--${name}=true`);
+    else if (rest.length === 0) result.push(`--${name}`);
+    else result.push(`--${name}=${rest.shift()}`);
+  }
+  return result;
+}
+
+interface SplitFlag {
+  /** Absent: no flag. */
+  readonly name?: string;
+  readonly value?: string;
+}
+
+function splitFlag(arg: string, nameOfShort: ReadonlyMap<string, string>): SplitFlag {
+  const [, written = "", value] = /^--([^=]+)(?:=(.*))?$/s.exec(arg) ?? [];
+  if (written !== "") return withValue(written.replaceAll("_", "-"), value);
+  const [, letter = "", attached] = /^-([A-Za-z])(?:=?(.+))?$/s.exec(arg) ?? [];
+  const name = nameOfShort.get(letter);
+  return name === undefined ? {} : withValue(name, attached);
+}
+
+function withValue(name: string, value: string | undefined): SplitFlag {
+  return value === undefined ? { name } : { name, value };
+}

@@ -1,0 +1,82 @@
+import { type Clock, systemClock } from "../base/clock.ts";
+import { errorText } from "../base/error-text.ts";
+import type { Logger } from "../base/log.ts";
+import { kubernetesVersion, version } from "../base/version.ts";
+import type { Config } from "../config/config.ts";
+import type { FlagValues } from "../config/gather-settings.ts";
+import { type ConfigWorld, type LoadedConfig, loadConfig } from "../config/load-config.ts";
+import { LogWriter } from "../daemon/log-writer.ts";
+import { parseCommandLine } from "./command-line.ts";
+
+/** What a command works with. */
+export interface CommandParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Prints a line on stdout. */
+  readonly print: (line: string) => void;
+}
+
+/** The working part of the program, loaded only when it is needed: --version should be instant. */
+export interface Commands {
+  /** Runs until a signal; rejects where the start makes no sense, or the daemon cannot go on. */
+  runDaemon(config: Config, parts: CommandParts): Promise<void>;
+  /** Removes everything of ours; false where something was left. */
+  cleanUpNode(config: Config, parts: CommandParts): Promise<boolean>;
+}
+
+/** What the command line needs of the process. */
+export interface CommandWorld extends ConfigWorld {
+  readonly pid: number;
+  readonly writeOut: (text: string) => void;
+  readonly writeErr: (text: string) => void;
+  readonly loadCommands: () => Promise<Commands>;
+}
+
+/** Does what the arguments ask for. Resolves with the exit code: 0, or 1 with the reason as last line. */
+export async function runCommandLine(
+  args: readonly string[],
+  world: CommandWorld,
+): Promise<number> {
+  const commandLine = parseCommandLine(args);
+  switch (commandLine.kind) {
+    case "help":
+      world.writeOut(commandLine.text);
+      return 0;
+    case "version":
+      // The first words are kube-proxy's own: scripts look for them.
+      world.writeOut(`Kubernetes v${kubernetesVersion} (kube-ipvs v${version})\n`);
+      return 0;
+    case "mistake":
+      return fail(world, `${commandLine.message} (see --help)`);
+    case "flags":
+      return await runWithFlags(commandLine.values, world);
+  }
+}
+
+async function runWithFlags(values: FlagValues, world: CommandWorld): Promise<number> {
+  try {
+    return await runCommand(loadConfig(values, world), world);
+  } catch (error) {
+    return fail(world, errorText(error));
+  }
+}
+
+async function runCommand(loaded: LoadedConfig, world: CommandWorld): Promise<number> {
+  const { command, config, notices } = loaded;
+  const outlet = { clock: systemClock, pid: world.pid, write: world.writeErr };
+  const log = new LogWriter(outlet, config.logging);
+  for (const { level, event, keys } of notices) log[level](event, keys);
+  const parts = { clock: systemClock, log, print: (line: string) => world.writeOut(`${line}\n`) };
+  const commands = await world.loadCommands();
+  if (command === "clean-up") {
+    const isClean = await commands.cleanUpNode(config, parts);
+    return isClean ? 0 : fail(world, "Not everything could be removed, see above");
+  }
+  await commands.runDaemon(config, parts);
+  return 0;
+}
+
+function fail({ writeErr }: CommandWorld, message: string): number {
+  writeErr(`Error: ${message}\n`);
+  return 1;
+}

@@ -1,0 +1,18 @@
+import { readFileSync } from "node:fs";
+import { hostname } from "node:os";
+import { runCommandLine } from "./cli/run-command-line.ts";
+import { exitOnUncaught } from "./daemon/life-cycle.ts";
+
+exitOnUncaught();
+// A reader that went away (`kube-ipvs --help | head`) is no reason to stop.
+for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+
+const code = await runCommandLine(process.argv.slice(2), {
+  pid: process.pid,
+  readFile: (path) => readFileSync(path, "utf8"),
+  hostname,
+  writeOut: (text) => void process.stdout.write(text),
+  writeErr: (text) => void process.stderr.write(text),
+  loadCommands: () => import("./daemon/run.ts"),
+});
+process.exit(code);

@@ -1,0 +1,116 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { parseCommandLine } from "../../../src/cli/command-line.ts";
+import { flags } from "../../../src/cli/flags.ts";
+
+function valuesOf(...args: string[]): Record<string, readonly string[]> {
+  const parsed = parseCommandLine(args);
+  assert.equal(parsed.kind, "flags");
+  return parsed.kind === "flags" ? Object.fromEntries(parsed.values) : {};
+}
+
+function helpText(): string {
+  const parsed = parseCommandLine(["--help"]);
+  return parsed.kind === "help" ? parsed.text : assert.fail("no help");
+}
+
+describe("arguments", () => {
+  it("may be none", () => assert.deepEqual(valuesOf(), {}));
+
+  it("as kubeadm's DaemonSet gives them", () => {
+    assert.deepEqual(
+      valuesOf("--config=/var/lib/kube-proxy/config.conf", "--hostname-override=n1"),
+      {
+        config: ["/var/lib/kube-proxy/config.conf"],
+        "hostname-override": ["n1"],
+      },
+    );
+  });
+
+  it("as k3s and others give them", () => {
+    const given =
+      "--cluster-cidr=10.42.0.0/16 --proxy-mode ipvs --masquerade_all -v=2 --cleanup=false";
+    assert.deepEqual(valuesOf(...given.split(" ")), {
+      cleanup: ["false"],
+      "cluster-cidr": ["10.42.0.0/16"],
+      "proxy-mode": ["ipvs"],
+      "masquerade-all": ["true"],
+      v: ["2"],
+    });
+  });
+
+  it("keep each value of a flag that is repeated", () => {
+    assert.deepEqual(valuesOf("--nodeport-addresses=a", "--nodeport-addresses", "b"), {
+      "nodeport-addresses": ["a", "b"],
+    });
+  });
+
+  it("take every flag of the table", () => {
+    for (const { name } of flags) {
+      assert.deepEqual(valuesOf(`--${name}=x`), { [name]: ["x"] });
+    }
+  });
+
+  for (const args of [["--version"], ["--version=raw"], ["-v", "2", "--version"]]) {
+    it(`${args.join(" ")} asks for the version`, () => {
+      assert.deepEqual(parseCommandLine(args), { kind: "version" });
+    });
+  }
+});
+
+describe("a mistake", () => {
+  const cases: readonly (readonly [args: readonly string[], message: string])[] = [
+    [["--nonsense"], "unknown option '--nonsense'"],
+    [["--ipvs-schedular=rr"], "unknown option '--ipvs-schedular' (Did you mean --ipvs-scheduler?)"],
+    [["-x"], "unknown option '-x'"],
+    [["--network-name=x"], "unknown option '--network-name'"],
+    [["--config"], "option '--config <text>' argument missing"],
+    [["run"], 'unexpected argument "run": kube-ipvs takes flags only'],
+    [["--masquerade-all", "false"], 'unexpected argument "false": kube-ipvs takes flags only'],
+    [["--", "--v=1"], 'unexpected argument "--v=1": kube-ipvs takes flags only'],
+    [["a\nb"], 'unexpected argument "a\\nb": kube-ipvs takes flags only'],
+    [["--a\u001b[2J"], "unknown option '--a?[2J'"],
+  ];
+  for (const [args, message] of cases) {
+    it(JSON.stringify(args), () => {
+      assert.deepEqual(parseCommandLine(args), { kind: "mistake", message });
+    });
+  }
+});
+
+describe("--help", () => {
+  it("tells of every flag that has something to tell, under its heading", () => {
+    const text = helpText();
+    const headings = text.split("\n").filter((line) => /^[A-Z][^.]*:$/.test(line));
+    assert.deepEqual(headings, [
+      "Start:",
+      "Node and cluster:",
+      "IPVS:",
+      "Servers:",
+      "Connection tracking:",
+      "Process:",
+      "Settings of kube-ipvs itself:",
+      "Accepted without effect:",
+    ]);
+    for (const { name, help } of flags) {
+      assert.equal(text.includes(`--${name} `), help !== "", name);
+    }
+  });
+
+  it("is aligned and fits a terminal of 100 columns", () => {
+    const lines = helpText().split("\n");
+    const columns = lines.flatMap((line) => /^ {2}-.*? {2,}(?=\S)/.exec(line)?.[0].length ?? []);
+    assert.equal(new Set(columns).size, 1, String(columns));
+    assert.ok(columns.length > 50);
+    for (const line of lines) assert.ok(line.length <= 100, line);
+  });
+
+  it("says defaults and needs no value for a switch", () => {
+    assert.match(helpText(), /^ {2}--ipvs-sync-period <duration> +longest .* \(default 30s\)$/m);
+    assert.match(helpText(), /^ {2}--masquerade-all {2,}masquerade all/m);
+  });
+
+  it("comes from -h too, whatever else is asked for", () => {
+    assert.equal(parseCommandLine(["-v=1", "-h"]).kind, "help");
+  });
+});

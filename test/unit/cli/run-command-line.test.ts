@@ -1,0 +1,147 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { type Commands, runCommandLine } from "../../../src/cli/run-command-line.ts";
+import type { Config } from "../../../src/config/config.ts";
+
+const fileText =
+  "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\nfoo: 1\n";
+
+interface Outcome {
+  readonly code: number;
+  readonly out: string;
+  readonly err: string;
+  /** What was called, with which configuration. */
+  readonly calls: readonly (readonly [name: string, config: Config])[];
+}
+
+async function run(args: readonly string[], commands: Partial<Commands> = {}): Promise<Outcome> {
+  let out = "";
+  let err = "";
+  const calls: (readonly [string, Config])[] = [];
+  const code = await runCommandLine(args, {
+    pid: 1,
+    hostname: () => "node-1",
+    readFile: (path) => {
+      if (path === "/config") return fileText;
+      throw new Error(`ENOENT: no such file or directory, open '${path}'`);
+    },
+    writeOut: (text) => {
+      out += text;
+    },
+    writeErr: (text) => {
+      err += text;
+    },
+    loadCommands: async () => ({
+      async runDaemon(config, parts) {
+        calls.push(["run", config]);
+        await commands.runDaemon?.(config, parts);
+      },
+      async cleanUpNode(config, parts) {
+        calls.push(["clean-up", config]);
+        return (await commands.cleanUpNode?.(config, parts)) ?? true;
+      },
+    }),
+  });
+  return { code, out, err, calls };
+}
+
+const lastLine = (text: string): string => text.trimEnd().split("\n").at(-1) ?? "";
+
+describe("the program", () => {
+  it("runs the daemon and ends with 0 when that stopped", async () => {
+    const { code, out, err, calls } = await run(["--proxy-mode=ipvs", "--ipvs-scheduler=lc"]);
+    assert.deepEqual([code, out, err], [0, "", ""]);
+    assert.deepEqual(
+      calls.map(([name, { scheduler }]) => [name, scheduler]),
+      [["run", "lc"]],
+    );
+  });
+
+  it("logs what the configuration was told, in the form asked for", async () => {
+    const { err } = await run(["--config=/config", "--logging-format=json"]);
+    assert.match(
+      err,
+      /^\{"ts":\d+,"level":"warn","v":0,"msg":"Unknown configuration field ignored","path":"foo"\}\n$/,
+    );
+  });
+
+  it("cleans up instead where that is asked for", async () => {
+    const { code, out, calls } = await run(["--cleanup"], {
+      async cleanUpNode(_config, { print }) {
+        print("Removed 1 thing");
+        return true;
+      },
+    });
+    assert.deepEqual([code, out], [0, "Removed 1 thing\n"]);
+    assert.deepEqual(
+      calls.map(([name]) => name),
+      ["clean-up"],
+    );
+  });
+
+  it("prints its version so that kube-proxy's first words are there", async () => {
+    const { code, out, calls } = await run(["--version"]);
+    assert.equal(code, 0);
+    assert.match(out, /^Kubernetes v1\.36\.\d+ \(kube-ipvs v\d+\.\d+\.\d+\)\n$/);
+    assert.deepEqual(calls, []);
+  });
+
+  it("prints its help", async () => {
+    const { code, out, err } = await run(["--help"]);
+    assert.deepEqual([code, err], [0, ""]);
+    assert.match(out, /^Usage: kube-ipvs \[flags\]\n/);
+  });
+});
+
+describe("the last line on stderr", () => {
+  const failing = (message: string): Partial<Commands> => ({
+    runDaemon: () => Promise.reject(new Error(message)),
+  });
+  const cases: readonly {
+    readonly name: string;
+    readonly args: readonly string[];
+    readonly commands?: Partial<Commands>;
+    readonly want: string;
+  }[] = [
+    {
+      name: "for an unknown flag",
+      args: ["--nonsense"],
+      want: "Error: unknown option '--nonsense' (see --help)",
+    },
+    {
+      name: "for another proxy mode",
+      args: ["--proxy-mode=nftables"],
+      want: 'Error: Invalid configuration: --proxy-mode: "nftables": kube-ipvs supports the proxy mode ipvs only; for nftables run kube-proxy',
+    },
+    {
+      name: "for several problems at once",
+      args: ["--ipvs-sync-period=x", "--v=y"],
+      want: 'Error: Invalid configuration: --ipvs-sync-period: "x": must be a duration such as "30s" or "1h15m"; --v: "y": must be a whole number',
+    },
+    {
+      name: "for a file that is not there",
+      args: ["--config=/missing"],
+      want: "Error: Invalid configuration: --config: \"/missing\": ENOENT: no such file or directory, open '/missing'",
+    },
+    {
+      name: "for a start that fails",
+      args: [],
+      commands: failing("Cannot reach\nthe kernel"),
+      want: "Error: Cannot reach; the kernel",
+    },
+    {
+      name: "for a clean-up that left something",
+      args: ["--cleanup"],
+      commands: { cleanUpNode: () => Promise.resolve(false) },
+      want: "Error: Not everything could be removed, see above",
+    },
+  ];
+  for (const { name, args, commands, want } of cases) {
+    it(name, async () => {
+      const { code, err } = await run(args, commands);
+      assert.equal(code, 1);
+      assert.equal(lastLine(err), want);
+      assert.ok(err.endsWith("\n"));
+    });
+  }
+});
