@@ -4,7 +4,7 @@ import { type IpFamily, ipFamilies } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { planRules } from "../plan/rules.ts";
-import { observeNodeAddresses } from "../reconcile/observe.ts";
+import { observeAddresses } from "../reconcile/observe.ts";
 import { type RemovalReport, removeAll } from "../reconcile/remove-all.ts";
 import type { ChangeKind } from "../reconcile/report.ts";
 import type { RuleSet } from "../state/rule.ts";
@@ -17,7 +17,7 @@ export async function cleanUp(
 ): Promise<boolean> {
   const report = await removeAll(kernel, {
     rules: await plannedRules(kernel, config),
-    nodeAddresses: await observeNodeAddresses(kernel),
+    nodeAddresses: (await observeAddresses(kernel)).ofNode,
     ownership: {
       foreignVirtualServers: config.foreignVirtualServers,
       excludeCidrs: config.excludeCidrs,

@@ -5,6 +5,7 @@ import type { Clock } from "../base/clock.ts";
 import { Exclusive } from "../base/exclusive.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
+import { sameSet } from "../base/same-set.ts";
 import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { ChangeTracker } from "../model/change-tracker.ts";
@@ -12,7 +13,7 @@ import { DesiredState } from "../plan/desired-state.ts";
 import type { PlanOptions } from "../plan/options.ts";
 import { planService } from "../plan/planner.ts";
 import { planRules } from "../plan/rules.ts";
-import { observeNodeAddresses } from "../reconcile/observe.ts";
+import { observeAddresses } from "../reconcile/observe.ts";
 import { Reconciler } from "../reconcile/reconciler.ts";
 import type { SyncGoal } from "../reconcile/sync-context.ts";
 import type { RuleSet } from "../state/rule.ts";
@@ -29,6 +30,8 @@ export interface SyncLoopCollaborators {
 
 /** Pause between two looks at draining real servers while there are any. */
 const drainCheckMs = 1_000;
+/** Pause after a change of links or addresses before they are read. */
+const addressCheckMs = 50;
 /** The Node object is waited for this long before planning goes on without it, as upstream. */
 const nodeWaitMs = 30_000;
 const firstRetryMs = 1_000;
@@ -58,6 +61,7 @@ export class SyncLoop {
   #isNodeStale = true;
   #cancelNodeWait: () => void = () => {};
   #cancelDrainCheck: () => void = () => {};
+  #cancelAddressCheck: () => void = () => {};
   #stopWatching: () => void = () => {};
 
   constructor(collaborators: SyncLoopCollaborators, config: Config, families: readonly IpFamily[]) {
@@ -87,7 +91,7 @@ export class SyncLoop {
   start(): void {
     this.#reporter.started(this.#families);
     this.#stopWatching = this.#kernel.link.watch(
-      () => this.#noteNodeChange(),
+      () => this.#scheduleAddressCheck(),
       (error) => this.#log.warn("Cannot watch links and addresses", { err: error }),
     );
     this.#cancelNodeWait = this.#clock.after(nodeWaitMs, () => this.#giveUpNode());
@@ -104,6 +108,7 @@ export class SyncLoop {
     this.#stopWatching();
     this.#cancelNodeWait();
     this.#cancelDrainCheck();
+    this.#cancelAddressCheck();
     await this.#runner.stop();
     await this.#exclusive.idle();
   }
@@ -190,7 +195,7 @@ export class SyncLoop {
     if (!this.#isNodeStale) return;
     this.#isNodeStale = false;
     try {
-      this.#nodeAddresses = await observeNodeAddresses(this.#kernel);
+      this.#nodeAddresses = (await observeAddresses(this.#kernel)).ofNode;
     } catch (error) {
       this.#isNodeStale = true;
       throw error;
@@ -232,6 +237,26 @@ export class SyncLoop {
       isMasqueradeAll: this.#config.isMasqueradeAll,
       masqueradeMark: this.#config.masqueradeMark,
     });
+  }
+
+  /** Links or addresses changed, by us or by others; many messages are one look. */
+  #scheduleAddressCheck(): void {
+    this.#cancelAddressCheck();
+    if (!this.#isInitialized) return;
+    this.#cancelAddressCheck = this.#clock.after(addressCheckMs, () => {
+      background(
+        this.#exclusive.run(() => this.#checkAddresses()),
+        this.#log,
+        "address check",
+      );
+    });
+  }
+
+  async #checkAddresses(): Promise<void> {
+    const { bound, ofNode } = await observeAddresses(this.#kernel);
+    this.#reconciler.noteBound(bound);
+    if (!sameSet(ofNode, this.#nodeAddresses)) this.#noteNodeChange();
+    else if (this.#reconciler.needsObservation) this.#request();
   }
 
   #scheduleDrainCheck(): void {

@@ -5,7 +5,7 @@ import {
   isIpv6LinkLocal,
   isLoopback,
 } from "../base/ip.ts";
-import type { Iptables, Kernel, NodeAddress } from "../kernel/kernel.ts";
+import type { Iptables, Kernel } from "../kernel/kernel.ts";
 import { setsFor } from "../plan/sets.ts";
 import type { RuleSet } from "../state/rule.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
@@ -27,12 +27,22 @@ export async function observe(
   return known;
 }
 
-/** Addresses of this node: on links other than kube-ipvs0, neither loopback nor IPv6 link-local. */
-export async function observeNodeAddresses(kernel: Kernel): Promise<ReadonlySet<IpAddress>> {
+/** The addresses of this node, neither loopback nor IPv6 link-local. */
+export interface ObservedAddresses {
+  /** On kube-ipvs0; absent where there is no such link. */
+  readonly bound: ReadonlySet<IpAddress> | undefined;
+  /** On all other links, up or down. */
+  readonly ofNode: ReadonlySet<IpAddress>;
+}
+
+export async function observeAddresses(kernel: Kernel): Promise<ObservedAddresses> {
   const link = await kernel.link.find();
-  const addresses = await kernel.link.listAddresses();
-  const ofNode = addresses.filter(({ linkIndex }) => linkIndex !== link?.index);
-  return new Set(ofNode.map(({ address }) => address).filter(isServiceable));
+  const bound = new Set<IpAddress>();
+  const ofNode = new Set<IpAddress>();
+  for (const { address, linkIndex } of await kernel.link.listAddresses()) {
+    if (isServiceable(address)) (linkIndex === link?.index ? bound : ofNode).add(address);
+  }
+  return { bound: link === undefined ? undefined : bound, ofNode };
 }
 
 export async function observeRules(
@@ -45,13 +55,9 @@ export async function observeRules(
 }
 
 async function observeLink(kernel: Kernel, known: KnownState): Promise<void> {
-  const link = await kernel.link.find();
-  if (link === undefined) return;
-  known.hasLink = true;
-  const addresses: readonly NodeAddress[] = await kernel.link.listAddresses();
-  for (const { address, linkIndex } of addresses) {
-    if (linkIndex === link.index && isServiceable(address)) known.addresses.add(address);
-  }
+  const { bound } = await observeAddresses(kernel);
+  known.hasLink = bound !== undefined;
+  for (const address of bound ?? []) known.addresses.add(address);
 }
 
 async function observeSets(kernel: Kernel, known: KnownState): Promise<void> {

@@ -1,5 +1,7 @@
 import type { Clock } from "../base/clock.ts";
+import type { IpAddress } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
+import { sameSet } from "../base/same-set.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { Drainer } from "./drainer.ts";
 import type { DrainPolicy } from "./drains.ts";
@@ -74,6 +76,17 @@ export class Reconciler {
     this.#isFirst &&= report.hasFailures;
     this.#needsObservation = report.hasFailures;
     return report.build();
+  }
+
+  /**
+   * Compares kube-ipvs0 with what is known of it. Our own writes tell the watcher too: only where
+   * somebody else's did, the next sync looks at everything.
+   */
+  noteBound(bound: ReadonlySet<IpAddress> | undefined): void {
+    const known = this.#known.addresses;
+    const isSame =
+      this.#known.hasLink === (bound !== undefined) && sameSet(known, bound ?? new Set());
+    if (!isSame) this.#needsObservation = true;
   }
 
   /** Removes real servers whose connections have ended, or whose time is up. */

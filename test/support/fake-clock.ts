@@ -11,7 +11,7 @@ export class FakeClock implements Clock {
   readonly #startMs: number;
   #timers: Timer[] = [];
 
-  constructor(startMs = Date.UTC(2026, 0, 1)) {
+  constructor(startMs: number = Date.UTC(2026, 0, 1)) {
     this.#startMs = startMs;
   }
 
