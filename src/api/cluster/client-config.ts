@@ -26,6 +26,8 @@ export interface ClientMaterial {
 export class ClientConfig {
   /** `https://10.0.0.1:6443`, without a slash at the end. */
   readonly server: string;
+  /** The name that the server's certificate must carry: tls-server-name, or the host of the address. */
+  readonly certifiedName: string;
   /** Of the current user; `undefined` when it has none. */
   readonly tokenFile: string | undefined;
   readonly #config: KubeConfig;
@@ -39,6 +41,8 @@ export class ClientConfig {
     if (cluster === null)
       throw invalidKubeconfig(origin, "it has no current context with a cluster");
     this.server = serverOf(master === "" ? cluster.server : master, origin);
+    this.certifiedName =
+      cluster.tlsServerName || new URL(this.server).hostname.replace(/^\[|\]$/g, "");
     // Over plain HTTP there is nothing to verify; the library refuses such a server otherwise.
     const skipTLSVerify = cluster.skipTLSVerify || this.server.startsWith("http:");
     this.#cluster = { ...cluster, server: this.server, skipTLSVerify };

@@ -45,6 +45,11 @@ export class Credentials {
     return this.#config.server;
   }
 
+  /** The name that the server's certificate must carry. */
+  get certifiedName(): string {
+    return this.#config.certifiedName;
+  }
+
   /**
    * Throws ApiError `no-credentials` when there are none, not even older ones. Requests that begin together
    * share one reading: a plugin runs once, and nobody's connections are cut by another's.

@@ -1,5 +1,6 @@
-import { type IncomingMessage, type RequestOptions, request as requestHttp } from "node:http";
-import { request as requestHttps } from "node:https";
+import { type IncomingMessage, request as requestHttp } from "node:http";
+import { type RequestOptions, request as requestHttps } from "node:https";
+import { checkServerIdentity } from "node:tls";
 import { createGunzip } from "node:zlib";
 import { errorText } from "../../base/error-text.ts";
 import { ApiError } from "../api-error.ts";
@@ -32,6 +33,9 @@ export class HttpConnection implements ApiConnection {
     const options: RequestOptions = {
       agent,
       signal,
+      // Said here, since agents for proxies forget the host where it is an address and check «localhost».
+      checkServerIdentity: (_host, certificate) =>
+        checkServerIdentity(this.#credentials.certifiedName, certificate),
       headers: {
         accept: "application/json",
         "accept-encoding": "gzip",

@@ -238,6 +238,17 @@ describe("on the way to an API server", () => {
     assert.deepEqual(paths, ["/k8s/clusters/c-1/api/v1/nodes"]);
   });
 
+  it("the address of the command line counts", async (test) => {
+    const server = await startServer(test);
+    const way = await Way.make(test);
+    const cluster = { server: "https://127.0.0.1:1" };
+    for (const master of [server.url, server.url.replace("http://", "")]) {
+      const connection = await way.open(cluster, {}, master);
+      assert.equal(connection.server, server.url);
+      assert.equal((await listNodes(connection)).status, 200);
+    }
+  });
+
   it("a body may be packed", async (test) => {
     const text = `{"items":[${"1,".repeat(10_000)}2]}`;
     const server = createServer((request: IncomingMessage, response) => {
@@ -277,5 +288,34 @@ describe("on the way to an API server", () => {
     assert.equal((await listNodes(connection)).status, 200);
     assert.deepEqual(targets, [server.url.replace("https://", "")]);
     assert.equal(server.requests[0]?.clientName, "client-1");
+  });
+
+  it("the proxy may speak SOCKS", async (test) => {
+    const server = await startTlsServer(test);
+    let connections = 0;
+    const proxy = createTcpServer((socket) => {
+      socket.on("error", () => socket.destroy());
+      // RFC 1928: greeting, then a request for an IPv4 address (type 1), whose last bytes are the port.
+      socket.once("data", () => {
+        socket.write(Buffer.from([5, 0]));
+        socket.once("data", (request: Buffer) => {
+          connections += 1;
+          const onward = connect(request.readUInt16BE(8), "127.0.0.1", () => {
+            socket.write(Buffer.from([5, 0, 0, 1, 0, 0, 0, 0, 0, 0]));
+            onward.pipe(socket).pipe(onward);
+          });
+          onward.on("error", () => socket.destroy());
+        });
+      });
+    });
+    const port = await portOf(proxy, test);
+    const way = await Way.make(test);
+    const connection = await way.open({
+      server: server.url,
+      "certificate-authority": "ca.crt",
+      "proxy-url": `socks5://127.0.0.1:${port}`,
+    });
+    assert.equal((await listNodes(connection)).status, 200);
+    assert.equal(connections, 1);
   });
 });

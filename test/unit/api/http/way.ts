@@ -34,7 +34,8 @@ export class Way {
     return writeFile(join(this.folder, name), content);
   }
 
-  async open(cluster: object, user: object = {}): Promise<ApiConnection> {
+  /** Opens a connection; `master` is the address given on the command line. */
+  async open(cluster: object, user: object = {}, master = ""): Promise<ApiConnection> {
     const kubeconfig = {
       clusters: [{ name: "c", cluster }],
       users: [{ name: "u", user }],
@@ -44,7 +45,7 @@ export class Way {
     await this.write("config", JSON.stringify(kubeconfig));
     const connection = await openConnection(
       { clock: this.clock, environment: {} },
-      { kubeconfig: join(this.folder, "config"), master: "", userAgent: "kube-ipvs/test" },
+      { kubeconfig: join(this.folder, "config"), master, userAgent: "kube-ipvs/test" },
     );
     this.#test.after(() => connection.close());
     return connection;
