@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import fc from "fast-check";
 import type { Logger } from "../../../src/base/log.ts";
 import { parseJson } from "../../../src/base/parse-json.ts";
 import { type LogOptions, LogWriter } from "../../../src/daemon/log-writer.ts";
@@ -181,4 +182,24 @@ describe("a flood", () => {
     await clock.advance(60_000);
     assert.match(lines.at(-1) ?? "", /of="Odd" count=44\d\d/);
   });
+});
+
+describe("any value", () => {
+  const anyText = fc.string({ unit: "binary", maxLength: 60 });
+  const anyValue = fc.oneof(anyText, fc.anything({ withBigInt: true, withDate: true }));
+
+  for (const format of ["text", "json"] as const) {
+    it(`stays inside its ${format} line and harmless on a terminal`, () => {
+      fc.assert(
+        fc.property(anyText, anyValue, (event, value) => {
+          const lines = writing((log) => log.warn(event, { subject: value }), { format });
+          assert.equal(lines.length, 1);
+          const [line = ""] = lines;
+          assert.equal(line.indexOf("\n"), line.length - 1);
+          assert.doesNotMatch(line.slice(0, -1), /[\p{Cc}\p{Cf}\u2028\u2029]/u);
+          if (format === "json") parseJson(line);
+        }),
+      );
+    });
+  }
 });
