@@ -1,20 +1,12 @@
-import { type Clock, systemClock } from "../base/clock.ts";
+import { systemClock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
-import type { Logger } from "../base/log.ts";
 import { kubernetesVersion, version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
 import { type ConfigWorld, type LoadedConfig, loadConfig } from "../config/load-config.ts";
 import { LogWriter } from "../daemon/log-writer.ts";
+import type { CommandParts } from "../daemon/run.ts";
 import { parseCommandLine } from "./command-line.ts";
-
-/** What a command works with. */
-export interface CommandParts {
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** Prints a line on stdout. */
-  readonly print: (line: string) => void;
-}
 
 /** The working part of the program, loaded only when it is needed: --version should be instant. */
 export interface Commands {

@@ -1,0 +1,115 @@
+/** The working part of the program: what the command line calls. Loaded only when it is needed. */
+import type { ObjectSource } from "../api/source.ts";
+import type { Clock } from "../base/clock.ts";
+import type { Logger } from "../base/log.ts";
+import { kubernetesVersion, version } from "../base/version.ts";
+import type { Config } from "../config/config.ts";
+import { openKernel } from "../kernel/open-kernel.ts";
+import { measureEventLoopDelay } from "../metrics/event-loop-delay.ts";
+import { PrometheusMetrics } from "../metrics/prometheus-metrics.ts";
+import { checkCapabilities } from "./capabilities.ts";
+import { cleanUp } from "./clean-up.ts";
+import { acquireInstanceLock } from "./instance-lock.ts";
+import { runUntilSignal, type Stop } from "./life-cycle.ts";
+import { writeOomScore } from "./oom-score.ts";
+import { findOtherProxy, OtherProxyError } from "./other-proxy.ts";
+import { ProxyHealth } from "./proxy-health.ts";
+import { startServers } from "./servers.ts";
+import { startDaemon } from "./start.ts";
+
+/** What a command works with. */
+export interface CommandParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Prints a line on stdout. */
+  readonly print: (line: string) => void;
+}
+
+/** Runs until a signal; rejects where the start makes no sense. */
+export async function runDaemon(config: Config, parts: CommandParts): Promise<void> {
+  parts.log.info("Using ipvs Proxier", { version, node: config.nodeName });
+  await runUntilSignal(parts, (signal) => start(config, parts, signal));
+}
+
+/** `--cleanup`; false where something of ours was left. */
+export async function cleanUpNode(config: Config, parts: CommandParts): Promise<boolean> {
+  checkCapabilities();
+  const kernel = await openKernel({ ...parts, environment: process.env });
+  try {
+    return await cleanUp(kernel, config, parts.print);
+  } finally {
+    kernel.close();
+  }
+}
+
+/**
+ * Starts everything in the order in which things depend on each other, and gives the stop. What was begun
+ * is ended again when a later part fails, or when the start is cut short.
+ */
+async function start(config: Config, parts: CommandParts, signal: AbortSignal): Promise<Stop> {
+  const stops: Stop[] = [];
+  const stopAll: Stop = async () => {
+    for (const stop of stops.toReversed()) await stop();
+  };
+  try {
+    for await (const stop of beginParts(config, parts)) {
+      stops.push(stop);
+      if (signal.aborted) break;
+    }
+    return stopAll;
+  } catch (error) {
+    await stopAll();
+    throw error;
+  }
+}
+
+/** Each part of the program as it begins: yields how it ends. */
+async function* beginParts(config: Config, parts: CommandParts): AsyncGenerator<Stop> {
+  const { clock, log } = parts;
+  checkCapabilities();
+  const lock = await acquireInstanceLock(config.lockName);
+  yield () => lock.release();
+  if (!config.isOtherProxyAllowed) await refuseOtherProxy();
+  await writeOomScore(config.oomScoreAdj, parts);
+
+  const metrics = new PrometheusMetrics(clock, { version, kubernetesVersion });
+  const stopMeasuring = measureEventLoopDelay(clock, metrics);
+  yield async () => stopMeasuring();
+
+  const kernel = await openKernel({ ...parts, environment: process.env });
+  yield async () => kernel.close();
+
+  const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
+  yield await startServers({ clock, log, metrics, health }, config);
+
+  const source = await openSource(config, parts);
+  const daemon = await startDaemon({ config, kernel, source, metrics, health, clock, log });
+  yield () => daemon.stop();
+}
+
+async function refuseOtherProxy(): Promise<void> {
+  const proxy = await findOtherProxy();
+  if (proxy !== undefined) throw new OtherProxyError(proxy);
+}
+
+/** Loads only what this source needs: the cluster client is most of the program's memory. */
+async function openSource(config: Config, { clock, log }: CommandParts): Promise<ObjectSource> {
+  const { objectsFrom, nodeName } = config;
+  if (objectsFrom.kind === "manifests") {
+    const { ManifestSource } = await import("../api/manifest/manifest-source.ts");
+    return new ManifestSource({ clock, log }, { folder: objectsFrom.folder, nodeName });
+  }
+  const [{ openConnection }, { ClusterSource }] = await Promise.all([
+    import("../api/cluster/open-connection.ts"),
+    import("../api/cluster/cluster-source.ts"),
+  ]);
+  const connection = await openConnection(
+    { clock, environment: process.env },
+    {
+      kubeconfig: objectsFrom.kubeconfigPath ?? "",
+      master: objectsFrom.masterUrl ?? "",
+      userAgent: `kube-ipvs/${version} (linux/${process.arch})`,
+    },
+  );
+  return new ClusterSource({ connection, clock, log, random: Math.random }, { nodeName });
+}
