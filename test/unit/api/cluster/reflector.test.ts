@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import { Reflector } from "../../../../src/api/cluster/reflector.ts";
 import { watchedResources } from "../../../../src/api/cluster/watched-resources.ts";
-import { silentLogger } from "../../../../src/base/log.ts";
+import { type Logger, silentLogger } from "../../../../src/base/log.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { type ApiObject, service } from "../../../support/objects.ts";
 import { RecordingListener } from "../../../support/recording-listener.ts";
@@ -16,10 +16,15 @@ class Stage {
   readonly abort = new AbortController();
   readonly reflector: Reflector<"services">;
   readonly run: Promise<void>;
+  /** `level event` of each line that is printed without -v. */
+  readonly lines: string[] = [];
 
   constructor(test: TestContext) {
     const { clock, connection } = this;
-    const dependencies = { clock, connection, log: silentLogger, random: () => 0 };
+    const write = (level: string) => (event: string) => void this.lines.push(`${level} ${event}`);
+    const loud = { error: write("error"), warn: write("warn"), info: write("info") };
+    const log: Logger = { ...silentLogger, ...loud, with: () => log };
+    const dependencies = { clock, connection, log, random: () => 0 };
     this.reflector = new Reflector(dependencies, watchedResources("n").services, this.told);
     this.run = this.reflector.run(this.abort.signal);
     test.after(() => this.abort.abort());
@@ -156,6 +161,24 @@ describe("a reflector's requests", () => {
     await stage.untilNextRequest();
     assert.equal(stage.query["watch"], undefined);
     assert.equal(stage.reflector.counts.get("malformed-answer"), 1);
+  });
+
+  it("go on watching when failures are apart", async (test) => {
+    const stage = new Stage(test);
+    (await stage.toWatch()).end();
+    for (const version of ["11", "12", "13"]) {
+      await stage.untilNextRequest();
+      await stage.fail(500);
+      await stage.untilNextRequest();
+      const body = stage.connection.latest.answer();
+      body.send(eventText("BOOKMARK", service(), version));
+      body.send('{"type":');
+      body.end();
+    }
+    await stage.untilNextRequest();
+    assert.equal(stage.query["resourceVersion"], "13");
+    assert.equal(stage.reflector.counts.get("malformed-answer"), 3);
+    assert.equal(stage.reflector.counts.get("list"), 1);
   });
 
   it("ask for the newest state after 410", async (test) => {
@@ -313,7 +336,21 @@ describe("what a reflector tells", () => {
     assert.deepEqual(events, []);
   });
 
-  it("stops within one chunk", async (test) => {
+  it("stops within one chunk of a list", async (test) => {
+    const stage = new Stage(test);
+    await stage.settle();
+    stage.told.onService = (_, current) => {
+      names.push(current?.name ?? "-");
+      stage.abort.abort();
+    };
+    const names: string[] = [];
+    stage.connection.latest.answer().send(listText("10", two));
+    await stage.run;
+    assert.deepEqual(names, ["default/a"]);
+    assert.deepEqual(stage.told.take(), []);
+  });
+
+  it("stops within one chunk of a watch", async (test) => {
     const stage = new Stage(test);
     const body = await stage.toWatch();
     const names: string[] = [];
@@ -324,5 +361,31 @@ describe("what a reflector tells", () => {
     body.send(two.map((object, index) => eventText("ADDED", object, `1${index}`)).join(""));
     await stage.run;
     assert.deepEqual(names, ["default/a"]);
+  });
+});
+
+describe("what a reflector logs", () => {
+  it("is the first failure, then each doubling, and the end of an outage", async (test) => {
+    const stage = new Stage(test);
+    const loud: number[] = [];
+    for (let failure = 1; failure <= 16; failure += 1) {
+      await stage.fail();
+      if (stage.lines.splice(0).length > 0) loud.push(failure);
+      await stage.untilNextRequest();
+    }
+    assert.deepEqual(loud, [1, 2, 4, 8, 16]);
+    stage.connection.latest.answer();
+    await stage.settle();
+    assert.deepEqual(stage.lines, ["info API server is back"]);
+  });
+
+  it("is nothing for a forgotten position or silence, which are ordinary", async (test) => {
+    const stage = new Stage(test);
+    const body = await stage.toWatch();
+    body.send('{"type":"ERROR","object":{"code":410}}\n');
+    await stage.untilNextRequest();
+    await stage.clock.advance(61_000);
+    assert.equal(stage.reflector.counts.get("idle-timeout"), 1);
+    assert.deepEqual(stage.lines, []);
   });
 });
