@@ -42,7 +42,7 @@ const limits = {
   maxHeaderSize: 8_192,
   headersTimeout: 5_000,
   requestTimeout: 10_000,
-  keepAliveTimeout: 75_000,
+  keepAliveTimeout: 15_000,
   connectionsCheckingInterval: 2_000,
 } as const;
 const idleTimeoutMs = 30_000;
