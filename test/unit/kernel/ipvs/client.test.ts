@@ -181,7 +181,7 @@ describe("apply", () => {
         ],
         [
           3,
-          "Cannot create real server 10.244.1.5:6444 of TCP 10.96.0.1:443: EINVAL (the kernel found no use for this address; is the loopback link up in this network namespace?)",
+          "Cannot create real server 10.244.1.5:6444 of TCP 10.96.0.1:443: EINVAL (it is no unicast address, or no link of this network namespace has ever been up: ip link set lo up)",
         ],
       ],
     );

@@ -1,0 +1,354 @@
+/** The IPVS client against a kernel, with ipvsadm as the witness. The contract suite has the everyday cases. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { systemClock } from "../../src/base/clock.ts";
+import { type IpAddress, parseIpAddress } from "../../src/base/ip.ts";
+import { type OpenIpvs, openIpvs } from "../../src/kernel/ipvs/client.ts";
+import type { IpvsChange } from "../../src/kernel/kernel.ts";
+import { nativeSocket } from "../../src/netlink/native-socket.ts";
+import type { RealServer } from "../../src/state/real-server.ts";
+import { type VirtualServer, virtualServerFlags } from "../../src/state/virtual-server.ts";
+import {
+  enterNetworkNamespace,
+  leaveNetworkNamespace,
+  removeNetworkNamespace,
+  shell,
+  withNetworkNamespace,
+} from "../support/netns/network-namespace.ts";
+
+type Lines = readonly string[];
+
+function ip(text: string): IpAddress {
+  const address = parseIpAddress(text);
+  if (address === undefined) throw new Error(text);
+  return address;
+}
+
+function virtual(address: string, overrides: Partial<VirtualServer> = {}): VirtualServer {
+  return {
+    protocol: "TCP",
+    address: ip(address),
+    port: 80,
+    scheduler: "rr",
+    persistenceTimeoutSeconds: 0,
+    persistencePrefixLength: address.includes(":") ? 128 : 32,
+    flags: 0,
+    ...overrides,
+  };
+}
+
+function real(address: string, overrides: Partial<RealServer> = {}): RealServer {
+  return { address: ip(address), port: 8080, weight: 1, forwardingMethod: 0, ...overrides };
+}
+
+function creations(virtualServer: VirtualServer, ...realServers: RealServer[]): IpvsChange[] {
+  return [
+    { kind: "create-virtual-server", virtualServer },
+    ...realServers.map(
+      (realServer): IpvsChange => ({ kind: "create-real-server", virtualServer, realServer }),
+    ),
+  ];
+}
+
+/** The state as `ipvsadm -S -n` tells it. */
+function saved(): string[] {
+  return shell("ipvsadm -S -n")
+    .split("\n")
+    .filter((line) => line !== "")
+    .map((line) => line.trim());
+}
+
+/** Runs `body` with a client in a namespace of its own; `setUp` are shell lines. */
+function inNamespace(
+  setUp: Lines,
+  body: (ipvs: OpenIpvs) => Promise<void>,
+  debug?: (line: string) => void,
+): () => Promise<void> {
+  return () =>
+    withNetworkNamespace("ipvs", setUp, async () => {
+      const ipvs = await openIpvs({ shim: nativeSocket, clock: systemClock, debug });
+      try {
+        await body(ipvs);
+      } finally {
+        ipvs.close();
+      }
+    });
+}
+
+/** The same; `body` gets a line for each message that changes something. */
+function withMessages(
+  setUp: Lines,
+  body: (ipvs: OpenIpvs, sent: Lines) => Promise<void>,
+): () => Promise<void> {
+  const sent: string[] = [];
+  const keep = (line: string): void => void (/ sent .* command=/.test(line) && sent.push(line));
+  return inNamespace(setUp, (ipvs) => body(ipvs, sent), keep);
+}
+
+describe("ipvsadm sees what we made", () => {
+  const cases: readonly { name: string; changes: readonly IpvsChange[]; want: Lines }[] = [
+    {
+      name: "a virtual server with real servers",
+      changes: creations(
+        virtual("10.96.0.1"),
+        real("10.244.1.5"),
+        real("10.244.1.6", { weight: 0 }),
+      ),
+      want: [
+        "-A -t 10.96.0.1:80 -s rr",
+        "-a -t 10.96.0.1:80 -r 10.244.1.5:8080 -m -w 1",
+        "-a -t 10.96.0.1:80 -r 10.244.1.6:8080 -m -w 0",
+      ],
+    },
+    {
+      name: "IPv6",
+      changes: creations(virtual("fd00:96::a", { protocol: "UDP", port: 53 }), real("fd00:244::5")),
+      want: ["-A -u [fd00:96::a]:53 -s rr", "-a -u [fd00:96::a]:53 -r [fd00:244::5]:8080 -m -w 1"],
+    },
+    {
+      name: "persistence in both families, clients one by one",
+      changes: [
+        ...creations(virtual("10.96.0.1", { persistenceTimeoutSeconds: 10800 })),
+        ...creations(virtual("fd00:96::a", { persistenceTimeoutSeconds: 300 })),
+      ],
+      want: ["-A -t 10.96.0.1:80 -s rr -p 10800", "-A -t [fd00:96::a]:80 -s rr -p 300"],
+    },
+    {
+      name: "persistence by network",
+      changes: creations(
+        virtual("10.96.0.1", { persistenceTimeoutSeconds: 60, persistencePrefixLength: 24 }),
+      ),
+      want: ["-A -t 10.96.0.1:80 -s rr -p 60 -M 255.255.255.0"],
+    },
+    {
+      name: "the flags of mh",
+      changes: creations(
+        virtual("10.96.0.1", {
+          scheduler: "mh",
+          flags: virtualServerFlags.schedulerFallback | virtualServerFlags.schedulerPort,
+        }),
+      ),
+      want: ["-A -t 10.96.0.1:80 -s mh -b mh-fallback,mh-port"],
+    },
+    {
+      name: "an update of scheduler and persistence, with the real servers kept",
+      changes: [
+        ...creations(virtual("10.96.0.1", { persistenceTimeoutSeconds: 60 }), real("10.244.1.5")),
+        { kind: "update-virtual-server", virtualServer: virtual("10.96.0.1", { scheduler: "lc" }) },
+      ],
+      want: ["-A -t 10.96.0.1:80 -s lc", "-a -t 10.96.0.1:80 -r 10.244.1.5:8080 -m -w 1"],
+    },
+    {
+      name: "removals",
+      changes: [
+        ...creations(virtual("10.96.0.1"), real("10.244.1.5"), real("10.244.1.6")),
+        ...creations(virtual("10.96.0.2"), real("10.244.1.5")),
+        { kind: "remove-virtual-server", virtualServer: virtual("10.96.0.2") },
+        {
+          kind: "remove-real-server",
+          virtualServer: virtual("10.96.0.1"),
+          realServer: real("10.244.1.5"),
+        },
+      ],
+      want: ["-A -t 10.96.0.1:80 -s rr", "-a -t 10.96.0.1:80 -r 10.244.1.6:8080 -m -w 1"],
+    },
+  ];
+  for (const { name, changes, want } of cases) {
+    it(
+      name,
+      inNamespace([], async (ipvs) => {
+        assert.deepEqual(await ipvs.apply(changes), []);
+        assert.deepEqual(saved().sort(), [...want].sort());
+      }),
+    );
+  }
+});
+
+describe("we see what ipvsadm made", () => {
+  it(
+    "with weights, methods and flags; firewall marks are counted, not listed",
+    inNamespace(
+      [
+        "ipvsadm -A -t 10.96.0.1:80 -s wrr",
+        "ipvsadm -a -t 10.96.0.1:80 -r 10.244.1.5:8080 -m -w 100000",
+        "ipvsadm -a -t 10.96.0.1:80 -r 10.244.1.6:80 -g -w 2",
+        "ipvsadm -A -u [fd00:96::a]:53 -s sh -b sh-port -p 77 -M 64 -o",
+        "ipvsadm -A -f 7 -s rr",
+        "ipvsadm -a -f 7 -r 10.244.1.9:80 -g",
+      ],
+      async (ipvs) => {
+        const { virtualServers, firewallMarkCount } = await ipvs.observe();
+        assert.equal(firewallMarkCount, 1);
+        const [dns, web] = virtualServers.toSorted(
+          (a, b) => a.virtualServer.port - b.virtualServer.port,
+        );
+        assert.deepEqual(
+          web?.realServers
+            .map((one) => [one.address, one.port, one.weight, one.forwardingMethod])
+            .sort(),
+          [
+            ["10.244.1.5", 8080, 100_000, 0],
+            ["10.244.1.6", 80, 2, 3],
+          ],
+        );
+        assert.deepEqual(dns, {
+          virtualServer: virtual("fd00:96::a", {
+            protocol: "UDP",
+            port: 53,
+            scheduler: "sh",
+            persistenceTimeoutSeconds: 77,
+            persistencePrefixLength: 64,
+            flags: virtualServerFlags.onePacket | virtualServerFlags.schedulerPort,
+          }),
+          realServers: [],
+        });
+      },
+    ),
+  );
+});
+
+describe("messages", () => {
+  it(
+    "one for one real server",
+    withMessages(["ipvsadm -A -t 10.96.0.1:80 -s rr"], async (ipvs, sent) => {
+      const realServer = real("10.244.1.5");
+      await ipvs.apply([
+        { kind: "create-real-server", virtualServer: virtual("10.96.0.1"), realServer },
+      ]);
+      assert.equal(sent.length, 1);
+    }),
+  );
+
+  it(
+    "an update behind a creation of what exists, and the kernel ends as wanted",
+    withMessages(
+      ["ipvsadm -A -t 10.96.0.1:80 -s rr", "ipvsadm -a -t 10.96.0.1:80 -r 10.244.1.5:8080 -m -w 7"],
+      async (ipvs, sent) => {
+        const changes = creations(virtual("10.96.0.1", { scheduler: "lc" }), real("10.244.1.5"));
+        assert.deepEqual(await ipvs.apply(changes), []);
+        assert.equal(sent.length, 4);
+        assert.deepEqual(saved(), [
+          "-A -t 10.96.0.1:80 -s lc",
+          "-a -t 10.96.0.1:80 -r 10.244.1.5:8080 -m -w 1",
+        ]);
+      },
+    ),
+  );
+});
+
+describe("what the kernel refuses", () => {
+  it("a real server where no link has ever been up, with a hint", async () => {
+    shell("ip netns add bare");
+    enterNetworkNamespace("bare");
+    const ipvs = await openIpvs({ shim: nativeSocket, clock: systemClock });
+    try {
+      const failed = await ipvs.apply(creations(virtual("10.96.0.1"), real("10.244.1.5")));
+      assert.deepEqual(
+        failed.map(({ error }) => error.message),
+        [
+          "Cannot create real server 10.244.1.5:8080 of TCP 10.96.0.1:80: EINVAL (it is no unicast address, or no link of this network namespace has ever been up: ip link set lo up)",
+        ],
+      );
+    } finally {
+      ipvs.close();
+      leaveNetworkNamespace();
+      removeNetworkNamespace("bare");
+    }
+  });
+
+  it(
+    "a scheduler that it does not have, in both families, and nothing is left behind",
+    inNamespace(["ipvsadm -A -f 7 -s rr"], async (ipvs) => {
+      for (const family of ["IPv4", "IPv6"] as const) {
+        await ipvs.checkScheduler("rr", family);
+        await assert.rejects(ipvs.checkScheduler("fastest", family), /Linux has no such scheduler/);
+        await assert.rejects(ipvs.checkScheduler("much-too-long-a-name", family), {
+          code: "ENOENT",
+        });
+      }
+      assert.deepEqual(saved(), ["-A -f 7 -s rr"]);
+    }),
+  );
+
+  it(
+    "everything, to a process without CAP_NET_ADMIN",
+    inNamespace([], async () => {
+      const script = `
+        import { openIpvs } from "./src/kernel/ipvs/client.ts";
+        import { nativeSocket } from "./src/netlink/native-socket.ts";
+        import { systemClock } from "./src/base/clock.ts";
+        const ipvs = await openIpvs({ shim: nativeSocket, clock: systemClock });
+        try { await ipvs.observe(); } catch (error) { console.log(error.message); }
+        ipvs.close();`;
+      const output = shell(
+        `setpriv --bounding-set=-net_admin --inh-caps=-net_admin node --input-type=module -e '${script}'`,
+      );
+      assert.equal(
+        output.trim(),
+        "Cannot list virtual servers: EPERM (the daemon needs CAP_NET_ADMIN)",
+      );
+    }),
+  );
+});
+
+describe("5,000 virtual servers with 4 real servers each", () => {
+  const servers = Array.from({ length: 5000 }, (_, index) =>
+    virtual(
+      index % 2 === 0 ? `10.96.${index >> 8}.${index & 255}` : `fd00:96::${index.toString(16)}`,
+    ),
+  );
+  const targetsOf = (server: VirtualServer): RealServer[] =>
+    [1, 2, 3, 4].map((number) =>
+      real(server.address.includes(":") ? `fd00:244::${number}` : `10.244.1.${number}`),
+    );
+  const changes = servers.flatMap((server) => creations(server, ...targetsOf(server)));
+
+  it(
+    "are made, listed, made again and removed",
+    inNamespace([], async (ipvs) => {
+      const timed = stopwatch();
+      assert.deepEqual(await timed("create", () => ipvs.apply(changes)), []);
+      const observed = await timed("observe", () => ipvs.observe());
+      const lists = await timed("list by dumps", () => ipvs.listRealServers(servers));
+      const byAddress = new Map(
+        observed.virtualServers.map((one) => [one.virtualServer.address, one]),
+      );
+      for (const [index, server] of servers.entries()) {
+        const one = byAddress.get(server.address);
+        assert.deepEqual(one?.virtualServer, server);
+        assert.deepEqual(byText(one.realServers), byText(lists[index] ?? []));
+        assert.equal(one.realServers.length, 4);
+      }
+      assert.deepEqual(await timed("create again", () => ipvs.apply(changes)), []);
+      const removals = servers.map(
+        (virtualServer): IpvsChange => ({ kind: "remove-virtual-server", virtualServer }),
+      );
+      assert.deepEqual(await timed("remove", () => ipvs.apply(removals)), []);
+      assert.deepEqual(await ipvs.observe(), { virtualServers: [], firewallMarkCount: 0 });
+    }),
+  );
+});
+
+function byText(realServers: readonly object[]): string[] {
+  return realServers.map((one) => JSON.stringify(one, Object.keys(one).sort())).sort();
+}
+
+/** Prints how long each step took and the longest time in which nothing else had its turn. */
+function stopwatch(): <T>(step: string, run: () => Promise<T>) => Promise<T> {
+  return async (step, run) => {
+    let longestMs = 0;
+    let lastMs = performance.now();
+    const timer = setInterval(() => {
+      longestMs = Math.max(longestMs, performance.now() - lastMs);
+      lastMs = performance.now();
+    }, 1);
+    const startMs = performance.now();
+    try {
+      return await run();
+    } finally {
+      clearInterval(timer);
+      const totalMs = Math.round(performance.now() - startMs);
+      console.log(`# ${step}: ${totalMs} ms, others waited at most ${Math.round(longestMs)} ms`);
+    }
+  };
+}
