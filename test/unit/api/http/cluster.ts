@@ -6,14 +6,16 @@ import { silentLogger } from "../../../../src/base/log.ts";
 import { ApiServer, type ApiServerOptions } from "../../../support/api-server/api-server.ts";
 import { RecordingListener } from "../../../support/recording-listener.ts";
 
-/** So that back-off (0.8 s) and idle time-outs (60 s, 150 s) pass while a test runs. */
-const speed = 400;
+/** A clock that runs faster than time, so that back-off (0.8 s) and idle time-outs (60 s) pass in a test. */
+export function clockAt(speed: number): Clock {
+  return {
+    nowMs: () => systemClock.nowMs(),
+    monotonicMs: () => systemClock.monotonicMs() * speed,
+    after: (delayMs, callback) => systemClock.after(delayMs / speed, callback),
+  };
+}
 
-export const fastClock: Clock = {
-  nowMs: () => systemClock.nowMs(),
-  monotonicMs: () => systemClock.monotonicMs() * speed,
-  after: (delayMs, callback) => systemClock.after(delayMs / speed, callback),
-};
+const usualSpeed = 400;
 
 /** A test API server, and a source that reads it over HTTP and tells a listener. */
 export interface Cluster {
@@ -22,19 +24,19 @@ export interface Cluster {
   readonly told: RecordingListener;
 }
 
-/** Starts a cluster and, unless told otherwise, waits until the source knows all of it. */
+/** Starts a cluster and waits until the source knows all of it. */
 export async function startCluster(
   test: TestContext,
   options: ApiServerOptions & {
     readonly prepare?: (server: ApiServer) => void;
-    readonly waits?: boolean;
+    readonly speed?: number;
   } = {},
 ): Promise<Cluster> {
   const server = await ApiServer.start(options);
   test.after(() => server.stop());
   options.prepare?.(server);
-  const { source, told } = await startSource(test, server.url);
-  if (options.waits !== false) await told.until(() => isSynced(told));
+  const { source, told } = await startSource(test, server.url, options.speed);
+  await told.until(() => isSynced(told));
   return { server, source, told };
 }
 
@@ -42,13 +44,15 @@ export async function startCluster(
 export async function startSource(
   test: TestContext,
   url: string,
+  speed: number = usualSpeed,
 ): Promise<{ readonly source: ClusterSource; readonly told: RecordingListener }> {
+  const clock = clockAt(speed);
   const connection = await openConnection(
-    { clock: fastClock, environment: {} },
+    { clock, environment: {} },
     { kubeconfig: "", master: url, userAgent: "kube-ipvs/test" },
   );
   const told = new RecordingListener();
-  const dependencies = { connection, clock: fastClock, log: silentLogger, random: Math.random };
+  const dependencies = { connection, clock, log: silentLogger, random: Math.random };
   const source = new ClusterSource(dependencies, { nodeName: "node-1" });
   test.after(() => source.stop());
   await source.start(told);
