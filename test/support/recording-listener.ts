@@ -8,9 +8,9 @@ export class RecordingListener implements SourceListener {
   readonly events: string[] = [];
   readonly refusals: Refusal[] = [];
   /** The records that count after all events, by name; one map per kind. */
-  readonly services = new Map<string, ServiceRecord>();
-  readonly slices = new Map<string, EndpointSliceRecord>();
-  readonly nodes = new Map<string, NodeRecord>();
+  readonly services: Map<string, ServiceRecord> = new Map<string, ServiceRecord>();
+  readonly slices: Map<string, EndpointSliceRecord> = new Map<string, EndpointSliceRecord>();
+  readonly nodes: Map<string, NodeRecord> = new Map<string, NodeRecord>();
   #wake = (): void => {};
 
   onService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
