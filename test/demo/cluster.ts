@@ -39,13 +39,14 @@ export class Cluster {
   async build(): Promise<void> {
     buildNodeNetwork(pods);
     enterNetworkNamespace("node");
-    for (const pod of pods) this.startPod(pod);
-    await Promise.all(pods.map(({ address }) => until(`http://${address}:${podPort}/`)));
+    await Promise.all(pods.map((pod) => this.startPod(pod)));
   }
 
-  startPod(pod: Pod): void {
+  /** Resolves when the pod answers. */
+  async startPod(pod: Pod): Promise<void> {
     const child = this.#spawn(pod.name, [join(here, "pod.ts"), pod.name, String(podPort)]);
     this.#pods.set(pod.name, child);
+    await until(`http://${pod.address}:${podPort}/`);
   }
 
   async stopPod(pod: Pod): Promise<void> {
