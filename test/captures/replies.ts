@@ -1,0 +1,27 @@
+/** Recorded replies, request by request. */
+import { messagesOf } from "../../src/netlink/message.ts";
+import { messageTypes } from "../../src/netlink/netlink-package.ts";
+import { bytesOf, type Capture } from "./captures.ts";
+
+/** Everything that came back for one request. */
+export interface RecordedReply {
+  readonly sequence: number;
+  readonly bytes: Uint8Array;
+}
+
+/** The replies with an end, in order; a tool also asks things that are answered by a single message. */
+export function repliesOf(capture: Capture): readonly RecordedReply[] {
+  const received = bytesOf(capture, "received");
+  const parts = new Map<number, Uint8Array[]>();
+  const ended = new Set<number>();
+  let offset = 0;
+  for (const { type, sequence, body } of messagesOf(received)) {
+    const end = offset + 16 + body.remaining;
+    parts.set(sequence, [...(parts.get(sequence) ?? []), received.subarray(offset, end)]);
+    if (type === messageTypes.error || type === messageTypes.done) ended.add(sequence);
+    offset = (end + 3) & ~3;
+  }
+  return [...parts]
+    .filter(([sequence]) => ended.has(sequence))
+    .map(([sequence, pieces]) => ({ sequence, bytes: new Uint8Array(Buffer.concat(pieces)) }));
+}

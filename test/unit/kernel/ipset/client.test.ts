@@ -1,0 +1,179 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { openIpSets } from "../../../../src/kernel/ipset/client.ts";
+import { commands } from "../../../../src/kernel/ipset/constants.ts";
+import type { IpSets, SetChange } from "../../../../src/kernel/kernel.ts";
+import { isOutcomeUnknown } from "../../../../src/netlink/errors.ts";
+import type { Message } from "../../../../src/netlink/message.ts";
+import type { IpSet } from "../../../../src/state/ip-set.ts";
+import type { SetEntry } from "../../../../src/state/set-entry.ts";
+import { bytesOf, readCapture, withSequence } from "../../../captures/captures.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import {
+  type Answer,
+  acknowledgement,
+  answeringSocket,
+  messages,
+} from "../../netlink/answering-socket.ts";
+
+const clusterIps: IpSet = {
+  name: "KUBE-CLUSTER-IP",
+  type: "hash:ip,port",
+  family: "IPv4",
+  maxElements: 65_536,
+};
+
+function add(...texts: readonly string[]): SetChange[] {
+  return texts.map((text) => ({ kind: "add", set: clusterIps, entry: text as SetEntry }));
+}
+
+/** A client whose kernel answers each datagram; `sent` tells the commands of each datagram so far. */
+function clientOf(answer: (messages: readonly Message[], count: number) => Answer): {
+  readonly client: IpSets & { close(): void };
+  readonly sent: readonly (readonly string[])[];
+} {
+  const sent: string[][] = [];
+  const { shim } = answeringSocket((received, count) => {
+    sent.push(received.map(({ type }) => commandName(type)));
+    return answer(received, count);
+  });
+  return { client: openIpSets({ shim, clock: new FakeClock() }), sent };
+}
+
+function commandName(type: number): string {
+  const found = Object.entries(commands).find(([, number]) => number === (type & 0xff));
+  return found?.[0] ?? String(type);
+}
+
+/** The same errno for every message of a datagram; 0 is told for the last one only, as asked. */
+function answerAll(received: readonly Message[], errno: number): Answer {
+  const parts = received
+    .filter((_, index) => errno !== 0 || index === received.length - 1)
+    .map(({ sequence }) => acknowledgement(sequence, errno));
+  return messages(...parts);
+}
+
+/** A recorded reply, for the last message of the datagram. */
+function recorded(name: string, received: readonly Message[], skipBytes = 0): Answer {
+  const bytes = bytesOf(readCapture("ipset", name), "received").subarray(skipBytes);
+  return withSequence(bytes, received.at(-1)?.sequence ?? 0);
+}
+
+/** The tool asks for protocol and type before: so many bytes of the replies are not the listing. */
+function preambleBytes(name: string): number {
+  const { datagrams } = readCapture("ipset", name);
+  const received = datagrams.filter(({ direction }) => direction === "received");
+  const listing = received.findIndex(({ bytes }) => bytes[4] === commands.list && bytes[5] === 6);
+  return received.slice(0, listing).reduce((sum, { bytes }) => sum + bytes.length, 0);
+}
+
+describe("the client of ipset", () => {
+  it("creates with one request", async () => {
+    const { client, sent } = clientOf((received) => answerAll(received, 0));
+    await client.create(clusterIps);
+    assert.deepEqual(sent, [["create"]]);
+  });
+
+  it("compares a set that exists with the wanted one", async () => {
+    const { client, sent } = clientOf((received, count) => {
+      if (count === 0) return answerAll(received, 17);
+      return count === 1
+        ? answerAll(received, 0)
+        : recorded("list-headers", received, preambleBytes("list-headers"));
+    });
+    await client.create(clusterIps);
+    assert.deepEqual(sent, [["create"], ["create"], ["list"]]);
+  });
+
+  it("refuses a set that exists with the other family, which the kernel does not", async () => {
+    const { client } = clientOf((received, count) => {
+      if (count % 3 === 0) return answerAll(received, 17);
+      return count % 3 === 1
+        ? answerAll(received, 0)
+        : recorded("list-headers", received, preambleBytes("list-headers"));
+    });
+    await assert.rejects(client.create({ ...clusterIps, family: "IPv6" }), /EEXIST/);
+  });
+
+  it("destroys what is absent", async () => {
+    const { client } = clientOf((received) => answerAll(received, 2));
+    await client.destroy("KUBE-CLUSTER-IP");
+  });
+
+  it("finds no entries in an absent set", async () => {
+    const { client } = clientOf((received) => answerAll(received, 2));
+    assert.deepEqual(await client.listEntries(clusterIps), []);
+  });
+
+  it("puts thousands of entries into few messages", async () => {
+    const { client, sent } = clientOf((received) => answerAll(received, 0));
+    const texts = Array.from({ length: 2_000 }, (_, port) => `10.96.0.1,tcp:${port + 1}`);
+    assert.deepEqual(await client.apply(add(...texts)), []);
+    assert.deepEqual(sent.flat(), ["add", "add", "add"]);
+  });
+
+  it("sends nothing for no changes", async () => {
+    const { client, sent } = clientOf((received) => answerAll(received, 0));
+    assert.deepEqual(await client.apply([]), []);
+    assert.deepEqual(sent, []);
+  });
+
+  it("goes on behind the refused entry and names each refused one", async () => {
+    const { client, sent } = clientOf((received, count) =>
+      count === 0
+        ? recorded("add-to-a-full-set", received, errorStart("add-to-a-full-set"))
+        : answerAll(received, 4352),
+    );
+    const failed = await client.apply(
+      add("10.96.0.1,tcp:1", "10.96.0.1,tcp:99", "10.96.0.1,tcp:98"),
+    );
+    assert.deepEqual(sent, [["add"], ["add", "add"]]);
+    assert.deepEqual(
+      failed.map(({ index, error }) => [index, error.message]),
+      [
+        [
+          1,
+          "Cannot add to set KUBE-CLUSTER-IP: 10.96.0.1,tcp:99: IPSET_ERR_HASH_FULL (the set holds as many entries as its maxelem allows)",
+        ],
+        [
+          2,
+          "Cannot add to set KUBE-CLUSTER-IP: 10.96.0.1,tcp:98: IPSET_ERR_HASH_FULL (the set holds as many entries as its maxelem allows)",
+        ],
+      ],
+    );
+  });
+
+  it("takes removal from an absent set for done, and adding to one for a failure", async () => {
+    const { client } = clientOf((received) => answerAll(received, 2));
+    const [addition] = add("10.96.0.1,tcp:1");
+    assert.ok(addition);
+    const failed = await client.apply([{ ...addition, kind: "remove" }, addition]);
+    assert.deepEqual(
+      failed.map(({ index }) => index),
+      [1],
+    );
+  });
+
+  it("rejects when replies were lost: the kernel may have done everything", async () => {
+    const lost = { errno: 105, operation: "receive", replies: new Uint8Array() } as const;
+    const { client } = clientOf(() => lost);
+    await assert.rejects(client.apply(add("10.96.0.1,tcp:1")), isOutcomeUnknown);
+  });
+
+  it("reads a listing that comes in pieces", async () => {
+    const { client } = clientOf((received) => {
+      const name = "list-ports-of-addresses";
+      const whole = recorded(name, received, preambleBytes(name)) as Uint8Array;
+      const first = whole.subarray(0, new DataView(whole.buffer).getUint32(0, true));
+      return new Uint8Array(Buffer.concat([first, whole]));
+    });
+    assert.equal((await client.listEntries(clusterIps)).length, 6);
+  });
+});
+
+/** Where the reply to the addition starts, behind those to the tool's questions. */
+function errorStart(name: string): number {
+  const { datagrams } = readCapture("ipset", name);
+  const received = datagrams.filter(({ direction }) => direction === "received");
+  return received.slice(0, -1).reduce((sum, { bytes }) => sum + bytes.length, 0);
+}

@@ -1,0 +1,291 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { CommandValues } from "../../../../src/kernel/ipset/attributes.ts";
+import {
+  type Command,
+  maxEntriesPerMessage,
+  messageType,
+} from "../../../../src/kernel/ipset/constants.ts";
+import { entryText, entryValues } from "../../../../src/kernel/ipset/entry.ts";
+import {
+  decodeListing,
+  printSetMessage,
+  refusedPosition,
+  type SetRequest,
+  setRequestKind,
+} from "../../../../src/kernel/ipset/requests.ts";
+import { DecodeError } from "../../../../src/netlink/errors.ts";
+import { type Message, MessageWriter, messagesOf } from "../../../../src/netlink/message.ts";
+import { readReply } from "../../../../src/netlink/reply.ts";
+import { encodeRequest } from "../../../../src/netlink/request.ts";
+import type { IpSet, IpSetType } from "../../../../src/state/ip-set.ts";
+import type { SetEntry } from "../../../../src/state/set-entry.ts";
+import { bytesOf, readCapture, readCaptures } from "../../../captures/captures.ts";
+import { entrySamples } from "../../../captures/recordings.ts";
+import { repliesOf } from "../../../captures/replies.ts";
+
+function set(name: string, type: IpSetType, overrides: Partial<IpSet> = {}): IpSet {
+  return { name, type, family: "IPv4", maxElements: 65_536, ...overrides };
+}
+
+const clusterIps = set("KUBE-CLUSTER-IP", "hash:ip,port");
+const small = set("KUBE-SMALL", "hash:ip,port", { maxElements: 64 });
+
+function change(command: "add" | "remove", target: IpSet, ...texts: readonly string[]): SetRequest {
+  const entries = texts.map((text) => entryValues(target.type, text as SetEntry));
+  return { command, set: target, entries };
+}
+
+function encoded(request: SetRequest): Uint8Array {
+  const writer = new MessageWriter();
+  encodeRequest(writer, setRequestKind, request, { flags: 0, sequence: 0 });
+  return writer.toBytes();
+}
+
+function only(bytes: Uint8Array): Message {
+  const [message] = messagesOf(bytes);
+  assert.ok(message);
+  return message;
+}
+
+/** The message of `command` that the tool sent. */
+function sentByTool(name: string, command: Command): Message {
+  const capture = readCapture("ipset", name);
+  const messages = [...messagesOf(bytesOf(capture, "sent"))];
+  const found = messages.findLast(({ type }) => type === messageType(command));
+  assert.ok(found, `${name}: the tool sent no ${command}`);
+  return found;
+}
+
+/** What the tool chooses otherwise: a newer protocol, the newest revision, line numbers of its input. */
+function comparable(values: CommandValues): CommandValues {
+  const { protocolVersion: _protocol, revision: _revision, lineNumber: _line, ...rest } = values;
+  const entries = rest.entries?.map(({ lineNumber: _number, ...entry }) => entry);
+  return { ...rest, ...(entries === undefined ? {} : { entries }) };
+}
+
+const networks6 = set("KUBE-6-SOURCES", "hash:ip,port,net", { family: "IPv6" });
+const nodePorts = set("KUBE-NODE-PORT-TCP", "bitmap:port");
+
+const requests: readonly {
+  readonly name: string;
+  readonly request: SetRequest;
+  readonly bytes: string;
+}[] = [
+  {
+    name: "create-hash",
+    request: { command: "create", set: clusterIps, mustBeNew: true },
+    bytes:
+      "68000000 0206 0106 00000000 00000000 02000000 0500010006000000 14000200 4b5542452d434c55535445522d495000 " +
+      "11000300 686173683a69702c706f727400000000 0500040005000000 0500050002000000 " +
+      "14000780 0800124000000400 0800134000010000",
+  },
+  {
+    name: "create-hash-ipv6",
+    request: { command: "create", set: networks6, mustBeNew: false },
+    bytes:
+      "6c000000 0206 0104 00000000 00000000 02000000 0500010006000000 13000200 4b5542452d362d534f555243455300 00 " +
+      "15000300 686173683a69702c706f72742c6e657400000000 0500040007000000 050005000a000000 " +
+      "14000780 0800124000000400 0800134000010000",
+  },
+  {
+    name: "create-bitmap",
+    request: { command: "create", set: nodePorts, mustBeNew: true },
+    bytes:
+      "68000000 0206 0106 00000000 00000000 02000000 0500010006000000 17000200 4b5542452d4e4f44452d504f52542d54435000 00 " +
+      "10000300 6269746d61703a706f727400 0500040003000000 0500050000000000 " +
+      "14000780 0600044000000000 06000540ffff0000",
+  },
+  {
+    name: "add-many",
+    request: change("add", clusterIps, "10.96.0.1,tcp:443", "10.96.0.10,udp:53"),
+    bytes:
+      "8c000000 0906 0100 00000000 00000000 02000000 0500010006000000 14000200 4b5542452d434c55535445522d495000 " +
+      "0800094000000000 54000880 " +
+      "28000780 0c000180 080001400a600001 0600044001bb0000 0500070006000000 0800094000000001 " +
+      "28000780 0c000180 080001400a60000a 0600044000350000 0500070011000000 0800094000000002",
+  },
+  {
+    name: "destroy",
+    request: { command: "destroy", name: "KUBE-CLUSTER-IP" },
+    bytes:
+      "30000000 0306 0100 00000000 00000000 02000000 0500010006000000 14000200 4b5542452d434c55535445522d495000",
+  },
+  {
+    name: "swap",
+    request: { command: "swap", first: "KUBE-CLUSTER-IP", second: "OTHER" },
+    bytes:
+      "3c000000 0606 0100 00000000 00000000 02000000 0500010006000000 14000200 4b5542452d434c55535445522d495000 " +
+      "0a000300 4f5448455200 0000",
+  },
+  {
+    name: "list-empty",
+    request: { command: "list", set: clusterIps },
+    bytes:
+      "30000000 0706 0100 00000000 00000000 02000000 0500010006000000 14000200 4b5542452d434c55535445522d495000",
+  },
+  {
+    name: "list-headers",
+    request: { command: "list" },
+    bytes: "24000000 0706 0100 00000000 00000000 02000000 0500010006000000 0800060000000004",
+  },
+];
+
+describe("requests about sets", () => {
+  for (const { name, request, bytes } of requests) {
+    it(`are these bytes: ${name}`, () => {
+      assert.equal(Buffer.from(encoded(request)).toString("hex"), bytes.replaceAll(" ", ""));
+    });
+
+    it(`say what the ipset tool says: ${name}`, () => {
+      const ours = decodeListing(only(encoded(request)));
+      const tools = decodeListing(sentByTool(name, request.command));
+      assert.deepEqual(comparable(ours), comparable(tools));
+    });
+  }
+
+  it("remove with the same entry as they add", () => {
+    const ours = decodeListing(only(encoded(change("remove", clusterIps, "10.96.0.1,tcp:443"))));
+    assert.equal(ours.entries?.length, 1);
+    assert.deepEqual(ours.entries[0], {
+      ...entryValues("hash:ip,port", "10.96.0.1,tcp:443" as SetEntry),
+      lineNumber: 1,
+    });
+  });
+
+  it("have room for the largest entries, and refuse more", () => {
+    const sources = set("KUBE-6-SOURCES", "hash:ip,port,net", { family: "IPv6" });
+    const texts = (count: number): readonly string[] =>
+      Array.from({ length: count }, () => "2001:db8::5,tcp:443,2001:db8:1::/64");
+    const full = encoded(change("add", sources, ...texts(maxEntriesPerMessage)));
+    assert.ok(full.length <= 64 * 1024, `${full.length} bytes: more than a datagram`);
+    assert.throws(() => encoded(change("add", sources, ...texts(1_000))), RangeError);
+  });
+});
+
+describe("replies about sets", () => {
+  for (const { name, type, entries } of entrySamples) {
+    it(`give the text that ipset prints: ${name}`, () => {
+      const values = readListing(`list-${name}`).flatMap((listing) => listing.entries ?? []);
+      const texts = values.map((value) => entryText(type, value)).toSorted();
+      const wanted = entries.map((entry) => entry.replace("udplite", "136")).toSorted();
+      assert.deepEqual(texts, wanted);
+    });
+
+    it(`are sent back as they were read: ${name}`, () => {
+      for (const value of readListing(`list-${name}`).flatMap((one) => one.entries ?? [])) {
+        assert.deepEqual(entryValues(type, entryText(type, value)), withoutExtras(type, value));
+      }
+    });
+  }
+
+  it("give parameters and counts", () => {
+    const [hash, bitmap] = readListing("list-headers");
+    assert.equal(hash?.typeName, "hash:ip,port");
+    assert.equal(hash.family, 2);
+    assert.deepEqual(pick(hash), { maxElements: 65_536, references: 0, elementCount: 1 });
+    assert.equal(hash.entries, undefined);
+    assert.equal(bitmap?.name, "KUBE-NODE-PORT-TCP");
+    assert.equal(bitmap.parameters?.lastPort, 65_535);
+  });
+
+  it("have no entries for an empty set", () => {
+    assert.deepEqual(readListing("list-empty")[0]?.entries, []);
+  });
+
+  const refusals: readonly [string, Command, SetRequest, number, RegExp][] = [
+    [
+      "create-with-another-capacity",
+      "create",
+      { command: "create", set: clusterIps, mustBeNew: false },
+      17,
+      /^Cannot create set KUBE-CLUSTER-IP \(hash:ip,port\): EEXIST \(a set of that name exists/,
+    ],
+    [
+      "destroy-referenced",
+      "destroy",
+      { command: "destroy", name: "KUBE-CLUSTER-IP" },
+      4100,
+      /^Cannot destroy set KUBE-CLUSTER-IP: IPSET_ERR_BUSY \(a rule or another set refers/,
+    ],
+    [
+      "list-absent",
+      "list",
+      { command: "list", set: clusterIps },
+      2,
+      /^Cannot list set KUBE-CLUSTER-IP: ENOENT \(there is no such set\)$/,
+    ],
+  ];
+  for (const [name, command, request, errno, message] of refusals) {
+    it(`are refusals with words: ${name}`, () => {
+      const { outcome } = replyTo(name, command);
+      assert.equal(outcome.errno, errno);
+      const { operation, subject, code, meaning } = setRequestKind.describe(request, errno);
+      const text = `Cannot ${operation} ${subject}: ${code ?? { 2: "ENOENT", 17: "EEXIST" }[errno]} (${meaning})`;
+      assert.match(text, message);
+    });
+  }
+
+  it("name the entry that was refused", () => {
+    const { outcome } = replyTo("add-to-a-full-set", "add");
+    assert.equal(outcome.errno, 4352);
+    // The tool counts the lines of its input, as we count entries.
+    assert.equal(refusedPosition(outcome.echo), 2);
+    const request = change("add", small, "10.96.0.1,tcp:99");
+    assert.equal(setRequestKind.describe(request, 4352).code, "IPSET_ERR_HASH_FULL");
+  });
+
+  it("name no entry when the message was refused as a whole", () => {
+    assert.equal(refusedPosition(undefined), undefined);
+    const whole = encoded(change("add", small, "10.96.0.1,tcp:99")).subarray(16);
+    assert.equal(refusedPosition(whole), undefined);
+  });
+
+  it("are DecodeErrors wherever they are cut", () => {
+    for (const { name } of readCaptures("ipset")) {
+      for (const { bytes, sequence } of repliesOf(readCapture("ipset", name))) {
+        for (let length = 0; length < bytes.length; length += 1) {
+          const cut = bytes.subarray(0, length);
+          assert.throws(
+            () => readReply(cut, sequence, readWhole),
+            DecodeError,
+            `${name} ${length}`,
+          );
+        }
+        readReply(bytes, sequence, readWhole);
+      }
+    }
+  });
+
+  it("are printed for the debug log", () => {
+    const message = only(bytesOf(readCapture("ipset", "list-ports-of-addresses"), "received"));
+    assert.match(printSetMessage(message.type, message.body), /protocolVersion=7/);
+  });
+});
+
+function readWhole(message: Message): CommandValues | undefined {
+  return message.type >> 8 === 6 ? decodeListing(message) : undefined;
+}
+
+function readListing(name: string): readonly CommandValues[] {
+  return replyTo(name, "list").values;
+}
+
+/** The last reply to a message of this command. */
+function replyTo(name: string, command: Command): ReturnType<typeof readReply<CommandValues>> {
+  const { sequence } = sentByTool(name, command);
+  const reply = repliesOf(readCapture("ipset", name)).find((one) => one.sequence === sequence);
+  assert.ok(reply, `${name}: no reply to ${command}`);
+  return readReply(reply.bytes, sequence, readWhole);
+}
+
+function pick({ parameters = {} }: CommandValues): object {
+  const { maxElements, references, elementCount } = parameters;
+  return { maxElements, references, elementCount };
+}
+
+/** The kernel sends the prefix length of single hosts too, and of hash:ip,port,ip none. */
+function withoutExtras(type: IpSetType, value: object): object {
+  const { lineNumber: _line, ...rest } = value as Record<string, unknown>;
+  return type === "hash:ip,port,net" ? { secondPrefixLength: 32, ...rest } : rest;
+}

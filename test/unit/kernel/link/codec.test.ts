@@ -1,0 +1,215 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import {
+  addressAttributes,
+  decodeAddress,
+  decodeLink,
+  linkAttributes,
+  printRouteMessage,
+} from "../../../../src/kernel/link/codec.ts";
+import { messageTypes } from "../../../../src/kernel/link/constants.ts";
+import {
+  type AddressRequest,
+  addressRequestKind,
+  type LinkRequest,
+  linkRequestKind,
+  listAddressesKind,
+} from "../../../../src/kernel/link/requests.ts";
+import { DecodeError } from "../../../../src/netlink/errors.ts";
+import { type Message, MessageWriter, messagesOf } from "../../../../src/netlink/message.ts";
+import { readReply } from "../../../../src/netlink/reply.ts";
+import { encodeRequest, type RequestKind } from "../../../../src/netlink/request.ts";
+import { bytesOf, readCapture, readCaptures } from "../../../captures/captures.ts";
+import { repliesOf } from "../../../captures/replies.ts";
+import { ip } from "../../../contract/contract-kernel.ts";
+
+const LINK_HEADER_BYTES = 16;
+const ADDRESS_HEADER_BYTES = 8;
+
+function encoded<T>(kind: RequestKind<T>, request: T): Uint8Array {
+  const writer = new MessageWriter();
+  encodeRequest(writer, kind, request, { flags: 0, sequence: 0 });
+  return writer.toBytes();
+}
+
+function hex(bytes: Uint8Array): string {
+  return Buffer.from(bytes).toString("hex");
+}
+
+function link(operation: "find" | "create"): LinkRequest {
+  return { operation, name: "kube-ipvs0" };
+}
+
+function bind(kind: "add" | "remove", address: string): AddressRequest {
+  return { kind, address: ip(address), linkName: "kube-ipvs0", linkIndex: 9 };
+}
+
+const requests: readonly [name: string, bytes: Uint8Array, expected: string][] = [
+  [
+    "create the link",
+    encoded(linkRequestKind, link("create")),
+    "48000000 1000 0106 00000000 00000000 00000000 00000000 00000000 00000000 " +
+      "0f000300 6b7562652d697076733000 00 08000d0000000000 10001280 0a000100 64756d6d7900 0000",
+  ],
+  [
+    "find the link",
+    encoded(linkRequestKind, link("find")),
+    "30000000 1200 0100 00000000 00000000 00000000 00000000 00000000 00000000 0f000300 6b7562652d697076733000 00",
+  ],
+  [
+    "remove the link",
+    encoded(linkRequestKind, { operation: "remove", name: "kube-ipvs0", index: 9 }),
+    "20000000 1100 0100 00000000 00000000 00000000 09000000 00000000 00000000",
+  ],
+  [
+    "add an address",
+    encoded(addressRequestKind, bind("add", "10.96.0.1")),
+    "28000000 1400 0106 00000000 00000000 02200000 09000000 080001000a600001 080002000a600001",
+  ],
+  [
+    "add an IPv6 address",
+    encoded(addressRequestKind, bind("add", "fd00:96::1")),
+    "40000000 1400 0106 00000000 00000000 0a800000 09000000 " +
+      "14000100 fd000096000000000000000000000001 14000200 fd000096000000000000000000000001",
+  ],
+  [
+    "remove an address",
+    encoded(addressRequestKind, bind("remove", "10.96.0.1")),
+    "28000000 1500 0100 00000000 00000000 02200000 09000000 080001000a600001 080002000a600001",
+  ],
+  [
+    "list addresses",
+    encoded(listAddressesKind, undefined),
+    "18000000 1600 0100 00000000 00000000 00000000 00000000",
+  ],
+];
+
+/** The last message of a type in what the tool sent or got. */
+function captured(name: string, direction: "sent" | "received", type: number): Message {
+  const bytes = bytesOf(readCapture("link", name), direction);
+  const found = [...messagesOf(bytes)].findLast((message) => message.type === type);
+  assert.ok(found, `${name}: no message of type ${type}`);
+  return found;
+}
+
+function linkValues(message: Message): unknown {
+  message.body.skip(LINK_HEADER_BYTES, "header");
+  return linkAttributes.decode(message.body);
+}
+
+function addressValues(message: Message): unknown {
+  message.body.skip(ADDRESS_HEADER_BYTES, "header");
+  return addressAttributes.decode(message.body);
+}
+
+function only(bytes: Uint8Array): Message {
+  const [message] = messagesOf(bytes);
+  assert.ok(message);
+  return message;
+}
+
+describe("requests about the link", () => {
+  for (const [name, bytes, expected] of requests) {
+    it(`are these bytes: ${name}`, () => assert.equal(hex(bytes), expected.replaceAll(" ", "")));
+  }
+
+  it("create what «ip link add kube-ipvs0 txqueuelen 0 type dummy» creates", () => {
+    const ours = linkValues(only(encoded(linkRequestKind, link("create"))));
+    assert.deepEqual(ours, linkValues(captured("create", "sent", messageTypes.newLink)));
+  });
+
+  it("bind what «ip address add» binds", () => {
+    for (const [name, address] of [
+      ["add-address", "10.96.0.1"],
+      ["add-address-ipv6", "fd00:96::1"],
+    ] as const) {
+      const ours = addressValues(only(encoded(addressRequestKind, bind("add", address))));
+      assert.deepEqual(ours, addressValues(captured(name, "sent", messageTypes.newAddress)));
+    }
+    const removal = addressValues(only(encoded(addressRequestKind, bind("remove", "10.96.0.1"))));
+    const tools = captured("remove-address", "sent", messageTypes.deleteAddress);
+    assert.deepEqual(removal, addressValues(tools));
+  });
+
+  it("are told apart in errors", () => {
+    const { operation, subject, meaning } = linkRequestKind.describe(link("create"), 95);
+    assert.match(
+      `${operation} ${subject}: ${meaning}`,
+      /^create link kube-ipvs0: .*modprobe dummy/,
+    );
+    const add = addressRequestKind.describe(bind("add", "10.96.0.1"), 19);
+    assert.equal(`${add.operation} ${add.subject}`, "add address 10.96.0.1 to kube-ipvs0");
+    const remove = addressRequestKind.describe(bind("remove", "10.96.0.1"), 1);
+    assert.equal(
+      `${remove.operation} ${remove.subject}`,
+      "remove address 10.96.0.1 from kube-ipvs0",
+    );
+  });
+});
+
+describe("replies about links and addresses", () => {
+  const kinds: readonly [name: string, link: string, kind: string | undefined][] = [
+    ["find", "kube-ipvs0", "dummy"],
+    ["find-of-another-kind", "kube-ipvs0", "bridge"],
+    ["find-loopback", "lo", undefined],
+  ];
+  for (const [name, linkName, kind] of kinds) {
+    it(`tell a link's kind: ${name}`, () => {
+      const found = decodeLink(captured(name, "received", messageTypes.newLink));
+      assert.equal(found?.name, linkName);
+      assert.equal(found.kind, kind);
+      assert.ok(found.index > 0);
+    });
+  }
+
+  it("tell addresses: this end of point-to-point links, both families", () => {
+    const bytes = bytesOf(readCapture("link", "list-addresses"), "received");
+    const addresses = [...messagesOf(bytes)].flatMap((message) => decodeAddress(message) ?? []);
+    assert.deepEqual(
+      addresses.map(({ address, prefixLength }) => `${address}/${prefixLength}`),
+      ["127.0.0.1/8", "10.96.0.1/32", "192.0.2.1/32", "::1/128", "fd00:96::1/128"],
+    );
+  });
+
+  const refusals: readonly [name: string, errno: number][] = [
+    ["create-that-exists", 17],
+    ["find-absent", 19],
+    ["add-address-that-exists", 17],
+    ["remove-address-that-is-absent", 99],
+  ];
+  for (const [name, errno] of refusals) {
+    it(`are refusals: ${name}`, () => {
+      const numbers = repliesOf(readCapture("link", name)).map(
+        ({ bytes, sequence }) => readReply(bytes, sequence).outcome.errno,
+      );
+      assert.ok(numbers.includes(errno), `${name}: ${numbers}`);
+    });
+  }
+
+  it("are DecodeErrors wherever they are cut", () => {
+    for (const { name } of readCaptures("link")) {
+      for (const { bytes, sequence } of repliesOf(readCapture("link", name))) {
+        for (let length = 0; length < bytes.length; length += 1) {
+          const cut = bytes.subarray(0, length);
+          assert.throws(
+            () => readReply(cut, sequence, readWhole),
+            DecodeError,
+            `${name} ${length}`,
+          );
+        }
+        readReply(bytes, sequence, readWhole);
+      }
+    }
+  });
+
+  it("are printed for the debug log", () => {
+    const address = captured("list-addresses", "received", messageTypes.newAddress);
+    assert.match(printRouteMessage(address.type, address.body), /address=/);
+    const found = captured("find", "received", messageTypes.newLink);
+    assert.match(printRouteMessage(found.type, found.body), /name="kube-ipvs0"/);
+  });
+});
+
+function readWhole(message: Message): unknown {
+  return decodeLink(message) ?? decodeAddress(message);
+}
