@@ -46,12 +46,12 @@ export function iptablesText({ iptables }: FakeKernel, family: IpFamily): string
   return `${lines.join("\n")}\n`;
 }
 
-/** Addresses of the dummy link, as `ip -o addr show` begins its lines; sorted. */
+/** Addresses of the dummy link, as `ip -o address show` prints them without numbers and times; sorted. */
 export function addressesText({ link }: FakeKernel): string {
   const lines = link.peek().map((address) => {
-    const place = `${address}/${hostPrefixLength(familyOf(address))} scope global`;
-    // Only IPv4 addresses have a label, which repeats the name of the link.
-    return familyOf(address) === "IPv4" ? `inet ${place} ${link.name}` : `inet6 ${place}`;
+    const isIpv4 = familyOf(address) === "IPv4";
+    const place = `${isIpv4 ? "inet" : "inet6"} ${address}/${hostPrefixLength(familyOf(address))}`;
+    return `${link.name}    ${place} scope global${isIpv4 ? ` ${link.name}` : ""}`;
   });
   return sortedText(lines);
 }

@@ -1,0 +1,211 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { AddressChange, Modules } from "../../../../src/kernel/kernel.ts";
+import {
+  LinkKindError,
+  type OpenDummyLink,
+  openDummyLink,
+} from "../../../../src/kernel/link/client.ts";
+import { messageTypes } from "../../../../src/kernel/link/constants.ts";
+import { isOutcomeUnknown } from "../../../../src/netlink/errors.ts";
+import { type Message, messagesOf } from "../../../../src/netlink/message.ts";
+import { readCapture, withSequence } from "../../../captures/captures.ts";
+import { repliesOf } from "../../../captures/replies.ts";
+import { ip } from "../../../contract/contract-kernel.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import {
+  type Answer,
+  acknowledgement,
+  answeringSocket,
+  messages,
+} from "../../netlink/answering-socket.ts";
+
+interface Setup {
+  readonly link: OpenDummyLink;
+  readonly clock: FakeClock;
+  readonly sentTypes: () => readonly number[];
+  readonly deliver: (errno: number, datagram: Uint8Array) => void;
+}
+
+const noModules: Pick<Modules, "load"> = {
+  load: () => Promise.reject(new Error("no module dummy")),
+};
+
+function setUp(
+  answer: (received: readonly Message[], count: number) => Answer,
+  modules = noModules,
+): Setup {
+  const clock = new FakeClock();
+  const socket = answeringSocket(answer);
+  return {
+    clock,
+    link: openDummyLink({ shim: socket.shim, clock, modules }, "kube-ipvs0"),
+    sentTypes: () => socket.sent.flatMap((bytes) => [...messagesOf(bytes)].map(({ type }) => type)),
+    deliver: socket.deliver,
+  };
+}
+
+function recorded(name: string, received: readonly Message[]): Answer {
+  const reply = repliesOf(readCapture("link", name)).at(-1);
+  assert.ok(reply);
+  return withSequence(reply.bytes, received.at(-1)?.sequence ?? 0);
+}
+
+/** The link as `ip link show` got it, then an acknowledgement. */
+function found(name: string, received: readonly Message[]): Answer {
+  const sequence = received.at(-1)?.sequence ?? 0;
+  const link = withSequence(linkMessage(name), sequence);
+  return new Uint8Array(Buffer.concat([link, messages(acknowledgement(sequence))]));
+}
+
+function linkMessage(name: string): Uint8Array {
+  const { datagrams } = readCapture("link", name);
+  const datagram = datagrams.find(
+    ({ direction, bytes }) => direction === "received" && bytes[4] === messageTypes.newLink,
+  );
+  assert.ok(datagram);
+  return datagram.bytes;
+}
+
+function answerAll(received: readonly Message[], errno: number): Answer {
+  return messages(...received.map(({ sequence }) => acknowledgement(sequence, errno)));
+}
+
+function change(kind: "add" | "remove", ...texts: readonly string[]): AddressChange[] {
+  return texts.map((text) => ({ kind, address: ip(text) }));
+}
+
+describe("the client of the dummy link", () => {
+  it("finds none where the kernel has none", async () => {
+    const { link } = setUp((received) => recorded("find-absent", received));
+    assert.equal(await link.find(), undefined);
+  });
+
+  it("uses and removes no link of another kind", async () => {
+    for (const name of ["find-of-another-kind", "find-loopback"]) {
+      const { link, sentTypes } = setUp((received) => found(name, received));
+      await assert.rejects(link.find(), LinkKindError);
+      await assert.rejects(link.ensure(), LinkKindError);
+      await assert.rejects(link.remove(), /Cannot use link kube-ipvs0: it is .*not of kind dummy/);
+      await assert.rejects(link.apply(change("add", "10.96.0.1")), LinkKindError);
+      assert.deepEqual([...new Set(sentTypes())], [messageTypes.getLink]);
+    }
+  });
+
+  it("loads the driver when the kernel does not know the kind", async () => {
+    const loaded: string[] = [];
+    const modules = {
+      async load(name: string): Promise<void> {
+        loaded.push(name);
+      },
+    };
+    const { link } = setUp((received, count) => {
+      if (count === 0) return answerAll(received, 19);
+      if (count === 1) return answerAll(received, 95);
+      return count === 2 ? answerAll(received, 0) : found("find", received);
+    }, modules);
+    assert.equal((await link.ensure()).wasCreated, true);
+    assert.deepEqual(loaded, ["dummy"]);
+  });
+
+  it("passes on that the driver cannot be loaded", async () => {
+    const { link } = setUp((received, count) => answerAll(received, count === 0 ? 19 : 95));
+    await assert.rejects(link.ensure(), /no module dummy/);
+  });
+
+  it("takes a link that someone else made meanwhile", async () => {
+    const { link } = setUp((received, count) => {
+      if (count === 0) return answerAll(received, 19);
+      return count === 1 ? answerAll(received, 17) : found("find", received);
+    });
+    assert.equal((await link.ensure()).wasCreated, false);
+  });
+
+  it("names refused addresses; what is there or gone already is done", async () => {
+    const errnos = [17, 99, 13, 0];
+    const { link } = setUp((received, count) =>
+      count === 0
+        ? found("find", received)
+        : messages(...received.map(({ sequence }, at) => acknowledgement(sequence, errnos[at]))),
+    );
+    const failed = await link.apply([
+      ...change("add", "10.96.0.1"),
+      ...change("remove", "10.96.0.2"),
+      ...change("add", "fd00:96::1", "10.96.0.4"),
+    ]);
+    assert.deepEqual(
+      failed.map(({ index, error }) => [index, error.message]),
+      [
+        [
+          2,
+          "Cannot add address fd00:96::1 to kube-ipvs0: EACCES (IPv6 is turned off (sysctl net.ipv6.conf.*.disable_ipv6))",
+        ],
+      ],
+    );
+  });
+
+  it("rejects when replies were lost", async () => {
+    const lost = { errno: 105, operation: "receive", replies: new Uint8Array() } as const;
+    const { link } = setUp((received, count) => (count === 0 ? found("find", received) : lost));
+    await assert.rejects(link.apply(change("add", "10.96.0.1")), isOutcomeUnknown);
+  });
+
+  it("takes no name that the kernel would not", () => {
+    const parts = { shim: answeringSocket(() => new Uint8Array()).shim, clock: new FakeClock() };
+    for (const name of ["", "a b", "x".repeat(16), "../x"]) {
+      assert.throws(() => openDummyLink({ ...parts, modules: noModules }, name), RangeError);
+    }
+  });
+});
+
+describe("watching links and addresses", () => {
+  function watching(): Setup & { readonly notices: () => number; readonly errors: Error[] } & {
+    readonly stop: () => void;
+  } {
+    const setup = setUp(() => new Uint8Array());
+    const errors: Error[] = [];
+    let count = 0;
+    const stop = setup.link.watch(
+      () => {
+        count += 1;
+      },
+      (error) => errors.push(error),
+    );
+    return { ...setup, notices: () => count, errors, stop };
+  }
+
+  it("tells once for all changes that come together", async () => {
+    const { deliver, clock, notices } = watching();
+    for (let time = 0; time < 50; time += 1) deliver(0, linkMessage("find"));
+    assert.equal(notices(), 0);
+    await clock.advance(1_000);
+    assert.equal(notices(), 1);
+    deliver(0, linkMessage("find"));
+    await clock.advance(1_000);
+    assert.equal(notices(), 2);
+  });
+
+  it("takes lost messages for a change, not for an error", async () => {
+    const { deliver, clock, notices, errors } = watching();
+    deliver(105, new Uint8Array());
+    await clock.advance(1_000);
+    assert.equal(notices(), 1);
+    assert.deepEqual(errors, []);
+  });
+
+  it("tells of messages that it cannot read, and looks again", async () => {
+    const { deliver, clock, notices, errors } = watching();
+    deliver(0, new Uint8Array([1, 2, 3]));
+    await clock.advance(1_000);
+    assert.equal(notices(), 1);
+    assert.equal(errors.length, 1);
+  });
+
+  it("tells nothing after it was stopped", async () => {
+    const { deliver, clock, notices, stop } = watching();
+    deliver(0, linkMessage("find"));
+    stop();
+    await clock.advance(1_000);
+    assert.equal(notices(), 0);
+  });
+});

@@ -1,0 +1,125 @@
+import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+import { ModuleError, ModulesClient } from "../../../../src/kernel/modules/client.ts";
+import { ProgramError } from "../../../../src/kernel/program.ts";
+import { type ProgramAnswer, programs } from "../programs.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "modules-"));
+after(() => rmSync(folder, { recursive: true }));
+
+for (const path of ["sys/module/ip_vs", "proc", "modules/6.1.0"]) {
+  mkdirSync(join(folder, path), { recursive: true });
+}
+writeFileSync(
+  join(folder, "proc/modules"),
+  "ip_vs_rr 16384 1 - Live 0x0\nip_vs 217088 3 ip_vs_rr\n",
+);
+writeFileSync(
+  join(folder, "modules/6.1.0/modules.builtin"),
+  "kernel/net/netfilter/nf_conntrack.ko\nkernel/net/802/8021q.ko\n",
+);
+
+function clientOf(
+  answer?: ProgramAnswer,
+  kernelRelease = "6.1.0",
+): {
+  readonly client: ModulesClient;
+  readonly calls: ReturnType<typeof programs>["calls"];
+} {
+  const { run, calls } = programs(answer === undefined ? {} : { modprobe: answer });
+  const client = new ModulesClient(
+    { runProgram: run },
+    {
+      sysFolder: join(folder, "sys"),
+      procFolder: join(folder, "proc"),
+      modulesFolder: join(folder, "modules"),
+      kernelRelease,
+    },
+  );
+  return { client, calls };
+}
+
+describe("kernel modules", () => {
+  const known: readonly [name: string, where: string, expected: boolean | undefined][] = [
+    ["ip_vs", "in /sys/module", true],
+    ["ip-vs", "with a dash for the underscore", true],
+    ["ip_vs_rr", "in /proc/modules", true],
+    ["nf_conntrack", "built in", true],
+    ["ip_vs_mh", "nowhere", false],
+    ["conntrack", "as the end of another name only", false],
+  ];
+  for (const [name, where, expected] of known) {
+    it(`are available or not: ${name}, ${where}`, () => {
+      assert.equal(clientOf().client.isAvailable(name), expected);
+    });
+  }
+
+  it("may be built in where the list of the running kernel is missing", () => {
+    const { client } = clientOf(undefined, "5.15.0");
+    assert.equal(client.isAvailable("nf_conntrack"), undefined);
+    assert.equal(client.isAvailable("ip_vs"), true);
+  });
+
+  it("are not loaded again", async () => {
+    const { client, calls } = clientOf();
+    await client.load("ip_vs");
+    assert.equal(calls.length, 0);
+  });
+
+  it("are loaded by modprobe, the name never being an option", async () => {
+    const { client, calls } = clientOf({});
+    await client.load("ip_vs_mh");
+    assert.deepEqual(
+      calls.map((call) => [call.program, call.arguments]),
+      [["modprobe", ["--", "ip_vs_mh"]]],
+    );
+    for (const name of ["--remove", "../x", "a b", "", "x".repeat(60)]) {
+      await assert.rejects(client.load(name), /Not a kernel module name/);
+    }
+  });
+
+  const failures: readonly [
+    name: string,
+    answer: ProgramAnswer,
+    release: string,
+    message: RegExp,
+  ][] = [
+    [
+      "the kernel has no such module",
+      { exitCode: 1, errorOutput: "modprobe: FATAL: Module ip_vs_mh not found.\n" },
+      "6.1.0",
+      /^Cannot load kernel module ip_vs_mh: modprobe: FATAL.*not found\.; the running kernel 6\.1\.0 must have/,
+    ],
+    [
+      "modules of the running kernel are not here",
+      { exitCode: 1, errorOutput: "modprobe: FATAL: Module ip_vs_mh not found.\n" },
+      "6.8.0",
+      /mount \/lib\/modules of the node into the container, or run «modprobe ip_vs_mh» on the node/,
+    ],
+    [
+      "modules may not be loaded",
+      { exitCode: 1, errorOutput: "could not insert 'ip_vs_mh': Operation not permitted\n" },
+      "6.1.0",
+      /CAP_SYS_MODULE is needed/,
+    ],
+    [
+      "modprobe is missing",
+      new ProgramError("modprobe", "not-found", "it is not installed (not in PATH)"),
+      "6.1.0",
+      /Cannot run modprobe: it is not installed.*install kmod.*running kernel 6\.1\.0/,
+    ],
+    ["modprobe says nothing", { exitCode: 1 }, "6.1.0", /ip_vs_mh: modprobe failed; /],
+  ];
+  for (const [name, answer, release, message] of failures) {
+    it(`say what to do when ${name}`, async () => {
+      const { client } = clientOf(answer, release);
+      await assert.rejects(
+        client.load("ip_vs_mh"),
+        (error: unknown) => error instanceof ModuleError && message.test(error.message),
+      );
+    });
+  }
+});

@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+import { SysctlClient, SysctlError } from "../../../../src/kernel/sysctl/client.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "sysctl-"));
+after(() => rmSync(folder, { recursive: true }));
+
+mkdirSync(join(folder, "net/ipv4"), { recursive: true });
+const file = join(folder, "net/ipv4/ip_forward");
+const sysctl = new SysctlClient(folder);
+
+describe("sysctls", () => {
+  it("are read without the line end", () => {
+    writeFileSync(file, "1\n");
+    assert.equal(sysctl.read("net/ipv4/ip_forward"), "1");
+    assert.equal(sysctl.read("net/ipv4/absent"), undefined);
+  });
+
+  it("are written when they differ, and say so", () => {
+    writeFileSync(file, "0\n");
+    assert.equal(sysctl.ensure("net/ipv4/ip_forward", "1"), true);
+    assert.equal(readFileSync(file, "utf8").trimEnd(), "1");
+  });
+
+  it("are not touched when they hold already, whatever the blanks", () => {
+    for (const [text, value] of [
+      ["1\n", "1"],
+      ["32768\t60999\n", "32768 60999"],
+    ] as const) {
+      writeFileSync(file, text);
+      utimesSync(file, 1, 1);
+      assert.equal(sysctl.ensure("net/ipv4/ip_forward", value), false);
+      assert.equal(statSync(file).mtimeMs, 1_000);
+    }
+  });
+
+  it("name the value that is needed when the kernel has no such setting", () => {
+    assert.throws(
+      () => sysctl.ensure("net/ipv4/vs/conntrack", "1"),
+      (error: unknown) =>
+        error instanceof SysctlError &&
+        error.code === "ENOENT" &&
+        error.message ===
+          "Cannot set sysctl net.ipv4.vs.conntrack, to 1: ENOENT (the kernel has no such setting; the module that brings it may not be loaded)",
+    );
+  });
+
+  it("tell the operator what to do where /proc/sys cannot be written", () => {
+    // Read-only in the kernel itself: even root gets EACCES.
+    assert.throws(
+      () => new SysctlClient().ensure("kernel/ostype", "Minix"),
+      (error: unknown) =>
+        error instanceof SysctlError &&
+        /^Cannot set sysctl kernel\.ostype, which is Linux, to Minix: EACCES \(.*«sysctl -w kernel\.ostype=Minix» on the node, .*--init-only/.test(
+          error.message,
+        ),
+    );
+  });
+
+  it("refuse paths that leave the folder", () => {
+    for (const path of ["../etc/passwd", "/etc/passwd", "net/../../x", "", "net//x", "a b"]) {
+      assert.throws(() => sysctl.read(path), /Not a sysctl path/);
+    }
+  });
+});

@@ -1,0 +1,128 @@
+/** What tests may ask of the fake kernel beyond the contract: the log, failures, lost replies, crashes. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { IpvsChange } from "../../../src/kernel/kernel.ts";
+import { isOutcomeUnknown } from "../../../src/netlink/errors.ts";
+import type { VirtualServer } from "../../../src/state/virtual-server.ts";
+import { ip } from "../../contract/contract-kernel.ts";
+import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import { FakeCrash } from "../../support/fake-kernel/operations.ts";
+import { addressesText, ipSetText, ipvsText } from "../../support/fake-kernel/state-text.ts";
+
+function server(port: number, overrides: Partial<VirtualServer> = {}): VirtualServer {
+  return {
+    protocol: "TCP",
+    address: ip("10.96.0.1"),
+    port,
+    scheduler: "rr",
+    persistenceTimeoutSeconds: 0,
+    persistencePrefixLength: 32,
+    flags: 0,
+    ...overrides,
+  };
+}
+
+function create(...ports: readonly number[]): IpvsChange[] {
+  return ports.map((port) => ({ kind: "create-virtual-server", virtualServer: server(port) }));
+}
+
+const target = { address: ip("10.244.1.5"), port: 8080, weight: 1, forwardingMethod: 0 };
+
+describe("the fake kernel", () => {
+  it("logs every change in order, and no reading", async () => {
+    const kernel = new FakeKernel();
+    await kernel.link.ensure();
+    await kernel.ipvs.apply(create(80));
+    await kernel.ipvs.apply([
+      { kind: "create-real-server", virtualServer: server(80), realServer: target },
+    ]);
+    await kernel.ipvs.observe();
+    kernel.sysctl.ensure("net/ipv4/ip_forward", "1");
+    kernel.sysctl.ensure("net/ipv4/ip_forward", "1");
+    assert.deepEqual(kernel.operations.texts(), [
+      "link create-link kube-ipvs0",
+      "ipvs create-virtual-server TCP 10.96.0.1:80",
+      "ipvs create-real-server TCP 10.96.0.1:80 -> 10.244.1.5:8080",
+      "sysctl write net/ipv4/ip_forward=1",
+    ]);
+    kernel.operations.clear();
+    assert.deepEqual(kernel.operations.texts(), []);
+  });
+
+  it("fails the n-th change and carries out the others", async () => {
+    const { ipvs, operations } = new FakeKernel();
+    operations.failNth(2, 1);
+    const failed = await ipvs.apply(create(80, 81, 82));
+    assert.deepEqual(
+      failed.map(({ index, error }) => [index, error.message]),
+      [[1, "Cannot create virtual server TCP 10.96.0.1:81: EPERM"]],
+    );
+    assert.equal(ipvs.peek().length, 2);
+  });
+
+  it("fails what a test picks, also reading, until the test ends it", async () => {
+    const { ipvs, ipSets, operations } = new FakeKernel();
+    const end = operations.failWhere(({ facility }) => facility === "ipvs", 12);
+    await assert.rejects(ipvs.observe(), /ENOMEM/);
+    await ipSets.listSets();
+    end();
+    await ipvs.observe();
+  });
+
+  it("executes a request whose reply is lost", async () => {
+    const { ipvs, operations } = new FakeKernel();
+    operations.loseReplyWhere(({ facility }) => facility === "ipvs");
+    await assert.rejects(ipvs.apply(create(80, 81)), isOutcomeUnknown);
+    assert.equal(ipvs.peek().length, 2);
+    await ipvs.apply(create(82));
+  });
+
+  it("stops in the middle of a request as though the process was killed", async () => {
+    const { ipvs, link, operations } = new FakeKernel();
+    operations.crashAt(2);
+    await assert.rejects(ipvs.apply(create(80, 81, 82)), FakeCrash);
+    await assert.rejects(link.find(), FakeCrash);
+    assert.equal(ipvs.peek().length, 1);
+    operations.revive();
+    assert.equal((await ipvs.observe()).virtualServers.length, 1);
+  });
+
+  it("counts connections as told, and keeps them through an update", async () => {
+    const { ipvs } = new FakeKernel();
+    const real = { virtualServer: server(80), realServer: target };
+    await ipvs.apply([...create(80), { kind: "create-real-server", ...real }]);
+    ipvs.setConnections(server(80), target, { active: 3, inactive: 1 });
+    const drained = { ...real, realServer: { ...target, weight: 0 } };
+    await ipvs.apply([{ kind: "update-real-server", ...drained }]);
+    const [[observed] = []] = await ipvs.listRealServers([server(80)]);
+    assert.equal(observed?.activeConnections, 3);
+    assert.equal(observed.weight, 0);
+  });
+
+  it("prints its state as the tools do", async () => {
+    const { ipvs, ipSets, link } = new FakeKernel();
+    const kernel = { ipvs, ipSets, link } as FakeKernel;
+    const flags = { scheduler: "mh", flags: 0x10, persistenceTimeoutSeconds: 300 };
+    await ipvs.apply([
+      { kind: "create-virtual-server", virtualServer: server(80, flags) },
+      { kind: "create-real-server", virtualServer: server(80), realServer: target },
+    ]);
+    assert.equal(
+      ipvsText(kernel),
+      "-A -t 10.96.0.1:80 -s mh -p 300 -b mh-port\n" +
+        "-a -t 10.96.0.1:80 -r 10.244.1.5:8080 -m -w 1\n",
+    );
+    await ipSets.create({ name: "A", type: "hash:ip", family: "IPv6", maxElements: 64 });
+    assert.equal(ipSetText(kernel), "create A hash:ip family inet6\n");
+    await link.ensure();
+    await link.apply([
+      { kind: "add", address: ip("10.96.0.1") },
+      { kind: "add", address: ip("fd00:96::1") },
+    ]);
+    assert.equal(
+      addressesText(kernel),
+      "kube-ipvs0    inet 10.96.0.1/32 scope global kube-ipvs0\n" +
+        "kube-ipvs0    inet6 fd00:96::1/128 scope global\n",
+    );
+  });
+});
