@@ -90,7 +90,7 @@ describe("iptables", () => {
     await withKernel(async ({ iptables }) => {
       const foreign = Array.from(
         { length: 5_000 },
-        (_, index) => `-A FOREIGN -s 10.0.${index >> 8}.${index & 255}/32 -j DROP`,
+        (_, index) => `-A FOREIGN -s 10.0.${index >> 8}.${index & 255}/32 -j ACCEPT`,
       );
       const input = `*nat\n:FOREIGN - [0:0]\n${foreign.join("\n")}\nCOMMIT\n`;
       const others = { program: "iptables-restore", arguments: [], timeoutMs: 60_000 };
