@@ -35,6 +35,7 @@ function clientLines(): string {
     ip -n client link set eth0 up
     ip -n node link set eth0 up
     ip -n node route add default via ${clientAddress}
+    ip -n client route add 10.96.0.0/16 via ${nodeAddress}
   `;
 }
 

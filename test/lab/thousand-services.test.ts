@@ -1,0 +1,328 @@
+/**
+ * The built program and an API server over HTTP, 1,000 Services with 5 endpoints each: what it writes, what
+ * an outage of the API server costs, and what twenty kills do to established connections.
+ */
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { silentLogger } from "../../src/base/log.ts";
+import { type OpenKernel, openKernel } from "../../src/kernel/open-kernel.ts";
+import { setFor } from "../../src/plan/sets.ts";
+import { ApiServer } from "../support/api-server/api-server.ts";
+import { desiredFrom, positions, serviceOf, sliceOf } from "../support/many-services.ts";
+import { enterNetworkNamespace, shell } from "../support/netns/network-namespace.ts";
+import { buildNodeNetwork, nodeAddress, podGateway } from "../support/node-network.ts";
+import { type ApiObject, endpoint, endpointSlice, node, service } from "../support/objects.ts";
+import { entriesText, ipvsText } from "../support/plan-text.ts";
+import { Program } from "../support/program.ts";
+import { ip } from "../support/records.ts";
+
+const serviceCount = 1_000;
+const endpointCount = 5;
+const kills = 20;
+const killsInsideSync = 10;
+const mostKills = 40;
+const echoPod = { name: "pod-1", address: "10.244.1.10" };
+const echoPort = 30_777;
+const echoClusterIp = "10.96.0.7";
+const echoClusterPort = 7;
+const settleTimeoutMs = 60_000;
+const synced = /SyncProxyRules complete/;
+
+/** Objects as the API server holds them, by kind and name. */
+class Cluster {
+  readonly objects = new Map<string, ApiObject>();
+  server: ApiServer | undefined;
+
+  apply(...objects: readonly ApiObject[]): void {
+    for (const object of objects) {
+      this.objects.set(`${object.kind} ${String(object.metadata["name"])}`, object);
+    }
+    this.server?.apply(...objects);
+  }
+
+  delete(...objects: readonly ApiObject[]): void {
+    for (const object of objects) {
+      this.objects.delete(`${object.kind} ${String(object.metadata["name"])}`);
+    }
+    this.server?.delete(...objects);
+  }
+
+  async start(port = 0): Promise<number> {
+    this.server = await ApiServer.start({ objects: [...this.objects.values()], port });
+    return Number(new URL(this.server.url).port);
+  }
+}
+
+function echoObjects(): readonly ApiObject[] {
+  const port = {
+    name: "http",
+    protocol: "TCP",
+    port: echoClusterPort,
+    nodePort: echoPort,
+    targetPort: 8080,
+  };
+  return [
+    service({ name: "echo", type: "NodePort", clusterIps: [echoClusterIp], ports: [port] }),
+    endpointSlice({
+      name: "echo-a",
+      service: "echo",
+      endpoints: [endpoint(echoPod.address, { nodeName: "node-1" })],
+    }),
+  ];
+}
+
+describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HTTP`, () => {
+  const cluster = new Cluster();
+  let apiPort = 0;
+  let program: Program;
+  let kernel: OpenKernel;
+
+  function startProgram(): Program {
+    const flags = ["--hostname-override=node-1", "--cluster-cidr=10.244.0.0/16", "-v=2"];
+    const pace = ["--ipvs-min-sync-period=0s", "--ipvs-sync-period=300s"];
+    return new Program([...flags, ...pace, `--master=http://127.0.0.1:${apiPort}`]);
+  }
+
+  before(async () => {
+    buildNodeNetwork([echoPod]);
+    enterNetworkNamespace("node");
+    kernel = await openKernel({ log: silentLogger });
+    cluster.apply(node(), ...echoObjects());
+    for (let index = 0; index < serviceCount; index++) {
+      cluster.apply(serviceOf(index), sliceOf(index, positions(endpointCount)));
+    }
+    apiPort = await cluster.start();
+    program = startProgram();
+    await program.prints(synced);
+  });
+
+  after(async () => {
+    program.kill("SIGKILL");
+    await program.ends();
+    await cluster.server?.stop();
+    kernel.close();
+  });
+
+  it("ends in the kernel state that the plan says", async () => {
+    await assertKernelEqualsPlan();
+  });
+
+  it("answers one more endpoint with one change of the kernel and no process", async () => {
+    await idle();
+    const [writes, forks] = [await kernelChanges(), forkCount()];
+    cluster.apply(sliceOf(17, positions(endpointCount + 1)));
+    await until(async () => (await kernelChanges()).total > writes.total);
+    await pause(500);
+    const changed = await kernelChanges();
+    assert.equal(changed.total - writes.total, 1, changed.text);
+    assert.equal(changed.realServerCreations - writes.realServerCreations, 1, changed.text);
+    assert.equal(forkCount() - forks, 0);
+    await assertKernelEqualsPlan();
+  });
+
+  it("writes nothing while the API server is away, and goes on when it is back", async () => {
+    await idle();
+    const writes = await kernelChanges();
+    await cluster.server?.stop();
+    cluster.server = undefined;
+    await pause(3_000);
+    await cluster.start(apiPort);
+    // The reflectors come back at their own time: the first change after the outage shows it.
+    cluster.apply(sliceOf(18, positions(endpointCount + 1)));
+    await until(async () => (await kernelChanges()).total > writes.total);
+    const changed = await kernelChanges();
+    assert.equal(changed.total - writes.total, 1, changed.text);
+    await assertKernelEqualsPlan();
+  });
+
+  it(`survives ${kills} kills in bursts of changes, ${killsInsideSync} of them inside a sync, with every connection`, async (test) => {
+    const echo = startEcho();
+    const held = [
+      startConnections(nodeAddress, echoPort),
+      startConnections(echoClusterIp, echoClusterPort),
+    ];
+    await pause(2_000);
+    let [killed, inside] = [0, 0];
+    while ((killed < kills || inside < killsInsideSync) && killed < mostKills) {
+      const isInside = await killInBurst(killed);
+      killed += 1;
+      inside += isInside ? 1 : 0;
+      program = startProgram();
+      await program.prints(synced);
+      await assertKernelEqualsPlan();
+    }
+    const reports = [];
+    for (const connections of held) reports.push(await endConnections(connections));
+    await stopChild(echo);
+    test.diagnostic(
+      `${killed} kills, ${inside} of them between the first and the last write of a sync`,
+    );
+    for (const { opened, echoes, broken } of reports) {
+      test.diagnostic(`${opened} connections, ${echoes} answers, ${broken} broken`);
+    }
+    assert.ok(killed >= kills && inside >= killsInsideSync);
+    for (const { opened, broken } of reports) {
+      assert.equal(opened, 10);
+      assert.equal(broken, 0);
+    }
+  });
+
+  /**
+   * A burst of new and changed Services; the kill comes with the first write of it that is seen (odd
+   * turns) or a little later. Tells whether writes of the burst were still to come.
+   */
+  async function killInBurst(turn: number): Promise<boolean> {
+    const set = setFor("clusterIp", "IPv4");
+    const elements = async (): Promise<number> =>
+      (await kernel.ipSets.listSets()).find(({ name }) => name === set.name)?.elementCount ?? 0;
+    const before = await elements();
+    const first = serviceCount + (turn % 2) * 200;
+    const burst = Array.from({ length: 200 }, (_, offset) => first + offset);
+    const others = burst.map((index) => (index < serviceCount + 200 ? index + 200 : index - 200));
+    cluster.delete(...others.flatMap((index) => objectsOf(index)));
+    cluster.apply(...burst.flatMap((index) => objectsOf(index)));
+    cluster.apply(...positions(50).map((index) => sliceOf(index, positions(1 + (turn % 5)))));
+    const deadlineMs = performance.now() + 10_000;
+    while ((await elements()) === before && performance.now() < deadlineMs) await pause(1);
+    await pause((turn % 4) * 5);
+    program.kill("SIGKILL");
+    await program.ends();
+    return !(await isKernelAsPlanned());
+  }
+
+  function objectsOf(index: number): readonly ApiObject[] {
+    return [serviceOf(index), sliceOf(index, positions(endpointCount))];
+  }
+
+  function planned(): {
+    readonly servers: string;
+    readonly entries: string;
+    readonly addresses: string;
+  } {
+    const desired = desiredFrom(cluster.objects.values(), [ip(nodeAddress), ip(podGateway)]);
+    return {
+      servers: ipvsText(desired).join("\n"),
+      entries: entriesText(desired).join("\n"),
+      addresses: [...desired.addresses()].sort().join("\n"),
+    };
+  }
+
+  function observed(): ReturnType<typeof planned> {
+    const lines = (command: string): string =>
+      shell(command)
+        .split("\n")
+        .filter((line) => line !== "")
+        .map((line) => line.trimEnd())
+        .sort()
+        .join("\n");
+    return {
+      servers: lines("ipvsadm -Sn"),
+      entries: lines("ipset save | grep ^add || true"),
+      addresses: lines("ip -o -4 addr show dev kube-ipvs0 | sed 's/.*inet //; s/\\/32.*//'"),
+    };
+  }
+
+  async function isKernelAsPlanned(): Promise<boolean> {
+    const [want, have] = [planned(), observed()];
+    return (
+      want.servers === have.servers &&
+      want.entries === have.entries &&
+      want.addresses === have.addresses
+    );
+  }
+
+  async function assertKernelEqualsPlan(): Promise<void> {
+    const deadlineMs = performance.now() + settleTimeoutMs;
+    while (performance.now() < deadlineMs && !(await isKernelAsPlanned())) await pause(200);
+    assert.deepEqual(observed(), planned());
+  }
+
+  interface Changes {
+    readonly total: number;
+    readonly realServerCreations: number;
+    readonly text: string;
+  }
+
+  /** What the daemon counted; every message that changes the kernel is counted where it is sent. */
+  async function kernelChanges(): Promise<Changes> {
+    const response = await fetch("http://127.0.0.1:10249/metrics");
+    const lines = (await response.text())
+      .split("\n")
+      .filter((line) => line.startsWith("kube_ipvs_kernel_changes_total"));
+    const sum = (some: readonly string[]): number =>
+      some.reduce((total, line) => total + Number(line.split(" ").at(-1)), 0);
+    return {
+      total: sum(lines),
+      realServerCreations: sum(lines.filter((line) => line.includes("real-server-create"))),
+      text: lines.join("\n"),
+    };
+  }
+
+  /** Nothing written for a second. */
+  async function idle(): Promise<void> {
+    let last = -1;
+    await until(async () => {
+      const { total } = await kernelChanges();
+      const isSame = total === last;
+      last = total;
+      await pause(1_000);
+      return isSame;
+    });
+  }
+});
+
+/** Processes and threads that the kernel has made since boot. */
+function forkCount(): number {
+  return Number(/^processes (\d+)$/m.exec(readFileSync("/proc/stat", "utf8"))?.[1]);
+}
+
+async function until(condition: () => Promise<boolean>): Promise<void> {
+  const deadlineMs = performance.now() + settleTimeoutMs;
+  while (!(await condition())) {
+    assert.ok(performance.now() < deadlineMs, `Not within ${settleTimeoutMs} ms`);
+    await pause(20);
+  }
+}
+
+const connectionScript = join(import.meta.dirname, "../support/long-connections.ts");
+
+function startEcho(): ChildProcess {
+  const argv = ["netns", "exec", echoPod.name, process.execPath, connectionScript, "echo", "8080"];
+  return spawn("ip", argv, { stdio: ["ignore", "inherit", "inherit"] });
+}
+
+interface Connections {
+  readonly child: ChildProcess;
+  output: string;
+}
+
+function startConnections(address: string, port: number): Connections {
+  const target = ["connect", address, String(port)];
+  const argv = ["netns", "exec", "client", process.execPath, connectionScript, ...target];
+  const child = spawn("ip", argv, { stdio: ["ignore", "pipe", "inherit"] });
+  const connections: Connections = { child, output: "" };
+  child.stdout?.on("data", (chunk: Buffer) => {
+    connections.output += chunk.toString();
+  });
+  return connections;
+}
+
+async function endConnections(connections: Connections): Promise<{
+  readonly opened: number;
+  readonly echoes: number;
+  readonly broken: number;
+}> {
+  await stopChild(connections.child);
+  return JSON.parse(connections.output) as never;
+}
+
+function stopChild(child: ChildProcess): Promise<void> {
+  return new Promise((resolve) => {
+    child.once("close", () => resolve());
+    child.kill("SIGTERM");
+  });
+}

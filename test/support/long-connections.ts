@@ -1,0 +1,66 @@
+/**
+ * Connections that stay. `echo PORT` answers what it is sent; `connect ADDRESS PORT` opens ten connections,
+ * sends a byte over each every 50 ms, and on SIGTERM prints how many there were, how many answers came, and
+ * how many broke (an error, an end, or ten seconds without the answer).
+ */
+import { connect, createServer, type Socket } from "node:net";
+
+const connectionCount = 10;
+const intervalMs = 50;
+const silenceMs = 10_000;
+
+function serve(port: number): void {
+  createServer((socket) => {
+    socket.on("error", () => socket.destroy());
+    socket.pipe(socket);
+  }).listen(port, "0.0.0.0");
+}
+
+interface Tally {
+  opened: number;
+  echoes: number;
+  broken: number;
+}
+
+function hold(address: string, port: number, tally: Tally): () => void {
+  const socket: Socket = connect(port, address);
+  let isOver = false;
+  const breakOff = (): void => {
+    if (!isOver) tally.broken += 1;
+    isOver = true;
+    socket.destroy();
+  };
+  socket.on("connect", () => {
+    tally.opened += 1;
+  });
+  socket.on("data", (chunk: Buffer) => {
+    tally.echoes += chunk.length;
+  });
+  socket.on("error", breakOff);
+  socket.on("close", breakOff);
+  socket.setTimeout(silenceMs, breakOff);
+  const timer = setInterval(() => socket.write("x"), intervalMs);
+  return () => {
+    isOver = true;
+    clearInterval(timer);
+    socket.destroy();
+  };
+}
+
+function keepConnections(address: string, port: number): void {
+  const tally: Tally = { opened: 0, echoes: 0, broken: 0 };
+  const ends: (() => void)[] = [];
+  // The echo server may still be starting.
+  setTimeout(() => {
+    for (let made = 0; made < connectionCount; made++) ends.push(hold(address, port, tally));
+  }, 1_000);
+  process.on("SIGTERM", () => {
+    for (const end of ends) end();
+    console.log(JSON.stringify(tally));
+    process.exit(0);
+  });
+}
+
+const [role, ...rest] = process.argv.slice(2);
+if (role === "echo") serve(Number(rest[0]));
+else keepConnections(rest[0] ?? "", Number(rest[1]));

@@ -1,0 +1,75 @@
+/** A cluster of many alike Services, as API objects and as the plan that must come of them. */
+import { decodeObject } from "../../src/api/decode/decode-object.ts";
+import { TextPool } from "../../src/api/decode/flat-text.ts";
+import type { EndpointSliceRecord, ServiceRecord } from "../../src/api/objects.ts";
+import type { IpAddress } from "../../src/base/ip.ts";
+import { DesiredState } from "../../src/plan/desired-state.ts";
+import { planService } from "../../src/plan/planner.ts";
+import { type ApiObject, endpoint, endpointSlice, service } from "./objects.ts";
+import { familyOptions, planOptions } from "./records.ts";
+
+/** Cluster IP of the Service with this number: 10.96.1.0 and up. */
+export function clusterIpOf(index: number): string {
+  return `10.96.${1 + Math.floor(index / 250)}.${1 + (index % 250)}`;
+}
+
+/** The n-th endpoint of a Service: on another node, none shared. */
+export function endpointOf(index: number, position: number): string {
+  const number = index * 16 + position;
+  return `10.${240 + Math.floor(number / 62_500)}.${Math.floor(number / 250) % 250}.${1 + (number % 250)}`;
+}
+
+export function nameOf(index: number): string {
+  return `svc-${index}`;
+}
+
+export function serviceOf(index: number): ApiObject {
+  return service({ name: nameOf(index), clusterIps: [clusterIpOf(index)] });
+}
+
+export function sliceOf(index: number, positions: readonly number[]): ApiObject {
+  const endpoints = positions.map((position) =>
+    endpoint(endpointOf(index, position), { nodeName: "node-2" }),
+  );
+  return endpointSlice({ name: `${nameOf(index)}-a`, service: nameOf(index), endpoints });
+}
+
+/** Positions 0 to `count` - 1. */
+export function positions(count: number): readonly number[] {
+  return Array.from({ length: count }, (_, position) => position);
+}
+
+/** What these objects plan to, on a node with these addresses. */
+export function desiredFrom(
+  objects: Iterable<ApiObject>,
+  nodeAddresses: readonly IpAddress[],
+): DesiredState {
+  const services = new Map<string, ServiceRecord>();
+  const slices = new Map<string, EndpointSliceRecord[]>();
+  const into = { refuse: () => {}, texts: new TextPool() };
+  for (const object of objects) {
+    if (object.kind === "Service") {
+      const record = decodeObject("services", object, into)?.record;
+      if (record !== undefined) services.set(record.name, record);
+    } else if (object.kind === "EndpointSlice") {
+      const record = decodeObject("endpointslices", object, into)?.record;
+      if (record !== undefined) {
+        slices.set(record.service, [...(slices.get(record.service) ?? []), record]);
+      }
+    }
+  }
+  const own = { nodeAddresses: new Set(nodeAddresses), nodePortAddresses: nodeAddresses };
+  const options = planOptions({
+    families: new Map([
+      ["IPv4", familyOptions("IPv4", own)],
+      ["IPv6", familyOptions("IPv6", { nodeAddresses: new Set(), nodePortAddresses: [] })],
+    ]),
+  });
+  const desired = new DesiredState();
+  for (const [name, record] of services) {
+    for (const plan of planService(name, record, slices.get(name) ?? [], options)) {
+      desired.replace(plan.service, plan.family, plan.servicePorts);
+    }
+  }
+  return desired;
+}
