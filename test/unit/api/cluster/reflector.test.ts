@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { getEventListeners } from "node:events";
 import { describe, it, type TestContext } from "node:test";
 import { Reflector } from "../../../../src/api/cluster/reflector.ts";
 import { watchedResources } from "../../../../src/api/cluster/watched-resources.ts";
@@ -231,9 +232,12 @@ describe("a silent connection", () => {
     assert.equal(stage.reflector.counts.get("idle-timeout"), 2);
   });
 
-  it("leaves no timer behind", async (test) => {
+  it("leaves no timer and no listener behind", async (test) => {
     const stage = new Stage(test);
-    await stage.toWatch();
+    (await stage.toWatch()).send(eventText("ADDED", service(), "11"));
+    await stage.clock.advance(600_000);
+    assert.equal(stage.clock.pendingTimers, 1);
+    assert.equal(getEventListeners(stage.abort.signal, "abort").length, 1);
     stage.abort.abort();
     await stage.run;
     assert.equal(stage.clock.pendingTimers, 0);
@@ -278,6 +282,7 @@ describe("what a reflector tells", () => {
   const strange = [
     "{}",
     '{"kind":"Status","items":[]}',
+    '{"kind":"Status","metadata":{"resourceVersion":"20"}}',
     '{"kind":"ServiceList","items":[]}',
     "[]",
     "OK",
