@@ -14,6 +14,17 @@ const lockWaitSeconds = 5;
 /** A restore beside 50,000 rules of others takes seconds on a slow machine. */
 const programTimeoutMs = 60_000;
 
+/**
+ * legacy reads a table from the kernel before anything else; nft asks the kernel nothing as long as there
+ * is nothing to do, so it makes a chain and takes it away again, in one transaction.
+ */
+const probeInputs: Readonly<Record<IptablesBackend, string>> = {
+  legacy: "*nat\nCOMMIT\n*filter\nCOMMIT\n",
+  nft: ["nat", "filter"]
+    .map((table) => `*${table}\n:KUBE-IPVS-PROBE - [0:0]\n-X KUBE-IPVS-PROBE\nCOMMIT\n`)
+    .join(""),
+};
+
 /** iptables through its programs: one process for an observation, one for an apply. */
 export class IptablesClient implements Iptables {
   readonly #runProgram: RunProgram;
@@ -72,12 +83,12 @@ export class IptablesClient implements Iptables {
     return renderRule(family, rule);
   }
 
-  /** Restores nothing into both tables: fails where the kernel lacks them, changes nothing. */
+  /** Restores what leaves no trace into both tables: fails where the kernel lacks them. */
   async probe(
     family: IpFamily,
   ): Promise<{ readonly isSupported: boolean; readonly reason?: string }> {
     try {
-      const input = "*nat\nCOMMIT\n*filter\nCOMMIT\n";
+      const input = probeInputs[this.backend];
       await this.#run(family, { action: "use iptables", verb: "restore", input });
       return { isSupported: true };
     } catch (error) {

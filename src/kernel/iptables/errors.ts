@@ -16,7 +16,7 @@ export interface IptablesRun {
 export class IptablesError extends Error {
   readonly family: IpFamily;
   readonly program: string;
-  /** 1 failure, 2 wrong arguments or a missing set, chain or match, 3 another version, 4 lock or resource. */
+  /** 1 failure, 2 a missing set, chain or match, 3 another version, 4 the lock, or (nft) a refusal. */
   readonly exitCode: number;
   /** What the program wrote, as one line, shortened. */
   readonly programMessage: string;
@@ -41,10 +41,17 @@ export class IptablesError extends Error {
   }
 }
 
-/** Someone else holds the xtables lock, or the kernel was short of something: worth trying again. */
+/** Someone else holds the xtables lock, or changed the rules at the same time: worth trying again. */
 export function isIptablesBusy(error: unknown): boolean {
-  return error instanceof IptablesError && error.exitCode === exitCodes.resourceProblem;
+  return (
+    error instanceof IptablesError &&
+    error.exitCode === exitCodes.resourceProblem &&
+    busyWords.test(error.programMessage)
+  );
 }
+
+/** Of legacy, which waits for its lock in vain; of nft, whose transaction the kernel sent back. */
+const busyWords = /xtables lock|Resource temporarily unavailable/;
 
 /** enum xtables_exittype, xtables.h. */
 const exitCodes = { other: 1, parameterProblem: 2, versionProblem: 3, resourceProblem: 4 } as const;
@@ -52,7 +59,7 @@ const exitCodes = { other: 1, parameterProblem: 2, versionProblem: 3, resourcePr
 const explanations: ReadonlyMap<number, string> = new Map([
   [exitCodes.parameterProblem, "a set, chain, match or target is missing, or not known here"],
   [exitCodes.versionProblem, "the program and the kernel's tables are of different versions"],
-  [exitCodes.resourceProblem, "another program holds the xtables lock, or a resource is short"],
+  [exitCodes.resourceProblem, "another program holds the xtables lock, or the kernel refused"],
 ]);
 
 function composeMessage(

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import fc from "fast-check";
 import type { CommandValues } from "../../../../src/kernel/ipset/attributes.ts";
 import {
   type Command,
@@ -163,6 +164,40 @@ describe("requests about sets", () => {
   });
 });
 
+describe("entries", () => {
+  const ipv4 = fc.ipV4();
+  const protocol = fc.constantFrom("tcp", "udp", "sctp");
+  const port = fc.nat(65_535);
+  const kinds: readonly [IpSetType, fc.Arbitrary<string>][] = [
+    ["hash:ip", ipv4],
+    ["hash:ip,port", fc.tuple(ipv4, protocol, port).map(([a, p, n]) => `${a},${p}:${n}`)],
+    [
+      "hash:ip,port,ip",
+      fc.tuple(ipv4, protocol, port, ipv4).map(([a, p, n, b]) => `${a},${p}:${n},${b}`),
+    ],
+    ["bitmap:port", port.map(String)],
+  ];
+  for (const [type, texts] of kinds) {
+    it(`of ${type} come back as they were sent`, () => {
+      const target = set("KUBE-TEST", type);
+      fc.assert(
+        fc.property(fc.uniqueArray(texts, { minLength: 1, maxLength: 20 }), (list) => {
+          const message = only(encoded(change("add", target, ...list)));
+          const { entries = [] } = decodeListing(message);
+          assert.deepEqual(
+            entries.map((entry) => entryText(type, entry)),
+            list,
+          );
+          assert.deepEqual(
+            entries.map(({ lineNumber }) => lineNumber),
+            list.map((_, index) => index + 1),
+          );
+        }),
+      );
+    });
+  }
+});
+
 describe("replies about sets", () => {
   for (const { name, type, entries } of entrySamples) {
     it(`give the text that ipset prints: ${name}`, () => {
@@ -255,6 +290,27 @@ describe("replies about sets", () => {
         readReply(bytes, sequence, readWhole);
       }
     }
+  });
+
+  it("are read or DecodeErrors, whatever their bytes", () => {
+    const listing = replyTo("list-networks", "list");
+    assert.equal(listing.values.length, 1);
+    const [whole] = repliesOf(readCapture("ipset", "list-networks"));
+    assert.ok(whole);
+    fc.assert(
+      fc.property(fc.nat(whole.bytes.length - 1), fc.nat(255), (at, value) => {
+        const bytes = whole.bytes.slice();
+        bytes[at] = value;
+        try {
+          for (const { entries = [] } of readReply(bytes, whole.sequence, readWhole).values) {
+            for (const entry of entries) entryText("hash:ip,port,net", entry);
+          }
+        } catch (error) {
+          assert.ok(error instanceof DecodeError, String(error));
+        }
+      }),
+      { numRuns: 3_000 },
+    );
   });
 
   it("are printed for the debug log", () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import fc from "fast-check";
 import {
   addressAttributes,
   decodeAddress,
@@ -200,6 +201,23 @@ describe("replies about links and addresses", () => {
         readReply(bytes, sequence, readWhole);
       }
     }
+  });
+
+  it("are read or DecodeErrors, whatever their bytes", () => {
+    const whole = repliesOf(readCapture("link", "list-addresses")).at(-1);
+    assert.ok(whole);
+    fc.assert(
+      fc.property(fc.nat(whole.bytes.length - 1), fc.nat(255), (at, value) => {
+        const bytes = whole.bytes.slice();
+        bytes[at] = value;
+        try {
+          readReply(bytes, whole.sequence, readWhole);
+        } catch (error) {
+          assert.ok(error instanceof DecodeError, String(error));
+        }
+      }),
+      { numRuns: 3_000 },
+    );
   });
 
   it("are printed for the debug log", () => {
