@@ -81,7 +81,7 @@ static void hand_over(napi_env env, struct delivery *delivery) {
   delivery_free(delivery);
 }
 
-/* On any thread, often under the outbox's lock. */
+/* On any thread. The environment lives as long as a socket is open. */
 static void ring(void *context) {
   struct environment *environment = context;
   napi_call_threadsafe_function(environment->doorbell, NULL, napi_tsfn_nonblocking);
@@ -188,8 +188,8 @@ static void forget_deliveries(struct environment *environment) {
 /*
  * The environment ends (process exit, or a worker's end); no JavaScript runs from here on.
  * Registered after the thread-safe function, hence called before Node takes that away. Threads that
- * are stuck in the kernel live on: they find the outbox disconnected, and the code stays mapped (-z
- * nodelete).
+ * are stuck in the kernel live on: they find their sockets closed and deliver nothing, and the code
+ * stays mapped (-z nodelete).
  */
 static void end_environment(void *data) {
   struct environment *environment = data;
@@ -199,8 +199,7 @@ static void end_environment(void *data) {
     handle_close(environment->env, handle);
   }
   forget_deliveries(environment);
-  outbox_disconnect(environment->outbox);
-  outbox_release(environment->outbox);
+  outbox_free(environment->outbox);
   napi_release_threadsafe_function(environment->doorbell, napi_tsfn_abort);
 }
 

@@ -18,7 +18,6 @@ struct netlink_socket *socket_retain(struct netlink_socket *socket) {
 
 void socket_release(struct netlink_socket *socket) {
   if (atomic_fetch_sub(&socket->references, 1) != 1) return;
-  outbox_release(socket->outbox);
   pthread_cond_destroy(&socket->changed);
   pthread_mutex_destroy(&socket->lock);
   free(socket);
@@ -34,7 +33,7 @@ static struct netlink_socket *socket_create(int fd, struct outbox *outbox) {
   pthread_cond_init(&socket->changed, &monotonic);
   pthread_condattr_destroy(&monotonic);
   atomic_init(&socket->references, 1);
-  socket->outbox = outbox_retain(outbox);
+  socket->outbox = outbox;
   socket->fd = fd;
   socket->wake_fd = -1;
   return socket;

@@ -10,8 +10,6 @@ struct outbox {
   struct delivery *first, *last;
   void (*ring)(void *context);
   void *context;
-  bool is_connected;
-  atomic_int references;
 };
 
 struct outbox *outbox_create(void (*ring)(void *context), void *context) {
@@ -20,39 +18,25 @@ struct outbox *outbox_create(void (*ring)(void *context), void *context) {
   pthread_mutex_init(&outbox->lock, NULL);
   outbox->ring = ring;
   outbox->context = context;
-  outbox->is_connected = true;
-  atomic_init(&outbox->references, 1);
   return outbox;
 }
 
-struct outbox *outbox_retain(struct outbox *outbox) {
-  atomic_fetch_add(&outbox->references, 1);
-  return outbox;
-}
-
-void outbox_release(struct outbox *outbox) {
-  if (atomic_fetch_sub(&outbox->references, 1) != 1) return;
+void outbox_free(struct outbox *outbox) {
+  for (struct delivery *left; (left = outbox_take(outbox)) != NULL;) delivery_free(left);
   pthread_mutex_destroy(&outbox->lock);
   free(outbox);
 }
 
-/*
- * Rings for the first delivery only: the owner takes until nothing is left. Under the lock, so that
- * no ring can come after `outbox_disconnect` has returned.
- */
-bool outbox_put(struct outbox *outbox, struct delivery *delivery) {
+/* Rings for the first delivery only: the owner takes until nothing is left. */
+void outbox_put(struct outbox *outbox, struct delivery *delivery) {
   delivery->next = NULL;
   pthread_mutex_lock(&outbox->lock);
-  bool is_connected = outbox->is_connected;
   bool was_empty = outbox->first == NULL;
-  if (is_connected) {
-    if (was_empty) outbox->first = delivery;
-    else outbox->last->next = delivery;
-    outbox->last = delivery;
-    if (was_empty) outbox->ring(outbox->context);
-  }
+  if (was_empty) outbox->first = delivery;
+  else outbox->last->next = delivery;
+  outbox->last = delivery;
   pthread_mutex_unlock(&outbox->lock);
-  return is_connected;
+  if (was_empty) outbox->ring(outbox->context);
 }
 
 struct delivery *outbox_take(struct outbox *outbox) {
@@ -61,13 +45,6 @@ struct delivery *outbox_take(struct outbox *outbox) {
   if (delivery != NULL) outbox->first = delivery->next;
   pthread_mutex_unlock(&outbox->lock);
   return delivery;
-}
-
-void outbox_disconnect(struct outbox *outbox) {
-  pthread_mutex_lock(&outbox->lock);
-  outbox->is_connected = false;
-  pthread_mutex_unlock(&outbox->lock);
-  for (struct delivery *left; (left = outbox_take(outbox)) != NULL;) delivery_free(left);
 }
 
 struct delivery *delivery_create(struct netlink_socket *socket, size_t request_length) {

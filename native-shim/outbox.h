@@ -30,18 +30,12 @@ struct delivery {
  * ENOMEM. */
 struct outbox *outbox_create(void (*ring)(void *context), void *context);
 
-/* No ring from now on, and nothing is kept; what was in it is freed. For the owner's end. */
-void outbox_disconnect(struct outbox *outbox);
+/* Frees it with what is left in it. Close all sockets first: a closed one puts nothing any more. */
+void outbox_free(struct outbox *outbox);
 
-/* One more user. Sockets that are still open keep the outbox of an owner that has gone. */
-struct outbox *outbox_retain(struct outbox *outbox);
-void outbox_release(struct outbox *outbox);
-
-/*
- * Adds a delivery and rings if it is the first. Returns false when the outbox is disconnected: the
- * delivery is still the caller's.
- */
-bool outbox_put(struct outbox *outbox, struct delivery *delivery);
+/* Adds a delivery and rings if it is the first. For the socket's thread, its socket locked and
+ * open. */
+void outbox_put(struct outbox *outbox, struct delivery *delivery);
 
 /* Takes the oldest delivery; NULL when there is none. To be freed with `delivery_free`. */
 struct delivery *outbox_take(struct outbox *outbox);

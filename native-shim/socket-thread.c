@@ -13,6 +13,21 @@
 enum { THREAD_STACK_BYTES = 256 * 1024, MAX_WATCHED_IN_OUTBOX = 64 };
 
 /*
+ * Puts into the outbox what somebody still waits for. Enters and leaves with the lock held, and
+ * puts under it: whoever looks for a call finds it in the socket or in the outbox, and a closed
+ * socket puts nothing, so that its owner may end.
+ */
+static void deliver(struct netlink_socket *socket, struct delivery *delivery) {
+  if (delivery->context != NULL && !socket->is_closed) {
+    outbox_put(socket->outbox, delivery);
+    return;
+  }
+  pthread_mutex_unlock(&socket->lock);
+  delivery_free(delivery);
+  pthread_mutex_lock(&socket->lock);
+}
+
+/*
  * Moves what is in `received`, the thread's own large buffer, to one of the right size: results may
  * wait long for their owner. Most are small and are copied; a large one takes the buffer along.
  */
@@ -54,11 +69,7 @@ static void run_next(struct netlink_socket *socket, struct reply_buffer *receive
   pthread_mutex_lock(&socket->lock);
   socket->running = NULL;
   pthread_cond_broadcast(&socket->changed);
-  /* Still under the lock: whoever looks for a call finds it in the socket or in the outbox. */
-  if (call->context != NULL && outbox_put(socket->outbox, call)) return;
-  pthread_mutex_unlock(&socket->lock);
-  delivery_free(call);
-  pthread_mutex_lock(&socket->lock);
+  deliver(socket, call);
 }
 
 /*
@@ -74,10 +85,7 @@ static void deliver_watched(struct netlink_socket *socket, int error,
   delivery->exchange.error = error;
   if (move_bytes(received, &delivery->exchange.replies) != 0) delivery->exchange.error = ENOBUFS;
   socket->watched_in_outbox++;
-  if (!socket->is_closed && outbox_put(socket->outbox, delivery)) return;
-  pthread_mutex_unlock(&socket->lock);
-  delivery_free(delivery);
-  pthread_mutex_lock(&socket->lock);
+  deliver(socket, delivery);
 }
 
 /* Receives one datagram, or waits for one. Enters and leaves with the lock held. */
