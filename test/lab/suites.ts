@@ -22,6 +22,7 @@ interface Settings {
 /** Only what differs from the defaults. */
 const settingsByName: Readonly<Record<string, Settings>> = {
   golden: { expectedSeconds: 120, timeoutSeconds: 600 },
+  "start-and-stop": { expectedSeconds: 30 },
 };
 
 const defaults = { expectedSeconds: 10, timeoutSeconds: 300, memory: "2G" } as const;

@@ -1,0 +1,165 @@
+/** How the program starts, what it refuses, how it ends: the built program in a kernel with IPVS. */
+import assert from "node:assert/strict";
+import { execFileSync, spawn } from "node:child_process";
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, afterEach, describe, it } from "node:test";
+import { Program } from "../support/program.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-start-"));
+after(() => rmSync(folder, { recursive: true }));
+
+const base = ["--manifests", folder, "--hostname-override=node-1", "--proxy-mode=ipvs", "-v=3"];
+const synced = /SyncProxyRules complete/;
+
+const programs: Program[] = [];
+afterEach(async () => {
+  for (const program of programs.splice(0)) {
+    program.kill("SIGKILL");
+    await program.ends();
+  }
+});
+
+function start(args: readonly string[] = [], command: readonly string[] = []): Program {
+  const program = new Program([...base, ...args], command);
+  programs.push(program);
+  return program;
+}
+
+/** Ports of its own let an instance run beside another. */
+const elsewhere = [
+  "--kube-ipvs-lock-name=elsewhere",
+  "--metrics-bind-address=127.0.0.1:20249",
+  "--healthz-bind-address=127.0.0.1:20256",
+];
+
+async function get(port: number, path: string): Promise<readonly [status: number, body: string]> {
+  const response = await fetch(`http://127.0.0.1:${port}${path}`);
+  return [response.status, await response.text()];
+}
+
+describe("the daemon", () => {
+  it("answers on both ports and on both families, then stops on SIGTERM and leaves the kernel as it is", async () => {
+    const program = start();
+    await program.prints(synced);
+    assert.deepEqual(await get(10249, "/proxyMode"), [200, "ipvs"]);
+    assert.equal((await get(10256, "/healthz"))[0], 200);
+    assert.equal((await fetch("http://[::1]:10256/livez")).status, 200);
+    assert.match(
+      (await get(10249, "/metrics"))[1],
+      /^kubeproxy_sync_proxy_rules_duration_seconds_count/m,
+    );
+    const idle = await fetch("http://127.0.0.1:10249/healthz", { keepalive: true });
+    assert.equal(await idle.text(), "ok");
+    const sentAt = performance.now();
+    program.kill("SIGTERM");
+    assert.deepEqual(await program.ends(), { code: 0, signal: null });
+    assert.ok(performance.now() - sentAt < 1_500, `${performance.now() - sentAt} ms`);
+    assert.match(program.output, /"Stopping, the kernel keeps its state" signal="SIGTERM"/);
+    assert.match(execFileSync("ip", ["link", "show", "kube-ipvs0"]).toString(), /kube-ipvs0/);
+  });
+
+  it("stops on SIGTERM as process 1 too", async () => {
+    const program = start([], ["unshare", "--pid", "--fork", "--mount-proc", "--kill-child"]);
+    await program.prints(synced);
+    assert.match(program.output, /^I\d{4} [\d:.]+ +1 kube-ipvs:1\] /m);
+    const child = execFileSync("pgrep", ["--parent", String(program.pid)])
+      .toString()
+      .trim();
+    process.kill(Number(child), "SIGTERM");
+    assert.deepEqual(await program.ends(), { code: 0, signal: null });
+  });
+
+  it("starts again at once after SIGKILL", async () => {
+    const killed = start();
+    await killed.prints(synced);
+    killed.kill("SIGKILL");
+    assert.equal((await killed.ends()).signal, "SIGKILL");
+    await start().prints(synced);
+  });
+
+  it("runs beside another with a name and ports of its own", async () => {
+    await start().prints(synced);
+    await start([...elsewhere, "--kube-ipvs-ignore-running-kube-proxy"]).prints(synced);
+    assert.deepEqual(await get(20249, "/proxyMode"), [200, "ipvs"]);
+  });
+
+  it("works without a busy port, says so, and takes it when it is free", async () => {
+    const other = createServer().listen(10249, "127.0.0.1").unref();
+    const program = start();
+    await program.prints(synced);
+    assert.match(
+      program.output,
+      /^E.*"HTTP server cannot listen" server="metrics server" address="127\.0\.0\.1:10249" retry="5s" err="EADDRINUSE \(another process uses this port\)"$/m,
+    );
+    other.close();
+    await program.prints(/"HTTP server listens now" server="metrics server"/);
+    assert.deepEqual(await get(10249, "/proxyMode"), [200, "ipvs"]);
+  });
+});
+
+describe("the last line of a start that makes no sense", () => {
+  async function refused(program: Program): Promise<string> {
+    assert.deepEqual(await program.ends(), { code: 1, signal: null }, program.output);
+    return program.lastLine;
+  }
+
+  it("for a second instance names the first", async () => {
+    const first = start();
+    await first.prints(synced);
+    const line = await refused(start());
+    assert.ok(
+      line.startsWith(`Error: Cannot start a second instance: process ${first.pid} (`),
+      line,
+    );
+    assert.match(line, /kube-ipvs.*\) runs on this node; stop that one first$/);
+  });
+
+  it("beside a kube-proxy names it", async () => {
+    const path = join(folder, "kube-proxy");
+    copyFileSync("/bin/sleep", path);
+    const other = spawn(path, ["1000"]);
+    try {
+      assert.equal(
+        await refused(start()),
+        `Error: Cannot start beside a running kube-proxy: process ${other.pid} (${path} 1000); remove it from this node first, or give --kube-ipvs-ignore-running-kube-proxy`,
+      );
+      await start(["--kube-ipvs-ignore-running-kube-proxy"]).prints(synced);
+    } finally {
+      other.kill();
+    }
+  });
+
+  it("with a busy port and bindAddressHardFail", async () => {
+    const other = createServer().listen(10249, "127.0.0.1").unref();
+    assert.equal(
+      await refused(start(["--bind-address-hard-fail"])),
+      "Error: Cannot listen on 127.0.0.1:10249 for the metrics server: EADDRINUSE (another process uses this port)",
+    );
+    other.close();
+  });
+
+  it("without NET_ADMIN", async () => {
+    const line = await refused(
+      start([], ["setpriv", "--bounding-set=-net_admin", "--inh-caps=-all"]),
+    );
+    assert.equal(
+      line,
+      "Error: Cannot change the node's network: the capability NET_ADMIN is missing; run as root, or in a container with securityContext.capabilities.add: [NET_ADMIN, NET_RAW]",
+    );
+  });
+
+  it("with a scheduler that the kernel does not have", async () => {
+    assert.match(await refused(start(["--ipvs-scheduler=roundest"])), /^Error: .*roundest/);
+  });
+
+  it("with a kubeconfig that cannot be read, or is none", async () => {
+    const path = join(folder, "kubeconfig");
+    const toCluster = ["--manifests=", `--kubeconfig=${path}`];
+    assert.match(await refused(start(toCluster)), /^Error: .*kubeconfig.*ENOENT/);
+    writeFileSync(path, "apiVersion: v1\nclusters: [\n");
+    assert.match(await refused(start(toCluster)), /^Error: .*kubeconfig/);
+  });
+});

@@ -1,0 +1,76 @@
+/** The built program as an operator runs it: `dist/kube-ipvs` in a process of its own. */
+import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
+import { join } from "node:path";
+
+const path: string = join(import.meta.dirname, "../../dist/kube-ipvs");
+const deadlineMs = 20_000;
+
+export interface Ending {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+}
+
+/** A program that runs, or ran. */
+export class Program {
+  readonly #child: ChildProcess;
+  readonly #ending: Promise<Ending>;
+  #output = "";
+  #onOutput = (): void => {};
+
+  /** `command` stands before the program: `unshare`, `setpriv` … */
+  constructor(
+    args: readonly string[],
+    command: readonly string[] = [],
+    options: SpawnOptions = {},
+  ) {
+    const [file = path, ...rest] = [...command, path, ...args];
+    this.#child = spawn(file, rest, { ...options, stdio: ["ignore", "pipe", "pipe"] });
+    for (const stream of [this.#child.stdout, this.#child.stderr]) {
+      stream?.on("data", (chunk: Buffer) => {
+        this.#output += chunk.toString();
+        this.#onOutput();
+      });
+    }
+    this.#ending = new Promise((resolve) =>
+      this.#child.on("close", (code, signal) => resolve({ code, signal })),
+    );
+  }
+
+  get pid(): number {
+    return this.#child.pid ?? 0;
+  }
+
+  /** Both streams so far. */
+  get output(): string {
+    return this.#output;
+  }
+
+  get lastLine(): string {
+    return this.#output.trimEnd().split("\n").at(-1) ?? "";
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.#child.kill(signal);
+  }
+
+  /** Resolves when the output matches; fails when the program ended or took too long. */
+  async prints(pattern: RegExp): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const fail = (why: string): void => reject(new Error(`${why}: ${pattern}\n${this.#output}`));
+    this.#onOutput = () => {
+      if (pattern.test(this.#output)) resolve();
+    };
+    this.#onOutput();
+    const timer = setTimeout(() => fail("Not printed in time"), deadlineMs);
+    void this.#ending.then(() => fail("Ended without printing"));
+    await promise.finally(() => clearTimeout(timer));
+  }
+
+  /** How it ended; one that goes on is killed and fails the test. */
+  async ends(): Promise<Ending> {
+    const timer = setTimeout(() => this.#child.kill("SIGKILL"), deadlineMs);
+    const ending = await this.#ending;
+    clearTimeout(timer);
+    return ending;
+  }
+}
