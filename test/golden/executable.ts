@@ -64,9 +64,10 @@ async function runSteps(
   return { steps, exitStatus: await endOf(child), log };
 }
 
-/** The test server stamps version and revision. */
+/** Deletions name no namespace. The test server stamps version and revision. */
 function served(object: ApiObject): ServedObject {
-  return { apiVersion: "", ...object, metadata: { ...object.metadata } };
+  const namespace = object.kind === "Node" ? {} : { namespace: "default" };
+  return { apiVersion: "", ...object, metadata: { ...namespace, ...object.metadata } };
 }
 
 function startProgram(
