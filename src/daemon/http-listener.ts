@@ -28,6 +28,8 @@ export interface HttpListenerOptions {
   readonly address: ListenAddress;
   /** Reject the start instead of trying again. */
   readonly isFailureFatal: boolean;
+  /** The unspecified address means this family only; two listeners then share a port. Default: both. */
+  readonly isSingleFamily?: boolean;
   readonly respond: HttpResponder;
 }
 
@@ -101,7 +103,7 @@ export class HttpListener {
     server.timeout = idleTimeoutMs;
     server.maxConnections = maxConnections;
     try {
-      await listen(server, this.#options.address);
+      await listen(server, this.#options);
     } catch (error) {
       return error as Error;
     }
@@ -168,8 +170,14 @@ function readRequest({ url = "/", headers }: IncomingMessage): HttpRequest {
 }
 
 /** The unspecified address of either family opens one socket for both, where the host has IPv6. */
-async function listen(server: Server, { address, port }: ListenAddress): Promise<void> {
-  if (address !== "0.0.0.0" && address !== "::") return await listenOn(server, address, port);
+async function listen(
+  server: Server,
+  { address: { address, port }, isSingleFamily = false }: HttpListenerOptions,
+): Promise<void> {
+  const isWildcard = address === "0.0.0.0" || address === "::";
+  if (isSingleFamily || !isWildcard) {
+    return await listenOn(server, address, port, isSingleFamily);
+  }
   try {
     await listenOn(server, "::", port);
   } catch (error) {
@@ -178,10 +186,15 @@ async function listen(server: Server, { address, port }: ListenAddress): Promise
   }
 }
 
-function listenOn(server: Server, host: string, port: number): Promise<void> {
+function listenOn(
+  server: Server,
+  host: string,
+  port: number,
+  ipv6Only: boolean = false,
+): Promise<void> {
   return new Promise((resolve, reject) => {
     server.once("error", reject);
-    server.listen({ host, port, ipv6Only: false }, () => {
+    server.listen({ host, port, ipv6Only }, () => {
       server.off("error", reject);
       resolve();
     });

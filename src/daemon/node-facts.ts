@@ -12,6 +12,7 @@ import {
 } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
 import type { FamilyOptions, LocalDetector, PlanOptions } from "../plan/options.ts";
+import { wildcard } from "./service-health.ts";
 
 export interface NodeFacts {
   readonly config: Config;
@@ -60,6 +61,18 @@ export function nodeIpOf(
   if (isSpecific && familyOf(bound) === family) return bound;
   const own = node?.addresses.find((address) => familyOf(address) === family);
   return own ?? (parseIpAddress(family === "IPv4" ? "127.0.0.1" : "::1") as IpAddress);
+}
+
+/** Where health-check node ports listen: everywhere, unless nodePortAddresses names networks. */
+export function healthCheckAddresses(
+  facts: NodeFacts,
+): ReadonlyMap<IpFamily, readonly IpAddress[]> {
+  const addressesOf = (family: IpFamily): readonly IpAddress[] => {
+    if (nodePortNetworks(family, facts.config, facts.node).length === 0) return [wildcard(family)];
+    const ofFamily = [...facts.nodeAddresses].filter((address) => familyOf(address) === family);
+    return nodePortAddresses(family, facts, new Set(ofFamily));
+  };
+  return new Map(facts.families.map((family) => [family, addressesOf(family)]));
 }
 
 /** Addresses that serve node ports: all of the node, its primary ones, or those inside the networks. */

@@ -7,6 +7,7 @@ import type { Kernel } from "../kernel/kernel.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { prepareKernel } from "./prepare-kernel.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
+import { ServiceHealthServers } from "./service-health.ts";
 import { SyncLoop } from "./sync-loop.ts";
 import { SyncReporter } from "./sync-reporter.ts";
 
@@ -34,7 +35,12 @@ export interface Daemon {
 export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const { config, kernel, source, log, metrics } = parts;
   const families = await prepareKernel(kernel, config, log);
-  const loop = new SyncLoop({ ...parts, reporter: new SyncReporter(parts) }, config, families);
+  const healthChecks = new ServiceHealthServers(parts);
+  const loop = new SyncLoop(
+    { ...parts, reporter: new SyncReporter(parts), healthChecks },
+    config,
+    families,
+  );
   loop.start();
   await source.start({
     onService: (previous, current) => loop.noteService(previous, current),

@@ -17,8 +17,9 @@ import { observeAddresses } from "../reconcile/observe.ts";
 import { Reconciler } from "../reconcile/reconciler.ts";
 import type { SyncGoal } from "../reconcile/sync-context.ts";
 import type { RuleSet } from "../state/rule.ts";
-import { planOptionsOf } from "./node-facts.ts";
+import { healthCheckAddresses, type NodeFacts, planOptionsOf } from "./node-facts.ts";
 import { Runner, type RunReason } from "./runner.ts";
+import type { ServiceHealthServers } from "./service-health.ts";
 import type { SyncReporter } from "./sync-reporter.ts";
 
 export interface SyncLoopCollaborators {
@@ -26,6 +27,7 @@ export interface SyncLoopCollaborators {
   readonly clock: Clock;
   readonly log: Logger;
   readonly reporter: SyncReporter;
+  readonly healthChecks: ServiceHealthServers;
 }
 
 /** Pause between two looks at draining real servers while there are any. */
@@ -47,6 +49,7 @@ export class SyncLoop {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #reporter: SyncReporter;
+  readonly #healthChecks: ServiceHealthServers;
   readonly #tracker: ChangeTracker;
   readonly #desired = new DesiredState();
   readonly #reconciler: Reconciler;
@@ -56,6 +59,7 @@ export class SyncLoop {
   readonly #unsynced = new Set<ResourceKind>(["services", "endpointslices", "nodes"]);
   #node: NodeRecord | undefined;
   #nodeAddresses: ReadonlySet<IpAddress> = new Set();
+  #healthCheckAddresses: ReadonlyMap<IpFamily, readonly IpAddress[]> = new Map();
   #options: PlanOptions | undefined;
   /** Node, links or addresses may differ from what `#options` was made of. */
   #isNodeStale = true;
@@ -71,6 +75,7 @@ export class SyncLoop {
     this.#clock = collaborators.clock;
     this.#log = collaborators.log;
     this.#reporter = collaborators.reporter;
+    this.#healthChecks = collaborators.healthChecks;
     this.#tracker = new ChangeTracker(collaborators.clock.nowMs());
     this.#reconciler = new Reconciler(collaborators, {
       ownership: {
@@ -111,6 +116,7 @@ export class SyncLoop {
     this.#cancelAddressCheck();
     await this.#runner.stop();
     await this.#exclusive.idle();
+    await this.#healthChecks.stop();
   }
 
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
@@ -186,6 +192,7 @@ export class SyncLoop {
       desired: this.#desired,
       drains: this.#reconciler.drainer,
     });
+    await this.#healthChecks.serve(this.#healthCheckAddresses);
     this.#scheduleDrainCheck();
     return report.failures.length === 0;
   }
@@ -200,12 +207,14 @@ export class SyncLoop {
       this.#isNodeStale = true;
       throw error;
     }
-    const options = planOptionsOf({
+    const facts: NodeFacts = {
       config: this.#config,
       families: this.#families,
       node: this.#node,
       nodeAddresses: this.#nodeAddresses,
-    });
+    };
+    this.#healthCheckAddresses = healthCheckAddresses(facts);
+    const options = planOptionsOf(facts);
     if (this.#options !== undefined && sameOptions(options, this.#options)) return;
     this.#options = options;
     this.#tracker.touchAll();
@@ -215,6 +224,7 @@ export class SyncLoop {
     const service = this.#tracker.service(name);
     for (const plan of planService(name, service, this.#tracker.slicesOf(name), options)) {
       this.#desired.replace(plan.service, plan.family, plan.servicePorts);
+      this.#healthChecks.note(plan);
     }
   }
 

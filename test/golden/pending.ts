@@ -4,6 +4,4 @@
  */
 import type { StateFile } from "./kernel-state.ts";
 
-export const pendingFiles: ReadonlyMap<StateFile, string> = new Map([
-  ["health", "the health-check node ports of Services are not served yet"],
-]);
+export const pendingFiles: ReadonlyMap<StateFile, string> = new Map();

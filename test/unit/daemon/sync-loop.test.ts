@@ -4,6 +4,7 @@ import { errno } from "../../../src/base/errno.ts";
 import { silentLogger } from "../../../src/base/log.ts";
 import { loadConfig } from "../../../src/config/load-config.ts";
 import { ProxyHealth } from "../../../src/daemon/proxy-health.ts";
+import { ServiceHealthServers } from "../../../src/daemon/service-health.ts";
 import { SyncLoop } from "../../../src/daemon/sync-loop.ts";
 import { SyncReporter } from "../../../src/daemon/sync-reporter.ts";
 import { silentMetrics } from "../../../src/metrics/metrics.ts";
@@ -42,7 +43,8 @@ describe("SyncLoop", () => {
     clock = new FakeClock();
     health = new ProxyHealth(clock, 60_000);
     const reporter = new SyncReporter({ metrics: silentMetrics, health, clock, log: silentLogger });
-    const collaborators = { kernel, clock, log: silentLogger, reporter };
+    const healthChecks = new ServiceHealthServers({ clock, log: silentLogger, health });
+    const collaborators = { kernel, clock, log: silentLogger, reporter, healthChecks };
     loop = new SyncLoop(collaborators, config, ["IPv4", "IPv6"]);
     loop.start();
   });

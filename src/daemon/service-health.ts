@@ -1,0 +1,130 @@
+import type { ServiceName } from "../api/objects.ts";
+import type { Clock } from "../base/clock.ts";
+import { type IpAddress, type IpFamily, parseIpAddress } from "../base/ip.ts";
+import type { Logger } from "../base/log.ts";
+import type { ServicePlan } from "../plan/planner.ts";
+import { type HttpAnswer, HttpListener } from "./http-listener.ts";
+import type { ProxyHealth } from "./proxy-health.ts";
+
+/** A health-check node port of a Service (type LoadBalancer, external policy Local) in one family. */
+export interface ServiceHealthCheck {
+  readonly service: ServiceName;
+  readonly family: IpFamily;
+  readonly port: number;
+  /** Distinct addresses on this node that are ready. */
+  readonly localReadyCount: number;
+}
+
+interface OpenPort {
+  readonly listener: HttpListener;
+  /** What is answered; changes without the listener. */
+  check: ServiceHealthCheck;
+}
+
+/**
+ * Answers load balancers that ask whether this node has endpoints of a Service: a listener for each
+ * health-check node port and address, each family on sockets of its own with its own count. Listeners
+ * whose address and port stay are kept; a port that is taken is tried again.
+ */
+export class ServiceHealthServers {
+  readonly #collaborators: { readonly clock: Clock; readonly log: Logger };
+  readonly #health: ProxyHealth;
+  readonly #checks = new Map<string, ServiceHealthCheck>();
+  #open = new Map<string, OpenPort>();
+  /** What was served last, as text; differs: there is something to do. */
+  #servedAddresses = "";
+  #isStale = false;
+
+  constructor(collaborators: {
+    readonly clock: Clock;
+    readonly log: Logger;
+    readonly health: ProxyHealth;
+  }) {
+    this.#collaborators = collaborators;
+    this.#health = collaborators.health;
+  }
+
+  /** Takes note of what a plan wants served; nothing is opened or closed yet. */
+  note(plan: ServicePlan): void {
+    const key = `${plan.family} ${plan.service}`;
+    const check = healthCheckOf(plan);
+    const before = this.#checks.get(key);
+    if (check === undefined) this.#checks.delete(key);
+    else this.#checks.set(key, check);
+    if (check !== undefined || before !== undefined) this.#isStale = true;
+  }
+
+  /** Makes what was noted all that is served, each on the addresses of its family. */
+  async serve(addresses: ReadonlyMap<IpFamily, readonly IpAddress[]>): Promise<void> {
+    const addressText = JSON.stringify([...addresses]);
+    if (!this.#isStale && addressText === this.#servedAddresses) return;
+    this.#isStale = false;
+    this.#servedAddresses = addressText;
+    const wanted = new Map<string, { address: IpAddress; check: ServiceHealthCheck }>();
+    for (const check of this.#checks.values()) {
+      for (const address of addresses.get(check.family) ?? []) {
+        wanted.set(`${address} ${check.port}`, { address, check });
+      }
+    }
+    await this.#closeOthers(wanted);
+    for (const [key, { address, check }] of wanted) {
+      const open = this.#open.get(key);
+      if (open === undefined) await this.#openPort(key, address, check);
+      else open.check = check;
+    }
+  }
+
+  async stop(): Promise<void> {
+    await this.#closeOthers(new Map());
+  }
+
+  async #closeOthers(wanted: ReadonlyMap<string, unknown>): Promise<void> {
+    const closing = [...this.#open].filter(([key]) => !wanted.has(key));
+    for (const [key] of closing) this.#open.delete(key);
+    await Promise.all(closing.map(([, { listener }]) => listener.stop()));
+  }
+
+  async #openPort(key: string, address: IpAddress, check: ServiceHealthCheck): Promise<void> {
+    const listener = new HttpListener(this.#collaborators, {
+      name: `health check of ${check.service}`,
+      address: { address, port: check.port },
+      isFailureFatal: false,
+      isSingleFamily: true,
+      respond: () => this.#answer(open.check),
+    });
+    const open: OpenPort = { listener, check };
+    this.#open.set(key, open);
+    await listener.start();
+  }
+
+  /** Any path, any method; the body is kube-proxy's. */
+  #answer({ service, localReadyCount }: ServiceHealthCheck): HttpAnswer {
+    const serviceProxyHealthy = this.#health.report().isHealthy;
+    const [namespace, name] = service.split("/");
+    const body = {
+      service: { namespace, name },
+      localEndpoints: localReadyCount,
+      serviceProxyHealthy,
+    };
+    return {
+      status: localReadyCount > 0 && serviceProxyHealthy ? 200 : 503,
+      headers: {
+        "Content-Type": "application/json",
+        "X-Content-Type-Options": "nosniff",
+        "X-Load-Balancing-Endpoint-Weight": String(localReadyCount),
+      },
+      body: `${JSON.stringify(body, undefined, "\t")}\n`,
+    };
+  }
+}
+
+function healthCheckOf(plan: ServicePlan): ServiceHealthCheck | undefined {
+  const { service, family, servicePorts, localReadyCount } = plan;
+  const port = servicePorts[0]?.servicePort.healthCheckNodePort ?? 0;
+  return port === 0 ? undefined : { service, family, port, localReadyCount };
+}
+
+/** The address that stands for all of a family. */
+export function wildcard(family: IpFamily): IpAddress {
+  return parseIpAddress(family === "IPv4" ? "0.0.0.0" : "::") as IpAddress;
+}
