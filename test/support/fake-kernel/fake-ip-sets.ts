@@ -101,12 +101,13 @@ export class FakeIpSets implements IpSets {
 
   #carryOut(change: SetChange): void {
     const operation = setOperation(change);
+    checkForm(operation, change.set.type, change.entry);
     const held = this.#held.get(change.set.name);
     if (held === undefined) {
       if (change.kind === "remove") return;
       throw setError(operation, errno.ENOENT, change.set.type);
     }
-    checkEntry(operation, held.set, change.entry);
+    checkFamily(operation, held.set, change.entry);
     if (change.kind === "remove") {
       held.entries.delete(change.entry);
       return;
@@ -133,15 +134,19 @@ function areSwappable(one: IpSet, other: IpSet): boolean {
   return one.type === other.type && (one.type === "bitmap:port" || one.family === other.family);
 }
 
-function checkEntry(operation: Operation, set: IpSet, entry: SetEntry): void {
+/** What the client refuses before it asks the kernel. */
+function checkForm(operation: Operation, type: IpSetType, entry: SetEntry): void {
   const parts = setEntryParts(entry);
-  const wanted = partsOfType[set.type];
+  const wanted = partsOfType[type];
   const isComplete =
     Object.keys(parts).length === wanted.length && wanted.every((part) => part in parts);
-  if (!isComplete) throw setError(operation, 4097, set.type);
-  if (parts.port !== undefined && parts.port > 65_535) throw setError(operation, 4352, set.type);
-  const addresses = [parts.address, parts.second?.address].filter((one) => one !== undefined);
-  if (addresses.some((address) => familyOf(address) !== set.family)) {
+  if (!isComplete || (parts.port ?? 0) > 65_535) throw setError(operation, errno.EINVAL, type);
+}
+
+function checkFamily(operation: Operation, set: IpSet, entry: SetEntry): void {
+  const { address, second } = setEntryParts(entry);
+  const addresses = [address, second?.address].filter((one) => one !== undefined);
+  if (addresses.some((one) => familyOf(one) !== set.family)) {
     throw setError(operation, 4097, set.type);
   }
 }

@@ -63,16 +63,21 @@ export class FakeTable {
   /** All changes or, with a {@link TableRefusal}, none. In the phases of the restore input. */
   commit(changes: readonly RulesChange[], hasSet: (name: string) => boolean): void {
     const chains: Chains = new Map(this.#chains);
-    for (const change of changes) this.#declare(chains, change);
+    const written = lastWords(changes);
+    for (const [name, rules] of written) {
+      if (rules === undefined) chains.delete(name);
+      else chains.set(name, []);
+    }
     for (const change of changes) this.#moveJump(chains, change);
-    for (const change of changes) this.#fill(chains, change);
+    for (const [name, rules] of written) {
+      if (rules === undefined) continue;
+      chains.set(
+        name,
+        rules.map((rule) => this.#observed(rule)),
+      );
+    }
     checkReferences(chains, hasSet);
     this.#chains = chains;
-  }
-
-  #declare(chains: Chains, change: RulesChange): void {
-    if (change.kind === "write-chain") chains.set(change.chain.name, []);
-    if (change.kind === "remove-chain") chains.delete(change.name);
   }
 
   #moveJump(chains: Chains, change: RulesChange): void {
@@ -88,15 +93,6 @@ export class FakeTable {
     }
   }
 
-  #fill(chains: Chains, change: RulesChange): void {
-    if (change.kind !== "write-chain") return;
-    const { name, rules } = change.chain;
-    chains.set(
-      name,
-      rules.map((rule) => this.#observed(rule)),
-    );
-  }
-
   #rulesOf(chains: Chains, { from, rule }: Jump, command: string): readonly ObservedRule[] {
     const rules = chains.get(from);
     if (rules !== undefined) return rules;
@@ -107,6 +103,18 @@ export class FakeTable {
   #observed(rule: Rule): ObservedRule {
     return { text: renderRule(this.#family, rule), rule };
   }
+}
+
+/** The rules of each written chain, undefined for a removed one; of several changes the last counts. */
+function lastWords(
+  changes: readonly RulesChange[],
+): ReadonlyMap<string, readonly Rule[] | undefined> {
+  const words = new Map<string, readonly Rule[] | undefined>();
+  for (const change of changes) {
+    if (change.kind === "write-chain") words.set(change.chain.name, change.chain.rules);
+    if (change.kind === "remove-chain") words.set(change.name, undefined);
+  }
+  return words;
 }
 
 function isBuiltIn(table: TableName, chain: string): boolean {
