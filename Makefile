@@ -26,13 +26,12 @@ setup-lab: setup-build
 	@toolchain/install-packages.sh lab
 	@toolchain/require-lab.sh
 
-build: setup-build shim ## dist/kube-ipvs, and dist/kube-proxy: the same under its old name
-	@$(step) "Bundling" node toolchain/bundle.ts
+build: dist/kube-ipvs ## dist/kube-ipvs, and dist/kube-proxy: the same under its old name
 
-shim: setup-build
-	@$(step) "Compiling native-shim" $(MAKE) -C native-shim
+shim: $(addon)
 
-lab: setup-build build/lab/uml-xstate.so build/test/enter_network_namespace.node
+lab: build/lab/uml-xstate.so build/test/enter_network_namespace.node
+	@:
 
 check: lint types unit ## lint, format, types, unit tests
 
@@ -64,14 +63,24 @@ demo: setup-lab build lab ## real packets over real backends, step by step
 clean: ## remove what was built; what was installed stays
 	rm -rf build dist
 
+# -- what is built -----------------------------------------------------------------------------------
+
+bundle_sources := $(shell find src native-shim -name '*.ts') package.json package-lock.json toolchain/bundle.ts toolchain/launcher.sh
+
+dist/kube-ipvs: $(bundle_sources) $(addon) | setup-build
+	@$(step) "Bundling" node toolchain/bundle.ts
+
+$(addon): $(wildcard native-shim/*.c native-shim/*.h) native-shim/Makefile | setup-build
+	@$(step) "Compiling native-shim" $(MAKE) -C native-shim
+
 # -- small things for the tests ----------------------------------------------------------------------
 
 compile_test_library = gcc -shared -fPIC -O2 -Wall -Wextra -Werror
 
-build/lab/uml-xstate.so: test/lab/uml-xstate.c
+build/lab/uml-xstate.so: test/lab/uml-xstate.c | setup-build
 	@mkdir -p $(@D)
 	@case $$(uname -m) in x86_64) $(compile_test_library) -o $@ $< ;; esac
 
-build/test/enter_network_namespace.node: test/support/netns/enter-network-namespace.c
+build/test/enter_network_namespace.node: test/support/netns/enter-network-namespace.c | setup-build
 	@mkdir -p $(@D)
 	@$(compile_test_library) -I node_modules/node-api-headers/include -o $@ $<
