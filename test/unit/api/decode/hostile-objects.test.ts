@@ -145,6 +145,15 @@ describe("decoding", () => {
     assert.deepEqual(reasons, ["spec.type unknown-service-type"]);
   });
 
+  it("does not look at inherited fields", () => {
+    const { metadata, spec } = service();
+    assert.equal(decode("services", Object.create({ metadata, spec })).record, undefined);
+    assert.deepEqual(
+      decode("services", { metadata, spec: Object.create(spec as object) }).record,
+      undefined,
+    );
+  });
+
   it("takes huge annotations and thousands of parts", () => {
     const annotations = { note: "x".repeat(10_000_000) };
     const ports = Array.from({ length: 5000 }, (_, index) =>

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
-import { symlink, truncate } from "node:fs/promises";
+import { symlink, truncate, utimes } from "node:fs/promises";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { TextPool } from "../../../../src/api/decode/flat-text.ts";
+import { type ManifestFile, readManifestFile } from "../../../../src/api/manifest/read-file.ts";
+import { service } from "../../../support/objects.ts";
 import { ManifestFolder, startedSource } from "./folder.ts";
 
 const cases: readonly {
@@ -96,5 +99,35 @@ describe("the message for a mistake in a manifest", () => {
     const { told } = await startedSource(test, folder);
     const message = 'Cannot use manifest a.yaml: "EIO: i/o error" cannot be read';
     assert.deepEqual(told.takeRefusals(), [message]);
+  });
+});
+
+describe("a file that was read before", () => {
+  const into = { refuse: (): void => {}, texts: new TextPool() };
+  const serviceText = (name: string): string => JSON.stringify(service({ name }));
+
+  it("is read again despite its time stamps when it was young", async (test) => {
+    const folder = await ManifestFolder.make(test, { "a.yaml": serviceText("old") });
+    const read = (last?: ManifestFile): Promise<ManifestFile | undefined> =>
+      readManifestFile({ folder: folder.path, name: "a.yaml", nowMs: Date.now() }, last, into);
+    const old = await read();
+    await folder.write("a.yaml", serviceText("new"));
+    const current = await read();
+    assert.ok(old !== undefined && current !== undefined);
+    // As if the second change had come within the resolution of the file system's clock.
+    const sameStamp = { ...old, stamp: current.stamp };
+    const namesAfter = async (wasYoung: boolean): Promise<readonly string[] | undefined> =>
+      (await read({ ...sameStamp, wasYoung }))?.objects.map(({ name }) => name);
+    assert.deepEqual(await namesAfter(true), ["default/new"]);
+    assert.deepEqual(await namesAfter(false), ["default/old"]);
+  });
+
+  it("is not reported again when it was only touched", async (test) => {
+    const folder = await ManifestFolder.make(test, { "a.yaml": "no: object\n" });
+    const { source, told } = await startedSource(test, folder);
+    assert.equal(told.takeRefusals().length, 1);
+    await utimes(join(folder.path, "a.yaml"), 1, 1);
+    await source.refresh();
+    assert.deepEqual(told.takeRefusals(), []);
   });
 });
