@@ -9,7 +9,7 @@
  * the kernel may have executed it): observe again.
  */
 import type { IpAddress, IpFamily } from "../base/ip.ts";
-import type { Flow } from "../state/flow.ts";
+import type { Flow, FlowSelection } from "../state/flow.ts";
 import type { IpSet, ObservedIpSet } from "../state/ip-set.ts";
 import type { ObservedRealServer, RealServer, RealServerId } from "../state/real-server.ts";
 import type { Chain, Jump, Rule, TableName } from "../state/rule.ts";
@@ -35,9 +35,12 @@ export interface FailedChange {
 
 export type IpvsChange =
   | {
-      readonly kind: "create-virtual-server" | "update-virtual-server";
+      readonly kind: "create-virtual-server";
       readonly virtualServer: VirtualServer;
+      /** One that exists is refused with EEXIST, and left as it is. */
+      readonly mustBeNew?: true;
     }
+  | { readonly kind: "update-virtual-server"; readonly virtualServer: VirtualServer }
   | { readonly kind: "remove-virtual-server"; readonly virtualServer: VirtualServerId }
   | {
       readonly kind: "create-real-server" | "update-real-server";
@@ -77,7 +80,7 @@ export interface Ipvs {
   listRealServers(
     ids: readonly VirtualServerId[],
   ): Promise<readonly (readonly ObservedRealServer[])[]>;
-  /** Carries out changes in order. Create of an existing one updates it; see the rules above. */
+  /** Carries out changes in order. Create of an existing one updates it, unless it must be new. */
   apply(changes: readonly IpvsChange[]): Promise<readonly FailedChange[]>;
   readTimeouts(): Promise<IpvsTimeouts>;
   writeTimeouts(timeouts: IpvsTimeouts): Promise<void>;
@@ -104,7 +107,7 @@ export interface IpSets {
   create(set: IpSet): Promise<void>;
   /** Destroys a set by name; absent is success. EBUSY (4100) when a rule refers to it. */
   destroy(name: string): Promise<void>;
-  /** Exchanges the contents of two sets of one type; rules follow the name. */
+  /** Exchanges the contents of two sets of one type and family; rules follow the name. */
   swap(first: string, second: string): Promise<void>;
   /** Adds and removes entries in order, in batches of at most 1,000 per message. */
   apply(changes: readonly SetChange[]): Promise<readonly FailedChange[]>;
@@ -133,6 +136,8 @@ export interface DummyLink {
   remove(): Promise<void>;
   /** Every address of every link, both families. */
   listAddresses(): Promise<readonly NodeAddress[]>;
+  /** Gateways in the main routing table, each once, both families. */
+  listGateways(): Promise<readonly IpAddress[]>;
   /** Adds and removes /32 and /128 addresses on the link. */
   apply(changes: readonly AddressChange[]): Promise<readonly FailedChange[]>;
   /** Calls back (coalesced, with no detail) whenever a link or address of the node changed. Returns the stop. */
@@ -165,8 +170,11 @@ export type RulesChange =
 export interface Iptables {
   /** Which back end is used, and why; found once at start. */
   readonly backend: "legacy" | "nft";
-  /** All chains of the nat and filter tables, in the order of `iptables-save`. */
-  observe(family: IpFamily): Promise<readonly ObservedChain[]>;
+  /**
+   * Chains of the nat and filter tables, in the order of `iptables-save`; with `names` only those, which
+   * saves most of the work beside thousands of rules of others.
+   */
+  observe(family: IpFamily, names?: ReadonlySet<string>): Promise<readonly ObservedChain[]>;
   /** One `iptables-restore --noflush` with both tables. A table is changed wholly or not at all. */
   apply(family: IpFamily, changes: readonly RulesChange[]): Promise<void>;
   /** The canonical text of a rule behind `-A CHAIN `, for comparing with an observed one. */
@@ -177,8 +185,8 @@ export interface Iptables {
 
 /** Netfilter's connection tracking: nfnetlink subsystem 1. */
 export interface Conntrack {
-  /** All UDP flows of a family. */
-  listUdpFlows(family: IpFamily): Promise<readonly Flow[]>;
+  /** All UDP flows of a family, or those that are selected; the kernel leaves the others out if it can. */
+  listUdpFlows(family: IpFamily, selection?: FlowSelection): Promise<readonly Flow[]>;
   /** Deletes exactly these flows; one that is gone is success. Returns how many were deleted. */
   remove(flows: readonly Flow[]): Promise<number>;
 }

@@ -29,11 +29,18 @@ export interface ObservedIpSet {
   /** Number of rules and sets that refer to it; such a set cannot be destroyed. */
   readonly references: number;
   readonly elementCount: number;
+  /** Made with a time-out, counters, comments, a netmask or the like, which our sets have not. */
+  readonly hasOptions?: true;
 }
 
-/** True when an existing set can be used as it is: same type, family and capacity. */
+/** True when an existing set can be used as it is. */
 export function sameIpSet(desired: IpSet, observed: ObservedIpSet): boolean {
-  if (desired.type !== observed.type) return false;
-  if (desired.type === "bitmap:port") return true;
-  return desired.family === observed.family && desired.maxElements === observed.maxElements;
+  if (!isSwappable(desired, observed) || observed.hasOptions === true) return false;
+  return desired.maxElements === observed.maxElements;
+}
+
+/** True when the two may change places by a swap: same type and family. */
+export function isSwappable(one: IpSet, observed: ObservedIpSet): boolean {
+  if (one.type !== observed.type) return false;
+  return one.type === "bitmap:port" || one.family === observed.family;
 }

@@ -14,6 +14,8 @@ export interface ContractKernel {
   addFlow(flow: Flow): void;
   /** Puts a rule of another program behind the others of a chain; text as `iptables-save` prints it. */
   addForeignRule(table: "nat" | "filter", chain: string, text: string): void;
+  /** Adds routes of all kinds by these gateways, one of each family. */
+  addGateways(ipv4: string, ipv6: string): void;
   /** Whether the link is administratively up, as another program sees it. */
   isLinkUp(): boolean;
   close(): void;

@@ -1,9 +1,10 @@
 import { FakeKernel } from "../support/fake-kernel/fake-kernel.ts";
 import { describeKernelContract } from "./all-contracts.ts";
-import type { ContractKernel } from "./contract-kernel.ts";
+import { type ContractKernel, ip } from "./contract-kernel.ts";
 
 async function openFakeKernel(): Promise<ContractKernel> {
   const kernel = new FakeKernel();
+  kernel.link.gateways = [];
   return {
     kernel,
     addFlow(flow) {
@@ -11,6 +12,9 @@ async function openFakeKernel(): Promise<ContractKernel> {
     },
     addForeignRule: (table, chain, text) =>
       kernel.iptables.table("IPv4", table).append(chain, text),
+    addGateways(...gateways) {
+      kernel.link.gateways = gateways.map(ip);
+    },
     isLinkUp: () => false,
     close() {},
   };

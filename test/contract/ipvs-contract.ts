@@ -114,6 +114,20 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       ]);
     });
 
+    contractCase(open, "leaves one alone that is created and must be new", async ({ ipvs }) => {
+      const changed = virtual({ scheduler: "lc" });
+      const isNew = { kind: "create-virtual-server", mustBeNew: true } as const;
+      await applyAll(ipvs, [{ ...isNew, virtualServer: virtual() }]);
+      const failed = await ipvs.apply([{ ...isNew, virtualServer: changed }]);
+      assert.deepEqual(
+        failed.map(({ index }) => index),
+        [0],
+      );
+      assert.match(failed[0]?.error.message ?? "", /: EEXIST/);
+      const { virtualServers } = await ipvs.observe();
+      assert.deepEqual(virtualServers, [{ virtualServer: virtual(), realServers: [] }]);
+    });
+
     contractCase(open, "updates a virtual server that is created again", async ({ ipvs }) => {
       await applyAll(ipvs, create(virtual(), real()));
       const changed = virtual({ scheduler: "lc", persistenceTimeoutSeconds: 60 });

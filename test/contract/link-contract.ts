@@ -74,6 +74,12 @@ export function describeLinkContract(name: string, open: OpenContractKernel): vo
       assert.deepEqual(loopback.map(({ address }) => address).sort(), ["127.0.0.1", "::1"]);
     });
 
+    contractCase(open, "lists each gateway of the main table once", async ({ link }, contract) => {
+      assert.deepEqual(await link.listGateways(), []);
+      contract.addGateways("192.0.2.1", "fd00:10::1");
+      assert.deepEqual((await link.listGateways()).toSorted(), ["192.0.2.1", "fd00:10::1"]);
+    });
+
     contractCase(open, "tells of changes", async ({ link }) => {
       const changed = Promise.withResolvers<void>();
       const stop = link.watch(changed.resolve, changed.reject);

@@ -27,6 +27,7 @@ async function openRealKernel(): Promise<ContractKernel> {
     addForeignRule(table, chain, text) {
       shell(`iptables -t ${table} -A ${chain} ${text}`);
     },
+    addGateways: (ipv4, ipv6) => void shell(routeCommands(ipv4, ipv6)),
     isLinkUp: () => /<[^>]*\bUP\b/.test(shell("ip link show kube-ipvs0")),
     close() {
       kernel.close();
@@ -47,6 +48,23 @@ function conntrackCommand(flow: Flow): string {
     ...(flow.protocol === "TCP" ? ["--state ESTABLISHED"] : []),
     "2>&1",
   ].join(" ");
+}
+
+/** One hop, several, a link alone, a gateway of the other family, and one in a table of its own. */
+function routeCommands(ipv4: string, ipv6: string): string {
+  return `
+    ip link add gate0 type dummy
+    ip link set gate0 up
+    ip address add ${ipv4}1/24 dev gate0
+    ip address add ${ipv6}1/64 dev gate0 nodad
+    ip route add default via ${ipv4}
+    ip route add 198.51.100.0/24 nexthop via ${ipv4} dev gate0 nexthop dev gate0
+    ip route add 203.0.113.0/24 via inet6 ${ipv6} dev gate0
+    ip route add 10.0.0.0/8 dev gate0
+    ip route add blackhole 10.99.0.0/16
+    ip route add 10.1.0.0/16 via ${ipv4}9 table 77
+    ip route add default via ${ipv6}
+  `;
 }
 
 describeKernelContract("kernel", openRealKernel);

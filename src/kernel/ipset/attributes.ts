@@ -45,8 +45,13 @@ const entryAttributes: AttributeSet<EntryValues> = attributeSet({
 export interface ParameterValues {
   readonly firstPort?: number;
   readonly lastPort?: number;
+  /** Entries vanish after this time unless they have one of their own. */
+  readonly timeoutSeconds?: number;
+  /** IPSET_FLAG_WITH_COUNTERS 8, _COMMENT 16, _FORCEADD 32, _SKBINFO 64. */
+  readonly optionFlags?: number;
   readonly hashSize?: number;
   readonly maxElements?: number;
+  readonly netmask?: number;
   readonly elementCount?: number;
   readonly references?: number;
 }
@@ -54,8 +59,11 @@ export interface ParameterValues {
 const parameterAttributes: AttributeSet<ParameterValues> = attributeSet({
   firstPort: networkOrder(u16be(4)),
   lastPort: networkOrder(u16be(5)),
+  timeoutSeconds: networkOrder(u32be(6)),
+  optionFlags: networkOrder(u32be(8)),
   hashSize: networkOrder(u32be(18)),
   maxElements: networkOrder(u32be(19)),
+  netmask: u8(20),
   elementCount: u32be(24),
   references: u32be(25),
 });

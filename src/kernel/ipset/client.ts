@@ -10,7 +10,7 @@ import {
 import { type IpSet, type ObservedIpSet, sameIpSet } from "../../state/ip-set.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import type { FailedChange, IpSets, SetChange } from "../kernel.ts";
-import type { CommandValues } from "./attributes.ts";
+import type { CommandValues, ParameterValues } from "./attributes.ts";
 import { addressFamilies } from "./constants.ts";
 import { entryText } from "./entry.ts";
 import { groupChanges, type SetMessage, singleChanges } from "./messages.ts";
@@ -135,7 +135,12 @@ function observedSet(values: CommandValues): ObservedIpSet {
     maxElements: parameters.maxElements ?? portRange(values),
     references: parameters.references ?? 0,
     elementCount: parameters.elementCount ?? 0,
+    ...(hasOptions(parameters) ? { hasOptions: true } : {}),
   };
+}
+
+function hasOptions({ timeoutSeconds, optionFlags, netmask }: ParameterValues): boolean {
+  return timeoutSeconds !== undefined || (optionFlags ?? 0) !== 0 || netmask !== undefined;
 }
 
 function familyOfNumber(number: number | undefined): IpFamily | undefined {

@@ -59,9 +59,9 @@ export class IptablesClient implements Iptables {
    * One save without a table name prints the tables that exist; one that nobody has used yet holds
    * nothing, and asking for it by name would create it.
    */
-  async observe(family: IpFamily): Promise<readonly ObservedChain[]> {
+  async observe(family: IpFamily, names?: ReadonlySet<string>): Promise<readonly ObservedChain[]> {
     const { output } = await this.#run(family, { action: "read iptables rules", verb: "save" });
-    return parseSaved(family, output);
+    return parseSaved(family, output, names);
   }
 
   /**

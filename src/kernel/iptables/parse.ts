@@ -21,12 +21,17 @@ export class SavedTextError extends Error {
 }
 
 /**
- * Chains of the nat and filter tables, in the order of the text; other tables are passed over. Counters
+ * Chains of the nat and filter tables, in the order of the text; other tables are passed over, and with
+ * `names` the rules of other chains. Counters
  * and policies are dropped. Throws a {@link SavedTextError} for anything that is not the complete output
  * of `iptables-save`: a piece of it would look like missing rules.
  */
-export function parseSaved(family: IpFamily, text: string): readonly ObservedChain[] {
-  const reader = new SavedReader(family);
+export function parseSaved(
+  family: IpFamily,
+  text: string,
+  names?: ReadonlySet<string>,
+): readonly ObservedChain[] {
+  const reader = new SavedReader(family, names);
   for (const [index, line] of text.split("\n").entries()) reader.read(line, index + 1);
   return reader.finish();
 }
@@ -39,14 +44,16 @@ interface OpenChain {
 
 class SavedReader {
   readonly #family: IpFamily;
+  readonly #names: ReadonlySet<string> | undefined;
   readonly #chains: OpenChain[] = [];
   /** The table between `*NAME` and `COMMIT`; "" outside. */
   #table = "";
   #openChains = new Map<string, OpenChain>();
   #lastLine = 0;
 
-  constructor(family: IpFamily) {
+  constructor(family: IpFamily, names: ReadonlySet<string> | undefined) {
     this.#family = family;
+    this.#names = names;
   }
 
   read(line: string, number: number): void {
@@ -60,7 +67,12 @@ class SavedReader {
   }
 
   finish(): readonly ObservedChain[] {
-    if (this.#table === "") return this.#chains;
+    const names = this.#names;
+    if (this.#table === "") {
+      return names === undefined
+        ? this.#chains
+        : this.#chains.filter(({ name }) => names.has(name));
+    }
     throw new SavedTextError("the text ends before COMMIT", this.#lastLine, `*${this.#table}`);
   }
 
@@ -82,7 +94,14 @@ class SavedReader {
 
   #readContent(table: TableName, line: string, number: number): void {
     if (line.startsWith(":")) this.#declareChain(table, line, number);
-    else this.#readRule(line, number);
+    else if (!this.#isPassedOver(line)) this.#readRule(line, number);
+  }
+
+  /** Ten thousand rules of others are looked at as far as their chain's name. */
+  #isPassedOver(line: string): boolean {
+    if (this.#names === undefined || !line.startsWith("-A ")) return false;
+    const end = line.indexOf(" ", 3);
+    return !this.#names.has(line.slice(3, end < 0 ? undefined : end));
   }
 
   #declareChain(table: TableName, line: string, number: number): void {

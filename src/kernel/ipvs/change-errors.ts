@@ -61,15 +61,16 @@ export function isCreationOfExisting(
   changes: readonly IpvsChange[],
   refusal: FailedRequest,
 ): boolean {
-  const isCreation = changes[refusal.index]?.kind.startsWith("create-") === true;
-  return isCreation && isAlreadyExists(refusal.error);
+  const change = changes[refusal.index];
+  if (change === undefined || !isAlreadyExists(refusal.error)) return false;
+  return change.kind.startsWith("create-") && !("mustBeNew" in change);
 }
 
 /** The same change for a server that turned out to exist. */
 export function asUpdate(change: IpvsChange): IpvsChange {
   switch (change.kind) {
     case "create-virtual-server":
-      return { ...change, kind: "update-virtual-server" };
+      return { kind: "update-virtual-server", virtualServer: change.virtualServer };
     case "create-real-server":
       return { ...change, kind: "update-real-server" };
     default:

@@ -1,4 +1,5 @@
 import { errno } from "../../base/errno.ts";
+import { type IpAddress, type IpFamily, ipFamilies } from "../../base/ip.ts";
 import { isAlreadyExists, isNotFound, isUnsupported, NetlinkError } from "../../netlink/errors.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import { subscribe } from "../../netlink/subscription.ts";
@@ -8,7 +9,7 @@ import {
   type TransportParts,
 } from "../../netlink/transport.ts";
 import type { AddressChange, DummyLink, FailedChange, Modules, NodeAddress } from "../kernel.ts";
-import { decodeAddress, decodeLink, printRouteMessage } from "./codec.ts";
+import { decodeAddress, decodeGateways, decodeLink, printRouteMessage } from "./codec.ts";
 import { maxLinkNameBytes, watchedGroups } from "./constants.ts";
 import {
   type AddressRequest,
@@ -16,6 +17,7 @@ import {
   type LinkRequest,
   linkRequestKind,
   listAddressesKind,
+  listRoutesKind,
 } from "./requests.ts";
 
 /** A link of our name that someone else made: it is neither used nor removed. */
@@ -50,7 +52,8 @@ export function openDummyLink(parts: DummyLinkParts, name: string): OpenDummyLin
   if (!/^[A-Za-z0-9_.-]+$/.test(name) || name.length > maxLinkNameBytes) {
     throw new RangeError(`Not a link name: ${JSON.stringify(name)}`);
   }
-  const options = { protocol: protocols.route, printBody: printRouteMessage };
+  // Strict: dumps of routes keep to the table that is asked for.
+  const options = { protocol: protocols.route, strictCheck: true, printBody: printRouteMessage };
   return new DummyLinkClient(parts, openTransport(parts, options), name);
 }
 
@@ -106,6 +109,14 @@ class DummyLinkClient implements OpenDummyLink {
     return this.#transport.dump(listAddressesKind, undefined, decodeAddress);
   }
 
+  async listGateways(): Promise<readonly IpAddress[]> {
+    const gateways = new Set<IpAddress>();
+    for (const family of ipFamilies) {
+      for (const address of await this.#gatewaysOf(family)) gateways.add(address);
+    }
+    return [...gateways];
+  }
+
   async apply(changes: readonly AddressChange[]): Promise<readonly FailedChange[]> {
     if (changes.length === 0) return [];
     const found = await this.find();
@@ -141,6 +152,16 @@ class DummyLinkClient implements OpenDummyLink {
 
   close(): void {
     this.#transport.close();
+  }
+
+  /** A namespace that never had a route has no table. */
+  async #gatewaysOf(family: IpFamily): Promise<readonly IpAddress[]> {
+    try {
+      return (await this.#transport.dump(listRoutesKind, family, decodeGateways)).flat();
+    } catch (error) {
+      if (isNotFound(error) || isUnsupported(error)) return [];
+      throw error;
+    }
   }
 
   /** Says whether it was us: someone may have been faster. */

@@ -9,7 +9,13 @@ export const messageTypes = {
   newAddress: 20,
   deleteAddress: 21,
   getAddress: 22,
+  newRoute: 24,
+  getRoute: 26,
 } as const;
+
+/** RT_TABLE_MAIN and RTN_UNICAST: ordinary routes, not those that the kernel makes for its own addresses. */
+export const mainTable = 254;
+export const unicastRoute = 1;
 
 /** RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR */
 export const watchedGroups: readonly number[] = [1, 5, 9];

@@ -1,11 +1,23 @@
 /** Requests about links and addresses as netlink messages. */
 import { errno } from "../../base/errno.ts";
-import { familyOf, hostPrefixLength, type IpAddress, ipAddressToBytes } from "../../base/ip.ts";
+import {
+  familyOf,
+  hostPrefixLength,
+  type IpAddress,
+  type IpFamily,
+  ipAddressToBytes,
+} from "../../base/ip.ts";
 import type { Description } from "../../netlink/errors.ts";
 import type { MessageWriter } from "../../netlink/message.ts";
 import { messageFlags } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
-import { addressAttributes, linkAttributes, writeAddressHeader, writeLinkHeader } from "./codec.ts";
+import {
+  addressAttributes,
+  linkAttributes,
+  writeAddressHeader,
+  writeLinkHeader,
+  writeRouteHeader,
+} from "./codec.ts";
 import { addressFamilies, messageTypes } from "./constants.ts";
 
 export type LinkRequest =
@@ -83,6 +95,14 @@ export const listAddressesKind: RequestKind<undefined> = {
   flags: () => 0,
   encode: (writer) => writeAddressHeader(writer, { family: 0, prefixLength: 0, linkIndex: 0 }),
   describe: () => ({ operation: "list addresses", subject: "" }),
+};
+
+/** `ip route show table main`, of one family. */
+export const listRoutesKind: RequestKind<IpFamily> = {
+  type: () => messageTypes.getRoute,
+  flags: () => 0,
+  encode: (writer, family) => writeRouteHeader(writer, addressFamilies[family]),
+  describe: (family) => ({ operation: "list routes", subject: family }),
 };
 
 function meaningOf(

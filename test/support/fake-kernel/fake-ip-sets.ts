@@ -15,6 +15,7 @@ import type { Operation, Operations } from "./operations.ts";
 interface HeldSet {
   readonly set: IpSet;
   readonly entries: Set<SetEntry>;
+  readonly hasOptions?: true;
 }
 
 /** IPSET_MAXNAMELEN less the terminator. */
@@ -47,6 +48,11 @@ export class FakeIpSets implements IpSets {
 
   has(name: string): boolean {
     return this.#held.has(name);
+  }
+
+  /** Puts a set with these entries in the place of what is there, as another program would make it. */
+  put(set: IpSet, entries: readonly string[] = [], options: { hasOptions?: true } = {}): void {
+    this.#held.set(set.name, { set, entries: new Set(entries as SetEntry[]), ...options });
   }
 
   async listSets(): Promise<readonly ObservedIpSet[]> {
@@ -117,7 +123,7 @@ export class FakeIpSets implements IpSets {
     held.entries.add(change.entry);
   }
 
-  #observed({ set, entries }: HeldSet): ObservedIpSet {
+  #observed({ set, entries, hasOptions }: HeldSet): ObservedIpSet {
     const { name, type, family, maxElements } = set;
     return {
       name,
@@ -126,6 +132,7 @@ export class FakeIpSets implements IpSets {
       maxElements,
       references: this.#referencesOf(name),
       elementCount: entries.size,
+      ...(hasOptions === true ? { hasOptions } : {}),
     };
   }
 }

@@ -48,8 +48,10 @@ export class FakeIptables implements Iptables {
       .reduce((sum, table) => sum + table.referencesTo(setName), 0);
   }
 
-  async observe(family: IpFamily): Promise<readonly ObservedChain[]> {
-    return this.#operations.read("iptables", "observe", family, () => this.peek(family));
+  async observe(family: IpFamily, names?: ReadonlySet<string>): Promise<readonly ObservedChain[]> {
+    return this.#operations.read("iptables", "observe", family, () =>
+      this.peek(family).filter(({ name }) => names === undefined || names.has(name)),
+    );
   }
 
   async apply(family: IpFamily, changes: readonly RulesChange[]): Promise<void> {

@@ -141,6 +141,9 @@ export class FakeIpvs implements Ipvs {
     if (held === undefined && change.kind === "update-virtual-server") {
       throw failureError(ipvsOperation(change), errno.ESRCH);
     }
+    if (held !== undefined && "mustBeNew" in change) {
+      throw failureError(ipvsOperation(change), errno.EEXIST);
+    }
     if (!this.schedulers.has(virtualServer.scheduler)) {
       throw failureError(ipvsOperation(change), errno.ENOENT);
     }

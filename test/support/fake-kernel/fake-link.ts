@@ -26,6 +26,8 @@ export class FakeLink implements DummyLink {
   #nextIndex = firstLinkIndex;
   readonly #bound = new Set<IpAddress>();
   #nodeAddresses: readonly NodeAddress[] = standardNodeAddresses;
+  /** In the main routing table. */
+  gateways: readonly IpAddress[] = standardGateways;
   readonly #watchers = new Set<() => void>();
   #isNoticePending = false;
 
@@ -85,6 +87,10 @@ export class FakeLink implements DummyLink {
     });
   }
 
+  async listGateways(): Promise<readonly IpAddress[]> {
+    return this.#operations.read("link", "list-gateways", "", () => this.gateways);
+  }
+
   async apply(changes: readonly AddressChange[]): Promise<readonly FailedChange[]> {
     return this.#operations.changes(changes, addressOperation, (change) => {
       if (change.kind === "remove") this.#bound.delete(change.address);
@@ -124,6 +130,11 @@ export const standardNodeAddresses: readonly NodeAddress[] = [
   nodeAddress("192.168.10.11", 24, 2),
   nodeAddress("fd00:10::11", 64, 2),
   nodeAddress("172.16.5.11", 24, 3),
+];
+
+const standardGateways: readonly IpAddress[] = [
+  nodeAddress("192.168.10.1", 24, 2).address,
+  nodeAddress("fd00:10::1", 64, 2).address,
 ];
 
 export function nodeAddress(text: string, prefixLength: number, linkIndex: number): NodeAddress {
