@@ -5,8 +5,12 @@ import { get } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
-import { enterNetworkNamespace, shell } from "../support/netns/network-namespace.ts";
-import { buildNodeNetwork, type Pod } from "../support/node-network.ts";
+import {
+  enterNetworkNamespace,
+  leaveNetworkNamespace,
+  shell,
+} from "../support/netns/network-namespace.ts";
+import { buildNodeNetwork, type Pod, removeNodeNetwork } from "../support/node-network.ts";
 import type { TrafficReport } from "./traffic.ts";
 
 export const clusterIp = "10.96.0.10";
@@ -34,10 +38,12 @@ export class Cluster {
   readonly #children = new Set<ChildProcess>();
   #daemon: ChildProcess | undefined;
   #daemonLog = "";
+  #isBuilt = false;
 
   /** From here on this process is «the node»: commands and requests are made there. */
   async build(): Promise<void> {
     buildNodeNetwork(pods);
+    this.#isBuilt = true;
     enterNetworkNamespace("node");
     await Promise.all(pods.map((pod) => this.startPod(pod)));
   }
@@ -136,6 +142,8 @@ export class Cluster {
     if (this.#daemon !== undefined) await stopped(this.#daemon, "SIGKILL");
     for (const child of this.#children) await stopped(child, "SIGKILL");
     rmSync(this.#folder, { recursive: true, force: true });
+    leaveNetworkNamespace();
+    if (this.#isBuilt) removeNodeNetwork(pods);
   }
 
   #spawn(namespace: string, argv: readonly string[]): ChildProcess {

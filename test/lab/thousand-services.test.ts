@@ -124,6 +124,16 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
     await assertKernelEqualsPlan();
   });
 
+  it("writes nothing when it starts on a kernel that is right", async () => {
+    program.kill("SIGTERM");
+    assert.equal((await program.ends()).code, 0);
+    program = startProgram();
+    await program.prints(synced);
+    await pause(1_000);
+    const { total, text } = await kernelChanges();
+    assert.equal(total, 0, text);
+  });
+
   it("writes nothing while the API server is away, and goes on when it is back", async () => {
     await idle();
     const writes = await kernelChanges();

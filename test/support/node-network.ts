@@ -23,6 +23,12 @@ export function buildNodeNetwork(pods: readonly Pod[]): void {
   for (const [index, pod] of pods.entries()) shell(podLines(pod, index));
 }
 
+/** Removes what {@link buildNodeNetwork} made; the processes in it must be gone. */
+export function removeNodeNetwork(pods: readonly Pod[]): void {
+  const names = ["client", "node", ...pods.map(({ name }) => name)];
+  shell(names.map((name) => `ip netns delete ${name}`).join("\n"));
+}
+
 function namespaceLines(name: string): string {
   return `ip netns add ${name}; ip -n ${name} link set lo up`;
 }
