@@ -1,5 +1,6 @@
 import type { IpAddress } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
+import type { RealServerId } from "./real-server.ts";
 
 /** A tracked connection, as far as stale-entry removal needs it. */
 export interface Flow {
@@ -16,6 +17,20 @@ export interface Flow {
   readonly id?: number;
   /** CTA_ZONE; 0 or absent is the default zone. */
   readonly zone?: number;
+}
+
+/** Flows to one address and port; with `answeredBy` only those that this real server answers. */
+export interface FlowSelection {
+  readonly destination: IpAddress;
+  readonly destinationPort: number;
+  readonly answeredBy?: RealServerId;
+}
+
+export function isSelected(flow: Flow, selection: FlowSelection): boolean {
+  const { destination, destinationPort, answeredBy } = selection;
+  if (flow.destination !== destination || flow.destinationPort !== destinationPort) return false;
+  if (answeredBy === undefined) return true;
+  return flow.replySource === answeredBy.address && flow.replySourcePort === answeredBy.port;
 }
 
 /** `UDP 192.0.2.1:4000 -> 10.96.0.10:53 (10.244.1.5:53)`, for logs. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe } from "node:test";
 import type { IpFamily } from "../../src/base/ip.ts";
 import type { Conntrack } from "../../src/kernel/kernel.ts";
-import type { Flow } from "../../src/state/flow.ts";
+import type { Flow, FlowSelection } from "../../src/state/flow.ts";
 import { contractCase, ip, type OpenContractKernel } from "./contract-kernel.ts";
 
 function flow(overrides: Partial<Flow> = {}): Flow {
@@ -25,8 +25,12 @@ const ipv6Flow: Flow = flow({
 });
 
 /** Without what only the kernel knows. */
-async function listed(conntrack: Conntrack, family: IpFamily): Promise<readonly Flow[]> {
-  const flows = await conntrack.listUdpFlows(family);
+async function listed(
+  conntrack: Conntrack,
+  family: IpFamily,
+  selection?: FlowSelection,
+): Promise<readonly Flow[]> {
+  const flows = await conntrack.listUdpFlows(family, selection);
   return flows
     .map(({ id: _id, zone: _zone, ...rest }) => rest)
     .toSorted((one, other) => one.sourcePort - other.sourcePort);
@@ -45,6 +49,29 @@ export function describeConntrackContract(name: string, open: OpenContractKernel
       contract.addFlow(flow({ protocol: "TCP", sourcePort: 4001 }));
       assert.deepEqual(await listed(conntrack, "IPv4"), [flow()]);
       assert.deepEqual(await listed(conntrack, "IPv6"), [ipv6Flow]);
+    });
+
+    contractCase(open, "lists only flows that are selected", async ({ conntrack }, contract) => {
+      const [asked, other] = [flow(), flow({ sourcePort: 4001, replySource: ip("10.244.1.6") })];
+      for (const each of [
+        ...[asked, other, ipv6Flow],
+        flow({ sourcePort: 4002, destination: ip("10.96.0.11") }),
+        flow({ sourcePort: 4003, destinationPort: 54 }),
+        flow({ sourcePort: 4004, replySourcePort: 53 }),
+        flow({ sourcePort: 4005, protocol: "TCP" }),
+      ]) {
+        contract.addFlow(each);
+      }
+      const selection = { destination: ip("10.96.0.10"), destinationPort: 53 };
+      const toServer = (await listed(conntrack, "IPv4", selection)).map((each) => each.sourcePort);
+      assert.deepEqual(toServer, [4000, 4001, 4004]);
+      const answeredBy = { address: ip("10.244.1.5"), port: 5353 };
+      assert.deepEqual(await listed(conntrack, "IPv4", { ...selection, answeredBy }), [asked]);
+      const selection6 = { destination: ip("fd00:96::a"), destinationPort: 53 };
+      const answeredBy6 = { address: ip("fd00:244::5"), port: 5353 };
+      for (const each of [selection6, { ...selection6, answeredBy: answeredBy6 }]) {
+        assert.deepEqual(await listed(conntrack, "IPv6", each), [ipv6Flow]);
+      }
     });
 
     contractCase(open, "removes exactly the flows given", async ({ conntrack }, contract) => {

@@ -8,7 +8,7 @@ import {
   openTransport,
   type TransportParts,
 } from "../../netlink/transport.ts";
-import { type Flow, flowText } from "../../state/flow.ts";
+import { type Flow, type FlowSelection, flowText, isSelected } from "../../state/flow.ts";
 import type { Conntrack } from "../kernel.ts";
 import {
   decodeFlow,
@@ -52,13 +52,14 @@ class ConntrackClient implements OpenConntrack {
     this.#transport = transport;
   }
 
-  async listUdpFlows(family: IpFamily): Promise<readonly Flow[]> {
+  async listUdpFlows(family: IpFamily, selection?: FlowSelection): Promise<readonly Flow[]> {
+    const query = { family, ...(selection === undefined ? {} : { selection }) };
     try {
-      return await this.#list({ family, isFiltered: this.#canFilter });
+      return await this.#list({ ...query, isFiltered: this.#canFilter });
     } catch (error) {
       if (!this.#canFilter || !(isInvalid(error) || isUnsupported(error))) throw error;
       this.#canFilter = false;
-      return this.#list({ family, isFiltered: false });
+      return this.#list({ ...query, isFiltered: false });
     }
   }
 
@@ -73,11 +74,13 @@ class ConntrackClient implements OpenConntrack {
     this.#transport.close();
   }
 
-  /** Filtered here as well: kernels before 5.8 list every protocol. */
+  /** Filtered here as well: kernels before 5.8 list everything. */
   #list(query: FlowQuery): Promise<Flow[]> {
+    const { selection } = query;
     return this.#transport.dump(listing, query, ({ body }) => {
       const flow = decodeFlow(body);
-      return flow?.protocol === "UDP" ? flow : undefined;
+      if (flow?.protocol !== "UDP") return undefined;
+      return selection === undefined || isSelected(flow, selection) ? flow : undefined;
     });
   }
 }

@@ -2,14 +2,20 @@
  * Connection-tracking messages ↔ flows: linux/netfilter/nfnetlink_conntrack.h. A flow has two tuples: what
  * the client sent, and what an answer looks like. Ports, ids and zones travel in network order.
  */
-import { familyOf, type IpFamily, ipAddressFromBytes, ipAddressToBytes } from "../../base/ip.ts";
+import {
+  familyOf,
+  type IpAddress,
+  type IpFamily,
+  ipAddressFromBytes,
+  ipAddressToBytes,
+} from "../../base/ip.ts";
 import { protocolNumbers, protocolOfNumber } from "../../base/protocol.ts";
 import { bytes, u8, u16be, u32, u32be } from "../../netlink/attribute-field.ts";
 import { attributeSet, nested, required } from "../../netlink/attribute-set.ts";
 import type { ByteReader } from "../../netlink/byte-reader.ts";
 import { DecodeError } from "../../netlink/errors.ts";
 import type { MessageWriter } from "../../netlink/message.ts";
-import type { Flow } from "../../state/flow.ts";
+import type { Flow, FlowSelection } from "../../state/flow.ts";
 
 /** NFNL_SUBSYS_CTNETLINK in the high byte, IPCTNL_MSG_CT_* in the low one. */
 export const messageTypes = { get: 0x101, delete: 0x102 } as const;
@@ -51,26 +57,53 @@ const flowAttributes = attributeSet({
   filter: nested(25, filterAttributes),
 });
 
+type FlowValues = ReturnType<typeof flowAttributes.decode>;
 type Tuple = ReturnType<typeof tupleAttributes.decode>;
 type Addresses = NonNullable<Tuple["ip"]>;
 
-/** CTA_FILTER_FLAG: the protocol number of a tuple. */
-const PROTOCOL_BIT = 0x8;
+/** CTA_FILTER_FLAG: parts of a tuple that count. Ports count only together with the protocol. */
+const parts = {
+  source: 0x1,
+  destination: 0x2,
+  protocol: 0x8,
+  sourcePort: 0x10,
+  destinationPort: 0x20,
+} as const;
 
-/** What to list: flows of one family; `isFiltered` asks the kernel to leave out other protocols than UDP. */
+/** What to list: UDP flows of one family; `isFiltered` asks the kernel to leave the others out. */
 export interface FlowQuery {
   readonly family: IpFamily;
   readonly isFiltered: boolean;
+  readonly selection?: FlowSelection;
 }
 
-/** As `conntrack -L -f ipv4 -p udp` asks. Kernels before 5.8 take no notice of the filter. */
-export function encodeQuery(writer: MessageWriter, { family, isFiltered }: FlowQuery): void {
+/**
+ * As `conntrack -L -f ipv4 -p udp` asks, with a selection as `-d … --dport … --reply-src … --reply-port-src …`
+ * does. Kernels before 5.8 take no notice of the filter.
+ */
+export function encodeQuery(writer: MessageWriter, query: FlowQuery): void {
+  const { family, isFiltered, selection } = query;
   writeHeader(writer, family);
   if (!isFiltered) return;
-  flowAttributes.encode(writer, {
-    original: { protocol: { number: protocolNumbers.UDP } },
-    filter: { originalFlags: PROTOCOL_BIT },
-  });
+  const number = protocolNumbers.UDP;
+  const any = { original: { protocol: { number } }, filter: { originalFlags: parts.protocol } };
+  flowAttributes.encode(writer, selection === undefined ? any : selected(number, selection));
+}
+
+function selected(number: number, selection: FlowSelection): FlowValues {
+  const { destination, destinationPort, answeredBy } = selection;
+  const original = {
+    ip: addressAs("Destination", destination),
+    protocol: { number, destinationPort },
+  };
+  const originalFlags = parts.protocol | parts.destination | parts.destinationPort;
+  if (answeredBy === undefined) return { original, filter: { originalFlags } };
+  const { address, port: sourcePort } = answeredBy;
+  return {
+    original,
+    reply: { ip: addressAs("Source", address), protocol: { number, sourcePort } },
+    filter: { originalFlags, replyFlags: parts.protocol | parts.source | parts.sourcePort },
+  };
 }
 
 /**
@@ -130,11 +163,12 @@ function writeHeader(writer: MessageWriter, family: IpFamily): void {
 }
 
 function addressesOf({ source, destination }: Flow): Addresses {
-  const sourceBytes = ipAddressToBytes(source);
-  const destinationBytes = ipAddressToBytes(destination);
-  return sourceBytes.length === 4
-    ? { ipv4Source: sourceBytes, ipv4Destination: destinationBytes }
-    : { ipv6Source: sourceBytes, ipv6Destination: destinationBytes };
+  return { ...addressAs("Source", source), ...addressAs("Destination", destination) };
+}
+
+function addressAs(side: "Source" | "Destination", address: IpAddress): Addresses {
+  const version = familyOf(address) === "IPv4" ? "ipv4" : "ipv6";
+  return { [`${version}${side}`]: ipAddressToBytes(address) };
 }
 
 function addressOf(

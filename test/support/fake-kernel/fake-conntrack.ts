@@ -1,6 +1,6 @@
 import { familyOf, type IpFamily } from "../../../src/base/ip.ts";
 import type { Conntrack } from "../../../src/kernel/kernel.ts";
-import { type Flow, flowText } from "../../../src/state/flow.ts";
+import { type Flow, type FlowSelection, flowText, isSelected } from "../../../src/state/flow.ts";
 import type { Operations } from "./operations.ts";
 
 /** Tracked connections in memory. */
@@ -13,9 +13,13 @@ export class FakeConntrack implements Conntrack {
     this.#operations = operations;
   }
 
-  async listUdpFlows(family: IpFamily): Promise<readonly Flow[]> {
+  async listUdpFlows(family: IpFamily, selection?: FlowSelection): Promise<readonly Flow[]> {
+    const isListed = (flow: Flow): boolean =>
+      flow.protocol === "UDP" &&
+      familyOf(flow.source) === family &&
+      (selection === undefined || isSelected(flow, selection));
     return this.#operations.read("conntrack", "list-udp-flows", family, () =>
-      this.flows.filter((flow) => flow.protocol === "UDP" && familyOf(flow.source) === family),
+      this.flows.filter(isListed),
     );
   }
 

@@ -96,6 +96,30 @@ describe("listUdpFlows", () => {
     );
   });
 
+  it("asks the kernel for the flows to a virtual server, and for those that a real server answers", async () => {
+    const { conntrack, sent } = open(([request]) => messages(done(request?.sequence ?? 0)));
+    const selection = { destination: ip("10.96.0.10"), destinationPort: 53 };
+    await conntrack.listUdpFlows("IPv4", selection);
+    const answeredBy = { address: ip("fd00:244::5"), port: 5353 };
+    await conntrack.listUdpFlows("IPv6", {
+      ...{ destination: ip("fd00:96::a"), destinationPort: 53 },
+      answeredBy,
+    });
+    const sentTexts = sent.map(textOf);
+    assert.match(sentTexts[0] ?? "", / filter=\{"originalFlags":42\}$/);
+    assert.match(sentTexts[1] ?? "", / filter=\{"originalFlags":42,"replyFlags":25\}$/);
+  });
+
+  it("leaves out what was not selected where the kernel lists everything", async () => {
+    const { conntrack } = open(captured("conntrack", "list-udp"));
+    const selection = { destination: ip("10.96.0.10"), destinationPort: 53 };
+    assert.equal((await conntrack.listUdpFlows("IPv4", selection)).length, 1);
+    const elsewhere = { ...selection, destinationPort: 54 };
+    assert.equal((await conntrack.listUdpFlows("IPv4", elsewhere)).length, 0);
+    const answeredBy = { address: ip("10.244.1.6"), port: 5353 };
+    assert.equal((await conntrack.listUdpFlows("IPv4", { ...selection, answeredBy })).length, 0);
+  });
+
   it("asks for everything where the kernel knows no filter, and remembers that", async () => {
     const { conntrack, sent } = open(([request], count) => {
       const sequence = request?.sequence ?? 0;
