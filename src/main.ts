@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
+import { systemClock } from "./base/clock.ts";
 import { runCommandLine } from "./cli/run-command-line.ts";
 import { exitOnUncaught } from "./daemon/life-cycle.ts";
 
@@ -8,6 +9,7 @@ exitOnUncaught();
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
 const code = await runCommandLine(process.argv.slice(2), {
+  clock: systemClock,
   pid: process.pid,
   readFile: (path) => readFileSync(path, "utf8"),
   hostname,

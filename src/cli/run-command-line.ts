@@ -1,4 +1,4 @@
-import { systemClock } from "../base/clock.ts";
+import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 import { kubernetesVersion, version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
@@ -18,6 +18,7 @@ export interface Commands {
 
 /** What the command line needs of the process. */
 export interface CommandWorld extends ConfigWorld {
+  readonly clock: Clock;
   readonly pid: number;
   readonly writeOut: (text: string) => void;
   readonly writeErr: (text: string) => void;
@@ -55,10 +56,10 @@ async function runWithFlags(values: FlagValues, world: CommandWorld): Promise<nu
 
 async function runCommand(loaded: LoadedConfig, world: CommandWorld): Promise<number> {
   const { command, config, notices } = loaded;
-  const outlet = { clock: systemClock, pid: world.pid, write: world.writeErr };
-  const log = new LogWriter(outlet, config.logging);
+  const { clock, pid } = world;
+  const log = new LogWriter({ clock, pid, write: world.writeErr }, config.logging);
   for (const { level, event, keys } of notices) log[level](event, keys);
-  const parts = { clock: systemClock, log, print: (line: string) => world.writeOut(`${line}\n`) };
+  const parts = { clock, log, print: (line: string) => world.writeOut(`${line}\n`) };
   const commands = await world.loadCommands();
   if (command === "clean-up") {
     const isClean = await commands.cleanUpNode(config, parts);

@@ -144,6 +144,6 @@ function noticesOf(field: Field, choice: Choice, isFlagBesideFile: boolean): Con
 
 /** kubeadm writes every field, zeros too: a value that says nothing new is not worth a line. */
 function isDefault(field: Field, { raw }: Choice): boolean {
-  const isEmpty = isMapping(raw) && Object.keys(raw).length === 0;
-  return raw === false || isEmpty || String(raw) === field.default;
+  if (typeof raw === "object" && raw !== null) return Object.keys(raw).length === 0;
+  return raw === false || String(raw) === field.default;
 }

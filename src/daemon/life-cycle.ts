@@ -39,6 +39,8 @@ export async function runUntilSignal(
     });
     stopping.abort();
   });
+  // Waiting for a signal does not keep a Node.js process alive: the timer does.
+  const keepAlive = setInterval(() => {}, 2 ** 30);
   try {
     const stop = await start(stopping.signal);
     await aborted(stopping.signal);
@@ -48,6 +50,7 @@ export async function runUntilSignal(
     if (!stopping.signal.aborted) throw error;
     log.verbose(1, "Stopped with an error", { err: error });
   } finally {
+    clearInterval(keepAlive);
     cancelDeadline();
     stopListening();
   }
@@ -67,16 +70,10 @@ function onSignals(
   };
 }
 
-/** Waiting for a signal does not keep a Node.js process alive: the timer does. */
 function aborted(signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
-    if (signal.aborted) return resolve();
-    const keepAlive = setInterval(() => {}, 2 ** 30);
-    const finish = (): void => {
-      clearInterval(keepAlive);
-      resolve();
-    };
-    signal.addEventListener("abort", finish, { once: true });
+    if (signal.aborted) resolve();
+    else signal.addEventListener("abort", () => resolve(), { once: true });
   });
 }
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type Commands, runCommandLine } from "../../../src/cli/run-command-line.ts";
 import type { Config } from "../../../src/config/config.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
 
 const fileText =
   "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\nfoo: 1\n";
@@ -19,6 +20,7 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
   let err = "";
   const calls: (readonly [string, Config])[] = [];
   const code = await runCommandLine(args, {
+    clock: new FakeClock(),
     pid: 1,
     hostname: () => "node-1",
     readFile: (path) => {

@@ -220,6 +220,12 @@ describe("a file", () => {
     assert.deepEqual(loadFile("mode: ipvs\nfeatureGates: {}").notices, []);
   });
 
+  it("is told nothing of settings without effect that are empty or say the default", () => {
+    const lines =
+      "clientConnection: {qps: 5, burst: 10}\nlogging: {vmodule: [], flushFrequency: 5s}";
+    assert.deepEqual(loadFile(`mode: ipvs\n${lines}`).notices, []);
+  });
+
   it("is told of a field given twice; the last one counts", () => {
     const { config, notices } = loadFile("mode: ipvs\noomScoreAdj: 1\noomScoreAdj: 2");
     assert.equal(config.oomScoreAdj, 2);

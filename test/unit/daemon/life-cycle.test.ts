@@ -30,7 +30,11 @@ async function run(start: (signal: AbortSignal) => Promise<Stop>): Promise<Run> 
   return { target, clock, log, done };
 }
 
-const never = (): Promise<never> => new Promise(() => {});
+/** A stop that hangs until the test lets it end. */
+function hanging(): { readonly stop: Stop; readonly release: () => void } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { stop: () => promise, release: resolve };
+}
 
 describe("runUntilSignal", () => {
   for (const signal of ["SIGTERM", "SIGINT"]) {
@@ -51,13 +55,16 @@ describe("runUntilSignal", () => {
   }
 
   it("ends the process when the stop hangs, within a second", async () => {
-    const { target, clock, log } = await run(async () => never);
+    const { stop, release } = hanging();
+    const { target, clock, log, done } = await run(async () => stop);
     target.emit("SIGTERM");
     await clock.advance(899);
     assert.deepEqual(target.codes, []);
     await clock.advance(1);
     assert.deepEqual(target.codes, [0]);
     assert.equal(log.lines.at(-1)?.event, "Stopping took too long");
+    release();
+    await done;
   });
 
   const second: readonly (readonly [name: string, code: number])[] = [
@@ -66,10 +73,13 @@ describe("runUntilSignal", () => {
   ];
   for (const [name, code] of second) {
     it(`ends the process at once on ${name} while it stops`, async () => {
-      const { target } = await run(async () => never);
+      const { stop, release } = hanging();
+      const { target, done } = await run(async () => stop);
       target.emit("SIGTERM");
       target.emit(name);
       assert.deepEqual(target.codes, [code]);
+      release();
+      await done;
     });
   }
 
