@@ -36,7 +36,7 @@ export interface Field {
   readonly default: string;
   /** Differing default where there is no configuration file. */
   readonly defaultWithoutFile?: string;
-  /** Zero in the file is a value of its own; otherwise it means the default, as an absent one. */
+  /** Zero in the file, or an empty text, is a value of its own; otherwise it means the default. */
   readonly keepsZero?: true;
   /** The number or duration must be more than zero. */
   readonly isPositive?: true;

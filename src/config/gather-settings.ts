@@ -73,7 +73,8 @@ function fromFlag(field: Field, given: readonly string[]): Choice {
   const isList = field.kind === "texts" || field.kind === "cidrs" || field.kind === "gates";
   const raw = isList ? given.join(",") : (given.at(-1) ?? "");
   const name = `--${field.flag}`;
-  if (raw === "" && field.kind !== "boolean") return { ...fromDefault(field, true), name };
+  if (raw === "" && field.kind !== "boolean" && field.keepsZero !== true)
+    return { ...fromDefault(field, true), name };
   return { name, raw, from: "flag", reading: readText(field, raw) };
 }
 

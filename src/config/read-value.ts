@@ -39,9 +39,10 @@ export function readText(field: Pick<Field, "kind"> & Limits, text: string): Rea
   return limited(field, readers[field.kind].fromText(text));
 }
 
-/** Reads a value of the file; undefined where it says nothing: null, empty, or a zero that is not kept. */
+/** Reads a value of the file; undefined where it says nothing: null, or an empty or zero that is not kept. */
 export function readFileValue(field: Field, value: unknown): Reading<unknown> | undefined {
-  if (value === undefined || value === null || value === "") return undefined;
+  if (value === undefined || value === null) return undefined;
+  if (value === "" && field.keepsZero !== true) return undefined;
   const reading = readKind(readers[field.kind], value);
   const isZero = "value" in reading && reading.value === 0;
   return isZero && field.keepsZero !== true ? undefined : limited(field, reading);
