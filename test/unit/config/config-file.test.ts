@@ -168,10 +168,10 @@ describe("a field of the file", () => {
     {
       name: "our own settings",
       lines:
-        "kubeIpvs:\n  foreignVirtualServers: delete\n  tcpDrainDeadline: 0s\n  manifests: /m\n  lockName: x",
+        "kubeIpvs:\n  foreignVirtualServers: delete\n  tcpDrainDeadline: 0s\n  udpDrainDeadline: 1m\n  manifests: /m\n  lockName: x",
       want: {
         foreignVirtualServers: "delete",
-        drain: { tcpDeadlineSeconds: 0, udpDeadlineSeconds: 0 },
+        drain: { tcpDeadlineSeconds: 0, udpDeadlineSeconds: 60 },
         objectsFrom: { kind: "manifests", folder: "/m" },
         lockName: "x",
       },
