@@ -1,9 +1,11 @@
 # The one list of commands. `make help` prints the lines that carry ##.
 # Everything is built into build/ and dist/; the Node.js of this project comes first in PATH.
 MAKEFLAGS += --no-print-directory
-export PATH := $(CURDIR)/build/toolchain/bin:$(CURDIR)/node_modules/.bin:$(PATH)
-
 architecture := $(patsubst x86_64,x64,$(patsubst aarch64,arm64,$(shell uname -m)))
+# Biome comes as its binary alone: the package around it names one for every system, and not all are to be had.
+biome := $(CURDIR)/node_modules/@biomejs/cli-linux-$(architecture)
+export PATH := $(CURDIR)/build/toolchain/bin:$(CURDIR)/node_modules/.bin:$(biome):$(PATH)
+
 addon := build/native-shim/$(architecture)/netlink_socket.node
 step := toolchain/step.sh
 

@@ -97,7 +97,7 @@ const cases: readonly Planted[] = [
 
 /** Rules that speak per planted file, from one run over all of them. */
 function lint(root: string): ReadonlyMap<string, readonly string[]> {
-  const biome = join(project, "node_modules/.bin/biome");
+  const biome = join(project, `node_modules/@biomejs/cli-linux-${process.arch}/biome`);
   const flags = ["lint", "--vcs-enabled=false", "--reporter=json", "--max-diagnostics=none"];
   const { stdout } = spawnSync(biome, flags, { cwd: root, encoding: "utf8" });
   const report = JSON.parse(stdout) as {
