@@ -59,6 +59,8 @@ export function describeConntrackContract(name: string, open: OpenContractKernel
         flow({ sourcePort: 4003, destinationPort: 54 }),
         flow({ sourcePort: 4004, replySourcePort: 53 }),
         flow({ sourcePort: 4005, protocol: "TCP" }),
+        { ...ipv6Flow, sourcePort: 4001, destination: ip("fd00:96::b") },
+        { ...ipv6Flow, sourcePort: 4002, destinationPort: 54 },
       ]) {
         contract.addFlow(each);
       }

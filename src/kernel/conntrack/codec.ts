@@ -90,20 +90,26 @@ export function encodeQuery(writer: MessageWriter, query: FlowQuery): void {
   flowAttributes.encode(writer, selection === undefined ? any : selected(number, selection));
 }
 
+/**
+ * Of IPv6 only ports go into a filter: kernels (6.1 and 6.18 do) list the flows whose IPv6 address is
+ * another than the one that is asked for.
+ */
 function selected(number: number, selection: FlowSelection): FlowValues {
   const { destination, destinationPort, answeredBy } = selection;
+  const hasAddresses = familyOf(destination) === "IPv4";
   const original = {
-    ip: addressAs("Destination", destination),
+    ...(hasAddresses ? { ip: addressAs("Destination", destination) } : {}),
     protocol: { number, destinationPort },
   };
-  const originalFlags = parts.protocol | parts.destination | parts.destinationPort;
+  const originalFlags =
+    parts.protocol | parts.destinationPort | (hasAddresses ? parts.destination : 0);
   if (answeredBy === undefined) return { original, filter: { originalFlags } };
-  const { address, port: sourcePort } = answeredBy;
-  return {
-    original,
-    reply: { ip: addressAs("Source", address), protocol: { number, sourcePort } },
-    filter: { originalFlags, replyFlags: parts.protocol | parts.source | parts.sourcePort },
+  const reply = {
+    ...(hasAddresses ? { ip: addressAs("Source", answeredBy.address) } : {}),
+    protocol: { number, sourcePort: answeredBy.port },
   };
+  const replyFlags = parts.protocol | parts.sourcePort | (hasAddresses ? parts.source : 0);
+  return { original, reply, filter: { originalFlags, replyFlags } };
 }
 
 /**

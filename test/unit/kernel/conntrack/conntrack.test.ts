@@ -100,14 +100,24 @@ describe("listUdpFlows", () => {
     const { conntrack, sent } = open(([request]) => messages(done(request?.sequence ?? 0)));
     const selection = { destination: ip("10.96.0.10"), destinationPort: 53 };
     await conntrack.listUdpFlows("IPv4", selection);
-    const answeredBy = { address: ip("fd00:244::5"), port: 5353 };
-    await conntrack.listUdpFlows("IPv6", {
-      ...{ destination: ip("fd00:96::a"), destinationPort: 53 },
-      answeredBy,
-    });
+    const answeredBy = { address: ip("10.244.1.5"), port: 5353 };
+    await conntrack.listUdpFlows("IPv4", { ...selection, answeredBy });
     const sentTexts = sent.map(textOf);
     assert.match(sentTexts[0] ?? "", / filter=\{"originalFlags":42\}$/);
     assert.match(sentTexts[1] ?? "", / filter=\{"originalFlags":42,"replyFlags":25\}$/);
+  });
+
+  it("selects IPv6 flows by their ports, since kernels compare IPv6 addresses wrongly", async () => {
+    const { conntrack, sent } = open(captured("conntrack", "list-udp-ipv6"));
+    const selection = { destination: ip("fd00:96::a"), destinationPort: 53 };
+    const answeredBy = { address: ip("fd00:244::5"), port: 5353 };
+    assert.equal((await conntrack.listUdpFlows("IPv6", { ...selection, answeredBy })).length, 1);
+    assert.equal(
+      textOf(sent[0]),
+      '101 original={"protocol":{"number":17,"destinationPort":53}} reply={"protocol":{"number":17,"sourcePort":5353}} filter={"originalFlags":40,"replyFlags":24}',
+    );
+    const elsewhere = { ...selection, destination: ip("fd00:96::b") };
+    assert.equal((await conntrack.listUdpFlows("IPv6", elsewhere)).length, 0);
   });
 
   it("leaves out what was not selected where the kernel lists everything", async () => {
