@@ -36,11 +36,7 @@ function observed(kernel: FakeKernel): KernelState {
     ipset: ipSetText(kernel),
     iptables: iptablesText(kernel, "IPv4"),
     ip6tables: iptablesText(kernel, "IPv6"),
-    addresses: addressesText(kernel)
-      .split("\n")
-      .filter((line) => line !== "")
-      .map((line) => `kube-ipvs0    ${line}\n`)
-      .join(""),
+    addresses: addressesText(kernel),
   };
 }
 
