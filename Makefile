@@ -47,7 +47,7 @@ types: setup-build
 	@$(step) "Types" tsc -p .
 
 unit: setup-build shim
-	@$(step) "Unit tests" node --test --test-concurrency=2 'test/unit/**/*.test.ts' 'test/contract/*.test.ts'
+	@$(step) "Unit tests" node --test --test-concurrency=2 --test-timeout=60000 'test/unit/**/*.test.ts' 'test/contract/*.test.ts'
 
 test: setup ## everything: check, native-shim, lab
 	@$(MAKE) check build test-shim test-lab
