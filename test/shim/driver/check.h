@@ -70,7 +70,11 @@ void count_threads_at_start(void);
 void wait_for_threads(void);
 int count_entries(const char *folder);
 
-/* Makes the next `count` calls of send(2) block for `ms`, as a kernel lock would. */
-void stall_sends(int count, int ms);
+/* Makes calls of send(2) block, as a kernel lock would, until they are let go. */
+void stall_sends(void);
+void wait_for_stalled_send(void);
+void let_sends_go(void);
+
+void pause_ms(int ms);
 
 #endif

@@ -5,7 +5,6 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -133,11 +132,11 @@ static void gives_up_a_stuck_call_and_recovers(void) {
   struct owner owner;
   start_owner(&owner);
   struct netlink_socket *socket = open_route(&owner, 0, 0);
-  stall_sends(1, 300);
+  stall_sends();
   CHECK_EQUAL(submit(socket, 1, 1, 20, &stuck), 0);
+  wait_for_stalled_send();
   CHECK_EQUAL(submit(socket, 2, 2, 40, &queued), 0);
-  struct timespec pause = {.tv_nsec = 60 * MS};
-  nanosleep(&pause, NULL);
+  pause_ms(60);
 
   struct abandoned abandoned;
   CHECK(netlink_socket_abandon(socket, monotonic_ns(), &abandoned));
@@ -148,6 +147,7 @@ static void gives_up_a_stuck_call_and_recovers(void) {
 
   CHECK_EQUAL(transact(socket, 3, 20), ETIMEDOUT);
   CHECK_EQUAL(submit(socket, 4, 4, 5000, &later), 0);
+  let_sends_go();
   expect_delivery(&owner, &later, 0);
   CHECK_EQUAL(transact(socket, 5, 5000), 0);
   netlink_socket_close(socket);
@@ -162,15 +162,14 @@ static void closes_while_stuck(void) {
   start_owner(&owner);
   int before = count_entries("/proc/self/fd");
   struct netlink_socket *socket = open_route(&owner, 0, 0);
-  stall_sends(1, 200);
+  stall_sends();
   CHECK_EQUAL(submit(socket, 1, 1, 5000, &stuck), 0);
-  struct timespec pause = {.tv_nsec = 20 * MS};
-  nanosleep(&pause, NULL);
-  int64_t start = monotonic_ns();
+  wait_for_stalled_send();
   struct abandoned abandoned;
   CHECK(netlink_socket_abandon(socket, INT64_MAX, &abandoned));
   netlink_socket_close(socket);
-  CHECK(monotonic_ns() - start < 100 * (int64_t)MS);
+  CHECK(count_entries("/proc/self/fd") > before);
+  let_sends_go();
   wait_for_threads();
   CHECK_EQUAL(count_entries("/proc/self/fd"), before);
   stop_owner(&owner);
@@ -182,12 +181,14 @@ static void outlives_its_owner(void) {
   struct owner owner;
   start_owner(&owner);
   struct netlink_socket *socket = open_route(&owner, 0, 0);
-  stall_sends(1, 100);
+  stall_sends();
   CHECK_EQUAL(submit(socket, 1, 1, 5000, &stuck), 0);
-  struct timespec pause = {.tv_nsec = 20 * MS};
-  nanosleep(&pause, NULL);
+  wait_for_stalled_send();
   netlink_socket_close(socket);
-  stop_owner(&owner);
+  outbox_free(owner.outbox);
+  let_sends_go();
+  wait_for_threads();
+  close(owner.bell);
 }
 
 static void refuses_what_it_cannot_do(void) {
@@ -201,6 +202,8 @@ static void refuses_what_it_cannot_do(void) {
   CHECK_EQUAL(transact(socket, 1, 1000), EBUSY);
   netlink_socket_close(socket);
 
+  wait_for_threads();
+  int files = count_entries("/proc/self/fd");
   const char *failed = NULL;
   uint32_t group = 4096;
   struct open_options options = {.groups = &group, .group_count = 1};
@@ -208,6 +211,7 @@ static void refuses_what_it_cannot_do(void) {
   CHECK(errno == EINVAL && strcmp(failed, "join group") == 0);
   CHECK(netlink_socket_open(31, &(struct open_options){0}, owner.outbox, &failed) == NULL);
   CHECK(errno == EPROTONOSUPPORT && strcmp(failed, "socket") == 0);
+  CHECK_EQUAL(count_entries("/proc/self/fd"), files);
   stop_owner(&owner);
 }
 
@@ -261,7 +265,7 @@ static void watches_and_tells_of_loss(void) {
 
   for (int burst = 0; burst < 100; burst++) {
     flap_loopback(socket, 4);
-    nanosleep(&(struct timespec){.tv_nsec = MS}, NULL);
+    pause_ms(1);
   }
   int losses = losses_in_full_outbox(&owner);
   while (losses == 0) {

@@ -61,7 +61,7 @@ int count_entries(const char *folder) {
   return count - 2;
 }
 
-static void pause_ms(int ms) {
+void pause_ms(int ms) {
   struct timespec pause = {.tv_sec = ms / 1000, .tv_nsec = (long)(ms % 1000) * MS};
   nanosleep(&pause, NULL);
 }
@@ -92,19 +92,25 @@ void wait_for_threads(void) {
 ssize_t __real_send(int fd, const void *bytes, size_t length, int flags);
 ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags);
 
-static atomic_int stalls;
-static atomic_int stall_ms;
+static atomic_bool is_stalling;
+static atomic_int stalled;
 
-void stall_sends(int count, int ms) {
-  stall_ms = ms;
-  stalls = count;
+void stall_sends(void) {
+  is_stalling = true;
+}
+
+void wait_for_stalled_send(void) {
+  while (stalled == 0) pause_ms(1);
+}
+
+void let_sends_go(void) {
+  is_stalling = false;
 }
 
 ssize_t __wrap_send(int fd, const void *bytes, size_t length, int flags) {
-  if (stalls > 0) {
-    stalls--;
-    pause_ms(stall_ms);
-  }
+  stalled++;
+  while (is_stalling) pause_ms(1);
+  stalled--;
   return __real_send(fd, bytes, length, flags);
 }
 
