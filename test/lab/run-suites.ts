@@ -7,7 +7,7 @@ import { availableParallelism } from "node:os";
 import { findLab, type Lab, runInLab } from "./lab.ts";
 import type { LabResult } from "./lab-kernel.ts";
 import { listSuites, type Suite } from "./suites.ts";
-import { parseTestSummary, type TestSummary } from "./test-summary.ts";
+import { parseTestSummary, readNotes, type TestSummary } from "./test-summary.ts";
 
 type UsableLab = Exclude<Lab, { kind: "none" }>;
 
@@ -97,6 +97,21 @@ function printTable(outcomes: readonly Outcome[]): void {
   }
 }
 
+/** What suites tell of themselves: counts, measurements. */
+function printNotes(outcomes: readonly Outcome[]): void {
+  for (const { suite, output } of outcomes) {
+    const notes = readNotes(output);
+    if (notes.length > 0)
+      console.log(`\n${suite.name}\n${notes.map((note) => `  ${note}`).join("\n")}`);
+  }
+}
+
+function printTotal(outcomes: readonly Outcome[]): void {
+  const sum = (count: "passed" | "failed" | "skipped"): number =>
+    outcomes.reduce((total, { summary }) => total + (summary?.[count] ?? 0), 0);
+  console.log(`${sum("passed")} passed, ${sum("failed")} failed, ${sum("skipped")} skipped`);
+}
+
 function printFailures(outcomes: readonly Outcome[]): void {
   for (const { suite, output, failure } of outcomes) {
     if (failure === undefined) continue;
@@ -124,7 +139,9 @@ async function main(): Promise<number> {
   const outcomes = await runAll(lab, suites, abort.signal);
   printFailures(outcomes);
   printTable(outcomes);
-  console.log(`Lab: ${secondsSince(begin).toFixed(1)} s in all`);
+  printNotes(outcomes);
+  console.log(`\nLab: ${secondsSince(begin).toFixed(1)} s in all`);
+  printTotal(outcomes);
   const isGreen =
     outcomes.length === suites.length && outcomes.every((one) => one.failure === undefined);
   return isGreen ? 0 : 1;

@@ -15,3 +15,10 @@ export function parseTestSummary(output: string): TestSummary | undefined {
   if (passed === undefined || failed === undefined) return undefined;
   return { passed, failed, skipped: (count("skipped") ?? 0) + (count("todo") ?? 0) };
 }
+
+/** Lines by which a suite tells counts and measurements: `name: …` of its own, and test diagnostics. */
+export function readNotes(output: string): readonly string[] {
+  const diagnostics = output.split("\n").filter((line) => /^ +ℹ /.test(line));
+  const own = output.split("\n").filter((line) => /^[a-z-]+: \S/.test(line));
+  return [...own, ...diagnostics.map((line) => line.trim().replace(/^ℹ /, ""))];
+}

@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { explainMissing } from "../../lab/lab.ts";
 import { shellQuote } from "../../lab/lab-kernel.ts";
 import { listSuites } from "../../lab/suites.ts";
-import { parseTestSummary } from "../../lab/test-summary.ts";
+import { parseTestSummary, readNotes } from "../../lab/test-summary.ts";
 
 describe("the suites", () => {
   it("are all the test files of the folder", () => {
@@ -22,6 +22,17 @@ describe("the summary of a test run", () => {
   it("is read from the closing lines", () => {
     const output = ["✔ pass 99", ...closing, ""].join("\n");
     assert.deepEqual(parseTestSummary(output), { passed: 4, failed: 1, skipped: 2 });
+  });
+
+  it("has notes: what a suite tells of itself, without the closing lines", () => {
+    const output = [
+      "golden: 98 scenarios",
+      "✔ a test (3ms)",
+      "  ℹ 20 kills",
+      ...closing,
+      "Warning: no",
+    ].join("\n");
+    assert.deepEqual(readNotes(output), ["golden: 98 scenarios", "20 kills"]);
   });
 
   it("is absent when the run broke off", () => {
