@@ -8,7 +8,7 @@ export interface Clock {
   after(delayMs: number, callback: () => void): () => void;
 }
 
-/** The machine's own clock. Timers do not keep the process alive: servers and sockets do. */
+/** The machine's own clock. A timer that is due keeps the process alive. */
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
   monotonicMs: () => performance.now(),

@@ -83,7 +83,11 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
 
   function startProgram(): Program {
     const flags = ["--hostname-override=node-1", "--cluster-cidr=10.244.0.0/16", "-v=2"];
-    const pace = ["--ipvs-min-sync-period=0s", "--ipvs-sync-period=300s"];
+    const pace = [
+      "--ipvs-min-sync-period=0s",
+      "--ipvs-sync-period=300s",
+      "--kube-ipvs-verification-period=300s",
+    ];
     return new Program([...flags, ...pace, `--master=http://127.0.0.1:${apiPort}`]);
   }
 
