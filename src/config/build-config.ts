@@ -195,7 +195,12 @@ function own(
   settings: Settings,
 ): Pick<
   Config,
-  "foreignVirtualServers" | "verificationPeriodMs" | "drain" | "isOtherProxyAllowed" | "lockName"
+  | "foreignVirtualServers"
+  | "verificationPeriodMs"
+  | "drain"
+  | "drainAgesPath"
+  | "isOtherProxyAllowed"
+  | "lockName"
 > {
   const foreign = settings["kubeIpvs.foreignVirtualServers"];
   return {
@@ -205,6 +210,7 @@ function own(
       tcpDeadlineSeconds: settings["kubeIpvs.tcpDrainDeadline"] / 1000,
       udpDeadlineSeconds: settings["kubeIpvs.udpDrainDeadline"] / 1000,
     },
+    drainAgesPath: settings["kubeIpvs.drainAgesFile"],
     isOtherProxyAllowed: settings["kubeIpvs.ignoreRunningKubeProxy"],
     lockName: settings["kubeIpvs.lockName"],
   };

@@ -80,6 +80,8 @@ export interface Config {
   readonly verificationPeriodMs: number;
   /** How long a removed endpoint may keep its connections. TCP (and SCTP) 0: no limit; UDP 0: cut at once. */
   readonly drain: { readonly tcpDeadlineSeconds: number; readonly udpDeadlineSeconds: number };
+  /** File that carries the ages of drains over a restart; empty: none. */
+  readonly drainAgesPath: string;
   readonly conntrack: ConntrackConfig;
   /** -1000 to 1000. */
   readonly oomScoreAdj: number;

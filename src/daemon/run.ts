@@ -9,6 +9,7 @@ import { measureEventLoopDelay } from "../metrics/event-loop-delay.ts";
 import { PrometheusMetrics } from "../metrics/prometheus-metrics.ts";
 import { checkCapabilities } from "./capabilities.ts";
 import { cleanUp } from "./clean-up.ts";
+import { DrainAgesFile, systemBootClock } from "./drain-ages.ts";
 import { acquireInstanceLock } from "./instance-lock.ts";
 import { runUntilSignal, type Stop } from "./life-cycle.ts";
 import { writeOomScore } from "./oom-score.ts";
@@ -82,8 +83,18 @@ async function* beginParts(config: Config, parts: CommandParts): AsyncGenerator<
   const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
   yield await startServers({ clock, log, metrics, health }, config);
 
+  const drainAges = new DrainAgesFile(config.drainAgesPath, {
+    clock,
+    log,
+    bootClock: systemBootClock(),
+  });
+  yield () => drainAges.idle();
+
   const source = await openSource(config, parts);
-  const daemon = await startDaemon({ config, kernel, source, metrics, health, clock, log });
+  const daemon = await startDaemon({
+    ...{ config, kernel, source, metrics, health, clock, log },
+    drainAges,
+  });
   yield () => daemon.stop();
 }
 

@@ -5,6 +5,7 @@ import type { Logger } from "../base/log.ts";
 import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { Metrics } from "../metrics/metrics.ts";
+import type { DrainAges } from "../reconcile/drains.ts";
 import { prepareKernel } from "./prepare-kernel.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 import { ServiceHealthServers } from "./service-health.ts";
@@ -20,6 +21,8 @@ export interface DaemonParts {
   readonly health: ProxyHealth;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Absent: a restart knows nothing of the ages of drains. */
+  readonly drainAges?: DrainAges;
 }
 
 /** The working part: source, plan, kernel. No listener, no signal, no lock. */

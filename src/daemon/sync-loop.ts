@@ -13,10 +13,13 @@ import { DesiredState } from "../plan/desired-state.ts";
 import type { PlanOptions } from "../plan/options.ts";
 import { planService } from "../plan/planner.ts";
 import { planRules } from "../plan/rules.ts";
+import type { DrainAges } from "../reconcile/drains.ts";
 import { observeAddresses } from "../reconcile/observe.ts";
 import { Reconciler } from "../reconcile/reconciler.ts";
+import type { SyncReport } from "../reconcile/report.ts";
 import type { SyncGoal } from "../reconcile/sync-context.ts";
 import type { RuleSet } from "../state/rule.ts";
+import { DrainWatch } from "./drain-watch.ts";
 import { healthCheckAddresses, type NodeFacts, planOptionsOf } from "./node-facts.ts";
 import { Runner, type RunReason } from "./runner.ts";
 import type { ServiceHealthServers } from "./service-health.ts";
@@ -28,10 +31,9 @@ export interface SyncLoopCollaborators {
   readonly log: Logger;
   readonly reporter: SyncReporter;
   readonly healthChecks: ServiceHealthServers;
+  readonly drainAges?: DrainAges;
 }
 
-/** Pause between two looks at draining real servers while there are any. */
-const drainCheckMs = 1_000;
 /** Pause after a change of links or addresses before they are read. */
 const addressCheckMs = 50;
 /** The Node object is waited for this long before planning goes on without it, as upstream. */
@@ -54,6 +56,7 @@ export class SyncLoop {
   readonly #desired = new DesiredState();
   readonly #reconciler: Reconciler;
   readonly #runner: Runner;
+  readonly #drainWatch: DrainWatch;
   /** A sync and a look at the drains never overlap: both change what is known of the kernel. */
   readonly #exclusive = new Exclusive();
   readonly #unsynced = new Set<ResourceKind>(["services", "endpointslices", "nodes"]);
@@ -64,7 +67,6 @@ export class SyncLoop {
   /** Node, links or addresses may differ from what `#options` was made of. */
   #isNodeStale = true;
   #cancelNodeWait: () => void = () => {};
-  #cancelDrainCheck: () => void = () => {};
   #cancelAddressCheck: () => void = () => {};
   #stopWatching: () => void = () => {};
 
@@ -91,6 +93,7 @@ export class SyncLoop {
       maxIntervalMs: config.syncPeriodMs,
       firstRetryMs,
     });
+    this.#drainWatch = new DrainWatch(() => this.#checkDrains(), collaborators);
   }
 
   start(): void {
@@ -112,7 +115,7 @@ export class SyncLoop {
   async stop(): Promise<void> {
     this.#stopWatching();
     this.#cancelNodeWait();
-    this.#cancelDrainCheck();
+    this.#drainWatch.stop();
     this.#cancelAddressCheck();
     await this.#runner.stop();
     await this.#exclusive.idle();
@@ -193,7 +196,7 @@ export class SyncLoop {
       drains: this.#reconciler.drainer,
     });
     await this.#healthChecks.serve(this.#healthCheckAddresses);
-    this.#scheduleDrainCheck();
+    if (this.#reconciler.needsDrainCheck) this.#drainWatch.wake();
     return report.failures.length === 0;
   }
 
@@ -269,18 +272,11 @@ export class SyncLoop {
     else if (this.#reconciler.needsObservation) this.#request();
   }
 
-  #scheduleDrainCheck(): void {
-    this.#cancelDrainCheck();
-    if (this.#reconciler.drainer.count === 0) return;
-    this.#cancelDrainCheck = this.#clock.after(drainCheckMs, () => {
-      background(this.#checkDrains(), this.#log, "drain check");
-    });
-  }
-
-  async #checkDrains(): Promise<void> {
-    const report = await this.#exclusive.run(() => this.#reconciler.checkDrains());
-    this.#reporter.drained(report, this.#reconciler.drainer);
-    this.#scheduleDrainCheck();
+  /** Says whether there is something to look at again. */
+  async #checkDrains(): Promise<boolean> {
+    const check = (): Promise<SyncReport> => this.#reconciler.checkDrains(this.#desired);
+    this.#reporter.drained(await this.#exclusive.run(check), this.#reconciler.drainer);
+    return this.#reconciler.needsDrainCheck;
   }
 }
 

@@ -16,6 +16,11 @@ import { admitsNode, type PlannedSetEntry, setEntriesOf } from "./set-entries.ts
 export interface PlannedVirtualServer {
   readonly virtualServer: VirtualServer;
   readonly realServers: readonly RealServer[];
+  /**
+   * UDP only: keys of all endpoints that serve, where some are not chosen (they terminate, or others are
+   * nearer). Flows may stay there. Absent where there are none.
+   */
+  readonly stillServing?: ReadonlySet<string>;
 }
 
 /** All that one service port wants of the kernel. */
@@ -49,7 +54,11 @@ export function planServicePort(
   const chosen = chooseEndpoints(endpoints, port, context.place);
   return {
     servicePort: port,
-    virtualServers: virtualServersOf(port, frontends, chosen, context.scheduler),
+    virtualServers: virtualServersOf(
+      { port, scheduler: context.scheduler, serving: servingKeys(port, endpoints) },
+      frontends,
+      chosen,
+    ),
     setEntries: setEntriesOf({ port, options }, frontends, endpoints),
     addresses: frontends.filter((frontend) => frontend.isBound).map((frontend) => frontend.address),
     deniedToNode: deniedToNode(port, frontends, options),
@@ -57,11 +66,16 @@ export function planServicePort(
   };
 }
 
+interface ServerBasis {
+  readonly port: ServicePort;
+  readonly scheduler: string;
+  readonly serving: ReadonlySet<string>;
+}
+
 function virtualServersOf(
-  port: ServicePort,
+  { port, scheduler, serving }: ServerBasis,
   frontends: readonly Frontend[],
   chosen: ChosenEndpoints,
-  scheduler: string,
 ): readonly PlannedVirtualServer[] {
   // Frontends that use the same endpoints share one list: with node ports there are many.
   const lists = new Map<readonly Endpoint[], readonly RealServer[]>();
@@ -69,8 +83,19 @@ function virtualServersOf(
     const endpoints = endpointsFor(frontend, chosen);
     const realServers = lists.get(endpoints) ?? endpoints.map(realServerOf);
     lists.set(endpoints, realServers);
-    return { virtualServer: virtualServerOf(port, frontend, scheduler), realServers };
+    return {
+      virtualServer: virtualServerOf(port, frontend, scheduler),
+      realServers,
+      ...(serving.size > realServers.length ? { stillServing: serving } : {}),
+    };
   });
+}
+
+/** Connections of other protocols have an end of their own. */
+function servingKeys(port: ServicePort, endpoints: readonly Endpoint[]): ReadonlySet<string> {
+  if (port.protocol !== "UDP") return new Set();
+  const serving = endpoints.filter(({ isReady, isServing }) => isReady || isServing);
+  return new Set(serving.map(({ key }) => key));
 }
 
 function virtualServerOf(port: ServicePort, frontend: Frontend, scheduler: string): VirtualServer {

@@ -12,13 +12,14 @@ import type { KnownState, KnownVirtualServer } from "./known-state.ts";
 /** The steps for one virtual server. */
 export interface VirtualServerDiff {
   readonly key: string;
+  readonly virtualServer: VirtualServerId;
   /** Creations and updates, in order. */
   readonly changes: readonly IpvsChange[];
   /** Real servers nobody wants any more: to be drained, then removed. */
   readonly unwanted: readonly RealServer[];
   /** The virtual server itself is not wanted any more. */
   readonly isUnwanted: boolean;
-  /** It had no real server and gets one. */
+  /** Nobody took new connections, and somebody is to. */
   readonly isFirstRealServer: boolean;
 }
 
@@ -30,17 +31,26 @@ export function diffVirtualServer(
 ): VirtualServerDiff | undefined {
   if (desired === undefined) {
     if (known === undefined) return undefined;
-    return { key, changes: [], unwanted: [], isUnwanted: true, isFirstRealServer: false };
+    return {
+      key,
+      virtualServer: idOf(known),
+      changes: [],
+      unwanted: [],
+      isUnwanted: true,
+      isFirstRealServer: false,
+    };
   }
   const server = serverChange(desired, known);
   const { changes, unwanted } = realServerChanges(desired, known);
   if (server === undefined && changes.length === 0 && unwanted.length === 0) return undefined;
+  const hadSomebody = known?.realServers.some(({ weight }) => weight > 0) ?? false;
   return {
     key,
+    virtualServer: idOf(desired),
     changes: server === undefined ? changes : [server, ...changes],
     unwanted,
     isUnwanted: false,
-    isFirstRealServer: known?.realServers.length === 0 && desired.realServers.length > 0,
+    isFirstRealServer: !hadSomebody && desired.realServers.length > 0,
   };
 }
 
@@ -105,8 +115,8 @@ export function diffAddresses(
   return changes;
 }
 
-/** Identity of a known virtual server, for removal. */
-export function idOf(known: KnownVirtualServer): VirtualServerId {
-  const { protocol, address, port } = known.virtualServer;
+/** Identity of a virtual server, planned or known, for requests about it. */
+export function idOf({ virtualServer }: KnownVirtualServer): VirtualServerId {
+  const { protocol, address, port } = virtualServer;
   return { protocol, address, port };
 }

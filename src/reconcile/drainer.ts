@@ -1,15 +1,34 @@
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
-import type { IpvsChange, Kernel } from "../kernel/kernel.ts";
-import { type ObservedRealServer, type RealServer, realServerKey } from "../state/real-server.ts";
+import type { IpvsChange } from "../kernel/kernel.ts";
+import type { DesiredState } from "../plan/desired-state.ts";
+import { type RealServer, realServerKey } from "../state/real-server.ts";
 import type { VirtualServerId } from "../state/virtual-server.ts";
 import { idOf, type VirtualServerDiff } from "./diff.ts";
-import { type Drain, type DrainEnd, type DrainPolicy, Drains, drainEnd, drains } from "./drains.ts";
+import { type Begun, type Ended, tellBegun, tellEnded } from "./drain-log.ts";
+import {
+  type Drain,
+  type DrainAges,
+  type DrainPolicy,
+  Drains,
+  drainEnd,
+  drainKey,
+  drains,
+} from "./drains.ts";
+import type { FlowSweeper } from "./flow-sweeper.ts";
 import type { KnownState } from "./known-state.ts";
 import { applyIpvs } from "./server-steps.ts";
-import type { SyncContext } from "./sync-context.ts";
+import type { SyncContext, SyncTools } from "./sync-context.ts";
 
-type Context = Pick<SyncContext, "kernel" | "known" | "report">;
+type Context = Pick<SyncTools, "kernel" | "known" | "report">;
+
+export interface DrainerParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly ages: DrainAges;
+  /** Is told of every UDP real server that is removed. */
+  readonly flows: Pick<FlowSweeper, "noteLost">;
+}
 
 /**
  * Lets real servers go without breaking their connections: weight 0 first, which takes no new ones; then
@@ -18,16 +37,13 @@ type Context = Pick<SyncContext, "kernel" | "known" | "report">;
  */
 export class Drainer {
   readonly #drains = new Drains();
-  readonly #clock: Clock;
-  readonly #log: Logger;
+  readonly #parts: DrainerParts;
   readonly #policy: DrainPolicy;
+  /** Something began or ended that the ages do not know of. At first they know too much. */
+  #isUnkept = true;
 
-  constructor(
-    { clock, log }: { readonly clock: Clock; readonly log: Logger },
-    policy: DrainPolicy,
-  ) {
-    this.#clock = clock;
-    this.#log = log;
+  constructor(parts: DrainerParts, policy: DrainPolicy) {
+    this.#parts = parts;
     this.#policy = policy;
   }
 
@@ -38,161 +54,209 @@ export class Drainer {
   /** Seconds since the oldest drain began; 0 when nothing drains. */
   get oldestAgeSeconds(): number {
     const since = this.#drains.oldestSinceMs;
-    return since === undefined ? 0 : (this.#clock.monotonicMs() - since) / 1000;
+    return since === undefined ? 0 : (this.#parts.clock.monotonicMs() - since) / 1000;
   }
 
   /** The step of a sync: begins drains, cuts what does not drain, ends what is idle already. */
   async release(context: SyncContext): Promise<void> {
-    const { servers } = context.work;
-    for (const diff of servers) this.#endStale(diff, context);
-    const leaving = servers.filter((diff) => diff.unwanted.length > 0);
-    if (leaving.length === 0) return;
-    const released = leaving.flatMap((diff) => this.#released(diff, context.known));
-    const begun = await this.#quiesce(context, released);
-    const fresh = begun.filter((drain) => this.#drains.begin(drain));
-    const cut = released.filter(({ virtualServer: id }) => !drains(id.protocol, this.#policy));
-    await this.#remove(context, cut);
-    await this.#endFinished(
-      context,
-      leaving.map(({ key }) => this.#drains.of(key)),
-    );
-    for (const drain of fresh) if (this.#drains.has(drain)) this.#logStart(drain);
+    this.#endStale(context);
+    const leaving = context.work.servers.filter((diff) => diff.unwanted.length > 0);
+    const released = leaving.flatMap((diff) => this.#newcomers(diff, context.known));
+    const begun = await this.#begin(context, released);
+    try {
+      const groups = leaving.map(({ key }) => this.#drains.of(key));
+      const ended = await this.#endFinished(context, context.goal.desired, groups);
+      const newcomers = new Set(begun.map(({ drain }) => drain));
+      // What was idle from the start is no news.
+      this.#tellEnded(ended.filter(({ drain }) => !newcomers.has(drain)));
+    } finally {
+      this.#tellBegun(begun.filter(({ drain }) => this.#isDraining(drain)));
+      this.#keepAges();
+    }
   }
 
   /** Between syncs: ends the drains whose connections are gone or whose time is up. */
-  async check(context: Context): Promise<void> {
-    await this.#endFinished(context, this.#drains.groups());
+  async check(context: Context, desired: DesiredState): Promise<void> {
+    this.#tellEnded(await this.#endFinished(context, desired, this.#drains.groups()));
+    this.#keepAges();
   }
 
   /** Drains of servers that are wanted again, or whose virtual server goes, are no drains any more. */
-  #endStale(diff: VirtualServerDiff, { goal }: SyncContext): void {
-    const current = this.#drains.of(diff.key);
-    if (current.length === 0) return;
-    const wanted = goal.desired.virtualServer(diff.key)?.realServers.map(realServerKey);
-    const wantedKeys = new Set(wanted);
-    for (const drain of current) {
-      if (diff.isUnwanted) this.#end(drain, "virtual-server-removed");
-      else if (wantedKeys.has(realServerKey(drain.realServer))) this.#end(drain, "wanted-again");
-    }
+  #endStale({ goal, work }: SyncContext): void {
+    const keys =
+      goal.dirty === "all"
+        ? this.#drains.groups().flatMap(([first]) => first?.virtualServerKey ?? [])
+        : work.servers.map(({ key }) => key);
+    const ended = keys.flatMap((key) => this.#staleOf(key, goal.desired));
+    for (const { drain } of ended) this.#end(drain);
+    this.#tellEnded(ended);
   }
 
-  #released(diff: VirtualServerDiff, known: KnownState): readonly Drain[] {
-    const server = known.virtualServers.get(diff.key);
+  #staleOf(virtualServerKey: string, desired: DesiredState): readonly Ended[] {
+    const current = this.#drains.of(virtualServerKey);
+    if (current.length === 0) return [];
+    const server = desired.virtualServer(virtualServerKey);
+    if (server === undefined) {
+      return current.map((drain) => ({ drain, reason: "virtual-server-removed" }));
+    }
+    const wantedKeys = new Set(server.realServers.map(realServerKey));
+    return current
+      .filter((drain) => wantedKeys.has(realServerKey(drain.realServer)))
+      .map((drain) => ({ drain, reason: "wanted-again" }));
+  }
+
+  /** Those that nobody wants and that do not drain yet. */
+  #newcomers({ key, unwanted }: VirtualServerDiff, known: KnownState): readonly Drain[] {
+    const server = known.virtualServers.get(key);
     if (server === undefined) return [];
-    const sinceMs = this.#clock.monotonicMs();
-    return diff.unwanted.map((realServer) => ({
-      virtualServerKey: diff.key,
-      virtualServer: idOf(server),
-      realServer,
-      sinceMs,
+    const virtualServer = idOf(server);
+    return unwanted
+      .filter((realServer) => this.#drains.find(key, realServer) === undefined)
+      .map((realServer) => this.#newDrain({ virtualServerKey: key, virtualServer, realServer }));
+  }
+
+  /** One that has no weight already drained before: its age goes on where it is known. */
+  #newDrain(server: Omit<Drain, "sinceMs">): Drain {
+    const drain = { ...server, sinceMs: this.#parts.clock.monotonicMs() };
+    const isTakenUp = drain.realServer.weight === 0;
+    const noted = isTakenUp ? this.#parts.ages.recall(drainKey(drain)) : undefined;
+    return { ...drain, sinceMs: noted ?? drain.sinceMs };
+  }
+
+  /** Takes the weight from those that drain, and removes at once what does not. */
+  async #begin(context: Context, released: readonly Drain[]): Promise<readonly Begun[]> {
+    const isDrained = ({ virtualServer: { protocol } }: Drain): boolean =>
+      drains(protocol, this.#policy);
+    await this.#remove(
+      context,
+      released.filter((drain) => !isDrained(drain)),
+    );
+    const begun = await this.#quiesce(context, released.filter(isDrained));
+    for (const { drain } of begun) this.#drains.begin(drain);
+    this.#isUnkept ||= begun.length > 0;
+    return begun;
+  }
+
+  async #quiesce(context: Context, released: readonly Drain[]): Promise<readonly Begun[]> {
+    const changes = new Map<Drain, IpvsChange>();
+    for (const drain of released) {
+      const { virtualServer, realServer } = drain;
+      if (realServer.weight === 0) continue;
+      const weightless = { ...realServer, weight: 0 };
+      changes.set(drain, { kind: "update-real-server", virtualServer, realServer: weightless });
+    }
+    const failed = await applyIpvs(context, [...changes.values()]);
+    const quiesced = released.filter((drain) => !failed.has(changes.get(drain) as IpvsChange));
+    replaceKnown(context.known, quiesced, (realServer) => [{ ...realServer, weight: 0 }]);
+    return quiesced.map((drain) => ({
+      drain,
+      reason: changes.has(drain) ? "endpoint-removed" : "found-draining",
     }));
   }
 
-  /** Takes the weight from those that have one; tells which are at weight 0 now. */
-  async #quiesce(context: Context, released: readonly Drain[]): Promise<readonly Drain[]> {
-    const draining = released.filter(({ virtualServer: id }) => drains(id.protocol, this.#policy));
-    const changes = draining
-      .filter(({ realServer }) => realServer.weight !== 0)
-      .map(
-        ({ virtualServer, realServer }): IpvsChange => ({
-          kind: "update-real-server",
-          virtualServer,
-          realServer: { ...realServer, weight: 0 },
-        }),
-      );
-    const failedKeys = await applyIpvs(context, changes);
-    const quiesced = draining.filter(({ virtualServerKey: key }) => !failedKeys.has(key));
-    for (const drain of quiesced) noteWeightZero(context.known, drain);
-    return quiesced;
-  }
-
-  async #endFinished(context: Context, groups: readonly (readonly Drain[])[]): Promise<void> {
+  /** Looks at the virtual servers of these drains and at no other; one group for each. */
+  async #endFinished(
+    context: Context,
+    desired: DesiredState,
+    groups: readonly (readonly Drain[])[],
+  ): Promise<readonly Ended[]> {
     const filled = groups.filter((group) => group.length > 0);
-    if (filled.length === 0) return;
-    const observed = await observeGroups(context.kernel, filled);
-    const finished: { drain: Drain; end: DrainEnd }[] = [];
+    if (filled.length === 0) return [];
+    const observed = await context.kernel.ipvs.listRealServers(
+      filled.map(([first]) => first?.virtualServer as VirtualServerId),
+    );
+    const nowMs = this.#parts.clock.monotonicMs();
+    const finished: Ended[] = [];
     for (const [index, group] of filled.entries()) {
+      const byKey = new Map(observed[index]?.map((server) => [realServerKey(server), server]));
       for (const drain of group) {
-        const server = findServer(observed[index] ?? [], drain.realServer);
-        const end = drainEnd(drain, server, this.#clock.monotonicMs(), this.#policy);
-        if (end !== undefined) finished.push({ drain, end });
+        const key = realServerKey(drain.realServer);
+        const planned = desired.virtualServer(drain.virtualServerKey);
+        const isServing = planned?.stillServing?.has(key) ?? false;
+        const view = { observed: byKey.get(key), isServing, nowMs };
+        const reason = drainEnd(drain, view, this.#policy);
+        if (reason !== undefined) finished.push({ drain, reason });
       }
     }
-    await this.#remove(
-      context,
-      finished.map(({ drain }) => drain),
-    );
-    for (const { drain, end } of finished) this.#end(drain, end);
+    return this.#removeEnded(context, finished);
   }
 
-  async #remove({ kernel, known, report }: Context, removed: readonly Drain[]): Promise<void> {
-    const changes = removed.map(
+  /** A drain whose removal fails goes on, with its age. */
+  async #removeEnded(context: Context, finished: readonly Ended[]): Promise<readonly Ended[]> {
+    const removed = new Set(
+      await this.#remove(
+        context,
+        finished.map(({ drain }) => drain),
+      ),
+    );
+    const ended = finished.filter(({ drain }) => removed.has(drain));
+    for (const { drain } of ended) this.#end(drain);
+    return ended;
+  }
+
+  /** Gives those whose removal worked; what is not there is removed. */
+  async #remove(context: Context, released: readonly Drain[]): Promise<readonly Drain[]> {
+    const changes = released.map(
       ({ virtualServer, realServer }): IpvsChange => ({
         kind: "remove-real-server",
         virtualServer,
         realServer,
       }),
     );
-    const failedKeys = await applyIpvs({ kernel, report }, changes);
-    for (const drain of removed) {
-      if (!failedKeys.has(drain.virtualServerKey)) noteRemoved(known, drain);
+    const failed = await applyIpvs(context, changes);
+    const removed = released.filter((_, index) => !failed.has(changes[index] as IpvsChange));
+    replaceKnown(context.known, removed, () => []);
+    for (const { virtualServer, realServer } of removed) {
+      this.#parts.flows.noteLost(virtualServer, realServer);
     }
+    return removed;
   }
 
-  #logStart(drain: Drain): void {
-    this.#log.info("Real server drains", {
-      virtualServer: drain.virtualServerKey,
-      realServer: realServerKey(drain.realServer),
-      reason: "endpoint-removed",
-    });
+  #isDraining(drain: Drain): boolean {
+    return this.#drains.find(drain.virtualServerKey, drain.realServer) === drain;
   }
 
-  #end(drain: Drain, reason: DrainEnd): void {
-    const seconds = (this.#clock.monotonicMs() - drain.sinceMs) / 1000;
+  #end(drain: Drain): void {
     this.#drains.end(drain);
-    this.#log.verbose(2, "Real server drained", {
-      virtualServer: drain.virtualServerKey,
-      realServer: realServerKey(drain.realServer),
-      reason,
-      elapsedSeconds: Number(seconds.toFixed(1)),
+    this.#isUnkept = true;
+  }
+
+  #keepAges(): void {
+    if (!this.#isUnkept) return;
+    this.#isUnkept = false;
+    this.#parts.ages.keep(this.#drains.all());
+  }
+
+  #tellEnded(ended: readonly Ended[]): void {
+    tellEnded(this.#parts.log, ended, this.#parts.clock.monotonicMs());
+  }
+
+  #tellBegun(begun: readonly Begun[]): void {
+    const { log, ages } = this.#parts;
+    tellBegun(log, begun);
+    const takenUp = begun.filter(({ reason }) => reason === "found-draining");
+    const ofUnknownAge = takenUp.filter(({ drain }) => ages.recall(drainKey(drain)) === undefined);
+    if (ofUnknownAge.length === 0) return;
+    log.info("Deadlines of drains that were found count from now", {
+      count: ofUnknownAge.length,
+      reason: ages.ignorance ?? "their beginning was not noted",
     });
   }
 }
 
-function observeGroups(
-  kernel: Kernel,
-  groups: readonly (readonly Drain[])[],
-): Promise<readonly (readonly ObservedRealServer[])[]> {
-  return kernel.ipvs.listRealServers(
-    groups.map(([first]) => first?.virtualServer as VirtualServerId),
-  );
-}
-
-function findServer(
-  servers: readonly ObservedRealServer[],
-  wanted: RealServer,
-): ObservedRealServer | undefined {
-  return servers.find(({ address, port }) => address === wanted.address && port === wanted.port);
-}
-
-function noteWeightZero(known: KnownState, drain: Drain): void {
-  replaceRealServer(known, drain, { ...drain.realServer, weight: 0 });
-}
-
-function noteRemoved(known: KnownState, drain: Drain): void {
-  replaceRealServer(known, drain, undefined);
-}
-
-function replaceRealServer(
+/** Puts `replace`'s result in the place of each of these real servers, in one pass over each list. */
+function replaceKnown(
   known: KnownState,
-  { virtualServerKey, realServer }: Drain,
-  replacement: RealServer | undefined,
+  drained: readonly Drain[],
+  replace: (realServer: RealServer) => readonly RealServer[],
 ): void {
-  const server = known.virtualServers.get(virtualServerKey);
-  if (server === undefined) return;
-  const { address, port } = realServer;
-  const isOther = (other: RealServer): boolean => other.address !== address || other.port !== port;
-  const others = server.realServers.filter(isOther);
-  const realServers = replacement === undefined ? others : [...others, replacement];
-  known.virtualServers.set(virtualServerKey, { ...server, realServers });
+  for (const [key, drainsOfServer] of Map.groupBy(drained, (drain) => drain.virtualServerKey)) {
+    const server = known.virtualServers.get(key);
+    if (server === undefined) continue;
+    const keys = new Set(drainsOfServer.map(({ realServer }) => realServerKey(realServer)));
+    const realServers = server.realServers.flatMap((realServer) =>
+      keys.has(realServerKey(realServer)) ? replace(realServer) : [realServer],
+    );
+    known.virtualServers.set(key, { ...server, realServers });
+  }
 }

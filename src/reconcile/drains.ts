@@ -4,9 +4,9 @@ import type { VirtualServerId } from "../state/virtual-server.ts";
 
 /** How long a real server that nobody wants may keep the connections it has. */
 export interface DrainPolicy {
-  /** Seconds; 0 is without limit. */
+  /** Seconds; 0 is without limit. SCTP as TCP. */
   readonly tcpDeadlineSeconds: number;
-  /** SCTP as TCP. UDP flows have no end of their own: 0 cuts them at once. */
+  /** Seconds for an endpoint that still serves; 0 cuts all UDP flows at once. */
   readonly udpDeadlineSeconds: number;
 }
 
@@ -15,31 +15,89 @@ export interface Drain {
   readonly virtualServerKey: string;
   readonly virtualServer: VirtualServerId;
   readonly realServer: RealServer;
-  /** Monotonic milliseconds. */
+  /** Monotonic milliseconds; below zero when it began long before this program. */
   readonly sinceMs: number;
 }
 
-/** Why a drain ended; the same words in log and metrics. */
-export type DrainEnd = "idle" | "deadline" | "wanted-again" | "virtual-server-removed";
+/** Why a drain began; `found-draining`: an earlier run, or somebody else, took the weight. */
+export type DrainStart = "endpoint-removed" | "found-draining";
+
+/** Why a drain ended; the same words in log and documents. */
+export type DrainEnd =
+  | "idle"
+  | "deadline"
+  /** UDP only: the endpoint is gone, or says that it does not serve. */
+  | "not-serving"
+  | "wanted-again"
+  | "virtual-server-removed"
+  | "removed-by-others";
+
+/**
+ * Remembers when drains began, for the program that runs after this one. Keys are those of
+ * {@link drainKey}, times monotonic milliseconds of this program.
+ */
+export interface DrainAges {
+  /** When an earlier run saw this drain begin; undefined where nobody noted it. */
+  recall(key: string): number | undefined;
+  /** Why nothing can be recalled, in words for the log; undefined where an earlier run left a note. */
+  readonly ignorance: string | undefined;
+  /** Notes what drains now, in place of everything noted before. Does not wait, never throws. */
+  keep(drains: Iterable<Drain>): void;
+}
+
+/** Remembers nothing. */
+export const noDrainAges: DrainAges = {
+  recall: () => undefined,
+  ignorance: "nothing is noted",
+  keep() {},
+};
+
+/** What the end of a drain is judged by. */
+export interface DrainView {
+  /** Undefined: the kernel does not have the real server any more. */
+  readonly observed: ObservedRealServer | undefined;
+  /** The endpoint answers, though it is not chosen: it terminates, or others are nearer. */
+  readonly isServing: boolean;
+  /** Monotonic. */
+  readonly nowMs: number;
+}
+
+/**
+ * What a UDP endpoint that is gone still gets: answers on their way arrive, and a client that keeps its
+ * port loses no more than a resolver's one attempt.
+ */
+export const udpAnswerSeconds = 2;
+
+/** `TCP 10.96.0.1:80 -> 10.244.1.5:8080` */
+export function drainKey({ virtualServerKey, realServer }: Drain): string {
+  return `${virtualServerKey} -> ${realServerKey(realServer)}`;
+}
 
 /** Whether this protocol drains at all. */
 export function drains(protocol: Protocol, policy: DrainPolicy): boolean {
   return protocol !== "UDP" || policy.udpDeadlineSeconds > 0;
 }
 
-/** Decides whether a drain is over. Pure. Persistence templates do not hold it up. */
+/**
+ * Decides whether a drain is over. Pure. Persistence templates do not hold it up. A UDP flow has no end,
+ * so that its client never learns that nobody answers: it stays only where the endpoint still serves.
+ */
 export function drainEnd(
   drain: Drain,
-  observed: ObservedRealServer | undefined,
-  nowMs: number,
+  { observed, isServing, nowMs }: DrainView,
   policy: DrainPolicy,
 ): DrainEnd | undefined {
-  if (observed === undefined) return "idle";
+  if (observed === undefined) return "removed-by-others";
+  // Somebody gave it weight: the next comparison of everything takes it first.
+  if (observed.weight !== 0) return undefined;
   if (observed.activeConnections + observed.inactiveConnections === 0) return "idle";
-  const isUdp = drain.virtualServer.protocol === "UDP";
-  const deadlineSeconds = isUdp ? policy.udpDeadlineSeconds : policy.tcpDeadlineSeconds;
-  if (deadlineSeconds === 0) return undefined;
-  return nowMs - drain.sinceMs >= deadlineSeconds * 1000 ? "deadline" : undefined;
+  const elapsedSeconds = (nowMs - drain.sinceMs) / 1000;
+  if (drain.virtualServer.protocol !== "UDP") {
+    const { tcpDeadlineSeconds } = policy;
+    return tcpDeadlineSeconds > 0 && elapsedSeconds >= tcpDeadlineSeconds ? "deadline" : undefined;
+  }
+  if (elapsedSeconds >= policy.udpDeadlineSeconds) return "deadline";
+  return !isServing && elapsedSeconds >= udpAnswerSeconds ? "not-serving" : undefined;
 }
 
 /** Everything that drains, by virtual server. What is here has weight 0 in the kernel. */
@@ -47,25 +105,22 @@ export class Drains {
   readonly #byServer = new Map<string, Map<string, Drain>>();
   #size = 0;
 
-  /** Adds a drain; one that runs already keeps its age. Says whether it is new. */
-  begin(drain: Drain): boolean {
+  /** The drain of this real server, if it drains. */
+  find(virtualServerKey: string, realServer: RealServer): Drain | undefined {
+    return this.#byServer.get(virtualServerKey)?.get(realServerKey(realServer));
+  }
+
+  begin(drain: Drain): void {
     const drainsOfServer = this.#byServer.get(drain.virtualServerKey) ?? new Map<string, Drain>();
     const key = realServerKey(drain.realServer);
-    if (drainsOfServer.has(key)) return false;
+    if (!drainsOfServer.has(key)) this.#size += 1;
     this.#byServer.set(drain.virtualServerKey, drainsOfServer.set(key, drain));
-    this.#size += 1;
-    return true;
   }
 
   end(drain: Drain): void {
     const drainsOfServer = this.#byServer.get(drain.virtualServerKey);
     if (drainsOfServer?.delete(realServerKey(drain.realServer)) === true) this.#size -= 1;
     if (drainsOfServer?.size === 0) this.#byServer.delete(drain.virtualServerKey);
-  }
-
-  has(drain: Drain): boolean {
-    const drainsOfServer = this.#byServer.get(drain.virtualServerKey);
-    return drainsOfServer?.has(realServerKey(drain.realServer)) ?? false;
   }
 
   /** Drains of one virtual server. */
@@ -78,6 +133,10 @@ export class Drains {
     return [...this.#byServer.values()].map((drainsOfServer) => [...drainsOfServer.values()]);
   }
 
+  *all(): Generator<Drain> {
+    for (const drainsOfServer of this.#byServer.values()) yield* drainsOfServer.values();
+  }
+
   get size(): number {
     return this.#size;
   }
@@ -85,10 +144,8 @@ export class Drains {
   /** Monotonic milliseconds at which the oldest began; undefined when nothing drains. */
   get oldestSinceMs(): number | undefined {
     let oldest: number | undefined;
-    for (const drainsOfServer of this.#byServer.values()) {
-      for (const { sinceMs } of drainsOfServer.values()) {
-        if (oldest === undefined || sinceMs < oldest) oldest = sinceMs;
-      }
+    for (const { sinceMs } of this.all()) {
+      if (oldest === undefined || sinceMs < oldest) oldest = sinceMs;
     }
     return oldest;
   }

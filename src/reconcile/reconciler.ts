@@ -3,10 +3,11 @@ import type { IpAddress } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import { sameSet } from "../base/same-set.ts";
 import type { Kernel } from "../kernel/kernel.ts";
+import type { DesiredState } from "../plan/desired-state.ts";
 import { Drainer } from "./drainer.ts";
-import type { DrainPolicy } from "./drains.ts";
+import { type DrainAges, type DrainPolicy, noDrainAges } from "./drains.ts";
 import { addEntries, bindAddresses, removeEntries, unbindAddresses } from "./entry-steps.ts";
-import { removeStaleFlows } from "./flow-step.ts";
+import { FlowSweeper } from "./flow-sweeper.ts";
 import { ensureLink, ensureSets, writeRules } from "./foundation-steps.ts";
 import { KnownState } from "./known-state.ts";
 import { observe } from "./observe.ts";
@@ -15,6 +16,14 @@ import { type ChangeKind, ReportBuilder, type SyncReport } from "./report.ts";
 import { applyServers, removeServers } from "./server-steps.ts";
 import type { SyncContext, SyncGoal, SyncTools } from "./sync-context.ts";
 import { planWork } from "./work.ts";
+
+export interface ReconcilerParts {
+  readonly kernel: Kernel;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Absent: a restart knows no ages. */
+  readonly drainAges?: DrainAges;
+}
 
 export interface ReconcilerOptions {
   readonly ownership: OwnershipPolicy;
@@ -36,22 +45,21 @@ export class Reconciler {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #options: ReconcilerOptions;
+  readonly #sweeper = new FlowSweeper();
   readonly #drainer: Drainer;
   readonly #steps: readonly Step[];
   #known = new KnownState();
   #needsObservation = true;
   #isFirst = true;
 
-  constructor(
-    collaborators: { readonly kernel: Kernel; readonly clock: Clock; readonly log: Logger },
-    options: ReconcilerOptions,
-  ) {
-    this.#kernel = collaborators.kernel;
-    this.#clock = collaborators.clock;
-    this.#log = collaborators.log;
+  constructor(parts: ReconcilerParts, options: ReconcilerOptions) {
+    const { kernel, clock, log, drainAges: ages = noDrainAges } = parts;
+    this.#kernel = kernel;
+    this.#clock = clock;
+    this.#log = log;
     this.#options = options;
-    this.#drainer = new Drainer(collaborators, options.drain);
-    this.#steps = stepsWith(this.#drainer);
+    this.#drainer = new Drainer({ clock, log, ages, flows: this.#sweeper }, options.drain);
+    this.#steps = stepsWith(this.#drainer, this.#sweeper);
   }
 
   /** True when the next sync must look at everything: at start and after a failure. */
@@ -61,6 +69,11 @@ export class Reconciler {
 
   get drainer(): Pick<Drainer, "count" | "oldestAgeSeconds"> {
     return this.#drainer;
+  }
+
+  /** Something waits for the next look at the drains. */
+  get needsDrainCheck(): boolean {
+    return this.#drainer.count > 0 || this.#sweeper.isPending;
   }
 
   /** One pass. An observation that fails ends it before the first write. */
@@ -89,13 +102,22 @@ export class Reconciler {
     if (!isSame) this.#needsObservation = true;
   }
 
-  /** Removes real servers whose connections have ended, or whose time is up. */
-  async checkDrains(): Promise<SyncReport> {
+  /**
+   * Removes real servers whose connections have ended, or whose time is up, and the UDP flows that this
+   * leaves. Costs what drains, whatever else there is. `desired` says which endpoints still serve.
+   */
+  async checkDrains(desired: DesiredState): Promise<SyncReport> {
     const report = new ReportBuilder();
+    const context = this.#context(report);
     try {
-      await this.#drainer.check(this.#context(report));
+      await this.#drainer.check(context, desired);
     } catch (error) {
       report.fail("real-server-remove", "draining real servers", error);
+    }
+    try {
+      await this.#sweeper.sweep(context);
+    } catch (error) {
+      report.fail("flow-remove", "stale UDP flows", error);
     }
     this.#needsObservation ||= report.hasFailures;
     return report.build();
@@ -123,7 +145,7 @@ export class Reconciler {
  * address after it; removal runs the other way round. An address leaves before its entry in
  * KUBE-IPVS-IPS, or for a moment the node's own services would answer there.
  */
-function stepsWith(drainer: Drainer): readonly Step[] {
+function stepsWith(drainer: Drainer, sweeper: FlowSweeper): readonly Step[] {
   return [
     { kind: "link-create", run: ensureLink },
     { kind: "set-create", run: ensureSets },
@@ -135,7 +157,7 @@ function stepsWith(drainer: Drainer): readonly Step[] {
     { kind: "virtual-server-remove", run: removeServers },
     { kind: "address-remove", run: unbindAddresses },
     { kind: "entry-remove", run: removeEntries },
-    { kind: "flow-remove", run: removeStaleFlows },
+    { kind: "flow-remove", run: (context) => sweeper.sweepAfterSync(context) },
   ];
 }
 

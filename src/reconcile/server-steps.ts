@@ -11,10 +11,11 @@ import type { SyncContext } from "./sync-context.ts";
 export async function applyServers(context: SyncContext): Promise<void> {
   const { known, goal, work } = context;
   const diffs = work.servers.filter((diff) => !diff.isUnwanted);
-  const failedKeys = await applyIpvs(
+  const failed = await applyIpvs(
     context,
     diffs.flatMap((diff) => diff.changes),
   );
+  const failedKeys = serverKeys(failed);
   for (const { key, unwanted } of diffs) {
     const desired = goal.desired.virtualServer(key);
     if (desired === undefined || failedKeys.has(key)) continue;
@@ -31,33 +32,39 @@ export async function removeServers(context: SyncContext): Promise<void> {
   const diffs = work.servers.filter(
     (diff) => diff.isUnwanted && known.virtualServers.has(diff.key),
   );
-  const failedKeys = await applyIpvs(
+  const failed = await applyIpvs(
     context,
     diffs.flatMap((diff) => removal(diff, context)),
   );
+  const failedKeys = serverKeys(failed);
   for (const { key } of diffs) {
     if (!failedKeys.has(key)) known.virtualServers.delete(key);
   }
 }
 
-/** Carries out IPVS changes, reports each, and tells the keys of virtual servers of which one failed. */
+/** Carries out IPVS changes, reports each, and gives those that failed. */
 export async function applyIpvs(
   { kernel, report }: Pick<SyncContext, "kernel" | "report">,
   changes: readonly IpvsChange[],
-): Promise<ReadonlySet<string>> {
-  const failedKeys = new Set<string>();
-  if (changes.length === 0) return failedKeys;
-  const failed = byIndex(await kernel.ipvs.apply(changes));
+): Promise<ReadonlySet<IpvsChange>> {
+  const failed = new Set<IpvsChange>();
+  if (changes.length === 0) return failed;
+  const errors = byIndex(await kernel.ipvs.apply(changes));
   for (const [index, change] of changes.entries()) {
-    const error = failed.get(index);
+    const error = errors.get(index);
     if (error === undefined) {
       report.count(kindOf(change));
       continue;
     }
-    failedKeys.add(virtualServerKey(change.virtualServer));
+    failed.add(change);
     report.fail(kindOf(change), subjectOf(change), error);
   }
-  return failedKeys;
+  return failed;
+}
+
+/** Keys of the virtual servers that these changes are about. */
+function serverKeys(changes: Iterable<IpvsChange>): ReadonlySet<string> {
+  return new Set([...changes].map((change) => virtualServerKey(change.virtualServer)));
 }
 
 function removal({ key }: VirtualServerDiff, { known }: SyncContext): readonly IpvsChange[] {

@@ -30,11 +30,21 @@ export const ownFields = [
   {
     path: "kubeIpvs.udpDrainDeadline",
     kind: "duration",
-    default: "0s",
+    default: "5m",
+    keepsZero: true,
     min: 0,
     flag: "kube-ipvs-udp-drain-deadline",
     winsOverFile: true,
-    help: "how long a removed endpoint keeps its UDP flows; 0s: not at all",
+    help: "how long a removed endpoint that still serves keeps its UDP flows; 0s: not at all",
+  },
+  {
+    path: "kubeIpvs.drainAgesFile",
+    kind: "text",
+    default: "/run/kube-ipvs/drains.json",
+    keepsZero: true,
+    flag: "kube-ipvs-drain-ages-file",
+    winsOverFile: true,
+    help: "file that carries the ages of drains over a restart; empty: none, they count anew",
   },
   {
     path: "kubeIpvs.verificationPeriod",

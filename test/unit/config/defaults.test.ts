@@ -27,7 +27,8 @@ describe("the configuration without any setting", () => {
       syncPeriodMs: 30_000,
       minSyncPeriodMs: 1_000,
       verificationPeriodMs: 30_000,
-      drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 0 },
+      drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 300 },
+      drainAgesPath: "/run/kube-ipvs/drains.json",
       conntrack: {
         maxPerCore: 32_768,
         min: 131_072,

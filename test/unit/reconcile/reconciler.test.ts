@@ -1,97 +1,22 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
-import type { EndpointRecord, ServiceRecord } from "../../../src/api/objects.ts";
 import { errno } from "../../../src/base/errno.ts";
-import { ipFamilies } from "../../../src/base/ip.ts";
-import { silentLogger } from "../../../src/base/log.ts";
-import { DesiredState } from "../../../src/plan/desired-state.ts";
-import { planService } from "../../../src/plan/planner.ts";
-import { planRules } from "../../../src/plan/rules.ts";
-import { Reconciler, type ReconcilerOptions } from "../../../src/reconcile/reconciler.ts";
-import type { SyncReport } from "../../../src/reconcile/report.ts";
 import type { VirtualServer } from "../../../src/state/virtual-server.ts";
-import { FakeClock } from "../../support/fake-clock.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import { addressesText, ipSetText, ipvsText } from "../../support/fake-kernel/state-text.ts";
+import { Bench } from "../../support/reconcile-bench.ts";
 import {
   cidr,
   endpointRecord,
   ip,
   localEndpoint,
-  planOptions,
   portRecord,
   serviceRecord,
-  sliceRecord,
 } from "../../support/records.ts";
-
-const options: ReconcilerOptions = {
-  ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
-  drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 0 },
-};
-const plan = planOptions();
-const nodeAddresses = new Set([ip("192.168.10.11"), ip("172.16.5.11"), ip("fd00:10::11")]);
-
-/** A reconciler with its desired state over one fake kernel; a second one is a restart. */
-class Bench {
-  readonly kernel: FakeKernel;
-  readonly clock = new FakeClock();
-  readonly desired = new DesiredState();
-  readonly reconciler: Reconciler;
-
-  constructor(kernel = new FakeKernel(), overrides: Partial<ReconcilerOptions> = {}) {
-    this.kernel = kernel;
-    const collaborators = { kernel, clock: this.clock, log: silentLogger };
-    this.reconciler = new Reconciler(collaborators, { ...options, ...overrides });
-  }
-
-  put(service: ServiceRecord, endpoints: readonly EndpointRecord[] = []): void {
-    const slice = sliceRecord(endpoints, { service: service.name, name: `${service.name}-1` });
-    for (const { family, servicePorts } of planService(service.name, service, [slice], plan)) {
-      this.desired.replace(service.name, family, servicePorts);
-    }
-  }
-
-  drop(name: string): void {
-    for (const family of ipFamilies) this.desired.replace(name, family, []);
-  }
-
-  sync(isFull = false): Promise<SyncReport> {
-    const dirty = this.desired.takeDirty();
-    const rules = ipFamilies.map((family) => {
-      const input = {
-        family,
-        filledSets: this.desired.filledSets(family),
-        deniedToNode: this.desired.deniedToNode(family),
-        localDetector: plan.families.get(family)?.localDetector,
-        isMasqueradeAll: false,
-        masqueradeMark: 0x4000,
-      };
-      return [family, planRules(input)] as const;
-    });
-    return this.reconciler.sync({
-      desired: this.desired,
-      dirty: isFull ? "all" : dirty,
-      rules: new Map(rules),
-      nodeAddresses,
-    });
-  }
-
-  /** What the next sync writes, as text. */
-  async writes(isFull = false): Promise<readonly string[]> {
-    this.kernel.operations.clear();
-    await this.sync(isFull);
-    return this.kernel.operations.texts();
-  }
-
-  state(): string {
-    return ipvsText(this.kernel) + ipSetText(this.kernel) + addressesText(this.kernel);
-  }
-}
 
 const a = serviceRecord();
 const here = localEndpoint("10.244.1.10");
 const there = endpointRecord("10.244.2.11");
-const server = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
 const foreign: VirtualServer = {
   protocol: "TCP",
   address: ip("10.50.0.1"),
@@ -175,86 +100,6 @@ describe("Reconciler", () => {
       "ipvs create-real-server TCP 10.96.0.10:80 -> 10.244.2.12:8080",
       "ipvs update-real-server TCP 10.96.0.10:80 -> 10.244.2.11:8080",
       "ipvs remove-real-server TCP 10.96.0.10:80 -> 10.244.2.11:8080",
-    ]);
-  });
-
-  describe("with connections", () => {
-    const leaving = { address: ip("10.244.2.11"), port: 8080 };
-    const busy = { active: 1 };
-    const idle = { persistent: 7 };
-
-    beforeEach(async () => {
-      bench.put(a, [there, here]);
-      await bench.sync();
-      bench.kernel.ipvs.setConnections(server, leaving, busy);
-      bench.put(a, [here]);
-      await bench.sync();
-      bench.kernel.operations.clear();
-    });
-
-    it("keeps a real server at weight 0 until they are gone, whatever persistence remembers", async () => {
-      await bench.reconciler.checkDrains();
-      assert.deepEqual(bench.kernel.operations.texts(), []);
-      assert.match(ipvsText(bench.kernel), /10\.244\.2\.11:8080 -m -w 0/);
-      bench.kernel.ipvs.setConnections(server, leaving, idle);
-      await bench.reconciler.checkDrains();
-      assert.deepEqual(bench.kernel.operations.texts(), [
-        "ipvs remove-real-server TCP 10.96.0.10:80 -> 10.244.2.11:8080",
-      ]);
-      assert.equal(bench.reconciler.drainer.count, 0);
-    });
-
-    it("removes it at the deadline", async () => {
-      await bench.clock.advance(899_000);
-      await bench.reconciler.checkDrains();
-      assert.equal(bench.reconciler.drainer.count, 1);
-      await bench.clock.advance(1_000);
-      await bench.reconciler.checkDrains();
-      assert.equal(bench.reconciler.drainer.count, 0);
-    });
-
-    it("gives the weight back when it is wanted again", async () => {
-      bench.put(a, [there, here]);
-      assert.deepEqual(await bench.writes(), [
-        "ipvs update-real-server TCP 10.96.0.10:80 -> 10.244.2.11:8080",
-      ]);
-      assert.equal(bench.reconciler.drainer.count, 0);
-      assert.match(ipvsText(bench.kernel), /10\.244\.2\.11:8080 -m -w 1/);
-    });
-
-    it("finds the drain again after a restart, without a write", async () => {
-      const restarted = new Bench(bench.kernel);
-      restarted.put(a, [here]);
-      assert.deepEqual(await restarted.writes(), []);
-      assert.equal(restarted.reconciler.drainer.count, 1);
-    });
-
-    it("ends the drain with its virtual server", async () => {
-      bench.drop(a.name);
-      await bench.sync();
-      assert.equal(bench.reconciler.drainer.count, 0);
-      assert.equal(ipvsText(bench.kernel).trim(), "");
-    });
-  });
-
-  it("cuts UDP at once where no deadline is set", async () => {
-    const dns = serviceRecord({ ports: [portRecord({ protocol: "UDP", port: 53 })] });
-    const slice = (endpoints: readonly EndpointRecord[]): void => {
-      const ports = [{ name: "http", protocol: "UDP", port: 5353 }] as const;
-      for (const { family, servicePorts } of planService(
-        dns.name,
-        dns,
-        [sliceRecord(endpoints, { ports })],
-        plan,
-      )) {
-        bench.desired.replace(dns.name, family, servicePorts);
-      }
-    };
-    slice([there]);
-    await bench.sync();
-    slice([]);
-    assert.deepEqual(await bench.writes(), [
-      "ipvs remove-real-server UDP 10.96.0.10:53 -> 10.244.2.11:5353",
     ]);
   });
 

@@ -1,0 +1,371 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import type { EndpointRecord } from "../../../src/api/objects.ts";
+import { errno } from "../../../src/base/errno.ts";
+import type { Drain, DrainAges } from "../../../src/reconcile/drains.ts";
+import { drainKey } from "../../../src/reconcile/drains.ts";
+import type { Flow } from "../../../src/state/flow.ts";
+import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import { ipvsText } from "../../support/fake-kernel/state-text.ts";
+import { Bench } from "../../support/reconcile-bench.ts";
+import { RecordingLogger } from "../../support/recording-logger.ts";
+import {
+  endpointRecord,
+  ip,
+  localEndpoint,
+  portRecord,
+  serviceRecord,
+} from "../../support/records.ts";
+
+const drain = { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 300 };
+
+/** What was noted, and what is told of an earlier run. */
+class NotedAges implements DrainAges {
+  readonly earlier: ReadonlyMap<string, number>;
+  readonly ignorance: string | undefined;
+  kept: readonly string[] | undefined;
+
+  constructor(earlier: ReadonlyMap<string, number> = new Map(), ignorance?: string) {
+    this.earlier = earlier;
+    this.ignorance = ignorance;
+  }
+
+  recall(key: string): number | undefined {
+    return this.earlier.get(key);
+  }
+
+  keep(drains: Iterable<Drain>): void {
+    this.kept = [...drains].map((each) => `${drainKey(each)} since ${each.sinceMs}`);
+  }
+}
+
+function benchOn(kernel: FakeKernel, ages = new NotedAges()): Bench & { lines(): string[] } {
+  const log = new RecordingLogger();
+  const bench = new Bench(kernel, { drain }, { log, drainAges: ages });
+  const lines = (): string[] =>
+    log.lines.splice(0).map(({ level, event, keys }) => {
+      const rest = Object.entries(keys).map(([key, value]) => `${key}=${String(value)}`);
+      return [level, event, ...rest].join(" ");
+    });
+  return Object.assign(bench, { lines });
+}
+
+const a = serviceRecord();
+const here = localEndpoint("10.244.1.10");
+const there = endpointRecord("10.244.2.11");
+const server = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
+const leaving = { address: ip("10.244.2.11"), port: 8080 };
+const leavingKey = "TCP 10.96.0.10:80 -> 10.244.2.11:8080";
+const subject = "virtualServer=TCP 10.96.0.10:80 realServer=10.244.2.11:8080";
+
+describe("a drain", () => {
+  let bench: ReturnType<typeof benchOn>;
+  let ages: NotedAges;
+
+  beforeEach(async () => {
+    ages = new NotedAges();
+    bench = benchOn(new FakeKernel(), ages);
+    bench.put(a, [there, here]);
+    await bench.sync();
+    bench.kernel.ipvs.setConnections(server, leaving, { active: 1 });
+    bench.put(a, [here]);
+    await bench.sync();
+    bench.kernel.operations.clear();
+  });
+
+  it("keeps the real server at weight 0 until its connections are gone", async () => {
+    await bench.checkDrains();
+    assert.deepEqual(bench.kernel.operations.texts(), []);
+    assert.match(ipvsText(bench.kernel), /10\.244\.2\.11:8080 -m -w 0/);
+    bench.kernel.ipvs.setConnections(server, leaving, { persistent: 7 });
+    await bench.clock.advance(3_000);
+    await bench.checkDrains();
+    assert.deepEqual(bench.kernel.operations.texts(), [`ipvs remove-real-server ${leavingKey}`]);
+    assert.equal(bench.reconciler.needsDrainCheck, false);
+  });
+
+  it("is told when it begins and when it ends, with the reasons", async () => {
+    assert.deepEqual(bench.lines(), [`info Real server drains ${subject} reason=endpoint-removed`]);
+    bench.kernel.ipvs.setConnections(server, leaving, {});
+    await bench.clock.advance(3_000);
+    await bench.checkDrains();
+    assert.deepEqual(bench.lines(), [
+      `info Real server drains no more ${subject} reason=idle elapsedSeconds=3`,
+    ]);
+  });
+
+  it("ends at the deadline", async () => {
+    await bench.clock.advance(899_000);
+    await bench.checkDrains();
+    assert.equal(bench.reconciler.drainer.count, 1);
+    assert.equal(bench.reconciler.drainer.oldestAgeSeconds, 899);
+    bench.lines();
+    await bench.clock.advance(1_000);
+    await bench.checkDrains();
+    assert.equal(bench.reconciler.drainer.count, 0);
+    assert.match(bench.lines().join(), /reason=deadline elapsedSeconds=900$/);
+  });
+
+  it("goes on with its age when the removal fails", async () => {
+    await bench.clock.advance(900_000);
+    bench.kernel.operations.failWhere(
+      ({ action }) => action === "remove-real-server",
+      errno.EBUSY,
+      1,
+    );
+    assert.equal((await bench.checkDrains()).failures.length, 1);
+    assert.equal(bench.reconciler.drainer.oldestAgeSeconds, 900);
+    await bench.sync();
+    assert.equal(bench.reconciler.drainer.count, 0);
+    assert.doesNotMatch(ipvsText(bench.kernel), /10\.244\.2\.11/);
+  });
+
+  it("gives the weight back when the real server is wanted again", async () => {
+    bench.lines();
+    bench.put(a, [there, here]);
+    assert.deepEqual(await bench.writes(), [`ipvs update-real-server ${leavingKey}`]);
+    assert.match(ipvsText(bench.kernel), /10\.244\.2\.11:8080 -m -w 1/);
+    assert.match(bench.lines().join(), /reason=wanted-again/);
+    await bench.clock.advance(1e6);
+    await bench.checkDrains();
+    assert.match(ipvsText(bench.kernel), /10\.244\.2\.11:8080 -m -w 1/);
+  });
+
+  it("ends when somebody gave the weight back and the real server is wanted again", async () => {
+    const realServer = { ...leaving, weight: 1, forwardingMethod: 0 };
+    await bench.kernel.ipvs.apply([
+      { kind: "update-real-server", virtualServer: server, realServer },
+    ]);
+    bench.put(a, [there, here]);
+    await bench.sync(true);
+    assert.equal(bench.reconciler.drainer.count, 0);
+  });
+
+  it("ends with its virtual server, and does not harm the next one of that address", async () => {
+    bench.drop(a.name);
+    await bench.sync();
+    assert.equal(bench.reconciler.drainer.count, 0);
+    assert.match(bench.lines().join(), /reason=virtual-server-removed/);
+    bench.put(a, [there, here]);
+    await bench.sync();
+    bench.kernel.operations.clear();
+    await bench.clock.advance(1e6);
+    await bench.checkDrains();
+    await bench.sync(true);
+    assert.deepEqual(bench.kernel.operations.texts(), []);
+    assert.match(ipvsText(bench.kernel), /10\.244\.2\.11:8080 -m -w 1/);
+  });
+
+  it("is the same drain when its virtual server changes otherwise", async () => {
+    await bench.clock.advance(10_000);
+    bench.put(a, [here, endpointRecord("10.244.2.12")]);
+    await bench.sync();
+    await bench.sync(true);
+    assert.equal(bench.reconciler.drainer.oldestAgeSeconds, 10);
+    assert.equal(bench.lines().length, 1);
+  });
+
+  it("reads only virtual servers that have one", async () => {
+    bench.put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }), [there]);
+    await bench.sync();
+    const asked: number[] = [];
+    const { listRealServers } = bench.kernel.ipvs;
+    bench.kernel.ipvs.listRealServers = (ids) => {
+      asked.push(ids.length);
+      return listRealServers.call(bench.kernel.ipvs, ids);
+    };
+    bench.kernel.operations.failWhere(({ action }) => action === "observe", errno.EPERM);
+    assert.deepEqual((await bench.checkDrains()).failures, []);
+    assert.deepEqual(asked, [1]);
+  });
+
+  it("is noted when it begins, and no more when it ended", async () => {
+    assert.deepEqual(ages.kept, [`${leavingKey} since 0`]);
+    ages.kept = undefined;
+    await bench.checkDrains();
+    assert.equal(ages.kept, undefined);
+    bench.kernel.ipvs.setConnections(server, leaving, {});
+    await bench.checkDrains();
+    assert.deepEqual(ages.kept, []);
+  });
+
+  describe("after a restart", () => {
+    it("goes on without a write, with the age that was noted", async () => {
+      const noted = new NotedAges(new Map([[leavingKey, -600_000]]));
+      const restarted = benchOn(bench.kernel, noted);
+      restarted.put(a, [here]);
+      assert.deepEqual(await restarted.writes(), []);
+      assert.equal(restarted.reconciler.drainer.oldestAgeSeconds, 600);
+      assert.deepEqual(noted.kept, [`${leavingKey} since -600000`]);
+      assert.deepEqual(restarted.lines(), [
+        `info Real server drains ${subject} reason=found-draining`,
+      ]);
+      await restarted.clock.advance(300_000);
+      await restarted.checkDrains();
+      assert.equal(restarted.reconciler.drainer.count, 0);
+    });
+
+    it("counts from now where no age was noted, and says so once", async () => {
+      const restarted = benchOn(bench.kernel, new NotedAges(new Map(), "there is no file"));
+      restarted.put(a, [here]);
+      await restarted.sync();
+      assert.equal(restarted.reconciler.drainer.oldestAgeSeconds, 0);
+      assert.deepEqual(restarted.lines().slice(1), [
+        "info Deadlines of drains that were found count from now count=1 reason=there is no file",
+      ]);
+      await restarted.sync(true);
+      assert.deepEqual(restarted.lines(), []);
+    });
+
+    it("ends where the real server is wanted by now", async () => {
+      const restarted = benchOn(bench.kernel);
+      restarted.put(a, [here, there]);
+      await restarted.sync();
+      assert.equal(restarted.reconciler.drainer.count, 0);
+      assert.match(ipvsText(bench.kernel), /10\.244\.2\.11:8080 -m -w 1/);
+    });
+
+    it("does not inherit the age of an earlier drain of the same real server", async () => {
+      const restarted = benchOn(bench.kernel, new NotedAges(new Map([[leavingKey, -600_000]])));
+      restarted.put(a, [here, there]);
+      await restarted.sync();
+      restarted.put(a, [here]);
+      await restarted.sync();
+      assert.equal(restarted.reconciler.drainer.oldestAgeSeconds, 0);
+      assert.equal(restarted.reconciler.drainer.count, 1);
+    });
+  });
+});
+
+describe("a real server without connections", () => {
+  it("goes in the same sync, and is no news", async () => {
+    const bench = benchOn(new FakeKernel());
+    bench.put(a, [there, here]);
+    await bench.sync();
+    bench.put(a, [here]);
+    assert.deepEqual(await bench.writes(), [
+      `ipvs update-real-server ${leavingKey}`,
+      `ipvs remove-real-server ${leavingKey}`,
+    ]);
+    assert.deepEqual(bench.lines(), []);
+  });
+});
+
+it("tells the first twenty drains at every verbosity, the others as a number", async () => {
+  const bench = benchOn(new FakeKernel());
+  const many = Array.from({ length: 30 }, (_, index) => endpointRecord(`10.244.2.${index + 1}`));
+  bench.put(a, many);
+  await bench.sync();
+  for (const { address } of many) {
+    bench.kernel.ipvs.setConnections(server, { address, port: 8080 }, { active: 1 });
+  }
+  bench.put(a, []);
+  await bench.sync();
+  assert.equal(bench.reconciler.drainer.count, 30);
+  const lines = bench.lines();
+  assert.equal(lines.filter((line) => line.startsWith("info Real server drains ")).length, 20);
+  assert.equal(lines.filter((line) => line.startsWith("verbose Real server drains ")).length, 10);
+  assert.match(lines.at(-1) ?? "", /of=Real server drains count=10$/);
+});
+
+describe("UDP", () => {
+  const dns = serviceRecord({
+    ports: [portRecord({ name: "dns", protocol: "UDP", port: 53 })],
+  });
+  const ports = [{ name: "dns", protocol: "UDP", port: 5353 }] as const;
+  const dnsServer = { protocol: "UDP", address: ip("10.96.0.10"), port: 53 } as const;
+  const dnsLeaving = { address: ip("10.244.2.11"), port: 5353 };
+  const flow: Flow = {
+    protocol: "UDP",
+    source: ip("192.0.2.1"),
+    sourcePort: 4000,
+    destination: ip("10.96.0.10"),
+    destinationPort: 53,
+    replySource: ip("10.244.2.11"),
+    replySourcePort: 5353,
+  };
+  const flowRemoval = "conntrack remove UDP 192.0.2.1:4000 -> 10.96.0.10:53 (10.244.2.11:5353)";
+  const removal = "ipvs remove-real-server UDP 10.96.0.10:53 -> 10.244.2.11:5353";
+
+  async function draining(endpoints: readonly EndpointRecord[]): Promise<Bench> {
+    const bench = new Bench(new FakeKernel(), { drain });
+    bench.put(dns, [there, here], { ports });
+    await bench.sync();
+    bench.kernel.ipvs.setConnections(dnsServer, dnsLeaving, { inactive: 1 });
+    bench.kernel.conntrack.flows = [
+      flow,
+      { ...flow, sourcePort: 4001, replySource: ip("10.244.1.10") },
+    ];
+    bench.put(dns, endpoints, { ports });
+    await bench.sync();
+    bench.kernel.operations.clear();
+    return bench;
+  }
+
+  const terminating = endpointRecord("10.244.2.11", {
+    ...{ isReady: false, isServing: true, isTerminating: true },
+  });
+
+  it("keeps flows to an endpoint that terminates and still serves, up to its deadline", async () => {
+    const bench = await draining([here, terminating]);
+    await bench.clock.advance(299_000);
+    await bench.checkDrains();
+    assert.deepEqual(bench.kernel.operations.texts(), []);
+    await bench.clock.advance(1_000);
+    await bench.checkDrains();
+    assert.deepEqual(bench.kernel.operations.texts(), [removal, flowRemoval]);
+  });
+
+  it("moves them on as soon as it serves no more", async () => {
+    const bench = await draining([here, terminating]);
+    await bench.clock.advance(10_000);
+    bench.put(dns, [here], { ports });
+    assert.deepEqual(await bench.writes(), []);
+    await bench.checkDrains();
+    assert.deepEqual(bench.kernel.operations.texts(), [removal, flowRemoval]);
+    assert.equal(bench.kernel.conntrack.flows.length, 1);
+  });
+
+  for (const { name, endpoints } of [
+    { name: "that is gone", endpoints: [here] },
+    {
+      name: "that is there and does not serve",
+      endpoints: [here, endpointRecord("10.244.2.11", { isReady: false, isServing: false })],
+    },
+  ]) {
+    it(`gives an endpoint ${name} two seconds for its answers`, async () => {
+      const bench = await draining(endpoints);
+      await bench.clock.advance(1_000);
+      await bench.checkDrains();
+      assert.equal(bench.reconciler.drainer.count, 1);
+      await bench.clock.advance(1_000);
+      await bench.checkDrains();
+      assert.deepEqual(bench.kernel.operations.texts(), [removal, flowRemoval]);
+    });
+  }
+
+  it("tries again to delete flows that could not be listed", async () => {
+    const bench = await draining([here]);
+    await bench.clock.advance(2_000);
+    bench.kernel.operations.failWhere(({ action }) => action === "list-udp-flows", errno.EPERM, 1);
+    assert.deepEqual(
+      (await bench.checkDrains()).failures.map(({ kind }) => kind),
+      ["flow-remove"],
+    );
+    assert.equal(bench.reconciler.needsDrainCheck, true);
+    await bench.checkDrains();
+    assert.deepEqual(bench.kernel.operations.texts(), [removal, flowRemoval]);
+    assert.equal(bench.reconciler.needsDrainCheck, false);
+  });
+
+  it("is cut at once where no deadline is set", async () => {
+    const bench = new Bench(new FakeKernel(), {
+      drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 0 },
+    });
+    bench.put(dns, [there, here], { ports });
+    await bench.sync();
+    bench.kernel.conntrack.flows = [flow];
+    bench.put(dns, [terminating, here], { ports });
+    assert.deepEqual(await bench.writes(), [removal, flowRemoval]);
+  });
+});
