@@ -41,6 +41,7 @@ export const conntrackFields = [
     keepsZero: true,
     min: 0,
     flag: "conntrack-max-per-core",
+    noEffect: "its sysctls are left as the node has them",
     help: "tracked connections per CPU core; 0: leave the kernel's limit",
   },
   {
@@ -50,6 +51,7 @@ export const conntrackFields = [
     keepsZero: true,
     min: 0,
     flag: "conntrack-min",
+    noEffect: "its sysctls are left as the node has them",
     help: "tracked connections at least, whatever the number of cores",
   },
   {
@@ -59,6 +61,7 @@ export const conntrackFields = [
     keepsZero: true,
     min: 0,
     flag: "conntrack-tcp-timeout-established",
+    noEffect: "its sysctls are left as the node has them",
     help: "time-out of idle TCP connections; 0s: leave",
   },
   {
@@ -68,6 +71,7 @@ export const conntrackFields = [
     keepsZero: true,
     min: 0,
     flag: "conntrack-tcp-timeout-close-wait",
+    noEffect: "its sysctls are left as the node has them",
     help: "time-out of half-closed TCP connections; 0s: leave",
   },
   {
@@ -75,6 +79,7 @@ export const conntrackFields = [
     kind: "boolean",
     default: "false",
     flag: "conntrack-tcp-be-liberal",
+    noEffect: "its sysctls are left as the node has them",
     help: "do not take TCP packets outside the window for invalid",
   },
   {
@@ -83,6 +88,7 @@ export const conntrackFields = [
     default: "0s",
     min: 0,
     flag: "conntrack-udp-timeout",
+    noEffect: "its sysctls are left as the node has them",
     help: "time-out of UDP flows without answer; 0s: leave",
   },
   {
@@ -91,6 +97,7 @@ export const conntrackFields = [
     default: "0s",
     min: 0,
     flag: "conntrack-udp-timeout-stream",
+    noEffect: "its sysctls are left as the node has them",
     help: "time-out of UDP flows with answers; 0s: leave",
   },
 ] as const;
