@@ -1,3 +1,4 @@
+import type { IpAddress } from "../base/ip.ts";
 import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "./objects.ts";
 
 export type ResourceKind = "services" | "endpointslices" | "nodes";
@@ -38,6 +39,8 @@ export interface SourceListener {
 export interface ObjectSource {
   /** Starts telling; resolves when the source runs, not when it is synced. */
   start(listener: SourceListener): Promise<void>;
+  /** Where the objects come from, as far as it is known; absent or empty: not from an API server. */
+  serverAddresses?(): readonly IpAddress[];
   /** No callback comes after it resolved. */
   stop(): Promise<void>;
 }

@@ -62,6 +62,15 @@ export function cidrContains(cidr: Cidr, address: IpAddress): boolean {
   return maskAddress(address, cidr.prefixLength) === cidr.address;
 }
 
+/** The last address of an IPv4 network; networks of one or two hosts (RFC 3021) and IPv6 have none. */
+export function broadcastOf({ address, prefixLength }: Cidr): IpAddress | undefined {
+  if (familyOf(address) === "IPv6" || prefixLength > 30) return undefined;
+  const bytes = ipAddressToBytes(address);
+  return ipAddressFromBytes(
+    bytes.map((byte, index) => byte | (0xff >> Math.min(8, Math.max(0, prefixLength - index * 8)))),
+  );
+}
+
 /** True for 127.0.0.0/8 and ::1. */
 export function isLoopback(address: IpAddress): boolean {
   return address.startsWith("127.") || address === "::1";

@@ -199,6 +199,8 @@ function own(
   | "verificationPeriodMs"
   | "drain"
   | "drainAgesPath"
+  | "ruleCheckPeriodMs"
+  | "reservedAddresses"
   | "isOtherProxyAllowed"
   | "lockName"
 > {
@@ -211,6 +213,8 @@ function own(
       udpDeadlineSeconds: settings["kubeIpvs.udpDrainDeadline"] / 1000,
     },
     drainAgesPath: settings["kubeIpvs.drainAgesFile"],
+    ruleCheckPeriodMs: settings["kubeIpvs.ruleCheckPeriod"],
+    reservedAddresses: settings["kubeIpvs.reservedAddresses"] === "refuse" ? "refuse" : "serve",
     isOtherProxyAllowed: settings["kubeIpvs.ignoreRunningKubeProxy"],
     lockName: settings["kubeIpvs.lockName"],
   };

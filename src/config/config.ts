@@ -32,6 +32,9 @@ export interface ListenAddress {
 /** Virtual servers that nobody of ours made: `keep` leaves them, `delete` is what kube-proxy does. */
 export type ForeignVirtualServers = "keep" | "delete";
 
+/** `serve` gives them their virtual server; `refuse` gives them nothing at all. */
+export type ReservedAddresses = "serve" | "refuse";
+
 /** Sysctls under net/netfilter. 0 leaves the kernel's value. */
 export interface ConntrackConfig {
   readonly maxPerCore: number;
@@ -82,6 +85,10 @@ export interface Config {
   readonly drain: { readonly tcpDeadlineSeconds: number; readonly udpDeadlineSeconds: number };
   /** File that carries the ages of drains over a restart; empty: none. */
   readonly drainAgesPath: string;
+  /** Pause between two looks at our rules; 0: only full syncs look. */
+  readonly ruleCheckPeriodMs: number;
+  /** What becomes of external and load-balancer IPs that must not be bound to kube-ipvs0. */
+  readonly reservedAddresses: ReservedAddresses;
   readonly conntrack: ConntrackConfig;
   /** -1000 to 1000. */
   readonly oomScoreAdj: number;

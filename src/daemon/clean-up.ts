@@ -74,5 +74,6 @@ function reportLines({ changes, kept, failures }: RemovalReport): readonly strin
 
 const keptReasons: Readonly<Record<RemovalReport["kept"][number]["reason"], string>> = {
   "referenced-by-others": "a rule that is not ours still uses it",
-  "foreign-virtual-server": "it is not ours, or excluded by excludeCIDRs",
+  "foreign-virtual-server": "it is not ours",
+  "excluded-network": "excludeCIDRs names its network",
 };

@@ -11,7 +11,7 @@ import {
   parseIpAddress,
 } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
-import type { FamilyOptions, LocalDetector, PlanOptions } from "../plan/options.ts";
+import type { FamilyOptions, LocalDetector, PlanOptions, ReservedReason } from "../plan/options.ts";
 import { wildcard } from "./service-health.ts";
 
 export interface NodeFacts {
@@ -22,6 +22,8 @@ export interface NodeFacts {
   readonly node: NodeRecord | undefined;
   /** Addresses on the node's links other than kube-ipvs0. */
   readonly nodeAddresses: ReadonlySet<IpAddress>;
+  /** Addresses of others that must not be bound to kube-ipvs0. */
+  readonly reserved?: ReadonlyMap<IpAddress, ReservedReason>;
 }
 
 /** Puts the options of planning together. */
@@ -43,6 +45,8 @@ function familyOptions(family: IpFamily, facts: NodeFacts): FamilyOptions {
     nodeIp: nodeIpOf(family, facts.config, facts.node),
     nodeAddresses,
     nodePortAddresses: nodePortAddresses(family, facts, nodeAddresses),
+    reserved: new Map([...(facts.reserved ?? [])].filter(([ip]) => familyOf(ip) === family)),
+    isReservedRefused: facts.config.reservedAddresses === "refuse",
     ...(detector === undefined ? {} : { localDetector: detector }),
   };
 }

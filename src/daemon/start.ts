@@ -40,7 +40,12 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const families = await prepareKernel(kernel, config, log);
   const healthChecks = new ServiceHealthServers(parts);
   const loop = new SyncLoop(
-    { ...parts, reporter: new SyncReporter(parts), healthChecks },
+    {
+      ...parts,
+      reporter: new SyncReporter(parts),
+      healthChecks,
+      apiServerAddresses: () => source.serverAddresses?.() ?? [],
+    },
     config,
     families,
   );

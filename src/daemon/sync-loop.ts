@@ -5,7 +5,6 @@ import type { Clock } from "../base/clock.ts";
 import { Exclusive } from "../base/exclusive.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
-import { sameSet } from "../base/same-set.ts";
 import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { ChangeTracker } from "../model/change-tracker.ts";
@@ -14,13 +13,21 @@ import type { PlanOptions } from "../plan/options.ts";
 import { planService } from "../plan/planner.ts";
 import { planRules } from "../plan/rules.ts";
 import type { DrainAges } from "../reconcile/drains.ts";
-import { observeAddresses } from "../reconcile/observe.ts";
 import { Reconciler } from "../reconcile/reconciler.ts";
 import type { SyncReport } from "../reconcile/report.ts";
 import type { SyncGoal } from "../reconcile/sync-context.ts";
 import type { RuleSet } from "../state/rule.ts";
 import { DrainWatch } from "./drain-watch.ts";
 import { healthCheckAddresses, type NodeFacts, planOptionsOf } from "./node-facts.ts";
+import {
+  apiServerService,
+  emptyNetwork,
+  endpointAddresses,
+  type NodeNetwork,
+  readNodeNetwork,
+  sameNetwork,
+} from "./node-network.ts";
+import { QuickChecks } from "./quick-checks.ts";
 import { Runner, type RunReason } from "./runner.ts";
 import type { ServiceHealthServers } from "./service-health.ts";
 import type { SyncReporter } from "./sync-reporter.ts";
@@ -32,10 +39,14 @@ export interface SyncLoopCollaborators {
   readonly reporter: SyncReporter;
   readonly healthChecks: ServiceHealthServers;
   readonly drainAges?: DrainAges;
+  /** Where the API server is, as the connection knows; absent: there is none. */
+  readonly apiServerAddresses?: () => readonly IpAddress[];
 }
 
 /** Pause after a change of links or addresses before they are read. */
 const addressCheckMs = 50;
+/** Between two looks at the sizes of our sets. */
+const setCheckMs = 5_000;
 /** The Node object is waited for this long before planning goes on without it, as upstream. */
 const nodeWaitMs = 30_000;
 const firstRetryMs = 1_000;
@@ -51,17 +62,19 @@ export class SyncLoop {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #reporter: SyncReporter;
+  readonly #apiServerAddresses: () => readonly IpAddress[];
   readonly #healthChecks: ServiceHealthServers;
   readonly #tracker: ChangeTracker;
   readonly #desired = new DesiredState();
   readonly #reconciler: Reconciler;
   readonly #runner: Runner;
   readonly #drainWatch: DrainWatch;
+  readonly #quickChecks: QuickChecks;
   /** A sync and a look at the drains never overlap: both change what is known of the kernel. */
   readonly #exclusive = new Exclusive();
   readonly #unsynced = new Set<ResourceKind>(["services", "endpointslices", "nodes"]);
   #node: NodeRecord | undefined;
-  #nodeAddresses: ReadonlySet<IpAddress> = new Set();
+  #network: NodeNetwork = emptyNetwork;
   #healthCheckAddresses: ReadonlyMap<IpFamily, readonly IpAddress[]> = new Map();
   #options: PlanOptions | undefined;
   /** Node, links or addresses may differ from what `#options` was made of. */
@@ -77,6 +90,7 @@ export class SyncLoop {
     this.#clock = collaborators.clock;
     this.#log = collaborators.log;
     this.#reporter = collaborators.reporter;
+    this.#apiServerAddresses = collaborators.apiServerAddresses ?? (() => []);
     this.#healthChecks = collaborators.healthChecks;
     this.#tracker = new ChangeTracker(collaborators.clock.nowMs());
     this.#reconciler = new Reconciler(collaborators, {
@@ -90,10 +104,11 @@ export class SyncLoop {
       this.#exclusive.run(() => this.#sync(reason));
     this.#runner = new Runner(sync, collaborators, {
       minIntervalMs: config.minSyncPeriodMs,
-      maxIntervalMs: config.syncPeriodMs,
+      maxIntervalMs: Math.min(config.syncPeriodMs, config.verificationPeriodMs),
       firstRetryMs,
     });
     this.#drainWatch = new DrainWatch(() => this.#checkDrains(), collaborators);
+    this.#quickChecks = this.#makeQuickChecks(collaborators);
   }
 
   start(): void {
@@ -103,6 +118,7 @@ export class SyncLoop {
       (error) => this.#log.warn("Cannot watch links and addresses", { err: error }),
     );
     this.#cancelNodeWait = this.#clock.after(nodeWaitMs, () => this.#giveUpNode());
+    this.#quickChecks.start();
     this.#runner.start();
   }
 
@@ -116,6 +132,7 @@ export class SyncLoop {
     this.#stopWatching();
     this.#cancelNodeWait();
     this.#drainWatch.stop();
+    this.#quickChecks.stop();
     this.#cancelAddressCheck();
     await this.#runner.stop();
     await this.#exclusive.idle();
@@ -134,6 +151,7 @@ export class SyncLoop {
   ): void {
     this.#tracker.noteSlice(previous, current);
     this.#reporter.sliceChanged(this.#tracker.pendingCount);
+    if ((current ?? previous)?.service === apiServerService) this.#isNodeStale = true;
     this.#request();
   }
 
@@ -177,6 +195,7 @@ export class SyncLoop {
   async #sync(reason: RunReason): Promise<boolean> {
     if (!this.#isInitialized) return true;
     const startedAtMs = this.#clock.monotonicMs();
+    if (reason !== "change") this.#isNodeStale = true;
     await this.#refreshOptions();
     const options = this.#options;
     if (options === undefined) return false;
@@ -205,7 +224,7 @@ export class SyncLoop {
     if (!this.#isNodeStale) return;
     this.#isNodeStale = false;
     try {
-      this.#nodeAddresses = (await observeAddresses(this.#kernel)).ofNode;
+      this.#network = await this.#readNetwork();
     } catch (error) {
       this.#isNodeStale = true;
       throw error;
@@ -214,13 +233,19 @@ export class SyncLoop {
       config: this.#config,
       families: this.#families,
       node: this.#node,
-      nodeAddresses: this.#nodeAddresses,
+      nodeAddresses: this.#network.ofNode,
+      reserved: this.#network.reserved,
     };
     this.#healthCheckAddresses = healthCheckAddresses(facts);
     const options = planOptionsOf(facts);
     if (this.#options !== undefined && sameOptions(options, this.#options)) return;
     this.#options = options;
     this.#tracker.touchAll();
+  }
+
+  #readNetwork(): Promise<NodeNetwork> {
+    const endpoints = endpointAddresses(this.#tracker.slicesOf(apiServerService));
+    return readNodeNetwork(this.#kernel, [...this.#apiServerAddresses(), ...endpoints]);
   }
 
   #planService(name: string, options: PlanOptions): void {
@@ -237,7 +262,7 @@ export class SyncLoop {
       desired: this.#desired,
       dirty: isFull ? "all" : dirty,
       rules: new Map([...options.families.keys()].map((family) => [family, this.#rules(family)])),
-      nodeAddresses: this.#nodeAddresses,
+      nodeAddresses: this.#network.ofNode,
     };
   }
 
@@ -266,10 +291,33 @@ export class SyncLoop {
   }
 
   async #checkAddresses(): Promise<void> {
-    const { bound, ofNode } = await observeAddresses(this.#kernel);
-    this.#reconciler.noteBound(bound);
-    if (!sameSet(ofNode, this.#nodeAddresses)) this.#noteNodeChange();
+    const network = await this.#readNetwork();
+    this.#reconciler.noteBound(network.bound);
+    if (!sameNetwork(network, this.#network)) this.#noteNodeChange();
     else if (this.#reconciler.needsObservation) this.#request();
+  }
+
+  /** They wait for nothing and hold up nothing: while a sync runs, there is no look. */
+  #makeQuickChecks(collaborators: SyncLoopCollaborators): QuickChecks {
+    const whenIdle = (look: () => Promise<readonly string[]>) => (): Promise<readonly string[]> =>
+      this.#exclusive.runIfIdle(look, []);
+    const checks = [
+      {
+        name: "sets",
+        intervalMs: setCheckMs,
+        look: whenIdle(() => this.#reconciler.checkSets()),
+      },
+      {
+        name: "rules",
+        intervalMs: this.#config.ruleCheckPeriodMs,
+        look: whenIdle(() => this.#reconciler.checkRules()),
+      },
+    ];
+    const onLost = (name: string, lost: readonly string[]): void => {
+      this.#reporter.lost(name, lost);
+      this.#request();
+    };
+    return new QuickChecks(checks, onLost, collaborators);
   }
 
   /** Says whether there is something to look at again. */
@@ -286,9 +334,10 @@ function sameOptions(left: PlanOptions, right: PlanOptions): boolean {
 }
 
 function optionsText(options: PlanOptions): string {
-  const families = [...options.families].map(([family, { nodeAddresses, ...rest }]) => [
+  const families = [...options.families].map(([family, { nodeAddresses, reserved, ...rest }]) => [
     family,
     [...nodeAddresses].sort(),
+    [...(reserved ?? [])].sort(),
     rest,
   ]);
   return JSON.stringify([options.place, families]);

@@ -6,6 +6,7 @@ import type { Logger } from "../base/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { type DesiredState, trafficPolicies } from "../plan/desired-state.ts";
 import { changeCount, type SyncReport } from "../reconcile/report.ts";
+import { conflictReasons, conflictsOf } from "./conflicts.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 
 /** What drains at the moment. */
@@ -39,7 +40,9 @@ export class SyncReporter {
   readonly #health: ProxyHealth;
   readonly #clock: Clock;
   readonly #log: Logger;
-  #toldClaims = new Set<string>();
+  /** Each is told when it appears, not with every sync. */
+  #toldConflicts = new Set<string>();
+  #contestedServers: readonly string[] = [];
   #toldForeign = new Set<string>();
 
   constructor(collaborators: {
@@ -100,7 +103,7 @@ export class SyncReporter {
     this.#drainFigures(summary.drains);
     if (hasWorked) this.#observeLatency(summary);
     this.#logFailures(report);
-    this.#logLostClaims(summary.desired);
+    this.#noteConflicts(summary);
     this.#log.verbose(hasWorked && changeCount(report) === 0 ? 3 : 2, "SyncProxyRules complete", {
       elapsed: `${elapsedMs.toFixed(1)}ms`,
       full: summary.isFull,
@@ -108,6 +111,16 @@ export class SyncReporter {
       planned: summary.plannedServiceCount,
       changes: changeCount(report),
       failures: report.failures.length,
+    });
+  }
+
+  /** A look between syncs found that somebody changed what we wrote. */
+  lost(state: string, names: readonly string[]): void {
+    this.#metrics.stateLost(state);
+    this.#log.warn("Kernel state was changed by others and is written again", {
+      state,
+      first: names[0],
+      count: names.length,
     });
   }
 
@@ -174,20 +187,21 @@ export class SyncReporter {
     }
   }
 
-  /** Each conflict is told when it appears, not with every sync. */
-  #logLostClaims(desired: DesiredState): void {
-    const told = new Set<string>();
-    for (const { virtualServer, winner, loser } of desired.lostClaims()) {
-      const key = `${virtualServer} ${loser}`;
-      told.add(key);
-      if (this.#toldClaims.has(key)) continue;
-      this.#log.warn("Virtual server is claimed by an older Service", {
-        virtualServer,
-        winner,
-        loser,
-        reason: "claimed-by-older-service",
-      });
+  /** Services that do not get what they ask for: counted by reason, and each told once. */
+  #noteConflicts({ desired, report }: SyncSummary): void {
+    this.#contestedServers = report.contestedServers ?? this.#contestedServers;
+    const conflicts = conflictsOf(desired, this.#contestedServers);
+    for (const reason of conflictReasons) {
+      const count = conflicts.filter((conflict) => conflict.reason === reason).length;
+      this.#metrics.conflicts(reason, count);
     }
-    this.#toldClaims = told;
+    const told = new Set<string>();
+    for (const conflict of conflicts) {
+      if (!this.#toldConflicts.has(conflict.key) && !told.has(conflict.key)) {
+        this.#log.warn(conflict.event, { ...conflict.keys, reason: conflict.reason });
+      }
+      told.add(conflict.key);
+    }
+    this.#toldConflicts = told;
   }
 }

@@ -117,6 +117,16 @@ export const metricTable = {
     help: "Virtual servers in the kernel that are not ours",
     labels: [],
   },
+  lostState: {
+    name: "kube_ipvs_lost_state_total",
+    help: "Times that sets or rules of ours were found changed by others between syncs",
+    labels: ["state"],
+  },
+  conflicts: {
+    name: "kube_ipvs_frontend_conflicts",
+    help: "Addresses and ports of Services that are not served, or not bound to kube-ipvs0, by reason",
+    labels: ["reason"],
+  },
   drainingRealServers: {
     name: "kube_ipvs_draining_real_servers",
     help: "Real servers with weight 0 that wait for their connections to end",

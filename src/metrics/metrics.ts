@@ -27,6 +27,10 @@ export interface Metrics {
   /** `reason` is one of the fixed codes, never text from an object. */
   objectRefused(resource: string, reason: string): void;
   foreignVirtualServers(count: number): void;
+  /** `state`: sets or rules. */
+  stateLost(state: string): void;
+  /** Frontends of Services that are not served, or not as asked; `reason` is one of the fixed codes. */
+  conflicts(reason: string, count: number): void;
   /** Age 0 when nothing drains. */
   draining(count: number, oldestAgeSeconds: number): void;
   eventLoopDelayed(seconds: number): void;
@@ -50,6 +54,8 @@ export const silentMetrics: Metrics = {
   kernelChanges() {},
   objectRefused() {},
   foreignVirtualServers() {},
+  stateLost() {},
+  conflicts() {},
   draining() {},
   eventLoopDelayed() {},
 };

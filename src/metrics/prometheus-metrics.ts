@@ -35,6 +35,8 @@ export class PrometheusMetrics implements Metrics {
   readonly #kernelChanges = this.#counter(table.kernelChanges);
   readonly #refusedObjects = this.#counter(table.refusedObjects);
   readonly #foreignVirtualServers = this.#gauge(table.foreignVirtualServers);
+  readonly #lostState = this.#counter(table.lostState);
+  readonly #conflicts = this.#gauge(table.conflicts);
   readonly #drainingRealServers = this.#gauge(table.drainingRealServers);
   readonly #oldestDrain = this.#gauge(table.oldestDrain);
   readonly #eventLoopDelay = this.#histogram(table.eventLoopDelay);
@@ -126,6 +128,14 @@ export class PrometheusMetrics implements Metrics {
 
   foreignVirtualServers(count: number): void {
     this.#foreignVirtualServers.set(count);
+  }
+
+  stateLost(state: string): void {
+    this.#lostState.inc({ state });
+  }
+
+  conflicts(reason: string, count: number): void {
+    this.#conflicts.set({ reason }, count);
   }
 
   draining(count: number, oldestAgeSeconds: number): void {

@@ -46,6 +46,12 @@ export class Claims {
     return this.#claimsByKey.get(key)?.[0]?.planned;
   }
 
+  /** Name of the service port that has a virtual server. */
+  winnerName(key: string): string | undefined {
+    const claim = this.#claimsByKey.get(key)?.[0];
+    return claim === undefined ? undefined : servicePortName(claim.plan.servicePort);
+  }
+
   keys(): IterableIterator<string> {
     return this.#claimsByKey.keys();
   }

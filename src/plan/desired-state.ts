@@ -1,9 +1,10 @@
 import type { ServiceName } from "../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
-import { servicePortKey } from "../model/service-port.ts";
+import { servicePortKey, servicePortName } from "../model/service-port.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
 import { Claims, type LostClaim } from "./claims.ts";
+import type { ReservedAddress } from "./frontends.ts";
 import { OwnerCount } from "./owner-count.ts";
 import type { PlannedVirtualServer, ServicePortPlan } from "./service-port-plan.ts";
 import { type SetRole, setFor, setRoles } from "./sets.ts";
@@ -35,6 +36,8 @@ export class DesiredState {
   readonly #addresses = new OwnerCount<IpAddress>();
   readonly #denied = new Map<string, { readonly id: VirtualServerId; owners: number }>();
   readonly #withoutLocal = new Map<string, number>();
+  /** Service-port plans with reserved addresses; nearly always none. */
+  readonly #withReserved = new Set<ServicePortPlan>();
   #dirty = noMarks();
 
   /** Makes `plans` all that this Service wants in this family. */
@@ -107,6 +110,18 @@ export class DesiredState {
     return this.#claims.lost();
   }
 
+  /** Name of the service port that a virtual server is planned for. */
+  claimantOf(key: string): string | undefined {
+    return this.#claims.winnerName(key);
+  }
+
+  /** External and load-balancer IPs that are not bound, or not served, with who asks for them. */
+  reservedAddresses(): readonly (ReservedAddress & { readonly servicePort: string })[] {
+    return [...this.#withReserved].flatMap(({ reserved, servicePort }) =>
+      reserved.map((one) => ({ ...one, servicePort: servicePortName(servicePort) })),
+    );
+  }
+
   /** Service ports with this policy Local whose usable endpoints are all elsewhere. */
   withoutLocalEndpoints(policy: TrafficPolicy, family: IpFamily): number {
     return this.#withoutLocal.get(`${policy} ${family}`) ?? 0;
@@ -128,6 +143,8 @@ export class DesiredState {
     for (const address of previous?.addresses ?? []) {
       if (this.#addresses.remove(address)) this.#dirty.addresses.add(address);
     }
+    if (previous !== undefined) this.#withReserved.delete(previous);
+    if (next !== undefined && next.reserved.length > 0) this.#withReserved.add(next);
     this.#countWithoutLocal(family, previous, -1);
     this.#countWithoutLocal(family, next, 1);
     for (const id of next?.deniedToNode ?? []) this.#deny(family, id);

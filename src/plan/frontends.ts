@@ -2,7 +2,7 @@ import type { IpAddress } from "../base/ip.ts";
 import type { Endpoint } from "../model/endpoints.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { ChosenEndpoints } from "../model/topology.ts";
-import type { FamilyOptions } from "./options.ts";
+import type { FamilyOptions, ReservedReason } from "./options.ts";
 
 export type FrontendKind = "cluster-ip" | "external-ip" | "load-balancer" | "node-port";
 
@@ -11,7 +11,7 @@ export interface Frontend {
   readonly kind: FrontendKind;
   readonly address: IpAddress;
   readonly port: number;
-  /** The address goes to kube-ipvs0. A node's own address never does. */
+  /** The address goes to kube-ipvs0. */
   readonly isBound: boolean;
   /** Traffic policy Local applies. */
   readonly isLocal: boolean;
@@ -23,19 +23,24 @@ export interface Frontend {
  * | kind | address : port | bound to kube-ipvs0 | policy |
  * |---|---|---|---|
  * | cluster-ip | cluster IP : port | always | internal |
- * | external-ip | external IP : port | unless it is a node address | external |
- * | load-balancer | load-balancer IP : port | unless it is a node address | external |
+ * | external-ip | external IP : port | unless it is reserved | external |
+ * | load-balancer | load-balancer IP : port | unless it is reserved | external |
  * | node-port | each node-port address : node port | never | external |
+ *
+ * Reserved are the addresses without which the node loses its network, see {@link reservedReason}. Anyone
+ * who may write a Service can name them.
  */
 export function frontendsOf(port: ServicePort, options: FamilyOptions): readonly Frontend[] {
-  const isForeignToNode = (address: IpAddress): boolean => !options.nodeAddresses.has(address);
-  const external = (kind: FrontendKind, address: IpAddress): Frontend => ({
-    kind,
-    address,
-    port: port.port,
-    isBound: isForeignToNode(address),
-    isLocal: port.isExternalPolicyLocal,
-  });
+  const external = (kind: FrontendKind, addresses: readonly IpAddress[]): readonly Frontend[] =>
+    addresses
+      .map((address) => ({
+        kind,
+        address,
+        port: port.port,
+        isBound: reservedReason(address, options) === undefined,
+        isLocal: port.isExternalPolicyLocal,
+      }))
+      .filter(({ isBound }) => isBound || options.isReservedRefused !== true);
   const clusterIp: Frontend = {
     kind: "cluster-ip",
     address: port.clusterIp,
@@ -46,8 +51,8 @@ export function frontendsOf(port: ServicePort, options: FamilyOptions): readonly
   const nodePorts = port.nodePort === 0 ? [] : options.nodePortAddresses;
   return [
     clusterIp,
-    ...port.externalIps.map((address) => external("external-ip", address)),
-    ...port.loadBalancerIps.map((address) => external("load-balancer", address)),
+    ...external("external-ip", port.externalIps),
+    ...external("load-balancer", port.loadBalancerIps),
     ...nodePorts.map(
       (address): Frontend => ({
         kind: "node-port",
@@ -58,6 +63,31 @@ export function frontendsOf(port: ServicePort, options: FamilyOptions): readonly
       }),
     ),
   ];
+}
+
+/** An external or load-balancer IP that must not be bound to kube-ipvs0. */
+export interface ReservedAddress {
+  readonly address: IpAddress;
+  readonly reason: ReservedReason;
+}
+
+/** Lists those of a service port, each once. Pure. */
+export function reservedAddresses(
+  port: ServicePort,
+  options: FamilyOptions,
+): readonly ReservedAddress[] {
+  const addresses = new Set([...port.externalIps, ...port.loadBalancerIps]);
+  return [...addresses].flatMap((address) => {
+    const reason = reservedReason(address, options);
+    return reason === undefined ? [] : [{ address, reason }];
+  });
+}
+
+function reservedReason(
+  address: IpAddress,
+  { nodeAddresses, reserved }: FamilyOptions,
+): ReservedReason | undefined {
+  return nodeAddresses.has(address) ? "node-address" : reserved?.get(address);
 }
 
 /**

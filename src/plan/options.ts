@@ -8,12 +8,23 @@ export type LocalDetector =
   /** By input interface: a name, or a prefix with `+` at its end. */
   | { readonly kind: "in-interface"; readonly name: string };
 
+/** Why an address must not be bound to kube-ipvs0; the same words in log and metric. */
+export type ReservedReason =
+  | "node-address"
+  | "gateway-address"
+  | "broadcast-address"
+  | "api-server-address";
+
 /** What planning must know of one IP family. */
 export interface FamilyOptions {
   /** This node's address as the cluster knows it; decides whether source ranges admit the node itself. */
   readonly nodeIp: IpAddress;
   /** Addresses on links other than kube-ipvs0: a virtual IP among them is not bound a second time. */
   readonly nodeAddresses: ReadonlySet<IpAddress>;
+  /** Addresses of others that the node cannot do without. Absent: none are known. */
+  readonly reserved?: ReadonlyMap<IpAddress, ReservedReason>;
+  /** External and load-balancer IPs that are reserved get nothing, not even a virtual server. */
+  readonly isReservedRefused?: boolean;
   /** Addresses that serve node ports; empty: node ports are not served in this family. */
   readonly nodePortAddresses: readonly IpAddress[];
   readonly localDetector?: LocalDetector;

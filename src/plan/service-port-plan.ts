@@ -8,7 +8,13 @@ import {
   type VirtualServerId,
   virtualServerFlags,
 } from "../state/virtual-server.ts";
-import { endpointsFor, type Frontend, frontendsOf } from "./frontends.ts";
+import {
+  endpointsFor,
+  type Frontend,
+  frontendsOf,
+  type ReservedAddress,
+  reservedAddresses,
+} from "./frontends.ts";
 import type { FamilyOptions } from "./options.ts";
 import { admitsNode, type PlannedSetEntry, setEntriesOf } from "./set-entries.ts";
 
@@ -30,6 +36,8 @@ export interface ServicePortPlan {
   readonly setEntries: readonly PlannedSetEntry[];
   /** To be bound to kube-ipvs0. */
   readonly addresses: readonly IpAddress[];
+  /** External and load-balancer IPs that are not bound, or not served, for the node's safety. */
+  readonly reserved: readonly ReservedAddress[];
   /** Load-balancer frontends that this node itself may not use, its address being in no source range. */
   readonly deniedToNode: readonly VirtualServerId[];
   /** The service port has traffic policy Local, usable endpoints somewhere, and none here. */
@@ -61,6 +69,7 @@ export function planServicePort(
     ),
     setEntries: setEntriesOf({ port, options }, frontends, endpoints),
     addresses: frontends.filter((frontend) => frontend.isBound).map((frontend) => frontend.address),
+    reserved: reservedAddresses(port, options),
     deniedToNode: deniedToNode(port, frontends, options),
     hasNoLocalEndpoints: noLocalEndpoints(port, chosen),
   };

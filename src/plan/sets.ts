@@ -57,6 +57,19 @@ export const setRoles: readonly SetRole[] = Object.keys(specs) as SetRole[];
 /** kube-proxy creates every hash set with this capacity and refuses a set with another. */
 export const standardMaxElements = 65_536;
 
+/**
+ * Capacity of a hash set for so many entries. A power of two beyond the standard one, so that a set that
+ * grows entry by entry is seldom made anew.
+ */
+export function capacityFor(entryCount: number): number {
+  return Math.max(standardMaxElements, 2 ** Math.ceil(Math.log2(Math.max(entryCount, 1))));
+}
+
+/** Under this name a set is made anew beside the one it replaces. As long as the set's own: it fits. */
+export function temporaryNameOf(setName: string): string {
+  return `KTMP-${setName.slice("KUBE-".length)}`;
+}
+
 /** IPSET_MAXNAMELEN, linux/netfilter/ipset/ip_set.h, less the terminator. */
 const maxNameBytes = 31;
 

@@ -1,12 +1,12 @@
 /** What must change so that the kernel (as known) becomes what is desired. Pure. */
 import type { IpAddress } from "../base/ip.ts";
 import type { AddressChange, IpvsChange, SetChange } from "../kernel/kernel.ts";
-import type { DesiredState } from "../plan/desired-state.ts";
 import type { PlannedVirtualServer } from "../plan/service-port-plan.ts";
 import type { IpSet } from "../state/ip-set.ts";
 import { type RealServer, realServerKey, sameRealServer } from "../state/real-server.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import { sameVirtualServer, type VirtualServerId } from "../state/virtual-server.ts";
+import type { DesiredView } from "./desired-view.ts";
 import type { KnownState, KnownVirtualServer } from "./known-state.ts";
 
 /** The steps for one virtual server. */
@@ -88,7 +88,7 @@ function realServerChanges(
 export function diffEntries(
   set: IpSet,
   entries: Iterable<SetEntry>,
-  desired: DesiredState,
+  desired: DesiredView,
   known: KnownState,
 ): readonly SetChange[] {
   const changes: SetChange[] = [];
@@ -103,7 +103,7 @@ export function diffEntries(
 /** Addresses to bind and to unbind, for the given ones. */
 export function diffAddresses(
   addresses: Iterable<IpAddress>,
-  desired: DesiredState,
+  desired: DesiredView,
   known: KnownState,
 ): readonly AddressChange[] {
   const changes: AddressChange[] = [];

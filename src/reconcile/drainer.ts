@@ -1,9 +1,9 @@
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import type { IpvsChange } from "../kernel/kernel.ts";
-import type { DesiredState } from "../plan/desired-state.ts";
 import { type RealServer, realServerKey } from "../state/real-server.ts";
 import type { VirtualServerId } from "../state/virtual-server.ts";
+import type { DesiredView } from "./desired-view.ts";
 import { idOf, type VirtualServerDiff } from "./diff.ts";
 import { type Begun, type Ended, tellBegun, tellEnded } from "./drain-log.ts";
 import {
@@ -76,7 +76,7 @@ export class Drainer {
   }
 
   /** Between syncs: ends the drains whose connections are gone or whose time is up. */
-  async check(context: Context, desired: DesiredState): Promise<void> {
+  async check(context: Context, desired: DesiredView): Promise<void> {
     this.#tellEnded(await this.#endFinished(context, desired, this.#drains.groups()));
     this.#keepAges();
   }
@@ -92,7 +92,7 @@ export class Drainer {
     this.#tellEnded(ended);
   }
 
-  #staleOf(virtualServerKey: string, desired: DesiredState): readonly Ended[] {
+  #staleOf(virtualServerKey: string, desired: DesiredView): readonly Ended[] {
     const current = this.#drains.of(virtualServerKey);
     if (current.length === 0) return [];
     const server = desired.virtualServer(virtualServerKey);
@@ -157,7 +157,7 @@ export class Drainer {
   /** Looks at the virtual servers of these drains and at no other; one group for each. */
   async #endFinished(
     context: Context,
-    desired: DesiredState,
+    desired: DesiredView,
     groups: readonly (readonly Drain[])[],
   ): Promise<readonly Ended[]> {
     const filled = groups.filter((group) => group.length > 0);

@@ -2,8 +2,11 @@
 import type { FailedChange, SetChange } from "../kernel/kernel.ts";
 import type { SyncContext } from "./sync-context.ts";
 
+/** What is wrong with a set that cannot take entries was reported when it could not be made. */
 export function addEntries(context: SyncContext): Promise<void> {
-  return applyEntries(context, context.work.addedEntries);
+  const { known, work } = context;
+  const possible = work.addedEntries.filter(({ set }) => known.setEntries.has(set.name));
+  return applyEntries(context, possible);
 }
 
 /**

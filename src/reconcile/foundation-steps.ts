@@ -1,6 +1,8 @@
-/** What must be there before the first virtual server: the link, the sets, the rules. */
-import { setsFor } from "../plan/sets.ts";
+/** What must be there before the first virtual server, besides the sets: the link and the rules. */
+import type { IpFamily } from "../base/ip.ts";
+import type { RuleSet } from "../state/rule.ts";
 import { diffRules, knownRulesAfter } from "./diff-rules.ts";
+import { observeRules } from "./observe.ts";
 import type { SyncContext } from "./sync-context.ts";
 
 export async function ensureLink({ kernel, known, report }: SyncContext): Promise<void> {
@@ -14,34 +16,43 @@ export async function ensureLink({ kernel, known, report }: SyncContext): Promis
   }
 }
 
-/** Sets are made for the families whose rules are planned, used or not: rules refer to them by name. */
-export async function ensureSets({ kernel, known, goal, report }: SyncContext): Promise<void> {
-  for (const set of [...goal.rules.keys()].flatMap(setsFor)) {
-    if (known.setEntries.has(set.name)) continue;
+/** At most one iptables-restore for each family, and none where the rules stand as planned. */
+export async function writeRules(context: SyncContext): Promise<void> {
+  for (const [family, planned] of context.goal.rules) {
     try {
-      await kernel.ipSets.create(set);
-      known.setEntries.set(set.name, new Set());
-      report.count("set-create");
+      await writeOrLookAgain(context, family, planned);
     } catch (error) {
-      report.fail("set-create", set.name, error);
+      context.report.fail("rules-write", family, error);
     }
   }
 }
 
-/** At most one iptables-restore for each family, and none where the rules stand as planned. */
-export async function writeRules({ kernel, known, goal, report }: SyncContext): Promise<void> {
-  for (const [family, planned] of goal.rules) {
-    const render = (rule: Parameters<typeof kernel.iptables.render>[1]): string =>
-      kernel.iptables.render(family, rule);
-    const present = known.rules.get(family) ?? { chains: new Map(), jumps: new Map() };
-    const changes = diffRules(planned, present, render);
-    if (changes.length === 0) continue;
-    try {
-      await kernel.iptables.apply(family, changes);
-      known.rules.set(family, knownRulesAfter(planned, render));
-      report.count("rules-write", changes.length);
-    } catch (error) {
-      report.fail("rules-write", family, error);
-    }
+/** A restore also fails where somebody took away what it builds on: what is there then is read at once. */
+async function writeOrLookAgain(
+  context: SyncContext,
+  family: IpFamily,
+  planned: RuleSet,
+): Promise<void> {
+  try {
+    await writeDifferences(context, family, planned);
+  } catch {
+    const { kernel, known } = context;
+    known.rules.set(family, await observeRules(kernel.iptables, family, planned));
+    await writeDifferences(context, family, planned);
   }
+}
+
+async function writeDifferences(
+  { kernel, known, report }: SyncContext,
+  family: IpFamily,
+  planned: RuleSet,
+): Promise<void> {
+  const render = (rule: Parameters<typeof kernel.iptables.render>[1]): string =>
+    kernel.iptables.render(family, rule);
+  const present = known.rules.get(family) ?? { chains: new Map(), jumps: new Map() };
+  const changes = diffRules(planned, present, render);
+  if (changes.length === 0) return;
+  await kernel.iptables.apply(family, changes);
+  known.rules.set(family, knownRulesAfter(planned, render));
+  report.count("rules-write", changes.length);
 }

@@ -1,4 +1,5 @@
 import type { IpAddress, IpFamily } from "../base/ip.ts";
+import type { ObservedIpSet } from "../state/ip-set.ts";
 import type { RealServer } from "../state/real-server.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import type { VirtualServer } from "../state/virtual-server.ts";
@@ -23,7 +24,11 @@ export interface KnownRules {
  */
 export class KnownState {
   readonly virtualServers: Map<string, KnownVirtualServer> = new Map();
-  /** By set name. A set without a key does not exist. */
+  /** Sets of our names as they were made, fit or unfit for our entries; by name. */
+  readonly sets: Map<string, ObservedIpSet> = new Map();
+  /** Names of sets that a migration left behind. */
+  readonly temporarySets: Set<string> = new Set();
+  /** By set name. A set without a key does not exist, or cannot hold our entries. */
   readonly setEntries: Map<string, Set<SetEntry>> = new Map();
   /** On kube-ipvs0. */
   readonly addresses: Set<IpAddress> = new Set();

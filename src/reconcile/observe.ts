@@ -1,4 +1,5 @@
 import {
+  broadcastOf,
   type IpAddress,
   type IpFamily,
   ipFamilies,
@@ -6,7 +7,8 @@ import {
   isLoopback,
 } from "../base/ip.ts";
 import type { Iptables, Kernel } from "../kernel/kernel.ts";
-import { setsFor } from "../plan/sets.ts";
+import { setsFor, temporaryNameOf } from "../plan/sets.ts";
+import { type IpSet, isSwappable, type ObservedIpSet } from "../state/ip-set.ts";
 import type { RuleSet } from "../state/rule.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
 import { knownRulesOf } from "./diff-rules.ts";
@@ -33,24 +35,35 @@ export interface ObservedAddresses {
   readonly bound: ReadonlySet<IpAddress> | undefined;
   /** On all other links, up or down. */
   readonly ofNode: ReadonlySet<IpAddress>;
+  /** Of the IPv4 networks of those links. */
+  readonly broadcasts: ReadonlySet<IpAddress>;
 }
 
 export async function observeAddresses(kernel: Kernel): Promise<ObservedAddresses> {
   const link = await kernel.link.find();
   const bound = new Set<IpAddress>();
   const ofNode = new Set<IpAddress>();
-  for (const { address, linkIndex } of await kernel.link.listAddresses()) {
-    if (isServiceable(address)) (linkIndex === link?.index ? bound : ofNode).add(address);
+  const broadcasts = new Set<IpAddress>();
+  for (const { address, prefixLength, linkIndex } of await kernel.link.listAddresses()) {
+    if (!isServiceable(address)) continue;
+    (linkIndex === link?.index ? bound : ofNode).add(address);
+    const broadcast = broadcastOf({ address, prefixLength });
+    if (broadcast !== undefined) broadcasts.add(broadcast);
   }
-  return { bound: link === undefined ? undefined : bound, ofNode };
+  return { bound: link === undefined ? undefined : bound, ofNode, broadcasts };
 }
 
+/** Only our chains and those with our jumps are read: a busy node has thousands of others. */
 export async function observeRules(
   iptables: Iptables,
   family: IpFamily,
   planned: RuleSet,
 ): Promise<KnownRules> {
-  const observed = await iptables.observe(family);
+  const names = [
+    ...planned.chains.map(({ name }) => name),
+    ...planned.jumps.map(({ from }) => from),
+  ];
+  const observed = await iptables.observe(family, new Set(names));
   return knownRulesOf(observed, planned, (rule) => iptables.render(family, rule));
 }
 
@@ -60,15 +73,27 @@ async function observeLink(kernel: Kernel, known: KnownState): Promise<void> {
   for (const address of bound ?? []) known.addresses.add(address);
 }
 
-async function observeSets(kernel: Kernel, known: KnownState): Promise<void> {
-  const sets = new Map(ipFamilies.flatMap(setsFor).map((set) => [set.name, set]));
-  for (const { name, elementCount } of await kernel.ipSets.listSets()) {
-    const set = sets.get(name);
+const ourSets: ReadonlyMap<string, IpSet> = new Map(
+  ipFamilies.flatMap(setsFor).map((set) => [set.name, set]),
+);
+
+const temporaryNames: ReadonlySet<string> = new Set([...ourSets.keys()].map(temporaryNameOf));
+
+async function observeSets({ ipSets }: Kernel, known: KnownState): Promise<void> {
+  for (const observed of await ipSets.listSets()) {
+    if (temporaryNames.has(observed.name)) known.temporarySets.add(observed.name);
+    const set = ourSets.get(observed.name);
     if (set === undefined) continue;
-    // An empty set is not worth a request, and bitmap sets do not always count.
-    const isEmpty = elementCount === 0 && set.type !== "bitmap:port";
-    known.setEntries.set(name, new Set(isEmpty ? [] : await kernel.ipSets.listEntries(set)));
+    known.sets.set(set.name, observed);
+    if (!isSwappable(set, observed)) continue;
+    const entries = isEmpty(observed) ? [] : await ipSets.listEntries(set);
+    known.setEntries.set(set.name, new Set(entries));
   }
+}
+
+/** An empty set is not worth a request, and bitmap sets do not always count. */
+function isEmpty({ elementCount, type }: ObservedIpSet): boolean {
+  return elementCount === 0 && type !== "bitmap:port";
 }
 
 async function observeServers(kernel: Kernel, known: KnownState): Promise<void> {

@@ -4,16 +4,20 @@ import type { Logger } from "../base/log.ts";
 import { sameSet } from "../base/same-set.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { DesiredState } from "../plan/desired-state.ts";
+import { withoutServers } from "./desired-view.ts";
 import { Drainer } from "./drainer.ts";
 import { type DrainAges, type DrainPolicy, noDrainAges } from "./drains.ts";
 import { addEntries, bindAddresses, removeEntries, unbindAddresses } from "./entry-steps.ts";
 import { FlowSweeper } from "./flow-sweeper.ts";
-import { ensureLink, ensureSets, writeRules } from "./foundation-steps.ts";
+import { ensureLink, writeRules } from "./foundation-steps.ts";
 import { KnownState } from "./known-state.ts";
-import { observe } from "./observe.ts";
-import type { OwnershipPolicy } from "./ownership.ts";
+import { lostRules, lostSets } from "./lost-state.ts";
+import { observe, observeRules } from "./observe.ts";
+import { isContested, type OwnershipFacts, type OwnershipPolicy } from "./ownership.ts";
 import { type ChangeKind, ReportBuilder, type SyncReport } from "./report.ts";
+import { ServerMemory } from "./server-memory.ts";
 import { applyServers, removeServers } from "./server-steps.ts";
+import { ensureSets, removeTemporarySets } from "./set-steps.ts";
 import type { SyncContext, SyncGoal, SyncTools } from "./sync-context.ts";
 import { planWork } from "./work.ts";
 
@@ -48,6 +52,10 @@ export class Reconciler {
   readonly #sweeper = new FlowSweeper();
   readonly #drainer: Drainer;
   readonly #steps: readonly Step[];
+  readonly #memory = new ServerMemory();
+  #contested: ReadonlySet<string> = new Set();
+  /** As planned for the sync before. */
+  #rules: SyncGoal["rules"] = new Map();
   #known = new KnownState();
   #needsObservation = true;
   #isFirst = true;
@@ -81,11 +89,21 @@ export class Reconciler {
     const report = new ReportBuilder();
     const isFull = goal.dirty === "all" || this.#needsObservation;
     if (isFull && !(await this.#observe(goal, report))) return report.build();
-    const effective: SyncGoal = isFull ? { ...goal, dirty: "all" } : goal;
-    const work = planWork(effective, this.#known, this.#options.ownership);
-    if (isFull) report.foreign(work.foreignServers);
+    this.#rules = goal.rules;
+    const facts = this.#ownershipFacts(goal);
+    if (isFull) this.#contested = this.#findContested(goal, facts);
+    const effective: SyncGoal = {
+      ...goal,
+      dirty: isFull ? "all" : goal.dirty,
+      desired: withoutServers(goal.desired, this.#contested),
+    };
+    const work = planWork(effective, this.#known, { ...facts, contested: this.#contested });
+    if (isFull) report.foreign(work.foreignServers, [...this.#contested]);
     const context = { ...this.#context(report), goal: effective, work, isFirst: this.#isFirst };
     for (const step of this.#steps) await runStep(step, context);
+    if (isFull) this.#memory.noteAll(this.#known, work);
+    else this.#memory.noteChanged(this.#known, work);
+    for (const key of report.takenServers) this.#memory.noteTaken(key);
     this.#isFirst &&= report.hasFailures;
     this.#needsObservation = report.hasFailures;
     return report.build();
@@ -100,6 +118,31 @@ export class Reconciler {
     const isSame =
       this.#known.hasLink === (bound !== undefined) && sameSet(known, bound ?? new Set());
     if (!isSame) this.#needsObservation = true;
+  }
+
+  /**
+   * Compares the headers of our sets with what is known of them; gives the names of those that differ. The
+   * next sync looks at everything then.
+   */
+  async checkSets(): Promise<readonly string[]> {
+    if (this.#needsObservation) return [];
+    const lost = lostSets(await this.#kernel.ipSets.listSets(), this.#known);
+    this.#needsObservation ||= lost.length > 0;
+    return lost;
+  }
+
+  /** Reads our chains and jumps; gives those that differ. The next sync writes them again. */
+  async checkRules(): Promise<readonly string[]> {
+    if (this.#needsObservation) return [];
+    const { iptables } = this.#kernel;
+    const lost: string[] = [];
+    for (const [family, planned] of this.#rules) {
+      const observed = await observeRules(iptables, family, planned);
+      const places = lostRules(planned, observed, (rule) => iptables.render(family, rule));
+      if (places.length > 0) this.#known.rules.set(family, observed);
+      lost.push(...places.map((place) => `${family} ${place}`));
+    }
+    return lost;
   }
 
   /**
@@ -121,6 +164,20 @@ export class Reconciler {
     }
     this.#needsObservation ||= report.hasFailures;
     return report.build();
+  }
+
+  #ownershipFacts({ nodeAddresses }: SyncGoal): OwnershipFacts {
+    const { ours, foreign } = this.#memory;
+    return { policy: this.#options.ownership, nodeAddresses, ours, foreign };
+  }
+
+  /** Before the first write of a sync: our own entries would say that everything is ours. */
+  #findContested({ desired }: SyncGoal, facts: OwnershipFacts): ReadonlySet<string> {
+    const contested = new Set<string>();
+    for (const key of desired.virtualServerKeys()) {
+      if (isContested(key, this.#known, facts)) contested.add(key);
+    }
+    return contested;
   }
 
   #context(report: ReportBuilder): SyncTools {
@@ -151,6 +208,7 @@ function stepsWith(drainer: Drainer, sweeper: FlowSweeper): readonly Step[] {
     { kind: "set-create", run: ensureSets },
     { kind: "entry-add", run: addEntries },
     { kind: "rules-write", run: writeRules },
+    { kind: "set-destroy", run: removeTemporarySets },
     { kind: "virtual-server-create", run: applyServers },
     { kind: "address-add", run: bindAddresses },
     { kind: "real-server-remove", run: (context) => drainer.release(context) },

@@ -1,18 +1,18 @@
-import type { IpAddress, IpFamily } from "../base/ip.ts";
+import { type IpAddress, type IpFamily, ipFamilies } from "../base/ip.ts";
 import type { Kernel } from "../kernel/kernel.ts";
-import { setsFor } from "../plan/sets.ts";
+import { setsFor, temporaryNameOf } from "../plan/sets.ts";
 import type { RuleSet } from "../state/rule.ts";
 import { idOf } from "./diff.ts";
 import { type RenderRule, removalOfRules } from "./diff-rules.ts";
 import { observe } from "./observe.ts";
-import { mayRemove, type OwnershipPolicy } from "./ownership.ts";
+import { isExcluded, mayRemove, type OwnershipPolicy } from "./ownership.ts";
 import { type ChangeKind, ReportBuilder, type SyncReport } from "./report.ts";
 import { applyIpvs } from "./server-steps.ts";
 
 /** Something of ours that stays because somebody else still uses it, or something of others. */
 export interface Kept {
   readonly subject: string;
-  readonly reason: "referenced-by-others" | "foreign-virtual-server";
+  readonly reason: "referenced-by-others" | "foreign-virtual-server" | "excluded-network";
 }
 
 export interface RemovalReport extends SyncReport {
@@ -58,10 +58,13 @@ export async function removeAll(kernel: Kernel, goal: RemovalGoal): Promise<Remo
 async function removeVirtualServers(removal: Removal): Promise<void> {
   const { kernel, report, kept, nodeAddresses, ownership } = removal;
   const known = await observe(kernel, new Map());
+  const nothing = new Set<string>();
+  const facts = { policy: ownership, nodeAddresses, ours: nothing, foreign: nothing };
   const ours = [];
   for (const [key, server] of known.virtualServers) {
     const id = idOf(server);
-    if (mayRemove(id, known, nodeAddresses, ownership)) ours.push(id);
+    if (mayRemove(key, known, facts)) ours.push(id);
+    else if (isExcluded(id, ownership)) kept.push({ subject: key, reason: "excluded-network" });
     else kept.push({ subject: key, reason: "foreign-virtual-server" });
   }
   await applyIpvs(
@@ -94,7 +97,8 @@ async function removeLink({ kernel, report }: Removal): Promise<void> {
 async function removeSets(removal: Removal): Promise<void> {
   const { kernel, report, kept } = removal;
   const present = new Map((await kernel.ipSets.listSets()).map((set) => [set.name, set]));
-  for (const { name } of [...removal.rules.keys()].flatMap(setsFor)) {
+  const names = ipFamilies.flatMap(setsFor).map(({ name }) => name);
+  for (const name of [...names, ...names.map(temporaryNameOf)]) {
     const set = present.get(name);
     if (set === undefined) continue;
     if (set.references > 0) {

@@ -6,6 +6,7 @@ export type ChangeKind =
   | "link-create"
   | "set-create"
   | "set-destroy"
+  | "set-migrate"
   | "entry-add"
   | "entry-remove"
   | "rules-write"
@@ -38,6 +39,8 @@ export interface SyncReport {
   readonly flowSweeps: readonly FlowSweep[];
   /** Virtual servers of others, by key; absent where not everything was compared. */
   readonly foreignServers?: readonly string[];
+  /** Those of them that Services claim; absent where not everything was compared. */
+  readonly contestedServers?: readonly string[];
 }
 
 /** One look through the connection table. */
@@ -52,7 +55,8 @@ export class ReportBuilder {
   readonly #changes = new Map<ChangeKind, number>();
   readonly #failures: Failure[] = [];
   readonly #flowSweeps: FlowSweep[] = [];
-  #foreignServers: readonly string[] | undefined;
+  #foreign: Pick<SyncReport, "foreignServers" | "contestedServers"> = {};
+  readonly #taken: string[] = [];
 
   count(kind: ChangeKind, times = 1): void {
     if (times > 0) this.#changes.set(kind, (this.#changes.get(kind) ?? 0) + times);
@@ -68,8 +72,17 @@ export class ReportBuilder {
     this.count("flow-remove", sweep.removedCount);
   }
 
-  foreign(keys: readonly string[]): void {
-    this.#foreignServers = keys;
+  foreign(foreignServers: readonly string[], contestedServers: readonly string[]): void {
+    this.#foreign = { foreignServers, contestedServers };
+  }
+
+  /** A virtual server that should have been new was there already. */
+  taken(key: string): void {
+    this.#taken.push(key);
+  }
+
+  get takenServers(): readonly string[] {
+    return this.#taken;
   }
 
   hasFailed(kind: Failure["kind"]): boolean {
@@ -85,7 +98,7 @@ export class ReportBuilder {
       changes: this.#changes,
       failures: this.#failures,
       flowSweeps: this.#flowSweeps,
-      ...(this.#foreignServers === undefined ? {} : { foreignServers: this.#foreignServers }),
+      ...this.#foreign,
     };
   }
 }

@@ -4,6 +4,7 @@ import { realServerKey } from "../state/real-server.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
 import { idOf, type VirtualServerDiff } from "./diff.ts";
 import { byIndex } from "./entry-steps.ts";
+import { isTaken } from "./kernel-errors.ts";
 import type { ChangeKind } from "./report.ts";
 import type { SyncContext } from "./sync-context.ts";
 
@@ -11,11 +12,7 @@ import type { SyncContext } from "./sync-context.ts";
 export async function applyServers(context: SyncContext): Promise<void> {
   const { known, goal, work } = context;
   const diffs = work.servers.filter((diff) => !diff.isUnwanted);
-  const failed = await applyIpvs(
-    context,
-    diffs.flatMap((diff) => diff.changes),
-  );
-  const failedKeys = serverKeys(failed);
+  const failedKeys = await createAndUpdate(context, diffs);
   for (const { key, unwanted } of diffs) {
     const desired = goal.desired.virtualServer(key);
     if (desired === undefined || failedKeys.has(key)) continue;
@@ -24,6 +21,20 @@ export async function applyServers(context: SyncContext): Promise<void> {
     const present = unwanted.length === 0 ? realServers : [...realServers, ...unwanted];
     known.virtualServers.set(key, { virtualServer, realServers: present });
   }
+}
+
+/** Real servers go into virtual servers that must be new only once it is clear that they are. */
+async function createAndUpdate(
+  context: SyncContext,
+  diffs: readonly VirtualServerDiff[],
+): Promise<ReadonlySet<string>> {
+  const changes = diffs.flatMap((diff) => diff.changes);
+  const creations = changes.filter((change) => "mustBeNew" in change);
+  const failedKeys = serverKeys(await applyIpvs(context, creations));
+  const others = changes.filter(
+    (change) => !("mustBeNew" in change) && !failedKeys.has(virtualServerKey(change.virtualServer)),
+  );
+  return new Set([...failedKeys, ...serverKeys(await applyIpvs(context, others))]);
 }
 
 /** Removes virtual servers; their real servers go with them. */
@@ -57,6 +68,8 @@ export async function applyIpvs(
       continue;
     }
     failed.add(change);
+    if ("mustBeNew" in change && isTaken(error))
+      report.taken(virtualServerKey(change.virtualServer));
     report.fail(kindOf(change), subjectOf(change), error);
   }
   return failed;

@@ -2,15 +2,16 @@ import type { Clock } from "../base/clock.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import type { AddressChange, Kernel, SetChange } from "../kernel/kernel.ts";
-import type { DesiredState, DirtyKeys } from "../plan/desired-state.ts";
+import type { DirtyKeys } from "../plan/desired-state.ts";
 import type { RuleSet } from "../state/rule.ts";
+import type { DesiredView } from "./desired-view.ts";
 import type { VirtualServerDiff } from "./diff.ts";
 import type { KnownState } from "./known-state.ts";
 import type { ReportBuilder } from "./report.ts";
 
 /** What one sync is to reach. */
 export interface SyncGoal {
-  readonly desired: DesiredState;
+  readonly desired: DesiredView;
   /** What to look at; `all` compares everything, after everything was observed. */
   readonly dirty: DirtyKeys | "all";
   /** Planned rules of the supported families. */
@@ -22,7 +23,7 @@ export interface SyncGoal {
 /** The changes of one sync, by kind; worked out before the first write. */
 export interface Work {
   readonly servers: readonly VirtualServerDiff[];
-  /** Keys of virtual servers that nobody wants and that stay: they are not ours, or excluded. */
+  /** Keys of virtual servers that stay as they are: they are not ours, or excluded. */
   readonly foreignServers: readonly string[];
   readonly addedEntries: readonly SetChange[];
   readonly removedEntries: readonly SetChange[];

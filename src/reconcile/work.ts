@@ -1,5 +1,6 @@
 /** Works out what a sync has to change. Pure. */
-import { cidrContains, type IpAddress, ipFamilies } from "../base/ip.ts";
+import { type IpAddress, ipFamilies } from "../base/ip.ts";
+import type { IpvsChange } from "../kernel/kernel.ts";
 import { setsFor } from "../plan/sets.ts";
 import type { IpSet } from "../state/ip-set.ts";
 import type { SetEntry } from "../state/set-entry.ts";
@@ -11,16 +12,22 @@ import {
   type VirtualServerDiff,
 } from "./diff.ts";
 import type { KnownState } from "./known-state.ts";
-import { mayRemove, type OwnershipPolicy } from "./ownership.ts";
+import { isExcluded, mayRemove, type OwnershipFacts } from "./ownership.ts";
 import type { SyncGoal, Work } from "./sync-context.ts";
 
 const allSets: readonly IpSet[] = ipFamilies.flatMap(setsFor);
 
-export function planWork(goal: SyncGoal, known: KnownState, policy: OwnershipPolicy): Work {
+/** What the changes of a sync depend on, besides what is wanted and what is there. */
+export interface WorkFacts extends OwnershipFacts {
+  /** Keys that Services claim and others have: left out of the goal, and not to be removed. */
+  readonly contested: ReadonlySet<string>;
+}
+
+export function planWork(goal: SyncGoal, known: KnownState, facts: WorkFacts): Work {
   const entries = allSets.flatMap((set) => entryChanges(set, goal, known));
   const addresses = diffAddresses(addressesOf(goal, known), goal.desired, known);
   return {
-    ...serverDiffs(goal, known, policy),
+    ...serverDiffs(goal, known, facts),
     addedEntries: entries.filter(({ kind }) => kind === "add"),
     removedEntries: entries.filter(({ kind }) => kind === "remove"),
     addedAddresses: addresses.filter(({ kind }) => kind === "add"),
@@ -31,7 +38,7 @@ export function planWork(goal: SyncGoal, known: KnownState, policy: OwnershipPol
 function serverDiffs(
   goal: SyncGoal,
   known: KnownState,
-  policy: OwnershipPolicy,
+  facts: WorkFacts,
 ): Pick<Work, "servers" | "foreignServers"> {
   const servers: VirtualServerDiff[] = [];
   const foreignServers: string[] = [];
@@ -42,24 +49,28 @@ function serverDiffs(
       known.virtualServers.get(key),
     );
     if (diff === undefined) continue;
-    if (diff.isUnwanted && !isRemovable(key, goal, known, policy)) foreignServers.push(key);
-    else servers.push(diff);
+    if (diff.isUnwanted && !isRemovable(key, goal, known, facts)) foreignServers.push(key);
+    else
+      servers.push(isCareful(goal, facts) ? { ...diff, changes: diff.changes.map(asNew) } : diff);
   }
   return { servers, foreignServers };
 }
 
 /** A key that was dirty had been desired, so it is ours; in a full pass the kernel must say so. */
-function isRemovable(
-  key: string,
-  goal: SyncGoal,
-  known: KnownState,
-  policy: OwnershipPolicy,
-): boolean {
+function isRemovable(key: string, goal: SyncGoal, known: KnownState, facts: WorkFacts): boolean {
   const server = known.virtualServers.get(key);
-  if (server === undefined) return false;
-  const id = idOf(server);
-  if (goal.dirty === "all") return mayRemove(id, known, goal.nodeAddresses, policy);
-  return !policy.excludeCidrs.some((cidr) => cidrContains(cidr, id.address));
+  if (server === undefined || facts.contested.has(key)) return false;
+  if (goal.dirty === "all") return mayRemove(key, known, facts);
+  return !isExcluded(idOf(server), facts.policy);
+}
+
+/** Others may have made a virtual server since everything was observed: it is not to be overwritten. */
+function isCareful(goal: SyncGoal, { policy }: WorkFacts): boolean {
+  return goal.dirty !== "all" && policy.foreignVirtualServers === "keep";
+}
+
+function asNew(change: IpvsChange): IpvsChange {
+  return change.kind === "create-virtual-server" ? { ...change, mustBeNew: true } : change;
 }
 
 function serverKeys(goal: SyncGoal, known: KnownState): Iterable<string> {

@@ -1,17 +1,27 @@
+import { lookup } from "node:dns/promises";
+import type { IpAddress } from "../../base/ip.ts";
 import type { ObjectSource, SourceListener } from "../source.ts";
 import { Reflector, type ReflectorDependencies } from "./reflector.ts";
+import { type LookUp, ServerAddresses } from "./server-addresses.ts";
 import { watchedResources } from "./watched-resources.ts";
 
 /** Objects from an API server. Runs through every outage of it; `stop` is what ends it. */
 export class ClusterSource implements ObjectSource {
   readonly #dependencies: ReflectorDependencies;
   readonly #nodeName: string;
+  readonly #serverAddresses: ServerAddresses;
   readonly #abort = new AbortController();
   #running: Promise<unknown> = Promise.resolve();
 
   constructor(dependencies: ReflectorDependencies, options: { readonly nodeName: string }) {
     this.#dependencies = dependencies;
     this.#nodeName = options.nodeName;
+    const lookUp: LookUp = (hostname) => lookup(hostname, { all: true });
+    this.#serverAddresses = new ServerAddresses(dependencies.connection.server, lookUp);
+  }
+
+  serverAddresses(): readonly IpAddress[] {
+    return this.#serverAddresses.current();
   }
 
   async start(listener: SourceListener): Promise<void> {

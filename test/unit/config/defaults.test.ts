@@ -29,6 +29,8 @@ describe("the configuration without any setting", () => {
       verificationPeriodMs: 30_000,
       drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 300 },
       drainAgesPath: "/run/kube-ipvs/drains.json",
+      ruleCheckPeriodMs: 10_000,
+      reservedAddresses: "serve",
       conntrack: {
         maxPerCore: 32_768,
         min: 131_072,

@@ -1,0 +1,46 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { type LookUp, ServerAddresses } from "../../../../src/api/cluster/server-addresses.ts";
+
+async function settle(): Promise<void> {
+  await new Promise<void>((resolve) => setImmediate(resolve));
+}
+
+const refuse: LookUp = () => Promise.reject(new Error("EAI_AGAIN"));
+
+describe("the API server's addresses", () => {
+  for (const [url, address] of [
+    ["https://10.0.0.1:6443", "10.0.0.1"],
+    ["https://[FD00::0:1]:6443/prefix", "fd00::1"],
+  ] as const) {
+    it(`are in its URL: ${url}`, () => {
+      assert.deepEqual(new ServerAddresses(url, refuse).current(), [address]);
+    });
+  }
+
+  it("are looked up behind a name, and again each time they are asked for", async () => {
+    const answers = [["10.0.0.2", "10.0.0.1"], ["fd00::1"]];
+    const names: string[] = [];
+    const addresses = new ServerAddresses("https://api.example:6443", async (name) => {
+      names.push(name);
+      return (answers.shift() ?? []).map((address) => ({ address }));
+    });
+    assert.deepEqual(addresses.current(), []);
+    await settle();
+    assert.deepEqual(addresses.current(), ["10.0.0.1", "10.0.0.2"]);
+    await settle();
+    assert.deepEqual(addresses.current(), ["fd00::1"]);
+    assert.deepEqual(names, ["api.example", "api.example", "api.example"]);
+  });
+
+  it("stay as they were while the name cannot be looked up", async () => {
+    let lookUp: LookUp = async () => [{ address: "10.0.0.1" }];
+    const addresses = new ServerAddresses("https://api.example:6443", (name) => lookUp(name));
+    addresses.current();
+    await settle();
+    lookUp = refuse;
+    addresses.current();
+    await settle();
+    assert.deepEqual(addresses.current(), ["10.0.0.1"]);
+  });
+});
