@@ -59,8 +59,10 @@ check_tools() {
   need unshare util-linux
   need setarch util-linux
   need valgrind valgrind
-  valgrind --quiet true > "$log" 2>&1 ||
+  valgrind --quiet true > "$log" 2>&1 || {
+    cat "$log"
     fail "valgrind does not run; it needs the C library's symbols: apt-get install libc6-dbg"
+  }
   for name in asan ubsan tsan; do
     need_library lib$name.so "libgcc-$(gcc -dumpversion)-dev"
   done
