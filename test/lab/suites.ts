@@ -21,8 +21,14 @@ interface Settings {
 
 /** Only what differs from the defaults. */
 const settingsByName: Readonly<Record<string, Settings>> = {
-  golden: { expectedSeconds: 120, timeoutSeconds: 600 },
+  golden: { expectedSeconds: 100, timeoutSeconds: 600 },
+  "thousand-services": { expectedSeconds: 90, timeoutSeconds: 600 },
+  demo: { expectedSeconds: 75 },
+  "golden-executable": { expectedSeconds: 30 },
+  "golden-recorder": { expectedSeconds: 30 },
   "start-and-stop": { expectedSeconds: 30 },
+  "kernel-tools": { expectedSeconds: 25 },
+  contract: { expectedSeconds: 25 },
 };
 
 const defaults = { expectedSeconds: 10, timeoutSeconds: 300, memory: "2G" } as const;
