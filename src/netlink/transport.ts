@@ -127,7 +127,7 @@ export class NetlinkTransport {
 
   /**
    * One dump per request, results in the same order. On the calling thread, because a small dump costs
-   * less than its way through the thread pool (measured 4–6 times); after each 10 ms others get a turn.
+   * less than its way through the socket's own thread (measured 4–6 times); after each 10 ms others get a turn.
    */
   dumpMany<T, R>(
     kind: RequestKind<T>,
