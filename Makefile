@@ -10,10 +10,10 @@ addon := build/native-shim/$(architecture)/netlink_socket.node
 step := toolchain/step.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-build setup-lab build shim lab check lint format types unit test test-shim test-lab demo clean
+.PHONY: help setup setup-build setup-lab build shim lab check lint format types unit test test-shim test-lab demo packet-paths clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: system packages (apt), Node.js, dependencies
 	@toolchain/install-packages.sh build lab test
@@ -61,6 +61,10 @@ test-lab: setup-lab build lab ## the suites that need a kernel with IPVS
 
 demo: setup-lab build lab ## real packets over real backends, step by step
 	@node test/demo/demo.ts
+
+packet-paths: setup-lab build lab ## write docs/packet-paths.md: where packets go, tried with real ones
+	@node test/lab/boot.ts -- node test/packet-paths/print-document.ts > build/packet-paths.md
+	@mv build/packet-paths.md docs/packet-paths.md
 
 clean: ## remove what was built; what was installed stays
 	rm -rf build dist

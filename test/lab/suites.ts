@@ -22,6 +22,7 @@ interface Settings {
 /** Only what differs from the defaults. */
 const settingsByName: Readonly<Record<string, Settings>> = {
   golden: { expectedSeconds: 100, timeoutSeconds: 600 },
+  "packet-paths": { expectedSeconds: 65 },
   "thousand-services": { expectedSeconds: 90, timeoutSeconds: 600 },
   demo: { expectedSeconds: 75 },
   "golden-executable": { expectedSeconds: 30 },

@@ -1,0 +1,46 @@
+/** Where packets go: every path of the matrix with real connections, and the document that says so. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { before, describe, it } from "node:test";
+import { documentText, matrixText } from "../packet-paths/document.ts";
+import { type ColumnName, columnName, expectedIn, type Row } from "../packet-paths/path.ts";
+import { runPacketPaths } from "../packet-paths/run.ts";
+import { allSections } from "../packet-paths/sections.ts";
+
+const path = join(import.meta.dirname, "../../docs/packet-paths.md");
+let results: Awaited<ReturnType<typeof runPacketPaths>> = [];
+
+/** `cluster IP, Cluster, pod, TCP IPv4: local←pod` */
+function line({ path: { labels } }: Row, name: ColumnName, outcome: string | undefined): string {
+  return `${labels.join(", ")}, ${name}: ${outcome}`;
+}
+
+describe("packet paths", () => {
+  before(async () => {
+    results = await runPacketPaths();
+    console.log(matrixText(results));
+  });
+
+  for (const [index, section] of allSections.entries()) {
+    it(`${section.title}: ${section.paths.length} paths`, () => {
+      const rows = results[index]?.rows ?? [];
+      const lines = rows.flatMap((row) =>
+        section.columns.map((column) => {
+          const name = columnName(column);
+          const [seen, expected] = [row.outcomes.get(name), expectedIn(row.path, column)];
+          return { seen: line(row, name, seen), expected: line(row, name, expected) };
+        }),
+      );
+      assert.equal(rows.length, section.paths.length);
+      assert.deepEqual(
+        lines.map(({ seen }) => seen),
+        lines.map(({ expected }) => expected),
+      );
+    });
+  }
+
+  it("docs/packet-paths.md says what happened; `make packet-paths` writes it", () => {
+    assert.equal(documentText(results), readFileSync(path, "utf8"));
+  });
+});

@@ -1,0 +1,77 @@
+/** Session affinity: connections of one client over time. Takes half a minute; runs beside the other sections. */
+import { setTimeout as pause } from "node:timers/promises";
+import { type Column, columnName, type Path, type Row, type Section, transports } from "./path.ts";
+import type { Probe } from "./probe.ts";
+import { affinitySeconds, destinationOf, type Frontend } from "./services.ts";
+import { connectFrom, type Stations } from "./walk.ts";
+
+const service = "affinity";
+const expected = "kept, then another";
+/** Less than the time-out alone, more than it together. */
+const breaksMs: readonly number[] = [0, 0, affinitySeconds * 600, affinitySeconds * 600];
+/** The kernel looks at its timers a little later. */
+const expiryMs: number = affinitySeconds * 1_000 + 4_000;
+const answerMs = 5_000;
+
+/** One client for each virtual server: the order in which round robin serves several is not the point. */
+const clients: readonly (readonly [Frontend, from: string])[] = [
+  ["cluster IP", "pod"],
+  ["node port", "client"],
+  ["load-balancer IP", "client"],
+  ["external IP", "node"],
+];
+
+export const affinity: Section = {
+  title: "Session affinity",
+  text: [
+    `A Service with \`sessionAffinity: ClientIP\`, ${affinitySeconds} s, and two endpoints. A client connects five ` +
+      `times, with breaks of ${affinitySeconds * 0.6} s before the last two: each new connection begins the time ` +
+      "anew, so all go to one endpoint. When the time has passed without a connection, round robin chooses again.",
+    "The time does not begin before the last connection is forgotten by IPVS (10 s after a reset, 120 s after a " +
+      "regular end, the UDP time-out after a datagram), and the kernel looks again only every 60 s where it is not.",
+  ],
+  headings: ["address", "from"],
+  columns: transports,
+  paths: clients.map(([frontend, from]) => ({
+    labels: [frontend, from],
+    from,
+    target: { kind: "service", service, frontend },
+    expected,
+  })),
+};
+
+export async function walkAffinity(stations: Stations): Promise<readonly Row[]> {
+  return await Promise.all(
+    affinity.paths.map(async (path) => {
+      const cells = affinity.columns.map(async (column) => {
+        return [columnName(column), await tryCell(path, column, stations)] as const;
+      });
+      return { path, outcomes: new Map(await Promise.all(cells)) };
+    }),
+  );
+}
+
+async function tryCell(
+  { from, target }: Path,
+  { protocol, family }: Column,
+  stations: Stations,
+): Promise<string> {
+  if (protocol === "ping" || target.kind !== "service") throw new Error("Not for affinity");
+  const probe: Probe = {
+    protocol,
+    ...destinationOf(target.service, target.frontend, family),
+    payloadBytes: 1,
+    answerBytes: 1,
+    timeoutMs: answerMs,
+  };
+  const connect = async (afterMs: number): Promise<string> => {
+    await pause(afterMs);
+    const outcome = await connectFrom(stations, from, probe);
+    return outcome.kind === "answer" ? outcome.answer.backend : outcome.kind;
+  };
+  const first = await connect(0);
+  const others: string[] = [];
+  for (const breakMs of breaksMs) others.push(await connect(breakMs));
+  if (others.some((other) => other !== first)) return `not kept: ${[first, ...others].join(" ")}`;
+  return (await connect(expiryMs)) === first ? "kept too long" : "kept, then another";
+}

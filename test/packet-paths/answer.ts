@@ -1,0 +1,57 @@
+/** A backend: tells its name, the source it saw and how much arrived. */
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
+import { createServer, type Socket } from "node:net";
+import { type Answer, answerText, type Listener, parseRequest } from "./probe.ts";
+
+const headBytes = 32;
+
+/** Resolves when it listens. */
+export async function answerOn(listener: Listener, name: string): Promise<void> {
+  if (listener.protocol === "TCP") await answerTcp(listener, name);
+  else await answerUdp(listener, name);
+}
+
+async function answerTcp({ address, port }: Listener, name: string): Promise<void> {
+  const server = createServer((socket) => answerConnection(socket, name));
+  server.listen(port, address);
+  await once(server, "listening");
+}
+
+/** Answers when the announced payload is there, so that neither side has to close first. */
+function answerConnection(socket: Socket, backend: string): void {
+  let head = "";
+  let received = 0;
+  socket.on("error", () => socket.destroy());
+  socket.on("data", (chunk: Buffer) => {
+    received += chunk.length;
+    if (head.length < headBytes) head += chunk.toString("latin1", 0, headBytes);
+    const request = parseRequest(head);
+    if (request === undefined) return;
+    const receivedBytes = received - request.headBytes;
+    if (receivedBytes < request.payloadBytes) return;
+    const answer = { backend, source: plain(socket.remoteAddress), receivedBytes };
+    socket.write(answerText(answer, request.answerBytes));
+  });
+}
+
+async function answerUdp({ address, port }: Listener, backend: string): Promise<void> {
+  const socket = createSocket(address.includes(":") ? "udp6" : "udp4");
+  socket.on("message", (message, { address: source, port: sourcePort }) => {
+    const request = parseRequest(message.toString("latin1", 0, headBytes));
+    if (request === undefined) return;
+    const receivedBytes = message.length - request.headBytes;
+    const answer: Answer = { backend, source: plain(source), receivedBytes };
+    // The error is that of an earlier answer that was too large; the client asks again.
+    socket.send(answerText(answer, request.answerBytes), sourcePort, source, () => {});
+  });
+  // A client that is gone answers with an ICMP error.
+  socket.on("error", () => {});
+  socket.bind(port, address);
+  await once(socket, "listening");
+}
+
+/** An IPv4 address that came over a socket of both families. */
+function plain(address: string | undefined): string {
+  return (address ?? "").replace(/^::ffff:/, "");
+}

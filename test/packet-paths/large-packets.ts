@@ -1,0 +1,71 @@
+/** Packets that are too large for a link on their way: both ends believe in 1500 bytes, the link takes 1300. */
+import { expectationOf, inColumns } from "./matrix.ts";
+import { type Path, type Section, type Size, transports } from "./path.ts";
+import { frontends, type ServiceName } from "./services.ts";
+
+const size: Size = { TCP: 100_000, UDP: 1_400 };
+
+/** The source that an endpoint sees of a client in a pod, and of any other. */
+const sources: readonly (readonly [ServiceName, masqueraded: string])[] = [
+  ["narrow", "gateway"],
+  ["remote-narrow", "node"],
+];
+
+export const large: Section = {
+  title: "Large requests",
+  text: [
+    `The link before the endpoint takes 1300 bytes; both ends believe in 1500. The client sends ${size.TCP} bytes, or a ` +
+      `datagram of ${size.UDP}, until all of it has arrived. The message «too large» reaches the client through IPVS and ` +
+      "masquerading, in its own terms. On the node itself a connected IPv4 socket does not learn from it, the next one does.",
+    "One path is closed by the kernel: a process of the node that sends IPv6 datagrams. It learns the size (`ip -6 route " +
+      "get` shows it), but Linux cuts IPv6 datagrams into fragments after IPVS has seen them whole, and IPVS refuses what " +
+      "is larger than the endpoint's link. IPv4 cuts, or allows cutting, before. kube-proxy's IPVS mode is hit in the " +
+      "same way; give the node's links and the pods' the same MTU.",
+  ],
+  headings: ["address", "endpoint", "from"],
+  columns: transports,
+  paths: sources.flatMap(([service, masqueraded]) =>
+    frontends.flatMap((frontend) =>
+      ["pod", "node", "client"].map((from): Path => {
+        const isKept = from === "pod" && frontend === "cluster IP";
+        const answered = `${service}←${isKept ? from : masqueraded}`;
+        return {
+          labels: [frontend, service, from],
+          from,
+          target: { kind: "service", service, frontend },
+          ...expectationOf(
+            from === "node" ? [answered, inColumns("UDP IPv6", "silence")] : answered,
+          ),
+          payload: size,
+          ...(from === "node" ? { isRehearsed: true } : {}),
+        };
+      }),
+    ),
+  ),
+};
+
+export const largeAnswers: Section = {
+  title: "Large answers",
+  text: [
+    "The client `far` is outside, behind a link that takes 1300 bytes. The message «too large» goes to the virtual " +
+      "address, and IPVS must hand it on to the endpoint that sent the answer.",
+  ],
+  headings: ["address", "traffic policy", "from"],
+  columns: transports,
+  paths: frontends.flatMap((frontend) => [
+    {
+      labels: [frontend, "Cluster", "far"],
+      from: "far",
+      target: { kind: "service", service: "single", frontend },
+      expected: "local←gateway",
+      answer: size,
+    },
+    {
+      labels: [frontend, "Local", "far"],
+      from: "far",
+      target: { kind: "service", service: "single-local", frontend },
+      expected: frontend === "cluster IP" ? "local←gateway" : "local←far",
+      answer: size,
+    },
+  ]),
+};

@@ -1,0 +1,153 @@
+/** Builds the namespaces and links of places.ts. Needs root and a /run of its own. */
+import { shell } from "../support/netns/network-namespace.ts";
+import {
+  type Addresses,
+  branch,
+  bridgeGateway,
+  client,
+  type Guest,
+  guestNamed,
+  guests,
+  node,
+  node2,
+  node2Gateway,
+  podGateway,
+} from "./places.ts";
+
+const namespaces = ["lan", "client", "node", "node-2", ...guests.map(({ name }) => name)];
+
+export function buildNetwork(): void {
+  // Errors are answers here, and many are asked for: no limit on how many ICMP messages are sent.
+  shell("echo 100000 > /proc/sys/net/ipv4/icmp_msgs_per_sec");
+  for (const name of namespaces) shell(namespaceLines(name));
+  shell(lanLines());
+  for (const [index, guest] of guests.entries()) {
+    shell(guest.attachment === "bridged" ? bridgedLines(guest, index) : routedLines(guest, index));
+  }
+  shell(routeLines());
+}
+
+function namespaceLines(name: string): string {
+  return `
+    ip netns add ${name}
+    ip netns exec ${name} sh -ec '
+      echo 0 > /proc/sys/net/ipv4/icmp_ratelimit
+      echo 0 > /proc/sys/net/ipv6/icmp/ratelimit
+      for file in /proc/sys/net/bridge/bridge-nf-call-ip*tables; do echo 0 > $file; done
+    '
+    ip -n ${name} link set lo up
+  `;
+}
+
+function lanLines(): string {
+  const plug = (name: string, addresses: Addresses): string => `
+    ip -n ${name} link add eth0 type veth peer name ${name} netns lan
+    ip -n lan link set ${name} master lan0 up
+    ip -n ${name} addr add ${addresses.IPv4}/24 dev eth0
+    ip -n ${name} addr add ${addresses.IPv6}/64 dev eth0 nodad
+    ip -n ${name} link set eth0 up
+  `;
+  return `
+    ip -n lan link add lan0 type bridge
+    ip -n lan link set lan0 up
+    ${plug("client", client)}
+    ${plug("node", node)}
+    ${plug("node-2", node2)}
+    ip -n client addr add ${branch.IPv4}/32 dev lo
+    ip -n client addr add ${branch.IPv6}/128 dev lo
+    ip -n node link add cni0 type bridge
+    ip -n node addr add ${bridgeGateway.IPv4}/24 dev cni0
+    ip -n node addr add ${bridgeGateway.IPv6}/64 dev cni0 nodad
+    ip -n node link set cni0 up
+  `;
+}
+
+/** As calico does it: an address of its own behind each link, no bridge. */
+function routedLines({ name, addresses, attachment, mtu = 1500 }: Guest, index: number): string {
+  const router = attachment === "routed" ? "node" : "node-2";
+  const gateway = attachment === "routed" ? podGateway : node2Gateway;
+  const link = linkOf(index);
+  return `
+    ip -n ${name} link add eth0 type veth peer name ${link} netns ${router}
+    ip -n ${name} addr add ${addresses.IPv4}/32 dev eth0
+    ip -n ${name} addr add ${addresses.IPv6}/128 dev eth0 nodad
+    ip -n ${name} link set eth0 up
+    ip -n ${router} link set ${link} mtu ${mtu} up
+    ip -n ${router} addr add ${gateway.IPv4}/32 dev ${link}
+    ip -n ${router} addr add ${gateway.IPv6}/128 dev ${link} nodad
+    ip -n ${router} route add ${addresses.IPv4}/32 dev ${link}
+    ip -n ${router} route add ${addresses.IPv6}/128 dev ${link}
+    ip -n ${name} route add ${gateway.IPv4} dev eth0 scope link
+    ip -n ${name} route add default via ${gateway.IPv4}
+    ip -n ${name} route add ${gateway.IPv6} dev eth0
+    ip -n ${name} route add default via ${gateway.IPv6}
+  `;
+}
+
+/** As the bridge plug-in does it: the pods of a node share a network. */
+function bridgedLines({ name, addresses }: Guest, index: number): string {
+  const link = linkOf(index);
+  return `
+    ip -n ${name} link add eth0 type veth peer name ${link} netns node
+    ip -n node link set ${link} master cni0 up
+    ip -n ${name} addr add ${addresses.IPv4}/24 dev eth0
+    ip -n ${name} addr add ${addresses.IPv6}/64 dev eth0 nodad
+    ip -n ${name} link set eth0 up
+    ip -n ${name} route add default via ${bridgeGateway.IPv4}
+    ip -n ${name} route add default via ${bridgeGateway.IPv6}
+  `;
+}
+
+function linkOf(index: number): string {
+  return `veth${index}`;
+}
+
+/** The way out of the LAN is the client, which forwards nothing: what has no other route is lost. */
+function routeLines(): string {
+  const far = guestNamed("far");
+  const routes: readonly (readonly [place: string, network: string, via: string])[] = [
+    ["node", "default", client.IPv4],
+    ["node", "default", client.IPv6],
+    ["node-2", "default", client.IPv4],
+    ["node-2", "default", client.IPv6],
+    ["node", "10.244.2.0/24", node2.IPv4],
+    ["node", "fd00:244:2::/64", node2.IPv6],
+    ["node", far.addresses.IPv4, node2.IPv4],
+    ["node", far.addresses.IPv6, node2.IPv6],
+    ["node-2", "10.244.0.0/16", node.IPv4],
+    ["node-2", "fd00:244::/32", node.IPv6],
+    ["client", "10.244.2.0/24", node2.IPv4],
+    ["client", "fd00:244:2::/64", node2.IPv6],
+    // Cluster IPs, load-balancer IPs, external IPs.
+    ...["10.96.0.0/16", "203.0.113.0/24", "198.18.0.0/15"].map(
+      (network) => ["client", network, node.IPv4] as const,
+    ),
+    ...["fd00:96::/64", "2001:db8:203::/64", "fd00:198::/64"].map(
+      (network) => ["client", network, node.IPv6] as const,
+    ),
+  ];
+  return `
+    ${["node", "node-2"].map(forwardLines).join("\n")}
+    ${routes.map(([place, network, via]) => `ip -n ${place} route add ${network} via ${via}`).join("\n")}
+    ${farLines(linkOf(guests.indexOf(far)))}
+  `;
+}
+
+function forwardLines(name: string): string {
+  return `
+    ip netns exec ${name} sh -ec '
+      echo 1 > /proc/sys/net/ipv4/ip_forward
+      echo 1 > /proc/sys/net/ipv6/conf/all/forwarding
+    '
+  `;
+}
+
+/** Only what comes from there: pods behind node-2 must not find the virtual addresses on the node. */
+function farLines(link: string): string {
+  return `
+    ip -n node-2 rule add iif ${link} lookup 100
+    ip -n node-2 -6 rule add iif ${link} lookup 100
+    ip -n node-2 route add default via ${node.IPv4} table 100
+    ip -n node-2 route add default via ${node.IPv6} table 100
+  `;
+}

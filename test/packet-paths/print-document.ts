@@ -1,0 +1,6 @@
+/** Prints docs/packet-paths.md from a run: `make packet-paths`. */
+import { documentText } from "./document.ts";
+import { runPacketPaths } from "./run.ts";
+
+process.stdout.write(documentText(await runPacketPaths()));
+process.exit(0);

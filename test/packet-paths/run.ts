@@ -1,0 +1,43 @@
+/** Runs every section in one set of namespaces. Needs a kernel with IPVS (test/lab) that is all its own. */
+import { affinity, walkAffinity } from "./affinity.ts";
+import type { Section, SectionResult } from "./path.ts";
+import { startProxy } from "./proxy.ts";
+import { variants, withDefaults } from "./sections.ts";
+import { type Stations, walk } from "./walk.ts";
+import { buildWorld } from "./world.ts";
+
+/** In the order of the document. */
+export async function runPacketPaths(): Promise<readonly SectionResult[]> {
+  const { stations, stop } = await buildWorld();
+  try {
+    const results = await runWith({}, () => walkDefaults(stations));
+    for (const section of variants) {
+      results.push(await runWith(section.configuration, () => walk(section, stations)));
+    }
+    return results;
+  } finally {
+    await stop();
+  }
+}
+
+async function runWith<T>(
+  configuration: Section["configuration"],
+  body: () => Promise<T>,
+): Promise<T> {
+  const proxy = await startProxy(configuration);
+  try {
+    return await body();
+  } finally {
+    await proxy.stop();
+  }
+}
+
+async function walkDefaults(stations: Stations): Promise<SectionResult[]> {
+  const oneAfterTheOther = async (): Promise<SectionResult[]> => {
+    const results: SectionResult[] = [];
+    for (const section of withDefaults) results.push(await walk(section, stations));
+    return results;
+  };
+  const [results, rows] = await Promise.all([oneAfterTheOther(), walkAffinity(stations)]);
+  return [...results, { section: affinity, rows }];
+}

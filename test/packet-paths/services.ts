@@ -1,0 +1,198 @@
+/** The Services that packets are sent to: dual stack, TCP and UDP alike, each with all four kinds of address. */
+import type { IpFamily } from "../../src/base/ip.ts";
+import {
+  type ApiObject,
+  endpoint,
+  endpointSlice,
+  type ServiceOptions,
+  service,
+  slicePort,
+} from "../support/objects.ts";
+import { type Addresses, branch, guestNamed, node } from "./places.ts";
+
+export const servicePort = 80;
+export const podPort = 8080;
+/** Of the endpoint in the node's own network. */
+export const hostPort = 9090;
+/** No Service has it, on any address; the node's own service listens there, on all addresses. */
+export const ownPort = 9999;
+
+/** How a client may address a Service. */
+export type Frontend = "cluster IP" | "node port" | "load-balancer IP" | "external IP";
+export const frontends: readonly Frontend[] = [
+  "cluster IP",
+  "node port",
+  "load-balancer IP",
+  "external IP",
+];
+
+type Policy = "Cluster" | "Local";
+
+interface TestService {
+  /** Places that are its endpoints; `node` is the host network. */
+  readonly endpoints: readonly string[];
+  /** Both traffic policies. */
+  readonly policy?: Policy;
+  readonly spec?: ServiceOptions["spec"];
+  /** Has nothing but a cluster IP. */
+  readonly isInternal?: boolean;
+}
+
+const affinity = (timeoutSeconds: number): ServiceOptions["spec"] => ({
+  sessionAffinity: "ClientIP",
+  sessionAffinityConfig: { clientIP: { timeoutSeconds } },
+});
+
+/** Seconds after the last new connection; longer than what IPVS keeps of a closed connection. */
+export const affinitySeconds = 12;
+
+export type ServiceName =
+  | "cluster"
+  | "local"
+  | "none-local"
+  | "none-local-internal"
+  | "empty"
+  | "single"
+  | "single-local"
+  | "bridged"
+  | "bridged-local"
+  | "bridged-single"
+  | "host"
+  | "host-local"
+  | "ranges"
+  | "ranges-node"
+  | "ranges-ipv4"
+  | "narrow"
+  | "remote-narrow"
+  | "affinity";
+
+const table: Readonly<Record<ServiceName, TestService>> = {
+  cluster: { endpoints: ["local", "remote"] },
+  local: { endpoints: ["local", "remote"], policy: "Local" },
+  "none-local": { endpoints: ["remote"], policy: "Local" },
+  "none-local-internal": { endpoints: ["remote"], policy: "Local", isInternal: true },
+  empty: { endpoints: [] },
+  single: { endpoints: ["local"] },
+  "single-local": { endpoints: ["local"], policy: "Local" },
+  bridged: { endpoints: ["bridged", "remote"] },
+  "bridged-local": { endpoints: ["bridged", "remote"], policy: "Local" },
+  "bridged-single": { endpoints: ["bridged"] },
+  host: { endpoints: ["node"] },
+  "host-local": { endpoints: ["node"], policy: "Local" },
+  ranges: {
+    endpoints: ["local"],
+    spec: { loadBalancerSourceRanges: [`${branch.IPv4}/32`, "fd00:20::/64"] },
+  },
+  "ranges-node": {
+    endpoints: ["local"],
+    spec: { loadBalancerSourceRanges: ["192.168.10.0/24", "fd00:10::/64"] },
+  },
+  "ranges-ipv4": {
+    endpoints: ["local"],
+    spec: { loadBalancerSourceRanges: [`${branch.IPv4}/32`] },
+  },
+  narrow: { endpoints: ["narrow"] },
+  "remote-narrow": { endpoints: ["remote-narrow"] },
+  affinity: { endpoints: ["local", "remote"], spec: affinity(affinitySeconds) },
+};
+const names = Object.keys(table) as readonly ServiceName[];
+
+export interface Destination {
+  readonly address: string;
+  readonly port: number;
+}
+
+/** Where a client connects to. */
+export function destinationOf(
+  name: ServiceName,
+  frontend: Frontend,
+  family: IpFamily,
+): Destination {
+  switch (frontend) {
+    case "node port":
+      return { address: node[family], port: nodePortOf(name) };
+    case "cluster IP":
+    case "load-balancer IP":
+    case "external IP":
+      return { address: addressesOf(name)[frontend][family], port: servicePort };
+  }
+}
+
+export function nodePortOf(name: ServiceName): number {
+  return 30_000 + numberOf(name);
+}
+
+function numberOf(name: ServiceName): number {
+  return 10 + names.indexOf(name);
+}
+
+function addressesOf(
+  name: ServiceName,
+): Readonly<Record<Exclude<Frontend, "node port">, Addresses>> {
+  const number = numberOf(name);
+  return {
+    "cluster IP": { IPv4: `10.96.0.${number}`, IPv6: `fd00:96::${number}` },
+    "load-balancer IP": { IPv4: `203.0.113.${number}`, IPv6: `2001:db8:203::${number}` },
+    "external IP": { IPv4: `198.18.0.${number}`, IPv6: `fd00:198::${number}` },
+  };
+}
+
+/** Every Service with its slices, as an API server serves them. */
+export function serviceObjects(): readonly ApiObject[] {
+  return names.flatMap((name) => [serviceOf(name, table[name]), ...slicesOf(name, table[name])]);
+}
+
+function serviceOf(
+  name: ServiceName,
+  { policy = "Cluster", spec, isInternal }: TestService,
+): ApiObject {
+  const addresses = addressesOf(name);
+  const ports = (["TCP", "UDP"] as const).map((protocol) => ({
+    name: protocol.toLowerCase(),
+    protocol,
+    port: servicePort,
+    targetPort: podPort,
+    ...(isInternal === true ? {} : { nodePort: nodePortOf(name) }),
+  }));
+  const clusterIps = Object.values(addresses["cluster IP"]);
+  const internal = { internalTrafficPolicy: policy, ...spec };
+  if (isInternal === true) return service({ name, clusterIps, ports, spec: internal });
+  const external = {
+    externalTrafficPolicy: policy,
+    externalIPs: Object.values(addresses["external IP"]),
+  };
+  const ingress = Object.values(addresses["load-balancer IP"]).map((ip) => ({ ip }));
+  return service({
+    name,
+    type: "LoadBalancer",
+    clusterIps,
+    ports,
+    spec: { ...internal, ...external },
+    status: { loadBalancer: { ingress } },
+  });
+}
+
+function slicesOf(name: ServiceName, { endpoints }: TestService): readonly ApiObject[] {
+  return (["IPv4", "IPv6"] as const).map((family) =>
+    endpointSlice({
+      name: `${name}-${family.toLowerCase()}`,
+      service: name,
+      addressType: family,
+      endpoints: endpoints.map((place) => endpointAt(place, family)),
+      ports: (["TCP", "UDP"] as const).map((protocol) =>
+        slicePort({
+          name: protocol.toLowerCase(),
+          protocol,
+          port: endpoints.includes("node") ? hostPort : podPort,
+        }),
+      ),
+    }),
+  );
+}
+
+function endpointAt(place: string, family: IpFamily): ReturnType<typeof endpoint> {
+  if (place === "node") return endpoint(node[family], { nodeName: "node-1" });
+  const { attachment, addresses } = guestNamed(place);
+  const nodeName = attachment === "behind node-2" ? "node-2" : "node-1";
+  return endpoint(addresses[family], { nodeName });
+}

@@ -1,0 +1,23 @@
+/** The thread behind station.ts: enters the namespace it is named after, then does what it is told. */
+import { parentPort, workerData } from "node:worker_threads";
+import { enterNetworkNamespace } from "../support/netns/network-namespace.ts";
+import { answerOn } from "./answer.ts";
+import { ask } from "./ask.ts";
+import type { Call, Reply } from "./probe.ts";
+
+const name = workerData as string;
+enterNetworkNamespace(name);
+
+async function reply({ id, request }: Call): Promise<Reply> {
+  try {
+    if (request.kind === "probe") return { id, outcome: await ask(request.probe) };
+    await Promise.all(request.listeners.map((listener) => answerOn(listener, name)));
+    return { id };
+  } catch (error) {
+    return { id, error: String(error) };
+  }
+}
+
+parentPort?.on("message", (call: Call) => {
+  void reply(call).then((value) => parentPort?.postMessage(value));
+});

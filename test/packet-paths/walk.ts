@@ -1,0 +1,142 @@
+/** Tries every path of a section and says what came of it, as text. */
+import { execFile } from "node:child_process";
+import { promisify } from "node:util";
+import { shell } from "../support/netns/network-namespace.ts";
+import {
+  type Column,
+  type ColumnName,
+  columnName,
+  expectedIn,
+  type Path,
+  type Section,
+  type SectionResult,
+} from "./path.ts";
+import { type Addresses, ownerOf } from "./places.ts";
+import type { Outcome, Probe } from "./probe.ts";
+import { type Destination, destinationOf } from "./services.ts";
+import type { Station } from "./station.ts";
+
+export type Stations = ReadonlyMap<string, Station>;
+
+/** Silence has to be sat out where it is expected; where an answer is, a slow machine has time. */
+const silenceMs = 1_200;
+const answerMs = 10_000;
+const lanes = 24;
+const loopback: Addresses = { IPv4: "127.0.0.1", IPv6: "::1" };
+
+interface Cell {
+  readonly path: Path;
+  readonly column: Column;
+  readonly destination: Destination;
+}
+
+/** Runs in the node's namespace. */
+export async function walk(section: Section, stations: Stations): Promise<SectionResult> {
+  const outcomesByPath = new Map(
+    section.paths.map((path) => [path, new Map<ColumnName, string>()] as const),
+  );
+  const queues = queuesOf(section);
+  const lane = async (): Promise<void> => {
+    for (let queue = queues.pop(); queue !== undefined; queue = queues.pop()) {
+      for (const cell of queue) {
+        const text = await tryCell(cell, stations);
+        outcomesByPath.get(cell.path)?.set(columnName(cell.column), text);
+      }
+    }
+  };
+  shell(section.before ?? "");
+  try {
+    await Promise.all(Array.from({ length: lanes }, lane));
+  } finally {
+    shell(section.after ?? "");
+  }
+  const rows = [...outcomesByPath].map(([path, outcomes]) => ({ path, outcomes }));
+  return { section, rows };
+}
+
+/** Cells by virtual server: another client at the same time would spoil the round robin. */
+function queuesOf({ paths, columns }: Section): Cell[][] {
+  const queues = new Map<string, Cell[]>();
+  for (const path of paths) {
+    for (const column of columns) {
+      const destination = destinationIn(path, column);
+      const key = `${column.protocol} ${destination.address} ${destination.port}`;
+      const queue = queues.get(key) ?? [];
+      queue.push({ path, column, destination });
+      queues.set(key, queue);
+    }
+  }
+  return [...queues.values()];
+}
+
+function destinationIn({ target }: Path, { family }: Column): Destination {
+  switch (target.kind) {
+    case "service":
+      return destinationOf(target.service, target.frontend, family);
+    case "other-port": {
+      const { address } = destinationOf(target.service, target.frontend, family);
+      return { address, port: target.port };
+    }
+    case "loopback":
+      return { address: loopback[family], port: target.port };
+  }
+}
+
+async function tryCell({ path, column, destination }: Cell, stations: Stations): Promise<string> {
+  const { protocol, family } = column;
+  if (protocol === "ping") return await ping(path.from, destination.address);
+  const expected = expectedIn(path, column);
+  const source = path.source?.[family];
+  const probe: Probe = {
+    protocol,
+    ...destination,
+    ...(source === undefined ? {} : { source }),
+    payloadBytes: path.payload?.[protocol] ?? 1,
+    answerBytes: path.answer?.[protocol] ?? 1,
+    timeoutMs: expected.includes("silence") ? silenceMs : answerMs,
+  };
+  if (path.isRehearsed === true && protocol === "UDP") {
+    await connectFrom(stations, path.from, { ...probe, timeoutMs: silenceMs });
+  }
+  const outcomes = new Set<string>();
+  for (let made = 0; made < probesFor(expected); made++) {
+    outcomes.add(outcomeText(await connectFrom(stations, path.from, probe), probe));
+  }
+  return [...outcomes].sort().join(", ");
+}
+
+/** Round robin over at most two endpoints: where one answers, both are seen, and one of them twice. */
+function probesFor(expected: string): number {
+  if (expected.includes("←")) return 3;
+  return expected === "silence" ? 2 : 1;
+}
+
+/** One connection, or flow of datagrams, from a place. */
+export function connectFrom(stations: Stations, place: string, probe: Probe): Promise<Outcome> {
+  const station = stations.get(place);
+  if (station === undefined) throw new Error(`Nobody is at ${place}`);
+  return station.probe(probe);
+}
+
+function outcomeText(outcome: Outcome, { address, payloadBytes }: Probe): string {
+  switch (outcome.kind) {
+    case "answer": {
+      const { backend, source, receivedBytes } = outcome.answer;
+      if (receivedBytes !== payloadBytes) return `${backend} got ${receivedBytes} bytes`;
+      return `${backend}←${ownerOf(source, address)}`;
+    }
+    case "failure":
+      return outcome.code;
+    case "refused":
+    case "silence":
+      return outcome.kind;
+  }
+}
+
+/** `refused`: somebody said that the destination is unreachable, as `ping` shows it. */
+async function ping(from: string, address: string): Promise<string> {
+  const argv = ["netns", "exec", from, "ping", "-n", "-c", "1", "-W", "2", address];
+  const { stdout } = await promisify(execFile)("ip", argv).catch((error) => error);
+  if (/ 1 received/.test(stdout)) return "answered";
+  return /unreachable/i.test(stdout) ? "refused" : "silence";
+}

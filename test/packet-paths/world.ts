@@ -1,0 +1,45 @@
+/** The network with everybody in it, ready for packets. */
+import { enterNetworkNamespace } from "../support/netns/network-namespace.ts";
+import { buildNetwork } from "./network.ts";
+import { guests, node } from "./places.ts";
+import type { Listener } from "./probe.ts";
+import { hostPort, ownPort, podPort } from "./services.ts";
+import { Station } from "./station.ts";
+
+export interface World {
+  /** By place. */
+  readonly stations: ReadonlyMap<string, Station>;
+  stop(): Promise<void>;
+}
+
+/** Builds it; afterwards this thread is on the node. */
+export async function buildWorld(): Promise<World> {
+  buildNetwork();
+  enterNetworkNamespace("node");
+  const places = ["client", "node", ...guests.map(({ name }) => name)];
+  const stations = new Map(places.map((place) => [place, new Station(place)]));
+  await Promise.all([...stations.values()].map((one) => one.listen(listenersOf(one.name))));
+  return {
+    stations,
+    stop: async () => {
+      await Promise.all([...stations.values()].map((one) => one.stop()));
+    },
+  };
+}
+
+function listenersOf(place: string): readonly Listener[] {
+  if (place === "client") return [];
+  if (place !== "node") return onBoth("::", podPort);
+  // The endpoint in the host network answers from the address it was asked at.
+  return [
+    ...Object.values(node).flatMap((address) => onBoth(address, hostPort)),
+    ...onBoth("::", ownPort),
+  ];
+}
+
+function onBoth(address: string, port: number): readonly Listener[] {
+  return [
+    { protocol: "TCP", address, port },
+    { protocol: "UDP", address, port },
+  ];
+}
