@@ -127,3 +127,18 @@ function firstNetwork(family: IpFamily, cidrs: readonly Cidr[]): LocalDetector |
   const cidr = cidrs.find(({ address }) => familyOf(address) === family);
   return cidr === undefined ? undefined : { kind: "source", cidr: cidrText(cidr) };
 }
+
+/** Options are small and plain: text tells whether they are equal. */
+export function sameOptions(left: PlanOptions, right: PlanOptions): boolean {
+  return optionsText(left) === optionsText(right);
+}
+
+function optionsText(options: PlanOptions): string {
+  const families = [...options.families].map(([family, { nodeAddresses, reserved, ...rest }]) => [
+    family,
+    [...nodeAddresses].sort(),
+    [...(reserved ?? [])].sort(),
+    rest,
+  ]);
+  return JSON.stringify([options.place, families]);
+}

@@ -18,7 +18,7 @@ import type { SyncReport } from "../reconcile/report.ts";
 import type { SyncGoal } from "../reconcile/sync-context.ts";
 import type { RuleSet } from "../state/rule.ts";
 import { DrainWatch } from "./drain-watch.ts";
-import { healthCheckAddresses, type NodeFacts, planOptionsOf } from "./node-facts.ts";
+import { healthCheckAddresses, type NodeFacts, planOptionsOf, sameOptions } from "./node-facts.ts";
 import {
   apiServerService,
   emptyNetwork,
@@ -326,19 +326,4 @@ export class SyncLoop {
     this.#reporter.drained(await this.#exclusive.run(check), this.#reconciler.drainer);
     return this.#reconciler.needsDrainCheck;
   }
-}
-
-/** Options are small and plain: text tells whether they are equal. */
-function sameOptions(left: PlanOptions, right: PlanOptions): boolean {
-  return optionsText(left) === optionsText(right);
-}
-
-function optionsText(options: PlanOptions): string {
-  const families = [...options.families].map(([family, { nodeAddresses, reserved, ...rest }]) => [
-    family,
-    [...nodeAddresses].sort(),
-    [...(reserved ?? [])].sort(),
-    rest,
-  ]);
-  return JSON.stringify([options.place, families]);
 }

@@ -1,6 +1,7 @@
 /** What is wanted, less what must not be touched. Pure. */
-import type { IpAddress } from "../base/ip.ts";
-import type { DesiredState } from "../plan/desired-state.ts";
+import { familyOf, type IpAddress } from "../base/ip.ts";
+import type { DesiredState, DirtyKeys } from "../plan/desired-state.ts";
+import { setFor } from "../plan/sets.ts";
 import { addressEntry, addressPortEntry, type SetEntry } from "../state/set-entry.ts";
 
 /** The part of the desired state that the reconciler works on. */
@@ -31,6 +32,27 @@ export function withoutServers(desired: DesiredView, keys: ReadonlySet<string>):
       for (const address of desired.addresses()) if (!addresses.has(address)) yield address;
     },
   };
+}
+
+/**
+ * Adds to what a sync looks at: the addresses of these virtual servers may be needed, or not be needed any
+ * more, by a change of others.
+ */
+export function withAddressesOf(
+  dirty: DirtyKeys,
+  desired: DesiredView,
+  keys: ReadonlySet<string>,
+): DirtyKeys {
+  const addresses = new Set(dirty.addresses);
+  const setEntries = new Map(dirty.setEntries);
+  for (const key of keys) {
+    const address = desired.virtualServer(key)?.virtualServer.address;
+    if (address === undefined) continue;
+    const { name } = setFor("ipvsIps", familyOf(address));
+    addresses.add(address);
+    setEntries.set(name, new Set(setEntries.get(name)).add(addressEntry(address)));
+  }
+  return { ...dirty, addresses, setEntries };
 }
 
 function hiddenBy(

@@ -40,9 +40,10 @@ export function knownRulesAfter(planned: RuleSet, render: RenderRule): KnownRule
 }
 
 /**
- * Lists the changes: each chain that differs is written whole; where the jumps from one built-in chain
- * are not exactly ours in our order, ours are taken out and inserted anew, all in one restore. Rules of
- * others, and their place above or below ours, are left alone.
+ * Lists the changes: each chain that differs is written whole. Jumps from one built-in chain must stand in
+ * our order, whatever stands between them: upper ones that are lost are inserted; otherwise ours are taken
+ * out and inserted anew, all in one restore. Rules of others, and their place above or below ours, are left
+ * alone.
  */
 export function diffRules(
   planned: RuleSet,
@@ -123,10 +124,10 @@ function groupChanges(
 ): readonly RulesChange[] {
   const present = known.jumps.get(groupKey(group)) ?? [];
   const wanted = wantedOrder(group, render);
-  if (present.length === wanted.length && wanted.every((text, index) => text === present[index])) {
-    return [];
-  }
   const insertions = group.map((jump): RulesChange => ({ kind: "insert-jump", jump }));
+  const missing = wanted.length - present.length;
+  const isLowerPart = missing >= 0 && present.every((text, at) => text === wanted[missing + at]);
+  if (isLowerPart) return insertions.slice(present.length);
   return [...groupRemovals(group, known, render), ...insertions];
 }
 

@@ -4,7 +4,7 @@ import type { Logger } from "../base/log.ts";
 import { sameSet } from "../base/same-set.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { DesiredState } from "../plan/desired-state.ts";
-import { withoutServers } from "./desired-view.ts";
+import { withAddressesOf, withoutServers } from "./desired-view.ts";
 import { Drainer } from "./drainer.ts";
 import { type DrainAges, type DrainPolicy, noDrainAges } from "./drains.ts";
 import { addEntries, bindAddresses, removeEntries, unbindAddresses } from "./entry-steps.ts";
@@ -92,11 +92,7 @@ export class Reconciler {
     this.#rules = goal.rules;
     const facts = this.#ownershipFacts(goal);
     if (isFull) this.#contested = this.#findContested(goal, facts);
-    const effective: SyncGoal = {
-      ...goal,
-      dirty: isFull ? "all" : goal.dirty,
-      desired: withoutServers(goal.desired, this.#contested),
-    };
+    const effective = this.#effective(goal, isFull);
     const work = planWork(effective, this.#known, { ...facts, contested: this.#contested });
     if (isFull) report.foreign(work.foreignServers, [...this.#contested]);
     const context = { ...this.#context(report), goal: effective, work, isFirst: this.#isFirst };
@@ -164,6 +160,17 @@ export class Reconciler {
     }
     this.#needsObservation ||= report.hasFailures;
     return report.build();
+  }
+
+  /** The goal without what others have. */
+  #effective(goal: SyncGoal, isFull: boolean): SyncGoal {
+    const { desired, dirty } = goal;
+    const isPartial = dirty !== "all" && !isFull;
+    return {
+      ...goal,
+      dirty: isPartial ? withAddressesOf(dirty, desired, this.#contested) : "all",
+      desired: withoutServers(desired, this.#contested),
+    };
   }
 
   #ownershipFacts({ nodeAddresses }: SyncGoal): OwnershipFacts {

@@ -50,6 +50,15 @@ export class FakeTable {
     this.#chains.set(chain, [...(this.#chains.get(chain) ?? []), observed]);
   }
 
+  /** Takes away the rules of a chain whose text matches, as another program would. */
+  remove(chain: string, pattern: RegExp): void {
+    const rules = this.#chains.get(chain) ?? [];
+    this.#chains.set(
+      chain,
+      rules.filter(({ text }) => !pattern.test(text)),
+    );
+  }
+
   /** Removes every rule and every chain that is not built in, as `iptables -F` and `-X` do. */
   flush(): void {
     this.#chains = new Map(builtInChains[this.#name].map((chain) => [chain, []]));

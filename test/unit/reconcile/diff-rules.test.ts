@@ -79,9 +79,14 @@ const cases: readonly {
     want: ["write KUBE-IPVS-FILTER"],
   },
   {
-    name: "the whole group when one jump is lost, so that our order holds",
-    chains: { ...inPlace, INPUT: [render(first.rule)] },
-    want: ["remove KUBE-NODE-PORT", "insert KUBE-NODE-PORT", "insert KUBE-IPVS-FILTER"],
+    name: "the upper jump alone when it is lost",
+    chains: { ...inPlace, INPUT: ["-j A", render(first.rule), "-j B"] },
+    want: ["insert KUBE-IPVS-FILTER"],
+  },
+  {
+    name: "the whole group when a lower jump is lost, so that our order holds",
+    chains: { ...inPlace, INPUT: ["-j A", render(second.rule)] },
+    want: ["remove KUBE-IPVS-FILTER", "insert KUBE-NODE-PORT", "insert KUBE-IPVS-FILTER"],
   },
   {
     name: "the whole group when our jumps stand in the wrong order",
