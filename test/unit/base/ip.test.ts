@@ -3,6 +3,7 @@ import { isIPv4, isIPv6 } from "node:net";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import {
+  broadcastOf,
   cidrContains,
   cidrText,
   hostPort,
@@ -134,4 +135,21 @@ describe("predicates", () => {
     assert.equal(hostPort(ip("fd00::1"), 80), "[fd00::1]:80");
     assert.equal(hostPort(ip("10.0.0.1"), 80), "10.0.0.1:80");
   });
+});
+
+describe("the broadcast of a network", () => {
+  const cases: readonly [address: string, prefixLength: number, want: string | undefined][] = [
+    ["192.168.10.11", 24, "192.168.10.255"],
+    ["10.20.30.40", 12, "10.31.255.255"],
+    ["10.0.0.5", 30, "10.0.0.7"],
+    ["10.0.0.5", 31, undefined],
+    ["10.0.0.5", 32, undefined],
+    ["10.0.0.5", 0, "255.255.255.255"],
+    ["fd00::1", 64, undefined],
+  ];
+  for (const [address, prefixLength, want] of cases) {
+    it(`${address}/${prefixLength} is ${want ?? "none"}`, () => {
+      assert.equal(broadcastOf({ address: ip(address), prefixLength }), want);
+    });
+  }
 });

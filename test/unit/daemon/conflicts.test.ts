@@ -1,0 +1,111 @@
+/** Services that do not get what they ask for: one line each, and figures by reason. */
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import type { ServiceRecord } from "../../../src/api/objects.ts";
+import { ProxyHealth } from "../../../src/daemon/proxy-health.ts";
+import { SyncReporter } from "../../../src/daemon/sync-reporter.ts";
+import { silentMetrics } from "../../../src/metrics/metrics.ts";
+import { DesiredState } from "../../../src/plan/desired-state.ts";
+import type { FamilyOptions } from "../../../src/plan/options.ts";
+import { planService } from "../../../src/plan/planner.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { RecordingLogger } from "../../support/recording-logger.ts";
+import { familyOptions, ip, planOptions, serviceRecord } from "../../support/records.ts";
+
+const a = serviceRecord({ externalIps: [ip("203.0.113.5")] });
+const b = serviceRecord({ ...a, name: "default/b", clusterIps: [ip("10.96.0.11")] });
+
+let log: RecordingLogger;
+let counts: Map<string, number>;
+let desired: DesiredState;
+let reporter: SyncReporter;
+
+beforeEach(() => {
+  const clock = new FakeClock();
+  log = new RecordingLogger();
+  counts = new Map();
+  desired = new DesiredState();
+  const conflicts = (reason: string, count: number): void => void counts.set(reason, count);
+  const metrics = { ...silentMetrics, conflicts };
+  reporter = new SyncReporter({ metrics, health: new ProxyHealth(clock, 60_000), clock, log });
+});
+
+function put(service: ServiceRecord, overrides: Partial<FamilyOptions> = {}): void {
+  const families = new Map([["IPv4", familyOptions("IPv4", overrides)]] as const);
+  for (const plan of planService(service.name, service, [], planOptions({ families }))) {
+    desired.replace(plan.service, plan.family, plan.servicePorts);
+  }
+}
+
+/** Reports a sync; gives the warnings of it and what was counted, zeros left out. */
+function report(contested?: readonly string[]): readonly [readonly object[], object] {
+  log.lines.length = 0;
+  reporter.synced({
+    families: ["IPv4"],
+    report: {
+      changes: new Map(),
+      failures: [],
+      flowSweeps: [],
+      ...(contested === undefined
+        ? {}
+        : { contestedServers: contested, foreignServers: contested }),
+    },
+    isFull: contested !== undefined,
+    serviceCount: 2,
+    plannedServiceCount: 0,
+    elapsedMs: 1,
+    triggeredAtMs: [],
+    desired,
+    drains: { count: 0, oldestAgeSeconds: 0 },
+  });
+  const warnings = log.lines.filter(({ level }) => level === "warn").map(({ keys }) => keys);
+  return [warnings, Object.fromEntries([...counts].filter(([, count]) => count > 0))];
+}
+
+describe("conflicts", () => {
+  it("of two Services are told when they appear, and counted as long as they last", () => {
+    put(a);
+    put(b);
+    const lost = {
+      virtualServer: "TCP 203.0.113.5:80",
+      winner: "default/a:http",
+      loser: "default/b:http",
+    };
+    const counted = { "claimed-by-older-service": 1 };
+    assert.deepEqual(report([]), [[{ ...lost, reason: "claimed-by-older-service" }], counted]);
+    assert.deepEqual(report(), [[], counted]);
+    put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }));
+    assert.deepEqual(report(), [[], {}]);
+    put(b);
+    assert.equal(report()[0].length, 1);
+  });
+
+  it("with virtual servers of others last until everything was compared again", () => {
+    put(a);
+    const told = {
+      virtualServer: "TCP 203.0.113.5:80",
+      servicePort: "default/a:http",
+      reason: "foreign-virtual-server",
+    };
+    const counted = { "foreign-virtual-server": 1 };
+    assert.deepEqual(report(["TCP 203.0.113.5:80"]), [[told], counted]);
+    assert.deepEqual(report(), [[], counted]);
+    assert.deepEqual(report([]), [[], {}]);
+  });
+
+  it("with addresses that the node needs are told once for each address", () => {
+    const reserved = new Map([[ip("203.0.113.5"), "gateway-address"]] as const);
+    put(a, { reserved });
+    put({ ...b, ports: [{ name: "http", protocol: "TCP", port: 81, nodePort: 0 }] }, { reserved });
+    const told = {
+      address: "203.0.113.5",
+      servicePort: "default/a:http",
+      reason: "gateway-address",
+    };
+    assert.deepEqual(report([]), [[told], { "gateway-address": 2 }]);
+    assert.deepEqual(report(), [[], { "gateway-address": 2 }]);
+    put(a);
+    put(b);
+    assert.deepEqual(report()[1], { "claimed-by-older-service": 1 });
+  });
+});
