@@ -1,0 +1,261 @@
+/** Real servers that leave while connections live: the built program, real pods, a client outside. */
+import assert from "node:assert/strict";
+import { existsSync, readFileSync } from "node:fs";
+import { after, afterEach, before, describe, it } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { askName, Connection, Datagrams } from "../support/client-traffic.ts";
+import { LabNode, until } from "../support/lab-node.ts";
+import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
+import { ip } from "../support/records.ts";
+
+const [first, second] = [
+  { name: "pod-1", address: "10.244.1.10" },
+  { name: "pod-2", address: "10.244.1.20" },
+];
+const clusterIp = "10.96.0.10";
+const tcp = { protocol: "TCP", address: ip(clusterIp), port: 80 } as const;
+const udp = { protocol: "UDP", address: ip(clusterIp), port: 53 } as const;
+
+const ports = [
+  { name: "http", protocol: "TCP", port: 80, targetPort: 8080 },
+  { name: "dns", protocol: "UDP", port: 53, targetPort: 5353 },
+];
+const slicePorts = [
+  { name: "http", protocol: "TCP", port: 8080 },
+  { name: "dns", protocol: "UDP", port: 5353 },
+];
+
+function web(...endpoints: readonly ReturnType<typeof endpoint>[]): readonly ApiObject[] {
+  return [service({ ports }), slice(endpoints)];
+}
+
+function slice(endpoints: readonly ReturnType<typeof endpoint>[]): ApiObject {
+  return endpointSlice({ endpoints, ports: slicePorts });
+}
+
+const one = endpoint(first.address, { nodeName: "node-1" });
+const two = endpoint(second.address, { nodeName: "node-1" });
+const oneTerminates = {
+  ...one,
+  conditions: { ready: false, serving: true, terminating: true },
+};
+
+describe("a real server that leaves", () => {
+  let node: LabNode;
+
+  before(async () => {
+    node = await LabNode.build([first, second]);
+  });
+  afterEach(() => node.clear());
+  after(() => node.destroy());
+
+  /** Where nothing but pod-1 was, and a connection to it; then pod-2 takes its place. */
+  async function drainingWith(wish: string, flags: readonly string[] = []): Promise<Connection> {
+    node.apply(...web(one));
+    await node.start(flags);
+    const connection = await Connection.open(clusterIp, 80, wish);
+    await connection.receives(1, 3_000);
+    node.apply(...web(two));
+    await node.hasWeights(tcp, "pod-1 0, pod-2 1");
+    return connection;
+  }
+
+  it("during a transfer loses no byte of it, gets no new connection, and goes when it is idle", async () => {
+    const size = 30_000_000;
+    const transfer = await drainingWith(`send ${size}`);
+    assert.ok(transfer.byteCount < size / 2, `${transfer.byteCount} bytes at the removal`);
+    for (let turn = 0; turn < 5; turn++) assert.equal(await askName(clusterIp, 80), "pod-2");
+    assert.match(
+      node.program.output,
+      /"Real server drains" virtualServer="TCP 10\.96\.0\.10:80" realServer="10\.244\.1\.10:8080" reason="endpoint-removed"/,
+    );
+    await until(
+      async () => (await node.metric("kube_ipvs_draining_real_servers")) === 1,
+      3_000,
+      async () => node.program.output,
+    );
+    await transfer.receives(size, 30_000);
+    await pause(200);
+    assert.equal(transfer.byteCount, size);
+    assert.equal(await node.weights(tcp), "pod-1 0, pod-2 1");
+    transfer.reset();
+    // A connection that was reset is forgotten after 10 s.
+    await node.hasWeights(tcp, "pod-2 1", 20_000);
+    assert.match(node.program.output, /"Real server drains no more" .* reason="idle"/);
+    assert.equal(await node.metric("kube_ipvs_draining_real_servers"), 0);
+  });
+
+  for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+    it(`goes on draining when the program is restarted by ${signal}, and keeps its age`, async () => {
+      const connection = await drainingWith("echo");
+      await until(
+        async () => existsSync("/run/kube-ipvs/drains.json"),
+        2_000,
+        async () => node.program.output,
+      );
+      await pause(2_000);
+      await connection.ping("before");
+      await node.stop(signal);
+      await connection.ping("between");
+      await node.start();
+      await connection.ping("after");
+      assert.equal(await node.weights(tcp), "pod-1 0, pod-2 1");
+      assert.match(node.program.output, /"Real server drains" .* reason="found-draining"/);
+      assert.doesNotMatch(node.program.output, /count from now/);
+      const age = await node.metric("kube_ipvs_oldest_draining_real_server_age_seconds");
+      assert.ok(age >= 2 && age < 20, `${age} s`);
+      connection.reset();
+    });
+  }
+
+  it("starts its deadline anew where its age is not known, and says so", async () => {
+    const flags = ["--kube-ipvs-drain-ages-file="];
+    const connection = await drainingWith("echo", flags);
+    await node.stop();
+    await node.start(flags);
+    assert.match(
+      node.program.output,
+      /"Deadlines of drains that were found count from now" count=1 reason="no file is configured"/,
+    );
+    await connection.ping("after");
+    connection.reset();
+  });
+
+  it("drains on a read-only file system too, with one line about it", async () => {
+    const script = 'mkdir -p /run/kube-ipvs; mount -t tmpfs -o ro none /run/kube-ipvs; exec "$@"';
+    const readOnly = ["unshare", "--mount", "sh", "-ec", script, "sh"];
+    node.apply(...web(one));
+    await node.start([], readOnly);
+    const connection = await Connection.open(clusterIp, 80, "echo");
+    await connection.name();
+    node.apply(...web(two));
+    await node.hasWeights(tcp, "pod-1 0, pod-2 1");
+    await node.program.prints(
+      /"Ages of drains cannot be kept; a restart counts them anew" .*EROFS/,
+    );
+    assert.doesNotMatch(node.program.output, /^E/m);
+    await connection.ping("still here");
+    connection.reset();
+  });
+
+  it("gets its weight back when it is wanted again, with its connections", async () => {
+    const connection = await drainingWith("echo");
+    await connection.ping("while it drains");
+    node.apply(...web(one, two));
+    await node.hasWeights(tcp, "pod-1 1, pod-2 1");
+    await connection.ping("after it");
+    assert.match(node.program.output, /"Real server drains no more" .* reason="wanted-again"/);
+    const names = new Set<string>();
+    for (let turn = 0; turn < 4; turn++) names.add(await askName(clusterIp, 80));
+    assert.deepEqual([...names].toSorted(), ["pod-1", "pod-2"]);
+    await pause(2_500);
+    await connection.ping("looks later");
+    assert.equal(await node.weights(tcp), "pod-1 1, pod-2 1");
+    connection.reset();
+  });
+
+  it("does not hold clients with affinity, and keeps the connection they have", async () => {
+    const sticky = service({
+      ports,
+      spec: {
+        sessionAffinity: "ClientIP",
+        sessionAffinityConfig: { clientIP: { timeoutSeconds: 10_800 } },
+      },
+    });
+    node.apply(sticky, slice([one]));
+    await node.start();
+    const connection = await Connection.open(clusterIp, 80, "echo");
+    assert.equal(await connection.name(), "pod-1");
+    node.apply(sticky, slice([one, two]));
+    await node.hasWeights(tcp, "pod-1 1, pod-2 1");
+    for (let turn = 0; turn < 4; turn++) assert.equal(await askName(clusterIp, 80), "pod-1");
+    node.apply(sticky, slice([two]));
+    await node.hasWeights(tcp, "pod-1 0, pod-2 1");
+    for (let turn = 0; turn < 4; turn++) assert.equal(await askName(clusterIp, 80), "pod-2");
+    await connection.ping("still here");
+    const [draining] = (await node.realServers(tcp)).filter(({ weight }) => weight === 0);
+    assert.equal(draining?.activeConnections, 1);
+    connection.reset();
+  });
+
+  it("is cut at the deadline: the client is told, and the next connection works", async () => {
+    const connection = await drainingWith("echo", ["--kube-ipvs-tcp-drain-deadline=3s"]);
+    const elapsedMs = await node.hasWeights(tcp, "pod-2 1", 10_000);
+    assert.ok(elapsedMs > 2_000 && elapsedMs < 6_000, `${elapsedMs} ms`);
+    assert.match(node.program.output, /"Real server drains no more" .* reason="deadline"/);
+    connection.write("ping into the void\n");
+    assert.match(await connection.ends(5_000), /ECONNRESET|ECONNREFUSED/);
+    assert.equal(await askName(clusterIp, 80), "pod-2");
+  });
+
+  it("goes with its Service; one of the same name a moment later has nothing to do with it", async () => {
+    const connection = await drainingWith("echo");
+    node.apply();
+    await node.hasWeights(tcp, "");
+    const beganMs = performance.now();
+    node.apply(...web(one, two));
+    await node.hasWeights(tcp, "pod-1 1, pod-2 1");
+    assert.ok(performance.now() - beganMs < 1_000);
+    assert.match(
+      node.program.output,
+      /"Real server drains no more" .* reason="virtual-server-removed"/,
+    );
+    for (let turn = 0; turn < 6; turn++) {
+      await pause(500);
+      assert.equal(await node.weights(tcp), "pod-1 1, pod-2 1");
+      await askName(clusterIp, 80);
+    }
+    connection.reset();
+  });
+
+  it("keeps UDP flows while its endpoint serves, and not a moment longer", async () => {
+    node.apply(...web(one));
+    await node.start();
+    const client = await Datagrams.open(4_711);
+    assert.equal(await client.ask(clusterIp, 53), "pod-1");
+    node.apply(...web(oneTerminates, two));
+    await node.hasWeights(udp, "pod-1 0, pod-2 1");
+    for (let turn = 0; turn < 8; turn++) {
+      assert.equal(await client.ask(clusterIp, 53), "pod-1");
+      await pause(500);
+    }
+    const newcomer = await Datagrams.open(4_712);
+    assert.equal(await newcomer.ask(clusterIp, 53), "pod-2");
+    node.apply(...web(two));
+    const elapsedMs = await node.hasWeights(udp, "pod-2 1", 5_000);
+    assert.ok(elapsedMs < 3_000, `${elapsedMs} ms`);
+    assert.equal(await client.ask(clusterIp, 53), "pod-2");
+    assert.match(node.program.output, /"Real server drains no more" .*UDP.* reason="not-serving"/);
+    for (const each of [client, newcomer]) each.close();
+  });
+
+  it("keeps them no longer than the deadline of UDP", async () => {
+    node.apply(...web(one));
+    await node.start(["--kube-ipvs-udp-drain-deadline=3s"]);
+    const client = await Datagrams.open(4_713);
+    assert.equal(await client.ask(clusterIp, 53), "pod-1");
+    node.apply(...web(oneTerminates, two));
+    await node.hasWeights(udp, "pod-1 0, pod-2 1");
+    await node.hasWeights(udp, "pod-2 1", 6_000);
+    assert.equal(await client.ask(clusterIp, 53), "pod-2");
+    assert.match(node.program.output, /"Real server drains no more" .*UDP.* reason="deadline"/);
+    client.close();
+  });
+
+  it("has a note of its age as long as it drains", async () => {
+    const connection = await drainingWith("echo", ["--kube-ipvs-tcp-drain-deadline=3s"]);
+    const path = "/run/kube-ipvs/drains.json";
+    await until(
+      async () => existsSync(path),
+      2_000,
+      async () => node.program.output,
+    );
+    assert.match(readFileSync(path, "utf8"), /"TCP 10\.96\.0\.10:80 -> 10\.244\.1\.10:8080":\d+/);
+    await until(
+      async () => !existsSync(path),
+      8_000,
+      async () => node.program.output,
+    );
+    connection.reset();
+  });
+});

@@ -1,0 +1,159 @@
+/**
+ * What the client of `node-network.ts` does to the pods of `pod-traffic.ts`. Sockets are opened in the
+ * namespace `client` and stay there; this process lives in `node` otherwise.
+ */
+import { createSocket, type Socket as UdpSocket } from "node:dgram";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { enterNetworkNamespace } from "./netns/network-namespace.ts";
+
+const answerTimeoutMs = 3_000;
+
+/** Nothing else may open sockets meanwhile. */
+async function asClient<T>(open: () => Promise<T>): Promise<T> {
+  enterNetworkNamespace("client");
+  try {
+    return await open();
+  } finally {
+    enterNetworkNamespace("node");
+  }
+}
+
+/** A TCP connection from the client. */
+export class Connection {
+  readonly #socket: Socket;
+  #text = "";
+  #byteCount = 0;
+  #onData = (): void => {};
+  /** Code of the error that ended it, `end` for an orderly end; undefined while it lives. */
+  ending: string | undefined;
+
+  private constructor(socket: Socket) {
+    this.#socket = socket;
+    socket.on("data", (bytes: Buffer) => {
+      this.#byteCount += bytes.length;
+      if (this.#text.length < 10_000) this.#text += bytes.toString("latin1");
+      this.#onData();
+    });
+    socket.on("error", (error: NodeJS.ErrnoException) => {
+      this.ending ??= error.code ?? "error";
+    });
+    socket.on("close", () => {
+      this.ending ??= "end";
+      this.#onData();
+    });
+  }
+
+  /** Connects and says `wish`; see `pod-traffic.ts`. */
+  static async open(address: string, port: number, wish: string): Promise<Connection> {
+    const socket = await asClient(async () => {
+      const opened = connect(port, address);
+      await once(opened, "connect");
+      return opened;
+    });
+    socket.write(`${wish}\n`);
+    socket.unref();
+    return new Connection(socket);
+  }
+
+  get byteCount(): number {
+    return this.#byteCount;
+  }
+
+  /** The pod's name, by its first line. */
+  async name(): Promise<string> {
+    await this.#until(() => this.#text.includes("\n"));
+    return this.#text.split("\n")[0] ?? "";
+  }
+
+  /** One line there and back. Rejects when no answer comes. */
+  async ping(text: string): Promise<void> {
+    this.#socket.write(`ping ${text}\n`);
+    await this.#until(() => this.#text.includes(` ping ${text}\n`));
+  }
+
+  async receives(byteCount: number, timeoutMs: number): Promise<void> {
+    await this.#until(() => this.#byteCount >= byteCount, timeoutMs);
+  }
+
+  /** Resolves with the reason when the connection is over. */
+  async ends(timeoutMs: number): Promise<string> {
+    await this.#until(() => this.ending !== undefined, timeoutMs);
+    return this.ending ?? "";
+  }
+
+  write(text: string): void {
+    this.#socket.write(text);
+  }
+
+  /** By a reset, which IPVS forgets after ten seconds; an orderly end takes two minutes. */
+  reset(): void {
+    this.#socket.resetAndDestroy();
+  }
+
+  async #until(condition: () => boolean, timeoutMs = answerTimeoutMs): Promise<void> {
+    const { promise, resolve, reject } = Promise.withResolvers<void>();
+    const timer = setTimeout(() => {
+      reject(new Error(`Not in ${timeoutMs} ms; ${this.#byteCount} bytes, ${this.ending}`));
+    }, timeoutMs);
+    this.#onData = () => {
+      if (condition()) resolve();
+      else if (this.ending !== undefined)
+        reject(new Error(`The connection is over: ${this.ending}`));
+    };
+    this.#onData();
+    await promise.finally(() => clearTimeout(timer));
+  }
+}
+
+/** The name of the pod that answers a new connection. */
+export async function askName(address: string, port: number): Promise<string> {
+  const connection = await Connection.open(address, port, "name");
+  return connection.name();
+}
+
+/** A UDP client that keeps its source port. */
+export class Datagrams {
+  readonly #socket: UdpSocket;
+  #count = 0;
+  readonly #answers = new Map<number, string>();
+  #onAnswer = (): void => {};
+
+  private constructor(socket: UdpSocket) {
+    this.#socket = socket;
+    // ICMP «port unreachable» arrives as an error.
+    socket.on("error", () => {});
+    socket.on("message", (text) => {
+      const [name = "", number = ""] = text.toString().split(" ");
+      this.#answers.set(Number(number), name);
+      this.#onAnswer();
+    });
+  }
+
+  static async open(sourcePort: number): Promise<Datagrams> {
+    const socket = createSocket("udp4");
+    await asClient(async () => {
+      socket.bind(sourcePort);
+      await once(socket, "listening");
+    });
+    socket.unref();
+    return new Datagrams(socket);
+  }
+
+  /** The name of the pod that answers one datagram, or «nobody» after `timeoutMs`. */
+  async ask(address: string, port: number, timeoutMs = 500): Promise<string> {
+    const number = ++this.#count;
+    const { promise, resolve } = Promise.withResolvers<string>();
+    this.#onAnswer = () => {
+      const name = this.#answers.get(number);
+      if (name !== undefined) resolve(name);
+    };
+    const timer = setTimeout(() => resolve("nobody"), timeoutMs);
+    this.#socket.send(String(number), port, address, () => {});
+    return promise.finally(() => clearTimeout(timer));
+  }
+
+  close(): void {
+    this.#socket.close();
+  }
+}

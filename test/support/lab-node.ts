@@ -1,0 +1,141 @@
+/** A node in the lab with pods, manifests, and the built program; this process is in its namespace. */
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { silentLogger } from "../../src/base/log.ts";
+import { type OpenKernel, openKernel } from "../../src/kernel/open-kernel.ts";
+import type { ObservedRealServer } from "../../src/state/real-server.ts";
+import type { VirtualServerId } from "../../src/state/virtual-server.ts";
+import { enterNetworkNamespace, shell } from "./netns/network-namespace.ts";
+import { buildNodeNetwork, type Pod } from "./node-network.ts";
+import type { ApiObject } from "./objects.ts";
+import { Program } from "./program.ts";
+
+const baseFlags = [
+  "--hostname-override=node-1",
+  "--cluster-cidr=10.244.0.0/16",
+  "--ipvs-min-sync-period=0s",
+  "-v=3",
+];
+const settleMs = 20_000;
+
+export class LabNode {
+  readonly #folder = mkdtempSync(join(tmpdir(), "kube-ipvs-lab-"));
+  readonly #pods: readonly Pod[];
+  readonly #children: ChildProcess[] = [];
+  readonly #kernel: OpenKernel;
+  #program: Program | undefined;
+
+  private constructor(pods: readonly Pod[], kernel: OpenKernel) {
+    this.#pods = pods;
+    this.#kernel = kernel;
+  }
+
+  static async build(pods: readonly Pod[]): Promise<LabNode> {
+    buildNodeNetwork(pods);
+    enterNetworkNamespace("node");
+    const node = new LabNode(pods, await openKernel({ log: silentLogger }));
+    for (const pod of pods) await node.startPod(pod);
+    return node;
+  }
+
+  async startPod({ name }: Pod): Promise<void> {
+    const script = join(import.meta.dirname, "pod-traffic.ts");
+    const child = spawn("ip", ["netns", "exec", name, process.execPath, script, name], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    this.#children.push(child);
+    await once(child.stdout, "data");
+  }
+
+  get program(): Program {
+    if (this.#program === undefined) throw new Error("The program does not run");
+    return this.#program;
+  }
+
+  /** Starts the program and waits for its first sync. */
+  async start(flags: readonly string[] = [], command: readonly string[] = []): Promise<void> {
+    this.#program = new Program([...baseFlags, `--manifests=${this.#folder}`, ...flags], command);
+    await this.#program.prints(/SyncProxyRules complete/);
+  }
+
+  async stop(signal: NodeJS.Signals = "SIGKILL"): Promise<void> {
+    this.#program?.kill(signal);
+    await this.#program?.ends();
+  }
+
+  /** Puts these objects in the place of all that were there, at once. */
+  apply(...objects: readonly ApiObject[]): void {
+    const path = join(this.#folder, "objects.yaml");
+    writeFileSync(`${path}.new`, objects.map((object) => JSON.stringify(object)).join("\n---\n"));
+    renameSync(`${path}.new`, path);
+  }
+
+  async realServers(server: VirtualServerId): Promise<readonly ObservedRealServer[]> {
+    const [servers = []] = await this.#kernel.ipvs.listRealServers([server]);
+    return servers;
+  }
+
+  /** `pod-1 0, pod-2 1`: the pods behind a virtual server with their weights. */
+  async weights(server: VirtualServerId): Promise<string> {
+    const names = new Map(this.#pods.map(({ name, address }) => [address, name]));
+    return (await this.realServers(server))
+      .map((server) => `${names.get(server.address) ?? server.address} ${server.weight}`)
+      .toSorted()
+      .join(", ");
+  }
+
+  /** Resolves with the milliseconds that it took. */
+  async hasWeights(
+    server: VirtualServerId,
+    wanted: string,
+    timeoutMs: number = settleMs,
+  ): Promise<number> {
+    const beganMs = performance.now();
+    await until(
+      async () => (await this.weights(server)) === wanted,
+      timeoutMs,
+      async () => {
+        return `${wanted} is wanted, not ${await this.weights(server)}\n${this.program.output}`;
+      },
+    );
+    return performance.now() - beganMs;
+  }
+
+  async metric(name: string): Promise<number> {
+    const text = await (await fetch("http://127.0.0.1:10249/metrics")).text();
+    const value = new RegExp(`^${name} (.*)$`, "m").exec(text)?.[1];
+    if (value === undefined) throw new Error(`No metric ${name}`);
+    return Number(value);
+  }
+
+  /** Ends the program and empties IPVS and conntrack, for the next test. */
+  async clear(): Promise<void> {
+    await this.stop();
+    this.apply();
+    shell("ipvsadm -C; conntrack -F 2> /dev/null; rm -rf /run/kube-ipvs");
+  }
+
+  async destroy(): Promise<void> {
+    await this.stop();
+    for (const child of this.#children) child.kill("SIGKILL");
+    this.#kernel.close();
+    rmSync(this.#folder, { recursive: true });
+  }
+}
+
+export async function until(
+  condition: () => Promise<boolean>,
+  timeoutMs: number,
+  explain: () => Promise<string>,
+): Promise<void> {
+  const deadlineMs = performance.now() + timeoutMs;
+  while (!(await condition())) {
+    if (performance.now() > deadlineMs)
+      throw new Error(`Not in ${timeoutMs} ms: ${await explain()}`);
+    await pause(20);
+  }
+}

@@ -1,0 +1,45 @@
+/**
+ * A pod that says who it is: `node pod-traffic.ts NAME [TCP-PORT [UDP-PORT]]`. Over TCP the client's first
+ * line is a wish: `name` (the name, then the end), `echo` (every line comes back behind the name), `send N`
+ * (N bytes at about 10 MB/s, then silence). Over UDP each datagram comes back behind the name.
+ */
+import { createSocket } from "node:dgram";
+import { createServer, type Socket } from "node:net";
+import { createInterface } from "node:readline";
+
+const [name = "pod", tcpPort = "8080", udpPort = "5353"] = process.argv.slice(2);
+const chunk: Buffer = Buffer.alloc(100_000, name);
+const chunkIntervalMs = 10;
+
+createServer((socket) => {
+  socket.on("error", () => socket.destroy());
+  const lines = createInterface(socket);
+  // It passes on the errors of the socket.
+  lines.on("error", () => {});
+  lines.once("line", (wish) => grant(socket, wish.split(" ")));
+  lines.on("line", (line) => {
+    if (line.startsWith("ping")) socket.write(`${name} ${line}\n`);
+  });
+}).listen(Number(tcpPort), "0.0.0.0");
+
+const datagrams = createSocket("udp4");
+datagrams.on("message", (text, { address, port }) => {
+  datagrams.send(`${name} ${text.toString()}`, port, address);
+});
+datagrams.bind(Number(udpPort), "0.0.0.0", () => console.log("ready"));
+
+function grant(socket: Socket, [wish, size]: readonly string[]): void {
+  if (wish === "name") socket.end(`${name}\n`);
+  else if (wish === "echo") socket.write(`${name}\n`);
+  else sendBytes(socket, Number(size));
+}
+
+function sendBytes(socket: Socket, size: number): void {
+  let left = size;
+  const timer = setInterval(() => {
+    const length = Math.min(left, chunk.length);
+    left -= length;
+    socket.write(chunk.subarray(0, length));
+    if (left === 0 || socket.destroyed) clearInterval(timer);
+  }, chunkIntervalMs);
+}
