@@ -104,7 +104,7 @@ export class SyncReporter {
     if (hasWorked) this.#observeLatency(summary);
     this.#logFailures(report);
     this.#noteConflicts(summary);
-    this.#log.verbose(hasWorked && changeCount(report) === 0 ? 3 : 2, "SyncProxyRules complete", {
+    this.#log.verbose(2, "SyncProxyRules complete", {
       elapsed: `${elapsedMs.toFixed(1)}ms`,
       full: summary.isFull,
       services: summary.serviceCount,
