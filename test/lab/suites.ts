@@ -21,6 +21,7 @@ interface Settings {
 
 /** Only what differs from the defaults. */
 const settingsByName: Readonly<Record<string, Settings>> = {
+  "set-migration": { expectedSeconds: 40 },
   golden: { expectedSeconds: 100, timeoutSeconds: 600 },
   "packet-paths": { expectedSeconds: 65 },
   "thousand-services": { expectedSeconds: 90, timeoutSeconds: 600 },

@@ -1,0 +1,174 @@
+/** The daemon in this process, in the present network namespace of the lab, with objects in memory. */
+import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/log.ts";
+import type { Config } from "../../src/config/config.ts";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { cleanUp } from "../../src/daemon/clean-up.ts";
+import { ProxyHealth } from "../../src/daemon/proxy-health.ts";
+import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
+import { type BackendChoice, chooseBackend } from "../../src/kernel/iptables/backend.ts";
+import { type OpenKernel, openKernel } from "../../src/kernel/open-kernel.ts";
+import { runProgram } from "../../src/kernel/program.ts";
+import { PrometheusMetrics } from "../../src/metrics/prometheus-metrics.ts";
+import { MemorySource, type NamedObject } from "./memory-source.ts";
+import type { ApiObject } from "./objects.ts";
+import { type RecordedLine, RecordingLogger } from "./recording-logger.ts";
+
+const iptablesBackend: BackendChoice = await chooseBackend(runProgram);
+
+/** By name, without the dashes. */
+export type Flags = Readonly<Record<string, string>>;
+
+/** So long a sync period leaves all to what is tested. */
+const baseFlags: Flags = {
+  "hostname-override": "node-1",
+  "cluster-cidr": "10.244.0.0/16,fd00:244::/32",
+  "ipvs-min-sync-period": "0s",
+  "ipvs-sync-period": "1h",
+};
+
+/** What runs, and what can be seen of it. */
+export interface LabDaemon {
+  readonly lines: readonly RecordedLine[];
+  /** Those about errors: the event and the error's words. */
+  readonly errors: readonly string[];
+  apply(...objects: readonly ApiObject[]): void;
+  delete(...objects: readonly ApiObject[]): void;
+  settled(): Promise<void>;
+  /** Lines of the metrics with this beginning. */
+  metrics(name: string): Promise<readonly string[]>;
+  stop(): Promise<void>;
+}
+
+/** Starts it and waits until `objects` are in the kernel. */
+export async function startLabDaemon(
+  objects: readonly ApiObject[],
+  flags: Flags = {},
+): Promise<LabDaemon> {
+  const config = configOf(flags);
+  const log = new RecordingLogger();
+  const clock = systemClock;
+  const metrics = new PrometheusMetrics(clock, { version: "0.0.0", kubernetesVersion: "1.36.2" });
+  const kernel = await openKernel({ log: silentLogger, iptablesBackend });
+  const source = new MemorySource();
+  source.apply(...named(objects));
+  const health = new ProxyHealth(clock, config.syncPeriodMs * 2);
+  const daemon = await startDaemon({ config, kernel, source, metrics, health, clock, log });
+  await daemon.settled();
+  return new RunningDaemon({ kernel, source, metrics, log, daemon });
+}
+
+class RunningDaemon implements LabDaemon {
+  readonly #kernel: OpenKernel;
+  readonly #source: MemorySource;
+  readonly #metrics: PrometheusMetrics;
+  readonly #log: RecordingLogger;
+  readonly #daemon: Daemon;
+
+  constructor(parts: {
+    readonly kernel: OpenKernel;
+    readonly source: MemorySource;
+    readonly metrics: PrometheusMetrics;
+    readonly log: RecordingLogger;
+    readonly daemon: Daemon;
+  }) {
+    this.#kernel = parts.kernel;
+    this.#source = parts.source;
+    this.#metrics = parts.metrics;
+    this.#log = parts.log;
+    this.#daemon = parts.daemon;
+  }
+
+  get lines(): readonly RecordedLine[] {
+    return this.#log.lines;
+  }
+
+  get errors(): readonly string[] {
+    return this.lines
+      .filter(({ level }) => level === "error")
+      .map(({ event, keys }) => `${event}: ${keys["err"]}`);
+  }
+
+  apply(...objects: readonly ApiObject[]): void {
+    this.#source.apply(...named(objects));
+  }
+
+  delete(...objects: readonly ApiObject[]): void {
+    this.#source.delete(...named(objects));
+  }
+
+  settled(): Promise<void> {
+    return this.#daemon.settled();
+  }
+
+  async metrics(name: string): Promise<readonly string[]> {
+    const text = await this.#metrics.exposition();
+    return text.split("\n").filter((line) => line.startsWith(name));
+  }
+
+  async stop(): Promise<void> {
+    await this.#daemon.stop();
+    this.#kernel.close();
+  }
+}
+
+/** Runs `body` beside the daemon, which ends with it. */
+export async function withLabDaemon<T>(
+  objects: readonly ApiObject[],
+  flags: Flags,
+  body: (daemon: LabDaemon) => Promise<T>,
+): Promise<T> {
+  const daemon = await startLabDaemon(objects, flags);
+  try {
+    return await body(daemon);
+  } finally {
+    await daemon.stop();
+  }
+}
+
+/** `--cleanup`; the lines that it prints. */
+export async function cleanUpLab(flags: Flags = {}): Promise<readonly string[]> {
+  const kernel = await openKernel({ log: silentLogger, iptablesBackend });
+  const printed: string[] = [];
+  try {
+    await cleanUp(kernel, configOf(flags), (line) => printed.push(line));
+    return printed;
+  } finally {
+    kernel.close();
+  }
+}
+
+/** Every object that the builders make has a name. */
+function named(objects: readonly ApiObject[]): readonly NamedObject[] {
+  return objects as readonly unknown[] as readonly NamedObject[];
+}
+
+function configOf(flags: Flags): Config {
+  const given = Object.entries({ ...baseFlags, ...flags }).map(
+    ([name, value]) => [name, [value]] as const,
+  );
+  return loadConfig(new Map(given), { readFile: () => "", hostname: () => "node-1" }).config;
+}
+
+/** Waits until `look` gives what is wanted; fails with the difference. Gives the milliseconds it took. */
+export async function eventually<T>(
+  look: () => T | Promise<T>,
+  wanted: T,
+  timeoutMs: number,
+): Promise<number> {
+  const beganMs = performance.now();
+  for (;;) {
+    const found = await look();
+    const elapsedMs = performance.now() - beganMs;
+    if (elapsedMs > timeoutMs) assert.deepEqual(found, wanted);
+    try {
+      assert.deepEqual(found, wanted);
+      return elapsedMs;
+    } catch (error) {
+      if (!(error instanceof assert.AssertionError)) throw error;
+    }
+    await pause(20);
+  }
+}
