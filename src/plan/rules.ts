@@ -3,23 +3,12 @@
  * many Services there are; only KUBE-IPVS-OUT-FILTER has a rule per load balancer that shuts this node
  * out. Chains, order and comments are kube-proxy's: it and other software look for them by text.
  */
-import type { IpFamily } from "../base/ip.ts";
 import { protocolNumbers } from "../base/protocol.ts";
 import type { Chain, Jump, Match, Rule, RuleSet, TableName, Target } from "../state/rule.ts";
 import type { VirtualServerId } from "../state/virtual-server.ts";
 import type { LocalDetector } from "./options.ts";
-import { type SetRole, setFor } from "./sets.ts";
-
-/** What the rules of a family depend on. */
-export interface RulesInput {
-  readonly family: IpFamily;
-  /** Roles of the sets that will hold an entry. */
-  readonly filledSets: ReadonlySet<SetRole>;
-  readonly deniedToNode: readonly VirtualServerId[];
-  readonly localDetector: LocalDetector | undefined;
-  readonly isMasqueradeAll: boolean;
-  readonly masqueradeMark: number;
-}
+import { comment, described, jumpFrom, matchSet, type RulesInput, when } from "./rule-parts.ts";
+import type { SetRole } from "./sets.ts";
 
 /** Plans all chains and jumps of a family. Pure. */
 export function planRules(input: RulesInput): RuleSet {
@@ -57,29 +46,6 @@ const comments = {
   masquerade: "kubernetes service traffic requiring SNAT",
   loadBalancerPortal: "Kubernetes service lb portal",
 } as const;
-
-/** Set comments, where a rule that matches the set carries one. */
-const setComments: Readonly<Partial<Record<SetRole, string>>> = {
-  loopBack: "Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose",
-  clusterIp: "Kubernetes service cluster ip + port for masquerade purpose",
-  externalIp: "Kubernetes service external ip + port for masquerade and filter purpose",
-  externalIpLocal: "Kubernetes service external ip + port with externalTrafficPolicy=local",
-  loadBalancerFirewall:
-    "Kubernetes service load balancer ip + port for load balancer with sourceRange",
-  loadBalancerLocal: "Kubernetes service load balancer ip + port with externalTrafficPolicy=local",
-  loadBalancerSourceIp:
-    "Kubernetes service load balancer ip + port + source IP for packet filter purpose",
-  loadBalancerSourceCidr:
-    "Kubernetes service load balancer ip + port + source cidr for packet filter purpose",
-  nodePortTcp: "Kubernetes nodeport TCP port for masquerade purpose",
-  nodePortLocalTcp: "Kubernetes nodeport TCP port with externalTrafficPolicy=local",
-  nodePortUdp: "Kubernetes nodeport UDP port for masquerade purpose",
-  nodePortLocalUdp: "Kubernetes nodeport UDP port with externalTrafficPolicy=local",
-  nodePortSctp: "Kubernetes nodeport SCTP port for masquerade purpose with type 'hash ip:port'",
-  nodePortLocalSctp:
-    "Kubernetes nodeport SCTP port with externalTrafficPolicy=local with type 'hash ip:port'",
-  healthCheckNodePort: "Kubernetes health check node port",
-};
 
 /** In insertion order; each goes to the first place, so in INPUT KUBE-IPVS-FILTER ends up on top. */
 const jumps: readonly Jump[] = [
@@ -285,31 +251,4 @@ function outFilterRule({ address, protocol, port }: VirtualServerId): Rule {
     ],
     target: { kind: "drop" },
   };
-}
-
-function jumpFrom(table: TableName, from: string, chain: string, text: string): Jump {
-  return { table, from, rule: { matches: [comment(text)], target: { kind: "jump", chain } } };
-}
-
-function comment(text: string): Match {
-  return { kind: "comment", text };
-}
-
-function matchSet({ family }: RulesInput, role: SetRole, directions: string): Match {
-  return {
-    kind: "set",
-    name: setFor(role, family).name,
-    directions: directions.split(",") as ("src" | "dst")[],
-  };
-}
-
-/** The set match with the set's comment in front. */
-function described(input: RulesInput, role: SetRole, directions: string): readonly Match[] {
-  const text = setComments[role];
-  const set = matchSet(input, role, directions);
-  return text === undefined ? [set] : [comment(text), set];
-}
-
-function when(input: RulesInput, role: SetRole, rules: readonly Rule[]): readonly Rule[] {
-  return input.filledSets.has(role) ? rules : [];
 }

@@ -1,0 +1,71 @@
+/** The words of which the rules are made: matches on sets with their comments, jumps, conditions. Pure. */
+import type { IpFamily } from "../base/ip.ts";
+import type { Jump, Match, Rule, TableName } from "../state/rule.ts";
+import type { VirtualServerId } from "../state/virtual-server.ts";
+import type { LocalDetector } from "./options.ts";
+import { type SetRole, setFor } from "./sets.ts";
+
+/** What the rules of a family depend on. */
+export interface RulesInput {
+  readonly family: IpFamily;
+  /** Roles of the sets that will hold an entry. */
+  readonly filledSets: ReadonlySet<SetRole>;
+  readonly deniedToNode: readonly VirtualServerId[];
+  readonly localDetector: LocalDetector | undefined;
+  readonly isMasqueradeAll: boolean;
+  readonly masqueradeMark: number;
+}
+
+/** Set comments, where a rule that matches the set carries one. */
+const setComments: Readonly<Partial<Record<SetRole, string>>> = {
+  loopBack: "Kubernetes endpoints dst ip:port, source ip for solving hairpin purpose",
+  clusterIp: "Kubernetes service cluster ip + port for masquerade purpose",
+  externalIp: "Kubernetes service external ip + port for masquerade and filter purpose",
+  externalIpLocal: "Kubernetes service external ip + port with externalTrafficPolicy=local",
+  loadBalancerFirewall:
+    "Kubernetes service load balancer ip + port for load balancer with sourceRange",
+  loadBalancerLocal: "Kubernetes service load balancer ip + port with externalTrafficPolicy=local",
+  loadBalancerSourceIp:
+    "Kubernetes service load balancer ip + port + source IP for packet filter purpose",
+  loadBalancerSourceCidr:
+    "Kubernetes service load balancer ip + port + source cidr for packet filter purpose",
+  nodePortTcp: "Kubernetes nodeport TCP port for masquerade purpose",
+  nodePortLocalTcp: "Kubernetes nodeport TCP port with externalTrafficPolicy=local",
+  nodePortUdp: "Kubernetes nodeport UDP port for masquerade purpose",
+  nodePortLocalUdp: "Kubernetes nodeport UDP port with externalTrafficPolicy=local",
+  nodePortSctp: "Kubernetes nodeport SCTP port for masquerade purpose with type 'hash ip:port'",
+  nodePortLocalSctp:
+    "Kubernetes nodeport SCTP port with externalTrafficPolicy=local with type 'hash ip:port'",
+  healthCheckNodePort: "Kubernetes health check node port",
+};
+
+/** A jump of ours in a chain that is not ours; kube-proxy finds it by its comment. */
+export function jumpFrom(table: TableName, from: string, chain: string, text: string): Jump {
+  return { table, from, rule: { matches: [comment(text)], target: { kind: "jump", chain } } };
+}
+
+/** `-m comment --comment TEXT`. */
+export function comment(text: string): Match {
+  return { kind: "comment", text };
+}
+
+/** `-m set --match-set NAME DIRECTIONS`. */
+export function matchSet({ family }: RulesInput, role: SetRole, directions: string): Match {
+  return {
+    kind: "set",
+    name: setFor(role, family).name,
+    directions: directions.split(",") as ("src" | "dst")[],
+  };
+}
+
+/** The set match with the set's comment in front. */
+export function described(input: RulesInput, role: SetRole, directions: string): readonly Match[] {
+  const text = setComments[role];
+  const set = matchSet(input, role, directions);
+  return text === undefined ? [set] : [comment(text), set];
+}
+
+/** The rules, where the set that plays `role` will hold something. */
+export function when(input: RulesInput, role: SetRole, rules: readonly Rule[]): readonly Rule[] {
+  return input.filledSets.has(role) ? rules : [];
+}
