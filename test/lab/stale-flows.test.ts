@@ -7,7 +7,7 @@ import { after, afterEach, before, describe, it } from "node:test";
 import { Datagrams } from "../support/client-traffic.ts";
 import { LabNode } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
-import { clientAddress, nodeAddress } from "../support/node-network.ts";
+import { clientAddress, nodeAddress, podGateway } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
 import { ip } from "../support/records.ts";
 
@@ -33,10 +33,10 @@ function slice6(...endpoints: readonly string[]): ApiObject {
   return endpointSlice({ name: "dns-6", service: "dns", endpoints, ports: slicePorts });
 }
 
-/** Ways to the Service: what the client sends to, and the virtual server behind it. */
+/** Ways to the Service: what the client sends to, whom the pod answers, and the virtual server behind it. */
 const ways = [
-  { name: "cluster IP", address: clusterIp, port: 53 },
-  { name: "node port", address: nodeAddress, port: nodePort },
+  { name: "cluster IP", address: clusterIp, port: 53, answersTo: podGateway },
+  { name: "node port", address: nodeAddress, port: nodePort, answersTo: podGateway },
 ].map((way) => ({
   ...way,
   server: { protocol: "UDP", address: ip(way.address), port: way.port } as const,
@@ -122,7 +122,10 @@ describe("a UDP client that keeps its source port", () => {
       assert.match(flows(), new RegExp(`dst=${way.address} sport=${sourcePort} dport=${way.port}`));
       node.apply(dns(), slice(first.address));
       await reaches(way, "pod-1", 2_000);
-      assert.match(flows(), new RegExp(`src=${first.address} dst=\\S+ sport=5353`));
+      // The untranslated flow is gone; the one in its place is translated, and masqueraded where it must be.
+      const translated = `src=${first.address} dst=${way.answersTo} sport=5353`;
+      const flow = `sport=${sourcePort} dport=${way.port} (\\[UNREPLIED\\] )?${translated}`;
+      assert.match(flows(), new RegExp(flow));
     });
   }
 
