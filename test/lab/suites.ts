@@ -23,7 +23,7 @@ interface Settings {
 const settingsByName: Readonly<Record<string, Settings>> = {
   "set-migration": { expectedSeconds: 40 },
   golden: { expectedSeconds: 100, timeoutSeconds: 600 },
-  "packet-paths": { expectedSeconds: 65 },
+  "packet-paths": { expectedSeconds: 90 },
   "thousand-services": { expectedSeconds: 90, timeoutSeconds: 600 },
   demo: { expectedSeconds: 75 },
   "golden-executable": { expectedSeconds: 30 },

@@ -39,27 +39,34 @@ function namespaceLines(name: string): string {
   `;
 }
 
+/** Several commands of `ip` in a namespace by one process, which counts in the lab kernel. */
+function ipLines(place: string, commands: readonly string[]): string {
+  return [`ip -n ${place} -batch - <<END`, ...commands, "END", ""].join("\n");
+}
+
 function lanLines(): string {
-  const plug = (name: string, addresses: Addresses): string => `
-    ip -n ${name} link add eth0 type veth peer name ${name} netns lan
-    ip -n lan link set ${name} master lan0 up
-    ip -n ${name} addr add ${addresses.IPv4}/24 dev eth0
-    ip -n ${name} addr add ${addresses.IPv6}/64 dev eth0 nodad
-    ip -n ${name} link set eth0 up
-  `;
-  return `
-    ip -n lan link add lan0 type bridge
-    ip -n lan link set lan0 up
-    ${plug("client", client)}
-    ${plug("node", node)}
-    ${plug("node-2", node2)}
-    ip -n client addr add ${branch.IPv4}/32 dev lo
-    ip -n client addr add ${branch.IPv6}/128 dev lo
-    ip -n node link add cni0 type bridge
-    ip -n node addr add ${bridgeGateway.IPv4}/24 dev cni0
-    ip -n node addr add ${bridgeGateway.IPv6}/64 dev cni0 nodad
-    ip -n node link set cni0 up
-  `;
+  const plug = (name: string, addresses: Addresses): string => {
+    const uplink = [
+      `link add eth0 type veth peer name ${name} netns lan`,
+      `addr add ${addresses.IPv4}/24 dev eth0`,
+      `addr add ${addresses.IPv6}/64 dev eth0 nodad`,
+      "link set eth0 up",
+    ];
+    return ipLines(name, uplink) + ipLines("lan", [`link set ${name} master lan0 up`]);
+  };
+  return [
+    ipLines("lan", ["link add lan0 type bridge", "link set lan0 up"]),
+    plug("client", client),
+    plug("node", node),
+    plug("node-2", node2),
+    ipLines("client", [`addr add ${branch.IPv4}/32 dev lo`, `addr add ${branch.IPv6}/128 dev lo`]),
+    ipLines("node", [
+      "link add cni0 type bridge",
+      `addr add ${bridgeGateway.IPv4}/24 dev cni0`,
+      `addr add ${bridgeGateway.IPv6}/64 dev cni0 nodad`,
+      "link set cni0 up",
+    ]),
+  ].join("");
 }
 
 /** As calico does it: an address of its own behind each link, no bridge. */
@@ -67,35 +74,45 @@ function routedLines({ name, addresses, attachment, mtu = 1500 }: Guest, index: 
   const router = attachment === "routed" ? "node" : "node-2";
   const gateway = attachment === "routed" ? podGateway : node2Gateway;
   const link = linkOf(index);
-  return `
-    ip -n ${name} link add eth0 type veth peer name ${link} netns ${router}
-    ip -n ${name} addr add ${addresses.IPv4}/32 dev eth0
-    ip -n ${name} addr add ${addresses.IPv6}/128 dev eth0 nodad
-    ip -n ${name} link set eth0 up
-    ip -n ${router} link set ${link} mtu ${mtu} up
-    ip -n ${router} addr add ${gateway.IPv4}/32 dev ${link}
-    ip -n ${router} addr add ${gateway.IPv6}/128 dev ${link} nodad
-    ip -n ${router} route add ${addresses.IPv4}/32 dev ${link}
-    ip -n ${router} route add ${addresses.IPv6}/128 dev ${link}
-    ip -n ${name} route add ${gateway.IPv4} dev eth0 scope link
-    ip -n ${name} route add default via ${gateway.IPv4}
-    ip -n ${name} route add ${gateway.IPv6} dev eth0
-    ip -n ${name} route add default via ${gateway.IPv6}
-  `;
+  return [
+    ipLines(name, [
+      `link add eth0 type veth peer name ${link} netns ${router}`,
+      `addr add ${addresses.IPv4}/32 dev eth0`,
+      `addr add ${addresses.IPv6}/128 dev eth0 nodad`,
+      "link set eth0 up",
+    ]),
+    ipLines(router, [
+      `link set ${link} mtu ${mtu} up`,
+      `addr add ${gateway.IPv4}/32 dev ${link}`,
+      `addr add ${gateway.IPv6}/128 dev ${link} nodad`,
+      `route add ${addresses.IPv4}/32 dev ${link}`,
+      `route add ${addresses.IPv6}/128 dev ${link}`,
+    ]),
+    ipLines(name, [
+      `route add ${gateway.IPv4} dev eth0 scope link`,
+      `route add default via ${gateway.IPv4}`,
+      `route add ${gateway.IPv6} dev eth0`,
+      `route add default via ${gateway.IPv6}`,
+    ]),
+  ].join("");
 }
 
 /** As the bridge plug-in does it: the pods of a node share a network. */
 function bridgedLines({ name, addresses }: Guest, index: number): string {
   const link = linkOf(index);
-  return `
-    ip -n ${name} link add eth0 type veth peer name ${link} netns node
-    ip -n node link set ${link} master cni0 up
-    ip -n ${name} addr add ${addresses.IPv4}/24 dev eth0
-    ip -n ${name} addr add ${addresses.IPv6}/64 dev eth0 nodad
-    ip -n ${name} link set eth0 up
-    ip -n ${name} route add default via ${bridgeGateway.IPv4}
-    ip -n ${name} route add default via ${bridgeGateway.IPv6}
-  `;
+  return [
+    ipLines(name, [
+      `link add eth0 type veth peer name ${link} netns node`,
+      `addr add ${addresses.IPv4}/24 dev eth0`,
+      `addr add ${addresses.IPv6}/64 dev eth0 nodad`,
+      "link set eth0 up",
+    ]),
+    ipLines("node", [`link set ${link} master cni0 up`]),
+    ipLines(name, [
+      `route add default via ${bridgeGateway.IPv4}`,
+      `route add default via ${bridgeGateway.IPv6}`,
+    ]),
+  ].join("");
 }
 
 function linkOf(index: number): string {
@@ -105,32 +122,32 @@ function linkOf(index: number): string {
 /** The way out of the LAN is the client, which forwards nothing: what has no other route is lost. */
 function routeLines(): string {
   const far = guestNamed("far");
-  const routes: readonly (readonly [place: string, network: string, via: string])[] = [
-    ["node", "default", client.IPv4],
-    ["node", "default", client.IPv6],
-    ["node-2", "default", client.IPv4],
-    ["node-2", "default", client.IPv6],
-    ["node", "10.244.2.0/24", node2.IPv4],
-    ["node", "fd00:244:2::/64", node2.IPv6],
-    ["node", far.addresses.IPv4, node2.IPv4],
-    ["node", far.addresses.IPv6, node2.IPv6],
-    ["node-2", "10.244.0.0/16", node.IPv4],
-    ["node-2", "fd00:244::/32", node.IPv6],
-    ["client", "10.244.2.0/24", node2.IPv4],
-    ["client", "fd00:244:2::/64", node2.IPv6],
-    // Cluster IPs, load-balancer IPs, external IPs.
-    ...["10.96.0.0/16", "203.0.113.0/24", "198.18.0.0/15"].map(
-      (network) => ["client", network, node.IPv4] as const,
-    ),
-    ...["fd00:96::/64", "2001:db8:203::/64", "fd00:198::/64"].map(
-      (network) => ["client", network, node.IPv6] as const,
-    ),
-  ];
-  return `
-    ${["node", "node-2"].map(forwardLines).join("\n")}
-    ${routes.map(([place, network, via]) => `ip -n ${place} route add ${network} via ${via}`).join("\n")}
-    ${farLines(linkOf(guests.indexOf(far)))}
-  `;
+  const virtual4 = ["10.96.0.0/16", "203.0.113.0/24", "198.18.0.0/15"];
+  const virtual6 = ["fd00:96::/64", "2001:db8:203::/64", "fd00:198::/64"];
+  const via = (networks: readonly string[], gateway: string): readonly string[] =>
+    networks.map((network) => `route add ${network} via ${gateway}`);
+  return [
+    ...["node", "node-2"].map(forwardLines),
+    ipLines("node", [
+      ...via(["default"], client.IPv4),
+      ...via(["default"], client.IPv6),
+      ...via(["10.244.2.0/24", far.addresses.IPv4], node2.IPv4),
+      ...via(["fd00:244:2::/64", far.addresses.IPv6], node2.IPv6),
+    ]),
+    ipLines("node-2", [
+      ...via(["default"], client.IPv4),
+      ...via(["default"], client.IPv6),
+      ...via(["10.244.0.0/16"], node.IPv4),
+      ...via(["fd00:244::/32"], node.IPv6),
+    ]),
+    ipLines("client", [
+      ...via(["10.244.2.0/24"], node2.IPv4),
+      ...via(["fd00:244:2::/64"], node2.IPv6),
+      ...via(virtual4, node.IPv4),
+      ...via(virtual6, node.IPv6),
+    ]),
+    farLines(linkOf(guests.indexOf(far))),
+  ].join("");
 }
 
 function forwardLines(name: string): string {

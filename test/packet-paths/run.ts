@@ -4,6 +4,7 @@ import type { Section, SectionResult } from "./path.ts";
 import { startProxy } from "./proxy.ts";
 import { variants, withDefaults } from "./sections.ts";
 import { type Stations, walk } from "./walk.ts";
+import { walkWithoutParts, withoutParts } from "./without.ts";
 import { buildWorld } from "./world.ts";
 
 /** In the order of the document. */
@@ -14,6 +15,8 @@ export async function runPacketPaths(): Promise<readonly SectionResult[]> {
     for (const section of variants) {
       results.push(await runWith(section.configuration, () => walk(section, stations)));
     }
+    const rows = await walkWithoutParts(stations);
+    results.push({ section: withoutParts, rows });
     return results;
   } finally {
     await stop();

@@ -6,6 +6,7 @@ import { headings, inColumns, pathsOf } from "./matrix.ts";
 import { echoes, type Path, type Section, transports } from "./path.ts";
 import { type Addresses, branch } from "./places.ts";
 import { type Frontend, frontends, nodePortOf, ownPort, type ServiceName } from "./services.ts";
+import { withoutParts } from "./without.ts";
 
 const clients = ["pod", "node", "client"] as const;
 const virtual = frontends.filter((frontend) => frontend !== "node port");
@@ -295,4 +296,9 @@ export const variants: readonly Section[] = [
 ];
 
 /** In the order in which they are run and printed. */
-export const allSections: readonly Section[] = [...withDefaults, affinity, ...variants];
+export const allSections: readonly Section[] = [
+  ...withDefaults,
+  affinity,
+  ...variants,
+  withoutParts,
+];

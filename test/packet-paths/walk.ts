@@ -21,6 +21,8 @@ export type Stations = ReadonlyMap<string, Station>;
 /** Silence has to be sat out where it is expected; where an answer is, a slow machine has time. */
 const silenceMs = 1_200;
 const answerMs = 10_000;
+/** Where some connections are answered and others are not. */
+const mixedMs = 3_000;
 const lanes = 24;
 const loopback: Addresses = { IPv4: "127.0.0.1", IPv6: "::1" };
 
@@ -93,7 +95,7 @@ async function tryCell({ path, column, destination }: Cell, stations: Stations):
     ...(source === undefined ? {} : { source }),
     payloadBytes: path.payload?.[protocol] ?? 1,
     answerBytes: path.answer?.[protocol] ?? 1,
-    timeoutMs: expected.includes("silence") ? silenceMs : answerMs,
+    timeoutMs: timeoutFor(expected),
   };
   if (path.isRehearsed === true && protocol === "UDP") {
     await connectFrom(stations, path.from, { ...probe, timeoutMs: silenceMs });
@@ -103,6 +105,11 @@ async function tryCell({ path, column, destination }: Cell, stations: Stations):
     outcomes.add(outcomeText(await connectFrom(stations, path.from, probe), probe));
   }
   return [...outcomes].sort().join(", ");
+}
+
+function timeoutFor(expected: string): number {
+  if (expected === "silence") return silenceMs;
+  return expected.includes("silence") ? mixedMs : answerMs;
 }
 
 /** Round robin over at most two endpoints: where one answers, both are seen, and one of them twice. */

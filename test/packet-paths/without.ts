@@ -1,0 +1,148 @@
+/**
+ * What each part is for: the proxy is stopped (the kernel keeps its state), one part is taken away, and paths
+ * come out otherwise. It shows too that the suite sees such a loss.
+ */
+import { shell } from "../support/netns/network-namespace.ts";
+import { inColumns } from "./matrix.ts";
+import { type Path, type Row, type Section, transports } from "./path.ts";
+import { startProxy } from "./proxy.ts";
+import { type Frontend, ownPort, type ServiceName } from "./services.ts";
+import { type Stations, walk } from "./walk.ts";
+
+interface Part {
+  /** As the document names it. */
+  readonly name: string;
+  /** Shell lines that take it away, for both families. */
+  readonly lines: string;
+  readonly paths: readonly PartPath[];
+}
+
+interface PartPath {
+  readonly from: string;
+  readonly service: ServiceName;
+  readonly frontend: Frontend;
+  /** A port that the Service does not have; absent: its own. */
+  readonly otherPort?: number;
+  readonly complete: string;
+  readonly without: string;
+  readonly except?: Path["except"];
+}
+
+const spread = "local←gateway, remote←node";
+
+const parts: readonly Part[] = [
+  {
+    ...flushed("nat", "KUBE-MARK-MASQ"),
+    paths: [
+      fromTo("client", "cluster", "cluster IP", spread, "local←client, silence"),
+      fromTo("client", "cluster", "node port", spread, "local←client, silence"),
+    ],
+  },
+  {
+    ...emptied("LOOP-BACK"),
+    paths: [
+      fromTo("local", "single", "cluster IP", "local←gateway", "silence"),
+      fromTo("local", "single-local", "node port", "local←gateway", "silence"),
+    ],
+  },
+  {
+    ...emptied("CLUSTER-IP"),
+    paths: [
+      fromTo("pod", "single", "cluster IP", "local←pod", "refused"),
+      fromTo("node", "single", "cluster IP", "local←gateway", "local←VIP"),
+    ],
+  },
+  {
+    ...emptied("NODE-PORT-LOCAL-TCP", "NODE-PORT-LOCAL-UDP"),
+    paths: [fromTo("client", "local", "node port", "local←client", "local←gateway")],
+  },
+  {
+    ...flushed("filter", "KUBE-IPVS-FILTER"),
+    paths: [
+      {
+        ...fromTo("client", "cluster", "cluster IP", "refused", "node←client"),
+        otherPort: ownPort,
+        // It gets there too, but a socket for all addresses answers from the node's.
+        except: inColumns("UDP", "silence"),
+      },
+    ],
+  },
+  {
+    ...flushed("filter", "KUBE-SOURCE-RANGES-FIREWALL"),
+    paths: [fromTo("client", "ranges", "load-balancer IP", "silence", "local←gateway")],
+  },
+  {
+    ...flushed("filter", "KUBE-IPVS-OUT-FILTER"),
+    paths: [fromTo("node", "ranges", "load-balancer IP", "silence", "local←gateway")],
+  },
+  {
+    name: "sysctl net/ipv4/vs/conntrack",
+    lines: "echo 0 > /proc/sys/net/ipv4/vs/conntrack",
+    paths: [fromTo("client", "cluster", "cluster IP", spread, "local←client, silence")],
+  },
+];
+
+function flushed(table: "nat" | "filter", chain: string): Pick<Part, "name" | "lines"> {
+  const lines = ["iptables", "ip6tables"].map((tool) => `${tool} -w 5 -t ${table} -F ${chain}`);
+  return { name: `rules of ${chain}`, lines: lines.join("\n") };
+}
+
+function emptied(...sets: readonly string[]): Pick<Part, "name" | "lines"> {
+  const lines = sets.flatMap((set) => [`ipset flush KUBE-${set}`, `ipset flush KUBE-6-${set}`]);
+  return {
+    name: `entries of ${sets.map((set) => `KUBE-${set}`).join(", ")}`,
+    lines: lines.join("\n"),
+  };
+}
+
+function fromTo(
+  from: string,
+  service: ServiceName,
+  frontend: Frontend,
+  complete: string,
+  without: string,
+): PartPath {
+  return { from, service, frontend, complete, without };
+}
+
+const pathsByPart: ReadonlyMap<Part, readonly Path[]> = new Map(
+  parts.map((part) => [part, part.paths.map((path) => pathOf(part, path))]),
+);
+
+function pathOf({ name }: Part, given: PartPath): Path {
+  const { from, service, frontend, otherPort, complete, without: expected, except } = given;
+  const address = otherPort === undefined ? frontend : `${frontend}, other port`;
+  return {
+    labels: [name, address, from, `\`${complete}\``],
+    from,
+    target:
+      otherPort === undefined
+        ? { kind: "service", service, frontend }
+        : { kind: "other-port", service, frontend, port: otherPort },
+    expected,
+    ...(except === undefined ? {} : { except }),
+  };
+}
+
+export const withoutParts: Section = {
+  title: "What the parts are for",
+  text: [
+    "One part of the state is taken away while the proxy is not there to put it back. (The node's own UDP service gets the " +
+      "datagram too where KUBE-IPVS-FILTER is empty, but it answers from the node's address.)",
+  ],
+  headings: ["without", "address", "from", "otherwise"],
+  columns: transports,
+  paths: [...pathsByPart.values()].flat(),
+};
+
+export async function walkWithoutParts(stations: Stations): Promise<readonly Row[]> {
+  const rows: Row[] = [];
+  for (const [{ lines }, paths] of pathsByPart) {
+    // It puts back what the part before has lost.
+    await startProxy().then((proxy) => proxy.stop());
+    shell(lines);
+    const result = await walk({ ...withoutParts, paths }, stations);
+    rows.push(...result.rows);
+  }
+  return rows;
+}
