@@ -13,8 +13,8 @@ export interface QuickCheck {
   readonly look: () => Promise<readonly string[]>;
 }
 
-/** However dear a look is, at most a hundredth of the time is spent on it. */
-const pauseFactor = 100;
+/** A pause is this many times as long as the look before it: at most a twentieth of the time is spent. */
+const pauseFactor = 20;
 
 /**
  * Looks from time to time whether somebody took away what we wrote, so that it is repaired before the next

@@ -138,6 +138,8 @@ export class Reconciler {
       if (places.length > 0) this.#known.rules.set(family, observed);
       lost.push(...places.map((place) => `${family} ${place}`));
     }
+    // Who took rules away may have taken sets: rules cannot be written before those they name.
+    if (lost.length > 0) lost.push(...(await this.checkSets()));
     return lost;
   }
 

@@ -55,6 +55,11 @@ export class FakeIpSets implements IpSets {
     this.#held.set(set.name, { set, entries: new Set(entries as SetEntry[]), ...options });
   }
 
+  /** Takes a set away, as another program would. */
+  lose(name: string): void {
+    this.#held.delete(name);
+  }
+
   async listSets(): Promise<readonly ObservedIpSet[]> {
     return this.#operations.read("ipset", "list-sets", "", () =>
       [...this.#held.values()].map((held) => this.#observed(held)),

@@ -117,6 +117,16 @@ describe("a look at the rules", () => {
     assert.equal(iptablesText(kernel, "IPv4"), before);
   });
 
+  it("finds the sets that went with them, so that the next sync makes those first", async () => {
+    kernel.iptables.table("IPv4", "filter").flush();
+    kernel.ipSets.lose(setFor("externalIpLocal", "IPv4").name);
+    const lost = await bench.reconciler.checkRules();
+    assert.equal(lost.at(-1), "KUBE-EXTERNAL-IP-LOCAL");
+    const report = await bench.sync();
+    assert.deepEqual(report.failures, []);
+    assert.equal(report.changes.get("set-create"), 1);
+  });
+
   it("leaves the place of others above our jumps to them", async () => {
     const jumps = kernel.iptables.peek("IPv4").find(({ name }) => name === "INPUT")?.rules ?? [];
     const input = kernel.iptables.table("IPv4", "filter");

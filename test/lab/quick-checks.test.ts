@@ -1,0 +1,263 @@
+/**
+ * What others take away, and what becomes of the node's links and addresses: noticed long before the next
+ * periodic sync (which is an hour away here), and repaired.
+ */
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { after, before, beforeEach, describe, it } from "node:test";
+import { silentLogger } from "../../src/base/log.ts";
+import { openKernel } from "../../src/kernel/open-kernel.ts";
+import { nodeSetUp } from "../golden/node-world.ts";
+import { eventually, type LabDaemon, startLabDaemon } from "../support/lab-daemon.ts";
+import {
+  createNetworkNamespace,
+  enterNetworkNamespace,
+  leaveNetworkNamespace,
+  removeNetworkNamespace,
+  shell,
+} from "../support/netns/network-namespace.ts";
+import { endpoint, endpointSlice, service, servicePort } from "../support/objects.ts";
+
+const namespace = "checks";
+const rulePeriodMs = 1_000;
+const setPeriodMs = 5_000;
+/** A busy lab kernel takes its time for processes. */
+const graceMs = 20_000;
+const foreignRuleCount = 10_000;
+
+const web = service({
+  type: "LoadBalancer",
+  ports: [servicePort({ nodePort: 30_080 })],
+  spec: { externalIPs: ["203.0.113.5"] },
+  status: { loadBalancer: { ingress: [{ ip: "203.0.113.10" }] } },
+});
+const slice = endpointSlice({ endpoints: [endpoint("10.244.1.10", { nodeName: "node-1" })] });
+
+let daemon: LabDaemon;
+
+before(async () => {
+  createNetworkNamespace(namespace, nodeSetUp);
+  enterNetworkNamespace(namespace);
+  shell(
+    "iptables -A INPUT -s 192.0.2.1/32 -j DROP; iptables -t nat -A OUTPUT -d 192.0.2.2/32 -j RETURN",
+  );
+  daemon = await startLabDaemon([web, slice], {
+    "kube-ipvs-rule-check-period": `${rulePeriodMs}ms`,
+  });
+});
+
+after(async () => {
+  await daemon.stop();
+  leaveNetworkNamespace();
+  removeNetworkNamespace(namespace);
+});
+
+function rules(): string {
+  return shell("iptables-save; ip6tables-save").replaceAll(/ \[\d+:\d+\]$|^#.*\n/gm, "");
+}
+
+function chain(name: string, table = "filter"): readonly string[] {
+  return shell(`iptables -t ${table} -S ${name}`).split("\n").slice(1, -1);
+}
+
+function sets(): string {
+  return shell("ipset save | sort").replaceAll(/ (?:hashsize|bucketsize) \d+| initval \S+/g, "");
+}
+
+function addresses(link: string): readonly string[] {
+  const found = shell(`ip -o -4 address show ${link} 2>/dev/null || true`).matchAll(
+    /inet (\S+)\//g,
+  );
+  return [...found].map(([, address]) => address ?? "").sort();
+}
+
+function nodePorts(): readonly string[] {
+  const found = shell("ipvsadm -Sn").matchAll(/^-A -t (\S+):30080 /gm);
+  return [...found].map(([, address]) => address ?? "").sort();
+}
+
+async function changes(kind: string): Promise<number> {
+  const lines = await daemon.metrics(
+    `kube_ipvs_kernel_changes_total{kind="${kind}",result="success"}`,
+  );
+  return Number(lines[0]?.split(" ").at(-1) ?? 0);
+}
+
+describe("rules that others take away", () => {
+  let wanted: string;
+  beforeEach(() => {
+    wanted = rules();
+  });
+
+  const losses: readonly {
+    readonly name: string;
+    readonly command: string;
+    readonly writes: number;
+  }[] = [
+    {
+      name: "the upper jump in INPUT",
+      command:
+        "iptables -D INPUT $(iptables -S INPUT | grep -n KUBE-IPVS-FILTER | cut -d: -f1 | awk '{print $1-1}')",
+      writes: 1,
+    },
+    { name: "one rule", command: "iptables -t nat -D KUBE-SERVICES 2", writes: 1 },
+    { name: "the rules of a chain", command: "ip6tables -F KUBE-FORWARD", writes: 1 },
+  ];
+  for (const { name, command, writes } of losses) {
+    it(`come back with one write: ${name}`, async (test) => {
+      const before = await changes("rules-write");
+      shell(command);
+      assert.notEqual(rules(), wanted);
+      const ms = await eventually(rules, wanted, rulePeriodMs + graceMs);
+      await daemon.settled();
+      assert.equal((await changes("rules-write")) - before, writes);
+      test.diagnostic(`${ms.toFixed(0)} ms`);
+    });
+  }
+
+  it("come back with their tables flushed, as another firewall's start does it, in our order", async (test) => {
+    const jumps = chain("INPUT").filter((line) => line.includes("KUBE-"));
+    shell("for table in nat filter; do iptables -t $table -F; iptables -t $table -X; done");
+    const ms = await eventually(() => chain("INPUT"), jumps, rulePeriodMs + graceMs);
+    await daemon.settled();
+    const ours = (text: string): readonly string[] =>
+      text.split("\n").filter((line) => !/192\.0\.2\./.test(line));
+    assert.deepEqual(ours(rules()).toSorted(), ours(wanted).toSorted());
+    test.diagnostic(`${ms.toFixed(0)} ms`);
+  });
+
+  it("are not moved to the first place again: it belongs to whoever came last", async () => {
+    shell("iptables -I INPUT -s 192.0.2.9/32 -j ACCEPT; iptables -t nat -I OUTPUT -j RETURN");
+    const writes = await changes("rules-write");
+    const stands = [chain("INPUT"), chain("OUTPUT", "nat")];
+    await pause(3 * rulePeriodMs);
+    assert.deepEqual([chain("INPUT"), chain("OUTPUT", "nat")], stands);
+    assert.equal(await changes("rules-write"), writes);
+    shell("iptables -D INPUT -s 192.0.2.9/32 -j ACCEPT; iptables -t nat -D OUTPUT -j RETURN");
+  });
+
+  it("are looked at once when a restore fails for their loss", async (test) => {
+    // Without its target, the chain that a new set entry writes again cannot be written.
+    shell("iptables -t nat -F; iptables -t nat -X");
+    const before = await daemon.metrics("kube_ipvs_lost_state_total");
+    const ranges = service({
+      ...{ name: "b", type: "LoadBalancer", clusterIps: ["10.96.0.11"] },
+      spec: { loadBalancerSourceRanges: ["198.51.100.0/24"], externalTrafficPolicy: "Local" },
+      status: { loadBalancer: { ingress: [{ ip: "203.0.113.11" }] } },
+    });
+    const beganMs = performance.now();
+    daemon.apply(ranges);
+    await daemon.settled();
+    assert.ok(rules().includes("-A KUBE-SERVICES -s 127.0.0.0/8 -j RETURN"));
+    assert.deepEqual(await daemon.metrics("kube_ipvs_lost_state_total"), before);
+    test.diagnostic(`${(performance.now() - beganMs).toFixed(0)} ms`);
+    daemon.delete(ranges);
+    await daemon.settled();
+  });
+});
+
+describe("sets that others change", () => {
+  const losses: readonly [name: string, command: string][] = [
+    ["emptied", "ipset flush KUBE-CLUSTER-IP; ipset flush KUBE-NODE-PORT-TCP"],
+    ["filled", "ipset add KUBE-LOOP-BACK 10.9.9.9,tcp:1,10.9.9.9"],
+    [
+      "destroyed, with the rules",
+      "iptables -F KUBE-IPVS-FILTER; ipset destroy KUBE-EXTERNAL-IP-LOCAL || ipset flush KUBE-EXTERNAL-IP-LOCAL; ipset flush KUBE-IPVS-IPS",
+    ],
+  ];
+  for (const [name, command] of losses) {
+    it(`are as they were within ${setPeriodMs / 1000} s: ${name}`, async (test) => {
+      const [wantedSets, wantedRules] = [sets(), rules()];
+      shell(command);
+      assert.notEqual(sets(), wantedSets);
+      const ms = await eventually(sets, wantedSets, setPeriodMs + graceMs);
+      await eventually(rules, wantedRules, graceMs);
+      test.diagnostic(`${ms.toFixed(0)} ms`);
+    });
+  }
+});
+
+describe("links and addresses", () => {
+  const own = ["172.16.5.11", "192.168.10.11"];
+  const noticedMs = 1_000 + graceMs;
+
+  it("an address that appears serves node ports at once, and no more when it vanishes", async (test) => {
+    assert.deepEqual(nodePorts(), own);
+    shell("ip address add 192.168.10.77/24 dev eth0");
+    const ms = await eventually(nodePorts, [...own, "192.168.10.77"].sort(), noticedMs);
+    shell("ip address del 192.168.10.77/24 dev eth0");
+    await eventually(nodePorts, own, noticedMs);
+    test.diagnostic(`${ms.toFixed(0)} ms`);
+  });
+
+  it("a link-local address of a node-local DNS counts as the node's", async () => {
+    shell("ip link add nodelocaldns type dummy; ip address add 169.254.20.10/32 dev nodelocaldns");
+    await eventually(nodePorts, ["169.254.20.10", ...own], noticedMs);
+    assert.deepEqual(addresses("nodelocaldns"), ["169.254.20.10"]);
+    shell("ip link del nodelocaldns");
+    await eventually(nodePorts, own, noticedMs);
+  });
+
+  it("a load balancer's address that moves to this node, as keepalived moves it, leaves kube-ipvs0", async () => {
+    assert.ok(addresses("kube-ipvs0").includes("203.0.113.10"));
+    shell("ip address add 203.0.113.10/32 dev eth0");
+    await eventually(() => addresses("kube-ipvs0").includes("203.0.113.10"), false, noticedMs);
+    assert.match(shell("ipvsadm -Sn"), /-A -t 203\.0\.113\.10:80 /);
+    assert.match(shell("ip route get 203.0.113.10"), /^local 203\.0\.113\.10 dev lo/);
+    shell("ip address del 203.0.113.10/32 dev eth0");
+    await eventually(() => addresses("kube-ipvs0").includes("203.0.113.10"), true, noticedMs);
+    assert.match(shell("ip route get 203.0.113.10"), /^local 203\.0\.113\.10 dev lo/);
+    assert.deepEqual(nodePorts(), own);
+  });
+
+  it("an address that somebody takes from kube-ipvs0, or puts there, is as it was", async () => {
+    const wanted = addresses("kube-ipvs0");
+    shell("ip address del 10.96.0.10/32 dev kube-ipvs0; ip address add 10.9.9.9/32 dev kube-ipvs0");
+    await eventually(() => addresses("kube-ipvs0"), wanted, noticedMs);
+  });
+
+  it("kube-ipvs0 comes back with all addresses when it is deleted", async (test) => {
+    const wanted = addresses("kube-ipvs0");
+    assert.equal(wanted.length, 3);
+    shell("ip link del kube-ipvs0");
+    const ms = await eventually(() => addresses("kube-ipvs0"), wanted, noticedMs);
+    test.diagnostic(`${ms.toFixed(0)} ms`);
+  });
+
+  it("nothing was reported as an error in all of this", () => {
+    assert.deepEqual(daemon.errors, []);
+  });
+});
+
+describe(`beside ${foreignRuleCount.toLocaleString("en")} rules of others`, () => {
+  it("a look at ours costs the program little", async (test) => {
+    const lines = Array.from(
+      { length: foreignRuleCount },
+      (_, index) =>
+        `-A OTHERS -s 10.${index >> 8}.${index & 255}.1/32 -p tcp -m tcp --dport 80 -j ACCEPT`,
+    );
+    const text = ["*filter", ":OTHERS - [0:0]", ...lines, "COMMIT", ""].join("\n");
+    writeFileSync("/run/others", text);
+    shell("iptables-restore --noflush < /run/others");
+    const kernel = await openKernel({ log: silentLogger });
+    const cost = async (names?: ReadonlySet<string>): Promise<number> => {
+      const [beganMs, began] = [performance.now(), process.cpuUsage()];
+      for (let times = 0; times < 5; times += 1) await kernel.iptables.observe("IPv4", names);
+      const { user, system } = process.cpuUsage(began);
+      test.diagnostic(
+        `${names === undefined ? "all chains" : "our chains"}: ${((performance.now() - beganMs) / 5).toFixed(0)} ms, ` +
+          `${((user + system) / 5_000).toFixed(0)} ms of ours`,
+      );
+      return user + system;
+    };
+    const all = await cost();
+    const ours = await cost(new Set(["KUBE-SERVICES", "INPUT"]));
+    kernel.close();
+    assert.ok(ours < all, `${ours} ${all}`);
+    shell("iptables -t filter -F OTHERS; iptables -X OTHERS");
+  });
+});
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms));
+}
