@@ -12,7 +12,7 @@ import { type AllowedAnswers, staleFlows } from "./stale-flows.ts";
 import type { SyncContext, SyncTools } from "./sync-context.ts";
 
 /** More selections than this, and the flows of the family are listed once, all of them. */
-const maxSelections = 16;
+const maxSelections = 64;
 
 /** A virtual server whose flows are to be looked through; with `lost` those of this real server. */
 interface Suspect {

@@ -1,0 +1,143 @@
+/** 5,000 real servers that drain at once, each with a flow: what looking at them costs. */
+import assert from "node:assert/strict";
+import { createSocket } from "node:dgram";
+import { once } from "node:events";
+import { hostname } from "node:os";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/log.ts";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { ProxyHealth } from "../../src/daemon/proxy-health.ts";
+import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
+import { type OpenKernel, openKernel } from "../../src/kernel/open-kernel.ts";
+import { silentMetrics } from "../../src/metrics/metrics.ts";
+import { until } from "../support/lab-node.ts";
+import { clusterIpOf, endpointOf, nameOf } from "../support/many-services.ts";
+import { MemorySource, type NamedObject } from "../support/memory-source.ts";
+import { enterNetworkNamespace, shell } from "../support/netns/network-namespace.ts";
+import { buildNodeNetwork } from "../support/node-network.ts";
+import { endpoint, endpointSlice, service } from "../support/objects.ts";
+
+const serviceCount = 5_000;
+const measuredMs = 20_000;
+/** Of one processor. The pace aims at a twentieth; the rest is timers, garbage and the lab's noise. */
+const mostShare = 0.15;
+
+const flags = new Map([
+  ["hostname-override", ["node-1"]],
+  ["cluster-cidr", ["10.244.0.0/16"]],
+  ["ipvs-min-sync-period", ["0s"]],
+  ["ipvs-sync-period", ["600s"]],
+  ["kube-ipvs-verification-period", ["600s"]],
+]);
+const indices = Array.from({ length: serviceCount }, (_, index) => index);
+const terminating = { ready: false, serving: true, terminating: true };
+
+function serviceObject(index: number): NamedObject {
+  const ports = [{ name: "dns", protocol: "UDP", port: 53, targetPort: 5353 }];
+  const clusterIps = [clusterIpOf(index)];
+  return service({ name: nameOf(index), clusterIps, ports }) as unknown as NamedObject;
+}
+
+/** Two endpoints; what becomes of the first. */
+function sliceObject(index: number, first: "ready" | "terminating" | "gone"): NamedObject {
+  const conditions = first === "ready" ? {} : { conditions: terminating };
+  const endpoints = [
+    ...(first === "gone" ? [] : [endpoint(endpointOf(index, 0), conditions)]),
+    endpoint(endpointOf(index, 1)),
+  ];
+  const ports = [{ name: "dns", protocol: "UDP", port: 5353 }];
+  const names = { name: `${nameOf(index)}-a`, service: nameOf(index) };
+  return endpointSlice({ ...names, endpoints, ports }) as unknown as NamedObject;
+}
+
+/** Two flows to each virtual server, so that each real server has one. */
+async function sendFlows(): Promise<void> {
+  enterNetworkNamespace("client");
+  const sockets = [createSocket("udp4"), createSocket("udp4")];
+  for (const socket of sockets) {
+    socket.bind(0);
+    await once(socket, "listening");
+  }
+  enterNetworkNamespace("node");
+  for (const index of indices) {
+    for (const socket of sockets) socket.send("x", 53, clusterIpOf(index));
+    if (index % 50 === 0) await pause(2);
+  }
+  await pause(500);
+  for (const socket of sockets) socket.close();
+}
+
+describe(`${serviceCount} drains`, () => {
+  const source = new MemorySource();
+  let kernel: OpenKernel;
+  let daemon: Daemon;
+  let draining = 0;
+
+  before(async () => {
+    buildNodeNetwork([]);
+    enterNetworkNamespace("node");
+    // Flows without an answer are tracked for 30 s only.
+    shell("echo 600 > /proc/sys/net/netfilter/nf_conntrack_udp_timeout");
+    kernel = await openKernel({ log: silentLogger });
+    source.apply(
+      ...indices.flatMap((index) => [serviceObject(index), sliceObject(index, "ready")]),
+    );
+    const { config } = loadConfig(flags, { readFile: () => "", hostname });
+    daemon = await startDaemon({
+      ...{ config, kernel, source, clock: systemClock, log: silentLogger },
+      metrics: {
+        ...silentMetrics,
+        draining(count) {
+          draining = count;
+        },
+      },
+      health: new ProxyHealth(systemClock, 1_200_000),
+    });
+    await daemon.settled();
+    await sendFlows();
+  });
+
+  after(async () => {
+    await daemon.stop();
+    kernel.close();
+  });
+
+  it("are looked at in a small part of the time", async (test) => {
+    const beganMs = performance.now();
+    source.apply(...indices.map((index) => sliceObject(index, "terminating")));
+    await daemon.settled();
+    test.diagnostic(`${draining} drains began in ${Math.round(performance.now() - beganMs)} ms`);
+    assert.ok(draining > serviceCount * 0.95, `${draining}`);
+    await pause(2_000);
+    const cpu = process.cpuUsage();
+    await pause(measuredMs);
+    const { user, system } = process.cpuUsage(cpu);
+    const share = (user + system) / 1000 / measuredMs;
+    test.diagnostic(`${(share * 100).toFixed(1)} % of a processor`);
+    assert.ok(share < mostShare, `${share}`);
+  });
+
+  it("end when their endpoints are gone, with their flows", async (test) => {
+    const beganMs = performance.now();
+    source.apply(...indices.map((index) => sliceObject(index, "ready")));
+    await daemon.settled();
+    assert.equal(draining, 0);
+    test.diagnostic(`wanted again in ${Math.round(performance.now() - beganMs)} ms`);
+    const goneMs = performance.now();
+    source.apply(...indices.map((index) => sliceObject(index, "gone")));
+    await daemon.settled();
+    assert.ok(draining > serviceCount * 0.9, `${draining}`);
+    await until(
+      async () => draining === 0,
+      30_000,
+      async () => `${draining} drain`,
+    );
+    test.diagnostic(`gone in ${Math.round(performance.now() - goneMs)} ms`);
+    const flows = await kernel.conntrack.listUdpFlows("IPv4");
+    const gone = new Set(indices.map((index) => endpointOf(index, 0)));
+    assert.equal(flows.filter(({ replySource }) => gone.has(replySource)).length, 0);
+    assert.ok(flows.length > serviceCount * 0.95, `${flows.length}`);
+  });
+});
