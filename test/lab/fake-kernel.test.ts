@@ -34,7 +34,7 @@ async function compare<T>(
   count: number,
   step: (kernel: Kernel, value: T) => Promise<unknown>,
 ): Promise<void> {
-  const seed = Date.now();
+  const seed = Number(process.env["TEST_SEED"] ?? 1);
   await withNetworkNamespace("compare", [], async () => {
     const real = await openKernel({ log: silentLogger, iptablesBackend });
     const fake = new FakeKernel();

@@ -77,7 +77,11 @@ export class FakeTable {
       if (rules === undefined) chains.delete(name);
       else chains.set(name, []);
     }
-    for (const change of changes) this.#moveJump(chains, change);
+    const named = new Set([...this.#chains.keys(), ...written.keys()]);
+    for (const change of changes) {
+      if (change.kind === "insert-jump") this.#checkTarget(named, change.jump);
+      this.#moveJump(chains, change);
+    }
     for (const [name, rules] of written) {
       if (rules === undefined) continue;
       chains.set(
@@ -87,6 +91,14 @@ export class FakeTable {
     }
     checkReferences(chains, hasSet);
     this.#chains = chains;
+  }
+
+  /** A jump must lead somewhere when it is inserted, also when the same input takes it out again. */
+  #checkTarget(named: ReadonlySet<string>, { from, rule }: Jump): void {
+    const { target } = rule;
+    if (target.kind !== "jump" || named.has(target.chain)) return;
+    const lineText = `-I ${from} ${renderRule(this.#family, rule)}`;
+    throw new TableRefusal(`Couldn't load target \`${target.chain}'`, lineText);
   }
 
   #moveJump(chains: Chains, change: RulesChange): void {
