@@ -6,6 +6,7 @@ import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import type { DrainAges } from "../reconcile/drains.ts";
+import { BackendWatch } from "./backend-watch.ts";
 import { prepareKernel } from "./prepare-kernel.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 import { ServiceHealthServers } from "./service-health.ts";
@@ -49,7 +50,9 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
     config,
     families,
   );
+  const backendWatch = new BackendWatch(kernel.iptables, parts, config.verificationPeriodMs);
   loop.start();
+  backendWatch.start();
   await source.start({
     onService: (previous, current) => loop.noteService(previous, current),
     onEndpointSlice: (previous, current) => loop.noteSlice(previous, current),
@@ -64,6 +67,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
     families,
     settled: () => loop.settled(),
     stop: async () => {
+      backendWatch.stop();
       await source.stop();
       await loop.stop();
     },

@@ -166,10 +166,24 @@ export type RulesChange =
   /** The chain must be unreferenced; it is emptied first. */
   | { readonly kind: "remove-chain"; readonly table: TableName; readonly name: string };
 
+/** What a look at both back ends of iptables tells. */
+export interface BackendFinding {
+  /** The one that the node uses, as far as its rules tell. */
+  readonly backend: "legacy" | "nft";
+  /** Why that one, in words for the log. */
+  readonly reason: string;
+  /** Present when rules in the other one may decide over the same packets. */
+  readonly warning?: string;
+}
+
 /** iptables and ip6tables, through their own programs: there is no stable netlink API for legacy tables. */
 export interface Iptables {
-  /** Which back end is used, and why; found once at start. */
-  readonly backend: "legacy" | "nft";
+  /** The back end in use; found once at start. */
+  readonly backend: BackendFinding["backend"];
+  /** What the last look found that spoke for the back end in use. */
+  readonly choice: BackendFinding;
+  /** Looks at both back ends again. A change of mind is told, not followed. Rejects as at start. */
+  checkBackend(): Promise<BackendFinding>;
   /**
    * Chains of the nat and filter tables, in the order of `iptables-save`; with `names` only those, which
    * saves most of the work beside thousands of rules of others.

@@ -132,6 +132,21 @@ export function describeIptablesContract(name: string, open: OpenContractKernel)
       assert.equal(await textsOf(iptables, "IPv6", "filter", "KUBE-A"), undefined);
     });
 
+    contractCase(
+      open,
+      "finds its own back end again, and leaves no trace of the look",
+      async (kernel) => {
+        const { iptables } = kernel;
+        await iptables.apply("IPv4", [write("KUBE-A", [rule(accept)])]);
+        const before = [await iptables.observe("IPv4"), await iptables.observe("IPv6")];
+        const finding = await iptables.checkBackend();
+        assert.equal(finding.backend, iptables.backend);
+        assert.deepEqual(iptables.choice, finding);
+        const after = [await iptables.observe("IPv4"), await iptables.observe("IPv6")];
+        assert.deepEqual(after, before);
+      },
+    );
+
     contractCase(open, "replaces what a chain held", async ({ iptables }) => {
       await iptables.apply("IPv4", [write("KUBE-A", [rule(accept), rule({ kind: "drop" })])]);
       await iptables.apply("IPv4", [write("KUBE-A", [rule({ kind: "return" })])]);

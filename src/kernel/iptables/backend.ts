@@ -4,18 +4,14 @@
  * that Kubernetes images use, so that we end up where kubelet and the network plugin are.
  */
 import type { IpFamily } from "../../base/ip.ts";
+import type { BackendFinding } from "../kernel.ts";
 import { ProgramError, type RunProgram } from "../program.ts";
 
-export type IptablesBackend = "legacy" | "nft";
+export type IptablesBackend = BackendFinding["backend"];
 
-export interface BackendChoice {
-  readonly backend: IptablesBackend;
+export interface BackendChoice extends BackendFinding {
   /** The programs' names without `-save` and `-restore`. */
   readonly programs: Readonly<Record<IpFamily, string>>;
-  /** Why this one, for the log. */
-  readonly reason: string;
-  /** Present when rules in the other back end may decide over the same packets. */
-  readonly warning?: string;
 }
 
 /** What one back end's programs show. */

@@ -40,7 +40,6 @@ export class IptablesClient implements Iptables {
     return this.#choice.backend;
   }
 
-  /** What was found at the last look. */
   get choice(): BackendChoice {
     return this.#choice;
   }

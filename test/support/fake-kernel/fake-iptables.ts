@@ -2,7 +2,12 @@ import type { IpFamily } from "../../../src/base/ip.ts";
 import { IptablesError } from "../../../src/kernel/iptables/errors.ts";
 import { renderRule } from "../../../src/kernel/iptables/render.ts";
 import { renderRestoreInput } from "../../../src/kernel/iptables/restore-input.ts";
-import type { Iptables, ObservedChain, RulesChange } from "../../../src/kernel/kernel.ts";
+import type {
+  BackendFinding,
+  Iptables,
+  ObservedChain,
+  RulesChange,
+} from "../../../src/kernel/kernel.ts";
 import type { Rule, TableName } from "../../../src/state/rule.ts";
 import { FakeTable, TableRefusal } from "./fake-tables.ts";
 import type { Operation, Operations } from "./operations.ts";
@@ -15,6 +20,9 @@ const tableOrder: readonly TableName[] = ["nat", "filter"];
 /** iptables and ip6tables in memory. */
 export class FakeIptables implements Iptables {
   readonly backend = "legacy";
+  choice: BackendFinding = { backend: "legacy", reason: "it is the system's standard" };
+  /** What the next look at both back ends finds; absent: what was chosen. */
+  finding: BackendFinding | undefined;
   readonly #operations: Operations;
   readonly #tables: Readonly<Record<IpFamily, Tables>>;
   #hasSet: (name: string) => boolean = () => true;
@@ -46,6 +54,14 @@ export class FakeIptables implements Iptables {
     return Object.values(this.#tables)
       .flatMap((tables) => Object.values(tables))
       .reduce((sum, table) => sum + table.referencesTo(setName), 0);
+  }
+
+  async checkBackend(): Promise<BackendFinding> {
+    return this.#operations.read("iptables", "check-backend", "", () => {
+      const finding = this.finding ?? this.choice;
+      if (finding.backend === this.backend) this.choice = finding;
+      return finding;
+    });
   }
 
   async observe(family: IpFamily, names?: ReadonlySet<string>): Promise<readonly ObservedChain[]> {
