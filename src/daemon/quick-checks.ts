@@ -13,8 +13,10 @@ export interface QuickCheck {
   readonly look: () => Promise<readonly string[]>;
 }
 
-/** A pause is this many times as long as the look before it: at most a twentieth of the time is spent. */
+/** A pause is this many times as long as the look before it: at most a twentieth of the time is spent … */
 const pauseFactor = 20;
+/** … but no look is put off for longer than this many intervals. */
+const mostIntervals = 3;
 
 /**
  * Looks from time to time whether somebody took away what we wrote, so that it is repaired before the next
@@ -66,6 +68,7 @@ export class QuickChecks {
       this.#log.warn("Cannot check kernel state", { state: check.name, err: errorText(error) });
     }
     const elapsedMs = this.#clock.monotonicMs() - beganMs;
-    this.#schedule(check, Math.max(check.intervalMs, elapsedMs * pauseFactor));
+    const pauseMs = Math.min(elapsedMs * pauseFactor, check.intervalMs * mostIntervals);
+    this.#schedule(check, Math.max(check.intervalMs, pauseMs));
   }
 }

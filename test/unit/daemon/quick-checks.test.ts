@@ -59,17 +59,22 @@ describe("quick checks", () => {
     assert.deepEqual(looks, ["sets 5", "sets 10"]);
   });
 
-  it("take at most a twentieth of the time, however dear a look is", async () => {
-    start((name) => {
-      const cost = name === "rules" ? 1_500 : 0;
-      return new Promise((resolve) => clock.after(cost, () => resolve([])));
+  const costs: readonly [name: string, costMs: number, looks: readonly string[]][] = [
+    ["at their pace while they cost little", 500, ["rules 10", "rules 20.5", "rules 31"]],
+    ["a twentieth of the time when they are dear", 1_000, ["rules 10", "rules 31", "rules 52"]],
+    ["every third time at least, however dear", 9_000, ["rules 10", "rules 49", "rules 88"]],
+  ];
+  for (const [name, costMs, wanted] of costs) {
+    it(`look ${name}`, async () => {
+      start((check) => {
+        const cost = check === "rules" ? costMs : 0;
+        return new Promise((resolve) => clock.after(cost, () => resolve([])));
+      });
+      await clock.advance(90_000);
+      const found = looks.filter((look) => look.startsWith("rules"));
+      assert.deepEqual(found.slice(0, 3), wanted);
     });
-    await clock.advance(80_000);
-    assert.deepEqual(
-      looks.filter((look) => look.startsWith("rules")),
-      ["rules 10", "rules 41.5", "rules 73"],
-    );
-  });
+  }
 
   it("go on after a failure, and tell it", async () => {
     start(() => Promise.reject(new Error("Cannot list set headers: EPERM")));
