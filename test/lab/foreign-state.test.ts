@@ -1,0 +1,269 @@
+/**
+ * Virtual servers of others in a real kernel: kept, counted, named; the first take-over from kube-proxy, told
+ * by the recorded states; restarts; clean-up.
+ */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { KernelState } from "../golden/kernel-state.ts";
+import { compareStates, differenceText } from "../golden/kernel-state.ts";
+import { nodeSetUp } from "../golden/node-world.ts";
+import { observeKernel } from "../golden/observe.ts";
+import { replayLines } from "../golden/replay.ts";
+import { readScenario } from "../golden/scenario.ts";
+import {
+  cleanUpLab,
+  eventually,
+  type Flags,
+  type LabDaemon,
+  withLabDaemon,
+} from "../support/lab-daemon.ts";
+import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
+import { type ApiObject, endpointSlice, service, servicePort } from "../support/objects.ts";
+
+/** Of another program: by address, on a node address, by firewall mark. */
+const foreignSetUp = `
+  ipvsadm -A -t 10.50.0.1:80 -s wlc
+  ipvsadm -a -t 10.50.0.1:80 -r 10.50.1.1:80 -g -w 5
+  ipvsadm -A -u 192.168.10.11:5000 -s sh
+  ipvsadm -A -f 7 -s rr
+  ipvsadm -a -f 7 -r 10.50.1.2:0 -g
+  ipvsadm -A -t [fd00:50::1]:80 -s wlc
+`;
+const foreignKeys = ["TCP 10.50.0.1:80", "UDP 192.168.10.11:5000", "TCP [fd00:50::1]:80"];
+const graceMs = 10_000;
+
+function inNamespace(setUp: readonly string[], body: () => Promise<void>): Promise<void> {
+  return withNetworkNamespace("foreign", [...nodeSetUp, ...setUp], body);
+}
+
+/** Lines of `ipvsadm -Sn` that are not ours. */
+function foreignLines(): readonly string[] {
+  return shell("ipvsadm -Sn")
+    .split("\n")
+    .filter((line) => /10\.50\.|192\.168\.10\.11:5000 |-f 7|fd00:50/.test(line))
+    .sort();
+}
+
+function isEmptyBut(lines: readonly string[]): boolean {
+  return shell("ipvsadm -Sn").trim().split("\n").filter(Boolean).length === lines.length;
+}
+
+async function kernelChanges(daemon: LabDaemon): Promise<readonly string[]> {
+  const lines = await daemon.metrics("kube_ipvs_kernel_changes_total");
+  return lines.map((line) => line.replace("kube_ipvs_kernel_changes_total", ""));
+}
+
+function told(daemon: LabDaemon, reason: string): readonly unknown[] {
+  return daemon.lines
+    .filter(({ keys }) => keys["reason"] === reason)
+    .map(({ keys }) => keys["virtualServer"]);
+}
+
+const web = service({ type: "NodePort", ports: [servicePort({ nodePort: 30_080 })] });
+const slice = endpointSlice({ endpoints: ["10.244.2.11"] });
+
+describe("virtual servers of others", () => {
+  it("stay through starts, restarts and the end of all Services; are counted, and named once", async () => {
+    await inNamespace([], async () => {
+      shell(foreignSetUp);
+      const before = foreignLines();
+      const flags: Flags = { "ipvs-sync-period": "1s" };
+      await withLabDaemon([web, slice], flags, async (daemon) => {
+        assert.deepEqual(foreignLines(), before);
+        const counted = async (): Promise<readonly string[]> =>
+          daemon.metrics("kube_ipvs_foreign_virtual_servers");
+        await eventually(counted, ["kube_ipvs_foreign_virtual_servers 3"], graceMs);
+        await new Promise((resolve) => setTimeout(resolve, 3_000));
+        assert.deepEqual(told(daemon, "foreign-virtual-server").toSorted(), foreignKeys.toSorted());
+        assert.deepEqual(daemon.errors, []);
+      });
+      await withLabDaemon([], flags, async () => {
+        assert.deepEqual(foreignLines(), before);
+        assert.ok(isEmptyBut(before), shell("ipvsadm -Sn"));
+      });
+    });
+  });
+
+  it("go with `delete`, but for excluded networks and firewall marks", async () => {
+    await inNamespace([], async () => {
+      shell(foreignSetUp);
+      const flags: Flags = {
+        "kube-ipvs-foreign-virtual-servers": "delete",
+        "ipvs-exclude-cidrs": "10.50.0.0/16",
+      };
+      await withLabDaemon([web, slice], flags, async () => {
+        const left = foreignLines().filter((line) => line.startsWith("-A"));
+        assert.deepEqual(left, ["-A -f 7 -s rr", "-A -t 10.50.0.1:80 -s wlc"]);
+      });
+    });
+  });
+
+  const claims: readonly {
+    readonly name: string;
+    readonly claiming: ApiObject;
+    readonly key: string;
+  }[] = [
+    {
+      name: "an external IP",
+      claiming: service({ spec: { externalIPs: ["10.50.0.1"] } }),
+      key: "TCP 10.50.0.1:80",
+    },
+    {
+      name: "a node port",
+      claiming: service({
+        type: "NodePort",
+        ports: [servicePort({ protocol: "UDP", nodePort: 5_000 })],
+      }),
+      key: "UDP 192.168.10.11:5000",
+    },
+    {
+      name: "a cluster IP of the other family",
+      claiming: service({ clusterIps: ["fd00:50::1"] }),
+      key: "TCP [fd00:50::1]:80",
+    },
+  ];
+  for (const { name, claiming, key } of claims) {
+    it(`are not changed by a Service that claims one: ${name}`, async () => {
+      await inNamespace([], async () => {
+        shell(foreignSetUp);
+        const before = foreignLines();
+        await withLabDaemon([claiming, slice], { "ipvs-sync-period": "1s" }, async (daemon) => {
+          assert.deepEqual(foreignLines(), before);
+          const warned = daemon.lines.filter(
+            ({ level, keys }) => level === "warn" && keys["virtualServer"] === key,
+          );
+          assert.equal(warned.length, 1, JSON.stringify(daemon.lines));
+          assert.equal(warned[0]?.keys["servicePort"], "default/web:http");
+          const counted = await daemon.metrics("kube_ipvs_frontend_conflicts");
+          assert.ok(
+            counted.includes('kube_ipvs_frontend_conflicts{reason="foreign-virtual-server"} 1'),
+            counted.join("\n"),
+          );
+          const [, place = ""] = key.split(" ");
+          const option = key.startsWith("UDP") ? "-u" : "-t";
+          shell(`ipvsadm -D ${option} ${place}`);
+          await eventually(
+            () => shell("ipvsadm -Sn").includes(`-A ${option} ${place} -s rr`),
+            true,
+            graceMs,
+          );
+        });
+      });
+    });
+  }
+});
+
+/** Recorded states of kube-proxy with everything that tells ownership. */
+const takeOvers: readonly string[] = [
+  "clusterip-tcp",
+  "clusterip-udp-affinity",
+  "dual-stack-lb",
+  "external-ips",
+  "external-ip-is-node-ip",
+  "lb-local-health",
+  "lb-source-ranges",
+  "nodeport-cluster",
+  "nodeport-local-udp",
+  "nodeport-sctp",
+];
+
+function recordedBy(name: string): {
+  readonly objects: readonly ApiObject[];
+  readonly recorded: KernelState;
+} {
+  const [step] = readScenario(name).steps;
+  const { health: _, ...recorded } = step?.recorded ?? {};
+  return { objects: (step?.apply ?? []) as readonly unknown[] as readonly ApiObject[], recorded };
+}
+
+describe("what kube-proxy left behind", () => {
+  for (const name of takeOvers) {
+    it(`is taken over without a change: ${name}`, async () => {
+      const { objects, recorded } = recordedBy(name);
+      await inNamespace(replayLines(recorded), async () => {
+        shell(foreignSetUp);
+        const before = foreignLines();
+        await withLabDaemon(objects, {}, async (daemon) => {
+          assert.deepEqual(await kernelChanges(daemon), []);
+          assert.deepEqual(foreignLines(), before);
+          shell(
+            "ipvsadm -D -t 10.50.0.1:80; ipvsadm -D -u 192.168.10.11:5000; ipvsadm -D -f 7; ipvsadm -D -t [fd00:50::1]:80",
+          );
+          const differences = compareStates(recorded, await observeKernel([]));
+          assert.deepEqual(differences.map(differenceText), []);
+        });
+      });
+    });
+  }
+
+  it("goes with its Services, all of it, and nothing of others", async () => {
+    const { objects, recorded } = recordedBy("nodeport-cluster");
+    await inNamespace(replayLines(recorded), async () => {
+      shell(foreignSetUp);
+      const before = foreignLines();
+      const nodes = objects.filter(({ kind }) => kind === "Node");
+      await withLabDaemon(nodes, {}, async (daemon) => {
+        assert.ok(isEmptyBut(before), shell("ipvsadm -Sn"));
+        assert.deepEqual(foreignLines(), before);
+        assert.doesNotMatch(shell("ipset save"), /^add/m);
+        assert.deepEqual(daemon.errors, []);
+      });
+    });
+  });
+});
+
+describe("sets that were flushed", () => {
+  it("while we were away do not make our virtual servers foreign", async () => {
+    await inNamespace([], async () => {
+      await withLabDaemon([web, slice], {}, async () => {});
+      const before = shell("ipvsadm -Sn | sort");
+      shell("ipset flush");
+      const changed = endpointSlice({ endpoints: ["10.244.2.12"] });
+      await withLabDaemon([web, changed], {}, async (daemon) => {
+        assert.deepEqual(told(daemon, "foreign-virtual-server"), []);
+        assert.equal(shell("ipvsadm -Sn | sort"), before.replaceAll("10.244.2.11", "10.244.2.12"));
+      });
+    });
+  });
+});
+
+describe("clean-up", () => {
+  it("leaves virtual servers of others, and says which", async () => {
+    await inNamespace([], async () => {
+      shell(foreignSetUp);
+      const before = foreignLines();
+      await withLabDaemon([web, slice], {}, async () => {});
+      const lines = await cleanUpLab();
+      assert.ok(isEmptyBut(before), shell("ipvsadm -Sn"));
+      assert.deepEqual(foreignLines(), before);
+      for (const key of foreignKeys) assert.ok(lines.includes(`Kept ${key}: it is not ours`));
+      assert.equal(shell("ipset list -n"), "");
+      assert.doesNotMatch(shell("iptables-save; ip6tables-save"), /KUBE-/);
+      assert.equal(shell("ip link show kube-ipvs0 2>/dev/null || true"), "");
+    });
+  });
+
+  it("leaves what excludeCIDRs names, whoever made it", async () => {
+    await inNamespace([], async () => {
+      shell(foreignSetUp);
+      await withLabDaemon([web, slice], {}, async () => {});
+      const lines = await cleanUpLab({
+        "ipvs-exclude-cidrs": "10.96.0.0/16,fd00:50::/64",
+        "kube-ipvs-foreign-virtual-servers": "delete",
+      });
+      const left = shell("ipvsadm -Sn")
+        .split("\n")
+        .filter((line) => line.startsWith("-A"))
+        .sort();
+      assert.deepEqual(left, [
+        "-A -f 7 -s rr",
+        "-A -t 10.96.0.10:80 -s rr",
+        "-A -t [fd00:50::1]:80 -s wlc",
+      ]);
+      assert.ok(
+        lines.includes("Kept TCP 10.96.0.10:80: excludeCIDRs names its network"),
+        lines.join("\n"),
+      );
+    });
+  });
+});

@@ -1,0 +1,137 @@
+/**
+ * Services that name an address which the node cannot do without, with real packets: the node keeps its
+ * network. A control shows what would happen: the same address bound to kube-ipvs0 cuts the node off.
+ */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { eventually, type Flags, type LabDaemon, startLabDaemon } from "../support/lab-daemon.ts";
+import {
+  enterNetworkNamespace,
+  leaveNetworkNamespace,
+  removeNetworkNamespace,
+  shell,
+} from "../support/netns/network-namespace.ts";
+import { buildNodeNetwork, clientAddress, nodeAddress } from "../support/node-network.ts";
+import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
+
+const broadcast = "192.168.10.255";
+const apiServer = "192.168.10.200";
+const harmless = "203.0.113.5";
+const flags: Flags = { "ipvs-sync-period": "1s" };
+const waitMs = 15_000;
+
+function claiming(addresses: readonly string[], name = "web", clusterIp = "10.96.0.10"): ApiObject {
+  return service({ name, clusterIps: [clusterIp], spec: { externalIPs: addresses } });
+}
+
+const slice = endpointSlice({ endpoints: ["10.244.2.11"] });
+const all = [clientAddress, broadcast, apiServer, nodeAddress, harmless];
+/** How pods reach the API server: its endpoint is the control plane's real address. */
+const apiServerObjects = [
+  service({ name: "kubernetes", clusterIps: ["10.96.0.1"] }),
+  endpointSlice({
+    service: "kubernetes",
+    endpoints: [endpoint(apiServer)],
+  }),
+];
+
+function bound(): readonly string[] {
+  const found = shell("ip -o -4 address show kube-ipvs0").matchAll(/inet (\S+)\//g);
+  return [...found].map(([, address]) => address ?? "").sort();
+}
+
+function servers(): readonly string[] {
+  const found = shell("ipvsadm -Sn").matchAll(/^-A -t (\S+):80 /gm);
+  return [...found].map(([, address]) => address ?? "").sort();
+}
+
+function canPing(address: string): boolean {
+  return shell(`ping -c 1 -W 1 ${address} > /dev/null 2>&1 && echo yes || echo no`) === "yes\n";
+}
+
+before(() => {
+  buildNodeNetwork([]);
+  // The gateway is the API server's host, too.
+  shell(`ip -n client addr add ${apiServer}/24 dev eth0`);
+  enterNetworkNamespace("node");
+});
+
+after(() => {
+  leaveNetworkNamespace();
+  for (const name of ["client", "node"]) removeNetworkNamespace(name);
+});
+
+it("control: the gateway's address on kube-ipvs0 cuts the node off", () => {
+  assert.equal(canPing("192.168.10.1"), true);
+  shell(`ip link add probe0 type dummy; ip address add ${clientAddress}/32 dev probe0`);
+  const answers = shell(`ping -c 1 -W 1 ${clientAddress}; ip route get ${clientAddress}`);
+  assert.match(answers, /^local 192\.168\.10\.1 dev lo/m);
+  shell("ip link del probe0");
+});
+
+describe("external IPs that the node needs itself", () => {
+  let daemon: LabDaemon;
+
+  before(async () => {
+    daemon = await startLabDaemon([claiming(all), slice, ...apiServerObjects], flags);
+  });
+
+  after(() => daemon.stop());
+
+  it("are never bound to kube-ipvs0, the others are", () => {
+    assert.deepEqual(bound(), ["10.96.0.1", "10.96.0.10", harmless]);
+  });
+
+  it("have the virtual servers that kube-proxy gives them", () => {
+    assert.deepEqual(servers(), [...all, "10.96.0.1", "10.96.0.10"].sort());
+  });
+
+  it("leave the node its gateway and its API server", () => {
+    for (const address of [clientAddress, apiServer]) {
+      assert.equal(canPing(address), true, address);
+      assert.match(shell(`ip route get ${address}`), new RegExp(`^${address} dev eth0`));
+    }
+  });
+
+  it("are told once for each address, and counted", async () => {
+    const told = daemon.lines
+      .filter(({ event }) => event.startsWith("Address is never bound"))
+      .map(({ keys }) => `${keys["address"]} ${keys["reason"]} ${keys["servicePort"]}`);
+    assert.deepEqual(told.toSorted(), [
+      `${clientAddress} gateway-address default/web:http`,
+      `${nodeAddress} node-address default/web:http`,
+      `${apiServer} api-server-address default/web:http`,
+      `${broadcast} broadcast-address default/web:http`,
+    ]);
+    const counted = await daemon.metrics("kube_ipvs_frontend_conflicts");
+    assert.ok(counted.includes('kube_ipvs_frontend_conflicts{reason="gateway-address"} 1'));
+  });
+
+  it("are those of the moment: another gateway is set free with the next look at all", async () => {
+    daemon.apply(claiming(["192.168.10.7"], "later", "10.96.0.12"));
+    await daemon.settled();
+    assert.ok(bound().includes("192.168.10.7"));
+    shell(`
+      ip address del 192.168.10.7/32 dev kube-ipvs0
+      ip route replace default via 192.168.10.7
+    `);
+    await eventually(() => bound().includes("192.168.10.7"), false, waitMs);
+    shell(`ip route replace default via ${clientAddress}`);
+    await eventually(() => bound().includes("192.168.10.7"), true, waitMs);
+    assert.deepEqual(daemon.errors, []);
+  });
+});
+
+it("with `refuse` they get nothing at all, and come when they are not needed any more", async () => {
+  const refusing = { ...flags, "kube-ipvs-reserved-addresses": "refuse" };
+  const daemon = await startLabDaemon([claiming(all), slice, ...apiServerObjects], refusing);
+  try {
+    assert.deepEqual(servers(), ["10.96.0.1", "10.96.0.10", harmless].sort());
+    assert.deepEqual(bound(), ["10.96.0.1", "10.96.0.10", harmless]);
+    assert.doesNotMatch(shell("ipset save"), /add KUBE-EXTERNAL-IP 192\.168\.10\./);
+    daemon.delete(...apiServerObjects);
+    await eventually(() => bound().includes(apiServer), true, waitMs);
+  } finally {
+    await daemon.stop();
+  }
+});
