@@ -18,8 +18,8 @@ export const refusalReasons = {
   "unknown-ip-family": "is none of IPv4, IPv6",
   "unknown-service-type": "is none of ClusterIP, NodePort, LoadBalancer, ExternalName",
   "invalid-port": "is not a port number from 1 to 65535",
-  "missing-port-number": "is no port number; a slice port for all ports cannot be balanced",
-  "missing-port-name": "is no port name; an unnamed port has an empty one",
+  "missing-port-number": "is not a port number; a slice port for all ports cannot be balanced",
+  "missing-port-name": "is not a port name; an unnamed port has an empty one",
   "duplicate-port": "is taken by an earlier port of the same object",
   "no-usable-port": "none of its ports is usable",
   "unknown-protocol": "is none of TCP, UDP, SCTP",
@@ -34,7 +34,7 @@ export const refusalReasons = {
   "unknown-traffic-policy": "is none of Cluster, Local; Cluster is used",
   "missing-service-label": "does not name the Service (label kubernetes.io/service-name)",
   "unsupported-address-type": "is none of IPv4, IPv6",
-  "missing-endpoint-address": "is no endpoint address",
+  "missing-endpoint-address": "is not an endpoint address",
   "invalid-endpoint-address": "is not an IP address of the slice's address type",
   "invalid-condition": "is neither true nor false; the endpoint is not used",
   "invalid-trigger-time": "is not an RFC 3339 time",
@@ -63,7 +63,8 @@ const kindNames: Readonly<Record<Refusal["kind"], string>> = {
 
 /**
  * Composes a refusal: «Cannot use spec.ports[0].port of Service default/web: 0 is not a port …», or without
- * `value` «Cannot use Service default/web: none of its ports is usable». Pure.
+ * `value` «Cannot use Service default/web: none of its ports is usable», or with `detail` «Cannot use
+ * manifest a.yaml: it cannot be read: EACCES …». Pure.
  */
 export function refusal(part: {
   readonly kind: Refusal["kind"];
@@ -72,29 +73,43 @@ export function refusal(part: {
   readonly reason: RefusalReason;
   /** What was found there, printed shortened; left out where the whole object is meant. */
   readonly value?: unknown;
+  /** What is known beyond the reason: another program's words, a place. */
+  readonly detail?: string;
 }): Refusal {
   const { kind, subject, field, reason } = part;
   const whole = `${kindNames[kind]} ${subject}`;
   const what = field === "" ? whole : `${field} of ${whole}`;
-  const found = "value" in part ? `${printable(part.value)} ` : "";
-  const message = `Cannot use ${what}: ${found}${refusalReasons[reason]}`;
+  const message = `Cannot use ${what}: ${explanation(part)}`;
   return { kind, subject, field, reason, message };
 }
 
+function explanation(part: {
+  readonly reason: RefusalReason;
+  readonly value?: unknown;
+  readonly detail?: string;
+}): string {
+  const words = refusalReasons[part.reason];
+  if (part.detail !== undefined) {
+    return `it ${words}: ${printableText(part.detail, longestDetail)}`;
+  }
+  return "value" in part ? `${printable(part.value)} ${words}` : words;
+}
+
 const longestPrinted = 60;
+const longestDetail = 150;
 
 /** A value on one line: text in quotes and shortened, anything that is not printable escaped. Pure. */
 export function printable(value: unknown): string {
   if (typeof value === "string") return `"${printableText(value)}"`;
-  if (value === undefined || value === null) return "nothing";
+  if (value === undefined || value === null) return "an absent value";
   if (Array.isArray(value)) return `a list of ${value.length}`;
   if (typeof value === "object") return "an object";
   return String(value);
 }
 
 /** Text without quotes, shortened, with control and formatting characters escaped. Pure. */
-export function printableText(text: string): string {
-  const shown = text.length > longestPrinted ? `${text.slice(0, longestPrinted)}…` : text;
+export function printableText(text: string, longest: number = longestPrinted): string {
+  const shown = text.length > longest ? `${text.slice(0, longest)}…` : text;
   return shown.replaceAll(/[^\p{L}\p{N}\p{P}\p{S} ]|["\\]/gu, escapeCharacter);
 }
 

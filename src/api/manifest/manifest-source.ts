@@ -171,10 +171,10 @@ export class ManifestSource implements ObjectSource {
   }
 
   #refuseDuplicate(object: ManifestObject, first: ManifestObject): void {
-    const value = `${object.name}, as in ${first.where}`;
+    const detail = `${object.name}, in ${first.where}`;
     const reason = "duplicate-object";
     this.#listener?.onRefusal(
-      refusal({ kind: "manifest", subject: object.where, field: "", reason, value }),
+      refusal({ kind: "manifest", subject: object.where, field: "", reason, detail }),
     );
   }
 

@@ -62,9 +62,9 @@ export async function readManifestFile(
   into: { readonly refuse: Refuse; readonly texts: TextPool },
 ): Promise<ManifestFile | undefined> {
   const path = join(file.folder, file.name);
-  const refuseFile = (reason: RefusalReason, value: unknown): ManifestFile | undefined => {
+  const refuseFile = (reason: RefusalReason, detail: string): ManifestFile | undefined => {
     into.refuse(
-      refusal({ kind: "manifest", subject: printableText(file.name), field: "", reason, value }),
+      refusal({ kind: "manifest", subject: printableText(file.name), field: "", reason, detail }),
     );
     return last;
   };
@@ -103,10 +103,10 @@ function objectsOf(
   const content = readDocuments(fileName, text);
   const shownName = printableText(fileName);
   if (content.kind === "problem") {
-    const { line, column, reason: words } = content.problem;
+    const { line, column, reason: detail } = content.problem;
     const subject = `${shownName}:${line}:${column}`;
     into.refuse(
-      refusal({ kind: "manifest", subject, field: "", reason: "invalid-manifest", value: words }),
+      refusal({ kind: "manifest", subject, field: "", reason: "invalid-manifest", detail }),
     );
     return undefined;
   }

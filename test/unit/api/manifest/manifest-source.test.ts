@@ -92,8 +92,7 @@ describe("a folder of manifests", () => {
     });
     const { source, told } = await startedSource(test, folder);
     assert.deepEqual(told.services.get("default/web")?.clusterIps, ["10.96.0.1"]);
-    const message =
-      'Cannot use manifest b.yaml:1: "default/web, as in a.yaml:1" is already defined';
+    const message = "Cannot use manifest b.yaml:1: it is already defined: default/web, in a.yaml:1";
     assert.deepEqual(told.takeRefusals(), [message]);
     await folder.write("c.yaml", yaml(service({ name: "c" })));
     await source.refresh();
@@ -111,7 +110,10 @@ describe("a folder of manifests", () => {
     await source.refresh();
     assert.deepEqual(told.take(), []);
     const [message = ""] = told.takeRefusals();
-    assert.match(message, /^Cannot use manifest a\.yaml:4:1: ".*" cannot be read as YAML or JSON$/);
+    assert.match(
+      message,
+      /^Cannot use manifest a\.yaml:4:1: it cannot be read as YAML or JSON: .* end with a \]$/,
+    );
     await folder.write("a.yaml", yaml(service({ clusterIps: ["10.96.0.11"] })));
     await source.refresh();
     assert.deepEqual(told.take(), ["~services default/web"]);

@@ -60,8 +60,37 @@ const cases: readonly {
     name: "an object without name",
     text: "kind: Service\nmetadata: {}\n",
     messages: [
-      "Cannot use metadata.name of Service default/: nothing is not a name of letters, digits, dots, " +
+      "Cannot use metadata.name of Service default/: an absent value is not a name of letters, digits, dots, " +
         "dashes and underscores, 253 at most (a.yaml:1)",
+    ],
+  },
+  {
+    name: "a cluster IP that is none",
+    text: "kind: Service\nmetadata: {name: a}\nspec: {clusterIP: 10.96.0.256, ports: [{port: 80}]}\n",
+    messages: [
+      'Cannot use spec.clusterIPs[0] of Service default/a: "10.96.0.256" is not an IP address (a.yaml:1)',
+      "Cannot use Service default/a: none of its cluster IPs is usable (a.yaml:1)",
+    ],
+  },
+  {
+    name: "port 0 and an unknown protocol, beside a port that is right",
+    text:
+      "kind: Service\nmetadata: {name: a}\nspec:\n  clusterIP: 10.96.0.1\n  ports:\n" +
+      "  - {name: a, port: 80}\n  - {name: b, port: 0}\n  - {name: c, port: 82, protocol: ICMP}\n",
+    services: ["default/a"],
+    messages: [
+      "Cannot use spec.ports[1].port of Service default/a: 0 is not a port number from 1 to 65535 (a.yaml:1)",
+      'Cannot use spec.ports[2].protocol of Service default/a: "ICMP" is none of TCP, UDP, SCTP (a.yaml:1)',
+    ],
+  },
+  {
+    name: "a slice port without number",
+    text:
+      "kind: EndpointSlice\naddressType: IPv4\nports: [{name: a}]\n" +
+      "metadata: {name: a-1, labels: {kubernetes.io/service-name: a}}\n",
+    messages: [
+      "Cannot use ports[0].port of EndpointSlice default/a-1: an absent value is not a port number; " +
+        "a slice port for all ports cannot be balanced (a.yaml:1)",
     ],
   },
   {
@@ -88,7 +117,7 @@ describe("the message for a mistake in a manifest", () => {
     const folder = await ManifestFolder.make(test, { "a.yaml": "" });
     await truncate(join(folder.path, "a.yaml"), 16 * 1024 * 1024 + 1);
     const { told } = await startedSource(test, folder);
-    const message = 'Cannot use manifest a.yaml: "16777217 bytes" is larger than 16 MiB';
+    const message = "Cannot use manifest a.yaml: it is larger than 16 MiB: 16777217 bytes";
     assert.deepEqual(told.takeRefusals(), [message]);
   });
 
@@ -97,7 +126,7 @@ describe("the message for a mistake in a manifest", () => {
     // Nothing is mapped at address 0, so reading fails for root too.
     await symlink("/proc/self/mem", join(folder.path, "a.yaml"));
     const { told } = await startedSource(test, folder);
-    const message = 'Cannot use manifest a.yaml: "EIO: i/o error" cannot be read';
+    const message = "Cannot use manifest a.yaml: it cannot be read: EIO: i/o error";
     assert.deepEqual(told.takeRefusals(), [message]);
   });
 });
