@@ -11,7 +11,7 @@ export const fieldGroups: readonly FieldGroup[] = [
   { title: "Node and cluster", fields: nodeFields },
   { title: "IPVS", fields: ipvsFields },
   { title: "Servers", fields: serverFields },
-  { title: "Connection tracking", fields: conntrackFields },
+  { title: "Connection tracking (accepted without effect)", fields: conntrackFields },
   { title: "Process", fields: processFields },
   { title: "Settings of kube-ipvs itself", fields: ownFields },
   { title: "Accepted without effect", fields: idleFields },

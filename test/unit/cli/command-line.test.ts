@@ -87,7 +87,7 @@ describe("--help", () => {
       "Node and cluster:",
       "IPVS:",
       "Servers:",
-      "Connection tracking:",
+      "Connection tracking (accepted without effect):",
       "Process:",
       "Settings of kube-ipvs itself:",
       "Accepted without effect:",
