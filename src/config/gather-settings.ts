@@ -1,7 +1,7 @@
 import type { ConfigProblem } from "./config-error.ts";
 import type { Field } from "./field.ts";
 import { allFields, type Settings } from "./fields.ts";
-import type { ConfigNotice } from "./notice.ts";
+import { type ConfigNotice, noEffectNotice } from "./notice.ts";
 import { isMapping, type Reading, readFileValue, readText } from "./read-value.ts";
 
 /** Flags as given: name without dashes → raw values in order. */
@@ -137,8 +137,7 @@ function noticesOf(field: Field, choice: Choice, isFlagBesideFile: boolean): Con
   }
   const isSaid = choice.from === "flag" || (choice.from === "file" && !isDefault(field, choice));
   if (field.noEffect !== undefined && isSaid) {
-    const event = "Setting has no effect";
-    notices.push({ level: "warn", event, keys: { setting: choice.name, reason: field.noEffect } });
+    notices.push(noEffectNotice(choice.name, field.noEffect));
   }
   return notices;
 }

@@ -4,7 +4,7 @@ import { ConfigError, type ConfigProblem } from "./config-error.ts";
 import { readConfigFile } from "./config-file.ts";
 import { looseFlags } from "./fields.ts";
 import { type FlagValues, type GatheredSettings, gatherSettings } from "./gather-settings.ts";
-import type { ConfigNotice } from "./notice.ts";
+import { type ConfigNotice, noEffectNotice } from "./notice.ts";
 import { readText } from "./read-value.ts";
 
 /** What configuration needs of the world. */
@@ -40,7 +40,7 @@ export function loadConfig(flags: FlagValues, world: ConfigWorld): LoadedConfig 
   return {
     command: loose.texts.get("cleanup") === "true" ? "clean-up" : "run",
     config: freeze(config),
-    notices: [...notices, ...modeNotice(gathered)],
+    notices: [...notices, ...clusterNotices(gathered, loose), ...modeNotice(gathered)],
   };
 }
 
@@ -62,8 +62,7 @@ function readLooseFlags(flags: FlagValues): LooseFlagValues {
     if ("reason" in reading) problems.push({ path: `--${flag}`, value: raw, ...reading });
     else texts.set(flag, String(reading.value));
     if (noEffect === undefined) continue;
-    const keys = { setting: `--${flag}`, reason: noEffect };
-    notices.push({ level: "warn", event: "Setting has no effect", keys });
+    notices.push(noEffectNotice(`--${flag}`, noEffect));
   }
   return { texts, problems, notices };
 }
@@ -85,6 +84,21 @@ function surroundingsOf({ texts }: LooseFlagValues, world: ConfigWorld): ConfigS
     ...(healthzPort === undefined ? {} : { healthzPort: Number(healthzPort) }),
     ...(metricsPort === undefined ? {} : { metricsPort: Number(metricsPort) }),
   };
+}
+
+/** A folder of manifests takes the place of a cluster: what names one counts for nothing beside it. */
+function clusterNotices(
+  { settings, nameOf }: GatheredSettings,
+  { texts }: LooseFlagValues,
+): readonly ConfigNotice[] {
+  if (settings["kubeIpvs.manifests"] === "") return [];
+  const kubeconfig = "clientConnection.kubeconfig";
+  const idle = [
+    ...(settings[kubeconfig] === "" ? [] : [nameOf(kubeconfig)]),
+    ...((texts.get("master") ?? "") === "" ? [] : ["--master"]),
+  ];
+  const reason = `objects come from the folder of ${nameOf("kubeIpvs.manifests")}`;
+  return idle.map((setting) => noEffectNotice(setting, reason));
 }
 
 function modeNotice({ settings }: GatheredSettings): readonly ConfigNotice[] {

@@ -97,6 +97,34 @@ describe("a flag", () => {
   });
 });
 
+describe("a folder of manifests", () => {
+  const cases: readonly {
+    readonly name: string;
+    readonly flags: FlagInput;
+    readonly idle: readonly string[];
+  }[] = [
+    { name: "alone", flags: { manifests: "./m" }, idle: [] },
+    {
+      name: "makes kubeconfig and master count for nothing, and says so",
+      flags: { manifests: "./m", kubeconfig: "/k", master: "https://10.0.0.1:6443" },
+      idle: ["--kubeconfig", "--master"],
+    },
+    { name: "that is empty is none", flags: { manifests: "", kubeconfig: "/k" }, idle: [] },
+  ];
+  for (const { name, flags, idle } of cases) {
+    it(name, () => {
+      assert.deepEqual(
+        load({ "proxy-mode": "ipvs", ...flags }).notices,
+        idle.map((setting) => ({
+          level: "warn",
+          event: "Setting has no effect",
+          keys: { setting, reason: "objects come from the folder of --manifests" },
+        })),
+      );
+    });
+  }
+});
+
 describe("flags beside a file", () => {
   const file = "mode: ipvs\nipvs: {scheduler: lc}\nhostnameOverride: a\nlogging: {verbosity: 1}";
 
