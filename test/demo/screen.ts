@@ -5,24 +5,45 @@ function paint(code: number, text: string): string {
   return hasColour ? `\u001b[${code}m${text}\u001b[0m` : text;
 }
 
+const patienceMs = 2_000;
+let hasOpenDots = false;
+let dots: NodeJS.Timeout | undefined;
+
+/** From now on a dot follows every two seconds without a line, until the end is shown. */
+export function startDots(): void {
+  clearInterval(dots);
+  dots = setInterval(() => {
+    process.stdout.write(hasOpenDots ? "." : "     .");
+    hasOpenDots = true;
+  }, patienceMs);
+}
+
+function print(text: string): void {
+  console.log(hasOpenDots ? `\n${text}` : text);
+  hasOpenDots = false;
+  dots?.refresh();
+}
+
 export function showStep(number: number, title: string): void {
-  console.log(`\n${paint(1, `${number}. ${title}`)}`);
+  print(`\n${paint(1, `${number}. ${title}`)}`);
 }
 
 /** Something to look at, indented below the step. */
 export function show(text: string): void {
-  for (const line of text.trimEnd().split("\n")) console.log(`     ${line}`);
+  for (const line of text.trimEnd().split("\n")) print(`     ${line}`);
 }
 
 /** A line with its verdict in front. */
 export function showVerdict(isGood: boolean, text: string): void {
-  console.log(`  ${isGood ? paint(32, "ok") : paint(31, "NO")} ${text}`);
+  print(`  ${isGood ? paint(32, "ok") : paint(31, "NO")} ${text}`);
 }
 
 export function showEnd(failed: number, seconds: number): void {
+  clearInterval(dots);
+  dots = undefined;
   const time = `${seconds.toFixed(0)} s`;
-  if (failed === 0) console.log(`\n${paint(32, "The demo holds")}: every step, ${time}`);
-  else console.log(`\n${paint(31, "The demo failed")}: ${failed} of the checks above, ${time}`);
+  if (failed === 0) print(`\n${paint(32, "The demo holds")}: every step, ${time}`);
+  else print(`\n${paint(31, "The demo failed")}: ${failed} of the checks above, ${time}`);
 }
 
 /** Rows under headings, columns aligned. */

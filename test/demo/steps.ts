@@ -62,13 +62,14 @@ async function removeEndpoint(cluster: Cluster): Promise<readonly Check[]> {
   cluster.writeManifests(staying);
   await cluster.waitFor(() => !shell("ipvsadm -Sn").includes(`${leaving.address}:8080 -m -w 1`));
   const elapsedMs = performance.now() - beganMs;
+  show(`${leaving.name} took no new connection after ${elapsedMs.toFixed(0)} ms`);
+  show(`${leaving.name} serves on for ${terminationMs / 1_000} s, as Kubernetes pods do`);
   await pause(terminationMs);
   await cluster.stopPod(leaving);
   await pause(1_000);
   const report = await traffic.finish();
   const perSecond = report.requests / report.seconds;
   showDistribution(report, pods);
-  show(`${leaving.name} took no new connection after ${elapsedMs.toFixed(0)} ms`);
   return [
     {
       text: `${leaving.name} answered until it left`,

@@ -1,7 +1,7 @@
 /** The demo itself; runs inside the lab. One verdict for each check; the exit status is the sum. */
 import { shell } from "../support/netns/network-namespace.ts";
 import { Cluster, clusterIp, pods } from "./cluster.ts";
-import { show, showEnd, showStep, showVerdict } from "./screen.ts";
+import { show, showEnd, showStep, showVerdict, startDots } from "./screen.ts";
 import { type Step, steps } from "./steps.ts";
 
 /** What a test takes away behind the daemon's back, to see that the demo notices. */
@@ -37,6 +37,7 @@ async function runStep(step: Step, number: number, cluster: Cluster): Promise<nu
 async function main(): Promise<number> {
   const beganMs = performance.now();
   const cluster = new Cluster();
+  startDots();
   let failed = 0;
   try {
     await prepare(cluster);

@@ -1,6 +1,8 @@
 /** The demo holds, and it can fail: what is taken away behind the daemon's back turns it red. */
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
+import { readdirSync } from "node:fs";
+import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 
@@ -9,21 +11,35 @@ const story = join(import.meta.dirname, "../demo/story.ts");
 interface Ending {
   readonly status: number;
   readonly output: string;
+  readonly longestSilenceMs: number;
 }
 
 function runStory(sabotage?: string): Promise<Ending> {
   const environment = sabotage === undefined ? {} : { DEMO_SABOTAGE: sabotage };
   return new Promise((resolve) => {
-    execFile(
+    let longestSilenceMs = 0;
+    let spokeAtMs = performance.now();
+    const child = execFile(
       process.execPath,
       [story],
       { env: { ...process.env, ...environment }, timeout: 150_000, maxBuffer: 2 ** 24 },
       (error, stdout, stderr) => {
         const status = error === null ? 0 : Number(error.code ?? 1);
-        resolve({ status, output: stdout + stderr });
+        resolve({ status, output: stdout + stderr, longestSilenceMs });
       },
     );
+    child.stdout?.on("data", () => {
+      longestSilenceMs = Math.max(longestSilenceMs, performance.now() - spokeAtMs);
+      spokeAtMs = performance.now();
+    });
   });
+}
+
+/** Namespaces and folders that a demo made. */
+function leftBehind(): readonly string[] {
+  const namespaces = execFileSync("ip", ["netns", "list"]).toString().split("\n");
+  const folders = readdirSync(tmpdir()).filter((name) => name.startsWith("kube-ipvs-demo-"));
+  return [...namespaces.filter((name) => name !== ""), ...folders];
 }
 
 const sabotages = [
@@ -33,11 +49,14 @@ const sabotages = [
 ] as const;
 
 describe("the demo", () => {
-  it("is green, and leaves no namespace behind", async () => {
-    const { status, output } = await runStory();
+  it("is green, shows that it goes on, and leaves nothing behind", async () => {
+    const { status, output, longestSilenceMs } = await runStory();
     assert.equal(status, 0, output);
     assert.match(output, /The demo holds/);
     assert.doesNotMatch(output, /^ +NO /m);
+    // A dot is due every 2 s; the rest is for a slow machine.
+    assert.ok(longestSilenceMs < 5_000, `${longestSilenceMs} ms without a sign`);
+    assert.deepEqual(leftBehind(), []);
   });
 
   for (const { takenAway, red } of sabotages) {
@@ -45,6 +64,7 @@ describe("the demo", () => {
       const { status, output } = await runStory(takenAway);
       assert.equal(status, 1, output);
       assert.match(output, red);
+      assert.deepEqual(leftBehind(), []);
     });
   }
 });
