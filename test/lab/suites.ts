@@ -34,6 +34,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   "start-and-stop": { expectedSeconds: 30 },
   "kernel-tools": { expectedSeconds: 25 },
   contract: { expectedSeconds: 25 },
+  "bad-input": { expectedSeconds: 20 },
 };
 
 const defaults = { expectedSeconds: 10, timeoutSeconds: 300, memory: "2G" } as const;

@@ -1,0 +1,153 @@
+/** What a user reads after a mistake: the built program, its last line or the line of its log. */
+import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, afterEach, describe, it } from "node:test";
+import { Program } from "../support/program.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-bad-input-"));
+after(() => rmSync(folder, { recursive: true }));
+
+/** Writes a file and returns its path. */
+function file(name: string, text: string): string {
+  const path = join(folder, name);
+  writeFileSync(path, text);
+  return path;
+}
+
+let program: Program | undefined;
+afterEach(async () => {
+  program?.kill("SIGKILL");
+  await program?.ends();
+});
+
+function start(args: readonly string[]): Program {
+  program = new Program(["--hostname-override=node-1", "--proxy-mode=ipvs", "-v=2", ...args]);
+  return program;
+}
+
+/** A kubeconfig with a token, for a server at which nothing listens. */
+const unreachable = `
+apiVersion: v1
+kind: Config
+current-context: c
+contexts: [{name: c, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}]
+users: [{name: u, user: {token: s3cret}}]
+`;
+
+describe("the program does not start, and its last line says why", () => {
+  const empty = join(folder, "empty");
+  mkdirSync(empty);
+  const notThere = join(folder, "not-there");
+  const broken = file("broken.conf", "apiVersion: v1\nclusters: [\n");
+  const other = file("other.conf", "hello: 1\n");
+  const cases: readonly {
+    readonly name: string;
+    readonly args: readonly string[];
+    readonly want: string;
+  }[] = [
+    {
+      name: "for a scheduler that the kernel does not have",
+      args: [`--manifests=${empty}`, "--ipvs-scheduler=roundest"],
+      want: "Cannot use scheduler roundest for IPv4: ENOENT (Linux has no such scheduler; it has rr, wrr, lc, wlc, lblc, lblcr, dh, sh, sed, nq, fo, ovf, mh, twos)",
+    },
+    {
+      name: "for a folder of manifests that is not there",
+      args: [`--manifests=${notThere}`],
+      want: `Cannot read manifest folder ${notThere}: ENOENT: no such file or directory; create it, or name another one with --manifests`,
+    },
+    {
+      name: "for a kubeconfig that is not there",
+      args: [`--kubeconfig=${notThere}`],
+      want: `Cannot read kubeconfig ${notThere}: ENOENT: no such file or directory; check --kubeconfig, or clientConnection.kubeconfig of the configuration`,
+    },
+    {
+      name: "for a kubeconfig that is broken",
+      args: [`--kubeconfig=${broken}`],
+      want: `Cannot use kubeconfig ${broken}: line 3: Flow sequence in block collection must be sufficiently indented and end with a ]`,
+    },
+    {
+      name: "for a kubeconfig that is none",
+      args: [`--kubeconfig=${other}`],
+      want: `Cannot use kubeconfig ${other}: it has no current context with a cluster`,
+    },
+    {
+      name: "without a cluster and without manifests",
+      args: [],
+      want: "Cannot find an API server: neither --kubeconfig nor --master is given, and KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT are not set as in a pod; give --kubeconfig, or --manifests to do without a cluster",
+    },
+    {
+      name: "for a configuration that is another file",
+      args: [`--config=${other}`],
+      want: "Invalid configuration: apiVersion: must be kubeproxy.config.k8s.io/v1alpha1; kind: must be KubeProxyConfiguration",
+    },
+  ];
+  for (const { name, args, want } of cases) {
+    it(name, async () => {
+      const started = start(args);
+      assert.deepEqual(await started.ends(), { code: 1, signal: null }, started.output);
+      assert.equal(started.lastLine, `Error: ${want}`);
+    });
+  }
+});
+
+const manifests = `
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: default}
+spec:
+  clusterIP: 10.96.0.10
+  ports: [{name: http, port: 80}, {name: zero, port: 0}, {name: odd, port: 81, protocol: ICMP}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: nowhere, namespace: default}
+spec: {clusterIP: 10.96.0.256, ports: [{name: http, port: 80}]}
+---
+apiVersion: discovery.k8s.io/v1
+kind: EndpointSlice
+metadata: {name: web-1, namespace: default, labels: {kubernetes.io/service-name: web}}
+addressType: IPv4
+ports: [{name: all}, {name: http, port: 8080}]
+endpoints: [{addresses: [10.244.1.10]}]
+`;
+
+/** The texts of the log's lines with a message, as a reader of the log sees them without its quotes. */
+function messages(output: string): readonly string[] {
+  return [...output.matchAll(/ message="((?:[^"\\]|\\.)*)"/g)].map(([, text = ""]) =>
+    text.replaceAll(/\\(.)/g, "$1"),
+  );
+}
+
+describe("the program goes on without what it cannot use, and its log says what and where", () => {
+  it("for manifests: broken YAML, cluster IP, port, protocol, slice port", async () => {
+    const place = join(folder, "manifests");
+    mkdirSync(place);
+    file("manifests/broken.yaml", "kind: Service\nmetadata:\n  name: [unfinished\n");
+    file("manifests/web.yaml", manifests.trimStart());
+    const started = start([`--manifests=${place}`]);
+    await started.prints(/SyncProxyRules complete.* services=1 .*failures=0/);
+    started.kill("SIGTERM");
+    assert.deepEqual(await started.ends(), { code: 0, signal: null });
+    assert.deepEqual(messages(started.output), [
+      "Cannot use manifest broken.yaml:4:1: it cannot be read as YAML or JSON: Flow sequence in block collection must be sufficiently indented and end with a ]",
+      "Cannot use spec.ports[1].port of Service default/web: 0 is not a port number from 1 to 65535 (web.yaml:1)",
+      'Cannot use spec.ports[2].protocol of Service default/web: "ICMP" is none of TCP, UDP, SCTP (web.yaml:1)',
+      'Cannot use spec.clusterIPs[0] of Service default/nowhere: "10.96.0.256" is not an IP address (web.yaml:8)',
+      "Cannot use Service default/nowhere: none of its cluster IPs is usable (web.yaml:8)",
+      "Cannot use ports[0].port of EndpointSlice default/web-1: an absent value is not a port number; a slice port for all ports cannot be balanced (web.yaml:13)",
+    ]);
+  });
+
+  it("for an API server that cannot be reached, without the token", async () => {
+    const started = start([`--kubeconfig=${file("unreachable.conf", unreachable)}`]);
+    await started.prints(
+      /^W.* "API server trouble" resource="services" reason="ECONNREFUSED" err="Cannot reach API server https:\/\/127\.0\.0\.1:1: connect ECONNREFUSED 127\.0\.0\.1:1; nothing listens there; is the API server running, and is the address right" retryInMs=\d+ failures=1$/m,
+    );
+    started.kill("SIGTERM");
+    assert.deepEqual(await started.ends(), { code: 0, signal: null });
+    assert.doesNotMatch(started.output, /SyncProxyRules|s3cret/);
+  });
+});
