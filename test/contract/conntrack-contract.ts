@@ -3,22 +3,10 @@ import { describe } from "node:test";
 import type { IpFamily } from "../../src/base/ip.ts";
 import type { Conntrack } from "../../src/kernel/kernel.ts";
 import type { Flow, FlowSelection } from "../../src/state/flow.ts";
+import { dnsFlow } from "../support/flows.ts";
 import { contractCase, ip, type OpenContractKernel } from "./contract-kernel.ts";
 
-function flow(overrides: Partial<Flow> = {}): Flow {
-  return {
-    protocol: "UDP",
-    source: ip("192.0.2.1"),
-    sourcePort: 4000,
-    destination: ip("10.96.0.10"),
-    destinationPort: 53,
-    replySource: ip("10.244.1.5"),
-    replySourcePort: 5353,
-    ...overrides,
-  };
-}
-
-const ipv6Flow: Flow = flow({
+const ipv6Flow: Flow = dnsFlow({
   source: ip("fd00::1"),
   destination: ip("fd00:96::a"),
   replySource: ip("fd00:244::5"),
@@ -44,21 +32,24 @@ export function describeConntrackContract(name: string, open: OpenContractKernel
     });
 
     contractCase(open, "lists UDP flows by family", async ({ conntrack }, contract) => {
-      contract.addFlow(flow());
+      contract.addFlow(dnsFlow());
       contract.addFlow(ipv6Flow);
-      contract.addFlow(flow({ protocol: "TCP", sourcePort: 4001 }));
-      assert.deepEqual(await listed(conntrack, "IPv4"), [flow()]);
+      contract.addFlow(dnsFlow({ protocol: "TCP", sourcePort: 4001 }));
+      assert.deepEqual(await listed(conntrack, "IPv4"), [dnsFlow()]);
       assert.deepEqual(await listed(conntrack, "IPv6"), [ipv6Flow]);
     });
 
     contractCase(open, "lists only flows that are selected", async ({ conntrack }, contract) => {
-      const [asked, other] = [flow(), flow({ sourcePort: 4001, replySource: ip("10.244.1.6") })];
+      const [asked, other] = [
+        dnsFlow(),
+        dnsFlow({ sourcePort: 4001, replySource: ip("10.244.1.6") }),
+      ];
       for (const each of [
         ...[asked, other, ipv6Flow],
-        flow({ sourcePort: 4002, destination: ip("10.96.0.11") }),
-        flow({ sourcePort: 4003, destinationPort: 54 }),
-        flow({ sourcePort: 4004, replySourcePort: 53 }),
-        flow({ sourcePort: 4005, protocol: "TCP" }),
+        dnsFlow({ sourcePort: 4002, destination: ip("10.96.0.11") }),
+        dnsFlow({ sourcePort: 4003, destinationPort: 54 }),
+        dnsFlow({ sourcePort: 4004, replySourcePort: 53 }),
+        dnsFlow({ sourcePort: 4005, protocol: "TCP" }),
         { ...ipv6Flow, sourcePort: 4001, destination: ip("fd00:96::b") },
         { ...ipv6Flow, sourcePort: 4002, destinationPort: 54 },
       ]) {
@@ -77,7 +68,7 @@ export function describeConntrackContract(name: string, open: OpenContractKernel
     });
 
     contractCase(open, "removes exactly the flows given", async ({ conntrack }, contract) => {
-      for (const sourcePort of [4000, 4001, 4002]) contract.addFlow(flow({ sourcePort }));
+      for (const sourcePort of [4000, 4001, 4002]) contract.addFlow(dnsFlow({ sourcePort }));
       contract.addFlow(ipv6Flow);
       const flows = await conntrack.listUdpFlows("IPv4");
       const middle = flows.filter(({ sourcePort }) => sourcePort === 4001);
@@ -91,7 +82,7 @@ export function describeConntrackContract(name: string, open: OpenContractKernel
     });
 
     contractCase(open, "takes a flow that is gone for done", async ({ conntrack }, contract) => {
-      contract.addFlow(flow());
+      contract.addFlow(dnsFlow());
       const flows = await conntrack.listUdpFlows("IPv4");
       assert.equal(await conntrack.remove(flows), 1);
       assert.equal(await conntrack.remove(flows), 0);

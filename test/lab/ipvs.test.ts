@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { systemClock } from "../../src/base/clock.ts";
-import { type IpAddress, parseIpAddress } from "../../src/base/ip.ts";
 import { type OpenIpvs, openIpvs } from "../../src/kernel/ipvs/client.ts";
 import type { IpvsChange } from "../../src/kernel/kernel.ts";
 import { nativeSocket } from "../../src/netlink/native-socket.ts";
@@ -15,14 +14,9 @@ import {
   shell,
   withNetworkNamespace,
 } from "../support/netns/network-namespace.ts";
+import { ip } from "../support/records.ts";
 
 type Lines = readonly string[];
-
-function ip(text: string): IpAddress {
-  const address = parseIpAddress(text);
-  if (address === undefined) throw new Error(text);
-  return address;
-}
 
 function virtual(address: string, overrides: Partial<VirtualServer> = {}): VirtualServer {
   return {

@@ -4,6 +4,7 @@ import type { EndpointRecord } from "../../../src/api/objects.ts";
 import { errno } from "../../../src/base/errno.ts";
 import type { Flow, FlowSelection } from "../../../src/state/flow.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import { dnsFlow } from "../../support/flows.ts";
 import { Bench } from "../../support/reconcile-bench.ts";
 import { endpointRecord, ip, portRecord, serviceRecord } from "../../support/records.ts";
 
@@ -14,16 +15,7 @@ const first = endpointRecord("10.244.2.11");
 const second = endpointRecord("10.244.2.12");
 
 function flow(overrides: Partial<Flow> = {}): Flow {
-  return {
-    protocol: "UDP",
-    source: ip("192.0.2.1"),
-    sourcePort: 4000,
-    destination: ip("10.96.0.10"),
-    destinationPort: 53,
-    replySource: first.address,
-    replySourcePort: 5353,
-    ...overrides,
-  };
+  return dnsFlow({ replySource: first.address, ...overrides });
 }
 
 describe("FlowSweeper", () => {

@@ -2,20 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { staleFlows } from "../../../src/reconcile/stale-flows.ts";
 import type { Flow } from "../../../src/state/flow.ts";
+import { dnsFlow } from "../../support/flows.ts";
 import { ip } from "../../support/records.ts";
-
-function flow(overrides: Partial<Flow> = {}): Flow {
-  return {
-    protocol: "UDP",
-    source: ip("192.0.2.1"),
-    sourcePort: 4000,
-    destination: ip("10.96.0.10"),
-    destinationPort: 53,
-    replySource: ip("10.244.1.5"),
-    replySourcePort: 5353,
-    ...overrides,
-  };
-}
 
 const allowed = new Map([
   ["UDP 10.96.0.10:53", new Set(["10.244.1.5:5353"])],
@@ -26,35 +14,35 @@ const allowed = new Map([
 
 const cases: readonly { readonly name: string; readonly flow: Flow; readonly isStale: boolean }[] =
   [
-    { name: "keeps a flow that a real server answers", flow: flow(), isStale: false },
+    { name: "keeps a flow that a real server answers", flow: dnsFlow(), isStale: false },
     {
       name: "drops one whose real server is gone",
-      flow: flow({ replySource: ip("10.244.1.6") }),
+      flow: dnsFlow({ replySource: ip("10.244.1.6") }),
       isStale: true,
     },
     {
       name: "drops one whose real server has another port now",
-      flow: flow({ replySourcePort: 53 }),
+      flow: dnsFlow({ replySourcePort: 53 }),
       isStale: true,
     },
     {
       name: "drops one that was never translated",
-      flow: flow({ replySource: ip("10.96.0.10"), replySourcePort: 53 }),
+      flow: dnsFlow({ replySource: ip("10.96.0.10"), replySourcePort: 53 }),
       isStale: true,
     },
     {
       name: "drops every flow to a virtual server that has nobody",
-      flow: flow({ destination: ip("10.96.0.66") }),
+      flow: dnsFlow({ destination: ip("10.96.0.66") }),
       isStale: true,
     },
     {
       name: "keeps a flow to an address that is no virtual server",
-      flow: flow({ destination: ip("10.96.0.99") }),
+      flow: dnsFlow({ destination: ip("10.96.0.99") }),
       isStale: false,
     },
     {
       name: "keeps a flow that merely uses a node port's number",
-      flow: flow({
+      flow: dnsFlow({
         destination: ip("203.0.113.1"),
         destinationPort: 30053,
         replySource: ip("203.0.113.1"),
@@ -63,7 +51,7 @@ const cases: readonly { readonly name: string; readonly flow: Flow; readonly isS
     },
     {
       name: "drops an IPv6 flow likewise",
-      flow: flow({
+      flow: dnsFlow({
         destination: ip("fd00:96::a"),
         replySource: ip("fd00:244::6"),
       }),

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { type IpAddress, parseIpAddress } from "../../../../src/base/ip.ts";
 import { type OpenConntrack, openConntrack } from "../../../../src/kernel/conntrack/client.ts";
 import { decodeFlow, printFlowMessage } from "../../../../src/kernel/conntrack/codec.ts";
 import { ByteReader } from "../../../../src/netlink/byte-reader.ts";
@@ -9,6 +8,7 @@ import { type Message, messagesOf } from "../../../../src/netlink/message.ts";
 import type { Flow } from "../../../../src/state/flow.ts";
 import { bytesOf, readCapture, withSequence } from "../../../captures/captures.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
+import { ip } from "../../../support/records.ts";
 import {
   type Answer,
   acknowledgement,
@@ -20,10 +20,6 @@ import {
 const [ENOENT, EINVAL, EPERM] = [2, 22, 1];
 const NEW_FLOW = 0x100;
 const DELETE = 0x102;
-
-function ip(text: string): IpAddress {
-  return parseIpAddress(text) as IpAddress;
-}
 
 /** What test/captures/record.ts made the kernel track; the id is the kernel's. */
 const dnsFlow: Omit<Flow, "id"> = {

@@ -3,7 +3,6 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
-import { type IpAddress, parseIpAddress } from "../../../../src/base/ip.ts";
 import { type OpenIpvs, openIpvs } from "../../../../src/kernel/ipvs/client.ts";
 import { printIpvsMessage } from "../../../../src/kernel/ipvs/codec.ts";
 import type { IpvsChange } from "../../../../src/kernel/kernel.ts";
@@ -12,6 +11,7 @@ import { messagesOf } from "../../../../src/netlink/message.ts";
 import type { VirtualServer } from "../../../../src/state/virtual-server.ts";
 import { bytesOf, readCapture, withSequence } from "../../../captures/captures.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
+import { ip } from "../../../support/records.ts";
 import {
   type Answer,
   acknowledgement,
@@ -24,10 +24,6 @@ const [ENOENT, ESRCH, EEXIST, EINVAL, EAFNOSUPPORT, ENOBUFS] = [2, 3, 17, 22, 97
 
 const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-test-"));
 after(() => rmSync(folder, { recursive: true }));
-
-function ip(text: string): IpAddress {
-  return parseIpAddress(text) as IpAddress;
-}
 
 const web: VirtualServer = {
   protocol: "TCP",

@@ -18,14 +18,9 @@ import { DecodeError } from "../../../../src/netlink/errors.ts";
 import { MessageWriter, messagesOf } from "../../../../src/netlink/message.ts";
 import type { VirtualServer } from "../../../../src/state/virtual-server.ts";
 import { bytesOf, readCapture } from "../../../captures/captures.ts";
+import { ip } from "../../../support/records.ts";
 
 const HEADER_BYTES = 16;
-
-function ip(text: string): IpAddress {
-  const address = parseIpAddress(text);
-  if (address === undefined) throw new Error(text);
-  return address;
-}
 
 const web: VirtualServer = {
   protocol: "TCP",
