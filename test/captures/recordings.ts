@@ -81,6 +81,24 @@ export const entrySamples: readonly {
   { name: "ports", type: "bitmap:port", family: "inet", entries: ["0", "30080", "65535"] },
 ];
 
+/** All kinds of gateways: one, several, of the other family, and none. */
+const makeRoutes: readonly string[] = [
+  "ip link add gate0 type dummy",
+  "ip link set gate0 up",
+  "ip address add 192.0.2.11/24 dev gate0",
+  "ip address add fd00:10::11/64 dev gate0 nodad",
+  "ip route add default via 192.0.2.1",
+  "ip route add 198.51.100.0/24 nexthop via 192.0.2.2 dev gate0 nexthop dev gate0",
+  "ip route add 203.0.113.0/24 via inet6 fd00:10::2 dev gate0",
+  "ip route add blackhole 10.99.0.0/16",
+  "ip route add default via fd00:10::1",
+];
+
+const routeRecordings: readonly Recording[] = [
+  { name: "list-routes", before: makeRoutes, command: "ip -4 route show table main" },
+  { name: "list-routes-ipv6", before: makeRoutes, command: "ip -6 route show table main" },
+];
+
 const makeLink = "ip link add kube-ipvs0 txqueuelen 0 type dummy";
 const bind = "ip address add 10.96.0.1/32 dev kube-ipvs0";
 const bind6 = "ip address add fd00:96::1/128 dev kube-ipvs0";
@@ -221,6 +239,7 @@ export const recordings: Readonly<Record<string, readonly Recording[]>> = {
       command: "ip link show kube-ipvs0",
     },
     { name: "find-loopback", before: [], command: "ip link show lo" },
+    ...routeRecordings,
     { name: "remove", before: [makeLink], command: "ip link delete kube-ipvs0" },
     { name: "add-address", before: [makeLink], command: bind },
     { name: "add-address-ipv6", before: [makeLink], command: bind6 },

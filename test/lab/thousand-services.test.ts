@@ -87,6 +87,8 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
       "--ipvs-min-sync-period=0s",
       "--ipvs-sync-period=300s",
       "--kube-ipvs-verification-period=300s",
+      // A look at the rules starts programs.
+      "--kube-ipvs-rule-check-period=0s",
     ];
     return new Program([...flags, ...pace, `--master=http://127.0.0.1:${apiPort}`]);
   }

@@ -117,6 +117,19 @@ describe("a recorded figure", () => {
       ],
     },
     {
+      name: "what others changed, and what Services do not get",
+      use: (metrics) => {
+        metrics.stateLost("rules");
+        metrics.stateLost("rules");
+        metrics.conflicts("gateway-address", 2);
+        metrics.conflicts("gateway-address", 1);
+      },
+      want: [
+        'kube_ipvs_lost_state_total{state="rules"} 2',
+        'kube_ipvs_frontend_conflicts{reason="gateway-address"} 1',
+      ],
+    },
+    {
       name: "services without local endpoints",
       use: (metrics) => metrics.noLocalEndpoints("external", "IPv4", 2),
       want: [

@@ -4,17 +4,19 @@ import fc from "fast-check";
 import {
   addressAttributes,
   decodeAddress,
+  decodeGateways,
   decodeLink,
   linkAttributes,
   printRouteMessage,
 } from "../../../../src/kernel/link/codec.ts";
-import { messageTypes } from "../../../../src/kernel/link/constants.ts";
+import { mainTable, messageTypes } from "../../../../src/kernel/link/constants.ts";
 import {
   type AddressRequest,
   addressRequestKind,
   type LinkRequest,
   linkRequestKind,
   listAddressesKind,
+  listRoutesKind,
 } from "../../../../src/kernel/link/requests.ts";
 import { DecodeError } from "../../../../src/netlink/errors.ts";
 import { type Message, MessageWriter, messagesOf } from "../../../../src/netlink/message.ts";
@@ -61,6 +63,11 @@ const requests: readonly [name: string, bytes: Uint8Array, expected: string][] =
     "remove the link",
     encoded(linkRequestKind, { operation: "remove", name: "kube-ipvs0", index: 9 }),
     "20000000 1100 0100 00000000 00000000 00000000 09000000 00000000 00000000",
+  ],
+  [
+    "list the routes of the main table",
+    encoded(listRoutesKind, "IPv4"),
+    "1c000000 1a00 0100 00000000 00000000 02 000000 fe 0000 01 00000000",
   ],
   [
     "add an address",
@@ -172,6 +179,29 @@ describe("replies about links and addresses", () => {
     );
   });
 
+  it("tell the gateways of routes: of several hops too, and of the other family", () => {
+    const gateways = ["list-routes", "list-routes-ipv6"].flatMap((name) => {
+      const datagrams = readCapture("link", name).datagrams.filter(
+        ({ direction }) => direction === "received",
+      );
+      const messages = datagrams.flatMap(({ bytes }) => [...messagesOf(bytes)]);
+      return messages.flatMap((message) => decodeGateways(message) ?? []);
+    });
+    assert.deepEqual(gateways, ["192.0.2.1", "192.0.2.2", "fd00:10::2", "fd00:10::1"]);
+  });
+
+  it("tell no gateways of another table", () => {
+    const changed = firstRoutes().slice();
+    const tableInHeader = 20;
+    const tableAttribute = 32;
+    assert.equal(changed[tableInHeader], mainTable);
+    assert.equal(changed[tableAttribute], mainTable);
+    changed[tableAttribute] = 77;
+    const [first] = messagesOf(changed);
+    assert.ok(first);
+    assert.deepEqual(decodeGateways(first), undefined);
+  });
+
   const refusals: readonly [name: string, errno: number][] = [
     ["create-that-exists", 17],
     ["find-absent", 19],
@@ -221,6 +251,9 @@ describe("replies about links and addresses", () => {
   });
 
   it("are printed for the debug log", () => {
+    const [route] = messagesOf(firstRoutes());
+    assert.ok(route);
+    assert.match(printRouteMessage(route.type, route.body), /table=254 gateway=c0 00 02 01/);
     const address = captured("list-addresses", "received", messageTypes.newAddress);
     assert.match(printRouteMessage(address.type, address.body), /address=/);
     const found = captured("find", "received", messageTypes.newLink);
@@ -229,5 +262,13 @@ describe("replies about links and addresses", () => {
 });
 
 function readWhole(message: Message): unknown {
-  return decodeLink(message) ?? decodeAddress(message);
+  return decodeLink(message) ?? decodeAddress(message) ?? decodeGateways(message);
+}
+
+/** The first datagram of the answer to `ip route show`. */
+function firstRoutes(): Uint8Array {
+  const { datagrams } = readCapture("link", "list-routes");
+  const answer = datagrams.find(({ direction }) => direction === "received");
+  assert.ok(answer);
+  return answer.bytes;
 }
