@@ -204,10 +204,11 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
     cluster.apply(...positions(50).map((index) => sliceOf(index, positions(1 + (turn % 5)))));
     const deadlineMs = performance.now() + 10_000;
     while ((await elements()) === before && performance.now() < deadlineMs) await pause(1);
+    const hasBegun = (await elements()) !== before;
     await pause((turn % 4) * 5);
     program.kill("SIGKILL");
     await program.ends();
-    return !(await isKernelAsPlanned());
+    return hasBegun && !(await isKernelAsPlanned());
   }
 
   function objectsOf(index: number): readonly ApiObject[] {
