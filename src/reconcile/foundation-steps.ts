@@ -1,4 +1,5 @@
 /** What must be there before the first virtual server, besides the sets: the link and the rules. */
+import { errorText } from "../base/error-text.ts";
 import type { IpFamily } from "../base/ip.ts";
 import type { RuleSet } from "../state/rule.ts";
 import { diffRules, knownRulesAfter } from "./diff-rules.ts";
@@ -35,8 +36,12 @@ async function writeOrLookAgain(
 ): Promise<void> {
   try {
     await writeDifferences(context, family, planned);
-  } catch {
-    const { kernel, known } = context;
+  } catch (error) {
+    const { kernel, known, log } = context;
+    log.info("Writing rules failed; they are read and written again", {
+      ipFamily: family,
+      err: errorText(error),
+    });
     known.rules.set(family, await observeRules(kernel.iptables, family, planned));
     await writeDifferences(context, family, planned);
   }
