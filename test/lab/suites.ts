@@ -37,7 +37,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   "bad-input": { expectedSeconds: 20 },
 };
 
-const defaults = { expectedSeconds: 10, timeoutSeconds: 300, memory: "2G" } as const;
+const defaults = { expectedSeconds: 10, timeoutSeconds: 600, memory: "2G" } as const;
 const ending = ".test.ts";
 
 /** All suites, the longest first. */
