@@ -6,11 +6,14 @@ import type { Logger } from "../base/log.ts";
 const shortestPauseMs = 1_000;
 /** However many drain: deadlines are not kept later than this. */
 const longestPauseMs = 10_000;
-/** A pause is this many times as long as the look before it: at most a twentieth of the time is spent. */
+/** A pause is this many times as long as a look in vain before it: at most a twentieth of the time. */
 const pauseFactor = 20;
 
-/** One look. Says whether there is something to look at again. */
-export type DrainCheck = () => Promise<boolean>;
+/** What a look found: nothing drains any more, all of it still waits, or some of it has ended. */
+export type DrainFinding = "nothing" | "waiting" | "ending";
+
+/** One look. */
+export type DrainCheck = () => Promise<DrainFinding>;
 
 /** Looks at draining real servers again and again while there are any, at a pace that stays cheap. */
 export class DrainWatch {
@@ -44,15 +47,18 @@ export class DrainWatch {
 
   async #look(): Promise<void> {
     const beganMs = this.#clock.monotonicMs();
-    let isMore = true;
+    let finding: DrainFinding = "waiting";
     try {
-      isMore = await this.#check();
+      finding = await this.#check();
     } finally {
       const elapsedMs = this.#clock.monotonicMs() - beganMs;
-      const pauseMs = Math.max(elapsedMs * pauseFactor, shortestPauseMs);
-      this.#pauseMs = isMore ? Math.min(pauseMs, longestPauseMs) : shortestPauseMs;
+      this.#pauseMs = finding === "waiting" ? pauseAfter(elapsedMs) : shortestPauseMs;
       this.#isAwake = false;
-      if (isMore) this.wake();
+      if (finding !== "nothing") this.wake();
     }
   }
+}
+
+function pauseAfter(elapsedMs: number): number {
+  return Math.min(Math.max(elapsedMs * pauseFactor, shortestPauseMs), longestPauseMs);
 }

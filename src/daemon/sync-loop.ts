@@ -14,10 +14,10 @@ import { planService } from "../plan/planner.ts";
 import { planRules } from "../plan/rules.ts";
 import type { DrainAges } from "../reconcile/drains.ts";
 import { Reconciler } from "../reconcile/reconciler.ts";
-import type { SyncReport } from "../reconcile/report.ts";
+import { changeCount } from "../reconcile/report.ts";
 import type { SyncGoal } from "../reconcile/sync-context.ts";
 import type { RuleSet } from "../state/rule.ts";
-import { DrainWatch } from "./drain-watch.ts";
+import { type DrainFinding, DrainWatch } from "./drain-watch.ts";
 import { healthCheckAddresses, type NodeFacts, planOptionsOf, sameOptions } from "./node-facts.ts";
 import {
   apiServerService,
@@ -320,10 +320,10 @@ export class SyncLoop {
     return new QuickChecks(checks, onLost, collaborators);
   }
 
-  /** Says whether there is something to look at again. */
-  async #checkDrains(): Promise<boolean> {
-    const check = (): Promise<SyncReport> => this.#reconciler.checkDrains(this.#desired);
-    this.#reporter.drained(await this.#exclusive.run(check), this.#reconciler.drainer);
-    return this.#reconciler.needsDrainCheck;
+  async #checkDrains(): Promise<DrainFinding> {
+    const report = await this.#exclusive.run(() => this.#reconciler.checkDrains(this.#desired));
+    this.#reporter.drained(report, this.#reconciler.drainer);
+    if (!this.#reconciler.needsDrainCheck) return "nothing";
+    return changeCount(report) > 0 ? "ending" : "waiting";
   }
 }

@@ -20,6 +20,9 @@ import type { KnownState } from "./known-state.ts";
 import { applyIpvs } from "./server-steps.ts";
 import type { SyncContext, SyncTools } from "./sync-context.ts";
 
+/** Virtual servers in one look between syncs: a sync that is due waits for no more. */
+const serversPerLook = 1_000;
+
 type Context = Pick<SyncTools, "kernel" | "known" | "report">;
 
 export interface DrainerParts {
@@ -39,6 +42,8 @@ export class Drainer {
   readonly #drains = new Drains();
   readonly #parts: DrainerParts;
   readonly #policy: DrainPolicy;
+  /** Keys of virtual servers whose turn is still to come in this round of looks. */
+  #unseenKeys: string[] = [];
   /** Something began or ended that the ages do not know of. At first they know too much. */
   #isUnkept = true;
 
@@ -75,18 +80,22 @@ export class Drainer {
     }
   }
 
-  /** Between syncs: ends the drains whose connections are gone or whose time is up. */
+  /**
+   * Between syncs: ends the drains whose connections are gone or whose time is up. Of very many virtual
+   * servers it looks at some each time, in turn.
+   */
   async check(context: Context, desired: DesiredView): Promise<void> {
-    this.#tellEnded(await this.#endFinished(context, desired, this.#drains.groups()));
+    if (this.#unseenKeys.length === 0) this.#unseenKeys = [...this.#drains.virtualServerKeys()];
+    const keys = this.#unseenKeys.splice(0, serversPerLook);
+    const groups = keys.map((key) => this.#drains.of(key));
+    this.#tellEnded(await this.#endFinished(context, desired, groups));
     this.#keepAges();
   }
 
   /** Drains of servers that are wanted again, or whose virtual server goes, are no drains any more. */
   #endStale({ goal, work }: SyncContext): void {
     const keys =
-      goal.dirty === "all"
-        ? this.#drains.groups().flatMap(([first]) => first?.virtualServerKey ?? [])
-        : work.servers.map(({ key }) => key);
+      goal.dirty === "all" ? this.#drains.virtualServerKeys() : work.servers.map(({ key }) => key);
     const ended = keys.flatMap((key) => this.#staleOf(key, goal.desired));
     for (const { drain } of ended) this.#end(drain);
     this.#tellEnded(ended);

@@ -128,9 +128,9 @@ export class Drains {
     return [...(this.#byServer.get(virtualServerKey)?.values() ?? [])];
   }
 
-  /** Groups of drains, one group for each virtual server. */
-  groups(): readonly (readonly Drain[])[] {
-    return [...this.#byServer.values()].map((drainsOfServer) => [...drainsOfServer.values()]);
+  /** Keys of the virtual servers that have one. */
+  virtualServerKeys(): readonly string[] {
+    return [...this.#byServer.keys()];
   }
 
   *all(): Generator<Drain> {

@@ -128,10 +128,9 @@ describe(`${serviceCount} drains`, () => {
     const goneMs = performance.now();
     source.apply(...indices.map((index) => sliceObject(index, "gone")));
     await daemon.settled();
-    assert.ok(draining > serviceCount * 0.9, `${draining}`);
     await until(
       async () => draining === 0,
-      30_000,
+      60_000,
       async () => `${draining} drain`,
     );
     test.diagnostic(`gone in ${Math.round(performance.now() - goneMs)} ms`);

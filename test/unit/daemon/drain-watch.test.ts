@@ -1,14 +1,14 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { silentLogger } from "../../../src/base/log.ts";
-import { DrainWatch } from "../../../src/daemon/drain-watch.ts";
+import { type DrainFinding, DrainWatch } from "../../../src/daemon/drain-watch.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { RecordingLogger } from "../../support/recording-logger.ts";
 
 describe("DrainWatch", () => {
   let clock: FakeClock;
   let looks: number[];
-  let isMore: boolean;
+  let finding: DrainFinding;
   /** What a look takes. */
   let costMs: number;
   let watch: DrainWatch;
@@ -16,18 +16,18 @@ describe("DrainWatch", () => {
   beforeEach(() => {
     clock = new FakeClock();
     looks = [];
-    isMore = true;
+    finding = "waiting";
     costMs = 0;
     watch = new DrainWatch(check, { clock, log: silentLogger });
   });
 
-  async function check(): Promise<boolean> {
+  async function check(): Promise<DrainFinding> {
     looks.push(clock.monotonicMs());
     const { promise, resolve } = Promise.withResolvers<void>();
     if (costMs === 0) resolve();
     else clock.after(costMs, resolve);
     await promise;
-    return isMore;
+    return finding;
   }
 
   it("looks each second while something drains, and not at all before and after", async () => {
@@ -36,7 +36,7 @@ describe("DrainWatch", () => {
     watch.wake();
     await clock.advance(3_000);
     assert.deepEqual(looks, [6_000, 7_000, 8_000]);
-    isMore = false;
+    finding = "nothing";
     await clock.advance(10_000);
     assert.deepEqual(looks.slice(3), [9_000]);
     assert.equal(clock.pendingTimers, 0);
@@ -64,6 +64,14 @@ describe("DrainWatch", () => {
     assert.deepEqual(looks.slice(3), [18_200]);
   });
 
+  it("goes on at once while drains end, however long that takes", async () => {
+    finding = "ending";
+    costMs = 400;
+    watch.wake();
+    await clock.advance(5_000);
+    assert.deepEqual(looks, [1_000, 2_400, 3_800]);
+  });
+
   it("goes on after a look that failed, and says so", async () => {
     const log = new RecordingLogger();
     let attempts = 0;
@@ -71,7 +79,7 @@ describe("DrainWatch", () => {
       async () => {
         attempts += 1;
         if (attempts === 1) throw new Error("no kernel");
-        return false;
+        return "nothing";
       },
       { clock, log },
     );

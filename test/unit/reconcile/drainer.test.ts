@@ -251,6 +251,29 @@ describe("a real server without connections", () => {
   });
 });
 
+it("looks at very many in turns", async () => {
+  const bench = benchOn(new FakeKernel());
+  const addressOf = (index: number) => ip(`10.96.${1 + Math.floor(index / 250)}.${index % 250}`);
+  const indices = Array.from({ length: 2_100 }, (_, index) => index);
+  const serviceOf = (index: number) =>
+    serviceRecord({ name: `default/s${index}`, clusterIps: [addressOf(index)] });
+  for (const index of indices) bench.put(serviceOf(index), [there]);
+  await bench.sync();
+  for (const index of indices) {
+    const address = addressOf(index);
+    bench.kernel.ipvs.setConnections({ ...server, address }, leaving, { active: 1 });
+    bench.put(serviceOf(index), []);
+  }
+  await bench.sync();
+  await bench.clock.advance(900_000);
+  const counts: number[] = [];
+  for (let look = 0; look < 3; look++) {
+    await bench.checkDrains();
+    counts.push(bench.reconciler.drainer.count);
+  }
+  assert.deepEqual(counts, [1_100, 100, 0]);
+});
+
 it("tells the first twenty drains at every verbosity, the others as a number", async () => {
   const bench = benchOn(new FakeKernel());
   const many = Array.from({ length: 30 }, (_, index) => endpointRecord(`10.244.2.${index + 1}`));

@@ -137,7 +137,8 @@ describe("Drains", () => {
     for (const each of [first, second, other, first]) drains.begin(each);
     assert.equal(drains.size, 3);
     assert.equal(drains.oldestSinceMs, -20);
-    assert.deepEqual(drains.groups(), [[first, second], [other]]);
+    assert.deepEqual(drains.virtualServerKeys(), ["TCP 10.96.0.10:80", "UDP 10.96.0.10:80"]);
+    assert.deepEqual(drains.of(first.virtualServerKey), [first, second]);
     assert.equal(drains.find(first.virtualServerKey, realServer), first);
     for (const each of [first, second, first]) drains.end(each);
     assert.equal(drains.size, 1);
