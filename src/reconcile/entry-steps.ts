@@ -1,5 +1,8 @@
 /** Set entries and addresses: values that are there or not. */
+import { familyOf } from "../base/ip.ts";
 import type { FailedChange, SetChange } from "../kernel/kernel.ts";
+import { setFor } from "../plan/sets.ts";
+import { addressEntry } from "../state/set-entry.ts";
 import type { SyncContext } from "./sync-context.ts";
 
 /** What is wrong with a set that cannot take entries was reported when it could not be made. */
@@ -18,8 +21,15 @@ export async function removeEntries(context: SyncContext): Promise<void> {
   await applyEntries(context, context.work.removedEntries);
 }
 
+/** Without its entry in KUBE-IPVS-IPS the node's own services would answer on an address. */
 export function bindAddresses(context: SyncContext): Promise<void> {
-  return applyAddresses(context, context.work.addedAddresses);
+  const { known, report, work } = context;
+  if (!report.hasFailed("entry-add")) return applyAddresses(context, work.addedAddresses);
+  const guarded = work.addedAddresses.filter(({ address }) => {
+    const { name } = setFor("ipvsIps", familyOf(address));
+    return !known.setEntries.has(name) || known.hasEntry(name, addressEntry(address));
+  });
+  return applyAddresses(context, guarded);
 }
 
 export function unbindAddresses(context: SyncContext): Promise<void> {

@@ -5,13 +5,14 @@ import { virtualServerKey } from "../state/virtual-server.ts";
 import { idOf, type VirtualServerDiff } from "./diff.ts";
 import { byIndex } from "./entry-steps.ts";
 import { isTaken } from "./kernel-errors.ts";
+import { isOurs } from "./ownership.ts";
 import type { ChangeKind } from "./report.ts";
 import type { SyncContext } from "./sync-context.ts";
 
 /** Creates and updates, all in one request. Real servers that nobody wants stay for the drain step. */
 export async function applyServers(context: SyncContext): Promise<void> {
   const { known, goal, work } = context;
-  const diffs = work.servers.filter((diff) => !diff.isUnwanted);
+  const diffs = work.servers.filter((diff) => !diff.isUnwanted && isTold(diff, context));
   const failedKeys = await createAndUpdate(context, diffs);
   for (const { key, unwanted } of diffs) {
     const desired = goal.desired.virtualServer(key);
@@ -21,6 +22,17 @@ export async function applyServers(context: SyncContext): Promise<void> {
     const present = unwanted.length === 0 ? realServers : [...realServers, ...unwanted];
     known.virtualServers.set(key, { virtualServer, realServers: present });
   }
+}
+
+/**
+ * No virtual server while the entry that tells that it is ours is refused: should the program end before
+ * the next sync, the one after it would leave it to others. Where the whole set cannot be had, Services are
+ * served without it.
+ */
+function isTold({ key, virtualServer }: VirtualServerDiff, context: SyncContext): boolean {
+  const { known, goal, report } = context;
+  if (!report.hasFailed("entry-add") || known.virtualServers.has(key)) return true;
+  return isOurs(virtualServer, known, goal.nodeAddresses);
 }
 
 /** Real servers go into virtual servers that must be new only once it is clear that they are. */

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
+import { errno } from "../../../src/base/errno.ts";
 import type { SyncReport } from "../../../src/reconcile/report.ts";
 import type { VirtualServer } from "../../../src/state/virtual-server.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
@@ -216,4 +217,33 @@ it("what was ours in an excluded network is served again when it is wanted again
   const report = await bench.sync(true);
   assert.deepEqual(report.contestedServers, []);
   assert.match(bench.state(), /10\.96\.0\.10:80 -r 10\.244\.2\.12:8080/);
+});
+
+describe("a virtual server whose set entry is refused", () => {
+  const isEntry = ({ action }: { readonly action: string }): boolean => action === "add-entry";
+
+  it("is not made, nor bound, before there is one, so that a restart knows it for ours", async () => {
+    const kernel = new FakeKernel();
+    const bench = new Bench(kernel);
+    bench.put(serviceRecord(), [there]);
+    const heal = kernel.operations.failWhere(isEntry, errno.EBUSY);
+    await bench.sync();
+    assert.doesNotMatch(bench.state(), /10\.96\.0\.10:80|inet 10\.96\.0\.10/);
+    heal();
+    const restarted = new Bench(kernel);
+    restarted.put(serviceRecord(), [there]);
+    assert.deepEqual((await restarted.sync()).contestedServers, []);
+    assert.match(restarted.state(), /10\.96\.0\.10:80 -r 10\.244\.2\.11:8080/);
+  });
+
+  it("is changed all the same where it is there", async () => {
+    const bench = new Bench();
+    bench.put(serviceRecord(), [there]);
+    await bench.sync();
+    bench.kernel.operations.failWhere(isEntry, errno.EBUSY);
+    bench.put(serviceRecord({ externalIps: [foreign.address] }), [endpointRecord("10.244.2.12")]);
+    await bench.sync();
+    assert.match(bench.state(), /10\.96\.0\.10:80 -r 10\.244\.2\.12:8080/);
+    assert.doesNotMatch(bench.state(), /203\.0\.113\.5/);
+  });
 });
