@@ -3,7 +3,7 @@ import type { Clock } from "../base/clock.ts";
 import { type IpAddress, type IpFamily, parseIpAddress } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import type { ServicePlan } from "../plan/planner.ts";
-import { type HttpAnswer, HttpListener } from "./http-listener.ts";
+import { type HttpAnswer, HttpListener, type HttpListenerOptions } from "./http-listener.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 
 /** A health-check node port of a Service (type LoadBalancer, external policy Local) in one family. */
@@ -13,10 +13,25 @@ export interface ServiceHealthCheck {
   readonly port: number;
   /** Distinct addresses on this node that are ready. */
   readonly localReadyCount: number;
+  /** Seconds since the epoch; 0 when unknown. */
+  readonly createdAtSeconds: number;
+}
+
+/** What listens on a port. */
+export type Listener = Pick<HttpListener, "start" | "stop">;
+
+export type MakeListener = (options: HttpListenerOptions) => Listener;
+
+export interface ServiceHealthParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly health: ProxyHealth;
+  /** Absent: an {@link HttpListener}. */
+  readonly makeListener?: MakeListener;
 }
 
 interface OpenPort {
-  readonly listener: HttpListener;
+  readonly listener: Listener;
   /** What is answered; changes without the listener. */
   check: ServiceHealthCheck;
 }
@@ -24,10 +39,11 @@ interface OpenPort {
 /**
  * Answers load balancers that ask whether this node has endpoints of a Service: a listener for each
  * health-check node port and address, each family on sockets of its own with its own count. Listeners
- * whose address and port stay are kept; a port that is taken is tried again.
+ * whose address and port stay are kept; a port that is taken is tried again. Of two Services that ask for
+ * one port the older has it, then the first by name.
  */
 export class ServiceHealthServers {
-  readonly #collaborators: { readonly clock: Clock; readonly log: Logger };
+  readonly #makeListener: MakeListener;
   readonly #health: ProxyHealth;
   readonly #checks = new Map<string, ServiceHealthCheck>();
   #open = new Map<string, OpenPort>();
@@ -35,13 +51,9 @@ export class ServiceHealthServers {
   #servedAddresses = "";
   #isStale = false;
 
-  constructor(collaborators: {
-    readonly clock: Clock;
-    readonly log: Logger;
-    readonly health: ProxyHealth;
-  }) {
-    this.#collaborators = collaborators;
-    this.#health = collaborators.health;
+  constructor(parts: ServiceHealthParts) {
+    this.#makeListener = parts.makeListener ?? ((options) => new HttpListener(parts, options));
+    this.#health = parts.health;
   }
 
   /** Takes note of what a plan wants served; nothing is opened or closed yet. */
@@ -61,7 +73,7 @@ export class ServiceHealthServers {
     this.#isStale = false;
     this.#servedAddresses = addressText;
     const wanted = new Map<string, { address: IpAddress; check: ServiceHealthCheck }>();
-    for (const check of this.#checks.values()) {
+    for (const check of [...this.#checks.values()].sort(youngestFirst)) {
       for (const address of addresses.get(check.family) ?? []) {
         wanted.set(`${address} ${check.port}`, { address, check });
       }
@@ -85,7 +97,7 @@ export class ServiceHealthServers {
   }
 
   async #openPort(key: string, address: IpAddress, check: ServiceHealthCheck): Promise<void> {
-    const listener = new HttpListener(this.#collaborators, {
+    const listener = this.#makeListener({
       name: `health check of ${check.service}`,
       address: { address, port: check.port },
       isFailureFatal: false,
@@ -120,8 +132,21 @@ export class ServiceHealthServers {
 
 function healthCheckOf(plan: ServicePlan): ServiceHealthCheck | undefined {
   const { service, family, servicePorts, localReadyCount } = plan;
-  const port = servicePorts[0]?.servicePort.healthCheckNodePort ?? 0;
-  return port === 0 ? undefined : { service, family, port, localReadyCount };
+  const { healthCheckNodePort: port, createdAtSeconds } = servicePorts[0]?.servicePort ?? noPort;
+  return port === 0 ? undefined : { service, family, port, localReadyCount, createdAtSeconds };
+}
+
+const noPort = { healthCheckNodePort: 0, createdAtSeconds: 0 };
+
+/** The last word is the winner's. */
+function youngestFirst(one: ServiceHealthCheck, other: ServiceHealthCheck): number {
+  const age = other.createdAtSeconds - one.createdAtSeconds;
+  return age !== 0 ? age : compareTexts(other.service, one.service);
+}
+
+function compareTexts(one: string, other: string): number {
+  if (one === other) return 0;
+  return one < other ? -1 : 1;
 }
 
 /** The address that stands for all of a family. */

@@ -9,7 +9,7 @@ import type { DrainAges } from "../reconcile/drains.ts";
 import { BackendWatch } from "./backend-watch.ts";
 import { prepareKernel } from "./prepare-kernel.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
-import { ServiceHealthServers } from "./service-health.ts";
+import { type MakeListener, ServiceHealthServers } from "./service-health.ts";
 import { SyncLoop } from "./sync-loop.ts";
 import { SyncReporter } from "./sync-reporter.ts";
 
@@ -24,6 +24,8 @@ export interface DaemonParts {
   readonly log: Logger;
   /** Absent: a restart knows nothing of the ages of drains. */
   readonly drainAges?: DrainAges;
+  /** Absent: health-check node ports listen on real sockets. */
+  readonly makeListener?: MakeListener;
 }
 
 /** The working part: source, plan, kernel. No listener, no signal, no lock. */

@@ -101,6 +101,20 @@ describe("ServiceHealthServers", () => {
     await assert.rejects(ask());
   });
 
+  it("gives a port that two Services ask for to the older one, whatever the order", async () => {
+    const young = { name: "default/a", createdAtSeconds: 2 };
+    const old = { name: "default/b", createdAtSeconds: 1 };
+    for (const order of [
+      [young, old],
+      [old, young],
+    ]) {
+      for (const overrides of order) await serve(1, overrides);
+      assert.match(await (await ask()).text(), /"name": "b"/);
+    }
+    await serve(1, { ...old, healthCheckNodePort: 0 });
+    assert.match(await (await ask()).text(), /"name": "a"/);
+  });
+
   it("moves to another port", async () => {
     await serve(1);
     const before = port;
