@@ -10,14 +10,14 @@ addon := build/native-shim/$(architecture)/netlink_socket.node
 step := toolchain/step.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-build setup-lab build shim lab check lint format types unit test test-shim test-lab demo packet-paths clean
+.PHONY: help setup setup-build setup-lab setup-prometheus build shim lab check lint format types unit test test-shim test-lab demo packet-paths clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: system packages (apt), Node.js, dependencies
 	@toolchain/install-packages.sh build lab test
-	@$(MAKE) setup-build setup-lab
+	@$(MAKE) setup-build setup-lab setup-prometheus
 
 setup-build:
 	@toolchain/install-packages.sh build
@@ -27,6 +27,9 @@ setup-build:
 setup-lab: setup-build
 	@toolchain/install-packages.sh lab
 	@toolchain/require-lab.sh
+
+setup-prometheus:
+	@toolchain/extract-prometheus.sh
 
 build: dist/kube-ipvs ## dist/kube-ipvs, and dist/kube-proxy: the same under its old name
 

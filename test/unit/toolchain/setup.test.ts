@@ -112,6 +112,12 @@ const cases: readonly Case[] = [
     says: "setup: missing: npm; only root can install it: run as root, or first: sudo apt-get install npm",
   },
   {
+    name: "no Prometheus and no apt",
+    machine: { ...amd64, ...asRoot },
+    command: ["extract-prometheus.sh"],
+    says: "setup: missing: prometheus; apt-get is not here to fetch it: use Debian 12, or put prometheus and promtool into PATH",
+  },
+  {
     name: "not root",
     machine: { ...amd64, ...asUser, ...noModule },
     command: ["require-lab.sh"],
