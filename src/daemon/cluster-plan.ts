@@ -1,0 +1,103 @@
+import type { EndpointSliceRecord, ServiceRecord } from "../api/objects.ts";
+import type { IpAddress, IpFamily } from "../base/ip.ts";
+import type { Config } from "../config/config.ts";
+import { ChangeTracker, type PendingChanges } from "../model/change-tracker.ts";
+import { DesiredState } from "../plan/desired-state.ts";
+import type { PlanOptions } from "../plan/options.ts";
+import { planService, type ServicePlan } from "../plan/planner.ts";
+import { planRules } from "../plan/rules.ts";
+import type { SyncGoal } from "../reconcile/sync-context.ts";
+import type { RuleSet } from "../state/rule.ts";
+import { apiServerService, endpointAddresses } from "./node-network.ts";
+
+export interface ClusterPlanParts {
+  readonly config: Pick<Config, "isMasqueradeAll" | "masqueradeMark">;
+  /** Milliseconds since the epoch; changes triggered before say nothing about our speed. */
+  readonly startedAtMs: number;
+  /** Told of each plan of a Service as it is made. */
+  readonly onPlan: (plan: ServicePlan) => void;
+}
+
+/** Services and slices as told last, and what they want in the kernel. Touches nothing outside. */
+export class ClusterPlan {
+  readonly #config: ClusterPlanParts["config"];
+  readonly #onPlan: (plan: ServicePlan) => void;
+  readonly #tracker: ChangeTracker;
+  readonly #desired = new DesiredState();
+  #options: PlanOptions | undefined;
+
+  constructor({ config, startedAtMs, onPlan }: ClusterPlanParts) {
+    this.#config = config;
+    this.#onPlan = onPlan;
+    this.#tracker = new ChangeTracker(startedAtMs);
+  }
+
+  get desired(): DesiredState {
+    return this.#desired;
+  }
+
+  get serviceCount(): number {
+    return this.#tracker.serviceCount;
+  }
+
+  /** Services touched since the last {@link update}. */
+  get pendingCount(): number {
+    return this.#tracker.pendingCount;
+  }
+
+  noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
+    this.#tracker.noteService(previous, current);
+  }
+
+  noteSlice(
+    previous: EndpointSliceRecord | undefined,
+    current: EndpointSliceRecord | undefined,
+  ): void {
+    this.#tracker.noteSlice(previous, current);
+  }
+
+  /** The API servers, as the endpoints of their Service tell. */
+  apiServerAddresses(): readonly IpAddress[] {
+    return endpointAddresses(this.#tracker.slicesOf(apiServerService));
+  }
+
+  /** Plans what was touched, and every Service where the options are others than before. */
+  update(options: PlanOptions): PendingChanges {
+    if (options !== this.#options) this.#tracker.touchAll();
+    this.#options = options;
+    const pending = this.#tracker.take();
+    for (const name of pending.services) this.#planService(name, options);
+    return pending;
+  }
+
+  /** What the next sync is to reach; `isFull`: everything is compared, not only what was planned anew. */
+  takeGoal(nodeAddresses: ReadonlySet<IpAddress>, isFull: boolean): SyncGoal {
+    const dirty = this.#desired.takeDirty();
+    const families = [...(this.#options?.families.keys() ?? [])];
+    return {
+      desired: this.#desired,
+      dirty: isFull ? "all" : dirty,
+      rules: new Map(families.map((family) => [family, this.#rules(family)])),
+      nodeAddresses,
+    };
+  }
+
+  #planService(name: string, options: PlanOptions): void {
+    const service = this.#tracker.service(name);
+    for (const plan of planService(name, service, this.#tracker.slicesOf(name), options)) {
+      this.#desired.replace(plan.service, plan.family, plan.servicePorts);
+      this.#onPlan(plan);
+    }
+  }
+
+  #rules(family: IpFamily): RuleSet {
+    return planRules({
+      family,
+      filledSets: this.#desired.filledSets(family),
+      deniedToNode: this.#desired.deniedToNode(family),
+      localDetector: this.#options?.families.get(family)?.localDetector,
+      isMasqueradeAll: this.#config.isMasqueradeAll,
+      masqueradeMark: this.#config.masqueradeMark,
+    });
+  }
+}
