@@ -8,7 +8,7 @@ exitOnUncaught();
 // A reader that went away (`kube-ipvs --help | head`) is no reason to stop.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
-const code = await runCommandLine(process.argv.slice(2), {
+const running = runCommandLine(process.argv.slice(2), {
   clock: systemClock,
   pid: process.pid,
   readFile: (path) => readFileSync(path, "utf8"),
@@ -17,4 +17,5 @@ const code = await runCommandLine(process.argv.slice(2), {
   writeErr: (text) => void process.stderr.write(text),
   loadCommands: () => import("./daemon/run.ts"),
 });
-process.exit(code);
+// No await up here: the bundle is made of CommonJS modules, see toolchain/bundle.ts.
+void running.then((code) => process.exit(code));

@@ -1,0 +1,65 @@
+/**
+ * Packages of which the program uses a part, cut down to that part: what is loaded stays in memory for as long as
+ * the node is up. Sources and unit tests see the whole packages, so types and behaviour are checked against those.
+ */
+import { dirname, join } from "node:path";
+import type { OnLoadResult, Plugin } from "esbuild";
+
+const packages: string = join(import.meta.dirname, "../node_modules");
+
+/** The index also loads push gateway, cluster mode, default metrics and OpenTelemetry. */
+const prometheusClient = `
+  export { default as Counter } from "prom-client/lib/counter.js";
+  export { default as Gauge } from "prom-client/lib/gauge.js";
+  export { default as Histogram } from "prom-client/lib/histogram.js";
+  export { default as Registry } from "prom-client/lib/registry.js";
+`;
+
+/** Only KubeConfig is used, and of it what makes options for node:https; requests of its own it never makes. */
+const clientLibrary = 'export { KubeConfig } from "@kubernetes/client-node/dist/config.js";';
+
+const replacements: readonly {
+  readonly path: RegExp;
+  /** Where it is imported from; absent: anywhere in the program. */
+  readonly importer?: RegExp;
+  readonly contents: string;
+}[] = [
+  { path: /^prom-client$/, contents: prometheusClient },
+  { path: /^@kubernetes\/client-node$/, contents: clientLibrary },
+  // Another HTTP client, and 1.4 MB of API types and calls: for applySecurityAuthentication and makeApiClient.
+  { path: /^undici$/, contents: leftOut("undici", ["Agent", "ProxyAgent"]) },
+  {
+    path: /^\.\/gen\/index\.js$/,
+    importer: /client-node\/dist\/config\.js$/,
+    contents: leftOut("the generated API", ["createConfiguration", "ServerConfiguration"]),
+  },
+];
+
+/** Functions that tell whoever calls them, after an update of a package, that the bundle lacks them. */
+function leftOut(what: string, names: readonly string[]): string {
+  const lines = names.map((name) => {
+    const message = `${name} is not in this program: ${what} is left out by toolchain/narrow-packages.ts`;
+    return `export function ${name}() { throw new Error(${JSON.stringify(message)}); }`;
+  });
+  return lines.join("\n");
+}
+
+export const narrowPackages: Plugin = {
+  name: "narrow-packages",
+  setup(build) {
+    for (const [index, { path, importer }] of replacements.entries()) {
+      build.onResolve({ filter: path }, (found) => {
+        const isMeant = found.namespace === "file" && (importer?.test(found.importer) ?? true);
+        return isMeant ? { path: String(index), namespace: "narrow" } : undefined;
+      });
+    }
+    build.onResolve({ filter: /^(prom-client|@kubernetes\/client-node)\// }, ({ path }) => ({
+      // The maps of the packages name no inner files.
+      path: join(packages, path),
+    }));
+    build.onLoad({ filter: /.*/, namespace: "narrow" }, ({ path }): OnLoadResult => {
+      const { contents } = replacements[Number(path)] ?? { contents: "" };
+      return { contents, loader: "js", resolveDir: dirname(packages) };
+    });
+  },
+};
