@@ -10,7 +10,7 @@ addon := build/native-shim/$(architecture)/netlink_socket.node
 step := toolchain/step.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-build setup-lab setup-prometheus build shim lab check lint format types unit test test-shim test-lab demo packet-paths clean
+.PHONY: help setup setup-build setup-lab setup-prometheus build shim lab check lint format types unit test test-shim test-lab bench demo packet-paths clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,6 +62,9 @@ test-lab: setup-lab build lab ## the suites that need a kernel with IPVS
 	@$(step) "The lab itself" node --test 'test/lab-boot/*.test.ts'
 	@node test/lab/run-suites.ts
 
+bench: setup-lab build lab build/bench/limit build/bench/observe ## measure and write docs/benchmarks.md; CASES=a,b, PEER='command with {config}'
+	@node test/bench/main.ts --cases '$(CASES)' --peer '$(PEER)'
+
 demo: setup-lab build lab ## real packets over real backends, step by step
 	@node test/demo/demo.ts
 
@@ -93,3 +96,7 @@ build/lab/uml-xstate.so: test/lab/uml-xstate.c | setup-build
 build/test/enter_network_namespace.node: test/support/netns/enter-network-namespace.c | setup-build
 	@mkdir -p $(@D)
 	@$(compile_test_library) -I node_modules/node-api-headers/include -o $@ $<
+
+build/bench/%: test/bench/%.c | setup-build
+	@mkdir -p $(@D)
+	@gcc -O2 -Wall -Wextra -Werror -o $@ $<

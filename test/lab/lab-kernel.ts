@@ -30,6 +30,8 @@ export interface LabOptions {
   readonly timeoutSeconds: number;
   /** "absent": the modules are not loaded and cannot be. */
   readonly ipvs: "present" | "absent";
+  /** A tap device of this network namespace that becomes link `vec0` of the lab kernel; absent: no way out. */
+  readonly tap?: string;
 }
 
 export interface Output {
@@ -123,6 +125,7 @@ function startKernel(kernel: LabKernel, labDirectory: string, options: LabOption
     "con1=null,fd:3",
     "con2=null,fd:4",
     "quiet",
+    ...(options.tap === undefined ? [] : [`vec0:transport=tap,ifname=${options.tap},depth=128`]),
   ];
   const preload = existsSync(XSTATE_LIBRARY) ? { LD_PRELOAD: XSTATE_LIBRARY } : {};
   // A process namespace, whose end ends all of the kernel's processes; it dies with this process.

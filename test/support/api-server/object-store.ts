@@ -15,6 +15,8 @@ export class ObjectStore {
   #oldestRevision: number;
   #history: StoreEvent[] = [];
   readonly #objects = new Map(resources.map(({ path }) => [path, new Map<string, ApiObject>()]));
+  /** In the order of their keys, until one is born or dies: a list comes in many pages. */
+  readonly #sortedKeys = new Map<Resource, readonly string[]>();
   readonly #subscribers = new Set<(event: StoreEvent) => void>();
 
   /** A restarted server must not count from 1 again, so the clock gives the first revision. */
@@ -35,6 +37,7 @@ export class ObjectStore {
       const key = objectKey(object);
       const previous = stored.get(key);
       const current = this.#stamped(object, resource);
+      if (previous === undefined) this.#sortedKeys.delete(resource);
       stored.set(key, current);
       this.#record({ revision: this.#revision, resource, previous, current });
     }
@@ -48,6 +51,7 @@ export class ObjectStore {
       const previous = stored.get(objectKey(object));
       if (previous === undefined) continue;
       stored.delete(objectKey(object));
+      this.#sortedKeys.delete(resource);
       const last = this.#stamped(previous, resource);
       this.#record({ revision: this.#revision, resource, previous: last, current: undefined });
     }
@@ -55,8 +59,10 @@ export class ObjectStore {
 
   /** Objects in the order of their keys. */
   list(resource: Resource): readonly ApiObject[] {
-    const entries = [...this.#objectsOf(resource)];
-    return entries.sort(([left], [right]) => (left < right ? -1 : 1)).map(([, object]) => object);
+    const stored = this.#objectsOf(resource);
+    const keys = this.#sortedKeys.get(resource) ?? [...stored.keys()].sort();
+    this.#sortedKeys.set(resource, keys);
+    return keys.flatMap((key) => stored.get(key) ?? []);
   }
 
   /** The changes after a revision; `undefined` when they are no longer known. */

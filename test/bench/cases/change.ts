@@ -1,0 +1,198 @@
+/** One endpoint of one Service changes, with more and more Services present: the growth curve. */
+import { setTimeout as pause } from "node:timers/promises";
+import type { ApiServer } from "../../support/api-server/api-server.ts";
+import { clusterIpOf, positions } from "../../support/many-services.ts";
+import { type Case, type CaseContext, type CaseOutcome, megabytes, withMachine } from "../case.ts";
+import { type ClusterSize, clusterOf, sizeText, slicesOf, tableLines } from "../cluster.ts";
+import type { Machine } from "../machine.ts";
+import { type Growth, quantile, type Row, type Target } from "../rows.ts";
+import {
+  objectsRead,
+  ourCommand,
+  peerCommand,
+  quietFlags,
+  Subject,
+  type SubjectCommand,
+} from "../subject.ts";
+
+const endpoints = 5;
+const servicePort = 80;
+
+interface Plan {
+  readonly services: number;
+  readonly changes: number;
+  readonly memory: string;
+  readonly expectedSeconds: number;
+}
+
+const plans: readonly Plan[] = [
+  { services: 1_000, changes: 1_000, memory: "2G", expectedSeconds: 20 },
+  { services: 5_000, changes: 1_000, memory: "2G", expectedSeconds: 25 },
+  { services: 10_000, changes: 200, memory: "3G", expectedSeconds: 25 },
+  { services: 20_000, changes: 200, memory: "3G", expectedSeconds: 35 },
+  { services: 50_000, changes: 1_000, memory: "4G", expectedSeconds: 70 },
+];
+const peerChanges = 20;
+
+export const changeCases: readonly Case[] = plans.map((plan) => ({
+  name: `change-${plan.services}`,
+  title: `One endpoint of one Service changes, ${sizeText({ ...plan, endpoints })} present`,
+  expectedSeconds: plan.expectedSeconds,
+  run: (context) => run(plan, context),
+}));
+
+async function run(plan: Plan, context: CaseContext): Promise<CaseOutcome> {
+  const ours = await measure(plan, context, (master) => ourCommand(master, quietFlags));
+  if (context.peer === undefined || plan.services > 5_000) return ours;
+  const { peer } = context;
+  const fewer = { ...plan, changes: peerChanges };
+  const theirs = await measure(fewer, context, (master) => peerCommand(peer, master));
+  return {
+    rows: [...ours.rows, ...theirs.rows],
+    growth: [...(ours.growth ?? []), ...(theirs.growth ?? [])],
+  };
+}
+
+function measure(
+  plan: Plan,
+  context: CaseContext,
+  commandFor: (master: string) => SubjectCommand,
+): Promise<CaseOutcome> {
+  const size = { services: plan.services, endpoints };
+  context.step(`booting, ${sizeText(size)}`);
+  return withMachine({ objects: clusterOf(size), memory: plan.memory }, async (machine, server) => {
+    const command = commandFor(server.url);
+    context.step(`first sync of ${command.name}`);
+    const subject = await Subject.start(machine, command);
+    const readAtMs = await objectsRead(server, command.isOurs ? 3 : 2);
+    await machine.hasLines(tableLines(size));
+    const firstSyncMs = performance.now() - readAtMs;
+    if (command.isOurs) await subject.hasSynced();
+    await pause(command.isOurs ? 1_000 : 5_000);
+    const parts = { machine, server, subject, command };
+    const changed = await makeChanges(parts, plan.changes, context);
+    const { residentKb, peakKb } = await subject.figures();
+    const growth: Growth = {
+      subject: command.name,
+      ...size,
+      firstSyncMs,
+      changeCpuMs: changed.cpuMs / plan.changes,
+      changeP50Ms: quantile(changed.latenciesMs, 0.5),
+      changeP99Ms: quantile(changed.latenciesMs, 0.99),
+      residentMb: megabytes(residentKb),
+      peakMb: megabytes(peakKb),
+    };
+    return { rows: rowsOf(plan, growth, changed, command), growth: [growth] };
+  });
+}
+
+interface Changed {
+  readonly cpuMs: number;
+  readonly latenciesMs: readonly number[];
+  /** Undefined where the proxy does not count them. */
+  readonly messages: number | undefined;
+  readonly processes: number;
+}
+
+/** Endpoints come and go by turns, each change on a Service of its own until all have had one. */
+async function makeChanges(
+  {
+    machine,
+    server,
+    subject,
+    command,
+  }: {
+    readonly machine: Machine;
+    readonly server: ApiServer;
+    readonly subject: Subject;
+    readonly command: SubjectCommand;
+  },
+  count: number,
+  context: CaseContext,
+): Promise<Changed> {
+  const countMessages = async (): Promise<number | undefined> =>
+    command.isOurs ? subject.changes() : undefined;
+  const messagesBefore = await countMessages();
+  const [before, forksBefore] = [await subject.figures(), await machine.ask("forkCount", {})];
+  const latenciesMs: number[] = [];
+  for (let turn = 0; turn < count; turn++) {
+    if (turn % 100 === 0) context.step(`${command.name}: change ${turn} of ${count}`);
+    latenciesMs.push(await changeOne(machine, server, turn));
+  }
+  await pause(500);
+  const [after, forksAfter] = [await subject.figures(), await machine.ask("forkCount", {})];
+  const messagesAfter = await countMessages();
+  return {
+    cpuMs: after.cpuMs - before.cpuMs,
+    latenciesMs,
+    messages: messagesBefore === undefined ? undefined : (messagesAfter ?? 0) - messagesBefore,
+    processes: forksAfter - forksBefore,
+  };
+}
+
+/** From the API server's write to the kernel showing the change. */
+async function changeOne(machine: Machine, server: ApiServer, turn: number): Promise<number> {
+  const index = Math.floor(turn / 2);
+  const wanted = endpoints + (turn % 2 === 0 ? 1 : 0);
+  const seen = machine.hasServers(clusterIpOf(index), servicePort, wanted);
+  const beganMs = performance.now();
+  server.apply(...slicesOf(index, positions(wanted)));
+  await seen;
+  return performance.now() - beganMs;
+}
+
+function rowsOf(
+  plan: Plan,
+  growth: Growth,
+  { latenciesMs, messages, processes }: Changed,
+  { name: subject, isOurs }: SubjectCommand,
+): readonly Row[] {
+  const size: ClusterSize = growth;
+  const where = `${sizeText(size)}`;
+  const target = (value: Target): { target?: Target } => (isOurs ? { target: value } : {});
+  const figure = { subject, kind: "figure", unit: "ms" } as const;
+  const { changeCpuMs, changeP50Ms, changeP99Ms, firstSyncMs, residentMb } = growth;
+  const counts: readonly Row[] =
+    messages === undefined
+      ? []
+      : [
+          {
+            ...{ subject, kind: "count", unit: "" },
+            what: `messages for ${plan.changes} changes (a new endpoint 1, one that leaves 2), ${where}`,
+            value: messages,
+            ...target({ text: `≤ ${plan.changes * 1.5}`, most: plan.changes * 1.5 }),
+          },
+          {
+            ...{ subject, kind: "count", unit: "" },
+            what: `processes started by ${plan.changes} changes, ${where}`,
+            value: processes,
+            ...target({ text: "0", most: 0 }),
+          },
+        ];
+  return [
+    {
+      ...figure,
+      what: `CPU per change, ${where}`,
+      value: changeCpuMs,
+      ...target({ text: "< 5 ms", most: 5 }),
+      ...(messages === undefined ? {} : { messages }),
+      ...{ processes, residentMb },
+    },
+    ...counts,
+    {
+      ...figure,
+      what: `API server's write to kernel changed, p50, ${where}`,
+      value: changeP50Ms,
+      samples: latenciesMs,
+      ...target({ text: "< 10 ms", most: 10 }),
+    },
+    {
+      ...figure,
+      what: `API server's write to kernel changed, p99, ${where}`,
+      value: changeP99Ms,
+      samples: latenciesMs,
+      ...target({ text: "< 50 ms", most: 50 }),
+    },
+    { ...figure, what: `objects read to all in the kernel, ${where}`, value: firstSyncMs },
+  ];
+}

@@ -1,0 +1,140 @@
+/** Clusters of many alike Services, their objects as large as a real API server's. */
+import { clusterIpOf, nameOf, positions } from "../support/many-services.ts";
+import { type ApiObject, endpoint, endpointSlice, node, service } from "../support/objects.ts";
+
+export interface ClusterSize {
+  readonly services: number;
+  readonly endpoints: number;
+}
+
+/** The EndpointSlice controller's default. */
+const endpointsPerSlice = 100;
+/** Endpoints of a Service have numbers of their own; room for this many of each. */
+const numbersPerService = 128;
+
+/** The n-th endpoint of a Service: 10.128.0.0 and up. */
+export function endpointAddress(service: number, position: number): string {
+  const number = service * numbersPerService + position;
+  return `10.${128 + (number >> 16)}.${(number >> 8) & 255}.${number & 255}`;
+}
+
+/** `5,000 × 5`. */
+export function sizeText({ services, endpoints }: ClusterSize): string {
+  return `${services.toLocaleString("en")} × ${endpoints}`;
+}
+
+export function serviceOf(index: number): ApiObject {
+  return service({
+    name: nameOf(index),
+    clusterIps: [clusterIpOf(index)],
+    labels: { "app.kubernetes.io/name": nameOf(index), "app.kubernetes.io/managed-by": "Helm" },
+    metadata: { ...managedBy("helm", serviceFields) },
+    spec: { selector: { "app.kubernetes.io/name": nameOf(index) } },
+  });
+}
+
+/** The slices of a Service with these endpoints. */
+export function slicesOf(index: number, given: readonly number[]): readonly ApiObject[] {
+  const count = Math.max(1, Math.ceil(given.length / endpointsPerSlice));
+  return positions(count).map((part) => {
+    const own = given.slice(part * endpointsPerSlice, (part + 1) * endpointsPerSlice);
+    return sliceOf(index, part, own);
+  });
+}
+
+function sliceOf(index: number, part: number, given: readonly number[]): ApiObject {
+  return endpointSlice({
+    name: `${nameOf(index)}-${part}`,
+    service: nameOf(index),
+    labels: { "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io" },
+    endpoints: given.map((position) =>
+      endpoint(endpointAddress(index, position), {
+        nodeName: "node-2",
+        zone: "z1",
+        targetRef: podReference(index, position),
+      }),
+    ),
+    metadata: {
+      generateName: `${nameOf(index)}-`,
+      ...managedBy("kube-controller-manager", sliceFields),
+    },
+  });
+}
+
+function podReference(index: number, position: number): object {
+  const number = index * numbersPerService + position;
+  return {
+    kind: "Pod",
+    namespace: "default",
+    name: `${nameOf(index)}-7d4b9c6f58-${position}`,
+    uid: `3f2b8a1e-5c7d-4e9f-8a6b-${number.toString(16).padStart(12, "0")}`,
+  };
+}
+
+const serviceFields = {
+  "f:metadata": {
+    "f:labels": { ".": {}, "f:app.kubernetes.io/managed-by": {}, "f:app.kubernetes.io/name": {} },
+  },
+  "f:spec": {
+    "f:internalTrafficPolicy": {},
+    "f:ports": {
+      ".": {},
+      'k:{"port":80,"protocol":"TCP"}': {
+        ".": {},
+        "f:name": {},
+        "f:port": {},
+        "f:protocol": {},
+        "f:targetPort": {},
+      },
+    },
+    "f:selector": {},
+    "f:sessionAffinity": {},
+    "f:type": {},
+  },
+};
+
+const sliceFields = {
+  "f:addressType": {},
+  "f:endpoints": {},
+  "f:metadata": {
+    "f:generateName": {},
+    "f:labels": {
+      ".": {},
+      "f:endpointslice.kubernetes.io/managed-by": {},
+      "f:kubernetes.io/service-name": {},
+    },
+    "f:ownerReferences": { ".": {}, 'k:{"uid":"0b2f6d4e-91c3-4a7e-b5d8-2f60a9e3c714"}': {} },
+  },
+  "f:ports": {},
+};
+
+function managedBy(manager: string, fields: object): object {
+  const time = "2026-01-01T00:00:00Z";
+  return {
+    managedFields: [
+      {
+        manager,
+        operation: "Update",
+        apiVersion: "v1",
+        time,
+        fieldsType: "FieldsV1",
+        fieldsV1: fields,
+      },
+    ],
+  };
+}
+
+/** The Node, and Services `from` … with as many endpoints each. */
+export function clusterOf(size: ClusterSize, from = 0): readonly ApiObject[] {
+  const endpoints = positions(size.endpoints);
+  const services = positions(size.services).flatMap((offset) => [
+    serviceOf(from + offset),
+    ...slicesOf(from + offset, endpoints),
+  ]);
+  return [node(), ...services];
+}
+
+/** Lines of /proc/net/ip_vs behind its head, once all is there. */
+export function tableLines({ services, endpoints }: ClusterSize): number {
+  return services * (1 + endpoints);
+}

@@ -1,0 +1,144 @@
+/** docs/benchmarks.md and docs/plots/*.svg, from what was measured. */
+import { execFileSync } from "node:child_process";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { cpus, release, totalmem } from "node:os";
+import { join } from "node:path";
+import { type Plot, plotSvg } from "./plot.ts";
+import { type CaseResult, type Growth, type Row, summarize, verdictOf } from "./rows.ts";
+import { number, totals } from "./table.ts";
+
+const project: string = join(import.meta.dirname, "../..");
+const plotsFolder: string = join(project, "docs/plots");
+
+export function writeDocument(results: readonly CaseResult[]): void {
+  const plots = plotsOf(results.flatMap(({ growth }) => growth));
+  mkdirSync(plotsFolder, { recursive: true });
+  for (const { file, plot } of plots) writeFileSync(join(plotsFolder, file), plotSvg(plot));
+  const parts = [
+    head(results),
+    ...results.map(caseText),
+    "## Growth\n",
+    ...plots.map(({ file, plot }) => `![${plot.title}](plots/${file})\n`),
+  ];
+  writeFileSync(join(project, "docs/benchmarks.md"), `${parts.join("\n").trimEnd()}\n`);
+}
+
+function head(results: readonly CaseResult[]): string {
+  const loads = results.flatMap(({ load }) => load);
+  const dates = results.map(({ startedAt }) => startedAt.slice(0, 16)).sort();
+  return `# Benchmarks
+
+Every target with what was measured. Written by \`make bench\`; do not edit. What each case does, and how it is measured from
+outside the daemon: [test/bench/README.md](../test/bench/README.md).
+
+- **Where**: user-mode Linux ${labVersion()} on one processor, the API server outside it on another one; both on a machine
+  with ${cpus().length} × ${cpus()[0]?.model.trim() ?? "unknown"}, ${Math.round(totalmem() / 2 ** 30)} GB, Linux ${release().split("-")[0]}. A system call or a fork costs several times
+  what it costs on a node: take ratios and growth from here, not absolute times.
+- **When**: ${dates[0] ?? "never"} to ${dates.at(-1) ?? "never"} UTC; load average of the machine ${Math.min(...loads).toFixed(1)} to ${Math.max(...loads).toFixed(1)}
+  (the bench alone makes about 1.5; above that, other work took part of the processors and every time below is longer for it).
+- **Result**: ${totals(results)}.
+`;
+}
+
+function labVersion(): string {
+  try {
+    return execFileSync("linux.uml", ["--version"], { encoding: "utf8" }).trim();
+  } catch {
+    return "";
+  }
+}
+
+function caseText({ name, title, rows, load, failure }: CaseResult): string {
+  const loads = load.map((one) => one.toFixed(1)).join(" to ");
+  const lines = rows.map((row) => `| ${documentCells(row).join(" | ")} |`);
+  return `## ${title}
+
+\`make bench CASES=${name}\` · load ${loads}
+${failure === undefined ? "" : `\n**Broke off**: ${failure.split("\n")[0]}\n`}
+| figure | whose | target | measured | | median / p95 | least – most | messages | processes | resident |
+|---|---|---|--:|---|--:|--:|--:|--:|--:|
+${lines.join("\n")}
+`;
+}
+
+function documentCells(row: Row): readonly string[] {
+  const summary = summarize(row.samples);
+  const { unit, messages, processes, residentMb } = row;
+  const verdict = verdictOf(row);
+  return [
+    row.what,
+    row.subject,
+    row.target?.text ?? "",
+    `${number(row.value)} ${unit}`.trim(),
+    verdict === "MISS" ? "**missed**" : verdict,
+    summary === undefined ? "" : `${number(summary.median)} / ${number(summary.p95)} ${unit}`,
+    summary === undefined ? "" : `${number(summary.least)} – ${number(summary.most)} ${unit}`,
+    messages === undefined ? "" : number(messages),
+    processes === undefined ? "" : number(processes),
+    residentMb === undefined ? "" : `${number(residentMb)} MB`,
+  ].map((text) => text.replaceAll("|", "\\|"));
+}
+
+interface PlotFile {
+  readonly file: string;
+  readonly plot: Plot;
+}
+
+/** Services against what they cost; none before two sizes are measured. */
+function plotsOf(growth: readonly Growth[]): readonly PlotFile[] {
+  const ours = growth.filter(({ subject }) => subject === "kube-ipvs");
+  if (ours.length < 2) return [];
+  const xLabel = "Services, 5 endpoints each";
+  const curve = (name: string, value: (one: Growth) => number): Plot["series"][number] => ({
+    name,
+    points: ours
+      .map((one): [number, number] => [one.services, value(one)])
+      .sort(([a], [b]) => a - b),
+  });
+  return [
+    {
+      file: "change-cpu.svg",
+      plot: {
+        title: "CPU time of the daemon for one changed endpoint",
+        xLabel,
+        yLabel: "milliseconds of CPU",
+        series: [curve("mean of all changes", ({ changeCpuMs }) => changeCpuMs)],
+        limit: { y: 5, text: "target: 5 ms" },
+      },
+    },
+    {
+      file: "change-latency.svg",
+      plot: {
+        title: "From the API server's write to the kernel changed",
+        xLabel,
+        yLabel: "milliseconds",
+        series: [
+          curve("median", ({ changeP50Ms }) => changeP50Ms),
+          curve("99th percentile", ({ changeP99Ms }) => changeP99Ms),
+        ],
+        limit: { y: 50, text: "target: 99 % within 50 ms" },
+      },
+    },
+    {
+      file: "first-sync.svg",
+      plot: {
+        title: "First sync into an empty kernel, objects already read",
+        xLabel,
+        yLabel: "seconds",
+        series: [curve("all in the kernel", ({ firstSyncMs }) => firstSyncMs / 1_000)],
+      },
+    },
+    {
+      file: "memory.svg",
+      plot: {
+        title: "Resident memory of the daemon",
+        xLabel,
+        yLabel: "MB",
+        series: [
+          curve("after all changes", ({ residentMb }) => residentMb),
+          curve("peak", ({ peakMb }) => peakMb),
+        ],
+      },
+    },
+  ];
+}

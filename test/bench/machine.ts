@@ -1,0 +1,183 @@
+/**
+ * The machine under test: a lab kernel pinned to one processor, and this process beside it on another one,
+ * joined by a tap device. The API server runs here, outside the measured processor; what happens inside is
+ * asked of the agent.
+ */
+import { createSocket, type Socket } from "node:dgram";
+import { request } from "node:http";
+import { cpus } from "node:os";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { findLab, runInLab } from "../lab/lab.ts";
+import { shell } from "../support/netns/network-namespace.ts";
+import type { AgentRequests, ExecResult } from "./agent-requests.ts";
+
+const tap = "bench0";
+const outsideAddress = "10.200.0.1";
+const insideAddress = "10.200.0.2";
+const agentPort = 7000;
+const observerPort = 7001;
+const bootTimeoutMs = 60_000;
+const project: string = join(import.meta.dirname, "../..");
+
+export interface MachineOptions {
+  /** As `mem=` takes it. */
+  readonly memory?: string;
+  readonly timeoutSeconds?: number;
+}
+
+/** The API server's processor, and the lab's: another one, where there are two. */
+export const outsideCpu = 0;
+const labCpu: number = cpus().length > 1 ? 1 : 0;
+
+export class Machine {
+  readonly #abort = new AbortController();
+  readonly #ended: Promise<unknown>;
+  #console = "";
+  #answers: Socket | undefined;
+  #question = 0;
+  readonly #waiting = new Map<string, (count: number) => void>();
+
+  private constructor(options: MachineOptions) {
+    const lab = findLab();
+    if (lab.kind !== "lab-kernel") {
+      throw new Error("The bench needs the lab kernel (package user-mode-linux)");
+    }
+    const note = (chunk: Buffer): void => {
+      this.#console = (this.#console + chunk.toString()).slice(-4_096);
+    };
+    const agent = join(import.meta.dirname, "agent.ts");
+    this.#ended = runInLab(
+      lab,
+      [process.execPath, agent, `${insideAddress}/24`, String(agentPort)],
+      {
+        cpu: labCpu,
+        memory: options.memory ?? "3G",
+        timeoutSeconds: options.timeoutSeconds ?? 900,
+        ipvs: "present",
+        tap,
+      },
+      { stdout: note, stderr: note },
+      this.#abort.signal,
+    );
+  }
+
+  /** Boots, with a network namespace of this process's own around both ends of the link. */
+  static async boot(options: MachineOptions = {}): Promise<Machine> {
+    shell(`
+      ip link set lo up
+      ip tuntap add ${tap} mode tap
+      ip addr add ${outsideAddress}/24 dev ${tap}
+      ip link set ${tap} up
+    `);
+    const machine = new Machine(options);
+    await machine.#awaitAgent();
+    await machine.#startObserver();
+    return machine;
+  }
+
+  /** Where the API server listens, as the daemon inside sees it. */
+  get outside(): string {
+    return outsideAddress;
+  }
+
+  /** Asks the agent. */
+  ask<Name extends keyof AgentRequests>(
+    name: Name,
+    body: AgentRequests[Name]["body"],
+  ): Promise<AgentRequests[Name]["answer"]> {
+    return post(`http://${insideAddress}:${agentPort}/${name}`, body) as Promise<
+      AgentRequests[Name]["answer"]
+    >;
+  }
+
+  /** Runs a command that must succeed. */
+  async run(
+    argv: readonly string[],
+    more: Partial<AgentRequests["exec"]["body"]> = {},
+  ): Promise<ExecResult> {
+    const result = await this.ask("exec", { argv, ...more });
+    if (result.status !== 0)
+      throw new Error(`${argv.join(" ")}: ${result.status}\n${result.stderr}`);
+    return result;
+  }
+
+  script(text: string, more: Partial<AgentRequests["exec"]["body"]> = {}): Promise<ExecResult> {
+    return this.run(["sh", "-ec", text], more);
+  }
+
+  /** Resolves when this virtual server has `count` real servers that serve. */
+  async hasServers(address: string, port: number, count: number): Promise<void> {
+    const found = await this.#observe(`servers ${address} ${port} ${count}`);
+    if (found !== count)
+      throw new Error(`${address}:${port} has ${found} real servers, not ${count}`);
+  }
+
+  /** Resolves when /proc/net/ip_vs has `count` lines or more behind its head. */
+  async hasLines(count: number): Promise<void> {
+    const found = await this.#observe(`lines ${count}`);
+    if (found < count) throw new Error(`/proc/net/ip_vs has ${found} lines of ${count}`);
+  }
+
+  async powerOff(): Promise<void> {
+    this.#answers?.close();
+    await this.ask("powerOff", {}).catch(() => this.#abort.abort());
+    await this.#ended;
+    shell(`ip link del ${tap}`);
+  }
+
+  async #awaitAgent(): Promise<void> {
+    const deadlineMs = performance.now() + bootTimeoutMs;
+    for (;;) {
+      const answer = await Promise.race([
+        this.ask("forkCount", {}).catch(() => undefined),
+        pause(1_000),
+        this.#ended.then((result) => {
+          throw new Error(`The lab ended: ${JSON.stringify(result)}\n${this.#console}`);
+        }),
+      ]);
+      if (typeof answer === "number") return;
+      if (performance.now() > deadlineMs) throw new Error(`No agent\n${this.#console}`);
+      await pause(50);
+    }
+  }
+
+  async #startObserver(): Promise<void> {
+    const argv = [join(project, "build/bench/observe"), String(observerPort)];
+    const { pid } = await this.ask("start", { argv });
+    const wanted = { pid, text: "observing", timeoutMs: 10_000 };
+    if (!(await this.ask("waitForOutput", wanted)).isThere) {
+      throw new Error(`The observer does not run: ${await this.ask("output", { pid })}`);
+    }
+    this.#answers = createSocket("udp4", (message) => {
+      const [tag = "", count] = message.toString().split(" ");
+      this.#waiting.get(tag)?.(Number(count));
+      this.#waiting.delete(tag);
+    });
+    await new Promise<void>((resolve) => this.#answers?.bind(0, resolve));
+  }
+
+  #observe(question: string): Promise<number> {
+    this.#question += 1;
+    const tag = `q${this.#question}`;
+    const answer = new Promise<number>((resolve) => this.#waiting.set(tag, resolve));
+    this.#answers?.send(`${tag} ${question}`, observerPort, insideAddress);
+    return answer;
+  }
+}
+
+function post(url: string, body: unknown): Promise<unknown> {
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { method: "POST", agent: false }, (response) => {
+      const chunks: Buffer[] = [];
+      response.on("data", (chunk: Buffer) => chunks.push(chunk));
+      response.on("end", () => {
+        const text = Buffer.concat(chunks).toString();
+        if (response.statusCode === 200) resolve(text === "" ? undefined : JSON.parse(text));
+        else reject(new Error(text));
+      });
+    });
+    sent.on("error", reject);
+    sent.end(JSON.stringify(body));
+  });
+}

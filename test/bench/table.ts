@@ -1,0 +1,100 @@
+/** Results as one aligned table. */
+import { type CaseResult, type Row, summarize, type Verdict, verdictOf } from "./rows.ts";
+
+export const columns = [
+  "subject",
+  "figure",
+  "measured",
+  "target",
+  "",
+  "median",
+  "p95",
+  "least – most",
+  "messages",
+  "processes",
+  "resident",
+] as const;
+
+const leftAligned: ReadonlySet<string> = new Set(["subject", "figure", "target", ""]);
+
+/** One row as texts, a text for each column. */
+export function cells(row: Row): readonly string[] {
+  const summary = summarize(row.samples);
+  const withUnit = (value: number): string => `${number(value)} ${row.unit}`.trim();
+  const optional = (value: number | undefined, unit = ""): string =>
+    value === undefined ? "" : `${number(value)} ${unit}`.trim();
+  return [
+    row.subject,
+    row.what,
+    withUnit(row.value),
+    row.target?.text ?? "",
+    verdictOf(row),
+    summary === undefined ? "" : withUnit(summary.median),
+    summary === undefined ? "" : withUnit(summary.p95),
+    summary === undefined ? "" : `${number(summary.least)} – ${withUnit(summary.most)}`,
+    optional(row.messages),
+    optional(row.processes),
+    optional(row.residentMb, "MB"),
+  ];
+}
+
+/** Three significant figures, and thousands with a comma. */
+export function number(value: number): string {
+  if (Number.isInteger(value)) return value.toLocaleString("en");
+  const digits = Math.abs(value) >= 100 ? 0 : Math.abs(value) >= 10 ? 1 : 2;
+  return value.toLocaleString("en", {
+    minimumFractionDigits: digits,
+    maximumFractionDigits: digits,
+  });
+}
+
+/** The whole table; colours where they are wanted. */
+export function tableText(results: readonly CaseResult[], hasColour: boolean): string {
+  const body = results.map((result) => ({ result, rows: result.rows.map(cells) }));
+  const all = [columns, ...body.flatMap(({ rows }) => rows)];
+  const widths = columns.map((_, at) => Math.max(...all.map((row) => row[at]?.length ?? 0)));
+  const line = (row: readonly string[]): string =>
+    row
+      .map((text, at) => {
+        const width = widths[at] ?? 0;
+        const isLeft = leftAligned.has(columns[at] ?? "");
+        return paint(isLeft ? text.padEnd(width) : text.padStart(width), text, hasColour);
+      })
+      .join("  ")
+      .trimEnd();
+  const parts = body.map(({ result, rows }) =>
+    [bold(caseHead(result), hasColour), ...rows.map(line), ...failureLines(result)].join("\n"),
+  );
+  return [line(columns), "", parts.join("\n\n")].join("\n");
+}
+
+function caseHead({ name, title, elapsedSeconds, load }: CaseResult): string {
+  const loads = load.map((one) => one.toFixed(1)).join(" to ");
+  return `${name}: ${title} (${elapsedSeconds.toFixed(0)} s, load ${loads})`;
+}
+
+function failureLines({ failure }: CaseResult): readonly string[] {
+  return failure === undefined ? [] : [`FAILED: ${failure}`];
+}
+
+const colours: Readonly<Partial<Record<string, string>>> = { pass: "32", MISS: "31;1" };
+
+function paint(padded: string, text: string, hasColour: boolean): string {
+  const colour = colours[text];
+  return hasColour && colour !== undefined ? `\u001b[${colour}m${padded}\u001b[0m` : padded;
+}
+
+function bold(text: string, hasColour: boolean): string {
+  return hasColour ? `\u001b[1m${text}\u001b[0m` : text;
+}
+
+/** `18 pass, 2 MISS`, of counts and of figures. */
+export function totals(results: readonly CaseResult[]): string {
+  const rows = results.flatMap((result) => result.rows);
+  const count = (kind: Row["kind"], verdict: Verdict): number =>
+    rows.filter((row) => row.kind === kind && verdictOf(row) === verdict).length;
+  return (
+    `counts: ${count("count", "pass")} hold, ${count("count", "MISS")} do not; ` +
+    `times and memory: ${count("figure", "pass")} within target, ${count("figure", "MISS")} not`
+  );
+}
