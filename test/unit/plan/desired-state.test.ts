@@ -5,8 +5,10 @@ import type { EndpointSliceRecord, ServiceRecord } from "../../../src/api/object
 import { ChangeTracker } from "../../../src/model/change-tracker.ts";
 import { DesiredState } from "../../../src/plan/desired-state.ts";
 import { planService } from "../../../src/plan/planner.ts";
+import { virtualServerKey } from "../../../src/state/virtual-server.ts";
 import { entriesText, ipvsText } from "../../support/plan-text.ts";
 import {
+  cidr,
   endpointRecord,
   ip,
   localEndpoint,
@@ -42,6 +44,30 @@ describe("DesiredState", () => {
     assert.equal(dirty.setEntries.size, 0);
     assert.equal(dirty.addresses.size, 0);
     assert.equal(dirty.rules.size, 0);
+  });
+
+  it("tells what is denied to the node in one order, whatever came first", () => {
+    const closed = (name: string, clusterIp: string, loadBalancerIp: string): ServiceRecord =>
+      serviceRecord({
+        name,
+        type: "LoadBalancer",
+        clusterIps: [ip(clusterIp)],
+        loadBalancerIps: [ip(loadBalancerIp)],
+        sourceRanges: [cidr("198.51.100.0/24")],
+      });
+    const one = closed("default/one", "10.96.0.10", "203.0.113.2");
+    const other = closed("default/other", "10.96.0.11", "203.0.113.1");
+    for (const services of [
+      [one, other],
+      [other, one],
+    ]) {
+      const desired = new DesiredState();
+      for (const service of services) put(desired, service);
+      assert.deepEqual(desired.deniedToNode("IPv4").map(virtualServerKey), [
+        "TCP 203.0.113.1:80",
+        "TCP 203.0.113.2:80",
+      ]);
+    }
   });
 
   it("marks nothing when a change was taken back", () => {

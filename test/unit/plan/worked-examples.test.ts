@@ -253,4 +253,24 @@ describe("planning gives", () => {
     );
     assert.ok(entries?.includes("KUBE-HEALTH-CHECK-NODE-PORT 32100"));
   });
+
+  it("the health-check port its entry without a node-port address", () => {
+    const service = serviceRecord({
+      type: "LoadBalancer",
+      isExternalPolicyLocal: true,
+      healthCheckNodePort: 32100,
+      ports: [portRecord({ nodePort: 30080 })],
+    });
+    const nowhere = familyOptions("IPv4", { nodePortAddresses: [] });
+    const families = new Map([["IPv4", nowhere] as const]);
+    const [plan] = planService("default/a", service, [], planOptions({ families }));
+    assert.deepEqual(
+      plan?.servicePorts[0]?.setEntries.map(({ set, entry }) => `${set.name} ${entry}`),
+      [
+        "KUBE-IPVS-IPS 10.96.0.10",
+        "KUBE-CLUSTER-IP 10.96.0.10,tcp:80",
+        "KUBE-HEALTH-CHECK-NODE-PORT 32100",
+      ],
+    );
+  });
 });
