@@ -34,6 +34,18 @@ export interface Metrics {
   /** Age 0 when nothing drains. */
   draining(count: number, oldestAgeSeconds: number): void;
   eventLoopDelayed(seconds: number): void;
+  /** `code` is the HTTP status, or `<error>` where the API server gave no answer. */
+  apiRequestAnswered(method: string, host: string, code: string): void;
+  /** A request other than a watch ended; `receivedBytes` is absent where no answer came. */
+  apiRequestEnded(
+    method: string,
+    host: string,
+    figures: {
+      readonly seconds: number;
+      readonly sentBytes: number;
+      readonly receivedBytes?: number;
+    },
+  ): void;
 }
 
 /** Counts nothing; for tests and commands that end at once. */
@@ -58,4 +70,6 @@ export const silentMetrics: Metrics = {
   conflicts() {},
   draining() {},
   eventLoopDelayed() {},
+  apiRequestAnswered() {},
+  apiRequestEnded() {},
 };

@@ -40,6 +40,10 @@ export class PrometheusMetrics implements Metrics {
   readonly #drainingRealServers = this.#gauge(table.drainingRealServers);
   readonly #oldestDrain = this.#gauge(table.oldestDrain);
   readonly #eventLoopDelay = this.#histogram(table.eventLoopDelay);
+  readonly #apiRequests = this.#counter(table.apiRequests);
+  readonly #apiDuration = this.#histogram(table.apiDuration);
+  readonly #apiRequestSize = this.#histogram(table.apiRequestSize);
+  readonly #apiResponseSize = this.#histogram(table.apiResponseSize);
 
   constructor(clock: Clock, { version, kubernetesVersion }: BuildVersions) {
     this.#clock = clock;
@@ -145,6 +149,21 @@ export class PrometheusMetrics implements Metrics {
 
   eventLoopDelayed(seconds: number): void {
     this.#eventLoopDelay.observe(seconds);
+  }
+
+  apiRequestAnswered(method: string, host: string, code: string): void {
+    this.#apiRequests.inc({ code, method, host });
+  }
+
+  apiRequestEnded(
+    verb: string,
+    host: string,
+    figures: Parameters<Metrics["apiRequestEnded"]>[2],
+  ): void {
+    const { seconds, sentBytes, receivedBytes } = figures;
+    this.#apiDuration.observe({ verb, host }, seconds);
+    this.#apiRequestSize.observe({ verb, host }, sentBytes);
+    if (receivedBytes !== undefined) this.#apiResponseSize.observe({ verb, host }, receivedBytes);
   }
 
   #counter(row: MetricRow): Counter {

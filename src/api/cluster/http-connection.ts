@@ -2,35 +2,65 @@ import { type IncomingMessage, request as requestHttp } from "node:http";
 import { type RequestOptions, request as requestHttps } from "node:https";
 import { checkServerIdentity } from "node:tls";
 import { createGunzip } from "node:zlib";
+import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import { ApiError } from "../api-error.ts";
-import type { ApiConnection, ApiResponse } from "../connection.ts";
+import type { ApiConnection, ApiResponse, ApiWrite, RequestObserver } from "../connection.ts";
 import { systemErrorCode } from "../system-error-text.ts";
 import type { Credentials } from "./credentials.ts";
+import { RequestMeter } from "./request-meter.ts";
 
 /** Asks the other end for a sign of life after this long without one (SO_KEEPALIVE). */
 const keepAliveMs = 30_000;
+
+export interface HttpConnectionOptions {
+  readonly userAgent: string;
+  readonly clock: Clock;
+  /** Absent: nobody counts. */
+  readonly observer?: RequestObserver;
+}
+
+/** A request on its way out. */
+interface Outgoing {
+  readonly url: URL;
+  readonly method: string;
+  readonly isWatch: boolean;
+  readonly contentType?: string;
+  readonly body?: string;
+}
 
 /** Requests over node:http or node:https, with credentials that are renewed as they change. */
 export class HttpConnection implements ApiConnection {
   readonly server: string;
   readonly #credentials: Credentials;
-  readonly #userAgent: string;
+  readonly #options: HttpConnectionOptions;
 
-  constructor(credentials: Credentials, userAgent: string) {
+  constructor(credentials: Credentials, options: HttpConnectionOptions) {
     this.server = credentials.server;
     this.#credentials = credentials;
-    this.#userAgent = userAgent;
+    this.#options = options;
   }
 
-  async request(
+  request(
     path: string,
     query: Readonly<Record<string, string>>,
     signal: AbortSignal,
   ): Promise<ApiResponse> {
-    const { headers, agent } = await this.#credentials.current();
     const url = new URL(`${this.server}${path}?${new URLSearchParams(query)}`);
+    const isWatch = query["watch"] === "true";
+    return this.#exchange({ url, method: "GET", isWatch }, signal);
+  }
+
+  send({ method, path, contentType, body }: ApiWrite, signal: AbortSignal): Promise<ApiResponse> {
+    const url = new URL(`${this.server}${path}`);
+    return this.#exchange({ url, method, contentType, body, isWatch: false }, signal);
+  }
+
+  async #exchange(request: Outgoing, signal: AbortSignal): Promise<ApiResponse> {
+    const { headers, agent } = await this.#credentials.current();
+    const { url, method, contentType, body = "" } = request;
     const options: RequestOptions = {
+      method,
       agent,
       signal,
       // Said here, since agents for proxies forget the host where it is an address and check «localhost».
@@ -39,40 +69,55 @@ export class HttpConnection implements ApiConnection {
       headers: {
         accept: "application/json",
         "accept-encoding": "gzip",
-        "user-agent": this.#userAgent,
+        "user-agent": this.#options.userAgent,
+        ...(contentType === undefined ? {} : { "content-type": contentType }),
         ...headers,
       },
     };
-    const message = await this.#send(url, options);
+    const meter = this.#meterOf(request);
+    const message = await this.#send(url, options, body).catch((error: unknown) => {
+      meter.failed();
+      throw error;
+    });
     const status = message.statusCode ?? 0;
+    meter.answered(status);
     if (status === 401) this.#credentials.drop();
-    return { status, headers: message.headers, body: this.#bodyOf(message) };
+    return { status, headers: message.headers, body: this.#bodyOf(message, meter) };
+  }
+
+  #meterOf({ url, method, isWatch, body = "" }: Outgoing): RequestMeter {
+    const sentBytes = Buffer.byteLength(body);
+    return new RequestMeter(this.#options, { method, host: url.host, isWatch, sentBytes });
   }
 
   close(): void {
     this.#credentials.close();
   }
 
-  #send(url: URL, options: RequestOptions): Promise<IncomingMessage> {
+  #send(url: URL, options: RequestOptions, body: string): Promise<IncomingMessage> {
     const send = url.protocol === "https:" ? requestHttps : requestHttp;
     return new Promise((resolve, reject) => {
       const request = send(url, options, resolve);
       request.on("socket", (socket) => socket.setKeepAlive(true, keepAliveMs));
       request.on("error", (error) => reject(this.#unreachable(error)));
-      request.end();
+      request.end(body);
     });
   }
 
-  async *#bodyOf(message: IncomingMessage): AsyncGenerator<Uint8Array> {
+  async *#bodyOf(message: IncomingMessage, meter: RequestMeter): AsyncGenerator<Uint8Array> {
     const isPacked = message.headers["content-encoding"] === "gzip";
     const body = isPacked ? message.pipe(createGunzip()) : message;
     // A pipe does not hand on that its source broke.
     if (isPacked) message.on("error", (error) => body.destroy(error));
     try {
-      for await (const chunk of body) yield chunk as Uint8Array;
+      for await (const chunk of body) {
+        meter.received((chunk as Uint8Array).length);
+        yield chunk as Uint8Array;
+      }
     } catch (error) {
       throw this.#unreachable(error);
     } finally {
+      meter.ended();
       message.destroy();
     }
   }

@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
-import type { ApiConnection } from "../connection.ts";
+import type { ApiConnection, RequestObserver } from "../connection.ts";
 import {
   type Kubeconfig,
   kubeconfigOfMaster,
@@ -25,10 +25,12 @@ export async function openConnection(
   dependencies: {
     readonly clock: Clock;
     readonly environment: Readonly<Record<string, string | undefined>>;
+    /** Absent: nobody counts requests. */
+    readonly observer?: RequestObserver;
   },
   options: ConnectionOptions,
 ): Promise<ApiConnection> {
-  const { clock, environment } = dependencies;
+  const { environment, ...rest } = dependencies;
   const kubeconfig = await readKubeconfig(options, environment);
   // Loaded late: who reads manifests shall not pay for the client library.
   const { ClientConfig } = await import("./client-config.ts");
@@ -36,9 +38,9 @@ export async function openConnection(
   const { HttpConnection } = await import("./http-connection.ts");
   const makeConfig = (): InstanceType<typeof ClientConfig> =>
     new ClientConfig(kubeconfig, options.master);
-  const credentials = new Credentials(clock, makeConfig);
+  const credentials = new Credentials(rest.clock, makeConfig);
   await credentials.current();
-  return new HttpConnection(credentials, options.userAgent);
+  return new HttpConnection(credentials, { ...rest, userAgent: options.userAgent });
 }
 
 function readKubeconfig(

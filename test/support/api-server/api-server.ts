@@ -4,6 +4,7 @@ import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { ApiObject } from "../objects.ts";
 import { BodyWriter } from "./body-writer.ts";
+import { EventStore } from "./event-store.ts";
 import { type Fault, FaultQueue } from "./faults.ts";
 import { ListAnswer, type ResourceRequest } from "./list-answer.ts";
 import { ObjectStore } from "./object-store.ts";
@@ -29,7 +30,7 @@ export interface ApiServerOptions {
 
 /** A request that arrived, for tests that count them. */
 export interface SeenRequest {
-  readonly verb: "list" | "watch";
+  readonly verb: "list" | "watch" | "write";
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
   readonly headers: Readonly<Record<string, unknown>>;
@@ -43,6 +44,8 @@ export interface SeenRequest {
  */
 export class ApiServer {
   readonly store: ObjectStore;
+  /** What clients wrote; nobody can watch them. */
+  readonly events: EventStore = new EventStore();
   readonly lists: ListAnswer;
   readonly faults: FaultQueue = new FaultQueue();
   readonly requests: SeenRequest[] = [];
@@ -139,12 +142,14 @@ export class ApiServer {
   #answer(request: IncomingMessage, response: ServerResponse): void {
     const url = new URL(request.url ?? "/", "http://server");
     const resource = resources.find(({ path }) => path === url.pathname);
-    if (resource === undefined) {
+    const isEvent = EventStore.isEventPath(url.pathname);
+    if (resource === undefined && !isEvent) {
       sendStatus(response, 404, `No such path: ${url.pathname}`);
       return;
     }
     const query = url.searchParams;
-    const verb = ["1", "true"].includes(query.get("watch") ?? "") ? "watch" : "list";
+    const isWatch = ["1", "true"].includes(query.get("watch") ?? "");
+    const verb = isEvent ? "write" : isWatch ? "watch" : "list";
     const { headers } = request;
     const clientName = clientNameOf(request);
     this.requests.push({
@@ -162,7 +167,8 @@ export class ApiServer {
     if (fault?.effect === "reset") request.socket.resetAndDestroy();
     if (fault?.effect === "status") sendFault(response, fault);
     if (fault !== undefined && ["hang", "reset", "status"].includes(fault.effect)) return;
-    if (verb === "list") this.lists.send(response, { resource, query, fault });
+    if (resource === undefined) void this.events.answer(url.pathname, request, response);
+    else if (verb === "list") this.lists.send(response, { resource, query, fault });
     else this.#watch(response, { resource, query, fault });
   }
 

@@ -31,6 +31,8 @@ const commands: Readonly<Record<string, Command>> = {
   "send-to-watches": (server, body) => server.sendToWatches(String(body)),
   /** Answers with the requests seen since the last call. */
   requests: (server) => server.requests.splice(0),
+  /** Answers with the events that clients wrote. */
+  events: (server) => server.events.events,
   /** Answers with numbers to wait for. */
   state: (server) => ({ openWatches: server.openWatches, revision: server.store.revision }),
 };

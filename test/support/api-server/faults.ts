@@ -19,7 +19,7 @@ export type FaultEffect =
 
 /** A fault and the requests that it hits. */
 export type Fault = FaultEffect & {
-  readonly on: "list" | "watch" | "any";
+  readonly on: "list" | "watch" | "write" | "any";
   /** Part of the path, such as `services`; absent: every resource. */
   readonly path?: string;
   /** How many requests it lets pass first; absent: none. */
@@ -46,7 +46,10 @@ export class FaultQueue {
   }
 
   /** The fault for a request, counted as used; `undefined` for an undisturbed one. */
-  take(request: { readonly verb: "list" | "watch"; readonly path: string }): Fault | undefined {
+  take(request: {
+    readonly verb: "list" | "watch" | "write";
+    readonly path: string;
+  }): Fault | undefined {
     const entry = this.#faults.find(
       ({ fault }) =>
         (fault.on === "any" || fault.on === request.verb) &&

@@ -1,10 +1,12 @@
 import { ApiError } from "../../../../src/api/api-error.ts";
-import type { ApiConnection, ApiResponse } from "../../../../src/api/connection.ts";
+import type { ApiConnection, ApiResponse, ApiWrite } from "../../../../src/api/connection.ts";
 
 /** A request that waits for the test to answer it. */
 export interface PendingRequest {
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
+  /** Absent for a GET request. */
+  readonly write?: ApiWrite;
   /** True once the client gave it up. */
   readonly isAborted: () => boolean;
   /** No connection comes about. */
@@ -37,12 +39,22 @@ export class ScriptedConnection implements ApiConnection {
     query: Readonly<Record<string, string>>,
     signal: AbortSignal,
   ): Promise<ApiResponse> {
+    return this.#note({ path, query }, signal);
+  }
+
+  send(write: ApiWrite, signal: AbortSignal): Promise<ApiResponse> {
+    return this.#note({ path: write.path, query: {}, write }, signal);
+  }
+
+  #note(
+    asked: Pick<PendingRequest, "path" | "query" | "write">,
+    signal: AbortSignal,
+  ): Promise<ApiResponse> {
     return new Promise((resolve, reject) => {
       const abort = (): void => reject(new Error("aborted"));
       signal.addEventListener("abort", abort, { once: true });
       this.requests.push({
-        path,
-        query,
+        ...asked,
         isAborted: () => signal.aborted,
         refuse: () =>
           reject(new ApiError("Cannot reach the API server", { reason: "ECONNREFUSED" })),

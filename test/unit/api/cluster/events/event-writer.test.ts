@@ -1,0 +1,196 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { EventWriter } from "../../../../../src/api/cluster/events/event-writer.ts";
+import type { ClusterEvent } from "../../../../../src/api/event.ts";
+import { FakeClock } from "../../../../support/fake-clock.ts";
+import { RecordingLogger } from "../../../../support/recording-logger.ts";
+import { ScriptedConnection } from "../scripted-connection.ts";
+
+const minuteMs = 60_000;
+
+const event = (overrides: Partial<ClusterEvent> = {}): ClusterEvent => ({
+  type: "Warning",
+  reason: "FailedToStartServiceHealthcheck",
+  action: "Listen",
+  subject: { kind: "Service", namespace: "default", name: "web" },
+  note: "port 31000 is taken",
+  ...overrides,
+});
+
+let clock: FakeClock;
+let connection: ScriptedConnection;
+let log: RecordingLogger;
+let writer: EventWriter;
+let answeredCount: number;
+
+beforeEach(() => {
+  clock = new FakeClock();
+  connection = new ScriptedConnection();
+  log = new RecordingLogger();
+  answeredCount = 0;
+  writer = new EventWriter({ connection, clock, log }, { hostname: "host-1" });
+});
+
+/** Answers the newest request, and lets what follows happen. */
+async function answer(status: number): Promise<void> {
+  connection.latest.answer(status).end();
+  await clock.advance(0);
+}
+
+/** Answers what is under way, and what follows from it. */
+async function answerAll(): Promise<void> {
+  await clock.advance(0);
+  for (; answeredCount < connection.requests.length; answeredCount += 1) await answer(200);
+}
+
+/** Method, last part of the path and the count of a series, for each request so far. */
+function sent(): readonly string[] {
+  return connection.requests.map(({ path, write }) => {
+    const { series } = JSON.parse(write?.body ?? "{}") as { series?: { count: number } };
+    const where = path.split("/").at(-1)?.split(".")[0];
+    return `${write?.method} ${where}${series === undefined ? "" : ` ×${series.count}`}`;
+  });
+}
+
+describe("an event", () => {
+  it("is created, under a name of its own each", async () => {
+    writer.record(event());
+    writer.record(event({ reason: "Other" }));
+    await clock.advance(0);
+    assert.deepEqual(sent(), ["POST events"], "one after the other");
+    await answer(201);
+    await answer(201);
+    const names = connection.requests.map(
+      ({ write }) => JSON.parse(write?.body ?? "").metadata.name,
+    );
+    assert.equal(new Set(names).size, 2, String(names));
+    const serial = (BigInt(clock.nowMs()) * 1_000_000n).toString(16);
+    assert.equal(names[0], `web.${serial}`);
+    assert.deepEqual(log.lines, []);
+    await writer.stop();
+  });
+
+  it("that happens again is told the second time, then when it is over", async () => {
+    for (let times = 0; times < 5; times += 1) writer.record(event());
+    await clock.advance(0);
+    await answer(201);
+    await answer(200);
+    assert.deepEqual(sent(), ["POST events", "PATCH web ×2"]);
+    await clock.advance(6 * minuteMs);
+    assert.deepEqual(sent().slice(2), ["PATCH web ×5"]);
+    await answer(200);
+    writer.record(event());
+    await clock.advance(0);
+    assert.equal(sent().at(-1), "POST events", "after six minutes of silence it is a new one");
+    await answer(201);
+    await writer.stop();
+    assert.equal(clock.pendingTimers, 0);
+  });
+
+  it("that goes on is refreshed each half hour", async () => {
+    for (let minute = 0; minute < 45; minute += 1) {
+      writer.record(event({ note: `minute ${minute}` }));
+      await answerAll();
+      await clock.advance(minuteMs - 1);
+      await answerAll();
+      await clock.advance(1);
+    }
+    const [first, second, third, ...more] = sent();
+    assert.deepEqual([first, second], ["POST events", "PATCH web ×2"]);
+    assert.match(third ?? "", /^PATCH web ×\d+$/);
+    assert.deepEqual(more, []);
+    await writer.stop();
+  });
+  it("is dropped when its object had 25 of them, and another object's is not", async () => {
+    for (let index = 0; index < 30; index += 1) writer.record(event({ reason: `Reason${index}` }));
+    writer.record(event({ subject: { kind: "Node", namespace: "", name: "node-1" } }));
+    await clock.advance(0);
+    for (let index = 0; index < 26; index += 1) await answer(201);
+    assert.equal(sent().length, 26);
+    await writer.stop();
+  });
+});
+
+describe("an API server in trouble", () => {
+  it("is asked again every ten seconds, twelve times", async () => {
+    writer.record(event());
+    await clock.advance(0);
+    for (let attempt = 1; attempt <= 12; attempt += 1) {
+      assert.equal(sent().length, attempt);
+      connection.latest.refuse();
+      await clock.advance(10_000);
+    }
+    assert.equal(sent().length, 12);
+    const warnings = log.lines.filter(({ level }) => level === "warn");
+    assert.deepEqual(
+      warnings.map(({ event, keys }) => [event, keys]),
+      [["Event lost", { reason: "api-server-unreachable", tries: 12 }]],
+    );
+    await writer.stop();
+  });
+
+  it("that does not answer is given up after ten seconds and asked again", async () => {
+    writer.record(event());
+    await clock.advance(10_000);
+    assert.equal(connection.latest.isAborted(), true);
+    await clock.advance(10_000);
+    assert.equal(sent().length, 2);
+    await answer(201);
+    await writer.stop();
+  });
+
+  it("that forbids events is told once, with what to do; the next event is tried too", async () => {
+    for (const reason of ["One", "Two"]) {
+      writer.record(event({ reason }));
+      await clock.advance(0);
+      await answer(403);
+    }
+    assert.equal(sent().length, 2);
+    const warnings = log.lines.filter(({ level }) => level === "warn");
+    assert.equal(warnings.length, 1);
+    assert.deepEqual(warnings[0]?.keys, {
+      reason: "event-refused",
+      err: "Cannot POST /apis/events.k8s.io/v1/namespaces/default/events: HTTP 403; a ClusterRole bound to this user must allow create and patch of events in API group events.k8s.io, as system:node-proxier does",
+    });
+    await writer.stop();
+  });
+
+  it("has the event already when an answer was lost", async () => {
+    writer.record(event());
+    await clock.advance(0);
+    connection.latest.refuse();
+    await clock.advance(10_000);
+    await answer(409);
+    assert.deepEqual(
+      log.lines.map(({ level }) => level),
+      ["verbose"],
+    );
+    await writer.stop();
+  });
+
+  it("keeps a thousand events waiting and no more", async () => {
+    for (let index = 0; index < 1_200; index += 1) {
+      writer.record(event({ subject: { kind: "Service", namespace: "n", name: `s${index}` } }));
+    }
+    await clock.advance(0);
+    for (let index = 0; index < 1_001; index += 1) await answer(201);
+    assert.equal(sent().length, 1_001, "one was under way");
+    await writer.stop();
+  });
+});
+
+it("a stop gives the queue 300 ms, and nothing is recorded after it", async () => {
+  writer.record(event());
+  writer.record(event({ reason: "Other" }));
+  await clock.advance(0);
+  const stopped = writer.stop();
+  await answer(201);
+  assert.equal(sent().length, 2);
+  await clock.advance(300);
+  await stopped;
+  assert.equal(connection.latest.isAborted(), true);
+  writer.record(event({ reason: "Late" }));
+  await clock.advance(0);
+  assert.equal(sent().length, 2);
+  assert.equal(clock.pendingTimers, 0);
+});
