@@ -1,4 +1,5 @@
-/** Services that do not get what they ask for, in words for log and metric. Pure. */
+/** Services that do not get what they ask for, in words for log, metric and event. Pure. */
+import type { ServiceName } from "../api/objects.ts";
 import type { LogKeys } from "../base/log.ts";
 import type { DesiredState } from "../plan/desired-state.ts";
 import type { ReservedReason } from "../plan/options.ts";
@@ -20,6 +21,10 @@ export interface Conflict {
   readonly reason: ConflictReason;
   readonly event: string;
   readonly keys: LogKeys;
+  /** The Service that does not get it. */
+  readonly service: ServiceName;
+  /** For people who look at the Service. */
+  readonly note: string;
 }
 
 /** Lists all of them. `contestedServers`: keys of virtual servers that others have. */
@@ -34,14 +39,19 @@ export function conflictsOf(
         reason: "claimed-by-older-service",
         event: "Virtual server is claimed by an older Service",
         keys: { virtualServer, winner, loser },
+        service: serviceOf(loser),
+        note: `${virtualServer} is claimed by the older Service ${serviceOf(winner)}, which has it; give this one another address`,
       };
     }),
     ...contestedServers.map((virtualServer): Conflict => {
+      const servicePort = desired.claimantOf(virtualServer) ?? "";
       return {
         key: `foreign ${virtualServer}`,
         reason: "foreign-virtual-server",
         event: "Virtual server is not ours and stays; the Service is not served there",
-        keys: { virtualServer, servicePort: desired.claimantOf(virtualServer) ?? "" },
+        keys: { virtualServer, servicePort },
+        service: serviceOf(servicePort),
+        note: `${virtualServer} is a virtual server of other software on this node: it stays, and the Service is not served there`,
       };
     }),
     // One line for each address: it may be in every Service.
@@ -51,7 +61,21 @@ export function conflictsOf(
         reason,
         event: "Address is never bound to kube-ipvs0: the node needs it",
         keys: { address, servicePort },
+        service: serviceOf(servicePort),
+        note: `${address} is not bound on this node: it is ${reservedWords[reason]}; give the Service another address`,
       };
     }),
   ];
+}
+
+const reservedWords: Readonly<Record<ReservedReason, string>> = {
+  "node-address": "the node's own",
+  "gateway-address": "a gateway's of the node",
+  "broadcast-address": "a broadcast address of the node",
+  "api-server-address": "the API server's",
+};
+
+/** A service port's name is `namespace/name:port`, or `namespace/name`. */
+function serviceOf(servicePort: string): ServiceName {
+  return servicePort.split(":")[0] ?? "";
 }

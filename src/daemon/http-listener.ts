@@ -31,6 +31,8 @@ export interface HttpListenerOptions {
   /** The unspecified address means this family only; two listeners then share a port. Default: both. */
   readonly isSingleFamily?: boolean;
   readonly respond: HttpResponder;
+  /** Called with what is wrong when the port cannot be opened, and once a minute while that lasts. */
+  readonly onFailure?: (reason: string) => void;
 }
 
 const retryMs = 5_000;
@@ -72,8 +74,10 @@ export class HttpListener {
   /** Resolves after the first attempt, good or not; rejects only where a failure is fatal. */
   async start(): Promise<void> {
     const error = await this.#attempt();
-    if (error !== undefined && this.#options.isFailureFatal) throw this.#failure(error);
-    if (error !== undefined) this.#retryLater(error);
+    if (error === undefined) return;
+    if (!this.#options.isFailureFatal) return this.#retryLater(error);
+    this.#options.onFailure?.(listenErrorText(error));
+    throw this.#failure(error);
   }
 
   /** The port in use; undefined while there is none. */
@@ -119,8 +123,10 @@ export class HttpListener {
 
   #retryLater(error: Error): void {
     if (this.#failuresInARow % retriesBetweenReports === 0) {
-      const keys = { ...this.#who, retry: `${retryMs / 1000}s`, err: listenErrorText(error) };
+      const reason = listenErrorText(error);
+      const keys = { ...this.#who, retry: `${retryMs / 1000}s`, err: reason };
       this.#log.error("HTTP server cannot listen", keys);
+      this.#options.onFailure?.(reason);
     }
     this.#failuresInARow += 1;
     this.#cancelRetry = this.#clock.after(retryMs, () => void this.#retry());

@@ -1,5 +1,4 @@
 /** The working part of the program: what the command line calls. Loaded only when it is needed. */
-import type { ObjectSource } from "../api/source.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import { kubernetesVersion, version } from "../base/version.ts";
@@ -13,6 +12,7 @@ import { DrainAgesFile, systemBootClock } from "./drain-ages.ts";
 import { acquireInstanceLock } from "./instance-lock.ts";
 import { runUntilSignal, type Stop } from "./life-cycle.ts";
 import { writeOomScore } from "./oom-score.ts";
+import { openSource } from "./open-source.ts";
 import { findOtherProxy, OtherProxyError } from "./other-proxy.ts";
 import { ProxyHealth } from "./proxy-health.ts";
 import { startServers } from "./servers.ts";
@@ -80,8 +80,12 @@ async function* beginParts(config: Config, parts: CommandParts): AsyncGenerator<
   const kernel = await openKernel({ ...parts, environment: process.env });
   yield async () => kernel.close();
 
+  const { source, events, close } = await openSource(config, { clock, log, observer: metrics });
+  yield close;
   const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
-  yield await startServers({ clock, log, metrics, health }, config);
+  // A cluster's node is eligible when its Node object says so; without a cluster nobody says otherwise.
+  health.setNodeEligible(config.objectsFrom.kind === "manifests");
+  yield await startServers({ clock, log, metrics, health, events }, config);
 
   const drainAges = new DrainAgesFile(config.drainAgesPath, {
     clock,
@@ -90,9 +94,8 @@ async function* beginParts(config: Config, parts: CommandParts): AsyncGenerator<
   });
   yield () => drainAges.idle();
 
-  const source = await openSource(config, parts);
   const daemon = await startDaemon({
-    ...{ config, kernel, source, metrics, health, clock, log },
+    ...{ config, kernel, source, metrics, health, clock, log, events },
     drainAges,
   });
   yield () => daemon.stop();
@@ -101,26 +104,4 @@ async function* beginParts(config: Config, parts: CommandParts): AsyncGenerator<
 async function refuseOtherProxy(): Promise<void> {
   const proxy = await findOtherProxy();
   if (proxy !== undefined) throw new OtherProxyError(proxy);
-}
-
-/** Loads only what this source needs: the cluster client is most of the program's memory. */
-async function openSource(config: Config, { clock, log }: CommandParts): Promise<ObjectSource> {
-  const { objectsFrom, nodeName } = config;
-  if (objectsFrom.kind === "manifests") {
-    const { ManifestSource } = await import("../api/manifest/manifest-source.ts");
-    return new ManifestSource({ clock, log }, { folder: objectsFrom.folder, nodeName });
-  }
-  const [{ openConnection }, { ClusterSource }] = await Promise.all([
-    import("../api/cluster/open-connection.ts"),
-    import("../api/cluster/cluster-source.ts"),
-  ]);
-  const connection = await openConnection(
-    { clock, environment: process.env },
-    {
-      kubeconfig: objectsFrom.kubeconfigPath ?? "",
-      master: objectsFrom.masterUrl ?? "",
-      userAgent: `kube-ipvs/${version} (linux/${process.arch})`,
-    },
-  );
-  return new ClusterSource({ connection, clock, log, random: Math.random }, { nodeName });
 }

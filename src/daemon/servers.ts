@@ -1,7 +1,9 @@
+import type { EventRecorder } from "../api/event.ts";
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import type { Config } from "../config/config.ts";
 import type { Metrics } from "../metrics/metrics.ts";
+import { serverFailedEvent } from "./events.ts";
 import { healthResponder } from "./health-server.ts";
 import { HttpListener } from "./http-listener.ts";
 import { type Exposition, metricsResponder } from "./metrics-server.ts";
@@ -12,11 +14,12 @@ export interface ServerParts {
   readonly log: Logger;
   readonly metrics: Metrics & Exposition;
   readonly health: ProxyHealth;
+  readonly events: EventRecorder;
 }
 
 type ServerConfig = Pick<
   Config,
-  "healthzBindAddress" | "metricsBindAddress" | "isBindFailureFatal"
+  "nodeName" | "healthzBindAddress" | "metricsBindAddress" | "isBindFailureFatal"
 >;
 
 /**
@@ -25,15 +28,20 @@ type ServerConfig = Pick<
  */
 export async function startServers(
   parts: ServerParts,
-  { healthzBindAddress, metricsBindAddress, isBindFailureFatal }: ServerConfig,
+  { nodeName, healthzBindAddress, metricsBindAddress, isBindFailureFatal }: ServerConfig,
 ): Promise<() => Promise<void>> {
-  const { clock, metrics, health } = parts;
+  const { clock, metrics, health, events } = parts;
+  // As upstream: only a failure that ends the program is worth an event.
+  const failed = (server: "health" | "metrics") => (reason: string) => {
+    if (isBindFailureFatal) events.record(serverFailedEvent(nodeName, server, reason));
+  };
   const listeners = [
     new HttpListener(parts, {
       name: "metrics server",
       address: metricsBindAddress,
       isFailureFatal: isBindFailureFatal,
       respond: metricsResponder(metrics),
+      onFailure: failed("metrics"),
     }),
   ];
   if (healthzBindAddress !== undefined) {
@@ -43,6 +51,7 @@ export async function startServers(
         address: healthzBindAddress,
         isFailureFatal: isBindFailureFatal,
         respond: healthResponder(health, clock, metrics),
+        onFailure: failed("health"),
       }),
     );
   }

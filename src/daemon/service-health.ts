@@ -28,6 +28,8 @@ export interface ServiceHealthParts {
   readonly health: ProxyHealth;
   /** Absent: an {@link HttpListener}. */
   readonly makeListener?: MakeListener;
+  /** Called when a port cannot be opened, and now and then while that lasts. */
+  readonly onFailure?: (check: ServiceHealthCheck, reason: string) => void;
 }
 
 interface OpenPort {
@@ -45,6 +47,7 @@ interface OpenPort {
 export class ServiceHealthServers {
   readonly #makeListener: MakeListener;
   readonly #health: ProxyHealth;
+  readonly #onFailure: (check: ServiceHealthCheck, reason: string) => void;
   readonly #checks = new Map<string, ServiceHealthCheck>();
   #open = new Map<string, OpenPort>();
   /** What was served last, as text; differs: there is something to do. */
@@ -54,6 +57,7 @@ export class ServiceHealthServers {
   constructor(parts: ServiceHealthParts) {
     this.#makeListener = parts.makeListener ?? ((options) => new HttpListener(parts, options));
     this.#health = parts.health;
+    this.#onFailure = parts.onFailure ?? (() => {});
   }
 
   /** Takes note of what a plan wants served; nothing is opened or closed yet. */
@@ -103,6 +107,7 @@ export class ServiceHealthServers {
       isFailureFatal: false,
       isSingleFamily: true,
       respond: () => this.#answer(open.check),
+      onFailure: (reason) => this.#onFailure(open.check, reason),
     });
     const open: OpenPort = { listener, check };
     this.#open.set(key, open);

@@ -1,3 +1,4 @@
+import { type EventRecorder, silentEvents } from "../api/event.ts";
 import type { ObjectSource } from "../api/source.ts";
 import type { Clock } from "../base/clock.ts";
 import type { IpFamily } from "../base/ip.ts";
@@ -7,6 +8,7 @@ import type { Kernel } from "../kernel/kernel.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import type { DrainAges } from "../reconcile/drains.ts";
 import { BackendWatch } from "./backend-watch.ts";
+import { healthPortFailedEvent, startingEvent } from "./events.ts";
 import { prepareKernel } from "./prepare-kernel.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 import { type MakeListener, ServiceHealthServers } from "./service-health.ts";
@@ -24,6 +26,8 @@ export interface DaemonParts {
   readonly log: Logger;
   /** Absent: a restart knows nothing of the ages of drains. */
   readonly drainAges?: DrainAges;
+  /** Absent: nobody reads events. */
+  readonly events?: EventRecorder;
   /** Absent: health-check node ports listen on real sockets. */
   readonly makeListener?: MakeListener;
 }
@@ -39,13 +43,17 @@ export interface Daemon {
 
 /** Prepares the kernel, then starts source and loop. Throws where a start makes no sense. */
 export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
-  const { config, kernel, source, log, metrics } = parts;
+  const { config, kernel, source, log, metrics, events = silentEvents } = parts;
   const families = await prepareKernel(kernel, config, log);
-  const healthChecks = new ServiceHealthServers(parts);
+  const healthChecks = new ServiceHealthServers({
+    ...parts,
+    onFailure: ({ service, port }, reason) =>
+      events.record(healthPortFailedEvent(config.nodeName, service, { port }, reason)),
+  });
   const loop = new SyncLoop(
     {
       ...parts,
-      reporter: new SyncReporter(parts),
+      reporter: new SyncReporter({ ...parts, nodeName: config.nodeName }),
       healthChecks,
       apiServerAddresses: () => source.serverAddresses?.() ?? [],
     },
@@ -65,6 +73,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
       log.warn("Part of an object was refused", { kind, subject, field, reason, message });
     },
   });
+  events.record(startingEvent(config.nodeName));
   return {
     families,
     settled: () => loop.settled(),

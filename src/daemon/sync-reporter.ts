@@ -1,3 +1,4 @@
+import { type EventRecorder, silentEvents } from "../api/event.ts";
 import type { NodeRecord } from "../api/objects.ts";
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
@@ -6,7 +7,8 @@ import type { Logger } from "../base/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import { type DesiredState, trafficPolicies } from "../plan/desired-state.ts";
 import { changeCount, type SyncReport } from "../reconcile/report.ts";
-import { conflictReasons, conflictsOf } from "./conflicts.ts";
+import { type Conflict, conflictReasons, conflictsOf } from "./conflicts.ts";
+import { conflictEvent } from "./events.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 
 /** What drains at the moment. */
@@ -34,12 +36,13 @@ export interface SyncSummary {
 /** Failures told one by one; the rest is a number. */
 const maxToldFailures = 10;
 
-/** Turns what the loop does into metrics, health and log lines. */
+/** Turns what the loop does into metrics, health, log lines and events. */
 export class SyncReporter {
   readonly #metrics: Metrics;
   readonly #health: ProxyHealth;
   readonly #clock: Clock;
   readonly #log: Logger;
+  readonly #tellConflict: (conflict: Conflict) => void;
   /** Each is told when it appears, not with every sync. */
   #toldConflicts = new Set<string>();
   #contestedServers: readonly string[] = [];
@@ -50,11 +53,15 @@ export class SyncReporter {
     readonly health: ProxyHealth;
     readonly clock: Clock;
     readonly log: Logger;
+    readonly events?: EventRecorder;
+    readonly nodeName?: string;
   }) {
     this.#metrics = collaborators.metrics;
     this.#health = collaborators.health;
     this.#clock = collaborators.clock;
     this.#log = collaborators.log;
+    const { events = silentEvents, nodeName = "" } = collaborators;
+    this.#tellConflict = (conflict) => events.record(conflictEvent(nodeName, conflict));
   }
 
   /** The loop begins: health is judged from now on. */
@@ -199,6 +206,7 @@ export class SyncReporter {
     for (const conflict of conflicts) {
       if (!this.#toldConflicts.has(conflict.key) && !told.has(conflict.key)) {
         this.#log.warn(conflict.event, { ...conflict.keys, reason: conflict.reason });
+        this.#tellConflict(conflict);
       }
       told.add(conflict.key);
     }

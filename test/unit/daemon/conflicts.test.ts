@@ -1,6 +1,7 @@
 /** Services that do not get what they ask for: one line each, and figures by reason. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
+import type { ClusterEvent } from "../../../src/api/event.ts";
 import type { ServiceRecord } from "../../../src/api/objects.ts";
 import { ProxyHealth } from "../../../src/daemon/proxy-health.ts";
 import { SyncReporter } from "../../../src/daemon/sync-reporter.ts";
@@ -19,6 +20,7 @@ let log: RecordingLogger;
 let counts: Map<string, number>;
 let desired: DesiredState;
 let reporter: SyncReporter;
+let events: ClusterEvent[];
 
 beforeEach(() => {
   const clock = new FakeClock();
@@ -27,7 +29,11 @@ beforeEach(() => {
   desired = new DesiredState();
   const conflicts = (reason: string, count: number): void => void counts.set(reason, count);
   const metrics = { ...silentMetrics, conflicts };
-  reporter = new SyncReporter({ metrics, health: new ProxyHealth(clock, 60_000), clock, log });
+  events = [];
+  reporter = new SyncReporter({
+    ...{ metrics, health: new ProxyHealth(clock, 60_000), clock, log, nodeName: "node-1" },
+    events: { record: (event) => void events.push(event) },
+  });
 });
 
 function put(service: ServiceRecord, overrides: Partial<FamilyOptions> = {}): void {
@@ -61,6 +67,34 @@ function report(contested?: readonly string[]): readonly [readonly object[], obj
   const warnings = log.lines.filter(({ level }) => level === "warn").map(({ keys }) => keys);
   return [warnings, Object.fromEntries([...counts].filter(([, count]) => count > 0))];
 }
+
+describe("events of conflicts", () => {
+  it("are about the Service that does not get the address, once", () => {
+    put(a);
+    put(b);
+    report([]);
+    report([]);
+    assert.deepEqual(events, [
+      {
+        type: "Warning",
+        reason: "AddressClaimed",
+        action: "ServeAddress",
+        subject: { kind: "Service", namespace: "default", name: "b" },
+        note: "node node-1: TCP 203.0.113.5:80 is claimed by the older Service default/a, which has it; give this one another address",
+      },
+    ]);
+  });
+
+  it("tell of other software's virtual servers and of addresses that the node needs", () => {
+    put(a, { reserved: new Map([[ip("203.0.113.5"), "node-address"]]) });
+    report(["TCP 10.96.0.10:80"]);
+    const told = events.map(({ reason, subject, note }) => `${reason} ${subject.name}: ${note}`);
+    assert.deepEqual(told, [
+      "ForeignVirtualServer a: node node-1: TCP 10.96.0.10:80 is a virtual server of other software on this node: it stays, and the Service is not served there",
+      "ReservedAddress a: node node-1: 203.0.113.5 is not bound on this node: it is the node's own; give the Service another address",
+    ]);
+  });
+});
 
 describe("conflicts", () => {
   it("of two Services are told when they appear, and counted as long as they last", () => {

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { type AddressInfo, createServer } from "node:net";
 import { describe, it } from "node:test";
 import { gunzipSync } from "node:zlib";
+import { type ClusterEvent, silentEvents } from "../../../src/api/event.ts";
 import type { IpAddress } from "../../../src/base/ip.ts";
 import { metricsResponder } from "../../../src/daemon/metrics-server.ts";
 import { ProxyHealth } from "../../../src/daemon/proxy-health.ts";
@@ -59,8 +60,9 @@ describe("startServers", () => {
     const address = "127.0.0.1" as IpAddress;
     const ports = [await freePort(), await freePort()] as const;
     const stop = await startServers(
-      { clock, log: new RecordingLogger(), metrics, health },
+      { clock, log: new RecordingLogger(), metrics, health, events: silentEvents },
       {
+        nodeName: "node-1",
         metricsBindAddress: { address, port: ports[0] },
         healthzBindAddress: { address, port: ports[1] },
         isBindFailureFatal: true,
@@ -74,5 +76,39 @@ describe("startServers", () => {
     assert.match(await scrape.text(), /^kubeproxy_proxy_livez_total\{code="200"\} 1$/m);
     await stop();
     for (const url of urls) await assert.rejects(fetch(`${url}/healthz`));
+  });
+
+  it("a port that ends the program is an event on the Node, and one that is retried is not", async () => {
+    const other = createServer();
+    await new Promise<void>((resolve) => other.listen(0, "127.0.0.1", resolve));
+    const address = {
+      address: "127.0.0.1" as IpAddress,
+      port: (other.address() as AddressInfo).port,
+    };
+    const clock = new FakeClock();
+    const events: ClusterEvent[] = [];
+    const start = (isBindFailureFatal: boolean): Promise<() => Promise<void>> =>
+      startServers(
+        {
+          ...{ clock, log: new RecordingLogger(), health: new ProxyHealth(clock, 60_000) },
+          metrics: new PrometheusMetrics(clock, { version: "1", kubernetesVersion: "1.36.2" }),
+          events: { record: (event) => void events.push(event) },
+        },
+        { nodeName: "node-1", metricsBindAddress: address, isBindFailureFatal },
+      );
+    const stop = await start(false);
+    await stop();
+    assert.deepEqual(events, []);
+    await assert.rejects(start(true));
+    assert.deepEqual(events, [
+      {
+        type: "Warning",
+        reason: "FailedToStartMetricServer",
+        action: "StartKubeProxy",
+        subject: { kind: "Node", namespace: "", name: "node-1" },
+        note: "EADDRINUSE (another process uses this port)",
+      },
+    ]);
+    await new Promise((resolve) => other.close(resolve));
   });
 });

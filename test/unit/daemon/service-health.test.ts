@@ -30,12 +30,17 @@ describe("ServiceHealthServers", () => {
   let health: ProxyHealth;
   let servers: ServiceHealthServers;
   let port: number;
+  let failures: string[];
   const loopback = new Map<IpFamily, readonly IpAddress[]>([["IPv4", [ip("127.0.0.1")]]]);
 
   beforeEach(async () => {
     clock = new FakeClock();
     health = new ProxyHealth(clock, 60_000);
-    servers = new ServiceHealthServers({ clock, log: silentLogger, health });
+    failures = [];
+    servers = new ServiceHealthServers({
+      ...{ clock, log: silentLogger, health },
+      onFailure: ({ service, port }, reason) => failures.push(`${service} ${port} ${reason}`),
+    });
     port = await freePort();
   });
 
@@ -124,10 +129,12 @@ describe("ServiceHealthServers", () => {
     await assert.rejects(fetch(`http://127.0.0.1:${before}/`));
   });
 
-  it("tries a port that is taken again until it is free", async () => {
+  it("tells of a port that is taken, and tries it again until it is free", async () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(port, "127.0.0.1", resolve));
     await serve(1);
+    const failure = `default/a ${port} EADDRINUSE (another process uses this port)`;
+    assert.deepEqual(failures, [failure]);
     await new Promise((resolve) => other.close(resolve));
     await clock.advance(5_000);
     // The listener opens in its own time after the retry.
