@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readFileSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { systemClock } from "./base/clock.ts";
 import { runCommandLine } from "./cli/run-command-line.ts";
@@ -12,6 +12,7 @@ const running = runCommandLine(process.argv.slice(2), {
   clock: systemClock,
   pid: process.pid,
   readFile: (path) => readFileSync(path, "utf8"),
+  writeFile: (path, text) => writeFileSync(path, text),
   hostname,
   writeOut: (text) => void process.stdout.write(text),
   writeErr: (text) => void process.stderr.write(text),

@@ -3,6 +3,7 @@ import {
   LineCounter,
   parseAllDocuments,
   type ScalarTag,
+  stringify,
   visit,
   type YAMLError,
 } from "yaml";
@@ -96,4 +97,9 @@ function problemOf(error: YAMLError, lines: LineCounter): YamlProblem {
 function brokenAt({ line, col }: { line: number; col: number }, reason: string): YamlDocument {
   const problem: YamlProblem = { line, column: col, kind: "syntax", reason };
   return { line, value: undefined, problems: [problem] };
+}
+
+/** YAML that readers of YAML 1.1 understand too, keys in order, as the Kubernetes tools write it. */
+export function yamlText(value: unknown): string {
+  return stringify(value, { version: "1.1", sortMapEntries: true, lineWidth: 0 });
 }

@@ -26,7 +26,9 @@ const placeholders: Readonly<Record<FieldKind, string>> = {
   "comma-list": "list",
   cidrs: "list",
   gates: "list",
-  any: "text",
+  "duration-or-nanoseconds": "duration",
+  vmodule: "list",
+  quantity: "amount",
 };
 
 /** Every flag but --help and --version, in the order of --help. */
@@ -35,13 +37,15 @@ export const flags: readonly Flag[] = [
   ...fieldGroups.flatMap(({ title, fields }) =>
     fields.flatMap((field): readonly Flag[] => {
       if (field.flag === undefined) return [];
+      const isIdle = field.noEffect !== undefined;
       return [
         {
           name: field.flag,
           ...(field.shortFlag === undefined ? {} : { short: field.shortFlag }),
           isBoolean: field.kind === "boolean",
           placeholder: placeholders[field.kind],
-          help: field.help,
+          help:
+            isIdle && !title.startsWith("Accepted") ? `${field.help} (without effect)` : field.help,
           default: field.defaultWithoutFile ?? field.default,
           group: title,
         },

@@ -1,5 +1,6 @@
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
+import type { Logger } from "../base/log.ts";
 import { kubernetesVersion, version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
@@ -12,6 +13,8 @@ import { parseCommandLine } from "./command-line.ts";
 export interface Commands {
   /** Runs until a signal; rejects where the start makes no sense, or the daemon cannot go on. */
   runDaemon(config: Config, parts: CommandParts): Promise<void>;
+  /** Loads modules and sets sysctls, for a later run with fewer rights. */
+  prepareNode(config: Config, parts: CommandParts): Promise<void>;
   /** Removes everything of ours; false where something was left. */
   cleanUpNode(config: Config, parts: CommandParts): Promise<boolean>;
 }
@@ -22,6 +25,8 @@ export interface CommandWorld extends ConfigWorld {
   readonly pid: number;
   readonly writeOut: (text: string) => void;
   readonly writeErr: (text: string) => void;
+  /** Replaces a file's content; throws where it cannot. */
+  readonly writeFile: (path: string, text: string) => void;
   readonly loadCommands: () => Promise<Commands>;
 }
 
@@ -48,25 +53,69 @@ export async function runCommandLine(
 
 async function runWithFlags(values: FlagValues, world: CommandWorld): Promise<number> {
   try {
-    return await runCommand(loadConfig(values, world), world);
+    return await runCommand(values, world);
   } catch (error) {
     return fail(world, errorText(error));
   }
 }
 
-async function runCommand(loaded: LoadedConfig, world: CommandWorld): Promise<number> {
-  const { command, config, notices } = loaded;
+async function runCommand(values: FlagValues, world: CommandWorld): Promise<number> {
+  const loaded = loadConfig(values, world);
+  const { command, config } = loaded;
+  if (loaded.written !== undefined) return writeConfig(loaded.written, world);
   const { clock, pid } = world;
   const log = new LogWriter({ clock, pid, write: world.writeErr }, config.logging);
-  for (const { level, event, keys } of notices) log[level](event, keys);
-  const parts = { clock, log, print: (line: string) => world.writeOut(`${line}\n`) };
+  tell(loaded, log);
+  const parts: CommandParts = {
+    ...{ clock, log },
+    print: (line) => world.writeOut(`${line}\n`),
+    ...(loaded.filePath === "" ? {} : { configFile: configFile(loaded.filePath, values, world) }),
+  };
   const commands = await world.loadCommands();
-  if (command === "clean-up") {
-    const isClean = await commands.cleanUpNode(config, parts);
-    return isClean ? 0 : fail(world, "Not everything could be removed, see above");
+  switch (command) {
+    case "clean-up": {
+      const isClean = await commands.cleanUpNode(config, parts);
+      return isClean ? 0 : fail(world, "Not everything could be removed, see above");
+    }
+    case "init-only":
+      await commands.prepareNode(config, parts);
+      return 0;
+    default:
+      await commands.runDaemon(config, parts);
+      return 0;
   }
-  await commands.runDaemon(config, parts);
+}
+
+function writeConfig(
+  { path, text }: NonNullable<LoadedConfig["written"]>,
+  world: CommandWorld,
+): number {
+  try {
+    world.writeFile(path, text);
+  } catch (error) {
+    return fail(world, `Cannot write the configuration to ${path}: ${errorText(error)}`);
+  }
+  world.writeOut(`Wrote configuration to: ${path}\n`);
   return 0;
+}
+
+function tell({ notices }: LoadedConfig, log: Logger): void {
+  for (const { level, event, keys } of notices) log[level](event, keys);
+}
+
+function configFile(
+  path: string,
+  values: FlagValues,
+  world: CommandWorld,
+): NonNullable<CommandParts["configFile"]> {
+  return {
+    path,
+    read: (log) => {
+      const loaded = loadConfig(values, world);
+      tell(loaded, log);
+      return loaded.config;
+    },
+  };
 }
 
 function fail({ writeErr }: CommandWorld, message: string): number {

@@ -1,4 +1,5 @@
 import { type Cidr, familyOf, type IpAddress, parseIpAddress } from "../base/ip.ts";
+import { kubernetesVersion } from "../base/version.ts";
 import type {
   Config,
   ListenAddress,
@@ -7,6 +8,7 @@ import type {
   ObjectsFrom,
 } from "./config.ts";
 import type { ConfigProblem } from "./config-error.ts";
+import { gateProblems, gateValues } from "./feature-gates.ts";
 import type { FieldValues } from "./field.ts";
 import type { Settings } from "./fields.ts";
 import { readCidrs } from "./read-value.ts";
@@ -34,6 +36,9 @@ export function buildConfig(
     problems.push({ path: nameOf(path), value, reason });
   checkMode(settings, report);
   checkPeriods(settings, report);
+  checkHiddenMetrics(settings, report);
+  checkLogging(settings, report);
+  problems.push(...gateProblems(settings.featureGates, nameOf("featureGates")));
   const config: Config = {
     objectsFrom: objectsFrom(settings, surroundings),
     nodeName: nodeName(settings, surroundings, report),
@@ -44,6 +49,7 @@ export function buildConfig(
     ...own(settings),
     conntrack: conntrack(settings),
     oomScoreAdj: settings.oomScoreAdj,
+    featureGates: gateValues(settings.featureGates),
     logging: {
       format: settings["logging.format"] === "json" ? "json" : "text",
       verbosity: settings["logging.verbosity"],
@@ -63,6 +69,43 @@ function checkPeriods(settings: Settings, report: Report): void {
   const minimum = `${settings["ipvs.minSyncPeriod"] / 1000}s`;
   report("ipvs.syncPeriod", undefined, `must not be shorter than ipvs.minSyncPeriod (${minimum})`);
 }
+
+/** Metrics are hidden one release after they were deprecated. */
+function checkHiddenMetrics(
+  { showHiddenMetricsForVersion: version }: Settings,
+  report: Report,
+): void {
+  const [major, minor] = kubernetesVersion.split(".");
+  const previous = `${major}.${Number(minor) - 1}`;
+  if (version === "" || version === previous) return;
+  report(
+    "showHiddenMetricsForVersion",
+    version,
+    `must be empty or the release before, ${previous}`,
+  );
+}
+
+function checkLogging(settings: Settings, report: Report): void {
+  const { "logging.vmodule": vmodule, "logging.format": format } = settings;
+  if (vmodule.length > 0 && format !== "text") {
+    report("logging.vmodule", undefined, "is for the format text only");
+  }
+  if (gateValues(settings.featureGates).get("LoggingAlphaOptions") === true) return;
+  const reason = "needs the feature gate LoggingAlphaOptions";
+  for (const path of alphaSwitches) if (settings[path]) report(path, true, reason);
+  for (const path of alphaSizes) {
+    if (!/^[+-]?0+$/.test(settings[path])) report(path, settings[path], reason);
+  }
+}
+
+const alphaSwitches = [
+  "logging.options.text.splitStream",
+  "logging.options.json.splitStream",
+] as const;
+const alphaSizes = [
+  "logging.options.text.infoBufferSize",
+  "logging.options.json.infoBufferSize",
+] as const;
 
 function objectsFrom(settings: Settings, { masterUrl }: ConfigSurroundings): ObjectsFrom {
   const folder = settings["kubeIpvs.manifests"];
@@ -176,7 +219,7 @@ function ipvs(
   | "minSyncPeriodMs"
 > {
   return {
-    scheduler: settings["ipvs.scheduler"],
+    scheduler: settings["ipvs.scheduler"] || "rr",
     excludeCidrs: settings["ipvs.excludeCIDRs"],
     isStrictArp: settings["ipvs.strictARP"],
     ipvsTimeouts: {
@@ -203,6 +246,7 @@ function own(
   | "reservedAddresses"
   | "isOtherProxyAllowed"
   | "lockName"
+  | "isConfigReloaded"
 > {
   const foreign = settings["kubeIpvs.foreignVirtualServers"];
   return {
@@ -217,6 +261,7 @@ function own(
     reservedAddresses: settings["kubeIpvs.reservedAddresses"] === "refuse" ? "refuse" : "serve",
     isOtherProxyAllowed: settings["kubeIpvs.ignoreRunningKubeProxy"],
     lockName: settings["kubeIpvs.lockName"],
+    isConfigReloaded: settings["kubeIpvs.configReload"],
   };
 }
 

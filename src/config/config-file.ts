@@ -4,8 +4,8 @@ import { ConfigError, type ConfigProblem } from "./config-error.ts";
 import type { ConfigNotice } from "./notice.ts";
 import { isMapping } from "./read-value.ts";
 
-const apiVersion = "kubeproxy.config.k8s.io/v1alpha1";
-const kind = "KubeProxyConfiguration";
+export const configApiVersion = "kubeproxy.config.k8s.io/v1alpha1";
+export const configKind = "KubeProxyConfiguration";
 
 export interface ConfigFile {
   /** The KubeProxyConfiguration, without apiVersion and kind; not yet checked field by field. */
@@ -32,14 +32,18 @@ function readFileText(path: string, readFile: (path: string) => string): string 
 }
 
 function checkKind(path: string, { value }: YamlDocument): ConfigFile["fields"] {
-  if (!isMapping(value)) throw new ConfigError([{ path, reason: `must be a ${kind}` }]);
+  if (!isMapping(value)) throw new ConfigError([{ path, reason: `must be a ${configKind}` }]);
   const { apiVersion: foundVersion, kind: foundKind, ...fields } = value;
   const problems: ConfigProblem[] = [];
-  if (foundVersion !== apiVersion) {
-    problems.push({ path: "apiVersion", value: foundVersion, reason: `must be ${apiVersion}` });
+  if (foundVersion !== configApiVersion) {
+    problems.push({
+      path: "apiVersion",
+      value: foundVersion,
+      reason: `must be ${configApiVersion}`,
+    });
   }
-  if (foundKind !== kind) {
-    problems.push({ path: "kind", value: foundKind, reason: `must be ${kind}` });
+  if (foundKind !== configKind) {
+    problems.push({ path: "kind", value: foundKind, reason: `must be ${configKind}` });
   }
   if (problems.length > 0) throw new ConfigError(problems);
   return fields;

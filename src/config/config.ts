@@ -1,4 +1,5 @@
 import type { Cidr, IpAddress } from "../base/ip.ts";
+import type { GateValues } from "./feature-gates.ts";
 
 /** Where Services and EndpointSlices come from. */
 export type ObjectsFrom =
@@ -93,6 +94,10 @@ export interface Config {
   /** -1000 to 1000. */
   readonly oomScoreAdj: number;
   readonly logging: { readonly format: LogFormat; readonly verbosity: number };
+  /** Values of the gates in `feature-gates.ts`. */
+  readonly featureGates: GateValues;
+  /** A changed configuration file is applied instead of ending the program. */
+  readonly isConfigReloaded: boolean;
   /** Start even if a kube-proxy runs on this node. */
   readonly isOtherProxyAllowed: boolean;
   /** Instances with the same name in one network namespace exclude each other. */
@@ -102,4 +107,4 @@ export interface Config {
 export type LogFormat = "text" | "json";
 
 /** What the command line asks for. */
-export type Command = "run" | "clean-up";
+export type Command = "run" | "clean-up" | "init-only" | "write-config";

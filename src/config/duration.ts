@@ -24,3 +24,18 @@ export function parseDuration(text: string): number | undefined {
   }
   return text.startsWith("-") ? -sum : sum;
 }
+
+/** A duration as Go prints it: `1h0m0s`, `1.5s`, `500ms`, `0s`. Parts below a nanosecond are lost. */
+export function durationText(milliseconds: number): string {
+  const sign = milliseconds < 0 ? "-" : "";
+  const ns = Math.round(Math.abs(milliseconds) * 1e6);
+  if (ns === 0) return "0s";
+  if (ns < 1e3) return `${sign}${ns}ns`;
+  if (ns < 1e6) return `${sign}${ns / 1e3}µs`;
+  if (ns < 1e9) return `${sign}${ns / 1e6}ms`;
+  const minutes = Math.floor(ns / 60e9);
+  const seconds = `${(ns - minutes * 60e9) / 1e9}s`;
+  const hours = Math.floor(minutes / 60);
+  if (hours > 0) return `${sign}${hours}h${minutes % 60}m${seconds}`;
+  return minutes > 0 ? `${sign}${minutes}m${seconds}` : `${sign}${seconds}`;
+}

@@ -18,8 +18,18 @@ export interface FieldValues {
   cidrs: readonly Cidr[];
   /** A map of booleans in the file, `Name=true,…` in a flag. */
   gates: ReadonlyMap<string, boolean>;
-  /** Accepted unread, for fields without effect. */
-  any: unknown;
+  /** Milliseconds; a number in the file counts nanoseconds. */
+  "duration-or-nanoseconds": number;
+  /** A list in the file, `pattern=N,…` in a flag. */
+  vmodule: readonly VmoduleItem[];
+  /** An amount with a suffix, as Kubernetes writes it: `64Ki`. */
+  quantity: string;
+}
+
+/** Verbosity of the source files that match a pattern. */
+export interface VmoduleItem {
+  readonly filePattern: string;
+  readonly verbosity: number;
 }
 
 export type FieldKind = keyof FieldValues;
@@ -55,14 +65,21 @@ export interface Field {
   readonly help: string;
   /** Accepted, checked for its type, and why it changes nothing. */
   readonly noEffect?: string;
+  /** What it does otherwise than kube-proxy, and why. */
+  readonly differs?: string;
 }
 
 /** A flag that stands for no field of the file. */
 export interface LooseFlag {
   readonly flag: string;
   readonly kind: "text" | "boolean" | "integer";
+  readonly min?: number;
+  readonly max?: number;
   readonly help: string;
   readonly noEffect?: string;
+  readonly differs?: string;
+  /** Deprecated, and what to write now. It counts for nothing beside a file. */
+  readonly insteadOf?: string;
 }
 
 /** Settings that belong together, under one heading of --help. */

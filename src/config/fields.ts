@@ -1,6 +1,7 @@
 import type { Field, FieldGroup, FieldValues, LooseFlag } from "./field.ts";
 import { idleFields } from "./fields/idle-fields.ts";
 import { ipvsFields } from "./fields/ipvs-fields.ts";
+import { loggingFields } from "./fields/logging-fields.ts";
 import { nodeFields } from "./fields/node-fields.ts";
 import { ownFields } from "./fields/own-fields.ts";
 import { conntrackFields, processFields } from "./fields/process-fields.ts";
@@ -11,8 +12,9 @@ export const fieldGroups: readonly FieldGroup[] = [
   { title: "Node and cluster", fields: nodeFields },
   { title: "IPVS", fields: ipvsFields },
   { title: "Servers", fields: serverFields },
-  { title: "Connection tracking (accepted without effect)", fields: conntrackFields },
+  { title: "Connection tracking", fields: conntrackFields },
   { title: "Process", fields: processFields },
+  { title: "Logging", fields: loggingFields },
   { title: "Settings of kube-ipvs itself", fields: ownFields },
   { title: "Accepted without effect", fields: idleFields },
 ];
@@ -25,6 +27,7 @@ type ReadField =
   | (typeof serverFields)[number]
   | (typeof conntrackFields)[number]
   | (typeof processFields)[number]
+  | (typeof loggingFields)[number]
   | (typeof ownFields)[number];
 
 /** The value of each setting that has an effect, by its path in the file. */
@@ -40,14 +43,30 @@ export const looseFlags: readonly LooseFlag[] = [
     help: "remove everything of kube-ipvs from the kernel and exit",
   },
   {
+    flag: "init-only",
+    kind: "boolean",
+    help: "load modules, set sysctls and exit; for an init container with more rights",
+  },
+  {
+    flag: "write-config-to",
+    kind: "text",
+    help: "write the resulting configuration to this file and exit",
+  },
+  {
     flag: "healthz-port",
     kind: "integer",
+    min: 0,
+    max: 65_535,
     help: "port for --healthz-bind-address; 0: no health server (deprecated)",
+    insteadOf: "--healthz-bind-address",
   },
   {
     flag: "metrics-port",
     kind: "integer",
+    min: 0,
+    max: 65_535,
     help: "port for --metrics-bind-address (deprecated)",
+    insteadOf: "--metrics-bind-address",
   },
   ...["boot-id-file", "machine-id-file"].map(
     (flag): LooseFlag => ({ flag, kind: "text", help: "", noEffect: "nothing reads it" }),

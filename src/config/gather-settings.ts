@@ -1,7 +1,8 @@
+import { isDeepStrictEqual } from "node:util";
 import type { ConfigProblem } from "./config-error.ts";
-import type { Field } from "./field.ts";
+import type { Field, FieldKind } from "./field.ts";
 import { allFields, type Settings } from "./fields.ts";
-import { type ConfigNotice, noEffectNotice } from "./notice.ts";
+import { type ConfigNotice, idleFlagNotice, noEffectNotice } from "./notice.ts";
 import { isMapping, type Reading, readFileValue, readText } from "./read-value.ts";
 
 /** Flags as given: name without dashes → raw values in order. */
@@ -9,6 +10,8 @@ export type FlagValues = ReadonlyMap<string, readonly string[]>;
 
 export interface GatheredSettings {
   readonly settings: Settings;
+  /** Every setting by its path, those without effect too. */
+  readonly values: ReadonlyMap<string, unknown>;
   /** How a setting is called where it was given: its flag, or its path in the file. */
   readonly nameOf: (path: keyof Settings) => string;
   readonly problems: readonly ConfigProblem[];
@@ -32,7 +35,7 @@ export function gatherSettings(
   file: Readonly<Record<string, unknown>> | undefined,
   flags: FlagValues,
 ): GatheredSettings {
-  const values: Record<string, unknown> = {};
+  const values = new Map<string, unknown>();
   const names = new Map<string, string>();
   const problems: ConfigProblem[] = [];
   const notices: ConfigNotice[] = [];
@@ -42,11 +45,12 @@ export function gatherSettings(
     names.set(field.path, choice.name);
     if ("reason" in choice.reading) {
       problems.push({ path: choice.name, value: choice.raw, reason: choice.reading.reason });
-    } else values[field.path] = choice.reading.value;
+    } else values.set(field.path, choice.reading.value);
     notices.push(...noticesOf(field, choice, file !== undefined && flags.has(field.flag ?? "")));
   }
   return {
-    settings: values as Settings,
+    settings: Object.fromEntries(values) as Settings,
+    values,
     nameOf: (path) => names.get(path) ?? path,
     problems,
     notices,
@@ -68,9 +72,11 @@ function choose(
   return fromFile(field, file) ?? fromDefault(field, file === undefined);
 }
 
+const listKinds: ReadonlySet<FieldKind> = new Set(["texts", "cidrs", "gates", "vmodule"]);
+
 /** The last value counts; lists grow with each flag. */
 function fromFlag(field: Field, given: readonly string[]): Choice {
-  const isList = field.kind === "texts" || field.kind === "cidrs" || field.kind === "gates";
+  const isList = listKinds.has(field.kind);
   const raw = isList ? given.join(",") : (given.at(-1) ?? "");
   const name = `--${field.flag}`;
   if (raw === "" && field.kind !== "boolean" && field.keepsZero !== true)
@@ -132,8 +138,7 @@ function unknownField(path: string): ConfigNotice {
 function noticesOf(field: Field, choice: Choice, isFlagBesideFile: boolean): ConfigNotice[] {
   const notices: ConfigNotice[] = [];
   if (isFlagBesideFile && choice.from !== "flag") {
-    const event = "Flag ignored because a configuration file is given";
-    notices.push({ level: "warn", event, keys: { flag: `--${field.flag}` } });
+    notices.push(idleFlagNotice(field.flag ?? ""));
   }
   const isSaid = choice.from === "flag" || (choice.from === "file" && !isDefault(field, choice));
   if (field.noEffect !== undefined && isSaid) {
@@ -143,7 +148,6 @@ function noticesOf(field: Field, choice: Choice, isFlagBesideFile: boolean): Con
 }
 
 /** kubeadm writes every field, zeros too: a value that says nothing new is not worth a line. */
-function isDefault(field: Field, { raw }: Choice): boolean {
-  if (typeof raw === "object" && raw !== null) return Object.keys(raw).length === 0;
-  return raw === false || String(raw) === field.default;
+function isDefault(field: Field, { reading }: Choice): boolean {
+  return isDeepStrictEqual(reading, readText(field, field.default));
 }

@@ -1,11 +1,12 @@
 import { buildConfig, type ConfigSurroundings } from "./build-config.ts";
 import type { Command, Config } from "./config.ts";
-import { ConfigError, type ConfigProblem } from "./config-error.ts";
+import { ConfigError } from "./config-error.ts";
 import { readConfigFile } from "./config-file.ts";
-import { looseFlags } from "./fields.ts";
+import { configText } from "./config-text.ts";
+import { gateNotices } from "./feature-gates.ts";
 import { type FlagValues, type GatheredSettings, gatherSettings } from "./gather-settings.ts";
+import { blankNodeName, type LooseFlagValues, readLooseFlags } from "./loose-flags.ts";
 import { type ConfigNotice, noEffectNotice } from "./notice.ts";
-import { readText } from "./read-value.ts";
 
 /** What configuration needs of the world. */
 export interface ConfigWorld {
@@ -17,6 +18,10 @@ export interface ConfigWorld {
 export interface LoadedConfig {
   readonly command: Command;
   readonly config: Config;
+  /** Of `--config`; empty: there is none. */
+  readonly filePath: string;
+  /** What `--write-config-to` asks for. */
+  readonly written?: { readonly path: string; readonly text: string };
   /** To be logged when logging is set up as the configuration says. */
   readonly notices: readonly ConfigNotice[];
 }
@@ -30,48 +35,39 @@ export function loadConfig(flags: FlagValues, world: ConfigWorld): LoadedConfig 
   const early = [...loose.problems, ...gathered.problems, ...blankNodeName(flags)];
   // Rules between settings would stumble over the ones that are missing.
   if (early.length > 0) throw new ConfigError(early);
-  const { config, problems } = buildConfig(
-    gathered.settings,
-    surroundingsOf(loose, world),
-    gathered.nameOf,
-  );
-  if (problems.length > 0) throw new ConfigError(problems);
-  const notices = [...loose.notices, ...(file?.notices ?? []), ...gathered.notices];
+  const build = (surroundings: ConfigSurroundings): Config =>
+    built(buildConfig(gathered.settings, surroundings, gathered.nameOf));
+  const surroundings = surroundingsOf(loose, world);
+  const config = build(surroundings);
+  const writtenPath = loose.texts.get("write-config-to") ?? "";
+  // The deprecated port flags are left out of it, as upstream.
+  const text = (): string =>
+    configText(gathered.values, build({ hostname: surroundings.hostname }));
+  const { settings, nameOf } = gathered;
   return {
-    command: loose.texts.get("cleanup") === "true" ? "clean-up" : "run",
+    command: commandOf(loose),
     config: freeze(config),
-    notices: [...notices, ...clusterNotices(gathered, loose), ...modeNotice(gathered)],
+    filePath: path,
+    ...(writtenPath === "" ? {} : { written: { path: writtenPath, text: text() } }),
+    notices: [
+      ...[...loose.notices, ...(file?.notices ?? []), ...gathered.notices],
+      ...gateNotices(settings.featureGates, nameOf("featureGates")),
+      ...clusterNotices(gathered, loose),
+      ...modeNotice(gathered),
+    ],
   };
 }
 
-interface LooseFlagValues {
-  /** Values as text in normal form. */
-  readonly texts: ReadonlyMap<string, string>;
-  readonly problems: readonly ConfigProblem[];
-  readonly notices: readonly ConfigNotice[];
+function built({ config, problems }: ReturnType<typeof buildConfig>): Config {
+  if (problems.length > 0) throw new ConfigError(problems);
+  return config;
 }
 
-function readLooseFlags(flags: FlagValues): LooseFlagValues {
-  const texts = new Map<string, string>();
-  const problems: ConfigProblem[] = [];
-  const notices: ConfigNotice[] = [];
-  for (const { flag, kind, noEffect } of looseFlags) {
-    const raw = flags.get(flag)?.at(-1);
-    if (raw === undefined) continue;
-    const reading = readText({ kind }, raw);
-    if ("reason" in reading) problems.push({ path: `--${flag}`, value: raw, ...reading });
-    else texts.set(flag, String(reading.value));
-    if (noEffect === undefined) continue;
-    notices.push(noEffectNotice(`--${flag}`, noEffect));
-  }
-  return { texts, problems, notices };
-}
-
-/** White space alone is a mistake (an unset variable in a manifest), not «no override». */
-function blankNodeName(flags: FlagValues): readonly ConfigProblem[] {
-  const value = flags.get("hostname-override")?.at(-1) ?? "";
-  if (value === "" || value.trim() !== "") return [];
-  return [{ path: "--hostname-override", value, reason: "must not be blank" }];
+/** Where several are asked for, the one that upstream looks at first. */
+function commandOf({ texts }: LooseFlagValues): Command {
+  if ((texts.get("write-config-to") ?? "") !== "") return "write-config";
+  if (texts.get("cleanup") === "true") return "clean-up";
+  return texts.get("init-only") === "true" ? "init-only" : "run";
 }
 
 function surroundingsOf({ texts }: LooseFlagValues, world: ConfigWorld): ConfigSurroundings {

@@ -9,3 +9,15 @@ export interface ConfigNotice {
 export function noEffectNotice(setting: string, reason: string): ConfigNotice {
   return { level: "warn", event: "Setting has no effect", keys: { setting, reason } };
 }
+
+/** With a file most flags count for nothing. */
+export function idleFlagNotice(flag: string): ConfigNotice {
+  const event = "Flag ignored because a configuration file is given";
+  return { level: "warn", event, keys: { flag: `--${flag}` } };
+}
+
+/** A flag that upstream will remove. */
+export function deprecatedNotice(flag: string, insteadOf: string): ConfigNotice {
+  const keys = { flag: `--${flag}`, instead: insteadOf };
+  return { level: "warn", event: "Flag is deprecated", keys };
+}

@@ -1,6 +1,6 @@
 import { type Cidr, parseCidr, parseIpAddress } from "../base/ip.ts";
 import { parseDuration } from "./duration.ts";
-import type { Field, FieldKind, FieldValues } from "./field.ts";
+import type { Field, FieldKind, FieldValues, VmoduleItem } from "./field.ts";
 
 /** A value, or why there is none. */
 export type Reading<T> = { readonly value: T } | { readonly reason: string };
@@ -31,7 +31,13 @@ const readers: { readonly [K in FieldKind]: KindReader<FieldValues[K]> } = {
   "comma-list": { fromText: (text) => ({ value: splitCommas(text) }) },
   cidrs: { fromText: (text) => readCidrs(splitCommas(text)), fromFile: readCidrList },
   gates: { fromText: readGateText, fromFile: readGateMap },
-  any: { fromText: (text) => ({ value: text }), fromFile: (value) => ({ value }) },
+  "duration-or-nanoseconds": {
+    fromText: readDuration,
+    fromFile: (value) =>
+      typeof value === "number" ? { value: value / 1e6 } : readDuration(String(value)),
+  },
+  vmodule: { fromText: readVmoduleText, fromFile: readVmoduleList },
+  quantity: { fromText: readQuantity, fromFile: (value) => readQuantity(String(value)) },
 };
 
 /** Reads a flag's value or a default. */
@@ -140,15 +146,52 @@ function readCidrList(value: unknown): Reading<readonly Cidr[]> {
   return "reason" in texts ? texts : readCidrs(texts.value);
 }
 
-/** Reads networks; the first that is none is named. */
+/** Reads networks; those that are none are named. */
 export function readCidrs(texts: readonly string[]): Reading<readonly Cidr[]> {
-  const cidrs: Cidr[] = [];
-  for (const text of texts) {
-    const cidr = parseCidr(text);
-    if (cidr === undefined) return { reason: `${JSON.stringify(text)} is not a network (CIDR)` };
-    cidrs.push(cidr);
+  const cidrs = texts.flatMap((text) => parseCidr(text) ?? []);
+  if (cidrs.length === texts.length) return { value: cidrs };
+  const wrong = texts.filter((text) => parseCidr(text) === undefined);
+  const names = wrong.map((text) => JSON.stringify(text)).join(", ");
+  return { reason: `${names} is not a network (CIDR)` };
+}
+
+/** Upstream compares each file's name with patterns of letters, digits, `_`, `*`, `?` and ranges. */
+function readVmoduleText(text: string): Reading<readonly VmoduleItem[]> {
+  const items: VmoduleItem[] = [];
+  for (const pair of splitCommas(text)) {
+    const [filePattern = "", number = ""] = pair.split("=", 2);
+    const verbosity = decimal(number);
+    if (filePattern === "" || !isVerbosity(verbosity)) {
+      return { reason: `${JSON.stringify(pair)} is not pattern=N` };
+    }
+    items.push({ filePattern, verbosity });
   }
-  return { value: cidrs };
+  return { value: items };
+}
+
+function readVmoduleList(value: unknown): Reading<readonly VmoduleItem[]> {
+  const wrong = { reason: "must be a list of filePattern and verbosity" };
+  if (!Array.isArray(value)) return wrong;
+  const items: VmoduleItem[] = [];
+  for (const item of value) {
+    if (!isMapping(item)) return wrong;
+    const { filePattern, verbosity } = item;
+    if (typeof filePattern !== "string" || filePattern === "" || !isVerbosity(verbosity)) {
+      return wrong;
+    }
+    items.push({ filePattern, verbosity });
+  }
+  return { value: items };
+}
+
+function isVerbosity(value: unknown): value is number {
+  return Number.isInteger(value) && Number(value) >= 0 && Number(value) <= 0x7fffffff;
+}
+
+/** The form of k8s.io/apimachinery's resource.Quantity; the amount itself changes nothing here. */
+function readQuantity(text: string): Reading<string> {
+  const isQuantity = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$/.test(text);
+  return isQuantity ? { value: text } : { reason: "must be an amount such as 0 or 64Ki" };
 }
 
 function readGateText(text: string): Reading<ReadonlyMap<string, boolean>> {

@@ -84,7 +84,7 @@ function setSysctls(kernel: Kernel, config: Config, log: Logger): void {
     kernelRelease: release(),
   });
   for (const { path, value } of settings) {
-    if (kernel.sysctl.ensure(path, value)) log.verbose(1, "Set sysctl", { path, value });
+    if (kernel.sysctl.ensure(path, value)) log.info("Set sysctl", { path, value });
   }
 }
 

@@ -14,6 +14,8 @@ import { runUntilSignal, type Stop } from "./life-cycle.ts";
 import { writeOomScore } from "./oom-score.ts";
 import { openSource } from "./open-source.ts";
 import { findOtherProxy, OtherProxyError } from "./other-proxy.ts";
+import { prepareConntrack } from "./prepare-conntrack.ts";
+import { prepareKernel } from "./prepare-kernel.ts";
 import { ProxyHealth } from "./proxy-health.ts";
 import { startServers } from "./servers.ts";
 import { startDaemon } from "./start.ts";
@@ -24,12 +26,35 @@ export interface CommandParts {
   readonly log: Logger;
   /** Prints a line on stdout. */
   readonly print: (line: string) => void;
+  /** The file that the configuration came from; absent: none. */
+  readonly configFile?: ConfigFileSource;
+}
+
+/** A configuration file that may be read again. */
+export interface ConfigFileSource {
+  readonly path: string;
+  /** Reads and checks it, with the same flags; what it is told of goes to the log. Throws ConfigError. */
+  read(log: Logger): Config;
 }
 
 /** Runs until a signal; rejects where the start makes no sense. */
 export async function runDaemon(config: Config, parts: CommandParts): Promise<void> {
   parts.log.info("Using ipvs Proxier", { version, node: config.nodeName });
   await runUntilSignal(parts, (signal) => start(config, parts, signal));
+}
+
+/** `--init-only`: everything that needs more rights than the daemon; no API server, no rule. */
+export async function prepareNode(config: Config, parts: CommandParts): Promise<void> {
+  const { log } = parts;
+  checkCapabilities();
+  const kernel = await openKernel({ ...parts, environment: process.env });
+  try {
+    await prepareConntrack(kernel, config, log);
+    const families = await prepareKernel(kernel, config, log);
+    log.info("The node is prepared", { ipFamilies: families });
+  } finally {
+    kernel.close();
+  }
 }
 
 /** `--cleanup`; false where something of ours was left. */
@@ -79,6 +104,7 @@ async function* beginParts(config: Config, parts: CommandParts): AsyncGenerator<
 
   const kernel = await openKernel({ ...parts, environment: process.env });
   yield async () => kernel.close();
+  await prepareConntrack(kernel, config, log);
 
   const { source, events, close } = await openSource(config, { clock, log, observer: metrics });
   yield close;

@@ -218,4 +218,7 @@ export interface Modules {
   isAvailable(name: string): boolean | undefined;
   /** Loads a module by modprobe; success when it is there already. The error says what is missing. */
   load(name: string): Promise<void>;
+  /** The text of a loaded module's parameter; undefined where there is none. */
+  readParameter(name: string, parameter: string): string | undefined;
+  writeParameter(name: string, parameter: string, value: string): void;
 }

@@ -36,6 +36,8 @@ export interface PlanOptions {
   /** The families that the node supports. */
   readonly families: ReadonlyMap<IpFamily, FamilyOptions>;
   readonly scheduler: string;
+  /** The feature gate AllowServiceExternalIPs is off: Services are planned as if they had none. */
+  readonly areExternalIpsIgnored?: boolean;
   readonly isMasqueradeAll: boolean;
   /** The mark bit as a number: 0x4000 for the default bit 14. */
   readonly masqueradeMark: number;

@@ -31,8 +31,9 @@ export function planService(
   options: PlanOptions,
 ): readonly ServicePlan[] {
   const allSlices = [...slices];
+  const served = servedPart(service, options);
   return [...options.families].map(([family, familyOptions]) => {
-    const ports = service === undefined ? [] : servicePortsOf(service, family);
+    const ports = served === undefined ? [] : servicePortsOf(served, family);
     const { nodeName } = options.place;
     const endpoints: EndpointsByPort =
       ports.length === 0 ? new Map() : mergeSlices(allSlices, family, nodeName);
@@ -43,6 +44,14 @@ export function planService(
       localReadyCount: countLocalReadyAddresses(endpoints),
     };
   });
+}
+
+function servedPart(
+  service: ServiceRecord | undefined,
+  { areExternalIpsIgnored }: PlanOptions,
+): ServiceRecord | undefined {
+  if (areExternalIpsIgnored !== true || service === undefined) return service;
+  return { ...service, externalIps: [] };
 }
 
 function planPort(

@@ -30,5 +30,17 @@ export function describeModulesContract(name: string, open: OpenContractKernel):
       assert.notEqual(modules.isAvailable("no_such_module"), true);
       await assert.rejects(modules.load("no_such_module"), /no_such_module/);
     });
+
+    contractCase(open, "reads and writes a parameter", async ({ modules }) => {
+      const present = modules.readParameter("nf_conntrack", "hashsize");
+      assert.match(present ?? "", /^\d+$/);
+      modules.writeParameter("nf_conntrack", "hashsize", present ?? "");
+      assert.equal(modules.readParameter("nf_conntrack", "hashsize"), present);
+      assert.equal(modules.readParameter("nf_conntrack", "no_such_parameter"), undefined);
+      assert.throws(
+        () => modules.writeParameter("nf_conntrack", "no_such_parameter", "1"),
+        /no_such_parameter.*ENOENT/,
+      );
+    });
   });
 }

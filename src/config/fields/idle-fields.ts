@@ -3,7 +3,6 @@ import type { Field } from "../field.ts";
 const otherMode = "it belongs to another proxy mode";
 const windows = "it is for Windows";
 const transport = "kube-ipvs talks JSON and sends few requests";
-const plainLog = "lines are written at once, to stderr";
 
 /** Known to kube-proxy, accepted, without effect here. */
 export const idleFields: readonly Field[] = [
@@ -55,22 +54,6 @@ export const idleFields: readonly Field[] = [
     flag: "config-sync-period",
     help: "how often what was read from the API server is looked at again",
     noEffect: "what is watched needs no second look",
-  },
-  {
-    path: "featureGates",
-    kind: "gates",
-    default: "",
-    flag: "feature-gates",
-    help: "Name=true,…",
-    noEffect: "kube-ipvs has no feature gates",
-  },
-  {
-    path: "showHiddenMetricsForVersion",
-    kind: "text",
-    default: "",
-    flag: "show-hidden-metrics-for-version",
-    help: "version whose hidden metrics are shown",
-    noEffect: "no metric is hidden",
   },
   {
     path: "iptables.localhostNodePorts",
@@ -138,53 +121,12 @@ export const idleFields: readonly Field[] = [
     noEffect: windows,
   },
   { path: "windowsRunAsService", kind: "boolean", default: "false", help: "", noEffect: windows },
-  { path: "portRange", kind: "text", default: "", help: "", noEffect: "no mode uses it any more" },
   {
-    path: "logging.flushFrequency",
-    kind: "any",
-    default: "5s",
-    flag: "log-flush-frequency",
-    help: "longest time until log lines are written",
-    noEffect: plainLog,
-  },
-  {
-    path: "logging.vmodule",
-    kind: "any",
+    path: "portRange",
+    kind: "text",
     default: "",
-    flag: "vmodule",
-    help: "verbosity per source file",
-    noEffect: "there is one verbosity for all",
-  },
-  {
-    path: "logging.options.text.splitStream",
-    kind: "boolean",
-    default: "false",
-    flag: "log-text-split-stream",
-    help: "split errors from the rest",
-    noEffect: plainLog,
-  },
-  {
-    path: "logging.options.text.infoBufferSize",
-    kind: "any",
-    default: "0",
-    flag: "log-text-info-buffer-size",
-    help: "bytes of log lines held back",
-    noEffect: plainLog,
-  },
-  {
-    path: "logging.options.json.splitStream",
-    kind: "boolean",
-    default: "false",
-    flag: "log-json-split-stream",
-    help: "split errors from the rest",
-    noEffect: plainLog,
-  },
-  {
-    path: "logging.options.json.infoBufferSize",
-    kind: "any",
-    default: "0",
-    flag: "log-json-info-buffer-size",
-    help: "bytes of log lines held back",
-    noEffect: plainLog,
+    flag: "proxy-port-range",
+    help: "ports of a mode that is gone",
+    noEffect: "no mode uses it any more",
   },
 ];

@@ -6,13 +6,14 @@ export const ipvsFields = [
     default: "",
     flag: "proxy-mode",
     help: "ipvs, or empty, which means ipvs",
+    differs: "empty means ipvs, and the other modes are refused: there is no other mode here",
   },
   {
     path: "ipvs.scheduler",
     kind: "text",
-    default: "rr",
+    default: "",
     flag: "ipvs-scheduler",
-    help: "IPVS scheduler, as in ipvsadm",
+    help: "IPVS scheduler, as in ipvsadm; empty: rr",
   },
   {
     path: "ipvs.syncPeriod",

@@ -90,4 +90,12 @@ export const ownFields = [
     winsOverFile: true,
     help: "instances with this name exclude each other in one network namespace",
   },
+  {
+    path: "kubeIpvs.configReload",
+    kind: "boolean",
+    default: "false",
+    flag: "kube-ipvs-config-reload",
+    winsOverFile: true,
+    help: "apply a changed configuration file while running, as far as that goes, instead of ending",
+  },
 ] as const;

@@ -1,24 +1,13 @@
-/** The process: logging, OOM score. */
+/** The process: feature gates, OOM score. */
 export const processFields = [
   {
-    path: "logging.verbosity",
-    kind: "integer",
-    default: "0",
-    min: 0,
-    max: 0x7fffffff,
-    flag: "v",
-    shortFlag: "v",
-    winsOverFile: true,
-    help: "how much is logged; 2 tells of each sync",
-  },
-  {
-    path: "logging.format",
-    kind: "text",
-    default: "text",
-    words: ["text", "json"],
-    flag: "logging-format",
-    winsOverFile: true,
-    help: "text or json",
+    path: "featureGates",
+    kind: "gates",
+    default: "",
+    flag: "feature-gates",
+    help: "Name=true,…; unknown names are an error",
+    differs:
+      "gates of every release from 1.28 on are known, and a gate that is locked or gone in 1.36 is told of and not refused",
   },
   {
     path: "oomScoreAdj",
@@ -41,7 +30,6 @@ export const conntrackFields = [
     keepsZero: true,
     min: 0,
     flag: "conntrack-max-per-core",
-    noEffect: "its sysctls are left as the node has them",
     help: "tracked connections per CPU core; 0: leave the kernel's limit",
   },
   {
@@ -51,7 +39,6 @@ export const conntrackFields = [
     keepsZero: true,
     min: 0,
     flag: "conntrack-min",
-    noEffect: "its sysctls are left as the node has them",
     help: "tracked connections at least, whatever the number of cores",
   },
   {
@@ -61,7 +48,6 @@ export const conntrackFields = [
     keepsZero: true,
     min: 0,
     flag: "conntrack-tcp-timeout-established",
-    noEffect: "its sysctls are left as the node has them",
     help: "time-out of idle TCP connections; 0s: leave",
   },
   {
@@ -71,7 +57,6 @@ export const conntrackFields = [
     keepsZero: true,
     min: 0,
     flag: "conntrack-tcp-timeout-close-wait",
-    noEffect: "its sysctls are left as the node has them",
     help: "time-out of half-closed TCP connections; 0s: leave",
   },
   {
@@ -79,7 +64,6 @@ export const conntrackFields = [
     kind: "boolean",
     default: "false",
     flag: "conntrack-tcp-be-liberal",
-    noEffect: "its sysctls are left as the node has them",
     help: "do not take TCP packets outside the window for invalid",
   },
   {
@@ -88,7 +72,6 @@ export const conntrackFields = [
     default: "0s",
     min: 0,
     flag: "conntrack-udp-timeout",
-    noEffect: "its sysctls are left as the node has them",
     help: "time-out of UDP flows without answer; 0s: leave",
   },
   {
@@ -97,7 +80,6 @@ export const conntrackFields = [
     default: "0s",
     min: 0,
     flag: "conntrack-udp-timeout-stream",
-    noEffect: "its sysctls are left as the node has them",
     help: "time-out of UDP flows with answers; 0s: leave",
   },
 ] as const;

@@ -21,4 +21,12 @@ export const serverFields = [
     flag: "bind-address-hard-fail",
     help: "end when a port cannot be opened, instead of trying again",
   },
+  {
+    path: "showHiddenMetricsForVersion",
+    kind: "text",
+    default: "",
+    flag: "show-hidden-metrics-for-version",
+    help: "the release before this one, 1.35: show metrics that are hidden since then",
+    noEffect: "no metric is hidden",
+  },
 ] as const;

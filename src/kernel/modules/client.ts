@@ -2,6 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { release } from "node:os";
 import type { Modules } from "../kernel.ts";
 import { ProgramError, type RunProgram } from "../program.ts";
+import { readParameter, writeParameter } from "./parameters.ts";
 
 /** A kernel module that is not there and could not be loaded. */
 export class ModuleError extends Error {
@@ -67,6 +68,19 @@ export class ModulesClient implements Modules {
       if (error instanceof ProgramError) throw this.#notRun(name, error);
       throw error;
     }
+  }
+
+  readParameter(name: string, parameter: string): string | undefined {
+    return readParameter(this.#parameterFile(name, parameter));
+  }
+
+  writeParameter(name: string, parameter: string, value: string): void {
+    writeParameter(this.#parameterFile(name, parameter), value);
+  }
+
+  #parameterFile(name: string, parameter: string): string {
+    for (const part of [name, parameter]) checkName(part);
+    return `${this.#options.sysFolder}/module/${underscored(name)}/parameters/${parameter}`;
   }
 
   #isLoaded(name: string): boolean {

@@ -9,6 +9,9 @@ export class FakeModules implements Modules {
   /** What modprobe would find. */
   readonly loadable: Set<string> = new Set(["dummy", "ip_vs_wrr", "ip_vs_lc", "ip_vs_mh"]);
 
+  /** `module/parameter` → text. */
+  readonly parameters: Map<string, string> = new Map([["nf_conntrack/hashsize", "65536"]]);
+
   constructor(operations: Operations) {
     this.#operations = operations;
   }
@@ -22,6 +25,20 @@ export class FakeModules implements Modules {
     this.#operations.change({ facility: "module", action: "load", subject: name }, () => {
       if (!this.loadable.has(name)) throw new Error(`Cannot load kernel module ${name}: not found`);
       this.available.add(name);
+    });
+  }
+
+  readParameter(name: string, parameter: string): string | undefined {
+    return this.parameters.get(`${name}/${parameter}`);
+  }
+
+  writeParameter(name: string, parameter: string, value: string): void {
+    const subject = `${name}/${parameter}=${value}`;
+    this.#operations.change({ facility: "module", action: "write", subject }, () => {
+      if (!this.parameters.has(`${name}/${parameter}`)) {
+        throw new Error(`Cannot set module parameter ${subject}: ENOENT`);
+      }
+      this.parameters.set(`${name}/${parameter}`, value);
     });
   }
 }

@@ -87,8 +87,9 @@ describe("--help", () => {
       "Node and cluster:",
       "IPVS:",
       "Servers:",
-      "Connection tracking (accepted without effect):",
+      "Connection tracking:",
       "Process:",
+      "Logging:",
       "Settings of kube-ipvs itself:",
       "Accepted without effect:",
     ]);

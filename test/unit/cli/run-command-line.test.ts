@@ -11,6 +11,8 @@ interface Outcome {
   readonly code: number;
   readonly out: string;
   readonly err: string;
+  /** What was written, by path. */
+  readonly files: ReadonlyMap<string, string>;
   /** What was called, with which configuration. */
   readonly calls: readonly (readonly [name: string, config: Config])[];
 }
@@ -19,10 +21,15 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
   let out = "";
   let err = "";
   const calls: (readonly [string, Config])[] = [];
+  const files = new Map<string, string>();
   const code = await runCommandLine(args, {
     clock: new FakeClock(),
     pid: 1,
     hostname: () => "node-1",
+    writeFile: (path, text) => {
+      if (path.startsWith("/missing/")) throw new Error("ENOENT: no such file or directory");
+      files.set(path, text);
+    },
     readFile: (path) => {
       if (path === "/config") return fileText;
       throw new Error(`ENOENT: no such file or directory, open '${path}'`);
@@ -38,13 +45,16 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
         calls.push(["run", config]);
         await commands.runDaemon?.(config, parts);
       },
+      async prepareNode(config) {
+        calls.push(["prepare", config]);
+      },
       async cleanUpNode(config, parts) {
         calls.push(["clean-up", config]);
         return (await commands.cleanUpNode?.(config, parts)) ?? true;
       },
     }),
   });
-  return { code, out, err, calls };
+  return { code, out, err, calls, files };
 }
 
 const lastLine = (text: string): string => text.trimEnd().split("\n").at(-1) ?? "";
@@ -79,6 +89,18 @@ describe("the program", () => {
       calls.map(([name]) => name),
       ["clean-up"],
     );
+  });
+
+  it("prepares the node instead where that is asked for", async () => {
+    const { code, calls } = await run(["--init-only"]);
+    assert.deepEqual([code, calls.map(([name]) => name)], [0, ["prepare"]]);
+  });
+
+  it("writes the configuration instead where that is asked for, before all else", async () => {
+    const args = ["--config=/config", "--write-config-to=/out", "--cleanup", "--init-only"];
+    const { code, out, err, calls, files } = await run(args);
+    assert.deepEqual([code, out, err, calls], [0, "Wrote configuration to: /out\n", "", []]);
+    assert.match(files.get("/out") ?? "", /^kind: KubeProxyConfiguration$/m);
   });
 
   it("prints its version so that kube-proxy's first words are there", async () => {
@@ -124,6 +146,11 @@ describe("the last line on stderr", () => {
       name: "for a file that is not there",
       args: ["--config=/missing"],
       want: "Error: Invalid configuration: --config: \"/missing\": ENOENT: no such file or directory, open '/missing'",
+    },
+    {
+      name: "for a configuration that cannot be written",
+      args: ["--write-config-to=/missing/x"],
+      want: "Error: Cannot write the configuration to /missing/x: ENOENT: no such file or directory",
     },
     {
       name: "for a start that fails",

@@ -3,97 +3,6 @@ import { describe, it } from "node:test";
 import type { Config } from "../../../src/config/config.ts";
 import { load, loadFile } from "./loading.ts";
 
-/** As kubeadm writes it: every field, most of them zero. */
-const kubeadmLines = `
-bindAddress: "::"
-bindAddressHardFail: false
-clientConnection:
-  acceptContentTypes: ""
-  burst: 0
-  contentType: ""
-  kubeconfig: /var/lib/kube-proxy/kubeconfig.conf
-  qps: 0
-clusterCIDR: 10.244.0.0/16,fd00:244::/56
-configSyncPeriod: 0s
-conntrack:
-  maxPerCore: null
-  min: null
-  tcpBeLiberal: false
-  tcpCloseWaitTimeout: null
-  tcpEstablishedTimeout: null
-  udpStreamTimeout: 0s
-  udpTimeout: 0s
-detectLocal:
-  bridgeInterface: ""
-  interfaceNamePrefix: ""
-detectLocalMode: ""
-enableProfiling: false
-healthzBindAddress: ""
-hostnameOverride: ""
-iptables:
-  localhostNodePorts: null
-  masqueradeAll: false
-  masqueradeBit: null
-  minSyncPeriod: 0s
-  syncPeriod: 0s
-ipvs:
-  excludeCIDRs: null
-  minSyncPeriod: 0s
-  scheduler: ""
-  strictARP: false
-  syncPeriod: 0s
-  tcpFinTimeout: 0s
-  tcpTimeout: 0s
-  udpTimeout: 0s
-logging:
-  flushFrequency: 0
-  options:
-    json:
-      infoBufferSize: "0"
-    text:
-      infoBufferSize: "0"
-  verbosity: 0
-metricsBindAddress: ""
-mode: ipvs
-nftables:
-  masqueradeAll: false
-  masqueradeBit: null
-  minSyncPeriod: 0s
-  syncPeriod: 0s
-nodePortAddresses: null
-oomScoreAdj: null
-portRange: ""
-showHiddenMetricsForVersion: ""
-winkernel:
-  enableDSR: false
-  forwardHealthCheckVip: false
-  networkName: ""
-  rootHnsEndpointName: ""
-  sourceVip: ""
-`;
-
-describe("a file as kubeadm writes it", () => {
-  it("means the defaults wherever it says zero, without a word of warning", () => {
-    const { config, notices } = loadFile(kubeadmLines);
-    const { config: defaults } = loadFile("");
-    assert.deepEqual(notices, []);
-    assert.deepEqual(config, {
-      ...defaults,
-      objectsFrom: { kind: "cluster", kubeconfigPath: "/var/lib/kube-proxy/kubeconfig.conf" },
-      bindAddress: "::",
-      healthzBindAddress: { address: "::", port: 10256 },
-      metricsBindAddress: { address: "::1", port: 10249 },
-      localTraffic: {
-        kind: "cluster-cidr",
-        cidrs: [
-          { address: "10.244.0.0", prefixLength: 16 },
-          { address: "fd00:244::", prefixLength: 56 },
-        ],
-      },
-    });
-  });
-});
-
 describe("a field of the file", () => {
   const cases: readonly {
     readonly name: string;
@@ -209,15 +118,6 @@ describe("a file", () => {
     const { notices } = loadFile("mode: ipvs\niptables: {syncPeriod: 10s, minSyncPeriod: 1s}");
     const keys = { setting: "iptables.syncPeriod", reason: "it belongs to another proxy mode" };
     assert.deepEqual(notices, [{ level: "warn", event: "Setting has no effect", keys }]);
-  });
-
-  it("may carry feature gates", () => {
-    const { notices } = loadFile("mode: ipvs\nfeatureGates: {TopologyAwareHints: true}");
-    assert.deepEqual(
-      notices.map(({ keys }) => keys["setting"]),
-      ["featureGates"],
-    );
-    assert.deepEqual(loadFile("mode: ipvs\nfeatureGates: {}").notices, []);
   });
 
   it("is told nothing of settings without effect that are empty or say the default", () => {

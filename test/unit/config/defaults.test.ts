@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { gateValues } from "../../../src/config/feature-gates.ts";
 import { allFields } from "../../../src/config/fields.ts";
 import { readText } from "../../../src/config/read-value.ts";
 import { load, loadFile } from "./loading.ts";
@@ -44,6 +45,8 @@ describe("the configuration without any setting", () => {
       logging: { format: "text", verbosity: 0 },
       isOtherProxyAllowed: false,
       lockName: "kube-ipvs",
+      featureGates: gateValues(new Map()),
+      isConfigReloaded: false,
     });
   });
 

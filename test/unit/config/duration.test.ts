@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { parseDuration } from "../../../src/config/duration.ts";
+import { durationText, parseDuration } from "../../../src/config/duration.ts";
 
 describe("parseDuration", () => {
   const cases: readonly (readonly [text: string, milliseconds: number | undefined])[] = [
@@ -27,5 +27,24 @@ describe("parseDuration", () => {
   ];
   for (const [text, milliseconds] of cases) {
     it(JSON.stringify(text), () => assert.equal(parseDuration(text), milliseconds));
+  }
+});
+
+describe("durationText", () => {
+  const cases: readonly (readonly [milliseconds: number, text: string])[] = [
+    [0, "0s"],
+    [0.000_000_1, "0s"],
+    [0.000_5, "500ns"],
+    [0.25, "250µs"],
+    [1.5, "1.5ms"],
+    [30_000, "30s"],
+    [1_500, "1.5s"],
+    [90_000, "1m30s"],
+    [3_600_000, "1h0m0s"],
+    [86_400_000.5, "24h0m0.0005s"],
+    [-90_000, "-1m30s"],
+  ];
+  for (const [milliseconds, text] of cases) {
+    it(text, () => assert.equal(durationText(milliseconds), text));
   }
 });

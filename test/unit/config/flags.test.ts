@@ -86,11 +86,11 @@ describe("a flag", () => {
       "proxy-mode": "ipvs",
       "iptables-sync-period": "10s",
       "boot-id-file": "/x",
-      "feature-gates": "A=true, B=false",
+      "feature-gates": "AppArmor=true, WinDSR=false",
     };
     assert.deepEqual(
       load(flags).notices.map(({ event, keys }) => `${event}: ${keys["setting"]}`),
-      ["--boot-id-file", "--feature-gates", "--iptables-sync-period"].map(
+      ["--boot-id-file", "--iptables-sync-period", "--feature-gates[AppArmor, WinDSR]"].map(
         (flag) => `Setting has no effect: ${flag}`,
       ),
     );
@@ -139,6 +139,23 @@ describe("flags beside a file", () => {
     assert.deepEqual(config.logging, { format: "json", verbosity: 5 });
     assert.equal(config.foreignVirtualServers, "delete");
     assert.deepEqual(notices, []);
+  });
+
+  it("that are deprecated are told of, and count only without a file", () => {
+    const flags = { "healthz-port": "0" };
+    const deprecated = {
+      level: "warn",
+      event: "Flag is deprecated",
+      keys: { flag: "--healthz-port", instead: "--healthz-bind-address" },
+    };
+    assert.deepEqual(load({ "proxy-mode": "ipvs", ...flags }).notices, [deprecated]);
+    const { config, notices } = loadFile(file, flags);
+    assert.equal(config.healthzBindAddress?.port, 10_256);
+    const event = "Flag ignored because a configuration file is given";
+    assert.deepEqual(notices, [
+      deprecated,
+      { level: "warn", event, keys: { flag: "--healthz-port" } },
+    ]);
   });
 
   it("are otherwise ignored, and said to be", () => {

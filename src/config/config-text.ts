@@ -1,0 +1,98 @@
+/** The resolved configuration as a file again, in the form that kube-proxy writes. Pure. */
+import { cidrText } from "../base/ip.ts";
+import { yamlText } from "../base/yaml.ts";
+import type { Config, ListenAddress } from "./config.ts";
+import { configApiVersion, configKind } from "./config-file.ts";
+import { durationText } from "./duration.ts";
+import type { Field, FieldKind, FieldValues } from "./field.ts";
+import { allFields } from "./fields.ts";
+
+type Writers = { readonly [K in FieldKind]: (value: FieldValues[K]) => unknown };
+
+const writers: Writers = {
+  text: (value) => value,
+  boolean: (value) => value,
+  integer: (value) => value,
+  float: (value) => value,
+  duration: durationText,
+  "duration-or-nanoseconds": durationText,
+  ip: (value) => value,
+  listen: (value) => (value?.port === undefined ? "" : listenText({ ...value, port: value.port })),
+  texts: nullIfEmpty,
+  "comma-list": (value) => value.join(","),
+  cidrs: (value) => nullIfEmpty(value.map(cidrText)),
+  gates: (value) => Object.fromEntries(value),
+  vmodule: nullIfEmpty,
+  quantity: (value) => value,
+};
+
+/** Go leaves these out where they are empty or false. */
+const leftOutWhenEmpty: ReadonlySet<string> = new Set([
+  "featureGates",
+  "logging.vmodule",
+  "logging.options.text.splitStream",
+  "logging.options.json.splitStream",
+  "windowsRunAsService",
+]);
+
+/** The sections of the other modes carry no periods. */
+const periodsOfOtherModes: ReadonlySet<string> = new Set([
+  "iptables.syncPeriod",
+  "iptables.minSyncPeriod",
+  "nftables.syncPeriod",
+  "nftables.minSyncPeriod",
+]);
+
+/**
+ * YAML of a KubeProxyConfiguration v1alpha1 with every field. `values` are the settings by their paths;
+ * `config` is what they mean.
+ */
+export function configText(
+  values: ReadonlyMap<string, unknown>,
+  config: Pick<Config, "healthzBindAddress" | "metricsBindAddress">,
+): string {
+  const resolved = new Map<string, unknown>([
+    ...values,
+    ["mode", "ipvs"],
+    ...(config.healthzBindAddress === undefined
+      ? []
+      : [["healthzBindAddress", config.healthzBindAddress] as const]),
+    ["metricsBindAddress", config.metricsBindAddress],
+  ]);
+  const root: Record<string, unknown> = { apiVersion: configApiVersion, kind: configKind };
+  for (const field of allFields) {
+    const value = written(field, resolved.get(field.path));
+    if (value !== undefined) put(root, field.path.split("."), value);
+  }
+  return yamlText(root);
+}
+
+function written({ path, kind }: Field, value: unknown): unknown {
+  if (periodsOfOtherModes.has(path)) return durationText(0);
+  const result = writers[kind](value as never);
+  return leftOutWhenEmpty.has(path) && isEmpty(result) ? undefined : result;
+}
+
+function isEmpty(value: unknown): boolean {
+  return value === false || value === null || Object.keys(value ?? {}).length === 0;
+}
+
+function put(target: Record<string, unknown>, keys: readonly string[], value: unknown): void {
+  const [key = "", ...rest] = keys;
+  if (rest.length === 0) {
+    target[key] = value;
+    return;
+  }
+  const section = (target[key] ?? {}) as Record<string, unknown>;
+  target[key] = section;
+  put(section, rest, value);
+}
+
+function listenText({ address, port }: ListenAddress): string {
+  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
+}
+
+/** Go's nil slice. */
+function nullIfEmpty<T>(list: readonly T[]): readonly T[] | null {
+  return list.length === 0 ? null : list;
+}

@@ -1,0 +1,134 @@
+/** Kubernetes' feature gates: what may be given, and what it means here. Pure. */
+import type { ConfigProblem } from "./config-error.ts";
+import { otherGateNames } from "./gate-names.ts";
+import { type ConfigNotice, noEffectNotice } from "./notice.ts";
+
+/** A gate that concerns a service proxy, as in kube-proxy 1.36 or the release that had it last. */
+export interface FeatureGate {
+  readonly name: string;
+  /** In the words of the metric `kubernetes_feature_enabled`; empty: GA. */
+  readonly stage: "ALPHA" | "BETA" | "" | "DEPRECATED";
+  readonly isOnByDefault: boolean;
+  /** What it changes here; absent: nothing, and `noEffect` says why. */
+  readonly effect?: string;
+  readonly noEffect?: string;
+}
+
+const alwaysOn = "kube-ipvs always behaves as with this gate on";
+const nftables = "it belongs to mode nftables";
+
+/** The gates with a meaning for a service proxy. `AllAlpha` and `AllBeta` stand for the rest of their stage. */
+export const featureGates: readonly FeatureGate[] = [
+  {
+    name: "AllAlpha",
+    stage: "ALPHA",
+    isOnByDefault: false,
+    effect: "the value of each alpha gate that is not given itself",
+  },
+  {
+    name: "AllBeta",
+    stage: "BETA",
+    isOnByDefault: false,
+    effect: "the value of each beta gate that is not given itself",
+  },
+  {
+    name: "AllowServiceExternalIPs",
+    stage: "",
+    isOnByDefault: true,
+    effect: "off: externalIPs of Services are not served",
+  },
+  { name: "ComponentFlagz", stage: "BETA", isOnByDefault: true, effect: "on: /flagz answers" },
+  { name: "ComponentStatusz", stage: "BETA", isOnByDefault: true, effect: "on: /statusz answers" },
+  {
+    name: "LoggingAlphaOptions",
+    stage: "ALPHA",
+    isOnByDefault: false,
+    effect: "on: logging.options may be given",
+  },
+  {
+    name: "LoggingBetaOptions",
+    stage: "BETA",
+    isOnByDefault: true,
+    noEffect: "no setting depends on it",
+  },
+  {
+    name: "ContextualLogging",
+    stage: "BETA",
+    isOnByDefault: true,
+    noEffect: "lines always carry their context",
+  },
+  {
+    name: "NativeHistograms",
+    stage: "ALPHA",
+    isOnByDefault: false,
+    noEffect: "histograms are classic ones",
+  },
+  { name: "LoadBalancerIPMode", stage: "", isOnByDefault: true, noEffect: alwaysOn },
+  { name: "ServiceTrafficDistribution", stage: "", isOnByDefault: true, noEffect: alwaysOn },
+  { name: "PreferSameTrafficDistribution", stage: "", isOnByDefault: true, noEffect: alwaysOn },
+  { name: "TopologyAwareHints", stage: "", isOnByDefault: true, noEffect: alwaysOn },
+  { name: "ProxyTerminatingEndpoints", stage: "", isOnByDefault: true, noEffect: alwaysOn },
+  { name: "KubeProxyDrainingTerminatingNodes", stage: "", isOnByDefault: true, noEffect: alwaysOn },
+  {
+    name: "MultiCIDRServiceAllocator",
+    stage: "",
+    isOnByDefault: true,
+    noEffect: "ServiceCIDRs are not needed in mode ipvs",
+  },
+  {
+    name: "KubeProxyIPVS",
+    stage: "DEPRECATED",
+    isOnByDefault: true,
+    noEffect: "kube-ipvs is there to go on with mode ipvs",
+  },
+  { name: "NFTablesProxyMode", stage: "", isOnByDefault: true, noEffect: nftables },
+  { name: "NFTablesNetlink", stage: "BETA", isOnByDefault: true, noEffect: nftables },
+  {
+    name: "KubeProxyNFTablesLocalhostNodePorts",
+    stage: "ALPHA",
+    isOnByDefault: false,
+    noEffect: nftables,
+  },
+];
+
+const gateByName: ReadonlyMap<string, FeatureGate> = new Map(
+  featureGates.map((gate) => [gate.name, gate]),
+);
+
+/** The value of every gate of {@link featureGates}. */
+export type GateValues = ReadonlyMap<string, boolean>;
+
+/** Resolves what was given: a gate itself, else `AllAlpha` or `AllBeta`, else the default. */
+export function gateValues(given: GateValues): GateValues {
+  const ofStage = { ALPHA: given.get("AllAlpha"), BETA: given.get("AllBeta") } as const;
+  return new Map(
+    featureGates.map(({ name, stage, isOnByDefault }) => {
+      const all = stage === "ALPHA" || stage === "BETA" ? ofStage[stage] : undefined;
+      return [name, given.get(name) ?? all ?? isOnByDefault];
+    }),
+  );
+}
+
+/** Names that Kubernetes has never had from 1.28 on. */
+export function gateProblems(given: GateValues, path: string): readonly ConfigProblem[] {
+  return [...given].flatMap(([name, value]) => {
+    if (gateByName.has(name) || otherGateNames.has(name)) return [];
+    const meant = [...gateByName.keys(), ...otherGateNames].find(
+      (known) => known.toLowerCase() === name.toLowerCase(),
+    );
+    const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
+    return [{ path: `${path}[${name}]`, value, reason: `is no known feature gate${hint}` }];
+  });
+}
+
+/** One line for each gate of ours that changes nothing, and one for those of other components. */
+export function gateNotices(given: GateValues, path: string): readonly ConfigNotice[] {
+  const idle = [...given.keys()].flatMap((name) => {
+    const noEffect = gateByName.get(name)?.noEffect;
+    return noEffect === undefined ? [] : [noEffectNotice(`${path}[${name}]`, noEffect)];
+  });
+  const others = [...given.keys()].filter((name) => otherGateNames.has(name));
+  if (others.length === 0) return idle;
+  const reason = "these feature gates belong to other components";
+  return [...idle, noEffectNotice(`${path}[${others.join(", ")}]`, reason)];
+}

@@ -1,0 +1,67 @@
+/** Kernel limits of connection tracking, as kube-proxy computes them. Pure. */
+import type { SysctlSetting } from "./sysctls.ts";
+
+export interface ConntrackOptions {
+  /** 0: the limit and the hash table are left as they are. */
+  readonly maxPerCore: number;
+  readonly min: number;
+  /** Time-outs in seconds; 0 leaves the kernel's value. */
+  readonly tcpEstablishedSeconds: number;
+  readonly tcpCloseWaitSeconds: number;
+  readonly udpSeconds: number;
+  readonly udpStreamSeconds: number;
+  /** False leaves the kernel's value. */
+  readonly isTcpLiberal: boolean;
+}
+
+export interface ConntrackLimits {
+  /** nf_conntrack_max, and the smallest hash table for it; absent: both are left. */
+  readonly max?: { readonly entries: number; readonly minBuckets: number };
+  readonly sysctls: readonly SysctlSetting[];
+}
+
+/** No node needs more; upstream stops here too, since 1.36. */
+const mostEntries = 1_048_576;
+/** Four entries to a bucket keep the chains short. */
+const entriesPerBucket = 4;
+const folder = "net/netfilter";
+
+/** Plans what `options` ask for on a node with this many CPUs. */
+export function planConntrackLimits(options: ConntrackOptions, cpuCount: number): ConntrackLimits {
+  const entries = maxEntries(options, cpuCount);
+  const minBuckets = Math.floor(entries / entriesPerBucket);
+  return {
+    ...(entries === 0 ? {} : { max: { entries, minBuckets } }),
+    sysctls: [
+      ...timeout("tcp_timeout_established", options.tcpEstablishedSeconds),
+      ...timeout("tcp_timeout_close_wait", options.tcpCloseWaitSeconds),
+      ...(options.isTcpLiberal
+        ? [{ path: `${folder}/nf_conntrack_tcp_be_liberal`, value: "1" }]
+        : []),
+      ...timeout("udp_timeout", options.udpSeconds),
+      ...timeout("udp_timeout_stream", options.udpStreamSeconds),
+    ],
+  };
+}
+
+/** Under the cap `min` counts; at the cap it is not looked at. 0: nothing is to be set. */
+function maxEntries({ maxPerCore, min }: ConntrackOptions, cpuCount: number): number {
+  if (maxPerCore <= 0) return 0;
+  const scaled = maxPerCore * cpuCount;
+  return scaled > mostEntries ? mostEntries : Math.max(scaled, min);
+}
+
+function timeout(name: string, seconds: number): readonly SysctlSetting[] {
+  return seconds > 0 ? [{ path: `${folder}/nf_conntrack_${name}`, value: String(seconds) }] : [];
+}
+
+/** Counts the CPUs of a list such as `0-3,8`; undefined where it is none. */
+export function countCpus(list: string): number | undefined {
+  let count = 0;
+  for (const part of list.trim().split(",")) {
+    const [, first, last = first] = /^(\d+)(?:-(\d+))?$/.exec(part) ?? [];
+    if (first === undefined) return undefined;
+    count += Number(last) - Number(first) + 1;
+  }
+  return count;
+}
