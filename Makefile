@@ -10,7 +10,7 @@ addon := build/native-shim/$(architecture)/netlink_socket.node
 step := toolchain/step.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-build setup-lab setup-prometheus build shim lab check lint format types unit test test-shim test-lab bench demo packet-paths clean
+.PHONY: help setup setup-build setup-lab setup-prometheus build shim lab image manifests check lint format types unit test test-shim test-lab bench demo packet-paths clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -58,7 +58,13 @@ test: setup ## everything: check, native-shim, lab
 test-shim: setup-build shim ## native-shim with sanitizers, valgrind and for arm64
 	@$(MAKE) -C native-shim check
 
-test-lab: setup-lab build lab ## the suites that need a kernel with IPVS
+image: build/image/root/usr/local/bin/kube-proxy ## build/image/root: the root file system of the image
+
+manifests: ## deploy/manifests/ from the kustomize overlays; needs a kubectl with kustomize 5
+	@for overlay in deploy/kustomize/overlays/*; do \
+	  kubectl kustomize $$overlay > deploy/manifests/$$(basename $$overlay).yaml || exit; done
+
+test-lab: setup-lab build lab image ## the suites that need a kernel with IPVS
 	@$(step) "The lab itself" node --test 'test/lab-boot/*.test.ts'
 	@node test/lab/run-suites.ts
 
@@ -84,6 +90,10 @@ dist/kube-ipvs: $(bundle_sources) $(addon) | setup-build
 
 $(addon): $(wildcard native-shim/*.c native-shim/*.h) native-shim/Makefile | setup-build
 	@$(step) "Compiling native-shim" $(MAKE) -C native-shim
+
+build/image/root/usr/local/bin/kube-proxy: dist/kube-ipvs deploy/image/packages.txt deploy/image/assemble-root.sh
+	@$(step) "Assembling the image's root" deploy/image/assemble-root.sh build/image/root
+	@touch $@
 
 # -- small things for the tests ----------------------------------------------------------------------
 

@@ -1,9 +1,13 @@
 #!/bin/sh
-# Starts the program beside this file (./lib) with the Node.js beside it, from any folder and through links.
-# Signals and exit status are the program's own: exec. The first two flags halve the memory that a large cluster
-# takes; one helper thread of the engine in place of four saves 8 MB more, and half of the processor time at start.
-self=$(readlink -f -- "$0") || exit 1
-lib=${self%/*}/lib
+# Starts the program with the Node.js beside it, from any folder and through links: in ./lib, or in ../lib/kube-ipvs
+# where it is installed. Signals and exit status are the program's own: exec. The first two flags halve the memory
+# that a large cluster takes; one helper thread of the engine in place of four saves 8 MB more, and half of the
+# processor time at start. The image has no readlink, and no link here either.
+self=$0
+if [ -h "$self" ]; then self=$(readlink -f -- "$self") || exit 1; fi
+case $self in */*) folder=${self%/*} ;; *) folder=. ;; esac
+lib=$folder/lib
+[ -d "$lib" ] || lib=$folder/../lib/kube-ipvs
 NODE_COMPILE_CACHE=${NODE_COMPILE_CACHE-$lib/compile-cache}
 export NODE_COMPILE_CACHE
 exec "$lib/node" --optimize-for-size --max-semi-space-size=2 --v8-pool-size=1 "$lib/kube-ipvs.cjs" "$@"

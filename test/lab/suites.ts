@@ -37,6 +37,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   "kernel-tools": { expectedSeconds: 25 },
   contract: { expectedSeconds: 25 },
   "bad-input": { expectedSeconds: 20 },
+  image: { expectedSeconds: 15 },
 };
 
 const defaults = { expectedSeconds: 10, timeoutSeconds: 600, memory: "2G" } as const;

@@ -17,13 +17,13 @@ export class Program {
   #output = "";
   #onOutput = (): void => {};
 
-  /** `command` stands before the program: `unshare`, `setpriv` … */
+  /** `command` stands before the program: `unshare`, `setpriv` … `program`: another one than ours. */
   constructor(
     args: readonly string[],
     command: readonly string[] = [],
-    options: SpawnOptions = {},
+    { program = path, ...options }: SpawnOptions & { readonly program?: string } = {},
   ) {
-    const [file = path, ...rest] = [...command, path, ...args];
+    const [file = program, ...rest] = [...command, program, ...args];
     this.#child = spawn(file, rest, { ...options, stdio: ["ignore", "pipe", "pipe"] });
     for (const stream of [this.#child.stdout, this.#child.stderr]) {
       stream?.on("data", (chunk: Buffer) => {

@@ -1,0 +1,100 @@
+#!/bin/sh
+# assemble-root.sh FOLDER: makes FOLDER the root file system of the image: the packages of packages.txt with what
+# they need, from Debian's archive, and the program from dist/. The Containerfile runs it, and so do the tests:
+# what they try is what the image holds. Packages are fetched once, into build/image/packages. Needs apt, no root.
+set -eu
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+project=$here/../..
+packages=$project/build/image/packages
+dist=$project/dist
+root=${1:?usage: assemble-root.sh FOLDER}
+
+listed() {
+  awk -v word="$1" '$1 == word { print $2 }' "$here/packages.txt"
+}
+
+# apt-get, for a system on which nothing is installed or fetched yet.
+apt_get() {
+  apt-get -q -y -o Debug::NoLocking=1 -o APT::Install-Recommends=false -o APT::Sandbox::User= \
+    -o Dir::State::status="$packages/status" -o Dir::Cache::archives="$packages/none" "$@"
+}
+
+# Lines of `--print-uris` that name what is wanted: address, file name.
+resolve() {
+  # shellcheck disable=SC2046 # a list of names
+  apt_get --print-uris install $(listed with) > "$packages/uris" || return 1
+  without=" $(listed without | tr '\n' ' ')"
+  sed -n "s/^'\([^']*\)' \([^ ]*\) .*/\1 \2/p" "$packages/uris" | while read -r address file; do
+    case $without in *" ${file%%_*} "*) ;; *) echo "$address $file" ;; esac
+  done > "$packages/wanted"
+  [ -s "$packages/wanted" ]
+}
+
+fetch() {
+  mkdir -p "$packages/none/partial"
+  : > "$packages/status"
+  resolve || { apt-get update -q && resolve; }
+  missing=$(while read -r _ file; do
+    package=${file%%_*}
+    [ -e "$packages/$file" ] || echo "$package=$(version_of "$file")"
+  done < "$packages/wanted")
+  # shellcheck disable=SC2086 # a list of names
+  [ -z "$missing" ] || (cd "$packages" && apt_get download $missing)
+}
+
+# The version in a file's name, where a colon is written %3a: zlib1g_1%3a1.2.13.dfsg-1_amd64.deb
+version_of() {
+  version=${1#*_}
+  printf '%s\n' "${version%_*}" | sed 's/%3a/:/g'
+}
+
+# /bin, /sbin and /lib are links, as on every Debian since 12; old packages still name them.
+make_folders() {
+  rm -rf "$root"
+  for folder in bin sbin lib lib64; do
+    mkdir -p "$root/usr/$folder"
+    ln -s "usr/$folder" "$root/$folder"
+  done
+  # What the manifests mount must be there: nothing can be made on a read-only root.
+  mkdir -p "$root/etc" "$root/proc" "$root/sys" "$root/dev" "$root/tmp" "$root/run/kube-ipvs" \
+    "$root/usr/lib/modules" "$root/var/lib/kube-proxy" "$root/var/cache/kube-ipvs" "$root/var/lib/dpkg/status.d" \
+    "$root/var/run"
+  rmdir "$root/var/run" && ln -s ../run "$root/var/run"
+  : > "$root/run/xtables.lock"
+  chmod 1777 "$root/tmp"
+}
+
+# Documents stay out, copyrights stay in. Scanners read what is installed from status.d.
+unpack_packages() {
+  while read -r _ file; do
+    dpkg-deb --fsys-tarfile "$packages/$file" | tar -x --keep-directory-symlink -C "$root" \
+      --wildcards --exclude './usr/share/doc/*/[!c]*' --exclude './usr/share/man' --exclude './usr/share/locale' \
+      --exclude './usr/share/lintian' --exclude './usr/share/bug' --exclude './usr/lib/*/gconv'
+    dpkg-deb -f "$packages/$file" > "$root/var/lib/dpkg/status.d/${file%%_*}"
+  done < "$packages/wanted"
+}
+
+# What the packages' own installation would do.
+configure() {
+  printf 'root:x:0:0:root:/:/bin/sh\n' > "$root/etc/passwd"
+  printf 'root:x:0:\n' > "$root/etc/group"
+  for family in iptables ip6tables; do
+    for ending in '' -save -restore; do
+      ln -sf "$family-nft$ending" "$root/usr/sbin/$family$ending"
+    done
+  done
+}
+
+place_program() {
+  mkdir -p "$root/usr/local/bin" "$root/usr/local/lib/kube-ipvs"
+  for name in kube-ipvs kube-proxy; do
+    cp "$dist/$name" "$root/usr/local/bin/$name"
+  done
+  (cd "$dist/lib" && tar -c --exclude ./compile-cache .) | tar -x -C "$root/usr/local/lib/kube-ipvs"
+}
+
+fetch
+make_folders
+unpack_packages
+configure
+place_program

@@ -1,0 +1,128 @@
+/**
+ * The image as it runs on a node: the assembled root, under an OCI runtime, with exactly what the manifests grant.
+ * Services come from an API server over HTTP.
+ */
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { release } from "node:os";
+import { after, before, describe, it } from "node:test";
+import { planSysctls } from "../../src/plan/sysctls.ts";
+import { ApiServer } from "../support/api-server/api-server.ts";
+import { NodeContainers } from "../support/container/node-containers.ts";
+import {
+  type ContainerTemplate,
+  configOf,
+  podOf,
+  readManifests,
+} from "../support/container/pod.ts";
+import { capabilitiesOf } from "../support/container/runtime-spec.ts";
+import { eventually } from "../support/lab-daemon.ts";
+import { shell } from "../support/netns/network-namespace.ts";
+import { endpointSlice, node, service } from "../support/objects.ts";
+import type { Program } from "../support/program.ts";
+
+const manifests = readManifests("replace-kube-proxy");
+const pod = podOf(manifests);
+const [main] = pod.containers;
+assert.ok(main !== undefined);
+const token = "token-of-the-account";
+
+/** What an operator fills in. */
+function configFor(url: string): Readonly<Record<string, string>> {
+  const config = configOf(manifests);
+  return {
+    ...config,
+    "kubeconfig.conf": (config["kubeconfig.conf"] ?? "").replace(/server: .*/, `server: ${url}`),
+  };
+}
+
+let server: ApiServer;
+let onNode: NodeContainers;
+
+before(async () => {
+  // The runtime looks for it, although it is told to leave cgroups alone.
+  shell("mountpoint -q /sys/fs/cgroup || mount -t cgroup2 cgroup2 /sys/fs/cgroup");
+  // What kubelet leaves: it tells which iptables the node uses.
+  for (const program of ["iptables-legacy", "ip6tables-legacy"]) {
+    shell(`${program} -t mangle -N KUBE-IPTABLES-HINT`);
+  }
+  shell("ip link add eth0 type dummy; ip link set eth0 up");
+  shell("ip address add 192.168.10.11/24 dev eth0");
+  server = await ApiServer.start({ token, objects: [node(), service(), endpointSlice()] });
+  onNode = new NodeContainers(pod, { config: configFor(server.url), token, nodeName: "node-1" });
+});
+
+after(async () => {
+  await onNode.destroy();
+  await server.stop();
+});
+
+/** A line of /proc/PID/status. */
+function statusLine(program: Program, key: string): string {
+  const status = readFileSync(`/proc/${onNode.pidOf(program)}/status`, "utf8");
+  return new RegExp(`^${key}:\\s*(.*)$`, "m").exec(status)?.[1] ?? "";
+}
+
+async function serves(line: string): Promise<void> {
+  await eventually(() => shell("ipvsadm -Sn").split("\n").includes(line), true, 30_000);
+}
+
+function without(container: ContainerTemplate, capability: string): ContainerTemplate {
+  const { capabilities, ...context } = container.securityContext ?? {};
+  const add = (capabilities?.add ?? []).filter((name) => name !== capability);
+  return { ...container, securityContext: { ...context, capabilities: { ...capabilities, add } } };
+}
+
+describe("the image on a node", () => {
+  it("cannot set sysctls with what it has, and says what to do", async () => {
+    const program = onNode.start(main);
+    await program.ends();
+    assert.match(
+      program.lastLine,
+      /^Error: Cannot set sysctl net\.ipv4\.vs\.conntrack, which is 0, to 1: EROFS \(.*--init-only/,
+    );
+  });
+
+  it("then serves the cluster's Services with the manifest's capabilities and nothing else", async () => {
+    for (const { path, value } of planSysctls({ isStrictArp: false, kernelRelease: release() })) {
+      writeFileSync(`/proc/sys/${path}`, value);
+    }
+    const program = onNode.start({ ...main, command: [...main.command, "-v=3"] });
+    await program.prints(/SyncProxyRules complete/);
+    await serves("-a -t 10.96.0.10:80 -r 10.244.1.10:8080 -m -w 1");
+    assert.match(shell("ipset list KUBE-CLUSTER-IP"), /^10\.96\.0\.10,tcp:80$/m);
+    assert.match(shell("iptables-legacy-save -t nat"), /-A KUBE-SERVICES .*KUBE-CLUSTER-IP/);
+
+    assert.deepEqual(capabilitiesOf(main.securityContext), ["CAP_NET_ADMIN", "CAP_NET_RAW"]);
+    // Bits 12 and 13 of linux/capability.h.
+    for (const set of ["CapEff", "CapPrm", "CapBnd"]) {
+      assert.equal(statusLine(program, set), "0000000000003000", set);
+    }
+    assert.equal(statusLine(program, "NoNewPrivs"), "1");
+    const mounts = readFileSync(`/proc/${onNode.pidOf(program)}/mountinfo`, "utf8");
+    assert.match(mounts, / \/ ro,/);
+    assert.match(mounts, / \/proc\/sys ro,/);
+
+    for (const probe of [main.livenessProbe, main.readinessProbe]) {
+      const { path, port } = probe?.httpGet ?? { path: "", port: "" };
+      const listener = main.ports?.find(({ name }) => name === port);
+      const response: Response = await fetch(
+        `http://192.168.10.11:${listener?.containerPort}${path}`,
+      );
+      assert.equal(response.status, 200);
+    }
+
+    server.apply(endpointSlice({ endpoints: ["10.244.1.10", "10.244.1.11"] }));
+    await serves("-a -t 10.96.0.10:80 -r 10.244.1.11:8080 -m -w 1");
+    assert.notDeepEqual(readdirSync(onNode.volumePath("compile-cache")), []);
+    onNode.signal(program, "TERM");
+    assert.deepEqual(await program.ends(), { code: 0, signal: null });
+  });
+
+  it("needs NET_RAW where iptables is the legacy one", async () => {
+    const program = onNode.start(without(main, "NET_RAW"));
+    await program.ends();
+    assert.match(program.lastLine, /^Error: Cannot start: neither iptables nor ip6tables works/);
+    assert.match(program.lastLine, /NET_ADMIN and NET_RAW$/);
+  });
+});

@@ -1,0 +1,100 @@
+/** Runs containers of a manifest's pod from the assembled root of the image, with an OCI runtime (crun). */
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { Program } from "../program.ts";
+import type { ContainerTemplate, PodTemplate, Volume } from "./pod.ts";
+import { type PodFacts, runtimeSpec, type VolumePaths } from "./runtime-spec.ts";
+
+const rootPath: string = join(import.meta.dirname, "../../../build/image/root");
+const runtimeArguments = ["--cgroup-manager=disabled", `--root=${join(tmpdir(), "crun")}`];
+
+export interface NodeOptions {
+  /** The files of the pod's ConfigMap. */
+  readonly config: Readonly<Record<string, string>>;
+  /** What the service account's token file holds. */
+  readonly token: string;
+  readonly nodeName: string;
+}
+
+/** A node for one pod: its volumes, and what is started in it. */
+export class NodeContainers {
+  readonly #folder = mkdtempSync(join(tmpdir(), "kube-ipvs-pod-"));
+  readonly #pod: PodFacts;
+  readonly #running = new Map<string, Program>();
+  #count = 0;
+
+  constructor({ volumes }: PodTemplate, { config, token, nodeName }: NodeOptions) {
+    const serviceAccountPath = this.#writeFolder("service-account", { token, "ca.crt": "" });
+    const volumePaths: VolumePaths = Object.fromEntries(
+      volumes.map((volume) => [volume.name, this.#volumePath(volume, config)]),
+    );
+    this.#pod = { rootPath, nodeName, volumePaths, serviceAccountPath };
+  }
+
+  /** Where a volume of the pod lies on the node. */
+  volumePath(name: string): string {
+    const path = this.#pod.volumePaths[name];
+    if (path === undefined) throw new Error(`No volume ${name}`);
+    return path;
+  }
+
+  /** Starts a container; its output is the program's. */
+  start(container: ContainerTemplate): Program {
+    const id = `${container.name}-${process.pid}-${this.#count++}`;
+    const bundle = this.#writeFolder(id, {
+      "config.json": JSON.stringify(runtimeSpec(container, this.#pod)),
+    });
+    const program = new Program([...runtimeArguments, "run", "--bundle", bundle, id], [], {
+      program: "crun",
+    });
+    this.#running.set(id, program);
+    return program;
+  }
+
+  /** The process of a container as the node sees it. */
+  pidOf(program: Program): number {
+    const state = execFileSync("crun", [...runtimeArguments, "state", this.#idOf(program)]);
+    const { pid } = JSON.parse(state.toString()) as { pid: number };
+    return pid;
+  }
+
+  /** Sends a signal to process 1 of the container, as a runtime does. */
+  signal(program: Program, name: "TERM" | "KILL"): void {
+    execFileSync("crun", [...runtimeArguments, "kill", this.#idOf(program), name]);
+  }
+
+  /** Ends what runs and removes the volumes. */
+  async destroy(): Promise<void> {
+    for (const [id, program] of this.#running) {
+      execFileSync("crun", [...runtimeArguments, "delete", "--force", id]);
+      await program.ends();
+    }
+    rmSync(this.#folder, { recursive: true });
+  }
+
+  #idOf(program: Program): string {
+    for (const [id, running] of this.#running) if (running === program) return id;
+    throw new Error("Not a container of this node");
+  }
+
+  #volumePath(volume: Volume, config: NodeOptions["config"]): string {
+    if (volume.configMap !== undefined) return this.#writeFolder(volume.name, config);
+    if (volume.hostPath === undefined) return this.#writeFolder(volume.name, {});
+    const { path, type } = volume.hostPath;
+    if (type === "DirectoryOrCreate") mkdirSync(path, { recursive: true });
+    if (type === "FileOrCreate") {
+      mkdirSync(dirname(path), { recursive: true });
+      writeFileSync(path, "", { flag: "a" });
+    }
+    return path;
+  }
+
+  #writeFolder(name: string, files: Readonly<Record<string, string>>): string {
+    const folder = join(this.#folder, name);
+    mkdirSync(folder);
+    for (const [file, text] of Object.entries(files)) writeFileSync(join(folder, file), text);
+    return folder;
+  }
+}

@@ -1,0 +1,83 @@
+/** The parts of a pod template that decide what a container may do, as a manifest under deploy/ has them. */
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseAllDocuments } from "yaml";
+
+export interface VolumeMount {
+  readonly name: string;
+  readonly mountPath: string;
+  readonly readOnly?: boolean;
+}
+
+export interface SecurityContext {
+  readonly privileged?: boolean;
+  readonly allowPrivilegeEscalation?: boolean;
+  readonly readOnlyRootFilesystem?: boolean;
+  readonly capabilities?: { readonly drop?: readonly string[]; readonly add?: readonly string[] };
+}
+
+export interface EnvironmentVariable {
+  readonly name: string;
+  readonly value?: string;
+  readonly valueFrom?: { readonly fieldRef?: { readonly fieldPath: string } };
+}
+
+export interface Probe {
+  readonly httpGet: { readonly path: string; readonly port: string };
+}
+
+export interface ContainerTemplate {
+  readonly name: string;
+  readonly command: readonly string[];
+  readonly env?: readonly EnvironmentVariable[];
+  readonly securityContext?: SecurityContext;
+  readonly volumeMounts?: readonly VolumeMount[];
+  readonly ports?: readonly { readonly name: string; readonly containerPort: number }[];
+  readonly livenessProbe?: Probe;
+  readonly readinessProbe?: Probe;
+}
+
+export interface Volume {
+  readonly name: string;
+  readonly configMap?: { readonly name: string };
+  readonly hostPath?: { readonly path: string; readonly type?: string };
+  readonly emptyDir?: object;
+}
+
+export interface PodTemplate {
+  readonly initContainers: readonly ContainerTemplate[];
+  readonly containers: readonly ContainerTemplate[];
+  readonly volumes: readonly Volume[];
+}
+
+/** A manifest's object, as far as all kinds are alike. */
+export interface Manifest {
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+  readonly [field: string]: unknown;
+}
+
+/** The objects of `deploy/manifests/NAME.yaml`. */
+export function readManifests(name: string): readonly Manifest[] {
+  const path = join(import.meta.dirname, "../../../deploy/manifests", `${name}.yaml`);
+  return parseAllDocuments(readFileSync(path, "utf8")).map((document) => document.toJS());
+}
+
+/** What its DaemonSet starts on a node. */
+export function podOf(manifests: readonly Manifest[]): PodTemplate {
+  const { spec } = theOnly(manifests, "DaemonSet") as unknown as {
+    spec: { template: { spec: PodTemplate } };
+  };
+  return spec.template.spec;
+}
+
+/** File name → text, as its ConfigMap is mounted. */
+export function configOf(manifests: readonly Manifest[]): Readonly<Record<string, string>> {
+  return theOnly(manifests, "ConfigMap")["data"] as Readonly<Record<string, string>>;
+}
+
+function theOnly(manifests: readonly Manifest[], kind: string): Manifest {
+  const [found, ...more] = manifests.filter((manifest) => manifest.kind === kind);
+  if (found === undefined || more.length > 0) throw new Error(`There is not one ${kind}`);
+  return found;
+}
