@@ -10,7 +10,7 @@ addon := build/native-shim/$(architecture)/netlink_socket.node
 step := toolchain/step.sh
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-build setup-lab setup-prometheus build shim lab image manifests check lint format types unit test test-shim test-lab bench demo packet-paths clean
+.PHONY: help setup setup-build setup-lab setup-prometheus build shim lab image manifests check lint format types unit test test-shim test-lab bench demo packet-paths docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ demo: setup-lab build lab ## real packets over real backends, step by step
 packet-paths: setup-lab build lab ## write docs/packet-paths.md: where packets go, tried with real ones
 	@node test/lab/boot.ts -- node test/packet-paths/print-document.ts > build/packet-paths.md
 	@mv build/packet-paths.md docs/packet-paths.md
+
+docs: setup-build ## write docs/configuration.md and docs/compatibility.md from the program's own tables
+	@node toolchain/docs/write.ts
 
 clean: ## remove what was built; what was installed stays
 	rm -rf build dist

@@ -61,6 +61,8 @@ export interface Field {
   readonly shortFlag?: string;
   /** The flag counts beside a configuration file too, and wins. */
   readonly winsOverFile?: true;
+  /** With configReload a new value of the file counts at once; otherwise after a restart. */
+  readonly isLive?: true;
   /** A line for --help. */
   readonly help: string;
   /** Accepted, checked for its type, and why it changes nothing. */

@@ -41,11 +41,14 @@ export const looseFlags: readonly LooseFlag[] = [
     flag: "cleanup",
     kind: "boolean",
     help: "remove everything of kube-ipvs from the kernel and exit",
+    differs:
+      "removes what is ours and kube-proxy's in mode ipvs, not the virtual servers of others nor those in excludeCIDRs, and nothing of mode nftables",
   },
   {
     flag: "init-only",
     kind: "boolean",
     help: "load modules, set sysctls and exit; for an init container with more rights",
+    differs: "loads modules too, and needs no API server and no Node object",
   },
   {
     flag: "write-config-to",

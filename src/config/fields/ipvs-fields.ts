@@ -13,6 +13,7 @@ export const ipvsFields = [
     kind: "text",
     default: "",
     flag: "ipvs-scheduler",
+    isLive: true,
     help: "IPVS scheduler, as in ipvsadm; empty: rr",
   },
   {
@@ -21,6 +22,7 @@ export const ipvsFields = [
     default: "30s",
     isPositive: true,
     flag: "ipvs-sync-period",
+    isLive: true,
     help: "longest time without a sync",
   },
   {
@@ -30,6 +32,7 @@ export const ipvsFields = [
     defaultWithoutFile: "1s",
     min: 0,
     flag: "ipvs-min-sync-period",
+    isLive: true,
     help: "shortest pause between two syncs; 0s: none",
   },
   {
@@ -37,6 +40,7 @@ export const ipvsFields = [
     kind: "cidrs",
     default: "",
     flag: "ipvs-exclude-cidrs",
+    isLive: true,
     help: "networks in which virtual servers are never removed",
   },
   {
@@ -44,6 +48,7 @@ export const ipvsFields = [
     kind: "boolean",
     default: "false",
     flag: "ipvs-strict-arp",
+    isLive: true,
     help: "set arp_ignore to 1 and arp_announce to 2",
   },
   {
@@ -52,6 +57,7 @@ export const ipvsFields = [
     default: "0s",
     min: 0,
     flag: "ipvs-tcp-timeout",
+    isLive: true,
     help: "time-out of idle TCP connections; 0s: as the kernel has it",
   },
   {
@@ -60,6 +66,7 @@ export const ipvsFields = [
     default: "0s",
     min: 0,
     flag: "ipvs-tcpfin-timeout",
+    isLive: true,
     help: "time-out of TCP connections after a FIN; 0s: as the kernel has it",
   },
   {
@@ -68,6 +75,7 @@ export const ipvsFields = [
     default: "0s",
     min: 0,
     flag: "ipvs-udp-timeout",
+    isLive: true,
     help: "time-out of UDP flows; 0s: as the kernel has it",
   },
   {
@@ -75,6 +83,7 @@ export const ipvsFields = [
     kind: "boolean",
     default: "false",
     flag: "masquerade-all",
+    isLive: true,
     help: "masquerade all traffic to Services",
   },
   {
@@ -85,6 +94,7 @@ export const ipvsFields = [
     min: 0,
     max: 31,
     flag: "iptables-masquerade-bit",
+    isLive: true,
     help: "bit of the packet mark that asks for masquerading",
   },
 ] as const;

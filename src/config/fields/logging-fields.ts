@@ -9,6 +9,7 @@ export const loggingFields = [
     flag: "v",
     shortFlag: "v",
     winsOverFile: true,
+    isLive: true,
     help: "how much is logged; 2 tells of each sync",
   },
   {

@@ -20,6 +20,7 @@ export const nodeFields = [
     kind: "ip",
     default: "0.0.0.0",
     flag: "bind-address",
+    isLive: true,
     help: "primary address of the node; unspecified: the Node object's",
   },
   {
@@ -27,6 +28,7 @@ export const nodeFields = [
     kind: "comma-list",
     default: "",
     flag: "cluster-cidr",
+    isLive: true,
     help: "pod networks of the cluster, at most one of each family",
   },
   {
@@ -35,6 +37,7 @@ export const nodeFields = [
     default: "ClusterCIDR",
     words: ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"],
     flag: "detect-local-mode",
+    isLive: true,
     help: "how traffic of the node's own pods is recognised",
   },
   {
@@ -42,6 +45,7 @@ export const nodeFields = [
     kind: "text",
     default: "",
     flag: "pod-bridge-interface",
+    isLive: true,
     help: "bridge of the pods, for mode BridgeInterface",
   },
   {
@@ -49,6 +53,7 @@ export const nodeFields = [
     kind: "text",
     default: "",
     flag: "pod-interface-name-prefix",
+    isLive: true,
     help: "start of the names of the pods' links, for mode InterfaceNamePrefix",
   },
   {
@@ -56,6 +61,7 @@ export const nodeFields = [
     kind: "texts",
     default: "",
     flag: "nodeport-addresses",
+    isLive: true,
     help: "networks whose node addresses serve node ports, or the word primary; empty: all",
   },
 ] as const;

@@ -15,6 +15,7 @@ export const ownFields = [
     words: ["keep", "delete"],
     flag: "kube-ipvs-foreign-virtual-servers",
     winsOverFile: true,
+    isLive: true,
     help: "what becomes of virtual servers made by others: keep, or delete as kube-proxy does",
   },
   {
@@ -25,6 +26,7 @@ export const ownFields = [
     min: 0,
     flag: "kube-ipvs-tcp-drain-deadline",
     winsOverFile: true,
+    isLive: true,
     help: "how long a removed endpoint keeps its TCP and SCTP connections; 0s: till they end",
   },
   {
@@ -35,6 +37,7 @@ export const ownFields = [
     min: 0,
     flag: "kube-ipvs-udp-drain-deadline",
     winsOverFile: true,
+    isLive: true,
     help: "how long a removed endpoint that still serves keeps its UDP flows; 0s: not at all",
   },
   {
@@ -53,6 +56,7 @@ export const ownFields = [
     isPositive: true,
     flag: "kube-ipvs-verification-period",
     winsOverFile: true,
+    isLive: true,
     help: "how often the whole kernel state is compared with what is wanted",
   },
   {
@@ -63,6 +67,7 @@ export const ownFields = [
     min: 0,
     flag: "kube-ipvs-rule-check-period",
     winsOverFile: true,
+    isLive: true,
     help: "how often a look is taken whether others changed our iptables rules; 0s: with each verification",
   },
   {
@@ -72,6 +77,7 @@ export const ownFields = [
     words: ["serve", "refuse"],
     flag: "kube-ipvs-reserved-addresses",
     winsOverFile: true,
+    isLive: true,
     help: "external and load-balancer IPs that are an address, gateway or broadcast of the node, or the API server's: serve (but never bind), or refuse",
   },
   {

@@ -17,6 +17,7 @@ export const processFields = [
     min: -1000,
     max: 1000,
     flag: "oom-score-adj",
+    isLive: true,
     help: "the process's oom_score_adj, from -1000 to 1000",
   },
 ] as const;
@@ -30,6 +31,7 @@ export const conntrackFields = [
     keepsZero: true,
     min: 0,
     flag: "conntrack-max-per-core",
+    isLive: true,
     help: "tracked connections per CPU core; 0: leave the kernel's limit",
   },
   {
@@ -39,6 +41,7 @@ export const conntrackFields = [
     keepsZero: true,
     min: 0,
     flag: "conntrack-min",
+    isLive: true,
     help: "tracked connections at least, whatever the number of cores",
   },
   {
@@ -48,6 +51,7 @@ export const conntrackFields = [
     keepsZero: true,
     min: 0,
     flag: "conntrack-tcp-timeout-established",
+    isLive: true,
     help: "time-out of idle TCP connections; 0s: leave",
   },
   {
@@ -57,6 +61,7 @@ export const conntrackFields = [
     keepsZero: true,
     min: 0,
     flag: "conntrack-tcp-timeout-close-wait",
+    isLive: true,
     help: "time-out of half-closed TCP connections; 0s: leave",
   },
   {
@@ -64,6 +69,7 @@ export const conntrackFields = [
     kind: "boolean",
     default: "false",
     flag: "conntrack-tcp-be-liberal",
+    isLive: true,
     help: "do not take TCP packets outside the window for invalid",
   },
   {
@@ -72,6 +78,7 @@ export const conntrackFields = [
     default: "0s",
     min: 0,
     flag: "conntrack-udp-timeout",
+    isLive: true,
     help: "time-out of UDP flows without answer; 0s: leave",
   },
   {
@@ -80,6 +87,7 @@ export const conntrackFields = [
     default: "0s",
     min: 0,
     flag: "conntrack-udp-timeout-stream",
+    isLive: true,
     help: "time-out of UDP flows with answers; 0s: leave",
   },
 ] as const;

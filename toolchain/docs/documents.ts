@@ -1,0 +1,9 @@
+/** The documents that are generated: `make docs` writes them, a test compares them with what is there. */
+import { compatibilityDocument } from "./compatibility.ts";
+import { configurationDocument } from "./configuration.ts";
+
+/** Text by path from the project's root. */
+export const documents: Readonly<Record<string, () => string>> = {
+  "docs/configuration.md": configurationDocument,
+  "docs/compatibility.md": compatibilityDocument,
+};
