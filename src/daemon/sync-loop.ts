@@ -104,7 +104,9 @@ export class SyncLoop {
   ): void {
     this.#plan.noteSlice(previous, current);
     this.#reporter.sliceChanged(this.#plan.pendingCount);
-    if ((current ?? previous)?.service === apiServerService) this.#node.noteStale();
+    // A slice may move away from that Service, or to it.
+    const owners = [previous?.service, current?.service];
+    if (owners.includes(apiServerService)) this.#node.noteStale();
     this.#request();
   }
 

@@ -31,6 +31,11 @@ export class MemorySource implements ObjectSource {
     this.#listener = undefined;
   }
 
+  /** What there is, in the order in which it came. */
+  objects(): readonly NamedObject[] {
+    return [...this.#objects.values()];
+  }
+
   apply(...objects: readonly NamedObject[]): void {
     for (const object of objects) {
       this.#objects.set(keyOf(object), object);

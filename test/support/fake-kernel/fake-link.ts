@@ -41,6 +41,11 @@ export class FakeLink implements DummyLink {
     this.#notify();
   }
 
+  /** Addresses of the node's other links. */
+  peekNode(): readonly NodeAddress[] {
+    return this.#nodeAddresses;
+  }
+
   /** Addresses bound to the link, in the order in which they came; past all traps. */
   peek(): readonly IpAddress[] {
     return [...this.#bound];

@@ -11,7 +11,7 @@ import { silentMetrics } from "../../../src/metrics/metrics.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import { nodeAddress, standardNodeAddresses } from "../../support/fake-kernel/fake-link.ts";
-import { ipvsText } from "../../support/fake-kernel/state-text.ts";
+import { addressesText, ipvsText } from "../../support/fake-kernel/state-text.ts";
 import {
   endpointRecord,
   ip,
@@ -111,6 +111,21 @@ describe("SyncLoop", () => {
     kernel.operations.clear();
     kernel.link.setNodeAddresses(standardNodeAddresses);
     assert.deepEqual(await writes(), ["ipvs remove-virtual-server TCP 172.16.6.11:30080"]);
+  });
+
+  it("frees an API server's address when its slice moves to another Service", async () => {
+    const external = serviceRecord({ externalIps: [ip("203.0.113.5")] });
+    const apiServers = sliceRecord([endpointRecord("203.0.113.5")], {
+      service: "default/kubernetes",
+    });
+    loop.noteService(undefined, external);
+    loop.noteSlice(undefined, apiServers);
+    for (const kind of ["services", "endpointslices", "nodes"] as const) loop.noteSynced(kind);
+    await clock.advance(5_000);
+    assert.doesNotMatch(addressesText(kernel), /203\.0\.113\.5/);
+    loop.noteSlice(apiServers, { ...apiServers, service: "default/other" });
+    await clock.advance(5_000);
+    assert.match(addressesText(kernel), /203\.0\.113\.5/);
   });
 
   it("repairs with the next period what somebody else took away", async () => {

@@ -1,0 +1,162 @@
+/** The whole daemon on a fake kernel, with objects in memory and a clock that the test moves. */
+import assert from "node:assert/strict";
+import { silentLogger } from "../../src/base/log.ts";
+import type { Config } from "../../src/config/config.ts";
+import { loadConfig } from "../../src/config/load-config.ts";
+import type { HttpListenerOptions } from "../../src/daemon/http-listener.ts";
+import { ProxyHealth } from "../../src/daemon/proxy-health.ts";
+import type { Listener } from "../../src/daemon/service-health.ts";
+import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
+import { type Metrics, silentMetrics } from "../../src/metrics/metrics.ts";
+import type { KernelState } from "../golden/kernel-state.ts";
+import { FakeClock } from "./fake-clock.ts";
+import { FakeKernel } from "./fake-kernel/fake-kernel.ts";
+import { addressesText, ipSetText, iptablesText, ipvsText } from "./fake-kernel/state-text.ts";
+import { MemorySource } from "./memory-source.ts";
+
+/** By name, without the dashes. */
+type Flags = Readonly<Record<string, string>>;
+
+const baseFlags: Flags = {
+  "hostname-override": "node-1",
+  "cluster-cidr": "10.244.0.0/16,fd00:244::/32",
+  "ipvs-min-sync-period": "0s",
+};
+
+/** Longer than the pause between two looks at the drains. */
+const allDrainsMs = 15_000;
+
+export class FakeNode {
+  readonly source: MemorySource = new MemorySource();
+  readonly kernel: FakeKernel = new FakeKernel();
+  readonly #config: Config;
+  readonly #clock = new FakeClock();
+  readonly #listeners = new Map<string, HttpListenerOptions>();
+  readonly #figures = new Map<string, number>();
+  #daemon: Daemon | undefined;
+
+  constructor(flags: Flags) {
+    this.#config = configOf({ ...baseFlags, ...flags });
+  }
+
+  async start(): Promise<void> {
+    this.#figures.clear();
+    this.#daemon = await startDaemon({
+      config: this.#config,
+      kernel: this.kernel,
+      source: this.source,
+      metrics: this.#metrics(),
+      health: new ProxyHealth(this.#clock, 60_000),
+      clock: this.#clock,
+      log: silentLogger,
+      makeListener: (options) => this.#listener(options),
+    });
+  }
+
+  /** Ends the daemon; it must leave no timer and no listener behind. */
+  async stop(): Promise<void> {
+    await this.#daemon?.stop();
+    assert.equal(this.#clock.pendingTimers, 0, "nothing waits after the stop");
+    assert.equal(this.#listeners.size, 0, "nothing listens after the stop");
+  }
+
+  async restart(): Promise<void> {
+    await this.stop();
+    await this.start();
+  }
+
+  /** Ends it before its n-th kernel change from now on, or after a second; then starts it again. */
+  async kill(nth: number): Promise<void> {
+    this.kernel.operations.crashAt(nth);
+    await this.#clock.advance(1_000);
+    await this.stop();
+    this.kernel.operations.revive();
+    await this.start();
+  }
+
+  /** Lets time go on until everything told is in the kernel. */
+  async settle(): Promise<void> {
+    let isSettled = false;
+    const settled = this.#daemon?.settled().then(() => {
+      isSettled = true;
+    });
+    for (let second = 0; second < 300 && !isSettled; second += 1) await this.#clock.advance(1_000);
+    assert.ok(isSettled, "settles within 5 minutes");
+    await settled;
+  }
+
+  /** Gives every real server this many connections. */
+  connect(active: number): void {
+    for (const { virtualServer, realServers } of this.kernel.ipvs.peek()) {
+      for (const real of realServers) {
+        this.kernel.ipvs.setConnections(virtualServer, real, { active });
+      }
+    }
+  }
+
+  /** Settles; then all connections end, and with them all drains. */
+  async comeToRest(): Promise<void> {
+    await this.settle();
+    this.connect(0);
+    await this.#clock.advance(allDrainsMs);
+    await this.settle();
+  }
+
+  /** Everything that others can see in the kernel, and what load balancers hear. */
+  async state(): Promise<KernelState> {
+    const { kernel } = this;
+    return {
+      ipvs: ipvsText(kernel),
+      ipset: ipSetText(kernel),
+      iptables: iptablesText(kernel, "IPv4"),
+      ip6tables: iptablesText(kernel, "IPv6"),
+      addresses: addressesText(kernel),
+      health: await this.#healthText(),
+    };
+  }
+
+  /** Metrics that describe a state, by name. */
+  figures(): Readonly<Record<string, number>> {
+    return Object.fromEntries(this.#figures);
+  }
+
+  async #healthText(): Promise<string> {
+    const request = { path: "/", query: new URLSearchParams(), acceptsGzip: false };
+    const answers = [...this.#listeners].map(async ([place, { respond }]) => {
+      const { status, body } = await respond(request);
+      return `${place} ${status} ${body}`;
+    });
+    return (await Promise.all(answers)).toSorted().join("");
+  }
+
+  #listener(options: HttpListenerOptions): Listener {
+    const place = `${options.address.address} ${options.address.port}`;
+    return {
+      start: async () => {
+        assert.ok(!this.#listeners.has(place), `${place} is free`);
+        this.#listeners.set(place, options);
+      },
+      stop: async () => {
+        this.#listeners.delete(place);
+      },
+    };
+  }
+
+  #metrics(): Metrics {
+    const note = (name: string, value: number): void => {
+      this.#figures.set(name, value);
+    };
+    return {
+      ...silentMetrics,
+      noLocalEndpoints: (policy, family, count) => note(`no local ${policy} ${family}`, count),
+      conflicts: (reason, count) => note(`conflicts ${reason}`, count),
+      foreignVirtualServers: (count) => note("foreign", count),
+      draining: (count) => note("draining", count),
+    };
+  }
+}
+
+function configOf(flags: Flags): Config {
+  const settings = Object.entries(flags).map(([name, value]) => [name, [value]] as const);
+  return loadConfig(new Map(settings), { readFile: () => "", hostname: () => "other" }).config;
+}

@@ -1,0 +1,70 @@
+/**
+ * Random changes of a small cluster, as fast-check arbitraries: objects as an API server serves them, with
+ * every feature that moves the kernel, and with fields that no API server lets through. Names, addresses
+ * and ports come from small pools, so that changes meet: two Services claim one address, an endpoint moves
+ * between slices, a node port is used again by another protocol.
+ */
+import fc from "fast-check";
+import type { MemorySource, NamedObject } from "../memory-source.ts";
+import { type ApiObject, node } from "../objects.ts";
+import { present } from "./fields.ts";
+import { services } from "./services.ts";
+import { slices } from "./slices.ts";
+
+export interface ClusterChange {
+  readonly kind: "apply" | "delete";
+  readonly object: NamedObject;
+}
+
+/** The zone comes and goes, the primary address changes, the pod network too. */
+const nodes: fc.Arbitrary<ApiObject> = fc
+  .record({
+    zone: fc.constantFrom("z1", "z1", "z2", undefined),
+    addresses: fc.constantFrom(
+      ["192.168.10.11", "fd00:10::11"],
+      ["172.16.5.11", "fd00:10::11"],
+      ["192.168.10.11"],
+      ["nonsense"],
+    ),
+    podCidrs: fc.constantFrom(
+      ["10.244.1.0/24", "fd00:244:1::/64"],
+      ["10.244.9.0/24"],
+      ["nonsense"],
+    ),
+  })
+  .map(({ zone, addresses, podCidrs }) => {
+    const labels = present({ "topology.kubernetes.io/zone": zone }) as Record<string, string>;
+    return node({ addresses, podCidrs, metadata: { labels } });
+  });
+
+/** A Node that was seen is never deleted: what it told goes on to count, and a new start cannot know it. */
+export const clusterChanges: fc.Arbitrary<ClusterChange> = fc.oneof(
+  { weight: 5, arbitrary: changes("apply", services) },
+  { weight: 2, arbitrary: changes("delete", services) },
+  { weight: 7, arbitrary: changes("apply", slices) },
+  { weight: 2, arbitrary: changes("delete", slices) },
+  { weight: 1, arbitrary: changes("apply", nodes) },
+);
+
+/** Settings that decide what the objects come to; each set is one daemon's flags. */
+export const clusterFlags: fc.Arbitrary<Readonly<Record<string, string>>> = fc
+  .record({
+    "nodeport-addresses": fc.constantFrom(undefined, "primary", "192.168.10.0/24,fd00:10::/64"),
+    "masquerade-all": fc.constantFrom(undefined, "true"),
+    "detect-local-mode": fc.constantFrom("ClusterCIDR", "ClusterCIDR", "NodeCIDR"),
+    "ipvs-scheduler": fc.constantFrom("rr", "mh"),
+    "kube-ipvs-foreign-virtual-servers": fc.constantFrom("keep", "delete"),
+    "kube-ipvs-reserved-addresses": fc.constantFrom(undefined, "refuse"),
+  })
+  .map((flags) => present(flags) as Readonly<Record<string, string>>);
+
+export function carryOut({ kind, object }: ClusterChange, source: MemorySource): void {
+  source[kind](object);
+}
+
+function changes(
+  kind: ClusterChange["kind"],
+  objects: fc.Arbitrary<ApiObject>,
+): fc.Arbitrary<ClusterChange> {
+  return objects.map((object) => ({ kind, object: object as unknown as NamedObject }));
+}

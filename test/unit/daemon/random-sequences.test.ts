@@ -1,0 +1,102 @@
+/**
+ * Many random changes, applied one after another with syncs in between, come to the same kernel as a fresh
+ * start on the objects that are left; so they do when kernel changes fail, replies get lost, connections
+ * hold up drains, and the program restarts or is killed on the way.
+ */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { compareStates, differenceText } from "../../golden/kernel-state.ts";
+import { FakeNode } from "../../support/fake-node.ts";
+import {
+  type ClusterChange,
+  carryOut,
+  clusterChanges,
+  clusterFlags,
+} from "../../support/random-cluster/changes.ts";
+import { type Interlude, interludes, undergo } from "../../support/random-cluster/interludes.ts";
+
+const changeCount = 200;
+/** Another beginning finds other sequences: `TEST_FIRST_SEED=1000`. */
+const firstSeed = Number(process.env["TEST_FIRST_SEED"] ?? 1);
+const seedCount = Number(process.env["TEST_SEEDS"] ?? 200);
+/** Takes minutes, so it is not done unasked: `TEST_SHRINK=1`. */
+const shrinks = process.env["TEST_SHRINK"] !== undefined;
+const seedsPerTest = 20;
+
+interface Sequence {
+  readonly flags: Readonly<Record<string, string>>;
+  readonly steps: readonly (readonly [ClusterChange, Interlude])[];
+}
+
+/** Between two looks at everything; an hour leaves all to what is known of the kernel. */
+const periods = fc.constantFrom("30s", "1h").map((period) => ({
+  "ipvs-sync-period": period,
+  "kube-ipvs-verification-period": period,
+}));
+
+const sequences: fc.Arbitrary<Sequence> = fc.noBias(
+  fc
+    .record({
+      flags: clusterFlags,
+      period: periods,
+      changes: fc.array(clusterChanges, { minLength: changeCount, maxLength: changeCount }),
+      between: interludes(changeCount),
+    })
+    .map(({ flags, period, changes, between }) => ({
+      flags: { ...flags, ...period },
+      steps: changes.map((change, index) => [change, between[index] ?? { kind: "none" }] as const),
+    })),
+);
+
+async function endOf({ flags, steps }: Sequence): Promise<FakeNode> {
+  const node = new FakeNode(flags);
+  await node.start();
+  for (const [change, interlude] of steps) {
+    carryOut(change, node.source);
+    await undergo(interlude, node);
+  }
+  await node.comeToRest();
+  return node;
+}
+
+/** The same objects in another order, told to a kernel that has seen nothing. */
+async function freshStart(after: FakeNode, { flags }: Sequence): Promise<FakeNode> {
+  const node = new FakeNode(flags);
+  node.kernel.link.setNodeAddresses(after.kernel.link.peekNode());
+  node.source.apply(...after.source.objects().toReversed());
+  await node.start();
+  await node.settle();
+  return node;
+}
+
+async function compare(sequence: Sequence): Promise<void> {
+  const incremental = await endOf(sequence);
+  const fresh = await freshStart(incremental, sequence);
+  const differences = compareStates(await fresh.state(), await incremental.state());
+  assert.equal(differences.map(differenceText).join("\n"), "");
+  assert.deepEqual(incremental.figures(), fresh.figures());
+  await incremental.stop();
+  await fresh.stop();
+}
+
+async function run(seed: number): Promise<void> {
+  const options = { seed, numRuns: 1, endOnFailure: !shrinks };
+  const { failed, errorInstance, counterexample } = await fc.check(
+    fc.asyncProperty(sequences, compare),
+    options,
+  );
+  if (!failed) return;
+  if (shrinks) console.log(fc.stringify(counterexample));
+  const again = `TEST_SEEDS=1 TEST_FIRST_SEED=${seed}, and TEST_SHRINK=1 for a shorter one`;
+  throw new Error(`Seed ${seed} ends in another state (again: ${again})`, { cause: errorInstance });
+}
+
+describe(`${changeCount} random changes come to the state of a fresh start`, () => {
+  for (let from = firstSeed; from < firstSeed + seedCount; from += seedsPerTest) {
+    const end = Math.min(from + seedsPerTest, firstSeed + seedCount);
+    it(`with seeds ${from} to ${end - 1}`, async () => {
+      for (let seed = from; seed < end; seed += 1) await run(seed);
+    });
+  }
+});
