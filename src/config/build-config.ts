@@ -243,6 +243,7 @@ function own(
   | "drain"
   | "drainAgesPath"
   | "ruleCheckPeriodMs"
+  | "isObserveOnly"
   | "reservedAddresses"
   | "isOtherProxyAllowed"
   | "lockName"
@@ -258,6 +259,7 @@ function own(
     },
     drainAgesPath: settings["kubeIpvs.drainAgesFile"],
     ruleCheckPeriodMs: settings["kubeIpvs.ruleCheckPeriod"],
+    isObserveOnly: settings["kubeIpvs.observeOnly"],
     reservedAddresses: settings["kubeIpvs.reservedAddresses"] === "refuse" ? "refuse" : "serve",
     isOtherProxyAllowed: settings["kubeIpvs.ignoreRunningKubeProxy"],
     lockName: settings["kubeIpvs.lockName"],

@@ -88,6 +88,8 @@ export interface Config {
   readonly drainAgesPath: string;
   /** Pause between two looks at our rules; 0: only full syncs look. */
   readonly ruleCheckPeriodMs: number;
+  /** Nothing in the kernel is changed; what would be is reported. */
+  readonly isObserveOnly: boolean;
   /** What becomes of external and load-balancer IPs that must not be bound to kube-ipvs0. */
   readonly reservedAddresses: ReservedAddresses;
   readonly conntrack: ConntrackConfig;

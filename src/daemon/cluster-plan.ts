@@ -6,12 +6,14 @@ import { DesiredState } from "../plan/desired-state.ts";
 import type { PlanOptions } from "../plan/options.ts";
 import { planService, type ServicePlan } from "../plan/planner.ts";
 import { planRules } from "../plan/rules.ts";
+import type { SysctlSetting } from "../plan/sysctls.ts";
 import type { SyncGoal } from "../reconcile/sync-context.ts";
 import type { RuleSet } from "../state/rule.ts";
 import { apiServerService, endpointAddresses } from "./node-network.ts";
 
 export interface ClusterPlanParts {
   readonly config: Pick<Config, "isMasqueradeAll" | "masqueradeMark">;
+  readonly sysctls: readonly SysctlSetting[];
   /** Milliseconds since the epoch; changes triggered before say nothing about our speed. */
   readonly startedAtMs: number;
   /** Told of each plan of a Service as it is made. */
@@ -21,13 +23,15 @@ export interface ClusterPlanParts {
 /** Services and slices as told last, and what they want in the kernel. Touches nothing outside. */
 export class ClusterPlan {
   readonly #config: ClusterPlanParts["config"];
+  readonly #sysctls: readonly SysctlSetting[];
   readonly #onPlan: (plan: ServicePlan) => void;
   readonly #tracker: ChangeTracker;
   readonly #desired = new DesiredState();
   #options: PlanOptions | undefined;
 
-  constructor({ config, startedAtMs, onPlan }: ClusterPlanParts) {
+  constructor({ config, sysctls, startedAtMs, onPlan }: ClusterPlanParts) {
     this.#config = config;
+    this.#sysctls = sysctls;
     this.#onPlan = onPlan;
     this.#tracker = new ChangeTracker(startedAtMs);
   }
@@ -77,8 +81,10 @@ export class ClusterPlan {
     return {
       desired: this.#desired,
       dirty: isFull ? "all" : dirty,
+      touched: dirty,
       rules: new Map(families.map((family) => [family, this.#rules(family)])),
       nodeAddresses,
+      sysctls: this.#sysctls,
     };
   }
 

@@ -6,7 +6,7 @@ import { type IpFamily, ipFamilies } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
-import { planSysctls } from "../plan/sysctls.ts";
+import { planSysctls, type SysctlSetting } from "../plan/sysctls.ts";
 
 /** A start that makes no sense; the message is the last line the operator sees. */
 export class StartError extends Error {
@@ -77,13 +77,14 @@ async function checkScheduler(
   for (const family of families) await kernel.ipvs.checkScheduler(scheduler, family);
 }
 
+/** What this node's kernel is to be set to. */
+export function sysctlsOf({ isStrictArp }: Pick<Config, "isStrictArp">): readonly SysctlSetting[] {
+  return planSysctls({ isStrictArp, kernelRelease: release() });
+}
+
 /** A value that already holds is never written; one that cannot be written ends the start. */
 function setSysctls(kernel: Kernel, config: Config, log: Logger): void {
-  const settings = planSysctls({
-    isStrictArp: config.isStrictArp,
-    kernelRelease: release(),
-  });
-  for (const { path, value } of settings) {
+  for (const { path, value } of sysctlsOf(config)) {
     if (kernel.sysctl.ensure(path, value)) log.info("Set sysctl", { path, value });
   }
 }

@@ -46,6 +46,7 @@ export async function runDaemon(config: Config, parts: CommandParts): Promise<vo
 /** `--init-only`: everything that needs more rights than the daemon; no API server, no rule. */
 export async function prepareNode(config: Config, parts: CommandParts): Promise<void> {
   const { log } = parts;
+  if (config.isObserveOnly) return log.warn("Nothing is prepared while only observing");
   checkCapabilities();
   const kernel = await openKernel({ ...parts, environment: process.env });
   try {
@@ -95,7 +96,8 @@ async function* beginParts(config: Config, parts: CommandParts): AsyncGenerator<
   checkCapabilities();
   const lock = await acquireInstanceLock(config.lockName);
   yield () => lock.release();
-  if (!config.isOtherProxyAllowed) await refuseOtherProxy();
+  // Only to observe is no conflict: it is how a change of proxies is rehearsed.
+  if (!config.isOtherProxyAllowed && !config.isObserveOnly) await refuseOtherProxy();
   await writeOomScore(config.oomScoreAdj, parts);
 
   const metrics = new PrometheusMetrics(clock, { version, kubernetesVersion });
@@ -104,7 +106,7 @@ async function* beginParts(config: Config, parts: CommandParts): AsyncGenerator<
 
   const kernel = await openKernel({ ...parts, environment: process.env });
   yield async () => kernel.close();
-  await prepareConntrack(kernel, config, log);
+  if (!config.isObserveOnly) await prepareConntrack(kernel, config, log);
 
   const { source, events, close } = await openSource(config, { clock, log, observer: metrics });
   yield close;

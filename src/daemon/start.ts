@@ -5,6 +5,7 @@ import type { IpFamily } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
+import { observeOnly } from "../kernel/observe-only.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import type { DrainAges } from "../reconcile/drains.ts";
 import { BackendWatch } from "./backend-watch.ts";
@@ -43,7 +44,8 @@ export interface Daemon {
 
 /** Prepares the kernel, then starts source and loop. Throws where a start makes no sense. */
 export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
-  const { config, kernel, source, log, metrics, events = silentEvents } = parts;
+  const { config, source, log, metrics, events = silentEvents } = parts;
+  const kernel = config.isObserveOnly ? observeOnly(parts.kernel) : parts.kernel;
   const families = await prepareKernel(kernel, config, log);
   const healthChecks = new ServiceHealthServers({
     ...parts,
@@ -53,6 +55,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const loop = new SyncLoop(
     {
       ...parts,
+      kernel,
       reporter: new SyncReporter({ ...parts, nodeName: config.nodeName }),
       healthChecks,
       apiServerAddresses: () => source.serverAddresses?.() ?? [],

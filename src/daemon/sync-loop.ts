@@ -13,6 +13,7 @@ import { InitialLists } from "./initial-lists.ts";
 import { KernelChecks } from "./kernel-checks.ts";
 import { KnownNode } from "./known-node.ts";
 import { apiServerService } from "./node-network.ts";
+import { sysctlsOf } from "./prepare-kernel.ts";
 import { Runner, type RunReason } from "./runner.ts";
 import type { ServiceHealthServers } from "./service-health.ts";
 import type { SyncReporter } from "./sync-reporter.ts";
@@ -37,6 +38,7 @@ const firstRetryMs = 1_000;
 export class SyncLoop {
   readonly #families: readonly IpFamily[];
   readonly #nodeName: string;
+  readonly #isObserveOnly: boolean;
   readonly #clock: Clock;
   readonly #reporter: SyncReporter;
   readonly #healthChecks: ServiceHealthServers;
@@ -52,12 +54,14 @@ export class SyncLoop {
     const { kernel, clock, reporter, healthChecks, apiServerAddresses } = collaborators;
     this.#families = families;
     this.#nodeName = config.nodeName;
+    this.#isObserveOnly = config.isObserveOnly;
     this.#clock = clock;
     this.#reporter = reporter;
     this.#healthChecks = healthChecks;
     this.#lists = new InitialLists(() => this.#request(), collaborators);
     this.#plan = new ClusterPlan({
       config,
+      sysctls: sysctlsOf(config),
       startedAtMs: clock.nowMs(),
       onPlan: (plan) => healthChecks.note(plan),
     });
@@ -133,13 +137,14 @@ export class SyncLoop {
     if (reason !== "change") this.#node.noteStale();
     const options = await this.#node.refresh();
     const { services, triggeredAtMs } = this.#plan.update(options);
-    const isFull = reason !== "change" || this.#reconciler.needsObservation;
+    const isFull = this.#isObserveOnly || reason !== "change" || this.#reconciler.needsObservation;
     const goal = this.#plan.takeGoal(this.#node.addresses, isFull);
     const report = await this.#reconciler.sync(goal);
     this.#reporter.synced({
       families: this.#families,
       report,
       isFull,
+      isObserveOnly: this.#isObserveOnly,
       serviceCount: this.#plan.serviceCount,
       plannedServiceCount: services.length,
       elapsedMs: this.#clock.monotonicMs() - startedAtMs,
@@ -147,7 +152,7 @@ export class SyncLoop {
       desired: this.#plan.desired,
       drains: this.#reconciler.drainer,
     });
-    await this.#healthChecks.serve(this.#node.healthCheckAddresses);
+    if (!this.#isObserveOnly) await this.#healthChecks.serve(this.#node.healthCheckAddresses);
     this.#checks.synced();
     return report.failures.length === 0;
   }
@@ -178,9 +183,10 @@ export class SyncLoop {
 }
 
 function makeReconciler(collaborators: SyncLoopCollaborators, config: Config): Reconciler {
-  const { foreignVirtualServers, excludeCidrs, drain } = config;
+  const { foreignVirtualServers, excludeCidrs, drain, isObserveOnly } = config;
   return new Reconciler(collaborators, {
     ownership: { foreignVirtualServers, excludeCidrs },
     drain,
+    isObserveOnly,
   });
 }

@@ -8,6 +8,7 @@ import type { Metrics } from "../metrics/metrics.ts";
 import { type DesiredState, trafficPolicies } from "../plan/desired-state.ts";
 import { changeCount, type SyncReport } from "../reconcile/report.ts";
 import { type Conflict, conflictReasons, conflictsOf } from "./conflicts.ts";
+import { DriftReporter } from "./drift-reporter.ts";
 import { conflictEvent } from "./events.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 
@@ -24,6 +25,8 @@ export interface SyncSummary {
   /** The whole kernel state was compared. */
   readonly isFull: boolean;
   readonly serviceCount: number;
+  /** Its changes were not made. */
+  readonly isObserveOnly?: boolean;
   /** Services that were planned anew. */
   readonly plannedServiceCount: number;
   readonly elapsedMs: number;
@@ -43,6 +46,7 @@ export class SyncReporter {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #tellConflict: (conflict: Conflict) => void;
+  readonly #drifts: DriftReporter;
   /** Each is told when it appears, not with every sync. */
   #toldConflicts = new Set<string>();
   #contestedServers: readonly string[] = [];
@@ -62,6 +66,7 @@ export class SyncReporter {
     this.#log = collaborators.log;
     const { events = silentEvents, nodeName = "" } = collaborators;
     this.#tellConflict = (conflict) => events.record(conflictEvent(nodeName, conflict));
+    this.#drifts = new DriftReporter(collaborators);
   }
 
   /** The loop begins: health is judged from now on. */
@@ -104,7 +109,10 @@ export class SyncReporter {
     }
     this.#metrics.changesTaken();
     this.#metrics.syncRun(summary.isFull ? "full" : "partial", hasWorked ? "success" : "failure");
-    this.#countChanges(report);
+    if (summary.isObserveOnly === true) this.#drifts.pending(report);
+    else this.#countChanges(report);
+    this.#drifts.drifted(report);
+    this.#drifts.storms(report);
     this.#countWithoutLocal(summary);
     this.#noteForeign(report);
     this.#drainFigures(summary.drains);
@@ -121,10 +129,10 @@ export class SyncReporter {
     });
   }
 
-  /** A look between syncs found that somebody changed what we wrote. */
+  /** A look between syncs found that somebody changed what we wrote; the sync after it tells what. */
   lost(state: string, names: readonly string[]): void {
     this.#metrics.stateLost(state);
-    this.#log.warn("Kernel state was changed by others and is written again", {
+    this.#log.verbose(2, "A look at kernel state found changes", {
       state,
       first: names[0],
       count: names.length,

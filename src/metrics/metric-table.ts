@@ -146,6 +146,24 @@ export const metricTable = {
     help: "Times that sets or rules of ours were found changed by others between syncs",
     labels: ["state"],
   },
+  drift: {
+    name: "kube_ipvs_drift_total",
+    type: "counter",
+    help: "Things of ours in the kernel that others changed, by kind and what is done about it",
+    labels: ["kind", "action"],
+  },
+  repairStorms: {
+    name: "kube_ipvs_repair_storms",
+    type: "gauge",
+    help: "Things whose repair waits, since others undo it again and again, by kind",
+    labels: ["kind"],
+  },
+  pendingChanges: {
+    name: "kube_ipvs_pending_changes",
+    type: "gauge",
+    help: "Changes that the last sync left undone since it only observes, by kind",
+    labels: ["kind"],
+  },
   conflicts: {
     name: "kube_ipvs_frontend_conflicts",
     type: "gauge",

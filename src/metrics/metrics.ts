@@ -29,6 +29,12 @@ export interface Metrics {
   foreignVirtualServers(count: number): void;
   /** `state`: sets or rules. */
   stateLost(state: string): void;
+  /** Somebody changed a thing of ours; `action`: repair, hold (wait with it) or report (do nothing). */
+  drifted(kind: string, action: string): void;
+  /** Things that others change again and again. */
+  repairStorms(kind: string, count: number): void;
+  /** What would be changed, were not everything only observed. */
+  pendingChanges(kind: string, count: number): void;
   /** Frontends of Services that are not served, or not as asked; `reason` is one of the fixed codes. */
   conflicts(reason: string, count: number): void;
   /** Age 0 when nothing drains. */
@@ -67,6 +73,9 @@ export const silentMetrics: Metrics = {
   objectRefused() {},
   foreignVirtualServers() {},
   stateLost() {},
+  drifted() {},
+  repairStorms() {},
+  pendingChanges() {},
   conflicts() {},
   draining() {},
   eventLoopDelayed() {},

@@ -36,6 +36,9 @@ export class PrometheusMetrics implements Metrics {
   readonly #refusedObjects = this.#counter(table.refusedObjects);
   readonly #foreignVirtualServers = this.#gauge(table.foreignVirtualServers);
   readonly #lostState = this.#counter(table.lostState);
+  readonly #drift = this.#counter(table.drift);
+  readonly #repairStorms = this.#gauge(table.repairStorms);
+  readonly #pendingChanges = this.#gauge(table.pendingChanges);
   readonly #conflicts = this.#gauge(table.conflicts);
   readonly #drainingRealServers = this.#gauge(table.drainingRealServers);
   readonly #oldestDrain = this.#gauge(table.oldestDrain);
@@ -136,6 +139,18 @@ export class PrometheusMetrics implements Metrics {
 
   stateLost(state: string): void {
     this.#lostState.inc({ state });
+  }
+
+  drifted(kind: string, action: string): void {
+    this.#drift.inc({ kind, action });
+  }
+
+  repairStorms(kind: string, count: number): void {
+    this.#repairStorms.set({ kind }, count);
+  }
+
+  pendingChanges(kind: string, count: number): void {
+    this.#pendingChanges.set({ kind }, count);
   }
 
   conflicts(reason: string, count: number): void {

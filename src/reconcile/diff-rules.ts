@@ -59,6 +59,13 @@ export function diffRules(
   return [...chains, ...jumps];
 }
 
+/** The chain that a change is about: `nat KUBE-SERVICES`; a jump is in one that is not ours. */
+export function placeOf(change: RulesChange): string {
+  if (change.kind === "write-chain") return chainKey(change.chain.table, change.chain.name);
+  if (change.kind === "remove-chain") return chainKey(change.table, change.name);
+  return chainKey(change.jump.table, change.jump.from);
+}
+
 /**
  * Lists the changes that take out everything of ours. A chain to which a rule of others still leads is
  * kept as it is, and named.

@@ -114,18 +114,20 @@ export class Drainer {
       .map((drain) => ({ drain, reason: "wanted-again" }));
   }
 
-  /** Those that nobody wants and that do not drain yet. */
+  /** Those that nobody wants and that do not drain yet, or that somebody gave weight again meanwhile. */
   #newcomers({ key, unwanted }: VirtualServerDiff, known: KnownState): readonly Drain[] {
     const server = known.virtualServers.get(key);
     if (server === undefined) return [];
     const virtualServer = idOf(server);
     return unwanted
-      .filter((realServer) => this.#drains.find(key, realServer) === undefined)
+      .filter(({ weight, ...id }) => weight > 0 || this.#drains.find(key, id) === undefined)
       .map((realServer) => this.#newDrain({ virtualServerKey: key, virtualServer, realServer }));
   }
 
-  /** One that has no weight already drained before: its age goes on where it is known. */
+  /** One that drains already, or has no weight, drained before: its age goes on where it is known. */
   #newDrain(server: Omit<Drain, "sinceMs">): Drain {
+    const present = this.#drains.find(server.virtualServerKey, server.realServer);
+    if (present !== undefined) return { ...present, realServer: server.realServer };
     const drain = { ...server, sinceMs: this.#parts.clock.monotonicMs() };
     const isTakenUp = drain.realServer.weight === 0;
     const noted = isTakenUp ? this.#parts.ages.recall(drainKey(drain)) : undefined;

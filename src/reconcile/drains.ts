@@ -1,5 +1,10 @@
 import type { Protocol } from "../base/protocol.ts";
-import { type ObservedRealServer, type RealServer, realServerKey } from "../state/real-server.ts";
+import {
+  type ObservedRealServer,
+  type RealServer,
+  type RealServerId,
+  realServerKey,
+} from "../state/real-server.ts";
 import type { VirtualServerId } from "../state/virtual-server.ts";
 
 /** How long a real server that nobody wants may keep the connections it has. */
@@ -106,7 +111,7 @@ export class Drains {
   #size = 0;
 
   /** The drain of this real server, if it drains. */
-  find(virtualServerKey: string, realServer: RealServer): Drain | undefined {
+  find(virtualServerKey: string, realServer: RealServerId): Drain | undefined {
     return this.#byServer.get(virtualServerKey)?.get(realServerKey(realServer));
   }
 

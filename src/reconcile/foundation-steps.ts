@@ -2,12 +2,15 @@
 import { errorText } from "../base/error-text.ts";
 import type { IpFamily } from "../base/ip.ts";
 import type { RuleSet } from "../state/rule.ts";
-import { diffRules, knownRulesAfter } from "./diff-rules.ts";
+import { diffRules, knownRulesAfter, placeOf } from "./diff-rules.ts";
+import { driftOfRules } from "./drift-of-rules.ts";
 import { observeRules } from "./observe.ts";
+import { thingOf } from "./repair-guard.ts";
 import type { SyncContext } from "./sync-context.ts";
 
-export async function ensureLink({ kernel, known, report }: SyncContext): Promise<void> {
-  if (known.hasLink) return;
+export async function ensureLink(context: SyncContext): Promise<void> {
+  const { kernel, known, report, isHeld } = context;
+  if (known.hasLink || isHeld(thingOf({ kind: "link", subject: kernel.link.name }))) return;
   try {
     const { wasCreated } = await kernel.link.ensure();
     if (wasCreated) report.count("link-create");
@@ -37,18 +40,23 @@ async function writeOrLookAgain(
   try {
     await writeDifferences(context, family, planned);
   } catch (error) {
-    const { kernel, known, log } = context;
+    const { kernel, known, log, report } = context;
     log.info("Writing rules failed; they are read and written again", {
       ipFamily: family,
       err: errorText(error),
     });
-    known.rules.set(family, await observeRules(kernel.iptables, family, planned));
+    const before = known.rules.get(family);
+    const after = await observeRules(kernel.iptables, family, planned);
+    const wanted = knownRulesAfter(planned, (rule) => kernel.iptables.render(family, rule));
+    const drifts = driftOfRules(family, { before, after, wanted });
+    report.drift(drifts.map((drift) => ({ ...drift, action: "repair" })));
+    known.rules.set(family, after);
     await writeDifferences(context, family, planned);
   }
 }
 
 async function writeDifferences(
-  { kernel, known, report }: SyncContext,
+  { kernel, known, report, isHeld }: SyncContext,
   family: IpFamily,
   planned: RuleSet,
 ): Promise<void> {
@@ -56,7 +64,8 @@ async function writeDifferences(
     kernel.iptables.render(family, rule);
   const present = known.rules.get(family) ?? { chains: new Map(), jumps: new Map() };
   const changes = diffRules(planned, present, render);
-  if (changes.length === 0) return;
+  // One restore is one process, whatever it writes: a repair waits only while it would be alone.
+  if (changes.every((change) => isHeld(`chain ${family} ${placeOf(change)}`))) return;
   await kernel.iptables.apply(family, changes);
   known.rules.set(family, knownRulesAfter(planned, render));
   report.count("rules-write", changes.length);

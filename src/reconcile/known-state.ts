@@ -34,7 +34,23 @@ export class KnownState {
   readonly addresses: Set<IpAddress> = new Set();
   /** Absent: not read yet. */
   readonly rules: Map<IpFamily, KnownRules> = new Map();
+  /** By path; a value is undefined where the kernel has no such setting, the key absent where it was not read. */
+  readonly sysctls: Map<string, string | undefined> = new Map();
   hasLink = false;
+
+  /** A copy that goes its own way. */
+  clone(): KnownState {
+    const copy = new KnownState();
+    for (const [key, server] of this.virtualServers) copy.virtualServers.set(key, server);
+    for (const [name, set] of this.sets) copy.sets.set(name, set);
+    for (const name of this.temporarySets) copy.temporarySets.add(name);
+    for (const [name, entries] of this.setEntries) copy.setEntries.set(name, new Set(entries));
+    for (const address of this.addresses) copy.addresses.add(address);
+    for (const [family, rules] of this.rules) copy.rules.set(family, rules);
+    for (const [path, value] of this.sysctls) copy.sysctls.set(path, value);
+    copy.hasLink = this.hasLink;
+    return copy;
+  }
 
   hasEntry(setName: string, entry: SetEntry): boolean {
     return this.setEntries.get(setName)?.has(entry) ?? false;

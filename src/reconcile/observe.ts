@@ -8,6 +8,7 @@ import {
 } from "../base/ip.ts";
 import type { Iptables, Kernel } from "../kernel/kernel.ts";
 import { setsFor, temporaryNameOf } from "../plan/sets.ts";
+import type { SysctlSetting } from "../plan/sysctls.ts";
 import { type IpSet, isSwappable, type ObservedIpSet } from "../state/ip-set.ts";
 import type { RuleSet } from "../state/rule.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
@@ -18,6 +19,7 @@ import { type KnownRules, KnownState } from "./known-state.ts";
 export async function observe(
   kernel: Kernel,
   plannedRules: ReadonlyMap<IpFamily, RuleSet>,
+  sysctls: readonly SysctlSetting[] = [],
 ): Promise<KnownState> {
   const known = new KnownState();
   await observeLink(kernel, known);
@@ -26,6 +28,7 @@ export async function observe(
   for (const [family, planned] of plannedRules) {
     known.rules.set(family, await observeRules(kernel.iptables, family, planned));
   }
+  for (const { path } of sysctls) known.sysctls.set(path, kernel.sysctl.read(path));
   return known;
 }
 

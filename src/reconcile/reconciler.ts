@@ -1,23 +1,26 @@
 import type { Clock } from "../base/clock.ts";
-import type { IpAddress } from "../base/ip.ts";
-import type { Logger } from "../base/log.ts";
+import type { IpAddress, IpFamily } from "../base/ip.ts";
+import { type Logger, silentLogger } from "../base/log.ts";
 import { sameSet } from "../base/same-set.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { DesiredState } from "../plan/desired-state.ts";
+import type { RuleSet } from "../state/rule.ts";
 import { withAddressesOf, withoutServers } from "./desired-view.ts";
+import { knownRulesAfter } from "./diff-rules.ts";
 import { Drainer } from "./drainer.ts";
 import { type DrainAges, type DrainPolicy, noDrainAges } from "./drains.ts";
-import { addEntries, bindAddresses, removeEntries, unbindAddresses } from "./entry-steps.ts";
+import { type Comparison, DriftLedger } from "./drift-ledger.ts";
+import { driftOfRules } from "./drift-of-rules.ts";
 import { FlowSweeper } from "./flow-sweeper.ts";
-import { ensureLink, writeRules } from "./foundation-steps.ts";
-import { KnownState } from "./known-state.ts";
-import { lostRules, lostSets } from "./lost-state.ts";
+import { keepHeldServers, withoutHeld } from "./held-repairs.ts";
+import { type KnownRules, KnownState } from "./known-state.ts";
+import { lostSets } from "./lost-state.ts";
 import { observe, observeRules } from "./observe.ts";
 import { isContested, type OwnershipFacts, type OwnershipPolicy } from "./ownership.ts";
-import { type ChangeKind, ReportBuilder, type SyncReport } from "./report.ts";
+import { thingOf } from "./repair-guard.ts";
+import { ReportBuilder, type SyncReport } from "./report.ts";
 import { ServerMemory } from "./server-memory.ts";
-import { applyServers, removeServers } from "./server-steps.ts";
-import { ensureSets, removeTemporarySets } from "./set-steps.ts";
+import { runStep, type Step, stepsWith } from "./steps.ts";
 import type { SyncContext, SyncGoal, SyncTools } from "./sync-context.ts";
 import { planWork } from "./work.ts";
 
@@ -32,12 +35,11 @@ export interface ReconcilerParts {
 export interface ReconcilerOptions {
   readonly ownership: OwnershipPolicy;
   readonly drain: DrainPolicy;
-}
-
-interface Step {
-  /** For the report, when the step as a whole fails. */
-  readonly kind: ChangeKind;
-  readonly run: (context: SyncContext) => Promise<void>;
+  /**
+   * Given a kernel that takes writes without doing anything: each sync looks at everything and reports what
+   * it would change.
+   */
+  readonly isObserveOnly?: boolean;
 }
 
 /**
@@ -53,11 +55,13 @@ export class Reconciler {
   readonly #drainer: Drainer;
   readonly #steps: readonly Step[];
   readonly #memory = new ServerMemory();
+  readonly #ledger: DriftLedger;
   #contested: ReadonlySet<string> = new Set();
   /** As planned for the sync before. */
   #rules: SyncGoal["rules"] = new Map();
   #known = new KnownState();
   #needsObservation = true;
+  #hasObserved = false;
   #isFirst = true;
 
   constructor(parts: ReconcilerParts, options: ReconcilerOptions) {
@@ -66,6 +70,7 @@ export class Reconciler {
     this.#clock = clock;
     this.#log = log;
     this.#options = options;
+    this.#ledger = new DriftLedger(clock, this.#isRehearsal);
     this.#drainer = new Drainer({ clock, log, ages, flows: this.#sweeper }, options.drain);
     this.#steps = stepsWith(this.#drainer, this.#sweeper);
   }
@@ -87,7 +92,8 @@ export class Reconciler {
   /** One pass. An observation that fails ends it before the first write. */
   async sync(goal: SyncGoal): Promise<SyncReport> {
     const report = new ReportBuilder();
-    const isFull = goal.dirty === "all" || this.#needsObservation;
+    const isFull = this.#isRehearsal || goal.dirty === "all" || this.#needsObservation;
+    const before = this.#known;
     if (isFull && !(await this.#observe(goal, report))) return report.build();
     this.#rules = goal.rules;
     const facts = this.#ownershipFacts(goal);
@@ -95,8 +101,17 @@ export class Reconciler {
     const effective = this.#effective(goal, isFull);
     const work = planWork(effective, this.#known, { ...facts, contested: this.#contested });
     if (isFull) report.foreign(work.foreignServers, [...this.#contested]);
-    const context = { ...this.#context(report), goal: effective, work, isFirst: this.#isFirst };
-    for (const step of this.#steps) await runStep(step, context);
+    const isHeld = this.#ledger.judge(
+      {
+        ...{ goal: effective, work, after: this.#known },
+        ...(isFull && this.#hasObserved ? { comparison: this.#comparison(before, goal) } : {}),
+      },
+      report,
+    );
+    const waiting = isFull ? withoutHeld(work, isHeld) : work;
+    const context = { ...this.#context(report), goal: effective, work: waiting, isHeld };
+    await this.#runSteps({ ...context, isFirst: this.#isFirst });
+    this.#hasObserved = true;
     if (isFull) this.#memory.noteAll(this.#known, work);
     else this.#memory.noteChanged(this.#known, work);
     for (const key of report.takenServers) this.#memory.noteTaken(key);
@@ -110,9 +125,12 @@ export class Reconciler {
    * somebody else's did, the next sync looks at everything.
    */
   noteBound(bound: ReadonlySet<IpAddress> | undefined): void {
-    const known = this.#known.addresses;
+    if (this.#ledger.isHeld(thingOf({ kind: "link", subject: this.#kernel.link.name }))) return;
+    const minded = (addresses: Iterable<IpAddress>): ReadonlySet<IpAddress> =>
+      new Set([...addresses].filter((address) => !this.#isAddressHeld(address)));
+    const { addresses, hasLink } = this.#known;
     const isSame =
-      this.#known.hasLink === (bound !== undefined) && sameSet(known, bound ?? new Set());
+      hasLink === (bound !== undefined) && sameSet(minded(addresses), minded(bound ?? []));
     if (!isSame) this.#needsObservation = true;
   }
 
@@ -130,17 +148,18 @@ export class Reconciler {
   /** Reads our chains and jumps; gives those that differ. The next sync writes them again. */
   async checkRules(): Promise<readonly string[]> {
     if (this.#needsObservation) return [];
-    const { iptables } = this.#kernel;
-    const lost: string[] = [];
+    const lost = new Set<string>();
     for (const [family, planned] of this.#rules) {
-      const observed = await observeRules(iptables, family, planned);
-      const places = lostRules(planned, observed, (rule) => iptables.render(family, rule));
-      if (places.length > 0) this.#known.rules.set(family, observed);
-      lost.push(...places.map((place) => `${family} ${place}`));
+      const after = await observeRules(this.#kernel.iptables, family, planned);
+      const before = this.#known.rules.get(family);
+      const wanted = this.#printed(family, planned);
+      const drifts = driftOfRules(family, { before, after, wanted });
+      if (drifts.length > 0) this.#known.rules.set(family, after);
+      this.#ledger.found(drifts);
+      for (const { subject } of drifts) lost.add(subject);
     }
     // Who took rules away may have taken sets: rules cannot be written before those they name.
-    if (lost.length > 0) lost.push(...(await this.checkSets()));
-    return lost;
+    return lost.size === 0 ? [] : [...lost, ...(await this.checkSets())];
   }
 
   /**
@@ -164,12 +183,47 @@ export class Reconciler {
     return report.build();
   }
 
+  async #runSteps(context: SyncContext): Promise<void> {
+    if (this.#isRehearsal) return this.#rehearse(context);
+    const found = new Map(context.known.virtualServers);
+    for (const step of this.#steps) await runStep(step, context);
+    if (this.#ledger.hasStorms) keepHeldServers(context.known, found, context.isHeld);
+  }
+
+  /** All steps on a copy of what is known: nothing of it remains, nothing of it is told but its report. */
+  async #rehearse(context: SyncContext): Promise<void> {
+    const sweeper = new FlowSweeper();
+    const parts = { clock: this.#clock, log: silentLogger, ages: noDrainAges, flows: sweeper };
+    const steps = stepsWith(new Drainer(parts, this.#options.drain), sweeper);
+    const rehearsal = { ...context, known: context.known.clone(), log: silentLogger };
+    for (const step of steps) await runStep(step, { ...rehearsal, isFirst: false });
+  }
+
+  #comparison(before: KnownState, { rules }: SyncGoal): Comparison {
+    const wantedRules = new Map<IpFamily, KnownRules>();
+    for (const [family, planned] of rules) wantedRules.set(family, this.#printed(family, planned));
+    return { before, wantedRules, ours: this.#memory.ours };
+  }
+
+  #isAddressHeld(address: IpAddress): boolean {
+    return this.#ledger.isHeld(thingOf({ kind: "address", subject: address }));
+  }
+
+  get #isRehearsal(): boolean {
+    return this.#options.isObserveOnly === true;
+  }
+
+  #printed(family: IpFamily, planned: RuleSet): KnownRules {
+    return knownRulesAfter(planned, (rule) => this.#kernel.iptables.render(family, rule));
+  }
+
   /** The goal without what others have. */
   #effective(goal: SyncGoal, isFull: boolean): SyncGoal {
     const { desired, dirty } = goal;
     const isPartial = dirty !== "all" && !isFull;
     return {
       ...goal,
+      ...(dirty === "all" ? {} : { touched: dirty }),
       dirty: isPartial ? withAddressesOf(dirty, desired, this.#contested) : "all",
       desired: withoutServers(desired, this.#contested),
     };
@@ -196,43 +250,12 @@ export class Reconciler {
 
   async #observe(goal: SyncGoal, report: ReportBuilder): Promise<boolean> {
     try {
-      this.#known = await observe(this.#kernel, goal.rules);
+      this.#known = await observe(this.#kernel, goal.rules, goal.sysctls);
       return true;
     } catch (error) {
       report.fail("observe", "kernel state", error);
       this.#needsObservation = true;
       return false;
     }
-  }
-}
-
-/**
- * The order keeps packets right at every moment: what makes a virtual server work comes before it, its
- * address after it; removal runs the other way round. An address leaves before its entry in
- * KUBE-IPVS-IPS, or for a moment the node's own services would answer there.
- */
-function stepsWith(drainer: Drainer, sweeper: FlowSweeper): readonly Step[] {
-  return [
-    { kind: "link-create", run: ensureLink },
-    { kind: "set-create", run: ensureSets },
-    { kind: "entry-add", run: addEntries },
-    { kind: "rules-write", run: writeRules },
-    { kind: "set-destroy", run: removeTemporarySets },
-    { kind: "virtual-server-create", run: applyServers },
-    { kind: "address-add", run: bindAddresses },
-    { kind: "real-server-remove", run: (context) => drainer.release(context) },
-    { kind: "virtual-server-remove", run: removeServers },
-    { kind: "address-remove", run: unbindAddresses },
-    { kind: "entry-remove", run: removeEntries },
-    { kind: "flow-remove", run: (context) => sweeper.sweepAfterSync(context) },
-  ];
-}
-
-/** A step throws when nothing is known about its request (ENOBUFS, time-out); the others still run. */
-async function runStep(step: Step, context: SyncContext): Promise<void> {
-  try {
-    await step.run(context);
-  } catch (error) {
-    context.report.fail(step.kind, "request", error);
   }
 }

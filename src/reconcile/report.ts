@@ -1,5 +1,7 @@
 import { errorText } from "../base/error-text.ts";
 import type { IpFamily } from "../base/ip.ts";
+import type { Drift } from "./drift.ts";
+import type { Storm } from "./repair-guard.ts";
 
 /** Kinds of kernel changes, as counted in `kube_ipvs_kernel_changes_total`. */
 export type ChangeKind =
@@ -20,7 +22,8 @@ export type ChangeKind =
   | "address-add"
   | "address-remove"
   | "link-remove"
-  | "flow-remove";
+  | "flow-remove"
+  | "sysctl-write";
 
 /** One change that did not come about. */
 export interface Failure {
@@ -41,6 +44,15 @@ export interface SyncReport {
   readonly foreignServers?: readonly string[];
   /** Those of them that Services claim; absent where not everything was compared. */
   readonly contestedServers?: readonly string[];
+  /** What others changed since the sync before, and what is done about it. */
+  readonly drifts: readonly FoundDrift[];
+  /** Things that others change again and again. */
+  readonly storms: readonly Storm[];
+}
+
+export interface FoundDrift extends Drift {
+  /** `hold`: not repaired for now, since somebody undoes it every time. */
+  readonly action: "repair" | "hold" | "report";
 }
 
 /** One look through the connection table. */
@@ -57,6 +69,8 @@ export class ReportBuilder {
   readonly #flowSweeps: FlowSweep[] = [];
   #foreign: Pick<SyncReport, "foreignServers" | "contestedServers"> = {};
   readonly #taken: string[] = [];
+  readonly #drifts: FoundDrift[] = [];
+  #storms: readonly Storm[] = [];
 
   count(kind: ChangeKind, times = 1): void {
     if (times > 0) this.#changes.set(kind, (this.#changes.get(kind) ?? 0) + times);
@@ -85,6 +99,14 @@ export class ReportBuilder {
     return this.#taken;
   }
 
+  drift(drifts: readonly FoundDrift[]): void {
+    this.#drifts.push(...drifts);
+  }
+
+  storms(storms: readonly Storm[]): void {
+    this.#storms = storms;
+  }
+
   hasFailed(kind: Failure["kind"]): boolean {
     return this.#failures.some((failure) => failure.kind === kind);
   }
@@ -98,6 +120,8 @@ export class ReportBuilder {
       changes: this.#changes,
       failures: this.#failures,
       flowSweeps: this.#flowSweeps,
+      drifts: this.#drifts,
+      storms: this.#storms,
       ...this.#foreign,
     };
   }

@@ -3,6 +3,7 @@ import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import type { AddressChange, Kernel, SetChange } from "../kernel/kernel.ts";
 import type { DirtyKeys } from "../plan/desired-state.ts";
+import type { SysctlSetting } from "../plan/sysctls.ts";
 import type { RuleSet } from "../state/rule.ts";
 import type { DesiredView } from "./desired-view.ts";
 import type { VirtualServerDiff } from "./diff.ts";
@@ -14,10 +15,14 @@ export interface SyncGoal {
   readonly desired: DesiredView;
   /** What to look at; `all` compares everything, after everything was observed. */
   readonly dirty: DirtyKeys | "all";
+  /** Beside `all`: what planning touched since the sync before. Its changes wait for nothing. */
+  readonly touched?: DirtyKeys;
   /** Planned rules of the supported families. */
   readonly rules: ReadonlyMap<IpFamily, RuleSet>;
   /** Addresses of the node other than ours: they tell a node port's virtual server. */
   readonly nodeAddresses: ReadonlySet<IpAddress>;
+  /** Absent: none is looked at. */
+  readonly sysctls?: readonly SysctlSetting[];
 }
 
 /** The changes of one sync, by kind; worked out before the first write. */
@@ -29,6 +34,8 @@ export interface Work {
   readonly removedEntries: readonly SetChange[];
   readonly addedAddresses: readonly AddressChange[];
   readonly removedAddresses: readonly AddressChange[];
+  /** Settings that have another value. */
+  readonly sysctls: readonly SysctlSetting[];
 }
 
 /** What everything that changes the kernel works with; `known` changes as the kernel does. */
@@ -44,6 +51,8 @@ export interface SyncTools {
 export interface SyncContext extends SyncTools {
   readonly goal: SyncGoal;
   readonly work: Work;
+  /** Repairs that others undo again and again, and that are put off: {@link thingOf} names. */
+  isHeld(thing: string): boolean;
   /** The first sync since the start of the program. */
   readonly isFirst: boolean;
 }

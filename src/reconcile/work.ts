@@ -32,6 +32,9 @@ export function planWork(goal: SyncGoal, known: KnownState, facts: WorkFacts): W
     removedEntries: entries.filter(({ kind }) => kind === "remove"),
     addedAddresses: addresses.filter(({ kind }) => kind === "add"),
     removedAddresses: addresses.filter(({ kind }) => kind === "remove"),
+    sysctls: (goal.sysctls ?? []).filter(
+      ({ path, value }) => known.sysctls.has(path) && known.sysctls.get(path) !== value,
+    ),
   };
 }
 

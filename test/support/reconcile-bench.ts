@@ -4,6 +4,7 @@ import { silentLogger } from "../../src/base/log.ts";
 import { DesiredState } from "../../src/plan/desired-state.ts";
 import { planService } from "../../src/plan/planner.ts";
 import { planRules } from "../../src/plan/rules.ts";
+import type { SysctlSetting } from "../../src/plan/sysctls.ts";
 import {
   Reconciler,
   type ReconcilerOptions,
@@ -28,6 +29,7 @@ export class Bench {
   readonly clock: FakeClock;
   readonly desired: DesiredState = new DesiredState();
   readonly reconciler: Reconciler;
+  sysctls: readonly SysctlSetting[] = [];
 
   constructor(
     kernel: FakeKernel = new FakeKernel(),
@@ -74,8 +76,10 @@ export class Bench {
     return this.reconciler.sync({
       desired: this.desired,
       dirty: isFull ? "all" : dirty,
+      touched: dirty,
       rules: new Map(rules),
       nodeAddresses,
+      sysctls: this.sysctls,
     });
   }
 

@@ -71,6 +71,14 @@ export const ownFields = [
     help: "how often a look is taken whether others changed our iptables rules; 0s: with each verification",
   },
   {
+    path: "kubeIpvs.observeOnly",
+    kind: "boolean",
+    default: "false",
+    flag: "kube-ipvs-observe-only",
+    winsOverFile: true,
+    help: "change nothing in the kernel: report what others change, and what would be changed",
+  },
+  {
     path: "kubeIpvs.reservedAddresses",
     kind: "text",
     default: "serve",

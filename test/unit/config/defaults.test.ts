@@ -31,6 +31,7 @@ describe("the configuration without any setting", () => {
       drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 300 },
       drainAgesPath: "/run/kube-ipvs/drains.json",
       ruleCheckPeriodMs: 10_000,
+      isObserveOnly: false,
       reservedAddresses: "serve",
       conntrack: {
         maxPerCore: 32_768,

@@ -52,6 +52,8 @@ function report(contested?: readonly string[]): readonly [readonly object[], obj
       changes: new Map(),
       failures: [],
       flowSweeps: [],
+      drifts: [],
+      storms: [],
       ...(contested === undefined
         ? {}
         : { contestedServers: contested, foreignServers: contested }),

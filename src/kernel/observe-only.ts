@@ -1,0 +1,78 @@
+import type { Ipvs, Kernel } from "./kernel.ts";
+
+/**
+ * A kernel that is read and never written: every write succeeds and does nothing. Modules are not loaded and
+ * schedulers not probed, since either changes the kernel.
+ */
+export function observeOnly(kernel: Kernel): Kernel {
+  const { ipSets, link, iptables, conntrack, sysctl, modules } = kernel;
+  return {
+    ipvs: observedIpvs(kernel.ipvs),
+    ipSets: {
+      listSets: () => ipSets.listSets(),
+      listEntries: (set) => ipSets.listEntries(set),
+      async create() {},
+      async destroy() {},
+      async swap() {},
+      apply: noFailures,
+    },
+    link: {
+      name: link.name,
+      find: () => link.find(),
+      ensure: async () => ((await link.find()) === undefined ? newLink : oldLink),
+      async remove() {},
+      listAddresses: () => link.listAddresses(),
+      listGateways: () => link.listGateways(),
+      apply: noFailures,
+      watch: (onChange, onError) => link.watch(onChange, onError),
+    },
+    iptables: {
+      backend: iptables.backend,
+      get choice() {
+        return iptables.choice;
+      },
+      checkBackend: () => iptables.checkBackend(),
+      observe: (family, names) => iptables.observe(family, names),
+      async apply() {},
+      render: (family, rule) => iptables.render(family, rule),
+      probe: (family) => iptables.probe(family),
+    },
+    conntrack: {
+      listUdpFlows: (family, selection) => conntrack.listUdpFlows(family, selection),
+      remove: async (flows) => flows.length,
+    },
+    sysctl: {
+      read: (path) => sysctl.read(path),
+      ensure: () => false,
+    },
+    modules: {
+      isAvailable: (name) => modules.isAvailable(name),
+      readParameter: (module, name) => modules.readParameter(module, name),
+      writeParameter() {},
+      async load(name) {
+        throw new Error(
+          `Cannot load kernel module ${name}: nothing is changed while only observing; run «modprobe ${name}»`,
+        );
+      },
+    },
+  };
+}
+
+/** Nobody asks for the index of a link that was not made. */
+const newLink = { index: 0, wasCreated: true } as const;
+const oldLink = { index: 0, wasCreated: false } as const;
+
+async function noFailures(): Promise<readonly never[]> {
+  return [];
+}
+
+function observedIpvs(ipvs: Ipvs): Ipvs {
+  return {
+    observe: () => ipvs.observe(),
+    listRealServers: (ids) => ipvs.listRealServers(ids),
+    apply: noFailures,
+    readTimeouts: () => ipvs.readTimeouts(),
+    async writeTimeouts() {},
+    async checkScheduler() {},
+  };
+}

@@ -1,0 +1,138 @@
+/** `--kube-ipvs-observe-only` tells everything and writes nothing. */
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { loadConfig } from "../../../src/config/load-config.ts";
+import { ProxyHealth } from "../../../src/daemon/proxy-health.ts";
+import { type Daemon, startDaemon } from "../../../src/daemon/start.ts";
+import type { Kernel } from "../../../src/kernel/kernel.ts";
+import { PrometheusMetrics } from "../../../src/metrics/prometheus-metrics.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import { MemorySource, type NamedObject } from "../../support/memory-source.ts";
+import { type ApiObject, endpointSlice, node, service } from "../../support/objects.ts";
+import { RecordingLogger } from "../../support/recording-logger.ts";
+import { ip } from "../../support/records.ts";
+
+const objects: readonly ApiObject[] = [
+  node(),
+  service({ spec: { healthCheckNodePort: 30_999 } }),
+  endpointSlice({ endpoints: ["10.244.2.11", "10.244.2.12"] }),
+];
+const server = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
+
+describe("observing only", () => {
+  let kernel: FakeKernel;
+  let clock: FakeClock;
+  let log: RecordingLogger;
+  let metrics: PrometheusMetrics;
+  let source: MemorySource;
+  let running: Daemon | undefined;
+
+  beforeEach(() => {
+    kernel = new FakeKernel();
+    clock = new FakeClock();
+    log = new RecordingLogger();
+    metrics = new PrometheusMetrics(clock, { version: "0.0.0", kubernetesVersion: "1.36.2" });
+    source = new MemorySource();
+    source.apply(...(objects as readonly unknown[] as readonly NamedObject[]));
+  });
+
+  afterEach(async () => {
+    await running?.stop();
+    running = undefined;
+  });
+
+  async function start(...flags: readonly (readonly [string, string])[]): Promise<void> {
+    const given = new Map(
+      [["hostname-override", "node-1"] as const, ...flags].map(([name, value]) => [name, [value]]),
+    );
+    const { config } = loadConfig(given, { readFile: () => "", hostname: () => "other" });
+    const health = new ProxyHealth(clock, 60_000);
+    running = await startDaemon({
+      config,
+      kernel: kernel as Kernel,
+      source,
+      metrics,
+      health,
+      clock,
+      log,
+    });
+    await settle();
+  }
+
+  async function settle(): Promise<void> {
+    await clock.advance(31_000);
+    await running?.settled();
+  }
+
+  const observing = ["kube-ipvs-observe-only", "true"] as const;
+
+  async function figures(name: string): Promise<readonly string[]> {
+    const text = await metrics.exposition();
+    return text.split("\n").filter((line) => line.startsWith(`${name}{`));
+  }
+
+  it("says by kind what would be changed on an empty node, and changes nothing", async () => {
+    await start(observing);
+    assert.deepEqual(kernel.operations.texts(), []);
+    const pending = await figures("kube_ipvs_pending_changes");
+    for (const line of [
+      'kube_ipvs_pending_changes{kind="link-create"} 1',
+      'kube_ipvs_pending_changes{kind="set-create"} 34',
+      'kube_ipvs_pending_changes{kind="virtual-server-create"} 1',
+      'kube_ipvs_pending_changes{kind="real-server-create"} 2',
+      'kube_ipvs_pending_changes{kind="address-add"} 1',
+      'kube_ipvs_pending_changes{kind="sysctl-write"} 4',
+    ]) {
+      assert.ok(pending.includes(line), pending.join("\n"));
+    }
+    assert.deepEqual(await figures("kube_ipvs_kernel_changes_total"), []);
+    const told = log.lines.filter(({ event }) => event.startsWith("Observing only"));
+    assert.equal(told.length, 1, "once, not with each sync");
+  });
+
+  it("says that nothing would be changed where everything is right", async () => {
+    await start();
+    await running?.stop();
+    kernel.operations.clear();
+    await start(observing);
+    assert.deepEqual(kernel.operations.texts(), []);
+    assert.deepEqual(await figures("kube_ipvs_pending_changes"), []);
+  });
+
+  it("tells what others change, each time once, and what would repair it", async () => {
+    await start();
+    await running?.stop();
+    await start(observing);
+    await kernel.ipvs.apply([{ kind: "remove-virtual-server", virtualServer: server }]);
+    kernel.operations.clear();
+    await settle();
+    await settle();
+    assert.deepEqual(kernel.operations.texts(), []);
+    assert.deepEqual(await figures("kube_ipvs_drift_total"), [
+      'kube_ipvs_drift_total{kind="virtual-server",action="report"} 1',
+    ]);
+    const [line] = log.lines.filter(({ event }) => event === "Kernel state was changed by others");
+    assert.deepEqual(line?.keys, {
+      kind: "virtual-server",
+      subject: "TCP 10.96.0.10:80",
+      before: "rr, 2 real servers",
+      after: "absent",
+      action: "report",
+      reason: "drift-virtual-server",
+    });
+    const pending = await figures("kube_ipvs_pending_changes");
+    assert.deepEqual(pending, [
+      'kube_ipvs_pending_changes{kind="virtual-server-create"} 1',
+      'kube_ipvs_pending_changes{kind="real-server-create"} 2',
+    ]);
+  });
+
+  it("neither loads modules nor probes the scheduler", async () => {
+    kernel.modules.available.delete("ip_vs");
+    await start(observing);
+    assert.deepEqual(kernel.operations.texts(), []);
+    const [warning] = log.lines.filter(({ event }) => event === "Cannot load kernel module");
+    assert.match(String(warning?.keys["err"]), /run «modprobe ip_vs»/);
+  });
+});

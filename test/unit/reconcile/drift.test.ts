@@ -1,0 +1,287 @@
+/** What others change is found, told with before and after, and repaired with the fewest writes. */
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { setFor } from "../../../src/plan/sets.ts";
+import type { Drift } from "../../../src/reconcile/drift.ts";
+import type { SyncReport } from "../../../src/reconcile/report.ts";
+import type { RealServer } from "../../../src/state/real-server.ts";
+import type { VirtualServer } from "../../../src/state/virtual-server.ts";
+import type { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import { iptablesText } from "../../support/fake-kernel/state-text.ts";
+import { Bench } from "../../support/reconcile-bench.ts";
+import { endpointRecord, ip, serviceRecord } from "../../support/records.ts";
+
+const address = ip("10.96.0.10");
+const virtualServer: VirtualServer = {
+  ...{ protocol: "TCP", address, port: 80, scheduler: "rr" },
+  ...{ persistenceTimeoutSeconds: 0, persistencePrefixLength: 32, flags: 0 },
+};
+const realServer: RealServer = {
+  ...{ address: ip("10.244.2.11"), port: 8080, weight: 1, forwardingMethod: 0 },
+};
+const key = "TCP 10.96.0.10:80";
+const member = `${key} -> 10.244.2.11:8080`;
+const clusterIps = setFor("clusterIp", "IPv4");
+const entry = "10.96.0.10,tcp:80";
+const sysctl = { path: "net/ipv4/vs/conntrack", value: "1" };
+const jumpText = '-m comment --comment "kubernetes ipvs access filter" -j KUBE-IPVS-FILTER';
+
+let bench: Bench;
+let kernel: FakeKernel;
+
+beforeEach(async () => {
+  bench = new Bench();
+  ({ kernel } = bench);
+  kernel.sysctl.values.set(sysctl.path, sysctl.value);
+  bench.sysctls = [sysctl];
+  bench.put(serviceRecord(), [endpointRecord("10.244.2.11")]);
+  await bench.sync();
+});
+
+/** `kind subject: before => after`, and what is done. */
+function told({ drifts }: SyncReport): readonly string[] {
+  return drifts.map(
+    ({ kind, subject, before, after, action }) =>
+      `${action} ${kind} ${subject}: ${before} => ${after}`,
+  );
+}
+
+interface Case {
+  readonly kind: Drift["kind"] | "nothing";
+  readonly name: string;
+  readonly lose: () => unknown;
+  readonly drift: readonly string[];
+  readonly writes: readonly string[];
+}
+
+const cases: readonly Case[] = [
+  {
+    kind: "virtual-server",
+    name: "a virtual server that is removed",
+    lose: () => kernel.ipvs.apply([{ kind: "remove-virtual-server", virtualServer }]),
+    drift: [`repair virtual-server ${key}: rr, 1 real servers => absent`],
+    writes: [`ipvs create-virtual-server ${key}`, `ipvs create-real-server ${member}`],
+  },
+  {
+    kind: "scheduler",
+    name: "another scheduler",
+    lose: () =>
+      kernel.ipvs.apply([
+        { kind: "update-virtual-server", virtualServer: { ...virtualServer, scheduler: "wlc" } },
+      ]),
+    drift: [`repair scheduler ${key}: rr => wlc`],
+    writes: [`ipvs update-virtual-server ${key}`],
+  },
+  {
+    kind: "virtual-server",
+    name: "persistence that was turned on",
+    lose: () =>
+      kernel.ipvs.apply([
+        {
+          kind: "update-virtual-server",
+          virtualServer: { ...virtualServer, persistenceTimeoutSeconds: 300 },
+        },
+      ]),
+    drift: [`repair virtual-server ${key}: rr => rr persistent 300s clients /32`],
+    writes: [`ipvs update-virtual-server ${key}`],
+  },
+  {
+    kind: "real-server",
+    name: "a real server that is removed",
+    lose: () => kernel.ipvs.apply([{ kind: "remove-real-server", virtualServer, realServer }]),
+    drift: [`repair real-server ${member}: weight 1 => absent`],
+    writes: [`ipvs create-real-server ${member}`],
+  },
+  {
+    kind: "real-server",
+    name: "a real server too many",
+    lose: () =>
+      kernel.ipvs.apply([
+        {
+          kind: "create-real-server",
+          virtualServer,
+          realServer: { ...realServer, address: ip("10.9.9.9") },
+        },
+      ]),
+    drift: [`repair real-server ${key} -> 10.9.9.9:8080: absent => weight 1`],
+    writes: [
+      `ipvs update-real-server ${key} -> 10.9.9.9:8080`,
+      `ipvs remove-real-server ${key} -> 10.9.9.9:8080`,
+    ],
+  },
+  {
+    kind: "weight",
+    name: "another weight",
+    lose: () =>
+      kernel.ipvs.apply([
+        { kind: "update-real-server", virtualServer, realServer: { ...realServer, weight: 0 } },
+      ]),
+    drift: [`repair weight ${member}: 1 => 0`],
+    writes: [`ipvs update-real-server ${member}`],
+  },
+  {
+    kind: "address",
+    name: "an address that is taken",
+    lose: () => kernel.link.apply([{ kind: "remove", address }]),
+    drift: ["repair address 10.96.0.10: present => absent"],
+    writes: ["link add-address 10.96.0.10"],
+  },
+  {
+    kind: "address",
+    name: "an address too many",
+    lose: () => kernel.link.apply([{ kind: "add", address: ip("10.9.9.9") }]),
+    drift: ["repair address 10.9.9.9: absent => present"],
+    writes: ["link remove-address 10.9.9.9"],
+  },
+  {
+    kind: "link",
+    name: "the link, with its addresses",
+    lose: () => kernel.link.remove(),
+    drift: ["repair link kube-ipvs0: 1 addresses => absent"],
+    writes: ["link create-link kube-ipvs0", "link add-address 10.96.0.10"],
+  },
+  {
+    kind: "entry",
+    name: "an entry that is taken, and one too many",
+    lose: () => kernel.ipSets.put(clusterIps, ["10.9.9.9,tcp:1"]),
+    drift: [
+      `repair entry KUBE-CLUSTER-IP ${entry}: present => absent`,
+      "repair entry KUBE-CLUSTER-IP 10.9.9.9,tcp:1: absent => present",
+    ],
+    writes: [
+      `ipset add-entry KUBE-CLUSTER-IP ${entry}`,
+      "ipset remove-entry KUBE-CLUSTER-IP 10.9.9.9,tcp:1",
+    ],
+  },
+  {
+    kind: "set",
+    name: "a set made anew with another capacity",
+    lose: () => kernel.ipSets.put({ ...clusterIps, maxElements: 64 }, [entry]),
+    drift: [
+      "repair set KUBE-CLUSTER-IP: hash:ip,port IPv4 maxelem 65536 => hash:ip,port IPv4 maxelem 64",
+    ],
+    writes: [
+      "ipset destroy-set KTMP-CLUSTER-IP",
+      "ipset create-set KTMP-CLUSTER-IP",
+      `ipset add-entry KTMP-CLUSTER-IP ${entry}`,
+      "ipset swap-sets KUBE-CLUSTER-IP KTMP-CLUSTER-IP",
+      "ipset destroy-set KTMP-CLUSTER-IP",
+    ],
+  },
+  {
+    kind: "jump",
+    name: "a jump",
+    lose: () => kernel.iptables.table("IPv4", "filter").remove("INPUT", /KUBE-IPVS-FILTER/),
+    drift: [`repair jump IPv4 filter INPUT: ${jumpText} => absent`],
+    writes: ["iptables apply IPv4: insert-jump filter INPUT KUBE-IPVS-FILTER"],
+  },
+  {
+    kind: "rule",
+    name: "a rule too many",
+    lose: () => kernel.iptables.table("IPv6", "filter").append("KUBE-FORWARD", "-j DROP"),
+    drift: ["repair rule IPv6 filter KUBE-FORWARD: absent => -j DROP"],
+    writes: ["iptables apply IPv6: write-chain filter KUBE-FORWARD"],
+  },
+  {
+    kind: "sysctl",
+    name: "a sysctl",
+    lose: () => kernel.sysctl.values.set(sysctl.path, "0"),
+    drift: [`repair sysctl ${sysctl.path}: 1 => 0`],
+    writes: [`sysctl write ${sysctl.path}=1`],
+  },
+  {
+    kind: "nothing",
+    name: "nothing, when nobody did anything",
+    lose: () => undefined,
+    drift: [],
+    writes: [],
+  },
+  {
+    kind: "nothing",
+    name: "nothing in a virtual server of others",
+    lose: () =>
+      kernel.ipvs.apply([
+        {
+          kind: "create-virtual-server",
+          virtualServer: { ...virtualServer, address: ip("10.50.0.1") },
+        },
+      ]),
+    drift: [],
+    writes: [],
+  },
+];
+
+describe("drift", () => {
+  for (const { kind, name, lose, drift, writes } of cases) {
+    it(`of kind ${kind}: ${name}`, async () => {
+      await lose();
+      kernel.operations.clear();
+      assert.deepEqual(told(await bench.sync(true)), drift);
+      assert.deepEqual(kernel.operations.texts(), writes);
+      kernel.operations.clear();
+      assert.deepEqual(told(await bench.sync(true)), []);
+      assert.deepEqual(kernel.operations.texts(), []);
+    });
+  }
+
+  it("of whole tables: each chain and each jump, repaired in one restore", async () => {
+    const before = iptablesText(kernel, "IPv4");
+    for (const table of ["nat", "filter"] as const) kernel.iptables.table("IPv4", table).flush();
+    kernel.operations.clear();
+    const { drifts } = await bench.sync(true);
+    const count = (kind: string): number => drifts.filter((one) => one.kind === kind).length;
+    assert.deepEqual([count("chain"), count("jump"), drifts.length], [11, 9, 20]);
+    assert.equal(kernel.operations.texts().length, 1);
+    assert.equal(iptablesText(kernel, "IPv4"), before);
+  });
+
+  it("found by a look at the rules is told with the sync that repairs it, once", async () => {
+    kernel.iptables.table("IPv4", "filter").remove("INPUT", /KUBE-IPVS-FILTER/);
+    await bench.reconciler.checkRules();
+    assert.deepEqual(told(await bench.sync()), [
+      `repair jump IPv4 filter INPUT: ${jumpText} => absent`,
+    ]);
+    assert.deepEqual(told(await bench.sync(true)), []);
+  });
+
+  it("is not what is found at the start", async () => {
+    await kernel.link.apply([{ kind: "add", address: ip("10.9.9.9") }]);
+    await kernel.ipvs.apply([
+      { kind: "update-virtual-server", virtualServer: { ...virtualServer, scheduler: "wlc" } },
+    ]);
+    const restarted = new Bench(kernel);
+    restarted.put(serviceRecord(), [endpointRecord("10.244.2.11")]);
+    assert.deepEqual(told(await restarted.sync()), []);
+  });
+
+  it("is not a write of ours whose answer was lost", async () => {
+    kernel.operations.loseReplyWhere(({ facility, isRead }) => facility === "ipvs" && !isRead);
+    bench.put(serviceRecord(), [endpointRecord("10.244.2.11"), endpointRecord("10.244.2.12")]);
+    const report = await bench.sync();
+    assert.ok(report.failures.length > 0);
+    assert.ok(bench.reconciler.needsObservation);
+    assert.deepEqual(told(await bench.sync()), []);
+  });
+
+  it("is not a drain, nor its end; weight given back to one that drains is", async () => {
+    const drained = { ...realServer, address: ip("10.244.2.12") };
+    const both = [endpointRecord("10.244.2.11"), endpointRecord("10.244.2.12")];
+    bench.put(serviceRecord(), both);
+    await bench.sync();
+    kernel.ipvs.setConnections(virtualServer, drained, { active: 1 });
+    bench.put(serviceRecord(), both.slice(0, 1));
+    await bench.sync();
+    assert.deepEqual(told(await bench.sync(true)), []);
+    await kernel.ipvs.apply([{ kind: "update-real-server", virtualServer, realServer: drained }]);
+    assert.deepEqual(told(await bench.sync(true)), [
+      `repair weight ${key} -> 10.244.2.12:8080: 0 => 1`,
+    ]);
+    const [held] = kernel.ipvs.peek();
+    assert.deepEqual(
+      held?.realServers.map(({ weight }) => weight),
+      [1, 0],
+    );
+    await kernel.ipvs.apply([{ kind: "remove-real-server", virtualServer, realServer: drained }]);
+    assert.deepEqual(told(await bench.sync(true)), []);
+  });
+});
