@@ -47,6 +47,7 @@ export function buildConfig(
     nodePortAddresses: nodePortAddresses(settings, report),
     ...ipvs(settings),
     ...own(settings),
+    ...serviceProxy(settings, report),
     conntrack: conntrack(settings),
     oomScoreAdj: settings.oomScoreAdj,
     featureGates: gateValues(settings.featureGates),
@@ -265,6 +266,16 @@ function own(
     lockName: settings["kubeIpvs.lockName"],
     isConfigReloaded: settings["kubeIpvs.configReload"],
   };
+}
+
+/** A label's value, or nothing. */
+function serviceProxy(settings: Settings, report: Report): Pick<Config, "serviceProxyName"> {
+  const name = settings["kubeIpvs.serviceProxyName"];
+  if (name === "") return {};
+  if (!/^[a-z0-9](?:[\w.-]{0,61}[a-z0-9])?$/i.test(name)) {
+    report("kubeIpvs.serviceProxyName", name, "must be the value of a label");
+  }
+  return { serviceProxyName: name };
 }
 
 function conntrack(settings: Settings): Config["conntrack"] {

@@ -104,6 +104,8 @@ export interface Config {
   readonly isOtherProxyAllowed: boolean;
   /** Instances with the same name in one network namespace exclude each other. */
   readonly lockName: string;
+  /** Serve the Services that name this proxy, and no others; absent: those that name none. */
+  readonly serviceProxyName?: string;
 }
 
 export type LogFormat = "text" | "json";

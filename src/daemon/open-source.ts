@@ -1,4 +1,5 @@
 import { hostname } from "node:os";
+import type { ClusterSourceOptions } from "../api/cluster/cluster-source.ts";
 import type { RequestObserver } from "../api/connection.ts";
 import { type EventRecorder, silentEvents } from "../api/event.ts";
 import type { ObjectSource } from "../api/source.ts";
@@ -25,16 +26,17 @@ export interface SourceParts {
 
 /** Loads only what this source needs: the cluster client is most of the program's memory. */
 export async function openSource(config: Config, parts: SourceParts): Promise<OpenSource> {
-  const { objectsFrom, nodeName } = config;
-  if (objectsFrom.kind === "cluster") return await openCluster(objectsFrom, nodeName, parts);
+  const { objectsFrom, nodeName, serviceProxyName } = config;
+  const selection = { nodeName, serviceProxyName };
+  if (objectsFrom.kind === "cluster") return await openCluster(objectsFrom, selection, parts);
   const { ManifestSource } = await import("../api/manifest/manifest-source.ts");
-  const source = new ManifestSource(parts, { folder: objectsFrom.folder, nodeName });
+  const source = new ManifestSource(parts, { folder: objectsFrom.folder, ...selection });
   return { source, events: silentEvents, close: async () => {} };
 }
 
 async function openCluster(
   { kubeconfigPath = "", masterUrl = "" }: Extract<Config["objectsFrom"], { kind: "cluster" }>,
-  nodeName: string,
+  selection: ClusterSourceOptions,
   { clock, log, observer }: SourceParts,
 ): Promise<OpenSource> {
   const [{ openConnection }, { ClusterSource }, { EventWriter }] = await Promise.all([
@@ -53,5 +55,5 @@ async function openCluster(
     await events.stop();
     connection.close();
   };
-  return { source: new ClusterSource(parts, { nodeName }), events, close };
+  return { source: new ClusterSource(parts, selection), events, close };
 }

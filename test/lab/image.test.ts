@@ -3,7 +3,7 @@
  * Services come from an API server over HTTP.
  */
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { release } from "node:os";
 import { after, before, describe, it } from "node:test";
 import { planSysctls } from "../../src/plan/sysctls.ts";
@@ -23,8 +23,9 @@ import type { Program } from "../support/program.ts";
 
 const manifests = readManifests("replace-kube-proxy");
 const pod = podOf(manifests);
+const [prepare] = pod.initContainers;
 const [main] = pod.containers;
-assert.ok(main !== undefined);
+assert.ok(prepare !== undefined && main !== undefined);
 const token = "token-of-the-account";
 
 /** What an operator fills in. */
@@ -79,14 +80,20 @@ describe("the image on a node", () => {
     await program.ends();
     assert.match(
       program.lastLine,
-      /^Error: Cannot set sysctl net\.ipv4\.vs\.conntrack, which is 0, to 1: EROFS \(.*--init-only/,
+      /^Error: Cannot set sysctl \S+, which is \d+, to \d+: EROFS \(.*--init-only/,
     );
   });
 
-  it("then serves the cluster's Services with the manifest's capabilities and nothing else", async () => {
+  it("sets them in its init container, which ends", async () => {
+    const program = onNode.start(prepare);
+    assert.deepEqual(await program.ends(), { code: 0, signal: null }, program.output);
     for (const { path, value } of planSysctls({ isStrictArp: false, kernelRelease: release() })) {
-      writeFileSync(`/proc/sys/${path}`, value);
+      assert.equal(readFileSync(`/proc/sys/${path}`, "utf8").trim(), value, path);
     }
+    assert.equal(shell("ipvsadm -Sn"), "");
+  });
+
+  it("then serves the cluster's Services with the manifest's capabilities and nothing else", async () => {
     const program = onNode.start({ ...main, command: [...main.command, "-v=3"] });
     await program.prints(/SyncProxyRules complete/);
     await serves("-a -t 10.96.0.10:80 -r 10.244.1.10:8080 -m -w 1");

@@ -5,17 +5,23 @@ import { Reflector, type ReflectorDependencies } from "./reflector.ts";
 import { type LookUp, ServerAddresses } from "./server-addresses.ts";
 import { watchedResources } from "./watched-resources.ts";
 
+export interface ClusterSourceOptions {
+  readonly nodeName: string;
+  /** Absent: Services without a proxy's name. */
+  readonly serviceProxyName?: string | undefined;
+}
+
 /** Objects from an API server. Runs through every outage of it; `stop` is what ends it. */
 export class ClusterSource implements ObjectSource {
   readonly #dependencies: ReflectorDependencies;
-  readonly #nodeName: string;
+  readonly #options: ClusterSourceOptions;
   readonly #serverAddresses: ServerAddresses;
   readonly #abort = new AbortController();
   #running: Promise<unknown> = Promise.resolve();
 
-  constructor(dependencies: ReflectorDependencies, options: { readonly nodeName: string }) {
+  constructor(dependencies: ReflectorDependencies, options: ClusterSourceOptions) {
     this.#dependencies = dependencies;
-    this.#nodeName = options.nodeName;
+    this.#options = options;
     const lookUp: LookUp = (hostname) => lookup(hostname, { all: true });
     this.#serverAddresses = new ServerAddresses(dependencies.connection.server, lookUp);
   }
@@ -25,7 +31,8 @@ export class ClusterSource implements ObjectSource {
   }
 
   async start(listener: SourceListener): Promise<void> {
-    const { nodes, services, endpointslices } = watchedResources(this.#nodeName);
+    const { nodeName, serviceProxyName } = this.#options;
+    const { nodes, services, endpointslices } = watchedResources(nodeName, serviceProxyName);
     const reflectors = [
       new Reflector(this.#dependencies, nodes, listener),
       new Reflector(this.#dependencies, services, listener),

@@ -4,6 +4,7 @@ import type { Logger } from "../../base/log.ts";
 import { ApiError, isAnswered, isGone } from "../api-error.ts";
 import type { ApiConnection } from "../connection.ts";
 import { decodeObject, type RecordOf } from "../decode/decode-object.ts";
+import type { DecodeContext } from "../decode/fields.ts";
 import { TextPool } from "../decode/flat-text.ts";
 import type { ResourceKind, SourceListener } from "../source.ts";
 import { ToldRecords, tellOf } from "../told-records.ts";
@@ -176,7 +177,7 @@ export class Reflector<Kind extends ResourceKind> {
 
   #tellObject(object: unknown, seen?: Set<string>): void {
     const refuse: SourceListener["onRefusal"] = (refused) => this.#listener.onRefusal(refused);
-    const decoded = decodeObject(this.#resource.kind, object, { refuse, texts: this.#texts });
+    const decoded = decodeObject(this.#resource.kind, object, this.#context(refuse));
     if (decoded === undefined) return;
     seen?.add(decoded.identity.name);
     this.#records.put(decoded.identity.name, decoded.record);
@@ -184,9 +185,17 @@ export class Reflector<Kind extends ResourceKind> {
 
   /** A refusal would be of no interest: the object is gone. */
   #tellRemoval(object: unknown): void {
-    const into = { refuse: (): void => {}, texts: this.#texts };
-    const decoded = decodeObject(this.#resource.kind, object, into);
+    const decoded = decodeObject(
+      this.#resource.kind,
+      object,
+      this.#context(() => {}),
+    );
     if (decoded !== undefined) this.#records.put(decoded.identity.name, undefined);
+  }
+
+  #context(refuse: SourceListener["onRefusal"]): DecodeContext {
+    const { serviceProxyName } = this.#resource;
+    return { refuse, texts: this.#texts, serviceProxyName };
   }
 
   /** Everything up to this version was told. */

@@ -10,18 +10,26 @@ export interface WatchedResource<Kind extends ResourceKind = ResourceKind> {
   readonly name: string;
   /** labelSelector and fieldSelector. */
   readonly selectors: Readonly<Record<string, string>>;
+  /** Whose Services are asked for; absent: those that name no proxy. */
+  readonly serviceProxyName?: string | undefined;
 }
 
 /** What is watched for the node called `nodeName`, in all namespaces. */
-export function watchedResources(nodeName: string): {
+export function watchedResources(
+  nodeName: string,
+  serviceProxyName?: string,
+): {
   readonly [Kind in ResourceKind]: WatchedResource<Kind>;
 } {
+  const ourServices =
+    serviceProxyName === undefined ? `!${proxyNameLabel}` : `${proxyNameLabel}=${serviceProxyName}`;
   return {
     services: {
       kind: "services",
       path: "/api/v1/services",
       name: "services",
-      selectors: { labelSelector: `!${proxyNameLabel}`, fieldSelector: "spec.clusterIP!=None" },
+      selectors: { labelSelector: ourServices, fieldSelector: "spec.clusterIP!=None" },
+      serviceProxyName,
     },
     endpointslices: {
       kind: "endpointslices",

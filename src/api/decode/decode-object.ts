@@ -1,9 +1,7 @@
 import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../objects.ts";
-import type { Refuse } from "../refusals.ts";
 import type { ResourceKind } from "../source.ts";
 import { decodeEndpointSlice } from "./endpoint-slice.ts";
-import type { DecodeScope } from "./fields.ts";
-import type { TextPool } from "./flat-text.ts";
+import type { DecodeContext, DecodeScope } from "./fields.ts";
 import { identityOf, type ObjectIdentity } from "./identity.ts";
 import { decodeNode } from "./node.ts";
 import { decodeService } from "./service.ts";
@@ -36,7 +34,7 @@ export interface DecodedObject<T> {
 export function decodeObject<Kind extends ResourceKind>(
   kind: Kind,
   object: unknown,
-  into: { readonly refuse: Refuse; readonly texts: TextPool },
+  into: DecodeContext,
 ): DecodedObject<RecordOf[Kind]> | undefined {
   const identity = identityOf(kind, object, into.refuse);
   if (identity === undefined) return undefined;

@@ -3,13 +3,19 @@ import { type RefusalReason, type Refuse, refusal } from "../refusals.ts";
 import type { Refusal } from "../source.ts";
 import type { TextPool } from "./flat-text.ts";
 
-/** The object that is being decoded: whose refusals are told where, and where its texts are pooled. */
-export interface DecodeScope {
+/** What decoding needs beside the object: where refusals are told, where texts are pooled, whose Services count. */
+export interface DecodeContext {
+  readonly refuse: Refuse;
+  readonly texts: TextPool;
+  /** The value of service.kubernetes.io/service-proxy-name; absent: Services without this label. */
+  readonly serviceProxyName?: string | undefined;
+}
+
+/** The object that is being decoded. */
+export interface DecodeScope extends DecodeContext {
   readonly kind: Refusal["kind"];
   /** `namespace/name`. */
   readonly subject: string;
-  readonly refuse: Refuse;
-  readonly texts: TextPool;
 }
 
 /** Tells that a part is left out; its `undefined` lets callers write `return refusePart(…)`. */

@@ -57,7 +57,7 @@ export function decodeService(
   object: unknown,
 ): ServiceRecord | undefined {
   const spec = fieldOf(object, "spec");
-  if (isNotOurs(object) || isHeadless(spec)) return undefined;
+  if (isNotOurs(scope, object) || isHeadless(spec)) return undefined;
   const type = choiceAt(scope, fieldOf(spec, "type"), "spec.type", typeRule);
   if (type === undefined || type === "ExternalName") return undefined;
   const clusterIps = clusterIpsOf(scope, spec);
@@ -88,8 +88,9 @@ export function decodeService(
   };
 }
 
-function isNotOurs(object: unknown): boolean {
-  return pathOf(object, "metadata", "labels", proxyNameLabel) !== undefined;
+/** The label's presence decides, even with an empty value, unless we are the proxy that it names. */
+function isNotOurs({ serviceProxyName }: DecodeScope, object: unknown): boolean {
+  return pathOf(object, "metadata", "labels", proxyNameLabel) !== serviceProxyName;
 }
 
 function isHeadless(spec: unknown): boolean {

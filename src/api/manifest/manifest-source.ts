@@ -16,6 +16,8 @@ export interface ManifestSourceOptions {
   readonly folder: string;
   /** Only this Node is told, as a cluster would. */
   readonly nodeName: string;
+  /** Absent: Services without a proxy's name. */
+  readonly serviceProxyName?: string | undefined;
   /** How long after a change the folder is read; changes come in bursts. */
   readonly debounceMs?: number;
   /** How often the folder is read without being asked: the watch misses what lies behind links. */
@@ -24,6 +26,7 @@ export interface ManifestSourceOptions {
 
 /** The order in which kinds are told, and in which they are synced. */
 const kinds: readonly ResourceKind[] = ["nodes", "services", "endpointslices"];
+const defaultTimes = { debounceMs: 50, rescanMs: 10_000 };
 const manifestName = /^[^.].*\.(ya?ml|json)$/;
 
 /**
@@ -34,7 +37,7 @@ const manifestName = /^[^.].*\.(ya?ml|json)$/;
 export class ManifestSource implements ObjectSource {
   readonly #clock: Clock;
   readonly #log: Logger;
-  readonly #options: Required<ManifestSourceOptions>;
+  readonly #options: ManifestSourceOptions & typeof defaultTimes;
   readonly #texts = new TextPool();
   #files = new Map<string, ManifestFile>();
   #told: { readonly [Kind in ResourceKind]: ToldRecords<RecordOf[Kind]> } | undefined;
@@ -54,7 +57,7 @@ export class ManifestSource implements ObjectSource {
   ) {
     this.#clock = dependencies.clock;
     this.#log = dependencies.log;
-    this.#options = { debounceMs: 50, rescanMs: 10_000, ...options };
+    this.#options = { ...defaultTimes, ...options };
   }
 
   /** Tells everything there is before it resolves. Throws when the folder cannot be read. */
@@ -128,7 +131,12 @@ export class ManifestSource implements ObjectSource {
     const refuse: SourceListener["onRefusal"] = (refused) => {
       if (!this.#isStopped) this.#listener?.onRefusal(refused);
     };
-    return readManifestFile(file, this.#files.get(name), { refuse, texts: this.#texts });
+    const { serviceProxyName } = this.#options;
+    return readManifestFile(file, this.#files.get(name), {
+      refuse,
+      texts: this.#texts,
+      serviceProxyName,
+    });
   }
 
   #tellAll(): void {

@@ -2,8 +2,7 @@ import { createHash } from "node:crypto";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { decodeObject, type RecordOf } from "../decode/decode-object.ts";
-import { fieldOf, isAbsent, pathOf } from "../decode/fields.ts";
-import type { TextPool } from "../decode/flat-text.ts";
+import { type DecodeContext, fieldOf, isAbsent, pathOf } from "../decode/fields.ts";
 import { printableText, type RefusalReason, type Refuse, refusal } from "../refusals.ts";
 import type { Refusal, ResourceKind } from "../source.ts";
 import { systemErrorText } from "../system-error-text.ts";
@@ -59,7 +58,7 @@ const youngMs = 2_000;
 export async function readManifestFile(
   file: { readonly folder: string; readonly name: string; readonly nowMs: number },
   last: ManifestFile | undefined,
-  into: { readonly refuse: Refuse; readonly texts: TextPool },
+  into: DecodeContext,
 ): Promise<ManifestFile | undefined> {
   const path = join(file.folder, file.name);
   const refuseFile = (reason: RefusalReason, detail: string): ManifestFile | undefined => {
@@ -98,7 +97,7 @@ function isGone(error: unknown): boolean {
 function objectsOf(
   fileName: string,
   text: string,
-  into: { readonly refuse: Refuse; readonly texts: TextPool },
+  into: DecodeContext,
 ): readonly ManifestObject[] | undefined {
   const content = readDocuments(fileName, text);
   const shownName = printableText(fileName);
@@ -119,7 +118,7 @@ function objectsOf(
 function objectOf(
   { value }: ManifestValue,
   where: string,
-  into: { readonly refuse: Refuse; readonly texts: TextPool },
+  into: DecodeContext,
 ): ManifestObject | undefined {
   if (isAbsent(value)) return undefined;
   const kind = resourceOf(value, where, into.refuse);
@@ -127,7 +126,7 @@ function objectOf(
   const refuse = (part: Refusal): void =>
     into.refuse({ ...part, message: `${part.message} (${where})` });
   const complete = withDefaults(kind, value);
-  const decoded = decodeObject(kind, complete, { refuse, texts: into.texts });
+  const decoded = decodeObject(kind, complete, { ...into, refuse });
   if (decoded === undefined) return undefined;
   const { name } = decoded.identity;
   if (kind === "services" && lacksClusterIp(complete)) {

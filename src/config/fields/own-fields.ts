@@ -97,6 +97,14 @@ export const ownFields = [
     help: "start although a kube-proxy runs on this node",
   },
   {
+    path: "kubeIpvs.serviceProxyName",
+    kind: "text",
+    default: "",
+    flag: "kube-ipvs-service-proxy-name",
+    winsOverFile: true,
+    help: "serve only Services whose label service.kubernetes.io/service-proxy-name has this value, beside a kube-proxy in mode nftables; empty: those without the label",
+  },
+  {
     path: "kubeIpvs.lockName",
     kind: "text",
     default: "kube-ipvs",

@@ -77,12 +77,13 @@ describe("a field of the file", () => {
     {
       name: "our own settings",
       lines:
-        "kubeIpvs:\n  foreignVirtualServers: delete\n  tcpDrainDeadline: 0s\n  udpDrainDeadline: 1m\n  manifests: /m\n  lockName: x",
+        "kubeIpvs:\n  foreignVirtualServers: delete\n  tcpDrainDeadline: 0s\n  udpDrainDeadline: 1m\n  manifests: /m\n  lockName: x\n  serviceProxyName: trial",
       want: {
         foreignVirtualServers: "delete",
         drain: { tcpDeadlineSeconds: 0, udpDeadlineSeconds: 60 },
         objectsFrom: { kind: "manifests", folder: "/m" },
         lockName: "x",
+        serviceProxyName: "trial",
       },
     },
   ];

@@ -66,6 +66,10 @@ describe("the message for a bad field", () => {
       "nodePortAddresses: [primary, 10.0.0.0/8]",
       'nodePortAddresses: ["primary","10.0.0.0/8"]: primary must stand alone',
     ],
+    [
+      "kubeIpvs: {serviceProxyName: 'a,b'}",
+      'kubeIpvs.serviceProxyName: "a,b": must be the value of a label',
+    ],
     ["nodePortAddresses: 10.0.0.0/8", 'nodePortAddresses: "10.0.0.0/8": must be a list of texts'],
     ["logging: {format: xml}", 'logging.format: "xml": must be one of text, json'],
     ["logging: {flushFrequency: -1s}", 'logging.flushFrequency: "-1s": must be more than zero'],

@@ -65,6 +65,21 @@ describe("objects from an API server", () => {
     }
   });
 
+  it("are those of the proxy whose name we have", async (test) => {
+    const label = "service.kubernetes.io/service-proxy-name";
+    const { server, told } = await startCluster(test, {
+      serviceProxyName: "trial",
+      objects: [
+        service({ name: "a", labels: { [label]: "trial" } }),
+        service({ name: "b", labels: { [label]: "other" } }),
+        service({ name: "c" }),
+      ],
+    });
+    assert.deepEqual(serviceNames(told), ["default/a"]);
+    const [list] = requestsFor(server, "/services", "list");
+    assert.equal(list?.query["labelSelector"], `${label}=trial`);
+  });
+
   it("are removed when they turn into another proxy's, and come back", async (test) => {
     const { server, told } = await startCluster(test, { objects: [service()] });
     const labels = { "service.kubernetes.io/service-proxy-name": "" };

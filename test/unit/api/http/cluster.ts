@@ -30,12 +30,13 @@ export async function startCluster(
   options: ApiServerOptions & {
     readonly prepare?: (server: ApiServer) => void;
     readonly speed?: number;
+    readonly serviceProxyName?: string;
   } = {},
 ): Promise<Cluster> {
   const server = await ApiServer.start(options);
   test.after(() => server.stop());
   options.prepare?.(server);
-  const { source, told } = await startSource(test, server.url, options.speed);
+  const { source, told } = await startSource(test, server.url, options);
   await told.until(() => isSynced(told));
   return { server, source, told };
 }
@@ -44,8 +45,9 @@ export async function startCluster(
 export async function startSource(
   test: TestContext,
   url: string,
-  speed: number = usualSpeed,
+  options: { readonly speed?: number; readonly serviceProxyName?: string } = {},
 ): Promise<{ readonly source: ClusterSource; readonly told: RecordingListener }> {
+  const { speed = usualSpeed, serviceProxyName } = options;
   const clock = clockAt(speed);
   const connection = await openConnection(
     { clock, environment: {} },
@@ -53,7 +55,7 @@ export async function startSource(
   );
   const told = new RecordingListener();
   const dependencies = { connection, clock, log: silentLogger, random: Math.random };
-  const source = new ClusterSource(dependencies, { nodeName: "node-1" });
+  const source = new ClusterSource(dependencies, { nodeName: "node-1", serviceProxyName });
   test.after(() => source.stop());
   await source.start(told);
   return { source, told };
