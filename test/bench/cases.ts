@@ -1,5 +1,19 @@
 /** Every case, in the order of the table of targets. */
 import type { Case } from "./case.ts";
+import { busyNodeCases } from "./cases/busy-node.ts";
 import { changeCases } from "./cases/change.ts";
+import { countCases } from "./cases/counts.ts";
+import { firstSyncCases } from "./cases/first-sync.ts";
+import { largeNodeCases } from "./cases/large-node.ts";
+import { memoryCases } from "./cases/memory.ts";
+import { startUpCases } from "./cases/start-up.ts";
 
-export const cases: readonly Case[] = [...changeCases];
+export const cases: readonly Case[] = [
+  ...changeCases,
+  ...countCases,
+  ...firstSyncCases,
+  ...largeNodeCases,
+  ...busyNodeCases,
+  ...memoryCases,
+  ...startUpCases,
+];

@@ -7,7 +7,7 @@
  * Questions and answers are UDP datagrams of text:
  *     TAG servers ADDRESS PORT COUNT   virtual server TCP ADDRESS:PORT has COUNT real servers of weight > 0
  *     TAG lines COUNT                  /proc/net/ip_vs has at least COUNT lines behind its head
- * The answer is `TAG COUNT`, as soon as it is so, or with another number after 60 s.
+ * The answer is `TAG COUNT`, as soon as it is so, or with another number after 300 s.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { POLL_NANOSECONDS = 300 * 1000, LINES_POLL_NANOSECONDS = 5 * 1000 * 1000, PATIENCE_SECONDS = 60 };
+enum { POLL_NANOSECONDS = 300 * 1000, LINES_POLL_NANOSECONDS = 5 * 1000 * 1000, PATIENCE_SECONDS = 300 };
 
 static int netlink_socket;
 static unsigned short family;

@@ -36,6 +36,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   "start-and-stop": { expectedSeconds: 30 },
   "kernel-tools": { expectedSeconds: 25 },
   contract: { expectedSeconds: 25 },
+  costs: { expectedSeconds: 25 },
   "bad-input": { expectedSeconds: 20 },
   image: { expectedSeconds: 15 },
 };

@@ -1,0 +1,165 @@
+/** A node with 10,000 Services of 10 endpoints: restart with nothing changed, and periodic verification. */
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { type Case, type CaseContext, type CaseOutcome, megabytes, withMachine } from "../case.ts";
+import { clusterOf, sizeText, tableLines } from "../cluster.ts";
+import { loopDelays, loopProbe } from "../loop-delay.ts";
+import type { Machine } from "../machine.ts";
+import type { Row } from "../rows.ts";
+import { ourCommand, quietFlags, Subject } from "../subject.ts";
+
+const size = { services: 10_000, endpoints: 10 };
+const script: string = join(import.meta.dirname, "../baseline.ts");
+const periodSeconds = 30;
+const watchedPeriods = 2;
+
+export const largeNodeCases: readonly Case[] = [
+  {
+    name: "restart",
+    title: `Restart, full kernel, nothing changed, ${sizeText(size)}`,
+    expectedSeconds: 60,
+    run: (context) => runRestart(context),
+  },
+  {
+    name: "verification",
+    title: `Periodic verification every ${periodSeconds} s, ${sizeText(size)}`,
+    expectedSeconds: 110,
+    run: (context) => runVerification(context),
+  },
+];
+
+function runRestart(context: CaseContext): Promise<CaseOutcome> {
+  context.step("booting");
+  return withMachine({ objects: clusterOf(size) }, async (machine, server) => {
+    const command = ourCommand(server.url, quietFlags);
+    context.step("first sync");
+    const first = await Subject.start(machine, command);
+    await first.hasSynced();
+    await machine.hasLines(tableLines(size));
+    await first.end();
+    const baselinesMs: number[] = [];
+    const restartsMs: number[] = [];
+    let [writes, peakMb] = [0, 0];
+    for (let turn = 0; turn < 3; turn++) {
+      context.step(`listing and reading once, run ${turn + 1} of 3`);
+      baselinesMs.push((await machine.run([process.execPath, script, server.url])).elapsedMs);
+      context.step(`restart ${turn + 1} of 3`);
+      const beganMs = performance.now();
+      const subject = await Subject.start(machine, command);
+      await subject.hasSynced();
+      restartsMs.push(performance.now() - beganMs);
+      writes += await subject.changes();
+      peakMb = Math.max(peakMb, megabytes((await subject.figures()).peakKb));
+      await subject.end();
+    }
+    return { rows: restartRows({ baselinesMs, restartsMs, writes, peakMb }) };
+  });
+}
+
+function restartRows(measured: {
+  readonly baselinesMs: readonly number[];
+  readonly restartsMs: readonly number[];
+  readonly writes: number;
+  readonly peakMb: number;
+}): readonly Row[] {
+  const { baselinesMs, restartsMs, writes, peakMb } = measured;
+  const middle = (samples: readonly number[]): number => samples.toSorted((a, b) => a - b)[1] ?? 0;
+  const baselineMs = middle(baselinesMs);
+  return [
+    {
+      subject: "kube-ipvs",
+      what: "writes of three restarts",
+      kind: "count",
+      unit: "",
+      value: writes,
+      target: { text: "0", most: 0 },
+    },
+    {
+      subject: "kube-ipvs",
+      what: "start of the process to ready",
+      kind: "figure",
+      unit: "ms",
+      value: middle(restartsMs),
+      samples: restartsMs,
+      target: { text: "≤ 3 × listing and reading", most: 3 * baselineMs },
+      messages: writes,
+      residentMb: peakMb,
+    },
+    {
+      subject: "baseline",
+      what: "a Node.js program that lists the objects and reads the kernel once",
+      kind: "figure",
+      unit: "ms",
+      value: baselineMs,
+      samples: baselinesMs,
+    },
+  ];
+}
+
+function runVerification(context: CaseContext): Promise<CaseOutcome> {
+  context.step("booting");
+  return withMachine({ objects: clusterOf(size) }, async (machine, server) => {
+    const probe = loopProbe("/run/bench-loop");
+    // As an operator runs it: every periodic look is on.
+    const subject = await Subject.start(machine, ourCommand(server.url, [], probe.environment));
+    context.step("first sync");
+    await subject.hasSynced();
+    await machine.hasLines(tableLines(size));
+    await pause(5_000);
+    const [before, delaysBefore] = [await subject.figures(), await loopDelays(machine, probe)];
+    const [changes, forks] = [await subject.changes(), await machine.ask("forkCount", {})];
+    const seconds = periodSeconds * watchedPeriods;
+    for (let second = 0; second < seconds; second += 5) {
+      context.step(`idle, ${second} of ${seconds} s`);
+      await pause(5_000);
+    }
+    const after = await subject.figures();
+    const delays = (await loopDelays(machine, probe)).slice(delaysBefore.length);
+    const idleCpuMs = await idleProbeCpu(machine, seconds);
+    return {
+      rows: [
+        {
+          subject: "kube-ipvs",
+          what: "share of one CPU, all periodic looks on",
+          kind: "figure",
+          unit: "%",
+          value: Math.max(0, (after.cpuMs - before.cpuMs - idleCpuMs) / (seconds * 10)),
+          target: { text: "< 2 %", most: 2 },
+          messages: (await subject.changes()) - changes,
+          processes: (await machine.ask("forkCount", {})) - forks,
+          residentMb: megabytes(after.residentKb),
+        },
+        {
+          subject: "kube-ipvs",
+          what: "writes of idle verifications",
+          kind: "count",
+          unit: "",
+          value: (await subject.changes()) - changes,
+          target: { text: "0", most: 0 },
+        },
+        {
+          subject: "kube-ipvs",
+          what: "longest time the event loop was blocked",
+          kind: "figure",
+          unit: "ms",
+          value: Math.max(0, ...delays),
+          samples: delays,
+          target: { text: "≤ 20 ms", most: 20 },
+        },
+      ],
+    };
+  });
+}
+
+/** What the probe of the event loop costs by itself, in a process that does nothing else. */
+async function idleProbeCpu(machine: Machine, seconds: number): Promise<number> {
+  const probe = loopProbe("/run/bench-loop-idle");
+  const argv = [process.execPath, "-e", "setInterval(() => {}, 60_000)"];
+  const { pid } = await machine.ask("start", { argv, environment: probe.environment });
+  await pause(2_000);
+  const before = await machine.ask("figures", { pid });
+  await pause(8_000);
+  const after = await machine.ask("figures", { pid });
+  await machine.ask("end", { pid, signal: "SIGKILL" });
+  return ((after.cpuMs - before.cpuMs) * seconds) / 8;
+}

@@ -1,0 +1,95 @@
+/** Start-up on the host itself: CPU until the first watch. No IPVS is needed for that. */
+import { spawn } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import { ApiServer } from "../../support/api-server/api-server.ts";
+import { shell } from "../../support/netns/network-namespace.ts";
+import { node } from "../../support/objects.ts";
+import type { Case, CaseContext, CaseOutcome } from "../case.ts";
+import { quantile } from "../rows.ts";
+import { ourCommand } from "../subject.ts";
+
+const runs = 20;
+const timeoutMs = 20_000;
+
+export const startUpCases: readonly Case[] = [
+  {
+    name: "start-up",
+    title: "Start-up to the first watch, on the host",
+    expectedSeconds: 15,
+    run: (context) => run(context),
+  },
+];
+
+interface Start {
+  readonly cpuMs: number;
+  readonly elapsedMs: number;
+}
+
+async function run(context: CaseContext): Promise<CaseOutcome> {
+  shell("ip link set lo up");
+  const starts: Start[] = [];
+  // The first one fills the compile cache.
+  for (let turn = 0; turn <= runs; turn++) {
+    context.step(`start ${turn} of ${runs}`);
+    const start = await startOnce();
+    if (turn > 0) starts.push(start);
+  }
+  const cpu = starts.map(({ cpuMs }) => cpuMs);
+  const elapsed = starts.map(({ elapsedMs }) => elapsedMs);
+  const mean = cpu.reduce((total, one) => total + one, 0) / cpu.length;
+  return {
+    rows: [
+      {
+        subject: "kube-ipvs",
+        what: `CPU, mean of ${runs} starts`,
+        kind: "figure",
+        unit: "ms",
+        value: mean,
+        samples: cpu,
+        target: { text: "< 250 ms", most: 250 },
+      },
+      {
+        subject: "kube-ipvs",
+        what: "start of the process to the first watch",
+        kind: "figure",
+        unit: "ms",
+        value: quantile(elapsed, 0.5),
+        samples: elapsed,
+      },
+    ],
+  };
+}
+
+async function startOnce(): Promise<Start> {
+  const server = await ApiServer.start({ objects: [node()] });
+  const { argv } = ourCommand(server.url);
+  const [file = "", ...args] = argv;
+  const beganMs = performance.now();
+  const child = spawn(file, args, { stdio: ["ignore", "pipe", "pipe"] });
+  const ended = new Promise((resolve) => child.once("close", resolve));
+  let output = "";
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on("data", (chunk: Buffer) => {
+      output += chunk.toString();
+    });
+  }
+  try {
+    while (server.openWatches === 0) {
+      const isOver = child.exitCode !== null || performance.now() - beganMs > timeoutMs;
+      if (isOver) throw new Error(`No watch: ${output}`);
+      await pause(1);
+    }
+    return { cpuMs: cpuMsOf(child.pid ?? 0), elapsedMs: performance.now() - beganMs };
+  } finally {
+    child.kill("SIGKILL");
+    await ended;
+    await server.stop();
+  }
+}
+
+function cpuMsOf(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/stat`, "utf8");
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  return [11, 12, 13, 14].reduce((total, index) => total + Number(fields[index]) * 10, 0);
+}

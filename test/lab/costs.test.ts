@@ -1,0 +1,216 @@
+/**
+ * What changes cost, in counts: netlink messages, processes, files. The built program with 500 Services of 5
+ * endpoints, an API server over HTTP, and strace as witness. Nothing here depends on time.
+ */
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { clusterOf, serviceOf, slicesOf, tableLines } from "../bench/cluster.ts";
+import {
+  isSetLook,
+  readSystemCalls,
+  type SystemCalls,
+  straceArguments,
+} from "../bench/system-calls.ts";
+import { ApiServer } from "../support/api-server/api-server.ts";
+import { clusterIpOf, positions } from "../support/many-services.ts";
+import { enterNetworkNamespace } from "../support/netns/network-namespace.ts";
+import { buildNodeNetwork } from "../support/node-network.ts";
+import { Program } from "../support/program.ts";
+
+const size = { services: 500, endpoints: 5 };
+const turns = 10;
+const rolling = { index: size.services, endpoints: 250, perStep: 10 };
+const burst = { services: 300, endpoints: 5 };
+const settleTimeoutMs = 90_000;
+/** What a change brings late would come within this time. */
+const aftermathMs = 2_000;
+const tracePath = "/run/costs-strace";
+
+describe(`what changes cost beside ${size.services} Services`, () => {
+  let server: ApiServer;
+  let program: Program;
+
+  before(async () => {
+    buildNodeNetwork([]);
+    enterNetworkNamespace("node");
+    const rolled = [serviceOf(rolling.index), ...slicesOf(rolling.index, rolledPositions(0))];
+    server = await ApiServer.start({ objects: [...clusterOf(size), ...rolled] });
+    program = start();
+    await program.prints(/SyncProxyRules complete/);
+    await unchanging();
+  });
+
+  after(async () => {
+    program.kill("SIGKILL");
+    await program.ends();
+    await server.stop();
+  });
+
+  function start(): Program {
+    return new Program([
+      "--hostname-override=node-1",
+      "--cluster-cidr=10.244.0.0/16",
+      "--ipvs-min-sync-period=0s",
+      "--ipvs-sync-period=1h",
+      "--kube-ipvs-verification-period=1h",
+      "--kube-ipvs-rule-check-period=0s",
+      "-v=2",
+      `--master=${server.url}`,
+    ]);
+  }
+
+  it("sends one message for a new endpoint, opens no file and starts no process", async () => {
+    const calls = await traced(() => changeEach(size.endpoints + 1));
+    assertCosts(calls, { changeMessages: turns, readMessages: 0 });
+  });
+
+  it("sends two messages for an endpoint that leaves, and asks once for its connections", async () => {
+    const calls = await traced(() => changeEach(size.endpoints));
+    assertCosts(calls, { changeMessages: 2 * turns, readMessages: turns });
+  });
+
+  it("sends three messages for each replaced endpoint of a rolling update, and starts no process", async () => {
+    const [changes, forks] = [await kernelChanges(), forkCount()];
+    const wanted = 3 * rolling.endpoints;
+    for (let step = 1; step <= rolling.endpoints / rolling.perStep; step++) {
+      server.apply(...slicesOf(rolling.index, rolledPositions(step)));
+      await pause(20);
+    }
+    await until(async () => (await kernelChanges()) - changes >= wanted, "the rolling update");
+    await unchanging();
+    assert.equal((await kernelChanges()) - changes, wanted);
+    assert.equal(forkCount() - forks, 0);
+    assert.equal(tableLineCount(), tableLines(size) + 1 + rolling.endpoints);
+  });
+
+  it("loses none of a burst of new Services, and writes each part of them once", async () => {
+    const changes = await kernelChanges();
+    const wanted = tableLineCount() + tableLines(burst);
+    const first = rolling.index + 1;
+    for (const offset of positions(burst.services)) {
+      const index = first + offset;
+      server.apply(serviceOf(index), ...slicesOf(index, positions(burst.endpoints)));
+    }
+    await until(async () => tableLineCount() >= wanted, "the burst");
+    await unchanging();
+    assert.equal(tableLineCount(), wanted);
+    // The virtual server, its real servers, its address, an entry in the set of cluster IPs and one in that of bound ones.
+    const perService = 1 + burst.endpoints + 1 + 2;
+    assert.equal((await kernelChanges()) - changes, burst.services * perService);
+  });
+
+  it("writes nothing when it starts again on this kernel", async () => {
+    program.kill("SIGTERM");
+    assert.equal((await program.ends()).code, 0);
+    program = start();
+    await program.prints(/SyncProxyRules complete/);
+    await unchanging();
+    assert.equal(await kernelChanges(), 0);
+  });
+
+  /**
+   * Gives each of some Services this many endpoints, one Service after the other. The kernel alone is asked: a
+   * scrape of the metrics opens files.
+   */
+  async function changeEach(count: number): Promise<void> {
+    for (const index of positions(turns)) {
+      server.apply(...slicesOf(index, positions(count)));
+      await until(async () => serversOf(index) === count, `Service ${index}`);
+    }
+  }
+
+  async function traced(body: () => Promise<void>): Promise<SystemCalls> {
+    const argv = straceArguments(program.pid, tracePath);
+    const tracer = spawn("strace", argv, { stdio: ["ignore", "ignore", "pipe"] });
+    const ended = once(tracer, "close");
+    // It tells on standard error that it is attached.
+    await once(tracer.stderr, "data");
+    await body();
+    await pause(aftermathMs);
+    tracer.kill("SIGINT");
+    await ended;
+    return readSystemCalls(readFileSync(tracePath, "utf8"));
+  }
+});
+
+interface Costs {
+  readonly changeMessages: number;
+  readonly readMessages: number;
+}
+
+function assertCosts(calls: SystemCalls, wanted: Costs): void {
+  const readMessages = calls.readMessages.filter((message) => !isSetLook(message));
+  assert.deepEqual(
+    { changeMessages: calls.changeMessages.length, readMessages: readMessages.length },
+    wanted,
+    [...calls.changeMessages, ...readMessages].join("\n"),
+  );
+  assert.deepEqual(calls.openedFiles, []);
+  assert.deepEqual(calls.startedProcesses, []);
+}
+
+/** Positions 0 to 249 at first; each step replaces ten of them by those 250 higher. */
+function rolledPositions(step: number): readonly number[] {
+  return positions(rolling.endpoints).map((position) =>
+    position < step * rolling.perStep ? position + rolling.endpoints : position,
+  );
+}
+
+/** What the daemon counted; every message that changes the kernel is counted where it is sent. */
+async function kernelChanges(): Promise<number> {
+  const response = await fetch("http://127.0.0.1:10249/metrics");
+  return (await response.text())
+    .split("\n")
+    .filter((line) => line.startsWith("kube_ipvs_kernel_changes_total"))
+    .reduce((total, line) => total + Number(line.split(" ").at(-1)), 0);
+}
+
+/** Nothing written for a second. */
+async function unchanging(): Promise<void> {
+  let last = -1;
+  await until(async () => {
+    const total = await kernelChanges();
+    const isSame = total === last;
+    last = total;
+    await pause(1_000);
+    return isSame;
+  }, "a second without a write");
+}
+
+/** Lines of the kernel's table behind its head. */
+function tableLineCount(): number {
+  return tableText().trimEnd().split("\n").length - 3;
+}
+
+/** Real servers of a Service, draining ones included. */
+function serversOf(index: number): number {
+  const hex = clusterIpOf(index)
+    .split(".")
+    .map((part) => Number(part).toString(16).padStart(2, "0").toUpperCase())
+    .join("");
+  const [, rest = ""] = tableText().split(`TCP  ${hex}:0050 `);
+  const lines = rest.split("\n").slice(1);
+  const end = lines.findIndex((line) => !line.startsWith("  ->"));
+  return end < 0 ? lines.length : end;
+}
+
+function tableText(): string {
+  return readFileSync("/proc/net/ip_vs").toString();
+}
+
+/** Processes and threads that the kernel has made since boot. */
+function forkCount(): number {
+  return Number(/^processes (\d+)$/m.exec(readFileSync("/proc/stat", "utf8"))?.[1]);
+}
+
+async function until(condition: () => Promise<boolean>, what: string): Promise<void> {
+  const deadlineMs = performance.now() + settleTimeoutMs;
+  while (!(await condition())) {
+    assert.ok(performance.now() < deadlineMs, `Not within ${settleTimeoutMs} ms: ${what}`);
+    await pause(20);
+  }
+}
