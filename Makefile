@@ -8,6 +8,7 @@ export PATH := $(CURDIR)/build/toolchain/bin:$(CURDIR)/node_modules/.bin:$(biome
 
 addon := build/native-shim/$(architecture)/netlink_socket.node
 step := toolchain/step.sh
+bench_programs := build/bench/limit build/bench/observe build/bench/pretend-ipvs.so
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-build setup-lab setup-prometheus build shim lab image manifests check lint format types unit test test-shim test-lab bench demo packet-paths docs clean
@@ -68,7 +69,7 @@ test-lab: setup-lab build lab image ## the suites that need a kernel with IPVS
 	@$(step) "The lab itself" node --test 'test/lab-boot/*.test.ts'
 	@node test/lab/run-suites.ts
 
-bench: setup-lab build lab build/bench/limit build/bench/observe ## measure and write docs/benchmarks.md; CASES=a,b, PEER='command with {config}'
+bench: setup-lab build lab $(bench_programs) ## measure and write docs/benchmarks.md; CASES=a,b, PEER='command with {config}'
 	@node test/bench/main.ts --cases '$(CASES)' --peer '$(PEER)'
 
 demo: setup-lab build lab ## real packets over real backends, step by step
@@ -109,6 +110,10 @@ build/lab/uml-xstate.so: test/lab/uml-xstate.c | setup-build
 build/test/enter_network_namespace.node: test/support/netns/enter-network-namespace.c | setup-build
 	@mkdir -p $(@D)
 	@$(compile_test_library) -I node_modules/node-api-headers/include -o $@ $<
+
+build/bench/pretend-ipvs.so: test/bench/pretend-ipvs.c | setup-build
+	@mkdir -p $(@D)
+	@$(compile_test_library) -o $@ $< -ldl
 
 build/bench/%: test/bench/%.c | setup-build
 	@mkdir -p $(@D)
