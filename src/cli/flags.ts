@@ -1,5 +1,6 @@
 import type { FieldKind, LooseFlag } from "../config/field.ts";
 import { fieldGroups, looseFlags } from "../config/fields.ts";
+import type { FlagValues } from "../config/gather-settings.ts";
 
 /** A flag of the command line, from the table of settings. */
 export interface Flag {
@@ -64,4 +65,14 @@ function looseFlag({ flag, kind, help }: LooseFlag): Flag {
     default: "",
     group: "Start",
   };
+}
+
+/** Every flag with the value given or its default; a password inside an address is not shown. */
+export function shownFlags(values: FlagValues): ReadonlyMap<string, string> {
+  return new Map(
+    flags.map((flag) => {
+      const value = values.get(flag.name)?.join(",") ?? flag.default;
+      return [flag.name, value.replaceAll(/\/\/[^/@\s]*@/g, "//***@")];
+    }),
+  );
 }

@@ -8,6 +8,7 @@ import { type ConfigWorld, type LoadedConfig, loadConfig } from "../config/load-
 import { LogWriter } from "../daemon/log-writer.ts";
 import type { CommandParts } from "../daemon/run.ts";
 import { parseCommandLine } from "./command-line.ts";
+import { shownFlags } from "./flags.ts";
 
 /** The working part of the program, loaded only when it is needed: --version should be instant. */
 export interface Commands {
@@ -69,6 +70,8 @@ async function runCommand(values: FlagValues, world: CommandWorld): Promise<numb
   const parts: CommandParts = {
     ...{ clock, log },
     print: (line) => world.writeOut(`${line}\n`),
+    shown: { object: loaded.object, flags: shownFlags(values) },
+    setVerbosity: (level) => log.setVerbosity(level),
     ...(loaded.filePath === "" ? {} : { configFile: configFile(loaded.filePath, values, world) }),
   };
   const commands = await world.loadCommands();

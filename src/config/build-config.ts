@@ -132,7 +132,11 @@ function servers(
   report: Report,
 ): Pick<
   Config,
-  "bindAddress" | "healthzBindAddress" | "metricsBindAddress" | "isBindFailureFatal"
+  | "bindAddress"
+  | "healthzBindAddress"
+  | "metricsBindAddress"
+  | "isBindFailureFatal"
+  | "isProfilingEnabled"
 > {
   const { bindAddress, metricsBindAddress } = settings;
   const isIpv6 = familyOf(bindAddress) === "IPv6";
@@ -145,6 +149,7 @@ function servers(
     ...(healthzPort === 0 ? {} : { healthzBindAddress: healthz }),
     metricsBindAddress: listenAddress(metricsBindAddress, loopback, metricsPort ?? 10_249),
     isBindFailureFatal: settings.bindAddressHardFail,
+    isProfilingEnabled: settings.enableProfiling,
   };
 }
 

@@ -43,14 +43,19 @@ const periodsOfOtherModes: ReadonlySet<string> = new Set([
   "nftables.minSyncPeriod",
 ]);
 
+/** YAML of {@link configObject}. */
+export function configText(...given: Parameters<typeof configObject>): string {
+  return yamlText(configObject(...given));
+}
+
 /**
- * YAML of a KubeProxyConfiguration v1alpha1 with every field. `values` are the settings by their paths;
- * `config` is what they mean.
+ * A KubeProxyConfiguration v1alpha1 with every field. `values` are the settings by their paths; `config` is
+ * what they mean.
  */
-export function configText(
+export function configObject(
   values: ReadonlyMap<string, unknown>,
   config: Pick<Config, "healthzBindAddress" | "metricsBindAddress">,
-): string {
+): Readonly<Record<string, unknown>> {
   const resolved = new Map<string, unknown>([
     ...values,
     ["mode", "ipvs"],
@@ -64,7 +69,7 @@ export function configText(
     const value = written(field, resolved.get(field.path));
     if (value !== undefined) put(root, field.path.split("."), value);
   }
-  return yamlText(root);
+  return root;
 }
 
 function written({ path, kind }: Field, value: unknown): unknown {

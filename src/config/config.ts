@@ -59,6 +59,8 @@ export interface Config {
   readonly metricsBindAddress: ListenAddress;
   /** A port that cannot be opened ends the program instead of being tried again. */
   readonly isBindFailureFatal: boolean;
+  /** Debug handlers on the metrics address. */
+  readonly isProfilingEnabled: boolean;
   readonly localTraffic: LocalTraffic;
   readonly nodePortAddresses: NodePortAddresses;
   /** Name of the IPVS scheduler, as in `ipvsadm -s`. Whether the kernel has it is seen at start. */

@@ -2,7 +2,7 @@ import { buildConfig, type ConfigSurroundings } from "./build-config.ts";
 import type { Command, Config } from "./config.ts";
 import { ConfigError } from "./config-error.ts";
 import { readConfigFile } from "./config-file.ts";
-import { configText } from "./config-text.ts";
+import { configObject, configText } from "./config-text.ts";
 import { gateNotices } from "./feature-gates.ts";
 import { type FlagValues, type GatheredSettings, gatherSettings } from "./gather-settings.ts";
 import { blankNodeName, type LooseFlagValues, readLooseFlags } from "./loose-flags.ts";
@@ -20,6 +20,8 @@ export interface LoadedConfig {
   readonly config: Config;
   /** Of `--config`; empty: there is none. */
   readonly filePath: string;
+  /** The configuration in force, as a KubeProxyConfiguration v1alpha1. */
+  readonly object: Readonly<Record<string, unknown>>;
   /** What `--write-config-to` asks for. */
   readonly written?: { readonly path: string; readonly text: string };
   /** To be logged when logging is set up as the configuration says. */
@@ -48,6 +50,7 @@ export function loadConfig(flags: FlagValues, world: ConfigWorld): LoadedConfig 
     command: commandOf(loose),
     config: freeze(config),
     filePath: path,
+    object: configObject(gathered.values, config),
     ...(writtenPath === "" ? {} : { written: { path: writtenPath, text: text() } }),
     notices: [
       ...[...loose.notices, ...(file?.notices ?? []), ...gathered.notices],

@@ -37,7 +37,7 @@ const readers: { readonly [K in FieldKind]: KindReader<FieldValues[K]> } = {
       typeof value === "number" ? { value: value / 1e6 } : readDuration(String(value)),
   },
   vmodule: { fromText: readVmoduleText, fromFile: readVmoduleList },
-  quantity: { fromText: readQuantity, fromFile: (value) => readQuantity(String(value)) },
+  quantity: { fromText: readQuantity, fromFile: readFileQuantity },
 };
 
 /** Reads a flag's value or a default. */
@@ -192,6 +192,11 @@ function isVerbosity(value: unknown): value is number {
 function readQuantity(text: string): Reading<string> {
   const isQuantity = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$/.test(text);
   return isQuantity ? { value: text } : { reason: "must be an amount such as 0 or 64Ki" };
+}
+
+/** A bare number is an amount too. */
+function readFileQuantity(value: unknown): Reading<string> {
+  return readQuantity(["string", "number"].includes(typeof value) ? String(value) : "");
 }
 
 function readGateText(text: string): Reading<ReadonlyMap<string, boolean>> {

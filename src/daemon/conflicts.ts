@@ -44,27 +44,29 @@ export function conflictsOf(
       };
     }),
     ...contestedServers.map((virtualServer): Conflict => {
-      const servicePort = desired.claimantOf(virtualServer) ?? "";
+      const servicePortName = desired.claimantOf(virtualServer) ?? "";
       return {
         key: `foreign ${virtualServer}`,
         reason: "foreign-virtual-server",
         event: "Virtual server is not ours and stays; the Service is not served there",
-        keys: { virtualServer, servicePort },
-        service: serviceOf(servicePort),
+        keys: { virtualServer, servicePortName },
+        service: serviceOf(servicePortName),
         note: `${virtualServer} is a virtual server of other software on this node: it stays, and the Service is not served there`,
       };
     }),
     // One line for each address: it may be in every Service.
-    ...desired.reservedAddresses().map(({ address, reason, servicePort }): Conflict => {
-      return {
-        key: `reserved ${address} ${reason}`,
-        reason,
-        event: "Address is never bound to kube-ipvs0: the node needs it",
-        keys: { address, servicePort },
-        service: serviceOf(servicePort),
-        note: `${address} is not bound on this node: it is ${reservedWords[reason]}; give the Service another address`,
-      };
-    }),
+    ...desired
+      .reservedAddresses()
+      .map(({ address, reason, servicePort: servicePortName }): Conflict => {
+        return {
+          key: `reserved ${address} ${reason}`,
+          reason,
+          event: "Address is never bound to kube-ipvs0: the node needs it",
+          keys: { address, servicePortName },
+          service: serviceOf(servicePortName),
+          note: `${address} is not bound on this node: it is ${reservedWords[reason]}; give the Service another address`,
+        };
+      }),
   ];
 }
 
@@ -76,6 +78,6 @@ const reservedWords: Readonly<Record<ReservedReason, string>> = {
 };
 
 /** A service port's name is `namespace/name:port`, or `namespace/name`. */
-function serviceOf(servicePort: string): ServiceName {
-  return servicePort.split(":")[0] ?? "";
+function serviceOf(servicePortName: string): ServiceName {
+  return servicePortName.split(":")[0] ?? "";
 }

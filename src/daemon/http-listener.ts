@@ -7,10 +7,17 @@ import type { ListenAddress } from "../config/config.ts";
 
 /** A request as far as our servers look at it. */
 export interface HttpRequest {
+  readonly method: string;
   /** Without the query: `/healthz`. */
   readonly path: string;
   readonly query: URLSearchParams;
   readonly acceptsGzip: boolean;
+  /** The Accept header; empty: none. */
+  readonly accept: string;
+  /** It came over loopback. */
+  readonly isFromThisNode: boolean;
+  /** The body's first kilobyte as text. */
+  readonly readBody: () => Promise<string>;
 }
 
 export interface HttpAnswer {
@@ -51,6 +58,8 @@ const limits = {
 } as const;
 const idleTimeoutMs = 30_000;
 const maxConnections = 200;
+/** Nobody has more to tell us than a number. */
+const maxBodyBytes = 1_024;
 
 /** A server with one address. A busy port is tried again every 5 s; nothing else of the program waits for it. */
 export class HttpListener {
@@ -169,10 +178,25 @@ export const notFound: HttpAnswer = {
   body: "404 page not found\n",
 };
 
-function readRequest({ url = "/", headers }: IncomingMessage): HttpRequest {
+function readRequest(incoming: IncomingMessage): HttpRequest {
+  const { url = "/", method = "GET", headers, socket } = incoming;
   const [path = "/", query = ""] = url.split("?", 2);
-  const acceptsGzip = /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\b)/.test(String(headers["accept-encoding"]));
-  return { path, query: new URLSearchParams(query), acceptsGzip };
+  return {
+    ...{ method, path, query: new URLSearchParams(query) },
+    acceptsGzip: /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\b)/.test(String(headers["accept-encoding"])),
+    accept: headers.accept ?? "",
+    isFromThisNode: /^(?:::ffff:)?127\.|^::1$/.test(socket.remoteAddress ?? ""),
+    readBody: () => beginningOf(incoming),
+  };
+}
+
+async function beginningOf(incoming: IncomingMessage): Promise<string> {
+  let beginning = Buffer.alloc(0);
+  // Read to its end: leaving it would cut the connection before the answer.
+  for await (const chunk of incoming) {
+    if (beginning.length < maxBodyBytes) beginning = Buffer.concat([beginning, chunk as Buffer]);
+  }
+  return beginning.subarray(0, maxBodyBytes).toString("utf8");
 }
 
 /** The unspecified address of either family opens one socket for both, where the host has IPv6. */

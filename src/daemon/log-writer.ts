@@ -16,24 +16,34 @@ export interface LogOutlet {
   readonly pid: number;
 }
 
+/** What a logger and those made of it have in common. */
+interface Shared {
+  readonly limiter: LogLimiter;
+  verbosity: number;
+}
+
 /** Writes log lines; a flood of the same warning or error becomes a number. */
 export class LogWriter implements Logger {
   readonly #outlet: LogOutlet;
-  readonly #verbosity: number;
+  readonly #shared: Shared;
   readonly #format: LogFormatter;
-  readonly #limiter: LogLimiter;
   readonly #keys: LogKeys;
 
   constructor(
     outlet: LogOutlet,
     { format, verbosity }: LogOptions,
-    shared: { readonly limiter?: LogLimiter; readonly keys?: LogKeys } = {},
+    parent: { readonly shared?: Shared; readonly keys?: LogKeys } = {},
   ) {
     this.#outlet = outlet;
-    this.#verbosity = verbosity;
     this.#format = format === "json" ? formatJson : formatText;
-    this.#limiter = shared.limiter ?? new LogLimiter(outlet.clock, this.#summarise.bind(this));
-    this.#keys = shared.keys ?? {};
+    const limiter = new LogLimiter(outlet.clock, this.#summarise.bind(this));
+    this.#shared = parent.shared ?? { limiter, verbosity };
+    this.#keys = parent.keys ?? {};
+  }
+
+  /** Changes it for this logger and all made by {@link with}. */
+  setVerbosity(verbosity: number): void {
+    this.#shared.verbosity = verbosity;
   }
 
   error(event: string, keys?: LogKeys): void {
@@ -49,22 +59,22 @@ export class LogWriter implements Logger {
   }
 
   verbose(level: number, event: string, keys?: LogKeys): void {
-    if (level <= this.#verbosity) this.#write("info", level, event, keys);
+    if (level <= this.#shared.verbosity) this.#write("info", level, event, keys);
   }
 
   with(keys: LogKeys): Logger {
     const format = this.#format === formatJson ? "json" : "text";
     return new LogWriter(
       this.#outlet,
-      { format, verbosity: this.#verbosity },
-      { limiter: this.#limiter, keys: { ...this.#keys, ...keys } },
+      { format, verbosity: this.#shared.verbosity },
+      { shared: this.#shared, keys: { ...this.#keys, ...keys } },
     );
   }
 
   #writeLimited(severity: Severity, event: string, keys: LogKeys = {}): void {
     const { reason } = keys;
     const problem = { severity, event, reason: typeof reason === "string" ? reason : "" };
-    if (this.#limiter.admits(problem)) this.#write(severity, 0, event, keys);
+    if (this.#shared.limiter.admits(problem)) this.#write(severity, 0, event, keys);
   }
 
   #summarise({ severity, event, reason, count }: LeftOut): void {

@@ -11,6 +11,7 @@ import { cleanUp } from "./clean-up.ts";
 import { DrainAgesFile, systemBootClock } from "./drain-ages.ts";
 import { acquireInstanceLock } from "./instance-lock.ts";
 import { runUntilSignal, type Stop } from "./life-cycle.ts";
+import type { ShownConfig } from "./metrics-server.ts";
 import { writeOomScore } from "./oom-score.ts";
 import { openSource } from "./open-source.ts";
 import { findOtherProxy, OtherProxyError } from "./other-proxy.ts";
@@ -26,6 +27,9 @@ export interface CommandParts {
   readonly log: Logger;
   /** Prints a line on stdout. */
   readonly print: (line: string) => void;
+  /** What /configz and /flagz show. */
+  readonly shown: ShownConfig;
+  readonly setVerbosity: (level: number) => void;
   /** The file that the configuration came from; absent: none. */
   readonly configFile?: ConfigFileSource;
 }
@@ -113,7 +117,7 @@ async function* beginParts(config: Config, parts: CommandParts): AsyncGenerator<
   const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
   // A cluster's node is eligible when its Node object says so; without a cluster nobody says otherwise.
   health.setNodeEligible(config.objectsFrom.kind === "manifests");
-  yield await startServers({ clock, log, metrics, health, events }, config);
+  yield await startServers({ ...parts, metrics, health, events }, config);
 
   const drainAges = new DrainAgesFile(config.drainAgesPath, {
     clock,

@@ -6,7 +6,8 @@ import type { Metrics } from "../metrics/metrics.ts";
 import { serverFailedEvent } from "./events.ts";
 import { healthResponder } from "./health-server.ts";
 import { HttpListener } from "./http-listener.ts";
-import { type Exposition, metricsResponder } from "./metrics-server.ts";
+import { metricsResponder, type ShownConfig } from "./metrics-server.ts";
+import type { Exposition } from "./pages/metrics-page.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 
 export interface ServerParts {
@@ -15,11 +16,18 @@ export interface ServerParts {
   readonly metrics: Metrics & Exposition;
   readonly health: ProxyHealth;
   readonly events: EventRecorder;
+  readonly shown: ShownConfig;
+  readonly setVerbosity: (level: number) => void;
 }
 
 type ServerConfig = Pick<
   Config,
-  "nodeName" | "healthzBindAddress" | "metricsBindAddress" | "isBindFailureFatal"
+  | "nodeName"
+  | "healthzBindAddress"
+  | "metricsBindAddress"
+  | "isBindFailureFatal"
+  | "isProfilingEnabled"
+  | "featureGates"
 >;
 
 /**
@@ -28,9 +36,10 @@ type ServerConfig = Pick<
  */
 export async function startServers(
   parts: ServerParts,
-  { nodeName, healthzBindAddress, metricsBindAddress, isBindFailureFatal }: ServerConfig,
+  config: ServerConfig,
 ): Promise<() => Promise<void>> {
   const { clock, metrics, health, events } = parts;
+  const { nodeName, healthzBindAddress, metricsBindAddress, isBindFailureFatal } = config;
   // As upstream: only a failure that ends the program is worth an event.
   const failed = (server: "health" | "metrics") => (reason: string) => {
     if (isBindFailureFatal) events.record(serverFailedEvent(nodeName, server, reason));
@@ -40,7 +49,7 @@ export async function startServers(
       name: "metrics server",
       address: metricsBindAddress,
       isFailureFatal: isBindFailureFatal,
-      respond: metricsResponder(metrics),
+      respond: metricsResponder(parts, config),
       onFailure: failed("metrics"),
     }),
   ];

@@ -119,14 +119,22 @@ export class SyncReporter {
     if (hasWorked) this.#observeLatency(summary);
     this.#logFailures(report);
     this.#noteConflicts(summary);
-    this.#log.verbose(2, "SyncProxyRules complete", {
-      elapsed: `${elapsedMs.toFixed(1)}ms`,
-      full: summary.isFull,
-      services: summary.serviceCount,
-      planned: summary.plannedServiceCount,
-      changes: changeCount(report),
-      failures: report.failures.length,
-    });
+    this.#logCompletion(summary);
+  }
+
+  /** A line for each family, as upstream's two proxiers write; here they share one sync. */
+  #logCompletion({ families, report, elapsedMs, ...summary }: SyncSummary): void {
+    for (const ipFamily of families) {
+      this.#log.verbose(2, "SyncProxyRules complete", {
+        ipFamily,
+        elapsed: `${elapsedMs.toFixed(1)}ms`,
+        full: summary.isFull,
+        services: summary.serviceCount,
+        planned: summary.plannedServiceCount,
+        changes: changeCount(report),
+        failures: report.failures.length,
+      });
+    }
   }
 
   /** A look between syncs found that somebody changed what we wrote; the sync after it tells what. */

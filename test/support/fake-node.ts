@@ -12,6 +12,7 @@ import type { KernelState } from "../golden/kernel-state.ts";
 import { FakeClock } from "./fake-clock.ts";
 import { FakeKernel } from "./fake-kernel/fake-kernel.ts";
 import { addressesText, ipSetText, iptablesText, ipvsText } from "./fake-kernel/state-text.ts";
+import { httpRequest } from "./http-request.ts";
 import { MemorySource } from "./memory-source.ts";
 
 /** By name, without the dashes. */
@@ -121,7 +122,7 @@ export class FakeNode {
   }
 
   async #healthText(): Promise<string> {
-    const request = { path: "/", query: new URLSearchParams(), acceptsGzip: false };
+    const request = httpRequest("/");
     const answers = [...this.#listeners].map(async ([place, { respond }]) => {
       const { status, body } = await respond(request);
       return `${place} ${status} ${body}`;

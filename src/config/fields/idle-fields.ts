@@ -39,14 +39,6 @@ export const idleFields: readonly Field[] = [
     noEffect: transport,
   },
   {
-    path: "enableProfiling",
-    kind: "boolean",
-    default: "false",
-    flag: "profiling",
-    help: "debug handlers on the metrics address",
-    noEffect: "there are no such handlers",
-  },
-  {
     path: "configSyncPeriod",
     kind: "duration",
     default: "15m",

@@ -12,7 +12,7 @@ export const serverFields = [
     kind: "listen",
     default: "",
     flag: "metrics-bind-address",
-    help: "IP and port of /metrics and /proxyMode (127.0.0.1:10249, or [::1]:10249)",
+    help: "IP and port of /metrics, /proxyMode, /configz (127.0.0.1:10249, or [::1]:10249)",
   },
   {
     path: "bindAddressHardFail",
@@ -28,5 +28,13 @@ export const serverFields = [
     flag: "show-hidden-metrics-for-version",
     help: "the release before this one, 1.35: show metrics that are hidden since then",
     noEffect: "no metric is hidden",
+  },
+  {
+    path: "enableProfiling",
+    kind: "boolean",
+    default: "false",
+    flag: "profiling",
+    help: "/debug/pprof/ and /debug/flags/v on the metrics address, for requests from this node",
+    differs: "profiles are those of Node.js, and only requests from the node itself are answered",
   },
 ] as const;

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type Commands, runCommandLine } from "../../../src/cli/run-command-line.ts";
 import type { Config } from "../../../src/config/config.ts";
+import type { CommandParts } from "../../../src/daemon/run.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 
 const fileText =
@@ -75,6 +76,22 @@ describe("the program", () => {
       err,
       /^\{"ts":\d+,"level":"warn","v":0,"msg":"Unknown configuration field ignored","path":"foo"\}\n$/,
     );
+  });
+
+  it("tells the daemon what to show: the configuration in force, the flags, no password", async () => {
+    let parts: CommandParts | undefined;
+    await run(["--config=/config", "-v=4", "--master=https://me:secret@10.0.0.1:6443"], {
+      async runDaemon(_config, given) {
+        parts = given;
+      },
+    });
+    const { object, flags } = parts?.shown ?? { object: {}, flags: new Map() };
+    const { kind, mode, logging } = object as { kind: string; mode: string; logging: object };
+    assert.deepEqual([kind, mode], ["KubeProxyConfiguration", "ipvs"]);
+    assert.equal((logging as { verbosity: number }).verbosity, 4);
+    const told = ["config", "v", "master", "proxy-mode"].map((name) => flags.get(name));
+    assert.deepEqual(told, ["/config", "4", "https://***@10.0.0.1:6443", ""]);
+    assert.doesNotMatch(JSON.stringify([object, [...flags]]), /secret/);
   });
 
   it("cleans up instead where that is asked for", async () => {

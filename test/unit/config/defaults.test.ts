@@ -16,6 +16,7 @@ describe("the configuration without any setting", () => {
       healthzBindAddress: { address: "0.0.0.0", port: 10256 },
       metricsBindAddress: { address: "127.0.0.1", port: 10249 },
       isBindFailureFatal: false,
+      isProfilingEnabled: false,
       localTraffic: { kind: "cluster-cidr", cidrs: [] },
       nodePortAddresses: { kind: "all" },
       scheduler: "rr",

@@ -120,7 +120,7 @@ describe("conflicts", () => {
     put(a);
     const told = {
       virtualServer: "TCP 203.0.113.5:80",
-      servicePort: "default/a:http",
+      servicePortName: "default/a:http",
       reason: "foreign-virtual-server",
     };
     const counted = { "foreign-virtual-server": 1 };
@@ -135,7 +135,7 @@ describe("conflicts", () => {
     put({ ...b, ports: [{ name: "http", protocol: "TCP", port: 81, nodePort: 0 }] }, { reserved });
     const told = {
       address: "203.0.113.5",
-      servicePort: "default/a:http",
+      servicePortName: "default/a:http",
       reason: "gateway-address",
     };
     assert.deepEqual(report([]), [[told], { "gateway-address": 2 }]);

@@ -226,3 +226,22 @@ async function retryTimes(clock: FakeClock, times: number): Promise<void> {
     for (let turn = 0; turn < 5; turn += 1) await new Promise((resolve) => setImmediate(resolve));
   }
 }
+
+describe("a request as the server sees it", () => {
+  it("has its method, what it accepts, where it comes from, and the beginning of its body", async () => {
+    const seen: unknown[] = [];
+    const { listener } = listenerWith({
+      respond: async ({ method, accept, isFromThisNode, readBody }) => {
+        seen.push(method, accept, isFromThisNode, (await readBody()).length);
+        return ok;
+      },
+    });
+    await listener.start();
+    const body = "x".repeat(100_000);
+    const response = await fetch(`http://127.0.0.1:${listener.port}/`, {
+      ...{ method: "PUT", body, headers: { accept: "text/plain", connection: "close" } },
+    });
+    assert.equal(response.status, 200);
+    assert.deepEqual(seen, ["PUT", "text/plain", true, 1_024]);
+  });
+});

@@ -203,3 +203,19 @@ describe("any value", () => {
     });
   }
 });
+
+it("the verbosity may change while the program runs, for loggers made before too", () => {
+  const lines: string[] = [];
+  const outlet = {
+    clock: new FakeClock(moment),
+    pid: 1,
+    write: (line: string) => lines.push(line),
+  };
+  const log = new LogWriter(outlet, { format: "text", verbosity: 0 });
+  const child = log.with({ resource: "nodes" });
+  child.verbose(2, "Before");
+  log.setVerbosity(2);
+  child.verbose(2, "After");
+  child.verbose(3, "Too much");
+  assert.deepEqual(lines, [`I${head} "After" resource="nodes"\n`]);
+});

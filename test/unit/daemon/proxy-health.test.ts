@@ -5,6 +5,7 @@ import type { HttpAnswer } from "../../../src/daemon/http-listener.ts";
 import { ProxyHealth } from "../../../src/daemon/proxy-health.ts";
 import { silentMetrics } from "../../../src/metrics/metrics.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
+import { httpRequest } from "../../support/http-request.ts";
 
 function setUp(): { clock: FakeClock; health: ProxyHealth; counted: string[] } {
   const clock = new FakeClock();
@@ -76,8 +77,7 @@ describe("the health server answers", () => {
     prepare(health);
     await clock.advance(60_000);
     const respond = healthResponder(health, clock, metrics);
-    const query = new URLSearchParams();
-    return { answer: await respond({ path, query, acceptsGzip: false }), counted };
+    return { answer: await respond(httpRequest(path)), counted };
   }
 
   const idle = (health: ProxyHealth): void => health.updated("IPv4");

@@ -1,48 +1,20 @@
 import assert from "node:assert/strict";
 import { type AddressInfo, createServer } from "node:net";
 import { describe, it } from "node:test";
-import { gunzipSync } from "node:zlib";
 import { type ClusterEvent, silentEvents } from "../../../src/api/event.ts";
 import type { IpAddress } from "../../../src/base/ip.ts";
-import { metricsResponder } from "../../../src/daemon/metrics-server.ts";
 import { ProxyHealth } from "../../../src/daemon/proxy-health.ts";
 import { startServers } from "../../../src/daemon/servers.ts";
 import { PrometheusMetrics } from "../../../src/metrics/prometheus-metrics.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { RecordingLogger } from "../../support/recording-logger.ts";
 
-const exposition = { exposition: () => Promise.resolve("up 1\n"), contentType: "text/plain; v" };
-
-describe("the metrics server answers", () => {
-  const cases: readonly (readonly [target: string, status: number, body: string])[] = [
-    ["/metrics", 200, "up 1\n"],
-    ["/proxyMode", 200, "ipvs"],
-    ["/healthz", 200, "ok"],
-    ["/healthz/ping", 200, "ok"],
-    ["/healthz?verbose", 200, "[+]ping ok\nhealthz check passed\n"],
-    ["/healthz?verbose&exclude=ping", 200, "[+]ping excluded: ok\nhealthz check passed\n"],
-    ["/", 404, "404 page not found\n"],
-    ["/proxyMode/", 404, "404 page not found\n"],
-    ["/debug/pprof/", 404, "404 page not found\n"],
-  ];
-  for (const [target, status, body] of cases) {
-    it(target, async () => {
-      const [path = "", query] = target.split("?");
-      const request = { path, query: new URLSearchParams(query), acceptsGzip: false };
-      const answer = await metricsResponder(exposition)(request);
-      assert.deepEqual([answer.status, answer.body], [status, body]);
-      const type = path === "/metrics" ? "text/plain; v" : "text/plain; charset=utf-8";
-      assert.equal(answer.headers["Content-Type"], type);
-    });
-  }
-
-  it("a scraper that takes gzip", async () => {
-    const request = { path: "/metrics", query: new URLSearchParams(), acceptsGzip: true };
-    const answer = await metricsResponder(exposition)(request);
-    assert.equal(answer.headers["Content-Encoding"], "gzip");
-    assert.equal(gunzipSync(answer.body).toString(), "up 1\n");
-  });
-});
+const rest = {
+  events: silentEvents,
+  shown: { object: {}, flags: new Map<string, string>() },
+  setVerbosity: () => {},
+};
+const options = { nodeName: "node-1", isProfilingEnabled: false, featureGates: new Map() };
 
 describe("startServers", () => {
   async function freePort(): Promise<number> {
@@ -60,9 +32,9 @@ describe("startServers", () => {
     const address = "127.0.0.1" as IpAddress;
     const ports = [await freePort(), await freePort()] as const;
     const stop = await startServers(
-      { clock, log: new RecordingLogger(), metrics, health, events: silentEvents },
+      { ...rest, clock, log: new RecordingLogger(), metrics, health },
       {
-        nodeName: "node-1",
+        ...options,
         metricsBindAddress: { address, port: ports[0] },
         healthzBindAddress: { address, port: ports[1] },
         isBindFailureFatal: true,
@@ -90,11 +62,12 @@ describe("startServers", () => {
     const start = (isBindFailureFatal: boolean): Promise<() => Promise<void>> =>
       startServers(
         {
+          ...rest,
           ...{ clock, log: new RecordingLogger(), health: new ProxyHealth(clock, 60_000) },
           metrics: new PrometheusMetrics(clock, { version: "1", kubernetesVersion: "1.36.2" }),
           events: { record: (event) => void events.push(event) },
         },
-        { nodeName: "node-1", metricsBindAddress: address, isBindFailureFatal },
+        { ...options, metricsBindAddress: address, isBindFailureFatal },
       );
     const stop = await start(false);
     await stop();

@@ -1,0 +1,13 @@
+/** Answers in the forms that Go programs give. */
+import type { HttpAnswer } from "../http-listener.ts";
+
+const nosniff = { "X-Content-Type-Options": "nosniff" } as const;
+
+export function textAnswer(body: string, status = 200): HttpAnswer {
+  return { status, headers: { "Content-Type": "text/plain; charset=utf-8", ...nosniff }, body };
+}
+
+export function jsonAnswer(value: unknown): HttpAnswer {
+  const headers = { "Content-Type": "application/json", ...nosniff };
+  return { status: 200, headers, body: `${JSON.stringify(value)}\n` };
+}
