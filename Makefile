@@ -11,14 +11,14 @@ step := toolchain/step.sh
 bench_programs := build/bench/limit build/bench/observe build/bench/pretend-ipvs.so
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-build setup-lab setup-prometheus build shim lab image manifests check lint format types unit test test-shim test-lab bench demo packet-paths docs clean
+.PHONY: help setup setup-build setup-lab setup-prometheus build shim lab image manifests check lint format types unit test test-shim test-deploy test-lab bench demo packet-paths docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: system packages (apt), Node.js, dependencies
 	@toolchain/install-packages.sh build lab test
-	@$(MAKE) setup-build setup-lab setup-prometheus
+	@$(MAKE) setup-build setup-lab setup-prometheus build/test/chart-renderer
 
 setup-build:
 	@toolchain/install-packages.sh build
@@ -54,7 +54,7 @@ unit: setup-build shim
 	@$(step) "Unit tests" node --test --test-concurrency=2 --test-timeout=60000 'test/unit/**/*.test.ts' 'test/contract/*.test.ts'
 
 test: setup ## everything: check, native-shim, lab
-	@$(MAKE) check build test-shim test-lab
+	@$(MAKE) check build test-shim test-deploy test-lab
 
 test-shim: setup-build shim ## native-shim with sanitizers, valgrind and for arm64
 	@$(MAKE) -C native-shim check
@@ -64,6 +64,9 @@ image: build/image/root/usr/local/bin/kube-proxy ## build/image/root: the root f
 manifests: ## deploy/manifests/ from the kustomize overlays; needs a kubectl with kustomize 5
 	@for overlay in deploy/kustomize/overlays/*; do \
 	  kubectl kustomize $$overlay > deploy/manifests/$$(basename $$overlay).yaml || exit; done
+
+test-deploy: setup-build setup-prometheus build/test/chart-renderer ## manifests, chart, alerts: against schemas, promtool, kustomize
+	@$(step) "What is under deploy/" node --test 'test/deploy/*.test.ts'
 
 test-lab: setup-lab build lab image ## the suites that need a kernel with IPVS
 	@$(step) "The lab itself" node --test 'test/lab-boot/*.test.ts'
@@ -114,6 +117,9 @@ build/test/enter_network_namespace.node: test/support/netns/enter-network-namesp
 build/bench/pretend-ipvs.so: test/bench/pretend-ipvs.c | setup-build
 	@mkdir -p $(@D)
 	@$(compile_test_library) -o $@ $< -ldl
+
+build/test/chart-renderer: test/deploy/chart-renderer/main.go toolchain/build-chart-renderer.sh
+	@$(step) "Building the renderer of the Helm chart" toolchain/build-chart-renderer.sh $< $@
 
 build/bench/%: test/bench/%.c | setup-build
 	@mkdir -p $(@D)

@@ -1,0 +1,99 @@
+// Renders a Helm chart with the engine that Helm uses – Go's text/template with the sprig functions – where there is
+// no helm: a stand-in for `helm template`, made of Debian packages. Values are not checked against the schema here.
+//
+//	go run main.go CHART VALUES.yaml
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sort"
+	"strings"
+	"text/template"
+
+	"github.com/Masterminds/sprig"
+	"sigs.k8s.io/yaml"
+)
+
+func check(err error) {
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func readYaml(path string) map[string]interface{} {
+	text, err := os.ReadFile(path)
+	check(err)
+	value := map[string]interface{}{}
+	check(yaml.Unmarshal(text, &value))
+	return value
+}
+
+// merge lays over onto base, map by map, as Helm lays given values over the chart's.
+func merge(base, over map[string]interface{}) map[string]interface{} {
+	for key, value := range over {
+		below, isMap := base[key].(map[string]interface{})
+		above, isMapToo := value.(map[string]interface{})
+		if isMap && isMapToo {
+			base[key] = merge(below, above)
+		} else {
+			base[key] = value
+		}
+	}
+	return base
+}
+
+func functions(all *template.Template) template.FuncMap {
+	functions := sprig.TxtFuncMap()
+	delete(functions, "env")
+	delete(functions, "expandenv")
+	functions["toYaml"] = func(value interface{}) string {
+		text, err := yaml.Marshal(value)
+		check(err)
+		return strings.TrimSuffix(string(text), "\n")
+	}
+	functions["include"] = func(name string, data interface{}) (string, error) {
+		var text strings.Builder
+		err := all.ExecuteTemplate(&text, name, data)
+		return text.String(), err
+	}
+	functions["required"] = func(message string, value interface{}) (interface{}, error) {
+		if value == nil || value == "" {
+			return nil, fmt.Errorf("%s", message)
+		}
+		return value, nil
+	}
+	return functions
+}
+
+func main() {
+	chart := os.Args[1]
+	about := readYaml(filepath.Join(chart, "Chart.yaml"))
+	data := map[string]interface{}{
+		"Values":  merge(readYaml(filepath.Join(chart, "values.yaml")), readYaml(os.Args[2])),
+		"Chart":   map[string]interface{}{"Name": about["name"], "AppVersion": about["appVersion"]},
+		"Release": map[string]interface{}{"Name": "kube-ipvs", "Namespace": "kube-system", "Service": "Helm"},
+	}
+	all := template.New("chart").Option("missingkey=zero")
+	all.Funcs(functions(all))
+	files, err := filepath.Glob(filepath.Join(chart, "templates", "*"))
+	check(err)
+	sort.Strings(files)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		check(err)
+		_, err = all.New(filepath.Base(file)).Parse(string(text))
+		check(err)
+	}
+	for _, file := range files {
+		name := filepath.Base(file)
+		if strings.HasPrefix(name, "_") {
+			continue
+		}
+		fmt.Printf("---\n# Source: %s\n", name)
+		check(all.ExecuteTemplate(os.Stdout, name, data))
+		fmt.Println()
+	}
+}

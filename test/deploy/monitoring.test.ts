@@ -1,0 +1,95 @@
+/** Alert rules and dashboard, judged by promtool and by the table of metrics. */
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { copyFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+import { parse, stringify } from "yaml";
+import { metricTable } from "../../src/metrics/metric-table.ts";
+
+const monitoring = join(import.meta.dirname, "../../deploy/monitoring");
+const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-alerts-"));
+after(() => rmSync(folder, { recursive: true }));
+
+interface Rule {
+  readonly alert: string;
+  readonly expr: string;
+}
+interface Panel {
+  readonly title: string;
+  readonly gridPos: { readonly x: number; readonly y: number };
+  readonly targets: readonly { readonly expr: string }[];
+}
+
+const { spec } = parse(readFileSync(join(monitoring, "prometheus-rule.yaml"), "utf8")) as {
+  readonly spec: { readonly groups: readonly { readonly rules: readonly Rule[] }[] };
+};
+const rules = spec.groups.flatMap((group) => group.rules);
+const tests = readFileSync(join(monitoring, "alerts.test.yaml"), "utf8");
+const dashboard = JSON.parse(readFileSync(join(monitoring, "dashboard.json"), "utf8")) as {
+  readonly panels: readonly Panel[];
+};
+const panelExpressions = dashboard.panels.flatMap(({ targets }) =>
+  targets.map(({ expr }) => expr.replaceAll("$__rate_interval", "5m").replaceAll("$instance", "a")),
+);
+writeFileSync(join(folder, "rules.yaml"), stringify(spec));
+copyFileSync(join(monitoring, "alerts.test.yaml"), join(folder, "alerts.test.yaml"));
+
+function promtool(...args: readonly string[]): string {
+  const { status, stdout, stderr } = spawnSync("promtool", args, { encoding: "utf8", cwd: folder });
+  assert.equal(status, 0, `${stdout}${stderr}`);
+  return stdout;
+}
+
+/** Metrics beside the table's: registered from /proc, or by Prometheus itself. */
+const others = /^(?:process_|nodejs_|up$)/;
+
+function namesIn(expression: string): readonly string[] {
+  const names = expression.match(/\b(?:kube|process|nodejs|rest)[a-z]*_[a-z0-9_]+/g) ?? [];
+  return names.map((name) => name.replace(/_bucket$/, ""));
+}
+
+describe("the alert rules", () => {
+  it("are rules by promtool", () => {
+    assert.match(
+      promtool("check", "rules", "rules.yaml"),
+      new RegExp(`${rules.length} rules found`),
+    );
+  });
+
+  it("fire where they should, and only there, by promtool", () => {
+    promtool("test", "rules", "alerts.test.yaml");
+  });
+
+  it("are each tried", () => {
+    for (const { alert } of rules) assert.match(tests, new RegExp(`alertname: ${alert}\\n`));
+  });
+});
+
+describe("the dashboard", () => {
+  it("asks questions that Prometheus understands", () => {
+    const record = panelExpressions.map((expr, index) => ({ record: `panel:${index}`, expr }));
+    const groups = [{ name: "dashboard", rules: record }];
+    writeFileSync(join(folder, "panels.yaml"), stringify({ groups }));
+    promtool("check", "rules", "panels.yaml");
+  });
+
+  it("has its panels side by side, each under a name of its own", () => {
+    const places = dashboard.panels.map(({ gridPos: { x, y } }) => `${x},${y}`);
+    assert.equal(new Set(places).size, places.length);
+    assert.equal(new Set(dashboard.panels.map(({ title }) => title)).size, places.length);
+  });
+});
+
+describe("alerts and dashboard", () => {
+  it("ask for metrics that the program has", () => {
+    const known = new Set<string>(Object.values(metricTable).map(({ name }) => name));
+    const asked = [...rules.map(({ expr }) => expr), ...panelExpressions].flatMap(namesIn);
+    assert.ok(asked.length > 20);
+    assert.deepEqual(
+      asked.filter((name) => !known.has(name) && !others.test(name) && name !== "kube_proxy"),
+      [],
+    );
+  });
+});
