@@ -36,7 +36,7 @@ build: dist/kube-ipvs ## dist/kube-ipvs, and dist/kube-proxy: the same under its
 
 shim: $(addon)
 
-lab: build/lab/uml-xstate.so build/test/enter_network_namespace.node
+lab: build/lab/uml-xstate.so build/test/enter_network_namespace.node build/test/sctp-station
 	@:
 
 check: lint types unit ## lint, format, types, unit tests
@@ -122,5 +122,9 @@ build/test/chart-renderer: test/deploy/chart-renderer/main.go toolchain/build-ch
 	@$(step) "Building the renderer of the Helm chart" toolchain/build-chart-renderer.sh $< $@
 
 build/bench/%: test/bench/%.c | setup-build
+	@mkdir -p $(@D)
+	@gcc -O2 -Wall -Wextra -Werror -o $@ $<
+
+build/test/sctp-station: test/packet-paths/sctp-station.c | setup-build
 	@mkdir -p $(@D)
 	@gcc -O2 -Wall -Wextra -Werror -o $@ $<

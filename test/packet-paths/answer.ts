@@ -3,13 +3,19 @@ import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer, type Socket } from "node:net";
 import { type Answer, answerText, type Listener, parseRequest } from "./probe.ts";
+import { answerSctp } from "./sctp.ts";
 
 const headBytes = 32;
 
-/** Resolves when it listens. */
-export async function answerOn(listener: Listener, name: string): Promise<void> {
-  if (listener.protocol === "TCP") await answerTcp(listener, name);
-  else await answerUdp(listener, name);
+/** Resolves when all of them listen. */
+export async function answerOn(listeners: readonly Listener[], name: string): Promise<void> {
+  const of = (protocol: Listener["protocol"]): readonly Listener[] =>
+    listeners.filter((listener) => listener.protocol === protocol);
+  await Promise.all([
+    ...of("TCP").map((listener) => answerTcp(listener, name)),
+    ...of("UDP").map((listener) => answerUdp(listener, name)),
+    answerSctp(of("SCTP"), name),
+  ]);
 }
 
 async function answerTcp({ address, port }: Listener, name: string): Promise<void> {

@@ -2,6 +2,7 @@
 import { createSocket } from "node:dgram";
 import { connect } from "node:net";
 import { type Outcome, type Probe, parseAnswer, requestText } from "./probe.ts";
+import { askSctp } from "./sctp.ts";
 
 /** A datagram is sent again: one that was too large for the path is lost, and its sender learns the size. */
 const resendMs = 300;
@@ -9,6 +10,7 @@ const resendMs = 300;
 type Finish = (outcome: Outcome) => void;
 
 export function ask(probe: Probe): Promise<Outcome> {
+  if (probe.protocol === "SCTP") return askSctp(probe);
   return until(probe.timeoutMs, (finish) => {
     return probe.protocol === "TCP" ? askTcp(probe, finish) : askUdp(probe, finish);
   });

@@ -25,8 +25,8 @@ kube-proxy's IPVS mode, so are these paths.
 | \`refused\` | «port unreachable» or a reset, at once |
 | \`silence\` | no answer |
 
-«all» means TCP and UDP over IPv4 and IPv6 (what of that the section is about), each tried by itself. Each connection is
-a new one; where several endpoints are named, round robin went to each.
+«all» means TCP and UDP, or SCTP, over IPv4 and IPv6 (what of that the section is about), each tried by itself. Each
+connection is a new one; where several endpoints are named, round robin went to each.
 `;
 
 /** The matrix: a line for each path, a column for each protocol and family. */

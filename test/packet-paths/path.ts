@@ -1,10 +1,11 @@
 /** The matrix as values: sections of rows, each row one path that is tried in every column of its section. */
 import type { IpFamily } from "../../src/base/ip.ts";
+import type { Protocol } from "../../src/base/protocol.ts";
 import type { Addresses } from "./places.ts";
 import type { Frontend, ServiceName } from "./services.ts";
 
 export interface Column {
-  readonly protocol: "TCP" | "UDP" | "ping";
+  readonly protocol: Protocol | "ping";
   readonly family: IpFamily;
 }
 
@@ -13,6 +14,11 @@ export const transports: readonly Column[] = [
   { protocol: "UDP", family: "IPv4" },
   { protocol: "TCP", family: "IPv6" },
   { protocol: "UDP", family: "IPv6" },
+];
+
+export const associations: readonly Column[] = [
+  { protocol: "SCTP", family: "IPv4" },
+  { protocol: "SCTP", family: "IPv6" },
 ];
 
 export const echoes: readonly Column[] = [
@@ -40,7 +46,7 @@ export type Target =
   | { readonly kind: "loopback"; readonly port: number };
 
 /** Bytes in one direction. A datagram has to fit into 1500 bytes, but not into a narrow link. */
-export type Size = Readonly<Record<"TCP" | "UDP", number>>;
+export type Size = Readonly<Partial<Record<Protocol, number>>>;
 
 /**
  * One row: who connects to what, and what must come of it. The outcome is text: `local←client` is an answer

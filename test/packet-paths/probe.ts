@@ -1,21 +1,22 @@
 /** What one end of a connection is told to do, and what it saw. Values that travel between threads. */
+import type { Protocol } from "../../src/base/protocol.ts";
 
 export interface Listener {
-  readonly protocol: "TCP" | "UDP";
+  readonly protocol: Protocol;
   /** `::` is every address of both families. */
   readonly address: string;
   readonly port: number;
 }
 
 export interface Probe {
-  readonly protocol: "TCP" | "UDP";
+  readonly protocol: Protocol;
   readonly address: string;
   readonly port: number;
   /** The client's own address; absent: the kernel's choice. */
   readonly source?: string;
-  /** Bytes sent; in one datagram with UDP. */
+  /** Bytes sent; in one datagram with UDP. SCTP: 1. */
   readonly payloadBytes: number;
-  /** Bytes that the answer is to have at least; in one datagram with UDP. */
+  /** Bytes that the answer is to have at least; in one datagram with UDP. SCTP: it is as long as it is. */
   readonly answerBytes: number;
   readonly timeoutMs: number;
 }

@@ -3,7 +3,7 @@ import { affinity } from "./affinity.ts";
 import { large, largeAnswers } from "./large-packets.ts";
 import * as matrix from "./matrix.ts";
 import { headings, inColumns, pathsOf } from "./matrix.ts";
-import { echoes, type Path, type Section, transports } from "./path.ts";
+import { associations, echoes, type Path, type Section, transports } from "./path.ts";
 import { type Addresses, branch } from "./places.ts";
 import { type Frontend, frontends, nodePortOf, ownPort, type ServiceName } from "./services.ts";
 import { withoutParts } from "./without.ts";
@@ -191,6 +191,53 @@ const otherPorts: Section = {
   ],
 };
 
+const nodeAddress: Section = {
+  title: "An external IP that is the node's own address",
+  text: [
+    "A Service names the address of the node in the LAN as its external IP. It has its virtual server, as upstream, and " +
+      "is not bound to kube-ipvs0: the node's own service, say an SSH server, is reached there as before. (Bound, it " +
+      "would be refused: the table before this one.)",
+  ],
+  headings: ["address", "port", "from"],
+  columns: transports,
+  paths: [
+    ...clients.map((from) => ({
+      labels: ["external IP", "the Service's", from],
+      from,
+      target: toService("node-address", "external IP"),
+      expected: "local←gateway, remote←node",
+    })),
+    ...(["node", "client"] as const).map(
+      (from): Path => ({
+        labels: ["external IP", "the node's own service", from],
+        from,
+        target: {
+          kind: "other-port",
+          service: "node-address",
+          frontend: "external IP",
+          port: ownPort,
+        },
+        expected: `node←${from}`,
+      }),
+    ),
+  ],
+};
+
+const sctp: Section = {
+  title: "SCTP",
+  text: [
+    "Routed pods, as in the first table: the same outcomes. The node ports of SCTP are in sets of their own, by address " +
+      "and port. Each end of an association binds one address; an endpoint that tells its others (multi-homing) would " +
+      "tell the client addresses behind the virtual one, which IPVS does not translate.",
+  ],
+  headings,
+  columns: associations,
+  paths: pathsOf(
+    matrix.routed.filter(([frontend]) => frontend === "cluster IP" || frontend === "node port"),
+    { pod: "pod", services: { Cluster: "sctp", Local: "sctp-local" } },
+  ),
+};
+
 const ping: Section = {
   title: "Ping",
   text: [
@@ -257,6 +304,7 @@ const bridgedUnfiltered: Section = {
 /** With the configuration of the suite, one after the other. */
 export const withDefaults: readonly Section[] = [
   routed,
+  sctp,
   noneLocal,
   noneLocalInternal,
   noEndpoints,
@@ -264,6 +312,7 @@ export const withDefaults: readonly Section[] = [
   hostNetwork,
   ranges,
   otherPorts,
+  nodeAddress,
   ping,
   large,
   largeAnswers,

@@ -1,5 +1,6 @@
-/** The Services that packets are sent to: dual stack, TCP and UDP alike, each with all four kinds of address. */
+/** The Services that packets are sent to: dual stack, each with all four kinds of address; TCP and UDP alike, or SCTP. */
 import type { IpFamily } from "../../src/base/ip.ts";
+import type { Protocol } from "../../src/base/protocol.ts";
 import {
   type ApiObject,
   endpoint,
@@ -28,6 +29,8 @@ export const frontends: readonly Frontend[] = [
 
 type Policy = "Cluster" | "Local";
 
+const usualProtocols: readonly Protocol[] = ["TCP", "UDP"];
+
 interface TestService {
   /** Places that are its endpoints; `node` is the host network. */
   readonly endpoints: readonly string[];
@@ -36,7 +39,14 @@ interface TestService {
   readonly spec?: ServiceOptions["spec"];
   /** Has nothing but a cluster IP. */
   readonly isInternal?: boolean;
+  /** Absent: TCP and UDP. */
+  readonly protocols?: readonly Protocol[];
+  /** Absent: addresses of its own. */
+  readonly externalIps?: Addresses;
 }
+
+/** Places that listen for SCTP. */
+export const sctpEndpoints: readonly string[] = ["local", "remote"];
 
 const affinity = (timeoutSeconds: number): ServiceOptions["spec"] => ({
   sessionAffinity: "ClientIP",
@@ -64,7 +74,10 @@ export type ServiceName =
   | "ranges-ipv4"
   | "narrow"
   | "remote-narrow"
-  | "affinity";
+  | "affinity"
+  | "sctp"
+  | "sctp-local"
+  | "node-address";
 
 const table: Readonly<Record<ServiceName, TestService>> = {
   cluster: { endpoints: ["local", "remote"] },
@@ -94,6 +107,9 @@ const table: Readonly<Record<ServiceName, TestService>> = {
   narrow: { endpoints: ["narrow"] },
   "remote-narrow": { endpoints: ["remote-narrow"] },
   affinity: { endpoints: ["local", "remote"], spec: affinity(affinitySeconds) },
+  sctp: { endpoints: sctpEndpoints, protocols: ["SCTP"] },
+  "sctp-local": { endpoints: sctpEndpoints, protocols: ["SCTP"], policy: "Local" },
+  "node-address": { endpoints: ["local", "remote"], externalIps: node },
 };
 const names = Object.keys(table) as readonly ServiceName[];
 
@@ -133,7 +149,10 @@ function addressesOf(
   return {
     "cluster IP": { IPv4: `10.96.0.${number}`, IPv6: `fd00:96::${number}` },
     "load-balancer IP": { IPv4: `203.0.113.${number}`, IPv6: `2001:db8:203::${number}` },
-    "external IP": { IPv4: `198.18.0.${number}`, IPv6: `fd00:198::${number}` },
+    "external IP": table[name].externalIps ?? {
+      IPv4: `198.18.0.${number}`,
+      IPv6: `fd00:198::${number}`,
+    },
   };
 }
 
@@ -144,10 +163,10 @@ export function serviceObjects(): readonly ApiObject[] {
 
 function serviceOf(
   name: ServiceName,
-  { policy = "Cluster", spec, isInternal }: TestService,
+  { policy = "Cluster", spec, isInternal, protocols }: TestService,
 ): ApiObject {
   const addresses = addressesOf(name);
-  const ports = (["TCP", "UDP"] as const).map((protocol) => ({
+  const ports = (protocols ?? usualProtocols).map((protocol) => ({
     name: protocol.toLowerCase(),
     protocol,
     port: servicePort,
@@ -172,14 +191,14 @@ function serviceOf(
   });
 }
 
-function slicesOf(name: ServiceName, { endpoints }: TestService): readonly ApiObject[] {
+function slicesOf(name: ServiceName, { endpoints, protocols }: TestService): readonly ApiObject[] {
   return (["IPv4", "IPv6"] as const).map((family) =>
     endpointSlice({
       name: `${name}-${family.toLowerCase()}`,
       service: name,
       addressType: family,
       endpoints: endpoints.map((place) => endpointAt(place, family)),
-      ports: (["TCP", "UDP"] as const).map((protocol) =>
+      ports: (protocols ?? usualProtocols).map((protocol) =>
         slicePort({
           name: protocol.toLowerCase(),
           protocol,

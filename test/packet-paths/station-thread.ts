@@ -11,7 +11,7 @@ enterNetworkNamespace(name);
 async function reply({ id, request }: Call): Promise<Reply> {
   try {
     if (request.kind === "probe") return { id, outcome: await ask(request.probe) };
-    await Promise.all(request.listeners.map((listener) => answerOn(listener, name)));
+    await answerOn(request.listeners, name);
     return { id };
   } catch (error) {
     return { id, error: String(error) };

@@ -1,9 +1,9 @@
 /** The network with everybody in it, ready for packets. */
 import { enterNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { buildNetwork } from "./network.ts";
-import { guests, node } from "./places.ts";
+import { guestNamed, guests, node } from "./places.ts";
 import type { Listener } from "./probe.ts";
-import { hostPort, ownPort, podPort } from "./services.ts";
+import { hostPort, ownPort, podPort, sctpEndpoints } from "./services.ts";
 import { Station } from "./station.ts";
 
 export interface World {
@@ -29,12 +29,20 @@ export async function buildWorld(): Promise<World> {
 
 function listenersOf(place: string): readonly Listener[] {
   if (place === "client") return [];
-  if (place !== "node") return onBoth("::", podPort);
+  if (place !== "node") return [...onBoth("::", podPort), ...onSctp(place)];
   // The endpoint in the host network answers from the address it was asked at.
   return [
     ...Object.values(node).flatMap((address) => onBoth(address, hostPort)),
     ...onBoth("::", ownPort),
   ];
+}
+
+/** The endpoints of the Services with SCTP. An address of its own for each, see sctp-station.c. */
+function onSctp(place: string): readonly Listener[] {
+  if (!sctpEndpoints.includes(place)) return [];
+  return Object.values(guestNamed(place).addresses).map((address) => {
+    return { protocol: "SCTP", address, port: podPort };
+  });
 }
 
 function onBoth(address: string, port: number): readonly Listener[] {
