@@ -10,10 +10,7 @@ import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
-import { ProxyHealth } from "../../src/daemon/proxy-health.ts";
-import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
-import { openKernel } from "../../src/kernel/open-kernel.ts";
-import { silentMetrics } from "../../src/metrics/metrics.ts";
+import { type InProcessDaemon, startInProcess } from "../support/in-process.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { configurationText } from "./configuration.ts";
 import { differencesWithin, type StepDifferences } from "./eventually.ts";
@@ -43,21 +40,12 @@ async function runSteps(scenario: Scenario, folder: string): Promise<readonly St
     { clock: systemClock, log: silentLogger },
     { folder: manifests, nodeName: config.nodeName },
   );
-  const kernel = await openKernel({ log: silentLogger });
-  let daemon: Daemon | undefined;
+  let daemon: InProcessDaemon | undefined;
   try {
     const steps: StepDifferences[] = [];
     for (const step of scenario.steps) {
       changeObjects(step, manifests);
-      daemon ??= await startDaemon({
-        config,
-        kernel,
-        source,
-        clock: systemClock,
-        log: silentLogger,
-        metrics: silentMetrics,
-        health: new ProxyHealth(systemClock, config.syncPeriodMs * 2),
-      });
+      daemon ??= await startInProcess({ config, source });
       await source.refresh();
       await daemon.settled();
       const ports = healthCheckNodePorts(scenario);
@@ -66,7 +54,6 @@ async function runSteps(scenario: Scenario, folder: string): Promise<readonly St
     return steps;
   } finally {
     await daemon?.stop();
-    kernel.close();
   }
 }
 

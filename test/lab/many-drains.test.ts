@@ -5,13 +5,11 @@ import { once } from "node:events";
 import { hostname } from "node:os";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
-import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
-import { ProxyHealth } from "../../src/daemon/proxy-health.ts";
-import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
-import { type OpenKernel, openKernel } from "../../src/kernel/open-kernel.ts";
+import { openKernel } from "../../src/kernel/open-kernel.ts";
 import { silentMetrics } from "../../src/metrics/metrics.ts";
+import { type InProcessDaemon, startInProcess } from "../support/in-process.ts";
 import { until } from "../support/lab-node.ts";
 import { clusterIpOf, endpointOf, nameOf } from "../support/many-services.ts";
 import { MemorySource, type NamedObject } from "../support/memory-source.ts";
@@ -71,8 +69,7 @@ async function sendFlows(): Promise<void> {
 
 describe(`${serviceCount} drains`, () => {
   const source = new MemorySource();
-  let kernel: OpenKernel;
-  let daemon: Daemon;
+  let daemon: InProcessDaemon;
   let draining = 0;
 
   before(async () => {
@@ -80,29 +77,25 @@ describe(`${serviceCount} drains`, () => {
     enterNetworkNamespace("node");
     // Flows without an answer are tracked for 30 s only.
     shell("echo 600 > /proc/sys/net/netfilter/nf_conntrack_udp_timeout");
-    kernel = await openKernel({ log: silentLogger });
     source.apply(
       ...indices.flatMap((index) => [serviceObject(index), sliceObject(index, "ready")]),
     );
     const { config } = loadConfig(flags, { readFile: () => "", hostname });
-    daemon = await startDaemon({
-      ...{ config, kernel, source, clock: systemClock, log: silentLogger },
+    daemon = await startInProcess({
+      config,
+      source,
       metrics: {
         ...silentMetrics,
         draining(count) {
           draining = count;
         },
       },
-      health: new ProxyHealth(systemClock, 1_200_000),
     });
     await daemon.settled();
     await sendFlows();
   });
 
-  after(async () => {
-    await daemon.stop();
-    kernel.close();
-  });
+  after(() => daemon.stop());
 
   it("are looked at in a small part of the time", async (test) => {
     const beganMs = performance.now();
@@ -134,7 +127,9 @@ describe(`${serviceCount} drains`, () => {
       async () => `${draining} drain`,
     );
     test.diagnostic(`gone in ${Math.round(performance.now() - goneMs)} ms`);
+    const kernel = await openKernel({ log: silentLogger });
     const flows = await kernel.conntrack.listUdpFlows("IPv4");
+    kernel.close();
     const gone = new Set(indices.map((index) => endpointOf(index, 0)));
     assert.equal(flows.filter(({ replySource }) => gone.has(replySource)).length, 0);
     assert.ok(flows.length > serviceCount * 0.95, `${flows.length}`);

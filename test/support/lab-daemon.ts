@@ -6,12 +6,11 @@ import { silentLogger } from "../../src/base/log.ts";
 import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { cleanUp } from "../../src/daemon/clean-up.ts";
-import { ProxyHealth } from "../../src/daemon/proxy-health.ts";
-import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
 import { type BackendChoice, chooseBackend } from "../../src/kernel/iptables/backend.ts";
-import { type OpenKernel, openKernel } from "../../src/kernel/open-kernel.ts";
+import { openKernel } from "../../src/kernel/open-kernel.ts";
 import { runProgram } from "../../src/kernel/program.ts";
 import { PrometheusMetrics } from "../../src/metrics/prometheus-metrics.ts";
+import { type InProcessDaemon, startInProcess } from "./in-process.ts";
 import { MemorySource, type NamedObject } from "./memory-source.ts";
 import type { ApiObject } from "./objects.ts";
 import { type RecordedLine, RecordingLogger } from "./recording-logger.ts";
@@ -49,32 +48,27 @@ export async function startLabDaemon(
 ): Promise<LabDaemon> {
   const config = configOf(flags);
   const log = new RecordingLogger();
-  const clock = systemClock;
-  const metrics = new PrometheusMetrics(clock, { version: "0.0.0", kubernetesVersion: "1.36.2" });
-  const kernel = await openKernel({ log: silentLogger, iptablesBackend });
+  const versions = { version: "0.0.0", kubernetesVersion: "1.36.2" };
+  const metrics = new PrometheusMetrics(systemClock, versions);
   const source = new MemorySource();
   source.apply(...named(objects));
-  const health = new ProxyHealth(clock, config.syncPeriodMs * 2);
-  const daemon = await startDaemon({ config, kernel, source, metrics, health, clock, log });
+  const daemon = await startInProcess({ config, source, metrics, log, iptablesBackend });
   await daemon.settled();
-  return new RunningDaemon({ kernel, source, metrics, log, daemon });
+  return new RunningDaemon({ source, metrics, log, daemon });
 }
 
 class RunningDaemon implements LabDaemon {
-  readonly #kernel: OpenKernel;
   readonly #source: MemorySource;
   readonly #metrics: PrometheusMetrics;
   readonly #log: RecordingLogger;
-  readonly #daemon: Daemon;
+  readonly #daemon: InProcessDaemon;
 
   constructor(parts: {
-    readonly kernel: OpenKernel;
     readonly source: MemorySource;
     readonly metrics: PrometheusMetrics;
     readonly log: RecordingLogger;
-    readonly daemon: Daemon;
+    readonly daemon: InProcessDaemon;
   }) {
-    this.#kernel = parts.kernel;
     this.#source = parts.source;
     this.#metrics = parts.metrics;
     this.#log = parts.log;
@@ -108,9 +102,8 @@ class RunningDaemon implements LabDaemon {
     return text.split("\n").filter((line) => line.startsWith(name));
   }
 
-  async stop(): Promise<void> {
-    await this.#daemon.stop();
-    this.#kernel.close();
+  stop(): Promise<void> {
+    return this.#daemon.stop();
   }
 }
 

@@ -1,0 +1,45 @@
+/** The daemon in this process, on the kernel of the present network namespace: its composition root, no more. */
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/log.ts";
+import { ProxyHealth } from "../../src/daemon/proxy-health.ts";
+import { type DaemonParts, startDaemon } from "../../src/daemon/start.ts";
+import type { BackendChoice } from "../../src/kernel/iptables/backend.ts";
+import { openKernel } from "../../src/kernel/open-kernel.ts";
+import { silentMetrics } from "../../src/metrics/metrics.ts";
+
+export interface InProcessParts extends Pick<DaemonParts, "config" | "source"> {
+  /** Absent: nobody listens. */
+  readonly log?: DaemonParts["log"];
+  readonly metrics?: DaemonParts["metrics"];
+  /** Absent: found out, which starts a few programs. */
+  readonly iptablesBackend?: BackendChoice;
+}
+
+export interface InProcessDaemon {
+  /** Resolves when everything the source told so far is in the kernel. */
+  settled(): Promise<void>;
+  /** The kernel keeps its state. */
+  stop(): Promise<void>;
+}
+
+/** Starts it; it may not be settled yet. */
+export async function startInProcess(parts: InProcessParts): Promise<InProcessDaemon> {
+  const { config, source, log = silentLogger, metrics = silentMetrics, iptablesBackend } = parts;
+  const backend = iptablesBackend === undefined ? {} : { iptablesBackend };
+  const kernel = await openKernel({ log: silentLogger, ...backend });
+  const clock = systemClock;
+  const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
+  try {
+    const daemon = await startDaemon({ config, kernel, source, metrics, health, clock, log });
+    return {
+      settled: () => daemon.settled(),
+      stop: async () => {
+        await daemon.stop();
+        kernel.close();
+      },
+    };
+  } catch (error) {
+    kernel.close();
+    throw error;
+  }
+}
