@@ -24,13 +24,17 @@ export interface SourceParts {
   readonly observer: RequestObserver;
 }
 
-/** Loads only what this source needs: the cluster client is most of the program's memory. */
+/**
+ * Loads only what this source needs: the cluster client is most of the program's memory. Throws where there can
+ * be no objects: no folder, no usable kubeconfig. Asks no server yet.
+ */
 export async function openSource(config: Config, parts: SourceParts): Promise<OpenSource> {
   const { objectsFrom, nodeName, serviceProxyName } = config;
   const selection = { nodeName, serviceProxyName };
   if (objectsFrom.kind === "cluster") return await openCluster(objectsFrom, selection, parts);
   const { ManifestSource } = await import("../api/manifest/manifest-source.ts");
   const source = new ManifestSource(parts, { folder: objectsFrom.folder, ...selection });
+  await source.checkFolder();
   return { source, events: silentEvents, close: async () => {} };
 }
 

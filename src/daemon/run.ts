@@ -108,12 +108,14 @@ async function* beginParts(config: Config, parts: CommandParts): AsyncGenerator<
   const stopMeasuring = measureEventLoopDelay(clock, metrics);
   yield async () => stopMeasuring();
 
+  // Before anything is written: without objects the node stays as it is.
+  const { source, events, close } = await openSource(config, { clock, log, observer: metrics });
+  yield close;
+
   const kernel = await openKernel({ ...parts, environment: process.env });
   yield async () => kernel.close();
   if (!config.isObserveOnly) await prepareConntrack(kernel, config, log);
 
-  const { source, events, close } = await openSource(config, { clock, log, observer: metrics });
-  yield close;
   const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
   // A cluster's node is eligible when its Node object says so; without a cluster nobody says otherwise.
   health.setNodeEligible(config.objectsFrom.kind === "manifests");

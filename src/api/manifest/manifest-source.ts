@@ -4,11 +4,11 @@ import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import { Exclusive } from "../../base/exclusive.ts";
 import type { Logger } from "../../base/log.ts";
+import { systemErrorText } from "../../base/system-error-text.ts";
 import type { RecordOf } from "../decode/decode-object.ts";
 import { TextPool } from "../decode/flat-text.ts";
 import { printableText, refusal } from "../refusals.ts";
 import type { ObjectSource, ResourceKind, SourceListener } from "../source.ts";
-import { systemErrorText } from "../system-error-text.ts";
 import { ToldRecords, tellOf } from "../told-records.ts";
 import { type ManifestFile, type ManifestObject, readManifestFile } from "./read-file.ts";
 
@@ -60,8 +60,8 @@ export class ManifestSource implements ObjectSource {
     this.#options = { ...defaultTimes, ...options };
   }
 
-  /** Tells everything there is before it resolves. Throws when the folder cannot be read. */
-  async start(listener: SourceListener): Promise<void> {
+  /** Throws when the folder cannot be read. */
+  async checkFolder(): Promise<void> {
     const { folder } = this.#options;
     try {
       await readdir(folder);
@@ -70,6 +70,11 @@ export class ManifestSource implements ObjectSource {
       const message = `Cannot read manifest folder ${folder}: ${systemErrorText(error)}; ${advice}`;
       throw new Error(message, { cause: error });
     }
+  }
+
+  /** Tells everything there is before it resolves. Throws when the folder cannot be read. */
+  async start(listener: SourceListener): Promise<void> {
+    await this.checkFolder();
     this.#listener = listener;
     const tell = tellOf(listener);
     this.#told = {
