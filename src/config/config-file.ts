@@ -1,4 +1,4 @@
-import { errorText } from "../base/error-text.ts";
+import { systemErrorText } from "../base/system-error-text.ts";
 import { parseYamlDocuments, type YamlDocument } from "../base/yaml.ts";
 import { ConfigError, type ConfigProblem } from "./config-error.ts";
 import type { ConfigNotice } from "./notice.ts";
@@ -27,7 +27,7 @@ function readFileText(path: string, readFile: (path: string) => string): string 
   try {
     return readFile(path);
   } catch (error) {
-    throw new ConfigError([{ path: "--config", value: path, reason: errorText(error) }]);
+    throw new ConfigError([{ path: "--config", value: path, reason: systemErrorText(error) }]);
   }
 }
 

@@ -46,8 +46,9 @@ export function loadConfig(flags: FlagValues, world: ConfigWorld): LoadedConfig 
   const text = (): string =>
     configText(gathered.values, build({ hostname: surroundings.hostname }));
   const { settings, nameOf } = gathered;
+  const command = commandOf(loose);
   return {
-    command: commandOf(loose),
+    command,
     config: freeze(config),
     filePath: path,
     object: configObject(gathered.values, config),
@@ -56,7 +57,7 @@ export function loadConfig(flags: FlagValues, world: ConfigWorld): LoadedConfig 
       ...[...loose.notices, ...(file?.notices ?? []), ...gathered.notices],
       ...gateNotices(settings.featureGates, nameOf("featureGates")),
       ...clusterNotices(gathered, loose),
-      ...modeNotice(gathered),
+      ...modeNotice(gathered, command),
     ],
   };
 }
@@ -100,8 +101,9 @@ function clusterNotices(
   return idle.map((setting) => noEffectNotice(setting, reason));
 }
 
-function modeNotice({ settings }: GatheredSettings): readonly ConfigNotice[] {
-  if (settings.mode !== "") return [];
+/** Clean-up removes what ipvs mode left, whatever mode runs here by now. */
+function modeNotice({ settings }: GatheredSettings, command: Command): readonly ConfigNotice[] {
+  if (settings.mode !== "" || command === "clean-up") return [];
   return [{ level: "info", event: "No proxy mode chosen, using ipvs", keys: {} }];
 }
 

@@ -54,17 +54,24 @@ async function findIpvs(kernel: Kernel): Promise<boolean> {
   }
 }
 
-const removedWords: readonly { readonly kind: ChangeKind; readonly word: string }[] = [
-  { kind: "virtual-server-remove", word: "virtual servers" },
-  { kind: "rules-remove", word: "iptables chains and jumps" },
-  { kind: "link-remove", word: "link kube-ipvs0 with its addresses" },
-  { kind: "set-destroy", word: "ipsets" },
+interface RemovedWords {
+  readonly kind: ChangeKind;
+  readonly one: string;
+  readonly many: string;
+}
+
+const removedWords: readonly RemovedWords[] = [
+  { kind: "virtual-server-remove", one: "virtual server", many: "virtual servers" },
+  { kind: "rules-remove", one: "iptables chain or jump", many: "iptables chains and jumps" },
+  { kind: "link-remove", one: "link kube-ipvs0 with its addresses", many: "links" },
+  { kind: "set-destroy", one: "ipset", many: "ipsets" },
 ];
 
 function reportLines({ changes, kept, failures }: RemovalReport): readonly string[] {
-  const removed = removedWords
-    .filter(({ kind }) => (changes.get(kind) ?? 0) > 0)
-    .map(({ kind, word }) => `Removed ${String(changes.get(kind)).padStart(5)} ${word}`);
+  const removed = removedWords.flatMap(({ kind, one, many }) => {
+    const count = changes.get(kind) ?? 0;
+    return count === 0 ? [] : [`Removed ${String(count).padStart(5)} ${count === 1 ? one : many}`];
+  });
   return [
     ...(removed.length === 0 ? ["Nothing of kube-ipvs was found"] : removed),
     ...kept.map(({ subject, reason }) => `Kept ${subject}: ${keptReasons[reason]}`),

@@ -4,9 +4,9 @@ import { checkServerIdentity } from "node:tls";
 import { createGunzip } from "node:zlib";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
+import { systemErrorCode } from "../../base/system-error-text.ts";
 import { ApiError } from "../api-error.ts";
 import type { ApiConnection, ApiResponse, ApiWrite, RequestObserver } from "../connection.ts";
-import { systemErrorCode } from "../system-error-text.ts";
 import type { Credentials } from "./credentials.ts";
 import { RequestMeter } from "./request-meter.ts";
 

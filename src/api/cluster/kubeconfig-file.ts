@@ -1,9 +1,9 @@
 import { readFile } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
+import { systemErrorText } from "../../base/system-error-text.ts";
 import { parseYamlDocuments } from "../../base/yaml.ts";
 import { ApiError } from "../api-error.ts";
 import { fieldOf, pathOf } from "../decode/fields.ts";
-import { systemErrorText } from "../system-error-text.ts";
 
 /** How to reach a cluster, in the words of a kubeconfig. */
 export interface Kubeconfig {

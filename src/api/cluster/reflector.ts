@@ -237,8 +237,10 @@ export class Reflector<Kind extends ResourceKind> {
     const { failures } = this.#backOff;
     const isLoud = this.#troubleSinceMs === undefined || (failures & (failures - 1)) === 0;
     this.#troubleSinceMs ??= this.#dependencies.clock.monotonicMs();
-    if (isLoud) this.#log.warn("API server trouble", { ...keys, failures });
-    else this.#log.verbose(2, "API server trouble", { ...keys, failures });
+    if (isLoud)
+      this.#log.warn("Cannot read from the API server, trying again", { ...keys, failures });
+    else
+      this.#log.verbose(2, "Cannot read from the API server, trying again", { ...keys, failures });
   }
 
   #count(what: string): void {

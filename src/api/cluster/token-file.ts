@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import type { Clock } from "../../base/clock.ts";
+import { systemErrorText } from "../../base/system-error-text.ts";
 import { ApiError } from "../api-error.ts";
-import { systemErrorText } from "../system-error-text.ts";
 
 /** Tokens in pods are replaced every hour or so; upstream reads them about once a minute too. */
 const freshMs = 60_000;

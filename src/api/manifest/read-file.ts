@@ -1,11 +1,11 @@
 import { createHash } from "node:crypto";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
+import { systemErrorText } from "../../base/system-error-text.ts";
 import { decodeObject, type RecordOf } from "../decode/decode-object.ts";
 import { type DecodeContext, fieldOf, isAbsent, pathOf } from "../decode/fields.ts";
 import { printableText, type RefusalReason, type Refuse, refusal } from "../refusals.ts";
 import type { Refusal, ResourceKind } from "../source.ts";
-import { systemErrorText } from "../system-error-text.ts";
 import { withDefaults } from "./defaults.ts";
 import { type ManifestValue, readDocuments } from "./documents.ts";
 

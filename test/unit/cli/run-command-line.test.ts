@@ -162,7 +162,7 @@ describe("the last line on stderr", () => {
     {
       name: "for a file that is not there",
       args: ["--config=/missing"],
-      want: "Error: Invalid configuration: --config: \"/missing\": ENOENT: no such file or directory, open '/missing'",
+      want: 'Error: Invalid configuration: --config: "/missing": ENOENT: no such file or directory',
     },
     {
       name: "for a configuration that cannot be written",

@@ -76,6 +76,10 @@ describe("a flag", () => {
     });
   }
 
+  it("cleanup says nothing of the mode: what ipvs mode left is removed whatever runs by now", () => {
+    assert.deepEqual(load({ cleanup: "true" }).notices, []);
+  });
+
   it("cleanup asks for another command", () => {
     assert.equal(load({ cleanup: "true" }).command, "clean-up");
     assert.equal(load({ cleanup: "false" }).command, "run");

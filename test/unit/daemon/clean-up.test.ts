@@ -97,6 +97,15 @@ describe("cleanUp", () => {
     );
   });
 
+  it("counts one thing as one", async () => {
+    const kernel = await programmed();
+    const address = ip("fd00:96::10");
+    const virtualServer = { protocol: "TCP", address, port: 80 } as const;
+    await kernel.ipvs.apply([{ kind: "remove-virtual-server", virtualServer }]);
+    const { lines } = await clean(kernel);
+    assert.equal(lines[0], "Removed     1 virtual server");
+  });
+
   it("succeeds and says so when there is nothing", async () => {
     const kernel = new FakeKernel();
     assert.deepEqual(await clean(kernel), {

@@ -1,4 +1,4 @@
-import { errorText } from "../base/error-text.ts";
+import { errorText } from "./error-text.ts";
 
 /** `ENOENT: no such file or directory`: a file system error without the call and the path. Pure. */
 export function systemErrorText(error: unknown): string {
