@@ -24,6 +24,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   "set-migration": { expectedSeconds: 40 },
   "quick-checks": { expectedSeconds: 50 },
   "foreign-state": { expectedSeconds: 25 },
+  drift: { expectedSeconds: 60 },
   golden: { expectedSeconds: 100, timeoutSeconds: 600 },
   "packet-paths": { expectedSeconds: 90 },
   "thousand-services": { expectedSeconds: 90, timeoutSeconds: 600 },

@@ -1,0 +1,372 @@
+/**
+ * Others change what is ours, with the operator's own tools: each change is found, counted by kind, told with
+ * before and after, and repaired with the fewest writes. Then the same while only observing.
+ */
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { nodeSetUp } from "../golden/node-world.ts";
+import { eventually, type LabDaemon, startLabDaemon } from "../support/lab-daemon.ts";
+import {
+  createNetworkNamespace,
+  enterNetworkNamespace,
+  leaveNetworkNamespace,
+  removeNetworkNamespace,
+  shell,
+} from "../support/netns/network-namespace.ts";
+import { endpoint, endpointSlice, service, servicePort } from "../support/objects.ts";
+
+const namespace = "drift";
+/** A busy lab kernel takes its time for processes. */
+const graceMs = 60_000;
+const clusterIp = "10.96.0.10";
+const sysctlPath = "net.ipv4.vs.expire_nodest_conn";
+const sysctlFile = `/proc/sys/${sysctlPath.replaceAll(".", "/")}`;
+
+const web = service({
+  type: "LoadBalancer",
+  ports: [servicePort({ nodePort: 30_080 })],
+  spec: { externalIPs: ["203.0.113.5"] },
+  status: { loadBalancer: { ingress: [{ ip: "203.0.113.10" }] } },
+});
+const slice = endpointSlice({
+  endpoints: [endpoint("10.244.1.10", { nodeName: "node-1" }), endpoint("10.244.2.11")],
+});
+/** Cluster IP, external IP, load-balancer IP, a node port on both links. */
+const serverCount = 5;
+
+before(() => {
+  createNetworkNamespace(namespace, nodeSetUp);
+  enterNetworkNamespace(namespace);
+  shell("iptables -A INPUT -s 192.0.2.1/32 -j DROP");
+});
+
+after(() => {
+  leaveNetworkNamespace();
+  removeNetworkNamespace(namespace);
+});
+
+/** Everything that is ours, as the tools print it. Processes are dear in the lab: asked once for each case. */
+function state(): string {
+  const printed = shell(
+    `ipvsadm -Sn | sort; ipset save | sort; iptables-save; ip6tables-save; cat ${sysctlFile}; ` +
+      "ip -o address show kube-ipvs0 2>/dev/null | sort -k 4 || true",
+  );
+  return printed
+    .replaceAll(/ (?:hashsize|bucketsize) \d+| initval \S+/g, "")
+    .replaceAll(/ \[\d+:\d+\]$|^#.*\n|^.*192\.0\.2\..*\n|^\d+: /gm, "");
+}
+
+type Counts = Readonly<Record<string, number>>;
+
+/** Figures of a metric by its `kind`, added up over its other labels. */
+async function figures(daemon: LabDaemon, name: string): Promise<Counts> {
+  const counts: Record<string, number> = {};
+  for (const line of await daemon.metrics(`${name}{`)) {
+    const [, kind = ""] = /kind="([^"]+)"/.exec(line) ?? [];
+    counts[kind] = (counts[kind] ?? 0) + Number(line.split(" ").at(-1));
+  }
+  return counts;
+}
+
+function grown(now: Counts, then: Counts): Counts {
+  const differences = Object.entries(now).map(
+    ([kind, count]) => [kind, count - (then[kind] ?? 0)] as const,
+  );
+  return Object.fromEntries(differences.filter(([, count]) => count !== 0));
+}
+
+interface Case {
+  readonly name: string;
+  readonly command: string;
+  /** Drifts and writes, by kind. */
+  readonly drift: Counts;
+  readonly writes: Counts;
+  /** Of the first line of the audit: before and after. */
+  readonly told: readonly [before: RegExp, after: RegExp];
+}
+
+const absent = /^absent$/;
+const present = /^present$/;
+
+/** Found by the quick looks: the verification is an hour away. */
+const quick: readonly Case[] = [
+  {
+    name: "an address is taken",
+    command: `ip address del ${clusterIp}/32 dev kube-ipvs0`,
+    drift: { address: 1 },
+    writes: { "address-add": 1 },
+    told: [present, absent],
+  },
+  {
+    name: "an address is added",
+    command: "ip address add 10.9.9.9/32 dev kube-ipvs0",
+    drift: { address: 1 },
+    writes: { "address-remove": 1 },
+    told: [absent, present],
+  },
+  {
+    name: "the link is deleted",
+    command: "ip link del kube-ipvs0",
+    drift: { link: 1 },
+    writes: { "link-create": 1, "address-add": 3 },
+    told: [/^3 addresses$/, absent],
+  },
+  {
+    name: "an entry is deleted",
+    command: `ipset del KUBE-CLUSTER-IP ${clusterIp},tcp:80`,
+    drift: { entry: 1 },
+    writes: { "entry-add": 1 },
+    told: [present, absent],
+  },
+  {
+    name: "a jump is deleted",
+    command: "iptables -t nat -D PREROUTING 1",
+    drift: { jump: 1 },
+    writes: { "rules-write": 1 },
+    told: [/-j KUBE-SERVICES$/, absent],
+  },
+  {
+    name: "a rule is deleted",
+    command: "ip6tables -t nat -D KUBE-POSTROUTING 2",
+    drift: { rule: 1 },
+    writes: { "rules-write": 1 },
+    told: [/./, absent],
+  },
+  {
+    name: "a rule is added",
+    command: "iptables -I KUBE-FORWARD -j ACCEPT",
+    drift: { rule: 1 },
+    writes: { "rules-write": 1 },
+    told: [absent, /^-j ACCEPT$/],
+  },
+  {
+    name: "a chain is deleted",
+    command:
+      "iptables -t nat -D KUBE-SERVICES $(iptables -t nat -S KUBE-SERVICES | tail -n +2 | grep -n 'KUBE-LOAD-BALANCER$' | cut -d: -f1) && iptables -t nat -F KUBE-LOAD-BALANCER && iptables -t nat -X KUBE-LOAD-BALANCER",
+    drift: { chain: 1, rule: 1 },
+    writes: { "rules-write": 2 },
+    told: [/KUBE-LOAD-BALANCER$/, absent],
+  },
+  {
+    name: "a set is destroyed",
+    command: "ipset destroy KUBE-NODE-PORT-UDP",
+    drift: { set: 1 },
+    writes: { "set-create": 1 },
+    told: [/^bitmap:port /, absent],
+  },
+];
+
+/** As a firewall service starts: everything in its tables goes, and its own comes in. */
+const firewall =
+  "*nat\n:PREROUTING ACCEPT\n:INPUT ACCEPT\n:OUTPUT ACCEPT\n:POSTROUTING ACCEPT\nCOMMIT\n*filter\n:INPUT ACCEPT\n:FORWARD ACCEPT\n:OUTPUT ACCEPT\n-A INPUT -s 192.0.2.7/32 -j DROP\nCOMMIT\n";
+const allRules = { drift: { chain: 11, jump: 9 }, writes: { "rules-write": 20 } } as const;
+
+/** Found by the verification: IPVS, sysctls and edits that leave the sizes of sets alone tell nobody. */
+const verified: readonly Case[] = [
+  {
+    name: "a virtual server is deleted",
+    command: `ipvsadm -D -t ${clusterIp}:80`,
+    drift: { "virtual-server": 1 },
+    writes: { "virtual-server-create": 1, "real-server-create": 2 },
+    told: [/^rr, 2 real servers$/, absent],
+  },
+  {
+    name: "a virtual server is given persistence",
+    command: `ipvsadm -E -t ${clusterIp}:80 -s rr -p 300`,
+    drift: { "virtual-server": 1 },
+    writes: { "virtual-server-update": 1 },
+    told: [/^rr$/, /^rr persistent 300s clients \/32$/],
+  },
+  {
+    name: "a scheduler is changed",
+    command: `ipvsadm -E -t ${clusterIp}:80 -s lc`,
+    drift: { scheduler: 1 },
+    writes: { "virtual-server-update": 1 },
+    told: [/^rr$/, /^lc$/],
+  },
+  {
+    name: "a real server is deleted",
+    command: `ipvsadm -d -t ${clusterIp}:80 -r 10.244.2.11:8080`,
+    drift: { "real-server": 1 },
+    writes: { "real-server-create": 1 },
+    told: [/^weight 1$/, absent],
+  },
+  {
+    name: "a real server is added",
+    command: `ipvsadm -a -t ${clusterIp}:80 -r 10.9.9.9:8080 -m`,
+    drift: { "real-server": 1 },
+    writes: { "real-server-update": 1, "real-server-remove": 1 },
+    told: [absent, /^weight 1$/],
+  },
+  {
+    name: "a weight is changed",
+    command: `ipvsadm -e -t ${clusterIp}:80 -r 10.244.2.11:8080 -m -w 7`,
+    drift: { weight: 1 },
+    writes: { "real-server-update": 1 },
+    told: [/^1$/, /^7$/],
+  },
+  {
+    name: "all virtual servers are cleared",
+    command: "ipvsadm -C",
+    drift: { "virtual-server": serverCount },
+    writes: { "virtual-server-create": serverCount, "real-server-create": 2 * serverCount },
+    told: [/^rr, 2 real servers$/, absent],
+  },
+  {
+    name: "an entry is exchanged for another",
+    command: `ipset del KUBE-CLUSTER-IP ${clusterIp},tcp:80; ipset add KUBE-CLUSTER-IP 10.9.9.9,tcp:80`,
+    drift: { entry: 2 },
+    writes: { "entry-add": 1, "entry-remove": 1 },
+    told: [present, absent],
+  },
+  {
+    name: "a sysctl is changed",
+    command: `sysctl -qw ${sysctlPath}=0`,
+    drift: { sysctl: 1 },
+    writes: { "sysctl-write": 1 },
+    told: [/^1$/, /^0$/],
+  },
+];
+
+function audit(daemon: LabDaemon, from: number): readonly (typeof daemon.lines)[number][] {
+  return daemon.lines.slice(from).filter(({ keys }) => /^drift-/.test(String(keys["reason"])));
+}
+
+/** Runs the command and waits for the repair; gives the milliseconds it took. */
+async function repaired(
+  daemon: LabDaemon,
+  { command, drift, writes, told }: Case,
+  wanted: string,
+): Promise<number> {
+  const lineCount = daemon.lines.length;
+  const changes = await figures(daemon, "kube_ipvs_kernel_changes_total");
+  const drifts = await figures(daemon, "kube_ipvs_drift_total");
+  shell(command);
+  const elapsedMs = await eventually(
+    async () => grown(await figures(daemon, "kube_ipvs_drift_total"), drifts),
+    drift,
+    graceMs,
+  );
+  await daemon.settled();
+  const now = await figures(daemon, "kube_ipvs_kernel_changes_total");
+  assert.deepEqual(grown(now, changes), writes);
+  assert.equal(state(), wanted);
+  const [line] = audit(daemon, lineCount);
+  assert.match(String(line?.keys["before"]), told[0]);
+  assert.match(String(line?.keys["after"]), told[1]);
+  assert.equal(line?.keys["action"], "repair");
+  return elapsedMs;
+}
+
+describe("found by the looks between verifications", () => {
+  let daemon: LabDaemon;
+  let wanted: string;
+  before(async () => {
+    daemon = await startLabDaemon([web, slice], {
+      "kube-ipvs-verification-period": "1h",
+      "kube-ipvs-rule-check-period": "1s",
+    });
+    wanted = state();
+  });
+  after(() => daemon.stop());
+
+  for (const one of quick) {
+    it(one.name, async (test) => {
+      test.diagnostic(`${(await repaired(daemon, one, wanted)).toFixed(0)} ms`);
+    });
+  }
+
+  for (const tool of ["iptables", "ip6tables"]) {
+    it(`${tool}-restore with a complete rule set of somebody else`, async (test) => {
+      const text = tool === "iptables" ? firewall : firewall.replaceAll(/-A .*\n/g, "");
+      writeFileSync("/run/firewall", text);
+      const one = {
+        ...{ name: tool, command: `${tool}-restore < /run/firewall`, ...allRules },
+        told: [/ rules$/, absent] as const,
+      };
+      test.diagnostic(`${(await repaired(daemon, one, wanted)).toFixed(0)} ms`);
+      if (tool === "iptables") assert.match(shell("iptables -S INPUT"), /192\.0\.2\.7/);
+    });
+  }
+
+  it("somebody who takes an address again and again makes its repair wait, and nothing else", async () => {
+    const drifts = async (): Promise<number> =>
+      (await figures(daemon, "kube_ipvs_drift_total"))["address"] ?? 0;
+    const take = async (address: string): Promise<void> => {
+      const count = await drifts();
+      shell(`ip address del ${address}/32 dev kube-ipvs0`);
+      await eventually(drifts, count + 1, graceMs);
+      await daemon.settled();
+    };
+    // It was taken once above: four more make five.
+    for (let time = 0; time < 4; time += 1) await take(clusterIp);
+    const [storm, ...others] = daemon.lines.filter(({ keys }) => keys["reason"] === "repair-storm");
+    assert.deepEqual(
+      [storm?.keys["subject"], storm?.keys["pause"], others],
+      [clusterIp, "30s", []],
+    );
+    assert.deepEqual(grown(await figures(daemon, "kube_ipvs_repair_storms"), {}), { address: 1 });
+    await take("203.0.113.5");
+    const bound = shell("ip -o address show kube-ipvs0");
+    assert.ok(bound.includes("203.0.113.5/"), bound);
+    assert.ok(!bound.includes(`${clusterIp}/`), bound);
+  });
+
+  it("nothing was reported as an error in all of this", () => {
+    assert.deepEqual(daemon.errors, []);
+  });
+});
+
+describe("found by the verification", () => {
+  let daemon: LabDaemon;
+  let wanted: string;
+  before(async () => {
+    daemon = await startLabDaemon([web, slice], { "kube-ipvs-verification-period": "1s" });
+    wanted = state();
+  });
+  after(() => daemon.stop());
+
+  for (const one of verified) {
+    it(one.name, async (test) => {
+      test.diagnostic(`${(await repaired(daemon, one, wanted)).toFixed(0)} ms`);
+    });
+  }
+
+  it("nothing was reported as an error in all of this", () => {
+    assert.deepEqual(daemon.errors, []);
+  });
+});
+
+describe("while only observing", () => {
+  it("everything is told and nothing is changed", async () => {
+    const daemon = await startLabDaemon([web, slice], {
+      "kube-ipvs-verification-period": "1s",
+      "kube-ipvs-rule-check-period": "1s",
+      "kube-ipvs-observe-only": "true",
+    });
+    assert.deepEqual(grown(await figures(daemon, "kube_ipvs_pending_changes"), {}), {});
+    shell(
+      `ipvsadm -D -t ${clusterIp}:80; ip link del kube-ipvs0; iptables -t nat -D PREROUTING 1; ipset flush KUBE-LOOP-BACK; sysctl -qw ${sysctlPath}=0`,
+    );
+    const found = state();
+    const drift = { "virtual-server": 1, link: 1, jump: 1, entry: 1, sysctl: 1 };
+    const told = async (): Promise<Counts> => figures(daemon, "kube_ipvs_drift_total");
+    await eventually(told, drift, graceMs);
+    await pause(2_000);
+    assert.deepEqual(await told(), drift);
+    assert.deepEqual(grown(await figures(daemon, "kube_ipvs_pending_changes"), {}), {
+      "virtual-server-create": 1,
+      "real-server-create": 2,
+      "link-create": 1,
+      "address-add": 3,
+      "rules-write": 1,
+      "entry-add": 1,
+      "sysctl-write": 1,
+    });
+    assert.equal(state(), found);
+    assert.deepEqual(daemon.errors, []);
+    await daemon.stop();
+  });
+});
