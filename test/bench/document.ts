@@ -5,7 +5,7 @@ import { cpus, release, totalmem } from "node:os";
 import { join } from "node:path";
 import { type Plot, plotSvg } from "./plot.ts";
 import { type CaseResult, type Growth, type Row, summarize, verdictOf } from "./rows.ts";
-import { number, totals } from "./table.ts";
+import { loadText, number, totals } from "./table.ts";
 
 const project: string = join(import.meta.dirname, "../..");
 const plotsFolder: string = join(project, "docs/plots");
@@ -16,9 +16,11 @@ export function writeDocument(results: readonly CaseResult[]): void {
   for (const { file, plot } of plots) writeFileSync(join(plotsFolder, file), plotSvg(plot));
   const parts = [
     head(results),
-    ...results.map(caseText),
+    targetsText(results),
     "## Growth\n",
     ...plots.map(({ file, plot }) => `![${plot.title}](plots/${file})\n`),
+    "# Case by case\n",
+    ...results.map(caseText),
   ];
   writeFileSync(join(project, "docs/benchmarks.md"), `${parts.join("\n").trimEnd()}\n`);
 }
@@ -34,9 +36,29 @@ outside the daemon: [test/bench/README.md](../test/bench/README.md).
 - **Where**: user-mode Linux ${labVersion()} on one processor, the API server outside it on another one; both on a machine
   with ${cpus().length} × ${cpus()[0]?.model.trim() ?? "unknown"}, ${Math.round(totalmem() / 2 ** 30)} GB, Linux ${release().split("-")[0]}. A system call or a fork costs several times
   what it costs on a node: take ratios and growth from here, not absolute times.
-- **When**: ${dates[0] ?? "never"} to ${dates.at(-1) ?? "never"} UTC; load average of the machine ${Math.min(...loads).toFixed(1)} to ${Math.max(...loads).toFixed(1)}
+- **When**: ${dates[0] ?? "never"} to ${dates.at(-1) ?? "never"} UTC; load average of the machine ${loadText(loads)}
   (the bench alone makes about 1.5; above that, other work took part of the processors and every time below is longer for it).
 - **Result**: ${totals(results)}.
+`;
+}
+
+/** Every figure that has a target, in one table. */
+function targetsText(results: readonly CaseResult[]): string {
+  const lines = results.flatMap(({ name, rows }) =>
+    rows
+      .filter(({ target }) => target !== undefined)
+      .map((row) => {
+        const { what, target, value, unit } = row;
+        const verdict = verdictOf(row) === "MISS" ? "**missed**" : "pass";
+        const texts = [name, what, target?.text ?? "", `${number(value)} ${unit}`.trim(), verdict];
+        return `| ${texts.join(" | ")} |`;
+      }),
+  );
+  return `## Targets
+
+| case | figure | target | measured | |
+|---|---|---|--:|---|
+${lines.join("\n")}
 `;
 }
 
@@ -49,11 +71,10 @@ function labVersion(): string {
 }
 
 function caseText({ name, title, rows, load, failure }: CaseResult): string {
-  const loads = load.map((one) => one.toFixed(1)).join(" to ");
   const lines = rows.map((row) => `| ${documentCells(row).join(" | ")} |`);
   return `## ${title}
 
-\`make bench CASES=${name}\` · load ${loads}
+\`make bench CASES=${name}\` · load ${loadText(load)}
 ${failure === undefined ? "" : `\n**Broke off**: ${failure.split("\n")[0]}\n`}
 | figure | whose | target | measured | | median / p95 | least – most | messages | processes | resident |
 |---|---|---|--:|---|--:|--:|--:|--:|--:|

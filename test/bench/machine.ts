@@ -8,7 +8,8 @@ import { request } from "node:http";
 import { cpus } from "node:os";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { findLab, runInLab } from "../lab/lab.ts";
+import { runInLab } from "../lab/lab.ts";
+import { findLabKernel } from "../lab/lab-kernel.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import type { AgentRequests, ExecResult } from "./agent-requests.ts";
 
@@ -39,16 +40,19 @@ export class Machine {
   readonly #waiting = new Map<string, (count: number) => void>();
 
   private constructor(options: MachineOptions) {
-    const lab = findLab();
-    if (lab.kind !== "lab-kernel") {
-      throw new Error("The bench needs the lab kernel (package user-mode-linux)");
+    // Always the lab kernel, so that figures of different machines can be compared.
+    const kernel = findLabKernel();
+    if (kernel === undefined) {
+      throw new Error(
+        "The bench needs the lab kernel: apt-get install user-mode-linux (amd64 only)",
+      );
     }
     const note = (chunk: Buffer): void => {
       this.#console = (this.#console + chunk.toString()).slice(-4_096);
     };
     const agent = join(import.meta.dirname, "agent.ts");
     this.#ended = runInLab(
-      lab,
+      { kind: "lab-kernel", kernel },
       [process.execPath, agent, `${insideAddress}/24`, String(agentPort)],
       {
         cpu: labCpu,

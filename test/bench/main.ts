@@ -8,12 +8,14 @@
  * build/bench is shown again. Exit status 1: a count does not hold, or a case broke off. Never for a time.
  */
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { loadavg } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { parseArgs } from "node:util";
 import type { Case } from "./case.ts";
 import { cases } from "./cases.ts";
+import { comparison } from "./comparison.ts";
 import { writeDocument } from "./document.ts";
 import { outsideCpu } from "./machine.ts";
 import { type CaseResult, verdictOf } from "./rows.ts";
@@ -60,6 +62,10 @@ class Progress {
     if (process.stdout.isTTY) this.#tell();
   }
 
+  get lastStep(): string {
+    return this.#step;
+  }
+
   end(text: string): void {
     clearInterval(this.#timer);
     const seconds = ((performance.now() - this.#beganMs) / 1_000).toFixed(0);
@@ -81,21 +87,43 @@ class Progress {
   }
 }
 
-async function measure({ name }: Case, place: string): Promise<CaseResult | undefined> {
-  const file = join(folder, `${name}.json`);
-  const progress = new Progress(`${place} ${name}`);
+/** A case that is not over after several times its time will not end well. */
+function limitSeconds({ expectedSeconds }: Case): number {
+  return 60 + 6 * expectedSeconds;
+}
+
+async function measure(one: Case, place: string): Promise<void> {
+  const file = join(folder, `${one.name}.json`);
+  rmSync(file, { force: true });
+  const progress = new Progress(`${place} ${one.name}`);
   const script = join(import.meta.dirname, "run-case.ts");
-  const pin = ["taskset", "-c", String(outsideCpu)];
-  const argv = ["--net", ...pin, process.execPath, script, name, file];
-  const child = spawn("unshare", argv, {
+  const isolate = ["--net", "--fork", "--kill-child", "taskset", "-c", String(outsideCpu)];
+  const child = spawn("unshare", [...isolate, process.execPath, script, one.name, file], {
     stdio: ["ignore", "pipe", "inherit"],
     env: { ...process.env, BENCH_PEER: values.peer },
   });
+  const kill = (): void => void child.kill("SIGKILL");
+  process.once("exit", kill);
+  const timer = setTimeout(kill, limitSeconds(one) * 1_000);
   createInterface(child.stdout).on("line", (line) => progress.step(line));
-  const status = await new Promise((resolve) => child.once("close", resolve));
-  const result = readResult(name);
-  progress.end(status === 0 ? "measured" : (result?.failure?.split("\n")[0] ?? `status ${status}`));
-  return result;
+  await new Promise((resolve) => child.once("close", resolve));
+  clearTimeout(timer);
+  process.off("exit", kill);
+  if (!existsSync(file)) writeFileSync(file, JSON.stringify(brokenOff(one, progress.lastStep)));
+  progress.end(readResult(one.name)?.failure?.split("\n")[0] ?? "measured");
+}
+
+function brokenOff(one: Case, step: string): CaseResult {
+  return {
+    name: one.name,
+    title: one.title,
+    startedAt: new Date().toISOString(),
+    elapsedSeconds: limitSeconds(one),
+    load: loadavg().slice(0, 1),
+    rows: [],
+    growth: [],
+    failure: `not over after ${limitSeconds(one)} s, at: ${step}`,
+  };
 }
 
 function readResult(name: string): CaseResult | undefined {
@@ -113,8 +141,11 @@ async function measureAll(): Promise<void> {
 }
 
 mkdirSync(folder, { recursive: true });
+for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+  process.on(name, () => process.exit(130));
 if (!values.table) await measureAll();
-const results = cases.flatMap(({ name }) => readResult(name) ?? []);
+const measured = cases.flatMap(({ name }) => readResult(name) ?? []);
+const results = [...comparison(measured), ...measured];
 console.log(`\n${tableText(results, process.stdout.isTTY)}\n\n${totals(results)}`);
 writeDocument(results);
 const isBroken = ({ failure, rows }: CaseResult): boolean =>

@@ -69,8 +69,13 @@ export function tableText(results: readonly CaseResult[], hasColour: boolean): s
 }
 
 function caseHead({ name, title, elapsedSeconds, load }: CaseResult): string {
-  const loads = load.map((one) => one.toFixed(1)).join(" to ");
+  const loads = loadText(load);
   return `${name}: ${title} (${elapsedSeconds.toFixed(0)} s, load ${loads})`;
+}
+
+/** The least and the most of a machine's load averages: `0.8 to 1.6`. */
+export function loadText(load: readonly number[]): string {
+  return [Math.min(...load), Math.max(...load)].map((one) => one.toFixed(1)).join(" to ");
 }
 
 function failureLines({ failure }: CaseResult): readonly string[] {

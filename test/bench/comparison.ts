@@ -1,0 +1,39 @@
+/** What no case can say alone: one changed endpoint with few and with many Services present. */
+import type { CaseResult, Growth, Row } from "./rows.ts";
+
+const comparedWith = 5_000;
+/** Within 50 %; to be cheaper is no fault. */
+const mostTimes = 1.5;
+
+/** A result of its own; none until two sizes are measured. */
+export function comparison(results: readonly CaseResult[]): readonly CaseResult[] {
+  const growth = results.flatMap((result) =>
+    result.growth.filter(({ subject }) => subject === "kube-ipvs"),
+  );
+  const base = growth.find(({ services }) => services === comparedWith);
+  if (base === undefined || growth.length < 2) return [];
+  const sources = results.filter((result) => result.growth.length > 0);
+  return [
+    {
+      name: "change",
+      title: "One changed endpoint, with few and with many Services present",
+      startedAt: sources[0]?.startedAt ?? "",
+      elapsedSeconds: sources.reduce((total, { elapsedSeconds }) => total + elapsedSeconds, 0),
+      load: sources.flatMap(({ load }) => load),
+      rows: growth.filter((one) => one !== base).map((one) => rowOf(one, base)),
+      growth: [],
+    },
+  ];
+}
+
+function rowOf({ services, changeCpuMs }: Growth, base: Growth): Row {
+  const isTarget = services === 1_000 || services === 50_000;
+  return {
+    subject: "kube-ipvs",
+    what: `CPU per change with ${services.toLocaleString("en")} Services, times that with ${base.services.toLocaleString("en")}`,
+    kind: "figure",
+    unit: "×",
+    value: changeCpuMs / base.changeCpuMs,
+    ...(isTarget ? { target: { text: "± 50 %", most: mostTimes } } : {}),
+  };
+}
