@@ -72,7 +72,7 @@ async function runCommand(values: FlagValues, world: CommandWorld): Promise<numb
     print: (line) => world.writeOut(`${line}\n`),
     shown: { object: loaded.object, flags: shownFlags(values) },
     setVerbosity: (level) => log.setVerbosity(level),
-    ...(loaded.filePath === "" ? {} : { configFile: configFile(loaded.filePath, values, world) }),
+    ...(loaded.filePath === "" ? {} : { configFile: configFile(loaded, values, world) }),
   };
   const commands = await world.loadCommands();
   switch (command) {
@@ -107,16 +107,17 @@ function tell({ notices }: LoadedConfig, log: Logger): void {
 }
 
 function configFile(
-  path: string,
+  initial: LoadedConfig,
   values: FlagValues,
   world: CommandWorld,
 ): NonNullable<CommandParts["configFile"]> {
   return {
-    path,
+    path: initial.filePath,
+    initial,
     read: (log) => {
       const loaded = loadConfig(values, world);
       tell(loaded, log);
-      return loaded.config;
+      return loaded;
     },
   };
 }

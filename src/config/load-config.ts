@@ -18,6 +18,8 @@ export interface ConfigWorld {
 export interface LoadedConfig {
   readonly command: Command;
   readonly config: Config;
+  /** The settings that it was made of, by their paths. */
+  readonly values: ReadonlyMap<string, unknown>;
   /** Of `--config`; empty: there is none. */
   readonly filePath: string;
   /** The configuration in force, as a KubeProxyConfiguration v1alpha1. */
@@ -50,6 +52,7 @@ export function loadConfig(flags: FlagValues, world: ConfigWorld): LoadedConfig 
   return {
     command,
     config: freeze(config),
+    values: gathered.values,
     filePath: path,
     object: configObject(gathered.values, config),
     ...(writtenPath === "" ? {} : { written: { path: writtenPath, text: text() } }),

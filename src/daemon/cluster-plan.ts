@@ -1,19 +1,18 @@
 import type { EndpointSliceRecord, ServiceRecord } from "../api/objects.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
-import type { Config } from "../config/config.ts";
 import { ChangeTracker, type PendingChanges } from "../model/change-tracker.ts";
 import { DesiredState } from "../plan/desired-state.ts";
 import type { PlanOptions } from "../plan/options.ts";
 import { planService, type ServicePlan } from "../plan/planner.ts";
 import { planRules } from "../plan/rules.ts";
-import type { SysctlSetting } from "../plan/sysctls.ts";
 import type { SyncGoal } from "../reconcile/sync-context.ts";
 import type { RuleSet } from "../state/rule.ts";
+import type { LiveConfig } from "./live-config.ts";
 import { apiServerService, endpointAddresses } from "./node-network.ts";
+import { sysctlsOf } from "./prepare-kernel.ts";
 
 export interface ClusterPlanParts {
-  readonly config: Pick<Config, "isMasqueradeAll" | "masqueradeMark">;
-  readonly sysctls: readonly SysctlSetting[];
+  readonly live: LiveConfig;
   /** Milliseconds since the epoch; changes triggered before say nothing about our speed. */
   readonly startedAtMs: number;
   /** Told of each plan of a Service as it is made. */
@@ -22,16 +21,14 @@ export interface ClusterPlanParts {
 
 /** Services and slices as told last, and what they want in the kernel. Touches nothing outside. */
 export class ClusterPlan {
-  readonly #config: ClusterPlanParts["config"];
-  readonly #sysctls: readonly SysctlSetting[];
+  readonly #live: LiveConfig;
   readonly #onPlan: (plan: ServicePlan) => void;
   readonly #tracker: ChangeTracker;
   readonly #desired = new DesiredState();
   #options: PlanOptions | undefined;
 
-  constructor({ config, sysctls, startedAtMs, onPlan }: ClusterPlanParts) {
-    this.#config = config;
-    this.#sysctls = sysctls;
+  constructor({ live, startedAtMs, onPlan }: ClusterPlanParts) {
+    this.#live = live;
     this.#onPlan = onPlan;
     this.#tracker = new ChangeTracker(startedAtMs);
   }
@@ -84,7 +81,7 @@ export class ClusterPlan {
       touched: dirty,
       rules: new Map(families.map((family) => [family, this.#rules(family)])),
       nodeAddresses,
-      sysctls: this.#sysctls,
+      sysctls: sysctlsOf(this.#live.current),
     };
   }
 
@@ -97,13 +94,14 @@ export class ClusterPlan {
   }
 
   #rules(family: IpFamily): RuleSet {
+    const { isMasqueradeAll, masqueradeMark } = this.#live.current;
     return planRules({
       family,
       filledSets: this.#desired.filledSets(family),
       deniedToNode: this.#desired.deniedToNode(family),
       localDetector: this.#options?.families.get(family)?.localDetector,
-      isMasqueradeAll: this.#config.isMasqueradeAll,
-      masqueradeMark: this.#config.masqueradeMark,
+      isMasqueradeAll,
+      masqueradeMark,
     });
   }
 }

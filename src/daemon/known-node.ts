@@ -1,14 +1,14 @@
 import type { NodeRecord } from "../api/objects.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
-import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { PlanOptions } from "../plan/options.ts";
+import type { LiveConfig } from "./live-config.ts";
 import { healthCheckAddresses, type NodeFacts, planOptionsOf, sameOptions } from "./node-facts.ts";
 import { emptyNetwork, type NodeNetwork, readNodeNetwork, sameNetwork } from "./node-network.ts";
 
 export interface KnownNodeParts {
   readonly kernel: Kernel;
-  readonly config: Config;
+  readonly live: LiveConfig;
   /** Families whose programs and kernel parts work here. */
   readonly families: readonly IpFamily[];
   /** Where the API servers are, as far as is known at the moment. */
@@ -27,6 +27,11 @@ export class KnownNode {
 
   constructor(parts: KnownNodeParts) {
     this.#parts = parts;
+  }
+
+  /** The Node object as told last; absent: never. */
+  get record(): NodeRecord | undefined {
+    return this.#record;
   }
 
   /** Addresses on links other than kube-ipvs0, as read last. */
@@ -79,9 +84,12 @@ export class KnownNode {
   }
 
   #updateOptions(): PlanOptions {
-    const { config, families } = this.#parts;
+    const { live, families } = this.#parts;
     const { ofNode: nodeAddresses, reserved } = this.#network;
-    const facts: NodeFacts = { config, families, node: this.#record, nodeAddresses, reserved };
+    const facts: NodeFacts = {
+      config: live.current,
+      ...{ families, node: this.#record, nodeAddresses, reserved },
+    };
     this.#healthCheckAddresses = healthCheckAddresses(facts);
     const options = planOptionsOf(facts);
     if (this.#options === undefined || !sameOptions(options, this.#options)) {

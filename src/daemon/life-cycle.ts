@@ -21,14 +21,18 @@ export type Stop = () => Promise<void>;
  * Runs `start`, waits for SIGTERM or SIGINT, ends what was started and resolves. The listeners are needed
  * as process 1 too, where the kernel drops signals that have none. A signal during the start aborts it. A
  * stop that hangs, and a second signal, end the process at once: with 0, since leaving the kernel as it is
- * is what a stop does; with 128 + n as shells expect.
+ * is what a stop does; with 128 + n as shells expect. A failure that `start` tells later ends what was started
+ * too, and rejects.
  */
 export async function runUntilSignal(
   { clock, log }: { readonly clock: Clock; readonly log: Logger },
-  start: (signal: AbortSignal) => Promise<Stop>,
+  start: (signal: AbortSignal, fail: (error: Error) => void) => Promise<Stop>,
   target: ProcessLike = process,
 ): Promise<void> {
   const stopping = new AbortController();
+  const failure = Promise.withResolvers<never>();
+  // Nobody may wait for it yet.
+  failure.promise.catch(() => {});
   let cancelDeadline = (): void => {};
   const stopListening = onSignals(target, (name, number) => {
     if (stopping.signal.aborted) return target.exit(128 + number);
@@ -42,9 +46,15 @@ export async function runUntilSignal(
   // Waiting for a signal does not keep a Node.js process alive: the timer does.
   const keepAlive = setInterval(() => {}, 2 ** 30);
   try {
-    const stop = await start(stopping.signal);
-    await aborted(stopping.signal);
-    await stop();
+    const stop = await start(stopping.signal, failure.reject);
+    try {
+      await Promise.race([aborted(stopping.signal), failure.promise]);
+    } catch (error) {
+      cancelDeadline = clock.after(stopDeadlineMs, () => target.exit(1));
+      throw error;
+    } finally {
+      await stop();
+    }
   } catch (error) {
     // A start that was cut short may fail in any way.
     if (!stopping.signal.aborted) throw error;

@@ -141,5 +141,5 @@ function optionsText(options: PlanOptions): string {
     [...(reserved ?? [])].sort(),
     rest,
   ]);
-  return JSON.stringify([options.place, families]);
+  return JSON.stringify({ ...options, families });
 }

@@ -21,10 +21,19 @@ export async function prepareKernel(
 ): Promise<readonly IpFamily[]> {
   await loadIpvs(kernel, log);
   const families = await supportedFamilies(kernel, log);
+  await configureKernel(kernel, config, { families, log });
+  return families;
+}
+
+/** What the configuration alone asks of the kernel. Rejects before the first write where the scheduler is unknown. */
+export async function configureKernel(
+  kernel: Kernel,
+  config: Config,
+  { families, log }: { readonly families: readonly IpFamily[]; readonly log: Logger },
+): Promise<void> {
   await checkScheduler(kernel, config, families);
   setSysctls(kernel, config, log);
   await setTimeouts(kernel, config, log);
-  return families;
 }
 
 /** The family lookup later is the judge; modprobe only helps where modules may be loaded. */

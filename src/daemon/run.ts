@@ -8,6 +8,7 @@ import { measureEventLoopDelay } from "../metrics/event-loop-delay.ts";
 import { PrometheusMetrics } from "../metrics/prometheus-metrics.ts";
 import { checkCapabilities } from "./capabilities.ts";
 import { cleanUp } from "./clean-up.ts";
+import { type ConfigFileSource, followConfigFile } from "./config-reload.ts";
 import { DrainAgesFile, systemBootClock } from "./drain-ages.ts";
 import { acquireInstanceLock } from "./instance-lock.ts";
 import { runUntilSignal, type Stop } from "./life-cycle.ts";
@@ -19,7 +20,7 @@ import { prepareConntrack } from "./prepare-conntrack.ts";
 import { prepareKernel } from "./prepare-kernel.ts";
 import { ProxyHealth } from "./proxy-health.ts";
 import { startServers } from "./servers.ts";
-import { startDaemon } from "./start.ts";
+import { type Daemon, startDaemon } from "./start.ts";
 
 /** What a command works with. */
 export interface CommandParts {
@@ -34,17 +35,12 @@ export interface CommandParts {
   readonly configFile?: ConfigFileSource;
 }
 
-/** A configuration file that may be read again. */
-export interface ConfigFileSource {
-  readonly path: string;
-  /** Reads and checks it, with the same flags; what it is told of goes to the log. Throws ConfigError. */
-  read(log: Logger): Config;
-}
+type DaemonRunParts = CommandParts & { readonly fail: (error: Error) => void };
 
 /** Runs until a signal; rejects where the start makes no sense. */
 export async function runDaemon(config: Config, parts: CommandParts): Promise<void> {
   parts.log.info("Using ipvs Proxier", { version, node: config.nodeName });
-  await runUntilSignal(parts, (signal) => start(config, parts, signal));
+  await runUntilSignal(parts, (signal, fail) => start(config, { ...parts, fail }, signal));
 }
 
 /** `--init-only`: everything that needs more rights than the daemon; no API server, no rule. */
@@ -77,7 +73,7 @@ export async function cleanUpNode(config: Config, parts: CommandParts): Promise<
  * Starts everything in the order in which things depend on each other, and gives the stop. What was begun
  * is ended again when a later part fails, or when the start is cut short.
  */
-async function start(config: Config, parts: CommandParts, signal: AbortSignal): Promise<Stop> {
+async function start(config: Config, parts: DaemonRunParts, signal: AbortSignal): Promise<Stop> {
   const stops: Stop[] = [];
   const stopAll: Stop = async () => {
     for (const stop of stops.toReversed()) await stop();
@@ -95,8 +91,8 @@ async function start(config: Config, parts: CommandParts, signal: AbortSignal): 
 }
 
 /** Each part of the program as it begins: yields how it ends. */
-async function* beginParts(config: Config, parts: CommandParts): AsyncGenerator<Stop> {
-  const { clock, log } = parts;
+async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerator<Stop> {
+  const { clock, log, fail } = parts;
   checkCapabilities();
   const lock = await acquireInstanceLock(config.lockName);
   yield () => lock.release();
@@ -114,6 +110,14 @@ async function* beginParts(config: Config, parts: CommandParts): AsyncGenerator<
 
   const kernel = await openKernel({ ...parts, environment: process.env });
   yield async () => kernel.close();
+  const started = Promise.withResolvers<Daemon>();
+  yield followConfig(parts, async (next) => {
+    const daemon = await started.promise;
+    if (!next.isObserveOnly) await prepareConntrack(kernel, next, log);
+    await daemon.reconfigure(next);
+    await writeOomScore(next.oomScoreAdj, parts);
+    parts.setVerbosity(next.logging.verbosity);
+  });
   if (!config.isObserveOnly) await prepareConntrack(kernel, config, log);
 
   const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
@@ -130,9 +134,16 @@ async function* beginParts(config: Config, parts: CommandParts): AsyncGenerator<
 
   const daemon = await startDaemon({
     ...{ config, kernel, source, metrics, health, clock, log, events },
-    drainAges,
+    ...{ drainAges, fail },
   });
+  started.resolve(daemon);
   yield () => daemon.stop();
+}
+
+function followConfig(parts: DaemonRunParts, apply: (config: Config) => Promise<void>): Stop {
+  if (parts.configFile === undefined) return async () => {};
+  const stop = followConfigFile(parts.configFile, { ...parts, apply });
+  return async () => stop();
 }
 
 async function refuseOtherProxy(): Promise<void> {

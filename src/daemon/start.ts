@@ -10,7 +10,8 @@ import type { Metrics } from "../metrics/metrics.ts";
 import type { DrainAges } from "../reconcile/drains.ts";
 import { BackendWatch } from "./backend-watch.ts";
 import { healthPortFailedEvent, startingEvent } from "./events.ts";
-import { prepareKernel } from "./prepare-kernel.ts";
+import { checkFamilies, type FamilyFacts, primaryFamily } from "./family-check.ts";
+import { configureKernel, prepareKernel, StartError } from "./prepare-kernel.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 import { type MakeListener, ServiceHealthServers } from "./service-health.ts";
 import { SyncLoop } from "./sync-loop.ts";
@@ -29,6 +30,8 @@ export interface DaemonParts {
   readonly drainAges?: DrainAges;
   /** Absent: nobody reads events. */
   readonly events?: EventRecorder;
+  /** Ends the program, which cannot go on as it is; absent: nobody can. */
+  readonly fail?: (error: Error) => void;
   /** Absent: health-check node ports listen on real sockets. */
   readonly makeListener?: MakeListener;
 }
@@ -38,6 +41,8 @@ export interface Daemon {
   readonly families: readonly IpFamily[];
   /** Resolves when everything the source told so far is in the kernel. */
   settled(): Promise<void>;
+  /** From now on another configuration counts. Rejects, and changes nothing, where the kernel cannot do it. */
+  reconfigure(config: Config): Promise<void>;
   /** Ends source and loop; the kernel keeps its state. */
   stop(): Promise<void>;
 }
@@ -47,6 +52,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const { config, source, log, metrics, events = silentEvents } = parts;
   const kernel = config.isObserveOnly ? observeOnly(parts.kernel) : parts.kernel;
   const families = await prepareKernel(kernel, config, log);
+  const live = { current: config };
   const healthChecks = new ServiceHealthServers({
     ...parts,
     onFailure: ({ service, port }, reason) =>
@@ -59,8 +65,9 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
       reporter: new SyncReporter({ ...parts, nodeName: config.nodeName }),
       healthChecks,
       apiServerAddresses: () => source.serverAddresses?.() ?? [],
+      onNodeReady: (node) => tellFamilies({ config: live.current, families, node }, parts),
     },
-    config,
+    live,
     families,
   );
   const backendWatch = new BackendWatch(kernel.iptables, parts, config.verificationPeriodMs);
@@ -80,10 +87,31 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   return {
     families,
     settled: () => loop.settled(),
+    reconfigure: async (next) => {
+      await configureKernel(kernel, next, { families, log });
+      live.current = next;
+      loop.reconfigured();
+    },
     stop: async () => {
       backendWatch.stop();
       await source.stop();
       await loop.stop();
     },
   };
+}
+
+/** One line about the families, and one for each thing that does not fit; the first fatal one ends the program. */
+function tellFamilies(
+  facts: FamilyFacts,
+  { log, fail = () => {} }: Pick<DaemonParts, "log" | "fail">,
+): void {
+  const { families } = facts;
+  const event = families.length > 1 ? "Proxying dual-stack" : "Proxying single-stack";
+  log.info(event, { ipFamilies: families, primary: primaryFamily(facts) });
+  const findings = checkFamilies(facts);
+  for (const { reason, isFatal } of findings) {
+    if (!isFatal) log.warn("Kube-proxy configuration may be incomplete or incorrect", { reason });
+  }
+  const fatal = findings.find(({ isFatal }) => isFatal);
+  if (fatal !== undefined) fail(new StartError(`Cannot start: ${fatal.reason}`));
 }

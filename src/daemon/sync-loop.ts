@@ -4,7 +4,6 @@ import type { Clock } from "../base/clock.ts";
 import { Exclusive } from "../base/exclusive.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
-import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { DrainAges } from "../reconcile/drains.ts";
 import { Reconciler } from "../reconcile/reconciler.ts";
@@ -12,8 +11,9 @@ import { ClusterPlan } from "./cluster-plan.ts";
 import { InitialLists } from "./initial-lists.ts";
 import { KernelChecks } from "./kernel-checks.ts";
 import { KnownNode } from "./known-node.ts";
+import { type LiveConfig, liveReconcilerOptions, liveRunnerOptions } from "./live-config.ts";
 import { apiServerService } from "./node-network.ts";
-import { sysctlsOf } from "./prepare-kernel.ts";
+import { NodeWait } from "./node-wait.ts";
 import { Runner, type RunReason } from "./runner.ts";
 import type { ServiceHealthServers } from "./service-health.ts";
 import type { SyncReporter } from "./sync-reporter.ts";
@@ -27,9 +27,11 @@ export interface SyncLoopCollaborators {
   readonly drainAges?: DrainAges;
   /** Where the API server is, as the connection knows; absent: there is none. */
   readonly apiServerAddresses?: () => readonly IpAddress[];
+  /** Called once, with the Node object as far as there is one, before the first plan. */
+  readonly onNodeReady?: (node: NodeRecord | undefined) => void;
+  /** Ends the program, which cannot go on as it is. */
+  readonly fail?: (error: Error) => void;
 }
-
-const firstRetryMs = 1_000;
 
 /**
  * The heart of the daemon: takes what the source tells, and from time to time plans what changed and
@@ -37,12 +39,12 @@ const firstRetryMs = 1_000;
  */
 export class SyncLoop {
   readonly #families: readonly IpFamily[];
-  readonly #nodeName: string;
   readonly #isObserveOnly: boolean;
   readonly #clock: Clock;
   readonly #reporter: SyncReporter;
   readonly #healthChecks: ServiceHealthServers;
-  readonly #lists: InitialLists;
+  readonly #lists = new InitialLists();
+  readonly #nodeWait: NodeWait;
   readonly #node: KnownNode;
   readonly #plan: ClusterPlan;
   readonly #reconciler: Reconciler;
@@ -50,18 +52,20 @@ export class SyncLoop {
   readonly #checks: KernelChecks;
   readonly #exclusive = new Exclusive();
 
-  constructor(collaborators: SyncLoopCollaborators, config: Config, families: readonly IpFamily[]) {
+  constructor(
+    collaborators: SyncLoopCollaborators,
+    live: LiveConfig,
+    families: readonly IpFamily[],
+  ) {
     const { kernel, clock, reporter, healthChecks, apiServerAddresses } = collaborators;
     this.#families = families;
-    this.#nodeName = config.nodeName;
-    this.#isObserveOnly = config.isObserveOnly;
+    this.#isObserveOnly = live.current.isObserveOnly;
     this.#clock = clock;
     this.#reporter = reporter;
     this.#healthChecks = healthChecks;
-    this.#lists = new InitialLists(() => this.#request(), collaborators);
+    this.#nodeWait = this.#makeNodeWait(collaborators, live);
     this.#plan = new ClusterPlan({
-      config,
-      sysctls: sysctlsOf(config),
+      live,
       startedAtMs: clock.nowMs(),
       onPlan: (plan) => healthChecks.note(plan),
     });
@@ -69,15 +73,15 @@ export class SyncLoop {
       ...(apiServerAddresses?.() ?? []),
       ...this.#plan.apiServerAddresses(),
     ];
-    this.#node = new KnownNode({ kernel, config, families, apiServers });
-    this.#reconciler = makeReconciler(collaborators, config);
-    this.#runner = this.#makeRunner(collaborators, config);
-    this.#checks = this.#makeChecks(collaborators, config);
+    this.#node = new KnownNode({ kernel, live, families, apiServers });
+    this.#reconciler = new Reconciler(collaborators, liveReconcilerOptions(live));
+    this.#runner = this.#makeRunner(collaborators, live);
+    this.#checks = this.#makeChecks(collaborators, live);
   }
 
   start(): void {
     this.#reporter.started(this.#families);
-    this.#lists.start(this.#nodeName);
+    this.#nodeWait.start();
     this.#checks.start();
     this.#runner.start();
   }
@@ -89,7 +93,7 @@ export class SyncLoop {
 
   /** Ends after the sync that may be running. The kernel keeps its state. */
   async stop(): Promise<void> {
-    this.#lists.stop();
+    this.#nodeWait.stop();
     this.#checks.stop();
     await this.#runner.stop();
     await this.#exclusive.idle();
@@ -117,22 +121,35 @@ export class SyncLoop {
   noteNode(node: NodeRecord | undefined): void {
     this.#reporter.nodeChanged(node);
     this.#node.noteRecord(node);
+    this.#nodeWait.noteRecord(node);
     this.#request();
   }
 
   noteSynced(kind: ResourceKind): void {
-    this.#lists.note(kind);
+    if (kind === "nodes") this.#nodeWait.noteListed();
+    else this.#lists.note(kind);
+    this.#request();
+  }
+
+  /** The configuration is another one: everything that hangs on it is planned anew. */
+  reconfigured(): void {
+    this.#node.noteStale();
+    this.#request();
+  }
+
+  get #isInitialized(): boolean {
+    return this.#lists.isComplete && this.#nodeWait.isReady;
   }
 
   #request(): void {
-    if (!this.#lists.isComplete) return;
+    if (!this.#isInitialized) return;
     this.#reporter.queued(this.#families);
     this.#runner.request();
   }
 
   /** Says whether everything worked. */
   async #sync(reason: RunReason): Promise<boolean> {
-    if (!this.#lists.isComplete) return true;
+    if (!this.#isInitialized) return true;
     const startedAtMs = this.#clock.monotonicMs();
     if (reason !== "change") this.#node.noteStale();
     const options = await this.#node.refresh();
@@ -157,17 +174,26 @@ export class SyncLoop {
     return report.failures.length === 0;
   }
 
-  #makeRunner(collaborators: SyncLoopCollaborators, config: Config): Runner {
-    const sync = (reason: RunReason): Promise<boolean> =>
-      this.#exclusive.run(() => this.#sync(reason));
-    return new Runner(sync, collaborators, {
-      minIntervalMs: config.minSyncPeriodMs,
-      maxIntervalMs: Math.min(config.syncPeriodMs, config.verificationPeriodMs),
-      firstRetryMs,
+  #makeNodeWait(collaborators: SyncLoopCollaborators, live: LiveConfig): NodeWait {
+    const { onNodeReady = () => {}, fail = () => {} } = collaborators;
+    return new NodeWait({
+      ...collaborators,
+      live,
+      fail,
+      onReady: () => {
+        onNodeReady(this.#node.record);
+        this.#request();
+      },
     });
   }
 
-  #makeChecks(collaborators: SyncLoopCollaborators, { ruleCheckPeriodMs }: Config): KernelChecks {
+  #makeRunner(collaborators: SyncLoopCollaborators, live: LiveConfig): Runner {
+    const sync = (reason: RunReason): Promise<boolean> =>
+      this.#exclusive.run(() => this.#sync(reason));
+    return new Runner(sync, collaborators, liveRunnerOptions(live));
+  }
+
+  #makeChecks(collaborators: SyncLoopCollaborators, live: LiveConfig): KernelChecks {
     return new KernelChecks(
       {
         ...collaborators,
@@ -177,16 +203,7 @@ export class SyncLoop {
         exclusive: this.#exclusive,
         onFound: () => this.#request(),
       },
-      ruleCheckPeriodMs,
+      live.current.ruleCheckPeriodMs,
     );
   }
-}
-
-function makeReconciler(collaborators: SyncLoopCollaborators, config: Config): Reconciler {
-  const { foreignVirtualServers, excludeCidrs, drain, isObserveOnly } = config;
-  return new Reconciler(collaborators, {
-    ownership: { foreignVirtualServers, excludeCidrs },
-    drain,
-    isObserveOnly,
-  });
 }

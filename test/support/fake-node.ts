@@ -19,6 +19,8 @@ import { MemorySource } from "./memory-source.ts";
 type Flags = Readonly<Record<string, string>>;
 
 const baseFlags: Flags = {
+  // Objects come from memory: nobody is waited for who could bring a Node object later.
+  manifests: "/memory",
   "hostname-override": "node-1",
   "cluster-cidr": "10.244.0.0/16,fd00:244::/32",
   "ipvs-min-sync-period": "0s",

@@ -67,7 +67,6 @@ export const ownFields = [
     min: 0,
     flag: "kube-ipvs-rule-check-period",
     winsOverFile: true,
-    isLive: true,
     help: "how often a look is taken whether others changed our iptables rules; 0s: with each verification",
   },
   {

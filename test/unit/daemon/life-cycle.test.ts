@@ -21,7 +21,9 @@ interface Run {
   readonly done: Promise<void>;
 }
 
-async function run(start: (signal: AbortSignal) => Promise<Stop>): Promise<Run> {
+async function run(
+  start: (signal: AbortSignal, fail: (error: Error) => void) => Promise<Stop>,
+): Promise<Run> {
   const target = new FakeProcess();
   const clock = new FakeClock();
   const log = new RecordingLogger();
@@ -53,6 +55,32 @@ describe("runUntilSignal", () => {
       assert.deepEqual(target.eventNames(), []);
     });
   }
+
+  it("stops and rejects when what was started fails", async () => {
+    let stops = 0;
+    let fail = (_error: Error): void => {};
+    const { target, clock, done } = await run(async (_signal, onFailure) => {
+      fail = onFailure;
+      return async () => {
+        stops += 1;
+      };
+    });
+    fail(new Error("no pod CIDR"));
+    await assert.rejects(done, /^Error: no pod CIDR$/);
+    assert.deepEqual([stops, target.codes, clock.pendingTimers], [1, [], 0]);
+  });
+
+  it("ends the process with 1 when what failed cannot be stopped", async () => {
+    const { stop, release } = hanging();
+    const { target, clock, done } = await run(async (_signal, onFailure) => {
+      onFailure(new Error("x"));
+      return stop;
+    });
+    await clock.advance(900);
+    assert.deepEqual(target.codes, [1]);
+    release();
+    await assert.rejects(done);
+  });
 
   it("ends the process when the stop hangs, within a second", async () => {
     const { stop, release } = hanging();

@@ -45,7 +45,7 @@ describe("SyncLoop", () => {
     const reporter = new SyncReporter({ metrics: silentMetrics, health, clock, log: silentLogger });
     const healthChecks = new ServiceHealthServers({ clock, log: silentLogger, health });
     const collaborators = { kernel, clock, log: silentLogger, reporter, healthChecks };
-    loop = new SyncLoop(collaborators, config, ["IPv4", "IPv6"]);
+    loop = new SyncLoop(collaborators, { current: config }, ["IPv4", "IPv6"]);
     loop.start();
   });
 

@@ -1,0 +1,126 @@
+/** What the configuration does to a node: --init-only, conntrack limits, a file that changes. The built program. */
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { appendFileSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, afterEach, describe, it } from "node:test";
+import { eventually } from "../support/lab-daemon.ts";
+import { Program } from "../support/program.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-config-"));
+after(() => rmSync(folder, { recursive: true }));
+
+const file = join(folder, "config.conf");
+const manifests = mkdtempSync(join(folder, "manifests-"));
+const synced = /SyncProxyRules complete/;
+
+writeFileSync(
+  join(manifests, "web.yaml"),
+  `apiVersion: v1
+kind: Service
+metadata: { name: web, namespace: default }
+spec: { clusterIP: 10.96.0.20, ports: [{ port: 80 }] }
+`,
+);
+
+function writeConfig(lines: string): void {
+  const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
+  writeFileSync(file, `${head}mode: ipvs\nhostnameOverride: node-1\n${lines}\n`);
+}
+
+const programs: Program[] = [];
+afterEach(async () => {
+  for (const program of programs.splice(0)) {
+    program.kill("SIGKILL");
+    await program.ends();
+  }
+});
+
+function start(args: readonly string[], command: readonly string[] = []): Program {
+  const program = new Program([...args, "--manifests", manifests, "-v=3"], command);
+  programs.push(program);
+  return program;
+}
+
+const numberIn = (path: string): number => Number(readFileSync(path, "utf8"));
+const maxFile = "/proc/sys/net/netfilter/nf_conntrack_max";
+const bucketsFile = "/sys/module/nf_conntrack/parameters/hashsize";
+const closeWaitFile = "/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_close_wait";
+
+/** Runs the program where neither /proc/sys nor /sys can be written, as in a container without privileges. */
+const readOnly: readonly string[] = [
+  ...["unshare", "--mount", "sh", "-ec"],
+  'for i in /proc/sys /sys; do mount --bind $i $i; mount -o remount,ro,bind $i; done; exec "$@"',
+  "sh",
+];
+
+describe("--init-only", () => {
+  it("says what cannot be set where the node is not prepared and /proc/sys is read-only", async () => {
+    writeFileSync(closeWaitFile, "60");
+    const program = start([], readOnly);
+    assert.equal((await program.ends()).code, 1);
+    assert.match(
+      program.lastLine,
+      /^Error: Cannot set sysctl net\.netfilter\.nf_conntrack_.* EROFS \(\/proc\/sys cannot be written from here; .*--init-only/,
+    );
+  });
+
+  it("sets limits and sysctls, makes no rule, and ends with 0", async () => {
+    const program = start(["--init-only"]);
+    assert.deepEqual(await program.ends(), { code: 0, signal: null }, program.output);
+    assert.equal(numberIn(maxFile), 131_072);
+    assert.ok(numberIn(bucketsFile) >= 32_768);
+    assert.equal(numberIn("/proc/sys/net/netfilter/nf_conntrack_tcp_timeout_established"), 86_400);
+    assert.equal(numberIn(closeWaitFile), 3_600);
+    assert.equal(numberIn("/proc/sys/net/ipv4/vs/conntrack"), 1);
+    assert.equal(numberIn("/proc/sys/net/ipv4/ip_forward"), 1);
+    assert.doesNotMatch(execFileSync("ip", ["link"]).toString(), /kube-ipvs0/);
+    assert.doesNotMatch(execFileSync("iptables-save").toString(), /KUBE-/);
+    assert.equal(execFileSync("ipset", ["list", "-n"]).toString(), "");
+  });
+
+  it("writes nothing a second time", async () => {
+    const program = start(["--init-only"]);
+    assert.equal((await program.ends()).code, 0);
+    assert.match(program.output, /"The node is prepared"/);
+    assert.doesNotMatch(program.output, /Set sysctl|Set module parameter/);
+  });
+
+  it("lets the daemon start afterwards where nothing can be set", async () => {
+    await start([], readOnly).prints(synced);
+  });
+});
+
+describe("a configuration file that is written", () => {
+  it("ends the program with 1", async () => {
+    writeConfig("");
+    const program = start(["--config", file]);
+    await program.prints(synced);
+    appendFileSync(file, "# touched\n");
+    assert.deepEqual(await program.ends(), { code: 1, signal: null });
+    assert.equal(
+      program.lastLine,
+      `Error: The content of the configuration file ${file} was written; ending, to be started anew with it`,
+    );
+  });
+
+  it("is applied alive with configReload, and what needs a restart is named", async () => {
+    const own = "kubeIpvs: {configReload: true}";
+    writeConfig(own);
+    const program = start(["--config", file]);
+    await program.prints(synced);
+    const server = (): string => /TCP {2}10\.96\.0\.20:80 \w+/.exec(ipvsadm())?.[0] ?? "";
+    assert.equal(server(), "TCP  10.96.0.20:80 rr");
+    writeConfig(`${own}\nipvs: {scheduler: wrr}\nmetricsBindAddress: 127.0.0.1:20249`);
+    await program.prints(/"Settings changed that need a restart" settings="metricsBindAddress"/);
+    await eventually(server, "TCP  10.96.0.20:80 wrr", 20_000);
+    writeConfig(`${own}\nipvs: {scheduler: nonsense}`);
+    await program.prints(/"Changed configuration file is not applied"/);
+    assert.equal(server(), "TCP  10.96.0.20:80 wrr");
+  });
+});
+
+function ipvsadm(): string {
+  return execFileSync("ipvsadm", ["-Ln"]).toString();
+}

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { changeConfig } from "../../../src/config/config-change.ts";
+import type { Field } from "../../../src/config/field.ts";
+import { allFields } from "../../../src/config/fields.ts";
+import { load } from "./loading.ts";
+
+/** A value that differs from the default, as a flag's text; and what else must be given for it. */
+const others: Readonly<Record<string, string>> = {
+  bindAddress: "10.0.0.1",
+  clusterCIDR: "10.0.0.0/8",
+  "clientConnection.kubeconfig": "/k",
+  "detectLocal.bridgeInterface": "cni0",
+  "detectLocal.interfaceNamePrefix": "veth",
+  detectLocalMode: "NodeCIDR",
+  nodePortAddresses: "primary",
+  "ipvs.excludeCIDRs": "10.1.0.0/16",
+  mode: "ipvs",
+  "kubeIpvs.foreignVirtualServers": "delete",
+  "kubeIpvs.reservedAddresses": "refuse",
+  healthzBindAddress: "127.0.0.1:7",
+  metricsBindAddress: "127.0.0.1:8",
+  featureGates: "AllowServiceExternalIPs=false",
+  "logging.format": "json",
+};
+
+function otherValue({ path, kind, default: value }: Field): string {
+  const known = others[path];
+  if (known !== undefined) return known;
+  if (kind === "boolean") return value === "true" ? "false" : "true";
+  if (kind === "integer") return "7";
+  return kind === "duration" ? "7s" : "other";
+}
+
+const modeOf: Readonly<Record<string, string>> = {
+  "detectLocal.bridgeInterface": "BridgeInterface",
+  "detectLocal.interfaceNamePrefix": "InterfaceNamePrefix",
+};
+
+describe("a change of one setting", () => {
+  for (const field of allFields.filter(({ noEffect, flag }) => noEffect === undefined && flag)) {
+    const { path, flag = "", isLive } = field;
+    it(`${isLive === true ? "counts at once" : "needs a restart"}: ${path}`, () => {
+      const mode = modeOf[path];
+      const base = { ...(mode === undefined ? {} : { "detect-local-mode": mode, [flag]: "eth0" }) };
+      const running = load(base);
+      const read = load({ ...base, [flag]: otherValue(field) });
+      const { state, applied, needRestart } = changeConfig(running, read);
+      assert.deepEqual([applied, needRestart], isLive === true ? [[path], []] : [[], [path]]);
+      if (isLive === true) assert.notDeepEqual(state.config, running.config);
+      assert.deepEqual(state.config, isLive === true ? { ...read.config } : running.config);
+    });
+  }
+});
+
+describe("changes of several settings", () => {
+  it("count as far as they can, and the rest is named again with the next change", () => {
+    const first = load({ "ipvs-scheduler": "rr", "kube-ipvs-lock-name": "a" });
+    const second = load({ "ipvs-scheduler": "lc", "kube-ipvs-lock-name": "b", v: "4" });
+    const { state, applied, needRestart } = changeConfig(first, second);
+    assert.deepEqual(applied, ["ipvs.scheduler", "logging.verbosity"]);
+    assert.deepEqual(needRestart, ["kubeIpvs.lockName"]);
+    assert.deepEqual([state.config.scheduler, state.config.lockName], ["lc", "a"]);
+    assert.deepEqual(changeConfig(state, second).applied, []);
+    assert.deepEqual(changeConfig(state, second).needRestart, ["kubeIpvs.lockName"]);
+    assert.deepEqual(changeConfig(state, first).needRestart, []);
+  });
+
+  it("say nothing of settings without effect", () => {
+    const { applied, needRestart } = changeConfig(load({}), load({ "kube-api-burst": "7" }));
+    assert.deepEqual([...applied, ...needRestart], []);
+  });
+});

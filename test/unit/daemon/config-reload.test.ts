@@ -1,0 +1,72 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Config } from "../../../src/config/config.ts";
+import type { ConfigState } from "../../../src/config/config-change.ts";
+import { ConfigReload } from "../../../src/daemon/config-reload.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { RecordingLogger } from "../../support/recording-logger.ts";
+import { loadFile } from "../config/loading.ts";
+
+function reloadOf(
+  lines: readonly string[],
+  apply?: (config: Config) => Promise<void>,
+): { readonly reload: ConfigReload; readonly log: RecordingLogger; readonly applied: Config[] } {
+  const [first = "", ...later] = lines;
+  const log = new RecordingLogger();
+  const applied: Config[] = [];
+  const read = (): ConfigState => loadFile(later.shift() ?? "");
+  const reload = new ConfigReload(
+    { path: "/config", initial: loadFile(first), read },
+    {
+      ...{ clock: new FakeClock(), log },
+      apply: apply ?? (async (config) => void applied.push(config)),
+    },
+  );
+  return { reload, log, applied };
+}
+
+describe("a configuration file that is read again", () => {
+  it("counts as far as it can, and names what needs a restart", async () => {
+    const changed = "ipvs: {scheduler: lc}\nkubeIpvs: {lockName: x}\nfoo: 1";
+    const { reload, log, applied } = reloadOf(["", changed]);
+    await reload.run();
+    assert.deepEqual(
+      applied.map(({ scheduler, lockName }) => [scheduler, lockName]),
+      [["lc", "kube-ipvs"]],
+    );
+    assert.deepEqual(
+      log.lines.map(({ level, event, keys }) => [level, event, keys]),
+      [
+        ["info", "Configuration file read again", { path: "/config", applied: "ipvs.scheduler" }],
+        ["warn", "Settings changed that need a restart", { settings: "kubeIpvs.lockName" }],
+      ],
+    );
+  });
+
+  it("is not applied where it is wrong, and the one after it is", async () => {
+    const lines = ["", "ipvs: {scheduler: 1}", "ipvs: {scheduler: lc}"];
+    const { reload, log, applied } = reloadOf(lines);
+    await reload.run();
+    assert.equal(applied.length, 0);
+    assert.equal(log.lines[0]?.event, "Changed configuration file is not applied");
+    assert.match(String(log.lines[0]?.keys["reason"]), /ipvs\.scheduler: 1: must be a text/);
+    await reload.run();
+    assert.equal(applied[0]?.scheduler, "lc");
+  });
+
+  it("is tried again with the next change where the kernel refused it", async () => {
+    let isRefused = true;
+    const tried: string[] = [];
+    const lines = ["", "ipvs: {scheduler: mh}", "ipvs: {scheduler: mh}\noomScoreAdj: 5"];
+    const { reload, log } = reloadOf(lines, async ({ scheduler }) => {
+      tried.push(scheduler);
+      if (isRefused) throw new Error("no scheduler mh");
+    });
+    await reload.run();
+    assert.equal(log.lines[0]?.keys["reason"], "no scheduler mh");
+    isRefused = false;
+    await reload.run();
+    assert.deepEqual(tried, ["mh", "mh"]);
+    assert.equal(log.lines[1]?.keys["applied"], "ipvs.scheduler,oomScoreAdj");
+  });
+});
