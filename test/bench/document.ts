@@ -37,7 +37,7 @@ outside the daemon: [test/bench/README.md](../test/bench/README.md).
   with ${cpus().length} × ${cpus()[0]?.model.trim() ?? "unknown"}, ${Math.round(totalmem() / 2 ** 30)} GB, Linux ${release().split("-")[0]}. A system call or a fork costs several times
   what it costs on a node: take ratios and growth from here, not absolute times.
 - **When**: ${dates[0] ?? "never"} to ${dates.at(-1) ?? "never"} UTC; load average of the machine ${loadText(loads)}
-  (the bench alone makes about 1.5; above that, other work took part of the processors and every time below is longer for it).
+  (up to 2 of it is the bench itself; above that, other work took part of the processors and every figure below is worse for it).
 - **Result**: ${totals(results)}.
 `;
 }
@@ -70,11 +70,11 @@ function labVersion(): string {
   }
 }
 
-function caseText({ name, title, rows, load, failure }: CaseResult): string {
+function caseText({ name, title, rows, load, failure, peer }: CaseResult): string {
   const lines = rows.map((row) => `| ${documentCells(row).join(" | ")} |`);
   return `## ${title}
 
-\`make bench CASES=${name}\` · load ${loadText(load)}
+\`make bench CASES=${name}\` · load ${loadText(load)}${peer === undefined ? "" : ` · peer: \`${peer}\``}
 ${failure === undefined ? "" : `\n**Broke off**: ${failure.split("\n")[0]}\n`}
 | figure | whose | target | measured | | median / p95 | least – most | messages | processes | resident |
 |---|---|---|--:|---|--:|--:|--:|--:|--:|

@@ -12,7 +12,7 @@ export interface Target {
 }
 
 export interface Row {
-  /** Whose figure it is: `kube-ipvs`, `limit`, `tools`, or the other proxy's command. */
+  /** Whose figure it is: `kube-ipvs`, `limit`, `tools`, `baseline`, or `peer`, the other proxy. */
   readonly subject: string;
   readonly what: string;
   readonly unit: string;
@@ -50,6 +50,8 @@ export interface CaseResult {
   readonly load: readonly number[];
   readonly rows: readonly Row[];
   readonly growth: readonly Growth[];
+  /** The other proxy's command. */
+  readonly peer?: string;
   /** Why the case could not be measured to its end. */
   readonly failure?: string;
 }

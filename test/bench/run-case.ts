@@ -12,7 +12,7 @@ const [name = "", file = ""] = process.argv.slice(2);
 const one = cases.find((candidate) => candidate.name === name);
 if (one === undefined) throw new Error(`No case ${name}`);
 
-const peer = process.env["BENCH_PEER"];
+const peer = process.env["BENCH_PEER"] || undefined;
 const startedAt = new Date().toISOString();
 const loadBefore = loadavg()[0] ?? 0;
 const beganMs = performance.now();
@@ -21,7 +21,7 @@ let failure: string | undefined;
 try {
   outcome = await one.run({
     step: (text) => console.log(text),
-    ...(peer === undefined || peer === "" ? {} : { peer }),
+    ...(peer === undefined ? {} : { peer }),
   });
 } catch (error) {
   failure = error instanceof Error ? (error.stack ?? error.message) : String(error);
@@ -34,6 +34,7 @@ const result: CaseResult = {
   load: [loadBefore, loadavg()[0] ?? 0],
   rows: outcome.rows,
   growth: outcome.growth ?? [],
+  ...(peer === undefined ? {} : { peer }),
   ...(failure === undefined ? {} : { failure }),
 };
 writeFileSync(file, `${JSON.stringify(result, null, 1)}\n`);

@@ -1,12 +1,16 @@
 /** A proxy under measurement: ours, or another one given as a command. */
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
 import type { ApiServer } from "../support/api-server/api-server.ts";
 import type { ProcessFigures } from "./agent-requests.ts";
 import type { Machine } from "./machine.ts";
 
 const project: string = join(import.meta.dirname, "../..");
 const startTimeoutMs = 300_000;
+const idleTimeoutMs = 90_000;
+/** Of a second: three ticks. */
+const idleCpuMs = 30;
 const synced = "SyncProxyRules complete";
 
 /** Nothing but the events: each periodic look has a case of its own. */
@@ -53,7 +57,7 @@ export function peerCommand(template: string, master: string): SubjectCommand {
   writeFileSync(kubeconfig, kubeconfigText(master));
   writeFileSync(config, configText(kubeconfig));
   const argv = template.split(/\s+/).map((word) => word.replaceAll("{config}", config));
-  return { name: template, argv, isOurs: false };
+  return { name: "peer", argv, isOurs: false };
 }
 
 function kubeconfigText(master: string): string {
@@ -100,6 +104,18 @@ export class Subject {
     if (!isThere) throw new Error(`No first sync:\n${(await this.output()).slice(-4_000)}`);
   }
 
+  /** Waits until it does nothing any more; gives the CPU time that it took until then. */
+  async becomesIdle(): Promise<number> {
+    const deadlineMs = performance.now() + idleTimeoutMs;
+    const first = (await this.figures()).cpuMs;
+    for (let last = first; ; ) {
+      await pause(1_000);
+      const { cpuMs } = await this.figures();
+      if (cpuMs - last <= idleCpuMs || performance.now() > deadlineMs) return cpuMs - first;
+      last = cpuMs;
+    }
+  }
+
   figures(): Promise<ProcessFigures> {
     return this.#machine.ask("figures", { pid: this.pid });
   }
@@ -138,7 +154,7 @@ export async function objectsRead(server: ApiServer, watches = 3): Promise<numbe
   const deadlineMs = performance.now() + startTimeoutMs;
   while (server.openWatches < watches) {
     if (performance.now() > deadlineMs) throw new Error("The objects were not read in time");
-    await new Promise((resolve) => setTimeout(resolve, 1));
+    await pause(1);
   }
   return performance.now();
 }
