@@ -133,7 +133,7 @@ describe("virtual servers of others", () => {
             ({ level, keys }) => level === "warn" && keys["virtualServer"] === key,
           );
           assert.equal(warned.length, 1, JSON.stringify(daemon.lines));
-          assert.equal(warned[0]?.keys["servicePort"], "default/web:http");
+          assert.equal(warned[0]?.keys["servicePortName"], "default/web:http");
           const counted = await daemon.metrics("kube_ipvs_frontend_conflicts");
           assert.ok(
             counted.includes('kube_ipvs_frontend_conflicts{reason="foreign-virtual-server"} 1'),

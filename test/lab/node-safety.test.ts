@@ -96,7 +96,7 @@ describe("external IPs that the node needs itself", () => {
   it("are told once for each address, and counted", async () => {
     const told = daemon.lines
       .filter(({ event }) => event.startsWith("Address is never bound"))
-      .map(({ keys }) => `${keys["address"]} ${keys["reason"]} ${keys["servicePort"]}`);
+      .map(({ keys }) => `${keys["address"]} ${keys["reason"]} ${keys["servicePortName"]}`);
     assert.deepEqual(told.toSorted(), [
       `${clientAddress} gateway-address default/web:http`,
       `${nodeAddress} node-address default/web:http`,
