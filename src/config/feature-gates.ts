@@ -109,6 +109,13 @@ export function gateValues(given: GateValues): GateValues {
   );
 }
 
+/** Each gate with its stage and value, for the metric `kubernetes_feature_enabled`. */
+export function gateStates(
+  values: GateValues,
+): readonly (Pick<FeatureGate, "name" | "stage"> & { readonly isOn: boolean })[] {
+  return featureGates.map(({ name, stage }) => ({ name, stage, isOn: values.get(name) === true }));
+}
+
 /** Names that Kubernetes has never had from 1.28 on. */
 export function gateProblems(given: GateValues, path: string): readonly ConfigProblem[] {
   return [...given].flatMap(([name, value]) => {

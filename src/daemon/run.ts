@@ -3,6 +3,7 @@ import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import { kubernetesVersion, version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
+import { gateStates } from "../config/feature-gates.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
 import { measureEventLoopDelay } from "../metrics/event-loop-delay.ts";
 import { PrometheusMetrics } from "../metrics/prometheus-metrics.ts";
@@ -100,7 +101,10 @@ async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerato
   if (!config.isOtherProxyAllowed && !config.isObserveOnly) await refuseOtherProxy();
   await writeOomScore(config.oomScoreAdj, parts);
 
-  const metrics = new PrometheusMetrics(clock, { version, kubernetesVersion });
+  const metrics = new PrometheusMetrics(clock, {
+    ...{ version, kubernetesVersion },
+    featureGates: gateStates(config.featureGates),
+  });
   const stopMeasuring = measureEventLoopDelay(clock, metrics);
   yield async () => stopMeasuring();
 

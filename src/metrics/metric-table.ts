@@ -110,6 +110,12 @@ export const metricTable = {
     help: "1; the labels tell which release of kube-proxy this program behaves like",
     labels: ["major", "minor", "git_version", "platform"],
   },
+  featureEnabled: {
+    name: "kubernetes_feature_enabled",
+    type: "gauge",
+    help: "1: the feature gate is on; 0: off",
+    labels: ["name", "stage"],
+  },
   ownBuildInfo: {
     name: "kube_ipvs_build_info",
     type: "gauge",

@@ -1,33 +1,32 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { Counter, Gauge, type Registry } from "prom-client";
+import type { MetricRow } from "./metric-table.ts";
+
+/** A figure of the process; undefined where this system does not tell it. */
+export interface ProcessMetric extends MetricRow {
+  readonly type: "counter" | "gauge";
+  readonly read: () => number | undefined;
+}
 
 /**
  * `process_*` as Go programs expose them, read at the scrape. The library's own set is left aside: it
  * wakes the process a hundred times a second and watches each garbage collection.
  */
 export function registerProcessMetrics(registry: Registry): void {
-  const registers = [registry];
-  new Counter({
-    name: "process_cpu_seconds_total",
-    help: "User and system CPU time in seconds",
-    registers,
-    collect() {
-      const { user, system } = process.cpuUsage();
-      this.reset();
-      this.inc((user + system) / 1e6);
-    },
-  });
-  const startSeconds = Math.round(Date.now() / 1000 - process.uptime());
-  new Gauge({
-    name: "process_start_time_seconds",
-    help: "Start of the process in seconds since the epoch",
-    registers,
-  }).set(startSeconds);
-  for (const { name, help, read } of gauges) {
+  for (const { name, help, type, read } of processMetrics) {
+    const definition = { name, help, registers: [registry] };
+    if (type === "counter") {
+      new Counter({
+        ...definition,
+        collect() {
+          this.reset();
+          this.inc(read() ?? 0);
+        },
+      });
+      continue;
+    }
     new Gauge({
-      name,
-      help,
-      registers,
+      ...definition,
       collect() {
         const value = read();
         if (value !== undefined) this.set(value);
@@ -36,18 +35,31 @@ export function registerProcessMetrics(registry: Registry): void {
   }
 }
 
-const gauges: readonly {
-  readonly name: string;
-  readonly help: string;
-  readonly read: () => number | undefined;
-}[] = [
+/** What the kernel says for «no limit», as Go programs print it. */
+const noLimit = 2 ** 64 - 1;
+const startSeconds: number = Math.round(Date.now() / 1000 - process.uptime());
+
+export const processMetrics: readonly ProcessMetric[] = [
   {
-    name: "process_resident_memory_bytes",
+    ...{ name: "process_cpu_seconds_total", type: "counter", labels: [] },
+    help: "User and system CPU time in seconds",
+    read: () => {
+      const { user, system } = process.cpuUsage();
+      return (user + system) / 1e6;
+    },
+  },
+  {
+    ...{ name: "process_start_time_seconds", type: "gauge", labels: [] },
+    help: "Start of the process in seconds since the epoch",
+    read: () => startSeconds,
+  },
+  {
+    ...{ name: "process_resident_memory_bytes", type: "gauge", labels: [] },
     help: "Resident memory in bytes",
     read: () => process.memoryUsage.rss(),
   },
   {
-    name: "process_virtual_memory_bytes",
+    ...{ name: "process_virtual_memory_bytes", type: "gauge", labels: [] },
     help: "Virtual memory in bytes",
     read: () => {
       const kibibytes = lineValue("/proc/self/status", /^VmSize:\s+(\d+)/m);
@@ -55,23 +67,38 @@ const gauges: readonly {
     },
   },
   {
-    name: "process_open_fds",
+    ...{ name: "process_virtual_memory_max_bytes", type: "gauge", labels: [] },
+    help: "Most virtual memory that the process may have, in bytes",
+    read: () => lineValue("/proc/self/limits", /^Max address space\s+(\d+|unlimited)/m),
+  },
+  {
+    ...{ name: "process_open_fds", type: "gauge", labels: [] },
     help: "Open file descriptors",
     // One of them is the folder being read.
     read: () => attempt(() => readdirSync("/proc/self/fd").length - 1),
   },
   {
-    name: "process_max_fds",
+    ...{ name: "process_max_fds", type: "gauge", labels: [] },
     help: "Most file descriptors that may be open",
-    read: () => lineValue("/proc/self/limits", /^Max open files\s+(\d+)/m),
+    read: () => lineValue("/proc/self/limits", /^Max open files\s+(\d+|unlimited)/m),
   },
   {
-    name: "nodejs_heap_size_used_bytes",
+    ...{ name: "process_network_receive_bytes_total", type: "counter", labels: [] },
+    help: "Bytes that the process's network namespace received over IP",
+    read: () => networkOctets("InOctets"),
+  },
+  {
+    ...{ name: "process_network_transmit_bytes_total", type: "counter", labels: [] },
+    help: "Bytes that the process's network namespace sent over IP",
+    read: () => networkOctets("OutOctets"),
+  },
+  {
+    ...{ name: "nodejs_heap_size_used_bytes", type: "gauge", labels: [] },
     help: "JavaScript heap in use in bytes",
     read: () => process.memoryUsage().heapUsed,
   },
   {
-    name: "nodejs_external_memory_bytes",
+    ...{ name: "nodejs_external_memory_bytes", type: "gauge", labels: [] },
     help: "Memory of native objects bound to JavaScript objects in bytes",
     read: () => process.memoryUsage().external,
   },
@@ -79,8 +106,17 @@ const gauges: readonly {
 
 function lineValue(path: string, pattern: RegExp): number | undefined {
   const text = attempt(() => readFileSync(path, "utf8"));
-  const digits = text?.match(pattern)?.[1];
-  return digits === undefined ? undefined : Number(digits);
+  const word = text?.match(pattern)?.[1];
+  if (word === "unlimited") return noLimit;
+  return word === undefined ? undefined : Number(word);
+}
+
+/** A field of the second pair of lines of netstat: names, then values. */
+function networkOctets(field: string): number | undefined {
+  const text = attempt(() => readFileSync("/proc/self/net/netstat", "utf8"));
+  const [names, values] = text?.split("\n").filter((line) => line.startsWith("IpExt: ")) ?? [];
+  const column = names?.split(" ").indexOf(field) ?? -1;
+  return column < 0 ? undefined : Number(values?.split(" ")[column]);
 }
 
 /** A scrape must not fail for a figure that this system does not tell. */

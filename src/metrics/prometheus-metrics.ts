@@ -10,6 +10,16 @@ export interface BuildVersions {
   readonly version: string;
   /** The Kubernetes release whose kube-proxy we behave like, without `v`. */
   readonly kubernetesVersion: string;
+  /** Absent: none is told. */
+  readonly featureGates?: readonly FeatureGateState[];
+}
+
+/** A feature gate as Kubernetes' components tell of it. */
+export interface FeatureGateState {
+  readonly name: string;
+  /** `ALPHA`, `BETA`, `DEPRECATED`; empty: GA. */
+  readonly stage: string;
+  readonly isOn: boolean;
 }
 
 /** The registry: what was counted, and its text for a scrape. Nothing global: tests make their own. */
@@ -48,7 +58,7 @@ export class PrometheusMetrics implements Metrics {
   readonly #apiRequestSize = this.#histogram(table.apiRequestSize);
   readonly #apiResponseSize = this.#histogram(table.apiResponseSize);
 
-  constructor(clock: Clock, { version, kubernetesVersion }: BuildVersions) {
+  constructor(clock: Clock, { version, kubernetesVersion, featureGates = [] }: BuildVersions) {
     this.#clock = clock;
     const [major = "", minor = ""] = kubernetesVersion.split(".");
     const platform = `linux/${process.arch === "x64" ? "amd64" : process.arch}`;
@@ -56,6 +66,8 @@ export class PrometheusMetrics implements Metrics {
       { major, minor, git_version: `v${kubernetesVersion}`, platform },
       1,
     );
+    const features = this.#gauge(table.featureEnabled);
+    for (const { name, stage, isOn } of featureGates) features.set({ name, stage }, isOn ? 1 : 0);
     this.#gauge(table.ownBuildInfo).set({ version, node_version: process.version }, 1);
     registerProcessMetrics(this.#registry);
   }

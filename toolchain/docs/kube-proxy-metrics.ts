@@ -1,0 +1,120 @@
+/** What kube-proxy 1.36.2 exposes in mode ipvs; a test compares it with what a real Prometheus reads from us. */
+import type { MetricType } from "../../src/metrics/metric-table.ts";
+
+/** A metric of kube-proxy. */
+export interface KubeProxyMetric {
+  readonly name: string;
+  readonly type: MetricType;
+  /** Without `le`. */
+  readonly labels: readonly string[];
+  /** Upper bounds but the last, infinite one. */
+  readonly buckets?: readonly number[];
+  /** Why it is not here, or not as there; absent: the same. */
+  readonly differs?: string;
+  /** It is not exposed. */
+  readonly isAbsent?: true;
+}
+
+/** 0.001 s and 14 times the double. */
+const syncBuckets: readonly number[] = [
+  ...[0.001, 0.002, 0.004, 0.008, 0.016, 0.032, 0.064, 0.128, 0.256, 0.512],
+  ...[1.024, 2.048, 4.096, 8.192, 16.384],
+];
+
+/** kube-proxy's own list, written out: the program's list is made otherwise. */
+const latencyBuckets: readonly number[] = [0, 0.25, 0.5].concat(
+  Array.from({ length: 300 }, (_, index) => index + 1).filter(
+    (second) => second < 60 || (second < 120 && second % 5 === 0) || second % 30 === 0,
+  ),
+);
+const requestBuckets = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
+const sizeBuckets = [64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216];
+
+const family = ["ip_family"] as const;
+const noGo =
+  "the Go runtime is not there; nodejs_* and kube_ipvs_event_loop_delay_seconds tell of this one";
+const noLimiter = "requests are few and are not held back, so there is nothing to measure";
+const noLibrary = "it counts metrics inside Kubernetes' own library";
+const plugin = "credential plugins are asked by a library that does not count";
+
+function histogram(
+  name: string,
+  labels: readonly string[],
+  buckets: readonly number[],
+): KubeProxyMetric {
+  return { name, type: "histogram", labels, buckets };
+}
+
+function counter(name: string, labels: readonly string[] = []): KubeProxyMetric {
+  return { name, type: "counter", labels };
+}
+
+function gauge(name: string, labels: readonly string[] = []): KubeProxyMetric {
+  return { name, type: "gauge", labels };
+}
+
+function absent(metric: KubeProxyMetric, differs: string): KubeProxyMetric {
+  return { ...metric, differs: `absent: ${differs}`, isAbsent: true };
+}
+
+export const kubeProxyMetrics: readonly KubeProxyMetric[] = [
+  histogram("kubeproxy_sync_proxy_rules_duration_seconds", family, syncBuckets),
+  gauge("kubeproxy_sync_proxy_rules_last_timestamp_seconds", family),
+  gauge("kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds", family),
+  {
+    ...histogram("kubeproxy_network_programming_duration_seconds", family, latencyBuckets),
+    differs: "a change is observed once, for the first family, since one sync serves both",
+  },
+  gauge("kubeproxy_sync_proxy_rules_endpoint_changes_pending"),
+  counter("kubeproxy_sync_proxy_rules_endpoint_changes_total"),
+  gauge("kubeproxy_sync_proxy_rules_service_changes_pending"),
+  counter("kubeproxy_sync_proxy_rules_service_changes_total"),
+  gauge("kubeproxy_sync_proxy_rules_no_local_endpoints_total", [...family, "traffic_policy"]),
+  counter("kubeproxy_proxy_healthz_total", ["code"]),
+  counter("kubeproxy_proxy_livez_total", ["code"]),
+  histogram("kubeproxy_conntrack_reconciler_sync_duration_seconds", family, syncBuckets),
+  counter("kubeproxy_conntrack_reconciler_deleted_entries_total", family),
+  counter("kubeproxy_sync_proxy_rules_iptables_restore_failures_total", family),
+  {
+    ...gauge("kubernetes_build_info", ["major", "minor", "git_version", "platform"]),
+    differs:
+      "only labels that are true here: major, minor, git_version, platform; kube_ipvs_build_info has our own",
+  },
+  gauge("kubernetes_feature_enabled", ["name", "stage"]),
+  counter("rest_client_requests_total", ["code", "method", "host"]),
+  histogram("rest_client_request_duration_seconds", ["verb", "host"], requestBuckets),
+  histogram("rest_client_request_size_bytes", ["verb", "host"], sizeBuckets),
+  histogram("rest_client_response_size_bytes", ["verb", "host"], sizeBuckets),
+  absent(
+    histogram("rest_client_rate_limiter_duration_seconds", ["verb", "host"], requestBuckets),
+    noLimiter,
+  ),
+  absent(
+    histogram("rest_client_dns_resolution_duration_seconds", ["host"], requestBuckets),
+    "names are looked up by the connection library, which does not tell",
+  ),
+  absent(
+    counter("rest_client_request_retries_total", ["code", "verb", "host"]),
+    "each try counts as a request",
+  ),
+  absent(counter("rest_client_exec_plugin_call_total", ["code", "call_status"]), plugin),
+  absent(gauge("rest_client_exec_plugin_ttl_seconds"), plugin),
+  absent(histogram("rest_client_exec_plugin_certificate_rotation_age", [], []), plugin),
+  absent(gauge("rest_client_transport_cache_entries"), "there is one transport"),
+  absent(counter("rest_client_transport_create_calls_total", ["result"]), "there is one transport"),
+  counter("process_cpu_seconds_total"),
+  gauge("process_start_time_seconds"),
+  gauge("process_resident_memory_bytes"),
+  gauge("process_virtual_memory_bytes"),
+  gauge("process_virtual_memory_max_bytes"),
+  gauge("process_open_fds"),
+  gauge("process_max_fds"),
+  counter("process_network_receive_bytes_total"),
+  counter("process_network_transmit_bytes_total"),
+  absent(gauge("go_*"), noGo),
+  absent(counter("promhttp_metric_handler_requests_total", ["code"]), noLibrary),
+  absent(gauge("promhttp_metric_handler_requests_in_flight"), noLibrary),
+  absent(counter("registered_metrics_total", ["deprecated_version", "stability_level"]), noLibrary),
+  absent(counter("disabled_metrics_total"), noLibrary),
+  absent(counter("hidden_metrics_total"), noLibrary),
+];
