@@ -11,7 +11,7 @@ step := toolchain/step.sh
 bench_programs := build/bench/limit build/bench/observe build/bench/pretend-ipvs.so
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-build setup-lab setup-prometheus build shim lab image manifests check lint format types unit test test-shim test-deploy test-lab bench demo packet-paths docs clean
+.PHONY: help setup setup-build setup-lab setup-prometheus build shim lab image manifests check lint format types unit test test-shim test-prometheus test-deploy test-lab bench demo packet-paths docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,7 +54,10 @@ unit: setup-build shim
 	@$(step) "Unit tests" node --test --test-concurrency=2 --test-timeout=60000 'test/unit/**/*.test.ts' 'test/contract/*.test.ts'
 
 test: setup ## everything: check, native-shim, lab
-	@$(MAKE) check build test-shim test-deploy test-lab
+	@$(MAKE) check build test-shim test-prometheus test-deploy test-lab
+
+test-prometheus: setup-build shim setup-prometheus ## what a real Prometheus reads from the daemon, and the usual dashboard
+	@$(step) "Metrics, read by Prometheus" node --test --test-timeout=120000 'test/prometheus/*.test.ts'
 
 test-shim: setup-build shim ## native-shim with sanitizers, valgrind and for arm64
 	@$(MAKE) -C native-shim check
@@ -82,7 +85,7 @@ packet-paths: setup-lab build lab ## write docs/packet-paths.md: where packets g
 	@node test/lab/boot.ts -- node test/packet-paths/print-document.ts > build/packet-paths.md
 	@mv build/packet-paths.md docs/packet-paths.md
 
-docs: setup-build ## write docs/configuration.md and docs/compatibility.md from the program's own tables
+docs: setup-build ## write docs/configuration.md, compatibility.md and metrics.md from the program's own tables
 	@node toolchain/docs/write.ts
 
 clean: ## remove what was built; what was installed stays

@@ -153,7 +153,7 @@ export class SyncLoop {
     const startedAtMs = this.#clock.monotonicMs();
     if (reason !== "change") this.#node.noteStale();
     const options = await this.#node.refresh();
-    const { services, triggeredAtMs } = this.#plan.update(options);
+    const { services, triggers } = this.#plan.update(options);
     const isFull = this.#isObserveOnly || reason !== "change" || this.#reconciler.needsObservation;
     const goal = this.#plan.takeGoal(this.#node.addresses, isFull);
     const report = await this.#reconciler.sync(goal);
@@ -165,7 +165,7 @@ export class SyncLoop {
       serviceCount: this.#plan.serviceCount,
       plannedServiceCount: services.length,
       elapsedMs: this.#clock.monotonicMs() - startedAtMs,
-      triggeredAtMs,
+      triggers,
       desired: this.#plan.desired,
       drains: this.#reconciler.drainer,
     });

@@ -5,6 +5,7 @@ import { errorText } from "../base/error-text.ts";
 import type { IpFamily } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import type { Metrics } from "../metrics/metrics.ts";
+import type { Trigger } from "../model/change-tracker.ts";
 import { type DesiredState, trafficPolicies } from "../plan/desired-state.ts";
 import { changeCount, type SyncReport } from "../reconcile/report.ts";
 import { type Conflict, conflictReasons, conflictsOf } from "./conflicts.ts";
@@ -30,8 +31,8 @@ export interface SyncSummary {
   /** Services that were planned anew. */
   readonly plannedServiceCount: number;
   readonly elapsedMs: number;
-  /** When the changes began in the cluster; milliseconds since the epoch. */
-  readonly triggeredAtMs: readonly number[];
+  /** When the changes began in the cluster. */
+  readonly triggers: readonly Trigger[];
   readonly desired: DesiredState;
   readonly drains: DrainFigures;
 }
@@ -192,12 +193,10 @@ export class SyncReporter {
     this.#metrics.draining(count, oldestAgeSeconds);
   }
 
-  #observeLatency({ triggeredAtMs, families }: SyncSummary): void {
+  #observeLatency({ triggers }: SyncSummary): void {
     const nowMs = this.#clock.nowMs();
-    const [family] = families;
-    if (family === undefined) return;
-    for (const triggered of triggeredAtMs) {
-      this.#metrics.networkProgrammed(family, (nowMs - triggered) / 1000);
+    for (const { family, timeMs } of triggers) {
+      this.#metrics.networkProgrammed(family, (nowMs - timeMs) / 1000);
     }
   }
 

@@ -1,10 +1,18 @@
 import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../api/objects.ts";
+import type { IpFamily } from "../base/ip.ts";
 
 /** What changed since the last time it was asked. */
 export interface PendingChanges {
   readonly services: readonly ServiceName[];
-  /** Milliseconds since the epoch at which the changes were triggered in the cluster, where known. */
-  readonly triggeredAtMs: readonly number[];
+  /** When the changes began in the cluster, where that is known. */
+  readonly triggers: readonly Trigger[];
+}
+
+/** The beginning of a change of endpoints. */
+export interface Trigger {
+  readonly family: IpFamily;
+  /** Milliseconds since the epoch. */
+  readonly timeMs: number;
 }
 
 /**
@@ -15,7 +23,8 @@ export class ChangeTracker {
   readonly #services = new Map<ServiceName, ServiceRecord>();
   readonly #slices = new Map<ServiceName, Map<string, EndpointSliceRecord>>();
   #touched = new Set<ServiceName>();
-  #triggeredAtMs = new Map<ServiceName, number[]>();
+  /** By family and Service. */
+  #triggers = new Map<string, Trigger[]>();
   readonly #startedAtMs: number;
 
   /** `startedAtMs`: triggers before the start of the program say nothing about its speed. */
@@ -52,10 +61,10 @@ export class ChangeTracker {
   /** Hands over what is pending and starts anew. */
   take(): PendingChanges {
     const services = [...this.#touched];
-    const triggeredAtMs = [...this.#triggeredAtMs.values()].flat();
+    const triggers = [...this.#triggers.values()].flat();
     this.#touched = new Set();
-    this.#triggeredAtMs = new Map();
-    return { services, triggeredAtMs };
+    this.#triggers = new Map();
+    return { services, triggers };
   }
 
   get pendingCount(): number {
@@ -79,11 +88,17 @@ export class ChangeTracker {
     slices?.delete(slice.name);
     if (slices?.size === 0) this.#slices.delete(slice.service);
     this.#touched.add(slice.service);
-    this.#triggeredAtMs.delete(slice.service);
+    this.#triggers.delete(triggerKey(slice));
   }
 
-  #noteTrigger({ service, triggeredAtMs }: EndpointSliceRecord): void {
-    if (triggeredAtMs === undefined || triggeredAtMs < this.#startedAtMs) return;
-    this.#triggeredAtMs.set(service, [...(this.#triggeredAtMs.get(service) ?? []), triggeredAtMs]);
+  #noteTrigger(slice: EndpointSliceRecord): void {
+    const { family, triggeredAtMs: timeMs } = slice;
+    if (timeMs === undefined || timeMs < this.#startedAtMs) return;
+    const key = triggerKey(slice);
+    this.#triggers.set(key, [...(this.#triggers.get(key) ?? []), { family, timeMs }]);
   }
+}
+
+function triggerKey({ family, service }: EndpointSliceRecord): string {
+  return `${family} ${service}`;
 }

@@ -1,6 +1,7 @@
 /** docs/compatibility.md: what of kube-proxy 1.36 is here, item by item. */
 import { flagsAndFields } from "./flags-and-fields.ts";
 import { code, documentOf, table } from "./markdown.ts";
+import { surfaces } from "./surfaces.ts";
 
 /** One thing that kube-proxy has: a flag, a field, a metric, an endpoint, an event, a chain. */
 export interface CompatibilityRow {
@@ -21,7 +22,7 @@ export interface CompatibilitySection {
 }
 
 /** In the order of the document; whoever adds a kind of thing adds a file beside this one. */
-const sections: readonly CompatibilitySection[] = [...flagsAndFields];
+const sections: readonly CompatibilitySection[] = [...flagsAndFields, ...surfaces];
 
 export function compatibilityDocument(): string {
   return documentOf([

@@ -61,10 +61,7 @@ export const kubeProxyMetrics: readonly KubeProxyMetric[] = [
   histogram("kubeproxy_sync_proxy_rules_duration_seconds", family, syncBuckets),
   gauge("kubeproxy_sync_proxy_rules_last_timestamp_seconds", family),
   gauge("kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds", family),
-  {
-    ...histogram("kubeproxy_network_programming_duration_seconds", family, latencyBuckets),
-    differs: "a change is observed once, for the first family, since one sync serves both",
-  },
+  histogram("kubeproxy_network_programming_duration_seconds", family, latencyBuckets),
   gauge("kubeproxy_sync_proxy_rules_endpoint_changes_pending"),
   counter("kubeproxy_sync_proxy_rules_endpoint_changes_total"),
   gauge("kubeproxy_sync_proxy_rules_service_changes_pending"),

@@ -62,7 +62,7 @@ function report(contested?: readonly string[]): readonly [readonly object[], obj
     serviceCount: 2,
     plannedServiceCount: 0,
     elapsedMs: 1,
-    triggeredAtMs: [],
+    triggers: [],
     desired,
     drains: { count: 0, oldestAgeSeconds: 0 },
   });
