@@ -8,6 +8,8 @@ import { type AgentOptions, Agent as HttpsAgent, type RequestOptions } from "nod
 import { type Cluster, KubeConfig, type User } from "@kubernetes/client-node";
 import { errorText } from "../../base/error-text.ts";
 import { pathOf } from "../decode/fields.ts";
+import { proxyFor } from "./environment-proxy.ts";
+import { type ImpersonationHeaders, impersonationHeaders } from "./impersonation.ts";
 import { invalidKubeconfig, type Kubeconfig } from "./kubeconfig-file.ts";
 
 /** TLS options that belong to a cluster and a user; equal ones can share connections. */
@@ -18,7 +20,8 @@ export type TlsMaterial = Pick<
 
 /** What a request needs beside its address. */
 export interface ClientMaterial {
-  readonly headers: Readonly<Record<string, string>>;
+  /** Several values stand for several headers of one name. */
+  readonly headers: Readonly<Record<string, string | readonly string[]>>;
   readonly tls: TlsMaterial;
 }
 
@@ -32,9 +35,14 @@ export class ClientConfig {
   readonly tokenFile: string | undefined;
   readonly #config: KubeConfig;
   readonly #cluster: Cluster;
+  readonly #impersonation: ImpersonationHeaders;
 
-  /** `master` overrides the server's address unless it is empty. */
-  constructor(kubeconfig: Kubeconfig, master: string) {
+  /** `master` overrides the server's address unless it is empty; `environment` may name a proxy. */
+  constructor(
+    kubeconfig: Kubeconfig,
+    master: string,
+    environment: Readonly<Record<string, string | undefined>> = {},
+  ) {
     const { origin } = kubeconfig;
     const config = loaded(kubeconfig);
     const cluster = config.getCurrentCluster();
@@ -45,9 +53,14 @@ export class ClientConfig {
       cluster.tlsServerName || new URL(this.server).hostname.replace(/^\[|\]$/g, "");
     // Over plain HTTP there is nothing to verify; the library refuses such a server otherwise.
     const skipTLSVerify = cluster.skipTLSVerify || this.server.startsWith("http:");
-    this.#cluster = { ...cluster, server: this.server, skipTLSVerify };
+    const proxyUrl = cluster.proxyUrl || proxyFor(new URL(this.server), environment);
+    this.#cluster = {
+      ...{ ...cluster, server: this.server, skipTLSVerify },
+      ...(proxyUrl === undefined ? {} : { proxyUrl }),
+    };
     const user = config.getCurrentUser() ?? { name: "nobody" };
     this.tokenFile = kubeconfig.tokenFiles.get(user.name);
+    this.#impersonation = impersonationOf(kubeconfig, user.name);
     this.#config = configOf(this.#cluster, withExecInfo(user, this.#cluster));
   }
 
@@ -68,7 +81,7 @@ export class ClientConfig {
     const given = Object.entries(material).filter(([, value]) => value !== undefined);
     const tls: TlsMaterial = Object.fromEntries(given);
     return {
-      headers: Object.fromEntries(headers),
+      headers: { ...Object.fromEntries(headers), ...this.#impersonation },
       tls: { ...tls, rejectUnauthorized: !this.#cluster.skipTLSVerify },
     };
   }
@@ -85,6 +98,14 @@ export class ClientConfig {
     const options: RequestOptions = {};
     await configOf(this.#cluster, userOf(tls)).applyToHTTPSOptions(options);
     return options.agent as HttpAgent;
+  }
+}
+
+function impersonationOf({ object, origin }: Kubeconfig, userName: string): ImpersonationHeaders {
+  try {
+    return impersonationHeaders(object, userName);
+  } catch (error) {
+    throw invalidKubeconfig(origin, errorText(error), error);
   }
 }
 

@@ -13,7 +13,7 @@ const pluginTimeoutMs = 60_000;
 
 /** What a request is sent with. */
 export interface RequestCredentials {
-  readonly headers: Readonly<Record<string, string>>;
+  readonly headers: ClientMaterial["headers"];
   readonly agent: Agent;
 }
 

@@ -37,7 +37,7 @@ export async function openConnection(
   const { Credentials } = await import("./credentials.ts");
   const { HttpConnection } = await import("./http-connection.ts");
   const makeConfig = (): InstanceType<typeof ClientConfig> =>
-    new ClientConfig(kubeconfig, options.master);
+    new ClientConfig(kubeconfig, options.master, environment);
   const credentials = new Credentials(rest.clock, makeConfig);
   await credentials.current();
   return new HttpConnection(credentials, { ...rest, userAgent: options.userAgent });

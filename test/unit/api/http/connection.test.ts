@@ -264,18 +264,7 @@ describe("on the way to an API server", () => {
 
   it("there may be a proxy", async (test) => {
     const server = await startTlsServer(test);
-    const targets: string[] = [];
-    const proxy = createServer();
-    proxy.on("connect", (request: IncomingMessage, socket) => {
-      targets.push(request.url ?? "");
-      const { hostname, port } = new URL(`http://${request.url}`);
-      const onward = connect(Number(port), hostname, () => {
-        socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
-        onward.pipe(socket).pipe(onward);
-      });
-      for (const end of [onward, socket]) end.on("error", () => onward.destroy());
-    });
-    const port = await portOf(proxy, test);
+    const { port, targets } = await startProxy(test);
     const way = await Way.make(test);
     await way.write("client.crt", await certificate("client-1.crt"));
     await way.write("client.key", await certificate("client-1.key"));
@@ -289,6 +278,55 @@ describe("on the way to an API server", () => {
     assert.equal((await listNodes(connection)).status, 200);
     assert.deepEqual(targets, [server.url.replace("https://", "")]);
     assert.equal(server.requests[0]?.clientName, "client-1");
+  });
+
+  it("the environment may name the proxy", async (test) => {
+    const server = await startTlsServer(test);
+    const { port, targets } = await startProxy(test);
+    const way = await Way.make(test);
+    Object.assign(way.environment, {
+      HTTPS_PROXY: `127.0.0.1:${port}`,
+      NO_PROXY: "10.0.0.0/8,.svc",
+    });
+    const target = server.url.replace(/^https:\/\/[^:]+/, "api.cluster.test");
+    const connection = await way.open({
+      server: `https://${target}`,
+      "certificate-authority": "ca.crt",
+      "tls-server-name": new URL(server.url).hostname,
+    });
+    assert.equal((await listNodes(connection)).status, 200);
+    assert.deepEqual(targets, [target]);
+  });
+
+  it("the user may act as somebody else", async (test) => {
+    const heads: IncomingMessage["headersDistinct"][] = [];
+    const server = createServer((request: IncomingMessage, response) => {
+      heads.push(request.headersDistinct);
+      response.end("{}");
+    });
+    const port = await portOf(server, test);
+    const way = await Way.make(test);
+    const connection = await way.open(
+      { server: `http://127.0.0.1:${port}` },
+      {
+        token: "t",
+        as: "system:kube-proxy",
+        "as-uid": "7",
+        "as-groups": ["a", "b"],
+        "as-user-extra": { "example.org/Scope": ["x"] },
+      },
+    );
+    assert.equal((await listNodes(connection)).status, 200);
+    const [head = {}] = heads;
+    assert.deepEqual(head["impersonate-user"], ["system:kube-proxy"]);
+    assert.deepEqual(head["impersonate-uid"], ["7"]);
+    assert.deepEqual(head["impersonate-group"], ["a", "b"]);
+    assert.deepEqual(head["impersonate-extra-example.org%2fscope"], ["x"]);
+    assert.deepEqual(head["authorization"], ["Bearer t"]);
+    await assert.rejects(
+      way.open({ server: `http://127.0.0.1:${port}` }, { "as-groups": ["a"] }),
+      /Cannot use kubeconfig .*: user u has as-groups, as-uid or as-user-extra, and no as/,
+    );
   });
 
   it("the proxy may speak SOCKS", async (test) => {
@@ -320,3 +358,21 @@ describe("on the way to an API server", () => {
     assert.equal(connections, 1);
   });
 });
+
+/** An HTTP proxy that takes every name for this machine; the targets that were asked for. */
+async function startProxy(
+  test: TestContext,
+): Promise<{ readonly port: number; readonly targets: readonly string[] }> {
+  const targets: string[] = [];
+  const proxy = createServer();
+  proxy.on("connect", (request: IncomingMessage, socket) => {
+    targets.push(request.url ?? "");
+    const { port } = new URL(`http://${request.url}`);
+    const onward = connect(Number(port), "127.0.0.1", () => {
+      socket.write("HTTP/1.1 200 Connection established\r\n\r\n");
+      onward.pipe(socket).pipe(onward);
+    });
+    for (const end of [onward, socket]) end.on("error", () => onward.destroy());
+  });
+  return { port: await portOf(proxy, test), targets };
+}

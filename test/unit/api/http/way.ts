@@ -15,6 +15,8 @@ export const certificate = (name: string): Promise<Buffer> => readFile(join(cert
 export class Way {
   readonly clock: FakeClock = new FakeClock();
   readonly folder: string;
+  /** Variables of the process. */
+  readonly environment: Record<string, string> = {};
   readonly #test: TestContext;
 
   constructor(test: TestContext, folder: string) {
@@ -44,7 +46,7 @@ export class Way {
     };
     await this.write("config", JSON.stringify(kubeconfig));
     const connection = await openConnection(
-      { clock: this.clock, environment: {} },
+      { clock: this.clock, environment: this.environment },
       { kubeconfig: join(this.folder, "config"), master, userAgent: "kube-ipvs/test" },
     );
     this.#test.after(() => connection.close());
