@@ -32,6 +32,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   drains: { expectedSeconds: 85 },
   "stale-flows": { expectedSeconds: 65 },
   "many-drains": { expectedSeconds: 35 },
+  "random-sequences": { expectedSeconds: 45 },
   "golden-executable": { expectedSeconds: 30 },
   "golden-recorder": { expectedSeconds: 30 },
   "start-and-stop": { expectedSeconds: 30 },

@@ -33,8 +33,8 @@ export interface LabDaemon {
   readonly lines: readonly RecordedLine[];
   /** Those about errors: the event and the error's words. */
   readonly errors: readonly string[];
-  apply(...objects: readonly ApiObject[]): void;
-  delete(...objects: readonly ApiObject[]): void;
+  apply(...objects: readonly (ApiObject | NamedObject)[]): void;
+  delete(...objects: readonly (ApiObject | NamedObject)[]): void;
   settled(): Promise<void>;
   /** Lines of the metrics with this beginning. */
   metrics(name: string): Promise<readonly string[]>;
@@ -43,7 +43,7 @@ export interface LabDaemon {
 
 /** Starts it and waits until `objects` are in the kernel. */
 export async function startLabDaemon(
-  objects: readonly ApiObject[],
+  objects: readonly (ApiObject | NamedObject)[],
   flags: Flags = {},
 ): Promise<LabDaemon> {
   const config = configOf(flags);
@@ -85,11 +85,11 @@ class RunningDaemon implements LabDaemon {
       .map(({ event, keys }) => `${event}: ${keys["err"]}`);
   }
 
-  apply(...objects: readonly ApiObject[]): void {
+  apply(...objects: readonly (ApiObject | NamedObject)[]): void {
     this.#source.apply(...named(objects));
   }
 
-  delete(...objects: readonly ApiObject[]): void {
+  delete(...objects: readonly (ApiObject | NamedObject)[]): void {
     this.#source.delete(...named(objects));
   }
 
@@ -134,7 +134,7 @@ export async function cleanUpLab(flags: Flags = {}): Promise<readonly string[]> 
 }
 
 /** Every object that the builders make has a name. */
-function named(objects: readonly ApiObject[]): readonly NamedObject[] {
+function named(objects: readonly (ApiObject | NamedObject)[]): readonly NamedObject[] {
   return objects as readonly unknown[] as readonly NamedObject[];
 }
 

@@ -58,7 +58,10 @@ export const clusterFlags: fc.Arbitrary<Readonly<Record<string, string>>> = fc
   })
   .map((flags) => present(flags) as Readonly<Record<string, string>>);
 
-export function carryOut({ kind, object }: ClusterChange, source: MemorySource): void {
+export function carryOut(
+  { kind, object }: ClusterChange,
+  source: Pick<MemorySource, "apply" | "delete">,
+): void {
   source[kind](object);
 }
 

@@ -1,0 +1,116 @@
+/**
+ * Random changes, applied one after another with syncs and restarts in between, come to the same kernel as
+ * a fresh start on the objects that are left, in a namespace that has seen nothing.
+ */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import { compareStates, differenceText, type KernelState } from "../golden/kernel-state.ts";
+import { nodeSetUp } from "../golden/node-world.ts";
+import { observeKernel } from "../golden/observe.ts";
+import { eventually, type Flags, type LabDaemon, startLabDaemon } from "../support/lab-daemon.ts";
+import { MemorySource } from "../support/memory-source.ts";
+import { withNetworkNamespace } from "../support/netns/network-namespace.ts";
+import {
+  type ClusterChange,
+  carryOut,
+  clusterChanges,
+  clusterFlags,
+} from "../support/random-cluster/changes.ts";
+
+const changeCount = 200;
+const firstSeed = Number(process.env["TEST_FIRST_SEED"] ?? 1);
+const seedCount = Number(process.env["TEST_SEEDS"] ?? 10);
+
+type Interlude = "none" | "sync" | "restart";
+
+interface Sequence {
+  readonly flags: Flags;
+  readonly steps: readonly (readonly [ClusterChange, Interlude])[];
+}
+
+const interludes: fc.Arbitrary<Interlude> = fc.oneof(
+  { weight: 110, arbitrary: fc.constant("none" as const) },
+  { weight: 6, arbitrary: fc.constant("sync" as const) },
+  { weight: 1, arbitrary: fc.constant("restart" as const) },
+);
+
+const sequences: fc.Arbitrary<Sequence> = fc.record({
+  flags: clusterFlags,
+  steps: fc.array(fc.tuple(clusterChanges, interludes), {
+    minLength: changeCount,
+    maxLength: changeCount,
+  }),
+});
+
+/** A daemon that can be started again with the objects that it was told. */
+class Subject {
+  readonly #flags: Flags;
+  readonly #objects = new MemorySource();
+  #daemon: LabDaemon;
+
+  private constructor(flags: Flags, daemon: LabDaemon) {
+    this.#flags = flags;
+    this.#daemon = daemon;
+  }
+
+  static async start(flags: Flags): Promise<Subject> {
+    return new Subject(flags, await startLabDaemon([], flags));
+  }
+
+  get objects(): MemorySource {
+    return this.#objects;
+  }
+
+  async take([change, interlude]: Sequence["steps"][number]): Promise<void> {
+    carryOut(change, this.#objects);
+    carryOut(change, this.#daemon);
+    if (interlude === "none") return;
+    await this.#daemon.settled();
+    if (interlude === "sync") return;
+    await this.#daemon.stop();
+    this.#daemon = await startLabDaemon(this.#objects.objects(), this.#flags);
+  }
+
+  /** Settles, waits for the last drain, and ends. */
+  async stop(): Promise<void> {
+    await this.#daemon.settled();
+    const drains = (): Promise<readonly string[]> =>
+      this.#daemon.metrics("kube_ipvs_draining_real_servers ");
+    await eventually(drains, ["kube_ipvs_draining_real_servers 0"], 30_000);
+    assert.deepEqual(this.#daemon.errors, []);
+    await this.#daemon.stop();
+  }
+}
+
+/** The kernel's state after all steps, and the objects that are left. */
+function incremental({ flags, steps }: Sequence): Promise<readonly [KernelState, MemorySource]> {
+  return withNetworkNamespace("incremental", nodeSetUp, async () => {
+    const subject = await Subject.start(flags);
+    for (const step of steps) await subject.take(step);
+    await subject.stop();
+    return [await observeKernel([]), subject.objects];
+  });
+}
+
+function fresh(objects: MemorySource, flags: Flags): Promise<KernelState> {
+  return withNetworkNamespace("fresh", nodeSetUp, async () => {
+    const daemon = await startLabDaemon(objects.objects().toReversed(), flags);
+    await daemon.stop();
+    return observeKernel([]);
+  });
+}
+
+describe(`${changeCount} random changes come to the state of a fresh start`, () => {
+  for (let seed = firstSeed; seed < firstSeed + seedCount; seed += 1) {
+    it(`with seed ${seed}`, async (test) => {
+      const [sequence] = fc.sample(fc.noBias(sequences), { seed, numRuns: 1 });
+      assert.ok(sequence !== undefined);
+      const [actual, objects] = await incremental(sequence);
+      const expected = await fresh(objects, sequence.flags);
+      const lines = expected.ipvs?.split("\n").length ?? 0;
+      test.diagnostic(`${objects.objects().length} objects, ${lines} lines of ipvsadm`);
+      assert.equal(compareStates(expected, actual).map(differenceText).join("\n"), "");
+    });
+  }
+});
