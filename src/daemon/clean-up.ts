@@ -8,6 +8,7 @@ import { observeAddresses } from "../reconcile/observe.ts";
 import { type RemovalReport, removeAll } from "../reconcile/remove-all.ts";
 import type { ChangeKind } from "../reconcile/report.ts";
 import type { RuleSet } from "../state/rule.ts";
+import { removeDrainAges } from "./drain-ages.ts";
 
 /** Cleans up and prints a line for each kind of thing; resolves with whether everything could be removed. */
 export async function cleanUp(
@@ -24,8 +25,24 @@ export async function cleanUp(
     },
     hasIpvs: await findIpvs(kernel),
   });
-  for (const line of reportLines(report)) print(line);
-  return report.failures.length === 0;
+  const file = await removeFile(config.drainAgesPath);
+  for (const line of reportLines(report, file)) print(line);
+  return report.failures.length === 0 && file.error === undefined;
+}
+
+interface FileRemoval {
+  readonly path: string;
+  readonly isRemoved: boolean;
+  readonly error?: unknown;
+}
+
+/** The ages of drains: what drained is gone. */
+async function removeFile(path: string): Promise<FileRemoval> {
+  try {
+    return { path, isRemoved: await removeDrainAges(path) };
+  } catch (error) {
+    return { path, isRemoved: false, error };
+  }
 }
 
 /** Rules of an empty cluster name all our chains and jumps; families whose programs work. */
@@ -67,15 +84,26 @@ const removedWords: readonly RemovedWords[] = [
   { kind: "set-destroy", one: "ipset", many: "ipsets" },
 ];
 
-function reportLines({ changes, kept, failures }: RemovalReport): readonly string[] {
-  const removed = removedWords.flatMap(({ kind, one, many }) => {
-    const count = changes.get(kind) ?? 0;
-    return count === 0 ? [] : [`Removed ${String(count).padStart(5)} ${count === 1 ? one : many}`];
-  });
+function reportLines(
+  { changes, kept, failures }: RemovalReport,
+  file: FileRemoval,
+): readonly string[] {
+  const counted = [
+    ...removedWords.map(({ kind, one, many }) => ({ count: changes.get(kind) ?? 0, one, many })),
+    { count: file.isRemoved ? 1 : 0, one: `file ${file.path}`, many: "files" },
+  ];
+  const removed = counted
+    .filter(({ count }) => count > 0)
+    .map(
+      ({ count, one, many }) => `Removed ${String(count).padStart(5)} ${count === 1 ? one : many}`,
+    );
+  const failed = file.error === undefined ? [] : [{ subject: file.path, error: file.error }];
   return [
     ...(removed.length === 0 ? ["Nothing of kube-ipvs was found"] : removed),
     ...kept.map(({ subject, reason }) => `Kept ${subject}: ${keptReasons[reason]}`),
-    ...failures.map(({ subject, error }) => `Could not remove ${subject}: ${errorText(error)}`),
+    ...[...failures, ...failed].map(
+      ({ subject, error }) => `Could not remove ${subject}: ${errorText(error)}`,
+    ),
   ];
 }
 

@@ -6,7 +6,7 @@
  * random/boot_id). The wall clock may jump; this one does not, and after a boot nothing drains any more.
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
-import { mkdir, open, rename, rm } from "node:fs/promises";
+import { mkdir, open, rename, rm, unlink } from "node:fs/promises";
 import { uptime } from "node:os";
 import { dirname } from "node:path";
 import { background } from "../base/background.ts";
@@ -145,6 +145,27 @@ export class DrainAgesFile implements DrainAges {
   }
 }
 
+/** Removes the file, and what a writer that was killed left beside it; says whether there was one. */
+export async function removeDrainAges(path: string): Promise<boolean> {
+  if (path === "") return false;
+  await unlinkIfThere(temporaryOf(path));
+  return unlinkIfThere(path);
+}
+
+async function unlinkIfThere(path: string): Promise<boolean> {
+  try {
+    await unlink(path);
+    return true;
+  } catch (error) {
+    if (isMissing(error)) return false;
+    throw error;
+  }
+}
+
+function temporaryOf(path: string): string {
+  return `${path}.new`;
+}
+
 function unknown(reason: string): Notes {
   return { kind: "unknown", reason };
 }
@@ -204,7 +225,7 @@ function readBounded(path: string): string {
 
 /** A reader sees the old file or the new one, whenever the program is killed. */
 async function replaceFile(path: string, text: string): Promise<void> {
-  const temporary = `${path}.new`;
+  const temporary = temporaryOf(path);
   await mkdir(dirname(path), { recursive: true });
   await rm(temporary, { force: true });
   try {

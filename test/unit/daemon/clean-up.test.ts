@@ -1,5 +1,8 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "node:test";
 import { errno } from "../../../src/base/errno.ts";
 import { ipFamilies } from "../../../src/base/ip.ts";
 import { silentLogger } from "../../../src/base/log.ts";
@@ -27,7 +30,7 @@ import {
 
 type Cleaning = Pick<
   Config,
-  "foreignVirtualServers" | "excludeCidrs" | "isMasqueradeAll" | "masqueradeMark"
+  "foreignVirtualServers" | "excludeCidrs" | "isMasqueradeAll" | "masqueradeMark" | "drainAgesPath"
 >;
 
 const config: Cleaning = {
@@ -35,13 +38,16 @@ const config: Cleaning = {
   excludeCidrs: [],
   isMasqueradeAll: false,
   masqueradeMark: 0x4000,
+  drainAgesPath: "",
 };
 
 async function clean(
   kernel: FakeKernel,
+  drainAgesPath = "",
 ): Promise<{ readonly worked: boolean; readonly lines: readonly string[] }> {
   const lines: string[] = [];
-  const worked = await cleanUp(kernel, config as Config, (line) => lines.push(line));
+  const settings = { ...config, drainAgesPath } as Config;
+  const worked = await cleanUp(kernel, settings, (line) => lines.push(line));
   return { worked, lines };
 }
 
@@ -147,5 +153,37 @@ describe("cleanUp", () => {
     assert.equal(worked, true);
     assert.match(ipvsText(kernel), /10\.50\.0\.1:80/);
     assert.ok(lines.some((line) => line.startsWith("Kept TCP 10.50.0.1:80: ")));
+  });
+});
+
+describe("cleanUp and the file with the ages of drains", () => {
+  let folder: string;
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "kube-ipvs-clean-up-"));
+  });
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  it("removes it, with what a killed writer left, and says so", async () => {
+    const path = join(folder, "drains.json");
+    writeFileSync(path, "{}");
+    writeFileSync(`${path}.new`, "{");
+    assert.deepEqual(await clean(new FakeKernel(), path), {
+      worked: true,
+      lines: [`Removed     1 file ${path}`],
+    });
+    assert.deepEqual(readdirSync(folder), []);
+    assert.deepEqual(await clean(new FakeKernel(), path), {
+      worked: true,
+      lines: ["Nothing of kube-ipvs was found"],
+    });
+  });
+
+  it("names it with the reason where it cannot be removed, and fails", async () => {
+    const path = join(folder, "drains.json");
+    mkdirSync(path);
+    const { worked, lines } = await clean(new FakeKernel(), path);
+    assert.equal(worked, false);
+    assert.match(lines.join("\n"), /^Could not remove .*drains\.json: (EISDIR|EPERM)/m);
   });
 });
