@@ -3,6 +3,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { compareStates, type Difference, type KernelState } from "./kernel-state.ts";
 import { observeKernel } from "./observe.ts";
 import { pendingFiles } from "./pending.ts";
+import type { Scenario } from "./scenario.ts";
 
 /** What the last look at the kernel found, after a step. */
 export interface StepDifferences {
@@ -19,11 +20,30 @@ export async function differencesWithin(
 ): Promise<StepDifferences> {
   const begin = performance.now();
   for (;;) {
-    const all = compareStates(recorded, await observeKernel(healthPorts));
-    const differences = all.filter(({ file }) => !pendingFiles.has(file));
-    const pending = all.filter(({ file }) => pendingFiles.has(file));
+    const found = sortOut(compareStates(recorded, await observeKernel(healthPorts)));
     const isOver = performance.now() - begin > deadlineMs;
-    if (differences.length === 0 || isOver) return { differences, pending };
+    if (found.differences.length === 0 || isOver) return found;
     await pause(100);
   }
+}
+
+/**
+ * Looks once more at what the last step left, when the program has ended: a change that came after the look
+ * that matched would be seen. Its health checks answer no more.
+ */
+export async function lookAfterEnd(
+  steps: readonly StepDifferences[],
+  scenario: Scenario,
+): Promise<readonly StepDifferences[]> {
+  const last = steps.at(-1);
+  const { health: _, ...recorded } = scenario.steps.at(-1)?.recorded ?? {};
+  if (last === undefined || last.differences.length > 0) return steps;
+  return steps.with(-1, sortOut(compareStates(recorded, await observeKernel([]))));
+}
+
+function sortOut(all: readonly Difference[]): StepDifferences {
+  return {
+    differences: all.filter(({ file }) => !pendingFiles.has(file)),
+    pending: all.filter(({ file }) => pendingFiles.has(file)),
+  };
 }

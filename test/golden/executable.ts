@@ -10,7 +10,7 @@ import { ApiServer } from "../support/api-server/api-server.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import type { ApiObject as ServedObject } from "../support/objects.ts";
 import { configurationText } from "./configuration.ts";
-import { differencesWithin, type StepDifferences } from "./eventually.ts";
+import { differencesWithin, lookAfterEnd, type StepDifferences } from "./eventually.ts";
 import { nodeSetUp } from "./node-world.ts";
 import { type ApiObject, healthCheckNodePorts, type Scenario } from "./scenario.ts";
 
@@ -19,7 +19,7 @@ const program: string = join(import.meta.dirname, "../../dist/kube-ipvs");
 const deadlineMs = 20_000;
 
 export interface ExecutableRun {
-  /** The differences after each step. */
+  /** The differences after each step; of the last one after the end, too. */
   readonly steps: readonly StepDifferences[];
   /** After SIGTERM. */
   readonly exitStatus: number | null;
@@ -31,7 +31,8 @@ export function runExecutable(scenario: Scenario): Promise<ExecutableRun> {
     const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-golden-"));
     const server = await ApiServer.start();
     try {
-      return await runSteps(scenario, server, folder);
+      const run = await runSteps(scenario, server, folder);
+      return { ...run, steps: await lookAfterEnd(run.steps, scenario) };
     } finally {
       await server.stop();
       rmSync(folder, { recursive: true });

@@ -13,19 +13,19 @@ import { loadConfig } from "../../src/config/load-config.ts";
 import { type InProcessDaemon, startInProcess } from "../support/in-process.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { configurationText } from "./configuration.ts";
-import { differencesWithin, type StepDifferences } from "./eventually.ts";
+import { differencesWithin, lookAfterEnd, type StepDifferences } from "./eventually.ts";
 import { nodeSetUp } from "./node-world.ts";
 import { type ApiObject, healthCheckNodePorts, type Scenario, type Step } from "./scenario.ts";
 
 /** For what reaches the daemon only after the sync was asked for: events of links and addresses. */
 const deadlineMs = 2_000;
 
-/** The differences after each step. */
+/** The differences after each step; of the last one when the daemon has ended, too. */
 export function runInProcess(scenario: Scenario): Promise<readonly StepDifferences[]> {
   return withNetworkNamespace("golden", [...nodeSetUp, ...scenario.pre], async () => {
     const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-golden-"));
     try {
-      return await runSteps(scenario, folder);
+      return await lookAfterEnd(await runSteps(scenario, folder), scenario);
     } finally {
       rmSync(folder, { recursive: true });
     }
@@ -51,6 +51,7 @@ async function runSteps(scenario: Scenario, folder: string): Promise<readonly St
       const ports = healthCheckNodePorts(scenario);
       steps.push(await differencesWithin(deadlineMs, step.recorded, ports));
     }
+    await daemon?.settled();
     return steps;
   } finally {
     await daemon?.stop();
