@@ -18,6 +18,8 @@ const baseFlags = [
   "--hostname-override=node-1",
   "--cluster-cidr=10.244.0.0/16",
   "--ipvs-min-sync-period=0s",
+  // The limit belongs to the first namespace.
+  "--conntrack-max-per-core=0",
   "-v=3",
 ];
 const settleMs = 20_000;

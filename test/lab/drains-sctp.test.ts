@@ -1,0 +1,68 @@
+/** Real servers that leave while SCTP associations live: the built program, real pods, a client outside. */
+import assert from "node:assert/strict";
+import type { ChildProcess } from "node:child_process";
+import { after, afterEach, before, describe, it } from "node:test";
+import { LabNode } from "../support/lab-node.ts";
+import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
+import { ip } from "../support/records.ts";
+import { Association, startSctpPod } from "../support/sctp-traffic.ts";
+
+const pods = [
+  { name: "pod-1", address: "10.244.1.10" },
+  { name: "pod-2", address: "10.244.1.20" },
+] as const;
+const clusterIp = "10.96.0.10";
+const sctp = { protocol: "SCTP", address: ip(clusterIp), port: 80 } as const;
+
+/** Behind the Service are these pods, by their places. */
+function web(...places: readonly (0 | 1)[]): readonly ApiObject[] {
+  const ports = [{ name: "diameter", protocol: "SCTP", port: 80, targetPort: 8080 }];
+  const slicePorts = [{ name: "diameter", protocol: "SCTP", port: 8080 }];
+  const endpoints = places.map((place) => endpoint(pods[place].address, { nodeName: "node-1" }));
+  return [service({ ports }), endpointSlice({ endpoints, ports: slicePorts })];
+}
+
+describe("a real server of SCTP that leaves", () => {
+  const children: ChildProcess[] = [];
+  let node: LabNode;
+
+  before(async () => {
+    node = await LabNode.build(pods);
+    for (const { name } of pods) children.push(await startSctpPod(name, 8080));
+  });
+  afterEach(() => node.clear());
+  after(async () => {
+    for (const child of children) child.kill("SIGKILL");
+    await node.destroy();
+  });
+
+  /** An association with pod-1; then pod-2 takes its place. */
+  async function drainingWith(flags: readonly string[]): Promise<Association> {
+    node.apply(...web(0));
+    await node.start(flags);
+    const association = await Association.open(clusterIp, 80);
+    assert.equal(await association.ask("before"), "pod-1 before");
+    node.apply(...web(1));
+    await node.hasWeights(sctp, "pod-1 0, pod-2 1");
+    return association;
+  }
+
+  it("keeps its association and gets no new one", async () => {
+    const association = await drainingWith([]);
+    const newcomer = await Association.open(clusterIp, 80);
+    assert.equal(await newcomer.ask("I am new"), "pod-2 I am new");
+    assert.equal(await association.ask("still here"), "pod-1 still here");
+    await newcomer.close();
+    await association.close();
+  });
+
+  it("is cut at the deadline of TCP", async () => {
+    const association = await drainingWith(["--kube-ipvs-tcp-drain-deadline=3s"]);
+    await node.hasWeights(sctp, "pod-2 1", 20_000);
+    await node.program.prints(/"Real server drains no more" .*SCTP.* reason="deadline"/);
+    association.kill();
+    const next = await Association.open(clusterIp, 80);
+    assert.equal(await next.ask("who"), "pod-2 who");
+    await next.close();
+  });
+});

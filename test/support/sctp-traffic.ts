@@ -1,0 +1,90 @@
+/**
+ * SCTP between the client and the pods of `node-network.ts`. Node.js has no SCTP sockets; Perl, which every
+ * Debian has, opens them by number.
+ */
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createInterface, type Interface } from "node:readline";
+import type { Readable, Writable } from "node:stream";
+
+type Child = ChildProcessByStdio<Writable, Readable, null>;
+
+/** IPPROTO_SCTP of linux/in.h. */
+const protocolNumber = 132;
+const openSocket = `socket(my $s, AF_INET, SOCK_STREAM, ${protocolNumber}) or die "socket: $!"; $| = 1;`;
+
+/** Answers each message with its name before it; says `ready` first. Arguments: port, name. */
+const serverScript = `
+${openSocket}
+bind($s, sockaddr_in($ARGV[0], INADDR_ANY)) and listen($s, 9) or die "listen: $!";
+$SIG{CHLD} = "IGNORE";
+print "ready\\n";
+while (accept(my $c, $s)) {
+  next if fork;
+  while (sysread($c, my $text, 1000)) { syswrite($c, "$ARGV[1] $text"); }
+  exit;
+}`;
+
+/** Sends each line of its input and prints the answer; ends with its input. Arguments: address, port. */
+const clientScript = `
+${openSocket}
+connect($s, sockaddr_in($ARGV[1], inet_aton($ARGV[0]))) or die "connect: $!";
+print "open\\n";
+while (<STDIN>) {
+  syswrite($s, $_) or last;
+  sysread($s, my $answer, 1000) or last;
+  print $answer;
+}
+close($s); print "over\\n";`;
+
+/** Resolves when it listens; whoever started it ends it. */
+export async function startSctpPod(name: string, port: number): Promise<Child> {
+  const child = startPerl(name, serverScript, [String(port), name]);
+  await once(child.stdout, "data");
+  return child;
+}
+
+/** An association of the client. */
+export class Association {
+  readonly #child: Child;
+  readonly #lines: AsyncIterator<string>;
+
+  private constructor(child: Child) {
+    this.#child = child;
+    const lines: Interface = createInterface(child.stdout);
+    this.#lines = lines[Symbol.asyncIterator]();
+  }
+
+  static async open(address: string, port: number): Promise<Association> {
+    const association = new Association(startPerl("client", clientScript, [address, String(port)]));
+    await association.#next();
+    return association;
+  }
+
+  /** What comes back for one message; `over` where the other side has ended it. */
+  async ask(text: string): Promise<string> {
+    this.#child.stdin.write(`${text}\n`);
+    return this.#next();
+  }
+
+  /** An orderly shutdown. */
+  async close(): Promise<void> {
+    this.#child.stdin.end();
+    await this.#next();
+  }
+
+  /** For one that is cut off. */
+  kill(): void {
+    this.#child.kill("SIGKILL");
+  }
+
+  async #next(): Promise<string> {
+    const { value, done } = await this.#lines.next();
+    return done === true ? "over" : value;
+  }
+}
+
+function startPerl(namespace: string, script: string, args: readonly string[]): Child {
+  const command = ["netns", "exec", namespace, "perl", "-MSocket", "-we", script, ...args];
+  return spawn("ip", command, { stdio: ["pipe", "pipe", "inherit"] });
+}
