@@ -22,7 +22,7 @@ const firstSeed = Number(process.env["TEST_FIRST_SEED"] ?? 1);
 const seedCount = Number(process.env["TEST_SEEDS"] ?? 200);
 /** Takes minutes, so it is not done unasked: `TEST_SHRINK=1`. */
 const shrinks = process.env["TEST_SHRINK"] !== undefined;
-const seedsPerTest = 20;
+const seedsPerTest = 10;
 
 interface Sequence {
   readonly flags: Readonly<Record<string, string>>;
