@@ -38,6 +38,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   "start-and-stop": { expectedSeconds: 30 },
   "kernel-tools": { expectedSeconds: 25 },
   contract: { expectedSeconds: 25 },
+  surfaces: { expectedSeconds: 15 },
   costs: { expectedSeconds: 25 },
   configuration: { expectedSeconds: 30 },
   "bad-input": { expectedSeconds: 20 },

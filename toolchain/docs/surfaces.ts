@@ -26,7 +26,8 @@ const endpoints: readonly CompatibilityRow[] = [
   { name: "metrics address: /proxyMode" },
   {
     name: "metrics address: /configz",
-    differs: "kubeIpvs, our own section, is in it too",
+    differs:
+      "kubeIpvs, our own section, is in it too; what a live reload changed is not, until a restart",
   },
   {
     name: "metrics address: /flagz",
