@@ -1,5 +1,6 @@
 /** docs/compatibility.md: what of kube-proxy 1.36 is here, item by item. */
 import { flagsAndFields } from "./flags-and-fields.ts";
+import { kernelObjects } from "./kernel-objects.ts";
 import { code, documentOf, table } from "./markdown.ts";
 import { surfaces } from "./surfaces.ts";
 
@@ -22,7 +23,11 @@ export interface CompatibilitySection {
 }
 
 /** In the order of the document; whoever adds a kind of thing adds a file beside this one. */
-const sections: readonly CompatibilitySection[] = [...flagsAndFields, ...surfaces];
+const sections: readonly CompatibilitySection[] = [
+  ...flagsAndFields,
+  ...surfaces,
+  ...kernelObjects,
+];
 
 export function compatibilityDocument(): string {
   return documentOf([
