@@ -62,12 +62,15 @@ export class ClusterPlan {
     return endpointAddresses(this.#tracker.slicesOf(apiServerService));
   }
 
-  /** Plans what was touched, and every Service where the options are others than before. */
-  update(options: PlanOptions): PendingChanges {
+  /** Plans what was touched, and every Service where the options are others than before; yields after each. */
+  *update(options: PlanOptions): Generator<void, PendingChanges> {
     if (options !== this.#options) this.#tracker.touchAll();
     this.#options = options;
     const pending = this.#tracker.take();
-    for (const name of pending.services) this.#planService(name, options);
+    for (const name of pending.services) {
+      this.#planService(name, options);
+      yield;
+    }
     return pending;
   }
 

@@ -4,6 +4,7 @@ import type { Clock } from "../base/clock.ts";
 import { Exclusive } from "../base/exclusive.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
+import { inSlices } from "../base/time-slice.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { DrainAges } from "../reconcile/drains.ts";
 import { Reconciler } from "../reconcile/reconciler.ts";
@@ -153,7 +154,7 @@ export class SyncLoop {
     const startedAtMs = this.#clock.monotonicMs();
     if (reason !== "change") this.#node.noteStale();
     const options = await this.#node.refresh();
-    const { services, triggers } = this.#plan.update(options);
+    const { services, triggers } = await inSlices(this.#clock, this.#plan.update(options));
     const isFull = this.#isObserveOnly || reason !== "change" || this.#reconciler.needsObservation;
     const goal = this.#plan.takeGoal(this.#node.addresses, isFull);
     const report = await this.#reconciler.sync(goal);

@@ -1,12 +1,12 @@
 /** What the kernel answers: acknowledgements, ends of dumps, and its own words. linux/netlink.h. */
 import { errno } from "../base/errno.ts";
+import type { TimeSlice } from "../base/time-slice.ts";
 import { text, u32 } from "./attribute-field.ts";
 import { attributeSet } from "./attribute-set.ts";
 import type { ByteReader } from "./byte-reader.ts";
 import { DecodeError } from "./errors.ts";
 import { MESSAGE_HEADER_BYTES, type Message, messagesOf } from "./message.ts";
 import { messageFlags, messageTypes } from "./netlink-package.ts";
-import type { TimeSlice } from "./time-slice.ts";
 
 /** Outcome of one request. */
 export interface Outcome {

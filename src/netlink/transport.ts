@@ -6,6 +6,7 @@ import type * as shim from "../../native-shim/netlink-socket.d.ts";
 import { type Clock, sleep } from "../base/clock.ts";
 import { errnoName, errno as errnos } from "../base/errno.ts";
 import { Exclusive } from "../base/exclusive.ts";
+import { TimeSlice } from "../base/time-slice.ts";
 import { type Datagram, encodeDatagram, readFailures } from "./batch.ts";
 import { type BodyPrinter, type DebugSink, printDatagram } from "./debug.ts";
 import { NetlinkError } from "./errors.ts";
@@ -13,7 +14,6 @@ import { type Message, MessageWriter } from "./message.ts";
 import { messageFlags } from "./netlink-package.ts";
 import { type Reply, readReply, readReplyInSlices } from "./reply.ts";
 import { encodeRequest, errorOf, type FailedRequest, type RequestKind } from "./request.ts";
-import { TimeSlice } from "./time-slice.ts";
 
 /** The socket: native-shim/index.ts, or a stand-in that answers datagrams in tests. */
 export type NetlinkShim = Pick<

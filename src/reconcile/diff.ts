@@ -13,70 +13,101 @@ import type { KnownState, KnownVirtualServer } from "./known-state.ts";
 export interface VirtualServerDiff {
   readonly key: string;
   readonly virtualServer: VirtualServerId;
-  /** Creations and updates, in order. */
-  readonly changes: readonly IpvsChange[];
+  /** Creations and updates, in order; made when asked for: a first sync has hundreds of thousands. */
+  readonly changes: () => readonly IpvsChange[];
   /** Real servers nobody wants any more: to be drained, then removed. */
   readonly unwanted: readonly RealServer[];
+  /** The virtual server is not there. */
+  readonly isNew: boolean;
   /** The virtual server itself is not wanted any more. */
   readonly isUnwanted: boolean;
   /** Nobody took new connections, and somebody is to. */
   readonly isFirstRealServer: boolean;
 }
 
-/** Compares one virtual server; undefined when nothing is to be done. */
+/** Compares one virtual server; undefined when nothing is to be done. `mustBeNew`: a new one is not to be there. */
 export function diffVirtualServer(
   key: string,
   desired: PlannedVirtualServer | undefined,
   known: KnownVirtualServer | undefined,
+  mustBeNew = false,
 ): VirtualServerDiff | undefined {
-  if (desired === undefined) {
-    if (known === undefined) return undefined;
-    return {
-      key,
-      virtualServer: idOf(known),
-      changes: [],
-      unwanted: [],
-      isUnwanted: true,
-      isFirstRealServer: false,
-    };
-  }
+  if (desired === undefined) return known === undefined ? undefined : removal(key, known);
+  if (known === undefined) return creation(key, desired, mustBeNew);
   const server = serverChange(desired, known);
   const { changes, unwanted } = realServerChanges(desired, known);
   if (server === undefined && changes.length === 0 && unwanted.length === 0) return undefined;
-  const hadSomebody = known?.realServers.some(({ weight }) => weight > 0) ?? false;
+  const hadSomebody = known.realServers.some(({ weight }) => weight > 0);
   return {
     key,
     virtualServer: idOf(desired),
-    changes: server === undefined ? changes : [server, ...changes],
+    changes: () => (server === undefined ? changes : [server, ...changes]),
     unwanted,
+    isNew: false,
     isUnwanted: false,
     isFirstRealServer: !hadSomebody && desired.realServers.length > 0,
   };
 }
 
+function removal(key: string, known: KnownVirtualServer): VirtualServerDiff {
+  return {
+    key,
+    virtualServer: idOf(known),
+    changes: () => [],
+    unwanted: [],
+    isNew: false,
+    isUnwanted: true,
+    isFirstRealServer: false,
+  };
+}
+
+function creation(
+  key: string,
+  desired: PlannedVirtualServer,
+  mustBeNew: boolean,
+): VirtualServerDiff {
+  const { virtualServer, realServers } = desired;
+  const kind = "create-virtual-server";
+  return {
+    key,
+    virtualServer,
+    changes: () => [
+      mustBeNew ? { kind, virtualServer, mustBeNew } : { kind, virtualServer },
+      ...realServers.map((realServer) => creationOf(virtualServer, realServer)),
+    ],
+    unwanted: [],
+    isNew: true,
+    isUnwanted: false,
+    isFirstRealServer: realServers.length > 0,
+  };
+}
+
+function creationOf(virtualServer: VirtualServerId, realServer: RealServer): IpvsChange {
+  return { kind: "create-real-server", virtualServer, realServer };
+}
+
 function serverChange(
   { virtualServer }: PlannedVirtualServer,
-  known: KnownVirtualServer | undefined,
+  known: KnownVirtualServer,
 ): IpvsChange | undefined {
-  if (known === undefined) return { kind: "create-virtual-server", virtualServer };
   if (sameVirtualServer(virtualServer, known.virtualServer)) return undefined;
   return { kind: "update-virtual-server", virtualServer };
 }
 
 function realServerChanges(
   desired: PlannedVirtualServer,
-  known: KnownVirtualServer | undefined,
+  known: KnownVirtualServer,
 ): { readonly changes: IpvsChange[]; readonly unwanted: RealServer[] } {
   const changes: IpvsChange[] = [];
-  if (desired.realServers === known?.realServers) return { changes, unwanted: [] };
+  if (desired.realServers === known.realServers) return { changes, unwanted: [] };
   const { virtualServer } = desired;
-  const remaining = new Map(known?.realServers.map((server) => [realServerKey(server), server]));
+  const remaining = new Map(known.realServers.map((server) => [realServerKey(server), server]));
   for (const realServer of desired.realServers) {
     const key = realServerKey(realServer);
     const present = remaining.get(key);
     remaining.delete(key);
     if (present === undefined) {
-      changes.push({ kind: "create-real-server", virtualServer, realServer });
+      changes.push(creationOf(virtualServer, realServer));
     } else if (!sameRealServer(realServer, present)) {
       changes.push({ kind: "update-real-server", virtualServer, realServer });
     }
@@ -84,35 +115,27 @@ function realServerChanges(
   return { changes, unwanted: [...remaining.values()] };
 }
 
-/** Entries of one set to add and to remove, for the given members. */
-export function diffEntries(
+/** What to do about a member of a set; undefined when nothing is to be done. */
+export function diffEntry(
   set: IpSet,
-  entries: Iterable<SetEntry>,
+  entry: SetEntry,
   desired: DesiredView,
   known: KnownState,
-): readonly SetChange[] {
-  const changes: SetChange[] = [];
-  for (const entry of entries) {
-    const isWanted = desired.hasEntry(set.name, entry);
-    if (isWanted === known.hasEntry(set.name, entry)) continue;
-    changes.push({ kind: isWanted ? "add" : "remove", set, entry });
-  }
-  return changes;
+): SetChange | undefined {
+  const isWanted = desired.hasEntry(set.name, entry);
+  if (isWanted === known.hasEntry(set.name, entry)) return undefined;
+  return { kind: isWanted ? "add" : "remove", set, entry };
 }
 
-/** Addresses to bind and to unbind, for the given ones. */
-export function diffAddresses(
-  addresses: Iterable<IpAddress>,
+/** What to do about an address: bind it, unbind it, or (undefined) nothing. */
+export function diffAddress(
+  address: IpAddress,
   desired: DesiredView,
   known: KnownState,
-): readonly AddressChange[] {
-  const changes: AddressChange[] = [];
-  for (const address of addresses) {
-    const isWanted = desired.hasAddress(address);
-    if (isWanted === known.addresses.has(address)) continue;
-    changes.push({ kind: isWanted ? "add" : "remove", address });
-  }
-  return changes;
+): AddressChange | undefined {
+  const isWanted = desired.hasAddress(address);
+  if (isWanted === known.addresses.has(address)) return undefined;
+  return { kind: isWanted ? "add" : "remove", address };
 }
 
 /** Identity of a virtual server, planned or known, for requests about it. */

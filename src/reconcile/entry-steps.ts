@@ -1,6 +1,6 @@
 /** Set entries and addresses: values that are there or not. */
 import { familyOf } from "../base/ip.ts";
-import type { FailedChange, SetChange } from "../kernel/kernel.ts";
+import type { AddressChange, FailedChange, SetChange } from "../kernel/kernel.ts";
 import { setFor } from "../plan/sets.ts";
 import { addressEntry } from "../state/set-entry.ts";
 import type { SyncContext } from "./sync-context.ts";
@@ -36,11 +36,23 @@ export function unbindAddresses(context: SyncContext): Promise<void> {
   return applyAddresses(context, context.work.removedAddresses);
 }
 
-async function applyEntries(
+/** Changes that are encoded and sent together: a few datagrams. Between two batches others get their turn. */
+const changesPerBatch = 2_000;
+
+function* batchesOf<T>(changes: readonly T[]): Generator<readonly T[]> {
+  for (let first = 0; first < changes.length; first += changesPerBatch) {
+    yield changes.slice(first, first + changesPerBatch);
+  }
+}
+
+async function applyEntries(context: SyncContext, changes: readonly SetChange[]): Promise<void> {
+  for (const batch of batchesOf(changes)) await applyEntryBatch(context, batch);
+}
+
+async function applyEntryBatch(
   { kernel, known, report }: SyncContext,
   changes: readonly SetChange[],
 ): Promise<void> {
-  if (changes.length === 0) return;
   const failed = byIndex(await kernel.ipSets.apply(changes));
   for (const [index, { kind, set, entry }] of changes.entries()) {
     const error = failed.get(index);
@@ -55,10 +67,16 @@ async function applyEntries(
 }
 
 async function applyAddresses(
-  { kernel, known, report }: SyncContext,
-  changes: SyncContext["work"]["addedAddresses"],
+  context: SyncContext,
+  changes: readonly AddressChange[],
 ): Promise<void> {
-  if (changes.length === 0) return;
+  for (const batch of batchesOf(changes)) await applyAddressBatch(context, batch);
+}
+
+async function applyAddressBatch(
+  { kernel, known, report }: SyncContext,
+  changes: readonly AddressChange[],
+): Promise<void> {
   const failed = byIndex(await kernel.link.apply(changes));
   for (const [index, { kind, address }] of changes.entries()) {
     const error = failed.get(index);

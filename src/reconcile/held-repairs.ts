@@ -67,15 +67,18 @@ function addresses(work: Work, isHeld: IsHeld): Pick<Work, "addedAddresses" | "r
 
 function withoutHeldParts(diff: VirtualServerDiff, isHeld: IsHeld): readonly VirtualServerDiff[] {
   if (isHeld(thingOf({ kind: "virtual-server", subject: diff.key }))) return [];
-  const isNew = diff.changes.some(({ kind }) => kind === "create-virtual-server");
-  if (isNew || diff.isUnwanted) return [diff];
+  if (diff.isNew || diff.isUnwanted) return [diff];
   const goes = (server: RealServer): boolean =>
     !isHeld(thingOf({ kind: "real-server", subject: `${diff.key} -> ${realServerKey(server)}` }));
-  const changes = diff.changes.filter(
-    (change: IpvsChange) => !("realServer" in change) || goes(change.realServer as RealServer),
-  );
+  const changes = diff
+    .changes()
+    .filter(
+      (change: IpvsChange) => !("realServer" in change) || goes(change.realServer as RealServer),
+    );
   const unwanted = diff.unwanted.filter(goes);
-  return changes.length + unwanted.length === 0 ? [] : [{ ...diff, changes, unwanted }];
+  return changes.length + unwanted.length === 0
+    ? []
+    : [{ ...diff, changes: () => changes, unwanted }];
 }
 
 /**

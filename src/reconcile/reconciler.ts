@@ -2,6 +2,7 @@ import type { Clock } from "../base/clock.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { type Logger, silentLogger } from "../base/log.ts";
 import { sameSet } from "../base/same-set.ts";
+import { inSlices } from "../base/time-slice.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { DesiredState } from "../plan/desired-state.ts";
 import type { RuleSet } from "../state/rule.ts";
@@ -97,9 +98,14 @@ export class Reconciler {
     if (isFull && !(await this.#observe(goal, report))) return report.build();
     this.#rules = goal.rules;
     const facts = this.#ownershipFacts(goal);
-    if (isFull) this.#contested = this.#findContested(goal, facts);
+    if (isFull) {
+      this.#contested = await inSlices(this.#clock, findContested(goal, this.#known, facts));
+    }
     const effective = this.#effective(goal, isFull);
-    const work = planWork(effective, this.#known, { ...facts, contested: this.#contested });
+    const work = await inSlices(
+      this.#clock,
+      planWork(effective, this.#known, { ...facts, contested: this.#contested }),
+    );
     if (isFull) report.foreign(work.foreignServers, [...this.#contested]);
     const isHeld = this.#ledger.judge(
       {
@@ -234,15 +240,6 @@ export class Reconciler {
     return { policy: this.#options.ownership, nodeAddresses, ours, foreign };
   }
 
-  /** Before the first write of a sync: our own entries would say that everything is ours. */
-  #findContested({ desired }: SyncGoal, facts: OwnershipFacts): ReadonlySet<string> {
-    const contested = new Set<string>();
-    for (const key of desired.virtualServerKeys()) {
-      if (isContested(key, this.#known, facts)) contested.add(key);
-    }
-    return contested;
-  }
-
   #context(report: ReportBuilder): SyncTools {
     const [kernel, clock, log] = [this.#kernel, this.#clock, this.#log];
     return { kernel, clock, log, known: this.#known, report };
@@ -258,4 +255,18 @@ export class Reconciler {
       return false;
     }
   }
+}
+
+/** Before the first write of a sync: our own entries would say that everything is ours. */
+function* findContested(
+  { desired }: SyncGoal,
+  known: KnownState,
+  facts: OwnershipFacts,
+): Generator<void, ReadonlySet<string>> {
+  const contested = new Set<string>();
+  for (const key of desired.virtualServerKeys()) {
+    if (isContested(key, known, facts)) contested.add(key);
+    yield;
+  }
+  return contested;
 }

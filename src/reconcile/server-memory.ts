@@ -3,7 +3,7 @@ import type { Work } from "./sync-context.ts";
 
 /** Which virtual servers this process found to be its own, and which to be of others. By key. */
 export class ServerMemory {
-  #ours = new Set<string>();
+  readonly #ours = new Set<string>();
   readonly #foreign = new Set<string>();
 
   get ours(): ReadonlySet<string> {
@@ -18,7 +18,8 @@ export class ServerMemory {
   noteAll({ virtualServers }: KnownState, { foreignServers }: Work): void {
     this.#foreign.clear();
     for (const key of foreignServers) if (!this.#ours.has(key)) this.#foreign.add(key);
-    this.#ours = new Set([...virtualServers.keys()].filter((key) => !this.#foreign.has(key)));
+    this.#ours.clear();
+    for (const key of virtualServers.keys()) if (!this.#foreign.has(key)) this.#ours.add(key);
   }
 
   /** After a sync of what had changed. */

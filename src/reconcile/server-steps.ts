@@ -9,18 +9,48 @@ import { isOurs } from "./ownership.ts";
 import type { ChangeKind } from "./report.ts";
 import type { SyncContext } from "./sync-context.ts";
 
-/** Creates and updates, all in one request. Real servers that nobody wants stay for the drain step. */
+/** Changes that are made and sent together: a few datagrams, so that there are never very many at once. */
+const changesPerBatch = 2_000;
+
+/** Creates and updates, batch by batch. Real servers that nobody wants stay for the drain step. */
 export async function applyServers(context: SyncContext): Promise<void> {
-  const { known, goal, work } = context;
-  const diffs = work.servers.filter((diff) => !diff.isUnwanted && isTold(diff, context));
-  const failedKeys = await createAndUpdate(context, diffs);
+  const diffs = context.work.servers.filter((diff) => !diff.isUnwanted && isTold(diff, context));
+  let batch: BatchItem[] = [];
+  let count = 0;
+  for (const diff of diffs) {
+    const changes = diff.changes();
+    batch.push({ diff, changes });
+    count += changes.length;
+    if (count < changesPerBatch) continue;
+    await applyBatch(context, batch);
+    batch = [];
+    count = 0;
+  }
+  await applyBatch(context, batch);
+}
+
+interface BatchItem {
+  readonly diff: VirtualServerDiff;
+  readonly changes: readonly IpvsChange[];
+}
+
+async function applyBatch(context: SyncContext, batch: readonly BatchItem[]): Promise<void> {
+  const { known, goal } = context;
+  const failedKeys = await createAndUpdate(
+    context,
+    batch.flatMap(({ changes }) => changes),
+  );
+  const diffs = batch.map(({ diff }) => diff);
   for (const { key, unwanted } of diffs) {
     const desired = goal.desired.virtualServer(key);
     if (desired === undefined || failedKeys.has(key)) continue;
     const { virtualServer, realServers } = desired;
-    // Sharing the desired list makes the next comparison of an unchanged server free.
-    const present = unwanted.length === 0 ? realServers : [...realServers, ...unwanted];
-    known.virtualServers.set(key, { virtualServer, realServers: present });
+    // Sharing what is desired makes the next comparison of an unchanged server free.
+    const present =
+      unwanted.length === 0
+        ? desired
+        : { virtualServer, realServers: [...realServers, ...unwanted] };
+    known.virtualServers.set(key, present);
   }
 }
 
@@ -38,9 +68,8 @@ function isTold({ key, virtualServer }: VirtualServerDiff, context: SyncContext)
 /** Real servers go into virtual servers that must be new only once it is clear that they are. */
 async function createAndUpdate(
   context: SyncContext,
-  diffs: readonly VirtualServerDiff[],
+  changes: readonly IpvsChange[],
 ): Promise<ReadonlySet<string>> {
-  const changes = diffs.flatMap((diff) => diff.changes);
   const creations = changes.filter((change) => "mustBeNew" in change);
   const failedKeys = serverKeys(await applyIpvs(context, creations));
   const others = changes.filter(

@@ -1,16 +1,10 @@
-/** Works out what a sync has to change. Pure. */
+/** Works out what a sync has to change. Pure; the generators yield between values, of which there may be very many. */
 import { type IpAddress, ipFamilies } from "../base/ip.ts";
-import type { IpvsChange } from "../kernel/kernel.ts";
+import type { AddressChange, SetChange } from "../kernel/kernel.ts";
 import { setsFor } from "../plan/sets.ts";
 import type { IpSet } from "../state/ip-set.ts";
 import type { SetEntry } from "../state/set-entry.ts";
-import {
-  diffAddresses,
-  diffEntries,
-  diffVirtualServer,
-  idOf,
-  type VirtualServerDiff,
-} from "./diff.ts";
+import { diffAddress, diffEntry, diffVirtualServer, idOf, type VirtualServerDiff } from "./diff.ts";
 import type { KnownState } from "./known-state.ts";
 import { isExcluded, mayRemove, type OwnershipFacts } from "./ownership.ts";
 import type { SyncGoal, Work } from "./sync-context.ts";
@@ -23,38 +17,56 @@ export interface WorkFacts extends OwnershipFacts {
   readonly contested: ReadonlySet<string>;
 }
 
-export function planWork(goal: SyncGoal, known: KnownState, facts: WorkFacts): Work {
-  const entries = allSets.flatMap((set) => entryChanges(set, goal, known));
-  const addresses = diffAddresses(addressesOf(goal, known), goal.desired, known);
+export function* planWork(
+  goal: SyncGoal,
+  known: KnownState,
+  facts: WorkFacts,
+): Generator<void, Work> {
+  const entries = { added: [] as SetChange[], removed: [] as SetChange[] };
+  for (const set of allSets) {
+    for (const entry of entriesOf(set, goal, known)) {
+      const change = diffEntry(set, entry, goal.desired, known);
+      if (change !== undefined) entries[change.kind === "add" ? "added" : "removed"].push(change);
+      yield;
+    }
+  }
+  const addresses = { added: [] as AddressChange[], removed: [] as AddressChange[] };
+  for (const address of addressesOf(goal, known)) {
+    const change = diffAddress(address, goal.desired, known);
+    if (change !== undefined) addresses[change.kind === "add" ? "added" : "removed"].push(change);
+    yield;
+  }
   return {
-    ...serverDiffs(goal, known, facts),
-    addedEntries: entries.filter(({ kind }) => kind === "add"),
-    removedEntries: entries.filter(({ kind }) => kind === "remove"),
-    addedAddresses: addresses.filter(({ kind }) => kind === "add"),
-    removedAddresses: addresses.filter(({ kind }) => kind === "remove"),
+    ...(yield* serverDiffs(goal, known, facts)),
+    addedEntries: entries.added,
+    removedEntries: entries.removed,
+    addedAddresses: addresses.added,
+    removedAddresses: addresses.removed,
     sysctls: (goal.sysctls ?? []).filter(
       ({ path, value }) => known.sysctls.has(path) && known.sysctls.get(path) !== value,
     ),
   };
 }
 
-function serverDiffs(
+function* serverDiffs(
   goal: SyncGoal,
   known: KnownState,
   facts: WorkFacts,
-): Pick<Work, "servers" | "foreignServers"> {
+): Generator<void, Pick<Work, "servers" | "foreignServers">> {
   const servers: VirtualServerDiff[] = [];
   const foreignServers: string[] = [];
+  const isNewToBe = isCareful(goal, facts);
   for (const key of serverKeys(goal, known)) {
+    yield;
     const diff = diffVirtualServer(
       key,
       goal.desired.virtualServer(key),
       known.virtualServers.get(key),
+      isNewToBe,
     );
     if (diff === undefined) continue;
     if (diff.isUnwanted && !isRemovable(key, goal, known, facts)) foreignServers.push(key);
-    else
-      servers.push(isCareful(goal, facts) ? { ...diff, changes: diff.changes.map(asNew) } : diff);
+    else servers.push(diff);
   }
   return { servers, foreignServers };
 }
@@ -72,29 +84,33 @@ function isCareful(goal: SyncGoal, { policy }: WorkFacts): boolean {
   return goal.dirty !== "all" && policy.foreignVirtualServers === "keep";
 }
 
-function asNew(change: IpvsChange): IpvsChange {
-  return change.kind === "create-virtual-server" ? { ...change, mustBeNew: true } : change;
+function serverKeys({ dirty, desired }: SyncGoal, known: KnownState): Iterable<string> {
+  if (dirty !== "all") return dirty.virtualServers;
+  const isWanted = (key: string): boolean => desired.virtualServer(key) !== undefined;
+  return union(desired.virtualServerKeys(), known.virtualServers.keys(), isWanted);
 }
 
-function serverKeys(goal: SyncGoal, known: KnownState): Iterable<string> {
-  if (goal.dirty !== "all") return goal.dirty.virtualServers;
-  return new Set([...goal.desired.virtualServerKeys(), ...known.virtualServers.keys()]);
-}
-
-function entryChanges(
+function entriesOf(
   set: IpSet,
-  goal: SyncGoal,
+  { dirty, desired }: SyncGoal,
   known: KnownState,
-): ReturnType<typeof diffEntries> {
-  return diffEntries(set, entriesOf(set, goal, known), goal.desired, known);
+): Iterable<SetEntry> {
+  if (dirty !== "all") return dirty.setEntries.get(set.name) ?? [];
+  const isWanted = (entry: SetEntry): boolean => desired.hasEntry(set.name, entry);
+  return union(desired.entries(set.name), known.setEntries.get(set.name) ?? [], isWanted);
 }
 
-function entriesOf(set: IpSet, goal: SyncGoal, known: KnownState): Iterable<SetEntry> {
-  if (goal.dirty !== "all") return goal.dirty.setEntries.get(set.name) ?? [];
-  return new Set([...goal.desired.entries(set.name), ...(known.setEntries.get(set.name) ?? [])]);
+function addressesOf({ dirty, desired }: SyncGoal, known: KnownState): Iterable<IpAddress> {
+  if (dirty !== "all") return dirty.addresses;
+  return union(desired.addresses(), known.addresses, (address) => desired.hasAddress(address));
 }
 
-function addressesOf(goal: SyncGoal, known: KnownState): Iterable<IpAddress> {
-  if (goal.dirty !== "all") return goal.dirty.addresses;
-  return new Set([...goal.desired.addresses(), ...known.addresses]);
+/** All values of `first`, then those of `second` that are not in the first: no copy of either is made. */
+function* union<T>(
+  first: Iterable<T>,
+  second: Iterable<T>,
+  isInFirst: (value: T) => boolean,
+): Generator<T> {
+  yield* first;
+  for (const value of second) if (!isInFirst(value)) yield value;
 }

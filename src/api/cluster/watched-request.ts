@@ -1,4 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
+import { TimeSlice } from "../../base/time-slice.ts";
 import { ApiError } from "../api-error.ts";
 import type { ApiConnection } from "../connection.ts";
 import { expectOk } from "./answers.ts";
@@ -29,9 +30,12 @@ export async function readBody(
     const response = await connection.request(resource.path, query, abort.signal);
     await expectOk(resource, response);
     request.opened();
+    const slice = new TimeSlice(clock);
     for await (const chunk of response.body) {
       abort.noteSign();
       take(chunk);
+      // A body that arrives faster than it is read would keep timers and other sockets waiting.
+      await slice.pause();
       if (signal.aborted) break;
     }
   } catch (error) {

@@ -15,8 +15,8 @@ import type { Clock } from "../../base/clock.ts";
 import { Exclusive } from "../../base/exclusive.ts";
 import { type IpAddress, parseIpAddress } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
+import { TimeSlice } from "../../base/time-slice.ts";
 import { DecodeError } from "../../netlink/errors.ts";
-import { TimeSlice } from "../../netlink/time-slice.ts";
 import type { ObservedRealServer } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 

@@ -1,0 +1,64 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Clock } from "../../../src/base/clock.ts";
+import { inSlices } from "../../../src/base/time-slice.ts";
+
+/** A clock on which every look takes `stepMs`. */
+function tickingClock(stepMs: number): Clock {
+  let nowMs = 0;
+  return {
+    nowMs: () => nowMs,
+    monotonicMs: () => {
+      nowMs += stepMs;
+      return nowMs;
+    },
+    after: () => () => {},
+  };
+}
+
+function* pieces(count: number, done: number[]): Generator<void, string> {
+  for (let index = 0; index < count; index += 1) {
+    done.push(index);
+    yield;
+  }
+  return "result";
+}
+
+describe("inSlices", () => {
+  it("gives the generator's result after all of its pieces", async () => {
+    const done: number[] = [];
+    assert.equal(await inSlices(tickingClock(0), pieces(3, done)), "result");
+    assert.deepEqual(done, [0, 1, 2]);
+  });
+
+  it("lets others have their turn when a slice of 10 ms is over", async () => {
+    const done: number[] = [];
+    const seen: number[] = [];
+    const look = (): void => {
+      seen.push(done.length);
+      if (done.length < 20) setImmediate(look);
+    };
+    setImmediate(look);
+    await inSlices(tickingClock(1), pieces(20, done));
+    assert.deepEqual(seen, [10, 20]);
+  });
+
+  it("keeps the turn while time is left", async () => {
+    const done: number[] = [];
+    let seen = -1;
+    setImmediate(() => {
+      seen = done.length;
+    });
+    await inSlices(tickingClock(0), pieces(1_000, done));
+    assert.equal(seen, -1);
+    assert.equal(done.length, 1_000);
+  });
+
+  it("rejects with what the generator throws", async () => {
+    function* failing(): Generator<void, void> {
+      yield;
+      throw new Error("broken");
+    }
+    await assert.rejects(inSlices(tickingClock(1), failing()), /broken/);
+  });
+});
