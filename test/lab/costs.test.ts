@@ -58,6 +58,8 @@ describe(`what changes cost beside ${size.services} Services`, () => {
       "--ipvs-sync-period=1h",
       "--kube-ipvs-verification-period=1h",
       "--kube-ipvs-rule-check-period=0s",
+      // Only the first network namespace of a kernel may set it.
+      ...["--conntrack-max-per-core=0", "--conntrack-min=0"],
       "-v=2",
       `--master=${server.url}`,
     ]);

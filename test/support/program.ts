@@ -3,7 +3,7 @@ import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process"
 import { join } from "node:path";
 
 const path: string = join(import.meta.dirname, "../../dist/kube-ipvs");
-const deadlineMs = 20_000;
+const deadlineMs = 60_000;
 
 export interface Ending {
   readonly code: number | null;
