@@ -52,6 +52,19 @@ export class Claims {
     return claim === undefined ? undefined : servicePortName(claim.plan.servicePort);
   }
 
+  /** Whether this plan has the virtual server. */
+  isWonBy(plan: ServicePortPlan, key: string): boolean {
+    return this.#claimsByKey.get(key)?.[0]?.plan === plan;
+  }
+
+  /** Other plans that claim a virtual server of this one; nearly always none. */
+  rivalsOf(plan: ServicePortPlan): readonly ServicePortPlan[] {
+    const claims = plan.virtualServers.flatMap(
+      (planned) => this.#claimsByKey.get(keyOf(planned)) ?? [],
+    );
+    return claims.map((claim) => claim.plan).filter((rival) => rival !== plan);
+  }
+
   keys(): IterableIterator<string> {
     return this.#claimsByKey.keys();
   }

@@ -132,11 +132,13 @@ export class DesiredState {
     previous: ServicePortPlan | undefined,
     next: ServicePortPlan | undefined,
   ): void {
+    const rivals = this.#rivalsOf(previous, next);
+    const before = this.#effectsOf(previous, rivals);
     this.#claims.replace(previous, next, (key) => this.#dirty.virtualServers.add(key));
+    const after = this.#effectsOf(next, rivals);
     // New wishes first: what both want never leaves the state in between.
-    for (const { set, entry } of next?.setEntries ?? []) this.#addEntry(family, set.name, entry);
-    for (const { set, entry } of previous?.setEntries ?? [])
-      this.#removeEntry(family, set.name, entry);
+    for (const { set, entry } of after.setEntries) this.#addEntry(family, set.name, entry);
+    for (const { set, entry } of before.setEntries) this.#removeEntry(family, set.name, entry);
     for (const address of next?.addresses ?? []) {
       if (this.#addresses.add(address)) this.#dirty.addresses.add(address);
     }
@@ -147,8 +149,37 @@ export class DesiredState {
     if (next !== undefined && next.reserved.length > 0) this.#withReserved.add(next);
     this.#countWithoutLocal(family, previous, -1);
     this.#countWithoutLocal(family, next, 1);
-    for (const id of next?.deniedToNode ?? []) this.#deny(family, id);
-    for (const id of previous?.deniedToNode ?? []) this.#admit(family, id);
+    for (const id of after.deniedToNode) this.#deny(family, id);
+    for (const id of before.deniedToNode) this.#admit(family, id);
+  }
+
+  /** Plans that win or lose a virtual server when one plan takes the place of another. */
+  #rivalsOf(
+    previous: ServicePortPlan | undefined,
+    next: ServicePortPlan | undefined,
+  ): readonly ServicePortPlan[] {
+    const plans = [previous, next].filter((plan) => plan !== undefined);
+    const rivals = new Set(plans.flatMap((plan) => this.#claims.rivalsOf(plan)));
+    for (const plan of plans) rivals.delete(plan);
+    return [...rivals];
+  }
+
+  /** What a plan and its rivals want as things stand: who lost a virtual server wants nothing about it. */
+  #effectsOf(
+    plan: ServicePortPlan | undefined,
+    rivals: readonly ServicePortPlan[],
+  ): Pick<ServicePortPlan, "setEntries" | "deniedToNode"> {
+    const plans = plan === undefined ? rivals : [plan, ...rivals];
+    return {
+      setEntries: plans.flatMap((one) =>
+        one.setEntries.filter(
+          ({ claim }) => claim === undefined || this.#claims.isWonBy(one, claim),
+        ),
+      ),
+      deniedToNode: plans.flatMap((one) =>
+        one.deniedToNode.filter((id) => this.#claims.isWonBy(one, virtualServerKey(id))),
+      ),
+    };
   }
 
   #countWithoutLocal(family: IpFamily, plan: ServicePortPlan | undefined, by: number): void {

@@ -11,6 +11,7 @@ import {
   portEntry,
   type SetEntry,
 } from "../state/set-entry.ts";
+import { virtualServerKey } from "../state/virtual-server.ts";
 import type { Frontend } from "./frontends.ts";
 import type { FamilyOptions } from "./options.ts";
 import { type SetRole, setFor } from "./sets.ts";
@@ -19,6 +20,11 @@ import { type SetRole, setFor } from "./sets.ts";
 export interface PlannedSetEntry {
   readonly set: IpSet;
   readonly entry: SetEntry;
+  /**
+   * Key of the virtual server whose traffic the entry is about, where another Service may claim that too: the
+   * entry counts only for who has it. Absent: it counts anyway.
+   */
+  readonly claim?: string;
 }
 
 interface Subject {
@@ -34,14 +40,21 @@ export function setEntriesOf(
 ): readonly PlannedSetEntry[] {
   const { port } = subject;
   const planned: PlannedSetEntry[] = [];
-  const put = (role: SetRole, entry: SetEntry): void => {
-    planned.push({ set: setFor(role, port.family), entry });
-  };
+  const putFor =
+    (claim?: string): Put =>
+    (role, entry) => {
+      const set = setFor(role, port.family);
+      planned.push(claim === undefined ? { set, entry } : { set, entry, claim });
+    };
+  const put = putFor();
   for (const { isLocal, address, port: number } of endpoints) {
     // Ready or not: a connection that was opened before may still come back to its own pod.
     if (isLocal) put("loopBack", addressPortAddressEntry(address, port.protocol, number, address));
   }
-  for (const frontend of frontends) putFrontend(subject, frontend, put);
+  for (const frontend of frontends) {
+    if (frontend.isBound) put("ipvsIps", addressEntry(frontend.address));
+    putFrontend(subject, frontend, putFor(claimOf(port, frontend)));
+  }
   if (port.healthCheckNodePort !== 0)
     put("healthCheckNodePort", portEntry(port.healthCheckNodePort));
   return planned;
@@ -49,10 +62,16 @@ export function setEntriesOf(
 
 type Put = (role: SetRole, entry: SetEntry) => void;
 
+/** Cluster IPs and node ports are given out once; these two anybody may name. */
+function claimOf({ protocol }: ServicePort, frontend: Frontend): string | undefined {
+  const { kind, address, port } = frontend;
+  const isAnybodys = kind === "external-ip" || kind === "load-balancer";
+  return isAnybodys ? virtualServerKey({ protocol, address, port }) : undefined;
+}
+
 function putFrontend(subject: Subject, frontend: Frontend, put: Put): void {
   const { protocol } = subject.port;
   const entry = addressPortEntry(frontend.address, protocol, frontend.port);
-  if (frontend.isBound) put("ipvsIps", addressEntry(frontend.address));
   switch (frontend.kind) {
     case "cluster-ip":
       put("clusterIp", entry);

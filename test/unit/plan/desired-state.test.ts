@@ -137,6 +137,38 @@ describe("DesiredState", () => {
     }
   });
 
+  it("lets neither policy nor source ranges of who lost touch the winner's virtual server", () => {
+    const shared = { type: "LoadBalancer", loadBalancerIps: [ip("203.0.113.1")] } as const;
+    const older = serviceRecord({ name: "default/older", createdAtSeconds: 1, ...shared });
+    const newer = serviceRecord({
+      ...{ name: "default/newer", createdAtSeconds: 2, ...shared },
+      clusterIps: [ip("10.96.0.11")],
+      isExternalPolicyLocal: true,
+      sourceRanges: [cidr("198.51.100.0/24")],
+    });
+    const about = (desired: DesiredState): readonly string[] =>
+      entriesText(desired).filter((text) => text.includes(" 203.0.113.1,"));
+    for (const services of [
+      [older, newer],
+      [newer, older],
+    ]) {
+      const desired = new DesiredState();
+      for (const service of services) put(desired, service);
+      assert.deepEqual(about(desired), ["add KUBE-LOAD-BALANCER 203.0.113.1,tcp:80"]);
+      assert.deepEqual(desired.deniedToNode("IPv4"), []);
+      desired.replace("default/older", "IPv4", []);
+      assert.deepEqual(about(desired), [
+        "add KUBE-LOAD-BALANCER 203.0.113.1,tcp:80",
+        "add KUBE-LOAD-BALANCER-FW 203.0.113.1,tcp:80",
+        "add KUBE-LOAD-BALANCER-LOCAL 203.0.113.1,tcp:80",
+        "add KUBE-LOAD-BALANCER-SOURCE-CIDR 203.0.113.1,tcp:80,198.51.100.0/24",
+      ]);
+      assert.equal(desired.deniedToNode("IPv4").length, 1);
+      desired.replace("default/newer", "IPv4", []);
+      assert.deepEqual(entriesText(desired), []);
+    }
+  });
+
   it("does not contest an address that one Service names twice", () => {
     const desired = new DesiredState();
     const twice = { externalIps: [ip("198.18.0.7")], loadBalancerIps: [ip("198.18.0.7")] };
