@@ -23,7 +23,7 @@ export interface NodeWaitParts {
 /**
  * Waits for the Node object, and for those of its fields without which planning would go wrong: addresses
  * where nodePortAddresses is `primary`, pod CIDRs in mode NodeCIDR. Everything else is planned anew when the
- * node tells it. Without a cluster there is nobody to wait for.
+ * node tells it. Without a cluster there is nobody to wait for. Later changes of the node are told.
  */
 export class NodeWait {
   readonly #parts: NodeWaitParts;
@@ -58,6 +58,7 @@ export class NodeWait {
   /** A change of the pod CIDRs in mode NodeCIDR ends the program, as upstream: rules hang on them. */
   noteRecord(record: NodeRecord | undefined): void {
     const before = podCidrTexts(this.#record);
+    if (this.#isReady) this.#tell(record);
     this.#record = record ?? this.#record;
     const after = podCidrTexts(this.#record);
     if (
@@ -72,6 +73,20 @@ export class NodeWait {
       this.#parts.fail(new Error(`${message}; ending, to start anew with them`));
     }
     this.#check();
+  }
+
+  /** Everything but pod CIDRs is planned anew, without an end: upstream 1.37 ends here, earlier ones do nothing. */
+  #tell(record: NodeRecord | undefined): void {
+    const { log, live } = this.#parts;
+    const { nodeName: node } = live.current;
+    const before = this.#record?.addresses.join(",") ?? "";
+    if (record === undefined) {
+      if (this.#record !== undefined)
+        log.warn("The Node object was deleted; its last state counts", { node });
+      return;
+    }
+    const after = record.addresses.join(",");
+    if (before !== after) log.info("The node's addresses changed", { node, before, after });
   }
 
   get #isFromCluster(): boolean {

@@ -116,6 +116,27 @@ describe("waiting for the node", () => {
   });
 });
 
+describe("a change of the node", () => {
+  it("is told: other addresses, a deletion; nothing else", () => {
+    const waiting = new Waiting({});
+    waiting.wait.noteRecord(nodeRecord());
+    waiting.wait.noteListed();
+    waiting.wait.noteRecord(nodeRecord({ zone: "z" }));
+    waiting.wait.noteRecord(nodeRecord({ addresses: [ip("192.168.10.12"), ip("fd00::1")] }));
+    waiting.wait.noteRecord(undefined);
+    assert.deepEqual(
+      waiting.log.lines.map(({ event, keys }) => [event, keys]),
+      [
+        [
+          "The node's addresses changed",
+          { node: "node-1", before: "192.168.10.11", after: "192.168.10.12,fd00::1" },
+        ],
+        ["The Node object was deleted; its last state counts", { node: "node-1" }],
+      ],
+    );
+  });
+});
+
 describe("a change of pod CIDRs", () => {
   function started(flags: FlagInput): Waiting {
     const waiting = new Waiting(flags);
