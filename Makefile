@@ -85,7 +85,7 @@ packet-paths: setup-lab build lab ## write docs/packet-paths.md: where packets g
 	@node test/lab/boot.ts -- node test/packet-paths/print-document.ts > build/packet-paths.md
 	@mv build/packet-paths.md docs/packet-paths.md
 
-docs: setup-build ## write docs/configuration.md, compatibility.md and metrics.md from the program's own tables
+docs: setup-build ## write docs/configuration.md, compatibility.md, metrics.md and sysctls.md from the program's own tables
 	@node toolchain/docs/write.ts
 
 clean: ## remove what was built; what was installed stays

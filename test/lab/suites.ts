@@ -43,6 +43,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   configuration: { expectedSeconds: 30 },
   "bad-input": { expectedSeconds: 20 },
   image: { expectedSeconds: 15 },
+  documents: { expectedSeconds: 15 },
 };
 
 const defaults = { expectedSeconds: 10, timeoutSeconds: 600, memory: "2G" } as const;

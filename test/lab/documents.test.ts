@@ -1,0 +1,69 @@
+/**
+ * What the documents tell people to type, typed: the blocks ```console lab of each document, in order, on one node, with
+ * the program that the first document starts.
+ */
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import {
+  type DocumentedCommand,
+  isAsShown,
+  readCommands,
+} from "../support/documents/console-blocks.ts";
+import { ShellSession } from "../support/documents/shell-session.ts";
+import { shell } from "../support/netns/network-namespace.ts";
+
+const project = join(import.meta.dirname, "../..");
+/** The last one cleans up. */
+const order = ["install.md", "kernel.md", "troubleshooting.md", "migrate.md"];
+const settleMs = 45_000;
+const retryMs = 300;
+
+const session = new ShellSession(project, `${project}/dist:${process.env["PATH"]}`);
+
+/** What it shows in the end; the program may need a moment until it is so. */
+async function settled({ command, output }: DocumentedCommand): Promise<string> {
+  const deadlineMs = performance.now() + settleMs;
+  for (;;) {
+    const printed = await session.run(command);
+    if (isAsShown(output, printed) || performance.now() > deadlineMs) return printed;
+    await pause(retryMs);
+  }
+}
+
+before(() => {
+  shell(
+    "ip link add eth0 type dummy; ip link set eth0 up; ip address add 192.168.10.11/24 dev eth0",
+  );
+});
+
+after(async () => {
+  await session.run("pkill -KILL -f 'manifests docs/exampl[e]s'");
+  session.end();
+});
+
+describe("the documents", () => {
+  it("with blocks for the lab are known here", () => {
+    const found = readdirSync(join(project, "docs"))
+      .filter((name) => name.endsWith(".md") && name !== "README.md")
+      .filter((name) => readCommands(readFileSync(join(project, "docs", name), "utf8")).length > 0);
+    assert.deepEqual(found.toSorted(), order.toSorted());
+  });
+
+  for (const name of order) {
+    it(`${name} shows what its commands print`, async () => {
+      const wrong: string[] = [];
+      for (const one of readCommands(readFileSync(join(project, "docs", name), "utf8"))) {
+        const printed = await settled(one);
+        if (isAsShown(one.output, printed)) continue;
+        const shown = one.output.join("\n");
+        wrong.push(
+          `docs/${name}:${one.line}: $ ${one.command}\nshown:\n${shown}\nprinted:\n${printed}`,
+        );
+      }
+      assert.equal(wrong.join("\n"), "");
+    });
+  }
+});

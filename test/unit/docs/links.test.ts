@@ -1,0 +1,48 @@
+/** Documents point at each other and at files; none of these may be missing. */
+import assert from "node:assert/strict";
+import { existsSync, globSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, it } from "node:test";
+
+const project = join(import.meta.dirname, "../../..");
+const documents = ["README.md", ...globSync("{docs,deploy,src,test}/**/*.md", { cwd: project })];
+
+/** The anchor of a heading, as forges make it. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
+    .replaceAll(" ", "-");
+}
+
+function anchorsIn(path: string): readonly string[] {
+  return [...readFileSync(path, "utf8").matchAll(/^#+ (.*)$/gm)].map(([, heading = ""]) =>
+    anchorOf(heading),
+  );
+}
+
+/** Targets that lead nowhere. */
+function brokenLinks(path: string): readonly string[] {
+  const text = readFileSync(join(project, path), "utf8");
+  const targets = [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = ""]) => target);
+  return targets
+    .filter((target) => !/^[a-z]+:/.test(target))
+    .filter((target) => {
+      const [file = "", anchor] = target.split("#");
+      const full = file === "" ? join(project, path) : join(project, dirname(path), file);
+      if (!existsSync(full)) return true;
+      return anchor !== undefined && full.endsWith(".md") && !anchorsIn(full).includes(anchor);
+    });
+}
+
+describe("links in documents", () => {
+  it("are looked for in all of them", () => {
+    assert.ok(documents.includes("docs/install.md") && documents.length > 20);
+  });
+
+  for (const path of documents) {
+    it(`lead somewhere: ${path}`, () => {
+      assert.deepEqual(brokenLinks(path), []);
+    });
+  }
+});
