@@ -18,7 +18,7 @@ import { nodeSetUp } from "./node-world.ts";
 import { type ApiObject, healthCheckNodePorts, type Scenario, type Step } from "./scenario.ts";
 
 /** For what reaches the daemon only after the sync was asked for: events of links and addresses. */
-const deadlineMs = 2_000;
+const deadlineMs = 10_000;
 
 /** The differences after each step; of the last one when the daemon has ended, too. */
 export function runInProcess(scenario: Scenario): Promise<readonly StepDifferences[]> {

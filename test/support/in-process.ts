@@ -4,6 +4,7 @@ import { silentLogger } from "../../src/base/log.ts";
 import { ProxyHealth } from "../../src/daemon/proxy-health.ts";
 import { type DaemonParts, startDaemon } from "../../src/daemon/start.ts";
 import type { BackendChoice } from "../../src/kernel/iptables/backend.ts";
+import type { Kernel } from "../../src/kernel/kernel.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
 import { silentMetrics } from "../../src/metrics/metrics.ts";
 
@@ -16,6 +17,8 @@ export interface InProcessParts extends Pick<DaemonParts, "config" | "source"> {
 }
 
 export interface InProcessDaemon {
+  /** What it talks to; open until the stop. */
+  readonly kernel: Kernel;
   /** Resolves when everything the source told so far is in the kernel. */
   settled(): Promise<void>;
   /** The kernel keeps its state. */
@@ -32,6 +35,7 @@ export async function startInProcess(parts: InProcessParts): Promise<InProcessDa
   try {
     const daemon = await startDaemon({ config, kernel, source, metrics, health, clock, log });
     return {
+      kernel,
       settled: () => daemon.settled(),
       stop: async () => {
         await daemon.stop();
