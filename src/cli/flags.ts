@@ -6,6 +6,7 @@ import type { FlagValues } from "../config/gather-settings.ts";
 export interface Flag {
   /** Without dashes. */
   readonly name: string;
+  readonly alias?: string;
   readonly short?: string;
   readonly isBoolean: boolean;
   /** What stands for the value in --help. */
@@ -42,6 +43,7 @@ export const flags: readonly Flag[] = [
       return [
         {
           name: field.flag,
+          ...(field.flagAlias === undefined ? {} : { alias: field.flagAlias }),
           ...(field.shortFlag === undefined ? {} : { short: field.shortFlag }),
           isBoolean: field.kind === "boolean",
           placeholder: placeholders[field.kind],

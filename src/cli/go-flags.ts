@@ -2,13 +2,17 @@ import type { Flag } from "./flags.ts";
 
 /**
  * Brings flags as Go programs take them into one form, `--name=value`: `--name value`, `--switch`,
- * `-v 2`, `-v=2`, `-v2`; underscores in names stand for hyphens. What is no flag of ours stays as it is.
+ * `-v 2`, `-v=2`, `-v2`; underscores in names stand for hyphens, and a second name for the first. What is no flag of ours stays as it is.
  */
 export function normaliseFlags(
   args: readonly string[],
-  flags: readonly Pick<Flag, "name" | "short" | "isBoolean">[],
+  flags: readonly Pick<Flag, "name" | "alias" | "short" | "isBoolean">[],
 ): readonly string[] {
-  const byName = new Map(flags.map((flag) => [flag.name, flag]));
+  const byName = new Map(
+    flags.flatMap((flag) =>
+      [flag.name, flag.alias ?? flag.name].map((name) => [name, flag] as const),
+    ),
+  );
   const nameOfShort = new Map(flags.flatMap(({ short, name }) => (short ? [[short, name]] : [])));
   const result: string[] = [];
   const rest = [...args];
@@ -22,10 +26,10 @@ export function normaliseFlags(
     const flag = byName.get(name);
     // Apart from its value, so that a message about an unknown flag names the flag alone.
     if (flag === undefined) result.push(`--${name}`, ...(value === undefined ? [] : [value]));
-    else if (value !== undefined) result.push(`--${name}=${value}`);
-    else if (flag.isBoolean) result.push(`--${name}=true`);
-    else if (rest.length === 0) result.push(`--${name}`);
-    else result.push(`--${name}=${rest.shift()}`);
+    else if (value !== undefined) result.push(`--${flag.name}=${value}`);
+    else if (flag.isBoolean) result.push(`--${flag.name}=true`);
+    else if (rest.length === 0) result.push(`--${flag.name}`);
+    else result.push(`--${flag.name}=${rest.shift()}`);
   }
   return result;
 }

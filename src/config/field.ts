@@ -57,6 +57,8 @@ export interface Field {
   readonly words?: readonly string[];
   /** Without the dashes. */
   readonly flag?: string;
+  /** Another name of the flag. */
+  readonly flagAlias?: string;
   /** One letter, as in `-v`. */
   readonly shortFlag?: string;
   /** The flag counts beside a configuration file too, and wins. */

@@ -45,6 +45,7 @@ export function gatherSettings(
     names.set(field.path, choice.name);
     if ("reason" in choice.reading) {
       problems.push({ path: choice.name, value: choice.raw, reason: choice.reading.reason });
+      values.set(field.path, defaultValue(field));
     } else values.set(field.path, choice.reading.value);
     notices.push(...noticesOf(field, choice, file !== undefined && flags.has(field.flag ?? "")));
   }
@@ -93,6 +94,12 @@ function fromFile(field: Field, file: Readonly<Record<string, unknown>> = {}): C
 function fromDefault(field: Field, isWithoutFile: boolean): Choice {
   const raw = (isWithoutFile ? field.defaultWithoutFile : undefined) ?? field.default;
   return { name: field.path, raw, from: "default", reading: readText(field, raw) };
+}
+
+/** Stands in for a value that is wrong, so that everything else can be checked too. */
+function defaultValue(field: Field): unknown {
+  const reading = readText(field, field.default);
+  return "value" in reading ? reading.value : undefined;
 }
 
 /** Walks down to a field; undefined where a section on the way is absent or none. */

@@ -1,6 +1,6 @@
 import { buildConfig, type ConfigSurroundings } from "./build-config.ts";
 import type { Command, Config } from "./config.ts";
-import { ConfigError } from "./config-error.ts";
+import { ConfigError, type ConfigProblem } from "./config-error.ts";
 import { readConfigFile } from "./config-file.ts";
 import { configObject, configText } from "./config-text.ts";
 import { gateNotices } from "./feature-gates.ts";
@@ -37,10 +37,8 @@ export function loadConfig(flags: FlagValues, world: ConfigWorld): LoadedConfig 
   const file = path === "" ? undefined : readConfigFile(path, world.readFile);
   const gathered = gatherSettings(file?.fields, flags);
   const early = [...loose.problems, ...gathered.problems, ...blankNodeName(flags)];
-  // Rules between settings would stumble over the ones that are missing.
-  if (early.length > 0) throw new ConfigError(early);
   const build = (surroundings: ConfigSurroundings): Config =>
-    built(buildConfig(gathered.settings, surroundings, gathered.nameOf));
+    built(early, buildConfig(gathered.settings, surroundings, gathered.nameOf));
   const surroundings = surroundingsOf(loose, world);
   const config = build(surroundings);
   const writtenPath = loose.texts.get("write-config-to") ?? "";
@@ -65,8 +63,14 @@ export function loadConfig(flags: FlagValues, world: ConfigWorld): LoadedConfig 
   };
 }
 
-function built({ config, problems }: ReturnType<typeof buildConfig>): Config {
-  if (problems.length > 0) throw new ConfigError(problems);
+/** Everything that is wrong, told once: a rule may stumble over a setting that is wrong by itself. */
+function built(
+  early: readonly ConfigProblem[],
+  { config, problems }: ReturnType<typeof buildConfig>,
+): Config {
+  const told = new Set(early.map(({ path }) => path));
+  const all = [...early, ...problems.filter(({ path }) => !told.has(path))];
+  if (all.length > 0) throw new ConfigError(all);
   return config;
 }
 

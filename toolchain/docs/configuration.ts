@@ -67,9 +67,10 @@ function fieldTable(fields: readonly Field[]): readonly string[] {
   return table(["Field", "Flag", "Kind", "Default", "Change", "Meaning"], rows);
 }
 
-function flagText({ flag, winsOverFile }: Field): string {
+function flagText({ flag, flagAlias, winsOverFile }: Field): string {
   if (flag === undefined) return "";
-  return code(`--${flag}`) + (winsOverFile === true ? " *" : "");
+  const names = [flag, ...(flagAlias === undefined ? [] : [flagAlias])];
+  return names.map((name) => code(`--${name}`)).join(", ") + (winsOverFile === true ? " *" : "");
 }
 
 function defaultText({ default: value, defaultWithoutFile }: Field): string {

@@ -5,6 +5,7 @@ export const ownFields = [
     kind: "text",
     default: "",
     flag: "manifests",
+    flagAlias: "kube-ipvs-manifests",
     winsOverFile: true,
     help: "folder of YAML or JSON files with Services and EndpointSlices, instead of a cluster",
   },

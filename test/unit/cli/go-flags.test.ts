@@ -4,7 +4,7 @@ import { normaliseFlags } from "../../../src/cli/go-flags.ts";
 
 const flags = [
   { name: "v", short: "v", isBoolean: false },
-  { name: "config", isBoolean: false },
+  { name: "config", alias: "own-config", isBoolean: false },
   { name: "masquerade-all", isBoolean: true },
 ];
 
@@ -16,6 +16,8 @@ describe("normaliseFlags", () => {
     [["--config="], ["--config="]],
     [["--config=a=b"], ["--config=a=b"]],
     [["--config"], ["--config"]],
+    [["--own-config=a"], ["--config=a"]],
+    [["--own_config", "a"], ["--config=a"]],
     [["--masquerade-all"], ["--masquerade-all=true"]],
     [["--masquerade-all=false"], ["--masquerade-all=false"]],
     [

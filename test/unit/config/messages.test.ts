@@ -180,6 +180,18 @@ describe("ConfigError", () => {
     }
   });
 
+  it("tells of wrong values and of broken rules together, of each setting once", () => {
+    const lines =
+      "ipvs: {syncPeriod: never, minSyncPeriod: 1m}\nclusterCIDR: x\nfeatureGates: {Nonsense: true}";
+    assert.equal(
+      refusal(() => loadFile(lines, { "hostname-override": " " })),
+      'Invalid configuration: ipvs.syncPeriod: "never": must be a duration such as "30s" or "1h15m"; ' +
+        '--hostname-override: " ": must not be blank; ' +
+        "featureGates[Nonsense]: true: is no known feature gate; " +
+        'clusterCIDR: "x": "x" is not a network (CIDR)',
+    );
+  });
+
   it("stays one line and short, whatever the value holds", () => {
     const message = new ConfigError([
       { path: "mode", value: `a\nb${"x".repeat(999)}`, reason: "bad" },
