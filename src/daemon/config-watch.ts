@@ -40,8 +40,8 @@ export function watchForWrites(
   } catch (error) {
     throw cannotWatch(path, error);
   }
-  const facts = (): ReturnType<typeof fstatSync> => fstatSync(descriptor);
-  const { mtimeMs, size } = facts();
+  // While it is open here, the end of its last name counts as a change of the file, not as its end.
+  const { mtimeMs, size } = fstatSync(descriptor);
   let watcher: FSWatcher | undefined;
   let isOver = false;
   const stop = (): void => {
@@ -52,11 +52,9 @@ export function watchForWrites(
   };
   const note = (kind: string): void => {
     if (isOver) return;
-    const now = facts();
+    const now = fstatSync(descriptor);
     const isWritten = now.mtimeMs !== mtimeMs || now.size !== size;
-    // The file that is open here still has a name: then it has another one.
-    const isRenamed = kind === "rename" && Number(now.nlink) > 0;
-    if (!isWritten && !isRenamed) return;
+    if (!isWritten && kind !== "rename") return;
     stop();
     onChange(isWritten ? "written" : "renamed");
   };

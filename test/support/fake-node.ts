@@ -63,6 +63,11 @@ export class FakeNode {
     assert.equal(this.#listeners.size, 0, "nothing listens after the stop");
   }
 
+  /** Another configuration counts from now on; given as all its flags. */
+  async reconfigure(flags: Flags): Promise<void> {
+    await this.#daemon?.reconfigure(configOf({ ...baseFlags, ...flags }));
+  }
+
   async restart(): Promise<void> {
     await this.stop();
     await this.start();

@@ -1,0 +1,73 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { compareStates, differenceText } from "../../golden/kernel-state.ts";
+import { FakeNode } from "../../support/fake-node.ts";
+import type { NamedObject } from "../../support/memory-source.ts";
+import {
+  type ApiObject,
+  endpointSlice,
+  node,
+  service,
+  servicePort,
+} from "../../support/objects.ts";
+
+type Flags = Readonly<Record<string, string>>;
+
+/** Every object that the builders make has a name. */
+const named = (objects: readonly ApiObject[]): readonly NamedObject[] =>
+  objects as readonly unknown[] as readonly NamedObject[];
+
+/** A node with a NodePort Service on it, at rest. */
+async function nodeWith(flags: Flags): Promise<FakeNode> {
+  const fake = new FakeNode(flags);
+  fake.source.apply(
+    ...named([
+      node(),
+      service({ type: "NodePort", ports: [servicePort({ nodePort: 30080 })] }),
+      endpointSlice({ endpoints: ["10.244.1.10", "10.244.2.11"] }),
+    ]),
+  );
+  await fake.start();
+  await fake.comeToRest();
+  return fake;
+}
+
+const changes: readonly (readonly [name: string, flags: Flags])[] = [
+  ["the scheduler", { "ipvs-scheduler": "mh" }],
+  ["masquerade-all", { "masquerade-all": "true" }],
+  ["the masquerade bit", { "iptables-masquerade-bit": "7" }],
+  ["the cluster's networks", { "cluster-cidr": "10.9.0.0/16" }],
+  ["how local traffic is told", { "detect-local-mode": "NodeCIDR" }],
+  ["addresses of node ports", { "nodeport-addresses": "172.16.0.0/16" }],
+  [
+    "all of these",
+    { "ipvs-scheduler": "mh", "masquerade-all": "true", "nodeport-addresses": "primary" },
+  ],
+];
+
+describe("another configuration, applied alive", () => {
+  for (const [name, flags] of changes) {
+    it(`leads to the same kernel as a start with it: ${name}`, async () => {
+      const changed = await nodeWith({});
+      const before = await changed.state();
+      await changed.reconfigure(flags);
+      await changed.comeToRest();
+      const fresh = await nodeWith(flags);
+      assert.notDeepEqual(await changed.state(), before);
+      const differences = compareStates(await fresh.state(), await changed.state());
+      assert.equal(differences.map(differenceText).join("\n"), "");
+      await changed.stop();
+      await fresh.stop();
+    });
+  }
+
+  it("changes nothing where the kernel has no such scheduler", async () => {
+    const fake = await nodeWith({});
+    const before = await fake.state();
+    const flags = { "ipvs-scheduler": "nonsense", "masquerade-all": "true" };
+    await assert.rejects(fake.reconfigure(flags), /nonsense/);
+    await fake.comeToRest();
+    assert.deepEqual(await fake.state(), before);
+    await fake.stop();
+  });
+});
