@@ -20,7 +20,7 @@ export interface ConfigReloadParts {
   readonly clock: Clock;
   readonly log: Logger;
   /** Puts a configuration in the place of the running one; rejects where it cannot work. */
-  readonly apply: (config: Config) => Promise<void>;
+  readonly apply: (config: Config, values: ConfigState["values"]) => Promise<void>;
 }
 
 /**
@@ -66,7 +66,7 @@ export class ConfigReload {
     const { path } = this.#source;
     try {
       const { state, applied, needRestart } = changeConfig(this.#running, this.#source.read(log));
-      if (applied.length > 0) await apply(state.config);
+      if (applied.length > 0) await apply(state.config, state.values);
       this.#running = state;
       log.info("Configuration file read again", { path, applied: applied.join(",") });
       if (needRestart.length === 0) return;

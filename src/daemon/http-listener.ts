@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
-import { hostPort } from "../base/ip.ts";
+import { hostPort, isLoopback, parseIpAddress } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import type { ListenAddress } from "../config/config.ts";
 
@@ -185,9 +185,15 @@ function readRequest(incoming: IncomingMessage): HttpRequest {
     ...{ method, path, query: new URLSearchParams(query) },
     acceptsGzip: /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\b)/.test(String(headers["accept-encoding"])),
     accept: headers.accept ?? "",
-    isFromThisNode: /^(?:::ffff:)?127\.|^::1$/.test(socket.remoteAddress ?? ""),
+    isFromThisNode: isLoopbackText(socket.remoteAddress ?? ""),
     readBody: () => beginningOf(incoming),
   };
+}
+
+/** Says whether a socket's address is loopback; IPv4 may come in the form of a dual-stack socket. Pure. */
+export function isLoopbackText(text: string): boolean {
+  const address = parseIpAddress(text);
+  return address !== undefined && isLoopback(address);
 }
 
 async function beginningOf(incoming: IncomingMessage): Promise<string> {

@@ -15,8 +15,8 @@ import { flagzPage, statuszPage } from "./pages/zpages.ts";
 
 /** What the program shows of its configuration: no secrets, only where they lie. */
 export interface ShownConfig {
-  /** A KubeProxyConfiguration v1alpha1 with every field. */
-  readonly object: object;
+  /** A KubeProxyConfiguration v1alpha1 with every field, as it counts now: a reload changes it. */
+  readonly object: () => object;
   /** Every flag by its name, with the value given or the default. */
   readonly flags: ReadonlyMap<string, string>;
 }
@@ -56,7 +56,7 @@ function pagesOf(
   const slis = new SliMetrics();
   const startedAtMs = clock.nowMs();
   const pages = new Map<string, Page>([
-    ["/configz", () => jsonAnswer({ "kubeproxy.config.k8s.io": shown.object })],
+    ["/configz", () => jsonAnswer({ "kubeproxy.config.k8s.io": shown.object() })],
     ["/healthz", (request) => healthPage(request, slis)],
     ["/healthz/ping", () => textAnswer("ok")],
     ["/metrics", (request) => metricsPage(metrics, request)],

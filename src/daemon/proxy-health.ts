@@ -30,13 +30,18 @@ export interface HealthReport {
  */
 export class ProxyHealth {
   readonly #clock: Clock;
-  readonly #timeoutMs: number;
+  #timeoutMs: number;
   readonly #families = new Map<IpFamily, FamilyHealth>();
   #isNodeEligible = true;
 
   /** Upstream's time-out is twice the sync period. */
   constructor(clock: Clock, timeoutMs: number) {
     this.#clock = clock;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** The sync period changed. */
+  setTimeoutMs(timeoutMs: number): void {
     this.#timeoutMs = timeoutMs;
   }
 

@@ -3,13 +3,18 @@ import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import { kubernetesVersion, version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
+import { configObject } from "../config/config-text.ts";
 import { gateStates } from "../config/feature-gates.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
 import { measureEventLoopDelay } from "../metrics/event-loop-delay.ts";
 import { PrometheusMetrics } from "../metrics/prometheus-metrics.ts";
 import { checkCapabilities } from "./capabilities.ts";
 import { cleanUp } from "./clean-up.ts";
-import { type ConfigFileSource, followConfigFile } from "./config-reload.ts";
+import {
+  type ConfigFileSource,
+  type ConfigReloadParts,
+  followConfigFile,
+} from "./config-reload.ts";
 import { DrainAgesFile, systemBootClock } from "./drain-ages.ts";
 import { acquireInstanceLock } from "./instance-lock.ts";
 import { runUntilSignal, type Stop } from "./life-cycle.ts";
@@ -30,7 +35,7 @@ export interface CommandParts {
   /** Prints a line on stdout. */
   readonly print: (line: string) => void;
   /** What /configz and /flagz show. */
-  readonly shown: ShownConfig;
+  readonly shown: { readonly object: object; readonly flags: ShownConfig["flags"] };
   readonly setVerbosity: (level: number) => void;
   /** The file that the configuration came from; absent: none. */
   readonly configFile?: ConfigFileSource;
@@ -114,20 +119,24 @@ async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerato
 
   const kernel = await openKernel({ ...parts, environment: process.env });
   yield async () => kernel.close();
+  const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
+  // A cluster's node is eligible when its Node object says so; without a cluster nobody says otherwise.
+  health.setNodeEligible(config.objectsFrom.kind === "manifests");
+  let object = parts.shown.object;
   const started = Promise.withResolvers<Daemon>();
-  yield followConfig(parts, async (next) => {
+  yield followConfig(parts, async (next, values) => {
     const daemon = await started.promise;
     if (!next.isObserveOnly) await prepareConntrack(kernel, next, log);
     await daemon.reconfigure(next);
     await writeOomScore(next.oomScoreAdj, parts);
     parts.setVerbosity(next.logging.verbosity);
+    health.setTimeoutMs(2 * next.syncPeriodMs);
+    object = configObject(values, next);
   });
   if (!config.isObserveOnly) await prepareConntrack(kernel, config, log);
 
-  const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
-  // A cluster's node is eligible when its Node object says so; without a cluster nobody says otherwise.
-  health.setNodeEligible(config.objectsFrom.kind === "manifests");
-  yield await startServers({ ...parts, metrics, health, events }, config);
+  const shown = { flags: parts.shown.flags, object: () => object };
+  yield await startServers({ ...parts, shown, metrics, health, events }, config);
 
   const drainAges = new DrainAgesFile(config.drainAgesPath, {
     clock,
@@ -144,7 +153,7 @@ async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerato
   yield () => daemon.stop();
 }
 
-function followConfig(parts: DaemonRunParts, apply: (config: Config) => Promise<void>): Stop {
+function followConfig(parts: DaemonRunParts, apply: ConfigReloadParts["apply"]): Stop {
   if (parts.configFile === undefined) return async () => {};
   const stop = followConfigFile(parts.configFile, { ...parts, apply });
   return async () => stop();

@@ -46,7 +46,7 @@ export async function startScrapedDaemon(): Promise<ScrapedDaemon> {
   });
   const parts = { clock, log: silentLogger, metrics, health: new ProxyHealth(clock, 60_000) };
   const opened = await openSource(config, { ...parts, observer: metrics });
-  const rest = { shown: { object, flags: new Map() }, setVerbosity: () => {} };
+  const rest = { shown: { object: () => object, flags: new Map() }, setVerbosity: () => {} };
   const stopServers = await startServers({ ...parts, ...rest, events: opened.events }, config);
   const kernel = new FakeKernel();
   const daemon = await startDaemon({ ...parts, ...opened, config, kernel });

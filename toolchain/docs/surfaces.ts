@@ -27,7 +27,7 @@ const endpoints: readonly CompatibilityRow[] = [
   {
     name: "metrics address: /configz",
     differs:
-      "kubeIpvs, our own section, is in it too; what a live reload changed is not, until a restart",
+      "kubeIpvs, our own section, is in it too; after a live reload it shows what counts by now",
   },
   {
     name: "metrics address: /flagz",

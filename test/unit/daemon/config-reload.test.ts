@@ -2,14 +2,15 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Config } from "../../../src/config/config.ts";
 import type { ConfigState } from "../../../src/config/config-change.ts";
-import { ConfigReload } from "../../../src/daemon/config-reload.ts";
+import { configText } from "../../../src/config/config-text.ts";
+import { ConfigReload, type ConfigReloadParts } from "../../../src/daemon/config-reload.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { RecordingLogger } from "../../support/recording-logger.ts";
 import { loadFile } from "../config/loading.ts";
 
 function reloadOf(
   lines: readonly string[],
-  apply?: (config: Config) => Promise<void>,
+  apply?: ConfigReloadParts["apply"],
 ): { readonly reload: ConfigReload; readonly log: RecordingLogger; readonly applied: Config[] } {
   const [first = "", ...later] = lines;
   const log = new RecordingLogger();
@@ -41,6 +42,17 @@ describe("a configuration file that is read again", () => {
         ["warn", "Settings changed that need a restart", { settings: "kubeIpvs.lockName" }],
       ],
     );
+  });
+
+  it("is handed over with the settings that it is made of: those that need a restart are as before", async () => {
+    const texts: string[] = [];
+    const changed = "ipvs: {scheduler: lc}\nhealthzBindAddress: 127.0.0.1";
+    const { reload } = reloadOf(["", changed], async (config, values) => {
+      texts.push(configText(values, config));
+    });
+    await reload.run();
+    assert.match(texts[0] ?? "", /^ +scheduler: lc$/m);
+    assert.match(texts[0] ?? "", /^healthzBindAddress: 0\.0\.0\.0:10256$/m);
   });
 
   it("is not applied where it is wrong, and the one after it is", async () => {

@@ -7,6 +7,7 @@ import {
   type HttpAnswer,
   HttpListener,
   type HttpListenerOptions,
+  isLoopbackText,
 } from "../../../src/daemon/http-listener.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { RecordingLogger } from "../../support/recording-logger.ts";
@@ -244,4 +245,21 @@ describe("a request as the server sees it", () => {
     assert.equal(response.status, 200);
     assert.deepEqual(seen, ["PUT", "text/plain", true, 1_024]);
   });
+});
+
+describe("an address is loopback", () => {
+  const cases: readonly (readonly [text: string, isLoopback: boolean])[] = [
+    ["127.0.0.1", true],
+    ["127.200.0.1", true],
+    ["::1", true],
+    ["::ffff:127.0.0.1", true],
+    ["::ffff:192.168.10.11", false],
+    ["192.168.127.1", false],
+    ["fd00::1", false],
+    ["::ffff:7f00:1", true],
+    ["", false],
+  ];
+  for (const [text, isLoopback] of cases) {
+    it(`${text || "none"}: ${isLoopback}`, () => assert.equal(isLoopbackText(text), isLoopback));
+  }
 });

@@ -29,7 +29,7 @@ function server(
   const levels: number[] = [];
   const setVerbosity = (level: number): void => void levels.push(level);
   const respond = metricsResponder(
-    { clock, metrics: exposition, shown: { object, flags }, setVerbosity },
+    { clock, metrics: exposition, shown: { object: () => object, flags }, setVerbosity },
     {
       isProfilingEnabled: options.isProfilingEnabled ?? false,
       featureGates: new Map(options.gates),

@@ -27,6 +27,17 @@ describe("ProxyHealth", () => {
     assert.equal(health.isHealthy, true);
   });
 
+  it("is judged by a new time-out at once", async () => {
+    const { clock, health } = setUp();
+    health.updated("IPv4");
+    health.queued("IPv4");
+    await clock.advance(20_000);
+    health.setTimeoutMs(20_001);
+    assert.equal(health.isHealthy, true);
+    health.setTimeoutMs(20_000);
+    assert.equal(health.isHealthy, false);
+  });
+
   it("is ill from the time-out of the oldest request on, and well after a sync", async () => {
     const { clock, health } = setUp();
     health.updated("IPv4");

@@ -11,7 +11,7 @@ import { RecordingLogger } from "../../support/recording-logger.ts";
 
 const rest = {
   events: silentEvents,
-  shown: { object: {}, flags: new Map<string, string>() },
+  shown: { object: () => ({}), flags: new Map<string, string>() },
   setVerbosity: () => {},
 };
 const options = { nodeName: "node-1", isProfilingEnabled: false, featureGates: new Map() };
