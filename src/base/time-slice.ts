@@ -2,25 +2,48 @@
 import type { Clock } from "./clock.ts";
 
 const maxSliceMs = 10;
+/** The clock is looked at as seldom as makes these times between two looks; in virtual machines a look may be dear. */
+const shortestLookMs = 1;
+const longestLookMs = 4;
+const mostPiecesPerLook = 64;
 
 export class TimeSlice {
   readonly #clock: Clock;
   #startMs: number;
+  #lookedAtMs: number;
+  #piecesPerLook = 1;
+  #pieces = 0;
 
   constructor(clock: Clock) {
     this.#clock = clock;
     this.#startMs = clock.monotonicMs();
+    this.#lookedAtMs = this.#startMs;
   }
 
   /** Undefined while time is left; else something to wait for. Asked between small pieces of work. */
   pause(): Promise<void> | undefined {
-    if (this.#clock.monotonicMs() - this.#startMs < maxSliceMs) return undefined;
+    this.#pieces += 1;
+    if (this.#pieces < this.#piecesPerLook) return undefined;
+    this.#pieces = 0;
+    const nowMs = this.#clock.monotonicMs();
+    this.#adapt(nowMs - this.#lookedAtMs);
+    this.#lookedAtMs = nowMs;
+    if (nowMs - this.#startMs < maxSliceMs) return undefined;
     return new Promise((resolve) => {
       setImmediate(() => {
         this.#startMs = this.#clock.monotonicMs();
+        this.#lookedAtMs = this.#startMs;
         resolve();
       });
     });
+  }
+
+  #adapt(sinceLookMs: number): void {
+    if (sinceLookMs < shortestLookMs) {
+      this.#piecesPerLook = Math.min(mostPiecesPerLook, this.#piecesPerLook * 2);
+    } else if (sinceLookMs > longestLookMs) {
+      this.#piecesPerLook = Math.max(1, this.#piecesPerLook >> 1);
+    }
   }
 }
 

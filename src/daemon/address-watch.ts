@@ -14,6 +14,10 @@ export class AddressWatch {
   readonly #log: Logger;
   #cancelLook: () => void = () => {};
   #stopWatching: () => void = () => {};
+  /** A look runs, or waits for a sync to end. */
+  #isLooking = false;
+  #mustLookAgain = false;
+  #isStopped = false;
 
   constructor(
     look: () => Promise<void>,
@@ -33,6 +37,7 @@ export class AddressWatch {
   }
 
   stop(): void {
+    this.#isStopped = true;
     this.#stopWatching();
     this.#cancelLook();
   }
@@ -40,7 +45,20 @@ export class AddressWatch {
   #schedule(): void {
     this.#cancelLook();
     this.#cancelLook = this.#clock.after(quietMs, () => {
-      background(this.#look(), this.#log, "address check");
+      if (this.#isLooking) this.#mustLookAgain = true;
+      else background(this.#lookOnce(), this.#log, "address check");
     });
+  }
+
+  /** A look may wait for a long sync, whose own writes tell of changes all the time: one look is for all of them. */
+  async #lookOnce(): Promise<void> {
+    this.#isLooking = true;
+    this.#mustLookAgain = false;
+    try {
+      await this.#look();
+    } finally {
+      this.#isLooking = false;
+      if (this.#mustLookAgain && !this.#isStopped) this.#schedule();
+    }
   }
 }

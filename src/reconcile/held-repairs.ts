@@ -5,7 +5,7 @@ import { type RealServer, realServerKey } from "../state/real-server.ts";
 import type { VirtualServerDiff } from "./diff.ts";
 import type { KnownState, KnownVirtualServer } from "./known-state.ts";
 import { thingOf } from "./repair-guard.ts";
-import type { Work } from "./sync-context.ts";
+import type { SyncContext, Work } from "./sync-context.ts";
 
 type IsHeld = (thing: string) => boolean;
 
@@ -81,6 +81,19 @@ function withoutHeldParts(diff: VirtualServerDiff, isHeld: IsHeld): readonly Vir
     : [{ ...diff, changes: () => changes, unwanted }];
 }
 
+/** The virtual servers that a sync is about to write, as they were found: it costs what changes. */
+export function serversToWrite({
+  known,
+  work,
+}: Pick<SyncContext, "known" | "work">): ReadonlyMap<string, KnownVirtualServer> {
+  const found = new Map<string, KnownVirtualServer>();
+  for (const { key } of work.servers) {
+    const server = known.virtualServers.get(key);
+    if (server !== undefined) found.set(key, server);
+  }
+  return found;
+}
+
 /**
  * The step that writes a virtual server takes all its real servers for written. Puts those that wait back
  * to what was found, so that the next observation does not take them for a new drift.
@@ -90,9 +103,9 @@ export function keepHeldServers(
   found: ReadonlyMap<string, KnownVirtualServer>,
   isHeld: IsHeld,
 ): void {
-  for (const [key, server] of virtualServers) {
-    const before = found.get(key);
-    if (before === undefined || before.realServers === server.realServers) continue;
+  for (const [key, before] of found) {
+    const server = virtualServers.get(key);
+    if (server === undefined || before.realServers === server.realServers) continue;
     const holds = (one: RealServer): boolean =>
       isHeld(thingOf({ kind: "real-server", subject: `${key} -> ${realServerKey(one)}` }));
     const [left, right] = [server.realServers.filter(holds), before.realServers.filter(holds)];

@@ -13,7 +13,7 @@ import { type DrainAges, type DrainPolicy, noDrainAges } from "./drains.ts";
 import { type Comparison, DriftLedger } from "./drift-ledger.ts";
 import { driftOfRules } from "./drift-of-rules.ts";
 import { FlowSweeper } from "./flow-sweeper.ts";
-import { keepHeldServers, withoutHeld } from "./held-repairs.ts";
+import { keepHeldServers, serversToWrite, withoutHeld } from "./held-repairs.ts";
 import { type KnownRules, KnownState } from "./known-state.ts";
 import { lostSets } from "./lost-state.ts";
 import { observe, observeRules } from "./observe.ts";
@@ -132,11 +132,12 @@ export class Reconciler {
    */
   noteBound(bound: ReadonlySet<IpAddress> | undefined): void {
     if (this.#ledger.isHeld(thingOf({ kind: "link", subject: this.#kernel.link.name }))) return;
-    const minded = (addresses: Iterable<IpAddress>): ReadonlySet<IpAddress> =>
-      new Set([...addresses].filter((address) => !this.#isAddressHeld(address)));
+    const { hasStorms } = this.#ledger;
+    const minded = (all: ReadonlySet<IpAddress>): ReadonlySet<IpAddress> =>
+      hasStorms ? new Set([...all].filter((address) => !this.#isAddressHeld(address))) : all;
     const { addresses, hasLink } = this.#known;
     const isSame =
-      hasLink === (bound !== undefined) && sameSet(minded(addresses), minded(bound ?? []));
+      hasLink === (bound !== undefined) && sameSet(minded(addresses), minded(bound ?? new Set()));
     if (!isSame) this.#needsObservation = true;
   }
 
@@ -191,9 +192,9 @@ export class Reconciler {
 
   async #runSteps(context: SyncContext): Promise<void> {
     if (this.#isRehearsal) return this.#rehearse(context);
-    const found = new Map(context.known.virtualServers);
+    const found = this.#ledger.hasStorms ? serversToWrite(context) : new Map();
     for (const step of this.#steps) await runStep(step, context);
-    if (this.#ledger.hasStorms) keepHeldServers(context.known, found, context.isHeld);
+    keepHeldServers(context.known, found, context.isHeld);
   }
 
   /** All steps on a copy of what is known: nothing of it remains, nothing of it is told but its report. */
