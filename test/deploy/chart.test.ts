@@ -30,6 +30,7 @@ describe("the schema of the values", () => {
     { values: { apiServer: "" }, want: "/apiServer" },
     { values: { apiServer: "10.0.0.1:6443" }, want: "/apiServer" },
     { values: { capabilities: ["NET_RAW"] }, want: "/capabilities" },
+    { values: { capabilities: ["NET_ADMIN"] }, want: "/capabilities" },
     { values: { capabilities: ["NET_ADMIN", "SYS_ADMIN"] }, want: "/capabilities/1" },
     { values: { config: { mode: "iptables" } }, want: "/config/mode" },
     { values: { config: { metricsBindAddress: "0.0.0.0" } }, want: "/config/metricsBindAddress" },
@@ -80,16 +81,17 @@ describe("the chart, rendered", () => {
     assert.equal(podOf(objects).volumes[0]?.configMap?.name, "kube-proxy");
   });
 
-  it("leaves out the init container, and what is not granted", () => {
+  it("leaves out the init container, and grants what is listed", () => {
     const { objects = [] } = renderChart({
       ...leastValues,
       prepareNode: false,
-      capabilities: ["NET_ADMIN"],
+      capabilities: ["NET_ADMIN", "NET_RAW", "SYS_MODULE"],
       verbosity: 3,
     });
     const { initContainers, containers } = podOf(objects);
     assert.equal(initContainers, undefined);
-    assert.deepEqual(containers[0]?.securityContext?.capabilities?.add, ["NET_ADMIN"]);
+    const granted = containers[0]?.securityContext?.capabilities?.add;
+    assert.deepEqual(granted, ["NET_ADMIN", "NET_RAW", "SYS_MODULE"]);
     assert.equal(containers[0]?.command.at(-1), "-v=3");
   });
 
