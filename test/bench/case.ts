@@ -7,6 +7,8 @@ import type { Growth, Row } from "./rows.ts";
 export interface CaseContext {
   /** The step that runs now, for the progress line. */
   step(text: string): void;
+  /** What is measured so far, in case that the case does not come to its end. */
+  keep(rows: readonly Row[]): void;
   /** Another proxy's command with `{config}`; absent: none. */
   readonly peer?: string;
 }

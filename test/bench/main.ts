@@ -96,15 +96,17 @@ async function measure(one: Case, place: string): Promise<void> {
   const file = join(folder, `${one.name}.json`);
   rmSync(file, { force: true });
   const progress = new Progress(`${place} ${one.name}`);
+  const seconds = String(limitSeconds(one));
   const script = join(import.meta.dirname, "run-case.ts");
   const isolate = ["--net", "--fork", "--kill-child", "taskset", "-c", String(outsideCpu)];
-  const child = spawn("unshare", [...isolate, process.execPath, script, one.name, file], {
+  const child = spawn("unshare", [...isolate, process.execPath, script, one.name, file, seconds], {
     stdio: ["ignore", "pipe", "inherit"],
     env: { ...process.env, BENCH_PEER: values.peer },
   });
+  // It ends itself in time; a process that hangs is killed a little later.
   const kill = (): void => void child.kill("SIGKILL");
   process.once("exit", kill);
-  const timer = setTimeout(kill, limitSeconds(one) * 1_000);
+  const timer = setTimeout(kill, (limitSeconds(one) + 30) * 1_000);
   createInterface(child.stdout).on("line", (line) => progress.step(line));
   await new Promise((resolve) => child.once("close", resolve));
   clearTimeout(timer);

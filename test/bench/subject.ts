@@ -40,6 +40,8 @@ export function ourCommand(
       "--hostname-override=node-1",
       "--cluster-cidr=10.244.0.0/16",
       "--ipvs-min-sync-period=0s",
+      // Only the first network namespace of a kernel may set it.
+      ...["--conntrack-max-per-core=0", "--conntrack-min=0"],
       "-v=2",
       `--master=${master}`,
       ...flags,

@@ -72,11 +72,13 @@ async function run(plan: Plan, context: CaseContext): Promise<CaseOutcome> {
       const subject = await Subject.start(machine, ourCommand(server.url, quietFlags));
       daemon.push(await watchFirstSync(subject, () => objectsRead(server)));
       await machine.hasLines(tableLines(plan));
+      context.keep(rowsOf(plan, { limitsMs, daemon, messages, toolsMs }));
       await subject.end("SIGKILL");
       await emptyKernel(machine);
       if (turn > 0) return;
       context.step("limit program, once more");
       limitsMs.push((await runLimit(machine)).ms);
+      context.keep(rowsOf(plan, { limitsMs, daemon, messages, toolsMs }));
       toolsMs = await runTools(machine, context);
     });
   }
@@ -236,6 +238,6 @@ function rowsOf(
     },
     { ...figure, subject: "tools", what: `ipvsadm -R, ${size}`, value: ipvsadmMs },
     { ...figure, subject: "tools", what: `ipset restore, ${size}`, value: ipsetMs },
-    { ...figure, subject: "tools", what: `ip -batch, ${size}`, value: ipMs },
+    { ...figure, subject: "tools", what: `ip -batch -, ${size}`, value: ipMs },
   ];
 }
