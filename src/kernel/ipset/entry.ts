@@ -1,10 +1,12 @@
 /** Members of sets: text ↔ attribute values. Pure. */
 import {
+  type Cidr,
   familyOf,
   hostPrefixLength,
   type IpAddress,
   ipAddressFromBytes,
   ipAddressToBytes,
+  parseCidr,
 } from "../../base/ip.ts";
 import { type Protocol, protocolNumbers, protocolOfNumber } from "../../base/protocol.ts";
 import { DecodeError } from "../../netlink/errors.ts";
@@ -56,10 +58,17 @@ export function entryText(type: IpSetType, values: EntryValues): SetEntry {
       return addressPortAddressEntry(address(), protocol(), port(), second());
     case "hash:ip,port,net": {
       const net = second();
-      const prefixLength = values.secondPrefixLength ?? hostPrefixLength(familyOf(net));
-      return addressPortNetEntry(address(), protocol(), port(), { address: net, prefixLength });
+      return addressPortNetEntry(address(), protocol(), port(), networkOf(net, values));
     }
   }
+}
+
+/** Without host bits, as the kernel prints it. */
+function networkOf(address: IpAddress, { secondPrefixLength }: EntryValues): Cidr {
+  const prefixLength = secondPrefixLength ?? hostPrefixLength(familyOf(address));
+  const network = parseCidr(`${address}/${prefixLength}`);
+  if (network === undefined) throw new DecodeError(`prefix length ${prefixLength}`, 0);
+  return network;
 }
 
 const valuesOfType: Readonly<Record<IpSetType, readonly (keyof EntryValues)[]>> = {

@@ -319,6 +319,16 @@ describe("replies about sets", () => {
     );
   });
 
+  it("name a network without its host bits, and none of an impossible length", () => {
+    const address = { ipv4: Uint8Array.of(198, 51, 100, 7) };
+    const values = { address, port: 443, protocolNumber: 6, secondAddress: address };
+    const textOf = (secondPrefixLength: number): string =>
+      entryText("hash:ip,port,net", { ...values, secondPrefixLength });
+    assert.equal(textOf(24), "198.51.100.7,tcp:443,198.51.100.0/24");
+    assert.equal(textOf(32), "198.51.100.7,tcp:443,198.51.100.7");
+    assert.throws(() => textOf(33), DecodeError);
+  });
+
   it("are printed for the debug log", () => {
     const message = only(bytesOf(readCapture("ipset", "list-ports-of-addresses"), "received"));
     assert.match(printSetMessage(message.type, message.body), /protocolVersion=7/);
