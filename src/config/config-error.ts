@@ -1,3 +1,5 @@
+import { escapeUnprintable } from "../base/printable.ts";
+
 /** One thing wrong with the configuration. */
 export interface ConfigProblem {
   /** The field in the file (`ipvs.scheduler`), the flag (`--ipvs-scheduler`), or the file itself. */
@@ -14,7 +16,7 @@ export class ConfigError extends Error {
   readonly problems: readonly ConfigProblem[];
 
   constructor(problems: readonly ConfigProblem[]) {
-    super(`Invalid configuration: ${problems.map(problemText).join("; ")}`);
+    super(escapeUnprintable(`Invalid configuration: ${problems.map(problemText).join("; ")}`));
     this.name = "ConfigError";
     this.problems = problems;
   }

@@ -1,6 +1,7 @@
 import { errorText } from "../base/error-text.ts";
 import type { LogKeys } from "../base/log.ts";
 import { parseJson } from "../base/parse-json.ts";
+import { escapeUnprintable } from "../base/printable.ts";
 
 export type Severity = "info" | "warn" | "error";
 
@@ -20,9 +21,6 @@ export type LogFormatter = (line: LogLine) => string;
 
 /** Longer values are cut: one hostile object must not fill the disk. */
 const maxValueLength = 2_000;
-
-/** Control and format characters: line ends, terminal escapes, text direction. */
-const unprintable = /[\p{Cc}\p{Cf}\u2028\u2029]/gu;
 
 /**
  * The form of klog, as kube-proxy writes it: `I0102 15:04:05.000000       1 kube-ipvs:1] "Event"
@@ -87,14 +85,4 @@ function cut(text: string): string {
 
 function quoted(text: string): string {
   return escapeUnprintable(JSON.stringify(text));
-}
-
-/** JSON leaves some of them as they are. */
-function escapeUnprintable(text: string): string {
-  return text.replace(unprintable, (character) =>
-    Array.from(
-      { length: character.length },
-      (_, index) => `\\u${character.charCodeAt(index).toString(16).padStart(4, "0")}`,
-    ).join(""),
-  );
 }

@@ -8,6 +8,10 @@ describe("the message for a bad field", () => {
   const cases: readonly (readonly [lines: string, message: string])[] = [
     ["ipvs: {scheduler: 1}", "ipvs.scheduler: 1: must be a text"],
     ["ipvs: {strictARP: maybe}", 'ipvs.strictARP: "maybe": must be true or false'],
+    [
+      'ipvs: {scheduler: [], syncPeriod: "\\u202e\\ufeff"}',
+      'ipvs.scheduler: []: must be a text; ipvs.syncPeriod: "\\u202e\\ufeff": must be a duration such as "30s" or "1h15m"',
+    ],
     ["ipvs: {syncPeriod: 30}", "ipvs.syncPeriod: 30: must be a text"],
     [
       "ipvs: {syncPeriod: 30 s}",

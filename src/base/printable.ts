@@ -1,0 +1,12 @@
+/** Control and format characters: line ends, terminal escapes, text direction; halves of characters. */
+const unprintable = /[\p{Cc}\p{Cf}\p{Cs}\u2028\u2029]/gu;
+
+/** Writes what would change a line, or how it is shown, as JSON escapes it: `\\u202e`. Pure. */
+export function escapeUnprintable(text: string): string {
+  return text.replace(unprintable, (character) =>
+    Array.from(
+      { length: character.length },
+      (_, index) => `\\u${character.charCodeAt(index).toString(16).padStart(4, "0")}`,
+    ).join(""),
+  );
+}
