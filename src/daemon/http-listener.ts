@@ -1,4 +1,5 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 import { hostPort, isLoopback, parseIpAddress } from "../base/ip.ts";
@@ -114,7 +115,7 @@ export class HttpListener {
   async #attempt(): Promise<Error | undefined> {
     const server = createServer(limits, (request, response) => void this.#serve(request, response));
     server.timeout = idleTimeoutMs;
-    server.maxConnections = maxConnections;
+    server.on("connection", keepNewest(maxConnections));
     try {
       await listen(server, this.#options);
     } catch (error) {
@@ -169,6 +170,23 @@ export class HttpListener {
       response.end();
     }
   }
+}
+
+/**
+ * Makes room for a new connection by ending the oldest. To refuse the new one would let a stranger who holds
+ * connections without a word silence the answers that probes and load balancers wait for.
+ */
+function keepNewest(most: number): (socket: Socket) => void {
+  const open = new Set<Socket>();
+  return (socket) => {
+    const [oldest] = open;
+    if (open.size >= most && oldest !== undefined) {
+      open.delete(oldest);
+      oldest.destroy();
+    }
+    open.add(socket);
+    socket.on("close", () => open.delete(socket));
+  };
 }
 
 /** Any method, any path that is not known. */
