@@ -99,7 +99,7 @@ function realServerChanges(
   known: KnownVirtualServer,
 ): { readonly changes: IpvsChange[]; readonly unwanted: RealServer[] } {
   const changes: IpvsChange[] = [];
-  if (desired.realServers === known.realServers) return { changes, unwanted: [] };
+  if (areAlike(desired.realServers, known.realServers)) return { changes, unwanted: [] };
   const { virtualServer } = desired;
   const remaining = new Map(known.realServers.map((server) => [realServerKey(server), server]));
   for (const realServer of desired.realServers) {
@@ -113,6 +113,25 @@ function realServerChanges(
     }
   }
   return { changes, unwanted: [...remaining.values()] };
+}
+
+/**
+ * The same list, or an equal one as it stands, or the other way round, as the kernel lists what was added one
+ * by one. Most of a comparison of everything is this.
+ */
+function areAlike(desired: readonly RealServer[], known: readonly RealServer[]): boolean {
+  if (desired === known) return true;
+  if (desired.length !== known.length) return false;
+  const last = known.length - 1;
+  return (
+    desired.every((server, index) => isSame(server, known[index])) ||
+    desired.every((server, index) => isSame(server, known[last - index]))
+  );
+}
+
+function isSame(desired: RealServer, known: RealServer | undefined): boolean {
+  if (known === undefined || desired.address !== known.address) return false;
+  return desired.port === known.port && sameRealServer(desired, known);
 }
 
 /** What to do about a member of a set; undefined when nothing is to be done. */
