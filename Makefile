@@ -11,7 +11,7 @@ step := toolchain/step.sh
 bench_programs := build/bench/limit build/bench/observe build/bench/pretend-ipvs.so
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-build setup-lab setup-prometheus build shim lab image manifests check lint format types unit test test-shim test-prometheus test-deploy test-lab bench demo packet-paths docs clean
+.PHONY: help setup setup-build setup-lab setup-prometheus build shim lab image manifests check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab bench demo packet-paths docs clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,10 +54,19 @@ unit: setup-build shim
 	@$(step) "Unit tests" node --test --test-concurrency=2 --test-timeout=60000 'test/unit/**/*.test.ts' 'test/contract/*.test.ts'
 
 test: setup ## everything: check, native-shim, lab
-	@$(MAKE) check build test-shim test-prometheus test-deploy test-lab
+	@$(MAKE) check build test-fuzz test-shim test-prometheus test-deploy test-lab
 
 test-prometheus: setup-build shim setup-prometheus ## what a real Prometheus reads from the daemon, and the usual dashboard
 	@$(step) "Metrics, read by Prometheus" node --test --test-timeout=120000 'test/prometheus/*.test.ts'
+
+test-fuzz: setup-build shim ## hostile and odd input: 50,000 for each way in, the same each time
+	@node test/fuzz/run.ts
+	@$(step) "Hostile clients" node --test test/fuzz/http-flood.test.ts
+
+fuzz: setup-build ## the long form: ten million inputs for each decoder and for native-shim, others each time
+	@node test/fuzz/run.ts --long
+	@$(MAKE) -s -C native-shim asan
+	@unshare --net build/native-shim/$(architecture)-asan/driver 10000000 test/captures/*.txt
 
 test-shim: setup-build shim ## native-shim with sanitizers, valgrind and for arm64
 	@$(MAKE) -C native-shim check

@@ -130,7 +130,8 @@ run_arm64() { # TEST
 check_tools
 step "built, with sanitizers too" build_all
 step "driver" own_namespace "$build/$arch/driver"
-step "driver, address and undefined-behaviour sanitizers" own_namespace "$build/$arch-asan/driver"
+step "driver, address and undefined-behaviour sanitizers" \
+  own_namespace "$build/$arch-asan/driver" "${FUZZ_ROUNDS:-50000}" "$root"/test/captures/*.txt
 # Without address randomisation, which older thread sanitizers cannot place their memory under.
 step "driver, thread sanitizer" own_namespace setarch --addr-no-randomize "$build/$arch-tsan/driver"
 step "driver, valgrind" run_valgrind

@@ -41,6 +41,8 @@ void run_exchange_cases(void);
 void run_kernel_cases(void);
 void run_socket_cases(void);
 void run_mutations(int rounds);
+/* Reads the datagrams of a recording (test/captures) to be damaged too; returns how many. */
+int load_recording(const char *path);
 
 enum { MS = 1000000 };
 

@@ -1,6 +1,6 @@
 /*
  * Runs the plain C of the shim without Node: against scripted, real and random replies. Meant to be
- * built with sanitizers and run under valgrind. `driver [rounds of random replies]`.
+ * built with sanitizers and run under valgrind. `driver [rounds of random replies [recordings…]]`.
  */
 #include <errno.h>
 #include <sched.h>
@@ -23,9 +23,11 @@ int main(int argc, char **argv) {
   run_exchange_cases();
   run_kernel_cases();
   run_socket_cases();
+  int recordings = 0;
+  for (int index = 2; index < argc; index++) recordings += load_recording(argv[index]);
   int64_t start = monotonic_ns();
   run_mutations(rounds);
-  printf("ok  %5lld ms  %d rounds of random replies\n", (long long)(monotonic_ns() - start) / MS,
-         rounds);
+  printf("ok  %5lld ms  %d rounds of random replies, %d datagrams recorded\n",
+         (long long)(monotonic_ns() - start) / MS, rounds, recordings);
   return 0;
 }

@@ -1,4 +1,4 @@
-/* Random datagrams, plausible and then damaged, with a fixed seed: a failure repeats. */
+/* Random datagrams, plausible or recorded, and then damaged, with a fixed seed: a failure repeats. */
 #include <errno.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -6,7 +6,7 @@
 
 #include "check.h"
 
-enum { MOST_DATAGRAMS = 8, MOST_BYTES = 4096, LAST_SEQUENCE = 5 };
+enum { MOST_DATAGRAMS = 8, MOST_BYTES = 4096, LAST_SEQUENCE = 5, MOST_RECORDED = 512 };
 
 /* xorshift64, Marsaglia 2003. */
 static uint64_t state = 0x9e3779b97f4a7c15;
@@ -17,9 +17,63 @@ static uint32_t draw(uint32_t below) {
   return (uint32_t)(state >> 32) % below;
 }
 
+/* Datagrams of the real kernel; those that are too long for a round are left out. */
+static struct {
+  uint8_t bytes[MOST_BYTES];
+  size_t length;
+} recorded[MOST_RECORDED];
+static uint32_t recorded_count;
+
+/* `received 14 00 …`: reads the bytes behind the word. */
+static size_t read_hex(const char *text, uint8_t *bytes) {
+  size_t length = 0;
+  int taken = 0;
+  unsigned byte;
+  while (length < MOST_BYTES && sscanf(text, " %2x%n", &byte, &taken) == 1) {
+    bytes[length++] = (uint8_t)byte;
+    text += taken;
+  }
+  return sscanf(text, " %2x", &byte) == 1 ? 0 : length;
+}
+
+int load_recording(const char *path) {
+  static const char word[] = "received ";
+  FILE *file = fopen(path, "r");
+  CHECK(file != NULL);
+  char *line = NULL;
+  size_t capacity = 0;
+  int count = 0;
+  while (getline(&line, &capacity, file) > 0 && recorded_count < MOST_RECORDED) {
+    if (strncmp(line, word, sizeof word - 1) != 0) continue;
+    size_t length = read_hex(line + sizeof word - 1, recorded[recorded_count].bytes);
+    if (length == 0) continue;
+    recorded[recorded_count++].length = length;
+    count++;
+  }
+  free(line);
+  fclose(file);
+  return count;
+}
+
+/* A recorded datagram whose messages have sequence numbers of ours. */
+static size_t take_recorded(uint8_t *bytes) {
+  uint32_t which = draw(recorded_count);
+  size_t length = recorded[which].length;
+  memcpy(bytes, recorded[which].bytes, length);
+  struct nlmsghdr header;
+  for (size_t at = 0; at + sizeof header <= length; at += NLMSG_ALIGN((size_t)header.nlmsg_len)) {
+    memcpy(&header, bytes + at, sizeof header);
+    if (header.nlmsg_len < sizeof header) break;
+    header.nlmsg_seq = draw(LAST_SEQUENCE + 2);
+    memcpy(bytes + at, &header, sizeof header);
+  }
+  return length;
+}
+
 /* A few well-formed messages; the last sequence number and the ending types are frequent. */
 static size_t make_datagram(uint8_t *bytes) {
   static const uint16_t types[] = {NLMSG_NOOP, NLMSG_ERROR, NLMSG_DONE, 0x14, 0x1c};
+  if (recorded_count > 0 && draw(2) == 0) return take_recorded(bytes);
   size_t length = 0;
   for (uint32_t left = draw(5); left > 0; left--) {
     size_t payload = draw(300);

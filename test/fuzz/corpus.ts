@@ -1,0 +1,19 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** Kept inputs of one target: the files of `corpus/NAME/`; none where there is no such folder. */
+export function readCorpus(name: string): readonly Uint8Array<ArrayBuffer>[] {
+  const folder = join(import.meta.dirname, "corpus", name);
+  try {
+    const files = readdirSync(folder).toSorted();
+    return files.map((file) => new Uint8Array(readFileSync(join(folder, file))));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return [];
+    throw error;
+  }
+}
+
+/** The same as text. */
+export function readCorpusTexts(name: string): readonly string[] {
+  return readCorpus(name).map((bytes) => new TextDecoder().decode(bytes));
+}

@@ -1,0 +1,113 @@
+/**
+ * Tries hostile and odd input on every way into the program, and prints what was tried and found:
+ *
+ *     node test/fuzz/run.ts [--long] [--seed=N] [--runs=N] [TARGET…]
+ *
+ * The short form gives each target 50,000 inputs, the long one ten million to each decoder. Kept inputs come
+ * first. A find is printed with its seed and shortest input, and written to build/fuzz/; it is then kept as a
+ * file of corpus/ or as a test of its own.
+ */
+import { spawn } from "node:child_process";
+import { availableParallelism } from "node:os";
+import { parseArgs } from "node:util";
+import { loadTarget, targetNames } from "./targets.ts";
+import { type Outcome, tryTarget } from "./try-target.ts";
+
+const shortRuns = 50_000;
+const longDecoderRuns = 10_000_000;
+const longRuns = 500_000;
+/** The short form is a part of every test run: it tries the same each time. */
+const shortSeed = 1;
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    long: { type: "boolean", default: false },
+    seed: { type: "string" },
+    runs: { type: "string" },
+    child: { type: "boolean", default: false },
+  },
+});
+
+const seed = Number(values.seed ?? (values.long ? Date.now() & 0x7fff_ffff : shortSeed));
+
+/** Each target has a process of its own: memory that one loses is not another's. */
+async function main(): Promise<number> {
+  if (values.child) {
+    const [name = ""] = positionals;
+    const target = await loadTarget(name);
+    const outcome = await tryTarget(target, await runsFor(name), seed);
+    process.send?.(outcome);
+    return 0;
+  }
+  const waiting = positionals.length > 0 ? [...positionals] : [...targetNames];
+  console.log(`Fuzzing ${waiting.length} targets, seed ${seed}`);
+  const begin = performance.now();
+  const outcomes: Outcome[] = [];
+  const lane = async (): Promise<void> => {
+    for (let name = waiting.shift(); name !== undefined; name = waiting.shift()) {
+      outcomes.push(await tryInChild(name));
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(2, availableParallelism()) }, lane));
+  print(outcomes, (performance.now() - begin) / 1000);
+  return outcomes.every(({ find }) => find === undefined) ? 0 : 1;
+}
+
+async function runsFor(name: string): Promise<number> {
+  if (values.runs !== undefined) return Number(values.runs);
+  if (!values.long) return shortRuns;
+  return (await loadTarget(name)).isDecoder ? longDecoderRuns : longRuns;
+}
+
+function tryInChild(name: string): Promise<Outcome> {
+  return new Promise((resolve) => {
+    const options = { stdio: ["ignore", "inherit", "inherit", "ipc"] as const };
+    const child = spawn(
+      process.execPath,
+      [
+        import.meta.filename,
+        ...process.argv.slice(2).filter((word) => word.startsWith("--")),
+        `--seed=${seed}`,
+        "--child",
+        name,
+      ],
+      { stdio: [...options.stdio] },
+    );
+    let outcome: Outcome | undefined;
+    child.on("message", (message) => {
+      outcome = message as Outcome;
+    });
+    child.on("exit", (code, signal) => {
+      const find = `the process ended with ${signal ?? code} before it had an outcome`;
+      resolve(outcome ?? { name, tried: 0, taken: 0, cpuSeconds: 0, slowestMs: 0, find });
+    });
+  });
+}
+
+function print(outcomes: readonly Outcome[], seconds: number): void {
+  const width = Math.max(...outcomes.map(({ name }) => name.length));
+  const row = (name: string, ...columns: readonly string[]): string =>
+    name.padEnd(width) + columns.map((column) => column.padStart(12)).join("");
+  console.log(`\n${row("target", "tried", "taken", "refused", "cpu s", "slowest ms", "found")}`);
+  for (const { name, tried, taken, cpuSeconds, slowestMs, find } of outcomes) {
+    const counts = [tried, taken, tried - taken].map((count) => count.toLocaleString("en"));
+    console.log(
+      row(
+        name,
+        ...counts,
+        cpuSeconds.toFixed(1),
+        slowestMs.toFixed(0),
+        find === undefined ? "0" : "1",
+      ),
+    );
+  }
+  const sum = outcomes.reduce((total, { tried }) => total + tried, 0);
+  const finds = outcomes.filter(({ find }) => find !== undefined);
+  console.log(
+    `\nFuzzing: ${sum.toLocaleString("en")} inputs in ${seconds.toFixed(1)} s, ${finds.length} found`,
+  );
+  for (const { name, find } of finds) console.log(`\n──── ${name}\n${find}`);
+}
+
+process.exitCode = await main();

@@ -1,0 +1,37 @@
+/** Every way into the program that is fuzzed, by name. Loaded one by one: each runs in its own process. */
+import type { FuzzTarget } from "./target.ts";
+
+type TargetsFile = { readonly targets: readonly unknown[] };
+
+const files: Readonly<Record<string, () => Promise<TargetsFile>>> = {
+  "netlink-messages": () => import("./targets/netlink.ts"),
+  "netlink-ipvs": () => import("./targets/netlink.ts"),
+  "netlink-ipset": () => import("./targets/netlink.ts"),
+  "netlink-link": () => import("./targets/netlink.ts"),
+  "netlink-conntrack": () => import("./targets/netlink.ts"),
+  "proc-net-ip-vs": () => import("./targets/kernel-text.ts"),
+  "iptables-save": () => import("./targets/kernel-text.ts"),
+  services: () => import("./targets/objects.ts"),
+  endpointslices: () => import("./targets/objects.ts"),
+  nodes: () => import("./targets/objects.ts"),
+  "api-lists": () => import("./targets/api-answers.ts"),
+  "api-watches": () => import("./targets/api-answers.ts"),
+  manifests: () => import("./targets/files.ts"),
+  configuration: () => import("./targets/files.ts"),
+  "log-lines": () => import("./targets/log-lines.ts"),
+  "http-requests": () => import("./targets/http-requests.ts"),
+};
+
+/** The slow ones first, so that both processors end together. */
+export const targetNames: readonly string[] = [
+  ...["configuration", "manifests", "http-requests", "services", "endpointslices"],
+  ...Object.keys(files),
+].filter((name, index, names) => names.indexOf(name) === index);
+
+/** Throws where there is no such target. */
+export async function loadTarget(name: string): Promise<FuzzTarget> {
+  const targets = ((await files[name]?.())?.targets ?? []) as readonly FuzzTarget[];
+  const found = targets.find((target) => target.name === name);
+  if (found === undefined) throw new Error(`No target is called ${name}`);
+  return found;
+}

@@ -1,0 +1,133 @@
+/** What comes from the kernel as bytes: recorded datagrams, changed, and any bytes. */
+import fc from "fast-check";
+import { decodeFlow } from "../../../src/kernel/conntrack/codec.ts";
+import { entryText, entryValues } from "../../../src/kernel/ipset/entry.ts";
+import {
+  decodeListing,
+  printSetMessage,
+  refusedPosition,
+} from "../../../src/kernel/ipset/requests.ts";
+import { decodeRealServer, decodeService, decodeTimeouts } from "../../../src/kernel/ipvs/codec.ts";
+import { decodeAddress, decodeGateways, decodeLink } from "../../../src/kernel/link/codec.ts";
+import type { ByteReader } from "../../../src/netlink/byte-reader.ts";
+import { DecodeError, NetlinkError } from "../../../src/netlink/errors.ts";
+import { readGenericHeader } from "../../../src/netlink/generic.ts";
+import { type Message, messagesOf } from "../../../src/netlink/message.ts";
+import { decodeFamily } from "../../../src/netlink/netlink-package.ts";
+import { readReply } from "../../../src/netlink/reply.ts";
+import type { IpSetType } from "../../../src/state/ip-set.ts";
+import { readCaptures } from "../../captures/captures.ts";
+import { readCorpus } from "../corpus.ts";
+import { mutatedBytes } from "../mutations.ts";
+import { type FuzzTarget, type Verdict, verdictOf } from "../target.ts";
+
+const setTypes: readonly IpSetType[] = [
+  ...(["hash:ip", "hash:ip,port", "hash:ip,port,ip", "hash:ip,port,net", "bitmap:port"] as const),
+];
+
+type Decode = (message: Message) => unknown;
+
+/** A body is read once: each decoder gets a reader of its own. */
+function again(bytes: Uint8Array): Uint8Array {
+  return bytes.slice();
+}
+
+function isRefusal(error: unknown): boolean {
+  return error instanceof DecodeError || error instanceof NetlinkError;
+}
+
+function targetOf(
+  name: string,
+  captures: readonly string[],
+  decoders: readonly Decode[],
+): FuzzTarget<Uint8Array> {
+  const kept = [
+    ...captures.flatMap((file) =>
+      readCaptures(file).flatMap(({ datagrams }) => datagrams.map(({ bytes }) => bytes)),
+    ),
+    ...readCorpus(name),
+  ];
+  return {
+    name,
+    isDecoder: true,
+    kept,
+    inputs: fc.oneof(
+      { weight: 9, arbitrary: mutatedBytes(kept) },
+      { weight: 1, arbitrary: fc.uint8Array({ maxLength: 200 }) },
+    ),
+    run: (bytes) => verdicts(bytes, decoders),
+  };
+}
+
+/** Taken where one of the decoders takes all of it. */
+function verdicts(bytes: Uint8Array, decoders: readonly Decode[]): Verdict {
+  let verdict: Verdict = "refused";
+  for (const decode of decoders) {
+    const one = verdictOf(() => {
+      for (const message of messagesOf(again(bytes))) decode(message);
+    }, isRefusal);
+    if (one === "taken") verdict = "taken";
+  }
+  return verdict;
+}
+
+function replyTarget(): FuzzTarget<Uint8Array> {
+  const base = targetOf("netlink-messages", ["ipvs", "ipset", "link", "conntrack"], []);
+  return {
+    ...base,
+    run: (bytes) =>
+      verdictOf(() => {
+        const sequence =
+          bytes.length < 12 ? 0 : new DataView(bytes.buffer, bytes.byteOffset).getUint32(8, true);
+        const { outcome } = readReply(bytes, sequence, ({ body }) => body.remaining);
+        refusedPosition(outcome.echo);
+      }, isRefusal),
+  };
+}
+
+/** What a listing gives must be possible to write again: entries are removed by their text. */
+function readEntries(message: Message): void {
+  const { entries = [] } = decodeListing(message);
+  for (const values of entries) {
+    for (const type of setTypes) {
+      verdictOf(() => {
+        const text = entryText(type, values);
+        if (entryText(type, entryValues(type, text)) !== text)
+          throw new TypeError(`not again ${text}`);
+      }, isRefusal);
+    }
+  }
+}
+
+function readIpvs(decode: (body: ByteReader) => unknown): Decode {
+  return ({ body }) => {
+    readGenericHeader(body);
+    return decode(body);
+  };
+}
+
+export const targets: readonly FuzzTarget<Uint8Array>[] = [
+  replyTarget(),
+  targetOf(
+    "netlink-ipvs",
+    ["ipvs"],
+    [
+      readIpvs(decodeService),
+      readIpvs((body) => decodeRealServer(body, "IPv4")),
+      readIpvs((body) => decodeRealServer(body, "IPv6")),
+      readIpvs(decodeTimeouts),
+      ({ body }) => decodeFamily(body.bytes(body.remaining, "family")),
+    ],
+  ),
+  targetOf(
+    "netlink-ipset",
+    ["ipset"],
+    [
+      readEntries,
+      ({ type, body }) => printSetMessage(type, body),
+      ({ body }) => refusedPosition(body.bytes(body.remaining, "echo")),
+    ],
+  ),
+  targetOf("netlink-link", ["link"], [decodeLink, decodeAddress, decodeGateways]),
+  targetOf("netlink-conntrack", ["conntrack", "conntrack-zones"], [({ body }) => decodeFlow(body)]),
+];
