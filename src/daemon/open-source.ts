@@ -31,7 +31,11 @@ export interface SourceParts {
 export async function openSource(config: Config, parts: SourceParts): Promise<OpenSource> {
   const { objectsFrom, nodeName, serviceProxyName } = config;
   const selection = { nodeName, serviceProxyName };
-  if (objectsFrom.kind === "cluster") return await openCluster(objectsFrom, selection, parts);
+  if (objectsFrom.kind === "cluster") {
+    const opened = await openCluster(objectsFrom, selection, parts);
+    // Who only observes writes nothing, and the other proxy's events are not to be mixed with ours.
+    return config.isObserveOnly ? { ...opened, events: silentEvents } : opened;
+  }
   const { ManifestSource } = await import("../api/manifest/manifest-source.ts");
   const source = new ManifestSource(parts, { folder: objectsFrom.folder, ...selection });
   await source.checkFolder();
