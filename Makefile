@@ -18,7 +18,7 @@ help: ## list the targets
 
 setup: ## install what is missing: system packages (apt), Node.js, dependencies
 	@toolchain/install-packages.sh build lab test
-	@$(MAKE) setup-build setup-lab setup-prometheus build/test/chart-renderer
+	@$(MAKE) setup-build setup-lab setup-prometheus build/test/chart-renderer build/test/seccomp.json
 
 setup-build:
 	@toolchain/install-packages.sh build
@@ -71,7 +71,7 @@ fuzz: setup-build ## the long form: ten million inputs for each decoder and for 
 test-shim: setup-build shim ## native-shim with sanitizers, valgrind and for arm64
 	@$(MAKE) -C native-shim check
 
-image: build/image/root/usr/local/bin/kube-proxy ## build/image/root: the root file system of the image
+image: build/image/root/usr/local/bin/kube-proxy build/test/seccomp.json ## build/image/root: the root file system of the image
 
 manifests: ## deploy/manifests/ from the kustomize overlays; needs a kubectl with kustomize 5
 	@for overlay in deploy/kustomize/overlays/*; do \
@@ -132,6 +132,10 @@ build/bench/pretend-ipvs.so: test/bench/pretend-ipvs.c | setup-build
 
 build/test/chart-renderer: test/deploy/chart-renderer/main.go toolchain/build-chart-renderer.sh
 	@$(step) "Building the renderer of the Helm chart" toolchain/build-chart-renderer.sh $< $@
+
+build/test/seccomp.json:
+	@$(step) "Fetching the seccomp profile of container runtimes" toolchain/extract-file.sh \
+	  golang-github-containers-common /usr/share/containers/seccomp.json $@
 
 build/bench/%: test/bench/%.c | setup-build
 	@mkdir -p $(@D)

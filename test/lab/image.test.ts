@@ -106,6 +106,7 @@ describe("the image on a node", () => {
       assert.equal(statusLine(program, set), "0000000000003000", set);
     }
     assert.equal(statusLine(program, "NoNewPrivs"), "1");
+    assert.equal(statusLine(program, "Seccomp"), "2", "filtered");
     const mounts = readFileSync(`/proc/${onNode.pidOf(program)}/mountinfo`, "utf8");
     assert.match(mounts, / \/ ro,/);
     assert.match(mounts, / \/proc\/sys ro,/);

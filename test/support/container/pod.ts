@@ -13,6 +13,7 @@ export interface SecurityContext {
   readonly privileged?: boolean;
   readonly allowPrivilegeEscalation?: boolean;
   readonly readOnlyRootFilesystem?: boolean;
+  readonly seccompProfile?: { readonly type: string };
   readonly capabilities?: { readonly drop?: readonly string[]; readonly add?: readonly string[] };
 }
 

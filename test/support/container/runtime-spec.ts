@@ -3,7 +3,9 @@
  * 1.0.2) with the mounts, capabilities and read-only parts of /proc that containerd and CRI-O give a container of
  * a pod with hostNetwork.
  */
+
 import type { ContainerTemplate, EnvironmentVariable, SecurityContext } from "./pod.ts";
+import { defaultSeccomp } from "./seccomp.ts";
 
 export interface Mount {
   readonly destination: string;
@@ -81,6 +83,9 @@ export function runtimeSpec(container: ContainerTemplate, pod: PodFacts): object
     linux: {
       namespaces: ["pid", "ipc", "uts", "mount"].map((type) => ({ type })),
       ...(isPrivileged ? {} : { maskedPaths, readonlyPaths }),
+      ...(context.seccompProfile?.type === "RuntimeDefault"
+        ? { seccomp: defaultSeccomp(capabilities) }
+        : {}),
     },
   };
 }

@@ -1,0 +1,9 @@
+#!/bin/sh
+# extract-file.sh PACKAGE FILE TARGET: takes one file out of a Debian package, which is not installed.
+package=$1 file=$2 target=$3
+folder=$(mktemp -d) || exit 1
+trap 'rm -rf "$folder"' EXIT
+fetch() {
+  cd "$folder" && { apt-get download -q "$package" || { apt-get update -q && apt-get download -q "$package"; }; }
+}
+(fetch) && mkdir -p "${target%/*}" && dpkg-deb --fsys-tarfile "$folder"/*.deb | tar -xO ".$file" > "$target"
