@@ -6,18 +6,20 @@ const maxSliceMs = 10;
 const shortestLookMs = 1;
 const longestLookMs = 4;
 const mostPiecesPerLook = 64;
+/** What is shorter than this many small pieces costs no look at all. */
+const smallPiecesPerLook = 16;
 
 export class TimeSlice {
   readonly #clock: Clock;
-  #startMs: number;
-  #lookedAtMs: number;
-  #piecesPerLook = 1;
+  #startMs: number | undefined;
+  #lookedAtMs = 0;
+  #piecesPerLook: number;
   #pieces = 0;
 
-  constructor(clock: Clock) {
+  /** `large`: one piece of the work may take milliseconds. */
+  constructor(clock: Clock, pieces: "small" | "large" = "small") {
     this.#clock = clock;
-    this.#startMs = clock.monotonicMs();
-    this.#lookedAtMs = this.#startMs;
+    this.#piecesPerLook = pieces === "small" ? smallPiecesPerLook : 1;
   }
 
   /** Undefined while time is left; else something to wait for. Asked between small pieces of work. */
@@ -26,7 +28,8 @@ export class TimeSlice {
     if (this.#pieces < this.#piecesPerLook) return undefined;
     this.#pieces = 0;
     const nowMs = this.#clock.monotonicMs();
-    this.#adapt(nowMs - this.#lookedAtMs);
+    if (this.#startMs !== undefined) this.#adapt(nowMs - this.#lookedAtMs);
+    this.#startMs ??= nowMs;
     this.#lookedAtMs = nowMs;
     if (nowMs - this.#startMs < maxSliceMs) return undefined;
     return new Promise((resolve) => {

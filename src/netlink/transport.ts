@@ -136,7 +136,7 @@ export class NetlinkTransport {
   ): Promise<R[][]> {
     return this.#exclusive.run(async () => {
       const lists: R[][] = [];
-      const slice = new TimeSlice(this.#parts.clock);
+      const slice = new TimeSlice(this.#parts.clock, "large");
       for (const request of requests) {
         const decodeOne = (message: Message): R | undefined => decode(message, request);
         lists.push(

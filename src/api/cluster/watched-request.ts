@@ -30,7 +30,7 @@ export async function readBody(
     const response = await connection.request(resource.path, query, abort.signal);
     await expectOk(resource, response);
     request.opened();
-    const slice = new TimeSlice(clock);
+    const slice = new TimeSlice(clock, "large");
     for await (const chunk of response.body) {
       abort.noteSign();
       take(chunk);

@@ -46,7 +46,7 @@ export class ProcTable {
   /** Reads on the calling thread: a read returns a page, and there are hundreds. Others get their turn. */
   read(): Promise<RealServerTable> {
     return this.#exclusive.run(async () => {
-      const slice = new TimeSlice(this.#clock);
+      const slice = new TimeSlice(this.#clock, "large");
       const parser = new ProcTableParser();
       const buffer = Buffer.allocUnsafe(READ_BYTES);
       for (let position = 0; ; ) {

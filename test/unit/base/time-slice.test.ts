@@ -36,11 +36,12 @@ describe("inSlices", () => {
     const seen: number[] = [];
     const look = (): void => {
       seen.push(done.length);
-      if (done.length < 20) setImmediate(look);
+      if (done.length < 416) setImmediate(look);
     };
     setImmediate(look);
-    await inSlices(tickingClock(1), pieces(20, done));
-    assert.deepEqual(seen, [10, 20]);
+    await inSlices(tickingClock(2), pieces(480, done));
+    // A look after each 16 pieces, 2 ms apart: a pause after each five, and after the first six.
+    assert.deepEqual(seen, [96, 176, 256, 336, 416]);
   });
 
   it("keeps the turn while time is left", async () => {
