@@ -5,6 +5,7 @@ import { kubernetesVersion, version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
 import { configObject } from "../config/config-text.ts";
 import { gateStates } from "../config/feature-gates.ts";
+import type { Kernel } from "../kernel/kernel.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
 import { measureEventLoopDelay } from "../metrics/event-loop-delay.ts";
 import { PrometheusMetrics } from "../metrics/prometheus-metrics.ts";
@@ -126,8 +127,8 @@ async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerato
   const started = Promise.withResolvers<Daemon>();
   yield followConfig(parts, async (next, values) => {
     const daemon = await started.promise;
-    if (!next.isObserveOnly) await prepareConntrack(kernel, next, log);
     await daemon.reconfigure(next);
+    if (!next.isObserveOnly) await limitConntrack(kernel, next, log);
     await writeOomScore(next.oomScoreAdj, parts);
     parts.setVerbosity(next.logging.verbosity);
     health.setTimeoutMs(2 * next.syncPeriodMs);
@@ -151,6 +152,15 @@ async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerato
   });
   started.resolve(daemon);
   yield () => daemon.stop();
+}
+
+/** The daemon runs: what cannot be set is told, and the rest of the configuration counts. */
+async function limitConntrack(kernel: Kernel, config: Config, log: Logger): Promise<void> {
+  try {
+    await prepareConntrack(kernel, config, log);
+  } catch (error) {
+    log.error("Cannot set connection tracking limits", { err: error });
+  }
 }
 
 function followConfig(parts: DaemonRunParts, apply: ConfigReloadParts["apply"]): Stop {
