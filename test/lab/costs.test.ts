@@ -42,6 +42,8 @@ describe(`what changes cost beside ${size.services} Services`, () => {
     program = start();
     await program.prints(/SyncProxyRules complete/);
     await unchanging();
+    // What it wrote itself comes back as notices, at which it looks around for a while.
+    await until(() => isIdle(program.pid), "nothing left to do");
   });
 
   after(async () => {
@@ -181,6 +183,19 @@ async function unchanging(): Promise<void> {
     await pause(1_000);
     return isSame;
   }, "a second without a write");
+}
+
+/** A second with no more than three ticks of CPU time. */
+async function isIdle(pid: number): Promise<boolean> {
+  const before = cpuTicks(pid);
+  await pause(1_000);
+  return cpuTicks(pid) - before <= 3;
+}
+
+function cpuTicks(pid: number): number {
+  const text = readFileSync(`/proc/${pid}/stat`).toString();
+  const fields = text.slice(text.lastIndexOf(")") + 2).split(" ");
+  return Number(fields[11]) + Number(fields[12]);
 }
 
 /** Lines of the kernel's table behind its head. */

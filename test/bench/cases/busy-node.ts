@@ -49,7 +49,7 @@ function runRolling(context: CaseContext): Promise<CaseOutcome> {
     );
     context.step("first sync");
     await subject.hasSynced();
-    await pause(3_000);
+    await subject.becomesIdle();
     const [syncs, delays] = [await subject.syncTimesMs(), await loopDelays(machine, probe)];
     const [changes, forks] = [await subject.changes(), await machine.ask("forkCount", {})];
     const steps = rolling.endpoints / rolling.perStep;
@@ -106,7 +106,7 @@ function runBurst(context: CaseContext): Promise<CaseOutcome> {
     context.step("first sync");
     await subject.hasSynced();
     await machine.hasLines(tableLines(present));
-    await pause(2_000);
+    await subject.becomesIdle();
     const [changes, cpuMs] = [await subject.changes(), (await subject.figures()).cpuMs];
     context.step("the burst");
     const burstMs = await makeBurst(server);

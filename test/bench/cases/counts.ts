@@ -28,7 +28,7 @@ function run(context: CaseContext): Promise<CaseOutcome> {
     const subject = await Subject.start(machine, ourCommand(server.url, quietFlags));
     context.step("first sync");
     await subject.hasSynced();
-    await pause(3_000);
+    await subject.becomesIdle();
     const change = async (count: number): Promise<void> => {
       for (let index = 0; index < turns; index++) {
         server.apply(...slicesOf(index, positions(count)));

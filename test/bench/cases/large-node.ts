@@ -105,7 +105,8 @@ function runVerification(context: CaseContext): Promise<CaseOutcome> {
     context.step("first sync");
     await subject.hasSynced();
     await machine.hasLines(tableLines(size));
-    await pause(5_000);
+    context.step("until it is idle");
+    await subject.becomesIdle();
     const [before, delaysBefore] = [await subject.figures(), await loopDelays(machine, probe)];
     const [changes, forks] = [await subject.changes(), await machine.ask("forkCount", {})];
     const seconds = periodSeconds * watchedPeriods;
