@@ -21,7 +21,7 @@ export interface Trigger {
  */
 export class ChangeTracker {
   readonly #services = new Map<ServiceName, ServiceRecord>();
-  readonly #slices = new Map<ServiceName, Map<string, EndpointSliceRecord>>();
+  readonly #slices = new Map<ServiceName, readonly EndpointSliceRecord[]>();
   #touched = new Set<ServiceName>();
   /** By family and Service. */
   #triggers = new Map<string, Trigger[]>();
@@ -47,8 +47,7 @@ export class ChangeTracker {
   ): void {
     if (previous !== undefined && previous.service !== current?.service) this.#dropSlice(previous);
     if (current === undefined) return;
-    const slices = this.#slices.get(current.service) ?? new Map<string, EndpointSliceRecord>();
-    this.#slices.set(current.service, slices.set(current.name, current));
+    this.#slices.set(current.service, [...this.#slicesBut(current), current]);
     this.#touched.add(current.service);
     this.#noteTrigger(current);
   }
@@ -80,13 +79,18 @@ export class ChangeTracker {
   }
 
   slicesOf(name: ServiceName): Iterable<EndpointSliceRecord> {
-    return this.#slices.get(name)?.values() ?? [];
+    return this.#slices.get(name) ?? [];
+  }
+
+  /** A list and no map: nearly every Service has one slice. */
+  #slicesBut({ service, name }: EndpointSliceRecord): readonly EndpointSliceRecord[] {
+    return (this.#slices.get(service) ?? []).filter((slice) => slice.name !== name);
   }
 
   #dropSlice(slice: EndpointSliceRecord): void {
-    const slices = this.#slices.get(slice.service);
-    slices?.delete(slice.name);
-    if (slices?.size === 0) this.#slices.delete(slice.service);
+    const others = this.#slicesBut(slice);
+    if (others.length === 0) this.#slices.delete(slice.service);
+    else this.#slices.set(slice.service, others);
     this.#touched.add(slice.service);
     this.#triggers.delete(triggerKey(slice));
   }

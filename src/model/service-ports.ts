@@ -1,5 +1,6 @@
 import type { ServiceRecord } from "../api/objects.ts";
-import { type Cidr, familyOf, type IpFamily } from "../base/ip.ts";
+import { type Cidr, familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
+import { none, sharedIfEmpty } from "../base/none.ts";
 import type { ServicePort } from "./service-port.ts";
 
 /** The service ports of a Service in one family; none when it has no cluster IP of that family. Pure. */
@@ -9,8 +10,8 @@ export function servicePortsOf(service: ServiceRecord, family: IpFamily): readon
   const ofFamily = {
     family,
     clusterIp,
-    externalIps: service.externalIps.filter((address) => familyOf(address) === family),
-    loadBalancerIps: service.loadBalancerIps.filter((address) => familyOf(address) === family),
+    externalIps: ofFamilyIn(service.externalIps, family),
+    loadBalancerIps: ofFamilyIn(service.loadBalancerIps, family),
     sourceRanges: effectiveSourceRanges(service.sourceRanges, family),
   };
   return service.ports.map((port) => ({
@@ -26,6 +27,10 @@ export function servicePortsOf(service: ServiceRecord, family: IpFamily): readon
     healthCheckNodePort: usesHealthCheckPort(service) ? service.healthCheckNodePort : 0,
     createdAtSeconds: service.createdAtSeconds,
   }));
+}
+
+function ofFamilyIn(addresses: readonly IpAddress[], family: IpFamily): readonly IpAddress[] {
+  return sharedIfEmpty(addresses.filter((address) => familyOf(address) === family));
 }
 
 /**
@@ -48,5 +53,5 @@ function usesHealthCheckPort(service: ServiceRecord): boolean {
 /** A zero network among the ranges of the family lifts the restriction (upstream since 1.34). */
 function effectiveSourceRanges(ranges: readonly Cidr[], family: IpFamily): readonly Cidr[] {
   const ofFamily = ranges.filter((range) => familyOf(range.address) === family);
-  return ofFamily.some((range) => range.prefixLength === 0) ? [] : ofFamily;
+  return ofFamily.some((range) => range.prefixLength === 0) ? none : sharedIfEmpty(ofFamily);
 }

@@ -1,5 +1,6 @@
 import type { ServiceName } from "../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
+import { none } from "../base/none.ts";
 import { servicePortKey, servicePortName } from "../model/service-port.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
@@ -30,7 +31,7 @@ export const trafficPolicies: readonly TrafficPolicy[] = ["internal", "external"
  */
 export class DesiredState {
   /** Plans by `family service`, then by service-port key. */
-  readonly #plans = new Map<string, ReadonlyMap<string, ServicePortPlan>>();
+  readonly #plans = new Map<string, readonly ServicePortPlan[]>();
   readonly #claims = new Claims();
   readonly #entries = new Map<string, OwnerCount<SetEntry>>();
   readonly #addresses = new OwnerCount<IpAddress>();
@@ -43,14 +44,14 @@ export class DesiredState {
   /** Makes `plans` all that this Service wants in this family. */
   replace(service: ServiceName, family: IpFamily, plans: readonly ServicePortPlan[]): void {
     const owner = `${family} ${service}`;
-    const before = this.#plans.get(owner) ?? new Map<string, ServicePortPlan>();
-    const after = new Map(plans.map((plan) => [servicePortKey(plan.servicePort), plan]));
+    const before = byServicePort(this.#plans.get(owner) ?? none);
+    const after = byServicePort(plans);
     for (const [key, plan] of after) this.#replacePlan(family, before.get(key), plan);
     for (const [key, plan] of before) {
       if (!after.has(key)) this.#replacePlan(family, plan, undefined);
     }
     if (after.size === 0) this.#plans.delete(owner);
-    else this.#plans.set(owner, after);
+    else this.#plans.set(owner, [...after.values()]);
   }
 
   /** Hands over the marks and starts anew. */
@@ -230,6 +231,10 @@ export class DesiredState {
     this.#denied.delete(key);
     this.#dirty.rules.add(family);
   }
+}
+
+function byServicePort(plans: readonly ServicePortPlan[]): ReadonlyMap<string, ServicePortPlan> {
+  return new Map(plans.map((plan) => [servicePortKey(plan.servicePort), plan]));
 }
 
 interface Marks {

@@ -1,4 +1,5 @@
 import type { IpAddress } from "../base/ip.ts";
+import { none } from "../base/none.ts";
 import type { Endpoint } from "../model/endpoints.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { ChosenEndpoints } from "../model/topology.ts";
@@ -76,6 +77,7 @@ export function reservedAddresses(
   port: ServicePort,
   options: FamilyOptions,
 ): readonly ReservedAddress[] {
+  if (port.externalIps.length + port.loadBalancerIps.length === 0) return none;
   const addresses = new Set([...port.externalIps, ...port.loadBalancerIps]);
   return [...addresses].flatMap((address) => {
     const reason = reservedReason(address, options);

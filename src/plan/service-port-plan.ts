@@ -1,4 +1,5 @@
 import type { IpAddress } from "../base/ip.ts";
+import { none } from "../base/none.ts";
 import type { Endpoint } from "../model/endpoints.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import { type ChosenEndpoints, chooseEndpoints, type NodePlace } from "../model/topology.ts";
@@ -129,7 +130,7 @@ function deniedToNode(
   frontends: readonly Frontend[],
   options: FamilyOptions,
 ): readonly VirtualServerId[] {
-  if (port.sourceRanges.length === 0 || admitsNode(port, options)) return [];
+  if (port.sourceRanges.length === 0 || admitsNode(port, options)) return none;
   return frontends
     .filter((frontend) => frontend.kind === "load-balancer")
     .map((frontend) => ({

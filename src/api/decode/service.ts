@@ -1,4 +1,5 @@
 import { type Cidr, familyOf, type IpAddress, type IpFamily } from "../../base/ip.ts";
+import { sharedIfEmpty } from "../../base/none.ts";
 import type { ServicePortRecord, ServiceRecord } from "../objects.ts";
 import type { RefusalReason } from "../refusals.ts";
 import { addressAt, cidrAt, isBlank } from "./addresses.ts";
@@ -185,7 +186,7 @@ function externalIpsOf(scope: DecodeScope, spec: unknown): readonly IpAddress[] 
     const address = addressAt(scope, value, `spec.externalIPs[${index}]`, "invalid-external-ip");
     if (address !== undefined) addresses.add(address);
   }
-  return [...addresses];
+  return sharedIfEmpty([...addresses]);
 }
 
 /** Addresses that the node answers for; entries with a host name only, or in mode Proxy, are none. */
@@ -202,7 +203,7 @@ function loadBalancerIpsOf(scope: DecodeScope, object: unknown): readonly IpAddr
     const address = addressAt(scope, ip, `${field}.ip`, "invalid-load-balancer-ip");
     if (address !== undefined) addresses.add(address);
   }
-  return [...addresses];
+  return sharedIfEmpty([...addresses]);
 }
 
 /**
@@ -225,7 +226,7 @@ function sourceRangesOf(
     given.some((text) => !isBlank(text)) || !(isAbsent(value) || Array.isArray(value));
   const isClosed = isGiven && valid.length === 0;
   if (isClosed) refusePart(scope, list, "no-valid-source-range", value);
-  return { valid: valid.slice(), isClosed };
+  return { valid: sharedIfEmpty(valid.slice()), isClosed };
 }
 
 function affinitySecondsOf(scope: DecodeScope, spec: unknown): number {
