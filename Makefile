@@ -11,7 +11,7 @@ step := toolchain/step.sh
 bench_programs := build/bench/limit build/bench/observe build/bench/pretend-ipvs.so
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-build setup-lab setup-prometheus build shim lab image manifests check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab bench demo packet-paths docs clean
+.PHONY: help setup setup-build setup-lab setup-prometheus build shim lab image manifests check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab bench demo packet-paths docs seccomp sbom clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,16 @@ packet-paths: setup-lab build lab ## write docs/packet-paths.md: where packets g
 	@node test/lab/boot.ts -- node test/packet-paths/print-document.ts > build/packet-paths.md
 	@mv build/packet-paths.md docs/packet-paths.md
 
+seccomp: setup-lab build lab ## write deploy/seccomp/: the system calls of the program's life in the lab, and the profile
+	@mkdir -p build/seccomp
+	@node test/lab/boot.ts -- node test/seccomp/record.ts > build/seccomp/recorded-calls.txt
+	@mv build/seccomp/recorded-calls.txt deploy/seccomp/recorded-calls.txt
+	@node test/seccomp/write-profile.ts
+
+sbom: setup-build build ## dist/sbom.cdx.json: what is in the program, as CycloneDX
+	@toolchain/install-npm.sh
+	@$(step) "Writing dist/sbom.cdx.json" node toolchain/write-sbom.ts
+
 docs: setup-build ## write docs/configuration.md, compatibility.md, metrics.md and sysctls.md from the program's own tables
 	@node toolchain/docs/write.ts
 
@@ -102,7 +112,7 @@ clean: ## remove what was built; what was installed stays
 
 # -- what is built -----------------------------------------------------------------------------------
 
-bundle_sources := $(shell find src native-shim -name '*.ts') package.json package-lock.json toolchain/bundle.ts toolchain/launcher.sh
+bundle_sources := $(shell find src native-shim -name '*.ts') package.json package-lock.json $(wildcard toolchain/*.ts) toolchain/launcher.sh
 
 dist/kube-ipvs: $(bundle_sources) $(addon) | setup-build
 	@$(step) "Bundling" node toolchain/bundle.ts

@@ -19,51 +19,20 @@ import {
   writeFileSync,
 } from "node:fs";
 import { join } from "node:path";
-import { build, type OutputFile, transform } from "esbuild";
-import { narrowPackages } from "./narrow-packages.ts";
+import { bundleProgram, moduleEnding } from "./bundle-program.ts";
+import { readThirdParty, thirdPartyText } from "./third-party.ts";
 
 const project: string = join(import.meta.dirname, "..");
 const dist: string = join(project, "dist");
 const library: string = join(dist, "lib");
 const addon: string = join(project, "build/native-shim", process.arch, "netlink_socket.node");
 const programNames = ["kube-ipvs", "kube-proxy"] as const;
-const moduleEnding = ".cjs";
-
-const target = "node22.19";
-
-/** Chunks are cut only in the newer module format; each is put into the older one afterwards. */
-async function bundle(): Promise<void> {
-  const { outputFiles } = await build({
-    entryPoints: { "kube-ipvs": join(project, "src/main.ts") },
-    outdir: library,
-    outExtension: { ".js": moduleEnding },
-    chunkNames: "[name]-[hash]",
-    bundle: true,
-    splitting: true,
-    platform: "node",
-    format: "esm",
-    target,
-    define: { "import.meta.url": "moduleUrl" },
-    plugins: [narrowPackages],
-    legalComments: "linked",
-    logLevel: "warning",
-    write: false,
-  });
-  for (const file of outputFiles) writeFileSync(file.path, await asCommonJs(file));
-}
-
-async function asCommonJs({ path, text }: OutputFile): Promise<string> {
-  if (!path.endsWith(moduleEnding)) return text;
-  const { code } = await transform(text, {
-    format: "cjs",
-    platform: "node",
-    target,
-    supported: { "dynamic-import": false },
-    // The text stays in memory for functions that are compiled at their first call. Names stay, for stack traces.
-    minifyWhitespace: true,
-    banner: 'const moduleUrl = require("node:url").pathToFileURL(__filename).href;',
-  });
-  return code;
+/** Its files, and the licences of what is in them. */
+async function placeProgram(): Promise<void> {
+  const { files, packageFolders } = await bundleProgram(project);
+  for (const [name, text] of files) writeFileSync(join(library, name), text);
+  const parties = packageFolders.map((folder) => readThirdParty(join(project, folder)));
+  writeFileSync(join(library, "THIRD-PARTY.txt"), thirdPartyText(parties));
 }
 
 /** The running Node.js, by a second name where the file system allows it. */
@@ -105,7 +74,7 @@ function kilobytes(folder: string, ending: string): number {
 
 rmSync(dist, { recursive: true, force: true });
 mkdirSync(library, { recursive: true });
-await bundle();
+await placeProgram();
 cpSync(addon, join(library, "netlink_socket.node"));
 placeNode();
 placeLaunchers();

@@ -8,9 +8,11 @@ if [ -h "$self" ]; then self=$(readlink -f -- "$self") || exit 1; fi
 case $self in */*) folder=${self%/*} ;; *) folder=. ;; esac
 lib=$folder/lib
 [ -d "$lib" ] || lib=$folder/../lib/kube-ipvs
+# No core dump, which would hold the account's token; no debugger on a signal.
+ulimit -c 0
 NODE_COMPILE_CACHE=${NODE_COMPILE_CACHE-$lib/compile-cache}
 export NODE_COMPILE_CACHE
 # The C library keeps what threads freed, each its own, and takes ever larger blocks for ones to be kept: 6 MB.
 export MALLOC_ARENA_MAX="${MALLOC_ARENA_MAX-1}" MALLOC_TRIM_THRESHOLD_="${MALLOC_TRIM_THRESHOLD_-131072}"
 export MALLOC_MMAP_THRESHOLD_="${MALLOC_MMAP_THRESHOLD_-131072}"
-exec "$lib/node" --optimize-for-size --max-semi-space-size=2 --v8-pool-size=1 --no-maglev "$lib/kube-ipvs.cjs" "$@"
+exec "$lib/node" --optimize-for-size --max-semi-space-size=2 --v8-pool-size=1 --no-maglev --disable-sigusr1 "$lib/kube-ipvs.cjs" "$@"

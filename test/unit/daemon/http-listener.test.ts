@@ -133,6 +133,31 @@ describe("HttpListener answers", () => {
   });
 });
 
+describe("HttpListener with strangers", () => {
+  it("keeps 200 of them, and lets the oldest go for the next", async () => {
+    const { listener } = listenerWith();
+    await listener.start();
+    const held: Socket[] = [];
+    for (let count = 0; count < 200; count += 1) held.push(await open(listener.port));
+    const [oldest, second] = held;
+    const gone = new Promise((resolve) => oldest?.resume().on("close", resolve));
+    const get = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n";
+    assert.match(await talk(listener.port, get), /^HTTP\/1\.1 200 OK/);
+    await gone;
+    assert.equal(second?.closed, false);
+    for (const socket of held) socket.destroy();
+  });
+
+  it("cuts one that never ends its request", async () => {
+    const { listener } = listenerWith();
+    await listener.start();
+    assert.match(
+      await talk(listener.port, "GET / HTTP/1.1\r\nHost: a\r\n"),
+      /^HTTP\/1\.1 408 Request Timeout/,
+    );
+  });
+});
+
 describe("HttpListener with a busy port", () => {
   it("reports it, tries every 5 s, tells it once a minute, and says when it listens", async () => {
     const { port, free } = await busyPort();

@@ -1,0 +1,52 @@
+/** Where the product starts programs: in one file, without a shell. */
+import assert from "node:assert/strict";
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+
+const project = join(import.meta.dirname, "../../..");
+const sources = globSync("{src,native-shim}/**/*.{ts,c,h}", { cwd: project });
+const textOf = (path: string): string => readFileSync(join(project, path), "utf8");
+const filesWith = (pattern: RegExp): readonly string[] =>
+  sources.filter((path) => pattern.test(textOf(path))).sort();
+
+describe("programs are started", () => {
+  it("by one file, which takes arguments as a list", () => {
+    assert.ok(sources.length > 100);
+    assert.deepEqual(filesWith(/["'](?:(?:node:)?child_process|node:cluster|execa)["']/), [
+      "src/kernel/program.ts",
+    ]);
+    assert.match(
+      textOf("src/kernel/program.ts"),
+      /await execa\(call\.program, call\.arguments, \{/,
+    );
+  });
+
+  it("never by a shell", () => {
+    assert.deepEqual(
+      filesWith(/\bshell: |\bexecaCommand|\bpopen\(|\bsystem\(|["']\/bin\/(?:ba)?sh\b/),
+      [],
+    );
+  });
+
+  it("whose names are the code's, of iptables and modprobe alone", () => {
+    assert.deepEqual(filesWith(/^ +program: ["'`]/m), [
+      "src/kernel/iptables/backend.ts",
+      "src/kernel/modules/client.ts",
+    ]);
+  });
+});
+
+describe("the launcher", () => {
+  const launcher = textOf("toolchain/launcher.sh");
+
+  it("is replaced by the program: no shell goes on", () => {
+    assert.match(launcher.trimEnd().split("\n").at(-1) ?? "", /^exec "\$lib\/node" .* "\$@"$/);
+    assert.doesNotMatch(launcher, /\beval\b|`/);
+  });
+
+  it("allows no core dump, and no debugger on a signal", () => {
+    assert.match(launcher, /^ulimit -c 0$/m);
+    assert.match(launcher, / --disable-sigusr1 /);
+  });
+});

@@ -1,0 +1,44 @@
+/** dist/lib/THIRD-PARTY.txt: whose work is in the bundle, and under which licence. */
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** One package of the bundle. */
+export interface ThirdParty {
+  readonly name: string;
+  readonly version: string;
+  /** SPDX expression, as the package states it. */
+  readonly license: string;
+  /** The package's own words; empty: it ships none, and its README or metadata name the licence. */
+  readonly text: string;
+}
+
+const licenseFile = /^(licen[cs]e|copying|notice)(\.(md|txt))?$/i;
+
+/** Throws for a package that states no licence. */
+export function readThirdParty(folder: string): ThirdParty {
+  const { name, version, license } = JSON.parse(
+    readFileSync(join(folder, "package.json"), "utf8"),
+  ) as { readonly name: string; readonly version: string; readonly license?: unknown };
+  if (typeof license !== "string") throw new Error(`${name} ${version} states no licence`);
+  const texts = readdirSync(folder)
+    .filter((file) => licenseFile.test(file))
+    .sort()
+    .map((file) => readFileSync(join(folder, file), "utf8").trim());
+  return { name, version, license, text: texts.join("\n\n") };
+}
+
+/** A table of all, then the words of each. */
+export function thirdPartyText(parties: readonly ThirdParty[]): string {
+  const nameWidth = Math.max(...parties.map(({ name }) => name.length));
+  const versionWidth = Math.max(...parties.map(({ version }) => version.length));
+  const rows = parties.map(
+    ({ name, version, license }) =>
+      `${name.padEnd(nameWidth)}  ${version.padEnd(versionWidth)}  ${license}`,
+  );
+  const words = parties
+    .filter(({ text }) => text !== "")
+    .map(({ name, version, text }) => `${"-".repeat(100)}\n${name} ${version}\n\n${text}\n`);
+  const heading =
+    "Parts of these packages are in this program, beside Node.js (https://github.com/nodejs/node/blob/main/LICENSE):";
+  return [heading, "", ...rows, "", ...words].join("\n");
+}
