@@ -19,6 +19,24 @@ export interface Refusal {
 }
 
 /**
+ * A list that would take away so much that a second one is asked for: what became of it. `refuted`: the
+ * second list has what the first lacked; `expired`: no second one came, so the first one counts.
+ */
+export interface ListDoubt {
+  readonly kind: ResourceKind;
+  readonly outcome: "held" | "confirmed" | "refuted" | "expired";
+  /** Addresses known before, and how many of them the list does not have. */
+  readonly known: number;
+  readonly missing: number;
+}
+
+/** What the node served before the start: the first lists are compared with it. */
+export interface ServedAddresses {
+  readonly services: ReadonlySet<IpAddress>;
+  readonly endpointslices: ReadonlySet<IpAddress>;
+}
+
+/**
  * What a source tells. `previous` is the record last told under the same name. A Service that turns
  * headless, or a slice that is no longer ours, is told as a removal. `synced` comes once per kind, after
  * every object of the first complete list was told. Callbacks must not throw.
@@ -33,12 +51,14 @@ export interface SourceListener {
   onSynced(kind: ResourceKind): void;
   /** Told anew for each occurrence; who logs must summarise. */
   onRefusal(refusal: Refusal): void;
+  /** Only where lists are guarded. */
+  onListDoubt?(doubt: ListDoubt): void;
 }
 
 /** Where objects come from: an API server, or a folder of manifests. */
 export interface ObjectSource {
   /** Starts telling; resolves when the source runs, not when it is synced. */
-  start(listener: SourceListener): Promise<void>;
+  start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void>;
   /** Where the objects come from, as far as it is known; absent or empty: not from an API server. */
   serverAddresses?(): readonly IpAddress[];
   /** No callback comes after it resolved. */

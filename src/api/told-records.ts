@@ -29,6 +29,14 @@ export class ToldRecords<T> {
     return this.#told.size;
   }
 
+  get(name: string): T | undefined {
+    return this.#told.get(name);
+  }
+
+  records(): Iterable<T> {
+    return this.#told.values();
+  }
+
   names(): readonly string[] {
     return [...this.#told.keys()];
   }

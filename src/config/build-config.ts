@@ -249,6 +249,7 @@ function own(
   | "drain"
   | "drainAgesPath"
   | "ruleCheckPeriodMs"
+  | "listGuardPercent"
   | "isObserveOnly"
   | "reservedAddresses"
   | "isOtherProxyAllowed"
@@ -265,6 +266,7 @@ function own(
     },
     drainAgesPath: settings["kubeIpvs.drainAgesFile"],
     ruleCheckPeriodMs: settings["kubeIpvs.ruleCheckPeriod"],
+    listGuardPercent: settings["kubeIpvs.listGuardPercent"],
     isObserveOnly: settings["kubeIpvs.observeOnly"],
     reservedAddresses: settings["kubeIpvs.reservedAddresses"] === "refuse" ? "refuse" : "serve",
     isOtherProxyAllowed: settings["kubeIpvs.ignoreRunningKubeProxy"],

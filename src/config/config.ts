@@ -90,6 +90,8 @@ export interface Config {
   readonly drainAgesPath: string;
   /** Pause between two looks at our rules; 0: only full syncs look. */
   readonly ruleCheckPeriodMs: number;
+  /** A list that would take away more percent of what is known must be confirmed; 0: none must. */
+  readonly listGuardPercent: number;
   /** Nothing in the kernel is changed; what would be is reported. */
   readonly isObserveOnly: boolean;
   /** What becomes of external and load-balancer IPs that must not be bound to kube-ipvs0. */

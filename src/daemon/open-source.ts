@@ -29,10 +29,10 @@ export interface SourceParts {
  * be no objects: no folder, no usable kubeconfig. Asks no server yet.
  */
 export async function openSource(config: Config, parts: SourceParts): Promise<OpenSource> {
-  const { objectsFrom, nodeName, serviceProxyName } = config;
+  const { objectsFrom, nodeName, serviceProxyName, listGuardPercent } = config;
   const selection = { nodeName, serviceProxyName };
   if (objectsFrom.kind === "cluster") {
-    const opened = await openCluster(objectsFrom, selection, parts);
+    const opened = await openCluster(objectsFrom, { ...selection, listGuardPercent }, parts);
     // Who only observes writes nothing, and the other proxy's events are not to be mixed with ours.
     return config.isObserveOnly ? { ...opened, events: silentEvents } : opened;
   }

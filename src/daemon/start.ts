@@ -1,5 +1,5 @@
 import { type EventRecorder, silentEvents } from "../api/event.ts";
-import type { ObjectSource } from "../api/source.ts";
+import type { ObjectSource, SourceListener } from "../api/source.ts";
 import type { Clock } from "../base/clock.ts";
 import type { IpFamily } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
@@ -11,8 +11,10 @@ import type { DrainAges } from "../reconcile/drains.ts";
 import { BackendWatch } from "./backend-watch.ts";
 import { healthPortFailedEvent, startingEvent } from "./events.ts";
 import { checkFamilies, type FamilyFacts, primaryFamily } from "./family-check.ts";
+import { tellListDoubt } from "./list-doubt.ts";
 import { configureKernel, prepareKernel, StartError } from "./prepare-kernel.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
+import { readServedAddresses } from "./served-before.ts";
 import { type MakeListener, ServiceHealthServers } from "./service-health.ts";
 import { SyncLoop } from "./sync-loop.ts";
 import { SyncReporter } from "./sync-reporter.ts";
@@ -52,6 +54,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const { config, source, log, metrics, events = silentEvents } = parts;
   const kernel = config.isObserveOnly ? observeOnly(parts.kernel) : parts.kernel;
   const families = await prepareKernel(kernel, config, log);
+  const servedBefore = await readServedAddresses(kernel, config);
   const live = { current: config };
   const healthChecks = new ServiceHealthServers({
     ...parts,
@@ -73,7 +76,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const backendWatch = new BackendWatch(kernel.iptables, parts, config.verificationPeriodMs);
   loop.start();
   backendWatch.start();
-  await source.start({
+  const listener: SourceListener = {
     onService: (previous, current) => loop.noteService(previous, current),
     onEndpointSlice: (previous, current) => loop.noteSlice(previous, current),
     onNode: (_previous, current) => loop.noteNode(current),
@@ -82,7 +85,9 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
       metrics.objectRefused(kind, reason);
       log.warn("Part of an object was refused", { kind, subject, field, reason, message });
     },
-  });
+    onListDoubt: (doubt) => tellListDoubt(doubt, parts),
+  };
+  await source.start(listener, servedBefore);
   events.record(startingEvent(config.nodeName));
   return {
     families,

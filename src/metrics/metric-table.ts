@@ -140,6 +140,18 @@ export const metricTable = {
     help: "Parts of API objects or manifests that were left out because they are invalid, by reason",
     labels: ["resource", "reason"],
   },
+  doubtedLists: {
+    name: "kube_ipvs_doubted_lists_total",
+    type: "counter",
+    help: "Lists that would take away much of what is served (held), and what became of them (confirmed, refuted, expired)",
+    labels: ["resource", "outcome"],
+  },
+  heldLists: {
+    name: "kube_ipvs_held_lists",
+    type: "gauge",
+    help: "1: a list of this resource waits for a second one that confirms it",
+    labels: ["resource"],
+  },
   foreignVirtualServers: {
     name: "kube_ipvs_foreign_virtual_servers",
     type: "gauge",

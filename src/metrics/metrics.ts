@@ -26,6 +26,8 @@ export interface Metrics {
   kernelChanges(kind: string, result: "success" | "failure", times: number): void;
   /** `reason` is one of the fixed codes, never text from an object. */
   objectRefused(resource: string, reason: string): void;
+  /** A list would take away too much; `outcome`: held, confirmed, refuted or expired. */
+  listDoubted(resource: string, outcome: string): void;
   foreignVirtualServers(count: number): void;
   /** `state`: sets or rules. */
   stateLost(state: string): void;
@@ -71,6 +73,7 @@ export const silentMetrics: Metrics = {
   livezAnswered() {},
   kernelChanges() {},
   objectRefused() {},
+  listDoubted() {},
   foreignVirtualServers() {},
   stateLost() {},
   drifted() {},

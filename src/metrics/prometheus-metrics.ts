@@ -44,6 +44,8 @@ export class PrometheusMetrics implements Metrics {
   readonly #syncRuns = this.#counter(table.syncRuns);
   readonly #kernelChanges = this.#counter(table.kernelChanges);
   readonly #refusedObjects = this.#counter(table.refusedObjects);
+  readonly #doubtedLists = this.#counter(table.doubtedLists);
+  readonly #heldLists = this.#gauge(table.heldLists);
   readonly #foreignVirtualServers = this.#gauge(table.foreignVirtualServers);
   readonly #lostState = this.#counter(table.lostState);
   readonly #drift = this.#counter(table.drift);
@@ -143,6 +145,11 @@ export class PrometheusMetrics implements Metrics {
 
   objectRefused(resource: string, reason: string): void {
     this.#refusedObjects.inc({ resource, reason });
+  }
+
+  listDoubted(resource: string, outcome: string): void {
+    this.#doubtedLists.inc({ resource, outcome });
+    this.#heldLists.set({ resource }, outcome === "held" ? 1 : 0);
   }
 
   foreignVirtualServers(count: number): void {

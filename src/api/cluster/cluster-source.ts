@@ -1,6 +1,6 @@
 import { lookup } from "node:dns/promises";
 import type { IpAddress } from "../../base/ip.ts";
-import type { ObjectSource, SourceListener } from "../source.ts";
+import type { ObjectSource, ServedAddresses, SourceListener } from "../source.ts";
 import { Reflector, type ReflectorDependencies } from "./reflector.ts";
 import { type LookUp, ServerAddresses } from "./server-addresses.ts";
 import { watchedResources } from "./watched-resources.ts";
@@ -9,6 +9,8 @@ export interface ClusterSourceOptions {
   readonly nodeName: string;
   /** Absent: Services without a proxy's name. */
   readonly serviceProxyName?: string | undefined;
+  /** Absent or 0: every complete list counts at once. */
+  readonly listGuardPercent?: number;
 }
 
 /** Objects from an API server. Runs through every outage of it; `stop` is what ends it. */
@@ -30,13 +32,15 @@ export class ClusterSource implements ObjectSource {
     return this.#serverAddresses.current();
   }
 
-  async start(listener: SourceListener): Promise<void> {
-    const { nodeName, serviceProxyName } = this.#options;
+  async start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void> {
+    const { nodeName, serviceProxyName, listGuardPercent = 0 } = this.#options;
+    const guard = { percent: listGuardPercent, servedBefore };
+    const dependencies = { ...this.#dependencies, guard };
     const { nodes, services, endpointslices } = watchedResources(nodeName, serviceProxyName);
     const reflectors = [
-      new Reflector(this.#dependencies, nodes, listener),
-      new Reflector(this.#dependencies, services, listener),
-      new Reflector(this.#dependencies, endpointslices, listener),
+      new Reflector(dependencies, nodes, listener),
+      new Reflector(dependencies, services, listener),
+      new Reflector(dependencies, endpointslices, listener),
     ];
     this.#running = Promise.all(reflectors.map((reflector) => reflector.run(this.#abort.signal)));
   }

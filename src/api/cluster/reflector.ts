@@ -1,17 +1,20 @@
 import { type Clock, sleep } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
+import type { IpAddress } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import { ApiError, isAnswered, isGone } from "../api-error.ts";
 import type { ApiConnection } from "../connection.ts";
 import { decodeObject, type RecordOf } from "../decode/decode-object.ts";
 import type { DecodeContext } from "../decode/fields.ts";
 import { TextPool } from "../decode/flat-text.ts";
-import type { ResourceKind, SourceListener } from "../source.ts";
+import type { ResourceKind, ServedAddresses, SourceListener } from "../source.ts";
 import { ToldRecords, tellOf } from "../told-records.ts";
 import { type ListHead, malformed, readListHead, readWatchEvent } from "./answers.ts";
 import { BackOff } from "./back-off.ts";
 import { LineSplitter } from "./line-splitter.ts";
+import { confirmAfterMs, ListGuard } from "./list-guard.ts";
 import { ListSplitter } from "./list-splitter.ts";
+import { knownAddresses, ListedObjects } from "./listed-objects.ts";
 import { readBody } from "./watched-request.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
@@ -21,6 +24,11 @@ export interface ReflectorDependencies {
   readonly log: Logger;
   /** Numbers from 0 up to 1. */
   readonly random: () => number;
+  /** Absent: every complete list counts at once. */
+  readonly guard?: {
+    readonly percent: number;
+    readonly servedBefore?: ServedAddresses | undefined;
+  };
 }
 
 const pageSize = 500;
@@ -50,6 +58,7 @@ export class Reflector<Kind extends ResourceKind> {
   readonly #records: ToldRecords<RecordOf[Kind]>;
   readonly #texts = new TextPool();
   readonly #backOff: BackOff;
+  readonly #guard: ListGuard;
   /** The resourceVersion up to which everything was told; `undefined` when a list is needed. */
   #position: string | undefined;
   /** "0": any state will do, from the server's cache; empty: the newest. */
@@ -70,6 +79,11 @@ export class Reflector<Kind extends ResourceKind> {
     this.#log = dependencies.log.with({ resource: resource.kind });
     this.#records = new ToldRecords<RecordOf[Kind]>(tellOf(listener)[resource.kind]);
     this.#backOff = new BackOff(dependencies.clock, dependencies.random);
+    this.#guard = new ListGuard({
+      clock: dependencies.clock,
+      percent: dependencies.guard?.percent ?? 0,
+      onDoubt: (doubt) => listener.onListDoubt?.({ kind: resource.kind, ...doubt }),
+    });
   }
 
   /** Runs until `signal` aborts; no callback comes after that. Never throws. */
@@ -82,20 +96,40 @@ export class Reflector<Kind extends ResourceKind> {
         if (!signal.aborted) await this.#recover(error, signal);
       }
     }
+    this.#guard.stop();
   }
 
-  /** Tells every object, then the removal of those that are no longer there. */
+  /** Tells every object, then what the list takes away – unless it must be confirmed first. */
   async #list(signal: AbortSignal): Promise<void> {
     this.#count("list");
-    const seen = new Set<string>();
+    const known = this.#knownAddresses();
+    const listed = new ListedObjects(this.#resource.kind, this.#records);
     let head: ListHead = { resourceVersion: "", continueToken: "" };
     do {
-      head = await this.#listPage(head.continueToken, seen, signal);
+      head = await this.#listPage(head.continueToken, listed, signal);
       if (signal.aborted) return;
     } while (head.continueToken !== "");
-    for (const name of this.#records.names())
-      if (!seen.has(name)) this.#records.put(name, undefined);
     this.#usesPages = true;
+    const take = (): void => this.#takeList(listed, head);
+    // A position that came meanwhile is that of a list held for too long: this newer one counts.
+    if (this.#position !== undefined) take();
+    else if (!this.#guard.judge(known, listed.addresses, take)) await this.#awaitSecond(signal);
+  }
+
+  #knownAddresses(): ReadonlySet<IpAddress> {
+    const servedBefore = this.#isSynced ? undefined : this.#dependencies.guard?.servedBefore;
+    return knownAddresses(this.#resource.kind, this.#records, servedBefore);
+  }
+
+  /** The second list is the newest state, not what a server has in its cache. */
+  async #awaitSecond(signal: AbortSignal): Promise<void> {
+    this.#count("held");
+    this.#listVersion = "";
+    await sleep(this.#dependencies.clock, confirmAfterMs, signal);
+  }
+
+  #takeList(listed: ListedObjects<Kind>, head: ListHead): void {
+    listed.takeAway();
     this.#advance(head.resourceVersion);
     if (this.#isSynced) return;
     this.#isSynced = true;
@@ -103,7 +137,11 @@ export class Reflector<Kind extends ResourceKind> {
     this.#listener.onSynced(this.#resource.kind);
   }
 
-  async #listPage(token: string, seen: Set<string>, signal: AbortSignal): Promise<ListHead> {
+  async #listPage(
+    token: string,
+    listed: ListedObjects<Kind>,
+    signal: AbortSignal,
+  ): Promise<ListHead> {
     const splitter = new ListSplitter(objectLimitBytes);
     // A page of a list that began earlier must not name a version: the token does.
     const query = {
@@ -113,7 +151,7 @@ export class Reflector<Kind extends ResourceKind> {
     };
     await this.#read(query, { idleMs: listIdleMs, signal }, (chunk) => {
       for (const item of splitter.push(chunk)) {
-        if (!signal.aborted) this.#tellObject(item, seen);
+        if (!signal.aborted) this.#tellObject(item, listed);
       }
     });
     return signal.aborted
@@ -175,12 +213,11 @@ export class Reflector<Kind extends ResourceKind> {
     if (resourceVersion !== "") this.#advance(resourceVersion);
   }
 
-  #tellObject(object: unknown, seen?: Set<string>): void {
+  #tellObject(object: unknown, into: Pick<ListedObjects<Kind>, "put"> = this.#records): void {
     const refuse: SourceListener["onRefusal"] = (refused) => this.#listener.onRefusal(refused);
     const decoded = decodeObject(this.#resource.kind, object, this.#context(refuse));
     if (decoded === undefined) return;
-    seen?.add(decoded.identity.name);
-    this.#records.put(decoded.identity.name, decoded.record);
+    into.put(decoded.identity.name, decoded.record);
   }
 
   /** A refusal would be of no interest: the object is gone. */

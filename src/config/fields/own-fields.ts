@@ -71,6 +71,17 @@ export const ownFields = [
     help: "how often a look is taken whether others changed our iptables rules; 0s: with each verification",
   },
   {
+    path: "kubeIpvs.listGuardPercent",
+    kind: "integer",
+    default: "50",
+    keepsZero: true,
+    min: 0,
+    max: 100,
+    flag: "kube-ipvs-list-guard-percent",
+    winsOverFile: true,
+    help: "a list that would take away more than this share of all service or endpoint addresses, at a start or after a gap, is held until a second one confirms it, at most a minute; 0: never",
+  },
+  {
     path: "kubeIpvs.observeOnly",
     kind: "boolean",
     default: "false",

@@ -32,6 +32,7 @@ describe("the configuration without any setting", () => {
       drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 300 },
       drainAgesPath: "/run/kube-ipvs/drains.json",
       ruleCheckPeriodMs: 10_000,
+      listGuardPercent: 50,
       isObserveOnly: false,
       reservedAddresses: "serve",
       conntrack: {

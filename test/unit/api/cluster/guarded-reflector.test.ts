@@ -1,0 +1,178 @@
+import assert from "node:assert/strict";
+import { describe, it, type TestContext } from "node:test";
+import { Reflector } from "../../../../src/api/cluster/reflector.ts";
+import { watchedResources } from "../../../../src/api/cluster/watched-resources.ts";
+import type { ListDoubt, ServedAddresses } from "../../../../src/api/source.ts";
+import { silentLogger } from "../../../../src/base/log.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import { type ApiObject, endpoint, endpointSlice } from "../../../support/objects.ts";
+import { RecordingListener } from "../../../support/recording-listener.ts";
+import { ip } from "../../../support/records.ts";
+import { ScriptedConnection } from "./scripted-connection.ts";
+
+class DoubtfulListener extends RecordingListener {
+  onListDoubt({ kind, outcome, known, missing }: ListDoubt): void {
+    this.events.push(`${outcome} ${kind} ${missing}/${known}`);
+  }
+}
+
+/** A reflector of slices with a guard, and the other side in the test's hands. */
+class Stage {
+  readonly clock = new FakeClock();
+  readonly connection = new ScriptedConnection();
+  readonly told = new DoubtfulListener();
+  readonly #abort = new AbortController();
+
+  constructor(test: TestContext, servedBefore?: ServedAddresses, percent = 50) {
+    const { clock, connection } = this;
+    const dependencies = { clock, connection, log: silentLogger, random: () => 0 };
+    const guard = { percent, servedBefore };
+    const { endpointslices } = watchedResources("n");
+    const reflector = new Reflector({ ...dependencies, guard }, endpointslices, this.told);
+    void reflector.run(this.#abort.signal);
+    test.after(() => this.#abort.abort());
+  }
+
+  /** Answers the pending list. */
+  async list(version: string, ...items: readonly ApiObject[]): Promise<void> {
+    await this.clock.advance(0);
+    assert.equal(this.connection.latest.query["watch"], undefined);
+    const body = this.connection.latest.answer();
+    body.send(
+      JSON.stringify({ kind: "EndpointSliceList", metadata: { resourceVersion: version }, items }),
+    );
+    body.end();
+    await this.clock.advance(0);
+  }
+
+  /** Lets the server forget the watch's position. */
+  async forget(): Promise<void> {
+    this.connection.latest.answer(410).end();
+    await this.clock.advance(2_000);
+  }
+}
+
+function sliceOf(name: string, count: number, first = 0): ApiObject {
+  const endpoints = Array.from({ length: count }, (_, index) =>
+    endpoint(`10.0.1.${first + index}`),
+  );
+  return endpointSlice({ name, service: "web", endpoints });
+}
+
+const twenty = new Set(Array.from({ length: 20 }, (_, index) => ip(`10.0.1.${index}`)));
+const servedBefore: ServedAddresses = { services: new Set(), endpointslices: twenty };
+
+describe("a list after a gap in the history", () => {
+  it("takes nothing away until a second one, of the newest state, confirms it", async (test) => {
+    const stage = new Stage(test);
+    await stage.list("10", sliceOf("a", 10), sliceOf("b", 10, 10));
+    stage.told.take();
+    await stage.forget();
+    await stage.list("11", sliceOf("a", 1));
+    assert.deepEqual(stage.told.take(), ["held endpointslices 19/20"]);
+    await stage.clock.advance(10_000);
+    assert.equal(stage.connection.latest.query["resourceVersion"], "");
+    await stage.list("12", sliceOf("a", 1));
+    assert.deepEqual(stage.told.take(), [
+      "confirmed endpointslices 19/20",
+      "~endpointslices default/a",
+      "-endpointslices default/b",
+    ]);
+    assert.equal(stage.connection.latest.query["resourceVersion"], "12");
+  });
+
+  it("is forgotten when the second one has everything", async (test) => {
+    const stage = new Stage(test);
+    await stage.list("10", sliceOf("a", 20));
+    stage.told.take();
+    await stage.forget();
+    await stage.list("11");
+    await stage.clock.advance(10_000);
+    await stage.list("12", sliceOf("a", 20));
+    assert.deepEqual(stage.told.take(), [
+      "held endpointslices 20/20",
+      "refuted endpointslices 0/20",
+    ]);
+  });
+
+  it("counts after a minute in which no second one came, and is watched from", async (test) => {
+    const stage = new Stage(test);
+    await stage.list("10", sliceOf("a", 20));
+    stage.told.take();
+    await stage.forget();
+    await stage.list("11");
+    await stage.clock.advance(10_000);
+    stage.connection.latest.refuse();
+    await stage.clock.advance(49_999);
+    assert.deepEqual(stage.told.take(), ["held endpointslices 20/20"]);
+    await stage.clock.advance(1);
+    assert.deepEqual(stage.told.take(), [
+      "expired endpointslices 20/20",
+      "-endpointslices default/a",
+    ]);
+  });
+
+  it("tells at once what is new, and endpoints that moved to another slice are not missing", async (test) => {
+    const stage = new Stage(test);
+    await stage.list("10", sliceOf("a", 20));
+    stage.told.take();
+    await stage.forget();
+    await stage.list("11", sliceOf("b", 20));
+    assert.deepEqual(stage.told.take(), ["+endpointslices default/b", "-endpointslices default/a"]);
+  });
+
+  it("is not held where the guard is off", async (test) => {
+    const stage = new Stage(test, undefined, 0);
+    await stage.list("10", sliceOf("a", 20));
+    stage.told.take();
+    await stage.forget();
+    await stage.list("11");
+    assert.deepEqual(stage.told.take(), ["-endpointslices default/a"]);
+  });
+});
+
+describe("the first list", () => {
+  it("is compared with what the node served before the start", async (test) => {
+    const stage = new Stage(test, servedBefore);
+    await stage.list("10", sliceOf("a", 9));
+    assert.deepEqual(stage.told.take(), ["+endpointslices default/a", "held endpointslices 11/20"]);
+    await stage.clock.advance(10_000);
+    await stage.list("11", sliceOf("a", 20));
+    assert.deepEqual(stage.told.take(), [
+      "~endpointslices default/a",
+      "refuted endpointslices 0/20",
+      "synced endpointslices",
+    ]);
+  });
+
+  it("counts at once where it has what was served", async (test) => {
+    const stage = new Stage(test, servedBefore);
+    await stage.list("10", sliceOf("a", 10));
+    assert.deepEqual(stage.told.take(), ["+endpointslices default/a", "synced endpointslices"]);
+  });
+
+  it("counts after a minute at the latest", async (test) => {
+    const stage = new Stage(test, servedBefore);
+    await stage.list("10");
+    await stage.clock.advance(60_000);
+    assert.deepEqual(stage.told.take(), [
+      "held endpointslices 20/20",
+      "expired endpointslices 20/20",
+      "synced endpointslices",
+    ]);
+  });
+});
+
+describe("a watch event", () => {
+  it("is never held, whatever it takes away", async (test) => {
+    const stage = new Stage(test);
+    await stage.list("10", sliceOf("a", 20));
+    stage.told.take();
+    const body = stage.connection.latest.answer();
+    const { metadata, ...rest } = sliceOf("a", 20);
+    const object = { ...rest, metadata: { ...metadata, resourceVersion: "11" } };
+    body.send(`${JSON.stringify({ type: "DELETED", object })}\n`);
+    await stage.clock.advance(0);
+    assert.deepEqual(stage.told.take(), ["-endpointslices default/a"]);
+  });
+});
