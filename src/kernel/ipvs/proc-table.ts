@@ -13,7 +13,7 @@
 import { closeSync, openSync, readSync } from "node:fs";
 import type { Clock } from "../../base/clock.ts";
 import { Exclusive } from "../../base/exclusive.ts";
-import { type IpAddress, parseIpAddress } from "../../base/ip.ts";
+import { type IpAddress, ipAddressFromBytes, parseIpAddress } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
 import { TimeSlice } from "../../base/time-slice.ts";
 import { DecodeError } from "../../netlink/errors.ts";
@@ -137,5 +137,5 @@ function ipv4OfHex(hex: string | undefined): IpAddress | undefined {
   if (hex === undefined) return undefined;
   const value = Number.parseInt(hex, 16);
   const octets = [value >>> 24, (value >>> 16) & 255, (value >>> 8) & 255, value & 255];
-  return parseIpAddress(octets.join("."));
+  return ipAddressFromBytes(Uint8Array.of(...octets));
 }
