@@ -117,6 +117,18 @@ describe("the last line of a start that makes no sense", () => {
     assert.match(line, /kube-ipvs.*\) runs on this node; stop that one first$/);
   });
 
+  it("for one of two that start at once names the other, which runs", async () => {
+    const [one, other] = [start(), start()];
+    const lost = await Promise.race([one, other].map((each) => each.ends().then(() => each)));
+    const runs = lost === one ? other : one;
+    const line = await refused(lost);
+    assert.ok(
+      line.startsWith(`Error: Cannot start a second instance: process ${runs.pid} (`),
+      line,
+    );
+    await runs.prints(synced);
+  });
+
   it("beside a kube-proxy names it", async () => {
     const path = join(folder, "kube-proxy");
     copyFileSync("/bin/sleep", path);

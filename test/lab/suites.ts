@@ -39,6 +39,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   "kernel-tools": { expectedSeconds: 25 },
   contract: { expectedSeconds: 25 },
   surfaces: { expectedSeconds: 15 },
+  upgrade: { expectedSeconds: 25 },
   costs: { expectedSeconds: 25 },
   configuration: { expectedSeconds: 30 },
   "bad-input": { expectedSeconds: 20 },

@@ -1,0 +1,95 @@
+/**
+ * The present build on what others left in a kernel: an older build of ours, kube-proxy 1.36.2. States are restored
+ * with the operator's tools; the daemon's own counter says what it changed, and a second look that nothing else did.
+ */
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { compareStates, differenceText, type KernelState } from "../golden/kernel-state.ts";
+import { nodeSetUp } from "../golden/node-world.ts";
+import { observeKernel } from "../golden/observe.ts";
+import { replayLines } from "../golden/replay.ts";
+import { readScenario } from "../golden/scenario.ts";
+import { type Flags, withLabDaemon } from "../support/lab-daemon.ts";
+import { withNetworkNamespace } from "../support/netns/network-namespace.ts";
+import type { ApiObject } from "../support/objects.ts";
+import { objects } from "../upgrade/objects.ts";
+
+const statesFolder = join(import.meta.dirname, "../upgrade/states");
+
+interface Found {
+  readonly objects: readonly ApiObject[];
+  readonly state: KernelState;
+  readonly flags?: Flags;
+}
+
+interface Adoption {
+  /** Lines of `kube_ipvs_kernel_changes_total`, without its name. */
+  readonly changes: readonly string[];
+  readonly errors: readonly string[];
+  /** Between what was found and what is there. */
+  readonly differences: readonly string[];
+}
+
+function adopt(found: Found): Promise<Adoption> {
+  const { health: _, ...state } = found.state;
+  const setUp = [...nodeSetUp, ...replayLines(state)];
+  return withNetworkNamespace("upgrade", setUp, () =>
+    withLabDaemon(found.objects, found.flags ?? {}, async (daemon) => {
+      const counted = await daemon.metrics("kube_ipvs_kernel_changes_total");
+      return {
+        changes: counted.map((line) => line.replace("kube_ipvs_kernel_changes_total", "")),
+        errors: daemon.errors,
+        differences: compareStates(state, await observeKernel([])).map(differenceText),
+      };
+    }),
+  );
+}
+
+const nothing: Adoption = { changes: [], errors: [], differences: [] };
+
+describe("what an older build left", () => {
+  for (const name of readdirSync(statesFolder)) {
+    it(`is adopted without a change: ${name}`, async () => {
+      const state = JSON.parse(readFileSync(join(statesFolder, name), "utf8")) as KernelState;
+      assert.deepEqual(await adopt({ objects, state }), nothing);
+    });
+  }
+});
+
+/** Beside those of `foreign-state.test.ts`. */
+const takeOvers: readonly { readonly scenario: string; readonly flags?: Flags }[] = [
+  { scenario: "cfg-scheduler-mh", flags: { "ipvs-scheduler": "mh" } },
+  { scenario: "cfg-masquerade-bit", flags: { "iptables-masquerade-bit": "18" } },
+  { scenario: "dual-stack" },
+  { scenario: "ipv6-mixed-external" },
+  { scenario: "lb-source-range-host" },
+  { scenario: "nodeport-local-sctp" },
+  { scenario: "sctp-clusterip" },
+  { scenario: "proxy-name-label" },
+  { scenario: "two-ports" },
+];
+
+function recordedBy(name: string): Omit<Found, "flags"> {
+  const [step] = readScenario(name).steps;
+  const given = (step?.apply ?? []) as readonly unknown[] as readonly ApiObject[];
+  return { objects: given, state: step?.recorded ?? {} };
+}
+
+describe("what kube-proxy 1.36.2 left", () => {
+  for (const { scenario, flags = {} } of takeOvers) {
+    it(`is adopted without a change: ${scenario}`, async () => {
+      assert.deepEqual(await adopt({ ...recordedBy(scenario), flags }), nothing);
+    });
+  }
+
+  it("would be changed otherwise: the count sees it", async () => {
+    const { changes, differences } = await adopt({
+      ...recordedBy("two-ports"),
+      flags: { "ipvs-scheduler": "lc" },
+    });
+    assert.match(changes.join("\n"), /virtual-server/);
+    assert.notDeepEqual(differences, []);
+  });
+});
