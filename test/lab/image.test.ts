@@ -127,6 +127,42 @@ describe("the image on a node", () => {
     assert.deepEqual(await program.ends(), { code: 0, signal: null });
   });
 
+  it("tells nobody the account's token, in the log or on a page", async () => {
+    const program = onNode.start({ ...main, command: [...main.command, "-v=10"] });
+    await program.prints(/SyncProxyRules complete/);
+    const pages = [
+      "10249/metrics",
+      "10249/configz",
+      "10249/flagz",
+      "10249/statusz",
+      "10256/healthz",
+    ];
+    for (const page of pages) {
+      const text = await (await fetch(`http://127.0.0.1:${page}`)).text();
+      assert.ok(text.length > 10, page);
+      assert.ok(!text.includes(token), page);
+    }
+    onNode.signal(program, "TERM");
+    await program.ends();
+    assert.match(program.output, /"Stopping/);
+    assert.ok(!program.output.includes(token));
+    assert.ok(
+      server.requests.some(({ headers }) => headers["authorization"] === `Bearer ${token}`),
+    );
+  });
+
+  it("leaves no core dump and has no debugger", async () => {
+    const program = onNode.start({ ...main, command: [...main.command, "-v=3"] });
+    await program.prints(/SyncProxyRules complete/);
+    const process = `/proc/${onNode.pidOf(program)}`;
+    assert.match(readFileSync(`${process}/limits`, "utf8"), /^Max core file size +0 +0 /m);
+    // Bit 9 of the mask stands for SIGUSR1 (10), at which Node.js opens the port of its debugger.
+    const caught = BigInt(`0x${statusLine(program, "SigCgt")}`);
+    assert.equal((caught >> 9n) & 1n, 0n);
+    onNode.signal(program, "TERM");
+    await program.ends();
+  });
+
   it("needs NET_RAW where iptables is the legacy one", async () => {
     const program = onNode.start(without(main, "NET_RAW"));
     await program.ends();

@@ -4,31 +4,11 @@ import { existsSync, readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
 import { allFields } from "../../../src/config/fields.ts";
+import { isThere, rowsOf, testsOf } from "../../support/documents/named-tests.ts";
 
 const path = join(import.meta.dirname, "../../../docs/differences.md");
 const lines = readFileSync(path, "utf8").split("\n");
-const rows = lines
-  .filter((line) => line.startsWith("| ") && !line.startsWith("|---"))
-  .map((line) => line.slice(2, -2).split(" | "))
-  .filter((cells) => cells.at(-1) !== "test");
-
-interface NamedTest {
-  readonly file: string;
-  readonly title: string;
-}
-
-/** `[drains](../test/lab/drains.test.ts) «is cut at the deadline»` */
-function testsOf(cell: string): readonly NamedTest[] {
-  const found = cell.matchAll(/\]\((\.\.\/test\/[^)]+)\) «([^»]+)»/g);
-  return [...found].map(([, file = "", title = ""]) => ({ file, title }));
-}
-
-/** Titles of cases, suites and tables of cases; what stands in for a name is left out. */
-function titlesIn(file: string): readonly string[] {
-  const text = readFileSync(join(dirname(path), file), "utf8");
-  const strings = text.matchAll(/(?:\b(?:it|describe)\(\s*|\b(?:name|title): )(["`])(.*?)\1/g);
-  return [...strings].map(([, , title = ""]) => title);
-}
+const rows = rowsOf(lines);
 
 describe("the table of differences", () => {
   it("has rows, each with all its cells", () => {
@@ -59,11 +39,8 @@ describe("the table of differences", () => {
     for (const cells of rows) {
       const tests = testsOf(cells.at(-1) ?? "");
       assert.ok(tests.length > 0, `no test: ${cells[0]}`);
-      for (const { file, title } of tests) {
-        assert.ok(
-          titlesIn(file).some((known) => known.includes(title)),
-          `${file} has no test «${title}»`,
-        );
+      for (const test of tests) {
+        assert.ok(isThere(path, test), `${test.file} has no test «${test.title}»`);
       }
     }
   });
