@@ -11,7 +11,7 @@ step := toolchain/step.sh
 bench_programs := build/bench/limit build/bench/observe build/bench/pretend-ipvs.so
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-build setup-lab setup-prometheus build shim lab image manifests check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab bench demo packet-paths docs seccomp sbom clean
+.PHONY: help setup setup-build setup-lab setup-prometheus build shim lab image manifests check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab bench faults soak demo packet-paths docs seccomp sbom clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,7 +36,7 @@ build: dist/kube-ipvs ## dist/kube-ipvs, and dist/kube-proxy: the same under its
 
 shim: $(addon)
 
-lab: build/lab/uml-xstate.so build/test/enter_network_namespace.node build/test/sctp-station
+lab: build/lab/uml-xstate.so build/test/netlink-fault.so build/test/enter_network_namespace.node build/test/sctp-station
 	@:
 
 check: lint types unit ## lint, format, types, unit tests
@@ -87,6 +87,13 @@ test-lab: setup-lab build lab image ## the suites that need a kernel with IPVS
 bench: setup-lab build lab $(bench_programs) ## measure and write docs/benchmarks.md; CASES=a,b, PEER='command with {config}'
 	@node test/bench/main.ts --cases '$(CASES)' --peer '$(PEER)'
 
+faults: setup-lab build lab ## every fault, the long form; writes the table in docs/reliability.md
+	@node test/lab/boot.ts --timeout 14400 -- node test/faults/main.ts --form long > build/faults.json
+	@node test/faults/write-document.ts build/faults.json
+
+soak: setup-lab build lab ## churn and random faults for MINUTES (60) at 2,000 Services; fails on growth
+	@node test/lab/boot.ts --memory 3G --timeout 14400 -- node test/faults/soak.ts --minutes $(or $(MINUTES),60)
+
 demo: setup-lab build lab ## real packets over real backends, step by step
 	@node test/demo/demo.ts
 
@@ -135,6 +142,10 @@ build/lab/uml-xstate.so: test/lab/uml-xstate.c | setup-build
 build/test/enter_network_namespace.node: test/support/netns/enter-network-namespace.c | setup-build
 	@mkdir -p $(@D)
 	@$(compile_test_library) -I node_modules/node-api-headers/include -o $@ $<
+
+build/test/netlink-fault.so: test/faults/netlink-fault.c | setup-build
+	@mkdir -p $(@D)
+	@$(compile_test_library) -o $@ $< -ldl
 
 build/bench/pretend-ipvs.so: test/bench/pretend-ipvs.c | setup-build
 	@mkdir -p $(@D)

@@ -12,13 +12,12 @@ import { silentLogger } from "../../src/base/log.ts";
 import { type OpenKernel, openKernel } from "../../src/kernel/open-kernel.ts";
 import { setFor } from "../../src/plan/sets.ts";
 import { ApiServer } from "../support/api-server/api-server.ts";
-import { desiredFrom, positions, serviceOf, sliceOf } from "../support/many-services.ts";
-import { enterNetworkNamespace, shell } from "../support/netns/network-namespace.ts";
-import { buildNodeNetwork, nodeAddress, podGateway } from "../support/node-network.ts";
+import { isSameText, observedText, plannedText } from "../support/kernel-text.ts";
+import { positions, serviceOf, sliceOf } from "../support/many-services.ts";
+import { enterNetworkNamespace } from "../support/netns/network-namespace.ts";
+import { buildNodeNetwork, nodeAddress } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, node, service } from "../support/objects.ts";
-import { entriesText, ipvsText } from "../support/plan-text.ts";
 import { Program } from "../support/program.ts";
-import { ip } from "../support/records.ts";
 
 const serviceCount = 1_000;
 const endpointCount = 5;
@@ -208,54 +207,21 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
     await pause((turn % 4) * 5);
     program.kill("SIGKILL");
     await program.ends();
-    return hasBegun && !(await isKernelAsPlanned());
+    return hasBegun && !isKernelAsPlanned();
   }
 
   function objectsOf(index: number): readonly ApiObject[] {
     return [serviceOf(index), sliceOf(index, positions(endpointCount))];
   }
 
-  function planned(): {
-    readonly servers: string;
-    readonly entries: string;
-    readonly addresses: string;
-  } {
-    const desired = desiredFrom(cluster.objects.values(), [ip(nodeAddress), ip(podGateway)]);
-    return {
-      servers: ipvsText(desired).join("\n"),
-      entries: entriesText(desired).join("\n"),
-      addresses: [...desired.addresses()].sort().join("\n"),
-    };
-  }
-
-  function observed(): ReturnType<typeof planned> {
-    const lines = (command: string): string =>
-      shell(command)
-        .split("\n")
-        .filter((line) => line !== "")
-        .map((line) => line.trimEnd())
-        .sort()
-        .join("\n");
-    return {
-      servers: lines("ipvsadm -Sn"),
-      entries: lines("ipset save | grep ^add || true"),
-      addresses: lines("ip -o -4 addr show dev kube-ipvs0 | sed 's/.*inet //; s/\\/32.*//'"),
-    };
-  }
-
-  async function isKernelAsPlanned(): Promise<boolean> {
-    const [want, have] = [planned(), observed()];
-    return (
-      want.servers === have.servers &&
-      want.entries === have.entries &&
-      want.addresses === have.addresses
-    );
+  function isKernelAsPlanned(): boolean {
+    return isSameText(plannedText(cluster.objects.values()), observedText());
   }
 
   async function assertKernelEqualsPlan(): Promise<void> {
     const deadlineMs = performance.now() + settleTimeoutMs;
-    while (performance.now() < deadlineMs && !(await isKernelAsPlanned())) await pause(200);
-    assert.deepEqual(observed(), planned());
+    while (performance.now() < deadlineMs && !isKernelAsPlanned()) await pause(200);
+    assert.deepEqual(observedText(), plannedText(cluster.objects.values()));
   }
 
   interface Changes {

@@ -8,6 +8,7 @@ import { EventStore } from "./event-store.ts";
 import { type Fault, FaultQueue } from "./faults.ts";
 import { ListAnswer, type ResourceRequest } from "./list-answer.ts";
 import { ObjectStore } from "./object-store.ts";
+import { resetSocket } from "./reset-socket.ts";
 import { type Resource, resources } from "./resources.ts";
 import { type Selector, selectorOf } from "./selectors.ts";
 import { sendStatus, statusObject } from "./status.ts";
@@ -130,7 +131,7 @@ export class ApiServer {
 
   /** Cuts every connection with a TCP reset. */
   resetConnections(): void {
-    for (const socket of this.#sockets) socket.resetAndDestroy();
+    for (const socket of this.#sockets) resetSocket(socket);
   }
 
   #noteSocket(socket: Socket): void {
@@ -164,7 +165,7 @@ export class ApiServer {
       return;
     }
     const fault = this.faults.take({ verb, path: url.pathname });
-    if (fault?.effect === "reset") request.socket.resetAndDestroy();
+    if (fault?.effect === "reset") resetSocket(request.socket);
     if (fault?.effect === "status") sendFault(response, fault);
     if (fault !== undefined && ["hang", "reset", "status"].includes(fault.effect)) return;
     if (resource === undefined) void this.events.answer(url.pathname, request, response);

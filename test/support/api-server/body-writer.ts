@@ -1,5 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { Fault } from "./faults.ts";
+import { resetSocket } from "./reset-socket.ts";
 
 /** Writes a body as a fault wants it: cut, stalled, in slow pieces; without a fault as it is. */
 export class BodyWriter {
@@ -50,7 +51,9 @@ export class BodyWriter {
     if (this.#fault?.effect === "truncate") this.#response.end();
     if (this.#fault?.effect !== "cut") return;
     // The bytes must be on their way before the connection breaks.
-    setTimeout(() => this.#response.socket?.resetAndDestroy(), 20);
+    setTimeout(() => {
+      if (this.#response.socket !== null) resetSocket(this.#response.socket);
+    }, 20);
   }
 
   #writeSlowly(

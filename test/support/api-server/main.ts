@@ -2,7 +2,8 @@
  * The test API server as a program:
  *
  *     node test/support/api-server/main.ts [--host 127.0.0.1] [--port 0] [--control-port 0]
- *       [--objects FILE] [--ignore-limit] [--token TOKEN]
+ *       [--objects FILE] [--ignore-limit] [--token TOKEN] [--tls-certificate FILE --tls-key FILE]
+ *       [--first-revision N]
  *
  * FILE holds a JSON list of objects, or a List. Prints one line with both addresses when it listens:
  * `{"url":"http://127.0.0.1:1234","control":"http://127.0.0.1:1235"}`. Commands: see control.ts, e.g.
@@ -21,16 +22,23 @@ const { values } = parseArgs({
     "control-port": { type: "string", default: "0" },
     objects: { type: "string" },
     token: { type: "string" },
+    "tls-certificate": { type: "string" },
+    "tls-key": { type: "string" },
+    "first-revision": { type: "string" },
     "ignore-limit": { type: "boolean", default: false },
   },
 });
 
-const { host } = values;
+const { host, "tls-certificate": certificate, "tls-key": key, "first-revision": first } = values;
 const server = await ApiServer.start({
   host,
   port: Number(values.port),
   objects: values.objects === undefined ? [] : readObjects(values.objects),
   ...(values.token === undefined ? {} : { token: values.token }),
+  ...(first === undefined ? {} : { firstRevision: Number(first) }),
+  ...(certificate === undefined || key === undefined
+    ? {}
+    : { tls: { cert: readFileSync(certificate), key: readFileSync(key) } }),
 });
 server.lists.ignoresLimit = values["ignore-limit"];
 const control = await startControl(server, { host, port: Number(values["control-port"]) });

@@ -1,0 +1,15 @@
+import { once } from "node:events";
+import { type IncomingMessage, request } from "node:http";
+
+/** An HTTP request over a connection of its own: those that are kept do not survive a jump of the clock. */
+export async function ask(
+  url: string,
+  body?: string,
+): Promise<{ readonly status: number; readonly text: string }> {
+  const sent = request(url, { agent: false, method: body === undefined ? "GET" : "POST" });
+  sent.end(body);
+  const [response] = (await once(sent, "response")) as [IncomingMessage];
+  const chunks: Buffer[] = [];
+  for await (const chunk of response) chunks.push(chunk as Buffer);
+  return { status: response.statusCode ?? 0, text: Buffer.concat(chunks).toString() };
+}

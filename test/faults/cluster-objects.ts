@@ -1,0 +1,117 @@
+/** The cluster of the faults: an echo Service with a live pod, and many alike Services that change. */
+import { positions, serviceOf, sliceOf } from "../support/many-services.ts";
+import { nodeAddress } from "../support/node-network.ts";
+import { type ApiObject, endpoint, endpointSlice, node, service } from "../support/objects.ts";
+
+export const echoPod = { name: "pod-1", address: "10.244.1.10" } as const;
+const echoNodePort = 30_777;
+const echoClusterIp = "10.96.0.7";
+
+/** As the client dials the echo Service: through its cluster IP and its node port. */
+export const echoTargets: readonly string[] = [
+  `${echoClusterIp}:7`,
+  `${nodeAddress}:${echoNodePort}`,
+];
+
+const endpointCount = 3;
+
+function echoObjects(): readonly ApiObject[] {
+  const port = { name: "http", protocol: "TCP", port: 7, nodePort: echoNodePort, targetPort: 8080 };
+  return [
+    service({ name: "echo", type: "NodePort", clusterIps: [echoClusterIp], ports: [port] }),
+    endpointSlice({
+      name: "echo-a",
+      service: "echo",
+      endpoints: [endpoint(echoPod.address, { nodeName: "node-1" })],
+    }),
+  ];
+}
+
+/** A Service over UDP: when it loses an endpoint, stale flows are looked for. */
+function datagramObjects(endpointAddress: string): readonly ApiObject[] {
+  const port = { name: "dns", protocol: "UDP", port: 53, targetPort: 5353 };
+  return [
+    service({ name: "dns", clusterIps: ["10.96.0.53"], ports: [port] }),
+    endpointSlice({
+      name: "dns-a",
+      service: "dns",
+      endpoints: [endpoint(endpointAddress, { nodeName: "node-2" })],
+      ports: [{ name: "dns", protocol: "UDP", port: 5353 }],
+    }),
+  ];
+}
+
+function alike(index: number, count: number): readonly ApiObject[] {
+  return [serviceOf(index), sliceOf(index, positions(count))];
+}
+
+function keyOf({ kind, metadata }: ApiObject): string {
+  return `${kind} ${String(metadata["name"])}`;
+}
+
+/** What one step of the churn does to the objects. */
+export interface Change {
+  readonly applied: readonly ApiObject[];
+  readonly deleted: readonly ApiObject[];
+}
+
+export class ClusterObjects {
+  readonly #serviceCount: number;
+  readonly #objects = new Map<string, ApiObject>();
+  #step = 0;
+
+  constructor(serviceCount: number) {
+    this.#serviceCount = serviceCount;
+    this.#put(node(), ...echoObjects(), ...datagramObjects("10.239.0.1"));
+    for (const index of positions(serviceCount)) this.#put(...alike(index, endpointCount));
+  }
+
+  all(): readonly ApiObject[] {
+    return [...this.#objects.values()];
+  }
+
+  /** Only the objects of the first `count` Services: what a server has that lost the others. */
+  first(count: number): readonly ApiObject[] {
+    return positions(count).flatMap((index) => alike(index, endpointCount));
+  }
+
+  /** Puts back what {@link all} gave before. */
+  reset(objects: readonly ApiObject[]): void {
+    this.#objects.clear();
+    this.#put(...objects);
+  }
+
+  /** As a restored cluster has them: the same objects, each with a UID of its own. */
+  withOtherUids(): readonly ApiObject[] {
+    return this.all().map((object) => {
+      const uid = `restored-${String(object.metadata["uid"])}`;
+      return { ...object, metadata: { ...object.metadata, uid } };
+    });
+  }
+
+  /**
+   * A step of the churn: `size` Services come and as many go, others get and lose endpoints, the Service over UDP
+   * moves. Never the same state twice in a row.
+   */
+  change(size: number): Change {
+    this.#step += 1;
+    const turn = this.#step;
+    const spare = (half: number): readonly number[] =>
+      positions(size).map((offset) => this.#serviceCount + half * size + offset);
+    const deleted = spare((turn + 1) % 2).flatMap((index) => alike(index, endpointCount));
+    const applied = [
+      ...spare(turn % 2).flatMap((index) => alike(index, endpointCount)),
+      ...positions(size).map((offset) =>
+        sliceOf((turn * size + offset) % this.#serviceCount, positions(1 + ((turn + offset) % 5))),
+      ),
+      ...datagramObjects(`10.239.0.${1 + (turn % 200)}`),
+    ];
+    for (const object of deleted) this.#objects.delete(keyOf(object));
+    this.#put(...applied);
+    return { applied, deleted };
+  }
+
+  #put(...objects: readonly ApiObject[]): void {
+    for (const object of objects) this.#objects.set(keyOf(object), object);
+  }
+}

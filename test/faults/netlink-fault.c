@@ -1,0 +1,145 @@
+/*
+ * Loaded in front of the program (LD_PRELOAD): lets the kernel refuse chosen netlink requests with a chosen errno, as
+ * it does when memory is short, rights are missing, or something is in use. A request that shall fail is sent
+ * with a type that no kernel knows, so that it is certainly not carried out; the refusal comes back in its
+ * place among the answers, and its errno is changed to the wanted one. ENOBUFS comes as the kernel brings it: the
+ * answer is lost, and the receiving call fails.
+ *
+ * Why not in the product's own shim: a door for faults in a program that runs as root on every node would be a
+ * fault of its own, and what is tested here is the very code that is shipped.
+ *
+ * The file named by NETLINK_FAULT says what to do: «PROTOCOL SUBSYSTEM ERRNO PERCENT», SUBSYSTEM -1 for protocols
+ * that have none. Without the file nothing happens. Each hit adds a byte to NETLINK_FAULT.hits.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/netlink.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum { MOST_HITS = 4096, UNKNOWN_TYPE = 0xfffe };
+
+#define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+struct fault {
+  int protocol, subsystem, error, percent;
+};
+
+struct hit {
+  int fd, error;
+  uint32_t sequence;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct hit hits[MOST_HITS];
+static size_t hit_count;
+
+static int protocol_of(int fd) {
+  int domain = 0, protocol = -1;
+  socklen_t size = sizeof domain;
+  if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) != 0 || domain != AF_NETLINK) return -1;
+  size = sizeof protocol;
+  return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 ? protocol : -1;
+}
+
+static int read_fault(struct fault *fault) {
+  const char *path = getenv("NETLINK_FAULT");
+  if (path == NULL) return 0;
+  int fd = open(path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return 0;
+  char text[64] = "";
+  ssize_t length = read(fd, text, sizeof text - 1);
+  close(fd);
+  return length > 0 && sscanf(text, "%d %d %d %d", &fault->protocol, &fault->subsystem, &fault->error,
+                              &fault->percent) == 4;
+}
+
+static void tell_hit(void) {
+  char path[256];
+  snprintf(path, sizeof path, "%s.hits", getenv("NETLINK_FAULT"));
+  int fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+  if (fd < 0) return;
+  if (write(fd, "x", 1) != 1) abort();
+  close(fd);
+}
+
+static int is_chosen(const struct nlmsghdr *header, const struct fault *fault) {
+  if (header->nlmsg_type < NLMSG_MIN_TYPE) return 0;
+  if (fault->subsystem >= 0 && header->nlmsg_type >> 8 != fault->subsystem) return 0;
+  /* Without an ACK there is no answer that could be changed. */
+  if ((header->nlmsg_flags & (NLM_F_ACK | NLM_F_DUMP)) == 0) return 0;
+  return rand() % 100 < fault->percent;
+}
+
+/* Spoils the chosen requests of a batch and remembers their numbers. */
+static void spoil(int fd, char *bytes, size_t length, const struct fault *fault) {
+  for (size_t at = 0; at + sizeof(struct nlmsghdr) <= length;) {
+    struct nlmsghdr header;
+    memcpy(&header, bytes + at, sizeof header);
+    if (header.nlmsg_len < sizeof header) return;
+    if (is_chosen(&header, fault) && hit_count < MOST_HITS) {
+      hits[hit_count++] = (struct hit){fd, fault->error, header.nlmsg_seq};
+      /* nfnetlink keeps its subsystem, so that a batch is not given up as a whole. */
+      header.nlmsg_type = fault->subsystem >= 0 ? (uint16_t)(fault->subsystem << 8 | 0xfe) : UNKNOWN_TYPE;
+      if (fault->subsystem < 0 && fault->protocol == NETLINK_ROUTE) header.nlmsg_type = 0xfe;
+      header.nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+      memcpy(bytes + at, &header, sizeof header);
+      tell_hit();
+    }
+    at += NLMSG_ALIGN(header.nlmsg_len);
+  }
+}
+
+ssize_t send(int fd, const void *bytes, size_t length, int flags) {
+  struct fault fault;
+  if (protocol_of(fd) < 0 || !read_fault(&fault) || protocol_of(fd) != fault.protocol)
+    return NEXT(send)(fd, bytes, length, flags);
+  char *copy = malloc(length);
+  if (copy == NULL) abort();
+  memcpy(copy, bytes, length);
+  pthread_mutex_lock(&lock);
+  spoil(fd, copy, length, &fault);
+  pthread_mutex_unlock(&lock);
+  ssize_t sent = NEXT(send)(fd, copy, length, flags);
+  free(copy);
+  return sent;
+}
+
+static int take_hit(int fd, uint32_t sequence) {
+  for (size_t index = 0; index < hit_count; index++) {
+    if (hits[index].fd != fd || hits[index].sequence != sequence) continue;
+    int error = hits[index].error;
+    hits[index] = hits[--hit_count];
+    return error;
+  }
+  return 0;
+}
+
+ssize_t recvmsg(int fd, struct msghdr *message, int flags) {
+  ssize_t received = NEXT(recvmsg)(fd, message, flags);
+  if (received <= 0 || hit_count == 0 || protocol_of(fd) < 0) return received;
+  char *bytes = message->msg_iov[0].iov_base;
+  int is_lost = 0;
+  pthread_mutex_lock(&lock);
+  for (size_t at = 0; at + sizeof(struct nlmsghdr) + sizeof(int) <= (size_t)received;) {
+    struct nlmsghdr header;
+    memcpy(&header, bytes + at, sizeof header);
+    if (header.nlmsg_len < sizeof header) break;
+    int error = header.nlmsg_type == NLMSG_ERROR ? take_hit(fd, header.nlmsg_seq) : 0;
+    if (error == ENOBUFS) is_lost = 1;
+    int answer = -error;
+    if (error != 0) memcpy(bytes + at + sizeof header, &answer, sizeof answer);
+    at += NLMSG_ALIGN(header.nlmsg_len);
+  }
+  pthread_mutex_unlock(&lock);
+  if (!is_lost) return received;
+  errno = ENOBUFS;
+  return -1;
+}

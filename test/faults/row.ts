@@ -1,0 +1,45 @@
+import type { World } from "./world.ts";
+
+export type Form = "short" | "long";
+
+/** Which time of how many it is. */
+export interface Turn {
+  readonly form: Form;
+  readonly index: number;
+}
+
+/** One kind of fault: how it is done, and what must hold. */
+export interface Row {
+  /** As it stands in the document. */
+  readonly name: string;
+  /** How often it is tried in `make test` (0: only in the long form), and how often in `make faults`. */
+  readonly short: number;
+  readonly long: number;
+  /**
+   * Does the fault and undoes it; the world changes meanwhile, so that there is something to repair. The result
+   * is what was seen, for the log of the run. Throws where something that must hold does not.
+   */
+  readonly inject: (world: World, turn: Turn) => Promise<string>;
+  /** Programs of a row with preparations of its own; absent: the world as it is. */
+  readonly before?: (world: World) => Promise<void>;
+  readonly after?: (world: World) => Promise<void>;
+  /** Why new connections of the clients may fail meanwhile; absent: none may. Those that stand never break. */
+  readonly mayFail?: string;
+}
+
+/** What came of a row. */
+export interface RowResult {
+  readonly name: string;
+  readonly tried: number;
+  /** Connections that stood, summed over the turns. */
+  readonly long: number;
+  readonly broken: number;
+  /** Connections opened meanwhile. */
+  readonly short: number;
+  readonly failed: number;
+  /** Milliseconds from the end of the fault until the kernel was as planned. */
+  readonly repairMs: readonly number[];
+  readonly mayFail?: string;
+  /** What was seen, one for each turn. */
+  readonly notes: readonly string[];
+}

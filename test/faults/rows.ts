@@ -1,0 +1,17 @@
+import type { Row } from "./row.ts";
+import { apiServer } from "./rows/api-server.ts";
+import { kernelRows } from "./rows/kernel.ts";
+import { kills } from "./rows/kills.ts";
+import { lists } from "./rows/lists.ts";
+import { netlink } from "./rows/netlink.ts";
+import { processRows } from "./rows/process.ts";
+
+/** Every fault, in the order of the document. */
+export const rows: readonly Row[] = [
+  ...kills,
+  ...apiServer,
+  ...lists,
+  ...processRows,
+  ...netlink,
+  ...kernelRows,
+];

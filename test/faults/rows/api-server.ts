@@ -1,0 +1,93 @@
+/** The API server is away, slow, broken or in need of rest; the kernel keeps what it has, then follows. */
+import assert from "node:assert/strict";
+import { setTimeout as pause } from "node:timers/promises";
+import type { FaultEffect } from "../../support/api-server/faults.ts";
+import type { Row } from "../row.ts";
+import type { World } from "../world.ts";
+
+/** Every kind of object is listed and watched by itself. */
+const kinds = 3;
+
+async function refuse(world: World): Promise<string> {
+  await world.api.stop();
+  world.churnUnseen();
+  await pause(3_000);
+  assert.equal(await world.healthStatus(), 200);
+  await world.startApi();
+  return "away for 3 s";
+}
+
+async function slow(world: World): Promise<string> {
+  await world.api.fault({
+    on: "list",
+    effect: "slow",
+    chunkBytes: 20_000,
+    delayMs: 50,
+    times: kinds,
+  });
+  await world.forceLists();
+  await world.churn();
+  return "lists in pieces of 20 kB, 50 ms apart";
+}
+
+/** Every watch is reset for a while, and each new one. */
+async function resetWatches(world: World): Promise<string> {
+  await world.api.fault({ on: "watch", effect: "reset", times: 2 * kinds });
+  await world.api.command("reset");
+  await world.churn();
+  return `${2 * kinds} watches reset`;
+}
+
+function answerStatus(code: number): Row["inject"] {
+  return async (world) => {
+    await world.api.fault({ on: "any", effect: "status", code, times: kinds });
+    await world.api.command("reset");
+    await world.churn();
+    return `${kinds} requests answered with ${code}`;
+  };
+}
+
+/** Spoils lists and watches in this way. */
+function spoil(what: string, ...effects: readonly FaultEffect[]): Row["inject"] {
+  return async (world) => {
+    for (const on of ["list", "watch"] as const) {
+      for (const effect of effects) await world.api.fault({ ...effect, on, times: kinds });
+    }
+    await world.forceLists();
+    await world.churn();
+    return what;
+  };
+}
+
+async function expire(world: World): Promise<string> {
+  const mark = world.mark();
+  await world.restartApi({ files: world.certificates.expired });
+  await world.until("the certificate is refused", () =>
+    world.hasPrinted("certificate has expired", mark),
+  );
+  world.churnUnseen();
+  await world.restartApi();
+  return "refused by name";
+}
+
+export const apiServer: readonly Row[] = [
+  { name: "API server away", short: 1, long: 10, inject: refuse },
+  { name: "API server slow", short: 0, long: 10, inject: slow },
+  { name: "API server resets every watch", short: 1, long: 10, inject: resetWatches },
+  { name: "API server answers 500", short: 1, long: 10, inject: answerStatus(500) },
+  { name: "API server answers 410", short: 0, long: 10, inject: answerStatus(410) },
+  { name: "API server answers 429", short: 0, long: 10, inject: answerStatus(429) },
+  {
+    name: "API server truncates bodies",
+    short: 1,
+    long: 10,
+    inject: spoil("after 900 bytes", { effect: "truncate", afterBytes: 900 }),
+  },
+  {
+    name: "API server corrupts bodies",
+    short: 0,
+    long: 10,
+    inject: spoil("text before each body", { effect: "garbage", text: '{"type":"\u0000 \n' }),
+  },
+  { name: "API server's certificate expired", short: 1, long: 5, inject: expire },
+];

@@ -1,0 +1,80 @@
+/** The machine treats the program badly: its clock, its time, its disk, its files. */
+import { setTimeout as pause } from "node:timers/promises";
+import { shell } from "../../support/netns/network-namespace.ts";
+import type { Row } from "../row.ts";
+import type { World } from "../world.ts";
+
+const daySeconds = 86_400;
+
+/** There and back again, with changes on both sides. */
+function jump(seconds: number): Row["inject"] {
+  return async (world) => {
+    const move = (by: number): string => shell(`date -s "@$(($(date +%s) + ${by}))"`);
+    move(seconds);
+    await world.churn();
+    await world.repaired();
+    move(-seconds);
+    await world.churn();
+    return "and back";
+  };
+}
+
+async function block(world: World): Promise<string> {
+  world.program.kill("SIGSTOP");
+  await world.churn();
+  await pause(5_000);
+  world.program.kill("SIGCONT");
+  return "stopped for 5 s";
+}
+
+const disk = "/run/kube-ipvs";
+
+/** The file of drain ages and the log share a disk of 64 kB. */
+async function mountSmallDisk(world: World): Promise<void> {
+  shell(`mkdir -p ${disk}; mount -t tmpfs -o size=64k tmpfs ${disk}`);
+  const command = ["sh", "-c", `exec "$@" >>${disk}/log 2>&1`, "sh"];
+  await world.restartProgram({ command });
+}
+
+async function fillDisk(world: World): Promise<string> {
+  shell(`cat /dev/zero >${disk}/filler 2>/dev/null || true`);
+  await world.churn();
+  await world.repaired();
+  await world.churn();
+  await pause(2_000);
+  shell(`rm ${disk}/filler`);
+  return "no byte left";
+}
+
+async function unmountSmallDisk(world: World): Promise<void> {
+  await world.restartProgram();
+  shell(`umount -l ${disk}`);
+}
+
+/** As many as it has: not one more can be opened. */
+async function denyFiles(world: World): Promise<string> {
+  const { pid } = world.program;
+  const before = shell(`prlimit --pid ${pid} --nofile --noheadings --raw -o SOFT`).trim();
+  const open = Number(shell(`ls /proc/${pid}/fd | wc -l`));
+  shell(`prlimit --pid ${pid} --nofile=${open}:`);
+  await world.api.command("reset");
+  await world.churn();
+  await pause(3_000);
+  shell(`prlimit --pid ${pid} --nofile=${before}:`);
+  return `limit ${open}`;
+}
+
+export const processRows: readonly Row[] = [
+  { name: "Clock jumps forward", short: 1, long: 10, inject: jump(10 * daySeconds) },
+  { name: "Clock jumps back", short: 0, long: 10, inject: jump(-10 * daySeconds) },
+  { name: "Event loop blocked", short: 1, long: 10, inject: block },
+  {
+    name: "Disk full",
+    short: 1,
+    long: 10,
+    before: mountSmallDisk,
+    inject: fillDisk,
+    after: unmountSmallDisk,
+  },
+  { name: "Out of file descriptors", short: 1, long: 10, inject: denyFiles },
+];

@@ -1,0 +1,227 @@
+/** A node in the lab with the built program, an API server, clients – and what a fault may do to them. */
+import assert from "node:assert/strict";
+import { mkdirSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
+import { isSameText, observedText, plannedText } from "../support/kernel-text.ts";
+import { enterNetworkNamespace, shell } from "../support/netns/network-namespace.ts";
+import { buildNodeNetwork } from "../support/node-network.ts";
+import type { ApiObject } from "../support/objects.ts";
+import { Program } from "../support/program.ts";
+import { ApiProcess, type ApiStart } from "./api-process.ts";
+import { ask } from "./ask.ts";
+import { type Certificates, makeCertificates } from "./certificates.ts";
+import { ClusterObjects, echoPod, echoTargets } from "./cluster-objects.ts";
+import { Traffic } from "./traffic.ts";
+
+const folder = "/run/faults";
+const apiPort = 6_443;
+const settleMs = 120_000;
+const churnSize = 10;
+const flags = [
+  "--hostname-override=node-1",
+  "--cluster-cidr=10.244.0.0/16",
+  "-v=2",
+  "--ipvs-min-sync-period=0s",
+  "--ipvs-sync-period=30s",
+  "--kube-ipvs-verification-period=10s",
+  // Only the first network namespace may set the limit.
+  "--conntrack-max-per-core=0",
+];
+
+/** How a program of a row differs. */
+export interface ProgramStart {
+  /** Stands before the program. */
+  readonly command?: readonly string[];
+  readonly environment?: Readonly<Record<string, string>>;
+  readonly flags?: readonly string[];
+}
+
+export class World {
+  readonly objects: ClusterObjects;
+  readonly certificates: Certificates;
+  readonly folder: string = folder;
+  readonly traffic: Traffic;
+  program: Program;
+  api: ApiProcess;
+  readonly #rules: string;
+
+  private constructor(parts: {
+    readonly objects: ClusterObjects;
+    readonly certificates: Certificates;
+    readonly api: ApiProcess;
+    readonly program: Program;
+  }) {
+    this.objects = parts.objects;
+    this.certificates = parts.certificates;
+    this.api = parts.api;
+    this.program = parts.program;
+    this.#rules = rulesText();
+    this.traffic = new Traffic(echoPod.name, echoTargets);
+  }
+
+  /** Builds everything; the program has synced, and the clients have their connections. */
+  static async build(serviceCount: number): Promise<World> {
+    buildNodeNetwork([echoPod]);
+    enterNetworkNamespace("node");
+    mkdirSync(folder, { recursive: true });
+    const objects = new ClusterObjects(serviceCount);
+    const certificates = makeCertificates(folder, apiPort);
+    const start = { folder, port: apiPort, files: certificates.good, objects: objects.all() };
+    const api = await ApiProcess.start(start);
+    const program = startProgram(certificates);
+    try {
+      await program.prints(/SyncProxyRules complete/);
+      const world = new World({ objects, certificates, api, program });
+      await world.repaired();
+      await world.trafficFlows();
+      return world;
+    } catch (error) {
+      // Children that live on would keep the lab up.
+      program.kill("SIGKILL");
+      await api.stop();
+      throw error;
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.traffic.stop();
+    this.program.kill("SIGKILL");
+    await this.program.ends();
+    await this.api.stop();
+  }
+
+  // -- what changes ------------------------------------------------------------------------------------
+
+  /** One step of the churn, told to the API server. */
+  async churn(size: number = churnSize): Promise<void> {
+    const { applied, deleted } = this.objects.change(size);
+    await this.api.command("delete", deleted);
+    await this.api.command("apply", applied);
+  }
+
+  /** One step of the churn that the API server learns when it starts again. */
+  churnUnseen(): void {
+    this.objects.change(churnSize);
+  }
+
+  /** Breaks all connections to the API server, and lets it forget its history: everything is listed anew. */
+  async forceLists(): Promise<void> {
+    await this.api.command("apply", this.objects.all().slice(0, 1));
+    await this.api.command("compact");
+    await this.api.command("reset");
+  }
+
+  async restartApi(other: Partial<ApiStart> = {}): Promise<void> {
+    await this.api.stop();
+    await this.startApi(other);
+  }
+
+  async startApi(other: Partial<ApiStart> = {}): Promise<void> {
+    const files = this.certificates.good;
+    const objects: Iterable<ApiObject> = this.objects.all();
+    this.api = await ApiProcess.start({ folder, port: apiPort, files, objects, ...other });
+  }
+
+  /** Another program in place of the one that ended; does not wait. */
+  startProgram(start: ProgramStart = {}): void {
+    this.program = startProgram(this.certificates, start);
+  }
+
+  /** Ends the program and starts it in another way; resolves when the kernel is as planned. */
+  async restartProgram(start: ProgramStart = {}): Promise<void> {
+    this.program.kill("SIGTERM");
+    await this.program.ends();
+    this.startProgram(start);
+    await this.serves();
+    await this.repaired();
+  }
+
+  // -- what can be seen --------------------------------------------------------------------------------
+
+  isRepaired(): boolean {
+    return isSameText(plannedText(this.objects.all()), observedText());
+  }
+
+  /** Resolves, with the milliseconds it took, when the kernel holds what the objects plan to, and the rules. */
+  async repaired(withinMs: number = settleMs): Promise<number> {
+    const beginMs = performance.now();
+    while (!(this.isRepaired() && this.#hasRules())) {
+      if (performance.now() - beginMs > withinMs) this.#failUnrepaired();
+      await pause(50);
+    }
+    return performance.now() - beginMs;
+  }
+
+  /** Resolves when all connections of the clients stand. */
+  async trafficFlows(): Promise<void> {
+    await this.until("all connections stand", async () => {
+      const { long, failed } = await this.traffic.take();
+      return long === 10 * echoTargets.length && failed === 0;
+    });
+  }
+
+  /** The sum of the metric's series with this beginning. */
+  async metric(beginning: string): Promise<number> {
+    const { text } = await ask("http://127.0.0.1:10249/metrics");
+    const lines = text.split("\n").filter((line) => line.startsWith(beginning));
+    return lines.reduce((total, line) => total + Number(line.split(" ").at(-1)), 0);
+  }
+
+  async healthStatus(): Promise<number> {
+    return (await ask("http://127.0.0.1:10256/healthz")).status;
+  }
+
+  /** Resolves when the program answers on its port for metrics and has synced. */
+  serves(): Promise<void> {
+    return this.until("the program has synced", async () => {
+      return (await this.metric("kube_ipvs_sync_runs_total{").catch(() => 0)) > 0;
+    });
+  }
+
+  async until(what: string, condition: () => Promise<boolean> | boolean): Promise<void> {
+    const deadlineMs = performance.now() + settleMs;
+    while (!(await condition())) {
+      assert.ok(
+        performance.now() < deadlineMs,
+        `Not within ${settleMs} ms: ${what}\n${this.#tail()}`,
+      );
+      await pause(100);
+    }
+  }
+
+  /** Says whether the program printed this since the mark that {@link mark} gave. */
+  hasPrinted(text: string, mark: number): boolean {
+    return this.program.output.includes(text, mark);
+  }
+
+  mark(): number {
+    return this.program.output.length;
+  }
+
+  #hasRules(): boolean {
+    return this.#rules === rulesText();
+  }
+
+  #failUnrepaired(): never {
+    const [planned, observed] = [plannedText(this.objects.all()), observedText()];
+    console.error(this.#tail());
+    assert.deepEqual(observed, planned);
+    assert.equal(rulesText(), this.#rules);
+    assert.fail("Repaired a moment too late");
+  }
+
+  #tail(): string {
+    return this.program.output.split("\n").slice(-40).join("\n");
+  }
+}
+
+function startProgram(certificates: Certificates, start: ProgramStart = {}): Program {
+  const environment = { ...process.env, ...start.environment };
+  const argv = [...flags, ...(start.flags ?? []), `--kubeconfig=${certificates.kubeconfig}`];
+  return new Program(argv, start.command, { env: environment });
+}
+
+/** Our rules and jumps, without counters. */
+function rulesText(): string {
+  return shell("iptables-save | grep KUBE | sed 's/\\[[0-9:]*\\]//' || true");
+}

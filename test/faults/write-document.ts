@@ -1,0 +1,21 @@
+/** Puts the table of the results into docs/reliability.md: `node test/faults/write-document.ts build/faults.json`. */
+import { readFileSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import type { RowResult } from "./row.ts";
+import { resultTable } from "./table.ts";
+
+const document = join(import.meta.dirname, "../../docs/reliability.md");
+const begin = "<!-- faults: written by make faults -->";
+const end = "<!-- end of faults -->";
+
+const [file = ""] = process.argv.slice(2);
+const { form, results } = JSON.parse(readFileSync(file, "utf8")) as {
+  readonly form: string;
+  readonly results: readonly RowResult[];
+};
+const text = readFileSync(document, "utf8");
+const [start, stop] = [text.indexOf(begin), text.indexOf(end)];
+if (start < 0 || stop < start)
+  throw new Error(`${document} lacks the lines «${begin}» and «${end}»`);
+const body = [begin, "", `Measured in the ${form} form.`, "", ...resultTable(results), "", ""];
+writeFileSync(document, text.slice(0, start) + body.join("\n") + text.slice(stop));
