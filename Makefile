@@ -36,7 +36,7 @@ build: dist/kube-ipvs ## dist/kube-ipvs, and dist/kube-proxy: the same under its
 
 shim: $(addon)
 
-lab: build/lab/uml-xstate.so build/test/netlink-fault.so build/test/enter_network_namespace.node build/test/sctp-station
+lab: build/lab/uml-xstate.so build/test/netlink-fault.so build/test/enter_network_namespace.node build/test/sctp-station build/test/forbidden-calls
 	@:
 
 check: lint types unit ## lint, format, types, unit tests
@@ -161,6 +161,10 @@ build/test/seccomp.json:
 build/bench/%: test/bench/%.c | setup-build
 	@mkdir -p $(@D)
 	@gcc -O2 -Wall -Wextra -Werror -o $@ $<
+
+build/test/forbidden-calls: test/seccomp/forbidden-calls.c | setup-build
+	@mkdir -p $(@D)
+	@gcc -O2 -Wall -Wextra -Werror -static -o $@ $<
 
 build/test/sctp-station: test/packet-paths/sctp-station.c | setup-build
 	@mkdir -p $(@D)

@@ -32,6 +32,8 @@ describe("the schema of the values", () => {
     { values: { capabilities: ["NET_RAW"] }, want: "/capabilities" },
     { values: { capabilities: ["NET_ADMIN"] }, want: "/capabilities" },
     { values: { capabilities: ["NET_ADMIN", "SYS_ADMIN"] }, want: "/capabilities/1" },
+    { values: { seccompProfile: { type: "Unconfined" } }, want: "/seccompProfile/type" },
+    { values: { seccompProfile: { type: "Localhost" } }, want: "/seccompProfile" },
     { values: { config: { mode: "iptables" } }, want: "/config/mode" },
     { values: { config: { metricsBindAddress: "0.0.0.0" } }, want: "/config/metricsBindAddress" },
     { values: { image: { repository: "r", digest: "sha256:12" } }, want: "/image/digest" },
@@ -93,6 +95,13 @@ describe("the chart, rendered", () => {
     const granted = containers[0]?.securityContext?.capabilities?.add;
     assert.deepEqual(granted, ["NET_ADMIN", "NET_RAW", "SYS_MODULE"]);
     assert.equal(containers[0]?.command.at(-1), "-v=3");
+  });
+
+  it("takes a seccomp profile of the node", () => {
+    const seccompProfile = { type: "Localhost", localhostProfile: "kube-ipvs.json" };
+    assert.deepEqual(problems({ ...leastValues, seccompProfile }), []);
+    const { objects = [] } = renderChart({ ...leastValues, seccompProfile });
+    assert.deepEqual(podOf(objects).containers[0]?.securityContext?.seccompProfile, seccompProfile);
   });
 
   it("names an image by its digest where there is one", () => {

@@ -3,8 +3,9 @@
  * Services come from an API server over HTTP.
  */
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
+import { copyFileSync, readdirSync, readFileSync } from "node:fs";
 import { release } from "node:os";
+import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { planSysctls } from "../../src/plan/sysctls.ts";
 import { ApiServer } from "../support/api-server/api-server.ts";
@@ -14,6 +15,7 @@ import {
   configOf,
   podOf,
   readManifests,
+  type SecurityContext,
 } from "../support/container/pod.ts";
 import { capabilitiesOf } from "../support/container/runtime-spec.ts";
 import { eventually } from "../support/lab-daemon.ts";
@@ -74,6 +76,14 @@ function without(container: ContainerTemplate, capability: string): ContainerTem
   return { ...container, securityContext: { ...context, capabilities: { ...capabilities, add } } };
 }
 
+/** deploy/seccomp/kube-ipvs.json */
+const ownProfile = { type: "Localhost", localhostProfile: "kube-ipvs.json" };
+
+function underOwnProfile(container: ContainerTemplate): ContainerTemplate {
+  const securityContext = { ...container.securityContext, seccompProfile: ownProfile };
+  return { ...container, securityContext };
+}
+
 describe("the image on a node", () => {
   it("cannot set sysctls with what it has, and says what to do", async () => {
     const program = onNode.start(main);
@@ -125,6 +135,54 @@ describe("the image on a node", () => {
     assert.notDeepEqual(readdirSync(onNode.volumePath("compile-cache")), []);
     onNode.signal(program, "TERM");
     assert.deepEqual(await program.ends(), { code: 0, signal: null });
+  });
+
+  it("syncs, follows, starts again and cleans up under our own seccomp profile", async () => {
+    const own = underOwnProfile(main);
+    const [backend, next] = ["10.244.1.21", "10.244.1.22"];
+    server.apply(endpointSlice({ endpoints: [backend] }));
+    const first = onNode.start(own);
+    await serves(`-a -t 10.96.0.10:80 -r ${backend}:8080 -m -w 1`);
+    assert.equal(statusLine(first, "Seccomp"), "2");
+    server.apply(endpointSlice({ endpoints: [next] }));
+    await serves(`-a -t 10.96.0.10:80 -r ${next}:8080 -m -w 1`);
+    onNode.signal(first, "TERM");
+    assert.deepEqual(await first.ends(), { code: 0, signal: null }, first.output);
+    const second = onNode.start({ ...own, command: [...own.command, "-v=3"] });
+    await second.prints(/SyncProxyRules complete/);
+    onNode.signal(second, "TERM");
+    assert.deepEqual(await second.ends(), { code: 0, signal: null }, second.output);
+    assert.doesNotMatch(first.output + second.output, /^E\d|EPERM/m);
+    const cleanUp = onNode.start({ ...own, command: [...own.command, "--cleanup"] });
+    assert.deepEqual(await cleanUp.ends(), { code: 0, signal: null }, cleanUp.output);
+    assert.equal(
+      shell("ipvsadm -Sn; ipset list -n; iptables-save | grep KUBE-SERVICES || true"),
+      "",
+    );
+  });
+
+  it("may make no other system call under it, whatever its capabilities", async () => {
+    const path = join(onNode.volumePath("compile-cache"), "forbidden-calls");
+    copyFileSync(join(import.meta.dirname, "../../build/test/forbidden-calls"), path);
+    const errnosOf = async (context: SecurityContext): Promise<readonly string[]> => {
+      const command = ["/var/cache/kube-ipvs/forbidden-calls"];
+      const securityContext = { ...context, privileged: true };
+      const program = onNode.start({ ...main, command, securityContext });
+      assert.deepEqual(await program.ends(), { code: 0, signal: null }, program.output);
+      return program.output.trim().split("\n");
+    };
+    const EPERM = " 1";
+    const control = await errnosOf({});
+    assert.ok(control.length > 10);
+    assert.deepEqual(
+      control.filter((line) => line.endsWith(EPERM)),
+      [],
+    );
+    const filtered = await errnosOf({ seccompProfile: ownProfile });
+    assert.deepEqual(
+      filtered.filter((line) => !line.endsWith(EPERM)),
+      [],
+    );
   });
 
   it("tells nobody the account's token, in the log or on a page", async () => {

@@ -43,7 +43,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   costs: { expectedSeconds: 25 },
   configuration: { expectedSeconds: 30 },
   "bad-input": { expectedSeconds: 20 },
-  image: { expectedSeconds: 15 },
+  image: { expectedSeconds: 30 },
   documents: { expectedSeconds: 15 },
 };
 

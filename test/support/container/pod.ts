@@ -13,7 +13,7 @@ export interface SecurityContext {
   readonly privileged?: boolean;
   readonly allowPrivilegeEscalation?: boolean;
   readonly readOnlyRootFilesystem?: boolean;
-  readonly seccompProfile?: { readonly type: string };
+  readonly seccompProfile?: { readonly type: string; readonly localhostProfile?: string };
   readonly capabilities?: { readonly drop?: readonly string[]; readonly add?: readonly string[] };
 }
 

@@ -5,7 +5,7 @@
  */
 
 import type { ContainerTemplate, EnvironmentVariable, SecurityContext } from "./pod.ts";
-import { defaultSeccomp } from "./seccomp.ts";
+import { seccompOf } from "./seccomp.ts";
 
 export interface Mount {
   readonly destination: string;
@@ -83,9 +83,7 @@ export function runtimeSpec(container: ContainerTemplate, pod: PodFacts): object
     linux: {
       namespaces: ["pid", "ipc", "uts", "mount"].map((type) => ({ type })),
       ...(isPrivileged ? {} : { maskedPaths, readonlyPaths }),
-      ...(context.seccompProfile?.type === "RuntimeDefault"
-        ? { seccomp: defaultSeccomp(capabilities) }
-        : {}),
+      ...seccompOf(context, capabilities),
     },
   };
 }

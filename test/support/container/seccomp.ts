@@ -1,9 +1,13 @@
-/** The system calls that a runtime leaves to containers with `seccompProfile: RuntimeDefault`. */
+/** The system calls that a runtime leaves to a container, as its `seccompProfile` says. */
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import type { SecurityContext } from "./pod.ts";
 
 /** As Debian packages it for podman and CRI-O; `make build/test/seccomp.json` fetches it. */
 const profilePath: string = join(import.meta.dirname, "../../../build/test/seccomp.json");
+
+/** What the kubelet of a node has in its folder for profiles. */
+const localFolder: string = join(import.meta.dirname, "../../../deploy/seccomp");
 
 interface Condition {
   readonly arches?: readonly string[];
@@ -25,8 +29,25 @@ interface Profile {
   readonly syscalls: readonly SystemCalls[];
 }
 
+/** Of an OCI runtime specification: absent where a container says nothing. */
+export function seccompOf(
+  { seccompProfile }: SecurityContext,
+  capabilities: readonly string[],
+): { readonly seccomp?: object } {
+  if (seccompProfile?.type === "RuntimeDefault") return { seccomp: defaultSeccomp(capabilities) };
+  if (seccompProfile?.localhostProfile === undefined) return {};
+  return { seccomp: localSeccomp(seccompProfile.localhostProfile) };
+}
+
+function localSeccomp(name: string): object {
+  const { archMap, ...profile } = JSON.parse(readFileSync(join(localFolder, name), "utf8")) as {
+    readonly archMap: readonly { readonly architecture: string }[];
+  };
+  return { ...profile, architectures: archMap.map(({ architecture }) => architecture) };
+}
+
 /** The profile for a container with these capabilities, in the form of an OCI runtime specification. */
-export function defaultSeccomp(capabilities: readonly string[]): object {
+function defaultSeccomp(capabilities: readonly string[]): object {
   const profile = JSON.parse(readFileSync(profilePath, "utf8")) as Profile;
   const arch = process.arch === "x64" ? "amd64" : process.arch;
   const has = {
