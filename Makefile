@@ -8,7 +8,7 @@ export PATH := $(CURDIR)/build/toolchain/bin:$(CURDIR)/node_modules/.bin:$(biome
 
 addon := build/native-shim/$(architecture)/netlink_socket.node
 step := toolchain/step.sh
-bench_programs := build/bench/limit build/bench/observe build/bench/pretend-ipvs.so
+bench_programs := build/bench/limit build/bench/observe build/bench/connect build/bench/pretend-ipvs.so
 
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-build setup-lab setup-prometheus build shim lab image manifests check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab bench faults soak demo packet-paths docs seccomp sbom clean

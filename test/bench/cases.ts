@@ -1,8 +1,10 @@
 /** Every case, in the order of the table of targets. */
 import type { Case } from "./case.ts";
+import { apiLoadCases } from "./cases/api-load.ts";
 import { busyNodeCases } from "./cases/busy-node.ts";
 import { changeCases } from "./cases/change.ts";
 import { countCases } from "./cases/counts.ts";
+import { dataPlaneCases } from "./cases/data-plane.ts";
 import { firstSyncCases } from "./cases/first-sync.ts";
 import { largeNodeCases } from "./cases/large-node.ts";
 import { memoryCases } from "./cases/memory.ts";
@@ -16,4 +18,6 @@ export const cases: readonly Case[] = [
   ...busyNodeCases,
   ...memoryCases,
   ...startUpCases,
+  ...apiLoadCases,
+  ...dataPlaneCases,
 ];

@@ -88,10 +88,11 @@ function ipvsChanges(desired: DesiredState): readonly IpvsChange[] {
   });
 }
 
-/** Standard input for `ipvsadm -R`, `ipset restore` and `ip -batch -`. */
+/** Standard input for `ipvsadm -R`, `ipset restore` and `ip -batch -`; of the addresses only each `addressStep`-th. */
 export function writeToolInput(
   paths: { readonly ipvsadm: string; readonly ipset: string; readonly ip: string },
   desired: DesiredState,
+  addressStep = 1,
 ): void {
   const sets = ipFamilies
     .flatMap((family) => setsFor(family).map((set) => ({ family, set })))
@@ -102,9 +103,9 @@ export function writeToolInput(
     });
   writeFileSync(paths.ipset, lines([...sets, ...entriesText(desired)]));
   writeFileSync(paths.ipvsadm, lines(ipvsText(desired)));
-  const addresses = [...desired.addresses()].map(
-    (address) => `addr add ${address}/32 dev ${linkName}`,
-  );
+  const addresses = [...desired.addresses()]
+    .filter((_, at) => at % addressStep === 0)
+    .map((address) => `addr add ${address}/32 dev ${linkName}`);
   writeFileSync(paths.ip, lines(addresses));
 }
 

@@ -8,7 +8,7 @@ import type { Machine } from "./machine.ts";
 
 const project: string = join(import.meta.dirname, "../..");
 const startTimeoutMs = 300_000;
-const idleTimeoutMs = 90_000;
+const idleTimeoutMs = 240_000;
 /** Of a second: three ticks. */
 const idleCpuMs = 30;
 const synced = "SyncProxyRules complete";

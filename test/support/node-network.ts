@@ -18,9 +18,14 @@ export const podGateway = "10.244.1.1";
 
 /** Builds the namespaces `client`, `node` and one for each pod. Needs root and a /run of its own. */
 export function buildNodeNetwork(pods: readonly Pod[]): void {
-  shell(["client", "node", ...pods.map(({ name }) => name)].map(namespaceLines).join("\n"));
-  shell(clientLines());
-  for (const [index, pod] of pods.entries()) shell(podLines(pod, index));
+  shell(namespaceLines("node"));
+  shell(networkAroundNode(pods));
+}
+
+/** Shell lines that build all but the namespace `node`, which is there. */
+export function networkAroundNode(pods: readonly Pod[]): string {
+  const names = ["client", ...pods.map(({ name }) => name)];
+  return [...names.map(namespaceLines), clientLines(), ...pods.map(podLines)].join("\n");
 }
 
 /** Removes what {@link buildNodeNetwork} made; the processes in it must be gone. */

@@ -17,6 +17,11 @@ interface Plan extends ClusterSize {
   /** Milliseconds, given what the limit program took. */
   readonly most: (limitMs: number) => Target;
   readonly timesFasterThanTools: number;
+  /**
+   * `ip -batch` gets each n-th address only: with all of 44,000 it takes longer than everything else together, since one
+   * address costs more the more there are. What it would have taken is not guessed: the tools come off better for it.
+   */
+  readonly addressStep: number;
 }
 
 const plans: readonly Plan[] = [
@@ -27,14 +32,16 @@ const plans: readonly Plan[] = [
     runs: 3,
     most: (limitMs) => ({ text: `≤ 3 × limit`, most: 3 * limitMs }),
     timesFasterThanTools: 15,
+    addressStep: 1,
   },
   {
     services: 44_000,
     endpoints: 1,
-    expectedSeconds: 130,
+    expectedSeconds: 180,
     runs: 1,
     most: (limitMs) => ({ text: `≤ 1.3 × limit + 2 s`, most: 1.3 * limitMs + 2_000 }),
     timesFasterThanTools: 6,
+    addressStep: 10,
   },
 ];
 
@@ -56,7 +63,7 @@ export const firstSyncCases: readonly Case[] = plans.map((plan) => ({
 async function run(plan: Plan, context: CaseContext): Promise<CaseOutcome> {
   context.step("writing messages and the tools' input");
   const objects = clusterOf(plan);
-  prepare(objects);
+  prepare(objects, plan.addressStep);
   const limitsMs: number[] = [];
   const daemon: DaemonRun[] = [];
   let messages = 0;
@@ -85,10 +92,10 @@ async function run(plan: Plan, context: CaseContext): Promise<CaseOutcome> {
   return { rows: rowsOf(plan, { limitsMs, daemon, messages, toolsMs }) };
 }
 
-function prepare(objects: readonly ApiObject[]): void {
+function prepare(objects: readonly ApiObject[], addressStep: number): void {
   const desired = desiredFrom(objects, [ip("192.168.10.11"), ip("10.200.0.2")]);
   writeMessages(files.messages, desired);
-  writeToolInput(files, desired);
+  writeToolInput(files, desired, addressStep);
 }
 
 interface DaemonRun {
@@ -220,12 +227,13 @@ function rowsOf(
   if (toolsMs === undefined) return rows;
   const { ipvsadmMs, ipsetMs, ipMs } = toolsMs;
   const totalMs = ipvsadmMs + ipsetMs + ipMs;
+  const part = plan.addressStep === 1 ? "" : `, 1 of ${plan.addressStep} addresses`;
   return [
     ...rows,
     {
       kind: "figure",
       subject: "kube-ipvs",
-      what: `times faster than the tools, ${size}`,
+      what: `times faster than the tools${part}, ${size}`,
       unit: "×",
       value: totalMs / oursMs,
       target: { text: `≥ ${plan.timesFasterThanTools} ×`, least: plan.timesFasterThanTools },
@@ -233,11 +241,11 @@ function rowsOf(
     {
       ...figure,
       subject: "tools",
-      what: `ipvsadm -R, ipset restore, ip -batch together, ${size}`,
+      what: `ipvsadm -R, ipset restore, ip -batch${part} together, ${size}`,
       value: totalMs,
     },
     { ...figure, subject: "tools", what: `ipvsadm -R, ${size}`, value: ipvsadmMs },
     { ...figure, subject: "tools", what: `ipset restore, ${size}`, value: ipsetMs },
-    { ...figure, subject: "tools", what: `ip -batch -, ${size}`, value: ipMs },
+    { ...figure, subject: "tools", what: `ip -batch -${part}, ${size}`, value: ipMs },
   ];
 }

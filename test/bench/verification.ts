@@ -1,0 +1,43 @@
+/** What a periodic verification costs. */
+import { setTimeout as pause } from "node:timers/promises";
+import type { ApiServer } from "../support/api-server/api-server.ts";
+import type { CaseContext } from "./case.ts";
+import type { Machine } from "./machine.ts";
+import { ourCommand, quietFlags, Subject } from "./subject.ts";
+
+/** Each look costs the same, so they come often here. */
+const verificationFlags = quietFlags.map((flag) =>
+  flag.startsWith("--kube-ipvs-verification-period") ? "--kube-ipvs-verification-period=5s" : flag,
+);
+const watchedVerifications = 3;
+const verificationTimeoutMs = 240_000;
+
+/** CPU time of one look at the whole kernel that finds nothing to do, in a daemon that was started anew. */
+export async function measureVerification(
+  machine: Machine,
+  server: ApiServer,
+  context: CaseContext,
+): Promise<number> {
+  context.step("restart, to look at verifications");
+  const subject = await Subject.start(machine, ourCommand(server.url, verificationFlags));
+  await subject.hasSynced();
+  const first = await verificationsReach(subject, 1);
+  const before = await subject.figures();
+  context.step("verifications");
+  const last = await verificationsReach(subject, first + watchedVerifications);
+  const after = await subject.figures();
+  await subject.end();
+  return (after.cpuMs - before.cpuMs) / (last - first);
+}
+
+/** Waits for so many full syncs behind the first one; gives how many there were. */
+async function verificationsReach(subject: Subject, count: number): Promise<number> {
+  const deadlineMs = performance.now() + verificationTimeoutMs;
+  for (;;) {
+    const syncs = await subject.metric("kube_ipvs_sync_runs_total", 'kind="full"');
+    if (syncs - 1 >= count) return syncs - 1;
+    if (performance.now() > deadlineMs)
+      throw new Error(`${syncs} full syncs in time, not ${count}`);
+    await pause(1_000);
+  }
+}
