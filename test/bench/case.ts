@@ -8,7 +8,7 @@ export interface CaseContext {
   /** The step that runs now, for the progress line. */
   step(text: string): void;
   /** What is measured so far, in case that the case does not come to its end. */
-  keep(rows: readonly Row[]): void;
+  keep(rows: readonly Row[], growth?: readonly Growth[]): void;
   /** Another proxy's command with `{config}`; absent: none. */
   readonly peer?: string;
 }

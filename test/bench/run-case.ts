@@ -6,7 +6,7 @@ import { writeFileSync } from "node:fs";
 import { loadavg } from "node:os";
 import type { CaseOutcome } from "./case.ts";
 import { cases } from "./cases.ts";
-import type { CaseResult, Row } from "./rows.ts";
+import type { CaseResult } from "./rows.ts";
 
 const [name = "", file = "", seconds = ""] = process.argv.slice(2);
 const one = cases.find((candidate) => candidate.name === name);
@@ -17,7 +17,7 @@ const peer = process.env["BENCH_PEER"] || undefined;
 const startedAt = new Date().toISOString();
 const loadBefore = loadavg()[0] ?? 0;
 const beganMs = performance.now();
-let kept: readonly Row[] = [];
+let kept: CaseOutcome = { rows: [] };
 let lastStep = "";
 
 function finish(outcome: CaseOutcome, failure?: string): never {
@@ -37,7 +37,7 @@ function finish(outcome: CaseOutcome, failure?: string): never {
 }
 
 setTimeout(
-  () => finish({ rows: kept }, `not over after ${seconds} s, at: ${lastStep}`),
+  () => finish(kept, `not over after ${seconds} s, at: ${lastStep}`),
   Number(seconds) * 1_000,
 );
 try {
@@ -47,12 +47,12 @@ try {
         lastStep = text;
         console.log(text);
       },
-      keep: (rows) => {
-        kept = rows;
+      keep: (rows, growth = []) => {
+        kept = { rows, growth };
       },
       ...(peer === undefined ? {} : { peer }),
     }),
   );
 } catch (error) {
-  finish({ rows: kept }, error instanceof Error ? (error.stack ?? error.message) : String(error));
+  finish(kept, error instanceof Error ? (error.stack ?? error.message) : String(error));
 }

@@ -74,10 +74,6 @@ function measure(
     const parts = { machine, server, subject, command };
     const changed = await makeChanges(parts, plan.changes, context);
     const { residentKb, peakKb } = await subject.figures();
-    await subject.end();
-    const verificationCpuMs = command.isOurs
-      ? await measureVerification(machine, server, context)
-      : undefined;
     const growth: Growth = {
       subject: command.name,
       ...size,
@@ -87,12 +83,17 @@ function measure(
       changeP99Ms: quantile(changed.latenciesMs, 0.99),
       residentMb: megabytes(residentKb),
       peakMb: megabytes(peakKb),
-      ...(verificationCpuMs === undefined ? {} : { verificationCpuMs }),
     };
-    return {
-      rows: rowsOf(growth, { ...changed, idleAfterMs, count: plan.changes }, command),
-      growth: [growth],
-    };
+    const outcomeOf = (one: Growth): CaseOutcome => ({
+      rows: rowsOf(one, { ...changed, idleAfterMs, count: plan.changes }, command),
+      growth: [one],
+    });
+    await subject.end();
+    if (!command.isOurs) return outcomeOf(growth);
+    const { rows } = outcomeOf(growth);
+    context.keep(rows, [growth]);
+    const verificationCpuMs = await measureVerification(machine, server, context);
+    return outcomeOf({ ...growth, verificationCpuMs });
   });
 }
 
