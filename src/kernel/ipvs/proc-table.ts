@@ -35,6 +35,7 @@ export class ProcTable {
   readonly #clock: Clock;
   readonly #file: number;
   readonly #exclusive = new Exclusive();
+  #seen: SeenBlocks = new Map();
   #isClosed = false;
 
   /** Throws the file system's errors. */
@@ -47,13 +48,17 @@ export class ProcTable {
   read(): Promise<RealServerTable> {
     return this.#exclusive.run(async () => {
       const slice = new TimeSlice(this.#clock, "large");
-      const parser = new ProcTableParser();
+      const parser = new ProcTableParser(this.#seen);
       const buffer = Buffer.allocUnsafe(READ_BYTES);
       for (let position = 0; ; ) {
         const count = readSync(this.#file, buffer, 0, READ_BYTES, position);
-        if (count === 0) return parser.finish();
+        if (count === 0) {
+          const table = parser.finish();
+          this.#seen = parser.blocks;
+          return table;
+        }
         position += count;
-        parser.take(buffer.toString("latin1", 0, count));
+        parser.take(buffer.subarray(0, count));
         const pause = slice.pause();
         if (pause !== undefined) await pause;
       }
@@ -68,69 +73,152 @@ export class ProcTable {
   }
 }
 
-/** Takes the text in pieces of any size. Throws DecodeError. */
+/** What was made of a virtual server's lines. Nothing where they are of none with an address. */
+type Block = readonly [key: string, realServers: readonly ObservedRealServer[]] | undefined;
+
+/** By a hash of 53 bits: the lines of a table that was read before. */
+export type SeenBlocks = ReadonlyMap<number, Block>;
+
+const newLine = 0x0a;
+const blank = 0x20;
+/** FNV-1a, and the same with another prime. */
+const hashStart = 0x811c9dc5;
+const firstPrime = 0x01000193;
+const secondPrime = 0x85ebca6b;
+
+/**
+ * Takes the text in pieces of any size. A virtual server whose lines are those of `seen` byte by byte, connection
+ * counts too, costs their hash and nothing else, and has the same list as then. Throws DecodeError.
+ */
 export class ProcTableParser {
-  readonly #table = new Map<string, ObservedRealServer[]>();
-  /** Of the virtual server whose lines are being read; undefined where it has no address. */
-  #realServers: ObservedRealServer[] | undefined;
-  #rest = "";
+  readonly #seen: SeenBlocks;
+  readonly #blocks = new Map<number, Block>();
+  readonly #table = new Map<string, readonly ObservedRealServer[]>();
+  /** Begins with the lines of the virtual server that is being read. */
+  #bytes = Buffer.allocUnsafe(2 * READ_BYTES);
+  #length = 0;
+  #isLineStart = true;
+  #firstHash = hashStart;
+  #secondHash = hashStart;
+  /** Of the first byte in `#bytes`. */
   #offset = 0;
 
-  take(text: string): void {
-    const lines = (this.#rest + text).split("\n");
-    this.#rest = lines.pop() ?? "";
-    for (const line of lines) {
-      this.#takeLine(line);
-      this.#offset += line.length + 1;
-    }
+  constructor(seen: SeenBlocks = new Map()) {
+    this.#seen = seen;
+  }
+
+  /** To be given to the parser of the next table. */
+  get blocks(): SeenBlocks {
+    return this.#blocks;
+  }
+
+  take(piece: Uint8Array): void {
+    const from = this.#length;
+    this.#append(piece);
+    const start = this.#scan(from);
+    this.#bytes.copyWithin(0, start, this.#length);
+    this.#length -= start;
+    this.#offset += start;
   }
 
   finish(): RealServerTable {
-    if (this.#rest !== "")
-      throw new DecodeError(`${PROC_TABLE_PATH} ends in «${this.#rest}»`, this.#offset);
+    if (!this.#isLineStart) {
+      const rest = this.#bytes.toString("latin1", 0, this.#length).split("\n").at(-1) ?? "";
+      throw new DecodeError(
+        `${PROC_TABLE_PATH} ends in «${rest}»`,
+        this.#offset + this.#length - rest.length,
+      );
+    }
+    this.#endBlock(0, this.#length);
     return this.#table;
   }
 
-  #takeLine(line: string): void {
-    if (line.startsWith("  -> ")) {
-      if (!line.startsWith("  -> RemoteAddress")) this.#realServers?.push(this.#realServer(line));
-      return;
+  #append(piece: Uint8Array): void {
+    const needed = this.#length + piece.length;
+    if (needed > this.#bytes.length) {
+      const larger = Buffer.allocUnsafe(2 * needed);
+      larger.set(this.#bytes.subarray(0, this.#length));
+      this.#bytes = larger;
     }
-    const [, protocol, place] = /^(TCP|UDP|SCTP) +(\S+) /.exec(line) ?? [];
-    this.#realServers = undefined;
-    if (protocol === undefined || place === undefined) return;
-    this.#realServers = [];
-    const id = { protocol: protocol as Protocol, ...this.#place(place) };
-    this.#table.set(virtualServerKey(id), this.#realServers);
+    this.#bytes.set(piece, this.#length);
+    this.#length = needed;
   }
 
-  #realServer(line: string): ObservedRealServer {
-    const fields = /^ {2}-> (\S+) +(\S+) +(\d+) +(\d+) +(\d+)/.exec(line);
-    if (fields === null) throw this.#unreadable(line);
-    const [, place = "", forwarding = "", weight, active, inactive] = fields;
-    const forwardingMethod = forwardingNames.indexOf(forwarding);
-    if (forwardingMethod < 0) throw this.#unreadable(line);
-    return {
-      ...this.#place(place),
-      weight: Number(weight),
-      forwardingMethod,
-      activeConnections: Number(active),
-      inactiveConnections: Number(inactive),
-      persistentConnections: 0,
-    };
+  /** Ends each block behind which another one begins; gives the start of the last. Every byte of a table passes here. */
+  #scan(from: number): number {
+    const [bytes, length] = [this.#bytes, this.#length];
+    let start = 0;
+    let isLineStart = this.#isLineStart;
+    let [first, second] = [this.#firstHash, this.#secondHash];
+    for (let at = from; at < length; at += 1) {
+      const byte = bytes[at] as number;
+      if (isLineStart && byte !== blank) {
+        [this.#firstHash, this.#secondHash] = [first, second];
+        this.#endBlock(start, at);
+        [first, second] = [hashStart, hashStart];
+        start = at;
+      }
+      first = Math.imul(first ^ byte, firstPrime);
+      second = Math.imul(second ^ byte, secondPrime);
+      isLineStart = byte === newLine;
+    }
+    this.#isLineStart = isLineStart;
+    [this.#firstHash, this.#secondHash] = [first, second];
+    return start;
   }
 
-  #place(text: string): { readonly address: IpAddress; readonly port: number } {
-    const [, ipv6, hex, port] =
-      /^(?:\[([0-9a-f:]+)\]|([0-9A-F]{8})):([0-9A-F]{4})$/.exec(text) ?? [];
-    const address = ipv6 === undefined ? ipv4OfHex(hex) : parseIpAddress(ipv6);
-    if (address === undefined || port === undefined) throw this.#unreadable(text);
-    return { address, port: Number.parseInt(port, 16) };
+  #endBlock(start: number, end: number): void {
+    if (start === end) return;
+    const hash = (this.#firstHash >>> 0) * 2 ** 21 + (this.#secondHash >>> 11);
+    const block = this.#seen.has(hash) ? this.#seen.get(hash) : this.#readBlock(start, end);
+    this.#blocks.set(hash, block);
+    if (block !== undefined) this.#table.set(...block);
   }
 
-  #unreadable(text: string): DecodeError {
-    return new DecodeError(`${PROC_TABLE_PATH}: «${text}»`, this.#offset);
+  #readBlock(start: number, end: number): Block {
+    const [head = "", ...lines] = this.#bytes.toString("latin1", start, end - 1).split("\n");
+    const offset = this.#offset + start;
+    const [, protocol, place] = /^(TCP|UDP|SCTP) +(\S+) /.exec(head) ?? [];
+    if (protocol === undefined || place === undefined) return undefined;
+    const id = { protocol: protocol as Protocol, ...readPlace(place, offset) };
+    let lineOffset = offset + head.length + 1;
+    const realServers = lines.map((line) => {
+      const realServer = readRealServer(line, lineOffset);
+      lineOffset += line.length + 1;
+      return realServer;
+    });
+    return [virtualServerKey(id), realServers];
   }
+}
+
+function readRealServer(line: string, offset: number): ObservedRealServer {
+  const fields = /^ {2}-> (\S+) +(\S+) +(\d+) +(\d+) +(\d+)/.exec(line);
+  if (fields === null) throw unreadable(line, offset);
+  const [, place = "", forwarding = "", weight, active, inactive] = fields;
+  const forwardingMethod = forwardingNames.indexOf(forwarding);
+  if (forwardingMethod < 0) throw unreadable(line, offset);
+  return {
+    ...readPlace(place, offset),
+    weight: Number(weight),
+    forwardingMethod,
+    activeConnections: Number(active),
+    inactiveConnections: Number(inactive),
+    persistentConnections: 0,
+  };
+}
+
+function readPlace(
+  text: string,
+  offset: number,
+): { readonly address: IpAddress; readonly port: number } {
+  const [, ipv6, hex, port] = /^(?:\[([0-9a-f:]+)\]|([0-9A-F]{8})):([0-9A-F]{4})$/.exec(text) ?? [];
+  const address = ipv6 === undefined ? ipv4OfHex(hex) : parseIpAddress(ipv6);
+  if (address === undefined || port === undefined) throw unreadable(text, offset);
+  return { address, port: Number.parseInt(port, 16) };
+}
+
+function unreadable(text: string, offset: number): DecodeError {
+  return new DecodeError(`${PROC_TABLE_PATH}: «${text}»`, offset);
 }
 
 function ipv4OfHex(hex: string | undefined): IpAddress | undefined {

@@ -18,8 +18,8 @@ function readTable(text: string): Verdict {
     () => {
       const parser = new ProcTableParser();
       const half = text.length >> 1;
-      parser.take(text.slice(0, half));
-      parser.take(text.slice(half));
+      parser.take(Buffer.from(text.slice(0, half)));
+      parser.take(Buffer.from(text.slice(half)));
       for (const realServers of parser.finish().values()) {
         for (const { port, weight } of realServers) assert.ok(port <= 65_535 && weight >= 0);
       }

@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { ProcTableParser, type RealServerTable } from "../../../../src/kernel/ipvs/proc-table.ts";
+import {
+  ProcTableParser,
+  type RealServerTable,
+  type SeenBlocks,
+} from "../../../../src/kernel/ipvs/proc-table.ts";
 import { DecodeError } from "../../../../src/netlink/errors.ts";
 
 /** In the form of Linux 6.1, trailing blanks included; the counts and the odd lines are ours. */
@@ -19,10 +23,26 @@ FWM  00000007 rr
 TCP  0A600004:0050 lc ops persistent 1000 FFFFFFFF
 `;
 
+function lineOf(text: string): string {
+  return (
+    table
+      .split("\n")
+      .filter((line) => line.includes(`-> ${text}`))
+      .map((line) => `${line}\n`)[0] ?? ""
+  );
+}
+
 function parse(...pieces: readonly string[]): RealServerTable {
-  const parser = new ProcTableParser();
-  for (const piece of pieces) parser.take(piece);
-  return parser.finish();
+  return parserOf(pieces).table;
+}
+
+function parserOf(
+  pieces: readonly string[],
+  seen?: SeenBlocks,
+): { readonly table: RealServerTable; readonly blocks: SeenBlocks } {
+  const parser = new ProcTableParser(seen);
+  for (const piece of pieces) parser.take(Buffer.from(piece, "latin1"));
+  return { table: parser.finish(), blocks: parser.blocks };
 }
 
 const counts = { activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 };
@@ -87,5 +107,45 @@ describe("ProcTableParser", () => {
 
   it("refuses a table that ends in the middle of a line", () => {
     assert.throws(() => parse(table.slice(0, -3)), DecodeError);
+  });
+
+  it("has the same lists as before for virtual servers of which no byte changed", () => {
+    const before = parserOf([table]);
+    const after = parserOf([table.slice(0, 300), table.slice(300)], before.blocks);
+    assert.deepEqual(after.table, expected);
+    for (const [key, realServers] of after.table) assert.equal(realServers, before.table.get(key));
+  });
+
+  const changes: readonly { name: string; from: string; to: string }[] = [
+    { name: "a weight", from: "Masq    1      3", to: "Masq    0      3" },
+    { name: "a count of connections", from: "3          14", to: "3          15" },
+    { name: "a port", from: "192B      Masq    1      3", to: "192C      Masq    1      3" },
+    { name: "a real server that is gone", from: lineOf("0AF40105"), to: "" },
+    {
+      name: "one that came",
+      from: lineOf("0AF40105"),
+      to: lineOf("0AF40105") + lineOf("0AF40106"),
+    },
+  ];
+  for (const { name, from, to } of changes) {
+    it(`reads ${name} anew, and nothing else`, () => {
+      const before = parserOf([table]);
+      const changed = table.replace(from, to);
+      assert.notEqual(changed, table);
+      const after = parserOf([changed], before.blocks).table;
+      assert.deepEqual(after, parse(changed));
+      const anew = [...after].filter(([key, list]) => list !== before.table.get(key));
+      assert.deepEqual(
+        anew.map(([key]) => key),
+        ["TCP 10.96.0.1:443"],
+      );
+    });
+  }
+
+  it("forgets what was not in the table before it", () => {
+    const first = parserOf([table]);
+    const second = parserOf([table.slice(0, table.indexOf("TCP "))], first.blocks);
+    assert.equal(second.table.size, 0);
+    assert.ok(second.blocks.size < first.blocks.size);
   });
 });
