@@ -1,16 +1,19 @@
 /** The cluster of the faults: an echo Service with a live pod, and many alike Services that change. */
 import { positions, serviceOf, sliceOf } from "../support/many-services.ts";
-import { nodeAddress } from "../support/node-network.ts";
+import { clientAddress, nodeAddress } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, node, service } from "../support/objects.ts";
 
 export const echoPod = { name: "pod-1", address: "10.244.1.10" } as const;
 const echoNodePort = 30_777;
 const echoClusterIp = "10.96.0.7";
 
+/** Of the same client; see traffic-client.ts. */
+export const otherClientAddress = "192.168.10.2";
+
 /** As the client dials the echo Service: through its cluster IP and its node port. */
 export const echoTargets: readonly string[] = [
-  `${echoClusterIp}:7`,
-  `${nodeAddress}:${echoNodePort}`,
+  `${echoClusterIp}:7@${clientAddress}`,
+  `${nodeAddress}:${echoNodePort}@${otherClientAddress}`,
 ];
 
 const endpointCount = 3;

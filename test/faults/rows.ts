@@ -1,5 +1,6 @@
 import type { Row } from "./row.ts";
 import { apiServer } from "./rows/api-server.ts";
+import { control } from "./rows/control.ts";
 import { kernelRows } from "./rows/kernel.ts";
 import { kills } from "./rows/kills.ts";
 import { lists } from "./rows/lists.ts";
@@ -8,6 +9,7 @@ import { processRows } from "./rows/process.ts";
 
 /** Every fault, in the order of the document. */
 export const rows: readonly Row[] = [
+  ...control,
   ...kills,
   ...apiServer,
   ...lists,

@@ -1,8 +1,11 @@
 /**
- * Clients that count, `node traffic-client.ts ADDRESS:PORT…`: ten connections to each target stay and carry a byte
+ * Clients that count, `node traffic-client.ts ADDRESS:PORT@OWN-ADDRESS…`: ten connections to each target stay and carry a byte
  * each 50 ms; each 50 ms one more is opened to one of the targets, gets an answer and ends. A line on standard
  * input asks for the figures since the last line; they come as one line of JSON. Connections that broke are opened
  * again.
+ *
+ * Each target has an address of its own to be called from: IPVS tells answers apart by client, client's port and real
+ * server alone, so that two connections from one port through two frontends of one pod would disturb each other.
  */
 import { connect, type Socket } from "node:net";
 import { createInterface } from "node:readline";
@@ -13,9 +16,16 @@ const intervalMs = 50;
 const patienceTurns = 200;
 
 const figures = { long: 0, broken: 0, short: 0, failed: 0, reasons: {} as Record<string, number> };
-const targets: readonly (readonly [string, number])[] = process.argv.slice(2).map((target) => {
-  const [address = "", port = ""] = target.split(":");
-  return [address, Number(port)];
+
+interface Target {
+  readonly host: string;
+  readonly port: number;
+  readonly localAddress: string;
+}
+
+const targets: readonly Target[] = process.argv.slice(2).map((target) => {
+  const [host = "", port = "", localAddress = ""] = target.split(/[:@]/);
+  return { host, port: Number(port), localAddress };
 });
 
 function note(reason: string): void {
@@ -40,8 +50,8 @@ function once(socket: Socket, finish: (reason: string | undefined) => void): voi
   socket.on("data", () => end(undefined));
 }
 
-function openShort([address, port]: readonly [string, number]): void {
-  const socket = connect(port, address, () => socket.write("x"));
+function openShort(target: Target): void {
+  const socket = connect(target, () => socket.write("x"));
   once(socket, (reason) => {
     figures.short += 1;
     if (reason === undefined) return;
@@ -50,15 +60,14 @@ function openShort([address, port]: readonly [string, number]): void {
   });
 }
 
-function holdLong(target: readonly [string, number]): void {
-  const [address, port] = target;
+function holdLong(target: Target): void {
   let isOpen = false;
   let turnsLeft = patienceTurns;
   const timer = setInterval(() => {
     if (isOpen) socket.write("x");
     if (--turnsLeft === 0) end("silence");
   }, intervalMs);
-  const socket = connect(port, address, () => {
+  const socket = connect(target, () => {
     isOpen = true;
     figures.long += 1;
   });
@@ -72,7 +81,7 @@ function holdLong(target: readonly [string, number]): void {
       figures.broken += 1;
       const { bytesWritten, bytesRead, writableLength } = socket;
       note(
-        `long: ${reason} of ${address}, ${bytesWritten} sent, ${writableLength} waiting, ${bytesRead} back`,
+        `long: ${reason} of ${target.host}, ${bytesWritten} sent, ${writableLength} waiting, ${bytesRead} back`,
       );
     }
     setTimeout(() => holdLong(target), 500);

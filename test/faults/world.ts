@@ -10,7 +10,7 @@ import { Program } from "../support/program.ts";
 import { ApiProcess, type ApiStart } from "./api-process.ts";
 import { ask } from "./ask.ts";
 import { type Certificates, makeCertificates } from "./certificates.ts";
-import { ClusterObjects, echoPod, echoTargets } from "./cluster-objects.ts";
+import { ClusterObjects, echoPod, echoTargets, otherClientAddress } from "./cluster-objects.ts";
 import { Traffic } from "./traffic.ts";
 
 const folder = "/run/faults";
@@ -62,6 +62,7 @@ export class World {
   /** Builds everything; the program has synced, and the clients have their connections. */
   static async build(serviceCount: number): Promise<World> {
     buildNodeNetwork([echoPod]);
+    shell(`ip -n client addr add ${otherClientAddress}/24 dev eth0`);
     enterNetworkNamespace("node");
     mkdirSync(folder, { recursive: true });
     const objects = new ClusterObjects(serviceCount);

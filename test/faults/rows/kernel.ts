@@ -23,7 +23,7 @@ async function holdLock(): Promise<ChildProcess> {
 async function lockRules(world: World, { form }: Turn): Promise<string> {
   const holder = await holdLock();
   const closed = once(holder, "close");
-  shell("! iptables -t nat -L >/dev/null 2>&1");
+  shell("! flock -n /run/xtables.lock true");
   const beginMs = performance.now();
   await world.churn();
   while (!world.isRepaired()) {

@@ -1,0 +1,24 @@
+/** No fault at all: what a busy lab itself does to connections. */
+import { setTimeout as pause } from "node:timers/promises";
+import type { Row } from "../row.ts";
+import type { World } from "../world.ts";
+
+const quietMs = 20_000;
+
+async function doNothing(): Promise<string> {
+  await pause(quietMs);
+  return `${quietMs / 1_000} s without a fault or a change`;
+}
+
+async function onlyChange(world: World): Promise<string> {
+  for (let step = 0; step < 5; step++) {
+    await world.churn();
+    await world.repaired();
+  }
+  return "5 steps of the churn";
+}
+
+export const control: readonly Row[] = [
+  { name: "No fault, no change", short: 1, long: 10, inject: doNothing },
+  { name: "No fault, changes", short: 1, long: 10, inject: onlyChange },
+];
