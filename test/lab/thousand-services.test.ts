@@ -88,6 +88,8 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
       "--kube-ipvs-verification-period=300s",
       // A look at the rules starts programs.
       "--kube-ipvs-rule-check-period=0s",
+      // Only the first network namespace may set the limit.
+      "--conntrack-max-per-core=0",
     ];
     return new Program([...flags, ...pace, `--master=http://127.0.0.1:${apiPort}`]);
   }
