@@ -7,6 +7,11 @@ export const isLittleEndianHost: boolean = endianness() === "LE";
 
 const textDecoder = new TextDecoder();
 
+/** FNV-1a and MurmurHash3, after each word a step that lets its high bits reach the low ones. */
+const hashStart = 0x811c9dc5;
+const firstPrime = 0x01000193;
+const secondPrime = 0x85ebca6b;
+
 /**
  * Reads forward through a stretch of bytes and never past its end. One reader serves a whole reply:
  * `within` narrows it to an attribute's payload and back, so that nothing is allocated per attribute.
@@ -32,6 +37,26 @@ export class ByteReader {
 
   get remaining(): number {
     return this.#end - this.#offset;
+  }
+
+  /** 53 bits that stand for the bytes not yet read, and for `seed`; nothing is read by it. */
+  hash(seed: number): number {
+    let first = Math.imul(seed, firstPrime) ^ this.remaining;
+    let second = first ^ hashStart;
+    const [view, end] = [this.#view, this.#end];
+    let at = this.#offset;
+    for (; at + 4 <= end; at += 4) {
+      const word = view.getUint32(at);
+      first = Math.imul(first ^ word, firstPrime);
+      first ^= first >>> 15;
+      second = Math.imul(((second << 13) | (second >>> 19)) ^ word, secondPrime);
+    }
+    for (; at < end; at += 1) {
+      const byte = view.getUint8(at);
+      first = Math.imul(first ^ byte, firstPrime);
+      second = Math.imul(((second << 13) | (second >>> 19)) ^ byte, secondPrime);
+    }
+    return (first >>> 0) * 2 ** 21 + (second >>> 11);
   }
 
   u8(what: string): number {

@@ -1,6 +1,7 @@
 import { errno } from "../../base/errno.ts";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import { DecodeError, isAlreadyExists, isNotFound, NetlinkError } from "../../netlink/errors.ts";
+import { ListMemory } from "../../netlink/list-memory.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import {
   type NetlinkTransport,
@@ -30,6 +31,8 @@ export function openIpSets(parts: TransportParts): OpenIpSets {
 /** ipset over nfnetlink, as the `ipset` program speaks it, many entries in one message. */
 class IpSetsClient implements OpenIpSets {
   readonly #transport: NetlinkTransport;
+  /** By name and type of a set. */
+  readonly #listed = new Map<string, ListMemory<readonly SetEntry[]>>();
 
   constructor(transport: NetlinkTransport) {
     this.#transport = transport;
@@ -44,14 +47,23 @@ class IpSetsClient implements OpenIpSets {
   async listEntries(set: IpSet): Promise<readonly SetEntry[]> {
     try {
       const request: SetRequest = { command: "list", set };
-      const parts = await this.#transport.dump(setRequestKind, request, (message) =>
-        (decodeListing(message).entries ?? []).map((entry) => entryText(set.type, entry)),
+      const parts = await this.#memoryOf(set).read(
+        (message) =>
+          (decodeListing(message).entries ?? []).map((entry) => entryText(set.type, entry)),
+        (decode) => this.#transport.dump(setRequestKind, request, decode),
       );
       return parts.flat();
     } catch (error) {
       if (isNotFound(error)) return [];
       throw error;
     }
+  }
+
+  #memoryOf({ name, type }: IpSet): ListMemory<readonly SetEntry[]> {
+    const key = `${name} ${type}`;
+    const memory = this.#listed.get(key) ?? new ListMemory();
+    this.#listed.set(key, memory);
+    return memory;
   }
 
   async create(set: IpSet): Promise<void> {

@@ -1,6 +1,7 @@
 /** `ipvsadm`'s part of the kernel, over generic netlink. */
 import { familyOf, type IpFamily } from "../../base/ip.ts";
 import { resolveFamily } from "../../netlink/generic.ts";
+import { ListMemory } from "../../netlink/list-memory.ts";
 import type { Message } from "../../netlink/message.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { FailedRequest, RequestKind } from "../../netlink/request.ts";
@@ -84,6 +85,7 @@ class IpvsClient implements OpenIpvs {
   readonly #procTable: ProcTable;
   readonly #familyId: number;
   readonly #kinds: RequestKinds;
+  readonly #services = new ListMemory<ListedService>();
 
   constructor({ transport, procTable }: IpvsParts, familyId: number) {
     this.#transport = transport;
@@ -93,7 +95,9 @@ class IpvsClient implements OpenIpvs {
   }
 
   async observe(): ReturnType<Ipvs["observe"]> {
-    const services = await this.#transport.dump(this.#kinds.listServices, undefined, readService);
+    const services = await this.#services.read(readService, (decode) =>
+      this.#transport.dump(this.#kinds.listServices, undefined, decode),
+    );
     const servers = services.flatMap((service) =>
       service.kind === "virtual-server" ? [service.virtualServer] : [],
     );

@@ -1,6 +1,7 @@
 import { errno } from "../../base/errno.ts";
 import { type IpAddress, type IpFamily, ipFamilies } from "../../base/ip.ts";
 import { isAlreadyExists, isNotFound, isUnsupported, NetlinkError } from "../../netlink/errors.ts";
+import { ListMemory } from "../../netlink/list-memory.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import { subscribe } from "../../netlink/subscription.ts";
 import {
@@ -65,6 +66,7 @@ class DummyLinkClient implements OpenDummyLink {
   readonly name: string;
   readonly #parts: DummyLinkParts;
   readonly #transport: NetlinkTransport;
+  readonly #addresses = new ListMemory<NodeAddress>();
 
   constructor(parts: DummyLinkParts, transport: NetlinkTransport, name: string) {
     this.name = name;
@@ -106,7 +108,9 @@ class DummyLinkClient implements OpenDummyLink {
   }
 
   async listAddresses(): Promise<readonly NodeAddress[]> {
-    return this.#transport.dump(listAddressesKind, undefined, decodeAddress);
+    return this.#addresses.read(decodeAddress, (decode) =>
+      this.#transport.dump(listAddressesKind, undefined, decode),
+    );
   }
 
   async listGateways(): Promise<readonly IpAddress[]> {
