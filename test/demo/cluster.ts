@@ -71,7 +71,11 @@ export class Cluster {
   async startDaemon(): Promise<void> {
     const flags = ["--manifests", this.#folder, "--cluster-cidr", "10.244.0.0/16", "-v=2"];
     const naming = ["--hostname-override", "node-1", "--ipvs-min-sync-period", "0s"];
-    this.#daemon = spawn(program, [...flags, ...naming], { stdio: ["ignore", "pipe", "pipe"] });
+    // The limit of tracked connections is the host's, and may not be set from the demo's node.
+    const conntrack = ["--conntrack-max-per-core", "0"];
+    this.#daemon = spawn(program, [...flags, ...naming, ...conntrack], {
+      stdio: ["ignore", "pipe", "pipe"],
+    });
     for (const stream of [this.#daemon.stdout, this.#daemon.stderr]) {
       stream?.on("data", (chunk: Buffer) => {
         this.#daemonLog += chunk.toString();
@@ -79,6 +83,11 @@ export class Cluster {
     }
     await until("http://127.0.0.1:10249/proxyMode");
     await this.waitFor(() => shell("ipvsadm -Sn").split("\n").filter(isRealServer).length >= 6);
+  }
+
+  /** It would put back what is taken away. */
+  freezeDaemon(): void {
+    this.#daemon?.kill("SIGSTOP");
   }
 
   /** SIGTERM; tells the exit status and how long it took. */

@@ -23,8 +23,8 @@ const leaving = pods[2] as Pod;
 const staying = pods.slice(0, 2);
 /** How long a pod that was removed from the endpoints serves on, as in Kubernetes. */
 const terminationMs = 5_000;
-/** Until the client has started and every pod has answered some requests. */
-const trafficStartMs = 2_500;
+/** Connections to the pod that leaves, before it does. */
+const answersBefore = 20;
 
 export const steps: readonly Step[] = [
   { title: `${requestCount} requests from pod-1 to the cluster IP`, run: clusterIpRequests },
@@ -56,8 +56,9 @@ async function nodePortRequests(cluster: Cluster): Promise<readonly Check[]> {
 }
 
 async function removeEndpoint(cluster: Cluster): Promise<readonly Check[]> {
+  const connectionsBefore = connectionsTo(leaving);
   const traffic = cluster.traffic("client", nodePortUrl, 60);
-  await pause(trafficStartMs);
+  await cluster.waitFor(() => connectionsTo(leaving) >= connectionsBefore + answersBefore);
   const beganMs = performance.now();
   cluster.writeManifests(staying);
   await cluster.waitFor(() => !shell("ipvsadm -Sn").includes(`${leaving.address}:8080 -m -w 1`));
@@ -169,6 +170,13 @@ async function cleanUp(cluster: Cluster): Promise<readonly Check[]> {
   return [
     { text: "no virtual server, set, rule or link of ours is left", isGood: rest.length === 0 },
   ];
+}
+
+/** Connections that IPVS knows to a pod, ended ones of the last two minutes among them. */
+function connectionsTo({ address }: Pod): number {
+  const lines = linesOf("ipvsadm -Ln").filter((line) => line.includes(`-> ${address}:`));
+  const counts = lines.map((line) => line.trim().split(/\s+/).slice(4).map(Number));
+  return counts.flat().reduce((sum, count) => sum + count, 0);
 }
 
 function linesOf(command: string): readonly string[] {

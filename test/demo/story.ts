@@ -4,7 +4,7 @@ import { Cluster, clusterIp, pods } from "./cluster.ts";
 import { show, showEnd, showStep, showVerdict, startDots } from "./screen.ts";
 import { type Step, steps } from "./steps.ts";
 
-/** What a test takes away behind the daemon's back, to see that the demo notices. */
+/** What a test takes away while the daemon is stopped, to see that the demo notices. */
 const sabotages: Readonly<Record<string, string>> = {
   "masquerade-rule":
     "iptables -t nat -D KUBE-POSTROUTING -m comment --comment 'kubernetes service traffic requiring SNAT' -j MASQUERADE --random-fully",
@@ -22,6 +22,7 @@ async function prepare(cluster: Cluster): Promise<void> {
   showVerdict(true, "the pods answer, the daemon runs, the Service is in the kernel");
   const sabotage = sabotages[process.env["DEMO_SABOTAGE"] ?? ""];
   if (sabotage === undefined) return;
+  cluster.freezeDaemon();
   show(`$ ${sabotage}`);
   shell(sabotage);
 }
