@@ -82,8 +82,6 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
 
   function startProgram(): Program {
     const flags = ["--hostname-override=node-1", "--cluster-cidr=10.244.0.0/16", "-v=2"];
-    // Only the first network namespace may set the limit.
-    flags.push("--conntrack-max-per-core=0");
     const pace = [
       "--ipvs-min-sync-period=0s",
       "--ipvs-sync-period=300s",
