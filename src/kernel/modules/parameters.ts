@@ -9,7 +9,7 @@ export class ParameterError extends Error {
 
   constructor(action: string, file: string, cause: unknown) {
     const code = cause instanceof Error && "code" in cause ? String(cause.code) : errorText(cause);
-    const advice = ["EROFS", "EACCES", "EPERM"].includes(code)
+    const advice = ["EROFS", "EACCES", "EPERM", "ENOTSUP"].includes(code)
       ? ` (${file} cannot be written from here; write it on the node, or run this program once with ` +
         "--init-only in a privileged init container)"
       : "";

@@ -10,7 +10,10 @@ export class FakeModules implements Modules {
   readonly loadable: Set<string> = new Set(["dummy", "ip_vs_wrr", "ip_vs_lc", "ip_vs_mh"]);
 
   /** `module/parameter` → text. */
-  readonly parameters: Map<string, string> = new Map([["nf_conntrack/hashsize", "65536"]]);
+  readonly parameters: Map<string, string> = new Map([
+    ["nf_conntrack/hashsize", "65536"],
+    ["nf_conntrack/acct", "N"],
+  ]);
 
   constructor(operations: Operations) {
     this.#operations = operations;
