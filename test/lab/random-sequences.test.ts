@@ -36,7 +36,8 @@ const interludes: fc.Arbitrary<Interlude> = fc.oneof(
 );
 
 const sequences: fc.Arbitrary<Sequence> = fc.record({
-  flags: clusterFlags,
+  // Nobody is waited for who could bring a Node object later.
+  flags: clusterFlags.map((flags) => ({ manifests: "/memory", ...flags })),
   steps: fc.array(fc.tuple(clusterChanges, interludes), {
     minLength: changeCount,
     maxLength: changeCount,
