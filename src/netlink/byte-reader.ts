@@ -1,16 +1,12 @@
 /** Bounds-checked reading of received bytes. */
 import { endianness } from "node:os";
+import { hashOfBytes } from "./byte-hash.ts";
 import { DecodeError } from "./errors.ts";
 
 /** Netlink speaks the byte order of the machine. */
 export const isLittleEndianHost: boolean = endianness() === "LE";
 
 const textDecoder = new TextDecoder();
-
-/** FNV-1a and MurmurHash3, after each word a step that lets its high bits reach the low ones. */
-const hashStart = 0x811c9dc5;
-const firstPrime = 0x01000193;
-const secondPrime = 0x85ebca6b;
 
 /**
  * Reads forward through a stretch of bytes and never past its end. One reader serves a whole reply:
@@ -41,22 +37,7 @@ export class ByteReader {
 
   /** 53 bits that stand for the bytes not yet read, and for `seed`; nothing is read by it. */
   hash(seed: number): number {
-    let first = Math.imul(seed, firstPrime) ^ this.remaining;
-    let second = first ^ hashStart;
-    const [view, end] = [this.#view, this.#end];
-    let at = this.#offset;
-    for (; at + 4 <= end; at += 4) {
-      const word = view.getUint32(at);
-      first = Math.imul(first ^ word, firstPrime);
-      first ^= first >>> 15;
-      second = Math.imul(((second << 13) | (second >>> 19)) ^ word, secondPrime);
-    }
-    for (; at < end; at += 1) {
-      const byte = view.getUint8(at);
-      first = Math.imul(first ^ byte, firstPrime);
-      second = Math.imul(((second << 13) | (second >>> 19)) ^ byte, secondPrime);
-    }
-    return (first >>> 0) * 2 ** 21 + (second >>> 11);
+    return hashOfBytes(this.#view, this.#offset, this.#end, seed);
   }
 
   u8(what: string): number {

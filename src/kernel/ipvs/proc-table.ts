@@ -16,6 +16,7 @@ import { Exclusive } from "../../base/exclusive.ts";
 import { type IpAddress, ipAddressFromBytes, parseIpAddress } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
 import { TimeSlice } from "../../base/time-slice.ts";
+import { hashOfBytes } from "../../netlink/byte-hash.ts";
 import { DecodeError } from "../../netlink/errors.ts";
 import type { ObservedRealServer } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
@@ -81,10 +82,6 @@ export type SeenBlocks = ReadonlyMap<number, Block>;
 
 const newLine = 0x0a;
 const blank = 0x20;
-/** FNV-1a, and the same with another prime. */
-const hashStart = 0x811c9dc5;
-const firstPrime = 0x01000193;
-const secondPrime = 0x85ebca6b;
 
 /**
  * Takes the text in pieces of any size. A virtual server whose lines are those of `seen` byte by byte, connection
@@ -96,10 +93,9 @@ export class ProcTableParser {
   readonly #table = new Map<string, readonly ObservedRealServer[]>();
   /** Begins with the lines of the virtual server that is being read. */
   #bytes = Buffer.allocUnsafe(2 * READ_BYTES);
+  #view = viewOf(this.#bytes);
   #length = 0;
   #isLineStart = true;
-  #firstHash = hashStart;
-  #secondHash = hashStart;
   /** Of the first byte in `#bytes`. */
   #offset = 0;
 
@@ -139,6 +135,7 @@ export class ProcTableParser {
       const larger = Buffer.allocUnsafe(2 * needed);
       larger.set(this.#bytes.subarray(0, this.#length));
       this.#bytes = larger;
+      this.#view = viewOf(larger);
     }
     this.#bytes.set(piece, this.#length);
     this.#length = needed;
@@ -149,27 +146,21 @@ export class ProcTableParser {
     const [bytes, length] = [this.#bytes, this.#length];
     let start = 0;
     let isLineStart = this.#isLineStart;
-    let [first, second] = [this.#firstHash, this.#secondHash];
     for (let at = from; at < length; at += 1) {
       const byte = bytes[at] as number;
       if (isLineStart && byte !== blank) {
-        [this.#firstHash, this.#secondHash] = [first, second];
         this.#endBlock(start, at);
-        [first, second] = [hashStart, hashStart];
         start = at;
       }
-      first = Math.imul(first ^ byte, firstPrime);
-      second = Math.imul(second ^ byte, secondPrime);
       isLineStart = byte === newLine;
     }
     this.#isLineStart = isLineStart;
-    [this.#firstHash, this.#secondHash] = [first, second];
     return start;
   }
 
   #endBlock(start: number, end: number): void {
     if (start === end) return;
-    const hash = (this.#firstHash >>> 0) * 2 ** 21 + (this.#secondHash >>> 11);
+    const hash = hashOfBytes(this.#view, start, end);
     const block = this.#seen.has(hash) ? this.#seen.get(hash) : this.#readBlock(start, end);
     this.#blocks.set(hash, block);
     if (block !== undefined) this.#table.set(...block);
@@ -189,6 +180,10 @@ export class ProcTableParser {
     });
     return [virtualServerKey(id), realServers];
   }
+}
+
+function viewOf({ buffer, byteOffset, byteLength }: Buffer): DataView {
+  return new DataView(buffer, byteOffset, byteLength);
 }
 
 function readRealServer(line: string, offset: number): ObservedRealServer {
