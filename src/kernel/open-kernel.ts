@@ -4,6 +4,7 @@ import type { Logger } from "../base/log.ts";
 import { debugSinkOf } from "../netlink/debug.ts";
 import { nativeSocket } from "../netlink/native-socket.ts";
 import type { TransportParts } from "../netlink/transport.ts";
+import { dummyLinkName } from "../state/dummy-link.ts";
 import { openConntrack } from "./conntrack/client.ts";
 import { openIpSets } from "./ipset/client.ts";
 import { type BackendChoice, chooseBackend } from "./iptables/backend.ts";
@@ -15,9 +16,6 @@ import { openDummyLink } from "./link/client.ts";
 import { ModulesClient } from "./modules/client.ts";
 import { runProgram } from "./program.ts";
 import { SysctlClient } from "./sysctl/client.ts";
-
-/** kube-proxy's name for the link; network plugins know it. */
-export const dummyLinkName = "kube-ipvs0";
 
 export interface KernelParts {
   readonly log: Logger;

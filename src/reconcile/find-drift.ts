@@ -5,6 +5,7 @@
  */
 import type { IpFamily } from "../base/ip.ts";
 import type { AddressChange, SetChange } from "../kernel/kernel.ts";
+import { dummyLinkName } from "../state/dummy-link.ts";
 import type { ObservedIpSet } from "../state/ip-set.ts";
 import type { DesiredView } from "./desired-view.ts";
 import { absent, type Drift, present } from "./drift.ts";
@@ -50,13 +51,11 @@ export function findDrift(view: DriftView): readonly Drift[] {
   ];
 }
 
-const linkName = "kube-ipvs0";
-
 /** With the link go its addresses: one thing. */
 function driftOfLink({ before, after, work }: DriftView): readonly Drift[] {
   if (before.hasLink && !after.hasLink) {
     const count = before.addresses.size;
-    return [{ kind: "link", subject: linkName, before: `${count} addresses`, after: absent }];
+    return [{ kind: "link", subject: dummyLinkName, before: `${count} addresses`, after: absent }];
   }
   return [...work.addedAddresses, ...work.removedAddresses]
     .filter((change) => before.addresses.has(change.address) === (change.kind === "add"))

@@ -1,6 +1,7 @@
 /** Takes repairs that wait out of the work of a sync. Pure but for `known`. */
 import type { IpvsChange } from "../kernel/kernel.ts";
 import type { DirtyKeys } from "../plan/desired-state.ts";
+import { dummyLinkName } from "../state/dummy-link.ts";
 import { type RealServer, realServerKey } from "../state/real-server.ts";
 import type { VirtualServerDiff } from "./diff.ts";
 import type { KnownState, KnownVirtualServer } from "./known-state.ts";
@@ -18,21 +19,24 @@ export function exceptTouched(isHeld: IsHeld, touched: DirtyKeys | undefined): I
 function isTouched(thing: string, touched: DirtyKeys): boolean {
   const space = thing.indexOf(" ");
   const [kind, subject] = [thing.slice(0, space), thing.slice(space + 1)];
+  const [first = "", second = ""] = subject.split(" ");
   switch (kind) {
     case "virtual-server":
     case "real-server":
       return touched.virtualServers.has(subject.split(" -> ")[0] ?? "");
-    case "entry": {
-      const [name = "", entry = ""] = subject.split(" ");
-      return touched.setEntries.get(name)?.has(entry as never) ?? false;
-    }
+    case "entry":
+      return has(touched.setEntries.get(first), second);
     case "address":
-      return touched.addresses.has(subject as never);
+      return has(touched.addresses, subject);
     case "chain":
-      return touched.rules.has(subject.split(" ")[0] as never);
+      return has(touched.rules, first);
     default:
       return false;
   }
+}
+
+function has(words: ReadonlySet<string> | undefined, word: string): boolean {
+  return words?.has(word) ?? false;
 }
 
 /** The work without what waits. */
@@ -56,7 +60,7 @@ function entries(work: Work, isHeld: IsHeld): Pick<Work, "addedEntries" | "remov
 }
 
 function addresses(work: Work, isHeld: IsHeld): Pick<Work, "addedAddresses" | "removedAddresses"> {
-  const isLinkHeld = isHeld(thingOf({ kind: "link", subject: "kube-ipvs0" }));
+  const isLinkHeld = isHeld(thingOf({ kind: "link", subject: dummyLinkName }));
   const goes = ({ address }: Work["addedAddresses"][number]): boolean =>
     !isLinkHeld && !isHeld(thingOf({ kind: "address", subject: address }));
   return {
