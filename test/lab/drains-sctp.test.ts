@@ -14,6 +14,11 @@ const pods = [
 const clusterIp = "10.96.0.10";
 const sctp = { protocol: "SCTP", address: ip(clusterIp), port: 80 } as const;
 
+/** IPVS remembers an association for so long after its orderly end. */
+const closedMs = 60_000;
+/** For the next look at the drains, on a busy machine. */
+const patienceMs = 60_000;
+
 /** Behind the Service are these pods, by their places. */
 function web(...places: readonly (0 | 1)[]): readonly ApiObject[] {
   const ports = [{ name: "diameter", protocol: "SCTP", port: 80, targetPort: 8080 }];
@@ -47,13 +52,15 @@ describe("a real server of SCTP that leaves", () => {
     return association;
   }
 
-  it("keeps its association and gets no new one", async () => {
+  it("keeps its association, gets no new one, and goes when that is forgotten", async () => {
     const association = await drainingWith([]);
     const newcomer = await Association.open(clusterIp, 80);
     assert.equal(await newcomer.ask("I am new"), "pod-2 I am new");
     assert.equal(await association.ask("still here"), "pod-1 still here");
     await newcomer.close();
     await association.close();
+    await node.hasWeights(sctp, "pod-2 1", closedMs + patienceMs);
+    await node.program.prints(/"Real server drains no more" .*SCTP.* reason="idle"/);
   });
 
   it("is cut at the deadline of TCP", async () => {

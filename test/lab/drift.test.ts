@@ -283,7 +283,9 @@ describe("found by the looks between verifications", () => {
       const text = tool === "iptables" ? firewall : firewall.replaceAll(/-A .*\n/g, "");
       writeFileSync("/run/firewall", text);
       const one = {
-        ...{ name: tool, command: `${tool}-restore < /run/firewall`, ...allRules },
+        name: tool,
+        command: `${tool}-restore < /run/firewall`,
+        ...allRules,
         told: [/ rules$/, absent] as const,
       };
       test.diagnostic(`${(await repaired(daemon, one, wanted)).toFixed(0)} ms`);

@@ -47,7 +47,10 @@ function goal(): SyncGoal {
     return [family, planRules({ ...input, ...more })] as const;
   });
   return {
-    ...{ desired, dirty: "all", rules: new Map(rules), nodeAddresses: new Set(addresses) },
+    desired,
+    dirty: "all",
+    rules: new Map(rules),
+    nodeAddresses: new Set(addresses),
     sysctls: planSysctls({ isStrictArp: false, kernelRelease: "6.1.0" }),
   };
 }

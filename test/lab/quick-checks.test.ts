@@ -157,7 +157,9 @@ describe("rules that are gone between two looks", () => {
     shell("iptables -t nat -F; iptables -t nat -X");
     const before = await daemon.metrics("kube_ipvs_lost_state_total");
     const ranges = service({
-      ...{ name: "b", type: "LoadBalancer", clusterIps: ["10.96.0.11"] },
+      name: "b",
+      type: "LoadBalancer",
+      clusterIps: ["10.96.0.11"],
       spec: { loadBalancerSourceRanges: ["198.51.100.0/24"], externalTrafficPolicy: "Local" },
       status: { loadBalancer: { ingress: [{ ip: "203.0.113.11" }] } },
     });

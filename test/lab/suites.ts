@@ -45,7 +45,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   "bad-input": { expectedSeconds: 13 },
   image: { expectedSeconds: 29 },
   documents: { expectedSeconds: 10 },
-  "drains-sctp": { expectedSeconds: 44 },
+  "drains-sctp": { expectedSeconds: 100 },
 };
 
 const defaults = { expectedSeconds: 10, timeoutSeconds: 600, memory: "2G" } as const;
