@@ -1,6 +1,6 @@
 #!/bin/sh
 # step.sh LABEL COMMAND…: runs a quiet command, shows that it runs (a dot every two seconds) and how long it
-# took. Its output appears only when it fails; its exit status is passed on.
+# took. Its output appears only when it fails, tests that were skipped always; its exit status is passed on.
 label=$1
 shift
 log=$(mktemp) || exit 1
@@ -22,6 +22,7 @@ millis=$((($(date +%s%N) - begin) / 1000000))
 time=$(printf '%d.%d s' $((millis / 1000)) $((millis % 1000 / 100)))
 if [ "$status" -eq 0 ]; then
   printf ' done, %s\n' "$time"
+  sed -n 's|^ *﹣ \(.*\) (.*ms) # \(.*\)|  skipped: \1: \2|p' "$log"
 else
   printf ' FAILED after %s\n' "$time"
   cat "$log"

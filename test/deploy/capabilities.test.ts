@@ -27,7 +27,9 @@ describe("rules that name a set", () => {
     it(`need NET_ADMIN and NET_RAW: ${program}`, (test) => {
       const both = restoreRule(program, ["net_admin", "net_raw"]);
       if (both.status !== 0) {
-        test.skip(`${program} does not work on this machine: ${both.output.trim()}`);
+        test.skip(
+          `${program} cannot name sets on this machine (the lab tries iptables-legacy): ${both.output.trim()}`,
+        );
         return;
       }
       const admin = restoreRule(program, ["net_admin"]);
