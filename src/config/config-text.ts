@@ -1,7 +1,7 @@
 /** The resolved configuration as a file again, in the form that kube-proxy writes. Pure. */
-import { cidrText } from "../base/ip.ts";
+import { cidrText, hostPort } from "../base/ip.ts";
 import { yamlText } from "../base/yaml.ts";
-import type { Config, ListenAddress } from "./config.ts";
+import type { Config } from "./config.ts";
 import { configApiVersion, configKind } from "./config-file.ts";
 import { durationText } from "./duration.ts";
 import type { Field, FieldKind, FieldValues } from "./field.ts";
@@ -17,7 +17,7 @@ const writers: Writers = {
   duration: durationText,
   "duration-or-nanoseconds": durationText,
   ip: (value) => value,
-  listen: (value) => (value?.port === undefined ? "" : listenText({ ...value, port: value.port })),
+  listen: (value) => (value?.port === undefined ? "" : hostPort(value.address, value.port)),
   texts: nullIfEmpty,
   "comma-list": (value) => value.join(","),
   cidrs: (value) => nullIfEmpty(value.map(cidrText)),
@@ -91,10 +91,6 @@ function put(target: Record<string, unknown>, keys: readonly string[], value: un
   const section = (target[key] ?? {}) as Record<string, unknown>;
   target[key] = section;
   put(section, rest, value);
-}
-
-function listenText({ address, port }: ListenAddress): string {
-  return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }
 
 /** Go's nil slice. */
