@@ -68,7 +68,8 @@ async function runCommand(values: FlagValues, world: CommandWorld): Promise<numb
   const log = new LogWriter({ clock, pid, write: world.writeErr }, config.logging);
   tell(loaded, log);
   const parts: CommandParts = {
-    ...{ clock, log },
+    clock,
+    log,
     print: (line) => world.writeOut(`${line}\n`),
     shown: { object: loaded.object, flags: shownFlags(values) },
     setVerbosity: (level) => log.setVerbosity(level),

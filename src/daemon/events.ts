@@ -9,8 +9,11 @@ const startAction = "StartKubeProxy";
 /** Once for each start. */
 export function startingEvent(nodeName: string): ClusterEvent {
   return {
-    ...{ type: "Normal", reason: "Starting", action: startAction },
-    ...{ subject: nodeSubject(nodeName), note: "" },
+    type: "Normal",
+    reason: "Starting",
+    action: startAction,
+    subject: nodeSubject(nodeName),
+    note: "",
   };
 }
 
@@ -23,8 +26,11 @@ export function serverFailedEvent(
   const reason =
     server === "health" ? "FailedToStartProxierHealthcheck" : "FailedToStartMetricServer";
   return {
-    ...{ type: "Warning", reason, action: startAction },
-    ...{ subject: nodeSubject(nodeName), note: error },
+    type: "Warning",
+    reason,
+    action: startAction,
+    subject: nodeSubject(nodeName),
+    note: error,
   };
 }
 
@@ -36,7 +42,9 @@ export function healthPortFailedEvent(
   error: string,
 ): ClusterEvent {
   return {
-    ...{ type: "Warning", reason: "FailedToStartServiceHealthcheck", action: "Listen" },
+    type: "Warning",
+    reason: "FailedToStartServiceHealthcheck",
+    action: "Listen",
     subject: serviceSubject(service),
     note: `node ${nodeName} failed to start healthcheck "${service}" on port ${port}: ${error}`,
   };
@@ -57,8 +65,11 @@ export function conflictEvent(
   { reason, service, note }: Pick<Conflict, "reason" | "service" | "note">,
 ): ClusterEvent {
   return {
-    ...{ type: "Warning", reason: conflictReasons[reason], action: "ServeAddress" },
-    ...{ subject: serviceSubject(service), note: `node ${nodeName}: ${note}` },
+    type: "Warning",
+    reason: conflictReasons[reason],
+    action: "ServeAddress",
+    subject: serviceSubject(service),
+    note: `node ${nodeName}: ${note}`,
   };
 }
 

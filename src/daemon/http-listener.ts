@@ -200,7 +200,9 @@ function readRequest(incoming: IncomingMessage): HttpRequest {
   const { url = "/", method = "GET", headers, socket } = incoming;
   const [path = "/", query = ""] = url.split("?", 2);
   return {
-    ...{ method, path, query: new URLSearchParams(query) },
+    method,
+    path,
+    query: new URLSearchParams(query),
     acceptsGzip: /\bgzip\b(?!\s*;\s*q=0(?:\.0*)?\b)/.test(String(headers["accept-encoding"])),
     accept: headers.accept ?? "",
     isFromThisNode: isLoopbackText(socket.remoteAddress ?? ""),

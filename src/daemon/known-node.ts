@@ -88,7 +88,10 @@ export class KnownNode {
     const { ofNode: nodeAddresses, reserved } = this.#network;
     const facts: NodeFacts = {
       config: live.current,
-      ...{ families, node: this.#record, nodeAddresses, reserved },
+      families,
+      node: this.#record,
+      nodeAddresses,
+      reserved,
     };
     this.#healthCheckAddresses = healthCheckAddresses(facts);
     const options = planOptionsOf(facts);

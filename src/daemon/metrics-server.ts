@@ -71,8 +71,12 @@ function pagesOf(
   }
   const paths = [...pages.keys()].sort();
   const factsNow = () => ({
-    ...{ startedAtMs, nowMs: clock.nowMs(), nodeVersion: process.version },
-    ...{ version, kubernetesVersion, paths },
+    startedAtMs,
+    nowMs: clock.nowMs(),
+    nodeVersion: process.version,
+    version,
+    kubernetesVersion,
+    paths,
   });
   return pages;
 }

@@ -108,7 +108,8 @@ async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerato
   await writeOomScore(config.oomScoreAdj, parts);
 
   const metrics = new PrometheusMetrics(clock, {
-    ...{ version, kubernetesVersion },
+    version,
+    kubernetesVersion,
     featureGates: gateStates(config.featureGates),
   });
   const stopMeasuring = measureEventLoopDelay(clock, metrics);
@@ -147,8 +148,16 @@ async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerato
   yield () => drainAges.idle();
 
   const daemon = await startDaemon({
-    ...{ config, kernel, source, metrics, health, clock, log, events },
-    ...{ drainAges, fail },
+    config,
+    kernel,
+    source,
+    metrics,
+    health,
+    clock,
+    log,
+    events,
+    drainAges,
+    fail,
   });
   started.resolve(daemon);
   yield () => daemon.stop();

@@ -41,7 +41,9 @@ const startSeconds: number = Math.round(Date.now() / 1000 - process.uptime());
 
 export const processMetrics: readonly ProcessMetric[] = [
   {
-    ...{ name: "process_cpu_seconds_total", type: "counter", labels: [] },
+    name: "process_cpu_seconds_total",
+    type: "counter",
+    labels: [],
     help: "User and system CPU time in seconds",
     read: () => {
       const { user, system } = process.cpuUsage();
@@ -49,17 +51,23 @@ export const processMetrics: readonly ProcessMetric[] = [
     },
   },
   {
-    ...{ name: "process_start_time_seconds", type: "gauge", labels: [] },
+    name: "process_start_time_seconds",
+    type: "gauge",
+    labels: [],
     help: "Start of the process in seconds since the epoch",
     read: () => startSeconds,
   },
   {
-    ...{ name: "process_resident_memory_bytes", type: "gauge", labels: [] },
+    name: "process_resident_memory_bytes",
+    type: "gauge",
+    labels: [],
     help: "Resident memory in bytes",
     read: () => process.memoryUsage.rss(),
   },
   {
-    ...{ name: "process_virtual_memory_bytes", type: "gauge", labels: [] },
+    name: "process_virtual_memory_bytes",
+    type: "gauge",
+    labels: [],
     help: "Virtual memory in bytes",
     read: () => {
       const kibibytes = lineValue("/proc/self/status", /^VmSize:\s+(\d+)/m);
@@ -67,38 +75,52 @@ export const processMetrics: readonly ProcessMetric[] = [
     },
   },
   {
-    ...{ name: "process_virtual_memory_max_bytes", type: "gauge", labels: [] },
+    name: "process_virtual_memory_max_bytes",
+    type: "gauge",
+    labels: [],
     help: "Most virtual memory that the process may have, in bytes",
     read: () => lineValue("/proc/self/limits", /^Max address space\s+(\d+|unlimited)/m),
   },
   {
-    ...{ name: "process_open_fds", type: "gauge", labels: [] },
+    name: "process_open_fds",
+    type: "gauge",
+    labels: [],
     help: "Open file descriptors",
     // One of them is the folder being read.
     read: () => attempt(() => readdirSync("/proc/self/fd").length - 1),
   },
   {
-    ...{ name: "process_max_fds", type: "gauge", labels: [] },
+    name: "process_max_fds",
+    type: "gauge",
+    labels: [],
     help: "Most file descriptors that may be open",
     read: () => lineValue("/proc/self/limits", /^Max open files\s+(\d+|unlimited)/m),
   },
   {
-    ...{ name: "process_network_receive_bytes_total", type: "counter", labels: [] },
+    name: "process_network_receive_bytes_total",
+    type: "counter",
+    labels: [],
     help: "Bytes that the process's network namespace received over IP",
     read: () => networkOctets("InOctets"),
   },
   {
-    ...{ name: "process_network_transmit_bytes_total", type: "counter", labels: [] },
+    name: "process_network_transmit_bytes_total",
+    type: "counter",
+    labels: [],
     help: "Bytes that the process's network namespace sent over IP",
     read: () => networkOctets("OutOctets"),
   },
   {
-    ...{ name: "nodejs_heap_size_used_bytes", type: "gauge", labels: [] },
+    name: "nodejs_heap_size_used_bytes",
+    type: "gauge",
+    labels: [],
     help: "JavaScript heap in use in bytes",
     read: () => process.memoryUsage().heapUsed,
   },
   {
-    ...{ name: "nodejs_external_memory_bytes", type: "gauge", labels: [] },
+    name: "nodejs_external_memory_bytes",
+    type: "gauge",
+    labels: [],
     help: "Memory of native objects bound to JavaScript objects in bytes",
     read: () => process.memoryUsage().external,
   },

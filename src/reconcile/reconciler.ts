@@ -109,7 +109,9 @@ export class Reconciler {
     if (isFull) report.foreign(work.foreignServers, [...this.#contested]);
     const isHeld = this.#ledger.judge(
       {
-        ...{ goal: effective, work, after: this.#known },
+        goal: effective,
+        work,
+        after: this.#known,
         ...(isFull && this.#hasObserved ? { comparison: this.#comparison(before, goal) } : {}),
       },
       report,

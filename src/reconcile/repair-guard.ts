@@ -66,7 +66,9 @@ export class RepairGuard {
     return [...this.#repairs.values()]
       .filter(({ holdMs }) => holdMs > 0)
       .map(({ last: { kind, subject }, driftsAtMs, holdMs }) => ({
-        ...{ kind, subject, holdMs },
+        kind,
+        subject,
+        holdMs,
         driftCount: driftsAtMs.length,
       }));
   }

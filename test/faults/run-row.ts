@@ -22,7 +22,11 @@ export async function runRow(row: Row, world: World, form: Form): Promise<RowRes
   }
   await row.after?.(world);
   const result: RowResult = {
-    ...{ name: row.name, tried: row[form], ...totals, repairMs, notes },
+    name: row.name,
+    tried: row[form],
+    ...totals,
+    repairMs,
+    notes,
     ...(row.mayFail === undefined ? {} : { mayFail: row.mayFail }),
   };
   assertHolds(result);

@@ -25,7 +25,8 @@ export function takeSample(pid: number, probeFile: string, minute: number): Samp
   const { active, delayMs, heapUsed, rss } = JSON.parse(readFileSync(probeFile, "utf8")) as Probe;
   const links = readdirSync(`/proc/${pid}/fd`).map((name) => linkOf(`/proc/${pid}/fd/${name}`));
   return {
-    ...{ minute, delayMs },
+    minute,
+    delayMs,
     memoryMiB: rss / mebibyte,
     heapMiB: heapUsed / mebibyte,
     files: links.length,

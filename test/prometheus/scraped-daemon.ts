@@ -41,7 +41,8 @@ export async function startScrapedDaemon(): Promise<ScrapedDaemon> {
   });
   const clock = systemClock;
   const metrics = new PrometheusMetrics(clock, {
-    ...{ version: "0.0.0", kubernetesVersion: "1.36.2" },
+    version: "0.0.0",
+    kubernetesVersion: "1.36.2",
     featureGates: gateStates(config.featureGates),
   });
   const parts = { clock, log: silentLogger, metrics, health: new ProxyHealth(clock, 60_000) };

@@ -4,7 +4,11 @@ import type { HttpRequest } from "../../src/daemon/http-listener.ts";
 export function httpRequest(target: string, overrides: Partial<HttpRequest> = {}): HttpRequest {
   const [path = "", query] = target.split("?");
   return {
-    ...{ method: "GET", path, query: new URLSearchParams(query), acceptsGzip: false, accept: "" },
+    method: "GET",
+    path,
+    query: new URLSearchParams(query),
+    acceptsGzip: false,
+    accept: "",
     isFromThisNode: true,
     readBody: () => Promise.resolve(""),
     ...overrides,

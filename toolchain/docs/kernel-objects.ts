@@ -37,8 +37,11 @@ function recordedSets(): ReadonlySet<string> {
 function ourChains(): ReadonlySet<string> {
   const empty = { filledSets: new Set<never>(), deniedToNode: [] };
   const { chains } = planRules({
-    ...{ ...empty, family: "IPv4", localDetector: undefined },
-    ...{ isMasqueradeAll: false, masqueradeMark: 0x4000 },
+    ...empty,
+    family: "IPv4",
+    localDetector: undefined,
+    isMasqueradeAll: false,
+    masqueradeMark: 0x4000,
   });
   return new Set(chains.map(({ table, name }) => `${table} ${name}`));
 }

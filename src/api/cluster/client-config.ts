@@ -55,7 +55,9 @@ export class ClientConfig {
     const skipTLSVerify = cluster.skipTLSVerify || this.server.startsWith("http:");
     const proxyUrl = cluster.proxyUrl || proxyFor(new URL(this.server), environment);
     this.#cluster = {
-      ...{ ...cluster, server: this.server, skipTLSVerify },
+      ...cluster,
+      server: this.server,
+      skipTLSVerify,
       ...(proxyUrl === undefined ? {} : { proxyUrl }),
     };
     const user = config.getCurrentUser() ?? { name: "nobody" };

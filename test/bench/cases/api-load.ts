@@ -57,7 +57,9 @@ async function listRows(size: ClusterSize): Promise<readonly Row[]> {
     bytesRow(`list of Services, for each Service, ${where}`, services.plainBytes / size.services),
     bytesRow(`list of slices, for each endpoint, ${where}`, slices.plainBytes / endpoints),
     {
-      ...{ subject: "API server", kind: "figure", unit: "" },
+      subject: "API server",
+      kind: "figure",
+      unit: "",
       what: `requests for both lists, ${pageSize} objects each, ${where}`,
       value: services.requests + slices.requests,
     },

@@ -74,7 +74,8 @@ function runRolling(context: CaseContext): Promise<CaseOutcome> {
           value: Math.max(0, ...syncTimes),
           samples: syncTimes,
           target: { text: "≤ 50 ms", most: 50 },
-          ...{ messages, processes },
+          messages,
+          processes,
           residentMb: megabytes((await subject.figures()).residentKb),
         },
         {

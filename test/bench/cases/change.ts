@@ -174,13 +174,17 @@ function rowsOf(
       ? []
       : [
           {
-            ...{ subject, kind: "count", unit: "" },
+            subject,
+            kind: "count",
+            unit: "",
             what: `messages for ${count} changes (a new endpoint 1, one that leaves 2), ${where}`,
             value: messages,
             ...target({ text: `≤ ${count * 1.5}`, most: count * 1.5 }),
           },
           {
-            ...{ subject, kind: "count", unit: "" },
+            subject,
+            kind: "count",
+            unit: "",
             what: `processes started by ${count} changes, ${where}`,
             value: processes,
             ...target({ text: "0", most: 0 }),
@@ -193,7 +197,8 @@ function rowsOf(
       value: changeCpuMs,
       ...target({ text: "< 5 ms", most: 5 }),
       ...(messages === undefined ? {} : { messages }),
-      ...{ processes, residentMb },
+      processes,
+      residentMb,
     },
     ...counts,
     {

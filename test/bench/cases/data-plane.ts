@@ -51,12 +51,18 @@ interface Path {
 const paths: readonly Path[] = [
   { name: "pod to pod, direct", from: "pod-2", address: server.address, port: ports.direct },
   {
-    ...{ name: "pod to ClusterIP", from: "pod-2", address: clusterIpOf(0), port: 80 },
+    name: "pod to ClusterIP",
+    from: "pod-2",
+    address: clusterIpOf(0),
+    port: 80,
     direct: "pod to pod, direct",
   },
   { name: "LAN to pod, direct", from: "client", address: server.address, port: ports.direct },
   {
-    ...{ name: "LAN to NodePort", from: "client", address: nodeAddress, port: nodePort },
+    name: "LAN to NodePort",
+    from: "client",
+    address: nodeAddress,
+    port: nodePort,
     direct: "LAN to pod, direct",
   },
 ];
@@ -94,7 +100,9 @@ function run(context: CaseContext): Promise<CaseOutcome> {
 function target(): readonly ApiObject[] {
   return [
     service({
-      ...{ name: nameOf(0), type: "NodePort", clusterIps: [clusterIpOf(0)] },
+      name: nameOf(0),
+      type: "NodePort",
+      clusterIps: [clusterIpOf(0)],
       ports: [servicePort({ nodePort, targetPort: ports.service })],
     }),
     endpointSlice({ service: nameOf(0), endpoints: [endpoint(server.address)] }),
@@ -172,7 +180,10 @@ async function measureSize(
     }
   }
   const failed: Row = {
-    ...{ subject: "all", kind: "count", unit: "", value: failures },
+    subject: "all",
+    kind: "count",
+    unit: "",
+    value: failures,
     what: `connections that failed, ${count(services)} Services`,
     target: { text: "0", most: 0 },
   };
@@ -200,12 +211,16 @@ function rowsOf(one: Measured, all: readonly Measured[], services: number): read
   } as const;
   const rows: readonly Row[] = [
     {
-      ...{ ...figure, unit: "/s", what: `connections per second, ${workers} at once, ${where}` },
+      ...figure,
+      unit: "/s",
+      what: `connections per second, ${workers} at once, ${where}`,
       value: quantile(perSecond, 0.5),
       samples: perSecond,
     },
     {
-      ...{ ...figure, unit: "ms", what: `connection to first answer, p99, ${where}` },
+      ...figure,
+      unit: "ms",
+      what: `connection to first answer, p99, ${where}`,
       value: quantile(latenciesMs, 0.99),
       samples: latenciesMs,
     },
@@ -221,8 +236,10 @@ function ratioRows(one: Measured, direct: Measured, where: string): readonly Row
     quantile(one.latenciesMs, q) / quantile(direct.latenciesMs, q);
   return [
     {
-      ...{ ...figure, what: `connections per second, times direct, ${where}` },
-      ...{ value: quantile(rates, 0.5), samples: rates },
+      ...figure,
+      what: `connections per second, times direct, ${where}`,
+      value: quantile(rates, 0.5),
+      samples: rates,
     },
     {
       ...figure,

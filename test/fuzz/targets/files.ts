@@ -34,7 +34,8 @@ function loadText(text: string): Verdict {
 /** A value of any kind in the place of any setting. JSON is YAML, and faster to make. */
 const settings = fc
   .array(fc.tuple(fc.constantFrom(...allFields.map(({ path }) => path)), nastyValues), {
-    ...{ minLength: 1, maxLength: 4 },
+    minLength: 1,
+    maxLength: 4,
   })
   .map((pairs) => {
     const tree: Record<string, unknown> = { ...head };
@@ -74,11 +75,17 @@ const configurations = readCorpusTexts("configuration");
 
 export const targets: readonly FuzzTarget<string>[] = [
   {
-    ...{ name: "manifests", isDecoder: false, kept: manifests },
-    ...{ inputs: mutatedTexts(manifests), run: readManifest },
+    name: "manifests",
+    isDecoder: false,
+    kept: manifests,
+    inputs: mutatedTexts(manifests),
+    run: readManifest,
   },
   {
-    ...{ name: "configuration", isDecoder: false, kept: configurations, run: loadText },
+    name: "configuration",
+    isDecoder: false,
+    kept: configurations,
+    run: loadText,
     inputs: fc.oneof(settings, mutatedTexts(configurations)),
   },
 ];

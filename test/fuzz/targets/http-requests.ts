@@ -68,7 +68,11 @@ async function run(text: string): Promise<Verdict> {
 
 export const targets: readonly FuzzTarget<string>[] = [
   {
-    ...{ name: "http-requests", isDecoder: false, kept, inputs: mutatedTexts(kept), run },
+    name: "http-requests",
+    isDecoder: false,
+    kept,
+    inputs: mutatedTexts(kept),
+    run,
     stop: async () => {
       for (const listener of listeners) await listener.stop();
     },

@@ -26,7 +26,9 @@ function targetOf<Kind extends ResourceKind>(
 ): FuzzTarget {
   const kept = readCorpusTexts(name).map(parseJson);
   return {
-    ...{ name, kept, isDecoder: false },
+    name,
+    kept,
+    isDecoder: false,
     inputs: mutatedTrees(kept),
     run: (object) => {
       const record = decoded(name, object);
@@ -78,8 +80,10 @@ function checkFamily(desired: DesiredState, family: (typeof families)[number]): 
     for (const entry of desired.entries(name)) entryValues(type, entry);
   }
   const rules = planRules({
-    ...{ family, localDetector: options.families.get(family)?.localDetector },
-    ...{ isMasqueradeAll: false, masqueradeMark: 0x4000 },
+    family,
+    localDetector: options.families.get(family)?.localDetector,
+    isMasqueradeAll: false,
+    masqueradeMark: 0x4000,
     filledSets: desired.filledSets(family),
     deniedToNode: desired.deniedToNode(family),
   });

@@ -63,7 +63,9 @@ function defaultSeccomp(capabilities: readonly string[]): object {
     defaultAction: profile.defaultAction,
     defaultErrnoRet: profile.defaultErrnoRet,
     syscalls: profile.syscalls.filter(applies).map(({ names, action, args = [], errnoRet }) => ({
-      ...{ names, action, args },
+      names,
+      action,
+      args,
       ...(errnoRet === undefined ? {} : { errnoRet }),
     })),
   };

@@ -19,7 +19,8 @@ function reloadOf(
   const reload = new ConfigReload(
     { path: "/config", initial: loadFile(first), read },
     {
-      ...{ clock: new FakeClock(), log },
+      clock: new FakeClock(),
+      log,
       apply: apply ?? (async (config) => void applied.push(config)),
     },
   );

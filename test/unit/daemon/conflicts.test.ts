@@ -31,7 +31,11 @@ beforeEach(() => {
   const metrics = { ...silentMetrics, conflicts };
   events = [];
   reporter = new SyncReporter({
-    ...{ metrics, health: new ProxyHealth(clock, 60_000), clock, log, nodeName: "node-1" },
+    metrics,
+    health: new ProxyHealth(clock, 60_000),
+    clock,
+    log,
+    nodeName: "node-1",
     events: { record: (event) => void events.push(event) },
   });
 });

@@ -25,7 +25,9 @@ function drain(host: number, sinceMs: number): Drain {
     virtualServer: { protocol: "TCP", address: ip("10.96.0.10"), port: 80 },
     realServer: {
       address: ip(`10.244.${Math.floor(host / 250)}.${(host % 250) + 1}`),
-      ...{ port: 8080, weight: 0, forwardingMethod: 0 },
+      port: 8080,
+      weight: 0,
+      forwardingMethod: 0,
     },
     sinceMs,
   };

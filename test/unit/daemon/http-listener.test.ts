@@ -265,7 +265,9 @@ describe("a request as the server sees it", () => {
     await listener.start();
     const body = "x".repeat(100_000);
     const response = await fetch(`http://127.0.0.1:${listener.port}/`, {
-      ...{ method: "PUT", body, headers: { accept: "text/plain", connection: "close" } },
+      method: "PUT",
+      body,
+      headers: { accept: "text/plain", connection: "close" },
     });
     assert.equal(response.status, 200);
     assert.deepEqual(seen, ["PUT", "text/plain", true, 1_024]);

@@ -25,7 +25,9 @@ class Waiting {
   constructor(flags: FlagInput) {
     const live = { current: load({ "hostname-override": "node-1", ...flags }).config };
     this.wait = new NodeWait({
-      ...{ clock: this.clock, log: this.log, live },
+      clock: this.clock,
+      log: this.log,
+      live,
       onReady: () => {
         this.readyCount += 1;
       },

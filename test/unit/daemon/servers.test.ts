@@ -63,7 +63,9 @@ describe("startServers", () => {
       startServers(
         {
           ...rest,
-          ...{ clock, log: new RecordingLogger(), health: new ProxyHealth(clock, 60_000) },
+          clock,
+          log: new RecordingLogger(),
+          health: new ProxyHealth(clock, 60_000),
           metrics: new PrometheusMetrics(clock, { version: "1", kubernetesVersion: "1.36.2" }),
           events: { record: (event) => void events.push(event) },
         },

@@ -38,7 +38,9 @@ describe("ServiceHealthServers", () => {
     health = new ProxyHealth(clock, 60_000);
     failures = [];
     servers = new ServiceHealthServers({
-      ...{ clock, log: silentLogger, health },
+      clock,
+      log: silentLogger,
+      health,
       onFailure: ({ service, port }, reason) => failures.push(`${service} ${port} ${reason}`),
     });
     port = await freePort();

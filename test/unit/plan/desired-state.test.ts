@@ -141,7 +141,9 @@ describe("DesiredState", () => {
     const shared = { type: "LoadBalancer", loadBalancerIps: [ip("203.0.113.1")] } as const;
     const older = serviceRecord({ name: "default/older", createdAtSeconds: 1, ...shared });
     const newer = serviceRecord({
-      ...{ name: "default/newer", createdAtSeconds: 2, ...shared },
+      name: "default/newer",
+      createdAtSeconds: 2,
+      ...shared,
       clusterIps: [ip("10.96.0.11")],
       isExternalPolicyLocal: true,
       sourceRanges: [cidr("198.51.100.0/24")],

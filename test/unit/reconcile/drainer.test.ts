@@ -326,7 +326,9 @@ describe("UDP", () => {
   }
 
   const terminating = endpointRecord("10.244.2.11", {
-    ...{ isReady: false, isServing: true, isTerminating: true },
+    isReady: false,
+    isServing: true,
+    isTerminating: true,
   });
 
   it("keeps flows to an endpoint that terminates and still serves, up to its deadline", async () => {

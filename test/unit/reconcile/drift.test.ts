@@ -13,11 +13,19 @@ import { endpointRecord, ip, serviceRecord } from "../../support/records.ts";
 
 const address = ip("10.96.0.10");
 const virtualServer: VirtualServer = {
-  ...{ protocol: "TCP", address, port: 80, scheduler: "rr" },
-  ...{ persistenceTimeoutSeconds: 0, persistencePrefixLength: 32, flags: 0 },
+  protocol: "TCP",
+  address,
+  port: 80,
+  scheduler: "rr",
+  persistenceTimeoutSeconds: 0,
+  persistencePrefixLength: 32,
+  flags: 0,
 };
 const realServer: RealServer = {
-  ...{ address: ip("10.244.2.11"), port: 8080, weight: 1, forwardingMethod: 0 },
+  address: ip("10.244.2.11"),
+  port: 8080,
+  weight: 1,
+  forwardingMethod: 0,
 };
 const key = "TCP 10.96.0.10:80";
 const member = `${key} -> 10.244.2.11:8080`;

@@ -106,7 +106,10 @@ describe("a repair that others undo", () => {
   const address = ip("10.96.0.10");
   const server = { protocol: "TCP", address, port: 80 } as const;
   const realServer: RealServer = {
-    ...{ address: ip("10.244.2.11"), port: 8080, weight: 1, forwardingMethod: 0 },
+    address: ip("10.244.2.11"),
+    port: 8080,
+    weight: 1,
+    forwardingMethod: 0,
   };
   const entry = { kind: "remove", address } as const;
   let bench: Bench;

@@ -54,7 +54,9 @@ describe("events over HTTP", () => {
     await writer.stop();
     assert.deepEqual(log.lines, []);
     const told = server.events.events.map(({ reason, note, regarding, series }) => ({
-      ...{ reason, note, regarding },
+      reason,
+      note,
+      regarding,
       count: (series as { count?: number } | undefined)?.count,
     }));
     assert.deepEqual(told, [
