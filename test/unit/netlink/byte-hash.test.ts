@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import { hashOfBytes } from "../../../src/netlink/byte-hash.ts";
@@ -22,6 +23,13 @@ describe("the hash of bytes", () => {
         assert.ok(Number.isSafeInteger(here) && here >= 0);
       }),
     );
+  });
+
+  it("draws its start when the program starts", () => {
+    const file = JSON.stringify(new URL("../../../src/netlink/byte-hash.ts", import.meta.url).href);
+    const script = `import(${file}).then(({ hashOfBytes }) => console.log(hashOfBytes(new DataView(new ArrayBuffer(8)), 0, 8)))`;
+    const ask = (): string => execFileSync(process.execPath, ["-e", script], { encoding: "utf8" });
+    assert.notEqual(ask(), ask());
   });
 
   it("is another one when one bit, the length or the seed is", () => {
