@@ -22,7 +22,7 @@ import { thingOf } from "./repair-guard.ts";
 import { ReportBuilder, type SyncReport } from "./report.ts";
 import { ServerMemory } from "./server-memory.ts";
 import { runStep, type Step, stepsWith } from "./steps.ts";
-import type { SyncContext, SyncGoal, SyncTools } from "./sync-context.ts";
+import type { SyncContext, SyncGoal, SyncTools, Work } from "./sync-context.ts";
 import { planWork } from "./work.ts";
 
 export interface ReconcilerParts {
@@ -97,34 +97,15 @@ export class Reconciler {
     const before = this.#known;
     if (isFull && !(await this.#observe(goal, report))) return report.build();
     this.#rules = goal.rules;
-    const facts = this.#ownershipFacts(goal);
-    if (isFull) {
-      this.#contested = await inSlices(this.#clock, findContested(goal, this.#known, facts));
-    }
-    const effective = this.#effective(goal, isFull);
-    const work = await inSlices(
-      this.#clock,
-      planWork(effective, this.#known, { ...facts, contested: this.#contested }),
-    );
-    if (isFull) report.foreign(work.foreignServers, [...this.#contested]);
-    const isHeld = this.#ledger.judge(
-      {
-        goal: effective,
-        work,
-        after: this.#known,
-        ...(isFull && this.#hasObserved ? { comparison: this.#comparison(before, goal) } : {}),
-      },
-      report,
-    );
-    const waiting = isFull ? withoutHeld(work, isHeld) : work;
-    const context = { ...this.#context(report), goal: effective, work: waiting, isHeld };
+    const plan = await this.#plan(goal, isFull);
+    if (isFull) report.foreign(plan.work.foreignServers, [...this.#contested]);
+    const comparison = isFull && this.#hasObserved ? this.#comparison(before, goal) : undefined;
+    const facts = { ...plan, after: this.#known, ...(comparison && { comparison }) };
+    const isHeld = this.#ledger.judge(facts, report);
+    const work = isFull ? withoutHeld(plan.work, isHeld) : plan.work;
+    const context = { ...this.#context(report), goal: plan.goal, work, isHeld };
     await this.#runSteps({ ...context, isFirst: this.#isFirst });
-    this.#hasObserved = true;
-    if (isFull) this.#memory.noteAll(this.#known, work);
-    else this.#memory.noteChanged(this.#known, work);
-    for (const key of report.takenServers) this.#memory.noteTaken(key);
-    this.#isFirst &&= report.hasFailures;
-    this.#needsObservation = report.hasFailures;
+    this.#noteOutcome(plan.work, report, isFull);
     return report.build();
   }
 
@@ -190,6 +171,27 @@ export class Reconciler {
     }
     this.#needsObservation ||= report.hasFailures;
     return report.build();
+  }
+
+  /** What this sync is to reach, without what others have, and the work that it takes. */
+  async #plan(goal: SyncGoal, isFull: boolean): Promise<Pick<SyncContext, "goal" | "work">> {
+    const facts = this.#ownershipFacts(goal);
+    if (isFull) {
+      this.#contested = await inSlices(this.#clock, findContested(goal, this.#known, facts));
+    }
+    const effective = this.#effective(goal, isFull);
+    const all = { ...facts, contested: this.#contested };
+    const work = await inSlices(this.#clock, planWork(effective, this.#known, all));
+    return { goal: effective, work };
+  }
+
+  #noteOutcome(work: Work, report: ReportBuilder, isFull: boolean): void {
+    this.#hasObserved = true;
+    if (isFull) this.#memory.noteAll(this.#known, work);
+    else this.#memory.noteChanged(this.#known, work);
+    for (const key of report.takenServers) this.#memory.noteTaken(key);
+    this.#isFirst &&= report.hasFailures;
+    this.#needsObservation = report.hasFailures;
   }
 
   async #runSteps(context: SyncContext): Promise<void> {
