@@ -56,8 +56,11 @@ export type IpvsChange =
 /** A virtual server with its real servers, as the kernel holds them. */
 export interface ObservedVirtualServer {
   readonly virtualServer: VirtualServer;
-  readonly realServers: readonly ObservedRealServer[];
+  readonly realServers: readonly RealServer[];
 }
+
+/** Real servers that are in memory already, by the key of their virtual server; undefined: none are. */
+export type FamiliarServers = (key: string) => readonly RealServer[] | undefined;
 
 /** IPVS connection time-outs in seconds; 0 in a request keeps the kernel's value. */
 export interface IpvsTimeouts {
@@ -70,9 +73,10 @@ export interface IpvsTimeouts {
 export interface Ipvs {
   /**
    * Every virtual server with its real servers. Firewall-mark services have no address: they are not
-   * ours, are left out and counted in `firewallMarkCount`.
+   * ours, are left out and counted in `firewallMarkCount`. A list of real servers that is as the familiar one may
+   * be that list itself: then a large cluster is in memory once.
    */
-  observe(): Promise<{
+  observe(familiar?: FamiliarServers): Promise<{
     readonly virtualServers: readonly ObservedVirtualServer[];
     readonly firewallMarkCount: number;
   }>;

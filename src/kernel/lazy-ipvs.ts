@@ -21,7 +21,7 @@ export function lazyIpvs(open: () => Promise<OpenIpvs>): LazyIpvs {
     });
   };
   return {
-    observe: async () => (await get()).observe(),
+    observe: async (familiar) => (await get()).observe(familiar),
     listRealServers: async (ids) => (await get()).listRealServers(ids),
     apply: async (changes) => (await get()).apply(changes),
     readTimeouts: async () => (await get()).readTimeouts(),

@@ -68,7 +68,7 @@ async function noFailures(): Promise<readonly never[]> {
 
 function observedIpvs(ipvs: Ipvs): Ipvs {
   return {
-    observe: () => ipvs.observe(),
+    observe: (familiar) => ipvs.observe(familiar),
     listRealServers: (ids) => ipvs.listRealServers(ids),
     apply: noFailures,
     readTimeouts: () => ipvs.readTimeouts(),

@@ -3,7 +3,12 @@ import type { IpAddress } from "../base/ip.ts";
 import type { AddressChange, IpvsChange, SetChange } from "../kernel/kernel.ts";
 import type { PlannedVirtualServer } from "../plan/service-port-plan.ts";
 import type { IpSet } from "../state/ip-set.ts";
-import { type RealServer, realServerKey, sameRealServer } from "../state/real-server.ts";
+import {
+  type RealServer,
+  realServerKey,
+  sameRealServer,
+  sameRealServers,
+} from "../state/real-server.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import { sameVirtualServer, type VirtualServerId } from "../state/virtual-server.ts";
 import type { DesiredView } from "./desired-view.ts";
@@ -99,7 +104,8 @@ function realServerChanges(
   known: KnownVirtualServer,
 ): { readonly changes: IpvsChange[]; readonly unwanted: RealServer[] } {
   const changes: IpvsChange[] = [];
-  if (areAlike(desired.realServers, known.realServers)) return { changes, unwanted: [] };
+  // Most of a comparison of everything is this.
+  if (sameRealServers(desired.realServers, known.realServers)) return { changes, unwanted: [] };
   const { virtualServer } = desired;
   const remaining = new Map(known.realServers.map((server) => [realServerKey(server), server]));
   for (const realServer of desired.realServers) {
@@ -113,25 +119,6 @@ function realServerChanges(
     }
   }
   return { changes, unwanted: [...remaining.values()] };
-}
-
-/**
- * The same list, or an equal one as it stands, or the other way round, as the kernel lists what was added one
- * by one. Most of a comparison of everything is this.
- */
-function areAlike(desired: readonly RealServer[], known: readonly RealServer[]): boolean {
-  if (desired === known) return true;
-  if (desired.length !== known.length) return false;
-  const last = known.length - 1;
-  return (
-    desired.every((server, index) => isSame(server, known[index])) ||
-    desired.every((server, index) => isSame(server, known[last - index]))
-  );
-}
-
-function isSame(desired: RealServer, known: RealServer | undefined): boolean {
-  if (known === undefined || desired.address !== known.address) return false;
-  return desired.port === known.port && sameRealServer(desired, known);
 }
 
 /** What to do about a member of a set; undefined when nothing is to be done. */

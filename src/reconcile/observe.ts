@@ -8,24 +8,30 @@ import {
 } from "../base/ip.ts";
 import type { Iptables, Kernel } from "../kernel/kernel.ts";
 import { setsFor, temporaryNameOf } from "../plan/sets.ts";
-import type { SysctlSetting } from "../plan/sysctls.ts";
 import { type IpSet, isSwappable, type ObservedIpSet } from "../state/ip-set.ts";
 import type { RuleSet } from "../state/rule.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
+import type { DesiredView } from "./desired-view.ts";
 import { knownRulesOf } from "./diff-rules.ts";
 import { type KnownRules, KnownState } from "./known-state.ts";
+import type { SyncGoal } from "./sync-context.ts";
 
-/** Reads everything of ours in the kernel. Rules are read only for the families in `plannedRules`. */
+/** What an observation has to do with. */
+export type ObservationGoal = Pick<SyncGoal, "rules" | "sysctls"> & {
+  /** Real servers that are as they should be are in memory once. */
+  readonly desired?: Pick<DesiredView, "virtualServer">;
+};
+
+/** Reads everything of ours in the kernel. Rules are read only for the families of the planned ones. */
 export async function observe(
   kernel: Kernel,
-  plannedRules: ReadonlyMap<IpFamily, RuleSet>,
-  sysctls: readonly SysctlSetting[] = [],
+  { rules, sysctls = [], desired }: ObservationGoal,
 ): Promise<KnownState> {
   const known = new KnownState();
   await observeLink(kernel, known);
   await observeSets(kernel, known);
-  await observeServers(kernel, known);
-  for (const [family, planned] of plannedRules) {
+  await observeServers(kernel, known, desired);
+  for (const [family, planned] of rules) {
     known.rules.set(family, await observeRules(kernel.iptables, family, planned));
   }
   for (const { path } of sysctls) known.sysctls.set(path, kernel.sysctl.read(path));
@@ -99,8 +105,14 @@ function isEmpty({ elementCount, type }: ObservedIpSet): boolean {
   return elementCount === 0 && type !== "bitmap:port";
 }
 
-async function observeServers(kernel: Kernel, known: KnownState): Promise<void> {
-  const { virtualServers } = await kernel.ipvs.observe();
+async function observeServers(
+  kernel: Kernel,
+  known: KnownState,
+  desired: ObservationGoal["desired"],
+): Promise<void> {
+  const { virtualServers } = await kernel.ipvs.observe(
+    (key) => desired?.virtualServer(key)?.realServers,
+  );
   for (const { virtualServer, realServers } of virtualServers) {
     known.virtualServers.set(virtualServerKey(virtualServer), { virtualServer, realServers });
   }

@@ -252,7 +252,7 @@ export class Reconciler {
 
   async #observe(goal: SyncGoal, report: ReportBuilder): Promise<boolean> {
     try {
-      this.#known = await observe(this.#kernel, goal.rules, goal.sysctls);
+      this.#known = await observe(this.#kernel, goal);
       return true;
     } catch (error) {
       report.fail("observe", "kernel state", error);

@@ -57,7 +57,7 @@ export async function removeAll(kernel: Kernel, goal: RemovalGoal): Promise<Remo
 
 async function removeVirtualServers(removal: Removal): Promise<void> {
   const { kernel, report, kept, nodeAddresses, ownership } = removal;
-  const known = await observe(kernel, new Map());
+  const known = await observe(kernel, { rules: new Map() });
   const nothing = new Set<string>();
   const facts = { policy: ownership, nodeAddresses, ours: nothing, foreign: nothing };
   const ours = [];

@@ -28,6 +28,28 @@ export function realServerKey(id: RealServerId): string {
   return hostPort(id.address, id.port);
 }
 
+/**
+ * True for the same list, or an equal one as it stands, or the other way round, as the kernel lists what was added
+ * one by one.
+ */
+export function sameRealServers(
+  desired: readonly RealServer[],
+  observed: readonly RealServer[],
+): boolean {
+  if (desired === observed) return true;
+  if (desired.length !== observed.length) return false;
+  const last = observed.length - 1;
+  return (
+    desired.every((server, index) => isSame(server, observed[index])) ||
+    desired.every((server, index) => isSame(server, observed[last - index]))
+  );
+}
+
+function isSame(desired: RealServer, observed: RealServer | undefined): boolean {
+  if (observed === undefined || desired.address !== observed.address) return false;
+  return desired.port === observed.port && sameRealServer(desired, observed);
+}
+
 export function sameRealServer(desired: RealServer, observed: RealServer): boolean {
   return (
     desired.weight === observed.weight && desired.forwardingMethod === observed.forwardingMethod

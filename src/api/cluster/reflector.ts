@@ -51,7 +51,9 @@ const failuresBeforeList = 3;
 export class Reflector<Kind extends ResourceKind> {
   /** How often each thing happened: `list`, `watch`, `event`, and each failure by its reason. */
   readonly counts: Map<string, number> = new Map<string, number>();
-  readonly #dependencies: ReflectorDependencies;
+  readonly #dependencies: Omit<ReflectorDependencies, "guard">;
+  /** Until the first list: the addresses of a large cluster are megabytes. */
+  #servedBefore: ServedAddresses | undefined;
   readonly #resource: WatchedResource<Kind>;
   readonly #listener: SourceListener;
   readonly #log: Logger;
@@ -69,11 +71,12 @@ export class Reflector<Kind extends ResourceKind> {
   #troubleSinceMs: number | undefined;
 
   constructor(
-    dependencies: ReflectorDependencies,
+    { guard, ...dependencies }: ReflectorDependencies,
     resource: WatchedResource<Kind>,
     listener: SourceListener,
   ) {
     this.#dependencies = dependencies;
+    this.#servedBefore = guard?.servedBefore;
     this.#resource = resource;
     this.#listener = listener;
     this.#log = dependencies.log.with({ resource: resource.kind });
@@ -81,7 +84,7 @@ export class Reflector<Kind extends ResourceKind> {
     this.#backOff = new BackOff(dependencies.clock, dependencies.random);
     this.#guard = new ListGuard({
       clock: dependencies.clock,
-      percent: dependencies.guard?.percent ?? 0,
+      percent: guard?.percent ?? 0,
       onDoubt: (doubt) => listener.onListDoubt?.({ kind: resource.kind, ...doubt }),
     });
   }
@@ -117,8 +120,7 @@ export class Reflector<Kind extends ResourceKind> {
   }
 
   #knownAddresses(): ReadonlySet<IpAddress> {
-    const servedBefore = this.#isSynced ? undefined : this.#dependencies.guard?.servedBefore;
-    return knownAddresses(this.#resource.kind, this.#records, servedBefore);
+    return knownAddresses(this.#resource.kind, this.#records, this.#servedBefore);
   }
 
   /** The second list is the newest state, not what a server has in its cache. */
@@ -133,6 +135,7 @@ export class Reflector<Kind extends ResourceKind> {
     this.#advance(head.resourceVersion);
     if (this.#isSynced) return;
     this.#isSynced = true;
+    this.#servedBefore = undefined;
     this.#log.verbose(1, "Listed", { count: this.#records.size });
     this.#listener.onSynced(this.#resource.kind);
   }

@@ -1,5 +1,6 @@
 /** `ipvsadm`'s part of the kernel, over generic netlink. */
 import { familyOf, type IpFamily } from "../../base/ip.ts";
+import { none } from "../../base/none.ts";
 import { resolveFamily } from "../../netlink/generic.ts";
 import { ListMemory } from "../../netlink/list-memory.ts";
 import type { Message } from "../../netlink/message.ts";
@@ -11,13 +12,10 @@ import {
   type TransportParts,
 } from "../../netlink/transport.ts";
 import type { ObservedRealServer } from "../../state/real-server.ts";
-import {
-  type VirtualServer,
-  type VirtualServerId,
-  virtualServerKey,
-} from "../../state/virtual-server.ts";
+import { type VirtualServerId, virtualServerKey } from "../../state/virtual-server.ts";
 import type {
   FailedChange,
+  FamiliarServers,
   Ipvs,
   IpvsChange,
   IpvsTimeouts,
@@ -42,7 +40,7 @@ import {
   printIpvsMessage,
 } from "./codec.ts";
 import { commands, GENERIC_NAME } from "./constants.ts";
-import { PROC_TABLE_PATH, ProcTable, type RealServerTable } from "./proc-table.ts";
+import { PROC_TABLE_PATH, ProcTable } from "./proc-table.ts";
 import { probeScheduler } from "./scheduler-probe.ts";
 
 const WHEN_MISSING =
@@ -94,33 +92,19 @@ class IpvsClient implements OpenIpvs {
     this.#kinds = requestKinds(familyId);
   }
 
-  async observe(): ReturnType<Ipvs["observe"]> {
+  async observe(familiar?: FamiliarServers): ReturnType<Ipvs["observe"]> {
     const services = await this.#services.read(readService, (decode) =>
       this.#transport.dump(this.#kinds.listServices, undefined, decode),
     );
-    const servers = services.flatMap((service) =>
-      service.kind === "virtual-server" ? [service.virtualServer] : [],
-    );
-    const realServers = await this.#readRealServers(servers);
-    const virtualServers = servers.map(
-      (virtualServer): ObservedVirtualServer => ({
-        virtualServer,
-        realServers: realServers.get(virtualServerKey(virtualServer)) ?? [],
-      }),
-    );
+    const realServers = await this.#procTable.read(familiar);
+    const virtualServers = services.flatMap((service): readonly ObservedVirtualServer[] => {
+      if (service.kind !== "virtual-server") return [];
+      const { virtualServer } = service;
+      const own = realServers.get(virtualServerKey(virtualServer)) ?? none;
+      return [{ virtualServer, realServers: own }];
+    });
     const firewallMarkCount = services.filter(({ kind }) => kind === "firewall-mark").length;
     return { virtualServers, firewallMarkCount };
-  }
-
-  /** The table in /proc has no counts of persistence templates: persistent virtual servers are asked for. */
-  async #readRealServers(servers: readonly VirtualServer[]): Promise<RealServerTable> {
-    const table = new Map(await this.#procTable.read());
-    const persistent = servers.filter((server) => server.persistenceTimeoutSeconds > 0);
-    const lists = await this.listRealServers(persistent);
-    for (const [index, server] of persistent.entries()) {
-      table.set(virtualServerKey(server), lists[index] ?? []);
-    }
-    return table;
   }
 
   /** The kernel answers for an unknown virtual server as for one without real servers. */

@@ -18,11 +18,14 @@ import type { Protocol } from "../../base/protocol.ts";
 import { TimeSlice } from "../../base/time-slice.ts";
 import { hashOfBytes } from "../../netlink/byte-hash.ts";
 import { DecodeError } from "../../netlink/errors.ts";
-import type { ObservedRealServer } from "../../state/real-server.ts";
+import { type RealServer, sameRealServers } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
+import type { FamiliarServers } from "../kernel.ts";
 
 /** Real servers by the key of their virtual server. */
-export type RealServerTable = ReadonlyMap<string, readonly ObservedRealServer[]>;
+export type RealServerTable = ReadonlyMap<string, readonly RealServer[]>;
+
+const nothingFamiliar: FamiliarServers = () => undefined;
 
 /** Of the reading thread's network namespace. */
 export const PROC_TABLE_PATH = "/proc/net/ip_vs";
@@ -45,11 +48,14 @@ export class ProcTable {
     this.#file = openSync(path, "r");
   }
 
-  /** Reads on the calling thread: a read returns a page, and there are hundreds. Others get their turn. */
-  read(): Promise<RealServerTable> {
+  /**
+   * Reads on the calling thread: a read returns a page, and there are hundreds. Others get their turn. A list that
+   * is as the familiar one is that list itself: a large table is not in memory twice.
+   */
+  read(familiar: FamiliarServers = nothingFamiliar): Promise<RealServerTable> {
     return this.#exclusive.run(async () => {
       const slice = new TimeSlice(this.#clock, "large");
-      const parser = new ProcTableParser(this.#seen);
+      const parser = new ProcTableParser(this.#seen, familiar);
       const buffer = Buffer.allocUnsafe(READ_BYTES);
       for (let position = 0; ; ) {
         const count = readSync(this.#file, buffer, 0, READ_BYTES, position);
@@ -75,7 +81,7 @@ export class ProcTable {
 }
 
 /** What was made of a virtual server's lines. Nothing where they are of none with an address. */
-type Block = readonly [key: string, realServers: readonly ObservedRealServer[]] | undefined;
+type Block = readonly [key: string, realServers: readonly RealServer[]] | undefined;
 
 /** By a hash of 53 bits: the lines of a table that was read before. */
 export type SeenBlocks = ReadonlyMap<number, Block>;
@@ -89,8 +95,9 @@ const blank = 0x20;
  */
 export class ProcTableParser {
   readonly #seen: SeenBlocks;
+  readonly #familiar: FamiliarServers;
   readonly #blocks = new Map<number, Block>();
-  readonly #table = new Map<string, readonly ObservedRealServer[]>();
+  readonly #table = new Map<string, readonly RealServer[]>();
   /** Begins with the lines of the virtual server that is being read. */
   #bytes = Buffer.allocUnsafe(2 * READ_BYTES);
   #view = viewOf(this.#bytes);
@@ -99,8 +106,9 @@ export class ProcTableParser {
   /** Of the first byte in `#bytes`. */
   #offset = 0;
 
-  constructor(seen: SeenBlocks = new Map()) {
+  constructor(seen: SeenBlocks = new Map(), familiar: FamiliarServers = nothingFamiliar) {
     this.#seen = seen;
+    this.#familiar = familiar;
   }
 
   /** To be given to the parser of the next table. */
@@ -161,9 +169,17 @@ export class ProcTableParser {
   #endBlock(start: number, end: number): void {
     if (start === end) return;
     const hash = hashOfBytes(this.#view, start, end);
-    const block = this.#seen.has(hash) ? this.#seen.get(hash) : this.#readBlock(start, end);
+    const read = this.#seen.has(hash) ? this.#seen.get(hash) : this.#readBlock(start, end);
+    const block = read && this.#shared(read);
     this.#blocks.set(hash, block);
     if (block !== undefined) this.#table.set(...block);
+  }
+
+  #shared(block: NonNullable<Block>): Block {
+    const [key, realServers] = block;
+    const familiar = this.#familiar(key);
+    if (familiar === undefined || familiar === realServers) return block;
+    return sameRealServers(familiar, realServers) ? [key, familiar] : block;
   }
 
   #readBlock(start: number, end: number): Block {
@@ -186,19 +202,16 @@ function viewOf({ buffer, byteOffset, byteLength }: Buffer): DataView {
   return new DataView(buffer, byteOffset, byteLength);
 }
 
-function readRealServer(line: string, offset: number): ObservedRealServer {
-  const fields = /^ {2}-> (\S+) +(\S+) +(\d+) +(\d+) +(\d+)/.exec(line);
+function readRealServer(line: string, offset: number): RealServer {
+  const fields = /^ {2}-> (\S+) +(\S+) +(\d+) +\d+ +\d+/.exec(line);
   if (fields === null) throw unreadable(line, offset);
-  const [, place = "", forwarding = "", weight, active, inactive] = fields;
+  const [, place = "", forwarding = "", weight] = fields;
   const forwardingMethod = forwardingNames.indexOf(forwarding);
   if (forwardingMethod < 0) throw unreadable(line, offset);
   return {
     ...readPlace(place, offset),
     weight: Number(weight),
     forwardingMethod,
-    activeConnections: Number(active),
-    inactiveConnections: Number(inactive),
-    persistentConnections: 0,
   };
 }
 

@@ -6,6 +6,7 @@ import {
   type RealServerTable,
   type SeenBlocks,
 } from "../../../../src/kernel/ipvs/proc-table.ts";
+import type { FamiliarServers } from "../../../../src/kernel/kernel.ts";
 import { DecodeError } from "../../../../src/netlink/errors.ts";
 
 /** In the form of Linux 6.1, trailing blanks included; the counts and the odd lines are ours. */
@@ -39,33 +40,22 @@ function parse(...pieces: readonly string[]): RealServerTable {
 function parserOf(
   pieces: readonly string[],
   seen?: SeenBlocks,
+  familiar?: FamiliarServers,
 ): { readonly table: RealServerTable; readonly blocks: SeenBlocks } {
-  const parser = new ProcTableParser(seen);
+  const parser = new ProcTableParser(seen, familiar);
   for (const piece of pieces) parser.take(Buffer.from(piece, "latin1"));
   return { table: parser.finish(), blocks: parser.blocks };
 }
 
-const counts = { activeConnections: 0, inactiveConnections: 0, persistentConnections: 0 };
 const expected = new Map([
   [
     "TCP 10.96.0.1:443",
     [
-      {
-        address: "10.244.1.6",
-        port: 6443,
-        weight: 1,
-        forwardingMethod: 0,
-        activeConnections: 3,
-        inactiveConnections: 14,
-        persistentConnections: 0,
-      },
-      { address: "10.244.1.5", port: 6443, weight: 0, forwardingMethod: 3, ...counts },
+      { address: "10.244.1.6", port: 6443, weight: 1, forwardingMethod: 0 },
+      { address: "10.244.1.5", port: 6443, weight: 0, forwardingMethod: 3 },
     ],
   ],
-  [
-    "UDP [fd00:96::a]:53",
-    [{ address: "fd00:244::5", port: 5353, weight: 1, forwardingMethod: 0, ...counts }],
-  ],
+  ["UDP [fd00:96::a]:53", [{ address: "fd00:244::5", port: 5353, weight: 1, forwardingMethod: 0 }]],
   ["SCTP 10.96.0.3:80", []],
   ["TCP 10.96.0.4:80", []],
 ]);
@@ -141,6 +131,22 @@ describe("ProcTableParser", () => {
       );
     });
   }
+
+  it("has the familiar list where that says the same, in either order, and its own where not", () => {
+    const own = parserOf([table]);
+    const [web, dns] = ["TCP 10.96.0.1:443", "UDP [fd00:96::a]:53"].map((key) =>
+      own.table.get(key),
+    );
+    const wanted = new Map([
+      ["TCP 10.96.0.1:443", structuredClone(web ?? []).toReversed()],
+      ["UDP [fd00:96::a]:53", (dns ?? []).map((server) => ({ ...server, weight: 0 }))],
+    ]);
+    const shared = parserOf([table], own.blocks, (key) => wanted.get(key));
+    assert.equal(shared.table.get("TCP 10.96.0.1:443"), wanted.get("TCP 10.96.0.1:443"));
+    assert.equal(shared.table.get("UDP [fd00:96::a]:53"), own.table.get("UDP [fd00:96::a]:53"));
+    const again = parserOf([table], shared.blocks);
+    assert.equal(again.table.get("TCP 10.96.0.1:443"), wanted.get("TCP 10.96.0.1:443"));
+  });
 
   it("forgets what was not in the table before it", () => {
     const first = parserOf([table]);
