@@ -20,7 +20,6 @@ export interface ServicePortRecord {
 /** A Service that wants a proxy; headless and ExternalName ones never become records. */
 export interface ServiceRecord {
   readonly name: ServiceName;
-  readonly uid: string;
   /** Seconds since the epoch; 0 when unknown. Decides who wins when two claim one address and port. */
   readonly createdAtSeconds: number;
   readonly type: "ClusterIP" | "NodePort" | "LoadBalancer";

@@ -47,7 +47,9 @@ export class ChangeTracker {
   ): void {
     if (previous !== undefined && previous.service !== current?.service) this.#dropSlice(previous);
     if (current === undefined) return;
-    this.#slices.set(current.service, [...this.#slicesBut(current), current]);
+    const others = this.#slicesBut(current);
+    // Spread, a list has room for sixteen more.
+    this.#slices.set(current.service, others.length === 0 ? [current] : [...others, current]);
     this.#touched.add(current.service);
     this.#noteTrigger(current);
   }

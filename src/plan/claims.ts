@@ -94,7 +94,7 @@ export class Claims {
     const before = this.#claimsByKey.get(key) ?? [];
     // An external IP may also be a load-balancer IP of the same Service: one plan claims a key once.
     const others = before.filter(({ plan }) => plan !== previous && plan !== claim?.plan);
-    const after = claim === undefined ? others : [...others, claim].sort(byAge);
+    const after = claim === undefined ? others : inOrder(others, claim);
     if (after.length === 0) this.#claimsByKey.delete(key);
     else this.#claimsByKey.set(key, after);
     if (after.length > 1) this.#contested.add(key);
@@ -105,6 +105,11 @@ export class Claims {
 
 function keyOf(planned: PlannedVirtualServer): string {
   return virtualServerKey(planned.virtualServer);
+}
+
+/** Nearly always one alone: a list that is spread has room for sixteen more. */
+function inOrder(others: readonly Claim[], claim: Claim): readonly Claim[] {
+  return others.length === 0 ? [claim] : [...others, claim].sort(byAge);
 }
 
 function byAge(left: Claim, right: Claim): number {

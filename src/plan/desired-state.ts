@@ -43,7 +43,7 @@ export class DesiredState {
 
   /** Makes `plans` all that this Service wants in this family. */
   replace(service: ServiceName, family: IpFamily, plans: readonly ServicePortPlan[]): void {
-    const owner = `${family} ${service}`;
+    const owner = [family, service].join(" ");
     const before = byServicePort(this.#plans.get(owner) ?? none);
     const after = byServicePort(plans);
     for (const [key, plan] of after) this.#replacePlan(family, before.get(key), plan);

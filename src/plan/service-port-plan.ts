@@ -140,13 +140,13 @@ function deniedToNode(
     }));
 }
 
+const nowhereMissing = { internal: false, external: false } as const;
+
 function noLocalEndpoints(
   port: ServicePort,
   { local, hasUsable }: ChosenEndpoints,
 ): { readonly internal: boolean; readonly external: boolean } {
-  const isMissing = hasUsable && local.length === 0;
-  return {
-    internal: isMissing && port.isInternalPolicyLocal,
-    external: isMissing && port.isExternalPolicyLocal,
-  };
+  if (!hasUsable || local.length > 0) return nowhereMissing;
+  const { isInternalPolicyLocal: internal, isExternalPolicyLocal: external } = port;
+  return internal || external ? { internal, external } : nowhereMissing;
 }

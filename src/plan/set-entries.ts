@@ -57,7 +57,8 @@ export function setEntriesOf(
   }
   if (port.healthCheckNodePort !== 0)
     put("healthCheckNodePort", portEntry(port.healthCheckNodePort));
-  return planned;
+  // A copy has no spare capacity.
+  return planned.slice();
 }
 
 type Put = (role: SetRole, entry: SetEntry) => void;

@@ -28,7 +28,6 @@ export function portRecord(overrides: Partial<ServicePortRecord> = {}): ServiceP
 export function serviceRecord(overrides: Partial<ServiceRecord> = {}): ServiceRecord {
   return {
     name: "default/a",
-    uid: "",
     createdAtSeconds: 0,
     type: "ClusterIP",
     clusterIps: [ip("10.96.0.10")],

@@ -9,8 +9,6 @@ export interface ObjectIdentity {
   readonly name: string;
   /** Empty when the object has none. */
   readonly namespace: string;
-  readonly uid: string;
-  readonly resourceVersion: string;
 }
 
 /** As loose as DNS names can be and still be safe in keys, log lines and rule comments. */
@@ -38,8 +36,6 @@ export function identityOf(
   return {
     name: flatText(namespace === "" ? `${name}` : `${namespace}/${name}`),
     namespace: `${namespace}`,
-    uid: shortTextOf(fieldOf(metadata, "uid")),
-    resourceVersion: shortTextOf(fieldOf(metadata, "resourceVersion")),
   };
 }
 
@@ -73,9 +69,4 @@ function spokenName(name: unknown, namespace: unknown): string {
 function spoken(part: unknown): string {
   if (typeof part === "string") return printableText(part);
   return isAbsent(part) ? "" : "?";
-}
-
-/** An opaque mark of the server; absurd ones count as none. */
-function shortTextOf(value: unknown): string {
-  return typeof value === "string" && value.length <= 128 ? flatText(value) : "";
 }

@@ -68,7 +68,6 @@ export function decodeService(
   const ranges = sourceRangesOf(scope, spec);
   return {
     name: identity.name,
-    uid: identity.uid,
     createdAtSeconds: Math.floor(
       (timeMsOf(pathOf(object, "metadata", "creationTimestamp")) ?? 0) / 1000,
     ),

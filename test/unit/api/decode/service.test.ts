@@ -7,7 +7,6 @@ import { decode } from "./decoding.ts";
 
 const web: ServiceRecord = {
   name: "default/web",
-  uid: "uid-default-web",
   createdAtSeconds: 1_767_225_600,
   type: "ClusterIP",
   clusterIps: ["10.96.0.10" as IpAddress],
