@@ -6,6 +6,7 @@
 #include <limits.h>
 
 #include "environment.h"
+#include "file-pages.h"
 #include "js-values.h"
 
 /* open(protocol, options) */
@@ -141,6 +142,14 @@ static napi_value close_socket(napi_env env, napi_callback_info call) {
   return undefined(env);
 }
 
+/* releaseFilePages(): kilobytes that were given back. */
+static napi_value release_pages(napi_env env, napi_callback_info call) {
+  (void)call;
+  napi_value result;
+  napi_create_int64(env, release_file_pages(), &result);
+  return result;
+}
+
 NAPI_MODULE_INIT() {
   struct environment *environment = start_environment(env);
   if (environment == NULL) return throw_errno(env, "load the netlink addon", ENOMEM, "start");
@@ -150,6 +159,7 @@ NAPI_MODULE_INIT() {
       {"expire", NULL, expire, NULL, NULL, NULL, napi_enumerable, environment},
       {"transactSync", NULL, transact_sync, NULL, NULL, NULL, napi_enumerable, environment},
       {"watch", NULL, watch, NULL, NULL, NULL, napi_enumerable, environment},
+      {"releaseFilePages", NULL, release_pages, NULL, NULL, NULL, napi_enumerable, environment},
       {"close", NULL, close_socket, NULL, NULL, NULL, napi_enumerable, environment},
   };
   napi_define_properties(env, exports, sizeof functions / sizeof functions[0], functions);

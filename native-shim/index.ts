@@ -34,6 +34,7 @@ interface Addon {
   ): TransactResult;
   watch(socket: SocketHandle, onDatagram: (errno: number, datagram: Uint8Array) => void): void;
   close(socket: SocketHandle): void;
+  releaseFilePages(): number;
 }
 
 /** The socket's thread ends a call at its deadline and keeps the replies; only a stuck one comes later than this. */
@@ -114,6 +115,11 @@ export function watch(
   onDatagram: (errno: number, datagram: Uint8Array) => void,
 ): void {
   addon().watch(socket, onDatagram);
+}
+
+/** See `netlink-socket.d.ts`. */
+export function releaseFilePages(): number {
+  return addon().releaseFilePages();
 }
 
 /** See `netlink-socket.d.ts`. */

@@ -84,5 +84,11 @@ export function watch(
   onDatagram: (errno: number, datagram: Uint8Array) => void,
 ): void;
 
+/**
+ * Gives back pages of code and constants that the process has mapped from files; what is needed again comes back from
+ * the page cache by itself. Returns how many kilobytes were resident there.
+ */
+export function releaseFilePages(): number;
+
 /** Closes; pending calls end with EBADF. Closing twice is fine. */
 export function close(socket: SocketHandle): void;

@@ -28,6 +28,8 @@ export interface CommandWorld extends ConfigWorld {
   readonly writeErr: (text: string) => void;
   /** Replaces a file's content; throws where it cannot. */
   readonly writeFile: (path: string, text: string) => void;
+  /** Gives back the memory of code that was needed until now; what is needed again comes back by itself. */
+  readonly releaseCode: () => void;
   readonly loadCommands: () => Promise<Commands>;
 }
 
@@ -64,12 +66,13 @@ async function runCommand(values: FlagValues, world: CommandWorld): Promise<numb
   const loaded = loadConfig(values, world);
   const { command, config } = loaded;
   if (loaded.written !== undefined) return writeConfig(loaded.written, world);
-  const { clock, pid } = world;
+  const { clock, pid, releaseCode } = world;
   const log = new LogWriter({ clock, pid, write: world.writeErr }, config.logging);
   tell(loaded, log);
   const parts: CommandParts = {
     clock,
     log,
+    releaseCode,
     print: (line) => world.writeOut(`${line}\n`),
     shown: { object: loaded.object, flags: shownFlags(values) },
     setVerbosity: (level) => log.setVerbosity(level),

@@ -38,6 +38,8 @@ export interface CommandParts {
   /** What /configz and /flagz show. */
   readonly shown: { readonly object: object; readonly flags: ShownConfig["flags"] };
   readonly setVerbosity: (level: number) => void;
+  /** Gives back the memory of code that was needed until now. */
+  readonly releaseCode: () => void;
   /** The file that the configuration came from; absent: none. */
   readonly configFile?: ConfigFileSource;
 }
@@ -99,7 +101,7 @@ async function start(config: Config, parts: DaemonRunParts, signal: AbortSignal)
 
 /** Each part of the program as it begins: yields how it ends. */
 async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerator<Stop> {
-  const { clock, log, fail } = parts;
+  const { clock, log, fail, releaseCode } = parts;
   checkCapabilities();
   const lock = await acquireInstanceLock(config.lockName);
   yield () => lock.release();
@@ -157,6 +159,7 @@ async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerato
     log,
     events,
     drainAges,
+    releaseCode,
     fail,
   });
   started.resolve(daemon);

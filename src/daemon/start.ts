@@ -32,6 +32,8 @@ export interface DaemonParts {
   readonly drainAges?: DrainAges;
   /** Absent: nobody reads events. */
   readonly events?: EventRecorder;
+  /** Gives back the memory of code that was needed until now; absent: it stays. */
+  readonly releaseCode?: () => void;
   /** Ends the program, which cannot go on as it is; absent: nobody can. */
   readonly fail?: (error: Error) => void;
   /** Absent: health-check node ports listen on real sockets. */
@@ -87,6 +89,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
     },
     onListDoubt: (doubt) => tellListDoubt(doubt, parts),
   };
+  parts.releaseCode?.();
   await source.start(listener, servedBefore);
   events.record(startingEvent(config.nodeName));
   return {

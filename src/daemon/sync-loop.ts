@@ -30,6 +30,8 @@ export interface SyncLoopCollaborators {
   readonly apiServerAddresses?: () => readonly IpAddress[];
   /** Called once, with the Node object as far as there is one, before the first plan. */
   readonly onNodeReady?: (node: NodeRecord | undefined) => void;
+  /** Gives back the memory of code that was needed until now; absent: it stays. */
+  readonly releaseCode?: () => void;
   /** Ends the program, which cannot go on as it is. */
   readonly fail?: (error: Error) => void;
 }
@@ -44,6 +46,7 @@ export class SyncLoop {
   readonly #clock: Clock;
   readonly #reporter: SyncReporter;
   readonly #healthChecks: ServiceHealthServers;
+  readonly #releaseCode: () => void;
   readonly #lists = new InitialLists();
   readonly #nodeWait: NodeWait;
   readonly #node: KnownNode;
@@ -64,6 +67,7 @@ export class SyncLoop {
     this.#clock = clock;
     this.#reporter = reporter;
     this.#healthChecks = healthChecks;
+    this.#releaseCode = collaborators.releaseCode ?? (() => {});
     this.#nodeWait = this.#makeNodeWait(collaborators, live);
     this.#plan = new ClusterPlan({
       live,
@@ -172,6 +176,8 @@ export class SyncLoop {
     });
     if (!this.#isObserveOnly) await this.#healthChecks.serve(this.#node.healthCheckAddresses);
     this.#checks.synced();
+    // What only lists and large syncs run may be a third of the memory.
+    if (isFull) this.#releaseCode();
     return report.failures.length === 0;
   }
 

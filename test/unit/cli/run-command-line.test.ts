@@ -41,6 +41,7 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
     writeErr: (text) => {
       err += text;
     },
+    releaseCode: () => {},
     loadCommands: async () => ({
       async runDaemon(config, parts) {
         calls.push(["run", config]);

@@ -37,14 +37,19 @@ describe("SyncLoop", () => {
   let clock: FakeClock;
   let health: ProxyHealth;
   let loop: SyncLoop;
+  let releases: number;
 
   beforeEach(() => {
+    releases = 0;
     kernel = new FakeKernel();
     clock = new FakeClock();
     health = new ProxyHealth(clock, 60_000);
     const reporter = new SyncReporter({ metrics: silentMetrics, health, clock, log: silentLogger });
     const healthChecks = new ServiceHealthServers({ clock, log: silentLogger, health });
-    const collaborators = { kernel, clock, log: silentLogger, reporter, healthChecks };
+    const releaseCode = (): void => {
+      releases += 1;
+    };
+    const collaborators = { kernel, clock, log: silentLogger, reporter, healthChecks, releaseCode };
     loop = new SyncLoop(collaborators, { current: config }, ["IPv4", "IPv6"]);
     loop.start();
   });
@@ -73,6 +78,17 @@ describe("SyncLoop", () => {
     loop.noteSynced("endpointslices");
     await clock.advance(0);
     assert.match(ipvsText(kernel), /-A -t 10\.96\.0\.10:80/);
+  });
+
+  it("gives back code after a comparison of everything, not after a change", async () => {
+    await synced();
+    assert.equal(releases, 1);
+    loop.noteSlice(sliceRecord([first]), sliceRecord([first, second]));
+    await clock.advance(2_000);
+    assert.match(ipvsText(kernel), /10\.244\.2\.12/);
+    assert.equal(releases, 1);
+    await clock.advance(config.verificationPeriodMs);
+    assert.equal(releases, 2);
   });
 
   it("goes on without the Node after 30 s", async () => {
