@@ -1,14 +1,36 @@
 // Required into the program while it soaks: writes its timers, handles, memory and event-loop delay once a second.
-const { writeFileSync } = require("node:fs");
+// The delays are those of the whole run; time in which the process is stopped is one of them.
+const { renameSync, writeFileSync } = require("node:fs");
 const { monitorEventLoopDelay } = require("node:perf_hooks");
 
-const delay = monitorEventLoopDelay({ resolution: 5 });
+const path = process.env.SOAK_PROBE;
+const resolutionMs = 10;
+const delay = monitorEventLoopDelay({ resolution: resolutionMs });
 delay.enable();
-setInterval(() => {
+
+function write() {
   const active = {};
   for (const kind of process.getActiveResourcesInfo()) active[kind] = (active[kind] ?? 0) + 1;
-  const percentile = (share) => delay.percentile(share) / 1e6;
-  const delayMs = { p50: percentile(50), p99: percentile(99), worst: delay.max / 1e6 };
-  const { heapUsed, rss } = process.memoryUsage();
-  writeFileSync(process.env.SOAK_PROBE, JSON.stringify({ active, delayMs, heapUsed, rss }));
+  // What is measured is from one turn of the timer to the next.
+  const late = (ns) => Math.max(0, ns / 1e6 - resolutionMs);
+  const percentile = (share) => late(delay.percentile(share));
+  const delayMs = {
+    p50: percentile(50),
+    p99: percentile(99),
+    p999: percentile(99.9),
+    worst: late(delay.max),
+  };
+  const { heapUsed, external, rss } = process.memoryUsage();
+  const text = JSON.stringify({ active, delayMs, heapUsed, external, rss });
+  // Whoever reads it finds a whole one.
+  writeFileSync(`${path}.new`, text);
+  renameSync(`${path}.new`, path);
+}
+
+setInterval(() => {
+  try {
+    write();
+  } catch {
+    // No file can be opened: that is one of the faults.
+  }
 }, 1_000).unref();

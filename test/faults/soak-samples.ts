@@ -7,8 +7,16 @@ export interface Sample {
   readonly heapMiB: number;
   readonly files: number;
   readonly sockets: number;
+  /** What holds the event loop but timers: sockets, listeners, requests. */
+  readonly handles: number;
   readonly timers: number;
-  readonly delayMs: { readonly p50: number; readonly p99: number; readonly worst: number };
+  /** Since the program's start. */
+  readonly delayMs: {
+    readonly p50: number;
+    readonly p99: number;
+    readonly p999: number;
+    readonly worst: number;
+  };
 }
 
 interface Probe {
@@ -24,6 +32,7 @@ const mebibyte = 1_048_576;
 export function takeSample(pid: number, probeFile: string, minute: number): Sample {
   const { active, delayMs, heapUsed, rss } = JSON.parse(readFileSync(probeFile, "utf8")) as Probe;
   const links = readdirSync(`/proc/${pid}/fd`).map((name) => linkOf(`/proc/${pid}/fd/${name}`));
+  const { Timeout: timers = 0, ...handles } = active;
   return {
     minute,
     delayMs,
@@ -31,7 +40,8 @@ export function takeSample(pid: number, probeFile: string, minute: number): Samp
     heapMiB: heapUsed / mebibyte,
     files: links.length,
     sockets: links.filter((link) => link.startsWith("socket:")).length,
-    timers: active["Timeout"] ?? 0,
+    handles: Object.values(handles).reduce((total, count) => total + count, 0),
+    timers,
   };
 }
 
@@ -45,19 +55,47 @@ function linkOf(path: string): string {
 }
 
 /** By how much the last quarter's median may be above the second's: what is left of noise. */
-const allowances = { memoryMiB: 16, heapMiB: 12, files: 4, sockets: 4, timers: 4 } as const;
+const allowances = {
+  memoryMiB: 16,
+  heapMiB: 12,
+  files: 4,
+  sockets: 4,
+  handles: 4,
+  timers: 4,
+} as const;
 
-/** One sentence for each figure that grew between the second quarter and the last; the first one warms up. */
-export function findGrowth(samples: readonly Sample[]): readonly string[] {
+/** In a quarter: fewer tell nothing, since some faults leave sockets open for a while. */
+const fewestSamples = 8;
+
+type Grown = keyof typeof allowances;
+const grown = Object.keys(allowances) as readonly Grown[];
+
+/** Medians of the second quarter and of the last; the first one warms up. Undefined: too few samples. */
+function quarterMedians(
+  samples: readonly Sample[],
+): readonly { readonly key: Grown; readonly early: number; readonly late: number }[] | undefined {
   const quarter = Math.floor(samples.length / 4);
-  if (quarter < 2) return [];
-  const keys = Object.keys(allowances) as readonly (keyof typeof allowances)[];
-  return keys.flatMap((key) => {
-    const early = median(samples.slice(quarter, 2 * quarter).map((sample) => sample[key]));
-    const late = median(samples.slice(-quarter).map((sample) => sample[key]));
-    if (late <= early + allowances[key]) return [];
-    return [`${key} grew from ${early.toFixed(1)} to ${late.toFixed(1)}`];
-  });
+  if (quarter < fewestSamples) return undefined;
+  return grown.map((key) => ({
+    key,
+    early: median(samples.slice(quarter, 2 * quarter).map((sample) => sample[key])),
+    late: median(samples.slice(-quarter).map((sample) => sample[key])),
+  }));
+}
+
+/** One sentence for each figure that grew between the second quarter and the last. */
+export function findGrowth(samples: readonly Sample[]): readonly string[] {
+  return (quarterMedians(samples) ?? [])
+    .filter(({ key, early, late }) => late > early + allowances[key])
+    .map(({ key, early, late }) => `${key} grew from ${early.toFixed(1)} to ${late.toFixed(1)}`);
+}
+
+/** One line that says what each figure was, and became. */
+export function growthLine(samples: readonly Sample[]): string {
+  const figures = (quarterMedians(samples) ?? []).map(
+    ({ key, early, late }) => `${key} ${early.toFixed(1)} → ${late.toFixed(1)}`,
+  );
+  return `Medians of the second quarter and of the last: ${figures.join(", ")}`;
 }
 
 function median(numbers: readonly number[]): number {
@@ -70,9 +108,11 @@ const columns: readonly (readonly [string, (sample: Sample) => string])[] = [
   ["heap MiB", ({ heapMiB }) => heapMiB.toFixed(1)],
   ["files", ({ files }) => String(files)],
   ["sockets", ({ sockets }) => String(sockets)],
+  ["handles", ({ handles }) => String(handles)],
   ["timers", ({ timers }) => String(timers)],
   ["delay p50 ms", ({ delayMs }) => delayMs.p50.toFixed(1)],
   ["p99", ({ delayMs }) => delayMs.p99.toFixed(1)],
+  ["p99.9", ({ delayMs }) => delayMs.p999.toFixed(1)],
   ["worst", ({ delayMs }) => delayMs.worst.toFixed(0)],
 ];
 

@@ -1,13 +1,16 @@
 /**
- * `make soak`: 2,000 Services, constant churn, random faults, for an hour. Every few seconds memory, files, sockets,
- * timers and event-loop delay of the program are sampled. Exit status 1: something grew, a connection broke, or
- * the kernel was not as planned.
+ * `make soak`: 2,000 Services, constant churn, random faults, for an hour. Faults come from the API server, from
+ * netlink, from the machine and from others who change what is in the kernel; all of them leave the process
+ * alive, or else nothing could grow. After each step memory, files, sockets, timers and event-loop delay of the
+ * program are sampled. Exit status 1: something grew, a connection broke, or the kernel was not as planned.
  */
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import type { Row } from "./row.ts";
 import { apiServer } from "./rows/api-server.ts";
-import { findGrowth, type Sample, sampleTable, takeSample } from "./soak-samples.ts";
+import { netlink } from "./rows/netlink.ts";
+import { processRows } from "./rows/process.ts";
+import { intrude, intrusions } from "./soak-drift.ts";
+import { findGrowth, growthLine, type Sample, sampleTable, takeSample } from "./soak-samples.ts";
 import { World } from "./world.ts";
 
 const { values } = parseArgs({
@@ -17,54 +20,105 @@ const { values } = parseArgs({
   },
 });
 const soakMs = Number(values.minutes) * 60_000;
+const serviceCount = Number(values.services);
 const probeFile = "/run/faults/probe.json";
 const probe = join(import.meta.dirname, "soak-probe.cjs");
 const library = join(import.meta.dirname, "../../build/test/netlink-fault.so");
+const stepsPerFault = 3;
 const shownSamples = 30;
+const minuteMs = 60_000;
 
-/** Those that leave the process alive, or else nothing could grow. */
-const faults: readonly Row[] = apiServer;
+interface Fault {
+  readonly name: string;
+  readonly inject: (world: World) => unknown;
+}
 
-const world = await World.build(Number(values.services));
-const environment = {
-  NODE_OPTIONS: `--require ${probe}`,
-  SOAK_PROBE: probeFile,
-  LD_PRELOAD: library,
-};
-await world.restartProgram({ environment });
-await world.trafficFlows();
+/** Of the machine's only those that need no preparation. */
+const machine: readonly string[] = ["Event loop blocked", "Out of file descriptors"];
+const rows = [
+  ...apiServer,
+  ...netlink,
+  ...processRows.filter(({ name }) => machine.includes(name)),
+];
+const faults: readonly Fault[] = [
+  ...rows.map(({ name, inject }) => ({
+    name,
+    inject: (world: World) => inject(world, { form: "short", index: 0 }),
+  })),
+  ...intrusions.map((intrusion) => ({
+    name: intrusion.name,
+    inject: () => intrude(intrusion, serviceCount),
+  })),
+];
 
 const problems: string[] = [];
 const samples: Sample[] = [];
-const totals = { steps: 0, faults: 0, short: 0, failed: 0, broken: 0 };
-const beginMs = performance.now();
-while (performance.now() - beginMs < soakMs) {
-  await world.churn();
-  totals.steps += 1;
-  if (totals.steps % 5 === 0) await doFault();
-  await world.repaired();
-  samples.push(takeSample(world.program.pid, probeFile, (performance.now() - beginMs) / 60_000));
-  const { short, failed, broken, reasons } = await world.traffic.take();
-  if (failed + broken > 0) problems.push(`step ${totals.steps}: ${JSON.stringify(reasons)}`);
-  totals.short += short;
-  totals.failed += failed;
-  totals.broken += broken;
+const totals = { steps: 0, faults: 0, short: 0, failed: 0, broken: 0, slowestRepairMs: 0 };
+
+const world = await World.build(serviceCount);
+try {
+  await soak();
+} catch (error) {
+  problems.push(`step ${totals.steps}: ${String(error)}`);
 }
 problems.push(...findGrowth(samples));
 const every = Math.max(1, Math.ceil(samples.length / shownSamples));
 console.log(sampleTable(samples.filter((_, index) => index % every === 0)).join("\n"));
+console.log(growthLine(samples));
 console.log(JSON.stringify(totals));
 for (const problem of problems) console.error(problem);
 await world.close();
 process.exitCode = problems.length === 0 ? 0 : 1;
 
-async function doFault(): Promise<void> {
-  const fault = faults[Math.floor(Math.random() * faults.length)];
-  if (fault === undefined) return;
-  totals.faults += 1;
-  try {
-    await fault.inject(world, { form: "short", index: totals.faults });
-  } catch (error) {
-    problems.push(`${fault.name}: ${String(error)}`);
+async function soak(): Promise<void> {
+  const environment = {
+    NODE_OPTIONS: `--require ${probe}`,
+    SOAK_PROBE: probeFile,
+    LD_PRELOAD: library,
+    NETLINK_FAULT: "/run/faults/netlink-fault",
+  };
+  await world.restartProgram({ environment });
+  await world.trafficFlows();
+  const faultsToCome = shuffled();
+  const beginMs = performance.now();
+  for (let elapsedMs = 0; elapsedMs < soakMs; elapsedMs = performance.now() - beginMs) {
+    const name = await step(faultsToCome);
+    samples.push(takeSample(world.program.pid, probeFile, elapsedMs / minuteMs));
+    await countTraffic(name);
+  }
+}
+
+/** Churn, and now and then a fault; the kernel is as planned afterwards. Returns the fault's name. */
+async function step(faultsToCome: Iterator<Fault, never>): Promise<string> {
+  totals.steps += 1;
+  await world.churn();
+  let name = "no fault";
+  if (totals.steps % stepsPerFault === 0) {
+    const fault = faultsToCome.next().value;
+    totals.faults += 1;
+    name = fault.name;
+    await fault.inject(world);
+  }
+  const repairMs = await world.repaired();
+  totals.slowestRepairMs = Math.max(totals.slowestRepairMs, Math.round(repairMs));
+  console.error(`${new Date().toISOString()} ${totals.steps} ${name}: ${repairMs.toFixed(0)} ms`);
+  return name;
+}
+
+async function countTraffic(name: string): Promise<void> {
+  const { short, failed, broken, reasons } = await world.traffic.take();
+  if (failed + broken > 0) {
+    problems.push(`step ${totals.steps}, ${name}: ${JSON.stringify(reasons)}`);
+  }
+  totals.short += short;
+  totals.failed += failed;
+  totals.broken += broken;
+}
+
+/** All faults in any order, and again: none comes so often that its repair would be held back as a storm. */
+function* shuffled(): Generator<Fault, never> {
+  for (;;) {
+    const places = faults.map((fault) => ({ fault, place: Math.random() }));
+    for (const { fault } of places.toSorted((one, other) => one.place - other.place)) yield fault;
   }
 }

@@ -15,7 +15,7 @@ import { Traffic } from "./traffic.ts";
 
 const folder = "/run/faults";
 const apiPort = 6_443;
-const settleMs = 120_000;
+const settleMs = 300_000;
 const churnSize = 10;
 const flags = [
   "--hostname-override=node-1",
@@ -146,7 +146,8 @@ export class World {
   /** Resolves, with the milliseconds it took, when the kernel holds what the objects plan to, and the rules. */
   async repaired(withinMs: number = settleMs): Promise<number> {
     const beginMs = performance.now();
-    while (!(this.isRepaired() && this.#hasRules())) {
+    const planned = plannedText(this.objects.all());
+    while (!(isSameText(planned, observedText()) && this.#hasRules())) {
       if (performance.now() - beginMs > withinMs) this.#failUnrepaired();
       await pause(50);
     }

@@ -1,0 +1,43 @@
+/** What others change in a soak, with the operator's tools: never what the clients' connections need. */
+import { clusterIpOf, endpointOf } from "../support/many-services.ts";
+import { shell } from "../support/netns/network-namespace.ts";
+
+/** Something that somebody does to the kernel. */
+export interface Intrusion {
+  readonly name: string;
+  /** `index`: the number of a Service that is always there, and its first endpoint too. */
+  readonly shellLine: (index: number) => string;
+}
+
+const port = (index: number): string => `${clusterIpOf(index)}:80`;
+const realServer = (index: number): string => `${endpointOf(index, 0)}:8080`;
+
+export const intrusions: readonly Intrusion[] = [
+  { name: "virtual server deleted", shellLine: (index) => `ipvsadm -D -t ${port(index)}` },
+  {
+    name: "real server deleted",
+    shellLine: (index) => `ipvsadm -d -t ${port(index)} -r ${realServer(index)}`,
+  },
+  {
+    name: "weight changed",
+    shellLine: (index) => `ipvsadm -e -t ${port(index)} -r ${realServer(index)} -m -w 7`,
+  },
+  {
+    name: "set entry deleted",
+    shellLine: (index) => `ipset del KUBE-CLUSTER-IP ${clusterIpOf(index)},tcp:80`,
+  },
+  {
+    name: "address deleted",
+    shellLine: (index) => `ip address delete ${clusterIpOf(index)}/32 dev kube-ipvs0`,
+  },
+  { name: "chain flushed", shellLine: () => "iptables -F KUBE-FORWARD" },
+  {
+    name: "all rules flushed",
+    shellLine: () => "iptables -t nat -F; iptables -t filter -F",
+  },
+];
+
+/** Does it to one of `serviceCount` Services. */
+export function intrude({ shellLine }: Intrusion, serviceCount: number): void {
+  shell(shellLine(Math.floor(Math.random() * serviceCount)));
+}

@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { findGrowth, growthLine, type Sample } from "../../faults/soak-samples.ts";
+
+const base: Sample = {
+  minute: 0,
+  memoryMiB: 100,
+  heapMiB: 40,
+  files: 30,
+  sockets: 12,
+  handles: 20,
+  timers: 9,
+  delayMs: { p50: 10, p99: 12, p999: 20, worst: 50 },
+};
+
+/** A run of 40 samples; `change` says what differs in each. */
+function run(change: (index: number) => Partial<Sample>): readonly Sample[] {
+  return Array.from({ length: 40 }, (_, index) => ({ ...base, ...change(index) }));
+}
+
+describe("growth in a soak", () => {
+  const quiet: readonly (readonly [string, readonly Sample[]])[] = [
+    ["in what stays as it is", run(() => ({}))],
+    ["in noise", run((index) => ({ memoryMiB: 100 + (index % 7), timers: 9 + (index % 3) }))],
+    ["in a single peak at the end", run((index) => (index === 39 ? { memoryMiB: 300 } : {}))],
+    ["while it warms up", run((index) => ({ memoryMiB: index < 8 ? 60 : 100 }))],
+    ["in two samples", [base, { ...base, memoryMiB: 500 }]],
+  ];
+  for (const [name, samples] of quiet) {
+    it(`is not seen ${name}`, () => assert.deepEqual(findGrowth(samples), []));
+  }
+
+  const growing: readonly (readonly [string, (index: number) => Partial<Sample>, string])[] = [
+    ["memory", (index) => ({ memoryMiB: 100 + index }), "memoryMiB grew from 115.0 to 135.0"],
+    ["timers", (index) => ({ timers: 9 + index }), "timers grew from 24.0 to 44.0"],
+    ["files", (index) => ({ files: 30 + index }), "files grew from 45.0 to 65.0"],
+  ];
+  for (const [name, change, want] of growing) {
+    it(`is seen in ${name}`, () => assert.deepEqual(findGrowth(run(change)), [want]));
+  }
+
+  it("is told with the figures of every kind", () => {
+    assert.equal(
+      growthLine(run((index) => ({ sockets: index }))),
+      "Medians of the second quarter and of the last: memoryMiB 100.0 → 100.0, heapMiB 40.0 → 40.0, files 30.0 → 30.0, sockets 15.0 → 35.0, handles 20.0 → 20.0, timers 9.0 → 9.0",
+    );
+  });
+});
