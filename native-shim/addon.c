@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <limits.h>
 
+#include "core-dumps.h"
 #include "environment.h"
 #include "file-pages.h"
 #include "js-values.h"
@@ -150,6 +151,13 @@ static napi_value release_pages(napi_env env, napi_callback_info call) {
   return result;
 }
 
+/* forbidCoreDumps(): throws what the kernel says against it */
+static napi_value forbid_dumps(napi_env env, napi_callback_info call) {
+  (void)call;
+  int error = forbid_core_dumps();
+  return error == 0 ? undefined(env) : throw_errno(env, "forbid core dumps", error, "prctl");
+}
+
 NAPI_MODULE_INIT() {
   struct environment *environment = start_environment(env);
   if (environment == NULL) return throw_errno(env, "load the netlink addon", ENOMEM, "start");
@@ -161,6 +169,7 @@ NAPI_MODULE_INIT() {
       {"watch", NULL, watch, NULL, NULL, NULL, napi_enumerable, environment},
       {"releaseFilePages", NULL, release_pages, NULL, NULL, NULL, napi_enumerable, environment},
       {"close", NULL, close_socket, NULL, NULL, NULL, napi_enumerable, environment},
+      {"forbidCoreDumps", NULL, forbid_dumps, NULL, NULL, NULL, napi_enumerable, environment},
   };
   napi_define_properties(env, exports, sizeof functions / sizeof functions[0], functions);
   return exports;

@@ -35,6 +35,7 @@ interface Addon {
   watch(socket: SocketHandle, onDatagram: (errno: number, datagram: Uint8Array) => void): void;
   close(socket: SocketHandle): void;
   releaseFilePages(): number;
+  forbidCoreDumps(): void;
 }
 
 /** The socket's thread ends a call at its deadline and keeps the replies; only a stuck one comes later than this. */
@@ -125,4 +126,12 @@ export function releaseFilePages(): number {
 /** See `netlink-socket.d.ts`. */
 export function close(socket: SocketHandle): void {
   addon().close(socket);
+}
+
+/**
+ * No core dump of this process from now on, whatever kernel.core_pattern says, and no tracing of it without
+ * CAP_SYS_PTRACE; programs that it starts are not touched. Throws what the kernel says against it.
+ */
+export function forbidCoreDumps(): void {
+  addon().forbidCoreDumps();
 }

@@ -1,6 +1,6 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
-import { releaseFilePages } from "../native-shim/index.ts";
+import { forbidCoreDumps, releaseFilePages } from "../native-shim/index.ts";
 import { systemClock } from "./base/clock.ts";
 import { runCommandLine } from "./cli/run-command-line.ts";
 import { exitOnUncaught } from "./daemon/life-cycle.ts";
@@ -18,6 +18,7 @@ const running = runCommandLine(process.argv.slice(2), {
   writeOut: (text) => void process.stdout.write(text),
   writeErr: (text) => void process.stderr.write(text),
   releaseCode: () => void releaseFilePages(),
+  forbidCoreDumps,
   loadCommands: () => import("./daemon/run.ts"),
 });
 // No await up here: the bundle is made of CommonJS modules, see toolchain/bundle.ts.

@@ -30,6 +30,8 @@ export interface CommandWorld extends ConfigWorld {
   readonly writeFile: (path: string, text: string) => void;
   /** Gives back the memory of code that was needed until now; what is needed again comes back by itself. */
   readonly releaseCode: () => void;
+  /** Keeps the process's memory out of core dumps and other users' debuggers. Throws where the kernel refuses. */
+  readonly forbidCoreDumps: () => void;
   readonly loadCommands: () => Promise<Commands>;
 }
 
@@ -66,13 +68,14 @@ async function runCommand(values: FlagValues, world: CommandWorld): Promise<numb
   const loaded = loadConfig(values, world);
   const { command, config } = loaded;
   if (loaded.written !== undefined) return writeConfig(loaded.written, world);
-  const { clock, pid, releaseCode } = world;
+  const { clock, pid, releaseCode, forbidCoreDumps } = world;
   const log = new LogWriter({ clock, pid, write: world.writeErr }, config.logging);
   tell(loaded, log);
   const parts: CommandParts = {
     clock,
     log,
     releaseCode,
+    forbidCoreDumps,
     print: (line) => world.writeOut(`${line}\n`),
     shown: { object: loaded.object, flags: shownFlags(values) },
     setVerbosity: (level) => log.setVerbosity(level),

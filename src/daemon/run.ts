@@ -40,6 +40,8 @@ export interface CommandParts {
   readonly setVerbosity: (level: number) => void;
   /** Gives back the memory of code that was needed until now. */
   readonly releaseCode: () => void;
+  /** Keeps the process's memory out of core dumps and other users' debuggers. Throws where the kernel refuses. */
+  readonly forbidCoreDumps: () => void;
   /** The file that the configuration came from; absent: none. */
   readonly configFile?: ConfigFileSource;
 }
@@ -103,6 +105,7 @@ async function start(config: Config, parts: DaemonRunParts, signal: AbortSignal)
 async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerator<Stop> {
   const { clock, log, fail, releaseCode } = parts;
   checkCapabilities();
+  keepMemoryPrivate(parts);
   const lock = await acquireInstanceLock(config.lockName);
   yield () => lock.release();
   // Only to observe is no conflict: it is how a change of proxies is rehearsed.
@@ -164,6 +167,15 @@ async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerato
   });
   started.resolve(daemon);
   yield () => daemon.stop();
+}
+
+/** Before credentials are read. Where it cannot be, the proxy's work is worth more. */
+function keepMemoryPrivate({ forbidCoreDumps, log }: CommandParts): void {
+  try {
+    forbidCoreDumps();
+  } catch (error) {
+    log.warn("Core dumps of this process may hold its credentials", { err: error });
+  }
 }
 
 /** The daemon runs: what cannot be set is told, and the rest of the configuration counts. */

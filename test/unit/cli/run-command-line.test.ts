@@ -42,6 +42,7 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
       err += text;
     },
     releaseCode: () => {},
+    forbidCoreDumps: () => {},
     loadCommands: async () => ({
       async runDaemon(config, parts) {
         calls.push(["run", config]);
