@@ -18,13 +18,25 @@ const files: Readonly<Record<string, () => Promise<TargetsFile>>> = {
   "api-watches": () => import("./targets/api-answers.ts"),
   manifests: () => import("./targets/files.ts"),
   configuration: () => import("./targets/files.ts"),
+  kubeconfigs: () => import("./targets/kubeconfigs.ts"),
   "log-lines": () => import("./targets/log-lines.ts"),
   "http-requests": () => import("./targets/http-requests.ts"),
+  "http-debug": () => import("./targets/http-requests.ts"),
+  "http-service-health": () => import("./targets/http-requests.ts"),
 };
 
 /** The slow ones first, so that both processors end together. */
 export const targetNames: readonly string[] = [
-  ...["configuration", "manifests", "http-requests", "services", "endpointslices"],
+  ...[
+    "configuration",
+    "manifests",
+    "http-requests",
+    "http-debug",
+    "http-service-health",
+    "kubeconfigs",
+    "services",
+    "endpointslices",
+  ],
   ...Object.keys(files),
 ].filter((name, index, names) => names.indexOf(name) === index);
 

@@ -8,6 +8,7 @@ import { type AgentOptions, Agent as HttpsAgent, type RequestOptions } from "nod
 import { type Cluster, KubeConfig, type User } from "@kubernetes/client-node";
 import { errorText } from "../../base/error-text.ts";
 import { pathOf } from "../decode/fields.ts";
+import { printable } from "../refusals.ts";
 import { proxyFor } from "./environment-proxy.ts";
 import { type ImpersonationHeaders, impersonationHeaders } from "./impersonation.ts";
 import { invalidKubeconfig, type Kubeconfig } from "./kubeconfig-file.ts";
@@ -131,7 +132,8 @@ function configOf(cluster: Cluster, user: User): KubeConfig {
 function serverOf(server: string, origin: string): string {
   const url = URL.parse(server.includes("://") ? server : `http://${server}`);
   if (url === null || !["http:", "https:"].includes(url.protocol)) {
-    throw invalidKubeconfig(origin, `"${server}" is no address such as https://10.0.0.1:6443`);
+    const why = `${printable(server)} is no address such as https://10.0.0.1:6443`;
+    throw invalidKubeconfig(origin, why);
   }
   return url.href.replace(/\/$/, "");
 }

@@ -1,9 +1,11 @@
 import { readFile } from "node:fs/promises";
 import { dirname, isAbsolute, join } from "node:path";
+import { escapeUnprintable } from "../../base/printable.ts";
 import { systemErrorText } from "../../base/system-error-text.ts";
 import { parseYamlDocuments } from "../../base/yaml.ts";
 import { ApiError } from "../api-error.ts";
 import { fieldOf, pathOf } from "../decode/fields.ts";
+import { kubeconfigTypeProblem } from "./kubeconfig-types.ts";
 
 /** How to reach a cluster, in the words of a kubeconfig. */
 export interface Kubeconfig {
@@ -28,14 +30,27 @@ export async function readKubeconfigFile(path: string): Promise<Kubeconfig> {
     const message = `Cannot read ${origin}: ${systemErrorText(cause)}; ${advice}`;
     throw new ApiError(message, { reason: "unreadable-kubeconfig", cause });
   });
+  return readKubeconfigText(text, path);
+}
+
+/** What the kubeconfig at `path` says. Throws ApiError `invalid-kubeconfig`. Pure. */
+export function readKubeconfigText(text: string, path: string): Kubeconfig {
+  const origin = `kubeconfig ${path}`;
   const [document] = parseYamlDocuments(text);
   const [problem] = document?.problems ?? [];
   if (problem !== undefined) {
-    throw invalidKubeconfig(origin, `line ${problem.line}: ${problem.reason}`);
+    throw invalidKubeconfig(origin, `line ${problem.line}: ${wordsOf(problem.reason)}`);
   }
   const object = document?.value;
+  const wrongType = kubeconfigTypeProblem(object);
+  if (wrongType !== undefined) throw invalidKubeconfig(origin, wrongType);
   const folder = dirname(path);
   return { object, folder, tokenFiles: tokenFilesOf(object, folder), origin };
+}
+
+/** The reader's own words without what it quotes, which may be a token. */
+function wordsOf(reason: string): string {
+  return reason.replace(/\s*[:\\"].*$/su, "");
 }
 
 /** What `--master` alone says: an address without credentials. */
@@ -85,7 +100,7 @@ export async function kubeconfigOfPod(
 
 /** An error for a kubeconfig that can be read and makes no sense. */
 export function invalidKubeconfig(origin: string, why: string, cause?: unknown): ApiError {
-  const message = `Cannot use ${origin}: ${why}`;
+  const message = escapeUnprintable(`Cannot use ${origin}: ${why}`);
   return new ApiError(message, { reason: "invalid-kubeconfig", cause });
 }
 

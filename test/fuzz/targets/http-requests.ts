@@ -1,15 +1,18 @@
-/** Raw bytes to a listener of ours, on loopback. */
+/** Raw bytes to each listener of ours, on loopback. */
 import assert from "node:assert/strict";
 import { connect } from "node:net";
-import { systemClock } from "../../../src/base/clock.ts";
+import { type Clock, systemClock } from "../../../src/base/clock.ts";
 import type { IpAddress } from "../../../src/base/ip.ts";
 import { silentLogger } from "../../../src/base/log.ts";
 import { healthResponder } from "../../../src/daemon/health-server.ts";
-import { HttpListener } from "../../../src/daemon/http-listener.ts";
+import { HttpListener, type HttpResponder } from "../../../src/daemon/http-listener.ts";
 import { metricsResponder } from "../../../src/daemon/metrics-server.ts";
 import { ProxyHealth } from "../../../src/daemon/proxy-health.ts";
+import { ServiceHealthServers } from "../../../src/daemon/service-health.ts";
 import { silentMetrics } from "../../../src/metrics/metrics.ts";
 import { PrometheusMetrics } from "../../../src/metrics/prometheus-metrics.ts";
+import { planService } from "../../../src/plan/planner.ts";
+import { endpointRecord, planOptions, serviceRecord, sliceRecord } from "../../support/records.ts";
 import { readCorpusTexts } from "../corpus.ts";
 import { mutatedTexts } from "../mutations.ts";
 import type { FuzzTarget, Verdict } from "../target.ts";
@@ -17,22 +20,46 @@ import type { FuzzTarget, Verdict } from "../target.ts";
 const address = { address: "127.0.0.1" as IpAddress, port: 0 };
 const timeoutMs = 20_000;
 const clock = systemClock;
-const metrics = new PrometheusMetrics(clock, { version: "0.0.0", kubernetesVersion: "1.36.2" });
-const shown = { object: {}, flags: new Map() } as never;
-const noOptions = { isProfilingEnabled: false, featureGates: new Map() };
-const responders = [
-  healthResponder(new ProxyHealth(clock, 60_000), clock, silentMetrics),
-  metricsResponder({ clock, metrics, shown, setVerbosity() {} }, noOptions),
-];
-const listeners = responders.map(
-  (respond, index) =>
-    new HttpListener(
-      { clock, log: silentLogger },
-      { name: `server ${index}`, address, isFailureFatal: true, respond },
-    ),
-);
-let started: Promise<unknown> | undefined;
-let turn = 0;
+/** A profile of some seconds is taken at once. */
+const hurried: Clock = { ...clock, after: (_delayMs, callback) => clock.after(0, callback) };
+const health = new ProxyHealth(clock, 60_000);
+
+function metricsPages(isProfilingEnabled: boolean): HttpResponder {
+  const metrics = new PrometheusMetrics(clock, { version: "0.0.0", kubernetesVersion: "1.36.2" });
+  const shown = { object: () => ({}), flags: new Map<string, string>() };
+  return metricsResponder(
+    { clock: hurried, metrics, shown, setVerbosity() {} },
+    { isProfilingEnabled, featureGates: new Map() },
+  );
+}
+
+/** The responder of a Service with a health-check node port, by way of what opens the port. */
+async function serviceHealth(): Promise<HttpResponder> {
+  let responder: HttpResponder | undefined;
+  const servers = new ServiceHealthServers({
+    clock,
+    log: silentLogger,
+    health,
+    makeListener: ({ respond }) => {
+      responder = respond;
+      return { start: async () => {}, stop: async () => {} };
+    },
+  });
+  const gate = serviceRecord({
+    type: "LoadBalancer",
+    isExternalPolicyLocal: true,
+    healthCheckNodePort: 32_000,
+  });
+  const slice = sliceRecord([endpointRecord("10.244.1.10", { nodeName: "node-1" })]);
+  for (const plan of planService(gate.name, gate, [slice], planOptions())) servers.note(plan);
+  await servers.serve(new Map([["IPv4", [address.address]]]));
+  assert.ok(responder !== undefined);
+  return responder;
+}
+
+/** Codes that say no; others but these and the good ones are a find. */
+const refusals = [400, 403, 404, 405, 406, 408, 409, 413, 417, 431];
+const others = [100, 302, 503];
 
 /** The other side says that it has said all: an answer, or none, and the end must come. */
 function ask(port: number, text: string): Promise<string> {
@@ -49,32 +76,81 @@ function ask(port: number, text: string): Promise<string> {
   });
 }
 
-const kept = readCorpusTexts("http-requests").map((text) => text.replaceAll("\n", "\r\n"));
-
-async function run(text: string): Promise<Verdict> {
-  started ??= Promise.all(listeners.map((listener) => listener.start()));
-  await started;
-  turn += 1;
-  const port = listeners[turn % listeners.length]?.port ?? 0;
-  const answer = await ask(port, text);
+function verdictOn(answer: string): Verdict {
   if (answer === "") return "refused";
   const statuses = [...answer.matchAll(/^HTTP\/1\.1 (\d+) /gm)].map(([, status]) => Number(status));
   assert.ok(statuses.length > 0, answer.slice(0, 200));
   for (const status of statuses) {
-    assert.ok([100, 200, 400, 404, 405, 408, 413, 417, 431, 503].includes(status), `${status}`);
+    assert.ok([200, ...refusals, ...others].includes(status), `${status}`);
   }
   return statuses.includes(200) || statuses.includes(503) ? "taken" : "refused";
 }
 
-export const targets: readonly FuzzTarget<string>[] = [
-  {
-    name: "http-requests",
+/** Listeners are opened with the first input; inputs go to one after the other. */
+class Listeners {
+  readonly #makeResponders: () => readonly (HttpResponder | Promise<HttpResponder>)[];
+  #open: Promise<readonly HttpListener[]> | undefined;
+  #turn = 0;
+
+  constructor(makeResponders: () => readonly (HttpResponder | Promise<HttpResponder>)[]) {
+    this.#makeResponders = makeResponders;
+  }
+
+  async run(text: string): Promise<Verdict> {
+    this.#open ??= this.#start();
+    const listeners = await this.#open;
+    this.#turn += 1;
+    const port = listeners[this.#turn % listeners.length]?.port ?? 0;
+    return verdictOn(await ask(port, text));
+  }
+
+  async stop(): Promise<void> {
+    for (const listener of (await this.#open) ?? []) await listener.stop();
+  }
+
+  async #start(): Promise<readonly HttpListener[]> {
+    const responders = await Promise.all(this.#makeResponders());
+    const listeners = responders.map((respond, index) => {
+      const options = { name: `server ${index}`, address, isFailureFatal: true, respond };
+      return new HttpListener({ clock, log: silentLogger }, options);
+    });
+    for (const listener of listeners) await listener.start();
+    return listeners;
+  }
+}
+
+function corpusOf(name: string): readonly string[] {
+  return readCorpusTexts(name).map((text) => text.replaceAll("\n", "\r\n"));
+}
+
+function targetOf(
+  name: string,
+  kept: readonly string[],
+  makeResponders: () => readonly (HttpResponder | Promise<HttpResponder>)[],
+  unchanged: readonly string[] = [],
+): FuzzTarget<string> {
+  const listeners = new Listeners(makeResponders);
+  return {
+    name,
     isDecoder: false,
-    kept,
+    kept: [...kept, ...unchanged],
     inputs: mutatedTexts(kept),
-    run,
-    stop: async () => {
-      for (const listener of listeners) await listener.stop();
-    },
-  },
+    run: (text) => listeners.run(text),
+    stop: () => listeners.stop(),
+  };
+}
+
+export const targets: readonly FuzzTarget<string>[] = [
+  targetOf("http-requests", corpusOf("http-requests"), () => [
+    healthResponder(health, clock, silentMetrics),
+    metricsPages(false),
+  ]),
+  targetOf(
+    "http-debug",
+    corpusOf("http-debug"),
+    () => [metricsPages(true)],
+    // A profile takes its time: only as they are.
+    corpusOf("http-profile"),
+  ),
+  targetOf("http-service-health", corpusOf("http-requests"), () => [serviceHealth()]),
 ];

@@ -14,6 +14,7 @@ import { planRules } from "../../../src/plan/rules.ts";
 import { setsFor } from "../../../src/plan/sets.ts";
 import { endpointRecord, planOptions, serviceRecord, sliceRecord } from "../../support/records.ts";
 import { readCorpusTexts } from "../corpus.ts";
+import { largeServices, largeSlices } from "../large-objects.ts";
 import { mutatedTrees } from "../mutations.ts";
 import type { FuzzTarget, Verdict } from "../target.ts";
 
@@ -23,11 +24,13 @@ const families = ["IPv4", "IPv6"] as const;
 function targetOf<Kind extends ResourceKind>(
   name: Kind,
   check: (record: RecordOf[Kind]) => void,
+  /** Tried as they are; changed ones would take their time. */
+  large: readonly unknown[] = [],
 ): FuzzTarget {
   const kept = readCorpusTexts(name).map(parseJson);
   return {
     name,
-    kept,
+    kept: [...kept, ...large],
     isDecoder: false,
     inputs: mutatedTrees(kept),
     run: (object) => {
@@ -102,10 +105,16 @@ function checkRestoreText(text: string): void {
 const slice = sliceRecord([endpointRecord("10.244.2.11")]);
 
 export const targets: readonly FuzzTarget[] = [
-  targetOf("services", (service) => checkPlan(service, [{ ...slice, service: service.name }])),
-  targetOf("endpointslices", (one) => {
-    checkPlan(serviceRecord({ name: one.service }), [one]);
-  }),
+  targetOf(
+    "services",
+    (service) => checkPlan(service, [{ ...slice, service: service.name }]),
+    largeServices,
+  ),
+  targetOf(
+    "endpointslices",
+    (one) => checkPlan(serviceRecord({ name: one.service }), [one]),
+    largeSlices,
+  ),
   targetOf("nodes", ({ addresses, name }) => {
     for (const address of addresses) assert.equal(parseIpAddress(address), address);
     assert.doesNotMatch(name, /[\p{Cc}\p{Cf}]/u);

@@ -71,6 +71,42 @@ describe("the message for a kubeconfig that cannot be used", () => {
       want: 'Cannot use kubeconfig FILE: "ftp://x" is no address such as https://10.0.0.1:6443',
     },
     {
+      name: "a password that YAML takes for an alias: it is not told",
+      content: "users:\n- name: u\n  user: {username: me, password: *s3cr3t}\n",
+      want: "Cannot use kubeconfig FILE: line 1: Unresolved alias (the anchor must be set before the alias)",
+    },
+    {
+      name: "a token that YAML takes for the head of a block: it is not told",
+      content: "users:\n- name: u\n  user:\n    token: |s3cr3t\n",
+      want: "Cannot use kubeconfig FILE: line 4: Block scalar header includes extra characters",
+    },
+    {
+      name: "a token that YAML takes for a number: it is not told",
+      content: JSON.stringify({ ...complete, users: [{ name: "u", user: { token: 12_345 } }] }),
+      want: "Cannot use kubeconfig FILE: users[0].user.token must be text",
+    },
+    {
+      name: "a server that is a number",
+      content: JSON.stringify({
+        ...complete,
+        clusters: [{ name: "c", cluster: { server: 6443 } }],
+      }),
+      want: "Cannot use kubeconfig FILE: clusters[0].cluster.server must be text",
+    },
+    {
+      name: "clusters that are no list",
+      content: JSON.stringify({ ...complete, clusters: { name: "c" } }),
+      want: "Cannot use kubeconfig FILE: clusters must be a list",
+    },
+    {
+      name: "a server of control characters",
+      content: JSON.stringify({
+        ...complete,
+        clusters: [{ name: "c", cluster: { server: "\u001b[2J" } }],
+      }),
+      want: 'Cannot use kubeconfig FILE: "\\u{1b}[2J" is no address such as https://10.0.0.1:6443',
+    },
+    {
       name: "a certificate authority that is not there",
       content: JSON.stringify({
         ...complete,

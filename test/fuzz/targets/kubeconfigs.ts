@@ -1,0 +1,51 @@
+/** The file that says how to reach the cluster, up to the point where a request could be made. No plugin is asked. */
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import { parse } from "yaml";
+import { ApiError } from "../../../src/api/api-error.ts";
+import { ClientConfig } from "../../../src/api/cluster/client-config.ts";
+import { readKubeconfigText } from "../../../src/api/cluster/kubeconfig-file.ts";
+import { readCorpusTexts } from "../corpus.ts";
+import { mutatedTexts, mutatedTrees } from "../mutations.ts";
+import { type FuzzTarget, type Verdict, verdictOf } from "../target.ts";
+
+/** In every kept file, where a token, a password or a key stands. */
+const secret = "s3cr3t";
+
+/** A change may put it where names and addresses stand, which are told. */
+const isShown = new RegExp(`(?:server|name|user|cluster|current-context)["']?:.*${secret}`, "u");
+
+function open(text: string): Verdict {
+  return verdictOf(
+    () => {
+      const kubeconfig = readKubeconfigText(text, "/etc/kubeconfig");
+      const { server, certifiedName, tokenFile } = new ClientConfig(kubeconfig, "");
+      assert.match(server, /^https?:\/\/[^/]/);
+      assert.ok(typeof certifiedName === "string" && certifiedName !== "");
+      assert.ok(tokenFile === undefined || tokenFile.startsWith("/"));
+    },
+    (error) => {
+      if (!(error instanceof ApiError)) return false;
+      assert.equal(error.reason, "invalid-kubeconfig");
+      assert.doesNotMatch(error.message, /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}]/u);
+      if (!isShown.test(text)) assert.ok(!error.message.includes(secret), error.message);
+      return true;
+    },
+  );
+}
+
+const kept = readCorpusTexts("kubeconfigs");
+/** JSON is YAML. */
+const trees = mutatedTrees(kept.map((text) => parse(text) as unknown)).map(
+  (tree) => JSON.stringify(tree) ?? "",
+);
+
+export const targets: readonly FuzzTarget<string>[] = [
+  {
+    name: "kubeconfigs",
+    isDecoder: false,
+    kept,
+    inputs: fc.oneof(trees, mutatedTexts(kept)),
+    run: open,
+  },
+];
