@@ -40,6 +40,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   contract: { expectedSeconds: 35 },
   surfaces: { expectedSeconds: 12 },
   upgrade: { expectedSeconds: 20 },
+  "upgrade-traffic": { expectedSeconds: 20 },
   costs: { expectedSeconds: 26 },
   configuration: { expectedSeconds: 15 },
   "bad-input": { expectedSeconds: 13 },
