@@ -4,7 +4,7 @@ export class ApiError extends Error {
   readonly status: number;
   /**
    * A code: the reason of the server's Status object (`Forbidden`), an errno or TLS name (`ECONNREFUSED`), or
-   * ours: `idle-timeout`, `malformed-answer`, `short-watch`, `no-credentials`.
+   * ours: `idle-timeout`, `malformed-answer`, `older-history`, `short-watch`, `no-credentials`.
    */
   readonly reason: string;
   /** What was asked for: `endpointslices.discovery.k8s.io`; empty for the connection itself. */
@@ -31,9 +31,19 @@ export class ApiError extends Error {
   }
 }
 
-/** The server no longer knows the resourceVersion or the continue token: only a new list helps. */
+/** The server no longer knows the resourceVersion or the continue token. */
 export function isGone(error: unknown): boolean {
   return error instanceof ApiError && error.status === 410;
+}
+
+/** What was told so far may not be so any more: only a new list helps. */
+export function needsList(error: unknown): boolean {
+  return isGone(error) || (error instanceof ApiError && error.reason === "older-history");
+}
+
+/** Nothing came for too long, not even a bookmark. */
+export function isSilence(error: unknown): boolean {
+  return error instanceof ApiError && error.reason === "idle-timeout";
 }
 
 /** The server is there and refuses this request, or answers nonsense; waiting for it may not help. */

@@ -2,7 +2,7 @@ import { type Clock, sleep } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { IpAddress } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
-import { ApiError, isAnswered, isGone } from "../api-error.ts";
+import { ApiError, isAnswered, isGone, isSilence, needsList } from "../api-error.ts";
 import type { ApiConnection } from "../connection.ts";
 import { decodeObject, type RecordOf } from "../decode/decode-object.ts";
 import type { DecodeContext } from "../decode/fields.ts";
@@ -14,7 +14,9 @@ import { BackOff } from "./back-off.ts";
 import { LineSplitter } from "./line-splitter.ts";
 import { confirmAfterMs, ListGuard } from "./list-guard.ts";
 import { ListSplitter } from "./list-splitter.ts";
+import { ListTerms } from "./list-terms.ts";
 import { knownAddresses, ListedObjects } from "./listed-objects.ts";
+import { expectNewer } from "./resource-version.ts";
 import { readBody } from "./watched-request.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
@@ -31,7 +33,6 @@ export interface ReflectorDependencies {
   };
 }
 
-const pageSize = 500;
 /** An object of this size is no mistake of ours; the API server's own limit is some megabytes. */
 const objectLimitBytes = 64 * 1024 * 1024;
 const listIdleMs = 60_000;
@@ -41,7 +42,10 @@ const watchIdleMs = 150_000;
 const watchSeconds = 300;
 /** A watch that the server ends before this, without any event, counts as a failure. */
 const shortWatchMs = 1_000;
-/** After so many failures in a row that the server answered, watching on will not help: list again. */
+/**
+ * After so many failures in a row that the server answered, or silences, watching on will not help: list again. A
+ * server that was restored from a backup keeps quiet until it counts beyond where we watch from.
+ */
 const failuresBeforeList = 3;
 
 /**
@@ -63,11 +67,9 @@ export class Reflector<Kind extends ResourceKind> {
   readonly #guard: ListGuard;
   /** The resourceVersion up to which everything was told; `undefined` when a list is needed. */
   #position: string | undefined;
-  /** "0": any state will do, from the server's cache; empty: the newest. */
-  #listVersion: "0" | "" = "0";
-  #usesPages = true;
+  readonly #terms = new ListTerms();
   #isSynced = false;
-  #answeredFailures = 0;
+  #vainWatches = 0;
   #troubleSinceMs: number | undefined;
 
   constructor(
@@ -112,7 +114,7 @@ export class Reflector<Kind extends ResourceKind> {
       head = await this.#listPage(head.continueToken, listed, signal);
       if (signal.aborted) return;
     } while (head.continueToken !== "");
-    this.#usesPages = true;
+    this.#terms.noteComplete();
     const take = (): void => this.#takeList(listed, head);
     // A position that came meanwhile is that of a list held for too long: this newer one counts.
     if (this.#position !== undefined) take();
@@ -126,7 +128,7 @@ export class Reflector<Kind extends ResourceKind> {
   /** The second list is the newest state, not what a server has in its cache. */
   async #awaitSecond(signal: AbortSignal): Promise<void> {
     this.#count("held");
-    this.#listVersion = "";
+    this.#terms.askForNewest();
     await sleep(this.#dependencies.clock, confirmAfterMs, signal);
   }
 
@@ -146,12 +148,7 @@ export class Reflector<Kind extends ResourceKind> {
     signal: AbortSignal,
   ): Promise<ListHead> {
     const splitter = new ListSplitter(objectLimitBytes);
-    // A page of a list that began earlier must not name a version: the token does.
-    const query = {
-      ...this.#resource.selectors,
-      ...(this.#usesPages ? { limit: String(pageSize) } : {}),
-      ...(token === "" ? { resourceVersion: this.#listVersion } : { continue: token }),
-    };
+    const query = { ...this.#resource.selectors, ...this.#terms.query(token) };
     await this.#read(query, { idleMs: listIdleMs, signal }, (chunk) => {
       for (const item of splitter.push(chunk)) {
         if (!signal.aborted) this.#tellObject(item, listed);
@@ -211,6 +208,7 @@ export class Reflector<Kind extends ResourceKind> {
   #takeLine(line: string): void {
     const { type, object, resourceVersion } = readWatchEvent(this.#resource, line);
     this.#count("event");
+    if (this.#position !== undefined) expectNewer(this.#resource, resourceVersion, this.#position);
     if (type === "DELETED") this.#tellRemoval(object);
     else if (type !== "BOOKMARK") this.#tellObject(object);
     if (resourceVersion !== "") this.#advance(resourceVersion);
@@ -241,7 +239,7 @@ export class Reflector<Kind extends ResourceKind> {
   /** Everything up to this version was told. */
   #advance(resourceVersion: string): void {
     this.#position = resourceVersion;
-    this.#answeredFailures = 0;
+    this.#vainWatches = 0;
   }
 
   #noteAnswer(): void {
@@ -254,9 +252,10 @@ export class Reflector<Kind extends ResourceKind> {
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
     const reason = error instanceof ApiError ? error.reason : "unexpected";
     this.#count(reason);
-    if (isAnswered(error)) this.#answeredFailures += 1;
-    if (isGone(error)) this.#listAnew();
-    else if (this.#answeredFailures >= failuresBeforeList) this.#position = undefined;
+    if (isAnswered(error) || isSilence(error)) this.#vainWatches += 1;
+    if (needsList(error)) this.#listAnew();
+    else if (this.#position === undefined) this.#noteFailedList(error);
+    else if (this.#vainWatches >= failuresBeforeList) this.#listFrom(this.#position);
     const { clock } = this.#dependencies;
     const delayMs = this.#backOff.nextDelayMs(error instanceof ApiError ? error.retryAfterMs : 0);
     const keys = { reason, err: errorText(error), retryInMs: Math.round(delayMs) };
@@ -265,11 +264,19 @@ export class Reflector<Kind extends ResourceKind> {
     await sleep(clock, delayMs, signal);
   }
 
-  /** An expired page token means that paging is too slow here: the next list comes in one piece. */
-  #listAnew(): void {
-    if (this.#position === undefined) this.#usesPages = false;
+  #listFrom(position: string): void {
     this.#position = undefined;
-    this.#listVersion = "";
+    this.#terms.askForNotOlderThan(position);
+  }
+
+  #noteFailedList(error: unknown): void {
+    if (isAnswered(error)) this.#terms.noteRefusal();
+  }
+
+  #listAnew(): void {
+    if (this.#position === undefined) this.#terms.noteExpiredToken();
+    this.#position = undefined;
+    this.#terms.askForNewest();
   }
 
   /** Loud at first, then at each doubling, so that an outage of hours fills no disk. */
@@ -290,5 +297,5 @@ export class Reflector<Kind extends ResourceKind> {
 
 /** A forgotten position or a silent connection; if the server is in trouble, the next request will tell. */
 function isOrdinary(error: unknown): boolean {
-  return isGone(error) || (error instanceof ApiError && error.reason === "idle-timeout");
+  return isGone(error) || isSilence(error);
 }

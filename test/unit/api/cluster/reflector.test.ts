@@ -192,6 +192,56 @@ describe("a reflector's requests", () => {
     assert.equal(stage.query["limit"], "500");
   });
 
+  it("list anew when the server goes back in its history", async (test) => {
+    const stage = new Stage(test);
+    const body = await stage.toWatch();
+    body.send(eventText("ADDED", service({ name: "late" }), "11"));
+    body.send(eventText("ADDED", service({ name: "restored" }), "9"));
+    await stage.settle();
+    assert.deepEqual(stage.told.take(), ["+services default/late"]);
+    assert.deepEqual(stage.lines, ["warn Cannot read from the API server, trying again"]);
+    await stage.untilNextRequest();
+    assert.equal(stage.query["watch"], undefined);
+    assert.equal(stage.query["resourceVersion"], "");
+    assert.equal(stage.reflector.counts.get("older-history"), 1);
+  });
+
+  it("list anew when three watches in a row stay silent", async (test) => {
+    const stage = new Stage(test);
+    await stage.toWatch();
+    for (const _ of [1, 2]) {
+      await stage.clock.advance(150_000);
+      await stage.untilNextRequest();
+      assert.equal(stage.query["watch"], "true");
+      stage.connection.latest.answer();
+    }
+    await stage.clock.advance(150_000);
+    await stage.untilNextRequest();
+    assert.equal(stage.query["watch"], undefined);
+    assert.equal(stage.query["resourceVersion"], "10");
+    assert.equal(stage.query["resourceVersionMatch"], "NotOlderThan");
+  });
+
+  it("ask for the newest state when the server does not have what was told", async (test) => {
+    const stage = new Stage(test);
+    (await stage.toWatch()).send("{nonsense\n");
+    for (const _ of [1, 2]) {
+      await stage.untilNextRequest();
+      await stage.fail(500);
+    }
+    await stage.untilNextRequest();
+    assert.equal(stage.query["resourceVersion"], "10");
+    await stage.fail();
+    await stage.untilNextRequest();
+    assert.equal(stage.query["resourceVersion"], "10");
+    // «Too large resource version»
+    await stage.fail(504);
+    await stage.untilNextRequest();
+    assert.equal(stage.query["watch"], undefined);
+    assert.equal(stage.query["resourceVersion"], "");
+    assert.equal(stage.query["resourceVersionMatch"], undefined);
+  });
+
   it("name no version beside a page token", async (test) => {
     const stage = new Stage(test);
     await stage.settle();
