@@ -3,7 +3,7 @@ import type { Jump, Rule, TableName } from "../../state/rule.ts";
 import type { Iptables, ObservedChain, RulesChange } from "../kernel.ts";
 import { ProgramError, type ProgramResult, type RunProgram } from "../program.ts";
 import { type BackendChoice, chooseBackend, type IptablesBackend } from "./backend.ts";
-import { IptablesError } from "./errors.ts";
+import { IptablesError, isIptablesBusy } from "./errors.ts";
 import { parseSaved } from "./parse.ts";
 import { renderRule } from "./render.ts";
 import { renderRestoreInput } from "./restore-input.ts";
@@ -82,7 +82,10 @@ export class IptablesClient implements Iptables {
     return renderRule(family, rule);
   }
 
-  /** Restores what leaves no trace into both tables: fails where the kernel lacks them. */
+  /**
+   * Restores what leaves no trace into both tables: fails where the kernel lacks them. A lock that somebody holds
+   * says nothing against the family: giving it up would leave its rules as they are for good.
+   */
   async probe(
     family: IpFamily,
   ): Promise<{ readonly isSupported: boolean; readonly reason?: string }> {
@@ -91,6 +94,7 @@ export class IptablesClient implements Iptables {
       await this.#run(family, { action: "use iptables", verb: "restore", input });
       return { isSupported: true };
     } catch (error) {
+      if (isIptablesBusy(error)) return { isSupported: true };
       if (error instanceof IptablesError || error instanceof ProgramError) {
         return { isSupported: false, reason: error.message };
       }

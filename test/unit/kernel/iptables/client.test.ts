@@ -114,6 +114,13 @@ describe("the client of iptables", () => {
     assert.match(reason ?? "", /can't initialize ip6tables table/);
   });
 
+  it("takes a family for supported whose lock somebody holds", async () => {
+    const errorOutput =
+      "Another app is currently holding the xtables lock. Stopped waiting after 5s.\n";
+    const { client } = clientOf({ "iptables-legacy-restore": { exitCode: 4, errorOutput } });
+    assert.deepEqual(await client.probe("IPv4"), { isSupported: true });
+  });
+
   it("says that a program is missing", async () => {
     const { client } = clientOf({});
     assert.equal((await client.probe("IPv4")).isSupported, false);
