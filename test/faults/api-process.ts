@@ -42,7 +42,7 @@ export class ApiProcess {
     const tls = [`--tls-certificate=${files.certificate}`, `--tls-key=${files.key}`];
     const argv = [script, `--port=${port}`, `--objects=${objectsFile}`, ...tls, ...revision];
     const child = spawn(process.execPath, argv, { stdio: ["ignore", "pipe", "inherit"] });
-    process.once("exit", () => child.kill("SIGKILL"));
+    killAtExit(child);
     const [line] = (await once(child.stdout, "data")) as [Buffer];
     const { control } = JSON.parse(line.toString()) as { readonly control: string };
     return new ApiProcess(child, control);
@@ -60,9 +60,16 @@ export class ApiProcess {
     await this.command("fault", faults);
   }
 
+  /** At once. */
   async stop(): Promise<void> {
     const closed = once(this.#child, "close");
     this.#child.kill("SIGKILL");
     await closed;
   }
+}
+
+function killAtExit(child: ChildProcess): void {
+  const kill = (): void => void child.kill("SIGKILL");
+  process.once("exit", kill);
+  child.once("close", () => process.off("exit", kill));
 }

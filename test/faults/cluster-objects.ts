@@ -62,11 +62,17 @@ export class ClusterObjects {
   readonly #serviceCount: number;
   readonly #objects = new Map<string, ApiObject>();
   #step = 0;
+  #version = 0;
 
   constructor(serviceCount: number) {
     this.#serviceCount = serviceCount;
     this.#put(node(), ...echoObjects(), ...datagramObjects("10.239.0.1"));
     for (const index of positions(serviceCount)) this.#put(...alike(index, endpointCount));
+  }
+
+  /** Grows with each change. */
+  get version(): number {
+    return this.#version;
   }
 
   all(): readonly ApiObject[] {
@@ -76,6 +82,11 @@ export class ClusterObjects {
   /** Only the objects of the first `count` Services: what a server has that lost the others. */
   first(count: number): readonly ApiObject[] {
     return positions(count).flatMap((index) => alike(index, endpointCount));
+  }
+
+  /** The same with the Node and the echo Service, which the clients need. */
+  firstWithEcho(count: number): readonly ApiObject[] {
+    return [node(), ...echoObjects(), ...this.first(count)];
   }
 
   /** Puts back what {@link all} gave before. */
@@ -115,6 +126,7 @@ export class ClusterObjects {
   }
 
   #put(...objects: readonly ApiObject[]): void {
+    this.#version += 1;
     for (const object of objects) this.#objects.set(keyOf(object), object);
   }
 }

@@ -5,7 +5,7 @@
 import { parseArgs } from "node:util";
 import type { Form, RowResult } from "./row.ts";
 import { rows } from "./rows.ts";
-import { runRow } from "./run-row.ts";
+import { assertHolds, runRow } from "./run-row.ts";
 import { resultTable } from "./table.ts";
 import { World } from "./world.ts";
 
@@ -28,7 +28,9 @@ const results: RowResult[] = [];
 for (const row of chosen) {
   const beginMs = performance.now();
   try {
-    results.push(await runRow(row, world, form));
+    const result = await runRow(row, world, form);
+    results.push(result);
+    assertHolds(result);
   } catch (error) {
     process.exitCode = 1;
     console.error(`${row.name}: ${String(error)}`);

@@ -10,6 +10,9 @@
  *
  * The file named by NETLINK_FAULT says what to do: «PROTOCOL SUBSYSTEM ERRNO PERCENT», SUBSYSTEM -1 for protocols
  * that have none. Without the file nothing happens. Each hit adds a byte to NETLINK_FAULT.hits.
+ *
+ * «kill N»: the Nth write to the kernel from now on, of whatever protocol, is the last: the process is killed when it is
+ * done, in the middle of a datagram with many writes if need be.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,6 +20,7 @@
 #include <fcntl.h>
 #include <linux/netlink.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +34,8 @@ enum { MOST_HITS = 4096, UNKNOWN_TYPE = 0xfffe };
 
 struct fault {
   int protocol, subsystem, error, percent;
+  /* 0: none is the last one. */
+  int last_write;
 };
 
 struct hit {
@@ -57,6 +63,7 @@ static int read_fault(struct fault *fault) {
   char text[64] = "";
   ssize_t length = read(fd, text, sizeof text - 1);
   close(fd);
+  if (length > 0 && sscanf(text, "kill %d", &fault->last_write) == 1) return 1;
   return length > 0 && sscanf(text, "%d %d %d %d", &fault->protocol, &fault->subsystem, &fault->error,
                               &fault->percent) == 4;
 }
@@ -73,8 +80,6 @@ static void tell_hit(void) {
 static int is_chosen(const struct nlmsghdr *header, const struct fault *fault) {
   if (header->nlmsg_type < NLMSG_MIN_TYPE) return 0;
   if (fault->subsystem >= 0 && header->nlmsg_type >> 8 != fault->subsystem) return 0;
-  /* Without an ACK there is no answer that could be changed. */
-  if ((header->nlmsg_flags & (NLM_F_ACK | NLM_F_DUMP)) == 0) return 0;
   return rand() % 100 < fault->percent;
 }
 
@@ -97,10 +102,35 @@ static void spoil(int fd, char *bytes, size_t length, const struct fault *fault)
   }
 }
 
+/* Once it has synced, all that the program asks beside dumps changes something. */
+static int is_write(const struct nlmsghdr *header) {
+  return header->nlmsg_type >= NLMSG_MIN_TYPE && (header->nlmsg_flags & NLM_F_DUMP) != NLM_F_DUMP;
+}
+
+/* Counts the writes; sends what comes up to the last one, and dies. */
+static void die_after(int last_write, int fd, const char *bytes, size_t length, int flags) {
+  static int writes;
+  for (size_t at = 0; at + sizeof(struct nlmsghdr) <= length;) {
+    struct nlmsghdr header;
+    memcpy(&header, bytes + at, sizeof header);
+    if (header.nlmsg_len < sizeof header) return;
+    at += NLMSG_ALIGN(header.nlmsg_len);
+    if (!is_write(&header) || ++writes < last_write) continue;
+    NEXT(send)(fd, bytes, at < length ? at : length, flags);
+    kill(getpid(), SIGKILL);
+  }
+}
+
 ssize_t send(int fd, const void *bytes, size_t length, int flags) {
-  struct fault fault;
-  if (protocol_of(fd) < 0 || !read_fault(&fault) || protocol_of(fd) != fault.protocol)
+  struct fault fault = {0};
+  if (protocol_of(fd) < 0 || !read_fault(&fault)) return NEXT(send)(fd, bytes, length, flags);
+  if (fault.last_write > 0) {
+    pthread_mutex_lock(&lock);
+    die_after(fault.last_write, fd, bytes, length, flags);
+    pthread_mutex_unlock(&lock);
     return NEXT(send)(fd, bytes, length, flags);
+  }
+  if (protocol_of(fd) != fault.protocol) return NEXT(send)(fd, bytes, length, flags);
   char *copy = malloc(length);
   if (copy == NULL) abort();
   memcpy(copy, bytes, length);

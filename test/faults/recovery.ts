@@ -1,6 +1,5 @@
 /** Broken states of the kernel, and the two ways out of each: a start, and `--cleanup` and a start. */
 import assert from "node:assert/strict";
-import { setTimeout as pause } from "node:timers/promises";
 import { shell } from "../support/netns/network-namespace.ts";
 import { Program } from "../support/program.ts";
 import type { World } from "./world.ts";
@@ -11,6 +10,15 @@ export interface BrokenState {
   readonly shellLines: string;
 }
 
+const burst = 60;
+const tables = ["nat", "filter"];
+const forTables = (line: (table: string) => string): string => tables.map(line).join("\n");
+const restoreOthers = forTables(
+  (table) =>
+    `printf '*${table}\\n:OTHERS - [0:0]\\n-A OTHERS -j RETURN\\nCOMMIT\\n' | iptables-restore`,
+);
+
+/** What a kill, a reboot of parts, an operator or a firewall service leaves behind. */
 export const brokenStates: readonly BrokenState[] = [
   { name: "killed in a burst of changes", shellLines: "true" },
   { name: "virtual servers cleared", shellLines: "ipvsadm -C" },
@@ -18,20 +26,35 @@ export const brokenStates: readonly BrokenState[] = [
     name: "half of the virtual servers gone",
     shellLines: "ipvsadm -Sn | grep -- ^-A | awk 'NR % 2 { print \"-D\", $2, $3 }' | ipvsadm -R",
   },
+  {
+    name: "virtual and real servers edited",
+    shellLines: `
+      ipvsadm -Sn | grep -- ^-A | awk 'NR % 2 { print "-E", $2, $3, "-s wrr" }' | ipvsadm -R
+      ipvsadm -Sn | grep -- ^-a | awk 'NR % 2 { print "-e", $2, $3, $4, $5, "-m -w 7" }' | ipvsadm -R
+      ipvsadm -Sn | grep -- ^-a | awk 'NR % 5 == 0 { print "-d", $2, $3, $4, $5 }' | ipvsadm -R
+    `,
+  },
   { name: "sets empty", shellLines: "ipset flush" },
   { name: "link gone", shellLines: "ip link delete kube-ipvs0" },
-  { name: "rules flushed", shellLines: "iptables -t nat -F; iptables -t filter -F" },
+  { name: "addresses gone", shellLines: "ip address flush dev kube-ipvs0" },
+  {
+    name: "rules flushed",
+    shellLines: forTables((table) => `iptables -t ${table} -F`),
+  },
   {
     name: "rules and sets gone",
-    shellLines:
-      "iptables -t nat -F; iptables -t nat -X; iptables -t filter -F; iptables -t filter -X; ipset destroy",
+    shellLines: `
+      ${forTables((table) => `iptables -t ${table} -F; iptables -t ${table} -X`)}
+      ipset destroy
+    `,
   },
+  { name: "rules of others restored over ours", shellLines: restoreOthers },
+  { name: "sysctl set back", shellLines: "echo 0 >/proc/sys/net/ipv4/vs/conntrack" },
 ];
 
 /** Kills the program in a burst of changes, then breaks the kernel's state. */
 async function breakState(world: World, { shellLines }: BrokenState): Promise<void> {
-  await world.churn(60);
-  await pause(20);
+  await world.churn(burst);
   world.program.kill("SIGKILL");
   await world.program.ends();
   shell(shellLines);
@@ -40,9 +63,7 @@ async function breakState(world: World, { shellLines }: BrokenState): Promise<vo
 /** Resolves when the start alone reached the plan. */
 export async function recoverByStart(world: World, state: BrokenState): Promise<void> {
   await breakState(world, state);
-  world.startProgram();
-  await world.serves();
-  await world.repaired();
+  await startAndServe(world);
 }
 
 /** Resolves when nothing was left by `--cleanup` and the start after it reached the plan. */
@@ -52,9 +73,17 @@ export async function recoverByCleanUp(world: World, state: BrokenState): Promis
   const { code } = await cleanUp.ends();
   assert.equal(code, 0, cleanUp.output);
   assert.deepEqual(nothingLeft(), { servers: "", entries: "", rules: "", link: "" });
+  await startAndServe(world);
+}
+
+/** The kernel is as planned, and packets say the same. */
+async function startAndServe(world: World): Promise<void> {
   world.startProgram();
   await world.serves();
   await world.repaired();
+  assert.equal(shell("cat /proc/sys/net/ipv4/vs/conntrack"), "1\n");
+  world.traffic.reopen();
+  await world.trafficFlows();
 }
 
 function nothingLeft(): Readonly<Record<"servers" | "entries" | "rules" | "link", string>> {

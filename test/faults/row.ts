@@ -20,7 +20,9 @@ export interface Row {
    * is what was seen, for the log of the run. Throws where something that must hold does not.
    */
   readonly inject: (world: World, turn: Turn) => Promise<string>;
-  /** Programs of a row with preparations of its own; absent: the world as it is. */
+  /** Each turn has a program that has just started: its pauses after failures begin with the shortest. */
+  readonly startsAnew?: true;
+  /** Before the first turn and after the last one. */
   readonly before?: (world: World) => Promise<void>;
   readonly after?: (world: World) => Promise<void>;
   /** Why new connections of the clients may fail meanwhile; absent: none may. Those that stand never break. */
@@ -30,6 +32,7 @@ export interface Row {
 /** What came of a row. */
 export interface RowResult {
   readonly name: string;
+  /** Turns that came to their end. */
   readonly tried: number;
   /** Connections that stood, summed over the turns. */
   readonly long: number;
@@ -42,4 +45,6 @@ export interface RowResult {
   readonly mayFail?: string;
   /** What was seen, one for each turn. */
   readonly notes: readonly string[];
+  /** Why the turn after those did not. */
+  readonly failure?: string;
 }

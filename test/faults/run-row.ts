@@ -1,40 +1,61 @@
 /** One row: the fault, what the clients saw of it, and how long the repair took. */
 import assert from "node:assert/strict";
-import type { Form, Row, RowResult } from "./row.ts";
+import type { Form, Row, RowResult, Turn } from "./row.ts";
 import type { World } from "./world.ts";
 
-/** Does a row as often as its form says. Throws where the row does not hold. */
-export async function runRow(row: Row, world: World, form: Form): Promise<RowResult> {
-  await row.before?.(world);
-  const totals = { long: 0, broken: 0, short: 0, failed: 0 };
-  const [repairMs, notes]: [number[], string[]] = [[], []];
-  for (let index = 0; index < row[form]; index++) {
-    await world.trafficFlows();
-    const { long } = await world.traffic.take();
-    const note = await row.inject(world, { form, index });
-    repairMs.push(await world.repaired());
-    const { broken, short, failed, reasons } = await world.traffic.take();
-    notes.push(failed + broken === 0 ? note : `${note}; ${JSON.stringify(reasons)}`);
-    totals.long += long;
-    totals.broken += broken;
-    totals.short += short;
-    totals.failed += failed;
-  }
-  await row.after?.(world);
-  const result: RowResult = {
-    name: row.name,
-    tried: row[form],
-    ...totals,
-    repairMs,
-    notes,
-    ...(row.mayFail === undefined ? {} : { mayFail: row.mayFail }),
-  };
-  assertHolds(result);
-  return result;
+interface Seen {
+  readonly long: number;
+  readonly broken: number;
+  readonly short: number;
+  readonly failed: number;
+  readonly repairMs: number;
+  readonly note: string;
 }
 
-function assertHolds({ name, broken, failed, mayFail, notes }: RowResult): void {
+/** Does a row as often as its form says, or until a turn fails. */
+export async function runRow(row: Row, world: World, form: Form): Promise<RowResult> {
+  const seen: Seen[] = [];
+  let failure: string | undefined;
+  try {
+    await row.before?.(world);
+    for (let index = 0; index < row[form]; index++)
+      seen.push(await doOnce(row, world, { form, index }));
+    await row.after?.(world);
+  } catch (error) {
+    failure = String(error);
+  }
+  const sum = (of: (one: Seen) => number): number =>
+    seen.reduce((total, one) => total + of(one), 0);
+  return {
+    name: row.name,
+    tried: seen.length,
+    long: sum(({ long }) => long),
+    broken: sum(({ broken }) => broken),
+    short: sum(({ short }) => short),
+    failed: sum(({ failed }) => failed),
+    repairMs: seen.map(({ repairMs }) => repairMs),
+    notes: seen.map(({ note }) => note),
+    ...(row.mayFail === undefined ? {} : { mayFail: row.mayFail }),
+    ...(failure === undefined ? {} : { failure }),
+  };
+}
+
+async function doOnce(row: Row, world: World, turn: Turn): Promise<Seen> {
+  if (row.startsAnew) await world.restartProgram();
+  await world.trafficFlows();
+  const { long } = await world.traffic.take();
+  const note = await row.inject(world, turn);
+  const repairMs = await world.repaired();
+  const { broken, short, failed, reasons } = await world.traffic.take();
+  const why = failed + broken === 0 ? "" : `; ${JSON.stringify(reasons)}`;
+  return { long, broken, short, failed, repairMs, note: note + why };
+}
+
+/** Throws where a turn failed, a connection broke, or a new one failed that must not. */
+export function assertHolds(result: RowResult): void {
+  const { name, broken, failed, mayFail, notes, failure } = result;
   const seen = `${name}: ${notes.join("; ")}`;
+  assert.equal(failure, undefined, `After ${result.tried} turns: ${seen}`);
   assert.equal(broken, 0, `Connections broke: ${seen}`);
   if (mayFail === undefined) assert.equal(failed, 0, `New connections failed: ${seen}`);
 }

@@ -22,7 +22,10 @@ export function resultTable(results: readonly RowResult[]): readonly string[] {
   const line = (texts: readonly string[]): string =>
     `| ${texts.map((text, column) => (column === 0 ? text.padEnd(widths[column] ?? 0) : text.padStart(widths[column] ?? 0))).join(" | ")} |`;
   const rule = `| ${widths.map((width, column) => (column === 0 ? "-".repeat(width) : `${"-".repeat(width - 1)}:`)).join(" | ")} |`;
-  const notes = reasons.map((reason, index) => `${"*".repeat(index + 1)} ${reason}`);
+  const notes = [
+    ...reasons.map((reason, index) => `${"*".repeat(index + 1)} ${reason}`),
+    ...results.flatMap(({ name, failure }) => (failure === undefined ? [] : `${name}: ${failure}`)),
+  ];
   return [line(head), rule, ...body.map(line), ...(notes.length > 0 ? ["", ...notes] : [])];
 }
 

@@ -1,21 +1,28 @@
 /**
- * Clients that count, `node traffic-client.ts ADDRESS:PORT@OWN-ADDRESS…`: ten connections to each target stay and carry a byte
- * each 50 ms; each 50 ms one more is opened to one of the targets, gets an answer and ends. A line on standard
- * input asks for the figures since the last line; they come as one line of JSON. Connections that broke are opened
- * again.
+ * Clients that count, `node traffic-client.ts ADDRESS:PORT@OWN-ADDRESS…`: ten connections to each target stay and carry
+ * a byte each 50 ms; each 50 ms one more is opened to one of the targets, gets an answer and ends. Connections
+ * that broke are opened again. Lines on standard input:
+ *
+ * - `figures`: answered with a line of JSON, what came since the last such line. First everything gets its end: each
+ *   new connection its answer or its failure, each one that stands the answer to a byte sent after the question – so
+ *   that a busy machine counts nothing as broken that only takes its time.
+ * - `reopen`: all connections are given up without being counted, and new ones take their places.
  *
  * Each target has an address of its own to be called from: IPVS tells answers apart by client, client's port and real
  * server alone, so that two connections from one port through two frontends of one pod would disturb each other.
  */
 import { connect, type Socket } from "node:net";
 import { createInterface } from "node:readline";
+import { setTimeout as pause } from "node:timers/promises";
 
 const longPerTarget = 10;
 const intervalMs = 50;
-/** Ten seconds of this process's own turns, not of the clock: where the machine stood still, nobody was silent. */
-const patienceTurns = 200;
+/** Before another connection takes the place of one that broke. */
+const reopenMs = 500;
+/** A minute of this process's own turns, not of the clock: where the machine stood still, nobody was silent. */
+const patienceTurns = 1_200;
 
-const figures = { long: 0, broken: 0, short: 0, failed: 0, reasons: {} as Record<string, number> };
+const figures = { broken: 0, short: 0, failed: 0, reasons: {} as Record<string, number> };
 
 interface Target {
   readonly host: string;
@@ -28,70 +35,97 @@ const targets: readonly Target[] = process.argv.slice(2).map((target) => {
   return { host, port: Number(port), localAddress };
 });
 
+/** All that are to stay; those of them that stand; new ones on their way. What is in none of these is not counted. */
+const held = new Set<Socket>();
+const standing = new Set<Socket>();
+const opening = new Set<Socket>();
+
 function note(reason: string): void {
   figures.reasons[reason] = (figures.reasons[reason] ?? 0) + 1;
 }
 
-function once(socket: Socket, finish: (reason: string | undefined) => void): void {
+/** Calls `end` once: with a reason after an error, an end, or too long a silence. The result ends the watch. */
+function watchOver(socket: Socket, end: (reason: string) => void): () => void {
+  let turnsLeft = patienceTurns;
   let isOver = false;
-  const end = (reason: string | undefined): void => {
-    if (isOver) return;
+  const timer = setInterval(() => {
+    if (--turnsLeft === 0) finish("silence");
+  }, intervalMs);
+  const stop = (): void => {
     isOver = true;
     clearInterval(timer);
-    socket.destroy();
-    finish(reason);
   };
-  let turnsLeft = patienceTurns;
-  const timer = setInterval(() => {
-    if (--turnsLeft === 0) end("silence");
-  }, intervalMs);
-  socket.on("error", (error: NodeJS.ErrnoException) => end(error.code ?? "error"));
-  socket.on("close", () => end("closed"));
-  socket.on("data", () => end(undefined));
-}
-
-function openShort(target: Target): void {
-  const socket = connect(target, () => socket.write("x"));
-  once(socket, (reason) => {
-    figures.short += 1;
-    if (reason === undefined) return;
-    figures.failed += 1;
-    note(`short: ${reason}`);
-  });
-}
-
-function holdLong(target: Target): void {
-  let isOpen = false;
-  let turnsLeft = patienceTurns;
-  const timer = setInterval(() => {
-    if (isOpen) socket.write("x");
-    if (--turnsLeft === 0) end("silence");
-  }, intervalMs);
-  const socket = connect(target, () => {
-    isOpen = true;
-    figures.long += 1;
-  });
-  const end = (reason: string): void => {
+  const finish = (reason: string): void => {
+    if (isOver) return;
+    stop();
     socket.destroy();
-    clearInterval(timer);
-    socket.removeAllListeners();
-    socket.on("error", () => {});
-    if (isOpen) {
-      figures.long -= 1;
-      figures.broken += 1;
-      const { bytesWritten, bytesRead, writableLength } = socket;
-      note(
-        `long: ${reason} of ${target.host}, ${bytesWritten} sent, ${writableLength} waiting, ${bytesRead} back`,
-      );
-    }
-    setTimeout(() => holdLong(target), 500);
+    end(reason);
   };
   socket.on("data", () => {
     turnsLeft = patienceTurns;
   });
-  socket.on("error", (error: NodeJS.ErrnoException) => end(error.code ?? "error"));
-  socket.on("close", () => end("closed"));
+  socket.on("error", (error: NodeJS.ErrnoException) => finish(error.code ?? "error"));
+  socket.on("close", () => finish("closed"));
+  return stop;
 }
+
+function openShort(target: Target): void {
+  const socket = connect(target, () => socket.write("x"));
+  opening.add(socket);
+  const isCounted = (): boolean => opening.delete(socket);
+  const stop = watchOver(socket, (reason) => {
+    if (!isCounted()) return;
+    figures.short += 1;
+    figures.failed += 1;
+    note(`short: ${reason} of ${target.host}`);
+  });
+  socket.on("data", () => {
+    stop();
+    if (isCounted()) figures.short += 1;
+    socket.destroy();
+  });
+}
+
+function holdLong(target: Target): void {
+  const socket = connect(target, () => standing.add(socket));
+  held.add(socket);
+  const timer = setInterval(() => {
+    if (standing.has(socket)) socket.write("x");
+  }, intervalMs);
+  watchOver(socket, (reason) => {
+    clearInterval(timer);
+    held.delete(socket);
+    if (standing.delete(socket)) {
+      figures.broken += 1;
+      note(`long: ${reason} of ${target.host}`);
+    }
+    setTimeout(() => holdLong(target), reopenMs);
+  });
+}
+
+/** Resolves when all that was there at the call has its end, or its answer to a byte of after the call. */
+async function settle(): Promise<void> {
+  const begun = [...opening];
+  const asked = [...standing].map((socket) => ({ socket, goal: socket.bytesWritten + 1 }));
+  const isWaiting = (): boolean =>
+    begun.some((socket) => opening.has(socket)) ||
+    asked.some(({ socket, goal }) => standing.has(socket) && socket.bytesRead < goal);
+  while (isWaiting()) await pause(intervalMs);
+}
+
+const commands: Readonly<Record<string, () => Promise<void>>> = {
+  figures: async () => {
+    await settle();
+    console.log(JSON.stringify({ ...figures, long: standing.size }));
+    Object.assign(figures, { broken: 0, short: 0, failed: 0, reasons: {} });
+  },
+  reopen: async () => {
+    const given = [...held, ...opening];
+    standing.clear();
+    opening.clear();
+    for (const socket of given) socket.destroy();
+  },
+};
 
 for (const target of targets) for (let made = 0; made < longPerTarget; made++) holdLong(target);
 let turn = 0;
@@ -101,8 +135,5 @@ setInterval(() => {
 }, intervalMs);
 
 createInterface(process.stdin)
-  .on("line", () => {
-    console.log(JSON.stringify(figures));
-    Object.assign(figures, { broken: 0, short: 0, failed: 0, reasons: {} });
-  })
+  .on("line", (line) => void commands[line]?.())
   .on("close", () => process.exit(0));

@@ -30,12 +30,17 @@ export class Traffic {
     this.#lines = createInterface(this.#client.stdout);
   }
 
-  /** Figures since the last call. */
+  /** Figures since the last call, when everything that was on its way has its end. */
   async take(): Promise<Figures> {
     const answer = once(this.#lines, "line");
-    this.#client.stdin?.write("\n");
+    this.#client.stdin?.write("figures\n");
     const [line] = (await answer) as [string];
     return JSON.parse(line) as Figures;
+  }
+
+  /** New connections in place of all that there are; none of those counts. */
+  reopen(): void {
+    this.#client.stdin?.write("reopen\n");
   }
 
   async stop(): Promise<void> {

@@ -1,8 +1,9 @@
 /** A node in the lab with the built program, an API server, clients – and what a fault may do to them. */
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { mkdirSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import { isSameText, observedText, plannedText } from "../support/kernel-text.ts";
+import { isInKernel, type KernelText, observedText, plannedText } from "../support/kernel-text.ts";
 import { enterNetworkNamespace, shell } from "../support/netns/network-namespace.ts";
 import { buildNodeNetwork } from "../support/node-network.ts";
 import type { ApiObject } from "../support/objects.ts";
@@ -15,8 +16,11 @@ import { Traffic } from "./traffic.ts";
 
 const folder = "/run/faults";
 const apiPort = 6_443;
+/** For anything that must come about: ten times what a calm machine needs, and more. */
 const settleMs = 300_000;
 const churnSize = 10;
+/** Services, EndpointSlices, Nodes. */
+const watchedKinds = 3;
 const flags = [
   "--hostname-override=node-1",
   "--cluster-cidr=10.244.0.0/16",
@@ -44,6 +48,7 @@ export class World {
   program: Program;
   api: ApiProcess;
   readonly #rules: string;
+  #plan: { readonly version: number; readonly text: KernelText };
 
   private constructor(parts: {
     readonly objects: ClusterObjects;
@@ -56,6 +61,8 @@ export class World {
     this.api = parts.api;
     this.program = parts.program;
     this.#rules = rulesText();
+    const { objects } = parts;
+    this.#plan = { version: objects.version, text: plannedText(objects.all()) };
     this.traffic = new Traffic(echoPod.name, echoTargets);
   }
 
@@ -140,16 +147,19 @@ export class World {
   // -- what can be seen --------------------------------------------------------------------------------
 
   isRepaired(): boolean {
-    return isSameText(plannedText(this.objects.all()), observedText());
+    return isInKernel(this.#planned());
+  }
+
+  hasRules(): boolean {
+    return this.#rules === rulesText();
   }
 
   /** Resolves, with the milliseconds it took, when the kernel holds what the objects plan to, and the rules. */
   async repaired(withinMs: number = settleMs): Promise<number> {
     const beginMs = performance.now();
-    const planned = plannedText(this.objects.all());
-    while (!(isSameText(planned, observedText()) && this.#hasRules())) {
+    while (!(this.isRepaired() && this.hasRules())) {
       if (performance.now() - beginMs > withinMs) this.#failUnrepaired();
-      await pause(50);
+      await pause(100);
     }
     return performance.now() - beginMs;
   }
@@ -167,6 +177,22 @@ export class World {
     const { text } = await ask("http://127.0.0.1:10249/metrics");
     const lines = text.split("\n").filter((line) => line.startsWith(beginning));
     return lines.reduce((total, line) => total + Number(line.split(" ").at(-1)), 0);
+  }
+
+  /** Resolves when the program watches every kind of object. */
+  watched(): Promise<void> {
+    return this.until("every kind of object is watched", async () => {
+      const { openWatches } = (await this.api.command("state")) as { readonly openWatches: number };
+      return openWatches >= watchedKinds;
+    });
+  }
+
+  /** Resolves when the API server has done all the faults that it was told. */
+  faultsDone(): Promise<void> {
+    return this.until("all faults have happened", async () => {
+      const { faultsLeft } = (await this.api.command("state")) as { readonly faultsLeft: number };
+      return faultsLeft === 0;
+    });
   }
 
   async healthStatus(): Promise<number> {
@@ -200,12 +226,17 @@ export class World {
     return this.program.output.length;
   }
 
-  #hasRules(): boolean {
-    return this.#rules === rulesText();
+  /** Planned once for each state of the objects: it is asked for again and again. */
+  #planned(): KernelText {
+    const { version } = this.objects;
+    if (this.#plan.version !== version) {
+      this.#plan = { version, text: plannedText(this.objects.all()) };
+    }
+    return this.#plan.text;
   }
 
   #failUnrepaired(): never {
-    const [planned, observed] = [plannedText(this.objects.all()), observedText()];
+    const [planned, observed] = [this.#planned(), observedText()];
     console.error(this.#tail());
     assert.deepEqual(observed, planned);
     assert.equal(rulesText(), this.#rules);
@@ -225,5 +256,7 @@ function startProgram(certificates: Certificates, start: ProgramStart = {}): Pro
 
 /** Our rules and jumps, without counters. */
 function rulesText(): string {
-  return shell("iptables-save | grep KUBE | sed 's/\\[[0-9:]*\\]//' || true");
+  const { stdout } = spawnSync("iptables-save", { encoding: "utf8" });
+  const lines = stdout.split("\n").filter((line) => line.includes("KUBE"));
+  return lines.map((line) => line.replace(/\[[0-9:]*\]/, "")).join("\n");
 }

@@ -28,6 +28,8 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   golden: { expectedSeconds: 250, timeoutSeconds: 600 },
   "packet-paths": { expectedSeconds: 120 },
   "thousand-services": { expectedSeconds: 180, timeoutSeconds: 600 },
+  faults: { expectedSeconds: 170, timeoutSeconds: 900 },
+  "broken-writes": { expectedSeconds: 150, timeoutSeconds: 900 },
   demo: { expectedSeconds: 150 },
   drains: { expectedSeconds: 75 },
   "stale-flows": { expectedSeconds: 41 },

@@ -12,7 +12,7 @@ import { silentLogger } from "../../src/base/log.ts";
 import { type OpenKernel, openKernel } from "../../src/kernel/open-kernel.ts";
 import { setFor } from "../../src/plan/sets.ts";
 import { ApiServer } from "../support/api-server/api-server.ts";
-import { isSameText, observedText, plannedText } from "../support/kernel-text.ts";
+import { isInKernel, observedText, plannedText } from "../support/kernel-text.ts";
 import { positions, serviceOf, sliceOf } from "../support/many-services.ts";
 import { enterNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { buildNodeNetwork, nodeAddress } from "../support/node-network.ts";
@@ -217,7 +217,7 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
   }
 
   function isKernelAsPlanned(): boolean {
-    return isSameText(plannedText(cluster.objects.values()), observedText());
+    return isInKernel(plannedText(cluster.objects.values()));
   }
 
   async function assertKernelEqualsPlan(): Promise<void> {

@@ -7,33 +7,70 @@ import { shell } from "../../support/netns/network-namespace.ts";
 import type { Row, Turn } from "../row.ts";
 import type { World } from "../world.ts";
 
-/** Longer than anything in the row takes. */
+/** Longer than anything in the short form takes; in the long form it is held to its end. */
 const lockSeconds = 30;
+const settleSeconds = 600;
+const busy = "another program holds the xtables lock";
+const chain = "KUBE-SERVICES";
 
-async function holdLock(): Promise<ChildProcess> {
-  const script = `echo held; exec sleep ${lockSeconds}`;
-  const child = spawn("flock", ["/run/xtables.lock", "sh", "-c", script], {
-    stdio: ["ignore", "pipe", "inherit"],
-  });
+async function holdLock(seconds: number): Promise<ChildProcess> {
+  // Without a process of flock's own, which would leave the lock to its child when it is killed.
+  const command = [
+    "--no-fork",
+    "/run/xtables.lock",
+    "sh",
+    "-c",
+    `echo held; exec sleep ${seconds}`,
+  ];
+  const child = spawn("flock", command, { stdio: ["ignore", "pipe", "inherit"] });
   await once(child.stdout as NonNullable<typeof child.stdout>, "data");
+  shell("! flock -n /run/xtables.lock true");
   return child;
 }
 
-/** What needs no rules goes on while the lock is held; in the long form it is held to its end. */
-async function lockRules(world: World, { form }: Turn): Promise<string> {
-  const holder = await holdLock();
+/** In the short form the end comes when all was seen that is to be seen while the lock is held. */
+async function releaseLock(holder: ChildProcess, { form }: Turn): Promise<void> {
+  assert.equal(holder.exitCode, null, "The lock was let go too early");
   const closed = once(holder, "close");
-  shell("! flock -n /run/xtables.lock true");
-  const beginMs = performance.now();
-  await world.churn();
-  while (!world.isRepaired()) {
-    assert.equal(holder.exitCode, null, "Changes waited for the lock of iptables");
-    await pause(50);
-  }
-  const tookMs = performance.now() - beginMs;
   if (form === "short") holder.kill("SIGKILL");
   await closed;
+}
+
+/** Under a lock of its own, as a program that does not know the common one. */
+function emptyChain(): void {
+  shell(`XTABLES_LOCKFILE=/run/other.lock iptables -t nat -F ${chain}`);
+}
+
+/** Rules cannot be repaired while the lock is held; what needs no rules goes on. */
+async function lockRules(world: World, turn: Turn): Promise<string> {
+  const holder = await holdLock(turn.form === "short" ? settleSeconds : lockSeconds);
+  await world.churn();
+  const beginMs = performance.now();
+  await world.until("changes are written", () => world.isRepaired());
+  const tookMs = performance.now() - beginMs;
+  const mark = world.mark();
+  emptyChain();
+  await world.until("the lock is told", () => world.hasPrinted(busy, mark));
+  assert.ok(!world.hasRules());
+  await releaseLock(holder, turn);
   return `changes needed ${(tookMs / 1_000).toFixed(1)} s while it was held`;
+}
+
+/** A start while somebody holds the lock: both families are served, the rules follow. */
+async function startLocked(world: World, turn: Turn): Promise<string> {
+  world.program.kill("SIGKILL");
+  await world.program.ends();
+  const holder = await holdLock(turn.form === "short" ? settleSeconds : lockSeconds);
+  world.churnUnseen();
+  await world.restartApi();
+  emptyChain();
+  world.startProgram();
+  await world.until("changes are written", () => world.isRepaired());
+  await world.until("the lock is told", () => world.hasPrinted(busy, 0));
+  assert.ok(!world.hasPrinted("IP family is not supported here", 0));
+  assert.ok(!world.hasRules());
+  await releaseLock(holder, turn);
+  return "changes were written while it was held";
 }
 
 /** Counted in the whole kernel; only the first network namespace may write it. */
@@ -65,7 +102,8 @@ async function unloadModules(world: World): Promise<string> {
 }
 
 export const kernelRows: readonly Row[] = [
-  { name: "iptables lock held for 30 s", short: 1, long: 3, inject: lockRules },
+  { name: "iptables lock held", short: 1, long: 3, inject: lockRules },
+  { name: "iptables lock held at a start", short: 1, long: 3, inject: startLocked },
   {
     name: "Conntrack table full",
     short: 1,
@@ -73,5 +111,5 @@ export const kernelRows: readonly Row[] = [
     inject: fillConntrack,
     mayFail: "the kernel drops every packet of a new connection while the table is full",
   },
-  { name: "Modules unloaded", short: 1, long: 3, inject: unloadModules },
+  { name: "Modules unloaded", short: 1, long: 5, inject: unloadModules },
 ];

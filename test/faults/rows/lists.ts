@@ -3,24 +3,33 @@ import assert from "node:assert/strict";
 import type { Row } from "../row.ts";
 import type { World } from "../world.ts";
 
+/** A version long before those that the clock gives. */
 const old = 1_000;
 const held = "A list would take away";
+const few = 10;
+const noGuard = "--kube-ipvs-list-guard-percent=0";
 
+/**
+ * The state of before a step of the churn, and then changes under versions that are all smaller: the watch that goes
+ * on where the program was tells no more than those.
+ */
 async function goBack(world: World): Promise<string> {
   const before = world.objects.all();
   await world.churn();
   await world.repaired();
   world.objects.reset(before);
   await world.restartApi({ firstRevision: old });
+  await world.watched();
+  await world.churn();
   return "an older state under smaller resourceVersions";
 }
 
 async function restore(world: World): Promise<string> {
-  const restored = world.objects.withOtherUids();
-  world.objects.reset(restored);
+  world.objects.reset(world.objects.withOtherUids());
+  world.churnUnseen();
   await world.restartApi({ firstRevision: old });
-  world.objects.change(1);
-  await world.restartApi();
+  await world.watched();
+  await world.churn();
   return "every object with another UID";
 }
 
@@ -36,7 +45,35 @@ async function loseObjects(world: World, kept: number): Promise<string> {
   return `${kept} Services left, held`;
 }
 
-/** The same, and the program starts while the server is empty. */
+/** The second list says the same as the first: it counts, and nothing is held any more. */
+async function confirmFewObjects(world: World): Promise<string> {
+  const before = world.objects.all();
+  const mark = world.mark();
+  world.objects.reset(world.objects.firstWithEcho(few));
+  await world.restartApi();
+  await world.until("the list is held", () => world.hasPrinted(held, mark));
+  await world.repaired();
+  await world.until("nothing is held any more", async () => {
+    return (await world.metric("kube_ipvs_held_lists")) === 0;
+  });
+  world.objects.reset(before);
+  await world.restartApi();
+  return `${few} Services left, held and confirmed`;
+}
+
+/** Where no list is guarded, the first one counts. */
+async function takeFewObjects(world: World): Promise<string> {
+  const before = world.objects.all();
+  world.objects.reset(world.objects.firstWithEcho(few));
+  await world.restartApi();
+  await world.repaired();
+  assert.ok(!world.hasPrinted(held, 0));
+  world.objects.reset(before);
+  await world.restartApi();
+  return `${few} Services left, taken at once`;
+}
+
+/** The program starts while the server is empty. */
 async function startOnEmpty(world: World): Promise<string> {
   world.program.kill("SIGKILL");
   await world.program.ends();
@@ -51,9 +88,43 @@ async function startOnEmpty(world: World): Promise<string> {
 }
 
 export const lists: readonly Row[] = [
-  { name: "API server goes back in time", short: 1, long: 10, inject: goBack },
-  { name: "Cluster restored with other UIDs", short: 0, long: 10, inject: restore },
-  { name: "Much smaller list", short: 1, long: 5, inject: (world) => loseObjects(world, 10) },
-  { name: "Empty list", short: 0, long: 5, inject: (world) => loseObjects(world, 0) },
-  { name: "Empty list at a start", short: 1, long: 5, inject: startOnEmpty },
+  { name: "API server goes back in time", short: 1, long: 5, inject: goBack, startsAnew: true },
+  {
+    name: "Cluster restored with other UIDs",
+    short: 1,
+    long: 5,
+    inject: restore,
+    startsAnew: true,
+  },
+  {
+    name: "Much smaller list, refuted",
+    // The empty one is refuted likewise.
+    short: 0,
+    long: 3,
+    inject: (world) => loseObjects(world, few),
+    startsAnew: true,
+  },
+  {
+    name: "Much smaller list, confirmed",
+    short: 1,
+    long: 3,
+    inject: confirmFewObjects,
+    startsAnew: true,
+  },
+  {
+    name: "Much smaller list, no guard",
+    short: 1,
+    long: 3,
+    inject: takeFewObjects,
+    before: (world) => world.restartProgram({ flags: [noGuard] }),
+    after: (world) => world.restartProgram(),
+  },
+  {
+    name: "Empty list after a gap",
+    short: 1,
+    long: 3,
+    inject: (world) => loseObjects(world, 0),
+    startsAnew: true,
+  },
+  { name: "Empty list at a start", short: 1, long: 3, inject: startOnEmpty },
 ];

@@ -5,6 +5,7 @@ import type { Row } from "../row.ts";
 import type { World } from "../world.ts";
 
 const daySeconds = 86_400;
+const blockedMs = 5_000;
 
 /** There and back again, with changes on both sides. */
 function jump(seconds: number): Row["inject"] {
@@ -22,9 +23,9 @@ function jump(seconds: number): Row["inject"] {
 async function block(world: World): Promise<string> {
   world.program.kill("SIGSTOP");
   await world.churn();
-  await pause(5_000);
+  await pause(blockedMs);
   world.program.kill("SIGCONT");
-  return "stopped for 5 s";
+  return `stopped for ${blockedMs / 1_000} s`;
 }
 
 const disk = "/run/kube-ipvs";
@@ -41,7 +42,7 @@ async function fillDisk(world: World): Promise<string> {
   await world.churn();
   await world.repaired();
   await world.churn();
-  await pause(2_000);
+  await world.repaired();
   shell(`rm ${disk}/filler`);
   return "no byte left";
 }
@@ -57,24 +58,31 @@ async function denyFiles(world: World): Promise<string> {
   const before = shell(`prlimit --pid ${pid} --nofile --noheadings --raw -o SOFT`).trim();
   const open = Number(shell(`ls /proc/${pid}/fd | wc -l`));
   shell(`prlimit --pid ${pid} --nofile=${open}:`);
+  const mark = world.mark();
   await world.api.command("reset");
   await world.churn();
-  await pause(3_000);
+  await world.until("no connection can be opened", () => world.hasPrinted("EMFILE", mark));
   shell(`prlimit --pid ${pid} --nofile=${before}:`);
   return `limit ${open}`;
 }
 
 export const processRows: readonly Row[] = [
-  { name: "Clock jumps forward", short: 1, long: 10, inject: jump(10 * daySeconds) },
-  { name: "Clock jumps back", short: 0, long: 10, inject: jump(-10 * daySeconds) },
-  { name: "Event loop blocked", short: 1, long: 10, inject: block },
+  { name: "Clock jumps forward", short: 1, long: 5, inject: jump(10 * daySeconds) },
+  { name: "Clock jumps back", short: 1, long: 5, inject: jump(-10 * daySeconds) },
+  { name: "Event loop blocked", short: 1, long: 5, inject: block },
   {
     name: "Disk full",
     short: 1,
-    long: 10,
+    long: 5,
     before: mountSmallDisk,
     inject: fillDisk,
     after: unmountSmallDisk,
   },
-  { name: "Out of file descriptors", short: 1, long: 10, inject: denyFiles },
+  {
+    name: "Out of file descriptors",
+    short: 1,
+    long: 5,
+    inject: denyFiles,
+    startsAnew: true,
+  },
 ];

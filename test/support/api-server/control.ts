@@ -34,7 +34,11 @@ const commands: Readonly<Record<string, Command>> = {
   /** Answers with the events that clients wrote. */
   events: (server) => server.events.events,
   /** Answers with numbers to wait for. */
-  state: (server) => ({ openWatches: server.openWatches, revision: server.store.revision }),
+  state: (server) => ({
+    openWatches: server.openWatches,
+    revision: server.store.revision,
+    faultsLeft: server.faults.left,
+  }),
 };
 
 /** Serves the commands on a port of its own, so that faults of the API server cannot hit them. */

@@ -37,6 +37,11 @@ export class FaultQueue {
     return this.#faults.length === 0;
   }
 
+  /** How many requests are still to be hit. */
+  get left(): number {
+    return this.#faults.reduce((total, { left }) => total + left, 0);
+  }
+
   add(fault: Fault): void {
     this.#faults.push({ fault, skip: fault.skip ?? 0, left: fault.times ?? 1 });
   }

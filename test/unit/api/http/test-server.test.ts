@@ -172,7 +172,11 @@ describe("the test API server", () => {
     assert.equal((await fetch(`${server.url}/api/v1/services`)).status, 500);
     assert.deepEqual(names(await list(server, "/api/v1/services")), ["a", "c"]);
     assert.equal(((await ask("requests")) as readonly unknown[]).length, 2);
-    assert.deepEqual(await ask("state"), { openWatches: 0, revision: server.store.revision });
+    assert.deepEqual(await ask("state"), {
+      openWatches: 0,
+      revision: server.store.revision,
+      faultsLeft: 0,
+    });
     assert.equal((await fetch(`${control.url}/toString`)).status, 404);
   });
 });

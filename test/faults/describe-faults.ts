@@ -1,0 +1,36 @@
+/** Rows as tests of a suite of the lab, with one world for all of them. */
+import { after, before, describe, it } from "node:test";
+import type { Row, RowResult } from "./row.ts";
+import { assertHolds, runRow } from "./run-row.ts";
+import { resultTable } from "./table.ts";
+import { World } from "./world.ts";
+
+const serviceCount = 100;
+
+/** Each row is a test; `more` adds others, which get at the world while they run. */
+export function describeFaults(rows: readonly Row[], more?: (world: () => World) => void): void {
+  describe(`faults at ${serviceCount} Services, with clients that count`, () => {
+    const results: RowResult[] = [];
+    let world: World;
+
+    before(async () => {
+      world = await World.build(serviceCount);
+    });
+
+    after(async () => {
+      await world.close();
+      console.log(resultTable(results).join("\n"));
+    });
+
+    for (const row of rows.filter(({ short }) => short > 0)) {
+      it(`${row.name}: ${row.mayFail ?? "no connection breaks, none fails"}`, async (test) => {
+        const result = await runRow(row, world, "short");
+        for (const note of result.notes) test.diagnostic(note);
+        results.push(result);
+        assertHolds(result);
+      });
+    }
+
+    more?.(() => world);
+  });
+}

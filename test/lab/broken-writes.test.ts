@@ -1,0 +1,14 @@
+/** Writes that a kill ends or the kernel refuses, and the ways out of broken states: see test/faults/README.md. */
+import { it } from "node:test";
+import { describeFaults } from "../faults/describe-faults.ts";
+import { brokenStates, recoverByCleanUp, recoverByStart } from "../faults/recovery.ts";
+import { kills } from "../faults/rows/kills.ts";
+import { netlink } from "../faults/rows/netlink.ts";
+
+describeFaults([...kills, ...netlink], (world) => {
+  for (const state of brokenStates) {
+    it(`${state.name}: a start reaches the plan`, () => recoverByStart(world(), state));
+    it(`${state.name}: --cleanup leaves nothing, a start reaches the plan`, () =>
+      recoverByCleanUp(world(), state));
+  }
+});

@@ -1,0 +1,9 @@
+/** Faults of the API server, the machine and what it is short of, in their short form: see test/faults/README.md. */
+import { describeFaults } from "../faults/describe-faults.ts";
+import { apiServer } from "../faults/rows/api-server.ts";
+import { control } from "../faults/rows/control.ts";
+import { kernelRows } from "../faults/rows/kernel.ts";
+import { lists } from "../faults/rows/lists.ts";
+import { processRows } from "../faults/rows/process.ts";
+
+describeFaults([...control, ...apiServer, ...lists, ...processRows, ...kernelRows]);

@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { RowResult } from "../../faults/row.ts";
+import { resultTable } from "../../faults/table.ts";
+
+const row: RowResult = {
+  name: "Disk full",
+  tried: 3,
+  long: 60,
+  broken: 0,
+  short: 212,
+  failed: 0,
+  repairMs: [300, 1_100, 240],
+  notes: [],
+};
+
+describe("the table of faults", () => {
+  it("shows median and worst repair, and the reason of failures below", () => {
+    const full = { ...row, name: "Conntrack table full", failed: 4, mayFail: "dropped" };
+    assert.deepEqual(resultTable([row, full]), [
+      "| Fault                | Tried | Connections that stood | Broken | New ones | Failed | Repair, median | Repair, worst |",
+      "| -------------------- | ----: | ---------------------: | -----: | -------: | -----: | -------------: | ------------: |",
+      "| Disk full            |     3 |                     60 |      0 |      212 |      0 |         0.30 s |        1.10 s |",
+      "| Conntrack table full |     3 |                     60 |      0 |      212 |    4 * |         0.30 s |        1.10 s |",
+      "",
+      "* dropped",
+    ]);
+  });
+
+  it("tells a turn that did not come to its end", () => {
+    const lines = resultTable([{ ...row, failure: "Error: not repaired" }]);
+    assert.equal(lines.at(-1), "Disk full: Error: not repaired");
+  });
+});
