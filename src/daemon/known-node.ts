@@ -39,6 +39,11 @@ export class KnownNode {
     return this.#network.ofNode;
   }
 
+  /** Addresses on kube-ipvs0, as read last; undefined where there is no such link. */
+  get bound(): readonly IpAddress[] | undefined {
+    return this.#network.bound;
+  }
+
   /** Where health-check node ports listen. */
   get healthCheckAddresses(): ReadonlyMap<IpFamily, readonly IpAddress[]> {
     return this.#healthCheckAddresses;

@@ -6,8 +6,8 @@ import type { ReservedReason } from "../plan/options.ts";
 import { observeAddresses } from "../reconcile/observe.ts";
 
 export interface NodeNetwork {
-  /** On kube-ipvs0; absent where there is no such link. */
-  readonly bound: ReadonlySet<IpAddress> | undefined;
+  /** On kube-ipvs0, each once; absent where there is no such link. */
+  readonly bound: readonly IpAddress[] | undefined;
   /** On all other links. */
   readonly ofNode: ReadonlySet<IpAddress>;
   /** Of others, which must never be bound to kube-ipvs0: the node would talk to itself in their place. */

@@ -139,6 +139,7 @@ export class SyncLoop {
   /** The configuration is another one: everything that hangs on it is planned anew. */
   reconfigured(): void {
     this.#node.noteStale();
+    this.#reconciler.doubt();
     this.#request();
   }
 
@@ -159,13 +160,13 @@ export class SyncLoop {
     if (reason !== "change") this.#node.noteStale();
     const options = await this.#node.refresh();
     const { services, triggers } = await inSlices(this.#clock, this.#plan.update(options));
-    const isFull = this.#isObserveOnly || reason !== "change" || this.#reconciler.needsObservation;
+    const isFull = await this.#mustCompareAll(reason);
     const goal = this.#plan.takeGoal(this.#node.addresses, isFull);
     const report = await this.#reconciler.sync(goal);
     this.#reporter.synced({
       families: this.#families,
       report,
-      isFull,
+      isFull: isFull || reason === "period",
       isObserveOnly: this.#isObserveOnly,
       serviceCount: this.#plan.serviceCount,
       plannedServiceCount: services.length,
@@ -179,6 +180,15 @@ export class SyncLoop {
     // What only lists and large syncs run may be a third of the memory.
     if (isFull) this.#releaseCode();
     return report.failures.length === 0;
+  }
+
+  /** A period in which nobody changed anything is the common case: it costs a look, and no comparison. */
+  async #mustCompareAll(reason: RunReason): Promise<boolean> {
+    const { bound, addresses } = this.#node;
+    if (reason === "period") this.#reconciler.noteBound(bound);
+    if (this.#isObserveOnly || this.#reconciler.needsObservation) return true;
+    if (reason !== "period") return reason === "retry";
+    return !(await this.#reconciler.confirm(addresses));
   }
 
   #makeNodeWait(collaborators: SyncLoopCollaborators, live: LiveConfig): NodeWait {

@@ -62,6 +62,22 @@ export interface ObservedVirtualServer {
 /** Real servers that are in memory already, by the key of their virtual server; undefined: none are. */
 export type FamiliarServers = (key: string) => readonly RealServer[] | undefined;
 
+/** All that IPVS is expected to hold. */
+export interface ExpectedServers {
+  /** Of virtual servers, those of others included; services without an address do not count. */
+  readonly count: number;
+  /** Whether it is one of them, and as it should be. */
+  hasVirtualServer(virtualServer: VirtualServer): boolean;
+  /** Whether these, in any order, are the real servers of the virtual server with this key. */
+  hasRealServers(key: string, realServers: readonly RealServer[]): boolean;
+}
+
+/** All that one set is expected to hold. */
+export interface ExpectedEntries {
+  readonly count: number;
+  hasEntry(entry: SetEntry): boolean;
+}
+
 /** IPVS connection time-outs in seconds; 0 in a request keeps the kernel's value. */
 export interface IpvsTimeouts {
   readonly tcpSeconds: number;
@@ -80,6 +96,12 @@ export interface Ipvs {
     readonly virtualServers: readonly ObservedVirtualServer[];
     readonly firewallMarkCount: number;
   }>;
+  /**
+   * Whether IPVS holds what is expected and nothing else, whatever the counts of connections. What is expected may
+   * have changed by `apply` and `observe` alone since the call before: what was right then and looks the same
+   * is not compared again. It costs the reading, and little besides.
+   */
+  confirm(expected: ExpectedServers): Promise<boolean>;
   /** Real servers of the named virtual servers, in the same order; an unknown one has none. */
   listRealServers(
     ids: readonly VirtualServerId[],
@@ -107,6 +129,8 @@ export interface IpSets {
   listSets(): Promise<readonly ObservedIpSet[]>;
   /** The entries of one set in canonical text; an absent set has none. */
   listEntries(set: IpSet): Promise<readonly SetEntry[]>;
+  /** As {@link Ipvs.confirm}, about the entries of one set; `listEntries` stands for `observe`. */
+  confirmEntries(set: IpSet, expected: ExpectedEntries): Promise<boolean>;
   /** Creates a set; one with the same parameters is success, with others an error. */
   create(set: IpSet): Promise<void>;
   /** Destroys a set by name; absent is success. EBUSY (4100) when a rule refers to it. */

@@ -22,6 +22,7 @@ export function lazyIpvs(open: () => Promise<OpenIpvs>): LazyIpvs {
   };
   return {
     observe: async (familiar) => (await get()).observe(familiar),
+    confirm: async (expected) => (await get()).confirm(expected),
     listRealServers: async (ids) => (await get()).listRealServers(ids),
     apply: async (changes) => (await get()).apply(changes),
     readTimeouts: async () => (await get()).readTimeouts(),

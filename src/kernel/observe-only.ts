@@ -11,6 +11,7 @@ export function observeOnly(kernel: Kernel): Kernel {
     ipSets: {
       listSets: () => ipSets.listSets(),
       listEntries: (set) => ipSets.listEntries(set),
+      confirmEntries: (set, expected) => ipSets.confirmEntries(set, expected),
       async create() {},
       async destroy() {},
       async swap() {},
@@ -69,6 +70,7 @@ async function noFailures(): Promise<readonly never[]> {
 function observedIpvs(ipvs: Ipvs): Ipvs {
   return {
     observe: (familiar) => ipvs.observe(familiar),
+    confirm: (expected) => ipvs.confirm(expected),
     listRealServers: (ids) => ipvs.listRealServers(ids),
     apply: noFailures,
     readTimeouts: () => ipvs.readTimeouts(),

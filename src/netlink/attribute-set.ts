@@ -13,7 +13,8 @@ import type { ByteReader } from "./byte-reader.ts";
 import { DecodeError } from "./errors.ts";
 import type { MessageWriter } from "./message.ts";
 
-const HEADER_BYTES = 4;
+/** struct nlattr: u16 length, u16 type. */
+export const ATTRIBUTE_HEADER_BYTES = 4;
 
 export type FieldTable = Readonly<Record<string, Field<unknown>>>;
 
@@ -87,6 +88,20 @@ export function list<T>(type: number, item: Field<T>): Field<readonly T[]> {
   };
 }
 
+/** Reads up to the first attribute of this type, or to the end, and gives the position. Throws DecodeError. */
+export function skipTo(type: number, reader: ByteReader): number {
+  while (reader.remaining > 0) {
+    const start = reader.offset;
+    const length = reader.u16("attribute length");
+    if ((reader.u16("attribute type") & TYPE_MASK) === type) return start;
+    if (length < ATTRIBUTE_HEADER_BYTES)
+      throw new DecodeError(`attribute of ${length} bytes`, start);
+    reader.skip(length - ATTRIBUTE_HEADER_BYTES, "attribute");
+    reader.align();
+  }
+  return reader.offset;
+}
+
 /** The value, or a DecodeError that names what is missing. */
 export function required<T>(value: T | undefined, what: string, reader: ByteReader): T {
   if (value === undefined) throw new DecodeError(`${what}: attribute missing`, reader.offset);
@@ -115,10 +130,10 @@ function eachAttribute(reader: ByteReader, visit: (type: number, length: number)
     const start = reader.offset;
     const length = reader.u16("attribute length");
     const type = reader.u16("attribute type") & TYPE_MASK;
-    if (length < HEADER_BYTES || length - HEADER_BYTES > reader.remaining) {
+    if (length < ATTRIBUTE_HEADER_BYTES || length - ATTRIBUTE_HEADER_BYTES > reader.remaining) {
       throw new DecodeError(`attribute ${type} with length ${length}`, start);
     }
-    visit(type, length - HEADER_BYTES);
+    visit(type, length - ATTRIBUTE_HEADER_BYTES);
     reader.align();
   }
 }

@@ -40,8 +40,8 @@ export async function observe(
 
 /** The addresses of this node, neither loopback nor IPv6 link-local. */
 export interface ObservedAddresses {
-  /** On kube-ipvs0; absent where there is no such link. */
-  readonly bound: ReadonlySet<IpAddress> | undefined;
+  /** On kube-ipvs0, each once; absent where there is no such link. */
+  readonly bound: readonly IpAddress[] | undefined;
   /** On all other links, up or down. */
   readonly ofNode: ReadonlySet<IpAddress>;
   /** Of the IPv4 networks of those links. */
@@ -50,12 +50,13 @@ export interface ObservedAddresses {
 
 export async function observeAddresses(kernel: Kernel): Promise<ObservedAddresses> {
   const link = await kernel.link.find();
-  const bound = new Set<IpAddress>();
+  const bound: IpAddress[] = [];
   const ofNode = new Set<IpAddress>();
   const broadcasts = new Set<IpAddress>();
   for (const { address, prefixLength, linkIndex } of await kernel.link.listAddresses()) {
     if (!isServiceable(address)) continue;
-    (linkIndex === link?.index ? bound : ofNode).add(address);
+    if (linkIndex === link?.index) bound.push(address);
+    else ofNode.add(address);
     const broadcast = broadcastOf({ address, prefixLength });
     if (broadcast !== undefined) broadcasts.add(broadcast);
   }

@@ -1,11 +1,13 @@
 import type { Clock } from "../base/clock.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { type Logger, silentLogger } from "../base/log.ts";
+import { none } from "../base/none.ts";
 import { sameSet } from "../base/same-set.ts";
 import { inSlices } from "../base/time-slice.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { DesiredState } from "../plan/desired-state.ts";
 import type { RuleSet } from "../state/rule.ts";
+import { isAsKnown } from "./confirm.ts";
 import { withAddressesOf, withoutServers } from "./desired-view.ts";
 import { knownRulesAfter } from "./diff-rules.ts";
 import { Drainer } from "./drainer.ts";
@@ -60,6 +62,8 @@ export class Reconciler {
   #contested: ReadonlySet<string> = new Set();
   /** As planned for the sync before. */
   #rules: SyncGoal["rules"] = new Map();
+  /** As they were when everything was compared last. */
+  #nodeAddresses: ReadonlySet<IpAddress> = new Set();
   #known = new KnownState();
   #needsObservation = true;
   #hasObserved = false;
@@ -90,6 +94,26 @@ export class Reconciler {
     return this.#drainer.count > 0 || this.#sweeper.isPending;
   }
 
+  /**
+   * Reads everything and compares it with what is known: where nothing differs, a full sync would find nothing to
+   * do. Otherwise the next sync looks at everything. `nodeAddresses`: as just read.
+   */
+  async confirm(nodeAddresses: ReadonlySet<IpAddress>): Promise<boolean> {
+    if (this.#needsObservation || this.#isRehearsal || this.#ledger.hasStorms) return false;
+    const isSettled = this.#contested.size === 0 && sameSet(this.#nodeAddresses, nodeAddresses);
+    const isConfirmed =
+      isSettled &&
+      (await isAsKnown(this.#kernel, this.#known)) &&
+      (await this.checkRules()).length === 0;
+    this.#needsObservation ||= !isConfirmed;
+    return isConfirmed;
+  }
+
+  /** What is known may be wrong: the next sync looks at everything. */
+  doubt(): void {
+    this.#needsObservation = true;
+  }
+
   /** One pass. An observation that fails ends it before the first write. */
   async sync(goal: SyncGoal): Promise<SyncReport> {
     const report = new ReportBuilder();
@@ -98,11 +122,14 @@ export class Reconciler {
     if (isFull && !(await this.#observe(goal, report))) return report.build();
     this.#rules = goal.rules;
     const plan = await this.#plan(goal, isFull);
-    if (isFull) report.foreign(plan.work.foreignServers, [...this.#contested]);
+    if (isFull) {
+      this.#nodeAddresses = goal.nodeAddresses;
+      report.foreign(plan.work.foreignServers, [...this.#contested]);
+    }
     const comparison = isFull && this.#hasObserved ? this.#comparison(before, goal) : undefined;
     const facts = { ...plan, after: this.#known, ...(comparison && { comparison }) };
     const isHeld = this.#ledger.judge(facts, report);
-    const work = isFull ? withoutHeld(plan.work, isHeld) : plan.work;
+    const work = isFull && this.#ledger.hasStorms ? withoutHeld(plan.work, isHeld) : plan.work;
     const context = { ...this.#context(report), goal: plan.goal, work, isHeld };
     await this.#runSteps({ ...context, isFirst: this.#isFirst });
     this.#noteOutcome(plan.work, report, isFull);
@@ -113,14 +140,18 @@ export class Reconciler {
    * Compares kube-ipvs0 with what is known of it. Our own writes tell the watcher too: only where
    * somebody else's did, the next sync looks at everything.
    */
-  noteBound(bound: ReadonlySet<IpAddress> | undefined): void {
+  noteBound(bound: readonly IpAddress[] | undefined): void {
     if (this.#ledger.isHeld(thingOf({ kind: "link", subject: this.#kernel.link.name }))) return;
-    const { hasStorms } = this.#ledger;
-    const minded = (all: ReadonlySet<IpAddress>): ReadonlySet<IpAddress> =>
-      hasStorms ? new Set([...all].filter((address) => !this.#isAddressHeld(address))) : all;
     const { addresses, hasLink } = this.#known;
+    const minded = (all: Iterable<IpAddress>): readonly IpAddress[] =>
+      [...all].filter((address) => !this.#isAddressHeld(address));
+    const [found, expected] = this.#ledger.hasStorms
+      ? [minded(bound ?? none), minded(addresses).length]
+      : [bound ?? none, addresses.size];
     const isSame =
-      hasLink === (bound !== undefined) && sameSet(minded(addresses), minded(bound ?? new Set()));
+      hasLink === (bound !== undefined) &&
+      found.length === expected &&
+      found.every((address) => addresses.has(address));
     if (!isSame) this.#needsObservation = true;
   }
 

@@ -28,10 +28,7 @@ export function realServerKey(id: RealServerId): string {
   return hostPort(id.address, id.port);
 }
 
-/**
- * True for the same list, or an equal one as it stands, or the other way round, as the kernel lists what was added
- * one by one.
- */
+/** Whether both lists hold the same, in whatever order: the kernel lists the other way round what was added one by one. */
 export function sameRealServers(
   desired: readonly RealServer[],
   observed: readonly RealServer[],
@@ -41,8 +38,14 @@ export function sameRealServers(
   const last = observed.length - 1;
   return (
     desired.every((server, index) => isSame(server, observed[index])) ||
-    desired.every((server, index) => isSame(server, observed[last - index]))
+    desired.every((server, index) => isSame(server, observed[last - index])) ||
+    holdTheSame(desired, observed)
   );
+}
+
+function holdTheSame(desired: readonly RealServer[], observed: readonly RealServer[]): boolean {
+  const byKey = new Map(observed.map((server) => [realServerKey(server), server]));
+  return desired.every((server) => isSame(server, byKey.get(realServerKey(server))));
 }
 
 function isSame(desired: RealServer, observed: RealServer | undefined): boolean {

@@ -1,3 +1,4 @@
+import { describeConfirmContract } from "./confirm-contract.ts";
 import { describeConntrackContract } from "./conntrack-contract.ts";
 import type { OpenContractKernel } from "./contract-kernel.ts";
 import { describeIpSetsContract } from "./ip-sets-contract.ts";
@@ -12,6 +13,7 @@ export function describeKernelContract(name: string, open: OpenContractKernel): 
   describeIpSetsContract(name, open);
   describeLinkContract(name, open);
   describeIptablesContract(name, open);
+  describeConfirmContract(name, open);
   describeConntrackContract(name, open);
   describeSysctlContract(name, open);
   describeModulesContract(name, open);

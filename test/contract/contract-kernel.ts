@@ -10,6 +10,8 @@ import type { Flow } from "../../src/state/flow.ts";
 
 export interface ContractKernel {
   readonly kernel: Kernel;
+  /** The same kernel through clients of their own: another program. */
+  readonly others: Kernel;
   /** Tracks a UDP flow, as a packet would. */
   addFlow(flow: Flow): void;
   /** Puts a rule of another program behind the others of a chain; text as `iptables-save` prints it. */

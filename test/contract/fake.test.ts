@@ -7,6 +7,7 @@ async function openFakeKernel(): Promise<ContractKernel> {
   kernel.link.gateways = [];
   return {
     kernel,
+    others: kernel,
     addFlow(flow) {
       kernel.conntrack.flows = [...kernel.conntrack.flows, flow];
     },

@@ -21,8 +21,10 @@ async function openRealKernel(): Promise<ContractKernel> {
   createNetworkNamespace(namespace);
   enterNetworkNamespace(namespace);
   const kernel = await openKernel({ log: silentLogger, iptablesBackend });
+  const others = await openKernel({ log: silentLogger, iptablesBackend });
   return {
     kernel,
+    others,
     addFlow: (flow) => void shell(conntrackCommand(flow)),
     addForeignRule(table, chain, text) {
       shell(`iptables -t ${table} -A ${chain} ${text}`);
@@ -31,6 +33,7 @@ async function openRealKernel(): Promise<ContractKernel> {
     isLinkUp: () => /<[^>]*\bUP\b/.test(shell("ip link show kube-ipvs0")),
     close() {
       kernel.close();
+      others.close();
       leaveNetworkNamespace();
       removeNetworkNamespace(namespace);
     },

@@ -83,6 +83,11 @@ export class Bench {
     });
   }
 
+  /** Whether the kernel is as it is known, with the node's addresses as they are. */
+  confirm(): Promise<boolean> {
+    return this.reconciler.confirm(nodeAddresses);
+  }
+
   checkDrains(): Promise<SyncReport> {
     return this.reconciler.checkDrains(this.desired);
   }

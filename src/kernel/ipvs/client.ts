@@ -2,8 +2,6 @@
 import { familyOf, type IpFamily } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
 import { resolveFamily } from "../../netlink/generic.ts";
-import { ListMemory } from "../../netlink/list-memory.ts";
-import type { Message } from "../../netlink/message.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { FailedRequest, RequestKind } from "../../netlink/request.ts";
 import {
@@ -11,9 +9,14 @@ import {
   openTransport,
   type TransportParts,
 } from "../../netlink/transport.ts";
-import type { ObservedRealServer } from "../../state/real-server.ts";
+import {
+  type ObservedRealServer,
+  type RealServer,
+  sameRealServers,
+} from "../../state/real-server.ts";
 import { type VirtualServerId, virtualServerKey } from "../../state/virtual-server.ts";
 import type {
+  ExpectedServers,
   FailedChange,
   FamiliarServers,
   Ipvs,
@@ -39,9 +42,12 @@ import {
   type ListedService,
   printIpvsMessage,
 } from "./codec.ts";
+import { Confirmation } from "./confirmation.ts";
 import { commands, GENERIC_NAME } from "./constants.ts";
 import { PROC_TABLE_PATH, ProcTable } from "./proc-table.ts";
 import { probeScheduler } from "./scheduler-probe.ts";
+
+const nothingFamiliar: FamiliarServers = () => undefined;
 
 const WHEN_MISSING =
   "the kernel has no IPVS: modprobe ip_vs, or use a kernel that is built with CONFIG_IP_VS";
@@ -83,7 +89,7 @@ class IpvsClient implements OpenIpvs {
   readonly #procTable: ProcTable;
   readonly #familyId: number;
   readonly #kinds: RequestKinds;
-  readonly #services = new ListMemory<ListedService>();
+  readonly #confirmation = new Confirmation();
 
   constructor({ transport, procTable }: IpvsParts, familyId: number) {
     this.#transport = transport;
@@ -92,11 +98,14 @@ class IpvsClient implements OpenIpvs {
     this.#kinds = requestKinds(familyId);
   }
 
-  async observe(familiar?: FamiliarServers): ReturnType<Ipvs["observe"]> {
-    const services = await this.#services.read(readService, (decode) =>
-      this.#transport.dump(this.#kinds.listServices, undefined, decode),
+  async observe(familiar: FamiliarServers = nothingFamiliar): ReturnType<Ipvs["observe"]> {
+    this.#confirmation.forget();
+    const services = await this.#transport.dump(
+      this.#kinds.listServices,
+      undefined,
+      ({ body }): ListedService => decodeService(body),
     );
-    const realServers = await this.#procTable.read(familiar);
+    const realServers = await this.#readRealServers(familiar);
     const virtualServers = services.flatMap((service): readonly ObservedVirtualServer[] => {
       if (service.kind !== "virtual-server") return [];
       const { virtualServer } = service;
@@ -105,6 +114,31 @@ class IpvsClient implements OpenIpvs {
     });
     const firewallMarkCount = services.filter(({ kind }) => kind === "firewall-mark").length;
     return { virtualServers, firewallMarkCount };
+  }
+
+  async confirm(expected: ExpectedServers): Promise<boolean> {
+    const pass = this.#confirmation.begin(expected);
+    await this.#transport.dump(this.#kinds.listServices, undefined, ({ body }) => {
+      pass.takeService(body);
+    });
+    if (!pass.isWrong) await this.#procTable.eachBlock((block) => pass.takeBlock(block));
+    return this.#confirmation.end(pass);
+  }
+
+  /** A list that is as the familiar one is that list itself: a large table is not in memory twice. */
+  async #readRealServers(
+    familiar: FamiliarServers,
+  ): Promise<ReadonlyMap<string, readonly RealServer[]>> {
+    const table = new Map<string, readonly RealServer[]>();
+    await this.#procTable.eachBlock((block) => {
+      const [key, realServers] = block.read() ?? [];
+      if (key === undefined || realServers === undefined) return true;
+      const wanted = familiar(key);
+      const isFamiliar = wanted !== undefined && sameRealServers(wanted, realServers);
+      table.set(key, isFamiliar ? wanted : realServers);
+      return true;
+    });
+    return table;
   }
 
   /** The kernel answers for an unknown virtual server as for one without real servers. */
@@ -117,6 +151,9 @@ class IpvsClient implements OpenIpvs {
   }
 
   async apply(changes: readonly IpvsChange[]): Promise<readonly FailedChange[]> {
+    for (const { virtualServer } of changes) {
+      this.#confirmation.noteChanged(virtualServerKey(virtualServer));
+    }
     const refused = await this.#transport.batch(this.#kinds.change, changes);
     const existing = refused.filter((refusal) => isCreationOfExisting(changes, refusal));
     const failed: FailedChange[] = refused.filter(
@@ -197,8 +234,4 @@ function requestKinds(familyId: number): RequestKinds {
       }),
     },
   };
-}
-
-function readService({ body }: Message): ListedService {
-  return decodeService(body);
 }

@@ -2,7 +2,13 @@
 import { familyOf, type IpFamily, ipAddressFromBytes } from "../../base/ip.ts";
 import { protocolNumbers, protocolOfNumber } from "../../base/protocol.ts";
 import { bytes, hexText, text, u16, u16be, u32 } from "../../netlink/attribute-field.ts";
-import { attributeSet, nested, required } from "../../netlink/attribute-set.ts";
+import {
+  ATTRIBUTE_HEADER_BYTES,
+  attributeSet,
+  nested,
+  required,
+  skipTo,
+} from "../../netlink/attribute-set.ts";
 import type { ByteReader } from "../../netlink/byte-reader.ts";
 import { DecodeError } from "../../netlink/errors.ts";
 import { CONTROL_FAMILY, readGenericHeader, writeGenericHeader } from "../../netlink/generic.ts";
@@ -156,6 +162,19 @@ export function decodeTimeouts(body: ByteReader): IpvsTimeouts {
     tcpFinSeconds: required(values.tcpFinTimeoutSeconds, "TCP FIN time-out", body),
     udpSeconds: required(values.udpTimeoutSeconds, "UDP time-out", body),
   };
+}
+
+/** IPVS_SVC_ATTR_STATS: behind everything that describes a service come counters that move with its traffic. */
+const statisticsType = 10;
+
+/** 53 bits that stand for a message of a GET_SERVICE reply but for its statistics. Nothing is read by it. */
+export function hashOfService(body: ByteReader): number {
+  const end = body.peek((reader) => {
+    readGenericHeader(reader);
+    reader.skip(ATTRIBUTE_HEADER_BYTES, "service");
+    return skipTo(statisticsType, reader);
+  });
+  return body.hash(commands.newService, end);
 }
 
 /** Reads a message of a GET_SERVICE reply. */

@@ -16,16 +16,10 @@ import { Exclusive } from "../../base/exclusive.ts";
 import { type IpAddress, ipAddressFromBytes, parseIpAddress } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
 import { TimeSlice } from "../../base/time-slice.ts";
-import { hashOfBytes } from "../../netlink/byte-hash.ts";
+import { ByteHash } from "../../netlink/byte-hash.ts";
 import { DecodeError } from "../../netlink/errors.ts";
-import { type RealServer, sameRealServers } from "../../state/real-server.ts";
+import type { RealServer } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
-import type { FamiliarServers } from "../kernel.ts";
-
-/** Real servers by the key of their virtual server. */
-export type RealServerTable = ReadonlyMap<string, readonly RealServer[]>;
-
-const nothingFamiliar: FamiliarServers = () => undefined;
 
 /** Of the reading thread's network namespace. */
 export const PROC_TABLE_PATH = "/proc/net/ip_vs";
@@ -34,12 +28,22 @@ const READ_BYTES = 64 * 1024;
 /** ip_vs_fwd_name(): the forwarding methods in the order of IP_VS_CONN_F_FWD_MASK. */
 const forwardingNames: readonly string[] = ["Masq", "Local", "Tunnel", "Route", "Bypass"];
 
+/** The lines of one virtual server, or of whatever stands before the first; valid until the next one is given. */
+export interface ProcBlock {
+  /** 53 bits that stand for the lines but for their counts of connections. */
+  hash(): number;
+  /** The key of the virtual server and its real servers; undefined where the lines are of none with an address. */
+  read(): ProcServer | undefined;
+}
+
+export type ProcServer = readonly [key: string, realServers: readonly RealServer[]];
+
 /** The open file: it goes on showing the network namespace in which it was opened, as a socket does. */
 export class ProcTable {
   readonly #clock: Clock;
   readonly #file: number;
   readonly #exclusive = new Exclusive();
-  #seen: SeenBlocks = new Map();
+  readonly #buffer = Buffer.allocUnsafe(READ_BYTES);
   #isClosed = false;
 
   /** Throws the file system's errors. */
@@ -49,23 +53,18 @@ export class ProcTable {
   }
 
   /**
-   * Reads on the calling thread: a read returns a page, and there are hundreds. Others get their turn. A list that
-   * is as the familiar one is that list itself: a large table is not in memory twice.
+   * Gives each block to `take`, until that says no: false then. Reads on the calling thread: a read returns a page,
+   * and there are hundreds. Others get their turn. Rejects with DecodeError, and with what `take` throws.
    */
-  read(familiar: FamiliarServers = nothingFamiliar): Promise<RealServerTable> {
+  eachBlock(take: (block: ProcBlock) => boolean): Promise<boolean> {
     return this.#exclusive.run(async () => {
       const slice = new TimeSlice(this.#clock, "large");
-      const parser = new ProcTableParser(this.#seen, familiar);
-      const buffer = Buffer.allocUnsafe(READ_BYTES);
+      const splitter = new ProcTableSplitter(take);
       for (let position = 0; ; ) {
-        const count = readSync(this.#file, buffer, 0, READ_BYTES, position);
-        if (count === 0) {
-          const table = parser.finish();
-          this.#seen = parser.blocks;
-          return table;
-        }
+        const count = readSync(this.#file, this.#buffer, 0, READ_BYTES, position);
+        if (count === 0) return splitter.finish();
         position += count;
-        parser.take(buffer.subarray(0, count));
+        if (!splitter.take(this.#buffer.subarray(0, count))) return false;
         const pause = slice.pause();
         if (pause !== undefined) await pause;
       }
@@ -80,61 +79,64 @@ export class ProcTable {
   }
 }
 
-/** What was made of a virtual server's lines. Nothing where they are of none with an address. */
-type Block = readonly [key: string, realServers: readonly RealServer[]] | undefined;
-
-/** By a hash of 53 bits: the lines of a table that was read before. */
-export type SeenBlocks = ReadonlyMap<number, Block>;
-
 const newLine = 0x0a;
 const blank = 0x20;
+const bracket = 0x5b;
+/** «  -> 0AF40105:192B      Masq    1      0          0         » and its line end; IPv6 takes more. */
+const ipv4LineBytes = 61;
+const ipv6LineBytes = 94;
+/** Where the address begins in such a line. */
+const addressAt = 5;
+/** Two counts of ten places each, with a blank before each. */
+const countBytes = 22;
 
 /**
- * Takes the text in pieces of any size. A virtual server whose lines are those of `seen` byte by byte, connection
- * counts too, costs their hash and nothing else, and has the same list as then. Throws DecodeError.
+ * Cuts the text, taken in pieces of any size, into blocks. Every byte of a table passes here, hundreds of times
+ * while nothing changes: lines of real servers are all of one length, and are not searched for their ends.
  */
-export class ProcTableParser {
-  readonly #seen: SeenBlocks;
-  readonly #familiar: FamiliarServers;
-  readonly #blocks = new Map<number, Block>();
-  readonly #table = new Map<string, readonly RealServer[]>();
-  /** Begins with the lines of the virtual server that is being read. */
+export class ProcTableSplitter {
+  readonly #take: (block: ProcBlock) => boolean;
+  readonly #block = new Block();
+  /** Begins with the lines of the block that is being read. */
   #bytes = Buffer.allocUnsafe(2 * READ_BYTES);
-  #view = viewOf(this.#bytes);
   #length = 0;
-  #isLineStart = true;
+  /** Of the first line whose end did not come yet. */
+  #lineStart = 0;
   /** Of the first byte in `#bytes`. */
   #offset = 0;
 
-  constructor(seen: SeenBlocks = new Map(), familiar: FamiliarServers = nothingFamiliar) {
-    this.#seen = seen;
-    this.#familiar = familiar;
+  constructor(take: (block: ProcBlock) => boolean) {
+    this.#take = take;
+    this.#block.show(this.#bytes);
   }
 
-  /** To be given to the parser of the next table. */
-  get blocks(): SeenBlocks {
-    return this.#blocks;
-  }
-
-  take(piece: Uint8Array): void {
-    const from = this.#length;
+  /** False when a block was refused. */
+  take(piece: Uint8Array): boolean {
     this.#append(piece);
-    const start = this.#scan(from);
+    let start = 0;
+    for (;;) {
+      const end = lineEnd(this.#bytes, this.#lineStart, this.#length);
+      if (end < 0) break;
+      if (this.#bytes[this.#lineStart] !== blank) {
+        if (!this.#endBlock(start, this.#lineStart)) return false;
+        start = this.#lineStart;
+      }
+      this.#lineStart = end + 1;
+    }
     this.#bytes.copyWithin(0, start, this.#length);
     this.#length -= start;
+    this.#lineStart -= start;
     this.#offset += start;
+    return true;
   }
 
-  finish(): RealServerTable {
-    if (!this.#isLineStart) {
-      const rest = this.#bytes.toString("latin1", 0, this.#length).split("\n").at(-1) ?? "";
-      throw new DecodeError(
-        `${PROC_TABLE_PATH} ends in «${rest}»`,
-        this.#offset + this.#length - rest.length,
-      );
+  /** The text is over. Throws DecodeError when it ends within a line. */
+  finish(): boolean {
+    if (this.#lineStart < this.#length) {
+      const rest = this.#bytes.toString("latin1", this.#lineStart, this.#length);
+      throw new DecodeError(`${PROC_TABLE_PATH} ends in «${rest}»`, this.#offset + this.#lineStart);
     }
-    this.#endBlock(0, this.#length);
-    return this.#table;
+    return this.#endBlock(0, this.#length);
   }
 
   #append(piece: Uint8Array): void {
@@ -143,48 +145,64 @@ export class ProcTableParser {
       const larger = Buffer.allocUnsafe(2 * needed);
       larger.set(this.#bytes.subarray(0, this.#length));
       this.#bytes = larger;
-      this.#view = viewOf(larger);
+      this.#block.show(larger);
     }
     this.#bytes.set(piece, this.#length);
     this.#length = needed;
   }
 
-  /** Ends each block behind which another one begins; gives the start of the last. Every byte of a table passes here. */
-  #scan(from: number): number {
-    const [bytes, length] = [this.#bytes, this.#length];
-    let start = 0;
-    let isLineStart = this.#isLineStart;
-    for (let at = from; at < length; at += 1) {
-      const byte = bytes[at] as number;
-      if (isLineStart && byte !== blank) {
-        this.#endBlock(start, at);
-        start = at;
-      }
-      isLineStart = byte === newLine;
+  #endBlock(start: number, end: number): boolean {
+    if (start === end) return true;
+    this.#block.move(start, end, this.#offset);
+    return this.#take(this.#block);
+  }
+}
+
+/** Position of the line's end; -1 where it is not there yet. */
+function lineEnd(bytes: Buffer, start: number, length: number): number {
+  const isIpv6 = bytes[start + addressAt] === bracket;
+  const guess = start + (isIpv6 ? ipv6LineBytes : ipv4LineBytes) - 1;
+  if (bytes[start] === blank && guess < length && bytes[guess] === newLine) return guess;
+  const end = bytes.indexOf(newLine, start);
+  return end < length ? end : -1;
+}
+
+/** One object for all blocks. */
+class Block implements ProcBlock {
+  readonly #hash = new ByteHash();
+  #bytes: Buffer = Buffer.alloc(0);
+  #view: DataView = new DataView(this.#bytes.buffer);
+  #start = 0;
+  #end = 0;
+  #offset = 0;
+
+  show(bytes: Buffer): void {
+    this.#bytes = bytes;
+    this.#view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  }
+
+  /** `offset`: of the buffer's first byte in the text. */
+  move(start: number, end: number, offset: number): void {
+    this.#start = start;
+    this.#end = end;
+    this.#offset = offset;
+  }
+
+  hash(): number {
+    this.#hash.start();
+    for (let at = this.#start; at < this.#end; ) {
+      const end = lineEnd(this.#bytes, at, this.#end);
+      const counts = this.#bytes[at] === blank ? countBytes : 0;
+      this.#hash.add(this.#view, at, Math.max(at, end - counts));
+      at = end + 1;
     }
-    this.#isLineStart = isLineStart;
-    return start;
+    return this.#hash.value;
   }
 
-  #endBlock(start: number, end: number): void {
-    if (start === end) return;
-    const hash = hashOfBytes(this.#view, start, end);
-    const read = this.#seen.has(hash) ? this.#seen.get(hash) : this.#readBlock(start, end);
-    const block = read && this.#shared(read);
-    this.#blocks.set(hash, block);
-    if (block !== undefined) this.#table.set(...block);
-  }
-
-  #shared(block: NonNullable<Block>): Block {
-    const [key, realServers] = block;
-    const familiar = this.#familiar(key);
-    if (familiar === undefined || familiar === realServers) return block;
-    return sameRealServers(familiar, realServers) ? [key, familiar] : block;
-  }
-
-  #readBlock(start: number, end: number): Block {
-    const [head = "", ...lines] = this.#bytes.toString("latin1", start, end - 1).split("\n");
-    const offset = this.#offset + start;
+  read(): ProcServer | undefined {
+    const text = this.#bytes.toString("latin1", this.#start, this.#end - 1);
+    const [head = "", ...lines] = text.split("\n");
+    const offset = this.#offset + this.#start;
     const [, protocol, place] = /^(TCP|UDP|SCTP) +(\S+) /.exec(head) ?? [];
     if (protocol === undefined || place === undefined) return undefined;
     const id = { protocol: protocol as Protocol, ...readPlace(place, offset) };
@@ -196,10 +214,6 @@ export class ProcTableParser {
     });
     return [virtualServerKey(id), realServers];
   }
-}
-
-function viewOf({ buffer, byteOffset, byteLength }: Buffer): DataView {
-  return new DataView(buffer, byteOffset, byteLength);
 }
 
 function readRealServer(line: string, offset: number): RealServer {

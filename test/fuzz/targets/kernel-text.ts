@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { parseSaved, SavedTextError } from "../../../src/kernel/iptables/parse.ts";
 import { renderRule } from "../../../src/kernel/iptables/render.ts";
-import { ProcTableParser } from "../../../src/kernel/ipvs/proc-table.ts";
+import { ProcTableSplitter } from "../../../src/kernel/ipvs/proc-table.ts";
 import { DecodeError } from "../../../src/netlink/errors.ts";
 import { readCorpusTexts } from "../corpus.ts";
 import { mutatedTexts } from "../mutations.ts";
@@ -16,13 +16,18 @@ function targetOf(name: string, run: (text: string) => Verdict): FuzzTarget<stri
 function readTable(text: string): Verdict {
   return verdictOf(
     () => {
-      const parser = new ProcTableParser();
       const half = text.length >> 1;
-      parser.take(Buffer.from(text.slice(0, half)));
-      parser.take(Buffer.from(text.slice(half)));
-      for (const realServers of parser.finish().values()) {
-        for (const { port, weight } of realServers) assert.ok(port <= 65_535 && weight >= 0);
-      }
+      const splitter = new ProcTableSplitter((block) => {
+        assert.ok(Number.isSafeInteger(block.hash()));
+        const [, realServers] = block.read() ?? [];
+        for (const { port, weight } of realServers ?? []) {
+          assert.ok(port <= 65_535 && weight >= 0);
+        }
+        return true;
+      });
+      splitter.take(Buffer.from(text.slice(0, half)));
+      splitter.take(Buffer.from(text.slice(half)));
+      splitter.finish();
     },
     (error) => error instanceof DecodeError,
   );

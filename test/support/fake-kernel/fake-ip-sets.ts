@@ -1,7 +1,12 @@
 import { errno } from "../../../src/base/errno.ts";
 import { familyOf } from "../../../src/base/ip.ts";
 import { ipSetErrorWords } from "../../../src/kernel/ipset/errors.ts";
-import type { FailedChange, IpSets, SetChange } from "../../../src/kernel/kernel.ts";
+import type {
+  ExpectedEntries,
+  FailedChange,
+  IpSets,
+  SetChange,
+} from "../../../src/kernel/kernel.ts";
 import { NetlinkError } from "../../../src/netlink/errors.ts";
 import {
   type IpSet,
@@ -70,6 +75,11 @@ export class FakeIpSets implements IpSets {
     return this.#operations.read("ipset", "list-entries", set.name, () => [
       ...(this.#held.get(set.name)?.entries ?? []),
     ]);
+  }
+
+  async confirmEntries(set: IpSet, { count, hasEntry }: ExpectedEntries): Promise<boolean> {
+    const entries = await this.listEntries(set);
+    return entries.length === count && entries.every((entry) => hasEntry(entry));
   }
 
   async create(set: IpSet): Promise<void> {

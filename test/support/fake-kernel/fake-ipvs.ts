@@ -1,6 +1,7 @@
 import { errno } from "../../../src/base/errno.ts";
 import { familyOf, hostPrefixLength, type IpFamily } from "../../../src/base/ip.ts";
 import type {
+  ExpectedServers,
   FailedChange,
   Ipvs,
   IpvsChange,
@@ -72,6 +73,18 @@ export class FakeIpvs implements Ipvs {
       virtualServers: this.peek(),
       firewallMarkCount: this.firewallMarkCount,
     }));
+  }
+
+  async confirm(expected: ExpectedServers): Promise<boolean> {
+    const { virtualServers } = await this.observe();
+    return (
+      virtualServers.length === expected.count &&
+      virtualServers.every(
+        ({ virtualServer, realServers }) =>
+          expected.hasVirtualServer(virtualServer) &&
+          expected.hasRealServers(virtualServerKey(virtualServer), realServers),
+      )
+    );
   }
 
   async listRealServers(

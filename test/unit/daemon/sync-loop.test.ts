@@ -80,13 +80,16 @@ describe("SyncLoop", () => {
     assert.match(ipvsText(kernel), /-A -t 10\.96\.0\.10:80/);
   });
 
-  it("gives back code after a comparison of everything, not after a change", async () => {
+  it("gives back code after a comparison of everything, not after a change or a period without one", async () => {
     await synced();
     assert.equal(releases, 1);
     loop.noteSlice(sliceRecord([first]), sliceRecord([first, second]));
     await clock.advance(2_000);
     assert.match(ipvsText(kernel), /10\.244\.2\.12/);
+    await clock.advance(config.verificationPeriodMs);
     assert.equal(releases, 1);
+    const virtualServer = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
+    await kernel.ipvs.apply([{ kind: "remove-virtual-server", virtualServer }]);
     await clock.advance(config.verificationPeriodMs);
     assert.equal(releases, 2);
   });

@@ -232,6 +232,51 @@ describe("drift", () => {
     });
   }
 
+  /** Addresses and the link are looked at with those of the node. */
+  const unseen: readonly (Drift["kind"] | "nothing")[] = ["address", "link", "nothing"];
+  for (const { kind, name, lose } of cases.filter((one) => !unseen.includes(one.kind))) {
+    it(`is seen by a look that plans nothing: ${kind}, ${name}`, async () => {
+      assert.equal(await bench.confirm(), true);
+      assert.equal(await bench.confirm(), true);
+      await lose();
+      assert.equal(await bench.confirm(), false);
+      assert.equal(bench.reconciler.needsObservation, true);
+      await bench.sync();
+      assert.equal(await bench.confirm(), true);
+    });
+  }
+
+  it("is none where others leave everything as it is, also after changes of ours", async () => {
+    bench.put(serviceRecord({ name: "default/other", clusterIps: [ip("10.96.0.11")] }), [
+      endpointRecord("10.244.2.12"),
+    ]);
+    await bench.sync();
+    assert.equal(await bench.confirm(), true);
+    kernel.operations.clear();
+    await bench.sync(true);
+    assert.deepEqual(kernel.operations.texts(), []);
+  });
+
+  it("is looked for anew where the node has other addresses, or something is unsure", async () => {
+    assert.equal(await bench.reconciler.confirm(new Set([ip("192.168.10.99")])), false);
+    await bench.sync();
+    assert.equal(await bench.confirm(), true);
+    bench.reconciler.doubt();
+    assert.equal(await bench.confirm(), false);
+  });
+
+  it("is looked for anew where a virtual server of others stands in the way", async () => {
+    await kernel.ipvs.apply([
+      {
+        kind: "create-virtual-server",
+        virtualServer: { ...virtualServer, address: ip("10.96.0.77") },
+      },
+    ]);
+    bench.put(serviceRecord({ name: "default/late", clusterIps: [ip("10.96.0.77")] }));
+    await bench.sync(true);
+    assert.equal(await bench.confirm(), false);
+  });
+
   it("of whole tables: each chain and each jump, repaired in one restore", async () => {
     const before = iptablesText(kernel, "IPv4");
     for (const table of ["nat", "filter"] as const) kernel.iptables.table("IPv4", table).flush();

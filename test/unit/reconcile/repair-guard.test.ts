@@ -201,10 +201,10 @@ describe("a repair that others undo", () => {
 
   it("is no reason to look at everything each time somebody touches the address", async () => {
     await fight(5, () => kernel.link.apply([entry]));
-    bench.reconciler.noteBound(new Set([address]));
-    bench.reconciler.noteBound(new Set());
+    bench.reconciler.noteBound([address]);
+    bench.reconciler.noteBound([]);
     assert.equal(bench.reconciler.needsObservation, false);
-    bench.reconciler.noteBound(new Set([ip("10.9.9.9")]));
+    bench.reconciler.noteBound([ip("10.9.9.9")]);
     assert.equal(bench.reconciler.needsObservation, true);
   });
 });

@@ -8,6 +8,7 @@ import { printIpvsMessage } from "../../../../src/kernel/ipvs/codec.ts";
 import type { IpvsChange } from "../../../../src/kernel/kernel.ts";
 import type { Message } from "../../../../src/netlink/message.ts";
 import { messagesOf } from "../../../../src/netlink/message.ts";
+import type { RealServer } from "../../../../src/state/real-server.ts";
 import type { VirtualServer } from "../../../../src/state/virtual-server.ts";
 import { bytesOf, readCapture, withSequence } from "../../../captures/captures.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
@@ -250,6 +251,25 @@ describe("observe", () => {
     ]);
     // The list of services.
     assert.equal(sent().length, 1);
+  });
+
+  it("gives the familiar list where that says the same, in whatever order, and its own where not", async () => {
+    const { ipvs } = await open(
+      ([request]) => withSequence(serviceReply, request?.sequence ?? 0),
+      procTable,
+    );
+    const keyOf = (address: string): string =>
+      address.includes(":") ? `UDP [${address}]:53` : `TCP ${address}:443`;
+    const own = (await ipvs.observe()).virtualServers;
+    const listOf = (servers: typeof own, address: string): readonly RealServer[] =>
+      servers.find(({ virtualServer }) => virtualServer.address === address)?.realServers ?? [];
+    const wanted = new Map([
+      [keyOf("10.96.0.1"), structuredClone(listOf(own, "10.96.0.1"))],
+      [keyOf("fd00:96::a"), listOf(own, "fd00:96::a").map((server) => ({ ...server, weight: 0 }))],
+    ]);
+    const shared = (await ipvs.observe((key) => wanted.get(key))).virtualServers;
+    assert.equal(listOf(shared, "10.96.0.1"), wanted.get(keyOf("10.96.0.1")));
+    assert.deepEqual(listOf(shared, "fd00:96::a"), listOf(own, "fd00:96::a"));
   });
 
   it("refuses a list that is cut off anywhere", async () => {
