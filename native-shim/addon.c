@@ -1,6 +1,6 @@
 /*
- * The addon's functions: the calls of `netlink-socket.d.ts` in terms of `netlink-socket.h`.
- * `index.ts` makes promises of them.
+ * The addon's functions: the calls of `netlink-socket.d.ts` in terms of `netlink-socket.h`, and
+ * those of program-calls.c. `index.ts` and `run-program.ts` make promises of them.
  */
 #include <errno.h>
 #include <limits.h>
@@ -9,6 +9,7 @@
 #include "environment.h"
 #include "file-pages.h"
 #include "js-values.h"
+#include "program-calls.h"
 
 /* open(protocol, options) */
 static napi_value open_socket(napi_env env, napi_callback_info call) {
@@ -160,7 +161,7 @@ static napi_value forbid_dumps(napi_env env, napi_callback_info call) {
 
 NAPI_MODULE_INIT() {
   struct environment *environment = start_environment(env);
-  if (environment == NULL) return throw_errno(env, "load the netlink addon", ENOMEM, "start");
+  if (environment == NULL) return throw_errno(env, "load the addon", ENOMEM, "start");
   const napi_property_descriptor functions[] = {
       {"open", NULL, open_socket, NULL, NULL, NULL, napi_enumerable, environment},
       {"submit", NULL, submit, NULL, NULL, NULL, napi_enumerable, environment},
@@ -170,6 +171,8 @@ NAPI_MODULE_INIT() {
       {"releaseFilePages", NULL, release_pages, NULL, NULL, NULL, napi_enumerable, environment},
       {"close", NULL, close_socket, NULL, NULL, NULL, napi_enumerable, environment},
       {"forbidCoreDumps", NULL, forbid_dumps, NULL, NULL, NULL, napi_enumerable, environment},
+      {"run", NULL, run_program, NULL, NULL, NULL, napi_enumerable, environment},
+      {"abandon", NULL, abandon_programs, NULL, NULL, NULL, napi_enumerable, environment},
   };
   napi_define_properties(env, exports, sizeof functions / sizeof functions[0], functions);
   return exports;

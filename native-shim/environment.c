@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "js-values.h"
+#include "program-calls.h"
 
 /* Handed over per ring, so that a flood of multicast leaves room for the rest of the program. */
 enum { WATCHED_PER_RING = 256 };
@@ -38,10 +39,7 @@ struct pending *make_pending(napi_env env, napi_value callback, napi_value handl
   return pending;
 }
 
-/* Calls back; what the callback throws is an uncaught exception and does not reach the caller of
- * ours. */
-static void call_back(napi_env env, napi_value callback, size_t count,
-                      const napi_value *arguments) {
+void call_back(napi_env env, napi_value callback, size_t count, const napi_value *arguments) {
   if (callback == NULL) return;
   napi_status status = napi_call_function(env, undefined(env), callback, count, arguments, NULL);
   if (status != napi_pending_exception) return;
@@ -71,17 +69,26 @@ static void hand_over_watched(napi_env env, const struct delivery *delivery) {
   if (arguments[1] != NULL) call_back(env, callback, 2, arguments);
 }
 
-static void hand_over(napi_env env, struct delivery *delivery) {
-  napi_handle_scope scope;
-  napi_open_handle_scope(env, &scope);
+static void hand_over_delivery(napi_env env, struct delivery *delivery) {
   struct exchange *exchange = &delivery->exchange;
   if (delivery->is_watched) hand_over_watched(env, delivery);
   else settle(env, delivery->context, exchange->error, exchange->operation, &exchange->replies);
-  napi_close_handle_scope(env, scope);
   delivery_free(delivery);
 }
 
-/* On any thread. The environment lives as long as a socket is open. */
+/* Returns true for a watched datagram. */
+static bool hand_over(napi_env env, struct outbox_item *item) {
+  napi_handle_scope scope;
+  bool is_delivery = item->kind == OUTBOX_DELIVERY;
+  bool is_watched = is_delivery && ((struct delivery *)item)->is_watched;
+  napi_open_handle_scope(env, &scope);
+  if (is_delivery) hand_over_delivery(env, (struct delivery *)item);
+  else settle_run(env, (struct program_run *)item);
+  napi_close_handle_scope(env, scope);
+  return is_watched;
+}
+
+/* On any thread. The environment lives as long as a socket is open or a run is not abandoned. */
 static void ring(void *context) {
   struct environment *environment = context;
   napi_call_threadsafe_function(environment->doorbell, NULL, napi_tsfn_nonblocking);
@@ -89,10 +96,9 @@ static void ring(void *context) {
 
 void hand_over_all(napi_env env, struct environment *environment) {
   for (int watched = 0; watched < WATCHED_PER_RING;) {
-    struct delivery *delivery = outbox_take(environment->outbox);
-    if (delivery == NULL) return;
-    if (delivery->is_watched) watched++;
-    hand_over(env, delivery);
+    struct outbox_item *item = outbox_take(environment->outbox);
+    if (item == NULL) return;
+    if (hand_over(env, item)) watched++;
   }
   ring(environment);
 }
@@ -178,18 +184,21 @@ static void forget_calls(struct environment *environment, struct netlink_socket 
     pending_free(environment->env, abandoned.context);
 }
 
-static void forget_deliveries(struct environment *environment) {
-  for (struct delivery *left; (left = outbox_take(environment->outbox)) != NULL;) {
-    if (!left->is_watched) pending_free(environment->env, left->context);
-    delivery_free(left);
+/* Runs are freed with the list of them. */
+static void forget_finished(struct environment *environment) {
+  for (struct outbox_item *left; (left = outbox_take(environment->outbox)) != NULL;) {
+    if (left->kind != OUTBOX_DELIVERY) continue;
+    struct delivery *delivery = (struct delivery *)left;
+    if (!delivery->is_watched) pending_free(environment->env, delivery->context);
+    delivery_free(delivery);
   }
 }
 
 /*
  * The environment ends (process exit, or a worker's end); no JavaScript runs from here on.
  * Registered after the thread-safe function, hence called before Node takes that away. Threads that
- * are stuck in the kernel live on: they find their sockets closed and deliver nothing, and the code
- * stays mapped (-z nodelete).
+ * are stuck in the kernel live on: they find their sockets closed and deliver nothing, as threads
+ * whose programs go on do; and the code stays mapped (-z nodelete).
  */
 static void end_environment(void *data) {
   struct environment *environment = data;
@@ -198,7 +207,9 @@ static void end_environment(void *data) {
     forget_calls(environment, handle->socket);
     handle_close(environment->env, handle);
   }
-  forget_deliveries(environment);
+  abandon_runs(environment);
+  forget_finished(environment);
+  forget_runs(environment);
   outbox_free(environment->outbox);
   napi_release_threadsafe_function(environment->doorbell, napi_tsfn_abort);
 }
@@ -212,7 +223,7 @@ static void free_environment(napi_env env, void *data, void *hint) {
 /* The thread-safe function owns `environment` from here on. */
 static bool make_doorbell(napi_env env, struct environment *environment) {
   napi_value name;
-  if (napi_create_string_utf8(env, "netlink", NAPI_AUTO_LENGTH, &name) != napi_ok) return false;
+  if (napi_create_string_utf8(env, "native-shim", NAPI_AUTO_LENGTH, &name) != napi_ok) return false;
   napi_status status =
       napi_create_threadsafe_function(env, NULL, NULL, name, 0, 1, environment, free_environment,
                                       environment, on_ring, &environment->doorbell);

@@ -1,11 +1,11 @@
 /*
  * The state of one JavaScript environment (main thread, or a worker): its open sockets, the calls
- * it waits for, and how what is finished reaches it. Nothing is static.
+ * it waits for, the programs that run, and how what is finished reaches it. Nothing is static.
  *
  * The outbox rings a thread-safe function that carries no data: what is finished is taken from the
  * outbox, so nothing is lost or freed twice when an environment ends in between. The thread-safe
- * function does not keep the event loop alive; a pending call does, through the timer that
- * `index.ts` sets for its deadline.
+ * function does not keep the event loop alive by itself; a pending call does, through the timer
+ * that `index.ts` sets for its deadline, and a running program does, through the function.
  */
 #ifndef ENVIRONMENT_H
 #define ENVIRONMENT_H
@@ -21,6 +21,8 @@ struct environment {
   napi_threadsafe_function doorbell;
   /* All that have not been closed. */
   struct handle *handles;
+  /* All that have not been settled; program-calls.c. */
+  struct waiting_run *runs;
 };
 
 /* What a SocketHandle object wraps. */
@@ -62,6 +64,12 @@ void pending_free(napi_env env, struct pending *pending);
 
 /* Settles with `error` every unfinished call whose deadline is not later than `deadline_ns`. */
 void give_up(napi_env env, struct netlink_socket *socket, int64_t deadline_ns, int error);
+
+/*
+ * Calls back with arguments that are JavaScript values; what the callback throws is an uncaught
+ * exception and does not reach the caller of ours.
+ */
+void call_back(napi_env env, napi_value callback, size_t count, const napi_value *arguments);
 
 /* Hands over every finished call, and a fair share of what was watched; the rest later. */
 void hand_over_all(napi_env env, struct environment *environment);

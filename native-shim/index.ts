@@ -1,72 +1,14 @@
-/**
- * Loads the addon and gives its calls the shape of `netlink-socket.d.ts`. The addon is looked for at the
- * first use, never at import, so that everything above can be tested without it.
- */
-import { existsSync } from "node:fs";
-import { createRequire } from "node:module";
-import { fileURLToPath } from "node:url";
+/** Netlink sockets: gives the addon's calls the shape of `netlink-socket.d.ts`. */
+import { addon } from "./load-addon.ts";
 import type { OpenOptions, SocketHandle, TransactResult } from "./netlink-socket.d.ts";
 
 export type { OpenOptions, SocketHandle, TransactResult } from "./netlink-socket.d.ts";
-
-/** What `addon.c` exports. */
-interface Addon {
-  open(protocol: number, options: OpenOptions): SocketHandle;
-  /** Calls back once, after it has returned; or returns the result of a call that it refused. */
-  submit(
-    socket: SocketHandle,
-    buffer: Uint8Array,
-    offset: number,
-    length: number,
-    lastSequence: number,
-    timeoutMs: number,
-    onResult: (result: TransactResult) => void,
-  ): TransactResult | undefined;
-  /** Settles every call on the socket that is past its deadline, even when the kernel still holds it. */
-  expire(socket: SocketHandle): void;
-  transactSync(
-    socket: SocketHandle,
-    buffer: Uint8Array,
-    offset: number,
-    length: number,
-    lastSequence: number,
-    timeoutMs: number,
-  ): TransactResult;
-  watch(socket: SocketHandle, onDatagram: (errno: number, datagram: Uint8Array) => void): void;
-  close(socket: SocketHandle): void;
-  releaseFilePages(): number;
-  forbidCoreDumps(): void;
-}
 
 /** The socket's thread ends a call at its deadline and keeps the replies; only a stuck one comes later than this. */
 const graceMs = 20;
 
 /** Longest delay that a timer takes. */
 const maxDelayMs = 2 ** 31 - 1;
-
-/** The bundle has the addon beside it; the sources have it where `make build` puts it. */
-const candidates: readonly URL[] = [
-  new URL("./netlink_socket.node", import.meta.url),
-  new URL(`../build/native-shim/${process.arch}/netlink_socket.node`, import.meta.url),
-];
-
-let loaded: Addon | undefined;
-
-function addon(): Addon {
-  loaded ??= load();
-  return loaded;
-}
-
-function load(): Addon {
-  const paths = candidates.map((url) => fileURLToPath(url));
-  const path = paths.find((candidate) => existsSync(candidate));
-  if (path === undefined) {
-    throw new Error(
-      `Cannot load the netlink addon: neither ${paths.join(" nor ")} exists; \`make build\` makes it`,
-    );
-  }
-  return createRequire(import.meta.url)(path) as Addon;
-}
 
 /** See `netlink-socket.d.ts`. */
 export function open(protocol: number, options: OpenOptions): SocketHandle {

@@ -23,6 +23,27 @@ void socket_release(struct netlink_socket *socket) {
   free(socket);
 }
 
+struct delivery *delivery_create(struct netlink_socket *socket, size_t request_length) {
+  struct delivery *delivery = calloc(1, sizeof *delivery + request_length);
+  if (delivery == NULL) return NULL;
+  delivery->item.kind = OUTBOX_DELIVERY;
+  delivery->socket = socket_retain(socket);
+  return delivery;
+}
+
+void delivery_free(struct delivery *delivery) {
+  struct netlink_socket *socket = delivery->socket;
+  if (delivery->is_watched) {
+    pthread_mutex_lock(&socket->lock);
+    socket->watched_in_outbox--;
+    pthread_cond_broadcast(&socket->changed);
+    pthread_mutex_unlock(&socket->lock);
+  }
+  reply_buffer_free(&delivery->exchange.replies);
+  free(delivery);
+  socket_release(socket);
+}
+
 static struct netlink_socket *socket_create(int fd, struct outbox *outbox) {
   struct netlink_socket *socket = calloc(1, sizeof *socket);
   if (socket == NULL) return NULL;

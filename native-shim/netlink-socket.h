@@ -49,6 +49,23 @@ struct open_options {
 struct netlink_socket *netlink_socket_open(int protocol, const struct open_options *options,
                                            struct outbox *outbox, const char **failed);
 
+/* A finished call, or something that a watched socket received: what comes through the outbox. */
+struct delivery {
+  struct outbox_item item;
+  /* In the socket's queue. */
+  struct delivery *next;
+  struct netlink_socket *socket;
+  /* Whatever the owner gave with the call or the watch. */
+  void *context;
+  bool is_watched;
+  /* `error`, `operation` and `replies` are the result; the rest is the call. */
+  struct exchange exchange;
+  /* The request is a copy: the thread may still read it after the owner has given up. */
+  uint8_t request[];
+};
+
+void delivery_free(struct delivery *delivery);
+
 /* One call: `length` bytes, of which a copy is made, and the rest as in `struct exchange`. */
 struct call {
   const uint8_t *request;

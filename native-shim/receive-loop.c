@@ -45,8 +45,7 @@ static int reserve(struct reply_buffer *buffer, size_t extra) {
   return 0;
 }
 
-/* poll(2)'s time-out, rounded up so that the loop does not spin in the last millisecond. */
-static int remaining_ms(int64_t deadline_ns) {
+int remaining_ms(int64_t deadline_ns) {
   int64_t left_ns = deadline_ns - monotonic_ns();
   if (left_ns <= 0) return 0;
   int64_t left_ms = (left_ns + NS_PER_MS - 1) / NS_PER_MS;

@@ -9,7 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "outbox.h"
+#include "netlink-socket.h"
 
 struct netlink_socket {
   pthread_mutex_t lock;
@@ -35,6 +35,9 @@ struct netlink_socket {
 /* The owner, the thread and every delivery hold a reference. */
 struct netlink_socket *socket_retain(struct netlink_socket *socket);
 void socket_release(struct netlink_socket *socket);
+
+/* Makes one that keeps `socket` alive; its request is zeroed. NULL: no memory. */
+struct delivery *delivery_create(struct netlink_socket *socket, size_t request_length);
 
 /* Starts the socket's thread unless it runs. Returns 0 or an errno. The lock is held. */
 int ensure_thread(struct netlink_socket *socket);

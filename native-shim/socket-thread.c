@@ -1,16 +1,15 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "socket-state.h"
+#include "thread.h"
 
-/* The stack is enough for the receive loop; musl's default is of the same order. */
-enum { THREAD_STACK_BYTES = 256 * 1024, MAX_WATCHED_IN_OUTBOX = 64 };
+enum { MAX_WATCHED_IN_OUTBOX = 64 };
 
 /*
  * Puts into the outbox what somebody still waits for. Enters and leaves with the lock held, and
@@ -19,7 +18,7 @@ enum { THREAD_STACK_BYTES = 256 * 1024, MAX_WATCHED_IN_OUTBOX = 64 };
  */
 static void deliver(struct netlink_socket *socket, struct delivery *delivery) {
   if (delivery->context != NULL && !socket->is_closed) {
-    outbox_put(socket->outbox, delivery);
+    outbox_put(socket->outbox, &delivery->item);
     return;
   }
   pthread_mutex_unlock(&socket->lock);
@@ -119,28 +118,12 @@ static void *thread_main(void *argument) {
   return NULL;
 }
 
-/* pthread_create(3), detached and with all signals blocked: they are the main thread's. */
-static int create_thread(struct netlink_socket *socket) {
-  sigset_t all, before;
-  sigfillset(&all);
-  pthread_attr_t attributes;
-  pthread_attr_init(&attributes);
-  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-  pthread_attr_setstacksize(&attributes, THREAD_STACK_BYTES);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  int error = pthread_create(&thread, &attributes, thread_main, socket);
-  pthread_sigmask(SIG_SETMASK, &before, NULL);
-  pthread_attr_destroy(&attributes);
-  return error;
-}
-
 int ensure_thread(struct netlink_socket *socket) {
   if (socket->has_thread) return 0;
   socket->wake_fd = eventfd(0, EFD_CLOEXEC);
   if (socket->wake_fd < 0) return errno;
   atomic_fetch_add(&socket->references, 1);
-  int error = create_thread(socket);
+  int error = thread_start(thread_main, socket);
   if (error == 0) {
     socket->has_thread = true;
     return 0;

@@ -7,7 +7,9 @@ import { type SocketHandle, transactSync } from "../../native-shim/index.ts";
 export const protocols = { route: 0, userSocket: 2 } as const;
 export const errnos = {
   ENOENT: 2,
+  ENOEXEC: 8,
   EBADF: 9,
+  EACCES: 13,
   EBUSY: 16,
   ENODEV: 19,
   EINVAL: 22,

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "outbox.h"
 #include "receive-loop.h"
 
 /* Ends the driver at once: a failed case is a defect, and what follows would only be noise. */
@@ -40,6 +41,7 @@ void run_cases(const struct test_case *cases, size_t count);
 void run_exchange_cases(void);
 void run_kernel_cases(void);
 void run_socket_cases(void);
+void run_program_cases(void);
 void run_mutations(int rounds);
 /* Reads the datagrams of a recording (test/captures) to be damaged too; returns how many. */
 int load_recording(const char *path);
@@ -72,10 +74,24 @@ void count_threads_at_start(void);
 void wait_for_threads(void);
 int count_entries(const char *folder);
 
+/* The owner's side: an outbox whose ring is an eventfd. */
+struct owner {
+  struct outbox *outbox;
+  int bell;
+};
+void start_owner(struct owner *owner);
+/* Waits for every thread, so that whatever still holds memory is a leak. */
+void stop_owner(struct owner *owner);
+/* What comes out of the outbox next, waited for up to ten seconds. */
+struct outbox_item *next_item(struct owner *owner);
+
 /* Makes calls of send(2) block, as a kernel lock would, until they are let go. */
 void stall_sends(void);
 void wait_for_stalled_send(void);
 void let_sends_go(void);
+
+/* Makes the kernel one that has no pidfd_open(2), or its own again. */
+void hide_pid_fds(bool is_hidden);
 
 void pause_ms(int ms);
 

@@ -2,48 +2,18 @@
 #include <errno.h>
 #include <linux/if.h>
 #include <linux/rtnetlink.h>
-#include <poll.h>
 #include <string.h>
-#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "check.h"
 #include "netlink-socket.h"
 
-/* The owner's side: an outbox whose ring is an eventfd. */
-struct owner {
-  struct outbox *outbox;
-  int bell;
-};
-
-static void ring(void *context) {
-  const struct owner *owner = context;
-  eventfd_write(owner->bell, 1);
-}
-
-static void start_owner(struct owner *owner) {
-  owner->bell = eventfd(0, EFD_CLOEXEC);
-  owner->outbox = outbox_create(ring, owner);
-  CHECK(owner->bell >= 0 && owner->outbox != NULL);
-}
-
-/* Waits for every thread, so that whatever still holds memory is a leak. */
-static void stop_owner(struct owner *owner) {
-  outbox_free(owner->outbox);
-  wait_for_threads();
-  close(owner->bell);
-}
-
-/* The next delivery, waited for up to ten seconds. */
 static struct delivery *next_delivery(struct owner *owner) {
-  for (;;) {
-    struct delivery *delivery = outbox_take(owner->outbox);
-    if (delivery != NULL) return delivery;
-    struct pollfd bell = {.fd = owner->bell, .events = POLLIN};
-    CHECK(poll(&bell, 1, 10000) == 1);
-    eventfd_t rings;
-    CHECK(eventfd_read(owner->bell, &rings) == 0);
-  }
+  return (struct delivery *)next_item(owner);
+}
+
+static struct delivery *take_delivery(struct owner *owner) {
+  return (struct delivery *)outbox_take(owner->outbox);
 }
 
 static struct netlink_socket *open_route(struct owner *owner, int receive_bytes, uint32_t group) {
@@ -239,7 +209,7 @@ static void flap_loopback(struct netlink_socket *socket, int count) {
 static int losses_in_full_outbox(struct owner *owner) {
   struct delivery *taken[100];
   int count = 0, losses = 0;
-  while (count < 100 && (taken[count] = outbox_take(owner->outbox)) != NULL) count++;
+  while (count < 100 && (taken[count] = take_delivery(owner)) != NULL) count++;
   CHECK_EQUAL(count, 64);
   while (count > 0) {
     if (taken[--count]->exchange.error == ENOBUFS) losses++;
@@ -293,7 +263,7 @@ static void opens_and_closes_without_leaking(void) {
     netlink_socket_close(socket);
   }
   wait_for_threads();
-  for (struct delivery *left; (left = outbox_take(owner.outbox)) != NULL;) delivery_free(left);
+  for (struct delivery *left; (left = take_delivery(&owner)) != NULL;) delivery_free(left);
   CHECK_EQUAL(count_entries("/proc/self/fd"), before);
   stop_owner(&owner);
 }

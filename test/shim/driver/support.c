@@ -1,12 +1,18 @@
 #include <dirent.h>
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "netlink-socket.h"
 
 int64_t in_ms(int64_t ms) {
   return monotonic_ns() + ms * MS;
@@ -86,6 +92,57 @@ void wait_for_threads(void) {
     pause_ms(1);
   }
   CHECK_EQUAL(count_entries("/proc/self/task"), threads_at_start);
+}
+
+static void ring(void *context) {
+  const struct owner *owner = context;
+  eventfd_write(owner->bell, 1);
+}
+
+void start_owner(struct owner *owner) {
+  owner->bell = eventfd(0, EFD_CLOEXEC);
+  owner->outbox = outbox_create(ring, owner);
+  CHECK(owner->bell >= 0 && owner->outbox != NULL);
+}
+
+void stop_owner(struct owner *owner) {
+  for (struct outbox_item *left; (left = outbox_take(owner->outbox)) != NULL;)
+    if (left->kind == OUTBOX_DELIVERY) delivery_free((struct delivery *)left);
+  outbox_free(owner->outbox);
+  wait_for_threads();
+  close(owner->bell);
+}
+
+struct outbox_item *next_item(struct owner *owner) {
+  for (;;) {
+    struct outbox_item *item = outbox_take(owner->outbox);
+    if (item != NULL) return item;
+    struct pollfd bell = {.fd = owner->bell, .events = POLLIN};
+    CHECK(poll(&bell, 1, 10000) == 1);
+    eventfd_t rings;
+    CHECK(eventfd_read(owner->bell, &rings) == 0);
+  }
+}
+
+/* The linker sends the shim's calls of syscall(2) here: pidfd_open(2) and no other. */
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+
+static atomic_bool has_no_pid_fds;
+
+void hide_pid_fds(bool is_hidden) {
+  has_no_pid_fds = is_hidden;
+}
+
+long __wrap_syscall(long number, ...) {
+  CHECK_EQUAL(number, SYS_pidfd_open);
+  errno = ENOSYS;
+  if (has_no_pid_fds) return -1;
+  va_list arguments;
+  va_start(arguments, number);
+  int pid = va_arg(arguments, int);
+  va_end(arguments);
+  return __real_syscall(number, pid, 0);
 }
 
 /* The linker sends the loop's calls of send(2) here (--wrap=send). */

@@ -8,14 +8,16 @@ import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
 
 const run = promisify(execFile);
-const source = fileURLToPath(new URL("../../../native-shim/index.ts", import.meta.url));
+const sources = fileURLToPath(new URL("../../../native-shim", import.meta.url));
 
 describe("loading the addon", () => {
   let folder: string;
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), "native-shim-"));
     await mkdir(join(folder, "native-shim"));
-    await cp(source, join(folder, "native-shim", "index.ts"));
+    for (const name of ["index.ts", "load-addon.ts"]) {
+      await cp(join(sources, name), join(folder, "native-shim", name));
+    }
     await writeFile(join(folder, "package.json"), '{ "type": "module" }');
   });
   after(() => rm(folder, { recursive: true }));
@@ -39,7 +41,7 @@ describe("loading the addon", () => {
     const built = join(folder, "build", "native-shim", process.arch, "netlink_socket.node");
     assert.equal(
       text,
-      `Cannot load the netlink addon: neither ${beside} nor ${built} exists; \`make build\` makes it`,
+      `Cannot load the native addon: neither ${beside} nor ${built} exists; \`make build\` makes it`,
     );
   });
 
