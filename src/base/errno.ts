@@ -34,6 +34,7 @@ export const errno = {
   ENODEV: 19,
   EINVAL: 22,
   ERANGE: 34,
+  EMSGSIZE: 90,
   EOPNOTSUPP: 95,
   EAFNOSUPPORT: 97,
   EADDRNOTAVAIL: 99,

@@ -14,7 +14,8 @@ import type { Kernel } from "./kernel.ts";
 import { lazyIpvs } from "./lazy-ipvs.ts";
 import { openDummyLink } from "./link/client.ts";
 import { ModulesClient } from "./modules/client.ts";
-import { runProgram } from "./program.ts";
+import { runModprobe } from "./modules/run-modprobe.ts";
+import { runProgram } from "./run-program.ts";
 import { SysctlClient } from "./sysctl/client.ts";
 
 export interface KernelParts {
@@ -42,7 +43,7 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
   const choice = iptablesBackend ?? (await chooseBackend(runProgram));
   reportBackend(choice, log);
   const parts: TransportParts = { shim: nativeSocket, clock, debug: debugSinkOf(environment) };
-  const modules = new ModulesClient({ runProgram });
+  const modules = new ModulesClient({ runProgram: runModprobe });
   const sockets = {
     ipvs: lazyIpvs(() => openIpvs(parts)),
     ipSets: openIpSets(parts),

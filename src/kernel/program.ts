@@ -1,5 +1,4 @@
-/** Running the few programs that have no stable kernel interface behind them: iptables, modprobe. */
-import { ExecaError, execa } from "execa";
+/** Programs that have no stable kernel interface behind them: iptables, modprobe. What a run is given and how it ends. */
 
 export interface ProgramCall {
   /** A name looked up in PATH; never a shell line. */
@@ -20,7 +19,14 @@ export interface ProgramResult {
 /** Runs a program and waits for its end, whatever its exit code. Rejects with a {@link ProgramError}. */
 export type RunProgram = (call: ProgramCall) => Promise<ProgramResult>;
 
-export type ProgramFailure = "not-found" | "not-allowed" | "timed-out" | "killed" | "not-started";
+export type ProgramFailure =
+  | "not-found"
+  | "not-allowed"
+  | "timed-out"
+  | "killed"
+  | "output-too-long"
+  | "not-started"
+  | "end-unknown";
 
 /** A program that could not be started, or did not come to its end by itself. */
 export class ProgramError extends Error {
@@ -35,56 +41,47 @@ export class ProgramError extends Error {
   }
 }
 
-/** Where system programs lie; a service's PATH often lacks the sbin folders. */
-const systemFolders = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin";
-
-/** Output beyond this is refused; 50,000 saved rules take about 8 MB. */
-const largestOutputBytes = 256 * 1024 * 1024;
-
-/** How long after SIGTERM a program that overran its time is killed. */
-const killDelayMs = 1_000;
-
-/**
- * The machine's own programs, without a shell. The child is in the network namespace of the thread that
- * calls. Messages are in English whatever the locale, since they are read.
- */
-export const runProgram: RunProgram = async (call) => {
-  const path = process.env["PATH"];
-  const result = await execa(call.program, call.arguments, {
-    env: { LC_ALL: "C", PATH: path ? `${path}:${systemFolders}` : systemFolders },
-    input: call.input ?? "",
-    timeout: call.timeoutMs,
-    forceKillAfterDelay: killDelayMs,
-    maxBuffer: largestOutputBytes,
-    stripFinalNewline: false,
-    reject: false,
-  });
-  if (result.exitCode === undefined || result.timedOut) throw programError(call, result);
-  return { exitCode: result.exitCode, output: result.stdout, errorOutput: result.stderr };
-};
-
-interface UnfinishedRun {
-  readonly timedOut: boolean;
-  readonly signal?: string | undefined;
-  readonly code?: string | undefined;
-  readonly cause?: unknown;
+/** It overran its time. */
+export function timedOut({ program, timeoutMs }: ProgramCall, cause?: unknown): ProgramError {
+  const detail = `it did not end within ${timeoutMs / 1000} s and was stopped`;
+  return new ProgramError(program, "timed-out", detail, cause);
 }
 
-function programError(call: ProgramCall, run: UnfinishedRun): ProgramError {
-  const { program, timeoutMs } = call;
-  const cause = run instanceof ExecaError ? run : run.cause;
-  if (run.timedOut) {
-    const detail = `it did not end within ${timeoutMs / 1000} s and was stopped`;
-    return new ProgramError(program, "timed-out", detail, cause);
-  }
-  if (run.code === "ENOENT") {
+/** It was ended by a signal: `SIGKILL`. */
+export function killedBy(signal: string, { program }: ProgramCall, cause?: unknown): ProgramError {
+  return new ProgramError(program, "killed", `it was ended by ${signal}`, cause);
+}
+
+/** It did not begin; `code` is the errno of execve(2): `ENOENT`. */
+export function notStarted(code: string, { program }: ProgramCall, cause?: unknown): ProgramError {
+  if (code === "ENOENT") {
     return new ProgramError(program, "not-found", "it is not installed (not in PATH)", cause);
   }
-  if (run.code === "EACCES" || run.code === "EPERM") {
-    return new ProgramError(program, "not-allowed", `${run.code} (no right to run it)`, cause);
+  if (code === "EACCES" || code === "EPERM") {
+    return new ProgramError(program, "not-allowed", `${code} (no right to run it)`, cause);
   }
-  if (run.signal !== undefined) {
-    return new ProgramError(program, "killed", `it was ended by ${run.signal}`, cause);
-  }
-  return new ProgramError(program, "not-started", run.code ?? "it could not be started", cause);
+  return new ProgramError(program, "not-started", `it could not be started: ${code}`, cause);
+}
+
+/** Where system programs lie; a service's PATH often lacks the sbin folders. */
+const systemFolders: readonly string[] = [
+  "/usr/local/sbin",
+  "/usr/sbin",
+  "/sbin",
+  "/usr/local/bin",
+  "/usr/bin",
+  "/bin",
+];
+
+/** Our PATH, then the system's. Only absolute ones: nothing is run from where we happen to work. */
+export function programFolders(path: string = process.env["PATH"] ?? ""): readonly string[] {
+  const own = path.split(":").filter((folder) => folder.startsWith("/"));
+  return [...new Set([...own, ...systemFolders])];
+}
+
+/** Ours, but that messages are in English whatever the locale, since they are read. */
+export function programEnvironment(): Readonly<Record<string, string>> {
+  const environment: Record<string, string> = {};
+  for (const [name, value] of Object.entries(process.env)) environment[name] = value ?? "";
+  return { ...environment, LC_ALL: "C", PATH: programFolders().join(":") };
 }

@@ -2,7 +2,7 @@
 import { silentLogger } from "../../src/base/log.ts";
 import { chooseBackend } from "../../src/kernel/iptables/backend.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
-import { runProgram } from "../../src/kernel/program.ts";
+import { runProgram } from "../../src/kernel/run-program.ts";
 import type { Flow } from "../../src/state/flow.ts";
 import { describeKernelContract } from "../contract/all-contracts.ts";
 import type { ContractKernel } from "../contract/contract-kernel.ts";

@@ -16,7 +16,7 @@ import type {
   SetChange,
 } from "../../src/kernel/kernel.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
-import { runProgram } from "../../src/kernel/program.ts";
+import { runProgram } from "../../src/kernel/run-program.ts";
 import type { IpSet } from "../../src/state/ip-set.ts";
 import { realServerKey } from "../../src/state/real-server.ts";
 import type { Rule } from "../../src/state/rule.ts";

@@ -9,7 +9,7 @@ import { chooseBackend } from "../../src/kernel/iptables/backend.ts";
 import { isIptablesBusy } from "../../src/kernel/iptables/errors.ts";
 import type { RulesChange } from "../../src/kernel/kernel.ts";
 import { type OpenKernel, openKernel } from "../../src/kernel/open-kernel.ts";
-import { runProgram } from "../../src/kernel/program.ts";
+import { runProgram } from "../../src/kernel/run-program.ts";
 import { setsFor } from "../../src/plan/sets.ts";
 import type { IpSet } from "../../src/state/ip-set.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";

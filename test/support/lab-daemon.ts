@@ -8,7 +8,7 @@ import { loadConfig } from "../../src/config/load-config.ts";
 import { cleanUp } from "../../src/daemon/clean-up.ts";
 import { type BackendChoice, chooseBackend } from "../../src/kernel/iptables/backend.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
-import { runProgram } from "../../src/kernel/program.ts";
+import { runProgram } from "../../src/kernel/run-program.ts";
 import { PrometheusMetrics } from "../../src/metrics/prometheus-metrics.ts";
 import { type InProcessDaemon, startInProcess } from "./in-process.ts";
 import { MemorySource, type NamedObject } from "./memory-source.ts";

@@ -11,15 +11,21 @@ const filesWith = (pattern: RegExp): readonly string[] =>
   sources.filter((path) => pattern.test(textOf(path))).sort();
 
 describe("programs are started", () => {
-  it("by one file, which takes arguments as a list", () => {
+  it("by two files, which take arguments as a list", () => {
     assert.ok(sources.length > 100);
     assert.deepEqual(filesWith(/["'](?:(?:node:)?child_process|node:cluster|execa)["']/), [
-      "src/kernel/program.ts",
+      "src/kernel/modules/run-modprobe.ts",
     ]);
     assert.match(
-      textOf("src/kernel/program.ts"),
+      textOf("src/kernel/modules/run-modprobe.ts"),
       /await execa\(call\.program, call\.arguments, \{/,
     );
+    assert.deepEqual(filesWith(/["'].*native-shim\/run-program\.ts["']/), [
+      "src/kernel/run-program.ts",
+    ]);
+    assert.deepEqual(filesWith(/\b(?:posix_spawnp?|v?fork|execv\w*|execl\w*)\((?!\d)/), [
+      "native-shim/child.c",
+    ]);
   });
 
   it("never by a shell", () => {

@@ -50,6 +50,8 @@ const cases: readonly Planted[] = [
   { folder: "kernel/ipvs", code: imports("netlink/dist/constants.js"), rule: wall },
   { folder: "kernel/ipvs", code: imports("../../netlink/transport.ts") },
   { folder: "kernel/iptables", code: imports("execa") },
+  { folder: "kernel", code: imports("../../native-shim/run-program.ts") },
+  { folder: "kernel", code: imports("../../native-shim/index.ts"), rule: wall },
   { folder: "api", code: imports("../model/endpoints.ts"), rule: wall },
   { folder: "api", code: imports("execa"), rule: wall },
   { folder: "api", code: imports("@kubernetes/client-node") },
