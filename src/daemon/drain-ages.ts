@@ -6,7 +6,7 @@
  * random/boot_id). The wall clock may jump; this one does not, and after a boot nothing drains any more.
  */
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
-import { mkdir, open, rename, rm, unlink } from "node:fs/promises";
+import { mkdir, open, rename, unlink } from "node:fs/promises";
 import { uptime } from "node:os";
 import { dirname } from "node:path";
 import { background } from "../base/background.ts";
@@ -113,7 +113,7 @@ export class DrainAgesFile implements DrainAges {
   /** No drain, no file. */
   async #write(drains: readonly Drain[]): Promise<void> {
     if (drains.length === 0) {
-      if (this.#mayExist) await rm(this.#path, { force: true });
+      if (this.#mayExist) await unlinkIfThere(this.#path);
       this.#mayExist = false;
       return;
     }
@@ -227,7 +227,7 @@ function readBounded(path: string): string {
 async function replaceFile(path: string, text: string): Promise<void> {
   const temporary = temporaryOf(path);
   await mkdir(dirname(path), { recursive: true });
-  await rm(temporary, { force: true });
+  await unlinkIfThere(temporary);
   try {
     const file = await open(temporary, "wx", 0o600);
     try {
@@ -237,7 +237,7 @@ async function replaceFile(path: string, text: string): Promise<void> {
     }
     await rename(temporary, path);
   } catch (error) {
-    await rm(temporary, { force: true }).catch(() => undefined);
+    await unlinkIfThere(temporary).catch(() => undefined);
     throw error;
   }
 }
