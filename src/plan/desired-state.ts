@@ -44,7 +44,10 @@ export class DesiredState {
   /** Makes `plans` all that this Service wants in this family. */
   replace(service: ServiceName, family: IpFamily, plans: readonly ServicePortPlan[]): void {
     const owner = [family, service].join(" ");
-    const before = byServicePort(this.#plans.get(owner) ?? none);
+    const previous = this.#plans.get(owner) ?? none;
+    // Nearly every Service wants nothing in one of the two families.
+    if (previous.length === 0 && plans.length === 0) return;
+    const before = byServicePort(previous);
     const after = byServicePort(plans);
     for (const [key, plan] of after) this.#replacePlan(family, before.get(key), plan);
     for (const [key, plan] of before) {

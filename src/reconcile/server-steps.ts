@@ -71,6 +71,7 @@ async function createAndUpdate(
   changes: readonly IpvsChange[],
 ): Promise<ReadonlySet<string>> {
   const creations = changes.filter((change) => "mustBeNew" in change);
+  if (creations.length === 0) return serverKeys(await applyIpvs(context, changes));
   const failedKeys = serverKeys(await applyIpvs(context, creations));
   const others = changes.filter(
     (change) => !("mustBeNew" in change) && !failedKeys.has(virtualServerKey(change.virtualServer)),

@@ -3,7 +3,7 @@ import { type IpAddress, type IpFamily, ipFamilies } from "../../base/ip.ts";
 import { isAlreadyExists, isNotFound, isUnsupported, NetlinkError } from "../../netlink/errors.ts";
 import { ListMemory } from "../../netlink/list-memory.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
-import { subscribe } from "../../netlink/subscription.ts";
+import type { FailedRequest } from "../../netlink/request.ts";
 import {
   type NetlinkTransport,
   openTransport,
@@ -11,7 +11,8 @@ import {
 } from "../../netlink/transport.ts";
 import type { AddressChange, DummyLink, FailedChange, Modules, NodeAddress } from "../kernel.ts";
 import { decodeAddress, decodeGateways, decodeLink, printRouteMessage } from "./codec.ts";
-import { maxLinkNameBytes, watchedGroups } from "./constants.ts";
+import { maxLinkNameBytes } from "./constants.ts";
+import { LinkWatch } from "./link-watch.ts";
 import {
   type AddressRequest,
   addressRequestKind,
@@ -58,8 +59,8 @@ export function openDummyLink(parts: DummyLinkParts, name: string): OpenDummyLin
   return new DummyLinkClient(parts, openTransport(parts, options), name);
 }
 
-/** Changes that come within this time are one. */
-const gatherMs = 100;
+/** So many addresses written at once cost less when their own notices are not heard. */
+const deafFrom = 100;
 
 /** The dummy link over rtnetlink. */
 class DummyLinkClient implements OpenDummyLink {
@@ -67,6 +68,7 @@ class DummyLinkClient implements OpenDummyLink {
   readonly #parts: DummyLinkParts;
   readonly #transport: NetlinkTransport;
   readonly #addresses = new ListMemory<NodeAddress>();
+  readonly #watches = new Set<LinkWatch>();
 
   constructor(parts: DummyLinkParts, transport: NetlinkTransport, name: string) {
     this.name = name;
@@ -126,36 +128,33 @@ class DummyLinkClient implements OpenDummyLink {
     const found = await this.find();
     if (found === undefined) return this.#failAdditions(changes);
     const requests = changes.map((change) => this.#addressRequest(change, found.index));
-    const failed = await this.#transport.batch(addressRequestKind, requests);
+    const failed = await this.#write(requests);
     return failed.filter(({ index, error }) => !isDone(changes[index], error));
   }
 
   watch(onChange: () => void, onError: (error: Error) => void): () => void {
-    let cancel: (() => void) | undefined;
-    const notice = (): void => {
-      cancel ??= this.#parts.clock.after(gatherMs, () => {
-        cancel = undefined;
-        onChange();
-      });
-    };
-    const close = subscribe(this.#parts, {
-      protocol: protocols.route,
-      groups: watchedGroups,
-      onMessage: notice,
-      onError(error) {
-        // Lost messages are changes too; anything else is worth telling besides.
-        if (!areMessagesLost(error)) onError(error);
-        notice();
-      },
-    });
+    const watch = new LinkWatch(this.#parts, { onChange, onError });
+    this.#watches.add(watch);
     return () => {
-      cancel?.();
-      close();
+      this.#watches.delete(watch);
+      watch.close();
     };
   }
 
   close(): void {
     this.#transport.close();
+  }
+
+  /** Nobody listens to the messages that many writes cause. */
+  #write(requests: readonly AddressRequest[]): Promise<readonly FailedRequest[]> {
+    let write = (): Promise<readonly FailedRequest[]> =>
+      this.#transport.batch(addressRequestKind, requests);
+    if (requests.length < deafFrom) return write();
+    for (const watch of this.#watches) {
+      const inner = write;
+      write = () => watch.deafDuring(inner);
+    }
+    return write();
   }
 
   /** A namespace that never had a route has no table. */
@@ -207,10 +206,6 @@ class DummyLinkClient implements OpenDummyLink {
   #addressRequest({ kind, address }: AddressChange, linkIndex: number): AddressRequest {
     return { kind, address, linkName: this.name, linkIndex };
   }
-}
-
-function areMessagesLost(error: Error): boolean {
-  return error instanceof NetlinkError && error.errno === errno.ENOBUFS;
 }
 
 /** An address that is there already, or that is gone already. */

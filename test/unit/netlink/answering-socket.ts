@@ -13,8 +13,10 @@ export interface AnsweringSocket {
   readonly sent: Uint8Array[];
   /** Largest number of calls under way at once. */
   readonly mostAtOnce: () => number;
-  /** Delivers a multicast datagram to the watcher. */
+  /** Delivers a multicast datagram to the watchers that listen. */
   readonly deliver: (errno: number, datagram: Uint8Array) => void;
+  /** How many watchers listen. */
+  readonly listeners: () => number;
   readonly isClosed: () => boolean;
 }
 
@@ -26,7 +28,7 @@ export function answeringSocket(
   let atOnce = 0;
   let mostAtOnce = 0;
   let isClosed = false;
-  let watcher: Parameters<NetlinkShim["watch"]>[1] = () => {};
+  const watchers = new Map<object, Parameters<NetlinkShim["watch"]>[1]>();
   const transactSync: NetlinkShim["transactSync"] = (_socket, buffer, offset, length) => {
     const datagram = buffer.slice(offset, offset + length);
     sent.push(datagram);
@@ -44,10 +46,11 @@ export function answeringSocket(
       atOnce -= 1;
       return result;
     },
-    watch: (_socket, onDatagram) => {
-      watcher = onDatagram;
+    watch: (socket, onDatagram) => {
+      watchers.set(socket, onDatagram);
     },
-    close: () => {
+    close: (socket) => {
+      watchers.delete(socket);
       isClosed = true;
     },
   };
@@ -55,7 +58,10 @@ export function answeringSocket(
     shim,
     sent,
     mostAtOnce: () => mostAtOnce,
-    deliver: (errno, datagram) => watcher(errno, datagram),
+    deliver(errno, datagram) {
+      for (const watcher of watchers.values()) watcher(errno, datagram);
+    },
+    listeners: () => watchers.size,
     isClosed: () => isClosed,
   };
 }

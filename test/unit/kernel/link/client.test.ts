@@ -25,6 +25,7 @@ interface Setup {
   readonly clock: FakeClock;
   readonly sentTypes: () => readonly number[];
   readonly deliver: (errno: number, datagram: Uint8Array) => void;
+  readonly listeners: () => number;
 }
 
 const noModules: Pick<Modules, "load"> = {
@@ -42,6 +43,7 @@ function setUp(
     link: openDummyLink({ shim: socket.shim, clock, modules }, "kube-ipvs0"),
     sentTypes: () => socket.sent.flatMap((bytes) => [...messagesOf(bytes)].map(({ type }) => type)),
     deliver: socket.deliver,
+    listeners: socket.listeners,
   };
 }
 
@@ -207,5 +209,53 @@ describe("watching links and addresses", () => {
     stop();
     await clock.advance(1_000);
     assert.equal(notices(), 0);
+  });
+
+  it("does not hear what many addresses of our own cause, and tells once after them", async () => {
+    const addresses = Array.from({ length: 200 }, (_, index) => `10.96.1.${index + 1}`);
+    const changes = addresses.map((text): AddressChange => ({ kind: "add", address: ip(text) }));
+    const heard: number[] = [];
+    const setup = setUp((received) => {
+      const isFind = received.length === 1;
+      if (!isFind) assert.equal(setup.listeners(), 0);
+      const sequence = received.at(-1)?.sequence ?? 0;
+      return isFind ? found("find", received) : messages(acknowledgement(sequence));
+    });
+    const stop = setup.link.watch(
+      () => heard.push(setup.clock.monotonicMs()),
+      (error) => assert.fail(error),
+    );
+    assert.equal(setup.listeners(), 1);
+    assert.deepEqual(await setup.link.apply(changes), []);
+    assert.equal(setup.listeners(), 1);
+    await setup.clock.advance(1_000);
+    assert.equal(heard.length, 1);
+    setup.deliver(0, linkMessage("find"));
+    await setup.clock.advance(1_000);
+    assert.equal(heard.length, 2);
+    stop();
+  });
+
+  it("stays stopped when it is stopped while many addresses are written", async () => {
+    const changes = Array.from(
+      { length: 200 },
+      (_, index): AddressChange => ({ kind: "add", address: ip(`10.96.1.${index + 1}`) }),
+    );
+    let notices = 0;
+    const setup = setUp((received) => {
+      if (received.length === 1) return found("find", received);
+      stop();
+      return messages(acknowledgement(received.at(-1)?.sequence ?? 0));
+    });
+    const stop = setup.link.watch(
+      () => {
+        notices += 1;
+      },
+      (error) => assert.fail(error),
+    );
+    await setup.link.apply(changes);
+    setup.deliver(0, linkMessage("find"));
+    await setup.clock.advance(1_000);
+    assert.equal(notices, 0);
   });
 });

@@ -1,0 +1,85 @@
+/** Tells that links or addresses of the node changed: many messages are one notice. */
+import type { Clock } from "../../base/clock.ts";
+import { errno } from "../../base/errno.ts";
+import { NetlinkError } from "../../netlink/errors.ts";
+import { protocols } from "../../netlink/netlink-package.ts";
+import { subscribe } from "../../netlink/subscription.ts";
+import type { TransportParts } from "../../netlink/transport.ts";
+import { watchedGroups } from "./constants.ts";
+
+/** Changes that come within this time are one. */
+const gatherMs = 100;
+
+export interface LinkListener {
+  readonly onChange: () => void;
+  readonly onError: (error: Error) => void;
+}
+
+export class LinkWatch {
+  readonly #parts: TransportParts;
+  readonly #clock: Clock;
+  readonly #listener: LinkListener;
+  #stopListening: () => void;
+  #cancelNotice: (() => void) | undefined;
+  #isClosed = false;
+
+  /** Throws NetlinkError. */
+  constructor(parts: TransportParts, listener: LinkListener) {
+    this.#parts = parts;
+    this.#clock = parts.clock;
+    this.#listener = listener;
+    this.#stopListening = this.#listen();
+  }
+
+  /**
+   * Does not listen while `write` runs, and gives a notice after it: the kernel tells of each of our own writes too,
+   * and tens of thousands of messages cost more than the look that follows anyway.
+   */
+  async deafDuring<T>(write: () => Promise<T>): Promise<T> {
+    this.#stopListening();
+    try {
+      return await write();
+    } finally {
+      if (!this.#isClosed) this.#listenAgain();
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#cancelNotice?.();
+    this.#stopListening();
+  }
+
+  #listenAgain(): void {
+    try {
+      this.#stopListening = this.#listen();
+    } catch (error) {
+      this.#listener.onError(error as Error);
+    }
+    this.#notice();
+  }
+
+  #listen(): () => void {
+    return subscribe(this.#parts, {
+      protocol: protocols.route,
+      groups: watchedGroups,
+      onMessage: () => this.#notice(),
+      onError: (error) => {
+        // Lost messages are changes too; anything else is worth telling besides.
+        if (!areMessagesLost(error)) this.#listener.onError(error);
+        this.#notice();
+      },
+    });
+  }
+
+  #notice(): void {
+    this.#cancelNotice ??= this.#clock.after(gatherMs, () => {
+      this.#cancelNotice = undefined;
+      this.#listener.onChange();
+    });
+  }
+}
+
+function areMessagesLost(error: Error): boolean {
+  return error instanceof NetlinkError && error.errno === errno.ENOBUFS;
+}
