@@ -179,4 +179,12 @@ describe("the bundle", () => {
     writeFileSync(path, `${readFileSync(path, "utf8")}console.log("changed");\n`);
     assert.notEqual(bundleIn(folder), bundleIn(project));
   });
+
+  it("has the same native-shim from another folder", (test) => {
+    const folder = copyOf(test, "native-shim");
+    const headers = join(project, "node_modules/node-api-headers/include");
+    execFileSync("make", ["-C", join(folder, "native-shim"), `NODE_API_INCLUDE=${headers}`]);
+    const addon = join("build/native-shim", process.arch, "netlink_socket.node");
+    assert.ok(readFileSync(join(folder, addon)).equals(readFileSync(join(project, addon))));
+  });
 });
