@@ -6,6 +6,7 @@
  */
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { underFaults } from "./netlink-fault.ts";
 import { apiServer } from "./rows/api-server.ts";
 import { netlink } from "./rows/netlink.ts";
 import { processRows } from "./rows/process.ts";
@@ -23,7 +24,6 @@ const soakMs = Number(values.minutes) * 60_000;
 const serviceCount = Number(values.services);
 const probeFile = "/run/faults/probe.json";
 const probe = join(import.meta.dirname, "soak-probe.cjs");
-const library = join(import.meta.dirname, "../../build/test/netlink-fault.so");
 const stepsPerFault = 3;
 const shownSamples = 30;
 const minuteMs = 60_000;
@@ -74,8 +74,7 @@ async function soak(): Promise<void> {
   const environment = {
     NODE_OPTIONS: `--require ${probe}`,
     SOAK_PROBE: probeFile,
-    LD_PRELOAD: library,
-    NETLINK_FAULT: "/run/faults/netlink-fault",
+    ...underFaults.environment,
   };
   await world.restartProgram({ environment });
   await world.trafficFlows();
