@@ -25,7 +25,7 @@ import {
   HASHED_FLAG,
   PERSISTENT_FLAG,
 } from "./constants.ts";
-import { addressBytes, flagsWithMask, netmaskBytes, prefixLengthOf } from "./fields.ts";
+import { AddressPlace, flagsWithMask, netmaskBytes, prefixLengthOf } from "./fields.ts";
 
 /** IPVS_SVC_ATTR_*. The key is address family, protocol, address and port, or family and firewall mark. */
 const serviceAttributes = attributeSet({
@@ -235,11 +235,15 @@ function decodeCommand(body: ByteReader, expected: number): CommandValues {
   return commandAttributes.decode(body);
 }
 
+/** One message is encoded at a time. */
+const serviceAddress = new AddressPlace();
+const destinationAddress = new AddressPlace();
+
 function serviceKey(id: VirtualServerId): ServiceValues {
   return {
     addressFamily: addressFamilies[familyOf(id.address)],
     protocol: protocolNumbers[id.protocol],
-    address: addressBytes(id.address),
+    address: serviceAddress.put(id.address),
     port: id.port,
   };
 }
@@ -258,7 +262,7 @@ function serviceValues(server: VirtualServer): ServiceValues {
 
 function destinationKey(id: RealServerId): DestinationValues {
   return {
-    address: addressBytes(id.address),
+    address: destinationAddress.put(id.address),
     port: id.port,
     addressFamily: addressFamilies[familyOf(id.address)],
   };

@@ -6,7 +6,9 @@ import {
   broadcastOf,
   cidrContains,
   cidrText,
+  copyIpAddress,
   hostPort,
+  type IpAddress,
   ipAddressFromBytes,
   ipAddressToBytes,
   isIpv6LinkLocal,
@@ -79,6 +81,17 @@ describe("parseIpAddress", () => {
       }),
       { numRuns: 2_000 },
     );
+  });
+
+  it("writes bytes into a place, whatever was there before", () => {
+    const place = new Uint8Array(16).fill(7);
+    for (const text of ["10.96.0.1", "fd00:96::a", "255.0.0.255"]) {
+      const address = parseIpAddress(text) as IpAddress;
+      const bytes = ipAddressToBytes(address);
+      copyIpAddress(address, place);
+      assert.deepEqual([...place], [...bytes, ...new Array(16 - bytes.length).fill(0)]);
+    }
+    assert.throws(() => copyIpAddress("10.96.0" as IpAddress, place), /Not a canonical address/);
   });
 });
 
