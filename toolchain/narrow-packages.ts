@@ -1,6 +1,6 @@
 /**
- * Packages of which the program uses a part, cut down to that part: what is loaded stays in memory for as long as
- * the node is up. Sources and unit tests see the whole packages, so types and behaviour are checked against those.
+ * Packages of which the program uses a part, cut down to that part, and what few clusters need, put off until it is
+ * asked for: what is loaded takes time at each start, and stays in memory for as long as the node is up. Sources and unit tests see the whole packages, so types and behaviour are checked against those.
  */
 import { dirname, join } from "node:path";
 import type { OnLoadResult, Plugin } from "esbuild";
@@ -18,6 +18,9 @@ const prometheusClient = `
 /** Only KubeConfig is used, and of it what makes options for node:https; requests of its own it never makes. */
 const clientLibrary = 'export { KubeConfig } from "@kubernetes/client-node/dist/config.js";';
 
+/** Kubeconfigs are read by src/api/cluster/kubeconfig-file.ts; the library is given JSON. */
+const jsonForYaml = "export const load = JSON.parse;";
+
 const replacements: readonly {
   readonly path: RegExp;
   /** Where it is imported from; absent: anywhere in the program. */
@@ -33,6 +36,25 @@ const replacements: readonly {
     importer: /client-node\/dist\/config\.js$/,
     contents: leftOut("the generated API", ["createConfiguration", "ServerConfiguration"]),
   },
+  { path: /^js-yaml$/, importer: /client-node\/dist\/config\.js$/, contents: jsonForYaml },
+  // Proxies on the way to the API server, and two kinds of credentials that Kubernetes 1.26 removed.
+  { path: /^hpagent$/, contents: laterClasses("hpagent", ["HttpProxyAgent", "HttpsProxyAgent"]) },
+  { path: /^socks-proxy-agent$/, contents: laterClasses("socks-proxy-agent", ["SocksProxyAgent"]) },
+  {
+    path: /^socks$/,
+    importer: /client-node\//,
+    contents: `export const SocksClient = ${laterMethods('require("socks").SocksClient', ["createConnection"])};`,
+  },
+  {
+    path: /^jsonpath-plus$/,
+    contents: `export const { JSONPath } = ${laterMethods('require("jsonpath-plus")', ["JSONPath"])};`,
+  },
+  // For exec plugins; the command line starts no other program.
+  {
+    path: /^node:child_process$/,
+    importer: /\/(client-node|commander)\//,
+    contents: `export default ${laterMethods('require("node:child_process")', ["spawn", "spawnSync", "execSync"])};`,
+  },
 ];
 
 /** Functions that tell whoever calls them, after an update of a package, that the bundle lacks them. */
@@ -42,6 +64,21 @@ function leftOut(what: string, names: readonly string[]): string {
     return `export function ${name}() { throw new Error(${JSON.stringify(message)}); }`;
   });
   return lines.join("\n");
+}
+
+/** Classes of a package that is loaded with the first object of one. */
+function laterClasses(name: string, classes: readonly string[]): string {
+  const lines = classes.map(
+    (one) =>
+      `export function ${one}(...given) { return new (require(${JSON.stringify(name)}).${one})(...given); }`,
+  );
+  return lines.join("\n");
+}
+
+/** An object with these functions of what `expression` loads, at the first call of one. */
+function laterMethods(expression: string, names: readonly string[]): string {
+  const members = names.map((name) => `${name}: (...given) => ${expression}.${name}(...given)`);
+  return `{ ${members.join(", ")} }`;
 }
 
 export const narrowPackages: Plugin = {

@@ -1,4 +1,3 @@
-import { Session } from "node:inspector/promises";
 import { getHeapSpaceStatistics, getHeapStatistics } from "node:v8";
 import { type Clock, sleep } from "../../base/clock.ts";
 import { type HttpAnswer, type HttpRequest, notFound } from "../http-listener.ts";
@@ -60,6 +59,8 @@ export class DebugPages {
     }
     if (this.#isProfiling) return textAnswer("a profile is being taken\n", 409);
     this.#isProfiling = true;
+    // Loaded late: most daemons are never profiled.
+    const { Session } = await import("node:inspector/promises");
     const session = new Session();
     try {
       session.connect();

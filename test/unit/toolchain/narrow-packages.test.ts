@@ -1,0 +1,96 @@
+/** What is cut down or put off in the bundle does what the whole packages do. */
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+import { build } from "esbuild";
+import { narrowPackages } from "../../../toolchain/narrow-packages.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-narrow-"));
+after(() => rmSync(folder, { recursive: true }));
+
+/** Prints what a kubeconfig with this cluster and user makes of a request, and what was loaded on the way. */
+const program = `
+  import { KubeConfig } from "@kubernetes/client-node";
+  const { cluster, user } = JSON.parse(process.argv[2]);
+  const config = new KubeConfig();
+  config.loadFromString(JSON.stringify({
+    clusters: [{ name: "c", cluster }],
+    users: [{ name: "u", user }],
+    contexts: [{ name: "x", context: { cluster: "c", user: "u" } }],
+    "current-context": "x",
+  }));
+  const atFirst = process.moduleLoadList.includes("NativeModule child_process");
+  const options = {};
+  await config.applyToHTTPSOptions(options);
+  console.log(JSON.stringify({
+    atFirst, agent: options.agent?.constructor.name, authorization: options.headers?.Authorization,
+  }));
+`;
+
+interface Outcome {
+  readonly atFirst: boolean;
+  readonly agent?: string;
+  readonly authorization?: string;
+}
+
+async function bundle(): Promise<string> {
+  const [source, file] = [join(folder, "source.mjs"), join(folder, "program.mjs")];
+  writeFileSync(source, program);
+  await build({
+    entryPoints: [source],
+    outfile: file,
+    bundle: true,
+    platform: "node",
+    format: "esm",
+    banner: {
+      js: 'import { createRequire } from "node:module"; const require = createRequire(import.meta.url);',
+    },
+    plugins: [narrowPackages],
+  });
+  return file;
+}
+
+describe("the client library in the bundle", async () => {
+  const file = await bundle();
+
+  function outcomeOf(cluster: object, user: object): Outcome {
+    const given = JSON.stringify({
+      cluster: { server: "https://10.0.0.1:6443", ...cluster },
+      user,
+    });
+    const { stdout, stderr } = spawnSync(process.execPath, [file, given], { encoding: "utf8" });
+    assert.equal(stderr, "");
+    return JSON.parse(stdout) as Outcome;
+  }
+
+  it("asks an exec plugin, and loads what that takes only then", () => {
+    const status = { token: "from-the-plugin" };
+    const answer = {
+      apiVersion: "client.authentication.k8s.io/v1",
+      kind: "ExecCredential",
+      status,
+    };
+    const exec = { apiVersion: answer.apiVersion, command: "echo", args: [JSON.stringify(answer)] };
+    const outcome = outcomeOf({}, { exec });
+    assert.equal(outcome.atFirst, false);
+    assert.equal(outcome.authorization, "Bearer from-the-plugin");
+  });
+
+  // The bundler may put a number behind a name.
+  const proxies: readonly (readonly [string, RegExp])[] = [
+    ["http://proxy.example:3128", /^HttpsProxyAgent/],
+    ["socks5://proxy.example:1080", /^SocksProxyAgent/],
+  ];
+  for (const [url, agent] of proxies) {
+    it(`goes through ${url}`, () => {
+      assert.match(outcomeOf({ "proxy-url": url }, {}).agent ?? "", agent);
+    });
+  }
+
+  it("goes directly where no proxy is named", () => {
+    assert.equal(outcomeOf({}, { token: "t" }).agent, "Agent");
+  });
+});
