@@ -9,6 +9,7 @@ import { createReadStream, openSync, readdirSync, readFileSync } from "node:fs";
 import { createServer, get, type IncomingMessage } from "node:http";
 import { setTimeout as pause } from "node:timers/promises";
 import { shell } from "../support/netns/network-namespace.ts";
+import { StartedProcesses } from "../support/started-processes.ts";
 import type { AgentRequests, ProcessFigures } from "./agent-requests.ts";
 
 type Handlers = {
@@ -26,6 +27,7 @@ interface Started {
 const maxOutputBytes = 256 * 1024 * 1024;
 const outputPollMs = 3;
 const started = new Map<number, Started>();
+const processes = new StartedProcesses();
 
 const handlers: Handlers = {
   exec({ argv, stdinPath, namespace }) {
@@ -67,7 +69,7 @@ const handlers: Handlers = {
 
   figures: ({ pid }) => figuresOf(pid),
 
-  forkCount: () => Number(/^processes (\d+)$/m.exec(readFileSync("/proc/stat", "utf8"))?.[1]),
+  forkCount: () => processes.count(),
 
   async end({ pid, signal }) {
     const { child, ended } = of(pid);

@@ -20,9 +20,11 @@ import { clusterIpOf, positions } from "../support/many-services.ts";
 import { enterNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { buildNodeNetwork } from "../support/node-network.ts";
 import { Program } from "../support/program.ts";
+import { StartedProcesses } from "../support/started-processes.ts";
 
 const size = { services: 500, endpoints: 5 };
 const turns = 10;
+const started = new StartedProcesses();
 const rolling = { index: size.services, endpoints: 250, perStep: 10 };
 const burst = { services: 300, endpoints: 5 };
 const settleTimeoutMs = 90_000;
@@ -78,7 +80,7 @@ describe(`what changes cost beside ${size.services} Services`, () => {
   });
 
   it("sends three messages for each replaced endpoint of a rolling update, and starts no process", async () => {
-    const [changes, forks] = [await kernelChanges(), forkCount()];
+    const [changes, forks] = [await kernelChanges(), started.count()];
     const wanted = 3 * rolling.endpoints;
     for (let step = 1; step <= rolling.endpoints / rolling.perStep; step++) {
       server.apply(...slicesOf(rolling.index, rolledPositions(step)));
@@ -87,7 +89,7 @@ describe(`what changes cost beside ${size.services} Services`, () => {
     await until(async () => (await kernelChanges()) - changes >= wanted, "the rolling update");
     await unchanging();
     assert.equal((await kernelChanges()) - changes, wanted);
-    assert.equal(forkCount() - forks, 0);
+    assert.equal(started.count() - forks, 0);
     assert.equal(tableLineCount(), tableLines(size) + 1 + rolling.endpoints);
   });
 
@@ -217,11 +219,6 @@ function serversOf(index: number): number {
 
 function tableText(): string {
   return readFileSync("/proc/net/ip_vs").toString();
-}
-
-/** Processes and threads that the kernel has made since boot. */
-function forkCount(): number {
-  return Number(/^processes (\d+)$/m.exec(readFileSync("/proc/stat", "utf8"))?.[1]);
 }
 
 async function until(condition: () => Promise<boolean>, what: string): Promise<void> {

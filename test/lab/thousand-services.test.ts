@@ -4,7 +4,6 @@
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
-import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
@@ -18,7 +17,9 @@ import { enterNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { buildNodeNetwork, nodeAddress } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, node, service } from "../support/objects.ts";
 import { Program } from "../support/program.ts";
+import { StartedProcesses } from "../support/started-processes.ts";
 
+const started = new StartedProcesses();
 const serviceCount = 1_000;
 const endpointCount = 5;
 const kills = 20;
@@ -120,14 +121,14 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
 
   it("answers one more endpoint with one change of the kernel and no process", async () => {
     await idle();
-    const [writes, forks] = [await kernelChanges(), forkCount()];
+    const [writes, forks] = [await kernelChanges(), started.count()];
     cluster.apply(sliceOf(17, positions(endpointCount + 1)));
     await until(async () => (await kernelChanges()).total > writes.total);
     await pause(500);
     const changed = await kernelChanges();
     assert.equal(changed.total - writes.total, 1, changed.text);
     assert.equal(changed.realServerCreations - writes.realServerCreations, 1, changed.text);
-    assert.equal(forkCount() - forks, 0);
+    assert.equal(started.count() - forks, 0);
     await assertKernelEqualsPlan();
   });
 
@@ -259,11 +260,6 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
     });
   }
 });
-
-/** Processes and threads that the kernel has made since boot. */
-function forkCount(): number {
-  return Number(/^processes (\d+)$/m.exec(readFileSync("/proc/stat", "utf8"))?.[1]);
-}
 
 async function until(condition: () => Promise<boolean>): Promise<void> {
   const deadlineMs = performance.now() + settleTimeoutMs;

@@ -37,11 +37,11 @@ const plans: readonly Plan[] = [
   {
     services: 44_000,
     endpoints: 1,
-    expectedSeconds: 180,
+    expectedSeconds: 240,
     runs: 1,
     most: (limitMs) => ({ text: `≤ 1.3 × limit + 2 s`, most: 1.3 * limitMs + 2_000 }),
     timesFasterThanTools: 6,
-    addressStep: 10,
+    addressStep: 1,
   },
 ];
 
