@@ -107,6 +107,21 @@ describe("a program", () => {
     assert.deepEqual([errno, operation], [errnos.EMSGSIZE, "run"]);
   });
 
+  /** fork(2) write-protects the memory of the process: each page that is written afterwards is a fault. */
+  it("costs the process that runs it none of its memory", async () => {
+    const pageBytes = 4096;
+    const bytes = Buffer.alloc(64 * 2 ** 20, 1);
+    const writeAll = (): void => {
+      for (let at = 0; at < bytes.length; at += pageBytes) bytes.writeUInt8(at % 251, at);
+    };
+    writeAll();
+    const faults = process.resourceUsage().minorPageFault;
+    await run(["true"]);
+    writeAll();
+    const more = process.resourceUsage().minorPageFault - faults;
+    assert.ok(more < bytes.length / pageBytes / 8, `${more} page faults more`);
+  });
+
   it("does not keep those of Node.js from ending, nor they it", async () => {
     const ours = Array.from({ length: 20 }, (_, code) => sh(`exit ${code}`));
     const theirs = Array.from({ length: 20 }, () => execute("sh", ["-c", "echo theirs"]));
