@@ -51,6 +51,22 @@ async function doOnce(row: Row, world: World, turn: Turn): Promise<Seen> {
   return { long, broken, short, failed, repairMs, note: note + why };
 }
 
+/** The same row again. */
+export function addResults(one: RowResult, other: RowResult): RowResult {
+  return {
+    ...one,
+    ...other,
+    ...(one.failure === undefined ? {} : { failure: one.failure }),
+    tried: one.tried + other.tried,
+    long: one.long + other.long,
+    broken: one.broken + other.broken,
+    short: one.short + other.short,
+    failed: one.failed + other.failed,
+    repairMs: [...one.repairMs, ...other.repairMs],
+    notes: [...one.notes, ...other.notes],
+  };
+}
+
 /** Throws where a turn failed, a connection broke, or a new one failed that must not. */
 export function assertHolds(result: RowResult): void {
   const { name, broken, failed, mayFail, notes, failure } = result;

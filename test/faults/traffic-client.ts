@@ -1,6 +1,6 @@
 /**
  * Clients that count, `node traffic-client.ts ADDRESS:PORT@OWN-ADDRESS…`: ten connections to each target stay and carry
- * a byte each 50 ms; each 50 ms one more is opened to one of the targets, gets an answer and ends. Connections
+ * a byte each half second; each 50 ms one more is opened to one of the targets, gets an answer and ends. Connections
  * that broke are opened again. Lines on standard input:
  *
  * - `figures`: answered with a line of JSON, what came since the last such line. First everything gets its end: each
@@ -16,10 +16,13 @@ import { createInterface } from "node:readline";
 import { setTimeout as pause } from "node:timers/promises";
 
 const longPerTarget = 10;
-const intervalMs = 50;
+/** A turn of this process. */
+const turnMs = 50;
+/** Between two bytes over a connection that stays: more would be half of all work in the lab. */
+const turnsPerByte = 10;
 /** Before another connection takes the place of one that broke. */
 const reopenMs = 500;
-/** A minute of this process's own turns, not of the clock: where the machine stood still, nobody was silent. */
+/** A minute of own turns, not of the clock: where the machine stood still, nobody was silent. */
 const patienceTurns = 1_200;
 
 const figures = { broken: 0, short: 0, failed: 0, reasons: {} as Record<string, number> };
@@ -44,20 +47,18 @@ function note(reason: string): void {
   figures.reasons[reason] = (figures.reasons[reason] ?? 0) + 1;
 }
 
+/** Called at each turn. */
+const everyTurn = new Set<() => void>();
+
 /** Calls `end` once: with a reason after an error, an end, or too long a silence. The result ends the watch. */
 function watchOver(socket: Socket, end: (reason: string) => void): () => void {
   let turnsLeft = patienceTurns;
-  let isOver = false;
-  const timer = setInterval(() => {
+  const countDown = (): void => {
     if (--turnsLeft === 0) finish("silence");
-  }, intervalMs);
-  const stop = (): void => {
-    isOver = true;
-    clearInterval(timer);
   };
+  everyTurn.add(countDown);
   const finish = (reason: string): void => {
-    if (isOver) return;
-    stop();
+    if (!everyTurn.delete(countDown)) return;
     socket.destroy();
     end(reason);
   };
@@ -66,7 +67,7 @@ function watchOver(socket: Socket, end: (reason: string) => void): () => void {
   });
   socket.on("error", (error: NodeJS.ErrnoException) => finish(error.code ?? "error"));
   socket.on("close", () => finish("closed"));
-  return stop;
+  return () => void everyTurn.delete(countDown);
 }
 
 function openShort(target: Target): void {
@@ -89,11 +90,7 @@ function openShort(target: Target): void {
 function holdLong(target: Target): void {
   const socket = connect(target, () => standing.add(socket));
   held.add(socket);
-  const timer = setInterval(() => {
-    if (standing.has(socket)) socket.write("x");
-  }, intervalMs);
   watchOver(socket, (reason) => {
-    clearInterval(timer);
     held.delete(socket);
     if (standing.delete(socket)) {
       figures.broken += 1;
@@ -106,11 +103,14 @@ function holdLong(target: Target): void {
 /** Resolves when all that was there at the call has its end, or its answer to a byte of after the call. */
 async function settle(): Promise<void> {
   const begun = [...opening];
-  const asked = [...standing].map((socket) => ({ socket, goal: socket.bytesWritten + 1 }));
+  const asked = [...standing].map((socket) => {
+    socket.write("x");
+    return { socket, goal: socket.bytesWritten };
+  });
   const isWaiting = (): boolean =>
     begun.some((socket) => opening.has(socket)) ||
     asked.some(({ socket, goal }) => standing.has(socket) && socket.bytesRead < goal);
-  while (isWaiting()) await pause(intervalMs);
+  while (isWaiting()) await pause(turnMs);
 }
 
 const commands: Readonly<Record<string, () => Promise<void>>> = {
@@ -130,9 +130,12 @@ const commands: Readonly<Record<string, () => Promise<void>>> = {
 for (const target of targets) for (let made = 0; made < longPerTarget; made++) holdLong(target);
 let turn = 0;
 setInterval(() => {
-  const target = targets[turn++ % targets.length];
+  turn += 1;
+  for (const call of everyTurn) call();
+  const target = targets[turn % targets.length];
   if (target !== undefined) openShort(target);
-}, intervalMs);
+  if (turn % turnsPerByte === 0) for (const socket of standing) socket.write("x");
+}, turnMs);
 
 createInterface(process.stdin)
   .on("line", (line) => void commands[line]?.())

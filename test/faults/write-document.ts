@@ -1,4 +1,7 @@
-/** Puts the table of the results into docs/reliability.md: `node test/faults/write-document.ts build/faults.json`. */
+/**
+ * Puts the table of the results into docs/reliability.md: `node test/faults/write-document.ts build/faults.json…`. Rows
+ * of several files stand one after the other.
+ */
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import type { RowResult } from "./row.ts";
@@ -8,11 +11,14 @@ const document = join(import.meta.dirname, "../../docs/reliability.md");
 const begin = "<!-- faults: written by make faults -->";
 const end = "<!-- end of faults -->";
 
-const [file = ""] = process.argv.slice(2);
-const { form, results } = JSON.parse(readFileSync(file, "utf8")) as {
+interface Results {
   readonly form: string;
   readonly results: readonly RowResult[];
-};
+}
+
+const runs = process.argv.slice(2).map((file) => JSON.parse(readFileSync(file, "utf8")) as Results);
+const form = [...new Set(runs.map((run) => run.form))].join(" and ");
+const results = runs.flatMap((run) => run.results);
 const text = readFileSync(document, "utf8");
 const [start, stop] = [text.indexOf(begin), text.indexOf(end)];
 if (start < 0 || stop < start)
