@@ -94,6 +94,14 @@ describe("the message for a kubeconfig that cannot be used", () => {
       want: "Cannot use kubeconfig FILE: clusters[0].cluster.server must be text",
     },
     {
+      name: "a name of the server's certificate that is a number",
+      content: JSON.stringify({
+        ...complete,
+        clusters: [{ name: "c", cluster: { server: "https://127.0.0.1:1", "tls-server-name": 1 } }],
+      }),
+      want: "Cannot use kubeconfig FILE: clusters[0].cluster.tls-server-name must be text",
+    },
+    {
       name: "clusters that are no list",
       content: JSON.stringify({ ...complete, clusters: { name: "c" } }),
       want: "Cannot use kubeconfig FILE: clusters must be a list",
