@@ -50,7 +50,9 @@ export function mayRemove(key: string, known: KnownState, facts: OwnershipFacts)
   const server = known.virtualServers.get(key);
   if (server === undefined || isExcluded(idOf(server), facts.policy)) return false;
   if (facts.policy.foreignVirtualServers === "delete" || facts.ours.has(key)) return true;
-  return !facts.foreign.has(key) && isOurs(idOf(server), known, facts.nodeAddresses);
+  const id = idOf(server);
+  if (facts.foreign.has(key)) return false;
+  return isOurs(id, known, facts.nodeAddresses) || standsAlone(id, known);
 }
 
 /**
@@ -65,6 +67,11 @@ export function isContested(key: string, known: KnownState, facts: OwnershipFact
   const id = idOf(server);
   if (isOurs(id, known, facts.nodeAddresses) || known.addresses.has(id.address)) return false;
   return !haveLostEntries(known, familyOf(id.address));
+}
+
+/** On kube-ipvs0 only we bind addresses: where the sets were flushed, these tell what is ours, but for node ports. */
+function standsAlone({ address }: VirtualServerId, known: KnownState): boolean {
+  return known.addresses.has(address) && haveLostEntries(known, familyOf(address));
 }
 
 /** Addresses are bound of which no set knows: the sets say nothing about ownership any more. */

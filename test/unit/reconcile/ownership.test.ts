@@ -163,6 +163,15 @@ describe("after somebody flushed the sets", () => {
     assert.match(restarted.state(), /192\.168\.10\.11:30080 -r 10\.244\.2\.12:8080/);
     assert.match(restarted.state(), /add KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
   });
+
+  it("a restarted daemon removes what stands on kube-ipvs0 for nobody, and nothing of others", async () => {
+    await make(bench.kernel, foreign);
+    const restarted = new Bench(bench.kernel);
+    restarted.put(nodePort, [there]);
+    assert.deepEqual((await restarted.sync()).foreignServers, ["TCP 203.0.113.5:80"]);
+    assert.doesNotMatch(restarted.state(), /10\.96\.0\.11/);
+    assert.match(restarted.state(), new RegExp(foreignText));
+  });
 });
 
 describe("what nobody wants and is not ours", () => {
