@@ -4,7 +4,7 @@ import { clientAddress, nodeAddress } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, node, service } from "../support/objects.ts";
 
 export const echoPod = { name: "pod-1", address: "10.244.1.10" } as const;
-const echoNodePort = 30_777;
+export const echoNodePort = 30_777;
 const echoClusterIp = "10.96.0.7";
 
 /** Of the same client; see traffic-client.ts. */

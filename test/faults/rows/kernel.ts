@@ -28,12 +28,21 @@ async function holdLock(seconds: number): Promise<ChildProcess> {
   return child;
 }
 
-/** In the short form the end comes when all was seen that is to be seen while the lock is held. */
-async function releaseLock(holder: ChildProcess, { form }: Turn): Promise<void> {
-  assert.equal(holder.exitCode, null, "The lock was let go too early");
+/**
+ * Holds the lock while `work` is done, in the long form for thirty seconds; in the short one the end comes when all was
+ * seen that is to be seen.
+ */
+async function whileLocked<T>({ form }: Turn, work: () => Promise<T>): Promise<T> {
+  const holder = await holdLock(form === "short" ? settleSeconds : lockSeconds);
   const closed = once(holder, "close");
-  if (form === "short") holder.kill("SIGKILL");
-  await closed;
+  try {
+    const result = await work();
+    assert.equal(holder.exitCode, null, "The lock was let go too early");
+    if (form === "long") await closed;
+    return result;
+  } finally {
+    holder.kill("SIGKILL");
+  }
 }
 
 /** Under a lock of its own, as a program that does not know the common one. */
@@ -42,37 +51,38 @@ function emptyChain(): void {
 }
 
 /** Rules cannot be repaired while the lock is held; what needs no rules goes on. */
-async function lockRules(world: World, turn: Turn): Promise<string> {
-  const holder = await holdLock(turn.form === "short" ? settleSeconds : lockSeconds);
-  await world.churn();
-  const beginMs = performance.now();
-  await world.until("changes are written", () => world.isRepaired());
-  const tookMs = performance.now() - beginMs;
-  const mark = world.mark();
-  emptyChain();
-  await world.until("the lock is told", () => world.hasPrinted(busy, mark));
-  assert.ok(!world.hasRules());
-  await releaseLock(holder, turn);
-  return `changes needed ${(tookMs / 1_000).toFixed(1)} s while it was held`;
+function lockRules(world: World, turn: Turn): Promise<string> {
+  return whileLocked(turn, async () => {
+    await world.churn();
+    const beginMs = performance.now();
+    await world.until("changes are written", () => world.isRepaired());
+    const tookMs = performance.now() - beginMs;
+    const mark = world.mark();
+    emptyChain();
+    await world.until("the lock is told", () => world.hasPrinted(busy, mark));
+    assert.ok(!world.hasRules());
+    return `changes needed ${(tookMs / 1_000).toFixed(1)} s while it was held`;
+  });
 }
 
 /** A start while somebody holds the lock: both families are served, the rules follow. */
 async function startLocked(world: World, turn: Turn): Promise<string> {
   world.program.kill("SIGKILL");
   await world.program.ends();
-  const holder = await holdLock(turn.form === "short" ? settleSeconds : lockSeconds);
   world.churnUnseen();
   await world.restartApi();
-  emptyChain();
-  world.startProgram();
-  await world.until("changes are written", () => world.isRepaired());
-  await world.until("the lock is told", () => world.hasPrinted(busy, 0));
-  assert.ok(!world.hasPrinted("IP family is not supported here", 0));
-  assert.ok(!world.hasRules());
-  await releaseLock(holder, turn);
-  return "changes were written while it was held";
+  return whileLocked(turn, async () => {
+    emptyChain();
+    world.startProgram();
+    await world.until("changes are written", () => world.isRepaired());
+    await world.until("the lock is told", () => world.hasPrinted(busy, 0));
+    assert.ok(!world.hasPrinted("IP family is not supported here", 0));
+    assert.ok(!world.hasRules());
+    return "changes were written while it was held";
+  });
 }
 
+const fullMs = 3_000;
 /** Counted in the whole kernel; only the first network namespace may write it. */
 const limitPath = "/proc/sys/net/netfilter/nf_conntrack_max";
 
@@ -88,9 +98,9 @@ async function fillConntrack(world: World): Promise<string> {
   // Those that stand are more than the limit, so that none can be dropped early for a new one.
   const limit = Math.ceil(present / 4);
   inFirstNamespace(`echo ${limit} > ${limitPath}`);
-  await pause(3_000);
+  await pause(fullMs);
   inFirstNamespace(`echo ${before} > ${limitPath}`);
-  return `limit ${limit} at ${present} entries, for 3 s`;
+  return `limit ${limit} at ${present} entries, for ${fullMs / 1_000} s`;
 }
 
 async function unloadModules(world: World): Promise<string> {

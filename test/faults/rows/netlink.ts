@@ -15,15 +15,18 @@ const percent = 30;
 function refuse(family: keyof typeof families, errno: keyof typeof errnos): Row["inject"] {
   return async (world) => {
     refuseRequests({ ...families[family], errno: errnos[errno], percent });
-    await world.churn();
-    await world.until(`${family} was refused with ${errno}`, async () => {
-      if (refusedRequests() > 0) return true;
-      // What a step wants of this family may have come through: another one.
-      if (world.isRepaired()) await world.churn();
-      return false;
-    });
-    await world.churn();
-    endFaults();
+    try {
+      await world.churn();
+      await world.until(`${family} was refused with ${errno}`, async () => {
+        if (refusedRequests() > 0) return true;
+        // What a step wants of this family may have come through: another one.
+        if (world.isRepaired()) await world.churn();
+        return false;
+      });
+      await world.churn();
+    } finally {
+      endFaults();
+    }
     return `${refusedRequests()} requests refused`;
   };
 }

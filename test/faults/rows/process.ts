@@ -39,11 +39,14 @@ async function mountSmallDisk(world: World): Promise<void> {
 
 async function fillDisk(world: World): Promise<string> {
   shell(`cat /dev/zero >${disk}/filler 2>/dev/null || true`);
-  await world.churn();
-  await world.repaired();
-  await world.churn();
-  await world.repaired();
-  shell(`rm ${disk}/filler`);
+  try {
+    await world.churn();
+    await world.repaired();
+    await world.churn();
+    await world.repaired();
+  } finally {
+    shell(`rm ${disk}/filler`);
+  }
   return "no byte left";
 }
 
@@ -52,18 +55,22 @@ async function unmountSmallDisk(world: World): Promise<void> {
   shell(`umount -l ${disk}`);
 }
 
-/** As many as it has: not one more can be opened. */
+/** Standard input, output and error have all numbers below this: not one more file can be opened. */
+const fewestFiles = 3;
+
 async function denyFiles(world: World): Promise<string> {
   const { pid } = world.program;
   const before = shell(`prlimit --pid ${pid} --nofile --noheadings --raw -o SOFT`).trim();
-  const open = Number(shell(`ls /proc/${pid}/fd | wc -l`));
-  shell(`prlimit --pid ${pid} --nofile=${open}:`);
   const mark = world.mark();
-  await world.api.command("reset");
-  await world.churn();
-  await world.until("no connection can be opened", () => world.hasPrinted("EMFILE", mark));
-  shell(`prlimit --pid ${pid} --nofile=${before}:`);
-  return `limit ${open}`;
+  shell(`prlimit --pid ${pid} --nofile=${fewestFiles}:`);
+  try {
+    await world.api.command("reset");
+    await world.churn();
+    await world.until("no file can be opened", () => world.hasPrinted("EMFILE", mark));
+  } finally {
+    shell(`prlimit --pid ${pid} --nofile=${before}:`);
+  }
+  return "no connection to the API server could be opened";
 }
 
 export const processRows: readonly Row[] = [
