@@ -37,6 +37,15 @@ export const intrusions: readonly Intrusion[] = [
   },
 ];
 
+/**
+ * Tracks connections as other software of a node does, in a table that nobody flushes here. Where the last rule that
+ * needs tracking goes, the kernel tracks no more in this namespace (nf_ct_netns_put in xt_conntrack and the nat table),
+ * and masqueraded connections break, whoever proxies.
+ */
+export function trackConnections(): void {
+  shell("iptables -t mangle -A PREROUTING -m conntrack --ctstate INVALID -j RETURN");
+}
+
 /** Does it to one of `serviceCount` Services. */
 export function intrude({ shellLine }: Intrusion, serviceCount: number): void {
   shell(shellLine(Math.floor(Math.random() * serviceCount)));

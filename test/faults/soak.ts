@@ -10,7 +10,7 @@ import { underFaults } from "./netlink-fault.ts";
 import { apiServer } from "./rows/api-server.ts";
 import { netlink } from "./rows/netlink.ts";
 import { processRows } from "./rows/process.ts";
-import { intrude, intrusions } from "./soak-drift.ts";
+import { intrude, intrusions, trackConnections } from "./soak-drift.ts";
 import { findGrowth, growthLine, type Sample, sampleTable, takeSample } from "./soak-samples.ts";
 import { World } from "./world.ts";
 
@@ -76,6 +76,7 @@ async function soak(): Promise<void> {
     SOAK_PROBE: probeFile,
     ...underFaults.environment,
   };
+  trackConnections();
   await world.restartProgram({ environment });
   await world.trafficFlows();
   const faultsToCome = shuffled();
