@@ -42,7 +42,7 @@ console.error(resultTable(all).join("\n"));
 console.log(JSON.stringify({ form, results: all }, null, 2));
 
 async function runShare(row: Row, round: number): Promise<void> {
-  const upTo = (end: number): number => Math.floor((row[form] * end) / rounds);
+  const upTo = (end: number): number => Math.ceil((row[form] * end) / rounds);
   const share = { ...row, [form]: upTo(round + 1) - upTo(round) };
   if (share[form] === 0) return;
   const result = await runRow(share, world, form);

@@ -17,11 +17,15 @@ export interface BrokenState {
 const burst = 60;
 const nodePortServers = [nodeAddress, podGateway].map((address) => `${address}:${echoNodePort}`);
 const tables = ["nat", "filter"];
-const forTables = (line: (table: string) => string): string => tables.map(line).join("\n");
-const restoreOthers = forTables(
-  (table) =>
-    `printf '*${table}\\n:OTHERS - [0:0]\\n-A OTHERS -j RETURN\\nCOMMIT\\n' | iptables-restore`,
-);
+const flushRules = ["iptables", "ip6tables"]
+  .flatMap((program) => tables.map((table) => `${program} -t ${table} -F`))
+  .join("\n");
+const restoreOthers = tables
+  .map(
+    (table) =>
+      `printf '*${table}\\n:OTHERS - [0:0]\\n-A OTHERS -j RETURN\\nCOMMIT\\n' | iptables-restore`,
+  )
+  .join("\n");
 
 /** What a kill, a reboot of parts, an operator or a firewall service leaves behind. */
 export const brokenStates: readonly BrokenState[] = [
@@ -42,16 +46,10 @@ export const brokenStates: readonly BrokenState[] = [
   { name: "sets empty", shellLines: "ipset flush", losesNodePorts: true },
   { name: "link gone", shellLines: "ip link delete kube-ipvs0" },
   { name: "addresses gone", shellLines: "ip address flush dev kube-ipvs0" },
-  {
-    name: "rules flushed",
-    shellLines: forTables((table) => `iptables -t ${table} -F`),
-  },
+  { name: "rules flushed", shellLines: flushRules },
   {
     name: "rules and sets gone",
-    shellLines: `
-      ${forTables((table) => `iptables -t ${table} -F; iptables -t ${table} -X`)}
-      ipset destroy
-    `,
+    shellLines: `${flushRules}\n${flushRules.replaceAll("-F", "-X")}\nipset destroy`,
     losesNodePorts: true,
   },
   { name: "rules of others restored over ours", shellLines: restoreOthers },
@@ -104,7 +102,7 @@ async function startAndServe(world: World): Promise<void> {
 
 function nothingLeft(): Readonly<Record<"servers" | "entries" | "rules" | "link", string>> {
   const link = shell("ip -o link show dev kube-ipvs0 2>/dev/null || true");
-  const rules = shell("iptables-save | grep KUBE || true");
+  const rules = shell("(iptables-save; ip6tables-save) | grep KUBE || true");
   const servers = shell("ipvsadm -Sn").trim();
   const entries = shell("ipset save | grep KUBE || true");
   return { servers, entries, rules, link };
