@@ -7,20 +7,20 @@ import { shell } from "../../support/netns/network-namespace.ts";
 import type { Row, Turn } from "../row.ts";
 import type { World } from "../world.ts";
 
-/** Longer than anything in the short form takes; in the long form it is held to its end. */
-const lockSeconds = 30;
-const settleSeconds = 600;
+const leastLockMs = 30_000;
+/** Longer than anything takes. */
+const mostLockSeconds = 600;
 const busy = "another program holds the xtables lock";
 const chain = "KUBE-SERVICES";
 
-async function holdLock(seconds: number): Promise<ChildProcess> {
+async function holdLock(): Promise<ChildProcess> {
   // Without a process of flock's own, which would leave the lock to its child when it is killed.
   const command = [
     "--no-fork",
     "/run/xtables.lock",
     "sh",
     "-c",
-    `echo held; exec sleep ${seconds}`,
+    `echo held; exec sleep ${mostLockSeconds}`,
   ];
   const child = spawn("flock", command, { stdio: ["ignore", "pipe", "inherit"] });
   await once(child.stdout as NonNullable<typeof child.stdout>, "data");
@@ -28,17 +28,15 @@ async function holdLock(seconds: number): Promise<ChildProcess> {
   return child;
 }
 
-/**
- * Holds the lock while `work` is done, in the long form for thirty seconds; in the short one the end comes when all was
- * seen that is to be seen.
- */
+/** Holds the lock until all was seen that is to be seen, in the long form for thirty seconds at least. */
 async function whileLocked<T>({ form }: Turn, work: () => Promise<T>): Promise<T> {
-  const holder = await holdLock(form === "short" ? settleSeconds : lockSeconds);
-  const closed = once(holder, "close");
+  const holder = await holdLock();
+  const beginMs = performance.now();
   try {
     const result = await work();
+    const leftMs = beginMs + leastLockMs - performance.now();
+    if (form === "long" && leftMs > 0) await pause(leftMs);
     assert.equal(holder.exitCode, null, "The lock was let go too early");
-    if (form === "long") await closed;
     return result;
   } finally {
     holder.kill("SIGKILL");

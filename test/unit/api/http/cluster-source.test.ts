@@ -121,6 +121,8 @@ describe("objects from an API server", () => {
   it("come in one piece after a page token expired", async (test) => {
     const { server, told } = await startCluster(test, {
       objects: many(1100),
+      // The one fault must hit the second page: no list before it may run into a time-out.
+      speed: 1,
       prepare: ({ faults }) =>
         faults.add({ on: "list", path: "/services", skip: 1, effect: "status", code: 410 }),
     });
