@@ -31,7 +31,7 @@ export async function measureVerification(
 }
 
 /** Waits for so many full syncs behind the first one; gives how many there were. */
-async function verificationsReach(subject: Subject, count: number): Promise<number> {
+export async function verificationsReach(subject: Subject, count: number): Promise<number> {
   const deadlineMs = performance.now() + verificationTimeoutMs;
   for (;;) {
     const syncs = await subject.metric("kube_ipvs_sync_runs_total", 'kind="full"');
