@@ -1,7 +1,8 @@
 /** Whether the kernel is as it is known: reads what a full observation reads, and keeps nothing of it. */
 import { ipFamilies } from "../base/ip.ts";
 import type { ExpectedServers, Kernel } from "../kernel/kernel.ts";
-import { setsFor } from "../plan/sets.ts";
+import { capacityFor, setsFor } from "../plan/sets.ts";
+import type { IpSet } from "../state/ip-set.ts";
 import { sameRealServers } from "../state/real-server.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import { sameVirtualServer, virtualServerKey } from "../state/virtual-server.ts";
@@ -25,6 +26,7 @@ async function areSetsAsKnown({ ipSets }: Kernel, known: KnownState): Promise<bo
   if (lostSets(await ipSets.listSets(), known).length > 0) return false;
   for (const set of ipFamilies.flatMap(setsFor)) {
     const entries = known.setEntries.get(set.name);
+    if (entries !== undefined && canShrink(set, entries.size, known)) return false;
     if (entries === undefined || (entries.size === 0 && set.type !== "bitmap:port")) continue;
     const expected = {
       count: entries.size,
@@ -33,6 +35,12 @@ async function areSetsAsKnown({ ipSets }: Kernel, known: KnownState): Promise<bo
     if (!(await ipSets.confirmEntries(set, expected))) return false;
   }
   return true;
+}
+
+/** Sets shrink where everything is compared, and nowhere else. */
+function canShrink({ name, type }: IpSet, count: number, { sets }: KnownState): boolean {
+  const capacity = sets.get(name)?.maxElements ?? 0;
+  return type !== "bitmap:port" && capacity > capacityFor(count);
 }
 
 function expectedServers({ virtualServers }: KnownState): ExpectedServers {
