@@ -43,6 +43,7 @@ export interface SyncLoopCollaborators {
 export class SyncLoop {
   readonly #families: readonly IpFamily[];
   readonly #isObserveOnly: boolean;
+  readonly #live: LiveConfig;
   readonly #clock: Clock;
   readonly #reporter: SyncReporter;
   readonly #healthChecks: ServiceHealthServers;
@@ -64,6 +65,7 @@ export class SyncLoop {
     const { kernel, clock, reporter, healthChecks, apiServerAddresses } = collaborators;
     this.#families = families;
     this.#isObserveOnly = live.current.isObserveOnly;
+    this.#live = live;
     this.#clock = clock;
     this.#reporter = reporter;
     this.#healthChecks = healthChecks;
@@ -188,7 +190,9 @@ export class SyncLoop {
     if (reason === "period") this.#reconciler.noteBound(bound);
     if (this.#isObserveOnly || this.#reconciler.needsObservation) return true;
     if (reason !== "period") return reason === "retry";
-    return !(await this.#reconciler.confirm(addresses));
+    const { ruleCheckPeriodMs, verificationPeriodMs } = this.#live.current;
+    const areRulesChecked = ruleCheckPeriodMs > 0 && ruleCheckPeriodMs <= verificationPeriodMs;
+    return !(await this.#reconciler.confirm(addresses, areRulesChecked ? "checked" : "unchecked"));
   }
 
   #makeNodeWait(collaborators: SyncLoopCollaborators, live: LiveConfig): NodeWait {

@@ -96,15 +96,19 @@ export class Reconciler {
 
   /**
    * Reads everything and compares it with what is known: where nothing differs, a full sync would find nothing to
-   * do. Otherwise the next sync looks at everything. `nodeAddresses`: as just read.
+   * do. Otherwise the next sync looks at everything. `nodeAddresses`: as just read. `rules` "checked": {@link checkRules}
+   is called as often as this, so that they need not be read again.
    */
-  async confirm(nodeAddresses: ReadonlySet<IpAddress>): Promise<boolean> {
+  async confirm(
+    nodeAddresses: ReadonlySet<IpAddress>,
+    rules: "checked" | "unchecked" = "unchecked",
+  ): Promise<boolean> {
     if (this.#needsObservation || this.#isRehearsal || this.#ledger.hasStorms) return false;
     const isSettled = this.#contested.size === 0 && sameSet(this.#nodeAddresses, nodeAddresses);
     const isConfirmed =
       isSettled &&
       (await isAsKnown(this.#kernel, this.#known)) &&
-      (await this.checkRules()).length === 0;
+      (rules === "checked" || (await this.checkRules()).length === 0);
     this.#needsObservation ||= !isConfirmed;
     return isConfirmed;
   }

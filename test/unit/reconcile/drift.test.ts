@@ -265,6 +265,12 @@ describe("drift", () => {
     assert.equal(await bench.confirm(), false);
   });
 
+  it("of rules is left to the check of rules where there is one", async () => {
+    kernel.iptables.table("IPv4", "filter").remove("INPUT", /KUBE-IPVS-FILTER/);
+    assert.equal(await bench.confirm("checked"), true);
+    assert.equal(await bench.confirm(), false);
+  });
+
   it("is looked for anew where a virtual server of others stands in the way", async () => {
     await kernel.ipvs.apply([
       {
