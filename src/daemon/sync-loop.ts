@@ -44,6 +44,8 @@ export class SyncLoop {
   readonly #families: readonly IpFamily[];
   readonly #isObserveOnly: boolean;
   readonly #live: LiveConfig;
+  /** Of the start: the checks do not follow the configuration. */
+  readonly #ruleCheckPeriodMs: number;
   readonly #clock: Clock;
   readonly #reporter: SyncReporter;
   readonly #healthChecks: ServiceHealthServers;
@@ -66,6 +68,7 @@ export class SyncLoop {
     this.#families = families;
     this.#isObserveOnly = live.current.isObserveOnly;
     this.#live = live;
+    this.#ruleCheckPeriodMs = live.current.ruleCheckPeriodMs;
     this.#clock = clock;
     this.#reporter = reporter;
     this.#healthChecks = healthChecks;
@@ -83,7 +86,7 @@ export class SyncLoop {
     this.#node = new KnownNode({ kernel, live, families, apiServers });
     this.#reconciler = new Reconciler(collaborators, liveReconcilerOptions(live));
     this.#runner = this.#makeRunner(collaborators, live);
-    this.#checks = this.#makeChecks(collaborators, live);
+    this.#checks = this.#makeChecks(collaborators);
   }
 
   start(): void {
@@ -190,8 +193,8 @@ export class SyncLoop {
     if (reason === "period") this.#reconciler.noteBound(bound);
     if (this.#isObserveOnly || this.#reconciler.needsObservation) return true;
     if (reason !== "period") return reason === "retry";
-    const { ruleCheckPeriodMs, verificationPeriodMs } = this.#live.current;
-    const areRulesChecked = ruleCheckPeriodMs > 0 && ruleCheckPeriodMs <= verificationPeriodMs;
+    const periodMs = this.#ruleCheckPeriodMs;
+    const areRulesChecked = periodMs > 0 && periodMs <= this.#live.current.verificationPeriodMs;
     return !(await this.#reconciler.confirm(addresses, areRulesChecked ? "checked" : "unchecked"));
   }
 
@@ -214,7 +217,7 @@ export class SyncLoop {
     return new Runner(sync, collaborators, liveRunnerOptions(live));
   }
 
-  #makeChecks(collaborators: SyncLoopCollaborators, live: LiveConfig): KernelChecks {
+  #makeChecks(collaborators: SyncLoopCollaborators): KernelChecks {
     return new KernelChecks(
       {
         ...collaborators,
@@ -224,7 +227,7 @@ export class SyncLoop {
         exclusive: this.#exclusive,
         onFound: () => this.#request(),
       },
-      live.current.ruleCheckPeriodMs,
+      this.#ruleCheckPeriodMs,
     );
   }
 }

@@ -97,18 +97,19 @@ export class Reconciler {
   /**
    * Reads everything and compares it with what is known: where nothing differs, a full sync would find nothing to
    * do. Otherwise the next sync looks at everything. `nodeAddresses`: as just read. `rules` "checked": {@link checkRules}
-   is called as often as this, so that they need not be read again.
+   is called as often as this, so that they need not be read again. What cannot be read is not confirmed: the
+   * full sync that follows tells why.
    */
   async confirm(
     nodeAddresses: ReadonlySet<IpAddress>,
     rules: "checked" | "unchecked" = "unchecked",
   ): Promise<boolean> {
     if (this.#needsObservation || this.#isRehearsal || this.#ledger.hasStorms) return false;
-    const isSettled = this.#contested.size === 0 && sameSet(this.#nodeAddresses, nodeAddresses);
-    const isConfirmed =
-      isSettled &&
-      (await isAsKnown(this.#kernel, this.#known)) &&
-      (rules === "checked" || (await this.checkRules()).length === 0);
+    if (this.#contested.size > 0 || !sameSet(this.#nodeAddresses, nodeAddresses)) {
+      this.#needsObservation = true;
+      return false;
+    }
+    const isConfirmed = await this.#isAsKnown(rules).catch(() => false);
     this.#needsObservation ||= !isConfirmed;
     return isConfirmed;
   }
@@ -206,6 +207,11 @@ export class Reconciler {
     }
     this.#needsObservation ||= report.hasFailures;
     return report.build();
+  }
+
+  async #isAsKnown(rules: "checked" | "unchecked"): Promise<boolean> {
+    if (!(await isAsKnown(this.#kernel, this.#known))) return false;
+    return rules === "checked" || (await this.checkRules()).length === 0;
   }
 
   /** What this sync is to reach, without what others have, and the work that it takes. */

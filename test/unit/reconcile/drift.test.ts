@@ -265,6 +265,19 @@ describe("drift", () => {
     assert.equal(await bench.confirm(), false);
   });
 
+  it("is looked for anew where something cannot be read; the sync tells why", async () => {
+    const restore = kernel.operations.failWhere(({ facility }) => facility === "ipvs", 12);
+    assert.equal(await bench.confirm(), false);
+    const { failures } = await bench.sync();
+    assert.deepEqual(
+      failures.map(({ kind }) => kind),
+      ["observe"],
+    );
+    restore();
+    await bench.sync();
+    assert.equal(await bench.confirm(), true);
+  });
+
   it("of rules is left to the check of rules where there is one", async () => {
     kernel.iptables.table("IPv4", "filter").remove("INPUT", /KUBE-IPVS-FILTER/);
     assert.equal(await bench.confirm("checked"), true);
