@@ -146,15 +146,14 @@ class DummyLinkClient implements OpenDummyLink {
   }
 
   /** Nobody listens to the messages that many writes cause. */
-  #write(requests: readonly AddressRequest[]): Promise<readonly FailedRequest[]> {
-    let write = (): Promise<readonly FailedRequest[]> =>
-      this.#transport.batch(addressRequestKind, requests);
-    if (requests.length < deafFrom) return write();
-    for (const watch of this.#watches) {
-      const inner = write;
-      write = () => watch.deafDuring(inner);
+  async #write(requests: readonly AddressRequest[]): Promise<readonly FailedRequest[]> {
+    const deaf = requests.length < deafFrom ? [] : [...this.#watches];
+    for (const watch of deaf) watch.pause();
+    try {
+      return await this.#transport.batch(addressRequestKind, requests);
+    } finally {
+      for (const watch of deaf) watch.resume();
     }
-    return write();
   }
 
   /** A namespace that never had a route has no table. */

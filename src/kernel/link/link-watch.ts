@@ -9,6 +9,8 @@ import { watchedGroups } from "./constants.ts";
 
 /** Changes that come within this time are one. */
 const gatherMs = 100;
+/** Until listening is tried again. */
+const retryMs = 1_000;
 
 export interface LinkListener {
   readonly onChange: () => void;
@@ -21,6 +23,7 @@ export class LinkWatch {
   readonly #listener: LinkListener;
   #stopListening: () => void;
   #cancelNotice: (() => void) | undefined;
+  #cancelRetry: () => void = () => {};
   #isClosed = false;
 
   /** Throws NetlinkError. */
@@ -32,31 +35,31 @@ export class LinkWatch {
   }
 
   /**
-   * Does not listen while `write` runs, and gives a notice after it: the kernel tells of each of our own writes too,
-   * and tens of thousands of messages cost more than the look that follows anyway.
+   * Hears nothing until {@link resume}: the kernel tells of each of our own writes too, and tens of thousands of
+   * messages cost more than the look that follows anyway.
    */
-  async deafDuring<T>(write: () => Promise<T>): Promise<T> {
+  pause(): void {
+    this.#cancelRetry();
     this.#stopListening();
+  }
+
+  /** Listens again, and gives a notice: nobody knows what came meanwhile. Where it cannot, it tries again. */
+  resume(): void {
+    if (this.#isClosed) return;
     try {
-      return await write();
-    } finally {
-      if (!this.#isClosed) this.#listenAgain();
+      this.#stopListening = this.#listen();
+    } catch (error) {
+      this.#listener.onError(error as Error);
+      this.#cancelRetry = this.#clock.after(retryMs, () => this.resume());
     }
+    this.#notice();
   }
 
   close(): void {
     this.#isClosed = true;
     this.#cancelNotice?.();
+    this.#cancelRetry();
     this.#stopListening();
-  }
-
-  #listenAgain(): void {
-    try {
-      this.#stopListening = this.#listen();
-    } catch (error) {
-      this.#listener.onError(error as Error);
-    }
-    this.#notice();
   }
 
   #listen(): () => void {

@@ -1,0 +1,37 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { LinkWatch } from "../../../../src/kernel/link/link-watch.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import { answeringSocket } from "../../netlink/answering-socket.ts";
+
+describe("LinkWatch", () => {
+  it("listens again after a pause, later where it cannot at once, and once only", async () => {
+    const clock = new FakeClock();
+    const { shim, listeners } = answeringSocket(() => new Uint8Array());
+    let isRefused = false;
+    const open: typeof shim.open = (...call) => {
+      if (isRefused) throw Object.assign(new Error("EMFILE"), { errno: 24 });
+      return shim.open(...call);
+    };
+    const [errors, notices]: [Error[], number[]] = [[], []];
+    const watch = new LinkWatch(
+      { shim: { ...shim, open }, clock },
+      { onChange: () => notices.push(clock.monotonicMs()), onError: (error) => errors.push(error) },
+    );
+    watch.pause();
+    assert.equal(listeners(), 0);
+    isRefused = true;
+    watch.resume();
+    assert.deepEqual([listeners(), errors.length], [0, 1]);
+    isRefused = false;
+    await clock.advance(5_000);
+    assert.deepEqual([listeners(), errors.length, notices.length], [1, 1, 2]);
+    isRefused = true;
+    watch.pause();
+    watch.resume();
+    watch.close();
+    isRefused = false;
+    await clock.advance(5_000);
+    assert.equal(listeners(), 0);
+  });
+});
