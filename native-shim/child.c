@@ -156,20 +156,9 @@ size_t child_feed(struct child *child, const uint8_t *bytes, size_t length) {
   return written;
 }
 
-static int reserve(struct reply_buffer *buffer, size_t extra) {
-  size_t needed = buffer->length + extra;
-  if (needed <= buffer->capacity) return 0;
-  size_t capacity = buffer->capacity * 2 > needed ? buffer->capacity * 2 : needed;
-  uint8_t *bytes = realloc(buffer->bytes, capacity);
-  if (bytes == NULL) return ENOMEM;
-  buffer->bytes = bytes;
-  buffer->capacity = capacity;
-  return 0;
-}
-
 /* Reads once. Returns 0, EAGAIN (nothing more now), ENODATA (the end), or what went wrong. */
 static int read_piece(int pipe, struct reply_buffer *buffer, size_t max_bytes) {
-  int error = reserve(buffer, COLLECT_BYTES);
+  int error = reply_buffer_grow(buffer, buffer->length + COLLECT_BYTES);
   if (error != 0) return error;
   ssize_t count = read(pipe, buffer->bytes + buffer->length, COLLECT_BYTES);
   if (count == 0) return ENODATA;

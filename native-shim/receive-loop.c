@@ -26,6 +26,16 @@ void reply_buffer_free(struct reply_buffer *buffer) {
   *buffer = (struct reply_buffer){0};
 }
 
+int reply_buffer_grow(struct reply_buffer *buffer, size_t needed) {
+  if (needed <= buffer->capacity) return 0;
+  size_t capacity = buffer->capacity * 2 > needed ? buffer->capacity * 2 : needed;
+  uint8_t *bytes = realloc(buffer->bytes, capacity);
+  if (bytes == NULL) return ENOMEM;
+  buffer->bytes = bytes;
+  buffer->capacity = capacity;
+  return 0;
+}
+
 /* Where the next datagram goes: messages stay aligned even if one ends askew. */
 static size_t next_start(const struct reply_buffer *buffer) {
   return NLMSG_ALIGN(buffer->length);
@@ -35,14 +45,7 @@ static size_t next_start(const struct reply_buffer *buffer) {
 static int reserve(struct reply_buffer *buffer, size_t extra) {
   size_t start = next_start(buffer);
   if (extra > MAX_REPLY_BYTES || start > MAX_REPLY_BYTES - extra) return EMSGSIZE;
-  size_t needed = start + extra;
-  if (needed <= buffer->capacity) return 0;
-  size_t capacity = buffer->capacity * 2 > needed ? buffer->capacity * 2 : needed;
-  uint8_t *bytes = realloc(buffer->bytes, capacity);
-  if (bytes == NULL) return ENOMEM;
-  buffer->bytes = bytes;
-  buffer->capacity = capacity;
-  return 0;
+  return reply_buffer_grow(buffer, start + extra);
 }
 
 int remaining_ms(int64_t deadline_ns) {

@@ -51,6 +51,9 @@ int remaining_ms(int64_t deadline_ns);
 
 void reply_buffer_free(struct reply_buffer *buffer);
 
+/* Makes room for so many bytes in all. Returns 0 or ENOMEM. */
+int reply_buffer_grow(struct reply_buffer *buffer, size_t needed);
+
 /*
  * Runs one exchange to its end. `wake_fd` becoming readable ends a wait with ECANCELED; -1 for
  * none. The caller must be the only user of `fd`.
