@@ -16,40 +16,25 @@ import {
   virtualServerKey,
 } from "../../src/state/virtual-server.ts";
 import { contractCase, ip, type OpenContractKernel } from "./contract-kernel.ts";
-
-function virtual(address: string, overrides: Partial<VirtualServer> = {}): VirtualServer {
-  return {
-    protocol: "TCP",
-    address: ip(address),
-    port: 80,
-    scheduler: "rr",
-    persistenceTimeoutSeconds: 0,
-    persistencePrefixLength: address.includes(":") ? 128 : 32,
-    flags: 0,
-    ...overrides,
-  };
-}
-
-function real(address: string, weight = 1): RealServer {
-  return { address: ip(address), port: 8080, weight, forwardingMethod: 0 };
-}
+import { create, real, virtual } from "./servers.ts";
 
 type Held = readonly (readonly [VirtualServer, ...(readonly RealServer[])])[];
 
-const [web, dns] = [virtual("10.96.0.1"), virtual("fd00:96::1", { protocol: "UDP" })];
-const [first, second, third] = [real("10.244.1.5"), real("10.244.1.6", 0), real("fd00:244::5")];
+const [web, dns] = [virtual(), virtual({ address: ip("fd00:96::1"), protocol: "UDP" })];
+const [first, second, third] = [
+  real("10.244.1.5"),
+  real("10.244.1.6", { weight: 0 }),
+  real("fd00:244::5"),
+];
 const held: Held = [
   [web, first, second],
   [dns, third],
 ];
 
 function creations(servers: Held): IpvsChange[] {
-  return servers.flatMap(([virtualServer, ...realServers]): IpvsChange[] => [
-    { kind: "create-virtual-server", virtualServer },
-    ...realServers.map(
-      (realServer): IpvsChange => ({ kind: "create-real-server", virtualServer, realServer }),
-    ),
-  ]);
+  return servers.flatMap(([virtualServer, ...realServers]) =>
+    create(virtualServer, ...realServers),
+  );
 }
 
 /** In the words of the reconciler, which keeps a map. */
@@ -84,20 +69,22 @@ const edits: readonly { name: string; changes: readonly IpvsChange[]; after: Hel
   {
     name: "a weight",
     changes: [
-      { kind: "update-real-server", virtualServer: web, realServer: real("10.244.1.5", 5) },
+      {
+        kind: "update-real-server",
+        virtualServer: web,
+        realServer: real("10.244.1.5", { weight: 5 }),
+      },
     ],
     after: [
-      [web, real("10.244.1.5", 5), second],
+      [web, real("10.244.1.5", { weight: 5 }), second],
       [dns, third],
     ],
   },
   {
     name: "a scheduler",
-    changes: [
-      { kind: "update-virtual-server", virtualServer: virtual("10.96.0.1", { scheduler: "wrr" }) },
-    ],
+    changes: [{ kind: "update-virtual-server", virtualServer: virtual({ scheduler: "wrr" }) }],
     after: [
-      [virtual("10.96.0.1", { scheduler: "wrr" }), first, second],
+      [virtual({ scheduler: "wrr" }), first, second],
       [dns, third],
     ],
   },
@@ -124,18 +111,18 @@ const edits: readonly { name: string; changes: readonly IpvsChange[]; after: Hel
   },
   {
     name: "a virtual server more",
-    changes: creations([[virtual("10.96.0.9")]]),
-    after: [[web, first, second], [dns, third], [virtual("10.96.0.9")]],
+    changes: creations([[virtual({ address: ip("10.96.0.9") })]]),
+    after: [[web, first, second], [dns, third], [virtual({ address: ip("10.96.0.9") })]],
   },
   {
     name: "one virtual server for another",
     changes: [
       { kind: "remove-virtual-server", virtualServer: dns },
-      ...creations([[virtual("fd00:96::2", { protocol: "UDP" }), third]]),
+      ...creations([[virtual({ address: ip("fd00:96::2"), protocol: "UDP" }), third]]),
     ],
     after: [
       [web, first, second],
-      [virtual("fd00:96::2", { protocol: "UDP" }), third],
+      [virtual({ address: ip("fd00:96::2"), protocol: "UDP" }), third],
     ],
   },
 ];

@@ -1,38 +1,9 @@
 import assert from "node:assert/strict";
 import { describe } from "node:test";
-import { familyOf, hostPrefixLength } from "../../src/base/ip.ts";
 import type { Ipvs, IpvsChange } from "../../src/kernel/kernel.ts";
-import type { RealServer } from "../../src/state/real-server.ts";
 import { type VirtualServer, virtualServerFlags } from "../../src/state/virtual-server.ts";
 import { contractCase, ip, type OpenContractKernel } from "./contract-kernel.ts";
-
-/** TCP 10.96.0.1:80, scheduler rr, unless told otherwise. */
-function virtual(overrides: Partial<VirtualServer> = {}): VirtualServer {
-  const address = overrides.address ?? ip("10.96.0.1");
-  return {
-    protocol: "TCP",
-    port: 80,
-    scheduler: "rr",
-    persistenceTimeoutSeconds: 0,
-    persistencePrefixLength: hostPrefixLength(familyOf(address)),
-    flags: 0,
-    ...overrides,
-    address,
-  };
-}
-
-function real(text = "10.244.1.5", overrides: Partial<RealServer> = {}): RealServer {
-  return { address: ip(text), port: 8080, weight: 1, forwardingMethod: 0, ...overrides };
-}
-
-function create(virtualServer: VirtualServer, ...realServers: readonly RealServer[]): IpvsChange[] {
-  return [
-    { kind: "create-virtual-server", virtualServer },
-    ...realServers.map(
-      (realServer): IpvsChange => ({ kind: "create-real-server", virtualServer, realServer }),
-    ),
-  ];
-}
+import { create, real, virtual } from "./servers.ts";
 
 /** What is there, without counts, in an order of its own. */
 async function state(ipvs: Ipvs): Promise<readonly string[]> {
