@@ -4,11 +4,13 @@
  */
 #include <errno.h>
 #include <limits.h>
+#include <sys/socket.h>
 
 #include "core-dumps.h"
 #include "environment.h"
 #include "file-pages.h"
 #include "js-values.h"
+#include "legacy-table.h"
 #include "program-calls.h"
 
 /* open(protocol, options) */
@@ -159,6 +161,30 @@ static napi_value forbid_dumps(napi_env env, napi_callback_info call) {
   return error == 0 ? undefined(env) : throw_errno(env, "forbid core dumps", error, "prctl");
 }
 
+/* readLegacyTable(family, name, maxBytes) */
+static napi_value legacy_table(napi_env env, napi_callback_info call) {
+  size_t count = 3;
+  napi_value arguments[3];
+  double family, max_bytes;
+  char name[64];
+  size_t length;
+  napi_get_cb_info(env, call, &count, arguments, NULL, NULL);
+  if (!read_integer(env, arguments[0], 4, 6, &family) || family == 5)
+    return throw_type_error(env, "family must be 4 or 6");
+  if (napi_get_value_string_utf8(env, arguments[1], name, sizeof name, &length) != napi_ok)
+    return throw_type_error(env, "name must be a string");
+  if (!read_integer(env, arguments[2], 0, MAX_REPLY_BYTES, &max_bytes))
+    return throw_type_error(env, "maxBytes must be an integer from 0 to 268435456");
+  struct reply_buffer entries = {0};
+  const char *failed = "";
+  int error = read_legacy_table(family == 4 ? AF_INET : AF_INET6, name, (size_t)max_bytes, &entries,
+                                &failed);
+  napi_value result = error == 0 ? copy_bytes(env, &entries)
+                                 : throw_errno(env, "read legacy iptables table", error, failed);
+  reply_buffer_free(&entries);
+  return result;
+}
+
 NAPI_MODULE_INIT() {
   struct environment *environment = start_environment(env);
   if (environment == NULL) return throw_errno(env, "load the addon", ENOMEM, "start");
@@ -171,6 +197,7 @@ NAPI_MODULE_INIT() {
       {"releaseFilePages", NULL, release_pages, NULL, NULL, NULL, napi_enumerable, environment},
       {"close", NULL, close_socket, NULL, NULL, NULL, napi_enumerable, environment},
       {"forbidCoreDumps", NULL, forbid_dumps, NULL, NULL, NULL, napi_enumerable, environment},
+      {"readLegacyTable", NULL, legacy_table, NULL, NULL, NULL, napi_enumerable, environment},
       {"run", NULL, run_program, NULL, NULL, NULL, napi_enumerable, environment},
       {"abandon", NULL, abandon_programs, NULL, NULL, NULL, napi_enumerable, environment},
   };

@@ -32,6 +32,7 @@ export interface Addon {
   close(socket: SocketHandle): void;
   releaseFilePages(): number;
   forbidCoreDumps(): void;
+  readLegacyTable(family: number, name: string, maxBytes: number): Uint8Array;
   /** The first three are strings one after another, each with its NUL. */
   run(
     programArguments: Uint8Array,

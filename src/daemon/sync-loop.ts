@@ -44,8 +44,6 @@ export class SyncLoop {
   readonly #families: readonly IpFamily[];
   readonly #isObserveOnly: boolean;
   readonly #live: LiveConfig;
-  /** Of the start: the checks do not follow the configuration. */
-  readonly #ruleCheckPeriodMs: number;
   readonly #clock: Clock;
   readonly #reporter: SyncReporter;
   readonly #healthChecks: ServiceHealthServers;
@@ -68,7 +66,6 @@ export class SyncLoop {
     this.#families = families;
     this.#isObserveOnly = live.current.isObserveOnly;
     this.#live = live;
-    this.#ruleCheckPeriodMs = live.current.ruleCheckPeriodMs;
     this.#clock = clock;
     this.#reporter = reporter;
     this.#healthChecks = healthChecks;
@@ -193,9 +190,7 @@ export class SyncLoop {
     if (reason === "period") this.#reconciler.noteBound(bound);
     if (this.#isObserveOnly || this.#reconciler.needsObservation) return true;
     if (reason !== "period") return reason === "retry";
-    const periodMs = this.#ruleCheckPeriodMs;
-    const areRulesChecked = periodMs > 0 && periodMs <= this.#live.current.verificationPeriodMs;
-    return !(await this.#reconciler.confirm(addresses, areRulesChecked ? "checked" : "unchecked"));
+    return !(await this.#reconciler.confirm(addresses));
   }
 
   #makeNodeWait(collaborators: SyncLoopCollaborators, live: LiveConfig): NodeWait {
@@ -227,7 +222,7 @@ export class SyncLoop {
         exclusive: this.#exclusive,
         onFound: () => this.#request(),
       },
-      this.#ruleCheckPeriodMs,
+      this.#live.current.ruleCheckPeriodMs,
     );
   }
 }

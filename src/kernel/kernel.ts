@@ -217,6 +217,11 @@ export interface Iptables {
    * saves most of the work beside thousands of rules of others.
    */
   observe(family: IpFamily, names?: ReadonlySet<string>): Promise<readonly ObservedChain[]>;
+  /**
+   * A number that is another one after any program changed any rule of nat or filter, counters left out. It costs
+   * a look, and no program. Undefined: that cannot be told now, read the rules.
+   */
+  readGeneration(family: IpFamily): Promise<number | undefined>;
   /** One `iptables-restore --noflush` with both tables. A table is changed wholly or not at all. */
   apply(family: IpFamily, changes: readonly RulesChange[]): Promise<void>;
   /** The canonical text of a rule behind `-A CHAIN `, for comparing with an observed one. */

@@ -34,6 +34,7 @@ export function observeOnly(kernel: Kernel): Kernel {
       },
       checkBackend: () => iptables.checkBackend(),
       observe: (family, names) => iptables.observe(family, names),
+      readGeneration: (family) => iptables.readGeneration(family),
       async apply() {},
       render: (family, rule) => iptables.render(family, rule),
       probe: (family) => iptables.probe(family),

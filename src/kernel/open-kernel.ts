@@ -9,6 +9,7 @@ import { openConntrack } from "./conntrack/client.ts";
 import { openIpSets } from "./ipset/client.ts";
 import { type BackendChoice, chooseBackend } from "./iptables/backend.ts";
 import { IptablesClient } from "./iptables/client.ts";
+import { openGenerations } from "./iptables/generations.ts";
 import { openIpvs } from "./ipvs/client.ts";
 import type { Kernel } from "./kernel.ts";
 import { lazyIpvs } from "./lazy-ipvs.ts";
@@ -50,13 +51,14 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
     link: openDummyLink({ ...parts, modules }, dummyLinkName),
     conntrack: openConntrack(parts),
   };
+  const generations = openGenerations(choice.backend, parts);
   return {
     ...sockets,
-    iptables: new IptablesClient({ runProgram }, choice),
+    iptables: new IptablesClient({ runProgram, generations }, choice),
     sysctl: new SysctlClient(),
     modules,
     close() {
-      for (const socket of Object.values(sockets)) socket.close();
+      for (const socket of [...Object.values(sockets), generations]) socket.close();
     },
   };
 }

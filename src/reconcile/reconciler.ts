@@ -12,6 +12,7 @@ import { withAddressesOf, withoutServers } from "./desired-view.ts";
 import { knownRulesAfter } from "./diff-rules.ts";
 import { Drainer } from "./drainer.ts";
 import { type DrainAges, type DrainPolicy, noDrainAges } from "./drains.ts";
+import type { Drift } from "./drift.ts";
 import { type Comparison, DriftLedger } from "./drift-ledger.ts";
 import { driftOfRules } from "./drift-of-rules.ts";
 import { FlowSweeper } from "./flow-sweeper.ts";
@@ -62,6 +63,8 @@ export class Reconciler {
   #contested: ReadonlySet<string> = new Set();
   /** As planned for the sync before. */
   #rules: SyncGoal["rules"] = new Map();
+  /** Generations in which the rules of a family were found right. */
+  readonly #rightRules = new Map<IpFamily, number | undefined>();
   /** As they were when everything was compared last. */
   #nodeAddresses: ReadonlySet<IpAddress> = new Set();
   #known = new KnownState();
@@ -96,20 +99,16 @@ export class Reconciler {
 
   /**
    * Reads everything and compares it with what is known: where nothing differs, a full sync would find nothing to
-   * do. Otherwise the next sync looks at everything. `nodeAddresses`: as just read. `rules` "checked": {@link checkRules}
-   is called as often as this, so that they need not be read again. What cannot be read is not confirmed: the
-   * full sync that follows tells why.
+   * do. Otherwise the next sync looks at everything. `nodeAddresses`: as just read. What cannot be read is not
+   * confirmed: the full sync that follows tells why.
    */
-  async confirm(
-    nodeAddresses: ReadonlySet<IpAddress>,
-    rules: "checked" | "unchecked" = "unchecked",
-  ): Promise<boolean> {
+  async confirm(nodeAddresses: ReadonlySet<IpAddress>): Promise<boolean> {
     if (this.#needsObservation || this.#isRehearsal || this.#ledger.hasStorms) return false;
     if (this.#contested.size > 0 || !sameSet(this.#nodeAddresses, nodeAddresses)) {
       this.#needsObservation = true;
       return false;
     }
-    const isConfirmed = await this.#isAsKnown(rules).catch(() => false);
+    const isConfirmed = await this.#isAsKnown().catch(() => false);
     this.#needsObservation ||= !isConfirmed;
     return isConfirmed;
   }
@@ -171,17 +170,18 @@ export class Reconciler {
     return lost;
   }
 
-  /** Reads our chains and jumps; gives those that differ. The next sync writes them again. */
+  /**
+   * Reads our chains and jumps, unless nobody changed a rule since they were found right; gives those that
+   * differ. The next sync writes them again.
+   */
   async checkRules(): Promise<readonly string[]> {
     if (this.#needsObservation) return [];
     const lost = new Set<string>();
     for (const [family, planned] of this.#rules) {
-      const after = await observeRules(this.#kernel.iptables, family, planned);
-      const before = this.#known.rules.get(family);
-      const wanted = this.#printed(family, planned);
-      const drifts = driftOfRules(family, { before, after, wanted });
-      if (drifts.length > 0) this.#known.rules.set(family, after);
-      this.#ledger.found(drifts);
+      const generation = await this.#kernel.iptables.readGeneration(family);
+      if (generation !== undefined && generation === this.#rightRules.get(family)) continue;
+      const drifts = await this.#findRuleDrift(family, planned);
+      this.#rightRules.set(family, drifts.length === 0 ? generation : undefined);
       for (const { subject } of drifts) lost.add(subject);
     }
     // Who took rules away may have taken sets: rules cannot be written before those they name.
@@ -209,9 +209,19 @@ export class Reconciler {
     return report.build();
   }
 
-  async #isAsKnown(rules: "checked" | "unchecked"): Promise<boolean> {
+  async #isAsKnown(): Promise<boolean> {
     if (!(await isAsKnown(this.#kernel, this.#known))) return false;
-    return rules === "checked" || (await this.checkRules()).length === 0;
+    return (await this.checkRules()).length === 0;
+  }
+
+  async #findRuleDrift(family: IpFamily, planned: RuleSet): Promise<readonly Drift[]> {
+    const after = await observeRules(this.#kernel.iptables, family, planned);
+    const before = this.#known.rules.get(family);
+    const wanted = this.#printed(family, planned);
+    const drifts = driftOfRules(family, { before, after, wanted });
+    if (drifts.length > 0) this.#known.rules.set(family, after);
+    this.#ledger.found(drifts);
+    return drifts;
   }
 
   /** What this sync is to reach, without what others have, and the work that it takes. */

@@ -147,6 +147,31 @@ export function describeIptablesContract(name: string, open: OpenContractKernel)
       },
     );
 
+    contractCase(open, "tells by a number whether rules were changed", async (kernel, contract) => {
+      const { iptables } = kernel;
+      const read = async (): Promise<number> => {
+        const generation = await iptables.readGeneration("IPv4");
+        assert.ok(generation !== undefined);
+        await iptables.observe("IPv4");
+        assert.equal(await iptables.readGeneration("IPv4"), generation);
+        return generation;
+      };
+      await iptables.apply("IPv4", [write("KUBE-A", [rule(accept)], "nat")]);
+      const generations = [await read()];
+      await iptables.apply("IPv4", [write("KUBE-A", [rule({ kind: "drop" })], "nat")]);
+      generations.push(await read());
+      await iptables.apply("IPv4", [write("KUBE-B", [])]);
+      generations.push(await read());
+      contract.addForeignRule("filter", "INPUT", "-s 192.0.2.1/32 -j DROP");
+      generations.push(await read());
+      await iptables.apply("IPv4", [
+        { kind: "insert-jump", jump: jump("INPUT", "KUBE-B") },
+        { kind: "remove-chain", table: "nat", name: "KUBE-A" },
+      ]);
+      generations.push(await read());
+      assert.equal(new Set(generations).size, generations.length);
+    });
+
     contractCase(open, "replaces what a chain held", async ({ iptables }) => {
       await iptables.apply("IPv4", [write("KUBE-A", [rule(accept), rule({ kind: "drop" })])]);
       await iptables.apply("IPv4", [write("KUBE-A", [rule({ kind: "return" })])]);

@@ -13,6 +13,7 @@ export const errnos = {
   EBUSY: 16,
   ENODEV: 19,
   EINVAL: 22,
+  ENAMETOOLONG: 36,
   EMSGSIZE: 90,
   EPROTONOSUPPORT: 93,
   EOPNOTSUPP: 95,

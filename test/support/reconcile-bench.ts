@@ -84,8 +84,8 @@ export class Bench {
   }
 
   /** Whether the kernel is as it is known, with the node's addresses as they are. */
-  confirm(rules?: "checked"): Promise<boolean> {
-    return this.reconciler.confirm(nodeAddresses, rules);
+  confirm(): Promise<boolean> {
+    return this.reconciler.confirm(nodeAddresses);
   }
 
   checkDrains(): Promise<SyncReport> {

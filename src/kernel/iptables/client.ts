@@ -4,6 +4,7 @@ import type { Iptables, ObservedChain, RulesChange } from "../kernel.ts";
 import { ProgramError, type ProgramResult, type RunProgram } from "../program.ts";
 import { type BackendChoice, chooseBackend, type IptablesBackend } from "./backend.ts";
 import { IptablesError, isIptablesBusy } from "./errors.ts";
+import type { RuleGenerations } from "./generations.ts";
 import { parseSaved } from "./parse.ts";
 import { renderRule } from "./render.ts";
 import { renderRestoreInput } from "./restore-input.ts";
@@ -25,14 +26,21 @@ const probeInputs: Readonly<Record<IptablesBackend, string>> = {
     .join(""),
 };
 
+export interface IptablesParts {
+  readonly runProgram: RunProgram;
+  readonly generations: Pick<RuleGenerations, "read">;
+}
+
 /** iptables through its programs: one process for an observation, one for an apply. */
 export class IptablesClient implements Iptables {
   readonly #runProgram: RunProgram;
+  readonly #generations: Pick<RuleGenerations, "read">;
   #choice: BackendChoice;
 
-  /** `choice` as {@link chooseBackend} found it. */
-  constructor(collaborators: { readonly runProgram: RunProgram }, choice: BackendChoice) {
+  /** `choice` as {@link chooseBackend} found it, `generations` of its back end. */
+  constructor(collaborators: IptablesParts, choice: BackendChoice) {
     this.#runProgram = collaborators.runProgram;
+    this.#generations = collaborators.generations;
     this.#choice = choice;
   }
 
@@ -61,6 +69,10 @@ export class IptablesClient implements Iptables {
   async observe(family: IpFamily, names?: ReadonlySet<string>): Promise<readonly ObservedChain[]> {
     const { output } = await this.#run(family, { action: "read iptables rules", verb: "save" });
     return parseSaved(family, output, names);
+  }
+
+  readGeneration(family: IpFamily): Promise<number | undefined> {
+    return this.#generations.read(family);
   }
 
   /**

@@ -8,6 +8,7 @@ import type {
   ObservedChain,
   RulesChange,
 } from "../../../src/kernel/kernel.ts";
+import { ByteReader } from "../../../src/netlink/byte-reader.ts";
 import type { Rule, TableName } from "../../../src/state/rule.ts";
 import { FakeTable, TableRefusal } from "./fake-tables.ts";
 import type { Operation, Operations } from "./operations.ts";
@@ -23,6 +24,8 @@ export class FakeIptables implements Iptables {
   choice: BackendFinding = { backend: "legacy", reason: "it is the system's standard" };
   /** What the next look at both back ends finds; absent: what was chosen. */
   finding: BackendFinding | undefined;
+  /** False: whether rules were changed is seen by reading them, and in no other way. */
+  hasGenerations = true;
   readonly #operations: Operations;
   readonly #tables: Readonly<Record<IpFamily, Tables>>;
   #hasSet: (name: string) => boolean = () => true;
@@ -68,6 +71,12 @@ export class FakeIptables implements Iptables {
     return this.#operations.read("iptables", "observe", family, () =>
       this.peek(family).filter(({ name }) => names === undefined || names.has(name)),
     );
+  }
+
+  async readGeneration(family: IpFamily): Promise<number | undefined> {
+    if (!this.hasGenerations) return undefined;
+    const chains = Buffer.from(JSON.stringify(this.peek(family)));
+    return new ByteReader(chains).hash(0);
   }
 
   async apply(family: IpFamily, changes: readonly RulesChange[]): Promise<void> {

@@ -278,9 +278,27 @@ describe("drift", () => {
     assert.equal(await bench.confirm(), true);
   });
 
-  it("of rules is left to the check of rules where there is one", async () => {
-    kernel.iptables.table("IPv4", "filter").remove("INPUT", /KUBE-IPVS-FILTER/);
-    assert.equal(await bench.confirm("checked"), true);
+  it("of rules reads them only after somebody changed a rule", async () => {
+    const filter = kernel.iptables.table("IPv4", "filter");
+    const read: string[] = [];
+    kernel.operations.failWhere(({ facility, action, subject }) => {
+      if (facility === "iptables" && action === "observe") read.push(subject);
+      return false;
+    }, 1);
+    const familiesRead = async (): Promise<readonly string[]> => {
+      read.length = 0;
+      assert.equal(await bench.confirm(), true);
+      return [...read];
+    };
+    await familiesRead();
+    assert.deepEqual(await familiesRead(), []);
+    filter.append("INPUT", "-s 192.0.2.1/32 -j DROP");
+    assert.deepEqual(await familiesRead(), ["IPv4"]);
+    assert.deepEqual(await familiesRead(), []);
+    kernel.iptables.hasGenerations = false;
+    assert.deepEqual(await familiesRead(), ["IPv4", "IPv6"]);
+    kernel.iptables.hasGenerations = true;
+    filter.remove("INPUT", /KUBE-IPVS-FILTER/);
     assert.equal(await bench.confirm(), false);
   });
 

@@ -14,12 +14,14 @@ const legacy: BackendChoice = {
   reason: "in tests",
 };
 
+const generations = { read: async () => undefined };
+
 function clientOf(answers: Readonly<Record<string, ProgramAnswer | readonly ProgramAnswer[]>>): {
   readonly client: IptablesClient;
   readonly calls: ReturnType<typeof programs>["calls"];
 } {
   const { run, calls } = programs(answers);
-  return { client: new IptablesClient({ runProgram: run }, legacy), calls };
+  return { client: new IptablesClient({ runProgram: run, generations }, legacy), calls };
 }
 
 function jump(table: TableName, from: string): Jump {
