@@ -39,13 +39,14 @@ struct request {
   struct call call;
 };
 
-/* Throws and returns false when an argument is wrong. */
-static bool read_request(napi_env env, const napi_value *arguments, struct request *request) {
+/* `least`: bytes to send. Throws and returns false when an argument is wrong. */
+static bool read_request(napi_env env, const napi_value *arguments, size_t least,
+                         struct request *request) {
   double sequence, timeout_ms;
   request->handle = read_handle(env, arguments[0]);
   if (request->handle == NULL) return false;
   const char *problem = NULL;
-  if (!read_bytes(env, arguments + 1, &request->call))
+  if (!read_bytes(env, arguments + 1, least, &request->call))
     problem = "buffer must be a Uint8Array, offset and length a part of it that is not empty";
   else if (!read_integer(env, arguments[4], 0, UINT32_MAX, &sequence))
     problem = "lastSequence must be an unsigned 32-bit integer";
@@ -61,19 +62,24 @@ static bool read_request(napi_env env, const napi_value *arguments, struct reque
 }
 
 /*
- * submit(socket, buffer, offset, length, lastSequence, timeoutMs, onResult): calls back with a
- * TransactResult, always after it has returned. A call that is refused gives its result at once
- * instead.
+ * submit(socket, buffer, offset, length, lastSequence, timeoutMs, pieceBytes, onResult): calls back
+ * with a TransactResult, always after it has returned. A call that is refused gives its result at
+ * once instead.
  */
 static napi_value submit(napi_env env, napi_callback_info call) {
-  size_t count = 7;
-  napi_value arguments[7];
+  size_t count = 8;
+  napi_value arguments[8];
   struct request request = {0};
+  double piece_bytes;
   napi_get_cb_info(env, call, &count, arguments, NULL, NULL);
-  if (!read_request(env, arguments, &request)) return NULL;
+  if (!read_integer(env, arguments[6], 0, MAX_REPLY_BYTES, &piece_bytes))
+    return throw_type_error(env, "pieceBytes must be an integer from 0 to 268435456");
+  /* Only a piece can have been read before: then there is nothing to send. */
+  if (!read_request(env, arguments, piece_bytes > 0 ? 0 : 1, &request)) return NULL;
+  request.call.piece_bytes = (size_t)piece_bytes;
   struct netlink_socket *socket = request.handle->socket;
   if (socket == NULL) return make_result(env, EBADF, OPERATION_SEND, &no_replies);
-  struct pending *pending = make_pending(env, arguments[6], arguments[0]);
+  struct pending *pending = make_pending(env, arguments[7], arguments[0]);
   if (pending == NULL) return NULL;
   request.call.context = pending;
   int error = netlink_socket_submit(socket, &request.call);
@@ -104,7 +110,7 @@ static napi_value transact_sync(napi_env env, napi_callback_info call) {
   napi_value arguments[6];
   struct request request = {0};
   napi_get_cb_info(env, call, &count, arguments, NULL, NULL);
-  if (!read_request(env, arguments, &request)) return NULL;
+  if (!read_request(env, arguments, 1, &request)) return NULL;
   struct exchange exchange = {.request = request.call.request,
                               .request_length = request.call.request_length,
                               .last_sequence = request.call.last_sequence,

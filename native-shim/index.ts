@@ -18,7 +18,8 @@ export function open(protocol: number, options: OpenOptions): SocketHandle {
 /**
  * See `netlink-socket.d.ts`. The timer does two things: it ends a call that is stuck in the kernel, which
  * no thread can do for itself, and it keeps the event loop alive while the call is pending, which the
- * addon never does.
+ * addon never does. Each result gets a turn of the event loop of its own: what ends while the addon hands over is
+ * handed over at once, and a chain of calls would keep timers and sockets waiting to its end.
  */
 export function transact(
   socket: SocketHandle,
@@ -27,13 +28,23 @@ export function transact(
   length: number,
   lastSequence: number,
   timeoutMs: number,
+  pieceBytes = 0,
 ): Promise<TransactResult> {
   const { promise, resolve } = Promise.withResolvers<TransactResult>();
   const onResult = (result: TransactResult): void => {
     clearTimeout(timer);
-    resolve(result);
+    setImmediate(resolve, result);
   };
-  const refused = addon().submit(socket, buffer, offset, length, lastSequence, timeoutMs, onResult);
+  const refused = addon().submit(
+    socket,
+    buffer,
+    offset,
+    length,
+    lastSequence,
+    timeoutMs,
+    pieceBytes,
+    onResult,
+  );
   if (refused !== undefined) return Promise.resolve(refused);
   const delayMs = Math.min(timeoutMs + graceMs, maxDelayMs);
   const timer = setTimeout(() => addon().expire(socket), delayMs);

@@ -176,12 +176,13 @@ bool read_byte_range(napi_env env, napi_value value, struct byte_range *range) {
 }
 
 /* Finds [offset, offset + length) in a Uint8Array. */
-bool read_bytes(napi_env env, const napi_value *arguments, struct call *call) {
+bool read_bytes(napi_env env, const napi_value *arguments, size_t least, struct call *call) {
   struct byte_range range;
   double offset, length;
   if (!read_byte_range(env, arguments[0], &range) || range.bytes == NULL) return false;
   if (!read_integer(env, arguments[1], 0, (double)range.length, &offset)) return false;
-  if (!read_integer(env, arguments[2], 1, (double)range.length - offset, &length)) return false;
+  double most = (double)range.length - offset;
+  if (!read_integer(env, arguments[2], (double)least, most, &length)) return false;
   call->request = range.bytes + (size_t)offset;
   call->request_length = (size_t)length;
   return true;

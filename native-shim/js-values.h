@@ -46,7 +46,7 @@ const char *read_options(napi_env env, napi_value value, struct open_options *op
 /* Reads a Uint8Array, which may be empty. */
 bool read_byte_range(napi_env env, napi_value value, struct byte_range *range);
 
-/* Reads three arguments, buffer, offset and length: a part of a Uint8Array that is not empty. */
-bool read_bytes(napi_env env, const napi_value *arguments, struct call *call);
+/* Reads three arguments, buffer, offset and length: a part of a Uint8Array, of `least` bytes or more. */
+bool read_bytes(napi_env env, const napi_value *arguments, size_t least, struct call *call);
 
 #endif

@@ -16,6 +16,7 @@ export interface Addon {
     length: number,
     lastSequence: number,
     timeoutMs: number,
+    pieceBytes: number,
     onResult: (result: TransactResult) => void,
   ): TransactResult | undefined;
   /** Settles every call on the socket that is past its deadline, even when the kernel still holds it. */

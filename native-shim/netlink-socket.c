@@ -155,11 +155,13 @@ static void enqueue(struct netlink_socket *socket, struct delivery *call) {
 int netlink_socket_submit(struct netlink_socket *socket, const struct call *call) {
   struct delivery *queued = delivery_create(socket, call->request_length);
   if (queued == NULL) return ENOMEM;
-  memcpy(queued->request, call->request, call->request_length);
+  if (call->request_length > 0)
+    memcpy(queued->request, call->request, call->request_length);
   queued->context = call->context;
   queued->exchange = (struct exchange){.request = queued->request,
                                        .request_length = call->request_length,
                                        .last_sequence = call->last_sequence,
+                                       .piece_bytes = call->piece_bytes,
                                        .deadline_ns = call->deadline_ns};
   pthread_mutex_lock(&socket->lock);
   int error = refusal(socket);

@@ -47,6 +47,9 @@ export function open(protocol: number, options: OpenOptions): SocketHandle;
  * Calls on one socket run one after the other. The bytes are copied: the buffer is free when this returns.
  * Keeps the event loop alive while it is pending. Never rejects; throws TypeError for wrong arguments.
  *
+ * With `pieceBytes`, it ends as soon as it has received so many bytes, end or no end: a long listing comes piece by
+ * piece, and whoever reads it is not kept waiting by the kernel for all of it. A call with `length` 0 goes on with it.
+ *
  * The time-out also ends a call that waits inside the kernel for a lock. Until the kernel lets go, later
  * calls on the socket end with ETIMEDOUT at their own deadlines, not sent; then it works again. Replies
  * to a call that ended early may come before those to the next: sequence numbers tell.
@@ -58,6 +61,7 @@ export function transact(
   length: number,
   lastSequence: number,
   timeoutMs: number,
+  pieceBytes?: number,
 ): Promise<TransactResult>;
 
 /**

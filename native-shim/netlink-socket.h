@@ -71,6 +71,7 @@ struct call {
   const uint8_t *request;
   size_t request_length;
   uint32_t last_sequence;
+  size_t piece_bytes;
   int64_t deadline_ns;
   void *context;
 };

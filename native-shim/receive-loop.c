@@ -73,7 +73,7 @@ int wait_for(int fd, short events, int wake_fd, int64_t deadline_ns) {
  * keeps the call from waiting for buffer space.
  */
 static int send_request(const struct exchange *exchange, int fd, int wake_fd) {
-  for (;;) {
+  while (exchange->request_length > 0) {
     ssize_t sent =
         send(fd, exchange->request, exchange->request_length, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) return 0;
@@ -82,6 +82,7 @@ static int send_request(const struct exchange *exchange, int fd, int wake_fd) {
     int error = wait_for(fd, POLLOUT, wake_fd, exchange->deadline_ns);
     if (error != 0) return error;
   }
+  return 0;
 }
 
 /* The whole length of the next datagram, without taking it; -1 and errno. As iproute2 asks for it.
@@ -165,6 +166,7 @@ static int receive_replies(struct exchange *exchange, int fd, int wake_fd) {
     enum progress progress = scan(replies, start, exchange->last_sequence);
     if (progress == FINISHED) return outcome;
     if (progress == MALFORMED) return EBADMSG;
+    if (exchange->piece_bytes != 0 && replies->length >= exchange->piece_bytes) return outcome;
     if (monotonic_ns() >= exchange->deadline_ns) return outcome != 0 ? outcome : ETIMEDOUT;
   }
 }

@@ -33,6 +33,8 @@ struct exchange {
   size_t request_length;
   /* Sequence number whose NLMSG_ERROR or NLMSG_DONE ends the exchange. */
   uint32_t last_sequence;
+  /* With so many bytes of replies or more it ends before that; 0: never. */
+  size_t piece_bytes;
   /* CLOCK_MONOTONIC. */
   int64_t deadline_ns;
   /* Result: 0 or the errno that ended the exchange. */
@@ -55,7 +57,8 @@ void reply_buffer_free(struct reply_buffer *buffer);
 int reply_buffer_grow(struct reply_buffer *buffer, size_t needed);
 
 /*
- * Runs one exchange to its end. `wake_fd` becoming readable ends a wait with ECANCELED; -1 for
+ * Runs one exchange to its end, or to the end of a piece: the next exchange, with an empty request,
+ * goes on with it. `wake_fd` becoming readable ends a wait with ECANCELED; -1 for
  * none. The caller must be the only user of `fd`.
  */
 void exchange_run(struct exchange *exchange, int fd, int wake_fd);

@@ -2,10 +2,13 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { hostname } from "node:os";
 import { forbidCoreDumps, releaseFilePages } from "../native-shim/index.ts";
 import { systemClock } from "./base/clock.ts";
+import type { SpareMemory } from "./base/spare-memory.ts";
 import { runCommandLine } from "./cli/run-command-line.ts";
+import { keepRoomInHeap, yieldToEventLoop } from "./daemon/engine.ts";
 import { exitOnUncaught } from "./daemon/life-cycle.ts";
 
 exitOnUncaught();
+yieldToEventLoop();
 // A reader that went away (`kube-ipvs --help | head`) is no reason to stop.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
@@ -17,9 +20,14 @@ const running = runCommandLine(process.argv.slice(2), {
   hostname,
   writeOut: (text) => void process.stdout.write(text),
   writeErr: (text) => void process.stderr.write(text),
-  releaseCode: () => void releaseFilePages(),
+  spareMemory,
   forbidCoreDumps,
   loadCommands: () => import("./daemon/run.ts"),
 });
 // No await up here: the bundle is made of CommonJS modules, see toolchain/bundle.ts.
 void running.then((code) => process.exit(code));
+
+function spareMemory(phase: Parameters<SpareMemory>[0]): void {
+  releaseFilePages();
+  if (phase === "after-full-sync") keepRoomInHeap();
+}

@@ -15,4 +15,4 @@ export NODE_COMPILE_CACHE
 # The C library keeps what threads freed, each its own, and takes ever larger blocks for ones to be kept: 6 MB.
 export MALLOC_ARENA_MAX="${MALLOC_ARENA_MAX-1}" MALLOC_TRIM_THRESHOLD_="${MALLOC_TRIM_THRESHOLD_-131072}"
 export MALLOC_MMAP_THRESHOLD_="${MALLOC_MMAP_THRESHOLD_-131072}"
-exec "$lib/node" --optimize-for-size --max-semi-space-size=2 --v8-pool-size=1 --no-maglev --disable-sigusr1 "$lib/kube-ipvs.cjs" "$@"
+exec "$lib/node" --optimize-for-size --max-semi-space-size=2 --v8-pool-size=1 --no-maglev --no-parallel-scavenge --disable-sigusr1 "$lib/kube-ipvs.cjs" "$@"

@@ -1,4 +1,4 @@
-import { isDeepStrictEqual } from "node:util";
+import { sameValue } from "../base/same-value.ts";
 import type { RecordOf } from "./decode/decode-object.ts";
 import type { ResourceKind, SourceListener } from "./source.ts";
 
@@ -47,7 +47,7 @@ export class ToldRecords<T> {
    */
   put(name: string, record: T | undefined): void {
     const previous = this.#told.get(name);
-    if (isDeepStrictEqual(previous, record)) return;
+    if (sameValue(previous, record)) return;
     if (record === undefined) this.#told.delete(name);
     else this.#told.set(name, record);
     this.#tell(previous, record);

@@ -1,7 +1,7 @@
 /** Gives timers and sockets their turn during long work. */
 import type { Clock } from "./clock.ts";
 
-const maxSliceMs = 10;
+const maxSliceMs = 5;
 /** The clock is looked at as seldom as makes these times between two looks; in virtual machines a look may be dear. */
 const shortestLookMs = 1;
 const longestLookMs = 4;

@@ -1,6 +1,7 @@
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 import type { Logger } from "../base/log.ts";
+import type { SpareMemory } from "../base/spare-memory.ts";
 import { kubernetesVersion, version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
@@ -28,8 +29,8 @@ export interface CommandWorld extends ConfigWorld {
   readonly writeErr: (text: string) => void;
   /** Replaces a file's content; throws where it cannot. */
   readonly writeFile: (path: string, text: string) => void;
-  /** Gives back the memory of code that was needed until now; what is needed again comes back by itself. */
-  readonly releaseCode: () => void;
+  /** Gives back memory that was needed until now. */
+  readonly spareMemory: SpareMemory;
   /** Keeps the process's memory out of core dumps and other users' debuggers. Throws where the kernel refuses. */
   readonly forbidCoreDumps: () => void;
   readonly loadCommands: () => Promise<Commands>;
@@ -68,13 +69,13 @@ async function runCommand(values: FlagValues, world: CommandWorld): Promise<numb
   const loaded = loadConfig(values, world);
   const { command, config } = loaded;
   if (loaded.written !== undefined) return writeConfig(loaded.written, world);
-  const { clock, pid, releaseCode, forbidCoreDumps } = world;
+  const { clock, pid, spareMemory, forbidCoreDumps } = world;
   const log = new LogWriter({ clock, pid, write: world.writeErr }, config.logging);
   tell(loaded, log);
   const parts: CommandParts = {
     clock,
     log,
-    releaseCode,
+    spareMemory,
     forbidCoreDumps,
     print: (line) => world.writeOut(`${line}\n`),
     shown: { object: loaded.object, flags: shownFlags(values) },

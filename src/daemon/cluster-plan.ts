@@ -4,7 +4,7 @@ import { ChangeTracker, type PendingChanges } from "../model/change-tracker.ts";
 import { DesiredState } from "../plan/desired-state.ts";
 import type { PlanOptions } from "../plan/options.ts";
 import { planService, type ServicePlan } from "../plan/planner.ts";
-import { planRules } from "../plan/rules.ts";
+import { RulesMemory } from "../plan/rules-memory.ts";
 import type { SyncGoal } from "../reconcile/sync-context.ts";
 import type { RuleSet } from "../state/rule.ts";
 import type { LiveConfig } from "./live-config.ts";
@@ -25,6 +25,7 @@ export class ClusterPlan {
   readonly #onPlan: (plan: ServicePlan) => void;
   readonly #tracker: ChangeTracker;
   readonly #desired = new DesiredState();
+  readonly #rulesMemory = new RulesMemory();
   #options: PlanOptions | undefined;
 
   constructor({ live, startedAtMs, onPlan }: ClusterPlanParts) {
@@ -98,7 +99,7 @@ export class ClusterPlan {
 
   #rules(family: IpFamily): RuleSet {
     const { isMasqueradeAll, masqueradeMark } = this.#live.current;
-    return planRules({
+    return this.#rulesMemory.plan({
       family,
       filledSets: this.#desired.filledSets(family),
       deniedToNode: this.#desired.deniedToNode(family),

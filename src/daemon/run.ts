@@ -1,6 +1,8 @@
 /** The working part of the program: what the command line calls. Loaded only when it is needed. */
+
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
+import type { SpareMemory } from "../base/spare-memory.ts";
 import { kubernetesVersion, version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
 import { configObject } from "../config/config-text.ts";
@@ -38,8 +40,8 @@ export interface CommandParts {
   /** What /configz and /flagz show. */
   readonly shown: { readonly object: object; readonly flags: ShownConfig["flags"] };
   readonly setVerbosity: (level: number) => void;
-  /** Gives back the memory of code that was needed until now. */
-  readonly releaseCode: () => void;
+  /** Gives back memory that was needed until now. */
+  readonly spareMemory: SpareMemory;
   /** Keeps the process's memory out of core dumps and other users' debuggers. Throws where the kernel refuses. */
   readonly forbidCoreDumps: () => void;
   /** The file that the configuration came from; absent: none. */
@@ -103,7 +105,7 @@ async function start(config: Config, parts: DaemonRunParts, signal: AbortSignal)
 
 /** Each part of the program as it begins: yields how it ends. */
 async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerator<Stop> {
-  const { clock, log, fail, releaseCode } = parts;
+  const { clock, log, fail, spareMemory } = parts;
   checkCapabilities();
   keepMemoryPrivate(parts);
   const lock = await acquireInstanceLock(config.lockName);
@@ -162,7 +164,7 @@ async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerato
     log,
     events,
     drainAges,
-    releaseCode,
+    spareMemory,
     fail,
   });
   started.resolve(daemon);

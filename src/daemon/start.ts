@@ -3,6 +3,7 @@ import type { ObjectSource, SourceListener } from "../api/source.ts";
 import type { Clock } from "../base/clock.ts";
 import type { IpFamily } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
+import type { SpareMemory } from "../base/spare-memory.ts";
 import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
@@ -32,8 +33,8 @@ export interface DaemonParts {
   readonly drainAges?: DrainAges;
   /** Absent: nobody reads events. */
   readonly events?: EventRecorder;
-  /** Gives back the memory of code that was needed until now; absent: it stays. */
-  readonly releaseCode?: () => void;
+  /** Gives back memory that was needed until now; absent: it stays. */
+  readonly spareMemory?: SpareMemory;
   /** Ends the program, which cannot go on as it is; absent: nobody can. */
   readonly fail?: (error: Error) => void;
   /** Absent: health-check node ports listen on real sockets. */
@@ -89,7 +90,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
     },
     onListDoubt: (doubt) => tellListDoubt(doubt, parts),
   };
-  parts.releaseCode?.();
+  parts.spareMemory?.("before-lists");
   await source.start(listener, servedBefore);
   events.record(startingEvent(config.nodeName));
   return {

@@ -4,6 +4,7 @@ import type { Clock } from "../base/clock.ts";
 import { Exclusive } from "../base/exclusive.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
+import type { SpareMemory } from "../base/spare-memory.ts";
 import { inSlices } from "../base/time-slice.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { DrainAges } from "../reconcile/drains.ts";
@@ -30,8 +31,8 @@ export interface SyncLoopCollaborators {
   readonly apiServerAddresses?: () => readonly IpAddress[];
   /** Called once, with the Node object as far as there is one, before the first plan. */
   readonly onNodeReady?: (node: NodeRecord | undefined) => void;
-  /** Gives back the memory of code that was needed until now; absent: it stays. */
-  readonly releaseCode?: () => void;
+  /** Gives back memory that was needed until now; absent: it stays. */
+  readonly spareMemory?: SpareMemory;
   /** Ends the program, which cannot go on as it is. */
   readonly fail?: (error: Error) => void;
 }
@@ -47,7 +48,7 @@ export class SyncLoop {
   readonly #clock: Clock;
   readonly #reporter: SyncReporter;
   readonly #healthChecks: ServiceHealthServers;
-  readonly #releaseCode: () => void;
+  readonly #spareMemory: SpareMemory;
   readonly #lists = new InitialLists();
   readonly #nodeWait: NodeWait;
   readonly #node: KnownNode;
@@ -69,7 +70,7 @@ export class SyncLoop {
     this.#clock = clock;
     this.#reporter = reporter;
     this.#healthChecks = healthChecks;
-    this.#releaseCode = collaborators.releaseCode ?? (() => {});
+    this.#spareMemory = collaborators.spareMemory ?? (() => {});
     this.#nodeWait = this.#makeNodeWait(collaborators, live);
     this.#plan = new ClusterPlan({
       live,
@@ -180,7 +181,7 @@ export class SyncLoop {
     if (!this.#isObserveOnly) await this.#healthChecks.serve(this.#node.healthCheckAddresses);
     this.#checks.synced();
     // What only lists and large syncs run may be a third of the memory.
-    if (isFull) this.#releaseCode();
+    if (isFull) this.#spareMemory("after-full-sync");
     return report.failures.length === 0;
   }
 

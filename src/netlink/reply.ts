@@ -1,6 +1,5 @@
 /** What the kernel answers: acknowledgements, ends of dumps, and its own words. linux/netlink.h. */
 import { errno } from "../base/errno.ts";
-import type { TimeSlice } from "../base/time-slice.ts";
 import { text, u32 } from "./attribute-field.ts";
 import { attributeSet } from "./attribute-set.ts";
 import type { ByteReader } from "./byte-reader.ts";
@@ -35,28 +34,15 @@ export function readReply<R>(
   decode?: (message: Message) => R | undefined,
 ): Reply<R> {
   const reader = new ReplyReader(sequence, decode);
-  for (const message of messagesOf(bytes)) reader.take(message);
+  reader.take(bytes);
   return reader.finish();
 }
 
-/** The same for a long listing: others get their turn meanwhile. */
-export async function readReplyInSlices<R>(
-  bytes: Uint8Array,
-  sequence: number,
-  slice: TimeSlice,
-  decode: (message: Message) => R | undefined,
-): Promise<Reply<R>> {
-  const reader = new ReplyReader(sequence, decode);
-  for (const message of messagesOf(bytes)) {
-    reader.take(message);
-    const pause = slice.pause();
-    if (pause !== undefined) await pause;
-  }
-  return reader.finish();
-}
-
-/** Messages of other sequence numbers are late replies to requests that were given up. */
-class ReplyReader<R> {
+/**
+ * Reads a reply that comes in pieces, each of whole messages. Those of other sequence numbers are late replies to
+ * requests that were given up.
+ */
+export class ReplyReader<R> {
   readonly #sequence: number;
   readonly #decode: ((message: Message) => R | undefined) | undefined;
   readonly #values: R[] = [];
@@ -68,7 +54,23 @@ class ReplyReader<R> {
     this.#decode = decode;
   }
 
-  take(message: Message): void {
+  /** True when the end of the reply was among what came so far. */
+  get hasEnded(): boolean {
+    return this.#outcome !== undefined;
+  }
+
+  /** Throws DecodeError. */
+  take(piece: Uint8Array): void {
+    for (const message of messagesOf(piece)) this.#takeMessage(message);
+  }
+
+  /** Throws DecodeError when it has no end. */
+  finish(): Reply<R> {
+    if (this.#outcome === undefined) throw new DecodeError("reply without an end", 0);
+    return { values: this.#values, outcome: this.#outcome, isInterrupted: this.#isInterrupted };
+  }
+
+  #takeMessage(message: Message): void {
     if (message.sequence !== this.#sequence || message.type === messageTypes.noop) return;
     if (hasFlag(message.flags, messageFlags.dumpInterrupted)) this.#isInterrupted = true;
     if (endsRequest(message)) {
@@ -77,11 +79,6 @@ class ReplyReader<R> {
     }
     const value = this.#decode?.(message);
     if (value !== undefined) this.#values.push(value);
-  }
-
-  finish(): Reply<R> {
-    if (this.#outcome === undefined) throw new DecodeError("reply without an end", 0);
-    return { values: this.#values, outcome: this.#outcome, isInterrupted: this.#isInterrupted };
   }
 }
 

@@ -12,7 +12,7 @@ import { type BodyPrinter, type DebugSink, printDatagram } from "./debug.ts";
 import { NetlinkError } from "./errors.ts";
 import { type Message, MessageWriter } from "./message.ts";
 import { messageFlags } from "./netlink-package.ts";
-import { type Reply, readReply, readReplyInSlices } from "./reply.ts";
+import { type Reply, ReplyReader, readReply } from "./reply.ts";
 import { encodeRequest, errorOf, type FailedRequest, type RequestKind } from "./request.ts";
 
 /** The socket: native-shim/index.ts, or a stand-in that answers datagrams in tests. */
@@ -39,6 +39,9 @@ export interface TransportOptions {
   readonly strictCheck?: boolean;
   readonly printBody?: BodyPrinter;
 }
+
+/** Two datagrams of a listing: what is decoded in a few milliseconds, and no more than a pool of memory serves. */
+const PIECE_BYTES = 48 * 1024;
 
 /** An error reply is charged 768 bytes; the smallest requests are about 36 bytes: 1,820 in a datagram. */
 const RECEIVE_BUFFER_BYTES = 2 * 1024 * 1024;
@@ -127,7 +130,7 @@ export class NetlinkTransport {
 
   /**
    * One dump per request, results in the same order. On the calling thread, because a small dump costs
-   * less than its way through the socket's own thread (measured 4–6 times); after each 10 ms others get a turn.
+   * less than its way through the socket's own thread (measured 4–6 times); after some milliseconds others get a turn.
    */
   dumpMany<T, R>(
     kind: RequestKind<T>,
@@ -172,7 +175,7 @@ export class NetlinkTransport {
     let pauseMs = FIRST_DUMP_PAUSE_MS;
     for (let attempt = 1; ; attempt += 1) {
       this.#encode(kind, request, messageFlags.dump);
-      const reply = await this.#readInSlices(await this.#transact(), decode);
+      const reply = await this.#readPieces(decode);
       if (!mustReadAgain(reply)) return valuesOf(kind, request, reply);
       if (attempt === MAX_DUMP_ATTEMPTS) {
         throw errorOf(kind, request, { errno: reply.outcome.errno || errnos.EAGAIN });
@@ -215,19 +218,28 @@ export class NetlinkTransport {
     return readReply(result.replies, this.#lastSequence, decode);
   }
 
-  async #readInSlices<R>(
-    result: shim.TransactResult,
-    decode: (message: Message) => R | undefined,
-  ): Promise<Reply<R>> {
-    if (result.errno !== 0) return failedReply(result.errno);
-    const slice = new TimeSlice(this.#parts.clock);
-    return readReplyInSlices(result.replies, this.#lastSequence, slice, decode);
+  /** The kernel makes a long listing while it is read: others have their turn between two pieces. */
+  async #readPieces<R>(decode: (message: Message) => R | undefined): Promise<Reply<R>> {
+    const reader = new ReplyReader(this.#lastSequence, decode);
+    for (let result = await this.#transact(PIECE_BYTES); ; result = await this.#receivePiece()) {
+      if (result.errno !== 0) return failedReply(result.errno);
+      reader.take(result.replies);
+      if (reader.hasEnded || result.replies.length < PIECE_BYTES) return reader.finish();
+    }
   }
 
-  async #transact(): Promise<shim.TransactResult> {
+  async #transact(pieceBytes = 0): Promise<shim.TransactResult> {
     this.#printSent();
     const { shim } = this.#parts;
-    const result = await shim.transact(this.#socket, ...this.#datagramArguments());
+    const result = await shim.transact(this.#socket, ...this.#datagramArguments(), pieceBytes);
+    this.#printReceived(result);
+    return result;
+  }
+
+  async #receivePiece(): Promise<shim.TransactResult> {
+    const { shim } = this.#parts;
+    const [buffer, , , ...rest] = this.#datagramArguments();
+    const result = await shim.transact(this.#socket, buffer, 0, 0, ...rest, PIECE_BYTES);
     this.#printReceived(result);
     return result;
   }

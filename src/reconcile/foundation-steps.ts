@@ -4,6 +4,7 @@ import type { IpFamily } from "../base/ip.ts";
 import type { RuleSet } from "../state/rule.ts";
 import { diffRules, knownRulesAfter, placeOf } from "./diff-rules.ts";
 import { driftOfRules } from "./drift-of-rules.ts";
+import type { KnownRules } from "./known-state.ts";
 import { observeRules } from "./observe.ts";
 import { thingOf } from "./repair-guard.ts";
 import type { SyncContext } from "./sync-context.ts";
@@ -62,11 +63,13 @@ async function writeDifferences(
 ): Promise<void> {
   const render = (rule: Parameters<typeof kernel.iptables.render>[1]): string =>
     kernel.iptables.render(family, rule);
-  const present = known.rules.get(family) ?? { chains: new Map(), jumps: new Map() };
+  const present: KnownRules = known.rules.get(family) ?? { chains: new Map(), jumps: new Map() };
+  if (present.plan === planned) return;
   const changes = diffRules(planned, present, render);
+  if (changes.length === 0) known.rules.set(family, { ...present, plan: planned });
   // One restore is one process, whatever it writes: a repair waits only while it would be alone.
   if (changes.every((change) => isHeld(`chain ${family} ${placeOf(change)}`))) return;
   await kernel.iptables.apply(family, changes);
-  known.rules.set(family, knownRulesAfter(planned, render));
+  known.rules.set(family, { ...knownRulesAfter(planned, render), plan: planned });
   report.count("rules-write", changes.length);
 }

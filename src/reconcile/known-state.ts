@@ -1,6 +1,7 @@
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { ObservedIpSet } from "../state/ip-set.ts";
 import type { RealServer } from "../state/real-server.ts";
+import type { RuleSet } from "../state/rule.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import type { VirtualServer } from "../state/virtual-server.ts";
 
@@ -16,6 +17,8 @@ export interface KnownRules {
   readonly chains: ReadonlyMap<string, readonly string[]>;
   /** Our jumps in chains that are not ours, in the order in which they stand there. */
   readonly jumps: ReadonlyMap<string, readonly string[]>;
+  /** The plan that they are just as it wants them; absent: not compared yet. */
+  readonly plan?: RuleSet;
 }
 
 /**

@@ -32,6 +32,7 @@ ip link set lo up
 
 stty -F /dev/tty1 raw
 stty -F /dev/tty2 raw
+echo > /lab/booted
 mkfifo /run/lab-out /run/lab-err
 cat /run/lab-out > /dev/tty1 &
 out=$!

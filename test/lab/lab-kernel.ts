@@ -54,6 +54,10 @@ const PROJECT: string = join(SCRIPTS, "../..");
 /** See uml-xstate.c; built by `make lab`. */
 const XSTATE_LIBRARY: string = join(PROJECT, "build/lab/uml-xstate.so");
 
+/** Once in hundreds of times the lab kernel stands still before it runs anything; it takes 3 s, on a busy machine 20. */
+const bootSeconds = 90;
+const mostBoots = 2;
+
 /** The installed lab kernel, or undefined. */
 export function findLabKernel(): LabKernel | undefined {
   if (!existsSync(BINARY) || !existsSync(MODULES)) return undefined;
@@ -69,14 +73,35 @@ export async function runInLabKernel(
   output: Output,
   signal?: AbortSignal,
 ): Promise<LabResult> {
+  for (let attempt = 1; ; attempt += 1) {
+    const result = await bootOnce(kernel, command, options, output, signal);
+    if (result !== "not-booted") return result;
+    if (attempt === mostBoots) return { kind: "died", console: `not booted in ${bootSeconds} s` };
+    output.stderr(Buffer.from(`lab: not booted in ${bootSeconds} s; once more\n`));
+  }
+}
+
+async function bootOnce(
+  kernel: LabKernel,
+  command: GuestCommand,
+  options: LabOptions,
+  output: Output,
+  signal: AbortSignal | undefined,
+): Promise<LabResult | "not-booted"> {
   const labDirectory = mkdtempSync(join(tmpdir(), "kube-ipvs-lab-"));
+  const hasBooted = (): boolean => existsSync(join(labDirectory, "booted"));
   try {
     writeCommand(labDirectory, kernel, command, options);
     const child = startKernel(kernel, labDirectory, options);
     const console = collect(child, output);
+    const watchdog = setTimeout(() => {
+      if (!hasBooted()) child.kill("SIGKILL");
+    }, bootSeconds * 1000);
     const timedOut = await waitForEnd(child, options.timeoutSeconds * 1000, signal);
+    clearTimeout(watchdog);
     if (timedOut) return { kind: "timed-out" };
     if (signal?.aborted === true) return { kind: "stopped" };
+    if (!hasBooted() && child.signalCode === "SIGKILL") return "not-booted";
     const status = readStatus(labDirectory);
     return status === undefined ? { kind: "died", console: console() } : { kind: "exited", status };
   } finally {

@@ -66,6 +66,12 @@ describe("wrong arguments", () => {
     });
   }
 
+  for (const pieceBytes of [-1, 1.5, "1", 2 ** 29]) {
+    it(`transact() refuses pieces of ${pieceBytes}`, () => {
+      assert.throws(() => (transact as Loose)(socket, bytes, 0, 16, 1, 10, pieceBytes), TypeError);
+    });
+  }
+
   it("watch() and close() refuse what is no socket or callback", () => {
     assert.throws(() => (watch as Loose)({}, () => {}), TypeError);
     assert.throws(() => (watch as Loose)(socket, {}), TypeError);

@@ -99,7 +99,7 @@ describe("the addon without index.ts, whose timer holds the socket too", () => {
     };
     const collecting = setInterval(() => globalThis.gc?.(), 5);
     const result = await new Promise<TransactResult>((resolve) => {
-      addon.submit(addon.open(protocols.route, {}), noop(1), 0, 16, 2, 150, resolve);
+      addon.submit(addon.open(protocols.route, {}), noop(1), 0, 16, 2, 150, 0, resolve);
     });
     clearInterval(collecting);
     assert.equal(result.errno, errnos.ETIMEDOUT);

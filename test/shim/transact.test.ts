@@ -105,6 +105,23 @@ describe("a netlink socket", () => {
     assert.ok(reply.payload.subarray(4).equals(request));
   });
 
+  it("gives a long reply in pieces, of which only the last has the end", async () => {
+    const request = linkDump(70);
+    const whole = await call(socket, linkDump(71));
+    const first = await transact(socket, request, 0, request.length, 70, 5000, 1);
+    assert.equal(first.errno, 0);
+    let received = first.replies.length;
+    for (let last = first; messagesOf(last.replies).at(-1)?.type !== types.done; ) {
+      last = await transact(socket, request, 0, 0, 70, 5000, 1);
+      assert.equal(last.errno, 0);
+      assert.ok(last.replies.length > 0);
+      received += last.replies.length;
+    }
+    assert.ok(first.replies.length < received);
+    assert.equal(received, whole.replies.length);
+    assert.equal((await transact(socket, request, 0, 0, 70, 40, 1)).errno, errnos.ETIMEDOUT);
+  });
+
   it("ends in ETIMEDOUT with what came, and the next call sees the stale replies first", async () => {
     const silent = await transact(socket, linkDump(30), 0, 32, 31, 40);
     assert.equal(silent.errno, errnos.ETIMEDOUT);

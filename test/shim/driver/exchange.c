@@ -48,6 +48,28 @@ static void ends_a_dump_at_done(void) {
   close_pair(pair);
 }
 
+static void ends_at_a_piece_and_goes_on(void) {
+  struct pair pair = open_pair();
+  for (int part = 0; part < 5; part++) play_message(pair, OTHER_TYPE, 9, 1000);
+  play_message(pair, NLMSG_DONE, 9, 4);
+  static const size_t pieces[] = {2 * HEADER + 2000, 2 * HEADER + 2000, 2 * HEADER + 1004};
+  for (size_t piece = 0; piece < 3; piece++) {
+    struct exchange exchange = exchange_for(9, 10000);
+    exchange.piece_bytes = HEADER + 1001;
+    if (piece > 0) exchange.request_length = 0;
+    exchange_run(&exchange, pair.fd, -1);
+    CHECK_EQUAL(exchange.error, 0);
+    CHECK_EQUAL(exchange.operation, OPERATION_NONE);
+    CHECK_EQUAL(exchange.replies.length, pieces[piece]);
+    reply_buffer_free(&exchange.replies);
+  }
+  /* One request went out, whatever the number of pieces. */
+  uint8_t sent[64];
+  CHECK_EQUAL(recv(pair.kernel, sent, sizeof sent, MSG_DONTWAIT), 16);
+  CHECK_EQUAL(recv(pair.kernel, sent, sizeof sent, MSG_DONTWAIT), -1);
+  close_pair(pair);
+}
+
 static void finds_the_end_inside_a_datagram(void) {
   struct pair pair = open_pair();
   uint8_t bytes[256];
@@ -250,6 +272,7 @@ void run_exchange_cases(void) {
       {"an acknowledgement of the last request ends it", ends_at_acknowledgement},
       {"errors of earlier requests are kept", keeps_errors_of_earlier_requests},
       {"a dump ends at DONE", ends_a_dump_at_done},
+      {"a long reply comes in pieces, for one request", ends_at_a_piece_and_goes_on},
       {"the end may lie inside a datagram", finds_the_end_inside_a_datagram},
       {"stale replies never end it", never_ends_at_a_stale_reply},
       {"silence ends in ETIMEDOUT", times_out_with_nothing},

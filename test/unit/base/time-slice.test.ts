@@ -31,17 +31,17 @@ describe("inSlices", () => {
     assert.deepEqual(done, [0, 1, 2]);
   });
 
-  it("lets others have their turn when a slice of 10 ms is over", async () => {
+  it("lets others have their turn when a slice of 5 ms is over", async () => {
     const done: number[] = [];
     const seen: number[] = [];
     const look = (): void => {
       seen.push(done.length);
-      if (done.length < 416) setImmediate(look);
+      if (done.length < 448) setImmediate(look);
     };
     setImmediate(look);
     await inSlices(tickingClock(2), pieces(480, done));
-    // A look after each 16 pieces, 2 ms apart: a pause after each five, and after the first six.
-    assert.deepEqual(seen, [96, 176, 256, 336, 416]);
+    // A look after each 16 pieces, 2 ms apart: a pause after each three, and after the first four.
+    assert.deepEqual(seen, [64, 112, 160, 208, 256, 304, 352, 400, 448]);
   });
 
   it("keeps the turn while time is left", async () => {

@@ -41,7 +41,7 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
     writeErr: (text) => {
       err += text;
     },
-    releaseCode: () => {},
+    spareMemory: () => {},
     forbidCoreDumps: () => {},
     loadCommands: async () => ({
       async runDaemon(config, parts) {

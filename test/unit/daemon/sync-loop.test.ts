@@ -46,10 +46,10 @@ describe("SyncLoop", () => {
     health = new ProxyHealth(clock, 60_000);
     const reporter = new SyncReporter({ metrics: silentMetrics, health, clock, log: silentLogger });
     const healthChecks = new ServiceHealthServers({ clock, log: silentLogger, health });
-    const releaseCode = (): void => {
+    const spareMemory = (): void => {
       releases += 1;
     };
-    const collaborators = { kernel, clock, log: silentLogger, reporter, healthChecks, releaseCode };
+    const collaborators = { kernel, clock, log: silentLogger, reporter, healthChecks, spareMemory };
     loop = new SyncLoop(collaborators, { current: config }, ["IPv4", "IPv6"]);
     loop.start();
   });

@@ -38,10 +38,10 @@ export function answeringSocket(
   const shim: NetlinkShim = {
     open: () => ({ __brand: "NetlinkSocketHandle" }),
     transactSync,
-    async transact(...call) {
+    async transact(socket, buffer, offset, length, lastSequence, timeoutMs) {
       atOnce += 1;
       mostAtOnce = Math.max(mostAtOnce, atOnce);
-      const result = transactSync(...call);
+      const result = transactSync(socket, buffer, offset, length, lastSequence, timeoutMs);
       await Promise.resolve();
       atOnce -= 1;
       return result;

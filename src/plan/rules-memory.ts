@@ -1,0 +1,35 @@
+import type { IpFamily } from "../base/ip.ts";
+import { sameSet } from "../base/same-set.ts";
+import type { RuleSet } from "../state/rule.ts";
+import type { RulesInput } from "./rule-parts.ts";
+import { planRules } from "./rules.ts";
+
+interface Planned {
+  readonly input: RulesInput;
+  readonly rules: RuleSet;
+}
+
+/** Plans of rules by family. As long as nothing differs that they depend on, the plan stays the same object. */
+export class RulesMemory {
+  readonly #planned = new Map<IpFamily, Planned>();
+
+  /** As {@link planRules}. */
+  plan(input: RulesInput): RuleSet {
+    const last = this.#planned.get(input.family);
+    if (last !== undefined && sameInput(last.input, input)) return last.rules;
+    const rules = planRules(input);
+    this.#planned.set(input.family, { input, rules });
+    return rules;
+  }
+}
+
+function sameInput(left: RulesInput, right: RulesInput): boolean {
+  return (
+    sameSet(left.filledSets, right.filledSets) &&
+    left.deniedToNode.length === right.deniedToNode.length &&
+    left.deniedToNode.every((id, index) => id === right.deniedToNode[index]) &&
+    left.localDetector === right.localDetector &&
+    left.isMasqueradeAll === right.isMasqueradeAll &&
+    left.masqueradeMark === right.masqueradeMark
+  );
+}
