@@ -4,11 +4,10 @@ import { forbidCoreDumps, releaseFilePages } from "../native-shim/index.ts";
 import { systemClock } from "./base/clock.ts";
 import type { SpareMemory } from "./base/spare-memory.ts";
 import { runCommandLine } from "./cli/run-command-line.ts";
-import { keepRoomInHeap, yieldToEventLoop } from "./daemon/engine.ts";
+import { keepRoomInHeap } from "./daemon/engine.ts";
 import { exitOnUncaught } from "./daemon/life-cycle.ts";
 
 exitOnUncaught();
-yieldToEventLoop();
 // A reader that went away (`kube-ipvs --help | head`) is no reason to stop.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 

@@ -369,6 +369,31 @@ describe("dump", () => {
     await assert.rejects(transport.dump(kind, 0, readNumber), { code: "EBUSY" });
   });
 
+  it("reads a long listing piece by piece, for one request", async () => {
+    let sequence = 0;
+    const long = Array.from({ length: 3_000 }, (_, number) => number);
+    const { transport, sent } = open((requests, count) => {
+      if (count === 0) sequence = sequenceOf(requests);
+      if (count === 2) return messages(item(sequence, 1), done(sequence));
+      return messages(...long.map((number) => item(sequence, number)));
+    });
+    const listed = await transport.dump(kind, 0, readNumber);
+    assert.deepEqual(listed, [...long, ...long, 1]);
+    assert.deepEqual(
+      sent.map(({ length }) => length),
+      [20, 0, 0],
+    );
+  });
+
+  it("ends at a piece that the socket failed to receive", async () => {
+    const { transport } = open((requests, count) => {
+      if (count > 0) return { errno: ENOBUFS, operation: "receive", replies: new Uint8Array(0) };
+      const sequence = sequenceOf(requests);
+      return messages(...Array.from({ length: 3_000 }, () => item(sequence, 1)));
+    });
+    await assert.rejects(transport.dump(kind, 0, readNumber), { code: "ENOBUFS" });
+  });
+
   it("refuses a listing that is cut off anywhere", async () => {
     const whole = (sequence: number): Uint8Array =>
       messages(item(sequence, 1), item(sequence, 2), done(sequence));
