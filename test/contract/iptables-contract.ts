@@ -158,7 +158,7 @@ export function describeIptablesContract(name: string, open: OpenContractKernel)
       };
       await iptables.apply("IPv4", [write("KUBE-A", [rule(accept)], "nat")]);
       const generations = [await read()];
-      await iptables.apply("IPv4", [write("KUBE-A", [rule({ kind: "drop" })], "nat")]);
+      await iptables.apply("IPv4", [write("KUBE-A", [rule({ kind: "return" })], "nat")]);
       generations.push(await read());
       await iptables.apply("IPv4", [write("KUBE-B", [])]);
       generations.push(await read());
