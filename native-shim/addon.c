@@ -47,7 +47,7 @@ static bool read_request(napi_env env, const napi_value *arguments, size_t least
   if (request->handle == NULL) return false;
   const char *problem = NULL;
   if (!read_bytes(env, arguments + 1, least, &request->call))
-    problem = "buffer must be a Uint8Array, offset and length a part of it that is not empty";
+    problem = "buffer must be a Uint8Array, offset and length a part of it";
   else if (!read_integer(env, arguments[4], 0, UINT32_MAX, &sequence))
     problem = "lastSequence must be an unsigned 32-bit integer";
   else if (!read_number(env, arguments[5], 0, INT_MAX, &timeout_ms))

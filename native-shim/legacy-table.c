@@ -14,16 +14,20 @@ _Static_assert(IPT_SO_GET_INFO == IP6T_SO_GET_INFO && IPT_SO_GET_ENTRIES == IP6T
 _Static_assert(sizeof(struct ipt_getinfo) == sizeof(struct ip6t_getinfo), "one shape");
 _Static_assert(sizeof(struct ipt_get_entries) == sizeof(struct ip6t_get_entries), "one shape");
 
-static int get_entries(int socket, int level, const struct ipt_getinfo *info,
+static int get_entries(int fd, int level, const struct ipt_getinfo *info,
                        struct reply_buffer *entries, const char **failed) {
   socklen_t length = (socklen_t)(sizeof(struct ipt_get_entries) + info->size);
+  *failed = "allocate";
   struct ipt_get_entries *table = calloc(1, length);
   if (table == NULL) return ENOMEM;
   memcpy(table->name, info->name, sizeof table->name);
   table->size = info->size;
   *failed = "getsockopt IPT_SO_GET_ENTRIES";
-  int error = getsockopt(socket, level, IPT_SO_GET_ENTRIES, table, &length) == 0 ? 0 : errno;
-  if (error == 0) error = reply_buffer_grow(entries, entries->length + info->size);
+  int error = getsockopt(fd, level, IPT_SO_GET_ENTRIES, table, &length) == 0 ? 0 : errno;
+  if (error == 0 && reply_buffer_grow(entries, entries->length + info->size) != 0) {
+    *failed = "allocate";
+    error = ENOMEM;
+  }
   if (error == 0) {
     memcpy(entries->bytes + entries->length, table->entrytable, info->size);
     entries->length += info->size;
@@ -32,16 +36,17 @@ static int get_entries(int socket, int level, const struct ipt_getinfo *info,
   return error;
 }
 
-static int get_table(int socket, int level, const char *name, size_t max_bytes,
+static int get_table(int fd, int level, const char *name, size_t max_bytes,
                      struct reply_buffer *entries, const char **failed) {
   struct ipt_getinfo info = {0};
   socklen_t length = sizeof info;
-  *failed = "getsockopt IPT_SO_GET_INFO";
+  *failed = "name";
   if (strlen(name) >= sizeof info.name) return ENAMETOOLONG;
   strcpy(info.name, name);
-  if (getsockopt(socket, level, IPT_SO_GET_INFO, &info, &length) != 0) return errno;
+  *failed = "getsockopt IPT_SO_GET_INFO";
+  if (getsockopt(fd, level, IPT_SO_GET_INFO, &info, &length) != 0) return errno;
   if (info.size > max_bytes) return EMSGSIZE;
-  return get_entries(socket, level, &info, entries, failed);
+  return get_entries(fd, level, &info, entries, failed);
 }
 
 int read_legacy_table(int family, const char *name, size_t max_bytes, struct reply_buffer *entries,

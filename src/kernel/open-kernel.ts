@@ -51,7 +51,7 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
     link: openDummyLink({ ...parts, modules }, dummyLinkName),
     conntrack: openConntrack(parts),
   };
-  const generations = openGenerations(choice.backend, parts);
+  const generations = openGenerations(choice.backend, { ...parts, log });
   return {
     ...sockets,
     iptables: new IptablesClient({ runProgram, generations }, choice),

@@ -4,6 +4,7 @@ import { execFileSync, spawnSync } from "node:child_process";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/log.ts";
 import { openGenerations } from "../../src/kernel/iptables/generations.ts";
 import { nativeSocket } from "../../src/netlink/native-socket.ts";
 
@@ -12,7 +13,11 @@ const addRule = ["-A", "INPUT", "-s", "192.0.2.1", "-j", "DROP"];
 
 /** In the namespace: prints the generation after each step. */
 async function printGenerations(): Promise<void> {
-  const generations = openGenerations("nft", { shim: nativeSocket, clock: systemClock });
+  const generations = openGenerations("nft", {
+    shim: nativeSocket,
+    clock: systemClock,
+    log: silentLogger,
+  });
   const steps: readonly (() => void)[] = [
     () => {},
     () => execFileSync("iptables-nft-save"),

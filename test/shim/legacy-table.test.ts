@@ -27,7 +27,7 @@ describe("readLegacyTable", () => {
       const name = "a-name-that-is-longer-than-any-table-has";
       assert.throws(() => readLegacyTable(family, name, 1), {
         errno: errnos.ENAMETOOLONG,
-        operation: "getsockopt IPT_SO_GET_INFO",
+        operation: "name",
       });
       assert.throws(
         () => readLegacyTable(family, "absent", 1),

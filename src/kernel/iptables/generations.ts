@@ -1,4 +1,6 @@
+import { errorText } from "../../base/error-text.ts";
 import type { IpFamily } from "../../base/ip.ts";
+import type { Logger } from "../../base/log.ts";
 import { openTransport, type TransportParts } from "../../netlink/transport.ts";
 import type { IptablesBackend } from "./backend.ts";
 import { readLegacyGeneration } from "./legacy-generation.ts";
@@ -11,14 +13,37 @@ export interface RuleGenerations {
   close(): void;
 }
 
+export interface GenerationParts extends TransportParts {
+  readonly log: Logger;
+}
+
 /** What cannot be read cannot be told: the rules themselves are read then, and say what is wrong. */
-export function openGenerations(backend: IptablesBackend, parts: TransportParts): RuleGenerations {
+export function openGenerations(backend: IptablesBackend, parts: GenerationParts): RuleGenerations {
   if (backend === "legacy") {
-    return { read: async (family) => readLegacyGeneration(family), close() {} };
+    const read = async (family: IpFamily): Promise<number> => readLegacyGeneration(family);
+    return { read: unlessUnreadable(read, parts.log), close() {} };
   }
   const transport = openTransport(parts, nftTransportOptions);
   return {
-    read: () => readNftGeneration(transport).catch(() => undefined),
+    read: unlessUnreadable(() => readNftGeneration(transport), parts.log),
     close: () => transport.close(),
+  };
+}
+
+/** Told once: each look starts two programs from then on, and nobody would know why. */
+function unlessUnreadable(
+  read: (family: IpFamily) => Promise<number | undefined>,
+  log: Logger,
+): RuleGenerations["read"] {
+  const told = new Set<IpFamily>();
+  return async (family) => {
+    try {
+      return await read(family);
+    } catch (error) {
+      const keys = { ipFamily: family, err: errorText(error) };
+      if (!told.has(family)) log.info("Each look at the rules starts iptables-save", keys);
+      told.add(family);
+      return undefined;
+    }
   };
 }

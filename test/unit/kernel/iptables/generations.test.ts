@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { systemClock } from "../../../../src/base/clock.ts";
 import { openGenerations } from "../../../../src/kernel/iptables/generations.ts";
 import type { Message, MessageWriter } from "../../../../src/netlink/message.ts";
+import { RecordingLogger } from "../../../support/recording-logger.ts";
 import {
   type Answer,
   acknowledgement,
@@ -29,10 +30,12 @@ function generation(id: number, { sequence }: Message): Uint8Array {
 function open(answer: (message: Message) => Answer): {
   readonly generations: ReturnType<typeof openGenerations>;
   readonly socket: ReturnType<typeof answeringSocket>;
+  readonly log: RecordingLogger;
 } {
   const socket = answeringSocket(([message]) => answer(message as Message));
-  const parts = { shim: socket.shim, clock: systemClock };
-  return { generations: openGenerations("nft", parts), socket };
+  const log = new RecordingLogger();
+  const parts = { shim: socket.shim, clock: systemClock, log };
+  return { generations: openGenerations("nft", parts), socket, log };
 }
 
 describe("the generation of nft's rules", () => {
@@ -55,7 +58,12 @@ describe("the generation of nft's rules", () => {
   ];
   for (const [what, answer] of unreadable) {
     it(`is not told when the kernel ${what}`, async () => {
-      assert.equal(await open(answer).generations.read("IPv4"), undefined);
+      const { generations, log } = open(answer);
+      for (const family of ["IPv4", "IPv6", "IPv4"] as const) {
+        assert.equal(await generations.read(family), undefined);
+      }
+      const told = log.lines.map(({ keys }) => keys["ipFamily"]);
+      assert.deepEqual(told, what === "says nothing" ? [] : ["IPv4", "IPv6"]);
     });
   }
 });
