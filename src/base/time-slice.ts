@@ -5,21 +5,35 @@ const maxSliceMs = 5;
 /** The clock is looked at as seldom as makes these times between two looks; in virtual machines a look may be dear. */
 const shortestLookMs = 1;
 const longestLookMs = 4;
-const mostPiecesPerLook = 64;
-/** What is shorter than this many small pieces costs no look at all. */
-const smallPiecesPerLook = 16;
+/** What is shorter than `first` pieces costs no look at all. */
+const piecesPerLook = {
+  small: { first: 16, most: 64 },
+  /** One may take milliseconds after many that took none. */
+  large: { first: 1, most: 4 },
+} as const;
+
+/** Timers that are due and sockets that have something come first. */
+export function othersTurn(): Promise<void> {
+  return new Promise((resolve) => {
+    setImmediate(resolve);
+  });
+}
 
 export class TimeSlice {
   readonly #clock: Clock;
   #startMs: number | undefined;
   #lookedAtMs = 0;
+  readonly #mostPiecesPerLook: number;
   #piecesPerLook: number;
   #pieces = 0;
 
   /** `large`: one piece of the work may take milliseconds. */
-  constructor(clock: Clock, pieces: "small" | "large" = "small") {
+  constructor(clock: Clock, pieces: keyof typeof piecesPerLook = "small") {
+    const { first, most } = piecesPerLook[pieces];
     this.#clock = clock;
-    this.#piecesPerLook = pieces === "small" ? smallPiecesPerLook : 1;
+    this.#piecesPerLook = first;
+    this.#mostPiecesPerLook = most;
+    if (pieces === "large") this.#lookedAtMs = this.#startMs = clock.monotonicMs();
   }
 
   /** Undefined while time is left; else something to wait for. Asked between small pieces of work. */
@@ -32,18 +46,18 @@ export class TimeSlice {
     this.#startMs ??= nowMs;
     this.#lookedAtMs = nowMs;
     if (nowMs - this.#startMs < maxSliceMs) return undefined;
-    return new Promise((resolve) => {
-      setImmediate(() => {
-        this.#startMs = this.#clock.monotonicMs();
-        this.#lookedAtMs = this.#startMs;
-        resolve();
-      });
-    });
+    return this.#begin();
+  }
+
+  async #begin(): Promise<void> {
+    await othersTurn();
+    this.#startMs = this.#clock.monotonicMs();
+    this.#lookedAtMs = this.#startMs;
   }
 
   #adapt(sinceLookMs: number): void {
     if (sinceLookMs < shortestLookMs) {
-      this.#piecesPerLook = Math.min(mostPiecesPerLook, this.#piecesPerLook * 2);
+      this.#piecesPerLook = Math.min(this.#mostPiecesPerLook, this.#piecesPerLook * 2);
     } else if (sinceLookMs > longestLookMs) {
       this.#piecesPerLook = Math.max(1, this.#piecesPerLook >> 1);
     }

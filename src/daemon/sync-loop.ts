@@ -5,7 +5,7 @@ import { Exclusive } from "../base/exclusive.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import type { SpareMemory } from "../base/spare-memory.ts";
-import { inSlices } from "../base/time-slice.ts";
+import { inSlices, othersTurn } from "../base/time-slice.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { DrainAges } from "../reconcile/drains.ts";
 import { Reconciler } from "../reconcile/reconciler.ts";
@@ -44,7 +44,6 @@ export interface SyncLoopCollaborators {
 export class SyncLoop {
   readonly #families: readonly IpFamily[];
   readonly #isObserveOnly: boolean;
-  readonly #live: LiveConfig;
   readonly #clock: Clock;
   readonly #reporter: SyncReporter;
   readonly #healthChecks: ServiceHealthServers;
@@ -66,7 +65,6 @@ export class SyncLoop {
     const { kernel, clock, reporter, healthChecks, apiServerAddresses } = collaborators;
     this.#families = families;
     this.#isObserveOnly = live.current.isObserveOnly;
-    this.#live = live;
     this.#clock = clock;
     this.#reporter = reporter;
     this.#healthChecks = healthChecks;
@@ -84,7 +82,7 @@ export class SyncLoop {
     this.#node = new KnownNode({ kernel, live, families, apiServers });
     this.#reconciler = new Reconciler(collaborators, liveReconcilerOptions(live));
     this.#runner = this.#makeRunner(collaborators, live);
-    this.#checks = this.#makeChecks(collaborators);
+    this.#checks = this.#makeChecks(collaborators, live);
   }
 
   start(): void {
@@ -180,9 +178,10 @@ export class SyncLoop {
     });
     if (!this.#isObserveOnly) await this.#healthChecks.serve(this.#node.healthCheckAddresses);
     this.#checks.synced();
+    const hasWorked = report.failures.length === 0;
     // What only lists and large syncs run may be a third of the memory.
-    if (isFull) this.#spareMemory("after-full-sync");
-    return report.failures.length === 0;
+    if (isFull && hasWorked && !this.#isObserveOnly) this.#spareMemory("after-full-sync");
+    return hasWorked;
   }
 
   /** A period in which nobody changed anything is the common case: it costs a look, and no comparison. */
@@ -208,12 +207,15 @@ export class SyncLoop {
   }
 
   #makeRunner(collaborators: SyncLoopCollaborators, live: LiveConfig): Runner {
-    const sync = (reason: RunReason): Promise<boolean> =>
-      this.#exclusive.run(() => this.#sync(reason));
+    const sync = async (reason: RunReason): Promise<boolean> => {
+      // What asked for it has been at work until now: reading and decoding an event of 250 endpoints takes milliseconds.
+      await othersTurn();
+      return this.#exclusive.run(() => this.#sync(reason));
+    };
     return new Runner(sync, collaborators, liveRunnerOptions(live));
   }
 
-  #makeChecks(collaborators: SyncLoopCollaborators): KernelChecks {
+  #makeChecks(collaborators: SyncLoopCollaborators, live: LiveConfig): KernelChecks {
     return new KernelChecks(
       {
         ...collaborators,
@@ -223,7 +225,7 @@ export class SyncLoop {
         exclusive: this.#exclusive,
         onFound: () => this.#request(),
       },
-      this.#live.current.ruleCheckPeriodMs,
+      live.current.ruleCheckPeriodMs,
     );
   }
 }

@@ -1,6 +1,6 @@
 /**
  * The kernel as the reconciler sees it: one typed client per facility, in the words of `state/`.
- * Real clients live in the folders beside this file; `test/support/fake-kernel.ts` implements the same
+ * Real clients live in the folders beside this file; `test/support/fake-kernel/` implements the same
  * interfaces in memory and one contract suite is run against both.
  *
  * Rules for every client: creating what exists and removing what is absent is success. A list of
@@ -66,6 +66,8 @@ export type FamiliarServers = (key: string) => readonly RealServer[] | undefined
 export interface ExpectedServers {
   /** Of virtual servers, those of others included; services without an address do not count. */
   readonly count: number;
+  /** All that count. */
+  readonly ids: () => Iterable<VirtualServerId>;
   /** Whether it is one of them, and as it should be. */
   hasVirtualServer(virtualServer: VirtualServer): boolean;
   /** Whether these, in any order, are the real servers of the virtual server with this key. */

@@ -4,7 +4,7 @@ import type { MessageWriter } from "./message.ts";
 
 /** NLA_F_NESTED and NLA_F_NET_BYTEORDER; the other 14 bits are the type. linux/netlink.h. */
 export const NESTED_BIT = 0x8000;
-export const NETWORK_ORDER_BIT = 0x4000;
+const NETWORK_ORDER_BIT = 0x4000;
 export const TYPE_MASK = 0x3fff;
 
 /** One attribute: its number, and its payload both ways. Methods are free functions: no `this`. */

@@ -80,14 +80,6 @@ export function isNotFound(error: unknown): boolean {
   return hasCode(error, "ENOENT", "ESRCH", "ENODEV", "EADDRNOTAVAIL");
 }
 
-export function isBusy(error: unknown): boolean {
-  return hasCode(error, "EBUSY");
-}
-
-export function isPermissionDenied(error: unknown): boolean {
-  return hasCode(error, "EPERM", "EACCES");
-}
-
 export function isInvalid(error: unknown): boolean {
   return hasCode(error, "EINVAL");
 }

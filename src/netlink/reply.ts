@@ -40,13 +40,15 @@ export function readReply<R>(
 
 /**
  * Reads a reply that comes in pieces, each of whole messages. Those of other sequence numbers are late replies to
- * requests that were given up.
+ * requests that were given up. What `decode` throws is thrown at the end: before the last piece is taken, the kernel
+ * answers no other listing on that socket.
  */
 export class ReplyReader<R> {
   readonly #sequence: number;
   readonly #decode: ((message: Message) => R | undefined) | undefined;
   readonly #values: R[] = [];
   #outcome: Outcome | undefined;
+  #failure: { readonly error: unknown } | undefined;
   #isInterrupted = false;
 
   constructor(sequence: number, decode: ((message: Message) => R | undefined) | undefined) {
@@ -59,13 +61,14 @@ export class ReplyReader<R> {
     return this.#outcome !== undefined;
   }
 
-  /** Throws DecodeError. */
+  /** Throws DecodeError where the lengths of messages lead astray. */
   take(piece: Uint8Array): void {
     for (const message of messagesOf(piece)) this.#takeMessage(message);
   }
 
-  /** Throws DecodeError when it has no end. */
+  /** Throws what `decode` threw, and DecodeError when the reply has no end. */
   finish(): Reply<R> {
+    if (this.#failure !== undefined) throw this.#failure.error;
     if (this.#outcome === undefined) throw new DecodeError("reply without an end", 0);
     return { values: this.#values, outcome: this.#outcome, isInterrupted: this.#isInterrupted };
   }
@@ -77,8 +80,16 @@ export class ReplyReader<R> {
       this.#outcome = decodeOutcome(message);
       return;
     }
-    const value = this.#decode?.(message);
-    if (value !== undefined) this.#values.push(value);
+    if (this.#failure === undefined) this.#takeValue(message);
+  }
+
+  #takeValue(message: Message): void {
+    try {
+      const value = this.#decode?.(message);
+      if (value !== undefined) this.#values.push(value);
+    } catch (error) {
+      this.#failure = { error };
+    }
   }
 }
 

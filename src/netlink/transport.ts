@@ -6,7 +6,7 @@ import type * as shim from "../../native-shim/netlink-socket.d.ts";
 import { type Clock, sleep } from "../base/clock.ts";
 import { errnoName, errno as errnos } from "../base/errno.ts";
 import { Exclusive } from "../base/exclusive.ts";
-import { TimeSlice } from "../base/time-slice.ts";
+import { othersTurn, TimeSlice } from "../base/time-slice.ts";
 import { type Datagram, encodeDatagram, readFailures } from "./batch.ts";
 import { type BodyPrinter, type DebugSink, printDatagram } from "./debug.ts";
 import { NetlinkError } from "./errors.ts";
@@ -31,7 +31,7 @@ export interface TransportParts {
 export interface TransportOptions {
   /** One of `protocols` in netlink-package.ts. */
   readonly protocol: number;
-  /** Longest wait for the replies to one datagram. Default 10 s. */
+  /** Longest wait for the replies to one datagram, or for each piece of a long listing. Default 10 s. */
   readonly timeoutMs?: number;
   /** False: an error carries the refused request (`NetlinkError.echo`). Default true. */
   readonly capAck?: boolean;
@@ -40,7 +40,7 @@ export interface TransportOptions {
   readonly printBody?: BodyPrinter;
 }
 
-/** Two datagrams of a listing: what is decoded in a few milliseconds, and no more than a pool of memory serves. */
+/** Two datagrams of a listing: they are decoded in a few milliseconds, and their memory is not mapped anew each time. */
 const PIECE_BYTES = 48 * 1024;
 
 /** An error reply is charged 768 bytes; the smallest requests are about 36 bytes: 1,820 in a datagram. */
@@ -137,19 +137,31 @@ export class NetlinkTransport {
     requests: readonly T[],
     decode: (message: Message, request: T) => R | undefined,
   ): Promise<R[][]> {
+    const lists: R[][] = [];
+    const keep = (_: T, list: R[]): boolean => lists.push(list) > 0;
+    return this.dumpEach(kind, requests, decode, keep).then(() => lists);
+  }
+
+  /** The same; gives each list to `take`, until that says no: false then. */
+  dumpEach<T, R>(
+    kind: RequestKind<T>,
+    requests: Iterable<T>,
+    decode: (message: Message, request: T) => R | undefined,
+    take: (request: T, list: R[]) => boolean,
+  ): Promise<boolean> {
     return this.#exclusive.run(async () => {
-      const lists: R[][] = [];
+      await othersTurn();
       const slice = new TimeSlice(this.#parts.clock, "large");
       for (const request of requests) {
         const decodeOne = (message: Message): R | undefined => decode(message, request);
-        lists.push(
+        const list =
           this.#dumpSync(kind, request, decodeOne) ??
-            (await this.#dumpWithRetries(kind, request, decodeOne)),
-        );
+          (await this.#dumpWithRetries(kind, request, decodeOne));
+        if (!take(request, list)) return false;
         const pause = slice.pause();
         if (pause !== undefined) await pause;
       }
-      return lists;
+      return true;
     });
   }
 
@@ -221,25 +233,25 @@ export class NetlinkTransport {
   /** The kernel makes a long listing while it is read: others have their turn between two pieces. */
   async #readPieces<R>(decode: (message: Message) => R | undefined): Promise<Reply<R>> {
     const reader = new ReplyReader(this.#lastSequence, decode);
-    for (let result = await this.#transact(PIECE_BYTES); ; result = await this.#receivePiece()) {
+    let result = await this.#transact(PIECE_BYTES);
+    for (;;) {
       if (result.errno !== 0) return failedReply(result.errno);
       reader.take(result.replies);
       if (reader.hasEnded || result.replies.length < PIECE_BYTES) return reader.finish();
+      result = await this.#exchange(0, PIECE_BYTES);
     }
   }
 
-  async #transact(pieceBytes = 0): Promise<shim.TransactResult> {
+  #transact(pieceBytes = 0): Promise<shim.TransactResult> {
     this.#printSent();
-    const { shim } = this.#parts;
-    const result = await shim.transact(this.#socket, ...this.#datagramArguments(), pieceBytes);
-    this.#printReceived(result);
-    return result;
+    return this.#exchange(this.#writer.length, pieceBytes);
   }
 
-  async #receivePiece(): Promise<shim.TransactResult> {
+  /** `length` 0: nothing is sent, what was asked for before is received further. */
+  async #exchange(length: number, pieceBytes: number): Promise<shim.TransactResult> {
     const { shim } = this.#parts;
-    const [buffer, , , ...rest] = this.#datagramArguments();
-    const result = await shim.transact(this.#socket, buffer, 0, 0, ...rest, PIECE_BYTES);
+    const [buffer, offset, , ...rest] = this.#datagramArguments();
+    const result = await shim.transact(this.#socket, buffer, offset, length, ...rest, pieceBytes);
     this.#printReceived(result);
     return result;
   }

@@ -46,6 +46,9 @@ function canShrink({ name, type }: IpSet, count: number, { sets }: KnownState): 
 function expectedServers({ virtualServers }: KnownState): ExpectedServers {
   return {
     count: virtualServers.size,
+    *ids() {
+      for (const { virtualServer } of virtualServers.values()) yield virtualServer;
+    },
     hasVirtualServer(found) {
       const known = virtualServers.get(virtualServerKey(found));
       return known !== undefined && sameVirtualServer(known.virtualServer, found);

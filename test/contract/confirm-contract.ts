@@ -49,6 +49,7 @@ function expecting(servers: Held): ExpectedServers {
       .join();
   return {
     count: servers.length,
+    ids: () => servers.map(([server]) => server),
     hasVirtualServer(found) {
       const known = byKey.get(virtualServerKey(found))?.server;
       return known !== undefined && sameVirtualServer(known, found);

@@ -54,7 +54,7 @@ const PROJECT: string = join(SCRIPTS, "../..");
 /** See uml-xstate.c; built by `make lab`. */
 const XSTATE_LIBRARY: string = join(PROJECT, "build/lab/uml-xstate.so");
 
-/** Once in hundreds of times the lab kernel stands still before it runs anything; it takes 3 s, on a busy machine 20. */
+/** A lab kernel was once seen to stand still; where is not known. To boot takes 3 s, on a busy machine 20. */
 const bootSeconds = 90;
 const mostBoots = 2;
 

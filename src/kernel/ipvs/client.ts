@@ -44,8 +44,22 @@ import {
 } from "./codec.ts";
 import { Confirmation } from "./confirmation.ts";
 import { commands, GENERIC_NAME } from "./constants.ts";
+import { ListedBlock } from "./listed-block.ts";
 import { PROC_TABLE_PATH, ProcTable } from "./proc-table.ts";
 import { probeScheduler } from "./scheduler-probe.ts";
+import type { TakeServerBlock } from "./server-block.ts";
+
+/**
+ * A page of /proc/net/ip_vs is sought from the table's beginning, so reading it grows with the square of its length. In
+ * larger tables the real servers are asked for one virtual server at a time. See docs/decisions/0002.
+ */
+const mostInProcTable: TableSize = { virtualServers: 20_000, bytes: 8 * 1024 * 1024 };
+
+export interface TableSize {
+  readonly virtualServers: number;
+  /** Of /proc/net/ip_vs. */
+  readonly bytes: number;
+}
 
 const nothingFamiliar: FamiliarServers = () => undefined;
 
@@ -60,6 +74,8 @@ export interface OpenIpvs extends Ipvs {
 export interface OpenIpvsParts extends TransportParts {
   /** Another file in place of /proc/net/ip_vs, for tests. */
   readonly procTablePath?: string;
+  /** Another bound for its use, for tests. */
+  readonly mostInProcTable?: TableSize;
 }
 
 /** Opens a socket and finds IPVS in the kernel. Throws NetlinkError. */
@@ -72,7 +88,7 @@ export async function openIpvs(parts: OpenIpvsParts): Promise<OpenIpvs> {
     const familyId = await resolveFamily(transport, GENERIC_NAME, WHEN_MISSING);
     const path = parts.procTablePath ?? PROC_TABLE_PATH;
     const procTable = new ProcTable(parts.clock, path);
-    return new IpvsClient({ transport, procTable }, familyId);
+    return new IpvsClient({ mostInProcTable, ...parts, transport, procTable }, familyId);
   } catch (error) {
     transport.close();
     throw error;
@@ -82,18 +98,21 @@ export async function openIpvs(parts: OpenIpvsParts): Promise<OpenIpvs> {
 interface IpvsParts {
   readonly transport: NetlinkTransport;
   readonly procTable: ProcTable;
+  readonly mostInProcTable: TableSize;
 }
 
 class IpvsClient implements OpenIpvs {
   readonly #transport: NetlinkTransport;
   readonly #procTable: ProcTable;
+  readonly #mostInProcTable: TableSize;
   readonly #familyId: number;
   readonly #kinds: RequestKinds;
   readonly #confirmation = new Confirmation();
 
-  constructor({ transport, procTable }: IpvsParts, familyId: number) {
+  constructor({ transport, procTable, mostInProcTable }: IpvsParts, familyId: number) {
     this.#transport = transport;
     this.#procTable = procTable;
+    this.#mostInProcTable = mostInProcTable;
     this.#familyId = familyId;
     this.#kinds = requestKinds(familyId);
   }
@@ -105,13 +124,16 @@ class IpvsClient implements OpenIpvs {
       undefined,
       ({ body }): ListedService => decodeService(body),
     );
-    const realServers = await this.#readRealServers(familiar);
-    const virtualServers = services.flatMap((service): readonly ObservedVirtualServer[] => {
-      if (service.kind !== "virtual-server") return [];
-      const { virtualServer } = service;
-      const own = realServers.get(virtualServerKey(virtualServer)) ?? none;
-      return [{ virtualServer, realServers: own }];
-    });
+    const ids = services
+      .filter((service) => service.kind === "virtual-server")
+      .map(({ virtualServer }) => virtualServer);
+    const realServers = await this.#readRealServers(ids, familiar);
+    const virtualServers = ids.map(
+      (virtualServer): ObservedVirtualServer => ({
+        virtualServer,
+        realServers: realServers.get(virtualServerKey(virtualServer)) ?? none,
+      }),
+    );
     const firewallMarkCount = services.filter(({ kind }) => kind === "firewall-mark").length;
     return { virtualServers, firewallMarkCount };
   }
@@ -121,23 +143,49 @@ class IpvsClient implements OpenIpvs {
     await this.#transport.dump(this.#kinds.listServices, undefined, ({ body }) => {
       pass.takeService(body);
     });
-    if (!pass.isWrong) await this.#procTable.eachBlock((block) => pass.takeBlock(block));
+    if (!pass.isWrong)
+      await this.#eachBlock(expected.count, expected.ids, (block) => pass.takeBlock(block));
     return this.#confirmation.end(pass);
+  }
+
+  /** `ids`: of all virtual servers that have an address. */
+  #eachBlock(
+    count: number,
+    ids: () => Iterable<VirtualServerId>,
+    take: TakeServerBlock,
+  ): Promise<boolean> {
+    const { virtualServers, bytes } = this.#mostInProcTable;
+    const isLarge = count > virtualServers || this.#procTable.lastBytes > bytes;
+    return isLarge ? this.#eachListing(ids(), take) : this.#procTable.eachBlock(take);
+  }
+
+  #eachListing(ids: Iterable<VirtualServerId>, take: TakeServerBlock): Promise<boolean> {
+    return this.#transport.dumpEach(
+      this.#kinds.listRealServers,
+      ids,
+      ({ body }) => body,
+      (id, bodies) => take(new ListedBlock(id, bodies)),
+    );
   }
 
   /** A list that is as the familiar one is that list itself: a large table is not in memory twice. */
   async #readRealServers(
+    ids: readonly VirtualServerId[],
     familiar: FamiliarServers,
   ): Promise<ReadonlyMap<string, readonly RealServer[]>> {
     const table = new Map<string, readonly RealServer[]>();
-    await this.#procTable.eachBlock((block) => {
-      const [key, realServers] = block.read() ?? [];
-      if (key === undefined || realServers === undefined) return true;
-      const wanted = familiar(key);
-      const isFamiliar = wanted !== undefined && sameRealServers(wanted, realServers);
-      table.set(key, isFamiliar ? wanted : realServers);
-      return true;
-    });
+    await this.#eachBlock(
+      ids.length,
+      () => ids,
+      (block) => {
+        const [key, realServers] = block.read() ?? [];
+        if (key === undefined || realServers === undefined) return true;
+        const wanted = familiar(key);
+        const isFamiliar = wanted !== undefined && sameRealServers(wanted, realServers);
+        table.set(key, isFamiliar ? wanted : realServers);
+        return true;
+      },
+    );
     return table;
   }
 

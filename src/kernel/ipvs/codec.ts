@@ -166,15 +166,30 @@ export function decodeTimeouts(body: ByteReader): IpvsTimeouts {
 
 /** IPVS_SVC_ATTR_STATS: behind everything that describes a service come counters that move with its traffic. */
 const statisticsType = 10;
+/**
+ * IPVS_DEST_ATTR_ACTIVE_CONNS, the first of the counts: address, port, forwarding method, weight and thresholds come
+ * before. The address family comes after; it is the virtual server's but for tunnels, which have another method.
+ */
+const activeConnectionsType = 7;
 
 /** 53 bits that stand for a message of a GET_SERVICE reply but for its statistics. Nothing is read by it. */
 export function hashOfService(body: ByteReader): number {
+  return hashUpTo(statisticsType, commands.newService, body);
+}
+
+/** 53 bits that stand for a message of a GET_DEST reply up to its counts, which move. Nothing is read by it. */
+export function hashOfRealServer(body: ByteReader): number {
+  return hashUpTo(activeConnectionsType, commands.newDestination, body);
+}
+
+/** `type`: the attribute before which it ends, inside of the service or destination that the message is. */
+function hashUpTo(type: number, command: number, body: ByteReader): number {
   const end = body.peek((reader) => {
     readGenericHeader(reader);
-    reader.skip(ATTRIBUTE_HEADER_BYTES, "service");
-    return skipTo(statisticsType, reader);
+    reader.skip(ATTRIBUTE_HEADER_BYTES, "service or destination");
+    return skipTo(type, reader);
   });
-  return body.hash(commands.newService, end);
+  return body.hash(command, end);
 }
 
 /** Reads a message of a GET_SERVICE reply. */

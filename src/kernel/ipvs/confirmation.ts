@@ -4,7 +4,7 @@ import { PartMemory } from "../../netlink/part-memory.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { ExpectedServers } from "../kernel.ts";
 import { decodeService, hashOfService } from "./codec.ts";
-import type { ProcBlock } from "./proc-table.ts";
+import type { ServerBlock } from "./server-block.ts";
 
 /** In place of a key: services of firewall marks, and what else has no address of ours to be. */
 const noServer = "";
@@ -91,7 +91,7 @@ export class ConfirmationPass {
   }
 
   /** A virtual server with its real servers. False: it is not as expected, and the rest does not matter. */
-  takeBlock(block: ProcBlock): boolean {
+  takeBlock(block: ServerBlock): boolean {
     const hash = block.hash();
     const key = this.#recall(this.#blocks, hash) ?? this.#compareBlock(block, hash);
     if (key === noServer) this.#others.blocks.add(hash);
@@ -106,16 +106,25 @@ export class ConfirmationPass {
   #compareService(body: ByteReader, hash: number): string {
     const service = decodeService(body);
     const isServer = service.kind === "virtual-server";
-    if (isServer && !this.#expected.hasVirtualServer(service.virtualServer)) this.#isWrong = true;
+    const isRight = !isServer || this.#expected.hasVirtualServer(service.virtualServer);
     const key = isServer ? virtualServerKey(service.virtualServer) : noServer;
-    this.#services.note(hash, key);
+    this.#note(this.#services, { hash, key, isRight });
     return key;
   }
 
-  #compareBlock(block: ProcBlock, hash: number): string {
+  #compareBlock(block: ServerBlock, hash: number): string {
     const [key, realServers] = block.read() ?? [noServer, []];
-    if (key !== noServer && !this.#expected.hasRealServers(key, realServers)) this.#isWrong = true;
-    this.#blocks.note(hash, key);
+    const isRight = key === noServer || this.#expected.hasRealServers(key, realServers);
+    this.#note(this.#blocks, { hash, key, isRight });
     return key;
+  }
+
+  /** What is wrong is never recalled as right, even if the pass breaks off. */
+  #note(
+    parts: PartMemory<string>,
+    part: { readonly hash: number; readonly key: string; readonly isRight: boolean },
+  ): void {
+    if (part.isRight) parts.note(part.hash, part.key);
+    else this.#isWrong = true;
   }
 }

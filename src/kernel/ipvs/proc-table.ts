@@ -20,6 +20,7 @@ import { ByteHash } from "../../netlink/byte-hash.ts";
 import { DecodeError } from "../../netlink/errors.ts";
 import type { RealServer } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
+import type { ServerBlock, ServerWithKey, TakeServerBlock } from "./server-block.ts";
 
 /** Of the reading thread's network namespace. */
 export const PROC_TABLE_PATH = "/proc/net/ip_vs";
@@ -28,16 +29,6 @@ const READ_BYTES = 64 * 1024;
 /** ip_vs_fwd_name(): the forwarding methods in the order of IP_VS_CONN_F_FWD_MASK. */
 const forwardingNames: readonly string[] = ["Masq", "Local", "Tunnel", "Route", "Bypass"];
 
-/** The lines of one virtual server, or of whatever stands before the first; valid until the next one is given. */
-export interface ProcBlock {
-  /** 53 bits that stand for the lines but for their counts of connections. */
-  hash(): number;
-  /** The key of the virtual server and its real servers; undefined where the lines are of none with an address. */
-  read(): ProcServer | undefined;
-}
-
-export type ProcServer = readonly [key: string, realServers: readonly RealServer[]];
-
 /** The open file: it goes on showing the network namespace in which it was opened, as a socket does. */
 export class ProcTable {
   readonly #clock: Clock;
@@ -45,6 +36,7 @@ export class ProcTable {
   readonly #exclusive = new Exclusive();
   readonly #buffer = Buffer.allocUnsafe(READ_BYTES);
   #isClosed = false;
+  #lastBytes = 0;
 
   /** Throws the file system's errors. */
   constructor(clock: Clock, path: string) {
@@ -56,19 +48,27 @@ export class ProcTable {
    * Gives each block to `take`, until that says no: false then. Reads on the calling thread: a read returns a page,
    * and there are hundreds. Others get their turn. Rejects with DecodeError, and with what `take` throws.
    */
-  eachBlock(take: (block: ProcBlock) => boolean): Promise<boolean> {
+  eachBlock(take: TakeServerBlock): Promise<boolean> {
     return this.#exclusive.run(async () => {
       const slice = new TimeSlice(this.#clock, "large");
       const splitter = new ProcTableSplitter(take);
       for (let position = 0; ; ) {
         const count = readSync(this.#file, this.#buffer, 0, READ_BYTES, position);
-        if (count === 0) return splitter.finish();
+        if (count === 0) {
+          this.#lastBytes = position;
+          return splitter.finish();
+        }
         position += count;
         if (!splitter.take(this.#buffer.subarray(0, count))) return false;
         const pause = slice.pause();
         if (pause !== undefined) await pause;
       }
     });
+  }
+
+  /** Of the table when it was last read to its end. */
+  get lastBytes(): number {
+    return this.#lastBytes;
   }
 
   /** Closing twice is fine. */
@@ -95,7 +95,7 @@ const countBytes = 22;
  * while nothing changes: lines of real servers are all of one length, and are not searched for their ends.
  */
 export class ProcTableSplitter {
-  readonly #take: (block: ProcBlock) => boolean;
+  readonly #take: TakeServerBlock;
   readonly #block = new Block();
   /** Begins with the lines of the block that is being read. */
   #bytes = Buffer.allocUnsafe(2 * READ_BYTES);
@@ -105,7 +105,7 @@ export class ProcTableSplitter {
   /** Of the first byte in `#bytes`. */
   #offset = 0;
 
-  constructor(take: (block: ProcBlock) => boolean) {
+  constructor(take: TakeServerBlock) {
     this.#take = take;
     this.#block.show(this.#bytes);
   }
@@ -167,8 +167,8 @@ function lineEnd(bytes: Buffer, start: number, length: number): number {
   return end < length ? end : -1;
 }
 
-/** One object for all blocks. */
-class Block implements ProcBlock {
+/** The lines of one virtual server, or of whatever stands before the first. One object for all blocks. */
+class Block implements ServerBlock {
   readonly #hash = new ByteHash();
   #bytes: Buffer = Buffer.alloc(0);
   #view: DataView = new DataView(this.#bytes.buffer);
@@ -199,7 +199,7 @@ class Block implements ProcBlock {
     return this.#hash.value;
   }
 
-  read(): ProcServer | undefined {
+  read(): ServerWithKey | undefined {
     const text = this.#bytes.toString("latin1", this.#start, this.#end - 1);
     const [head = "", ...lines] = text.split("\n");
     const offset = this.#offset + this.#start;

@@ -56,7 +56,7 @@ const gatewayFields = { gateway: bytes(5), via: bytes(18) } as const satisfies R
   Field<Uint8Array>
 >;
 
-export const routeAttributes: AttributeSet<RouteValues> = attributeSet({
+const routeAttributes: AttributeSet<RouteValues> = attributeSet({
   ...gatewayFields,
   nextHops: bytes(9),
   table: u32(15),

@@ -46,6 +46,7 @@ export class LinkWatch {
   /** Listens again, and gives a notice: nobody knows what came meanwhile. Where it cannot, it tries again. */
   resume(): void {
     if (this.#isClosed) return;
+    this.pause();
     try {
       this.#stopListening = this.#listen();
     } catch (error) {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Clock } from "../../../src/base/clock.ts";
-import { inSlices } from "../../../src/base/time-slice.ts";
+import { inSlices, othersTurn, TimeSlice } from "../../../src/base/time-slice.ts";
 
 /** A clock on which every look takes `stepMs`. */
 function tickingClock(stepMs: number): Clock {
@@ -23,6 +23,27 @@ function* pieces(count: number, done: number[]): Generator<void, string> {
   }
   return "result";
 }
+
+describe("a slice of large pieces", () => {
+  it("is looked at after the first piece, and never after more than four", () => {
+    const looks: number[] = [];
+    let [pieces, nowMs] = [0, 1_000_000];
+    const clock: Clock = {
+      nowMs: () => 0,
+      monotonicMs: () => {
+        looks.push(pieces);
+        return nowMs;
+      },
+      after: () => () => {},
+    };
+    const slice = new TimeSlice(clock, "large");
+    for (; pieces < 16; pieces += 1) assert.equal(slice.pause(), undefined);
+    assert.deepEqual(looks, [0, 0, 2, 6, 10, 14]);
+    nowMs += 5;
+    const pauses = [1, 2, 3, 4].map(() => slice.pause());
+    assert.equal(pauses.filter((pause) => pause !== undefined).length, 1);
+  });
+});
 
 describe("inSlices", () => {
   it("gives the generator's result after all of its pieces", async () => {
@@ -62,4 +83,14 @@ describe("inSlices", () => {
     }
     await assert.rejects(inSlices(tickingClock(1), failing()), /broken/);
   });
+});
+
+it("othersTurn lets a timer that is due come first", async () => {
+  const order: string[] = [];
+  setTimeout(() => order.push("timer"), 1);
+  for (const until = performance.now() + 5; performance.now() < until; );
+  await othersTurn();
+  await othersTurn();
+  order.push("we");
+  assert.deepEqual(order, ["timer", "we"]);
 });

@@ -3,11 +3,9 @@ import { describe, it } from "node:test";
 import {
   DecodeError,
   isAlreadyExists,
-  isBusy,
   isInvalid,
   isNotFound,
   isOutcomeUnknown,
-  isPermissionDenied,
   isUnsupported,
   NetlinkError,
   type NetlinkErrorFacts,
@@ -60,24 +58,13 @@ describe("predicates", () => {
     { errno: 3, holds: [isNotFound] },
     { errno: 19, holds: [isNotFound] },
     { errno: 99, holds: [isNotFound] },
-    { errno: 16, holds: [isBusy] },
-    { errno: 1, holds: [isPermissionDenied] },
-    { errno: 13, holds: [isPermissionDenied] },
     { errno: 22, holds: [isInvalid] },
     { errno: 95, holds: [isUnsupported] },
     { errno: 97, holds: [isUnsupported] },
     { errno: 105, holds: [isOutcomeUnknown] },
     { errno: 110, holds: [isOutcomeUnknown] },
   ];
-  const all = [
-    isAlreadyExists,
-    isNotFound,
-    isBusy,
-    isPermissionDenied,
-    isInvalid,
-    isUnsupported,
-    isOutcomeUnknown,
-  ];
+  const all = [isAlreadyExists, isNotFound, isInvalid, isUnsupported, isOutcomeUnknown];
   for (const { errno, holds } of cases) {
     const error = new NetlinkError({ ...base, errno });
     it(`${error.code}: ${holds.map(({ name }) => name).join(", ")} and no other`, () => {

@@ -385,6 +385,23 @@ describe("dump", () => {
     );
   });
 
+  it("takes a long listing to its end although it cannot be decoded, or the next one would find it open", async () => {
+    let sequence = 0;
+    const { transport, sent } = open((requests, count) => {
+      if (count === 0) sequence = sequenceOf(requests);
+      if (count === 2) return messages(item(sequence, 1), done(sequence));
+      return messages(...Array.from({ length: 3_000 }, () => item(sequence, 1)));
+    });
+    let decoded = 0;
+    const refuse = (): never => {
+      decoded += 1;
+      throw new DecodeError("not what was asked for", 0);
+    };
+    await assert.rejects(transport.dump(kind, 0, refuse), /not what was asked for/);
+    assert.equal(sent.length, 3);
+    assert.equal(decoded, 1);
+  });
+
   it("ends at a piece that the socket failed to receive", async () => {
     const { transport } = open((requests, count) => {
       if (count > 0) return { errno: ENOBUFS, operation: "receive", replies: new Uint8Array(0) };

@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
-import { type OpenIpvs, openIpvs } from "../../../../src/kernel/ipvs/client.ts";
+import { type OpenIpvs, type OpenIpvsParts, openIpvs } from "../../../../src/kernel/ipvs/client.ts";
 import { printIpvsMessage } from "../../../../src/kernel/ipvs/codec.ts";
 import type { IpvsChange } from "../../../../src/kernel/kernel.ts";
 import type { Message } from "../../../../src/netlink/message.ts";
@@ -17,6 +17,7 @@ import {
   type Answer,
   acknowledgement,
   answeringSocket,
+  done,
   messages,
 } from "../../netlink/answering-socket.ts";
 
@@ -52,6 +53,7 @@ interface Opened {
 async function open(
   answer: (requests: readonly Message[], count: number) => Answer,
   procTable = "",
+  bound: Pick<OpenIpvsParts, "mostInProcTable"> = {},
 ): Promise<Opened> {
   const family = bytesOf(readCapture("ipvs", "resolve-family"), "received");
   const socket = answeringSocket((requests, count) =>
@@ -59,7 +61,8 @@ async function open(
   );
   const procTablePath = join(folder, "ip_vs");
   writeFileSync(procTablePath, procTable);
-  const ipvs = await openIpvs({ shim: socket.shim, clock: new FakeClock(), procTablePath });
+  const clock = new FakeClock();
+  const ipvs = await openIpvs({ shim: socket.shim, clock, procTablePath, ...bound });
   return { ipvs, sent: () => socket.sent.slice(1) };
 }
 
@@ -270,6 +273,36 @@ describe("observe", () => {
     const shared = (await ipvs.observe((key) => wanted.get(key))).virtualServers;
     assert.equal(listOf(shared, "10.96.0.1"), wanted.get(keyOf("10.96.0.1")));
     assert.deepEqual(listOf(shared, "fd00:96::a"), listOf(own, "fd00:96::a"));
+  });
+
+  /** Services as recorded, none of them with a real server that netlink tells of. */
+  const listing = ([request]: readonly Message[], count: number): Answer => {
+    const sequence = request?.sequence ?? 0;
+    const isOfServices = count === 0 || count === 4;
+    return isOfServices ? withSequence(serviceReply, sequence) : messages(done(sequence));
+  };
+  const countOf = (servers: readonly { readonly realServers: readonly RealServer[] }[]): number =>
+    servers.reduce((sum, { realServers }) => sum + realServers.length, 0);
+
+  it("asks for the real servers of each where there are more virtual servers than suits /proc", async () => {
+    const bound = { mostInProcTable: { virtualServers: 2, bytes: 1_000_000 } };
+    const { ipvs, sent } = await open(listing, procTable, bound);
+    const { virtualServers } = await ipvs.observe();
+    assert.equal(countOf(virtualServers), 0);
+    assert.equal(sent().length, 1 + 3);
+  });
+
+  it("does so from the second time on where the table was too long", async () => {
+    const bound = { mostInProcTable: { virtualServers: 3, bytes: 100 } };
+    const { ipvs, sent } = await open(
+      (requests, count) => listing(requests, count === 0 ? 0 : count - 1 || 4),
+      procTable,
+      bound,
+    );
+    assert.equal(countOf((await ipvs.observe()).virtualServers), 2);
+    assert.equal(sent().length, 1);
+    assert.equal(countOf((await ipvs.observe()).virtualServers), 0);
+    assert.equal(sent().length, 1 + 1 + 3);
   });
 
   it("refuses a list that is cut off anywhere", async () => {

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { type ProcServer, ProcTableSplitter } from "../../../../src/kernel/ipvs/proc-table.ts";
+import { ProcTableSplitter } from "../../../../src/kernel/ipvs/proc-table.ts";
+import type { ServerWithKey } from "../../../../src/kernel/ipvs/server-block.ts";
 import { DecodeError } from "../../../../src/netlink/errors.ts";
 
 /** In the form of Linux 6.1, trailing blanks included; the counts and the odd lines are ours. */
@@ -30,7 +31,7 @@ function lineOf(text: string): string {
 
 interface SeenBlock {
   readonly hash: number;
-  readonly server: ProcServer | undefined;
+  readonly server: ServerWithKey | undefined;
 }
 
 function blocksOf(...pieces: readonly string[]): readonly SeenBlock[] {
@@ -44,7 +45,7 @@ function blocksOf(...pieces: readonly string[]): readonly SeenBlock[] {
   return blocks;
 }
 
-function parse(...pieces: readonly string[]): ReadonlyMap<string, ProcServer[1]> {
+function parse(...pieces: readonly string[]): ReadonlyMap<string, ServerWithKey[1]> {
   return new Map(
     blocksOf(...pieces).flatMap(({ server }) => (server === undefined ? [] : [server])),
   );

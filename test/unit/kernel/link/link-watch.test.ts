@@ -26,6 +26,8 @@ describe("LinkWatch", () => {
     isRefused = false;
     await clock.advance(5_000);
     assert.deepEqual([listeners(), errors.length, notices.length], [1, 1, 2]);
+    watch.resume();
+    assert.equal(listeners(), 1, "one however often it is told to");
     isRefused = true;
     watch.pause();
     watch.resume();
