@@ -18,6 +18,7 @@ import {
 import type { FlowSweeper } from "./flow-sweeper.ts";
 import type { KnownState } from "./known-state.ts";
 import { applyIpvs } from "./server-steps.ts";
+import { shareDesired } from "./share-desired.ts";
 import type { SyncContext, SyncTools } from "./sync-context.ts";
 
 /** Virtual servers in one look between syncs: a sync that is due waits for no more. */
@@ -75,6 +76,8 @@ export class Drainer {
       // What was idle from the start is no news.
       this.#tellEnded(ended.filter(({ drain }) => !newcomers.has(drain)));
     } finally {
+      const keys = leaving.map(({ key }) => key);
+      shareDesired(context.known, context.goal.desired, keys);
       this.#tellBegun(begun.filter(({ drain }) => this.#isDraining(drain)));
       this.#keepAges();
     }
@@ -89,6 +92,7 @@ export class Drainer {
     const keys = this.#unseenKeys.splice(0, serversPerLook);
     const groups = keys.map((key) => this.#drains.of(key));
     this.#tellEnded(await this.#endFinished(context, desired, groups));
+    shareDesired(context.known, desired, keys);
     this.#keepAges();
   }
 

@@ -71,7 +71,7 @@ export interface DrainView {
  * What a UDP endpoint that is gone still gets: answers on their way arrive, and a client that keeps its
  * port loses no more than a resolver's one attempt.
  */
-export const udpAnswerSeconds = 2;
+const udpAnswerSeconds = 2;
 
 /** `TCP 10.96.0.1:80 -> 10.244.1.5:8080` */
 export function drainKey({ virtualServerKey, realServer }: Drain): string {

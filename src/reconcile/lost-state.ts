@@ -13,7 +13,16 @@ export function lostSets(
       const header = byName.get(name);
       const known = sets.get(name);
       if (header === undefined || header.elementCount !== entries.size) return true;
-      return header.type !== known?.type || header.maxElements !== known.maxElements;
+      return known === undefined || !isMadeAlike(header, known);
     })
     .map(([name]) => name);
+}
+
+function isMadeAlike(one: ObservedIpSet, other: ObservedIpSet): boolean {
+  return (
+    one.type === other.type &&
+    (one.type === "bitmap:port" || one.family === other.family) &&
+    one.maxElements === other.maxElements &&
+    one.hasOptions === other.hasOptions
+  );
 }

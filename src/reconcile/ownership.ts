@@ -1,8 +1,15 @@
 /** What is ours, and what may be changed or removed. Pure filters on what was observed. */
-import { type Cidr, cidrContains, familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
+import {
+  type Cidr,
+  cidrContains,
+  familyOf,
+  type IpAddress,
+  type IpFamily,
+  ipFamilies,
+} from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
 import { type SetRole, setFor } from "../plan/sets.ts";
-import { addressPortEntry, portEntry } from "../state/set-entry.ts";
+import { addressOf, addressPortEntry, portEntry } from "../state/set-entry.ts";
 import type { VirtualServerId } from "../state/virtual-server.ts";
 import { idOf } from "./diff.ts";
 import type { KnownState } from "./known-state.ts";
@@ -52,7 +59,7 @@ export function mayRemove(key: string, known: KnownState, facts: OwnershipFacts)
   if (facts.policy.foreignVirtualServers === "delete" || facts.ours.has(key)) return true;
   const id = idOf(server);
   if (facts.foreign.has(key)) return false;
-  return isOurs(id, known, facts.nodeAddresses) || standsAlone(id, known);
+  return isOurs(id, known, facts.nodeAddresses) || standsAlone(id, known, facts);
 }
 
 /**
@@ -69,9 +76,32 @@ export function isContested(key: string, known: KnownState, facts: OwnershipFact
   return !haveLostEntries(known, familyOf(id.address));
 }
 
-/** On kube-ipvs0 only we bind addresses: where the sets were flushed, these tell what is ours, but for node ports. */
-function standsAlone({ address }: VirtualServerId, known: KnownState): boolean {
-  return known.addresses.has(address) && haveLostEntries(known, familyOf(address));
+/**
+ * On kube-ipvs0 only we bind addresses: of one that no set names any more, since somebody flushed it or made it anew,
+ * they tell what is ours; but for node ports. Where the sets name another port of it, it may be others' server.
+ */
+function standsAlone(
+  { address }: VirtualServerId,
+  known: KnownState,
+  facts: OwnershipFacts,
+): boolean {
+  return known.addresses.has(address) && !addressesNamed(known, facts).has(address);
+}
+
+/** Of one pass, in which nothing is written: asked for each of tens of thousands of virtual servers. */
+const namedInPass = new WeakMap<OwnershipFacts, ReadonlySet<string>>();
+
+function addressesNamed(known: KnownState, facts: OwnershipFacts): ReadonlySet<string> {
+  const before = namedInPass.get(facts);
+  if (before !== undefined) return before;
+  const named = new Set<string>();
+  for (const { name } of ipFamilies.flatMap((family) =>
+    addressSets.map((role) => setFor(role, family)),
+  )) {
+    for (const entry of known.setEntries.get(name) ?? []) named.add(addressOf(entry));
+  }
+  namedInPass.set(facts, named);
+  return named;
 }
 
 /** Addresses are bound of which no set knows: the sets say nothing about ownership any more. */

@@ -26,6 +26,12 @@ export function addressEntry(address: IpAddress): SetEntry {
   return address as string as SetEntry;
 }
 
+/** The first address of an entry, as text. */
+export function addressOf(entry: SetEntry): string {
+  const end = entry.indexOf(",");
+  return end < 0 ? entry : entry.slice(0, end);
+}
+
 export function addressPortEntry(address: IpAddress, protocol: Protocol, port: number): SetEntry {
   // Joined: a text of many parts keeps them all, and there are tens of thousands of these.
   return [address, ",", protocol.toLowerCase(), ":", port].join("") as SetEntry;

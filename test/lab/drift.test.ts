@@ -156,6 +156,13 @@ const quick: readonly Case[] = [
     writes: { "set-create": 1 },
     told: [/^bitmap:port /, absent],
   },
+  {
+    name: "a set is made anew with a time-out",
+    command: `ipset create ANEW hash:ip,port timeout 86400 maxelem 65536; ipset add ANEW ${clusterIp},tcp:80; ipset swap ANEW KUBE-CLUSTER-IP; ipset destroy ANEW`,
+    drift: { set: 1 },
+    writes: { "set-migrate": 1 },
+    told: [/^hash:ip,port IPv4 maxelem 65536$/, / options$/],
+  },
 ];
 
 /** As a firewall service starts: everything in its tables goes, and its own comes in. */

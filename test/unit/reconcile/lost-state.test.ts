@@ -48,6 +48,17 @@ describe("a look at the sets", () => {
         "ipset destroy-set KTMP-CLUSTER-IP",
       ],
     ],
+    [
+      "made anew with a time-out",
+      () => kernel.ipSets.put(clusterIps, [entry], { hasOptions: true }),
+      [
+        "ipset destroy-set KTMP-CLUSTER-IP",
+        "ipset create-set KTMP-CLUSTER-IP",
+        `ipset add-entry KTMP-CLUSTER-IP ${entry}`,
+        "ipset swap-sets KUBE-CLUSTER-IP KTMP-CLUSTER-IP",
+        "ipset destroy-set KTMP-CLUSTER-IP",
+      ],
+    ],
   ];
   for (const [name, lose, writes] of losses) {
     it(`finds one that was ${name}; the next sync repairs it`, async () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../src/base/errno.ts";
+import { setFor } from "../../../src/plan/sets.ts";
 import type { SyncReport } from "../../../src/reconcile/report.ts";
 import type { VirtualServer } from "../../../src/state/virtual-server.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
@@ -172,6 +173,21 @@ describe("after somebody flushed the sets", () => {
     assert.doesNotMatch(restarted.state(), /10\.96\.0\.11/);
     assert.match(restarted.state(), new RegExp(foreignText));
   });
+});
+
+it("after somebody flushed one set, a restarted daemon removes what that named, and no other's port", async () => {
+  const kernel = new FakeKernel();
+  const bench = new Bench(kernel);
+  bench.put(serviceRecord(), [there]);
+  bench.put(claiming, [there]);
+  await bench.sync();
+  await make(kernel, foreignAt("203.0.113.5", { port: 81 }));
+  kernel.ipSets.put(setFor("clusterIp", "IPv4"));
+  const restarted = new Bench(kernel);
+  const report = await restarted.sync();
+  // The external IP is still named, with another port.
+  assert.deepEqual(report.foreignServers, ["TCP 203.0.113.5:81"]);
+  assert.doesNotMatch(restarted.state(), /10\.96\.0\.10/);
 });
 
 describe("what nobody wants and is not ours", () => {
