@@ -4,12 +4,21 @@ import { forbidCoreDumps, releaseFilePages } from "../native-shim/index.ts";
 import { systemClock } from "./base/clock.ts";
 import type { SpareMemory } from "./base/spare-memory.ts";
 import { runCommandLine } from "./cli/run-command-line.ts";
-import { keepRoomInHeap } from "./daemon/engine.ts";
+import { collectInSteps, keepRoomInHeap } from "./daemon/engine.ts";
 import { exitOnUncaught } from "./daemon/life-cycle.ts";
 
 exitOnUncaught();
 // A reader that went away (`kube-ipvs --help | head`) is no reason to stop.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+
+let hasSynced = false;
+const spareMemory: SpareMemory = (phase) => {
+  releaseFilePages();
+  if (phase !== "after-full-sync" || hasSynced) return;
+  hasSynced = true;
+  keepRoomInHeap();
+  collectInSteps();
+};
 
 const running = runCommandLine(process.argv.slice(2), {
   clock: systemClock,
@@ -25,8 +34,3 @@ const running = runCommandLine(process.argv.slice(2), {
 });
 // No await up here: the bundle is made of CommonJS modules, see toolchain/bundle.ts.
 void running.then((code) => process.exit(code));
-
-function spareMemory(phase: Parameters<SpareMemory>[0]): void {
-  releaseFilePages();
-  if (phase === "after-full-sync") keepRoomInHeap();
-}

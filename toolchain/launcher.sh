@@ -3,7 +3,7 @@
 # where it is installed. Signals and exit status are the program's own: exec. The image has no readlink, and no link
 # here either. The flags, measured in docs/decisions/0011: the first two halve the memory that a large cluster takes; one
 # helper thread of the engine in place of four saves 8 MB more, and half of the processor time at start; the third compiler
-# costs 10 MB and saves a fifth of the time of a first sync. src/daemon/engine.ts changes one of them later.
+# costs 10 MB and saves a fifth of the time of a first sync. src/daemon/engine.ts changes some of them later.
 self=$0
 if [ -h "$self" ]; then self=$(readlink -f -- "$self") || exit 1; fi
 case $self in */*) folder=${self%/*} ;; *) folder=. ;; esac

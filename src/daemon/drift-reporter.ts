@@ -47,7 +47,9 @@ export class DriftReporter {
       });
     }
     for (const [thing, { kind, subject }] of this.#toldStorms) {
-      if (!present.has(thing)) this.#log.info("A repair is not undone any more", { kind, subject });
+      if (present.has(thing)) continue;
+      const keys = { kind, subject, reason: "repair-storm" };
+      this.#log.info("A repair is not undone any more", keys);
     }
     this.#toldStorms = present;
   }

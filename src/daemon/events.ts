@@ -78,7 +78,7 @@ function nodeSubject(name: string): EventSubject {
 }
 
 /** `namespace/name` as a subject. */
-export function serviceSubject(service: ServiceName): EventSubject {
+function serviceSubject(service: ServiceName): EventSubject {
   const [namespace = "", name = ""] = service.split("/");
   return { kind: "Service", namespace, name };
 }

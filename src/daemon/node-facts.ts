@@ -56,7 +56,7 @@ function familyOptions(family: IpFamily, facts: NodeFacts): FamilyOptions {
  * The node's address of a family: bindAddress where it names one, else the first of the Node object
  * (InternalIP before ExternalIP), else loopback.
  */
-export function nodeIpOf(
+function nodeIpOf(
   family: IpFamily,
   config: Pick<Config, "bindAddress">,
   node: NodeRecord | undefined,
