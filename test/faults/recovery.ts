@@ -20,10 +20,12 @@ const tables = ["nat", "filter"];
 const flushRules = ["iptables", "ip6tables"]
   .flatMap((program) => tables.map((table) => `${program} -t ${table} -F`))
   .join("\n");
-const restoreOthers = tables
-  .map(
-    (table) =>
-      `printf '*${table}\\n:OTHERS - [0:0]\\n-A OTHERS -j RETURN\\nCOMMIT\\n' | iptables-restore`,
+const restoreOthers = ["iptables-restore", "ip6tables-restore"]
+  .flatMap((program) =>
+    tables.map(
+      (table) =>
+        `printf '*${table}\\n:OTHERS - [0:0]\\n-A OTHERS -j RETURN\\nCOMMIT\\n' | ${program}`,
+    ),
   )
   .join("\n");
 
@@ -53,6 +55,24 @@ export const brokenStates: readonly BrokenState[] = [
     losesNodePorts: true,
   },
   { name: "rules of others restored over ours", shellLines: restoreOthers },
+  {
+    name: "a jump, a rule taken; an address, an entry, a real server added",
+    shellLines: `
+      iptables -t nat -S PREROUTING | grep KUBE | head -1 | sed 's/^-A/-D/' | xargs iptables -t nat
+      ip6tables -S KUBE-FORWARD | grep -- ^-A | head -1 | sed 's/^-A/-D/' | xargs ip6tables
+      ip address add 10.9.9.9/32 dev kube-ipvs0
+      ipset add KUBE-CLUSTER-IP 10.9.9.9,tcp:80
+      ipvsadm -Sn | grep -- ^-A | head -1 | awk '{ print "-a", $2, $3, "-r 10.9.9.10:80 -m -w 1" }' | ipvsadm -R
+    `,
+  },
+  {
+    name: "a set made anew with a time-out",
+    shellLines: `
+      ipset create ANEW hash:ip,port timeout 86400
+      ipset swap ANEW KUBE-CLUSTER-IP
+      ipset destroy ANEW
+    `,
+  },
   { name: "sysctl set back", shellLines: "echo 0 >/proc/sys/net/ipv4/vs/conntrack" },
 ];
 

@@ -254,9 +254,11 @@ function startProgram(certificates: Certificates, start: ProgramStart = {}): Pro
   return new Program(argv, start.command, { env: environment });
 }
 
-/** Our rules and jumps, without counters. */
+/** Our rules and jumps in both families, without counters. */
 function rulesText(): string {
-  const { stdout } = spawnSync("iptables-save", { encoding: "utf8" });
-  const lines = stdout.split("\n").filter((line) => line.includes("KUBE"));
+  const saved = ["iptables-save", "ip6tables-save"].map(
+    (program) => spawnSync(program, { encoding: "utf8" }).stdout,
+  );
+  const lines = saved.flatMap((text) => text.split("\n")).filter((line) => line.includes("KUBE"));
   return lines.map((line) => line.replace(/\[[0-9:]*\]/, "")).join("\n");
 }

@@ -5,6 +5,7 @@
 import { get } from "node:http";
 import { ApiServer } from "../../support/api-server/api-server.ts";
 import { positions } from "../../support/many-services.ts";
+import { shell } from "../../support/netns/network-namespace.ts";
 import type { Case, CaseContext, CaseOutcome } from "../case.ts";
 import { type ClusterSize, clusterOf, serviceOf, sizeText, slicesOf } from "../cluster.ts";
 import type { Row } from "../rows.ts";
@@ -31,6 +32,7 @@ export const apiLoadCases: readonly Case[] = [
 ];
 
 async function run(context: CaseContext): Promise<CaseOutcome> {
+  shell("ip link set lo up");
   const rows: Row[] = [];
   for (const size of sizes) {
     context.step(`lists, ${sizeText(size)}`);

@@ -50,8 +50,10 @@ function runRolling(context: CaseContext): Promise<CaseOutcome> {
     context.step("first sync");
     await subject.hasSynced();
     await subject.becomesIdle();
-    const [syncs, delays] = [await subject.syncTimesMs(), await loopDelays(machine, probe)];
     const [changes, forks] = [await subject.changes(), await machine.ask("forkCount", {})];
+    // To ask for metrics makes the program render them, which is no part of the update.
+    await pause(1_000);
+    const [syncs, delays] = [await subject.syncTimesMs(), await loopDelays(machine, probe)];
     const steps = rolling.endpoints / rolling.perStep;
     for (let step = 1; step <= steps; step++) {
       context.step(`rolling update, step ${step} of ${steps}`);

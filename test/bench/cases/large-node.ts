@@ -180,7 +180,8 @@ async function verificationDelays(
   const subject = await Subject.start(machine, ourCommand(master, [], probe.environment));
   await reachFirstVerification(subject, context);
   const before = await loopDelays(machine, probe);
-  await watch(context, 1);
+  // Of one period alone its end may lie outside.
+  await watch(context, 2);
   const delays = (await loopDelays(machine, probe)).slice(before.length);
   await subject.end();
   return delays;

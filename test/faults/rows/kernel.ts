@@ -96,14 +96,25 @@ async function fillConntrack(world: World): Promise<string> {
   // Those that stand are more than the limit, so that none can be dropped early for a new one.
   const limit = Math.ceil(present / 4);
   inFirstNamespace(`echo ${limit} > ${limitPath}`);
+  const droppedBefore = droppedPackets();
   await pause(fullMs);
   inFirstNamespace(`echo ${before} > ${limitPath}`);
-  return `limit ${limit} at ${present} entries, for ${fullMs / 1_000} s`;
+  const dropped = droppedPackets() - droppedBefore;
+  assert.ok(dropped > 0, "the table was full, and no packet was dropped");
+  return `limit ${limit} at ${present} entries, for ${fullMs / 1_000} s: ${dropped} packets dropped`;
+}
+
+/** Of new connections, because the table was full. Numbers are hexadecimal, a line for each processor. */
+function droppedPackets(): number {
+  const text = shell("cat /proc/net/stat/nf_conntrack").trim();
+  const [header = [], ...lines] = text.split("\n").map((line) => line.trim().split(/\s+/));
+  const column = header.indexOf("drop");
+  return lines.reduce((sum, line) => sum + Number.parseInt(line[column] ?? "", 16), 0);
 }
 
 async function unloadModules(world: World): Promise<string> {
   for (const module of ["ip_vs", "ip_vs_rr", "ip_set", "nf_conntrack"]) {
-    shell(`! rmmod ${module} 2>/dev/null`);
+    assert.match(shell(`rmmod ${module} 2>&1 || true`), /in use/);
   }
   await world.churn();
   return "refused by the kernel: in use";

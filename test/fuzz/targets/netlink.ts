@@ -7,9 +7,14 @@ import {
   printSetMessage,
   refusedPosition,
 } from "../../../src/kernel/ipset/requests.ts";
-import { decodeRealServer, decodeService, decodeTimeouts } from "../../../src/kernel/ipvs/codec.ts";
+import {
+  decodeRealServer,
+  decodeService,
+  decodeTimeouts,
+  hashOfRealServer,
+  hashOfService,
+} from "../../../src/kernel/ipvs/codec.ts";
 import { decodeAddress, decodeGateways, decodeLink } from "../../../src/kernel/link/codec.ts";
-import type { ByteReader } from "../../../src/netlink/byte-reader.ts";
 import { DecodeError, NetlinkError } from "../../../src/netlink/errors.ts";
 import { readGenericHeader } from "../../../src/netlink/generic.ts";
 import { type Message, messagesOf } from "../../../src/netlink/message.ts";
@@ -47,6 +52,11 @@ function targetOf(
     ),
     ...readCorpus(name),
   ];
+  decoders.forEach((decode, index) => {
+    if (!kept.some((bytes) => takesOne(bytes, decode))) {
+      throw new Error(`${name}: decoder ${index + 1} takes nothing that was recorded`);
+    }
+  });
   return {
     name,
     isDecoder: true,
@@ -57,6 +67,17 @@ function targetOf(
     ),
     run: (bytes) => verdicts(bytes, decoders),
   };
+}
+
+/** A decoder that takes no message that the kernel really sent is tried in vain. */
+function takesOne(bytes: Uint8Array, decode: Decode): boolean {
+  const taken = (message: Message): boolean =>
+    verdictOf(() => decode(message), isRefusal) === "taken";
+  let isTaken = false;
+  verdictOf(() => {
+    for (const message of messagesOf(again(bytes))) isTaken ||= taken(message);
+  }, isRefusal);
+  return isTaken;
 }
 
 /** Taken where one of the decoders takes all of it. */
@@ -99,24 +120,20 @@ function readEntries(message: Message): void {
   }
 }
 
-function readIpvs(decode: (body: ByteReader) => unknown): Decode {
-  return ({ body }) => {
-    readGenericHeader(body);
-    return decode(body);
-  };
-}
-
 export const targets: readonly FuzzTarget<Uint8Array>[] = [
   replyTarget(),
   targetOf(
     "netlink-ipvs",
     ["ipvs"],
     [
-      readIpvs(decodeService),
-      readIpvs((body) => decodeRealServer(body, "IPv4")),
-      readIpvs((body) => decodeRealServer(body, "IPv6")),
-      readIpvs(decodeTimeouts),
-      ({ body }) => decodeFamily(body.bytes(body.remaining, "family")),
+      ({ body }) => [hashOfService(body), decodeService(body)],
+      ({ body }) => [hashOfRealServer(body), decodeRealServer(body, "IPv4")],
+      ({ body }) => decodeRealServer(body, "IPv6"),
+      ({ body }) => decodeTimeouts(body),
+      ({ body }) => {
+        readGenericHeader(body);
+        return decodeFamily(body.bytes(body.remaining, "family"));
+      },
     ],
   ),
   targetOf(
