@@ -63,7 +63,7 @@ test-fuzz: setup-build shim ## hostile and odd input: 50,000 for each way in, th
 	@node test/fuzz/run.ts
 	@$(step) "Hostile clients" node --test test/fuzz/http-flood.test.ts
 
-fuzz: setup-build ## the long form: ten million inputs for each decoder and for native-shim, others each time
+fuzz: setup-build ## the long form: ten million inputs for each decoder, others each time, and for native-shim
 	@node test/fuzz/run.ts --long
 	@$(MAKE) -s -C native-shim asan
 	@unshare --net build/native-shim/$(architecture)-asan/driver 10000000 test/captures/*.txt

@@ -20,7 +20,7 @@ export interface Kubeconfig {
 }
 
 /** Where a pod finds its credentials. */
-export const serviceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
+const serviceAccountFolder = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /** Reads a kubeconfig file. Throws ApiError `unreadable-kubeconfig` or `invalid-kubeconfig`. */
 export async function readKubeconfigFile(path: string): Promise<Kubeconfig> {

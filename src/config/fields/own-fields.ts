@@ -58,7 +58,7 @@ export const ownFields = [
     flag: "kube-ipvs-verification-period",
     winsOverFile: true,
     isLive: true,
-    help: "how often the whole kernel state is compared with what is wanted",
+    help: "how often the whole kernel state is compared with what is wanted; ipvs.syncPeriod where that is shorter",
   },
   {
     path: "kubeIpvs.ruleCheckPeriod",

@@ -18,7 +18,7 @@ export const processFields = [
     max: 1000,
     flag: "oom-score-adj",
     isLive: true,
-    help: "the process's oom_score_adj, from -1000 to 1000",
+    help: "the process's oom_score_adj",
   },
 ] as const;
 
