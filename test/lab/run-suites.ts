@@ -7,7 +7,7 @@ import { availableParallelism } from "node:os";
 import { findLab, type Lab, runInLab } from "./lab.ts";
 import type { LabResult } from "./lab-kernel.ts";
 import { listSuites, type Suite } from "./suites.ts";
-import { parseTestSummary, readNotes, type TestSummary } from "./test-summary.ts";
+import { parseTestSummary, readFailingTests, readNotes, type TestSummary } from "./test-summary.ts";
 
 type UsableLab = Exclude<Lab, { kind: "none" }>;
 
@@ -119,6 +119,14 @@ function printFailures(outcomes: readonly Outcome[]): void {
   }
 }
 
+/** Once more, at the end: of a long log often only that is kept. */
+function printFailingTests(outcomes: readonly Outcome[]): void {
+  for (const { suite, output, failure } of outcomes) {
+    if (failure === undefined) continue;
+    console.log(`\n${suite.name}: ${failure}\n${readFailingTests(output)}\n`);
+  }
+}
+
 async function main(): Promise<number> {
   const lab = findLab();
   if (lab.kind === "none") {
@@ -141,6 +149,7 @@ async function main(): Promise<number> {
   printTable(outcomes);
   printNotes(outcomes);
   console.log(`\nLab: ${secondsSince(begin).toFixed(1)} s in all`);
+  printFailingTests(outcomes);
   printTotal(outcomes);
   const isGreen =
     outcomes.length === suites.length && outcomes.every((one) => one.failure === undefined);

@@ -22,3 +22,9 @@ export function readNotes(output: string): readonly string[] {
   const own = output.split("\n").filter((line) => /^[a-z-]+: \S/.test(line));
   return [...own, ...diagnostics.map((line) => line.trim().replace(/^ℹ /, ""))];
 }
+
+/** What `node --test` says again at its end of each test that failed; empty where none did, or the run broke off. */
+export function readFailingTests(output: string): string {
+  const start = output.lastIndexOf("\n✖ failing tests:\n");
+  return start < 0 ? "" : output.slice(start).trim();
+}

@@ -5,7 +5,7 @@ import { describe, it } from "node:test";
 import { explainMissing } from "../../lab/lab.ts";
 import { shellQuote } from "../../lab/lab-kernel.ts";
 import { listSuites } from "../../lab/suites.ts";
-import { parseTestSummary, readNotes } from "../../lab/test-summary.ts";
+import { parseTestSummary, readFailingTests, readNotes } from "../../lab/test-summary.ts";
 
 describe("the suites", () => {
   it("are all the test files of the folder", () => {
@@ -33,6 +33,12 @@ describe("the summary of a test run", () => {
       "Warning: no",
     ].join("\n");
     assert.deepEqual(readNotes(output), ["golden: 98 scenarios", "20 kills"]);
+  });
+
+  it("ends with what failed", () => {
+    const output = ["✖ a test (3ms)", ...closing, "", "✖ failing tests:", "", "why", ""].join("\n");
+    assert.equal(readFailingTests(output), "✖ failing tests:\n\nwhy");
+    assert.equal(readFailingTests(["✔ a test (3ms)", ...closing].join("\n")), "");
   });
 
   it("is absent when the run broke off", () => {
