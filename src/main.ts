@@ -4,7 +4,7 @@ import { forbidCoreDumps, releaseFilePages } from "../native-shim/index.ts";
 import { systemClock } from "./base/clock.ts";
 import type { SpareMemory } from "./base/spare-memory.ts";
 import { runCommandLine } from "./cli/run-command-line.ts";
-import { collectInSteps, keepRoomInHeap } from "./daemon/engine.ts";
+import { collectInSteps, keepRoomInHeap, spareHeap } from "./daemon/engine.ts";
 import { exitOnUncaught } from "./daemon/life-cycle.ts";
 
 exitOnUncaught();
@@ -13,6 +13,7 @@ for (const stream of [process.stdout, process.stderr]) stream.on("error", () => 
 
 let hasSynced = false;
 const spareMemory: SpareMemory = (phase) => {
+  if (phase === "before-lists") spareHeap();
   releaseFilePages();
   if (phase !== "after-full-sync" || hasSynced) return;
   hasSynced = true;

@@ -1,9 +1,9 @@
 #!/bin/sh
 # Starts the program with the Node.js beside it, from any folder and through links: in ./lib, or in ../lib/kube-ipvs
 # where it is installed. Signals and exit status are the program's own: exec. The image has no readlink, and no link
-# here either. The flags, measured in docs/decisions/0011: the first two halve the memory that a large cluster takes; one
-# helper thread of the engine in place of four saves 8 MB more, and half of the processor time at start; the third compiler
-# costs 10 MB and saves a fifth of the time of a first sync. src/daemon/engine.ts changes some of them later.
+# here either. The flags, measured in docs/decisions/0011: a small young generation keeps memory low where a cluster is large; one
+# helper thread of the engine in place of four saves 8 MB more, and half of the processor time at start. Others come later, by
+# src/daemon/engine.ts: here they would cost 30 ms of each start.
 self=$0
 if [ -h "$self" ]; then self=$(readlink -f -- "$self") || exit 1; fi
 case $self in */*) folder=${self%/*} ;; *) folder=. ;; esac
@@ -16,4 +16,4 @@ export NODE_COMPILE_CACHE
 # The C library keeps what threads freed, each its own, and takes ever larger blocks for ones to be kept: 6 MB.
 export MALLOC_ARENA_MAX="${MALLOC_ARENA_MAX-1}" MALLOC_TRIM_THRESHOLD_="${MALLOC_TRIM_THRESHOLD_-131072}"
 export MALLOC_MMAP_THRESHOLD_="${MALLOC_MMAP_THRESHOLD_-131072}"
-exec "$lib/node" --optimize-for-size --max-semi-space-size=2 --v8-pool-size=1 --no-maglev --disable-sigusr1 "$lib/kube-ipvs.cjs" "$@"
+exec "$lib/node" --max-semi-space-size=2 --v8-pool-size=1 --disable-sigusr1 "$lib/kube-ipvs.cjs" "$@"

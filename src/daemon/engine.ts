@@ -1,6 +1,12 @@
 /** What a daemon asks of Node.js' engine while it runs; its flags are in toolchain/launcher.sh. See docs/decisions/0011. */
 import { setFlagsFromString } from "node:v8";
 
+/**
+ * Not in the launcher: with either of them there the engine would refuse the compiled code that Node.js brings for its
+ * own modules, and compile them anew at each start.
+ */
+const flagsOfLists = ["--optimize-for-size", "--no-maglev"];
+
 /** The engine begins to collect, in steps, where this much more is held outside of its heap. */
 const externalPressureBytes = 65 * 1024 * 1024;
 
@@ -10,6 +16,11 @@ const flagsOnceSynced = [
   "--heap-growing-percent=20",
   "--no-parallel-scavenge",
 ];
+
+/** Before objects are read. */
+export function spareHeap(): void {
+  for (const flag of flagsOfLists) setFlagsFromString(flag);
+}
 
 /**
  * Until all is in the kernel once, each collection moves what it can: the peak is then. Later such a move would

@@ -19,11 +19,18 @@ export interface ModulesOptions {
   /** Where the kernel shows itself; another folder in tests. */
   readonly sysFolder?: string;
   readonly procFolder?: string;
-  /** Where modules and their index lie. */
-  readonly modulesFolder?: string;
+  /** Where the modules of kernels and their index lie, each release in a folder of its own. */
+  readonly modulesFolders?: readonly string[];
   /** Of the running kernel: `6.1.0-13-amd64`. */
   readonly kernelRelease?: string;
 }
+
+/** Where the modprobe of some distribution looks; the last is NixOS. */
+const modulesFolders = [
+  "/lib/modules",
+  "/usr/lib/modules",
+  "/run/booted-system/kernel-modules/lib/modules",
+];
 
 /** modprobe may wait for hardware, or for another modprobe. */
 const loadTimeoutMs = 30_000;
@@ -38,7 +45,7 @@ export class ModulesClient implements Modules {
     this.#options = {
       sysFolder: "/sys",
       procFolder: "/proc",
-      modulesFolder: "/lib/modules",
+      modulesFolders,
       kernelRelease: release(),
       ...options,
     };
@@ -54,8 +61,10 @@ export class ModulesClient implements Modules {
     return this.#isBuiltIn(name);
   }
 
+  /** Rejects with a {@link ModuleError}; at once where there is nothing that modprobe could load. */
   async load(name: string): Promise<void> {
     if (this.isAvailable(name) === true) return;
+    if (this.#releaseFolder() === undefined) throw this.#notHere(name);
     try {
       const result = await this.#runProgram({
         program: "modprobe",
@@ -92,8 +101,8 @@ export class ModulesClient implements Modules {
 
   /** `kernel/net/netfilter/ipvs/ip_vs.ko`, one path a line. */
   #isBuiltIn(name: string): boolean | undefined {
-    const { modulesFolder, kernelRelease } = this.#options;
-    const list = readIfThere(`${modulesFolder}/${kernelRelease}/modules.builtin`);
+    const folder = this.#releaseFolder();
+    const list = folder === undefined ? undefined : readIfThere(`${folder}/modules.builtin`);
     if (list === undefined) return undefined;
     return list.split("\n").some((path) => {
       const file = path.slice(path.lastIndexOf("/") + 1);
@@ -101,19 +110,26 @@ export class ModulesClient implements Modules {
     });
   }
 
+  /** Of the running kernel; undefined: it is on the node, and not in this container. */
+  #releaseFolder(): string | undefined {
+    const { modulesFolders, kernelRelease } = this.#options;
+    return modulesFolders.map((folder) => `${folder}/${kernelRelease}`).find(existsSync);
+  }
+
+  #notHere(name: string): ModuleError {
+    const { modulesFolders, kernelRelease } = this.#options;
+    const problem = `there is no ${modulesFolders[0]}/${kernelRelease} here`;
+    const advice = `mount /lib/modules of the node into the container, or run «modprobe ${name}» on the node`;
+    return new ModuleError(name, problem, advice);
+  }
+
   #refusal(name: string, errorOutput: string): ModuleError {
-    const { modulesFolder, kernelRelease } = this.#options;
+    const { kernelRelease } = this.#options;
     const words = errorOutput
       .trim()
       .replaceAll(/\s*\n\s*/g, "; ")
       .slice(0, 300);
     const problem = words === "" ? "modprobe failed" : words;
-    if (!existsSync(`${modulesFolder}/${kernelRelease}`)) {
-      const advice =
-        `there is no ${modulesFolder}/${kernelRelease} here: mount /lib/modules of the node into ` +
-        `the container, or run «modprobe ${name}» on the node`;
-      return new ModuleError(name, problem, advice);
-    }
     if (/operation not permitted|permission denied/i.test(words)) {
       const advice = `CAP_SYS_MODULE is needed, or «modprobe ${name}» on the node beforehand`;
       return new ModuleError(name, problem, advice);

@@ -35,7 +35,7 @@ function clientOf(
     {
       sysFolder: join(folder, "sys"),
       procFolder: join(folder, "proc"),
-      modulesFolder: join(folder, "modules"),
+      modulesFolders: [join(folder, "modules"), join(folder, "other-modules")],
       kernelRelease,
     },
   );
@@ -81,6 +81,26 @@ describe("kernel modules", () => {
     }
   });
 
+  it("are looked for where modprobe of any distribution does", async () => {
+    mkdirSync(join(folder, "other-modules/6.2.0"), { recursive: true });
+    const { client, calls } = clientOf({}, "6.2.0");
+    await client.load("ip_vs_mh");
+    assert.equal(calls.length, 1);
+  });
+
+  it("of the running kernel that are not here are not asked for: the error says what to do", async () => {
+    const { client, calls } = clientOf({}, "6.8.0");
+    await assert.rejects(
+      client.load("ip_vs_mh"),
+      (error: unknown) =>
+        error instanceof ModuleError &&
+        /there is no .*modules\/6\.8\.0 here; mount \/lib\/modules of the node into the container, or run «modprobe ip_vs_mh» on the node/.test(
+          error.message,
+        ),
+    );
+    assert.equal(calls.length, 0);
+  });
+
   const failures: readonly [
     name: string,
     answer: ProgramAnswer,
@@ -92,12 +112,6 @@ describe("kernel modules", () => {
       { exitCode: 1, errorOutput: "modprobe: FATAL: Module ip_vs_mh not found.\n" },
       "6.1.0",
       /^Cannot load kernel module ip_vs_mh: modprobe: FATAL.*not found\.; the running kernel 6\.1\.0 must have/,
-    ],
-    [
-      "modules of the running kernel are not here",
-      { exitCode: 1, errorOutput: "modprobe: FATAL: Module ip_vs_mh not found.\n" },
-      "6.8.0",
-      /mount \/lib\/modules of the node into the container, or run «modprobe ip_vs_mh» on the node/,
     ],
     [
       "modules may not be loaded",
