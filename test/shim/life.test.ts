@@ -14,6 +14,7 @@ import {
   transactSync,
   watch,
 } from "../../native-shim/index.ts";
+import { leastGrowth } from "./growth.ts";
 import { countOpenFiles, countThreads, errnos, linkGroup, noop, protocols } from "./messages.ts";
 
 const run = promisify(execFile);
@@ -35,15 +36,6 @@ function leavesNothing(): () => Promise<void> {
     assert.ok(countThreads() <= threads, `${countThreads()} threads, not ${threads}`);
     assert.ok(countOpenFiles() <= files, `${countOpenFiles()} open files, not ${files}`);
   };
-}
-
-/** Resident memory after everything that can be collected is. */
-async function residentBytes(): Promise<number> {
-  for (let round = 0; round < 4; round += 1) {
-    globalThis.gc?.();
-    await delay(5);
-  }
-  return process.memoryUsage.rss();
 }
 
 describe("close()", () => {
@@ -151,17 +143,13 @@ describe("many sockets", () => {
     it(`leave no descriptor, thread or memory behind: ${count} ${name}`, async () => {
       const settled = leavesNothing();
       // In hundreds, so that threads on their way out do not pile up and count as memory.
-      const cycles = async (): Promise<void> => {
-        for (let index = 1; index <= count / 2; index += 1) {
+      const grown = await leastGrowth(async () => {
+        for (let index = 1; index <= count / 4; index += 1) {
           await cycle();
           if (index % 100 === 0) await settled();
         }
-      };
-      await cycles();
-      const half = await residentBytes();
-      await cycles();
-      const grown = (await residentBytes()) - half;
-      // A leak of one receive buffer per cycle would be above 60 MB, of one handle above 1 MB per thousand.
+      });
+      // A leak of one receive buffer per cycle would be above 30 MB.
       assert.ok(grown < 12 * 2 ** 20, `${grown} bytes more`);
     });
   }
