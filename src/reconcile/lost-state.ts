@@ -1,5 +1,5 @@
 /** Cheap looks between syncs: is what we wrote still there? Values in, names of what is lost out. Pure. */
-import type { ObservedIpSet } from "../state/ip-set.ts";
+import { type ObservedIpSet, sameIpSet } from "../state/ip-set.ts";
 import type { KnownState } from "./known-state.ts";
 
 /** Names of sets that somebody took away, emptied, filled or made anew, by their headers alone. */
@@ -13,16 +13,7 @@ export function lostSets(
       const header = byName.get(name);
       const known = sets.get(name);
       if (header === undefined || header.elementCount !== entries.size) return true;
-      return known === undefined || !isMadeAlike(header, known);
+      return known === undefined || !sameIpSet(known, header);
     })
     .map(([name]) => name);
-}
-
-function isMadeAlike(one: ObservedIpSet, other: ObservedIpSet): boolean {
-  return (
-    one.type === other.type &&
-    (one.type === "bitmap:port" || one.family === other.family) &&
-    one.maxElements === other.maxElements &&
-    one.hasOptions === other.hasOptions
-  );
 }

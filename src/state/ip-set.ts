@@ -33,14 +33,20 @@ export interface ObservedIpSet {
   readonly hasOptions?: true;
 }
 
-/** True when an existing set can be used as it is. */
-export function sameIpSet(desired: IpSet, observed: ObservedIpSet): boolean {
-  if (!isSwappable(desired, observed) || observed.hasOptions === true) return false;
-  return desired.maxElements === observed.maxElements;
+/** What a set is made with: of one that we want, or of one that is there. */
+type SetParameters = Pick<ObservedIpSet, "type" | "family" | "maxElements" | "hasOptions">;
+
+/** True when both are made alike: an existing set can be used as it is. */
+export function sameIpSet(one: SetParameters, other: SetParameters): boolean {
+  return (
+    isSwappable(one, other) &&
+    one.maxElements === other.maxElements &&
+    one.hasOptions === other.hasOptions
+  );
 }
 
 /** True when the two may change places by a swap: same type and family. */
-export function isSwappable(one: IpSet, observed: ObservedIpSet): boolean {
-  if (one.type !== observed.type) return false;
-  return one.type === "bitmap:port" || one.family === observed.family;
+export function isSwappable(one: SetParameters, other: SetParameters): boolean {
+  if (one.type !== other.type) return false;
+  return one.type === "bitmap:port" || one.family === other.family;
 }
