@@ -10,8 +10,11 @@ addon := build/native-shim/$(architecture)/netlink_socket.node
 step := toolchain/step.sh
 bench_programs := build/bench/limit build/bench/observe build/bench/connect build/bench/pretend-ipvs.so
 
+version := $(shell sed -n 's/^  "version": "\(.*\)",$$/\1/p' package.json)
+release_folder := build/release/kube-ipvs-$(version)
+
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-build setup-lab setup-prometheus build shim lab image manifests check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab bench faults soak demo packet-paths docs seccomp sbom clean
+.PHONY: help setup setup-build setup-lab setup-prometheus setup-release build shim lab image manifests lab-kernel test-kernels check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab bench faults walks soak demo packet-paths docs seccomp sbom release release-check containerfile clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,6 +31,9 @@ setup-build:
 setup-lab: setup-build
 	@toolchain/install-packages.sh lab
 	@toolchain/require-lab.sh
+
+setup-release: setup-build
+	@toolchain/install-packages.sh release
 
 setup-prometheus:
 	@toolchain/extract-prometheus.sh
@@ -84,12 +90,22 @@ test-lab: setup-lab build lab image ## the suites that need a kernel with IPVS
 	@$(step) "The lab itself" node --test 'test/lab-boot/*.test.ts'
 	@node test/lab/run-suites.ts
 
+lab-kernel: ## build a lab kernel with nf_tables, outside of the tree: half an hour of a processor, once; LAB_KERNEL=folder
+	@toolchain/build-lab-kernel.sh
+
+test-kernels: setup-lab build lab lab-kernel ## the suites of the lab on that kernel with each iptables backend; writes docs/reports/kernels.md
+	@LAB_KERNEL=$$(toolchain/build-lab-kernel.sh --folder) node test/lab/run-kernels.ts $(SUITES)
+
 bench: setup-lab build lab $(bench_programs) ## measure and write docs/benchmarks.md; CASES=a,b, PEER='command with {config}'
 	@node test/bench/main.ts --cases '$(CASES)' --peer '$(PEER)'
 
 faults: setup-lab build lab ## every fault, the long form; writes the table in docs/reliability.md
 	@node test/lab/boot.ts --timeout 14400 -- node test/faults/main.ts --form long > build/faults.json
 	@node test/faults/write-document.ts build/faults.json
+
+walks: setup-lab build lab ## 10,000 random walks on the fake kernel, and LAB_WALKS (200) in the lab
+	@TEST_WALKS=$(or $(TEST_WALKS),10000) $(step) "Random walks" node --test --test-timeout=36000000 test/unit/daemon/random-walks.test.ts
+	@TEST_WALKS=$(or $(LAB_WALKS),200) node test/lab/boot.ts --timeout 36000 -- node --test test/lab/random-walks.test.ts
 
 soak: setup-lab build lab ## churn and random faults for MINUTES (60) at 2,000 Services; fails on growth
 	@node test/lab/boot.ts --memory 3G --timeout 14400 -- node test/faults/soak.ts --minutes $(or $(MINUTES),60)
@@ -110,6 +126,19 @@ seccomp: setup-lab build lab ## write deploy/seccomp/: the system calls of the p
 sbom: setup-build build ## dist/sbom.cdx.json: what is in the program, as CycloneDX
 	@toolchain/install-npm.sh
 	@$(step) "Writing dist/sbom.cdx.json" node toolchain/write-sbom.ts
+
+# IMAGE: the repository that manifests and chart are to name; default: where the archives load to, localhost/kube-ipvs.
+release: setup-release sbom image ## build/release/: images for amd64 and arm64, chart, manifests, SBOM, checksums; IMAGE=REPOSITORY
+	@$(step) "Release" node toolchain/release/main.ts $(release_folder) build/image/root
+	@cat $(release_folder)/SHA256SUMS
+	@toolchain/release/build-containerfile.sh || echo "Containerfile: the build failed, see above; the artefacts do not depend on it"
+
+containerfile: setup-release ## build deploy/image/Containerfile with buildah, and fail where that fails
+	@toolchain/release/build-containerfile.sh
+
+release-check: release ## make the release again and compare; try the images with skopeo, umoci and qemu
+	@$(step) "The release, once more" node toolchain/release/main.ts $(release_folder)-again
+	@$(step) "What was released" node --test --test-timeout=600000 'test/release/*.test.ts'
 
 docs: setup-build ## write docs/configuration.md, compatibility.md, metrics.md and sysctls.md from the program's own tables
 	@node toolchain/docs/write.ts

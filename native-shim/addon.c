@@ -1,6 +1,6 @@
 /*
- * The addon's functions: the calls of `netlink-socket.d.ts` in terms of `netlink-socket.h`, and
- * those of program-calls.c. `index.ts` and `run-program.ts` make promises of them.
+ * The addon's functions: the calls of `netlink-socket.d.ts` in terms of `netlink-socket.h`.
+ * `index.ts` makes promises of them.
  */
 #include <errno.h>
 #include <limits.h>
@@ -8,10 +8,8 @@
 
 #include "core-dumps.h"
 #include "environment.h"
-#include "file-pages.h"
 #include "js-values.h"
 #include "legacy-table.h"
-#include "program-calls.h"
 
 /* open(protocol, options) */
 static napi_value open_socket(napi_env env, napi_callback_info call) {
@@ -62,13 +60,13 @@ static bool read_request(napi_env env, const napi_value *arguments, size_t least
 }
 
 /*
- * submit(socket, buffer, offset, length, lastSequence, timeoutMs, pieceBytes, onResult): calls back
- * with a TransactResult, always after it has returned. A call that is refused gives its result at
- * once instead.
+ * submit(socket, buffer, offset, length, lastSequence, timeoutMs, pieceBytes, oneByOne, onResult):
+ * calls back with a TransactResult, always after it has returned. A call that is refused gives its
+ * result at once instead.
  */
 static napi_value submit(napi_env env, napi_callback_info call) {
-  size_t count = 8;
-  napi_value arguments[8];
+  size_t count = 9;
+  napi_value arguments[9];
   struct request request = {0};
   double piece_bytes;
   napi_get_cb_info(env, call, &count, arguments, NULL, NULL);
@@ -76,10 +74,12 @@ static napi_value submit(napi_env env, napi_callback_info call) {
     return throw_type_error(env, "pieceBytes must be an integer from 0 to 268435456");
   /* Only a piece can have been read before: then there is nothing to send. */
   if (!read_request(env, arguments, piece_bytes > 0 ? 0 : 1, &request)) return NULL;
+  if (napi_get_value_bool(env, arguments[7], &request.call.one_by_one) != napi_ok)
+    return throw_type_error(env, "oneByOne must be a boolean");
   request.call.piece_bytes = (size_t)piece_bytes;
   struct netlink_socket *socket = request.handle->socket;
   if (socket == NULL) return make_result(env, EBADF, OPERATION_SEND, &no_replies);
-  struct pending *pending = make_pending(env, arguments[7], arguments[0]);
+  struct pending *pending = make_pending(env, arguments[8], arguments[0]);
   if (pending == NULL) return NULL;
   request.call.context = pending;
   int error = netlink_socket_submit(socket, &request.call);
@@ -152,14 +152,6 @@ static napi_value close_socket(napi_env env, napi_callback_info call) {
   return undefined(env);
 }
 
-/* releaseFilePages(): kilobytes that were given back. */
-static napi_value release_pages(napi_env env, napi_callback_info call) {
-  (void)call;
-  napi_value result;
-  napi_create_int64(env, release_file_pages(), &result);
-  return result;
-}
-
 /* forbidCoreDumps(): throws what the kernel says against it */
 static napi_value forbid_dumps(napi_env env, napi_callback_info call) {
   (void)call;
@@ -200,12 +192,9 @@ NAPI_MODULE_INIT() {
       {"expire", NULL, expire, NULL, NULL, NULL, napi_enumerable, environment},
       {"transactSync", NULL, transact_sync, NULL, NULL, NULL, napi_enumerable, environment},
       {"watch", NULL, watch, NULL, NULL, NULL, napi_enumerable, environment},
-      {"releaseFilePages", NULL, release_pages, NULL, NULL, NULL, napi_enumerable, environment},
       {"close", NULL, close_socket, NULL, NULL, NULL, napi_enumerable, environment},
       {"forbidCoreDumps", NULL, forbid_dumps, NULL, NULL, NULL, napi_enumerable, environment},
       {"readLegacyTable", NULL, legacy_table, NULL, NULL, NULL, napi_enumerable, environment},
-      {"run", NULL, run_program, NULL, NULL, NULL, napi_enumerable, environment},
-      {"abandon", NULL, abandon_programs, NULL, NULL, NULL, napi_enumerable, environment},
   };
   napi_define_properties(env, exports, sizeof functions / sizeof functions[0], functions);
   return exports;

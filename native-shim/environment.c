@@ -4,7 +4,6 @@
 #include <stdlib.h>
 
 #include "js-values.h"
-#include "program-calls.h"
 
 /* Handed over per ring, so that a flood of multicast leaves room for the rest of the program. */
 enum { WATCHED_PER_RING = 256 };
@@ -77,18 +76,16 @@ static void hand_over_delivery(napi_env env, struct delivery *delivery) {
 }
 
 /* Returns true for a watched datagram. */
-static bool hand_over(napi_env env, struct outbox_item *item) {
+static bool hand_over(napi_env env, struct delivery *delivery) {
   napi_handle_scope scope;
-  bool is_delivery = item->kind == OUTBOX_DELIVERY;
-  bool is_watched = is_delivery && ((struct delivery *)item)->is_watched;
+  bool is_watched = delivery->is_watched;
   napi_open_handle_scope(env, &scope);
-  if (is_delivery) hand_over_delivery(env, (struct delivery *)item);
-  else settle_run(env, (struct program_run *)item);
+  hand_over_delivery(env, delivery);
   napi_close_handle_scope(env, scope);
   return is_watched;
 }
 
-/* On any thread. The environment lives as long as a socket is open or a run is not abandoned. */
+/* On any thread. The environment lives as long as a socket is open. */
 static void ring(void *context) {
   struct environment *environment = context;
   napi_call_threadsafe_function(environment->doorbell, NULL, napi_tsfn_nonblocking);
@@ -98,7 +95,7 @@ void hand_over_all(napi_env env, struct environment *environment) {
   for (int watched = 0; watched < WATCHED_PER_RING;) {
     struct outbox_item *item = outbox_take(environment->outbox);
     if (item == NULL) return;
-    if (hand_over(env, item)) watched++;
+    if (hand_over(env, (struct delivery *)item)) watched++;
   }
   ring(environment);
 }
@@ -184,10 +181,8 @@ static void forget_calls(struct environment *environment, struct netlink_socket 
     pending_free(environment->env, abandoned.context);
 }
 
-/* Runs are freed with the list of them. */
 static void forget_finished(struct environment *environment) {
   for (struct outbox_item *left; (left = outbox_take(environment->outbox)) != NULL;) {
-    if (left->kind != OUTBOX_DELIVERY) continue;
     struct delivery *delivery = (struct delivery *)left;
     if (!delivery->is_watched) pending_free(environment->env, delivery->context);
     delivery_free(delivery);
@@ -197,8 +192,8 @@ static void forget_finished(struct environment *environment) {
 /*
  * The environment ends (process exit, or a worker's end); no JavaScript runs from here on.
  * Registered after the thread-safe function, hence called before Node takes that away. Threads that
- * are stuck in the kernel live on: they find their sockets closed and deliver nothing, as threads
- * whose programs go on do; and the code stays mapped (-z nodelete).
+ * are stuck in the kernel live on: they find their sockets closed and deliver nothing, and the code
+ * stays mapped (-z nodelete).
  */
 static void end_environment(void *data) {
   struct environment *environment = data;
@@ -207,9 +202,7 @@ static void end_environment(void *data) {
     forget_calls(environment, handle->socket);
     handle_close(environment->env, handle);
   }
-  abandon_runs(environment);
   forget_finished(environment);
-  forget_runs(environment);
   outbox_free(environment->outbox);
   napi_release_threadsafe_function(environment->doorbell, napi_tsfn_abort);
 }

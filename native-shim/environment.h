@@ -1,11 +1,11 @@
 /*
  * The state of one JavaScript environment (main thread, or a worker): its open sockets, the calls
- * it waits for, the programs that run, and how what is finished reaches it. Nothing is static.
+ * it waits for, and how what is finished reaches it. Nothing is static.
  *
  * The outbox rings a thread-safe function that carries no data: what is finished is taken from the
  * outbox, so nothing is lost or freed twice when an environment ends in between. The thread-safe
  * function does not keep the event loop alive by itself; a pending call does, through the timer
- * that `index.ts` sets for its deadline, and a running program does, through the function.
+ * that `index.ts` sets for its deadline.
  */
 #ifndef ENVIRONMENT_H
 #define ENVIRONMENT_H
@@ -21,8 +21,6 @@ struct environment {
   napi_threadsafe_function doorbell;
   /* All that have not been closed. */
   struct handle *handles;
-  /* All that have not been settled; program-calls.c. */
-  struct waiting_run *runs;
 };
 
 /* What a SocketHandle object wraps. */

@@ -15,12 +15,7 @@ export function open(protocol: number, options: OpenOptions): SocketHandle {
   return addon().open(protocol, options);
 }
 
-/**
- * See `netlink-socket.d.ts`. The timer does two things: it ends a call that is stuck in the kernel, which
- * no thread can do for itself, and it keeps the event loop alive while the call is pending, which the
- * addon never does. Each result gets a turn of the event loop of its own: what ends while the addon hands over is
- * handed over at once, and a chain of calls would keep timers and sockets waiting to its end.
- */
+/** See `netlink-socket.d.ts`. */
 export function transact(
   socket: SocketHandle,
   buffer: Uint8Array,
@@ -30,6 +25,40 @@ export function transact(
   timeoutMs: number,
   pieceBytes = 0,
 ): Promise<TransactResult> {
+  const call = { buffer, offset, length, lastSequence, timeoutMs, pieceBytes, oneByOne: false };
+  return submit(socket, call);
+}
+
+/** See `netlink-socket.d.ts`. */
+export function transactEach(
+  socket: SocketHandle,
+  buffer: Uint8Array,
+  offset: number,
+  length: number,
+  timeoutMs: number,
+  pieceBytes: number,
+): Promise<TransactResult> {
+  const call = { buffer, offset, length, lastSequence: 0, timeoutMs, pieceBytes, oneByOne: true };
+  return submit(socket, call);
+}
+
+interface Call {
+  readonly buffer: Uint8Array;
+  readonly offset: number;
+  readonly length: number;
+  readonly lastSequence: number;
+  readonly timeoutMs: number;
+  readonly pieceBytes: number;
+  readonly oneByOne: boolean;
+}
+
+/**
+ * The timer does two things: it ends a call that is stuck in the kernel, which
+ * no thread can do for itself, and it keeps the event loop alive while the call is pending, which the
+ * addon never does. Each result gets a turn of the event loop of its own: what ends while the addon hands over is
+ * handed over at once, and a chain of calls would keep timers and sockets waiting to its end.
+ */
+function submit(socket: SocketHandle, call: Call): Promise<TransactResult> {
   const { promise, resolve } = Promise.withResolvers<TransactResult>();
   const onResult = (result: TransactResult): void => {
     clearTimeout(timer);
@@ -37,16 +66,17 @@ export function transact(
   };
   const refused = addon().submit(
     socket,
-    buffer,
-    offset,
-    length,
-    lastSequence,
-    timeoutMs,
-    pieceBytes,
+    call.buffer,
+    call.offset,
+    call.length,
+    call.lastSequence,
+    call.timeoutMs,
+    call.pieceBytes,
+    call.oneByOne,
     onResult,
   );
   if (refused !== undefined) return Promise.resolve(refused);
-  const delayMs = Math.min(timeoutMs + graceMs, maxDelayMs);
+  const delayMs = Math.min(call.timeoutMs + graceMs, maxDelayMs);
   const timer = setTimeout(() => addon().expire(socket), delayMs);
   return promise;
 }
@@ -69,11 +99,6 @@ export function watch(
   onDatagram: (errno: number, datagram: Uint8Array) => void,
 ): void {
   addon().watch(socket, onDatagram);
-}
-
-/** See `netlink-socket.d.ts`. */
-export function releaseFilePages(): number {
-  return addon().releaseFilePages();
 }
 
 /** See `netlink-socket.d.ts`. */

@@ -65,23 +65,6 @@ napi_value make_result(napi_env env, int error, int operation, const struct repl
   return result;
 }
 
-napi_value make_program_end(napi_env env, const struct program_result *result) {
-  static const char *const names[] = {
-      [PROGRAM_NONE] = "", [PROGRAM_START] = "start", [PROGRAM_RUN] = "run"};
-  napi_value end;
-  napi_value output = copy_bytes(env, &result->output);
-  napi_value error_output = copy_bytes(env, &result->error_output);
-  if (output == NULL || error_output == NULL || napi_create_object(env, &end) != napi_ok)
-    return NULL;
-  set_int(env, end, "errno", result->error);
-  set_text(env, end, "operation", names[result->operation]);
-  set_int(env, end, "exitCode", result->exit_code);
-  set_int(env, end, "signal", result->signal);
-  napi_set_named_property(env, end, "output", output);
-  napi_set_named_property(env, end, "errorOutput", error_output);
-  return end;
-}
-
 /* Throws an Error with `errno` and `operation`. */
 napi_value throw_errno(napi_env env, const char *action, int error, const char *operation) {
   char message[160];
@@ -164,26 +147,20 @@ const char *read_options(napi_env env, napi_value value, struct open_options *op
   return NULL;
 }
 
-bool read_byte_range(napi_env env, napi_value value, struct byte_range *range) {
+/* Finds [offset, offset + length) in a Uint8Array. */
+bool read_bytes(napi_env env, const napi_value *arguments, size_t least, struct call *call) {
   napi_typedarray_type type;
   void *bytes;
   bool is_typed = false;
-  if (napi_is_typedarray(env, value, &is_typed) != napi_ok || !is_typed) return false;
-  if (napi_get_typedarray_info(env, value, &type, &range->length, &bytes, NULL, NULL) != napi_ok)
-    return false;
-  range->bytes = bytes;
-  return type == napi_uint8_array;
-}
-
-/* Finds [offset, offset + length) in a Uint8Array. */
-bool read_bytes(napi_env env, const napi_value *arguments, size_t least, struct call *call) {
-  struct byte_range range;
+  size_t size;
   double offset, length;
-  if (!read_byte_range(env, arguments[0], &range) || range.bytes == NULL) return false;
-  if (!read_integer(env, arguments[1], 0, (double)range.length, &offset)) return false;
-  double most = (double)range.length - offset;
-  if (!read_integer(env, arguments[2], (double)least, most, &length)) return false;
-  call->request = range.bytes + (size_t)offset;
+  if (napi_is_typedarray(env, arguments[0], &is_typed) != napi_ok || !is_typed) return false;
+  if (napi_get_typedarray_info(env, arguments[0], &type, &size, &bytes, NULL, NULL) != napi_ok)
+    return false;
+  if (type != napi_uint8_array || bytes == NULL) return false;
+  if (!read_integer(env, arguments[1], 0, (double)size, &offset)) return false;
+  if (!read_integer(env, arguments[2], (double)least, (double)size - offset, &length)) return false;
+  call->request = (const uint8_t *)bytes + (size_t)offset;
   call->request_length = (size_t)length;
   return true;
 }

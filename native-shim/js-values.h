@@ -10,7 +10,6 @@
 #include <stdint.h>
 
 #include "netlink-socket.h"
-#include "program-run.h"
 
 enum { MAX_GROUPS = 64 };
 
@@ -30,9 +29,6 @@ napi_value copy_bytes(napi_env env, const struct reply_buffer *buffer);
 /* A TransactResult; NULL when there is no memory. */
 napi_value make_result(napi_env env, int error, int operation, const struct reply_buffer *replies);
 
-/* A ProgramEnd; NULL when there is no memory. */
-napi_value make_program_end(napi_env env, const struct program_result *result);
-
 /* A number in [least, most]; anything else, NaN too, gives false. */
 bool read_number(napi_env env, napi_value value, double least, double most, double *number);
 
@@ -42,9 +38,6 @@ bool read_integer(napi_env env, napi_value value, double least, double most, dou
 /* Reads OpenOptions; `groups` has MAX_GROUPS places. Returns what is wrong, or NULL. */
 const char *read_options(napi_env env, napi_value value, struct open_options *options,
                          uint32_t *groups);
-
-/* Reads a Uint8Array, which may be empty. */
-bool read_byte_range(napi_env env, napi_value value, struct byte_range *range);
 
 /* Reads three arguments, buffer, offset and length: a part of a Uint8Array, of `least` bytes or more. */
 bool read_bytes(napi_env env, const napi_value *arguments, size_t least, struct call *call);

@@ -3,7 +3,6 @@ import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
 import type { OpenOptions, SocketHandle, TransactResult } from "./netlink-socket.d.ts";
-import type { ProgramEnd } from "./program.d.ts";
 
 /** What `addon.c` exports. */
 export interface Addon {
@@ -17,6 +16,7 @@ export interface Addon {
     lastSequence: number,
     timeoutMs: number,
     pieceBytes: number,
+    oneByOne: boolean,
     onResult: (result: TransactResult) => void,
   ): TransactResult | undefined;
   /** Settles every call on the socket that is past its deadline, even when the kernel still holds it. */
@@ -31,21 +31,8 @@ export interface Addon {
   ): TransactResult;
   watch(socket: SocketHandle, onDatagram: (errno: number, datagram: Uint8Array) => void): void;
   close(socket: SocketHandle): void;
-  releaseFilePages(): number;
   forbidCoreDumps(): void;
   readLegacyTable(family: number, name: string, maxBytes: number): Uint8Array;
-  /** The first three are strings one after another, each with its NUL. */
-  run(
-    programArguments: Uint8Array,
-    environment: Uint8Array,
-    folders: Uint8Array,
-    input: Uint8Array,
-    timeoutMs: number,
-    maxOutputBytes: number,
-    onEnd: (end: ProgramEnd) => void,
-  ): void;
-  /** Sends SIGTERM to every running program; nobody is called back any more. */
-  abandon(): void;
 }
 
 /** The bundle has the addon beside it; the sources have it where `make build` puts it. */

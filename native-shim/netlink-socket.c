@@ -26,7 +26,6 @@ void socket_release(struct netlink_socket *socket) {
 struct delivery *delivery_create(struct netlink_socket *socket, size_t request_length) {
   struct delivery *delivery = calloc(1, sizeof *delivery + request_length);
   if (delivery == NULL) return NULL;
-  delivery->item.kind = OUTBOX_DELIVERY;
   delivery->socket = socket_retain(socket);
   return delivery;
 }
@@ -162,6 +161,7 @@ int netlink_socket_submit(struct netlink_socket *socket, const struct call *call
                                        .request_length = call->request_length,
                                        .last_sequence = call->last_sequence,
                                        .piece_bytes = call->piece_bytes,
+                                       .one_by_one = call->one_by_one,
                                        .deadline_ns = call->deadline_ns};
   pthread_mutex_lock(&socket->lock);
   int error = refusal(socket);

@@ -65,6 +65,22 @@ export function transact(
 ): Promise<TransactResult>;
 
 /**
+ * The same for many requests that each need a socket of their own until they are answered, as dumps do: on the
+ * socket's own thread, sends each message of the bytes as a datagram and receives until its answer, one after
+ * the other, with three system calls for a small dump. Ends after the last, or behind the one with which
+ * `pieceBytes` of replies were received: sequence numbers tell which were answered, and the rest was not sent.
+ * An error of the socket ends it at once.
+ */
+export function transactEach(
+  socket: SocketHandle,
+  buffer: Uint8Array,
+  offset: number,
+  length: number,
+  timeoutMs: number,
+  pieceBytes: number,
+): Promise<TransactResult>;
+
+/**
  * The same on the calling thread, after the calls that are pending; for many small dumps (9 µs each instead
  * of 80). Its time-out does not cover a kernel lock. Throws only for wrong arguments.
  */
@@ -87,12 +103,6 @@ export function watch(
   socket: SocketHandle,
   onDatagram: (errno: number, datagram: Uint8Array) => void,
 ): void;
-
-/**
- * Gives back pages of code and constants that the process has mapped from files; what is needed again comes back from
- * the page cache by itself. Returns how many kilobytes were resident there.
- */
-export function releaseFilePages(): number;
 
 /** Closes; pending calls end with EBADF. Closing twice is fine. */
 export function close(socket: SocketHandle): void;

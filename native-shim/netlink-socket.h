@@ -72,6 +72,7 @@ struct call {
   size_t request_length;
   uint32_t last_sequence;
   size_t piece_bytes;
+  bool one_by_one;
   int64_t deadline_ns;
   void *context;
 };

@@ -6,19 +6,16 @@
 
 struct outbox;
 
-/* What it is the first member of: `struct delivery` or `struct program_run`. */
-enum outbox_kind { OUTBOX_DELIVERY, OUTBOX_PROGRAM_RUN };
-
+/* The first member of a `struct delivery`. */
 struct outbox_item {
   struct outbox_item *next;
-  enum outbox_kind kind;
 };
 
 /* Makes an outbox; `ring(context)` is called, on any thread, when it is no longer empty. NULL:
  * ENOMEM. */
 struct outbox *outbox_create(void (*ring)(void *context), void *context);
 
-/* Frees it. Close all sockets, abandon all runs and take what is left first. */
+/* Frees it. Close all sockets and take what is left first. */
 void outbox_free(struct outbox *outbox);
 
 /* Adds an item and rings if it is the first. For who knows that the owner still wants it. */

@@ -72,10 +72,10 @@ int wait_for(int fd, short events, int wake_fd, int64_t deadline_ns) {
  * requests out inside this call and may block there behind one of its locks: MSG_DONTWAIT only
  * keeps the call from waiting for buffer space.
  */
-static int send_request(const struct exchange *exchange, int fd, int wake_fd) {
-  while (exchange->request_length > 0) {
-    ssize_t sent =
-        send(fd, exchange->request, exchange->request_length, MSG_DONTWAIT | MSG_NOSIGNAL);
+static int send_request(const struct exchange *exchange, size_t at, size_t length, int fd,
+                        int wake_fd) {
+  while (length > 0) {
+    ssize_t sent = send(fd, exchange->request + at, length, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (sent >= 0) return 0;
     if (errno == EINTR) continue;
     if (errno != EAGAIN) return errno;
@@ -83,16 +83,6 @@ static int send_request(const struct exchange *exchange, int fd, int wake_fd) {
     if (error != 0) return error;
   }
   return 0;
-}
-
-/* The whole length of the next datagram, without taking it; -1 and errno. As iproute2 asks for it.
- */
-static ssize_t next_length(int fd) {
-  ssize_t length;
-  do {
-    length = recv(fd, NULL, 0, MSG_PEEK | MSG_TRUNC | MSG_DONTWAIT);
-  } while (length < 0 && errno == EINTR);
-  return length;
 }
 
 /* Port id 0 is the kernel. The driver's socket pairs have no netlink address and count as the
@@ -103,15 +93,12 @@ static bool from_kernel(const struct msghdr *message) {
 }
 
 int receive_datagram(int fd, struct reply_buffer *replies) {
-  ssize_t length = next_length(fd);
-  if (length < 0) return errno;
-  size_t room = (size_t)length > RECEIVE_BYTES ? (size_t)length : RECEIVE_BYTES;
-  int error = reserve(replies, room);
+  int error = reserve(replies, RECEIVE_BYTES);
   if (error != 0) return error;
 
   size_t start = next_start(replies);
   struct sockaddr_nl sender;
-  struct iovec part = {.iov_base = replies->bytes + start, .iov_len = room};
+  struct iovec part = {.iov_base = replies->bytes + start, .iov_len = RECEIVE_BYTES};
   struct msghdr message = {
       .msg_name = &sender, .msg_namelen = sizeof sender, .msg_iov = &part, .msg_iovlen = 1};
   ssize_t received;
@@ -150,7 +137,7 @@ static enum progress scan(const struct reply_buffer *replies, size_t start,
  * some replies are lost, perhaps the last one: take what is queued without waiting, and report
  * ENOBUFS.
  */
-static int receive_replies(struct exchange *exchange, int fd, int wake_fd) {
+static int receive_replies(struct exchange *exchange, size_t piece_bytes, int fd, int wake_fd) {
   struct reply_buffer *replies = &exchange->replies;
   int outcome = 0;
   for (;;) {
@@ -166,16 +153,49 @@ static int receive_replies(struct exchange *exchange, int fd, int wake_fd) {
     enum progress progress = scan(replies, start, exchange->last_sequence);
     if (progress == FINISHED) return outcome;
     if (progress == MALFORMED) return EBADMSG;
-    if (exchange->piece_bytes != 0 && replies->length >= exchange->piece_bytes) return outcome;
+    if (piece_bytes != 0 && replies->length >= piece_bytes) return outcome;
     if (monotonic_ns() >= exchange->deadline_ns) return outcome != 0 ? outcome : ETIMEDOUT;
   }
 }
 
-void exchange_run(struct exchange *exchange, int fd, int wake_fd) {
+/* Sends a part of the request and receives until `last_sequence` is answered. */
+static void run_part(struct exchange *exchange, size_t at, size_t length, size_t piece_bytes, int fd,
+                     int wake_fd) {
   atomic_store(&exchange->operation, OPERATION_SEND);
-  exchange->error = send_request(exchange, fd, wake_fd);
+  exchange->error = send_request(exchange, at, length, fd, wake_fd);
   if (exchange->error != 0) return;
   atomic_store(&exchange->operation, OPERATION_RECEIVE);
-  exchange->error = receive_replies(exchange, fd, wake_fd);
+  exchange->error = receive_replies(exchange, piece_bytes, fd, wake_fd);
   if (exchange->error == 0) atomic_store(&exchange->operation, OPERATION_NONE);
+}
+
+/* Length of the message at `at`, and its sequence number; 0 where there is none. */
+static size_t message_at(const struct exchange *exchange, size_t at, uint32_t *sequence) {
+  size_t left = exchange->request_length - at;
+  struct nlmsghdr header;
+  if (left < sizeof header) return 0;
+  memcpy(&header, exchange->request + at, sizeof header);
+  if (header.nlmsg_len < sizeof header || header.nlmsg_len > left) return 0;
+  *sequence = header.nlmsg_seq;
+  return header.nlmsg_len;
+}
+
+static void run_one_by_one(struct exchange *exchange, int fd, int wake_fd) {
+  size_t end = exchange->request_length, piece_bytes = exchange->piece_bytes;
+  for (size_t at = 0, length; at < end; at += NLMSG_ALIGN(length)) {
+    length = message_at(exchange, at, &exchange->last_sequence);
+    if (length == 0) {
+      exchange->error = EBADMSG;
+      atomic_store(&exchange->operation, OPERATION_SEND);
+      return;
+    }
+    run_part(exchange, at, length, 0, fd, wake_fd);
+    if (exchange->error != 0) return;
+    if (piece_bytes != 0 && exchange->replies.length >= piece_bytes) return;
+  }
+}
+
+void exchange_run(struct exchange *exchange, int fd, int wake_fd) {
+  if (exchange->one_by_one) run_one_by_one(exchange, fd, wake_fd);
+  else run_part(exchange, 0, exchange->request_length, exchange->piece_bytes, fd, wake_fd);
 }

@@ -7,14 +7,16 @@
 #define RECEIVE_LOOP_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 /*
- * Offered to each receive. The kernel sizes the pieces of a dump by the largest buffer it has seen,
- * up to 32 KB; more than 64 KB gains nothing. Larger datagrams are received too: the buffer grows.
+ * Offered to each receive, without asking for the length first, which would be a system call more. The
+ * kernel sends no larger datagram: pieces of a dump have up to 32 KB, and an error echoes at most one
+ * request. A larger one ends the exchange with EMSGSIZE.
  */
-#define RECEIVE_BYTES ((size_t)64 * 1024)
+#define RECEIVE_BYTES ((size_t)128 * 1024)
 
 /* A call that answers more than this has gone wrong; it ends with EMSGSIZE. */
 #define MAX_REPLY_BYTES ((size_t)256 * 1024 * 1024)
@@ -35,6 +37,12 @@ struct exchange {
   uint32_t last_sequence;
   /* With so many bytes of replies or more it ends before that; 0: never. */
   size_t piece_bytes;
+  /*
+   * Each message of the request travels as a datagram of its own, once the one before is answered:
+   * many dumps, of which a socket carries out one at a time. `last_sequence` is set from them, and a
+   * piece ends between two.
+   */
+  bool one_by_one;
   /* CLOCK_MONOTONIC. */
   int64_t deadline_ns;
   /* Result: 0 or the errno that ended the exchange. */

@@ -1,37 +1,36 @@
-import { readFileSync, writeFileSync } from "node:fs";
+import { readFileSync, writeFileSync, writeSync } from "node:fs";
 import { hostname } from "node:os";
-import { forbidCoreDumps, releaseFilePages } from "../native-shim/index.ts";
+import { forbidCoreDumps } from "../native-shim/index.ts";
 import { systemClock } from "./base/clock.ts";
-import type { SpareMemory } from "./base/spare-memory.ts";
+import { uncaughtText } from "./cli/fatal.ts";
 import { runCommandLine } from "./cli/run-command-line.ts";
-import { collectInSteps, keepRoomInHeap, spareHeap } from "./daemon/engine.ts";
-import { exitOnUncaught } from "./daemon/life-cycle.ts";
+import type { LogFormat } from "./config/config.ts";
+import { endEarlyOnSignals, exitOnUncaught } from "./daemon/process/life-cycle.ts";
 
-exitOnUncaught();
+const outlet = { clock: systemClock, pid: process.pid };
+let logFormat: LogFormat = "text";
+let isDaemon = true;
+exitOnUncaught((error) => void writeSync(2, uncaughtText(error, outlet, logFormat)));
+endEarlyOnSignals(() => isDaemon);
 // A reader that went away (`kube-ipvs --help | head`) is no reason to stop.
 for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
 
-let hasSynced = false;
-const spareMemory: SpareMemory = (phase) => {
-  if (phase === "before-lists") spareHeap();
-  releaseFilePages();
-  if (phase !== "after-full-sync" || hasSynced) return;
-  hasSynced = true;
-  keepRoomInHeap();
-  collectInSteps();
-};
-
 const running = runCommandLine(process.argv.slice(2), {
-  clock: systemClock,
-  pid: process.pid,
+  ...outlet,
   readFile: (path) => readFileSync(path, "utf8"),
   writeFile: (path, text) => writeFileSync(path, text),
   hostname,
   writeOut: (text) => void process.stdout.write(text),
   writeErr: (text) => void process.stderr.write(text),
-  spareMemory,
   forbidCoreDumps,
-  loadCommands: () => import("./daemon/run.ts"),
+  noteLoaded: ({ command, config }) => {
+    logFormat = config.logging.format;
+    isDaemon = command === "run";
+  },
+  loadCommands: async () => ({
+    ...(await import("./daemon/run.ts")),
+    ...(await import("./daemon/print-plan.ts")),
+  }),
 });
 // No await up here: the bundle is made of CommonJS modules, see toolchain/bundle.ts.
 void running.then((code) => process.exit(code));

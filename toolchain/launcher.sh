@@ -2,8 +2,7 @@
 # Starts the program with the Node.js beside it, from any folder and through links: in ./lib, or in ../lib/kube-ipvs
 # where it is installed. Signals and exit status are the program's own: exec. The image has no readlink, and no link
 # here either. The flags, measured in docs/decisions/0011: a small young generation keeps memory low where a cluster is large; one
-# helper thread of the engine in place of four saves 8 MB more, and half of the processor time at start. Others come later, by
-# src/daemon/engine.ts: here they would cost 30 ms of each start.
+# helper thread of the engine in place of four saves 8 MB more, and half of the processor time at start.
 self=$0
 if [ -h "$self" ]; then self=$(readlink -f -- "$self") || exit 1; fi
 case $self in */*) folder=${self%/*} ;; *) folder=. ;; esac

@@ -37,23 +37,12 @@ const replacements: readonly {
     contents: leftOut("the generated API", ["createConfiguration", "ServerConfiguration"]),
   },
   { path: /^js-yaml$/, importer: /client-node\/dist\/config\.js$/, contents: jsonForYaml },
-  // Proxies on the way to the API server, and two kinds of credentials that Kubernetes 1.26 removed.
-  { path: /^hpagent$/, contents: laterClasses("hpagent", ["HttpProxyAgent", "HttpsProxyAgent"]) },
+  // SOCKS proxies on the way to the API server.
   { path: /^socks-proxy-agent$/, contents: laterClasses("socks-proxy-agent", ["SocksProxyAgent"]) },
   {
     path: /^socks$/,
     importer: /client-node\//,
     contents: `export const SocksClient = ${laterMethods('require("socks").SocksClient', ["createConnection"])};`,
-  },
-  {
-    path: /^jsonpath-plus$/,
-    contents: `export const { JSONPath } = ${laterMethods('require("jsonpath-plus")', ["JSONPath"])};`,
-  },
-  // For exec plugins; the command line starts no other program.
-  {
-    path: /^node:child_process$/,
-    importer: /\/(client-node|commander)\//,
-    contents: `export default ${laterMethods('require("node:child_process")', ["spawn", "spawnSync", "execSync"])};`,
   },
 ];
 

@@ -4,9 +4,9 @@
  */
 import type { Cidr, IpAddress, IpFamily } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
+import type { ServiceName } from "../base/service-name.ts";
 
-/** `namespace/name`: the key of a Service and of the slices that belong to it. */
-export type ServiceName = string;
+export type { ServiceName } from "../base/service-name.ts";
 
 export interface ServicePortRecord {
   /** May be empty when the Service has one port. */
@@ -22,6 +22,8 @@ export interface ServiceRecord {
   readonly name: ServiceName;
   /** Seconds since the epoch; 0 when unknown. Decides who wins when two claim one address and port. */
   readonly createdAtSeconds: number;
+  /** From a manifest: its place in the order of files, which decides instead. Absent: from an API server. */
+  readonly manifestOrder?: string;
   readonly type: "ClusterIP" | "NodePort" | "LoadBalancer";
   /** At most one per family. */
   readonly clusterIps: readonly IpAddress[];

@@ -7,36 +7,36 @@ import type { Refusal } from "./source.ts";
 export const refusalReasons = {
   "not-an-object": "is not an object",
   "not-a-list": "is not a list",
-  "invalid-name": "is not a name of letters, digits, dots, dashes and underscores, 253 at most",
-  "invalid-label": "is not a short printable text",
+  "invalid-name": "is not a valid name: at most 253 letters, digits, dots, dashes and underscores",
+  "invalid-label": "is not a short printable string",
   "invalid-cluster-ip": "is not an IP address",
-  "cluster-ip-family": "is not of the family that spec.ipFamilies gives it",
-  "no-cluster-ip": "none of its cluster IPs is usable",
+  "cluster-ip-family": "is not in the IP family given by spec.ipFamilies",
+  "no-cluster-ip": "it has no valid cluster IP",
   "missing-cluster-ip":
-    "is no cluster IP, and nothing allocates one here; give an address, or None",
+    "is not a cluster IP, and manifests get none allocated; set an IP address or None",
   "special-address": "is an unspecified, loopback or multicast address",
-  "unknown-ip-family": "is none of IPv4, IPv6",
-  "unknown-service-type": "is none of ClusterIP, NodePort, LoadBalancer, ExternalName",
+  "unknown-ip-family": "is not IPv4 or IPv6",
+  "unknown-service-type": "is not one of ClusterIP, NodePort, LoadBalancer, ExternalName",
   "invalid-port": "is not a port number from 1 to 65535",
-  "missing-port-number": "is not a port number; a slice port for all ports cannot be balanced",
-  "missing-port-name": "is not a port name; an unnamed port has an empty one",
-  "duplicate-port": "is taken by an earlier port of the same object",
-  "no-usable-port": "none of its ports is usable",
-  "unknown-protocol": "is none of TCP, UDP, SCTP",
-  "node-port-without-type": "is a node port, which a Service of type ClusterIP cannot have",
+  "missing-port-number": "is not a port number; slice ports that mean all ports are not supported",
+  "missing-port-name": "is not a port name; an unnamed port has an empty name",
+  "duplicate-port": "duplicates an earlier port of the same object",
+  "no-usable-port": "it has no valid port",
+  "unknown-protocol": "is not one of TCP, UDP, SCTP",
+  "node-port-without-type": "is a node port, which is not allowed for type ClusterIP",
   "invalid-external-ip": "is not an IP address",
   "invalid-load-balancer-ip": "is not an IP address",
-  "unknown-ip-mode": "is none of VIP, Proxy",
+  "unknown-ip-mode": "is not VIP or Proxy",
   "invalid-source-range": "is not a CIDR such as 10.0.0.0/8",
-  "no-valid-source-range": "holds no valid range; the load-balancer IPs stay closed",
-  "unknown-session-affinity": "is none of None, ClientIP",
-  "invalid-affinity-timeout": "is not a number of seconds from 1 to 86400; 10800 is used",
-  "unknown-traffic-policy": "is none of Cluster, Local; Cluster is used",
+  "no-valid-source-range": "has no valid range; all traffic to the load-balancer IPs is dropped",
+  "unknown-session-affinity": "is not None or ClientIP",
+  "invalid-affinity-timeout": "is not between 1 and 86400 seconds; using 10800",
+  "unknown-traffic-policy": "is not Cluster or Local; using Cluster",
   "missing-service-label": "does not name the Service (label kubernetes.io/service-name)",
-  "unsupported-address-type": "is none of IPv4, IPv6",
+  "unsupported-address-type": "is not IPv4 or IPv6",
   "missing-endpoint-address": "is not an endpoint address",
   "invalid-endpoint-address": "is not an IP address of the slice's address type",
-  "invalid-condition": "is neither true nor false; the endpoint is not used",
+  "invalid-condition": "is not a boolean; ignoring the endpoint",
   "invalid-trigger-time": "is not an RFC 3339 time",
   "invalid-node-address": "is not an IP address",
   "invalid-pod-cidr": "is not a CIDR such as 10.244.1.0/24",
@@ -44,7 +44,7 @@ export const refusalReasons = {
   "unreadable-file": "cannot be read",
   "file-too-large": "is larger than 16 MiB",
   "missing-kind": "is not a Kubernetes object: it has no kind",
-  "unsupported-api-version": "is an API version that is not read",
+  "unsupported-api-version": "is not a supported API version",
   "duplicate-object": "is already defined",
 } as const;
 
@@ -63,7 +63,7 @@ const kindNames: Readonly<Record<Refusal["kind"], string>> = {
 
 /**
  * Composes a refusal: «Cannot use spec.ports[0].port of Service default/web: 0 is not a port …», or without
- * `value` «Cannot use Service default/web: none of its ports is usable», or with `detail` «Cannot use
+ * `value` «Cannot use Service default/web: it has no valid port», or with `detail` «Cannot use
  * manifest a.yaml: it cannot be read: EACCES …». Pure.
  */
 export function refusal(part: {

@@ -36,6 +36,19 @@ export interface ServedAddresses {
   readonly endpointslices: ReadonlySet<IpAddress>;
 }
 
+/** Where an API server is reached. */
+export interface ServerEndpoint {
+  readonly address: IpAddress;
+  readonly port: number;
+}
+
+/** The API server's version as it reports it: `1`, `30`, `v1.30.4`. */
+export interface ServerVersion {
+  readonly major: string;
+  readonly minor: string;
+  readonly gitVersion: string;
+}
+
 /**
  * What a source tells. `previous` is the record last told under the same name. A Service that turns
  * headless, or a slice that is no longer ours, is told as a removal. `synced` comes once per kind, after
@@ -53,6 +66,8 @@ export interface SourceListener {
   onRefusal(refusal: Refusal): void;
   /** Only where lists are guarded. */
   onListDoubt?(doubt: ListDoubt): void;
+  /** Only from an API server: when it is known, and when it changes. */
+  onServerVersion?(version: ServerVersion): void;
 }
 
 /** Where objects come from: an API server, or a folder of manifests. */
@@ -60,7 +75,7 @@ export interface ObjectSource {
   /** Starts telling; resolves when the source runs, not when it is synced. */
   start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void>;
   /** Where the objects come from, as far as it is known; absent or empty: not from an API server. */
-  serverAddresses?(): readonly IpAddress[];
+  servers?(): readonly ServerEndpoint[];
   /** No callback comes after it resolved. */
   stop(): Promise<void>;
 }

@@ -81,6 +81,11 @@ export function isIpv6LinkLocal(address: IpAddress): boolean {
   return /^fe[89ab][0-9a-f]:/.test(address);
 }
 
+/** True for fe80::/10 and 169.254.0.0/16. */
+export function isLinkLocal(address: IpAddress): boolean {
+  return address.startsWith("169.254.") || isIpv6LinkLocal(address);
+}
+
 /** 4 or 16 bytes in network order. */
 export function ipAddressToBytes(address: IpAddress): Uint8Array {
   const bytes = address.includes(":") ? parseIpv6(address) : parseIpv4(address);

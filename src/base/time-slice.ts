@@ -1,19 +1,19 @@
-/** Gives timers and sockets their turn during long work. */
+/** Yields to the event loop during long work, so that timers and sockets are served in between. */
 import type { Clock } from "./clock.ts";
 
 const maxSliceMs = 5;
-/** The clock is looked at as seldom as makes these times between two looks; in virtual machines a look may be dear. */
-const shortestLookMs = 1;
-const longestLookMs = 4;
-/** What is shorter than `first` pieces costs no look at all. */
-const piecesPerLook = {
+/** The interval between two readings of the clock adapts to this range: reading it may be slow in a virtual machine. */
+const shortestCheckMs = 1;
+const longestCheckMs = 4;
+/** Work of fewer than `first` pieces never reads the clock. */
+const piecesPerCheck = {
   small: { first: 16, most: 64 },
   /** One may take milliseconds after many that took none. */
   large: { first: 1, most: 4 },
 } as const;
 
-/** Timers that are due and sockets that have something come first. */
-export function othersTurn(): Promise<void> {
+/** Resolves once due timers and readable sockets have been served. */
+export function yieldToEventLoop(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
   });
@@ -22,51 +22,51 @@ export function othersTurn(): Promise<void> {
 export class TimeSlice {
   readonly #clock: Clock;
   #startMs: number | undefined;
-  #lookedAtMs = 0;
-  readonly #mostPiecesPerLook: number;
-  #piecesPerLook: number;
+  #checkedAtMs = 0;
+  readonly #maxPiecesPerCheck: number;
+  #piecesPerCheck: number;
   #pieces = 0;
 
   /** `large`: one piece of the work may take milliseconds. */
-  constructor(clock: Clock, pieces: keyof typeof piecesPerLook = "small") {
-    const { first, most } = piecesPerLook[pieces];
+  constructor(clock: Clock, pieces: keyof typeof piecesPerCheck = "small") {
+    const { first, most } = piecesPerCheck[pieces];
     this.#clock = clock;
-    this.#piecesPerLook = first;
-    this.#mostPiecesPerLook = most;
-    if (pieces === "large") this.#lookedAtMs = this.#startMs = clock.monotonicMs();
+    this.#piecesPerCheck = first;
+    this.#maxPiecesPerCheck = most;
+    if (pieces === "large") this.#checkedAtMs = this.#startMs = clock.monotonicMs();
   }
 
-  /** Undefined while time is left; else something to wait for. Asked between small pieces of work. */
+  /** Undefined while time is left, otherwise a promise to await. Call it between small pieces of work. */
   pause(): Promise<void> | undefined {
     this.#pieces += 1;
-    if (this.#pieces < this.#piecesPerLook) return undefined;
+    if (this.#pieces < this.#piecesPerCheck) return undefined;
     this.#pieces = 0;
     const nowMs = this.#clock.monotonicMs();
-    if (this.#startMs !== undefined) this.#adapt(nowMs - this.#lookedAtMs);
+    if (this.#startMs !== undefined) this.#adapt(nowMs - this.#checkedAtMs);
     this.#startMs ??= nowMs;
-    this.#lookedAtMs = nowMs;
+    this.#checkedAtMs = nowMs;
     if (nowMs - this.#startMs < maxSliceMs) return undefined;
     return this.#begin();
   }
 
   async #begin(): Promise<void> {
-    await othersTurn();
+    await yieldToEventLoop();
     this.#startMs = this.#clock.monotonicMs();
-    this.#lookedAtMs = this.#startMs;
+    this.#checkedAtMs = this.#startMs;
   }
 
-  #adapt(sinceLookMs: number): void {
-    if (sinceLookMs < shortestLookMs) {
-      this.#piecesPerLook = Math.min(this.#mostPiecesPerLook, this.#piecesPerLook * 2);
-    } else if (sinceLookMs > longestLookMs) {
-      this.#piecesPerLook = Math.max(1, this.#piecesPerLook >> 1);
+  #adapt(sinceCheckMs: number): void {
+    if (sinceCheckMs < shortestCheckMs) {
+      this.#piecesPerCheck = Math.min(this.#maxPiecesPerCheck, this.#piecesPerCheck * 2);
+    } else if (sinceCheckMs > longestCheckMs) {
+      this.#piecesPerCheck = Math.max(1, this.#piecesPerCheck >> 1);
     }
   }
 }
 
 /**
- * Runs a generator to its end and gives its result. It yields after each small piece of work; where the time of
- * a slice is over, others have their turn.
+ * Runs a generator to its end and returns its result. The generator yields after each small piece of work;
+ * whenever 5 ms are over, the event loop gets a turn.
  */
 export async function inSlices<T>(clock: Clock, pieces: Iterator<unknown, T>): Promise<T> {
   const slice = new TimeSlice(clock);

@@ -9,11 +9,16 @@ export type CommandLine =
   | { readonly kind: "version" }
   /** Values as written; {@link FlagValues} says how. */
   | { readonly kind: "flags"; readonly values: FlagValues }
+  /** `kube-ipvs plan`: prints what would change in this kernel. */
+  | { readonly kind: "plan"; readonly values: FlagValues; readonly format: PlanFormat }
   | { readonly kind: "mistake"; readonly message: string };
+
+export type PlanFormat = "text" | "json";
 
 /** Reads the arguments behind the program's name. */
 export function parseCommandLine(args: readonly string[], helpWidth = 100): CommandLine {
-  const command = makeCommand(helpWidth);
+  const isPlan = args[0] === "plan";
+  const command = isPlan ? makePlanCommand(helpWidth) : makeCommand(helpWidth);
   let helpText = "";
   command.configureOutput({
     writeOut: (text) => {
@@ -22,19 +27,37 @@ export function parseCommandLine(args: readonly string[], helpWidth = 100): Comm
     writeErr: () => {},
   });
   try {
-    command.parse([...normaliseFlags(args, flags)], { from: "user" });
+    const flagArgs = isPlan ? args.slice(1) : args;
+    command.parse([...normaliseFlags(flagArgs, flags)], { from: "user" });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.code === "commander.helpDisplayed") return { kind: "help", text: helpText };
     return { kind: "mistake", message: mistake(error, command) };
   }
   if (command.getOptionValue("version") !== undefined) return { kind: "version" };
-  return { kind: "flags", values: valuesOf(command) };
+  const values = valuesOf(command);
+  if (!isPlan) return { kind: "flags", values };
+  return { kind: "plan", values, format: command.getOptionValue("output") as PlanFormat };
 }
 
 const description =
-  "Balances Kubernetes Services with the kernel's IPVS, in place of kube-proxy.\n" +
-  "Services and EndpointSlices come from a cluster, or from a folder (--manifests).";
+  "kube-ipvs implements Kubernetes Services with IPVS in the Linux kernel. It replaces kube-proxy.\n" +
+  "It reads Services and EndpointSlices from a cluster or from a directory (--manifests).";
+
+function makePlanCommand(helpWidth: number): Command {
+  return makeCommand(helpWidth)
+    .name("kube-ipvs plan")
+    .description(
+      "Prints what a sync would change in this kernel, and changes nothing. It takes the daemon's flags.\n" +
+        "Exit code 0: no change, 2: changes, 1: error.",
+    )
+    .addOption(
+      new Option("-o, --output <format>", "form of the output")
+        .choices(["text", "json"])
+        .default("text")
+        .helpGroup("Output:"),
+    );
+}
 
 function makeCommand(helpWidth: number): Command {
   const command = new Command("kube-ipvs")
@@ -43,8 +66,8 @@ function makeCommand(helpWidth: number): Command {
     .exitOverride()
     .allowExcessArguments(false)
     .configureHelp({ helpWidth, optionTerm: termOf })
-    .addHelpOption(new Option("-h, --help", "print this help").helpGroup("Start:"))
-    .addOption(new Option("--version [form]", "print the version").helpGroup("Start:"));
+    .addHelpOption(new Option("-h, --help", "print this help and exit").helpGroup("Start:"))
+    .addOption(new Option("--version [form]", "print the version and exit").helpGroup("Start:"));
   for (const flag of flags) command.addOption(optionOf(flag));
   return command;
 }

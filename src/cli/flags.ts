@@ -1,5 +1,5 @@
-import type { FieldKind, LooseFlag } from "../config/field.ts";
-import { fieldGroups, looseFlags } from "../config/fields.ts";
+import type { FieldKind, FlagOnlyOption } from "../config/field.ts";
+import { fieldGroups, flagOnlyOptions } from "../config/fields.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
 
 /** A flag of the command line, from the table of settings. */
@@ -17,7 +17,7 @@ export interface Flag {
 }
 
 const placeholders: Readonly<Record<FieldKind, string>> = {
-  text: "text",
+  text: "string",
   boolean: "true|false",
   integer: "number",
   float: "number",
@@ -30,16 +30,16 @@ const placeholders: Readonly<Record<FieldKind, string>> = {
   gates: "list",
   "duration-or-nanoseconds": "duration",
   vmodule: "list",
-  quantity: "amount",
+  quantity: "quantity",
 };
 
 /** Every flag but --help and --version, in the order of --help. */
 export const flags: readonly Flag[] = [
-  ...looseFlags.filter(({ noEffect }) => noEffect === undefined).map(looseFlag),
+  ...flagOnlyOptions.filter(({ noEffect }) => noEffect === undefined).map(flagOnlyOption),
   ...fieldGroups.flatMap(({ title, fields }) =>
     fields.flatMap((field): readonly Flag[] => {
       if (field.flag === undefined) return [];
-      const isIdle = field.noEffect !== undefined;
+      const isIgnored = field.noEffect !== undefined;
       return [
         {
           name: field.flag,
@@ -48,17 +48,17 @@ export const flags: readonly Flag[] = [
           isBoolean: field.kind === "boolean",
           placeholder: placeholders[field.kind],
           help:
-            isIdle && !title.startsWith("Accepted") ? `${field.help} (without effect)` : field.help,
+            isIgnored && !title.startsWith("Ignored") ? `${field.help} (no effect)` : field.help,
           default: field.defaultWithoutFile ?? field.default,
           group: title,
         },
       ];
     }),
   ),
-  ...looseFlags.filter(({ noEffect }) => noEffect !== undefined).map(looseFlag),
+  ...flagOnlyOptions.filter(({ noEffect }) => noEffect !== undefined).map(flagOnlyOption),
 ];
 
-function looseFlag({ flag, kind, help }: LooseFlag): Flag {
+function flagOnlyOption({ flag, kind, help }: FlagOnlyOption): Flag {
   return {
     name: flag,
     isBoolean: kind === "boolean",

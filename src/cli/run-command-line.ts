@@ -1,14 +1,15 @@
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 import type { Logger } from "../base/log.ts";
-import type { SpareMemory } from "../base/spare-memory.ts";
 import { kubernetesVersion, version } from "../base/version.ts";
-import type { Config } from "../config/config.ts";
+import type { Config, LogFormat } from "../config/config.ts";
+import { ConfigError } from "../config/config-error.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
 import { type ConfigWorld, type LoadedConfig, loadConfig } from "../config/load-config.ts";
-import { LogWriter } from "../daemon/log-writer.ts";
+import { LogWriter } from "../daemon/log/log-writer.ts";
 import type { CommandParts } from "../daemon/run.ts";
-import { parseCommandLine } from "./command-line.ts";
+import { type PlanFormat, parseCommandLine } from "./command-line.ts";
+import { fatalText } from "./fatal.ts";
 import { shownFlags } from "./flags.ts";
 
 /** The working part of the program, loaded only when it is needed: --version should be instant. */
@@ -19,6 +20,8 @@ export interface Commands {
   prepareNode(config: Config, parts: CommandParts): Promise<void>;
   /** Removes everything of ours; false where something was left. */
   cleanUpNode(config: Config, parts: CommandParts): Promise<boolean>;
+  /** Prints what a sync would change; false where nothing would. */
+  printPlan(config: Config, parts: CommandParts, format: PlanFormat): Promise<boolean>;
 }
 
 /** What the command line needs of the process. */
@@ -29,14 +32,14 @@ export interface CommandWorld extends ConfigWorld {
   readonly writeErr: (text: string) => void;
   /** Replaces a file's content; throws where it cannot. */
   readonly writeFile: (path: string, text: string) => void;
-  /** Gives back memory that was needed until now. */
-  readonly spareMemory: SpareMemory;
   /** Keeps the process's memory out of core dumps and other users' debuggers. Throws where the kernel refuses. */
   readonly forbidCoreDumps: () => void;
+  /** Told once, when the configuration is known. */
+  readonly noteLoaded: (loaded: LoadedConfig) => void;
   readonly loadCommands: () => Promise<Commands>;
 }
 
-/** Does what the arguments ask for. Resolves with the exit code: 0, or 1 with the reason as last line. */
+/** Does what the arguments ask for. Resolves with the exit code: 0, or 1 with the reasons as last lines. */
 export async function runCommandLine(
   args: readonly string[],
   world: CommandWorld,
@@ -51,42 +54,50 @@ export async function runCommandLine(
       world.writeOut(`Kubernetes v${kubernetesVersion} (kube-ipvs v${version})\n`);
       return 0;
     case "mistake":
-      return fail(world, `${commandLine.message} (see --help)`);
+      return fail(world, new Error(`${commandLine.message} (see --help)`));
     case "flags":
-      return await runWithFlags(commandLine.values, world);
+      return await runWithFlags(commandLine.values, world, runCommand);
+    case "plan":
+      return await runWithFlags(commandLine.values, world, (loaded, values) =>
+        runPlan(loaded, values, world, commandLine.format),
+      );
   }
 }
 
-async function runWithFlags(values: FlagValues, world: CommandWorld): Promise<number> {
+type RunLoaded = (loaded: LoadedConfig, values: FlagValues, world: CommandWorld) => Promise<number>;
+
+async function runWithFlags(
+  values: FlagValues,
+  world: CommandWorld,
+  runLoaded: RunLoaded,
+): Promise<number> {
+  // Until the configuration is known, the flag alone can say it.
+  let logFormat: LogFormat = values.get("logging-format")?.at(-1) === "json" ? "json" : "text";
   try {
-    return await runCommand(values, world);
+    const loaded = loadConfig(values, world);
+    logFormat = loaded.config.logging.format;
+    world.noteLoaded(loaded);
+    return await runLoaded(loaded, values, world);
   } catch (error) {
-    return fail(world, errorText(error));
+    const format = error instanceof ConfigError ? error.logFormat : undefined;
+    return fail(world, error, format ?? logFormat);
   }
 }
 
-async function runCommand(values: FlagValues, world: CommandWorld): Promise<number> {
-  const loaded = loadConfig(values, world);
+async function runCommand(
+  loaded: LoadedConfig,
+  values: FlagValues,
+  world: CommandWorld,
+): Promise<number> {
   const { command, config } = loaded;
+  const parts = partsOf(loaded, values, world);
   if (loaded.written !== undefined) return writeConfig(loaded.written, world);
-  const { clock, pid, spareMemory, forbidCoreDumps } = world;
-  const log = new LogWriter({ clock, pid, write: world.writeErr }, config.logging);
-  tell(loaded, log);
-  const parts: CommandParts = {
-    clock,
-    log,
-    spareMemory,
-    forbidCoreDumps,
-    print: (line) => world.writeOut(`${line}\n`),
-    shown: { object: loaded.object, flags: shownFlags(values) },
-    setVerbosity: (level) => log.setVerbosity(level),
-    ...(loaded.filePath === "" ? {} : { configFile: configFile(loaded, values, world) }),
-  };
   const commands = await world.loadCommands();
   switch (command) {
     case "clean-up": {
       const isClean = await commands.cleanUpNode(config, parts);
-      return isClean ? 0 : fail(world, "Not everything could be removed, see above");
+      if (!isClean) throw new Error("Cleanup incomplete, see above");
+      return 0;
     }
     case "init-only":
       await commands.prepareNode(config, parts);
@@ -97,6 +108,37 @@ async function runCommand(values: FlagValues, world: CommandWorld): Promise<numb
   }
 }
 
+async function runPlan(
+  loaded: LoadedConfig,
+  values: FlagValues,
+  world: CommandWorld,
+  format: PlanFormat,
+): Promise<number> {
+  const parts = partsOf(loaded, values, world);
+  const commands = await world.loadCommands();
+  return (await commands.printPlan(loaded.config, parts, format)) ? exitWithChanges : 0;
+}
+
+/** As `diff` and `terraform plan -detailed-exitcode` have it. */
+const exitWithChanges = 2;
+
+/** The log begins with what the configuration has to say. */
+function partsOf(loaded: LoadedConfig, values: FlagValues, world: CommandWorld): CommandParts {
+  const { clock, pid, forbidCoreDumps } = world;
+  const log = new LogWriter({ clock, pid, write: world.writeErr }, loaded.config.logging);
+  tell(loaded, log);
+  return {
+    clock,
+    log,
+    forbidCoreDumps,
+    isCleanupForced: loaded.isCleanupForced,
+    print: (line) => world.writeOut(`${line}\n`),
+    shown: { object: loaded.object, flags: shownFlags(values) },
+    setVerbosity: (level) => log.setVerbosity(level),
+    ...(loaded.filePath === "" ? {} : { configFile: configFile(loaded, values, world) }),
+  };
+}
+
 function writeConfig(
   { path, text }: NonNullable<LoadedConfig["written"]>,
   world: CommandWorld,
@@ -104,7 +146,8 @@ function writeConfig(
   try {
     world.writeFile(path, text);
   } catch (error) {
-    return fail(world, `Cannot write the configuration to ${path}: ${errorText(error)}`);
+    const message = `Cannot write the configuration to ${path}: ${errorText(error)}`;
+    throw new Error(message, { cause: error });
   }
   world.writeOut(`Wrote configuration to: ${path}\n`);
   return 0;
@@ -130,7 +173,7 @@ function configFile(
   };
 }
 
-function fail({ writeErr }: CommandWorld, message: string): number {
-  writeErr(`Error: ${message}\n`);
+function fail(world: CommandWorld, error: unknown, logFormat: LogFormat = "text"): number {
+  world.writeErr(fatalText(error, world, logFormat));
   return 1;
 }

@@ -61,8 +61,8 @@ export function buildConfig(
 
 function checkMode({ mode }: Settings, report: Report): void {
   if (mode === "" || mode === "ipvs") return;
-  const known = ["iptables", "nftables"].includes(mode) ? `; for ${mode} run kube-proxy` : "";
-  report("mode", mode, `kube-ipvs supports the proxy mode ipvs only${known}`);
+  const known = ["iptables", "nftables"].includes(mode) ? `; for mode ${mode}, use kube-proxy` : "";
+  report("mode", mode, `kube-ipvs supports proxy mode ipvs only${known}`);
 }
 
 function checkPeriods(settings: Settings, report: Report): void {
@@ -82,17 +82,17 @@ function checkHiddenMetrics(
   report(
     "showHiddenMetricsForVersion",
     version,
-    `must be empty or the release before, ${previous}`,
+    `must be empty or the previous minor version, ${previous}`,
   );
 }
 
 function checkLogging(settings: Settings, report: Report): void {
   const { "logging.vmodule": vmodule, "logging.format": format } = settings;
   if (vmodule.length > 0 && format !== "text") {
-    report("logging.vmodule", undefined, "is for the format text only");
+    report("logging.vmodule", undefined, "is supported for format text only");
   }
   if (gateValues(settings.featureGates).get("LoggingAlphaOptions") === true) return;
-  const reason = "needs the feature gate LoggingAlphaOptions";
+  const reason = "requires the feature gate LoggingAlphaOptions";
   for (const path of alphaSwitches) if (settings[path]) report(path, true, reason);
   for (const path of alphaSizes) {
     if (!/^[+-]?0+$/.test(settings[path])) report(path, settings[path], reason);
@@ -142,16 +142,28 @@ function servers(
   const isIpv6 = familyOf(bindAddress) === "IPv6";
   const anywhere = parseIpAddress(isIpv6 ? "::" : "0.0.0.0") as IpAddress;
   const loopback = parseIpAddress(isIpv6 ? "::1" : "127.0.0.1") as IpAddress;
-  if (metricsPort === 0) report("metricsBindAddress", undefined, "there must be a metrics port");
-  const healthz = listenAddress(settings.healthzBindAddress, anywhere, healthzPort ?? 10_256);
+  if (metricsPort === 0) report("metricsBindAddress", undefined, "the metrics port must not be 0");
+  const isObserveOnly = settings["kubeIpvs.observeOnly"];
+  const ports = isObserveOnly ? observeOnlyPorts : usualPorts;
+  const healthz = listenAddress(
+    settings.healthzBindAddress,
+    anywhere,
+    healthzPort ?? ports.healthz,
+  );
   return {
     bindAddress,
     ...(healthzPort === 0 ? {} : { healthzBindAddress: healthz }),
-    metricsBindAddress: listenAddress(metricsBindAddress, loopback, metricsPort ?? 10_249),
-    isBindFailureFatal: settings.bindAddressHardFail,
+    metricsBindAddress: listenAddress(metricsBindAddress, loopback, metricsPort ?? ports.metrics),
+    // A port is no reason to stop watching.
+    isBindFailureFatal: !isObserveOnly && settings.bindAddressHardFail,
     isProfilingEnabled: settings.enableProfiling,
   };
 }
+
+/** kube-proxy's. */
+const usualPorts = { healthz: 10_256, metrics: 10_249 };
+/** Where no port is given: who only observes does so beside a proxy that has the usual ones. */
+export const observeOnlyPorts = { healthz: 10_356, metrics: 10_349 };
 
 function listenAddress(
   given: FieldValues["listen"],
@@ -177,10 +189,11 @@ function localTraffic(settings: Settings, report: Report): LocalTraffic {
     path: "detectLocal.bridgeInterface" | "detectLocal.interfaceNamePrefix",
   ): string {
     const name = settings[path];
-    if (name === "") report(path, name, `is needed with mode ${settings.detectLocalMode}`);
+    if (name === "")
+      report(path, name, `is required for detectLocalMode ${settings.detectLocalMode}`);
     // The name goes into iptables rules: 15 bytes without blanks are all the kernel allows (IFNAMSIZ).
     else if (!/^[^\s/\p{C}]+$/u.test(name) || Buffer.byteLength(name) > 15) {
-      report(path, name, "must be the name of a network link, at most 15 bytes");
+      report(path, name, "must be the name of a network interface, at most 15 bytes");
     }
     return name;
   }
@@ -195,7 +208,7 @@ function clusterCidrs({ clusterCIDR }: Settings, report: Report): readonly Cidr[
   }
   const families = reading.value.map(({ address }) => familyOf(address));
   if (new Set(families).size < families.length) {
-    report("clusterCIDR", given, "must be one network, or one of each IP family");
+    report("clusterCIDR", given, "must be one CIDR, or one CIDR per IP family");
   }
   return reading.value;
 }
@@ -206,7 +219,7 @@ function nodePortAddresses(settings: Settings, report: Report): NodePortAddresse
   if (given.length === 1 && given[0] === "primary") return { kind: "primary" };
   const reading = readCidrs(given);
   if ("value" in reading) return { kind: "cidrs", cidrs: reading.value };
-  const reason = given.includes("primary") ? "primary must stand alone" : reading.reason;
+  const reason = given.includes("primary") ? "primary must be the only entry" : reading.reason;
   report("nodePortAddresses", given, reason);
   return { kind: "all" };
 }
@@ -264,9 +277,9 @@ function own(
       tcpDeadlineSeconds: settings["kubeIpvs.tcpDrainDeadline"] / 1000,
       udpDeadlineSeconds: settings["kubeIpvs.udpDrainDeadline"] / 1000,
     },
-    drainAgesPath: settings["kubeIpvs.drainAgesFile"],
+    drainAgesPath: settings["kubeIpvs.drainStartTimesFile"],
     ruleCheckPeriodMs: settings["kubeIpvs.ruleCheckPeriod"],
-    listGuardPercent: settings["kubeIpvs.listGuardPercent"],
+    listGuardPercent: settings["kubeIpvs.relistGuardPercent"],
     isObserveOnly: settings["kubeIpvs.observeOnly"],
     reservedAddresses: settings["kubeIpvs.reservedAddresses"] === "refuse" ? "refuse" : "serve",
     isOtherProxyAllowed: settings["kubeIpvs.ignoreRunningKubeProxy"],
@@ -280,7 +293,7 @@ function serviceProxy(settings: Settings, report: Report): Pick<Config, "service
   const name = settings["kubeIpvs.serviceProxyName"];
   if (name === "") return {};
   if (!/^[a-z0-9](?:[\w.-]{0,61}[a-z0-9])?$/i.test(name)) {
-    report("kubeIpvs.serviceProxyName", name, "must be the value of a label");
+    report("kubeIpvs.serviceProxyName", name, "must be a valid label value");
   }
   return { serviceProxyName: name };
 }

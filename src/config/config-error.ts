@@ -1,4 +1,5 @@
 import { escapeUnprintable } from "../base/printable.ts";
+import type { LogFormat } from "./config.ts";
 
 /** One thing wrong with the configuration. */
 export interface ConfigProblem {
@@ -14,11 +15,14 @@ const shownValueLength = 100;
 /** Everything that is wrong with the configuration, all at once. */
 export class ConfigError extends Error {
   readonly problems: readonly ConfigProblem[];
+  /** How to log them, as far as the configuration could be read. */
+  readonly logFormat: LogFormat | undefined;
 
-  constructor(problems: readonly ConfigProblem[]) {
+  constructor(problems: readonly ConfigProblem[], logFormat?: LogFormat) {
     super(escapeUnprintable(`Invalid configuration: ${problems.map(problemText).join("; ")}`));
     this.name = "ConfigError";
     this.problems = problems;
+    this.logFormat = logFormat;
   }
 }
 

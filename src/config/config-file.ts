@@ -60,11 +60,12 @@ function noticesOf(path: string, documents: readonly YamlDocument[]): readonly C
   const twice = (documents[0]?.problems ?? []).map(
     ({ line, reason }): ConfigNotice => ({
       level: "warn",
-      event: "Configuration field given twice, the last one counts",
+      event: "Duplicate configuration field, using the last value",
       keys: { path: `${path}:${line}`, reason },
+      ignored: `${path}:${line}`,
     }),
   );
   if (documents.length === 1) return twice;
-  const event = "Configuration file has further documents, only the first one counts";
-  return [...twice, { level: "warn", event, keys: { path } }];
+  const event = "Configuration file has several documents, using the first";
+  return [...twice, { level: "warn", event, keys: { path }, ignored: path }];
 }

@@ -14,8 +14,8 @@ export interface FeatureGate {
   readonly noEffect?: string;
 }
 
-const alwaysOn = "kube-ipvs always behaves as with this gate on";
-const nftables = "it belongs to mode nftables";
+const alwaysOn = "kube-ipvs always behaves as if this gate is on";
+const nftables = "applies to mode nftables only";
 
 /** The gates with a meaning for a service proxy. `AllAlpha` and `AllBeta` stand for the rest of their stage. */
 export const featureGates: readonly FeatureGate[] = [
@@ -23,13 +23,13 @@ export const featureGates: readonly FeatureGate[] = [
     name: "AllAlpha",
     stage: "ALPHA",
     isOnByDefault: false,
-    effect: "the value of each alpha gate that is not given itself",
+    effect: "default for alpha gates that are not set individually",
   },
   {
     name: "AllBeta",
     stage: "BETA",
     isOnByDefault: false,
-    effect: "the value of each beta gate that is not given itself",
+    effect: "default for beta gates that are not set individually",
   },
   {
     name: "AllowServiceExternalIPs",
@@ -37,31 +37,36 @@ export const featureGates: readonly FeatureGate[] = [
     isOnByDefault: true,
     effect: "off: externalIPs of Services are not served",
   },
-  { name: "ComponentFlagz", stage: "BETA", isOnByDefault: true, effect: "on: /flagz answers" },
-  { name: "ComponentStatusz", stage: "BETA", isOnByDefault: true, effect: "on: /statusz answers" },
+  { name: "ComponentFlagz", stage: "BETA", isOnByDefault: true, effect: "on: /flagz is served" },
+  {
+    name: "ComponentStatusz",
+    stage: "BETA",
+    isOnByDefault: true,
+    effect: "on: /statusz is served",
+  },
   {
     name: "LoggingAlphaOptions",
     stage: "ALPHA",
     isOnByDefault: false,
-    effect: "on: logging.options may be given",
+    effect: "on: logging.options can be set",
   },
   {
     name: "LoggingBetaOptions",
     stage: "BETA",
     isOnByDefault: true,
-    noEffect: "no setting depends on it",
+    noEffect: "no setting requires it",
   },
   {
     name: "ContextualLogging",
     stage: "BETA",
     isOnByDefault: true,
-    noEffect: "lines always carry their context",
+    noEffect: "log log log lines always carry their context",
   },
   {
     name: "NativeHistograms",
     stage: "ALPHA",
     isOnByDefault: false,
-    noEffect: "histograms are classic ones",
+    noEffect: "histograms are always classic",
   },
   { name: "LoadBalancerIPMode", stage: "", isOnByDefault: true, noEffect: alwaysOn },
   { name: "ServiceTrafficDistribution", stage: "", isOnByDefault: true, noEffect: alwaysOn },
@@ -79,7 +84,7 @@ export const featureGates: readonly FeatureGate[] = [
     name: "KubeProxyIPVS",
     stage: "DEPRECATED",
     isOnByDefault: true,
-    noEffect: "kube-ipvs is there to go on with mode ipvs",
+    noEffect: "kube-ipvs always runs in mode ipvs",
   },
   { name: "NFTablesProxyMode", stage: "", isOnByDefault: true, noEffect: nftables },
   { name: "NFTablesNetlink", stage: "BETA", isOnByDefault: true, noEffect: nftables },
@@ -124,7 +129,7 @@ export function gateProblems(given: GateValues, path: string): readonly ConfigPr
       (known) => known.toLowerCase() === name.toLowerCase(),
     );
     const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
-    return [{ path: `${path}[${name}]`, value, reason: `is no known feature gate${hint}` }];
+    return [{ path: `${path}[${name}]`, value, reason: `is not a known feature gate${hint}` }];
   });
 }
 
@@ -136,6 +141,6 @@ export function gateNotices(given: GateValues, path: string): readonly ConfigNot
   });
   const others = [...given.keys()].filter((name) => otherGateNames.has(name));
   if (others.length === 0) return idle;
-  const reason = "these feature gates belong to other components";
+  const reason = "these feature gates apply to other components";
   return [...idle, noEffectNotice(`${path}[${others.join(", ")}]`, reason)];
 }

@@ -48,7 +48,7 @@ export interface Field {
   readonly defaultWithoutFile?: string;
   /** Zero in the file, or an empty text, is a value of its own; otherwise it means the default. */
   readonly keepsZero?: true;
-  /** The number or duration must be more than zero. */
+  /** The number or duration must be greater than zero. */
   readonly isPositive?: true;
   /** Smallest and largest number (milliseconds for durations). */
   readonly min?: number;
@@ -74,7 +74,7 @@ export interface Field {
 }
 
 /** A flag that stands for no field of the file. */
-export interface LooseFlag {
+export interface FlagOnlyOption {
   readonly flag: string;
   readonly kind: "text" | "boolean" | "integer";
   readonly min?: number;
@@ -82,6 +82,8 @@ export interface LooseFlag {
   readonly help: string;
   readonly noEffect?: string;
   readonly differs?: string;
+  /** kube-proxy has none of this name. */
+  readonly isOwn?: boolean;
   /** Deprecated, and what to write now. It counts for nothing beside a file. */
   readonly insteadOf?: string;
 }

@@ -1,5 +1,5 @@
-import type { Field, FieldGroup, FieldValues, LooseFlag } from "./field.ts";
-import { idleFields } from "./fields/idle-fields.ts";
+import type { Field, FieldGroup, FieldValues, FlagOnlyOption } from "./field.ts";
+import { ignoredFields } from "./fields/ignored-fields.ts";
 import { ipvsFields } from "./fields/ipvs-fields.ts";
 import { loggingFields } from "./fields/logging-fields.ts";
 import { nodeFields } from "./fields/node-fields.ts";
@@ -15,8 +15,8 @@ export const fieldGroups: readonly FieldGroup[] = [
   { title: "Connection tracking", fields: conntrackFields },
   { title: "Process", fields: processFields },
   { title: "Logging", fields: loggingFields },
-  { title: "Settings of kube-ipvs itself", fields: ownFields },
-  { title: "Accepted without effect", fields: idleFields },
+  { title: "Options specific to kube-ipvs", fields: ownFields },
+  { title: "Ignored for compatibility", fields: ignoredFields },
 ];
 
 export const allFields: readonly Field[] = fieldGroups.flatMap(({ fields }) => fields);
@@ -34,33 +34,45 @@ type ReadField =
 export type Settings = { readonly [F in ReadField as F["path"]]: FieldValues[F["kind"]] };
 
 /** Flags that stand for no field of the file. */
-export const looseFlags: readonly LooseFlag[] = [
+export const flagOnlyOptions: readonly FlagOnlyOption[] = [
   { flag: "config", kind: "text", help: "path of a KubeProxyConfiguration file (v1alpha1)" },
   { flag: "master", kind: "text", help: "URL of the API server, instead of the kubeconfig's" },
   {
     flag: "cleanup",
     kind: "boolean",
-    help: "remove everything of kube-ipvs from the kernel and exit",
+    help: "remove all kernel state of kube-ipvs and exit",
     differs:
-      "removes what is ours and kube-proxy's in mode ipvs, not the virtual servers of others nor those in excludeCIDRs, and nothing of mode nftables",
+      "removes kernel state of kube-ipvs and of kube-proxy in mode ipvs, except foreign virtual servers, virtual servers in excludeCIDRs and state of mode nftables",
   },
   {
     flag: "init-only",
     kind: "boolean",
-    help: "load modules, set sysctls and exit; for an init container with more rights",
-    differs: "loads modules too, and needs no API server and no Node object",
+    help: "load modules, set sysctls and exit; for a privileged init container",
+    differs: "also loads modules; requires neither an API server nor a Node object",
   },
   {
     flag: "write-config-to",
     kind: "text",
-    help: "write the resulting configuration to this file and exit",
+    help: "write the effective configuration to this file and exit",
+  },
+  {
+    flag: "kube-ipvs-force-cleanup",
+    kind: "boolean",
+    help: "let --cleanup run beside a running kube-ipvs, which writes everything again",
+    isOwn: true,
+  },
+  {
+    flag: "strict",
+    kind: "boolean",
+    help: "reject a configuration with unknown fields or settings without effect",
+    isOwn: true,
   },
   {
     flag: "healthz-port",
     kind: "integer",
     min: 0,
     max: 65_535,
-    help: "port for --healthz-bind-address; 0: no health server (deprecated)",
+    help: "port for --healthz-bind-address; 0 disables the health server (deprecated)",
     insteadOf: "--healthz-bind-address",
   },
   {
@@ -72,6 +84,6 @@ export const looseFlags: readonly LooseFlag[] = [
     insteadOf: "--metrics-bind-address",
   },
   ...["boot-id-file", "machine-id-file"].map(
-    (flag): LooseFlag => ({ flag, kind: "text", help: "", noEffect: "nothing reads it" }),
+    (flag): FlagOnlyOption => ({ flag, kind: "text", help: "", noEffect: "not used" }),
   ),
 ];

@@ -2,7 +2,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { ConfigProblem } from "./config-error.ts";
 import type { Field, FieldKind } from "./field.ts";
 import { allFields, type Settings } from "./fields.ts";
-import { type ConfigNotice, idleFlagNotice, noEffectNotice } from "./notice.ts";
+import { type ConfigNotice, ignoredFlagNotice, noEffectNotice } from "./notice.ts";
 import { isMapping, type Reading, readFileValue, readText } from "./read-value.ts";
 
 /** Flags as given: name without dashes → raw values in order. */
@@ -130,7 +130,7 @@ function checkStructure(
     if (knownPaths.has(path)) continue;
     if (!sections.has(path)) notices.push(unknownField(path));
     else if (isMapping(value)) checkStructure(value, `${path}.`, { problems, notices });
-    else if (value !== null) problems.push({ path, value, reason: "must be a map of fields" });
+    else if (value !== null) problems.push({ path, value, reason: "must be an object" });
   }
 }
 
@@ -139,13 +139,13 @@ function unknownField(path: string): ConfigNotice {
     (known) => known.toLowerCase() === path.toLowerCase(),
   );
   const keys = { path, ...(meant === undefined ? {} : { meant }) };
-  return { level: "warn", event: "Unknown configuration field ignored", keys };
+  return { level: "warn", event: "Ignoring unknown configuration field", keys, ignored: path };
 }
 
 function noticesOf(field: Field, choice: Choice, isFlagBesideFile: boolean): ConfigNotice[] {
   const notices: ConfigNotice[] = [];
   if (isFlagBesideFile && choice.from !== "flag") {
-    notices.push(idleFlagNotice(field.flag ?? ""));
+    notices.push(ignoredFlagNotice(field.flag ?? ""));
   }
   const isSaid = choice.from === "flag" || (choice.from === "file" && !isDefault(field, choice));
   if (field.noEffect !== undefined && isSaid) {

@@ -1,11 +1,12 @@
+import { hostPort } from "../base/ip.ts";
 import { buildConfig, type ConfigSurroundings } from "./build-config.ts";
-import type { Command, Config } from "./config.ts";
+import type { Command, Config, ListenAddress, LogFormat } from "./config.ts";
 import { ConfigError, type ConfigProblem } from "./config-error.ts";
 import { readConfigFile } from "./config-file.ts";
 import { configObject, configText } from "./config-text.ts";
 import { gateNotices } from "./feature-gates.ts";
+import { blankNodeName, type FlagOnlyValues, readFlagOnlyOptions } from "./flag-only-options.ts";
 import { type FlagValues, type GatheredSettings, gatherSettings } from "./gather-settings.ts";
-import { blankNodeName, type LooseFlagValues, readLooseFlags } from "./loose-flags.ts";
 import { type ConfigNotice, noEffectNotice } from "./notice.ts";
 
 /** What configuration needs of the world. */
@@ -17,6 +18,8 @@ export interface ConfigWorld {
 
 export interface LoadedConfig {
   readonly command: Command;
+  /** `--cleanup` beside a running daemon, too. */
+  readonly isCleanupForced: boolean;
   readonly config: Config;
   /** The settings that it was made of, by their paths. */
   readonly values: ReadonlyMap<string, unknown>;
@@ -32,34 +35,39 @@ export interface LoadedConfig {
 
 /** Makes the configuration from flags and the file they may name. Throws {@link ConfigError}. */
 export function loadConfig(flags: FlagValues, world: ConfigWorld): LoadedConfig {
-  const loose = readLooseFlags(flags);
-  const path = loose.texts.get("config") ?? "";
+  const flagOnly = readFlagOnlyOptions(flags);
+  const path = flagOnly.texts.get("config") ?? "";
   const file = path === "" ? undefined : readConfigFile(path, world.readFile);
   const gathered = gatherSettings(file?.fields, flags);
-  const early = [...loose.problems, ...gathered.problems, ...blankNodeName(flags)];
+  const early = [...flagOnly.problems, ...gathered.problems, ...blankNodeName(flags)];
+  const logFormat = gathered.settings["logging.format"] === "json" ? "json" : "text";
   const build = (surroundings: ConfigSurroundings): Config =>
-    built(early, buildConfig(gathered.settings, surroundings, gathered.nameOf));
-  const surroundings = surroundingsOf(loose, world);
+    built(early, buildConfig(gathered.settings, surroundings, gathered.nameOf), logFormat);
+  const surroundings = surroundingsOf(flagOnly, world);
   const config = build(surroundings);
-  const writtenPath = loose.texts.get("write-config-to") ?? "";
+  const writtenPath = flagOnly.texts.get("write-config-to") ?? "";
   // The deprecated port flags are left out of it, as upstream.
   const text = (): string =>
     configText(gathered.values, build({ hostname: surroundings.hostname }));
   const { settings, nameOf } = gathered;
-  const command = commandOf(loose);
+  const command = commandOf(flagOnly);
+  const notices = [
+    ...[...flagOnly.notices, ...(file?.notices ?? []), ...gathered.notices],
+    ...gateNotices(settings.featureGates, nameOf("featureGates")),
+    ...clusterNotices(gathered, flagOnly),
+    ...modeNotice(gathered, command),
+    ...portNotice(config),
+  ];
+  if (flagOnly.texts.get("strict") === "true") refuseIgnored(notices, logFormat);
   return {
     command,
+    isCleanupForced: flagOnly.texts.get("kube-ipvs-force-cleanup") === "true",
     config: freeze(config),
     values: gathered.values,
     filePath: path,
     object: configObject(gathered.values, config),
     ...(writtenPath === "" ? {} : { written: { path: writtenPath, text: text() } }),
-    notices: [
-      ...[...loose.notices, ...(file?.notices ?? []), ...gathered.notices],
-      ...gateNotices(settings.featureGates, nameOf("featureGates")),
-      ...clusterNotices(gathered, loose),
-      ...modeNotice(gathered, command),
-    ],
+    notices,
   };
 }
 
@@ -67,21 +75,35 @@ export function loadConfig(flags: FlagValues, world: ConfigWorld): LoadedConfig 
 function built(
   early: readonly ConfigProblem[],
   { config, problems }: ReturnType<typeof buildConfig>,
+  logFormat: LogFormat,
 ): Config {
   const told = new Set(early.map(({ path }) => path));
   const all = [...early, ...problems.filter(({ path }) => !told.has(path))];
-  if (all.length > 0) throw new ConfigError(all);
+  if (all.length > 0) throw new ConfigError(all, logFormat);
   return config;
 }
 
+/** `--strict`: what would only be told ends the program. */
+function refuseIgnored(notices: readonly ConfigNotice[], logFormat: LogFormat): void {
+  const problems = notices.flatMap(({ event, keys, ignored }): readonly ConfigProblem[] => {
+    if (ignored === undefined) return [];
+    const { reason, meant } = keys;
+    const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
+    return [
+      { path: ignored, reason: `${event}${reason === undefined ? "" : `: ${reason}`}${hint}` },
+    ];
+  });
+  if (problems.length > 0) throw new ConfigError(problems, logFormat);
+}
+
 /** Where several are asked for, the one that upstream looks at first. */
-function commandOf({ texts }: LooseFlagValues): Command {
+function commandOf({ texts }: FlagOnlyValues): Command {
   if ((texts.get("write-config-to") ?? "") !== "") return "write-config";
   if (texts.get("cleanup") === "true") return "clean-up";
   return texts.get("init-only") === "true" ? "init-only" : "run";
 }
 
-function surroundingsOf({ texts }: LooseFlagValues, world: ConfigWorld): ConfigSurroundings {
+function surroundingsOf({ texts }: FlagOnlyValues, world: ConfigWorld): ConfigSurroundings {
   const masterUrl = texts.get("master");
   const healthzPort = texts.get("healthz-port");
   const metricsPort = texts.get("metrics-port");
@@ -96,7 +118,7 @@ function surroundingsOf({ texts }: LooseFlagValues, world: ConfigWorld): ConfigS
 /** A folder of manifests takes the place of a cluster: what names one counts for nothing beside it. */
 function clusterNotices(
   { settings, nameOf }: GatheredSettings,
-  { texts }: LooseFlagValues,
+  { texts }: FlagOnlyValues,
 ): readonly ConfigNotice[] {
   if (settings["kubeIpvs.manifests"] === "") return [];
   const kubeconfig = "clientConnection.kubeconfig";
@@ -104,7 +126,7 @@ function clusterNotices(
     ...(settings[kubeconfig] === "" ? [] : [nameOf(kubeconfig)]),
     ...((texts.get("master") ?? "") === "" ? [] : ["--master"]),
   ];
-  const reason = `objects come from the folder of ${nameOf("kubeIpvs.manifests")}`;
+  const reason = `objects are read from ${nameOf("kubeIpvs.manifests")}`;
   return idle.map((setting) => noEffectNotice(setting, reason));
 }
 
@@ -112,6 +134,20 @@ function clusterNotices(
 function modeNotice({ settings }: GatheredSettings, command: Command): readonly ConfigNotice[] {
   if (settings.mode !== "" || command === "clean-up") return [];
   return [{ level: "info", event: "No proxy mode chosen, using ipvs", keys: {} }];
+}
+
+/** Nobody should look for it where kube-proxy answers. */
+function portNotice(config: Config): readonly ConfigNotice[] {
+  if (!config.isObserveOnly) return [];
+  const { metricsBindAddress: metrics, healthzBindAddress: healthz } = config;
+  const text = ({ address, port }: ListenAddress): string => hostPort(address, port);
+  const keys = {
+    metricsBindAddress: text(metrics),
+    ...(healthz === undefined ? {} : { healthzBindAddress: text(healthz) }),
+  };
+  return [
+    { level: "info", event: "Observing only, kube-proxy's default ports are left alone", keys },
+  ];
 }
 
 /** Freezes plain objects and arrays to the bottom. */

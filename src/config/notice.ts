@@ -3,17 +3,20 @@ export interface ConfigNotice {
   readonly level: "info" | "warn";
   readonly event: string;
   readonly keys: Readonly<Record<string, string>>;
+  /** The setting that was given in vain; absent: none was. With `--strict` it is a mistake. */
+  readonly ignored?: string;
 }
 
 /** A setting that was given changes nothing. */
 export function noEffectNotice(setting: string, reason: string): ConfigNotice {
-  return { level: "warn", event: "Setting has no effect", keys: { setting, reason } };
+  const keys = { setting, reason };
+  return { level: "warn", event: "Setting has no effect", keys, ignored: setting };
 }
 
 /** With a file most flags count for nothing. */
-export function idleFlagNotice(flag: string): ConfigNotice {
-  const event = "Flag ignored because a configuration file is given";
-  return { level: "warn", event, keys: { flag: `--${flag}` } };
+export function ignoredFlagNotice(flag: string): ConfigNotice {
+  const event = "Ignoring flag because a configuration file is set";
+  return { level: "warn", event, keys: { flag: `--${flag}` }, ignored: `--${flag}` };
 }
 
 /** A flag that upstream will remove. */

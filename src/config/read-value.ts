@@ -8,9 +8,13 @@ export type Reading<T> = { readonly value: T } | { readonly reason: string };
 interface KindReader<T> {
   /** From a flag, or a default. */
   fromText(text: string): Reading<T>;
-  /** From the file: JSON types. Absent: it is text there too. */
+  /** From the file: JSON types. Absent: a string there too. */
   fromFile?(value: unknown): Reading<T>;
+  /** Why a value of the file that is not a string is wrong; absent: `must be a string`. */
+  readonly stringReason?: string;
 }
+
+const durationReason = 'must be a duration string such as "30s"';
 
 const readers: { readonly [K in FieldKind]: KindReader<FieldValues[K]> } = {
   text: { fromText: (text) => ({ value: text }) },
@@ -21,7 +25,7 @@ const readers: { readonly [K in FieldKind]: KindReader<FieldValues[K]> } = {
   },
   integer: { fromText: (text) => readInteger(decimal(text)), fromFile: readInteger },
   float: { fromText: (text) => readNumber(decimal(text)), fromFile: readNumber },
-  duration: { fromText: readDuration },
+  duration: { fromText: readDuration, stringReason: durationReason },
   ip: { fromText: (text) => found(parseIpAddress(text), "must be an IP address") },
   listen: { fromText: readListen },
   texts: {
@@ -56,7 +60,8 @@ export function readFileValue(field: Field, value: unknown): Reading<unknown> | 
 
 function readKind(reader: KindReader<unknown>, value: unknown): Reading<unknown> {
   if (reader.fromFile !== undefined) return reader.fromFile(value);
-  return typeof value === "string" ? reader.fromText(value) : { reason: "must be a text" };
+  if (typeof value === "string") return reader.fromText(value);
+  return { reason: reader.stringReason ?? "must be a string" };
 }
 
 type Limits = Pick<Field, "isPositive" | "min" | "max" | "words">;
@@ -70,7 +75,7 @@ function limited(limits: Limits, reading: Reading<unknown>): Reading<unknown> {
     return { reason: `must be one of ${words.join(", ")}` };
   }
   if (typeof value !== "number") return reading;
-  if (limits.isPositive === true && value <= 0) return { reason: "must be more than zero" };
+  if (limits.isPositive === true && value <= 0) return { reason: "must be greater than zero" };
   if (max !== undefined && (value > max || value < (min ?? -max))) {
     return { reason: `must be from ${min} to ${max}` };
   }
@@ -92,7 +97,7 @@ function readBoolean(text: string): Reading<boolean> {
 function readInteger(value: unknown): Reading<number> {
   return Number.isSafeInteger(value)
     ? { value: value as number }
-    : { reason: "must be a whole number" };
+    : { reason: "must be an integer" };
 }
 
 function readNumber(value: unknown): Reading<number> {
@@ -105,7 +110,7 @@ function decimal(text: string): number {
 }
 
 function readDuration(text: string): Reading<number> {
-  return found(parseDuration(text), 'must be a duration such as "30s" or "1h15m"');
+  return found(parseDuration(text), durationReason);
 }
 
 function readListen(text: string): Reading<FieldValues["listen"]> {
@@ -115,7 +120,9 @@ function readListen(text: string): Reading<FieldValues["listen"]> {
   const [host, port] = splitPort(text);
   const address = parseIpAddress(host);
   if (address === undefined || Number.isNaN(port)) {
-    return { reason: "must be an IP address with or without port: 0.0.0.0:10256, [::]:10256" };
+    return {
+      reason: "must be an IP address with an optional port, such as 0.0.0.0:10256 or [::]:10256",
+    };
   }
   if (port < 1 || port > 65_535) return { reason: "must have a port from 1 to 65535" };
   return { value: { address, port } };
@@ -138,7 +145,7 @@ function splitCommas(text: string): readonly string[] {
 
 function readTexts(value: unknown): Reading<readonly string[]> {
   const isList = Array.isArray(value) && value.every((item) => typeof item === "string");
-  return isList ? { value } : { reason: "must be a list of texts" };
+  return isList ? { value } : { reason: "must be a list of strings" };
 }
 
 function readCidrList(value: unknown): Reading<readonly Cidr[]> {
@@ -170,7 +177,7 @@ function readVmoduleText(text: string): Reading<readonly VmoduleItem[]> {
 }
 
 function readVmoduleList(value: unknown): Reading<readonly VmoduleItem[]> {
-  const wrong = { reason: "must be a list of filePattern and verbosity" };
+  const wrong = { reason: "must be a list of filePattern and verbosity pairs pairs pairs" };
   if (!Array.isArray(value)) return wrong;
   const items: VmoduleItem[] = [];
   for (const item of value) {
@@ -191,7 +198,7 @@ function isVerbosity(value: unknown): value is number {
 /** The form of k8s.io/apimachinery's resource.Quantity; the amount itself changes nothing here. */
 function readQuantity(text: string): Reading<string> {
   const isQuantity = /^[+-]?(?:\d+\.?\d*|\.\d+)(?:[KMGTPE]i|[numkMGTPE]|[eE][+-]?\d+)?$/.test(text);
-  return isQuantity ? { value: text } : { reason: "must be an amount such as 0 or 64Ki" };
+  return isQuantity ? { value: text } : { reason: "must be a quantity such as 0 or 64Ki" };
 }
 
 /** A bare number is an amount too. */
@@ -211,7 +218,7 @@ function readGateText(text: string): Reading<ReadonlyMap<string, boolean>> {
 }
 
 function readGateMap(value: unknown): Reading<ReadonlyMap<string, boolean>> {
-  if (!isMapping(value)) return { reason: "must be a map of true or false" };
+  if (!isMapping(value)) return { reason: "must be a map of booleans" };
   const gates = new Map<string, boolean>();
   for (const [name, gate] of Object.entries(value)) {
     if (typeof gate !== "boolean") return { reason: `${name} must be true or false` };

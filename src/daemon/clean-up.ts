@@ -1,33 +1,39 @@
 /** `--cleanup`: removes everything of ours from this node and says what it removed. */
+import { type Clock, systemClock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 import { type IpFamily, ipFamilies } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { planRules } from "../plan/rules.ts";
-import { observeAddresses } from "../reconcile/observe.ts";
+import type { ChangeKind } from "../reconcile/change.ts";
+import type { Kept } from "../reconcile/diff/plan-removal.ts";
+import { readAddresses } from "../reconcile/observed/read-addresses.ts";
 import { type RemovalReport, removeAll } from "../reconcile/remove-all.ts";
-import type { ChangeKind } from "../reconcile/report.ts";
 import type { RuleSet } from "../state/rule.ts";
-import { removeDrainAges } from "./drain-ages.ts";
+import { removeBootFile, systemBootClock } from "./process/boot-file.ts";
+import { ownershipRecordPath, readOwnership } from "./process/ownership-record.ts";
 
 /** Cleans up and prints a line for each kind of thing; resolves with whether everything could be removed. */
 export async function cleanUp(
   kernel: Kernel,
   config: Config,
   print: (line: string) => void,
+  clock: Clock = systemClock,
 ): Promise<boolean> {
-  const report = await removeAll(kernel, {
+  const recordPath = ownershipRecordPath(config.drainAgesPath);
+  const report = await removeAll(kernel, clock, {
     rules: await plannedRules(kernel, config),
-    nodeAddresses: (await observeAddresses(kernel)).ofNode,
+    nodeAddresses: (await readAddresses(kernel)).ofNode,
+    recorded: readOwnership(recordPath, systemBootClock()),
     ownership: {
       foreignVirtualServers: config.foreignVirtualServers,
       excludeCidrs: config.excludeCidrs,
     },
     hasIpvs: await findIpvs(kernel),
   });
-  const file = await removeFile(config.drainAgesPath);
-  for (const line of reportLines(report, file)) print(line);
-  return report.failures.length === 0 && file.error === undefined;
+  const files = [await removeFile(config.drainAgesPath), await removeFile(recordPath)];
+  for (const line of reportLines(report, files)) print(line);
+  return report.failures.length === 0 && files.every(({ error }) => error === undefined);
 }
 
 interface FileRemoval {
@@ -36,10 +42,10 @@ interface FileRemoval {
   readonly error?: unknown;
 }
 
-/** The ages of drains: what drained is gone. */
+/** What they tell of is gone. */
 async function removeFile(path: string): Promise<FileRemoval> {
   try {
-    return { path, isRemoved: await removeDrainAges(path) };
+    return { path, isRemoved: await removeBootFile(path) };
   } catch (error) {
     return { path, isRemoved: false, error };
   }
@@ -72,43 +78,54 @@ async function findIpvs(kernel: Kernel): Promise<boolean> {
 }
 
 interface RemovedWords {
-  readonly kind: ChangeKind;
+  readonly kinds: readonly ChangeKind[];
   readonly one: string;
   readonly many: string;
 }
 
 const removedWords: readonly RemovedWords[] = [
-  { kind: "virtual-server-remove", one: "virtual server", many: "virtual servers" },
-  { kind: "rules-remove", one: "iptables chain or jump", many: "iptables chains and jumps" },
-  { kind: "link-remove", one: "link kube-ipvs0 with its addresses", many: "links" },
-  { kind: "set-destroy", one: "ipset", many: "ipsets" },
+  { kinds: ["virtual-server-remove"], one: "virtual server", many: "virtual servers" },
+  {
+    kinds: ["chain-remove", "jump-remove"],
+    one: "iptables chain or jump",
+    many: "iptables chains and jumps",
+  },
+  { kinds: ["link-remove"], one: "link kube-ipvs0 with its addresses", many: "links" },
+  { kinds: ["set-destroy"], one: "ipset", many: "ipsets" },
 ];
 
 function reportLines(
   { changes, kept, failures }: RemovalReport,
-  file: FileRemoval,
+  files: readonly FileRemoval[],
 ): readonly string[] {
+  const sum = (kinds: readonly ChangeKind[]): number =>
+    kinds.reduce((total, kind) => total + (changes.get(kind) ?? 0), 0);
   const counted = [
-    ...removedWords.map(({ kind, one, many }) => ({ count: changes.get(kind) ?? 0, one, many })),
-    { count: file.isRemoved ? 1 : 0, one: `file ${file.path}`, many: "files" },
+    ...removedWords.map(({ kinds, one, many }) => ({ count: sum(kinds), one, many })),
+    ...files.map(({ path, isRemoved }) => {
+      return { count: isRemoved ? 1 : 0, one: `file ${path}`, many: "files" };
+    }),
   ];
   const removed = counted
     .filter(({ count }) => count > 0)
     .map(
       ({ count, one, many }) => `Removed ${String(count).padStart(5)} ${count === 1 ? one : many}`,
     );
-  const failed = file.error === undefined ? [] : [{ subject: file.path, error: file.error }];
+  const failedFiles = files.flatMap(({ path: subject, error }) =>
+    error === undefined ? [] : [{ subject, error }],
+  );
   return [
     ...(removed.length === 0 ? ["Nothing of kube-ipvs was found"] : removed),
     ...kept.map(({ subject, reason }) => `Kept ${subject}: ${keptReasons[reason]}`),
-    ...[...failures, ...failed].map(
+    ...[...failures, ...failedFiles].map(
       ({ subject, error }) => `Could not remove ${subject}: ${errorText(error)}`,
     ),
   ];
 }
 
-const keptReasons: Readonly<Record<RemovalReport["kept"][number]["reason"], string>> = {
-  "referenced-by-others": "a rule that is not ours still uses it",
+const keptReasons: Readonly<Record<Kept["reason"], string>> = {
+  "referenced-by-third-party": "a rule that is not ours still uses it",
   "foreign-virtual-server": "it is not ours",
+  "possibly-owned": "it may be ours, but no set or record names it",
   "excluded-network": "excludeCIDRs names its network",
 };

@@ -2,8 +2,7 @@
 
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
-import type { SpareMemory } from "../base/spare-memory.ts";
-import { kubernetesVersion, version } from "../base/version.ts";
+import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
 import { configObject } from "../config/config-text.ts";
 import { gateStates } from "../config/feature-gates.ts";
@@ -11,24 +10,28 @@ import type { Kernel } from "../kernel/kernel.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
 import { measureEventLoopDelay } from "../metrics/event-loop-delay.ts";
 import { PrometheusMetrics } from "../metrics/prometheus-metrics.ts";
-import { checkCapabilities } from "./capabilities.ts";
 import { cleanUp } from "./clean-up.ts";
+import type { ShownConfig } from "./http/metrics-server.ts";
+import { startServers } from "./http/servers.ts";
+import { findOtherProxy, OtherProxyError } from "./node/other-proxy.ts";
+import { prepareConntrack } from "./node/prepare-conntrack.ts";
+import { prepareKernel } from "./node/prepare-kernel.ts";
+import { cleanUnusedBackend, printUnusedBackend } from "./node/unused-backend.ts";
+import { systemBootClock } from "./process/boot-file.ts";
+import { checkCapabilities } from "./process/capabilities.ts";
 import {
   type ConfigFileSource,
   type ConfigReloadParts,
   followConfigFile,
-} from "./config-reload.ts";
-import { DrainAgesFile, systemBootClock } from "./drain-ages.ts";
-import { acquireInstanceLock } from "./instance-lock.ts";
-import { runUntilSignal, type Stop } from "./life-cycle.ts";
-import type { ShownConfig } from "./metrics-server.ts";
-import { writeOomScore } from "./oom-score.ts";
-import { openSource } from "./open-source.ts";
-import { findOtherProxy, OtherProxyError } from "./other-proxy.ts";
-import { prepareConntrack } from "./prepare-conntrack.ts";
-import { prepareKernel } from "./prepare-kernel.ts";
-import { ProxyHealth } from "./proxy-health.ts";
-import { startServers } from "./servers.ts";
+} from "./process/config-reload.ts";
+import { DrainStartTimesFile } from "./process/drain-start-times.ts";
+import { FatalEvents } from "./process/fatal-events.ts";
+import { acquireInstanceLock, lockForCleanup } from "./process/instance-lock.ts";
+import { runUntilSignal, type Stop } from "./process/life-cycle.ts";
+import { writeOomScore } from "./process/oom-score.ts";
+import { openSource } from "./process/open-source.ts";
+import { OwnershipRecordFile, ownershipRecordPath } from "./process/ownership-record.ts";
+import { ProxyHealth } from "./report/proxy-health.ts";
 import { type Daemon, startDaemon } from "./start.ts";
 
 /** What a command works with. */
@@ -40,10 +43,10 @@ export interface CommandParts {
   /** What /configz and /flagz show. */
   readonly shown: { readonly object: object; readonly flags: ShownConfig["flags"] };
   readonly setVerbosity: (level: number) => void;
-  /** Gives back memory that was needed until now. */
-  readonly spareMemory: SpareMemory;
   /** Keeps the process's memory out of core dumps and other users' debuggers. Throws where the kernel refuses. */
   readonly forbidCoreDumps: () => void;
+  /** `--cleanup` beside a running daemon, too. */
+  readonly isCleanupForced: boolean;
   /** The file that the configuration came from; absent: none. */
   readonly configFile?: ConfigFileSource;
 }
@@ -59,13 +62,13 @@ export async function runDaemon(config: Config, parts: CommandParts): Promise<vo
 /** `--init-only`: everything that needs more rights than the daemon; no API server, no rule. */
 export async function prepareNode(config: Config, parts: CommandParts): Promise<void> {
   const { log } = parts;
-  if (config.isObserveOnly) return log.warn("Nothing is prepared while only observing");
+  if (config.isObserveOnly) return log.warn("Skipping node preparation in observe-only mode");
   checkCapabilities();
   const kernel = await openKernel({ ...parts, environment: process.env });
   try {
     await prepareConntrack(kernel, config, log);
     const families = await prepareKernel(kernel, config, log);
-    log.info("The node is prepared", { ipFamilies: families });
+    log.info("Node prepared", { ipFamilies: families });
   } finally {
     kernel.close();
   }
@@ -74,11 +77,19 @@ export async function prepareNode(config: Config, parts: CommandParts): Promise<
 /** `--cleanup`; false where something of ours was left. */
 export async function cleanUpNode(config: Config, parts: CommandParts): Promise<boolean> {
   checkCapabilities();
-  const kernel = await openKernel({ ...parts, environment: process.env });
+  const lock = parts.isCleanupForced ? undefined : await lockForCleanup(config.lockName);
   try {
-    return await cleanUp(kernel, config, parts.print);
+    const kernel = await openKernel({ ...parts, environment: process.env });
+    try {
+      // First: rules there hold our sets as well.
+      const unused = await cleanUnusedBackend(kernel, config);
+      const isUnusedClean = printUnusedBackend(unused, parts.print);
+      return (await cleanUp(kernel, config, parts.print)) && isUnusedClean;
+    } finally {
+      kernel.close();
+    }
   } finally {
-    kernel.close();
+    await lock?.release();
   }
 }
 
@@ -88,24 +99,33 @@ export async function cleanUpNode(config: Config, parts: CommandParts): Promise<
  */
 async function start(config: Config, parts: DaemonRunParts, signal: AbortSignal): Promise<Stop> {
   const stops: Stop[] = [];
+  const fatal = new FatalEvents(config.nodeName);
+  const fail = (error: Error): void => {
+    fatal.record(error);
+    parts.fail(error);
+  };
   const stopAll: Stop = async () => {
     for (const stop of stops.toReversed()) await stop();
   };
   try {
-    for await (const stop of beginParts(config, parts)) {
+    for await (const stop of beginParts(config, { ...parts, fail, fatal })) {
       stops.push(stop);
       if (signal.aborted) break;
     }
     return stopAll;
   } catch (error) {
+    if (!signal.aborted) fatal.record(error);
     await stopAll();
     throw error;
   }
 }
 
 /** Each part of the program as it begins: yields how it ends. */
-async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerator<Stop> {
-  const { clock, log, fail, spareMemory } = parts;
+async function* beginParts(
+  config: Config,
+  parts: DaemonRunParts & { readonly fatal: FatalEvents },
+): AsyncGenerator<Stop> {
+  const { clock, log, fail } = parts;
   checkCapabilities();
   keepMemoryPrivate(parts);
   const lock = await acquireInstanceLock(config.lockName);
@@ -116,7 +136,6 @@ async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerato
 
   const metrics = new PrometheusMetrics(clock, {
     version,
-    kubernetesVersion,
     featureGates: gateStates(config.featureGates),
   });
   const stopMeasuring = measureEventLoopDelay(clock, metrics);
@@ -125,6 +144,7 @@ async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerato
   // Before anything is written: without objects the node stays as it is.
   const { source, events, close } = await openSource(config, { clock, log, observer: metrics });
   yield close;
+  parts.fatal.recordWith(events);
 
   const kernel = await openKernel({ ...parts, environment: process.env });
   yield async () => kernel.close();
@@ -147,12 +167,12 @@ async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerato
   const shown = { flags: parts.shown.flags, object: () => object };
   yield await startServers({ ...parts, shown, metrics, health, events }, config);
 
-  const drainAges = new DrainAgesFile(config.drainAgesPath, {
-    clock,
-    log,
-    bootClock: systemBootClock(),
-  });
-  yield () => drainAges.idle();
+  const bootClock = systemBootClock();
+  const drainStartTimes = new DrainStartTimesFile(config.drainAgesPath, { clock, log, bootClock });
+  yield () => drainStartTimes.idle();
+  const recordPath = ownershipRecordPath(config.drainAgesPath);
+  const ownershipRecord = new OwnershipRecordFile(recordPath, { log, bootClock });
+  yield () => ownershipRecord.idle();
 
   const daemon = await startDaemon({
     config,
@@ -163,8 +183,12 @@ async function* beginParts(config: Config, parts: DaemonRunParts): AsyncGenerato
     clock,
     log,
     events,
-    drainAges,
-    spareMemory,
+    drainStartTimes,
+    ownershipRecord,
+    processorMs: () => {
+      const { user, system } = process.cpuUsage();
+      return (user + system) / 1_000;
+    },
     fail,
   });
   started.resolve(daemon);
@@ -176,7 +200,7 @@ function keepMemoryPrivate({ forbidCoreDumps, log }: CommandParts): void {
   try {
     forbidCoreDumps();
   } catch (error) {
-    log.warn("Core dumps of this process may hold its credentials", { err: error });
+    log.warn("Cannot disable core dumps, they may contain credentials", { err: error });
   }
 }
 
@@ -185,7 +209,7 @@ async function limitConntrack(kernel: Kernel, config: Config, log: Logger): Prom
   try {
     await prepareConntrack(kernel, config, log);
   } catch (error) {
-    log.error("Cannot set connection tracking limits", { err: error });
+    log.error("Cannot set conntrack limits", { err: error });
   }
 }
 

@@ -3,22 +3,25 @@ import type { ObjectSource, SourceListener } from "../api/source.ts";
 import type { Clock } from "../base/clock.ts";
 import type { IpFamily } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
-import type { SpareMemory } from "../base/spare-memory.ts";
 import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
 import type { Metrics } from "../metrics/metrics.ts";
-import type { DrainAges } from "../reconcile/drains.ts";
-import { BackendWatch } from "./backend-watch.ts";
-import { healthPortFailedEvent, startingEvent } from "./events.ts";
-import { checkFamilies, type FamilyFacts, primaryFamily } from "./family-check.ts";
-import { tellListDoubt } from "./list-doubt.ts";
-import { configureKernel, prepareKernel, StartError } from "./prepare-kernel.ts";
-import type { ProxyHealth } from "./proxy-health.ts";
-import { readServedAddresses } from "./served-before.ts";
-import { type MakeListener, ServiceHealthServers } from "./service-health.ts";
-import { SyncLoop } from "./sync-loop.ts";
-import { SyncReporter } from "./sync-reporter.ts";
+import type { DrainStartTimes } from "../reconcile/drain/drains.ts";
+import type { OwnershipRecord } from "../reconcile/ownership/ownership.ts";
+import type { SyncReport } from "../reconcile/report.ts";
+import { type MakeListener, ServiceHealthServers } from "./http/service-health.ts";
+import { BackendWatch } from "./node/backend-watch.ts";
+import { checkFamilies, type FamilyFacts, primaryFamily } from "./node/family-check.ts";
+import { rememberServers } from "./node/known-servers.ts";
+import { configureKernel, prepareKernel, StartError } from "./node/prepare-kernel.ts";
+import { readServedAddresses } from "./node/served-before.ts";
+import { cleanOnceSynced } from "./node/unused-backend.ts";
+import { healthPortFailedEvent, startingEvent } from "./report/events.ts";
+import { tellListDoubt } from "./report/list-doubt.ts";
+import type { ProxyHealth } from "./report/proxy-health.ts";
+import { SyncReporter } from "./report/sync-reporter.ts";
+import { SyncLoop } from "./sync/sync-loop.ts";
 
 /** What the working part of the daemon is made of; tests bring their own kernel and source. */
 export interface DaemonParts {
@@ -29,12 +32,16 @@ export interface DaemonParts {
   readonly health: ProxyHealth;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Absent: a restart knows nothing of the ages of drains. */
-  readonly drainAges?: DrainAges;
+  /** Absent: a restart does not know when drains began. */
+  readonly drainStartTimes?: DrainStartTimes;
+  /** Absent: a restart knows what the kernel's sets tell, and no more. */
+  readonly ownershipRecord?: OwnershipRecord;
+  /** Milliseconds of processor time that the process has used; absent: checks are paced by time that passes. */
+  readonly processorMs?: () => number;
+  /** Called after each sync. */
+  readonly onReport?: (report: SyncReport) => void;
   /** Absent: nobody reads events. */
   readonly events?: EventRecorder;
-  /** Gives back memory that was needed until now; absent: it stays. */
-  readonly spareMemory?: SpareMemory;
   /** Ends the program, which cannot go on as it is; absent: nobody can. */
   readonly fail?: (error: Error) => void;
   /** Absent: health-check node ports listen on real sockets. */
@@ -70,7 +77,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
       kernel,
       reporter: new SyncReporter({ ...parts, nodeName: config.nodeName }),
       healthChecks,
-      apiServerAddresses: () => source.serverAddresses?.() ?? [],
+      apiServers: rememberServers(() => source.servers?.() ?? []),
       onNodeReady: (node) => tellFamilies({ config: live.current, families, node }, parts),
     },
     live,
@@ -79,23 +86,29 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const backendWatch = new BackendWatch(kernel.iptables, parts, config.verificationPeriodMs);
   loop.start();
   backendWatch.start();
+  const settled = (): Promise<void> => loop.settled();
+  const cleanUnused = cleanOnceSynced({ kernel, config, log, settled });
   const listener: SourceListener = {
     onService: (previous, current) => loop.noteService(previous, current),
     onEndpointSlice: (previous, current) => loop.noteSlice(previous, current),
     onNode: (_previous, current) => loop.noteNode(current),
-    onSynced: (kind) => loop.noteSynced(kind),
+    onSynced: (kind) => {
+      parts.health.listed(kind);
+      loop.noteSynced(kind);
+      cleanUnused(kind);
+    },
     onRefusal: ({ kind, subject, field, reason, message }) => {
       metrics.objectRefused(kind, reason);
-      log.warn("Part of an object was refused", { kind, subject, field, reason, message });
+      log.warn("Ignoring invalid field", { kind, subject, field, reason, message });
     },
     onListDoubt: (doubt) => tellListDoubt(doubt, parts),
+    onServerVersion: (version) => metrics.serverVersion(version),
   };
-  parts.spareMemory?.("before-lists");
   await source.start(listener, servedBefore);
   events.record(startingEvent(config.nodeName));
   return {
     families,
-    settled: () => loop.settled(),
+    settled,
     reconfigure: async (next) => {
       await configureKernel(kernel, next, { families, log });
       live.current = next;

@@ -12,7 +12,7 @@ import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { Flow, FlowSelection } from "../state/flow.ts";
 import type { IpSet, ObservedIpSet } from "../state/ip-set.ts";
 import type { ObservedRealServer, RealServer, RealServerId } from "../state/real-server.ts";
-import type { Chain, Jump, Rule, TableName } from "../state/rule.ts";
+import type { Chain, Jump, Rule, RuleSet, TableName } from "../state/rule.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import type { VirtualServer, VirtualServerId } from "../state/virtual-server.ts";
 
@@ -21,6 +21,8 @@ export interface Kernel {
   readonly ipSets: IpSets;
   readonly link: DummyLink;
   readonly iptables: Iptables;
+  /** The backend of iptables that is not in use, where it holds anything; its rules are in force all the same. */
+  readonly unusedBackend?: UnusedBackend;
   readonly conntrack: Conntrack;
   readonly sysctl: Sysctl;
   readonly modules: Modules;
@@ -53,32 +55,8 @@ export type IpvsChange =
       readonly realServer: RealServerId;
     };
 
-/** A virtual server with its real servers, as the kernel holds them. */
-export interface ObservedVirtualServer {
-  readonly virtualServer: VirtualServer;
-  readonly realServers: readonly RealServer[];
-}
-
-/** Real servers that are in memory already, by the key of their virtual server; undefined: none are. */
-export type FamiliarServers = (key: string) => readonly RealServer[] | undefined;
-
-/** All that IPVS is expected to hold. */
-export interface ExpectedServers {
-  /** Of virtual servers, those of others included; services without an address do not count. */
-  readonly count: number;
-  /** All that count. */
-  readonly ids: () => Iterable<VirtualServerId>;
-  /** Whether it is one of them, and as it should be. */
-  hasVirtualServer(virtualServer: VirtualServer): boolean;
-  /** Whether these, in any order, are the real servers of the virtual server with this key. */
-  hasRealServers(key: string, realServers: readonly RealServer[]): boolean;
-}
-
-/** All that one set is expected to hold. */
-export interface ExpectedEntries {
-  readonly count: number;
-  hasEntry(entry: SetEntry): boolean;
-}
+/** Cached real servers by the key of their virtual server; undefined: none are cached. */
+export type CachedRealServers = (key: string) => readonly RealServer[] | undefined;
 
 /** IPVS connection time-outs in seconds; 0 in a request keeps the kernel's value. */
 export interface IpvsTimeouts {
@@ -90,21 +68,18 @@ export interface IpvsTimeouts {
 /** `ipvsadm`'s part of the kernel: generic netlink family IPVS. */
 export interface Ipvs {
   /**
-   * Every virtual server with its real servers. Firewall-mark services have no address: they are not
-   * ours, are left out and counted in `firewallMarkCount`. A list of real servers that is as the familiar one may
-   * be that list itself: then a large cluster is in memory once.
+   * Every virtual server, by one dump. Services without an address (firewall marks) are not ours and are left out.
    */
-  observe(familiar?: FamiliarServers): Promise<{
-    readonly virtualServers: readonly ObservedVirtualServer[];
-    readonly firewallMarkCount: number;
-  }>;
+  listVirtualServers(): Promise<readonly VirtualServer[]>;
   /**
-   * Whether IPVS holds what is expected and nothing else, whatever the counts of connections. What is expected may
-   * have changed by `apply` and `observe` alone since the call before: what was right then and looks the same
-   * is not compared again. It costs the reading, and little besides.
+   * Real servers of the named virtual servers, in the same order; an unknown one has none. Structural sharing: a
+   * list that equals the cached one, in any order, is returned as that very object.
    */
-  confirm(expected: ExpectedServers): Promise<boolean>;
-  /** Real servers of the named virtual servers, in the same order; an unknown one has none. */
+  readRealServers(
+    ids: readonly VirtualServerId[],
+    cached?: CachedRealServers,
+  ): Promise<readonly (readonly RealServer[])[]>;
+  /** As {@link readRealServers}, with the counts of connections. */
   listRealServers(
     ids: readonly VirtualServerId[],
   ): Promise<readonly (readonly ObservedRealServer[])[]>;
@@ -131,8 +106,6 @@ export interface IpSets {
   listSets(): Promise<readonly ObservedIpSet[]>;
   /** The entries of one set in canonical text; an absent set has none. */
   listEntries(set: IpSet): Promise<readonly SetEntry[]>;
-  /** As {@link Ipvs.confirm}, about the entries of one set; `listEntries` stands for `observe`. */
-  confirmEntries(set: IpSet, expected: ExpectedEntries): Promise<boolean>;
   /** Creates a set; one with the same parameters is success, with others an error. */
   create(set: IpSet): Promise<void>;
   /** Destroys a set by name; absent is success. EBUSY (4100) when a rule refers to it. */
@@ -174,17 +147,24 @@ export interface DummyLink {
   watch(onChange: () => void, onError: (error: Error) => void): () => void;
 }
 
-/** A rule as `iptables-save` printed it; `rule` is absent where it is nothing we could have written. */
+/** A rule as `iptables-save` printed it. */
 export interface ObservedRule {
   /** Canonical text behind `-A CHAIN `. */
   readonly text: string;
-  readonly rule?: Rule;
 }
 
 export interface ObservedChain {
   readonly table: TableName;
   readonly name: string;
   readonly rules: readonly ObservedRule[];
+}
+
+/** What an observation of rules is to give. */
+export interface RulesScope {
+  /** Chains of this plan, and those that its jumps stand in; absent: all chains. */
+  readonly planned?: RuleSet;
+  /** With a plan: all the other chains, too, where they can be read. */
+  readonly hasOthers?: true;
 }
 
 export type RulesChange =
@@ -215,10 +195,11 @@ export interface Iptables {
   /** Looks at both back ends again. A change of mind is told, not followed. Rejects as at start. */
   checkBackend(): Promise<BackendFinding>;
   /**
-   * Chains of the nat and filter tables, in the order of `iptables-save`; with `names` only those, which
-   * saves most of the work beside thousands of rules of others.
+   * Chains of the nat and filter tables; with a plan only those that it is about, which saves most of the work beside
+   * thousands of rules of others. A chain with native nftables rules cannot be read: of it, the planned jumps that
+   * stand there are given, each once and in the planned order, and without a plan the promise is rejected.
    */
-  observe(family: IpFamily, names?: ReadonlySet<string>): Promise<readonly ObservedChain[]>;
+  observe(family: IpFamily, scope?: RulesScope): Promise<readonly ObservedChain[]>;
   /**
    * A number that is another one after any program changed any rule of nat or filter, counters left out. It costs
    * a look, and no program. Undefined: that cannot be told now, read the rules.
@@ -230,6 +211,16 @@ export interface Iptables {
   render(family: IpFamily, rule: Rule): string;
   /** Whether the family's programs work here; the reason when they do not. */
   probe(family: IpFamily): Promise<{ readonly isSupported: boolean; readonly reason?: string }>;
+}
+
+/** The other backend of iptables: earlier runs may have left rules of ours there. */
+export interface UnusedBackend {
+  readonly backend: BackendFinding["backend"];
+  /** Removes chains and jumps of this plan; `kept` names chains that rules of other programs lead to. */
+  removeRules(
+    family: IpFamily,
+    planned: RuleSet,
+  ): Promise<{ readonly removedCount: number; readonly kept: readonly string[] }>;
 }
 
 /** Netfilter's connection tracking: nfnetlink subsystem 1. */

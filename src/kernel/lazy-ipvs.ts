@@ -21,8 +21,8 @@ export function lazyIpvs(open: () => Promise<OpenIpvs>): LazyIpvs {
     });
   };
   return {
-    observe: async (familiar) => (await get()).observe(familiar),
-    confirm: async (expected) => (await get()).confirm(expected),
+    listVirtualServers: async () => (await get()).listVirtualServers(),
+    readRealServers: async (ids, cached) => (await get()).readRealServers(ids, cached),
     listRealServers: async (ids) => (await get()).listRealServers(ids),
     apply: async (changes) => (await get()).apply(changes),
     readTimeouts: async () => (await get()).readTimeouts(),

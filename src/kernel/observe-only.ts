@@ -11,7 +11,6 @@ export function observeOnly(kernel: Kernel): Kernel {
     ipSets: {
       listSets: () => ipSets.listSets(),
       listEntries: (set) => ipSets.listEntries(set),
-      confirmEntries: (set, expected) => ipSets.confirmEntries(set, expected),
       async create() {},
       async destroy() {},
       async swap() {},
@@ -33,7 +32,7 @@ export function observeOnly(kernel: Kernel): Kernel {
         return iptables.choice;
       },
       checkBackend: () => iptables.checkBackend(),
-      observe: (family, names) => iptables.observe(family, names),
+      observe: (family, scope) => iptables.observe(family, scope),
       readGeneration: (family) => iptables.readGeneration(family),
       async apply() {},
       render: (family, rule) => iptables.render(family, rule),
@@ -53,7 +52,7 @@ export function observeOnly(kernel: Kernel): Kernel {
       writeParameter() {},
       async load(name) {
         throw new Error(
-          `Cannot load kernel module ${name}: nothing is changed while only observing; run «modprobe ${name}»`,
+          `Cannot load kernel module ${name}: observe-only mode changes nothing; run on the node: modprobe ${name}`,
         );
       },
     },
@@ -70,8 +69,8 @@ async function noFailures(): Promise<readonly never[]> {
 
 function observedIpvs(ipvs: Ipvs): Ipvs {
   return {
-    observe: (familiar) => ipvs.observe(familiar),
-    confirm: (expected) => ipvs.confirm(expected),
+    listVirtualServers: () => ipvs.listVirtualServers(),
+    readRealServers: (ids, cached) => ipvs.readRealServers(ids, cached),
     listRealServers: (ids) => ipvs.listRealServers(ids),
     apply: noFailures,
     readTimeouts: () => ipvs.readTimeouts(),

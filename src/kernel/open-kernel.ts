@@ -11,11 +11,10 @@ import { type BackendChoice, chooseBackend } from "./iptables/backend.ts";
 import { IptablesClient } from "./iptables/client.ts";
 import { openGenerations } from "./iptables/generations.ts";
 import { openIpvs } from "./ipvs/client.ts";
-import type { Kernel } from "./kernel.ts";
+import type { Kernel, UnusedBackend } from "./kernel.ts";
 import { lazyIpvs } from "./lazy-ipvs.ts";
 import { openDummyLink } from "./link/client.ts";
 import { ModulesClient } from "./modules/client.ts";
-import { runModprobe } from "./modules/run-modprobe.ts";
 import { runProgram } from "./run-program.ts";
 import { SysctlClient } from "./sysctl/client.ts";
 
@@ -36,7 +35,7 @@ export interface OpenKernel extends Kernel {
 }
 
 /**
- * Opens the sockets and chooses the back end of iptables. IPVS is looked for at its first use. Rejects
+ * Opens the sockets and chooses the iptables backend. IPVS is looked for at its first use. Rejects
  * where a socket is not allowed or no iptables is installed.
  */
 export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> {
@@ -44,7 +43,7 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
   const choice = iptablesBackend ?? (await chooseBackend(runProgram));
   reportBackend(choice, log);
   const parts: TransportParts = { shim: nativeSocket, clock, debug: debugSinkOf(environment) };
-  const modules = new ModulesClient({ runProgram: runModprobe });
+  const modules = new ModulesClient({ runProgram });
   const sockets = {
     ipvs: lazyIpvs(() => openIpvs(parts)),
     ipSets: openIpSets(parts),
@@ -52,9 +51,11 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
     conntrack: openConntrack(parts),
   };
   const generations = openGenerations(choice.backend, { ...parts, log });
+  const { unused } = choice;
   return {
     ...sockets,
-    iptables: new IptablesClient({ runProgram, generations }, choice),
+    iptables: new IptablesClient({ runProgram, generations, log }, choice),
+    ...(unused === undefined ? {} : { unusedBackend: openUnused(unused, log) }),
     sysctl: new SysctlClient(),
     modules,
     close() {
@@ -63,7 +64,13 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
   };
 }
 
+/** Nobody asks whether its rules change. */
+function openUnused(choice: BackendChoice, log: Logger): UnusedBackend {
+  const generations = { read: async () => undefined };
+  return new IptablesClient({ runProgram, generations, log }, choice);
+}
+
 function reportBackend({ backend, reason, warning }: BackendChoice, log: Logger): void {
   log.info("Using iptables", { backend, reason });
-  if (warning !== undefined) log.warn("Two back ends of iptables are in use", { reason: warning });
+  if (warning !== undefined) log.warn("Two iptables backends are in use", { reason: warning });
 }

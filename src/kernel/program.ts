@@ -25,8 +25,7 @@ export type ProgramFailure =
   | "timed-out"
   | "killed"
   | "output-too-long"
-  | "not-started"
-  | "end-unknown";
+  | "not-started";
 
 /** A program that could not be started, or did not come to its end by itself. */
 export class ProgramError extends Error {
@@ -43,13 +42,13 @@ export class ProgramError extends Error {
 
 /** It overran its time. */
 export function timedOut({ program, timeoutMs }: ProgramCall, cause?: unknown): ProgramError {
-  const detail = `it did not end within ${timeoutMs / 1000} s and was stopped`;
+  const detail = `it did not finish within ${timeoutMs / 1000} s and was killed`;
   return new ProgramError(program, "timed-out", detail, cause);
 }
 
 /** It was ended by a signal: `SIGKILL`. */
 export function killedBy(signal: string, { program }: ProgramCall, cause?: unknown): ProgramError {
-  return new ProgramError(program, "killed", `it was ended by ${signal}`, cause);
+  return new ProgramError(program, "killed", `it was killed by ${signal}`, cause);
 }
 
 /** It did not begin; `code` is the errno of execve(2): `ENOENT`. */
@@ -58,7 +57,7 @@ export function notStarted(code: string, { program }: ProgramCall, cause?: unkno
     return new ProgramError(program, "not-found", "it is not installed (not in PATH)", cause);
   }
   if (code === "EACCES" || code === "EPERM") {
-    return new ProgramError(program, "not-allowed", `${code} (no right to run it)`, cause);
+    return new ProgramError(program, "not-allowed", `${code} (not permitted to run it)`, cause);
   }
   return new ProgramError(program, "not-started", `it could not be started: ${code}`, cause);
 }

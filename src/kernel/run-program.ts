@@ -1,58 +1,46 @@
-/** Programs that run while we sync (docs/decisions/0012): the event loop does not stop for them. */
-import { constants } from "node:os";
-import { type ProgramEnd, runProgram as run } from "../../native-shim/run-program.ts";
-import { errno, errnoName } from "../base/errno.ts";
+/** Runs the machine's own programs by execa, without a shell (docs/decisions/0012). */
+import { execa } from "execa";
 import {
   killedBy,
   notStarted,
-  type ProgramCall,
   ProgramError,
   programEnvironment,
-  programFolders,
   type RunProgram,
   timedOut,
 } from "./program.ts";
 
 /** Output beyond this is refused; 50,000 saved rules take about 8 MB. */
-const largestOutputBytes = 256 * 1024 * 1024;
+const largestOutputBytes = 64 * 1024 * 1024;
+/** How long after SIGTERM a program that overran its time is killed. */
+const killDelayMs = 1_000;
 
-/**
- * The machine's own programs, without a shell. The child is in the network namespace of the thread that
- * calls. However large we are, starting it takes the event loop less than a millisecond.
- */
+/** The program is in the network namespace of the calling thread, and gets SIGTERM when this process exits. */
 export const runProgram: RunProgram = async (call) => {
-  const end = await run({
-    arguments: [call.program, ...call.arguments],
-    environment: programEnvironment(),
-    folders: programFolders(),
-    input: Buffer.from(call.input ?? ""),
-    timeoutMs: call.timeoutMs,
-    maxOutputBytes: largestOutputBytes,
+  const result = await execa(call.program, call.arguments, {
+    env: programEnvironment(),
+    extendEnv: false,
+    input: call.input ?? "",
+    timeout: call.timeoutMs,
+    forceKillAfterDelay: killDelayMs,
+    encoding: "buffer",
+    maxBuffer: largestOutputBytes,
+    stripFinalNewline: false,
+    reject: false,
   });
-  if (end.errno !== 0) throw stoppedError(call, end);
-  if (end.signal !== 0) throw killedBy(signalName(end.signal), call);
+  const cause = result.cause ?? result;
+  if (result.timedOut) throw timedOut(call, cause);
+  if (result.isMaxBuffer) {
+    const detail = `it wrote more than ${largestOutputBytes / 2 ** 20} MB and was killed`;
+    throw new ProgramError(call.program, "output-too-long", detail, cause);
+  }
+  if (result.signal !== undefined) throw killedBy(result.signal, call, cause);
+  if (result.exitCode === undefined) throw notStarted(result.code ?? "unknown", call, cause);
   return {
-    exitCode: end.exitCode,
-    output: textOf(end.output),
-    errorOutput: textOf(end.errorOutput),
+    exitCode: result.exitCode,
+    output: textOf(result.stdout),
+    errorOutput: textOf(result.stderr),
   };
 };
-
-function stoppedError(call: ProgramCall, end: ProgramEnd): ProgramError {
-  const code = errnoName(end.errno);
-  if (end.operation === "start") return notStarted(code, call);
-  if (end.errno === errno.ETIMEDOUT) return timedOut(call);
-  if (end.errno === errno.EMSGSIZE) {
-    const detail = `it wrote more than ${largestOutputBytes / 2 ** 20} MB and was stopped`;
-    return new ProgramError(call.program, "output-too-long", detail);
-  }
-  return new ProgramError(call.program, "end-unknown", `how it ended is not known: ${code}`);
-}
-
-function signalName(number: number): string {
-  const found = Object.entries(constants.signals).find(([, value]) => value === number);
-  return found?.[0] ?? `signal ${number}`;
-}
 
 function textOf({ buffer, byteOffset, byteLength }: Uint8Array): string {
   return Buffer.from(buffer, byteOffset, byteLength).toString();

@@ -7,6 +7,8 @@ export interface Metrics {
   /** A sync ended, well or not. */
   syncFinished(family: IpFamily, seconds: number): void;
   syncSucceeded(family: IpFamily): void;
+  /** The first sync since the start succeeded. */
+  firstSyncCompleted(): void;
   /** `full`: the whole kernel state was compared. Once for each sync, whatever the families. */
   syncRun(kind: "full" | "partial", result: "success" | "failure"): void;
   /** Seconds from a change in the cluster until the kernel followed it. */
@@ -29,12 +31,14 @@ export interface Metrics {
   /** A list would take away too much; `outcome`: held, confirmed, refuted or expired. */
   listDoubted(resource: string, outcome: string): void;
   foreignVirtualServers(count: number): void;
-  /** `state`: sets or rules. */
-  stateLost(state: string): void;
-  /** Somebody changed a thing of ours; `action`: repair, hold (wait with it) or report (do nothing). */
+  /** A check between syncs found that a third party changed sets or rules. */
+  driftDetected(state: "sets" | "rules"): void;
+  /** A third party changed an object of ours; `action`: repair, suppress (wait with it) or report (do nothing). */
   drifted(kind: string, action: string): void;
-  /** Things that others change again and again. */
-  repairStorms(kind: string, count: number): void;
+  /** Repairs that a third party keeps reverting. */
+  suppressedRepairs(kind: string, count: number): void;
+  /** Objects that the kernel refuses at the moment; `reason` is an errno's name or an exit code. */
+  refusedObjects(kind: string, reason: string, count: number): void;
   /** What would be changed, were not everything only observed. */
   pendingChanges(kind: string, count: number): void;
   /** Frontends of Services that are not served, or not as asked; `reason` is one of the fixed codes. */
@@ -42,6 +46,12 @@ export interface Metrics {
   /** Age 0 when nothing drains. */
   draining(count: number, oldestAgeSeconds: number): void;
   eventLoopDelayed(seconds: number): void;
+  /** The API server's, when it is known and when it changes. */
+  serverVersion(version: {
+    readonly major: string;
+    readonly minor: string;
+    readonly gitVersion: string;
+  }): void;
   /** `code` is the HTTP status, or `<error>` where the API server gave no answer. */
   apiRequestAnswered(method: string, host: string, code: string): void;
   /** A request other than a watch ended; `receivedBytes` is absent where no answer came. */
@@ -61,6 +71,7 @@ export const silentMetrics: Metrics = {
   syncQueued() {},
   syncFinished() {},
   syncSucceeded() {},
+  firstSyncCompleted() {},
   syncRun() {},
   networkProgrammed() {},
   serviceChanged() {},
@@ -75,13 +86,15 @@ export const silentMetrics: Metrics = {
   objectRefused() {},
   listDoubted() {},
   foreignVirtualServers() {},
-  stateLost() {},
+  driftDetected() {},
   drifted() {},
-  repairStorms() {},
+  suppressedRepairs() {},
+  refusedObjects() {},
   pendingChanges() {},
   conflicts() {},
   draining() {},
   eventLoopDelayed() {},
+  serverVersion() {},
   apiRequestAnswered() {},
   apiRequestEnded() {},
 };

@@ -44,7 +44,7 @@ export const processMetrics: readonly ProcessMetric[] = [
     name: "process_cpu_seconds_total",
     type: "counter",
     labels: [],
-    help: "User and system CPU time in seconds",
+    help: "Total user and system CPU time spent in seconds",
     read: () => {
       const { user, system } = process.cpuUsage();
       return (user + system) / 1e6;
@@ -54,21 +54,21 @@ export const processMetrics: readonly ProcessMetric[] = [
     name: "process_start_time_seconds",
     type: "gauge",
     labels: [],
-    help: "Start of the process in seconds since the epoch",
+    help: "Start time of the process in seconds since the epoch",
     read: () => startSeconds,
   },
   {
     name: "process_resident_memory_bytes",
     type: "gauge",
     labels: [],
-    help: "Resident memory in bytes",
+    help: "Resident memory size in bytes",
     read: () => process.memoryUsage.rss(),
   },
   {
     name: "process_virtual_memory_bytes",
     type: "gauge",
     labels: [],
-    help: "Virtual memory in bytes",
+    help: "Virtual memory size in bytes",
     read: () => {
       const kibibytes = lineValue("/proc/self/status", /^VmSize:\s+(\d+)/m);
       return kibibytes === undefined ? undefined : kibibytes * 1024;
@@ -78,14 +78,14 @@ export const processMetrics: readonly ProcessMetric[] = [
     name: "process_virtual_memory_max_bytes",
     type: "gauge",
     labels: [],
-    help: "Most virtual memory that the process may have, in bytes",
+    help: "Maximum amount of virtual memory available in bytes",
     read: () => lineValue("/proc/self/limits", /^Max address space\s+(\d+|unlimited)/m),
   },
   {
     name: "process_open_fds",
     type: "gauge",
     labels: [],
-    help: "Open file descriptors",
+    help: "Number of open file descriptors",
     // One of them is the folder being read.
     read: () => attempt(() => readdirSync("/proc/self/fd").length - 1),
   },
@@ -93,35 +93,35 @@ export const processMetrics: readonly ProcessMetric[] = [
     name: "process_max_fds",
     type: "gauge",
     labels: [],
-    help: "Most file descriptors that may be open",
+    help: "Maximum number of open file descriptors",
     read: () => lineValue("/proc/self/limits", /^Max open files\s+(\d+|unlimited)/m),
   },
   {
     name: "process_network_receive_bytes_total",
     type: "counter",
     labels: [],
-    help: "Bytes that the process's network namespace received over IP",
+    help: "Number of bytes received over IP by the process's network namespace",
     read: () => networkOctets("InOctets"),
   },
   {
     name: "process_network_transmit_bytes_total",
     type: "counter",
     labels: [],
-    help: "Bytes that the process's network namespace sent over IP",
+    help: "Number of bytes sent over IP by the process's network namespace",
     read: () => networkOctets("OutOctets"),
   },
   {
     name: "nodejs_heap_size_used_bytes",
     type: "gauge",
     labels: [],
-    help: "JavaScript heap in use in bytes",
+    help: "JavaScript heap in use, in bytes",
     read: () => process.memoryUsage().heapUsed,
   },
   {
     name: "nodejs_external_memory_bytes",
     type: "gauge",
     labels: [],
-    help: "Memory of native objects bound to JavaScript objects in bytes",
+    help: "Memory of native objects bound to JavaScript objects, in bytes",
     read: () => process.memoryUsage().external,
   },
 ];

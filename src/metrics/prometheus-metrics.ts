@@ -8,8 +8,6 @@ import { registerProcessMetrics } from "./process-metrics.ts";
 export interface BuildVersions {
   /** Ours. */
   readonly version: string;
-  /** The Kubernetes release whose kube-proxy we behave like, without `v`. */
-  readonly kubernetesVersion: string;
   /** Absent: none is told. */
   readonly featureGates?: readonly FeatureGateState[];
 }
@@ -41,33 +39,30 @@ export class PrometheusMetrics implements Metrics {
   readonly #conntrackDuration = this.#histogram(table.conntrackDuration);
   readonly #conntrackDeleted = this.#counter(table.conntrackDeleted);
   readonly #iptablesRestoreFailures = this.#counter(table.iptablesRestoreFailures);
+  readonly #firstSync = this.#gauge(table.firstSyncCompleted);
   readonly #syncRuns = this.#counter(table.syncRuns);
   readonly #kernelChanges = this.#counter(table.kernelChanges);
-  readonly #refusedObjects = this.#counter(table.refusedObjects);
-  readonly #doubtedLists = this.#counter(table.doubtedLists);
-  readonly #heldLists = this.#gauge(table.heldLists);
+  readonly #invalidFields = this.#counter(table.invalidFields);
+  readonly #relistGuardOutcomes = this.#counter(table.relistGuardOutcomes);
+  readonly #quarantinedLists = this.#gauge(table.quarantinedLists);
   readonly #foreignVirtualServers = this.#gauge(table.foreignVirtualServers);
-  readonly #lostState = this.#counter(table.lostState);
+  readonly #driftDetected = this.#counter(table.driftDetected);
   readonly #drift = this.#counter(table.drift);
-  readonly #repairStorms = this.#gauge(table.repairStorms);
+  readonly #suppressedRepairs = this.#gauge(table.suppressedRepairs);
+  readonly #refusedObjects = this.#gauge(table.refusedObjects);
   readonly #pendingChanges = this.#gauge(table.pendingChanges);
   readonly #conflicts = this.#gauge(table.conflicts);
   readonly #drainingRealServers = this.#gauge(table.drainingRealServers);
   readonly #oldestDrain = this.#gauge(table.oldestDrain);
   readonly #eventLoopDelay = this.#histogram(table.eventLoopDelay);
+  readonly #buildInfo = this.#gauge(table.buildInfo);
   readonly #apiRequests = this.#counter(table.apiRequests);
   readonly #apiDuration = this.#histogram(table.apiDuration);
   readonly #apiRequestSize = this.#histogram(table.apiRequestSize);
   readonly #apiResponseSize = this.#histogram(table.apiResponseSize);
 
-  constructor(clock: Clock, { version, kubernetesVersion, featureGates = [] }: BuildVersions) {
+  constructor(clock: Clock, { version, featureGates = [] }: BuildVersions) {
     this.#clock = clock;
-    const [major = "", minor = ""] = kubernetesVersion.split(".");
-    const platform = `linux/${process.arch === "x64" ? "amd64" : process.arch}`;
-    this.#gauge(table.buildInfo).set(
-      { major, minor, git_version: `v${kubernetesVersion}`, platform },
-      1,
-    );
     const features = this.#gauge(table.featureEnabled);
     for (const { name, stage, isOn } of featureGates) features.set({ name, stage }, isOn ? 1 : 0);
     this.#gauge(table.ownBuildInfo).set({ version, node_version: process.version }, 1);
@@ -93,6 +88,10 @@ export class PrometheusMetrics implements Metrics {
 
   syncSucceeded(family: IpFamily): void {
     this.#syncLastTimestamp.set({ ip_family: family }, this.#clock.nowMs() / 1000);
+  }
+
+  firstSyncCompleted(): void {
+    this.#firstSync.set(1);
   }
 
   syncRun(kind: "full" | "partial", result: "success" | "failure"): void {
@@ -144,28 +143,32 @@ export class PrometheusMetrics implements Metrics {
   }
 
   objectRefused(resource: string, reason: string): void {
-    this.#refusedObjects.inc({ resource, reason });
+    this.#invalidFields.inc({ resource, reason });
   }
 
   listDoubted(resource: string, outcome: string): void {
-    this.#doubtedLists.inc({ resource, outcome });
-    this.#heldLists.set({ resource }, outcome === "held" ? 1 : 0);
+    this.#relistGuardOutcomes.inc({ resource, outcome });
+    this.#quarantinedLists.set({ resource }, outcome === "held" ? 1 : 0);
   }
 
   foreignVirtualServers(count: number): void {
     this.#foreignVirtualServers.set(count);
   }
 
-  stateLost(state: string): void {
-    this.#lostState.inc({ state });
+  driftDetected(state: string): void {
+    this.#driftDetected.inc({ state });
   }
 
   drifted(kind: string, action: string): void {
     this.#drift.inc({ kind, action });
   }
 
-  repairStorms(kind: string, count: number): void {
-    this.#repairStorms.set({ kind }, count);
+  suppressedRepairs(kind: string, count: number): void {
+    this.#suppressedRepairs.set({ kind }, count);
+  }
+
+  refusedObjects(kind: string, reason: string, count: number): void {
+    this.#refusedObjects.set({ kind, reason }, count);
   }
 
   pendingChanges(kind: string, count: number): void {
@@ -183,6 +186,13 @@ export class PrometheusMetrics implements Metrics {
 
   eventLoopDelayed(seconds: number): void {
     this.#eventLoopDelay.observe(seconds);
+  }
+
+  /** The fixed version of a build would be a mismatch to kubernetes-mixin in every other cluster. */
+  serverVersion({ major, minor, gitVersion }: Parameters<Metrics["serverVersion"]>[0]): void {
+    this.#buildInfo.reset();
+    const platform = `linux/${process.arch === "x64" ? "amd64" : process.arch}`;
+    this.#buildInfo.set({ major, minor, git_version: gitVersion, platform }, 1);
   }
 
   apiRequestAnswered(method: string, host: string, code: string): void {

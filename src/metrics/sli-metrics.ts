@@ -7,13 +7,13 @@ export class SliMetrics {
   readonly #registry = new Registry();
   readonly #healthcheck = new Gauge({
     name: "kubernetes_healthcheck",
-    help: "1: the check succeeded when it was made last",
+    help: "Result of the last check (1 = success)",
     labelNames: ["name", "type"],
     registers: [this.#registry],
   });
   readonly #healthchecks = new Counter({
     name: "kubernetes_healthchecks_total",
-    help: "Checks made, by result",
+    help: "Checks by result",
     labelNames: ["name", "type", "status"],
     registers: [this.#registry],
   });

@@ -22,6 +22,30 @@ export interface ServicePort {
   /** 0 when there is none. */
   readonly healthCheckNodePort: number;
   readonly createdAtSeconds: number;
+  /** Absent: the Service is not from a manifest. */
+  readonly manifestOrder?: string;
+}
+
+/**
+ * Sorts whoever has a better right to an address or port first: the older Service, in a folder of manifests the
+ * first in the order of files, then by name. Pure.
+ */
+export function bySeniority(one: Seniority, other: Seniority): number {
+  const age = one.createdAtSeconds - other.createdAtSeconds;
+  if (age !== 0) return age;
+  const place = compareTexts(one.manifestOrder ?? "", other.manifestOrder ?? "");
+  return place !== 0 ? place : compareTexts(one.name, other.name);
+}
+
+export interface Seniority {
+  readonly name: string;
+  readonly createdAtSeconds: number;
+  readonly manifestOrder?: string;
+}
+
+function compareTexts(one: string, other: string): number {
+  if (one === other) return 0;
+  return one < other ? -1 : 1;
 }
 
 /** `namespace/name:port`, without the colon for an unnamed port. Not unique: two protocols may share it. */

@@ -26,6 +26,7 @@ export function servicePortsOf(service: ServiceRecord, family: IpFamily): readon
     isInternalPolicyLocal: service.isInternalPolicyLocal,
     healthCheckNodePort: usesHealthCheckPort(service) ? service.healthCheckNodePort : 0,
     createdAtSeconds: service.createdAtSeconds,
+    ...(service.manifestOrder === undefined ? {} : { manifestOrder: service.manifestOrder }),
   }));
 }
 

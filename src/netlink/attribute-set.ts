@@ -88,20 +88,6 @@ export function list<T>(type: number, item: Field<T>): Field<readonly T[]> {
   };
 }
 
-/** Reads up to the first attribute of this type, or to the end, and gives the position. Throws DecodeError. */
-export function skipTo(type: number, reader: ByteReader): number {
-  while (reader.remaining > 0) {
-    const start = reader.offset;
-    const length = reader.u16("attribute length");
-    if ((reader.u16("attribute type") & TYPE_MASK) === type) return start;
-    if (length < ATTRIBUTE_HEADER_BYTES)
-      throw new DecodeError(`attribute of ${length} bytes`, start);
-    reader.skip(length - ATTRIBUTE_HEADER_BYTES, "attribute");
-    reader.align();
-  }
-  return reader.offset;
-}
-
 /** The value, or a DecodeError that names what is missing. */
 export function required<T>(value: T | undefined, what: string, reader: ByteReader): T {
   if (value === undefined) throw new DecodeError(`${what}: attribute missing`, reader.offset);

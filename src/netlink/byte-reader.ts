@@ -35,18 +35,9 @@ export class ByteReader {
     return this.#end - this.#offset;
   }
 
-  /** 53 bits that stand for the bytes not yet read, before `end` where it is given, and for `seed`; reads nothing. */
-  hash(seed: number, end: number = this.#end): number {
-    return hashOfBytes(this.#view, this.#offset, end, seed);
-  }
-
-  /** Lets `read` go on from here, and comes back. */
-  peek<T>(read: (reader: this) => T): T {
-    const [offset, end] = [this.#offset, this.#end];
-    const value = read(this);
-    this.#offset = offset;
-    this.#end = end;
-    return value;
+  /** 53 bits that stand for the bytes not yet read, and for `seed`; reads nothing. */
+  hash(seed: number): number {
+    return hashOfBytes(this.#view, this.#offset, this.#end, seed);
   }
 
   u8(what: string): number {

@@ -61,7 +61,7 @@ export class DecodeError extends Error {
   readonly offset: number;
 
   constructor(what: string, offset: number) {
-    super(`Cannot decode what the kernel sent: ${what} at byte ${offset}`);
+    super(`Cannot decode a message of the kernel: ${what} at byte ${offset}`);
     this.what = what;
     this.offset = offset;
   }

@@ -1,29 +1,31 @@
 import type { Message } from "./message.ts";
-import { PartMemory } from "./part-memory.ts";
+
+/** A box, since a message may give nothing. */
+interface Decoded<R> {
+  readonly value: R | undefined;
+}
 
 /**
- * What the messages of a listing were decoded to: one that comes again gives the same value. Values must not hold
- * on to the reply's memory.
+ * What the messages of a listing were decoded to, by a hash of 53 bits: one that comes again byte by byte in the next
+ * listing costs its hash and gives the same value. What does not come again is forgotten. Values must not hold on to
+ * the reply's memory.
  */
 export class ListMemory<R> {
-  /** A box, since a message may give nothing. */
-  readonly #parts = new PartMemory<{ readonly value: R | undefined }>();
+  #known: ReadonlyMap<number, Decoded<R>> = new Map();
 
   /** `list` makes a listing with the decoder it is given. */
   async read(
     decode: (message: Message) => R | undefined,
     list: (decode: (message: Message) => R | undefined) => Promise<R[]>,
   ): Promise<R[]> {
-    this.#parts.begin();
+    const listed = new Map<number, Decoded<R>>();
     const values = await list((message) => {
       const hash = message.body.hash(message.type);
-      const known = this.#parts.recall(hash);
-      if (known !== undefined) return known.value;
-      const value = decode(message);
-      this.#parts.note(hash, { value });
-      return value;
+      const decoded = listed.get(hash) ?? this.#known.get(hash) ?? { value: decode(message) };
+      listed.set(hash, decoded);
+      return decoded.value;
     });
-    this.#parts.end();
+    this.#known = listed;
     return values;
   }
 }

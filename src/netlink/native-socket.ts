@@ -1,5 +1,5 @@
 /** The real netlink socket, for `TransportParts`: the addon of native-shim/, loaded at its first use. */
-import { close, open, transact, transactSync, watch } from "../../native-shim/index.ts";
+import { close, open, transact, transactEach, watch } from "../../native-shim/index.ts";
 import type { NetlinkShim } from "./transport.ts";
 
-export const nativeSocket: NetlinkShim = { open, transact, transactSync, watch, close };
+export const nativeSocket: NetlinkShim = { open, transact, transactEach, watch, close };

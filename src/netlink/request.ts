@@ -27,11 +27,11 @@ export interface FailedRequest {
 /** What an error of the socket means; the kernel adds no words to these. */
 const socketMeanings: Readonly<Record<number, string>> = {
   [errnos.ENOBUFS]:
-    "replies were lost for want of receive buffer; the kernel carried the requests out all the same",
-  [errnos.ETIMEDOUT]: "no reply in time; the kernel may still carry the request out",
-  [errnos.EAGAIN]: "the listing kept changing while it was read",
+    "replies were lost because the receive buffer was full; the kernel processed the requests anyway",
+  [errnos.ETIMEDOUT]: "timed out waiting for a reply; the kernel may still process the request",
+  [errnos.EAGAIN]: "the dump kept changing while it was read",
   [errnos.EBADF]: "the socket was closed",
-  [errnos.EPERM]: "the daemon needs CAP_NET_ADMIN",
+  [errnos.EPERM]: "kube-ipvs needs CAP_NET_ADMIN",
 };
 
 /** The error for a request with the outcome that the kernel reported, or that the socket ended with. */

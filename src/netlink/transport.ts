@@ -6,10 +6,11 @@ import type * as shim from "../../native-shim/netlink-socket.d.ts";
 import { type Clock, sleep } from "../base/clock.ts";
 import { errnoName, errno as errnos } from "../base/errno.ts";
 import { Exclusive } from "../base/exclusive.ts";
-import { othersTurn, TimeSlice } from "../base/time-slice.ts";
 import { type Datagram, encodeDatagram, readFailures } from "./batch.ts";
+import type { ByteReader } from "./byte-reader.ts";
 import { type BodyPrinter, type DebugSink, printDatagram } from "./debug.ts";
-import { NetlinkError } from "./errors.ts";
+import { DecodeError, NetlinkError } from "./errors.ts";
+import { repliesOf } from "./many-replies.ts";
 import { type Message, MessageWriter } from "./message.ts";
 import { messageFlags } from "./netlink-package.ts";
 import { type Reply, ReplyReader, readReply } from "./reply.ts";
@@ -18,7 +19,7 @@ import { encodeRequest, errorOf, type FailedRequest, type RequestKind } from "./
 /** The socket: native-shim/index.ts, or a stand-in that answers datagrams in tests. */
 export type NetlinkShim = Pick<
   typeof shim,
-  "open" | "transact" | "transactSync" | "watch" | "close"
+  "open" | "transact" | "transactEach" | "watch" | "close"
 >;
 
 export interface TransportParts {
@@ -42,6 +43,10 @@ export interface TransportOptions {
 
 /** Two datagrams of a listing: they are decoded in a few milliseconds, and their memory is not mapped anew each time. */
 const PIECE_BYTES = 48 * 1024;
+
+/** Dumps in one call, and replies after which it ends: a millisecond or two of decoding. */
+const DUMPS_PER_CALL = 128;
+const DUMPS_PIECE_BYTES = 256 * 1024;
 
 /** An error reply is charged 768 bytes; the smallest requests are about 36 bytes: 1,820 in a datagram. */
 const RECEIVE_BUFFER_BYTES = 2 * 1024 * 1024;
@@ -129,39 +134,25 @@ export class NetlinkTransport {
   }
 
   /**
-   * One dump per request, results in the same order. On the calling thread, because a small dump costs
-   * less than its way through the socket's own thread (measured 4–6 times); after some milliseconds others get a turn.
+   * One dump per request, carried out one after the other beside the event loop: what `read` makes of the messages
+   * of each, in the order of the requests. Others get their turn after a few hundred.
    */
   dumpMany<T, R>(
     kind: RequestKind<T>,
     requests: readonly T[],
-    decode: (message: Message, request: T) => R | undefined,
-  ): Promise<R[][]> {
-    const lists: R[][] = [];
-    const keep = (_: T, list: R[]): boolean => lists.push(list) > 0;
-    return this.dumpEach(kind, requests, decode, keep).then(() => lists);
-  }
-
-  /** The same; gives each list to `take`, until that says no: false then. */
-  dumpEach<T, R>(
-    kind: RequestKind<T>,
-    requests: Iterable<T>,
-    decode: (message: Message, request: T) => R | undefined,
-    take: (request: T, list: R[]) => boolean,
-  ): Promise<boolean> {
+    read: (messages: readonly ByteReader[], request: T) => R,
+  ): Promise<R[]> {
     return this.#exclusive.run(async () => {
-      await othersTurn();
-      const slice = new TimeSlice(this.#parts.clock, "large");
-      for (const request of requests) {
-        const decodeOne = (message: Message): R | undefined => decode(message, request);
-        const list =
-          this.#dumpSync(kind, request, decodeOne) ??
-          (await this.#dumpWithRetries(kind, request, decodeOne));
-        if (!take(request, list)) return false;
-        const pause = slice.pause();
-        if (pause !== undefined) await pause;
+      const results: R[] = [];
+      while (results.length < requests.length) {
+        const first = results.length;
+        for (const reply of await this.#dumpSome(kind, requests, first)) {
+          const request = requests[results.length] as T;
+          results.push(read(await this.#wholeReply(kind, request, reply), request));
+        }
+        if (results.length === first) throw new DecodeError("dumps without an end", 0);
       }
-      return true;
+      return results;
     });
   }
 
@@ -197,19 +188,43 @@ export class NetlinkTransport {
     }
   }
 
-  /** The list, or undefined when it must be read again. */
-  #dumpSync<T, R>(
+  /** The replies to some requests from `first` on; at least one, or none where the kernel did not answer. */
+  async #dumpSome<T>(
+    kind: RequestKind<T>,
+    requests: readonly T[],
+    first: number,
+  ): Promise<Generator<Reply<ByteReader>>> {
+    const firstSequence = (this.#lastSequence + 1) >>> 0;
+    this.#writer.clear();
+    for (const request of requests.slice(first, first + DUMPS_PER_CALL)) {
+      this.#lastSequence = (this.#lastSequence + 1) >>> 0;
+      const header = { flags: messageFlags.dump, sequence: this.#lastSequence };
+      encodeRequest(this.#writer, kind, request, header);
+    }
+    this.#printSent();
+    const { buffer, length } = this.#writer;
+    const timeoutMs = this.#options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
+    const { shim } = this.#parts;
+    const result = await shim.transactEach(
+      this.#socket,
+      buffer,
+      0,
+      length,
+      timeoutMs,
+      DUMPS_PIECE_BYTES,
+    );
+    this.#printReceived(result);
+    if (result.errno !== 0) throw errorOf(kind, requests[first] as T, { errno: result.errno });
+    return repliesOf(result.replies, firstSequence);
+  }
+
+  async #wholeReply<T>(
     kind: RequestKind<T>,
     request: T,
-    decode: (message: Message) => R | undefined,
-  ): R[] | undefined {
-    this.#encode(kind, request, messageFlags.dump);
-    const { shim } = this.#parts;
-    this.#printSent();
-    const result = shim.transactSync(this.#socket, ...this.#datagramArguments());
-    this.#printReceived(result);
-    const reply = this.#read(result, decode);
-    return mustReadAgain(reply) ? undefined : valuesOf(kind, request, reply);
+    reply: Reply<ByteReader>,
+  ): Promise<readonly ByteReader[]> {
+    if (!mustReadAgain(reply)) return valuesOf(kind, request, reply);
+    return this.#dumpWithRetries(kind, request, ({ body }) => body);
   }
 
   #encode<T>(kind: RequestKind<T>, request: T, flags: number): void {
@@ -230,7 +245,7 @@ export class NetlinkTransport {
     return readReply(result.replies, this.#lastSequence, decode);
   }
 
-  /** The kernel makes a long listing while it is read: others have their turn between two pieces. */
+  /** The kernel makes a long listing while it is read: yield to the event loop between two pieces. */
   async #readPieces<R>(decode: (message: Message) => R | undefined): Promise<Reply<R>> {
     const reader = new ReplyReader(this.#lastSequence, decode);
     let result = await this.#transact(PIECE_BYTES);

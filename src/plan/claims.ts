@@ -1,16 +1,29 @@
-import { servicePortName } from "../model/service-port.ts";
-import type { RealServer } from "../state/real-server.ts";
-import { sameRealServer } from "../state/real-server.ts";
+import { bySeniority, servicePortName } from "../model/service-port.ts";
+import { sameRealServers } from "../state/real-server.ts";
 import { sameVirtualServer, virtualServerKey } from "../state/virtual-server.ts";
+import type { FrontendKind } from "./frontends.ts";
 import type { PlannedVirtualServer, ServicePortPlan } from "./service-port-plan.ts";
 
 /** One service port's wish for a virtual server. */
 export interface Claim {
   readonly plan: ServicePortPlan;
   readonly planned: PlannedVirtualServer;
+  /** See {@link ranks}; the better one where a Service names its own cluster IP a second time. */
+  readonly rank: number;
 }
 
-/** A claim that lost: the virtual server serves an older Service. */
+/**
+ * Who has written an address decides before age does: the API server allocates cluster IPs and node ports, a
+ * controller writes load-balancer IPs into the status, and whoever may edit a Service writes external IPs.
+ */
+const ranks: Readonly<Record<FrontendKind, number>> = {
+  "cluster-ip": 0,
+  "node-port": 0,
+  "load-balancer": 1,
+  "external-ip": 2,
+};
+
+/** A claim that lost: the virtual server serves another Service. */
 export interface LostClaim {
   readonly virtualServer: string;
   readonly winner: string;
@@ -19,8 +32,8 @@ export interface LostClaim {
 
 /**
  * Virtual servers by key, each with everyone who claims it. Two Services may ask for the same address,
- * port and protocol (external IPs, load-balancer IPs): the older one has it, by creation time, then by
- * name, so that the outcome does not depend on the order of events.
+ * port and protocol: the better rank has it, see {@link ranks}; among equals the older Service, then the first by
+ * name. The outcome depends neither on the order of events nor on the node, and is the same after a restart.
  */
 export class Claims {
   readonly #claimsByKey = new Map<string, readonly Claim[]>();
@@ -37,7 +50,8 @@ export class Claims {
     for (const planned of next?.virtualServers ?? []) {
       const key = keyOf(planned);
       before.delete(key);
-      this.#update(key, { plan: next as ServicePortPlan, planned }, previous, onChange);
+      const rank = ranks[planned.kind];
+      this.#update(key, { plan: next as ServicePortPlan, planned, rank }, previous, onChange);
     }
     for (const key of before.keys()) this.#update(key, undefined, previous, onChange);
   }
@@ -50,6 +64,11 @@ export class Claims {
   winnerName(key: string): string | undefined {
     const claim = this.#claimsByKey.get(key)?.[0];
     return claim === undefined ? undefined : servicePortName(claim.plan.servicePort);
+  }
+
+  /** Everyone who claims a virtual server; the first one has it. */
+  plansOf(key: string): readonly ServicePortPlan[] {
+    return (this.#claimsByKey.get(key) ?? []).map(({ plan }) => plan);
   }
 
   /** Whether this plan has the virtual server. */
@@ -67,10 +86,6 @@ export class Claims {
 
   keys(): IterableIterator<string> {
     return this.#claimsByKey.keys();
-  }
-
-  get size(): number {
-    return this.#claimsByKey.size;
   }
 
   lost(): readonly LostClaim[] {
@@ -94,7 +109,8 @@ export class Claims {
     const before = this.#claimsByKey.get(key) ?? [];
     // An external IP may also be a load-balancer IP of the same Service: one plan claims a key once.
     const others = before.filter(({ plan }) => plan !== previous && plan !== claim?.plan);
-    const after = claim === undefined ? others : inOrder(others, claim);
+    const same = before.find(({ plan }) => plan === claim?.plan);
+    const after = claim === undefined ? others : inOrder(others, betterRank(claim, same));
     if (after.length === 0) this.#claimsByKey.delete(key);
     else this.#claimsByKey.set(key, after);
     if (after.length > 1) this.#contested.add(key);
@@ -109,15 +125,17 @@ function keyOf(planned: PlannedVirtualServer): string {
 
 /** Nearly always one alone: a list that is spread has room for sixteen more. */
 function inOrder(others: readonly Claim[], claim: Claim): readonly Claim[] {
-  return others.length === 0 ? [claim] : [...others, claim].sort(byAge);
+  return others.length === 0 ? [claim] : [...others, claim].sort(byRight);
 }
 
-function byAge(left: Claim, right: Claim): number {
+function betterRank(claim: Claim, same: Claim | undefined): Claim {
+  return same === undefined || same.rank >= claim.rank ? claim : { ...claim, rank: same.rank };
+}
+
+function byRight(left: Claim, right: Claim): number {
+  if (left.rank !== right.rank) return left.rank - right.rank;
   const [a, b] = [left.plan.servicePort, right.plan.servicePort];
-  if (a.createdAtSeconds !== b.createdAtSeconds) return a.createdAtSeconds - b.createdAtSeconds;
-  const [aName, bName] = [servicePortName(a), servicePortName(b)];
-  if (aName === bName) return 0;
-  return aName < bName ? -1 : 1;
+  return bySeniority({ ...a, name: servicePortName(a) }, { ...b, name: servicePortName(b) });
 }
 
 function samePlanned(
@@ -127,15 +145,4 @@ function samePlanned(
   if (left === undefined || right === undefined) return left === right;
   if (!sameVirtualServer(left.virtualServer, right.virtualServer)) return false;
   return sameRealServers(left.realServers, right.realServers);
-}
-
-/** Both lists are sorted, so equal sets are equal lists. */
-function sameRealServers(left: readonly RealServer[], right: readonly RealServer[]): boolean {
-  if (left === right) return true;
-  if (left.length !== right.length) return false;
-  return left.every((server, index) => {
-    const other = right[index] as RealServer;
-    const isSameTarget = server.address === other.address && server.port === other.port;
-    return isSameTarget && sameRealServer(server, other);
-  });
 }

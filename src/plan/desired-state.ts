@@ -2,11 +2,12 @@ import type { ServiceName } from "../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import { servicePortKey, servicePortName } from "../model/service-port.ts";
+import type { IpSet } from "../state/ip-set.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
 import { Claims, type LostClaim } from "./claims.ts";
 import type { ReservedAddress } from "./frontends.ts";
-import { OwnerCount } from "./owner-count.ts";
+import { Owners } from "./owners.ts";
 import type { PlannedVirtualServer, ServicePortPlan } from "./service-port-plan.ts";
 import { type SetRole, setFor, setRoles } from "./sets.ts";
 
@@ -18,6 +19,8 @@ export interface DirtyKeys {
   readonly addresses: ReadonlySet<IpAddress>;
   /** Families whose rules may differ. */
   readonly rules: ReadonlySet<IpFamily>;
+  /** Services that stopped wanting one of these, by virtual-server key, address, or `set entry`. */
+  readonly formerServices: ReadonlyMap<string, ServiceName>;
 }
 
 /** Which traffic a policy Local concerns. */
@@ -33,8 +36,8 @@ export class DesiredState {
   /** Plans by `family service`, then by service-port key. */
   readonly #plans = new Map<string, readonly ServicePortPlan[]>();
   readonly #claims = new Claims();
-  readonly #entries = new Map<string, OwnerCount<SetEntry>>();
-  readonly #addresses = new OwnerCount<IpAddress>();
+  readonly #entries = new Map<string, Owners<SetEntry>>();
+  readonly #addresses = new Owners<IpAddress>();
   readonly #denied = new Map<string, { readonly id: VirtualServerId; owners: number }>();
   readonly #withoutLocal = new Map<string, number>();
   /** Service-port plans with reserved addresses; nearly always none. */
@@ -72,10 +75,6 @@ export class DesiredState {
     return this.#claims.keys();
   }
 
-  get virtualServerCount(): number {
-    return this.#claims.size;
-  }
-
   hasEntry(setName: string, entry: SetEntry): boolean {
     return this.#entries.get(setName)?.has(entry) ?? false;
   }
@@ -109,7 +108,7 @@ export class DesiredState {
     return ofFamily.sort(([left], [right]) => (left < right ? -1 : 1)).map(([, { id }]) => id);
   }
 
-  /** Claims that lost against an older Service. */
+  /** Claims that lost against another Service. */
   lostClaims(): readonly LostClaim[] {
     return this.#claims.lost();
   }
@@ -117,6 +116,27 @@ export class DesiredState {
   /** Name of the service port that a virtual server is planned for. */
   claimantOf(key: string): string | undefined {
     return this.#claims.winnerName(key);
+  }
+
+  /** Services that want this virtual server; the first one has it. */
+  servicesOfServer(key: string): readonly ServiceName[] {
+    return this.#claims.plansOf(key).map(({ servicePort }) => servicePort.service);
+  }
+
+  servicesOfEntry(setName: string, entry: SetEntry): readonly ServiceName[] {
+    return serviceNames(this.#entries.get(setName)?.of(entry) ?? none);
+  }
+
+  servicesOfAddress(address: IpAddress): readonly ServiceName[] {
+    return serviceNames(this.#addresses.of(address));
+  }
+
+  /** Keys of the planned virtual servers for which this address is bound. */
+  serversOfAddress(address: IpAddress): readonly string[] {
+    const planned = this.#addresses.of(address).flatMap(({ virtualServers }) => virtualServers);
+    return planned
+      .filter(({ virtualServer }) => virtualServer.address === address)
+      .map(({ virtualServer }) => virtualServerKey(virtualServer));
   }
 
   /** External and load-balancer IPs that are not bound, or not served, with who asks for them. */
@@ -138,16 +158,18 @@ export class DesiredState {
   ): void {
     const rivals = this.#rivalsOf(previous, next);
     const before = this.#effectsOf(previous, rivals);
-    this.#claims.replace(previous, next, (key) => this.#dirty.virtualServers.add(key));
+    this.#claims.replace(previous, next, (key) => this.#markServer(key, previous));
     const after = this.#effectsOf(next, rivals);
     // New wishes first: what both want never leaves the state in between.
-    for (const { set, entry } of after.setEntries) this.#addEntry(family, set.name, entry);
-    for (const { set, entry } of before.setEntries) this.#removeEntry(family, set.name, entry);
-    for (const address of next?.addresses ?? []) {
-      if (this.#addresses.add(address)) this.#dirty.addresses.add(address);
+    for (const { plan, set, entry } of after.setEntries) this.#addEntry(plan, set.name, entry);
+    for (const { plan, set, entry } of before.setEntries) this.#removeEntry(plan, set.name, entry);
+    for (const address of next?.addresses ?? none) {
+      if (this.#addresses.add(address, next as ServicePortPlan)) this.#dirty.addresses.add(address);
     }
-    for (const address of previous?.addresses ?? []) {
-      if (this.#addresses.remove(address)) this.#dirty.addresses.add(address);
+    for (const address of previous?.addresses ?? none) {
+      if (!this.#addresses.remove(address, previous as ServicePortPlan)) continue;
+      this.#dirty.addresses.add(address);
+      this.#noteFormer(address, previous as ServicePortPlan);
     }
     if (previous !== undefined) this.#withReserved.delete(previous);
     if (next !== undefined && next.reserved.length > 0) this.#withReserved.add(next);
@@ -169,16 +191,13 @@ export class DesiredState {
   }
 
   /** What a plan and its rivals want as things stand: who lost a virtual server wants nothing about it. */
-  #effectsOf(
-    plan: ServicePortPlan | undefined,
-    rivals: readonly ServicePortPlan[],
-  ): Pick<ServicePortPlan, "setEntries" | "deniedToNode"> {
+  #effectsOf(plan: ServicePortPlan | undefined, rivals: readonly ServicePortPlan[]): Effects {
     const plans = plan === undefined ? rivals : [plan, ...rivals];
     return {
       setEntries: plans.flatMap((one) =>
-        one.setEntries.filter(
-          ({ claim }) => claim === undefined || this.#claims.isWonBy(one, claim),
-        ),
+        one.setEntries
+          .filter(({ claim }) => claim === undefined || this.#claims.isWonBy(one, claim))
+          .map(({ set, entry }) => ({ plan: one, set, entry })),
       ),
       deniedToNode: plans.flatMap((one) =>
         one.deniedToNode.filter((id) => this.#claims.isWonBy(one, virtualServerKey(id))),
@@ -194,19 +213,29 @@ export class DesiredState {
     }
   }
 
-  #addEntry(family: IpFamily, setName: string, entry: SetEntry): void {
-    const owners = this.#entries.get(setName) ?? new OwnerCount<SetEntry>();
+  #addEntry(plan: ServicePortPlan, setName: string, entry: SetEntry): void {
+    const owners = this.#entries.get(setName) ?? new Owners<SetEntry>();
     this.#entries.set(setName, owners);
-    if (!owners.add(entry)) return;
+    if (!owners.add(entry, plan)) return;
     this.#markEntry(setName, entry);
-    if (owners.size === 1) this.#dirty.rules.add(family);
+    if (owners.size === 1) this.#dirty.rules.add(plan.servicePort.family);
   }
 
-  #removeEntry(family: IpFamily, setName: string, entry: SetEntry): void {
+  #removeEntry(plan: ServicePortPlan, setName: string, entry: SetEntry): void {
     const owners = this.#entries.get(setName);
-    if (owners === undefined || !owners.remove(entry)) return;
+    if (owners === undefined || !owners.remove(entry, plan)) return;
     this.#markEntry(setName, entry);
-    if (owners.size === 0) this.#dirty.rules.add(family);
+    this.#noteFormer(`${setName} ${entry}`, plan);
+    if (owners.size === 0) this.#dirty.rules.add(plan.servicePort.family);
+  }
+
+  #markServer(key: string, previous: ServicePortPlan | undefined): void {
+    this.#dirty.virtualServers.add(key);
+    if (previous !== undefined) this.#noteFormer(key, previous);
+  }
+
+  #noteFormer(subject: string, { servicePort }: ServicePortPlan): void {
+    this.#dirty.formerServices.set(subject, servicePort.service);
   }
 
   #markEntry(setName: string, entry: SetEntry): void {
@@ -236,6 +265,34 @@ export class DesiredState {
   }
 }
 
+/** What a plan and its rivals want as things stand. */
+interface Effects extends Pick<ServicePortPlan, "deniedToNode"> {
+  readonly setEntries: readonly {
+    readonly plan: ServicePortPlan;
+    readonly set: IpSet;
+    readonly entry: SetEntry;
+  }[];
+}
+
+function serviceNames(plans: readonly ServicePortPlan[]): readonly ServiceName[] {
+  return [...new Set(plans.map(({ servicePort }) => servicePort.service))];
+}
+
+/** What the reconciler asks. */
+export type DesiredView = Pick<
+  DesiredState,
+  | "virtualServer"
+  | "virtualServerKeys"
+  | "hasEntry"
+  | "entries"
+  | "hasAddress"
+  | "addresses"
+  | "serversOfAddress"
+  | "servicesOfServer"
+  | "servicesOfEntry"
+  | "servicesOfAddress"
+>;
+
 function byServicePort(plans: readonly ServicePortPlan[]): ReadonlyMap<string, ServicePortPlan> {
   return new Map(plans.map((plan) => [servicePortKey(plan.servicePort), plan]));
 }
@@ -245,6 +302,7 @@ interface Marks {
   readonly setEntries: Map<string, Set<SetEntry>>;
   readonly addresses: Set<IpAddress>;
   readonly rules: Set<IpFamily>;
+  readonly formerServices: Map<string, ServiceName>;
 }
 
 function noMarks(): Marks {
@@ -253,5 +311,6 @@ function noMarks(): Marks {
     setEntries: new Map(),
     addresses: new Set(),
     rules: new Set(),
+    formerServices: new Map(),
   };
 }

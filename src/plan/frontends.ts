@@ -1,4 +1,4 @@
-import type { IpAddress } from "../base/ip.ts";
+import { type IpAddress, isLinkLocal } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import type { Endpoint } from "../model/endpoints.ts";
 import type { ServicePort } from "../model/service-port.ts";
@@ -28,6 +28,8 @@ export interface Frontend {
  * | load-balancer | load-balancer IP : port | unless it is reserved | external |
  * | node-port | each node-port address : node port | never | external |
  *
+ * None but a cluster IP is served at an API server's address and port, and nothing at a link-local address.
+ *
  * Reserved are the addresses without which the node loses its network, see {@link reservedReason}. Anyone
  * who may write a Service can name them.
  */
@@ -38,20 +40,22 @@ export function frontendsOf(port: ServicePort, options: FamilyOptions): readonly
         kind,
         address,
         port: port.port,
-        isBound: reservedReason(address, options) === undefined,
+        isBound: isFree(address, options) && options.isLinkDisabled !== true,
         isLocal: port.isExternalPolicyLocal,
       }))
-      .filter(({ isBound }) => isBound || options.isReservedRefused !== true);
+      .filter((frontend) => mayBeServed(frontend, options));
   const clusterIp: Frontend = {
     kind: "cluster-ip",
     address: port.clusterIp,
     port: port.port,
-    isBound: true,
+    isBound: options.isLinkDisabled !== true,
     isLocal: port.isInternalPolicyLocal,
   };
   const nodePorts = port.nodePort === 0 ? [] : options.nodePortAddresses;
-  return [
-    clusterIp,
+  const isServer = ({ address, port: number }: Frontend): boolean =>
+    port.protocol === "TCP" && isApiServer(address, number, options);
+  // Cluster IPs are the cluster's to give: the API server's own Service has one.
+  const others = [
     ...external("external-ip", port.externalIps),
     ...external("load-balancer", port.loadBalancerIps),
     ...nodePorts.map(
@@ -64,6 +68,25 @@ export function frontendsOf(port: ServicePort, options: FamilyOptions): readonly
       }),
     ),
   ];
+  return [clusterIp, ...others.filter((frontend) => !isServer(frontend))];
+}
+
+/**
+ * A virtual server takes the node's own connections too, bound or not. So link-local addresses, behind which are the
+ * node's neighbours and a cloud's metadata, get none; the others that are reserved as the configuration says.
+ */
+function mayBeServed({ address }: Frontend, options: FamilyOptions): boolean {
+  const reason = reservedReason(address, options);
+  if (reason === undefined) return true;
+  return reason !== "link-local-address" && options.isReservedRefused !== true;
+}
+
+function isFree(address: IpAddress, options: FamilyOptions): boolean {
+  return reservedReason(address, options) === undefined;
+}
+
+function isApiServer(address: IpAddress, port: number, { apiServers }: FamilyOptions): boolean {
+  return apiServers?.includes(`${address} ${port}`) === true;
 }
 
 /** An external or load-balancer IP that must not be bound to kube-ipvs0. */
@@ -80,7 +103,8 @@ export function reservedAddresses(
   if (port.externalIps.length + port.loadBalancerIps.length === 0) return none;
   const addresses = new Set([...port.externalIps, ...port.loadBalancerIps]);
   return [...addresses].flatMap((address) => {
-    const reason = reservedReason(address, options);
+    const isServer = port.protocol === "TCP" && isApiServer(address, port.port, options);
+    const reason = isServer ? "api-server-address" : reservedReason(address, options);
     return reason === undefined ? [] : [{ address, reason }];
   });
 }
@@ -89,7 +113,8 @@ function reservedReason(
   address: IpAddress,
   { nodeAddresses, reserved }: FamilyOptions,
 ): ReservedReason | undefined {
-  return nodeAddresses.has(address) ? "node-address" : reserved?.get(address);
+  if (nodeAddresses.has(address)) return "node-address";
+  return reserved?.get(address) ?? (isLinkLocal(address) ? "link-local-address" : undefined);
 }
 
 /**

@@ -13,7 +13,8 @@ export type ReservedReason =
   | "node-address"
   | "gateway-address"
   | "broadcast-address"
-  | "api-server-address";
+  | "api-server-address"
+  | "link-local-address";
 
 /** What planning must know of one IP family. */
 export interface FamilyOptions {
@@ -23,6 +24,10 @@ export interface FamilyOptions {
   readonly nodeAddresses: ReadonlySet<IpAddress>;
   /** Addresses of others that the node cannot do without. Absent: none are known. */
   readonly reserved?: ReadonlyMap<IpAddress, ReservedReason>;
+  /** `10.0.0.1 6443` of each API server: no virtual server may take the node's own way there. Absent: none are known. */
+  readonly apiServers?: readonly string[];
+  /** The kernel takes no address of this family on kube-ipvs0; everything else is served. */
+  readonly isLinkDisabled?: boolean;
   /** External and load-balancer IPs that are reserved get nothing, not even a virtual server. */
   readonly isReservedRefused?: boolean;
   /** Addresses that serve node ports; empty: node ports are not served in this family. */

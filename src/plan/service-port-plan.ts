@@ -12,6 +12,7 @@ import {
 import {
   endpointsFor,
   type Frontend,
+  type FrontendKind,
   frontendsOf,
   type ReservedAddress,
   reservedAddresses,
@@ -22,6 +23,8 @@ import { admitsNode, type PlannedSetEntry, setEntriesOf } from "./set-entries.ts
 /** A virtual server as it should be, with its real servers sorted by address and port text. */
 export interface PlannedVirtualServer {
   readonly virtualServer: VirtualServer;
+  /** Decides who has it where several Services want it, see claims.ts. */
+  readonly kind: FrontendKind;
   readonly realServers: readonly RealServer[];
   /**
    * UDP only: keys of all endpoints that serve, where some are not chosen (they terminate, or others are
@@ -95,6 +98,7 @@ function virtualServersOf(
     lists.set(endpoints, realServers);
     return {
       virtualServer: virtualServerOf(port, frontend, scheduler),
+      kind: frontend.kind,
       realServers,
       ...(serving.size > realServers.length ? { stillServing: serving } : {}),
     };

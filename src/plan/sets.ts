@@ -70,6 +70,10 @@ export function temporaryNameOf(setName: string): string {
   return `KTMP-${setName.slice("KUBE-".length)}`;
 }
 
+export function isTemporaryName(setName: string): boolean {
+  return setName.startsWith("KTMP-");
+}
+
 /** IPSET_MAXNAMELEN, linux/netfilter/ipset/ip_set.h, less the terminator. */
 const maxNameBytes = 31;
 

@@ -1,328 +1,352 @@
 import type { Clock } from "../base/clock.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
-import { type Logger, silentLogger } from "../base/log.ts";
-import { none } from "../base/none.ts";
-import { sameSet } from "../base/same-set.ts";
+import type { Logger } from "../base/log.ts";
 import { inSlices } from "../base/time-slice.ts";
 import type { Kernel } from "../kernel/kernel.ts";
-import type { DesiredState } from "../plan/desired-state.ts";
+import type { DesiredView } from "../plan/desired-state.ts";
 import type { RuleSet } from "../state/rule.ts";
-import { isAsKnown } from "./confirm.ts";
-import { withAddressesOf, withoutServers } from "./desired-view.ts";
-import { knownRulesAfter } from "./diff-rules.ts";
-import { Drainer } from "./drainer.ts";
-import { type DrainAges, type DrainPolicy, noDrainAges } from "./drains.ts";
-import type { Drift } from "./drift.ts";
-import { type Comparison, DriftLedger } from "./drift-ledger.ts";
-import { driftOfRules } from "./drift-of-rules.ts";
-import { FlowSweeper } from "./flow-sweeper.ts";
-import { keepHeldServers, serversToWrite, withoutHeld } from "./held-repairs.ts";
-import { type KnownRules, KnownState } from "./known-state.ts";
-import { lostSets } from "./lost-state.ts";
-import { observe, observeRules } from "./observe.ts";
-import { isContested, type OwnershipFacts, type OwnershipPolicy } from "./ownership.ts";
-import { thingOf } from "./repair-guard.ts";
-import { ReportBuilder, type SyncReport } from "./report.ts";
-import { ServerMemory } from "./server-memory.ts";
-import { runStep, type Step, stepsWith } from "./steps.ts";
-import type { SyncContext, SyncGoal, SyncTools, Work } from "./sync-context.ts";
-import { planWork } from "./work.ts";
+import { type ApplyTools, applyChanges } from "./apply/apply-plan.ts";
+import { ConntrackCleaner } from "./apply/conntrack-cleaner.ts";
+import { OutcomeCollector, type Outcomes } from "./apply/outcome.ts";
+import { contradictsCache } from "./apply/refusal-reason.ts";
+import type { Change } from "./change.ts";
+import type { ChangePlan, DeferredChange } from "./change-plan.ts";
+import { deferChanges } from "./defer.ts";
+import { incompatibleSetError } from "./diff/incompatible-set.ts";
+import { type PlannedChanges, planChanges } from "./diff/plan-changes.ts";
+import { cachedRulesAfter } from "./diff/rule-texts.ts";
+import { DrainPass, noEnds } from "./drain/drain-pass.ts";
+import { Drainer } from "./drain/drainer.ts";
+import { type DrainPolicy, type DrainStartTimes, noDrainStartTimes } from "./drain/drains.ts";
+import { findDrift } from "./drift/find-drift.ts";
+import { RepairGuard } from "./drift/repair-guard.ts";
+import { type CachedRules, CachedState } from "./observed/cached-state.ts";
+import { Differences } from "./observed/difference.ts";
+import { Freshness } from "./observed/freshness.ts";
+import { Observer } from "./observed/observer.ts";
+import { Verification } from "./observed/verification.ts";
+import { adoptServers } from "./ownership/adopt.ts";
+import { includeConflicts, withoutConflicts } from "./ownership/contested-view.ts";
+import { noOwnershipRecord, Ownership, type OwnershipRecord } from "./ownership/ownership.ts";
+import { Refusals } from "./refusals.ts";
+import { addCounts, emptyReport, type OutcomeReport, reportOf, type SyncReport } from "./report.ts";
+import { isTouched, Scope } from "./scope.ts";
+import { subjectKey, subjectOf } from "./subject.ts";
+import type { SyncGoal } from "./sync-goal.ts";
 
 export interface ReconcilerParts {
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Absent: a restart knows no ages. */
-  readonly drainAges?: DrainAges;
-}
-
-export interface ReconcilerOptions {
-  readonly ownership: OwnershipPolicy;
-  readonly drain: DrainPolicy;
-  /**
-   * Given a kernel that takes writes without doing anything: each sync looks at everything and reports what
-   * it would change.
-   */
-  readonly isObserveOnly?: boolean;
+  /** Absent: a restart does not know when drains began. */
+  readonly drainStartTimes?: DrainStartTimes;
+  /** Absent: a restart knows what the kernel's sets tell, and no more. */
+  readonly ownershipRecord?: OwnershipRecord;
+  /** Nothing is written: each sync observes everything, and reports what it would change. */
+  readonly isDryRun?: boolean;
 }
 
 /**
- * Brings the kernel to the desired state with the fewest writes. Nothing stops at the first failure; what
- * failed is in the report, and the sync after it begins with a full observation.
+ * Brings the kernel to the desired state with the fewest writes: plans everything, then applies each change on its own. A
+ * change that the kernel refuses is tried again later and holds up nothing else; where the outcome of a request is
+ * unknown, that part of the kernel is observed again.
  */
 export class Reconciler {
-  readonly #kernel: Kernel;
-  readonly #clock: Clock;
-  readonly #log: Logger;
-  readonly #options: ReconcilerOptions;
-  readonly #sweeper = new FlowSweeper();
+  readonly #parts: ReconcilerParts;
+  readonly #cached = new CachedState();
+  readonly #observer: Observer;
   readonly #drainer: Drainer;
-  readonly #steps: readonly Step[];
-  readonly #memory = new ServerMemory();
-  readonly #ledger: DriftLedger;
-  #contested: ReadonlySet<string> = new Set();
-  /** As planned for the sync before. */
-  #rules: SyncGoal["rules"] = new Map();
-  /** Generations in which the rules of a family were found right. */
-  readonly #rightRules = new Map<IpFamily, number | undefined>();
-  /** As they were when everything was compared last. */
-  #nodeAddresses: ReadonlySet<IpAddress> = new Set();
-  #known = new KnownState();
-  #needsObservation = true;
-  #hasObserved = false;
+  readonly #drainPass: DrainPass;
+  readonly #cleaner: ConntrackCleaner;
+  readonly #ownership: Ownership;
+  readonly #refusals = new Refusals();
+  readonly #guard = new RepairGuard();
+  readonly #freshness: Freshness;
+  /** What the next sync compares; kept while the kernel cannot be read. */
+  #scope = new Scope();
+  readonly verification: Verification;
   #isFirst = true;
+  #isInitialized = false;
 
-  constructor(parts: ReconcilerParts, options: ReconcilerOptions) {
-    const { kernel, clock, log, drainAges: ages = noDrainAges } = parts;
-    this.#kernel = kernel;
-    this.#clock = clock;
-    this.#log = log;
-    this.#options = options;
-    this.#ledger = new DriftLedger(clock, this.#isRehearsal);
-    this.#drainer = new Drainer({ clock, log, ages, flows: this.#sweeper }, options.drain);
-    this.#steps = stepsWith(this.#drainer, this.#sweeper);
+  constructor(parts: ReconcilerParts) {
+    const { kernel, clock, log } = parts;
+    this.#parts = parts;
+    this.#observer = new Observer(kernel, this.#cached);
+    const startTimes = parts.drainStartTimes ?? noDrainStartTimes;
+    this.#drainer = new Drainer({ clock, log, startTimes });
+    this.#cleaner = new ConntrackCleaner(kernel.conntrack, clock);
+    this.#drainPass = new DrainPass(this.#drainer, kernel.ipvs, {
+      apply: (changes, desired) => applyChanges(changes, this.#applyTools(desired)),
+      noteUnknown: (outcomes) => this.#freshness.noteUnknown(outcomes),
+    });
+    this.#ownership = new Ownership(parts.ownershipRecord ?? noOwnershipRecord);
+    this.verification = new Verification(kernel, this.#cached, this.#observer);
+    this.#freshness = new Freshness(this.#observer, this.verification);
   }
 
-  /** True when the next sync must look at everything: at start and after a failure. */
+  /** True when the next sync must observe all or part of the kernel: at start, and after an unknown outcome. */
   get needsObservation(): boolean {
-    return this.#needsObservation;
+    return this.#freshness.isStale;
+  }
+
+  /** Something was found that a sync must repair. */
+  get needsSync(): boolean {
+    return this.needsObservation || this.#observer.hasDifferences;
   }
 
   get drainer(): Pick<Drainer, "count" | "oldestAgeSeconds"> {
     return this.#drainer;
   }
 
-  /** Something waits for the next look at the drains. */
+  /** Something waits for the next drain check. */
   get needsDrainCheck(): boolean {
-    return this.#drainer.count > 0 || this.#sweeper.isPending;
+    return this.#drainer.count > 0 || this.#cleaner.isPending;
   }
 
-  /**
-   * Reads everything and compares it with what is known: where nothing differs, a full sync would find nothing to
-   * do. Otherwise the next sync looks at everything. `nodeAddresses`: as just read. What cannot be read is not
-   * confirmed: the full sync that follows tells why.
-   */
-  async confirm(nodeAddresses: ReadonlySet<IpAddress>): Promise<boolean> {
-    if (this.#needsObservation || this.#isRehearsal || this.#ledger.hasStorms) return false;
-    if (this.#contested.size > 0 || !sameSet(this.#nodeAddresses, nodeAddresses)) {
-      this.#needsObservation = true;
-      return false;
-    }
-    const isConfirmed = await this.#isAsKnown().catch(() => false);
-    this.#needsObservation ||= !isConfirmed;
-    return isConfirmed;
+  /** Monotonic; when something that was refused or suppressed is to be tried again. Undefined: nothing waits. */
+  get nextRetryMs(): number | undefined {
+    const times = [this.#refusals.nextDueMs, this.#guard.nextDueMs].filter(
+      (time) => time !== undefined,
+    );
+    return times.length === 0 ? undefined : Math.min(...times);
   }
 
-  /** What is known may be wrong: the next sync looks at everything. */
-  doubt(): void {
-    this.#needsObservation = true;
+  /** The next sync observes everything again. */
+  invalidate(): void {
+    this.#freshness.invalidate();
+  }
+
+  /** Compares kube-ipvs0, as just read, with the cache; `bound` undefined: there is no such link. */
+  noteBound(bound: readonly IpAddress[] | undefined): void {
+    if (this.#freshness.isKnown("link")) this.#observer.noteBound(bound);
   }
 
   /** One pass. An observation that fails ends it before the first write. */
   async sync(goal: SyncGoal): Promise<SyncReport> {
-    const report = new ReportBuilder();
-    const isFull = this.#isRehearsal || goal.dirty === "all" || this.#needsObservation;
-    const before = this.#known;
-    if (isFull && !(await this.#observe(goal, report))) return report.build();
-    this.#rules = goal.rules;
-    const plan = await this.#plan(goal, isFull);
-    if (isFull) {
-      this.#nodeAddresses = goal.nodeAddresses;
-      report.foreign(plan.work.foreignServers, [...this.#contested]);
+    if (this.#parts.isDryRun === true) this.invalidate();
+    this.#scope.include(goal.touched);
+    const failure = await this.#freshness.refresh(goal, this.#scope);
+    if (failure !== undefined) return { ...emptyReport, failures: [failure] };
+    const differences = this.#takeDifferences();
+    const scope = this.#takeScope(differences);
+    const { desired, planned } = await this.#plan(goal, scope);
+    const drifts = this.#findDrift(planned, differences, desired, goal);
+    const { changes, deferred } = this.#defer(planned, goal);
+    const plan: ChangePlan = { ...planned, changes, deferred };
+    if (this.#parts.isDryRun === true) {
+      this.#updateOwnership(desired, goal, scope);
+      return this.#report(plan, new OutcomeCollector(), noEnds, drifts);
     }
-    const comparison = isFull && this.#hasObserved ? this.#comparison(before, goal) : undefined;
-    const facts = { ...plan, after: this.#known, ...(comparison && { comparison }) };
-    const isHeld = this.#ledger.judge(facts, report);
-    const work = isFull && this.#ledger.hasStorms ? withoutHeld(plan.work, isHeld) : plan.work;
-    const context = { ...this.#context(report), goal: plan.goal, work, isHeld };
-    await this.#runSteps({ ...context, isFirst: this.#isFirst });
-    this.#noteOutcome(plan.work, report, isFull);
-    return report.build();
+    for (const change of changes) {
+      if (change.kind === "virtual-server-create") this.#ownership.noteCreating(change.key);
+    }
+    const outcomes = await applyChanges(changes, this.#applyTools(desired));
+    const ends = await this.#drainPass.after(plan, outcomes, desired, goal.drain);
+    this.#noteOutcomes(outcomes, { scope, planned, plan });
+    this.#updateOwnership(desired, goal, scope);
+    this.#drainer.keepStartTimes();
+    this.#isFirst &&= outcomes.unknown.length > 0;
+    return this.#report(plan, outcomes, ends, drifts);
   }
 
   /**
-   * Compares kube-ipvs0 with what is known of it. Our own writes tell the watcher too: only where
-   * somebody else's did, the next sync looks at everything.
+   * Removes real servers whose connections have ended, or whose time is up, and the UDP flows that this leaves. Costs what
+   * drains, whatever else there is. `desired` says which endpoints still serve.
    */
-  noteBound(bound: readonly IpAddress[] | undefined): void {
-    if (this.#ledger.isHeld(thingOf({ kind: "link", subject: this.#kernel.link.name }))) return;
-    const { addresses, hasLink } = this.#known;
-    const minded = (all: Iterable<IpAddress>): readonly IpAddress[] =>
-      [...all].filter((address) => !this.#isAddressHeld(address));
-    const [found, expected] = this.#ledger.hasStorms
-      ? [minded(bound ?? none), minded(addresses).length]
-      : [bound ?? none, addresses.size];
-    const isSame =
-      hasLink === (bound !== undefined) &&
-      found.length === expected &&
-      found.every((address) => addresses.has(address));
-    if (!isSame) this.#needsObservation = true;
-  }
-
-  /**
-   * Compares the headers of our sets with what is known of them; gives the names of those that differ. The
-   * next sync looks at everything then.
-   */
-  async checkSets(): Promise<readonly string[]> {
-    if (this.#needsObservation) return [];
-    const lost = lostSets(await this.#kernel.ipSets.listSets(), this.#known);
-    this.#needsObservation ||= lost.length > 0;
-    return lost;
-  }
-
-  /**
-   * Reads our chains and jumps, unless nobody changed a rule since they were found right; gives those that
-   * differ. The next sync writes them again.
-   */
-  async checkRules(): Promise<readonly string[]> {
-    if (this.#needsObservation) return [];
-    const lost = new Set<string>();
-    for (const [family, planned] of this.#rules) {
-      const generation = await this.#kernel.iptables.readGeneration(family);
-      if (generation !== undefined && generation === this.#rightRules.get(family)) continue;
-      const drifts = await this.#findRuleDrift(family, planned);
-      this.#rightRules.set(family, drifts.length === 0 ? generation : undefined);
-      for (const { subject } of drifts) lost.add(subject);
-    }
-    // Who took rules away may have taken sets: rules cannot be written before those they name.
-    return lost.size === 0 ? [] : [...lost, ...(await this.checkSets())];
-  }
-
-  /**
-   * Removes real servers whose connections have ended, or whose time is up, and the UDP flows that this
-   * leaves. Costs what drains, whatever else there is. `desired` says which endpoints still serve.
-   */
-  async checkDrains(desired: DesiredState): Promise<SyncReport> {
-    const report = new ReportBuilder();
-    const context = this.#context(report);
-    try {
-      await this.#drainer.check(context, desired);
-    } catch (error) {
-      report.fail("real-server-remove", "draining real servers", error);
-    }
-    try {
-      await this.#sweeper.sweep(context);
-    } catch (error) {
-      report.fail("flow-remove", "stale UDP flows", error);
-    }
-    this.#needsObservation ||= report.hasFailures;
-    return report.build();
-  }
-
-  async #isAsKnown(): Promise<boolean> {
-    if (!(await isAsKnown(this.#kernel, this.#known))) return false;
-    return (await this.checkRules()).length === 0;
-  }
-
-  async #findRuleDrift(family: IpFamily, planned: RuleSet): Promise<readonly Drift[]> {
-    const after = await observeRules(this.#kernel.iptables, family, planned);
-    const before = this.#known.rules.get(family);
-    const wanted = this.#printed(family, planned);
-    const drifts = driftOfRules(family, { before, after, wanted });
-    if (drifts.length > 0) this.#known.rules.set(family, after);
-    this.#ledger.found(drifts);
-    return drifts;
-  }
-
-  /** What this sync is to reach, without what others have, and the work that it takes. */
-  async #plan(goal: SyncGoal, isFull: boolean): Promise<Pick<SyncContext, "goal" | "work">> {
-    const facts = this.#ownershipFacts(goal);
-    if (isFull) {
-      this.#contested = await inSlices(this.#clock, findContested(goal, this.#known, facts));
-    }
-    const effective = this.#effective(goal, isFull);
-    const all = { ...facts, contested: this.#contested };
-    const work = await inSlices(this.#clock, planWork(effective, this.#known, all));
-    return { goal: effective, work };
-  }
-
-  #noteOutcome(work: Work, report: ReportBuilder, isFull: boolean): void {
-    this.#hasObserved = true;
-    if (isFull) this.#memory.noteAll(this.#known, work);
-    else this.#memory.noteChanged(this.#known, work);
-    for (const key of report.takenServers) this.#memory.noteTaken(key);
-    this.#isFirst &&= report.hasFailures;
-    this.#needsObservation = report.hasFailures;
-  }
-
-  async #runSteps(context: SyncContext): Promise<void> {
-    if (this.#isRehearsal) return this.#rehearse(context);
-    const found = this.#ledger.hasStorms ? serversToWrite(context) : new Map();
-    for (const step of this.#steps) await runStep(step, context);
-    keepHeldServers(context.known, found, context.isHeld);
-  }
-
-  /** All steps on a copy of what is known: nothing of it remains, nothing of it is told but its report. */
-  async #rehearse(context: SyncContext): Promise<void> {
-    const sweeper = new FlowSweeper();
-    const parts = { clock: this.#clock, log: silentLogger, ages: noDrainAges, flows: sweeper };
-    const steps = stepsWith(new Drainer(parts, this.#options.drain), sweeper);
-    const rehearsal = { ...context, known: context.known.clone(), log: silentLogger };
-    for (const step of steps) await runStep(step, { ...rehearsal, isFirst: false });
-  }
-
-  #comparison(before: KnownState, { rules }: SyncGoal): Comparison {
-    const wantedRules = new Map<IpFamily, KnownRules>();
-    for (const [family, planned] of rules) wantedRules.set(family, this.#printed(family, planned));
-    return { before, wantedRules, ours: this.#memory.ours };
-  }
-
-  #isAddressHeld(address: IpAddress): boolean {
-    return this.#ledger.isHeld(thingOf({ kind: "address", subject: address }));
-  }
-
-  get #isRehearsal(): boolean {
-    return this.#options.isObserveOnly === true;
-  }
-
-  #printed(family: IpFamily, planned: RuleSet): KnownRules {
-    return knownRulesAfter(planned, (rule) => this.#kernel.iptables.render(family, rule));
-  }
-
-  /** The goal without what others have. */
-  #effective(goal: SyncGoal, isFull: boolean): SyncGoal {
-    const { desired, dirty } = goal;
-    const isPartial = dirty !== "all" && !isFull;
+  async checkDrains(desired: DesiredView, policy: DrainPolicy): Promise<SyncReport> {
+    const leftovers = new OutcomeCollector();
+    if (this.#cleaner.isPending) await this.#cleaner.clean([], this.#cached, leftovers);
+    const ends = await this.#drainPass.end(this.#drainer.takeKeysToCheck(), desired, policy);
+    this.#drainer.keepStartTimes();
     return {
-      ...goal,
-      ...(dirty === "all" ? {} : { touched: dirty }),
-      dirty: isPartial ? withAddressesOf(dirty, desired, this.#contested) : "all",
-      desired: withoutServers(desired, this.#contested),
+      ...emptyReport,
+      ...ends,
+      changes: addCounts(ends.changes, leftovers.done),
+      failures: [...ends.failures, ...reportOf(leftovers).failures],
+      conntrackPasses: [...ends.conntrackPasses, ...leftovers.conntrackPasses],
     };
   }
 
-  #ownershipFacts({ nodeAddresses }: SyncGoal): OwnershipFacts {
-    const { ours, foreign } = this.#memory;
-    return { policy: this.#options.ownership, nodeAddresses, ours, foreign };
+  /** What the first observation finds is no difference. */
+  #takeDifferences(): Differences {
+    const differences = this.#observer.takeDifferences();
+    return this.#isInitialized ? differences : new Differences();
   }
 
-  #context(report: ReportBuilder): SyncTools {
-    const [kernel, clock, log] = [this.#kernel, this.#clock, this.#log];
-    return { kernel, clock, log, known: this.#known, report };
+  #takeScope(differences: Differences): Scope {
+    const scope = this.#scope;
+    this.#scope = new Scope();
+    const nowMs = this.#parts.clock.monotonicMs();
+    for (const key of differences.servers.keys()) scope.includeServer(key);
+    for (const [name, entries] of differences.entries) {
+      for (const entry of entries.keys()) scope.includeEntry(name, entry);
+    }
+    for (const address of differences.addresses.keys()) scope.includeAddress(address);
+    for (const name of differences.sets.keys()) scope.changedSets.add(name);
+    this.#refusals.includeDue(scope, nowMs);
+    for (const subject of this.#guard.dueSubjects(nowMs)) scope.includeSubject(subject);
+    this.#guard.release(nowMs);
+    return scope;
   }
 
-  async #observe(goal: SyncGoal, report: ReportBuilder): Promise<boolean> {
-    try {
-      this.#known = await observe(this.#kernel, goal);
-      return true;
-    } catch (error) {
-      report.fail("observe", "kernel state", error);
-      this.#needsObservation = true;
-      return false;
+  async #plan(
+    goal: SyncGoal,
+    scope: Scope,
+  ): Promise<{ readonly desired: DesiredView; readonly planned: PlannedChanges }> {
+    const { clock, kernel } = this.#parts;
+    // A dry run has made nothing: what it finds, each time, is what a start would find.
+    if (!this.#isInitialized || this.#parts.isDryRun === true) {
+      await adoptServers(this.#ownership, this.#cached, goal, clock);
+    }
+    this.#isInitialized = true;
+    const changed = this.#ownership.updateConflicts(goal.desired, this.#cached, scope.servers);
+    includeConflicts(scope, goal.desired, changed);
+    // Another virtual server may need the address of one that is not ours, or need it no more.
+    includeConflicts(scope, goal.desired, this.#ownership.conflicts);
+    const desired = withoutConflicts(goal.desired, this.#ownership.conflicts);
+    const planned = await inSlices(
+      clock,
+      planChanges({
+        ...goal,
+        desired,
+        scope,
+        cached: this.#cached,
+        conflicts: this.#ownership.conflicts,
+        isOwned: (key) => this.#ownership.isOwned(key),
+        drains: this.#drainer.view,
+        drainPolicy: goal.drain,
+        render: (family, rule) => kernel.iptables.render(family, rule),
+        isSetRefused: (setName) => this.#isRefused(subjectKey({ type: "set", setName })),
+        isFirst: this.#isFirst,
+      }),
+    );
+    this.#drainer.endUnneeded(desired, scope.servers);
+    this.#noteRightRules(planned, goal);
+    return { desired, planned };
+  }
+
+  #updateOwnership(desired: DesiredView, { ownership: policy }: SyncGoal, scope: Scope): void {
+    this.#ownership.update({ desired, cached: this.#cached, policy }, scope.servers);
+  }
+
+  /** As long as the plan is the same object, the rules need not be compared again. */
+  #noteRightRules({ changes }: PlannedChanges, { rules }: SyncGoal): void {
+    for (const [family, plan] of rules) {
+      const isChanged = changes.some((change) => "family" in change && change.family === family);
+      const present = this.#cached.rules.get(family);
+      if (!isChanged && present !== undefined && present.plan !== plan) {
+        this.#cached.rules.set(family, { ...present, plan });
+      }
     }
   }
-}
 
-/** Before the first write of a sync: our own entries would say that everything is ours. */
-function* findContested(
-  { desired }: SyncGoal,
-  known: KnownState,
-  facts: OwnershipFacts,
-): Generator<void, ReadonlySet<string>> {
-  const contested = new Set<string>();
-  for (const key of desired.virtualServerKeys()) {
-    if (isContested(key, known, facts)) contested.add(key);
-    yield;
+  #findDrift(
+    { changes }: PlannedChanges,
+    differences: Differences,
+    desired: DesiredView,
+    { rules }: SyncGoal,
+  ): SyncReport["drifts"] {
+    const drifts = findDrift({
+      differences,
+      changes,
+      desired,
+      isOwned: (key) => this.#ownership.isOwned(key),
+      wantedRules: (family) => {
+        const planned = rules.get(family);
+        return planned === undefined ? undefined : this.#printed(family, planned);
+      },
+    });
+    const nowMs = this.#parts.clock.monotonicMs();
+    if (this.#parts.isDryRun === true)
+      return drifts.map((drift) => ({ ...drift, action: "report" }));
+    this.#guard.note(drifts, nowMs);
+    return drifts.map((drift) => {
+      const isSuppressed = this.#guard.isSuppressed(subjectKey(drift.subject), nowMs);
+      return { ...drift, action: isSuppressed ? "suppress" : "repair" };
+    });
   }
-  return contested;
+
+  #printed(family: IpFamily, planned: RuleSet): CachedRules {
+    return cachedRulesAfter(planned, (rule) => this.#parts.kernel.iptables.render(family, rule));
+  }
+
+  #defer(planned: PlannedChanges, { touched }: SyncGoal): ReturnType<typeof deferChanges> {
+    const nowMs = this.#parts.clock.monotonicMs();
+    const unusable = planned.unusableSets.map(({ wanted: { name: setName } }): DeferredChange => {
+      const change = { kind: "set-destroy", setName, reason: "incompatible-set" } as const;
+      return { change, reason: "refused" };
+    });
+    const { changes, deferred } = deferChanges(planned.changes, {
+      cached: this.#cached,
+      isTouched: (subject) => isTouched(subject, touched),
+      isRefused: (key) => this.#isRefused(key),
+      isSuppressed: (key) => this.#guard.isSuppressed(key, nowMs),
+      impossible: planned.unusableSets.map(
+        ({ wanted: set }): Change => ({
+          kind: "set-create",
+          set,
+          reason: "incompatible-set",
+        }),
+      ),
+    });
+    return { changes, deferred: [...unusable, ...deferred] };
+  }
+
+  #isRefused(key: string): boolean {
+    return this.#refusals.isWaiting(key, this.#parts.clock.monotonicMs());
+  }
+
+  #applyTools(desired: DesiredView): ApplyTools {
+    return {
+      kernel: this.#parts.kernel,
+      cached: this.#cached,
+      desired,
+      cleanConntrack: (changes, outcomes) => this.#cleaner.clean(changes, this.#cached, outcomes),
+    };
+  }
+
+  #noteOutcomes(
+    outcomes: Outcomes,
+    context: { readonly scope: Scope; readonly planned: PlannedChanges; readonly plan: ChangePlan },
+  ): void {
+    const { scope, planned, plan } = context;
+    this.#freshness.noteUnknown(outcomes);
+    this.#freshness.noteContradictions(outcomes);
+    if (outcomes.unknown.length > 0) {
+      for (const change of outcomes.blocked) this.#scope.includeSubject(subjectOf(change));
+    }
+    const nowMs = this.#parts.clock.monotonicMs();
+    const unusable = planned.unusableSets
+      .map((set) => incompatibleSetError(set))
+      .filter(({ change }) => !this.#refusals.isWaiting(subjectKey(subjectOf(change)), nowMs));
+    const refused = [...outcomes.refused, ...unusable];
+    for (const { change, error } of outcomes.refused) {
+      const isTaken = change.kind === "virtual-server-create" && contradictsCache(error);
+      if (isTaken) this.#ownership.noteTaken(change.key);
+    }
+    this.#refusals.note({ ...outcomes, refused }, { scope, planned: planned.changes, plan }, nowMs);
+  }
+
+  #report(
+    plan: ChangePlan,
+    outcomes: Outcomes,
+    ends: OutcomeReport,
+    drifts: SyncReport["drifts"],
+  ): SyncReport {
+    const done = reportOf(outcomes);
+    return {
+      plan,
+      changes: addCounts(done.changes, ends.changes),
+      refusedChanges: addCounts(done.refusedChanges, ends.refusedChanges),
+      failedRestores: done.failedRestores,
+      failures: [...done.failures, ...ends.failures],
+      refusals: this.#refusals.takeReport(),
+      conntrackPasses: [...done.conntrackPasses, ...ends.conntrackPasses],
+      foreignServers: [...this.#ownership.foreign],
+      conflicts: plan.conflicts,
+      possiblyOwned: this.#ownership.possiblyOwned,
+      drifts,
+      reconcileConflicts: this.#guard.conflicts,
+    };
+  }
 }

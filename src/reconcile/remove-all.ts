@@ -1,23 +1,19 @@
-import { type IpAddress, type IpFamily, ipFamilies } from "../base/ip.ts";
-import type { Kernel } from "../kernel/kernel.ts";
-import { setsFor, temporaryNameOf } from "../plan/sets.ts";
+import type { Clock } from "../base/clock.ts";
+import type { IpAddress, IpFamily } from "../base/ip.ts";
+import { inSlices } from "../base/time-slice.ts";
+import type { Kernel, ObservedChain } from "../kernel/kernel.ts";
 import type { RuleSet } from "../state/rule.ts";
-import { idOf } from "./diff.ts";
-import { type RenderRule, removalOfRules } from "./diff-rules.ts";
-import { observe } from "./observe.ts";
-import { isExcluded, mayRemove, type OwnershipPolicy } from "./ownership.ts";
-import { type ChangeKind, ReportBuilder, type SyncReport } from "./report.ts";
-import { applyIpvs } from "./server-steps.ts";
-
-/** Something of ours that stays because somebody else still uses it, or something of others. */
-export interface Kept {
-  readonly subject: string;
-  readonly reason: "referenced-by-others" | "foreign-virtual-server" | "excluded-network";
-}
-
-export interface RemovalReport extends SyncReport {
-  readonly kept: readonly Kept[];
-}
+import { applyChanges } from "./apply/apply-plan.ts";
+import type { RefusedChange } from "./apply/outcome.ts";
+import { isSetInUse } from "./apply/refusal-reason.ts";
+import type { ChangeKind } from "./change.ts";
+import type { ChangePlan } from "./change-plan.ts";
+import { type Kept, planRemoval } from "./diff/plan-removal.ts";
+import { CachedState } from "./observed/cached-state.ts";
+import { type ObservedPart, Observer } from "./observed/observer.ts";
+import { classifyServers, type RecordedOwnership } from "./ownership/classify.ts";
+import type { OwnershipPolicy } from "./ownership/policy.ts";
+import { subjectOf, subjectText } from "./subject.ts";
 
 /** What clean-up works on. */
 export interface RemovalGoal {
@@ -25,101 +21,125 @@ export interface RemovalGoal {
   readonly rules: ReadonlyMap<IpFamily, RuleSet>;
   readonly nodeAddresses: ReadonlySet<IpAddress>;
   readonly ownership: OwnershipPolicy;
+  readonly recorded: RecordedOwnership;
   /** The kernel has IPVS, loaded or built in. */
   readonly hasIpvs: boolean;
 }
 
-interface Removal extends RemovalGoal {
-  readonly kernel: Kernel;
-  readonly report: ReportBuilder;
-  readonly kept: Kept[];
+/** Something that could not be read or removed. */
+export interface RemovalFailure {
+  readonly subject: string;
+  readonly error: Error;
+}
+
+export interface RemovalReport {
+  readonly plan: ChangePlan;
+  readonly changes: ReadonlyMap<ChangeKind, number>;
+  readonly failures: readonly RemovalFailure[];
+  readonly kept: readonly Kept[];
 }
 
 /**
- * Removes everything that is ours: virtual servers, rules, the link with its addresses, sets. The order
- * is that of use: what refers to something goes before it. Each part is tried whatever happened to the
- * others; removing what is not there is success.
+ * Removes everything that is ours: observes, plans towards nothing, applies the plan. What cannot be read or removed
+ * holds up nothing else; removing what is not there is success.
  */
-export async function removeAll(kernel: Kernel, goal: RemovalGoal): Promise<RemovalReport> {
-  const removal: Removal = { ...goal, kernel, report: new ReportBuilder(), kept: [] };
+export async function removeAll(
+  kernel: Kernel,
+  clock: Clock,
+  goal: RemovalGoal,
+): Promise<RemovalReport> {
+  const cached = new CachedState();
+  const observer = new Observer(kernel, cached);
+  const failures: RemovalFailure[] = [];
+  const nothingPlanned = { rules: new Map(), sysctls: [], virtualServer: () => undefined };
   // A kernel without IPVS holds no virtual server; the rest may be there all the same.
-  if (goal.hasIpvs) {
-    await attempt(removal, "virtual-server-remove", () => removeVirtualServers(removal));
+  const parts: readonly ObservedPart[] = goal.hasIpvs
+    ? ["link", "sets", "servers"]
+    : ["link", "sets"];
+  for (const part of parts) {
+    await attempt(failures, part, () => observer.observe(part, nothingPlanned));
   }
-  for (const [family, planned] of goal.rules) {
-    await attempt(removal, "rules-remove", () => removeRules(removal, family, planned));
-  }
-  await attempt(removal, "link-remove", () => removeLink(removal));
-  // A set tells whose a virtual server is: while one of ours could not be removed, its sets stay.
-  if (!removal.report.hasFailed("virtual-server-remove")) await removeSets(removal);
-  return { ...removal.report.build(), kept: removal.kept };
-}
-
-async function removeVirtualServers(removal: Removal): Promise<void> {
-  const { kernel, report, kept, nodeAddresses, ownership } = removal;
-  const known = await observe(kernel, { rules: new Map() });
-  const nothing = new Set<string>();
-  const facts = { policy: ownership, nodeAddresses, ours: nothing, foreign: nothing };
-  const ours = [];
-  for (const [key, server] of known.virtualServers) {
-    const id = idOf(server);
-    if (mayRemove(key, known, facts)) ours.push(id);
-    else if (isExcluded(id, ownership)) kept.push({ subject: key, reason: "excluded-network" });
-    else kept.push({ subject: key, reason: "foreign-virtual-server" });
-  }
-  await applyIpvs(
-    { kernel, report },
-    ours.map((virtualServer) => ({ kind: "remove-virtual-server", virtualServer })),
+  const owners = await inSlices(
+    clock,
+    classifyServers({
+      ...goal,
+      cached,
+      policy: goal.ownership,
+      isClaimed: () => false,
+      isKnownEndpoint: () => false,
+    }),
   );
-}
-
-async function removeRules(removal: Removal, family: IpFamily, planned: RuleSet): Promise<void> {
-  const { kernel, report, kept } = removal;
-  const render: RenderRule = (rule) => kernel.iptables.render(family, rule);
-  const observed = await kernel.iptables.observe(family);
-  const { changes, kept: keptChains } = removalOfRules(planned, observed, render);
-  kept.push(
-    ...keptChains.map(
-      (name): Kept => ({ subject: `${family} ${name}`, reason: "referenced-by-others" }),
-    ),
+  const rules = await observeRules(kernel, goal, failures);
+  const { plan, kept } = planRemoval({
+    cached,
+    owners,
+    policy: goal.ownership,
+    rules,
+    render: (family, rule) => kernel.iptables.render(family, rule),
+  });
+  const outcomes = await applyChanges(plan.changes, {
+    kernel,
+    cached,
+    desired: { virtualServer: () => undefined },
+    cleanConntrack: async () => {},
+  });
+  const inUse = outcomes.refused.filter(isKept);
+  failures.push(
+    ...outcomes.refused.filter((refused) => !isKept(refused)).map(refusedFailure),
+    ...outcomes.unknown.map(({ first, error }) => ({ subject: subjectText(first), error })),
   );
-  if (changes.length === 0) return;
-  await kernel.iptables.apply(family, changes);
-  report.count("rules-remove", changes.length);
+  return {
+    plan,
+    changes: outcomes.done,
+    failures,
+    kept: [
+      ...kept,
+      ...inUse.map(({ change }): Kept => {
+        const subject = subjectText(subjectOf(change));
+        return { subject, reason: "referenced-by-third-party" };
+      }),
+    ],
+  };
 }
 
-async function removeLink({ kernel, report }: Removal): Promise<void> {
-  if ((await kernel.link.find()) === undefined) return;
-  await kernel.link.remove();
-  report.count("link-remove");
-}
+type ObservedRules = ReadonlyMap<
+  IpFamily,
+  { readonly planned: RuleSet; readonly observed: readonly ObservedChain[] }
+>;
 
-async function removeSets(removal: Removal): Promise<void> {
-  const { kernel, report, kept } = removal;
-  const present = new Map((await kernel.ipSets.listSets()).map((set) => [set.name, set]));
-  const names = ipFamilies.flatMap(setsFor).map(({ name }) => name);
-  for (const name of [...names, ...names.map(temporaryNameOf)]) {
-    const set = present.get(name);
-    if (set === undefined) continue;
-    if (set.references > 0) {
-      kept.push({ subject: name, reason: "referenced-by-others" });
-      continue;
-    }
-    await attempt(removal, "set-destroy", async () => {
-      await kernel.ipSets.destroy(name);
-      report.count("set-destroy");
+async function observeRules(
+  { iptables }: Kernel,
+  { rules }: RemovalGoal,
+  failures: RemovalFailure[],
+): Promise<ObservedRules> {
+  const observed = new Map<IpFamily, { planned: RuleSet; observed: readonly ObservedChain[] }>();
+  for (const [family, planned] of rules) {
+    await attempt(failures, `${family} rules`, async () => {
+      observed.set(family, {
+        planned,
+        observed: await iptables.observe(family, { planned, hasOthers: true }),
+      });
     });
   }
+  return observed;
+}
+
+function isKept({ change, error }: RefusedChange): boolean {
+  return change.kind === "set-destroy" && isSetInUse(error);
+}
+
+function refusedFailure({ change, error }: RefusedChange): RemovalFailure {
+  return { subject: subjectText(subjectOf(change)), error };
 }
 
 async function attempt(
-  { report }: Removal,
-  kind: ChangeKind,
+  failures: RemovalFailure[],
+  subject: string,
   work: () => Promise<void>,
 ): Promise<void> {
   try {
     await work();
   } catch (error) {
-    report.fail(kind, kind, error);
+    failures.push({ subject, error: error as Error });
   }
 }

@@ -1,135 +1,118 @@
-import { errorText } from "../base/error-text.ts";
 import type { IpFamily } from "../base/ip.ts";
-import type { Drift } from "./drift.ts";
-import type { Storm } from "./repair-guard.ts";
+import type { ConntrackPass, Outcomes, UnknownOutcome } from "./apply/outcome.ts";
+import type { ChangeKind } from "./change.ts";
+import { type ChangePlan, emptyPlan } from "./change-plan.ts";
+import type { Drift } from "./drift/drift.ts";
+import type { ReconcileConflict } from "./drift/repair-guard.ts";
+import { noRefusals, type RefusalReport } from "./refusals.ts";
+import { subjectOf, subjectText } from "./subject.ts";
 
-/** Kinds of kernel changes, as counted in `kube_ipvs_kernel_changes_total`. */
-export type ChangeKind =
-  | "link-create"
-  | "set-create"
-  | "set-destroy"
-  | "set-migrate"
-  | "entry-add"
-  | "entry-remove"
-  | "rules-write"
-  | "rules-remove"
-  | "virtual-server-create"
-  | "virtual-server-update"
-  | "virtual-server-remove"
-  | "real-server-create"
-  | "real-server-update"
-  | "real-server-remove"
-  | "address-add"
-  | "address-remove"
-  | "link-remove"
-  | "flow-remove"
-  | "sysctl-write";
-
-/** One change that did not come about. */
+/** Something that a sync could not find out or finish; it is repeated, after another observation. */
 export interface Failure {
   readonly kind: ChangeKind | "observe";
-  /** What it was about, in the words of the operator's tools. */
+  /** What it was about: a part of kernel state, or how many changes. */
   readonly subject: string;
   readonly error: Error;
 }
 
-/** What one sync did. */
-export interface SyncReport {
-  /** Successful changes by kind; kinds without one are absent. */
-  readonly changes: ReadonlyMap<ChangeKind, number>;
-  readonly failures: readonly Failure[];
-  /** Looks for stale flows, one for each family that had a reason. */
-  readonly flowSweeps: readonly FlowSweep[];
-  /** Virtual servers of others, by key; absent where not everything was compared. */
-  readonly foreignServers?: readonly string[];
-  /** Those of them that Services claim; absent where not everything was compared. */
-  readonly contestedServers?: readonly string[];
-  /** What others changed since the sync before, and what is done about it. */
-  readonly drifts: readonly FoundDrift[];
-  /** Things that others change again and again. */
-  readonly storms: readonly Storm[];
-}
+/** What is done about a drift: `suppress` waits, since it is reverted every time; `report` changes nothing. */
+export type DriftAction = "repair" | "suppress" | "report";
 
 export interface FoundDrift extends Drift {
-  /** `hold`: not repaired for now, since somebody undoes it every time. */
-  readonly action: "repair" | "hold" | "report";
+  readonly action: DriftAction;
 }
 
-/** One look through the connection table. */
-export interface FlowSweep {
-  readonly family: IpFamily;
-  readonly elapsedMs: number;
-  readonly removedCount: number;
+/** What one sync did. */
+export interface SyncReport {
+  /** Worked out before the first write. */
+  readonly plan: ChangePlan;
+  /** Successful changes by kind; kinds without one are absent. */
+  readonly changes: ReadonlyMap<ChangeKind, number>;
+  /** Changes that the kernel refused in this sync, by kind. */
+  readonly refusedChanges: ReadonlyMap<ChangeKind, number>;
+  /** Families in which a run of iptables-restore failed. */
+  readonly failedRestores: readonly IpFamily[];
+  /** Empty: the sync ran and the kernel answers. */
+  readonly failures: readonly Failure[];
+  readonly refusals: RefusalReport;
+  /** Passes through the connection table, one for each family that had a reason. */
+  readonly conntrackPasses: readonly ConntrackPass[];
+  /** Virtual servers that stay as they are, by key: not ours, or unwanted in an excluded network. */
+  readonly foreignServers: readonly string[];
+  /** Those of a third party that Services claim. */
+  readonly conflicts: readonly string[];
+  /** Foreign ones that may be ours, for all that is known. */
+  readonly possiblyOwned: readonly string[];
+  /** What a third party changed since the sync before, and what is done about it. */
+  readonly drifts: readonly FoundDrift[];
+  /** Repairs that a third party reverts again and again. */
+  readonly reconcileConflicts: readonly ReconcileConflict[];
 }
 
-/** Collects a report while a sync runs. */
-export class ReportBuilder {
-  readonly #changes = new Map<ChangeKind, number>();
-  readonly #failures: Failure[] = [];
-  readonly #flowSweeps: FlowSweep[] = [];
-  #foreign: Pick<SyncReport, "foreignServers" | "contestedServers"> = {};
-  readonly #taken: string[] = [];
-  readonly #drifts: FoundDrift[] = [];
-  #storms: readonly Storm[] = [];
+export const emptyReport: SyncReport = {
+  plan: emptyPlan,
+  changes: new Map(),
+  refusedChanges: new Map(),
+  failedRestores: [],
+  failures: [],
+  refusals: noRefusals,
+  conntrackPasses: [],
+  foreignServers: [],
+  conflicts: [],
+  possiblyOwned: [],
+  drifts: [],
+  reconcileConflicts: [],
+};
 
-  count(kind: ChangeKind, times = 1): void {
-    if (times > 0) this.#changes.set(kind, (this.#changes.get(kind) ?? 0) + times);
-  }
+export type OutcomeReport = Pick<
+  SyncReport,
+  "changes" | "refusedChanges" | "failedRestores" | "failures" | "conntrackPasses"
+>;
 
-  fail(kind: Failure["kind"], subject: string, error: unknown): void {
-    const cause = error instanceof Error ? error : new Error(errorText(error));
-    this.#failures.push({ kind, subject, error: cause });
+/** The part of a report that follows from the outcomes of changes. */
+export function reportOf(outcomes: Outcomes): OutcomeReport {
+  const refusedChanges = new Map<ChangeKind, number>();
+  for (const { change } of outcomes.refused) {
+    refusedChanges.set(change.kind, (refusedChanges.get(change.kind) ?? 0) + 1);
   }
+  return {
+    changes: outcomes.done,
+    refusedChanges,
+    failedRestores: failedRestores(outcomes),
+    failures: outcomes.unknown.map(failureOf),
+    conntrackPasses: outcomes.conntrackPasses,
+  };
+}
 
-  sweep(sweep: FlowSweep): void {
-    this.#flowSweeps.push(sweep);
-    this.count("flow-remove", sweep.removedCount);
-  }
+function failedRestores({ refused, unknown }: Outcomes): readonly IpFamily[] {
+  const subjects = [
+    ...refused.map(({ change }) => subjectOf(change)),
+    ...unknown.map(({ first }) => first),
+  ];
+  const families = subjects.flatMap((subject) =>
+    subject.type === "chain" ? [subject.family] : [],
+  );
+  return [...new Set(families)];
+}
 
-  foreign(foreignServers: readonly string[], contestedServers: readonly string[]): void {
-    this.#foreign = { foreignServers, contestedServers };
-  }
+function failureOf({ kind, first, count, error }: UnknownOutcome): Failure {
+  const more = count > 1 ? ` and ${count - 1} more` : "";
+  return { kind, subject: `${subjectText(first)}${more}`, error };
+}
 
-  /** A virtual server that should have been new was there already. */
-  taken(key: string): void {
-    this.#taken.push(key);
-  }
-
-  get takenServers(): readonly string[] {
-    return this.#taken;
-  }
-
-  drift(drifts: readonly FoundDrift[]): void {
-    this.#drifts.push(...drifts);
-  }
-
-  storms(storms: readonly Storm[]): void {
-    this.#storms = storms;
-  }
-
-  hasFailed(kind: Failure["kind"]): boolean {
-    return this.#failures.some((failure) => failure.kind === kind);
-  }
-
-  get hasFailures(): boolean {
-    return this.#failures.length > 0;
-  }
-
-  build(): SyncReport {
-    return {
-      changes: this.#changes,
-      failures: this.#failures,
-      flowSweeps: this.#flowSweeps,
-      drifts: this.#drifts,
-      storms: this.#storms,
-      ...this.#foreign,
-    };
-  }
+/** Both sums of counts, kind by kind. */
+export function addCounts(
+  one: ReadonlyMap<ChangeKind, number>,
+  other: ReadonlyMap<ChangeKind, number>,
+): ReadonlyMap<ChangeKind, number> {
+  const sum = new Map(one);
+  for (const [kind, count] of other) sum.set(kind, (sum.get(kind) ?? 0) + count);
+  return sum;
 }
 
 /** Number of changes in all. */
-export function changeCount(report: SyncReport): number {
+export function changeCount({ changes }: Pick<SyncReport, "changes">): number {
   let sum = 0;
-  for (const times of report.changes.values()) sum += times;
+  for (const times of changes.values()) sum += times;
   return sum;
 }

@@ -6,7 +6,7 @@ export interface RealServerId {
   readonly port: number;
 }
 
-/** One target of a virtual server («destination» in linux/ip_vs.h). */
+/** One target of a virtual server (destination in linux/ip_vs.h). */
 export interface RealServer extends RealServerId {
   /** 0 takes no new connections (a drain). Wanted real servers have 1. */
   readonly weight: number;
@@ -43,9 +43,23 @@ export function sameRealServers(
   );
 }
 
+/** Of lists of one length. One that is listed twice counts twice. */
 function holdTheSame(desired: readonly RealServer[], observed: readonly RealServer[]): boolean {
-  const byKey = new Map(observed.map((server) => [realServerKey(server), server]));
-  return desired.every((server) => isSame(server, byKey.get(realServerKey(server))));
+  const left = new Map<string, number>();
+  for (const server of observed) {
+    const text = contentText(server);
+    left.set(text, (left.get(text) ?? 0) + 1);
+  }
+  return desired.every((server) => {
+    const text = contentText(server);
+    const count = left.get(text) ?? 0;
+    left.set(text, count - 1);
+    return count > 0;
+  });
+}
+
+function contentText(server: RealServer): string {
+  return `${realServerKey(server)} ${server.weight} ${server.forwardingMethod}`;
 }
 
 function isSame(desired: RealServer, observed: RealServer | undefined): boolean {

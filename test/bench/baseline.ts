@@ -8,6 +8,7 @@ import { Agent, get } from "node:http";
 import { silentLogger } from "../../src/base/log.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
 import { setFor } from "../../src/plan/sets.ts";
+import { observeIpvs } from "../support/observe-ipvs.ts";
 
 interface Page {
   readonly metadata: { readonly continue?: string };
@@ -43,7 +44,7 @@ const counts = [];
 for (const path of paths) counts.push(await list(server + path));
 agent.destroy();
 const kernel = await openKernel({ log: silentLogger });
-const { virtualServers } = await kernel.ipvs.observe();
+const virtualServers = await observeIpvs(kernel.ipvs);
 const entries = await kernel.ipSets.listEntries(setFor("clusterIp", "IPv4"));
 const addresses = await kernel.link.listAddresses();
 console.log(...counts, virtualServers.length, entries.length, addresses.length);

@@ -5,14 +5,14 @@ import type { CaseContext } from "./case.ts";
 import type { Machine } from "./machine.ts";
 import { ourCommand, quietFlags, Subject } from "./subject.ts";
 
-/** Each look costs the same, so they come often here. */
+/** Each period costs about the same, so they come often here. */
 const verificationFlags = quietFlags.map((flag) =>
   flag.startsWith("--kube-ipvs-verification-period") ? "--kube-ipvs-verification-period=5s" : flag,
 );
 const watchedVerifications = 3;
 const verificationTimeoutMs = 240_000;
 
-/** CPU time of one look at the whole kernel that finds nothing to do, in a daemon that was started anew. */
+/** CPU time of one period of the verification that finds nothing to do, in a daemon that was started again. */
 export async function measureVerification(
   machine: Machine,
   server: ApiServer,
@@ -30,14 +30,13 @@ export async function measureVerification(
   return (after.cpuMs - before.cpuMs) / (last - first);
 }
 
-/** Waits for so many full syncs behind the first one; gives how many there were. */
+/** Each period of the verification ends with a partial sync, and there are no others: nothing changes. Gives how many there were. */
 export async function verificationsReach(subject: Subject, count: number): Promise<number> {
   const deadlineMs = performance.now() + verificationTimeoutMs;
   for (;;) {
-    const syncs = await subject.metric("kube_ipvs_sync_runs_total", 'kind="full"');
-    if (syncs - 1 >= count) return syncs - 1;
-    if (performance.now() > deadlineMs)
-      throw new Error(`${syncs} full syncs in time, not ${count}`);
+    const syncs = await subject.metric("kube_ipvs_sync_runs_total", 'kind="partial"');
+    if (syncs >= count) return syncs;
+    if (performance.now() > deadlineMs) throw new Error(`${syncs} syncs in time, not ${count}`);
     await pause(1_000);
   }
 }

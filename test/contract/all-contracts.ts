@@ -1,4 +1,3 @@
-import { describeConfirmContract } from "./confirm-contract.ts";
 import { describeConntrackContract } from "./conntrack-contract.ts";
 import type { OpenContractKernel } from "./contract-kernel.ts";
 import { describeIpSetsContract } from "./ip-sets-contract.ts";
@@ -13,7 +12,6 @@ export function describeKernelContract(name: string, open: OpenContractKernel): 
   describeIpSetsContract(name, open);
   describeLinkContract(name, open);
   describeIptablesContract(name, open);
-  describeConfirmContract(name, open);
   describeConntrackContract(name, open);
   describeSysctlContract(name, open);
   describeModulesContract(name, open);

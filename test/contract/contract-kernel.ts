@@ -16,6 +16,10 @@ export interface ContractKernel {
   addFlow(flow: Flow): void;
   /** Puts a rule of another program behind the others of a chain; text as `iptables-save` prints it. */
   addForeignRule(table: "nat" | "filter", chain: string, text: string): void;
+  /** Puts an IPv4 rule that only nft can print behind the others of a built-in chain. */
+  addNativeRule(table: "nat" | "filter", chain: string): void;
+  /** Takes those of the chain away, and nothing else. */
+  removeNativeRules(table: "nat" | "filter", chain: string): void;
   /** Adds routes of all kinds by these gateways, one of each family. */
   addGateways(ipv4: string, ipv6: string): void;
   /** Whether the link is administratively up, as another program sees it. */

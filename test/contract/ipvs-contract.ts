@@ -1,13 +1,19 @@
 import assert from "node:assert/strict";
 import { describe } from "node:test";
 import type { Ipvs, IpvsChange } from "../../src/kernel/kernel.ts";
-import { type VirtualServer, virtualServerFlags } from "../../src/state/virtual-server.ts";
+import type { RealServer } from "../../src/state/real-server.ts";
+import {
+  type VirtualServer,
+  virtualServerFlags,
+  virtualServerKey,
+} from "../../src/state/virtual-server.ts";
+import { observeIpvs } from "../support/observe-ipvs.ts";
 import { contractCase, ip, type OpenContractKernel } from "./contract-kernel.ts";
 import { create, real, virtual } from "./servers.ts";
 
 /** What is there, without counts, in an order of its own. */
 async function state(ipvs: Ipvs): Promise<readonly string[]> {
-  const { virtualServers } = await ipvs.observe();
+  const virtualServers = await observeIpvs(ipvs);
   return virtualServers
     .flatMap(({ virtualServer, realServers }) => {
       const { protocol, address, port, ...rest } = virtualServer;
@@ -55,7 +61,9 @@ const shapes: readonly { readonly name: string; readonly virtualServer: VirtualS
 export function describeIpvsContract(name: string, open: OpenContractKernel): void {
   describe(`${name}: ipvs`, () => {
     contractCase(open, "is empty at first", async ({ ipvs }) => {
-      assert.deepEqual(await ipvs.observe(), { virtualServers: [], firewallMarkCount: 0 });
+      assert.deepEqual(await ipvs.listVirtualServers(), []);
+      assert.deepEqual(await ipvs.readRealServers([]), []);
+      assert.deepEqual(await observeIpvs(ipvs), []);
       assert.deepEqual(await ipvs.apply([]), []);
     });
 
@@ -65,7 +73,7 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
         `reports a virtual server ${shape.name} as it was made`,
         async (kernel) => {
           await applyAll(kernel.ipvs, create(shape.virtualServer));
-          const { virtualServers } = await kernel.ipvs.observe();
+          const virtualServers = await observeIpvs(kernel.ipvs);
           assert.deepEqual(virtualServers, [
             { virtualServer: shape.virtualServer, realServers: [] },
           ]);
@@ -95,7 +103,7 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
         [0],
       );
       assert.match(failed[0]?.error.message ?? "", /: EEXIST/);
-      const { virtualServers } = await ipvs.observe();
+      const virtualServers = await observeIpvs(ipvs);
       assert.deepEqual(virtualServers, [{ virtualServer: virtual(), realServers: [] }]);
     });
 
@@ -103,7 +111,7 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       await applyAll(ipvs, create(virtual(), real()));
       const changed = virtual({ scheduler: "lc", persistenceTimeoutSeconds: 60 });
       await applyAll(ipvs, create(changed));
-      const { virtualServers } = await ipvs.observe();
+      const virtualServers = await observeIpvs(ipvs);
       assert.deepEqual(virtualServers[0]?.virtualServer, changed);
       assert.equal(virtualServers[0]?.realServers.length, 1);
     });
@@ -112,7 +120,7 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       await applyAll(ipvs, create(virtual({ persistenceTimeoutSeconds: 60 })));
       const virtualServer = virtual();
       await applyAll(ipvs, [{ kind: "update-virtual-server", virtualServer }]);
-      assert.deepEqual((await ipvs.observe()).virtualServers[0]?.virtualServer, virtualServer);
+      assert.deepEqual((await observeIpvs(ipvs))[0]?.virtualServer, virtualServer);
     });
 
     contractCase(open, "changes a real server that is created again", async ({ ipvs }) => {
@@ -157,7 +165,7 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       );
       assert.match(failed[0]?.error.message ?? "", /TCP 10\.96\.0\.1:81.*: ESRCH/);
       assert.match(failed[3]?.error.message ?? "", /: ENOENT/);
-      const { virtualServers } = await ipvs.observe();
+      const virtualServers = await observeIpvs(ipvs);
       assert.deepEqual(
         virtualServers.map(({ virtualServer }) => virtualServer.port).sort(),
         [80, 83],
@@ -191,6 +199,59 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
           listed.map((realServers) => realServers.map(({ address }) => address)),
           [["10.244.1.0"], ["10.244.1.1"], ["10.244.1.2"], ["10.244.1.3"], []],
         );
+      },
+    );
+
+    contractCase(
+      open,
+      "lists virtual servers, and reads real servers without counts",
+      async (kernel) => {
+        const { ipvs } = kernel;
+        const second = virtual({ address: ip("fd00:96::1") });
+        await applyAll(ipvs, [
+          ...create(virtual(), real()),
+          ...create(second, real("fd00:244::5")),
+        ]);
+        const listed = await ipvs.listVirtualServers();
+        assert.deepEqual(new Set(listed), new Set([virtual(), second]));
+        const unknown = virtual({ port: 81 });
+        assert.deepEqual(await ipvs.readRealServers([second, unknown, virtual()]), [
+          [real("fd00:244::5")],
+          [],
+          [real()],
+        ]);
+      },
+    );
+
+    contractCase(
+      open,
+      "returns the cached list of real servers where it is equal",
+      async (kernel) => {
+        const { ipvs } = kernel;
+        const other = virtual({ port: 81 });
+        const empty = virtual({ port: 82 });
+        const both = [real("10.244.1.5"), real("10.244.1.6", { weight: 0 }), real("10.244.1.7")];
+        await applyAll(
+          ipvs,
+          [virtual(), other].flatMap((one) => create(one, ...both)),
+        );
+        await applyAll(ipvs, create(empty));
+        const shuffled = [both[1], both[2], both[0]].map((one) => ({ ...one }) as RealServer);
+        const outdated = both.map((one) => ({ ...one, weight: 1 }));
+        const none: readonly RealServer[] = [];
+        const cached = new Map<string, readonly RealServer[]>([
+          [virtualServerKey(virtual()), shuffled],
+          [virtualServerKey(other), outdated],
+          [virtualServerKey(empty), none],
+        ]);
+        const [first, second, third] = await ipvs.readRealServers(
+          [virtual(), other, empty],
+          (key) => cached.get(key),
+        );
+        assert.equal(first, shuffled);
+        assert.notEqual(second, outdated);
+        assert.deepEqual(new Set(second), new Set(both));
+        assert.equal(third, none);
       },
     );
 

@@ -1,9 +1,19 @@
 /** What the chart takes, what it refuses, and what it makes of it. */
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { Ajv } from "ajv";
-import { configOf, podOf } from "../support/container/pod.ts";
-import { leastValues, readChartFile, renderChart, type Values } from "./chart.ts";
+import { parse } from "yaml";
+import { configOf, type Manifest, podOf, readManifests } from "../support/container/pod.ts";
+import {
+  chartPath,
+  everything,
+  leastValues,
+  readChartFile,
+  renderChart,
+  type Values,
+} from "./chart.ts";
 
 const defaults = readChartFile("values.yaml") as Values;
 const schema = readChartFile("values.schema.json") as { readonly properties: object };
@@ -24,10 +34,26 @@ describe("the schema of the values", () => {
   it("takes the defaults with an API server, or with a ConfigMap", () => {
     assert.deepEqual(problems(leastValues), []);
     assert.deepEqual(problems({ existingConfigMap: "kube-proxy" }), []);
+    assert.deepEqual(problems(everything), []);
+  });
+
+  it("takes no pod network where the node's own pods are recognised by other means", () => {
+    const config = { detectLocalMode: "NodeCIDR" };
+    assert.deepEqual(problems({ ...leastValues, config }), []);
+    assert.equal(renderChart({ ...leastValues, config }).error, "");
   });
 
   const refused: readonly { readonly values: Values; readonly want: string }[] = [
     { values: { apiServer: "" }, want: "/apiServer" },
+    { values: { config: { metricsBindAddress: "0.0.0.0:10249" } }, want: "/config" },
+    { values: { config: { clusterCIDR: "" } }, want: "/config/clusterCIDR" },
+    { values: { podMonitor: { enabled: true }, serviceMonitor: { enabled: true } }, want: "" },
+    { values: { readinessProbe: { httpGet: {} } }, want: "/readinessProbe" },
+    { values: { extraArgs: ["v=2"] }, want: "/extraArgs/0" },
+    {
+      values: { prometheusRule: { runbookBaseUrl: "docs" } },
+      want: "/prometheusRule/runbookBaseUrl",
+    },
     { values: { apiServer: "10.0.0.1:6443" }, want: "/apiServer" },
     { values: { capabilities: ["NET_RAW"] }, want: "/capabilities" },
     { values: { capabilities: ["NET_ADMIN"] }, want: "/capabilities" },
@@ -49,11 +75,20 @@ describe("the schema of the values", () => {
 
 describe("the chart, rendered", () => {
   it("needs an API server, and says so", () => {
-    assert.match(renderChart({}).error, /apiServer is needed/);
+    assert.match(renderChart({ ...leastValues, apiServer: "" }).error, /apiServer is needed/);
+  });
+
+  it("needs the pods' network, and says so", () => {
+    const { error } = renderChart({ apiServer: "https://10.0.0.1:6443" });
+    assert.match(error, /config\.clusterCIDR is needed/);
   });
 
   it("lays the given configuration over its own", () => {
-    const config = { ipvs: { scheduler: "lc" }, metricsBindAddress: "0.0.0.0:20249" };
+    const config = {
+      clusterCIDR: "10.244.0.0/16",
+      ipvs: { scheduler: "lc" },
+      metricsBindAddress: "0.0.0.0:20249",
+    };
     const { objects = [], text } = renderChart({ ...leastValues, config });
     const file = configOf(objects)["config.conf"] ?? "";
     assert.match(file, /^mode: ipvs$/m);
@@ -74,6 +109,7 @@ describe("the chart, rendered", () => {
     const { objects = [] } = renderChart({
       existingConfigMap: "kube-proxy",
       serviceAccount: { create: false, name: "kube-proxy" },
+      rbac: { create: false },
       appLabel: "kube-proxy",
     });
     assert.deepEqual(
@@ -108,5 +144,114 @@ describe("the chart, rendered", () => {
     const digest = `sha256:${"0".repeat(64)}`;
     const { text } = renderChart({ ...leastValues, image: { repository: "r", digest } });
     assert.match(text, new RegExp(`image: r@${digest}`));
+  });
+
+  it("binds the account to the proxy's role, unless told otherwise", () => {
+    const kinds = (values: Values): readonly string[] =>
+      (renderChart({ ...leastValues, ...values }).objects ?? []).map(({ kind }) => kind);
+    assert.deepEqual(kinds({}), ["ConfigMap", "DaemonSet", "ServiceAccount", "ClusterRoleBinding"]);
+    assert.deepEqual(kinds({ rbac: { create: false } }), [
+      "ConfigMap",
+      "DaemonSet",
+      "ServiceAccount",
+    ]);
+  });
+
+  it("asks where the program listens", () => {
+    const config = { clusterCIDR: "10.244.0.0/16", healthzBindAddress: "127.0.0.1:10256" };
+    const [container] = podOf(renderChart({ ...leastValues, config }).objects ?? []).containers;
+    const httpGet = { port: "healthz", host: "127.0.0.1" };
+    assert.deepEqual(container?.livenessProbe?.httpGet, { ...httpGet, path: "/livez" });
+    assert.deepEqual(container?.readinessProbe?.httpGet, { ...httpGet, path: "/readyz" });
+  });
+});
+
+interface WithSelector {
+  readonly spec: { readonly selector: { readonly matchLabels: object } };
+}
+
+describe("names and labels", () => {
+  /** The DaemonSet's name and immutable selector. */
+  function namesOf(values: Values, release?: string): readonly [string, object] {
+    const { objects = [] } = renderChart({ ...leastValues, ...values }, release);
+    const found = objects.find(({ kind }) => kind === "DaemonSet");
+    const { spec } = found as unknown as WithSelector;
+    return [found?.metadata.name ?? "", spec.selector.matchLabels];
+  }
+  const selector = (name: string, instance: string): object => ({
+    "app.kubernetes.io/name": name,
+    "app.kubernetes.io/instance": instance,
+  });
+
+  it("follow the release, and what is overridden", () => {
+    assert.deepEqual(namesOf({}), ["kube-ipvs", selector("kube-ipvs", "kube-ipvs")]);
+    assert.deepEqual(namesOf({}, "edge"), ["edge-kube-ipvs", selector("kube-ipvs", "edge")]);
+    assert.deepEqual(namesOf({ nameOverride: "ipvs" }, "edge"), [
+      "edge-ipvs",
+      selector("ipvs", "edge"),
+    ]);
+    assert.equal(namesOf({ fullnameOverride: "proxy" }, "edge")[0], "proxy");
+  });
+
+  it("leave the selector alone when the pods get other labels", () => {
+    assert.deepEqual(namesOf({ appLabel: "kube-proxy", podLabels: { a: "b" } }), namesOf({}));
+  });
+});
+
+describe("monitoring from the chart", () => {
+  const of = (kind: string, values: Values): Manifest => {
+    const { objects = [], error } = renderChart({ ...leastValues, ...values });
+    const found = objects.find((object) => object.kind === kind);
+    assert.ok(found !== undefined, error);
+    return found;
+  };
+  const labelsOf = ({ metadata }: Manifest): Readonly<Record<string, string>> =>
+    (metadata as unknown as { readonly labels: Readonly<Record<string, string>> }).labels;
+
+  it("carries the labels by which an operator selects it", () => {
+    const value = { enabled: true, additionalLabels: { release: "prometheus" } };
+    for (const [kind, name] of [
+      ["PodMonitor", "podMonitor"],
+      ["ServiceMonitor", "serviceMonitor"],
+      ["PrometheusRule", "prometheusRule"],
+    ] as const) {
+      assert.equal(labelsOf(of(kind, { [name]: value }))["release"], "prometheus", kind);
+    }
+  });
+
+  it("has the rules of deploy/monitoring, for its job and with links to its runbooks", () => {
+    const runbookBaseUrl = "https://git.example/kube-ipvs/";
+    const { spec } = of("PrometheusRule", {
+      prometheusRule: { enabled: true, runbookBaseUrl },
+      podMonitor: { job: "proxies" },
+    });
+    const original = parse(
+      readFileSync(join(chartPath, "../../monitoring/prometheus-rule.yaml"), "utf8"),
+    ) as { readonly spec: object };
+    const expected = JSON.stringify(original.spec)
+      .replaceAll("docs/troubleshooting.md", `${runbookBaseUrl}docs/troubleshooting.md`)
+      .replaceAll('job=\\"kube-proxy\\"', 'job=\\"proxies\\"');
+    assert.deepEqual(spec, JSON.parse(expected));
+  });
+
+  it("has the dashboard of deploy/monitoring", () => {
+    const { data } = of("ConfigMap", {
+      existingConfigMap: "kube-proxy",
+      dashboard: { enabled: true },
+    }) as unknown as { readonly data: Readonly<Record<string, string>> };
+    const original = readFileSync(join(chartPath, "../../monitoring/dashboard.json"), "utf8");
+    assert.deepEqual(JSON.parse(data["kube-ipvs.json"] ?? ""), JSON.parse(original));
+  });
+});
+
+describe("the chart, for leaving", () => {
+  it("cleans each node with the proxy's configuration in the place of running it", () => {
+    const cleanUp = podOf(renderChart({ ...leastValues, cleanUp: true }).objects ?? []);
+    const proxy = podOf(renderChart(leastValues).objects ?? []);
+    const [first] = cleanUp.initContainers;
+    assert.deepEqual(first?.command, [...(proxy.containers[0]?.command ?? []), "--cleanup"]);
+    assert.deepEqual(first?.securityContext, proxy.containers[0]?.securityContext);
+    const [idle] = podOf(readManifests("clean-up")).containers;
+    assert.deepEqual(cleanUp.containers[0]?.command, idle?.command);
   });
 });

@@ -13,7 +13,26 @@ const renderer: string = join(project, "build/test/chart-renderer");
 export type Values = Readonly<Record<string, unknown>>;
 
 /** The least that an operator must say. */
-export const leastValues: Values = { apiServer: "https://10.0.0.1:6443" };
+export const leastValues: Values = {
+  apiServer: "https://10.0.0.1:6443",
+  config: { clusterCIDR: "10.244.0.0/16" },
+};
+
+/** Every part that is off by default. */
+export const everything: Values = {
+  ...leastValues,
+  imagePullSecrets: [{ name: "pull" }],
+  affinity: { nodeAffinity: {} },
+  podLabels: { team: "network" },
+  podAnnotations: { note: "text" },
+  extraArgs: ["--v=2"],
+  extraEnv: [{ name: "EXTRA", value: "1" }],
+  extraVolumes: [{ name: "extra", emptyDir: {} }],
+  extraVolumeMounts: [{ name: "extra", mountPath: "/extra" }],
+  serviceMonitor: { enabled: true, additionalLabels: { release: "prometheus" } },
+  prometheusRule: { enabled: true, additionalLabels: { release: "prometheus" } },
+  dashboard: { enabled: true, annotations: { folder: "network" } },
+};
 
 /** A file of the chart as a value. */
 export function readChartFile(name: string): unknown {
@@ -28,11 +47,13 @@ export interface Rendering {
 }
 
 /** Renders all templates; `values` are laid over the chart's. */
-export function renderChart(values: Values): Rendering {
+export function renderChart(values: Values, release = "kube-ipvs"): Rendering {
   const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-chart-"));
   const file = join(folder, "values.yaml");
   writeFileSync(file, JSON.stringify(values));
-  const { status, stdout, stderr } = spawnSync(renderer, [chartPath, file], { encoding: "utf8" });
+  const { status, stdout, stderr } = spawnSync(renderer, [chartPath, file, release], {
+    encoding: "utf8",
+  });
   rmSync(folder, { recursive: true });
   if (status !== 0) return { text: stdout, error: stderr || `the renderer ended with ${status}` };
   return { objects: objectsIn(stdout), text: stdout, error: "" };

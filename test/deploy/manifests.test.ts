@@ -6,8 +6,14 @@ import { join } from "node:path";
 import { describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
 import { loadConfig } from "../../src/config/load-config.ts";
-import { configOf, type Manifest, podOf, readManifests } from "../support/container/pod.ts";
-import { leastValues, renderChart } from "./chart.ts";
+import {
+  configOf,
+  type Manifest,
+  podOf,
+  readManifests,
+  rolloutOf,
+} from "../support/container/pod.ts";
+import { everything, leastValues, renderChart } from "./chart.ts";
 import { schemaProblem, typeProblems } from "./kubernetes-models.ts";
 
 const deploy = join(import.meta.dirname, "../../deploy");
@@ -25,6 +31,14 @@ const sets: readonly { readonly name: string; readonly objects: readonly Manifes
   ...overlays.map((name) => ({ name: `manifests/${name}.yaml`, objects: readManifests(name) })),
   { name: "monitoring", objects: monitoring },
   { name: "the chart", objects: renderChart(leastValues).objects ?? [] },
+  {
+    name: "the chart with all that can be turned on",
+    objects: renderChart(everything).objects ?? [],
+  },
+  {
+    name: "the chart for leaving",
+    objects: renderChart({ ...leastValues, cleanUp: true }).objects ?? [],
+  },
   {
     name: "the chart with a PodMonitor and kubeadm's ConfigMap",
     objects:
@@ -57,8 +71,14 @@ describe("what goes to an API server", () => {
   });
 });
 
-function isConfigured({ kind, data }: Manifest): boolean {
-  return kind === "ConfigMap" && data !== undefined;
+/** Each DaemonSet that is the proxy. */
+const proxies = sets
+  .filter(({ objects }) => objects.some(({ kind }) => kind === "DaemonSet"))
+  .filter(({ objects }) => podOf(objects).initContainers[0]?.name !== "clean-up");
+
+/** Of its own, and not kubeadm's. */
+function hasConfiguration({ objects }: { readonly objects: readonly Manifest[] }): boolean {
+  return objects.some(({ data }) => Object.hasOwn(data ?? {}, "config.conf"));
 }
 
 describe("the manifests", () => {
@@ -78,7 +98,7 @@ describe("the manifests", () => {
     });
   }
 
-  for (const { name, objects } of sets.filter((set) => set.objects.some(isConfigured))) {
+  for (const { name, objects } of proxies.filter(hasConfiguration)) {
     it(`bring a configuration that the program takes without a word: ${name}`, () => {
       const files = configOf(objects);
       const { config, notices } = loadConfig(new Map([["config", ["config.conf"]]]), {
@@ -97,19 +117,57 @@ describe("the manifests", () => {
   }
 
   it("grant one and the same everywhere", () => {
-    const [first, ...others] = sets
-      .map(({ objects }) => objects)
-      .filter((objects) => objects.some(({ kind }) => kind === "DaemonSet"))
-      .map((objects) => {
-        const { initContainers, containers } = podOf(objects);
-        return [...initContainers, ...containers].map((container) => [
-          container.securityContext,
-          container.volumeMounts,
-          container.livenessProbe,
-          container.env,
-        ]);
-      });
-    assert.equal(others.length, 5);
+    const [first, ...others] = proxies.map(({ objects }) => {
+      const { initContainers, containers } = podOf(objects);
+      return [...initContainers, ...containers].map((container) => [
+        container.securityContext,
+        container.volumeMounts?.filter(({ name }) => name !== "extra"),
+        container.livenessProbe,
+        container.readinessProbe,
+        container.env?.filter(({ name }) => name !== "EXTRA"),
+      ]);
+    });
+    assert.equal(others.length, 6);
     for (const other of others) assert.deepEqual(other, first);
+  });
+
+  for (const { name, objects } of proxies) {
+    it(`stop a rollout at a node that does not sync: ${name}`, () => {
+      const [container] = podOf(objects).containers;
+      assert.equal(container?.livenessProbe?.httpGet.path, "/livez");
+      assert.equal(container?.readinessProbe?.httpGet.path, "/readyz");
+      const { minReadySeconds, updateStrategy } = rolloutOf(objects);
+      assert.equal(minReadySeconds, 10);
+      assert.deepEqual(updateStrategy, {
+        type: "RollingUpdate",
+        rollingUpdate: { maxUnavailable: "5%" },
+      });
+    });
+  }
+});
+
+describe("the manifest that cleans nodes up", () => {
+  const [first] = readManifests("replace-kube-proxy");
+  const objects = readManifests("clean-up");
+  const { initContainers, containers } = podOf(objects);
+
+  it("is a DaemonSet without account, on every node where the proxy was", () => {
+    assert.deepEqual(
+      objects.map(({ kind }) => kind),
+      ["DaemonSet"],
+    );
+    assert.notEqual(objects[0]?.metadata.name, first?.metadata.name);
+    assert.equal(podOf(objects).automountServiceAccountToken, false);
+    const placed = (manifests: readonly Manifest[]): readonly unknown[] => {
+      const { tolerations, nodeSelector, hostNetwork } = podOf(manifests);
+      return [tolerations, nodeSelector, hostNetwork];
+    };
+    assert.deepEqual(placed(objects), placed(readManifests("replace-kube-proxy")));
+  });
+
+  it("has the proxy's capabilities for the clean-up, and none for waiting", () => {
+    const [proxy] = podOf(readManifests("replace-kube-proxy")).containers;
+    assert.deepEqual(initContainers[0]?.securityContext, proxy?.securityContext);
+    assert.deepEqual(containers[0]?.securityContext?.capabilities, { drop: ["ALL"] });
   });
 });

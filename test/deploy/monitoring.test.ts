@@ -15,6 +15,7 @@ after(() => rmSync(folder, { recursive: true }));
 interface Rule {
   readonly alert: string;
   readonly expr: string;
+  readonly annotations: Readonly<Record<string, string>>;
 }
 interface Panel {
   readonly title: string;
@@ -29,9 +30,12 @@ const rules = spec.groups.flatMap((group) => group.rules);
 const tests = readFileSync(join(monitoring, "alerts.test.yaml"), "utf8");
 const dashboard = JSON.parse(readFileSync(join(monitoring, "dashboard.json"), "utf8")) as {
   readonly panels: readonly Panel[];
+  readonly templating: { readonly list: readonly { readonly name: string }[] };
 };
 const panelExpressions = dashboard.panels.flatMap(({ targets }) =>
-  targets.map(({ expr }) => expr.replaceAll("$__rate_interval", "5m").replaceAll("$instance", "a")),
+  targets.map(({ expr }) =>
+    expr.replaceAll("$__rate_interval", "5m").replaceAll(/\$(?:cluster|instance)\b/g, "a"),
+  ),
 );
 writeFileSync(join(folder, "rules.yaml"), stringify(spec));
 copyFileSync(join(monitoring, "alerts.test.yaml"), join(folder, "alerts.test.yaml"));
@@ -67,7 +71,42 @@ describe("the alert rules", () => {
   });
 });
 
+/** The anchors of a document's headings, as forges make them. */
+function anchorsOf(path: string): ReadonlySet<string> {
+  const text = readFileSync(path, "utf8");
+  const headings = [...text.matchAll(/^#+ (.+)$/gm)].map(([, heading]) => heading ?? "");
+  return new Set(
+    headings.map((heading) =>
+      heading
+        .toLowerCase()
+        .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
+        .replaceAll(" ", "-"),
+    ),
+  );
+}
+
+describe("the runbook of each alert", () => {
+  it("is a section of the guide to symptoms", () => {
+    for (const { alert, annotations } of rules) {
+      const [path, anchor] = (annotations["runbook_url"] ?? "").split("#");
+      assert.equal(path, "docs/troubleshooting.md", alert);
+      assert.ok(
+        anchorsOf(join(monitoring, "../..", path)).has(anchor ?? ""),
+        `${alert}: ${anchor}`,
+      );
+    }
+  });
+});
+
 describe("the dashboard", () => {
+  it("asks each question for the chosen clusters", () => {
+    const variables = dashboard.templating.list.map(({ name }) => name);
+    assert.deepEqual(variables, ["datasource", "cluster", "instance"]);
+    for (const { title, targets } of dashboard.panels) {
+      for (const { expr } of targets) assert.match(expr, /cluster=~"\$cluster"/, title);
+    }
+  });
+
   it("asks questions that Prometheus understands", () => {
     const record = panelExpressions.map((expr, index) => ({ record: `panel:${index}`, expr }));
     const groups = [{ name: "dashboard", rules: record }];

@@ -11,6 +11,9 @@
  * The file named by NETLINK_FAULT says what to do: «PROTOCOL SUBSYSTEM ERRNO PERCENT», SUBSYSTEM -1 for protocols
  * that have none. Without the file nothing happens. Each hit adds a byte to NETLINK_FAULT.hits.
  *
+ * «PROTOCOL SUBSYSTEM ERRNO PERCENT HEX»: only requests that carry these bytes, such as the address of one real server,
+ * and that change something: dumps are answered.
+ *
  * «kill N»: the Nth write to the kernel from now on, of whatever protocol, is the last: the process is killed when it is
  * done, in the middle of a datagram with many writes if need be.
  */
@@ -28,12 +31,15 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { MOST_HITS = 4096, UNKNOWN_TYPE = 0xfffe };
+enum { MOST_HITS = 4096, UNKNOWN_TYPE = 0xfffe, MOST_CONTENT = 64 };
 
 #define NEXT(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
 
 struct fault {
   int protocol, subsystem, error, percent;
+  /* What a chosen request carries; length 0: anything. */
+  unsigned char content[MOST_CONTENT];
+  size_t content_length;
   /* 0: none is the last one. */
   int last_write;
 };
@@ -55,17 +61,28 @@ static int protocol_of(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 ? protocol : -1;
 }
 
+static void read_content(struct fault *fault, const char *hex) {
+  unsigned int byte;
+  while (fault->content_length < MOST_CONTENT && sscanf(hex, "%2x", &byte) == 1) {
+    fault->content[fault->content_length++] = (unsigned char)byte;
+    hex += 2;
+  }
+}
+
 static int read_fault(struct fault *fault) {
   const char *path = getenv("NETLINK_FAULT");
   if (path == NULL) return 0;
   int fd = open(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return 0;
-  char text[64] = "";
+  char text[256] = "", hex[2 * MOST_CONTENT + 1] = "";
   ssize_t length = read(fd, text, sizeof text - 1);
   close(fd);
   if (length > 0 && sscanf(text, "kill %d", &fault->last_write) == 1) return 1;
-  return length > 0 && sscanf(text, "%d %d %d %d", &fault->protocol, &fault->subsystem, &fault->error,
-                              &fault->percent) == 4;
+  if (length <= 0 || sscanf(text, "%d %d %d %d %128s", &fault->protocol, &fault->subsystem, &fault->error,
+                            &fault->percent, hex) < 4)
+    return 0;
+  read_content(fault, hex);
+  return 1;
 }
 
 static void tell_hit(void) {
@@ -75,6 +92,17 @@ static void tell_hit(void) {
   if (fd < 0) return;
   if (write(fd, "x", 1) != 1) abort();
   close(fd);
+}
+
+/* Once it has synced, all that the program asks beside dumps changes something. */
+static int is_write(const struct nlmsghdr *header) {
+  return header->nlmsg_type >= NLMSG_MIN_TYPE && (header->nlmsg_flags & NLM_F_DUMP) != NLM_F_DUMP;
+}
+
+/* `request` begins with its header and is whole. */
+static int carries(const char *request, const struct nlmsghdr *header, const struct fault *fault) {
+  if (fault->content_length == 0) return 1;
+  return is_write(header) && memmem(request, header->nlmsg_len, fault->content, fault->content_length) != NULL;
 }
 
 static int is_chosen(const struct nlmsghdr *header, const struct fault *fault) {
@@ -88,8 +116,8 @@ static void spoil(int fd, char *bytes, size_t length, const struct fault *fault)
   for (size_t at = 0; at + sizeof(struct nlmsghdr) <= length;) {
     struct nlmsghdr header;
     memcpy(&header, bytes + at, sizeof header);
-    if (header.nlmsg_len < sizeof header) return;
-    if (is_chosen(&header, fault) && hit_count < MOST_HITS) {
+    if (header.nlmsg_len < sizeof header || header.nlmsg_len > length - at) return;
+    if (hit_count < MOST_HITS && carries(bytes + at, &header, fault) && is_chosen(&header, fault)) {
       hits[hit_count++] = (struct hit){fd, fault->error, header.nlmsg_seq};
       /* nfnetlink keeps its subsystem, so that a batch is not given up as a whole. */
       header.nlmsg_type = fault->subsystem >= 0 ? (uint16_t)(fault->subsystem << 8 | 0xfe) : UNKNOWN_TYPE;
@@ -100,11 +128,6 @@ static void spoil(int fd, char *bytes, size_t length, const struct fault *fault)
     }
     at += NLMSG_ALIGN(header.nlmsg_len);
   }
-}
-
-/* Once it has synced, all that the program asks beside dumps changes something. */
-static int is_write(const struct nlmsghdr *header) {
-  return header->nlmsg_type >= NLMSG_MIN_TYPE && (header->nlmsg_flags & NLM_F_DUMP) != NLM_F_DUMP;
 }
 
 /* Counts the writes; sends what comes up to the last one, and dies. */

@@ -3,7 +3,7 @@ import { existsSync, readFileSync, rmSync, statSync, writeFileSync } from "node:
 import { join } from "node:path";
 import type { ProgramStart, World } from "./world.ts";
 
-const library: string = join(import.meta.dirname, "../../build/test/netlink-fault.so");
+export const library: string = join(import.meta.dirname, "../../build/test/netlink-fault.so");
 const file = "/run/faults/netlink-fault";
 const hitsFile = `${file}.hits`;
 
@@ -25,11 +25,19 @@ export interface Refusal {
   readonly errno: number;
   /** Of the requests. */
   readonly percent: number;
+  /** Only requests for a change that carry these bytes: an address, say. Absent: all. */
+  readonly content?: Uint8Array;
 }
 
-export function refuseRequests({ protocol, subsystem, errno, percent }: Refusal): void {
+export function refuseRequests(refusal: Refusal): void {
   rmSync(hitsFile, { force: true });
-  writeFileSync(file, `${protocol} ${subsystem} ${errno} ${percent}\n`);
+  writeFileSync(file, refusalText(refusal));
+}
+
+/** The content of the file that the library reads. */
+export function refusalText({ protocol, subsystem, errno, percent, content }: Refusal): string {
+  const hex = content === undefined ? "" : ` ${Buffer.from(content).toString("hex")}`;
+  return `${protocol} ${subsystem} ${errno} ${percent}${hex}\n`;
 }
 
 /** The program dies when this write of the many from now on is done. */

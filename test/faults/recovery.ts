@@ -1,21 +1,16 @@
 /** Broken states of the kernel, and the two ways out of each: a start, and `--cleanup` and a start. */
 import assert from "node:assert/strict";
 import { shell } from "../support/netns/network-namespace.ts";
-import { nodeAddress, podGateway } from "../support/node-network.ts";
 import { Program } from "../support/program.ts";
-import { echoNodePort } from "./cluster-objects.ts";
 import type { World } from "./world.ts";
 
 export interface BrokenState {
   readonly name: string;
   /** Called when the program is dead. */
   readonly shellLines: string;
-  /** Nothing tells any more whose the virtual servers of node ports are: `--cleanup` keeps and names them. */
-  readonly losesNodePorts?: true;
 }
 
 const burst = 60;
-const nodePortServers = [nodeAddress, podGateway].map((address) => `${address}:${echoNodePort}`);
 const tables = ["nat", "filter"];
 const flushRules = ["iptables", "ip6tables"]
   .flatMap((program) => tables.map((table) => `${program} -t ${table} -F`))
@@ -45,14 +40,13 @@ export const brokenStates: readonly BrokenState[] = [
       ipvsadm -Sn | grep -- ^-a | awk 'NR % 5 == 0 { print "-d", $2, $3, $4, $5 }' | ipvsadm -R
     `,
   },
-  { name: "sets empty", shellLines: "ipset flush", losesNodePorts: true },
+  { name: "sets empty", shellLines: "ipset flush" },
   { name: "link gone", shellLines: "ip link delete kube-ipvs0" },
   { name: "addresses gone", shellLines: "ip address flush dev kube-ipvs0" },
   { name: "rules flushed", shellLines: flushRules },
   {
     name: "rules and sets gone",
     shellLines: `${flushRules}\n${flushRules.replaceAll("-F", "-X")}\nipset destroy`,
-    losesNodePorts: true,
   },
   { name: "rules of others restored over ours", shellLines: restoreOthers },
   {
@@ -96,18 +90,8 @@ export async function recoverByCleanUp(world: World, state: BrokenState): Promis
   const cleanUp = new Program(["--cleanup"]);
   const { code } = await cleanUp.ends();
   assert.equal(code, 0, cleanUp.output);
-  if (state.losesNodePorts) removeKept(cleanUp.output);
   assert.deepEqual(nothingLeft(), { servers: "", entries: "", rules: "", link: "" });
   await startAndServe(world);
-}
-
-/** As the operator does who reads what was kept: the echo Service's node port on both addresses of the node. */
-function removeKept(output: string): void {
-  const kept = [...output.matchAll(/^Kept TCP (\S+): it is not ours$/gm)].map(
-    ([, server]) => server,
-  );
-  assert.deepEqual(kept.toSorted(), nodePortServers.toSorted());
-  for (const server of nodePortServers) shell(`ipvsadm -D -t ${server}`);
 }
 
 /** The kernel is as planned, and packets say the same. */

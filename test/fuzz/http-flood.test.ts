@@ -7,7 +7,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { systemClock } from "../../src/base/clock.ts";
 import type { IpAddress } from "../../src/base/ip.ts";
 import { silentLogger } from "../../src/base/log.ts";
-import { HttpListener } from "../../src/daemon/http-listener.ts";
+import { HttpListener } from "../../src/daemon/http/http-listener.ts";
 
 const connectionCount = 10_000;
 const atOnce = 100;

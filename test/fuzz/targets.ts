@@ -9,7 +9,6 @@ const files: Readonly<Record<string, () => Promise<TargetsFile>>> = {
   "netlink-ipset": () => import("./targets/netlink.ts"),
   "netlink-link": () => import("./targets/netlink.ts"),
   "netlink-conntrack": () => import("./targets/netlink.ts"),
-  "proc-net-ip-vs": () => import("./targets/kernel-text.ts"),
   "iptables-save": () => import("./targets/kernel-text.ts"),
   services: () => import("./targets/objects.ts"),
   endpointslices: () => import("./targets/objects.ts"),

@@ -4,20 +4,21 @@ import { execFile } from "node:child_process";
 import { join } from "node:path";
 import { it } from "node:test";
 import { findLab } from "../lab/lab.ts";
+import { failuresIn } from "../support/failure-lines.ts";
 
 const project = join(import.meta.dirname, "../..");
 
 interface Ending {
   readonly status: number;
-  readonly lastLine: string;
+  readonly failure: string;
 }
 
 function runWithoutIpvs(...argv: readonly string[]): Promise<Ending> {
   const boot = ["test/lab/boot.ts", "--cpu", "1", "--timeout", "60", "--without-ipvs", "--"];
   return new Promise((resolve) => {
     execFile(process.execPath, [...boot, ...argv], { cwd: project }, (error, _stdout, stderr) => {
-      const lastLine = stderr.trimEnd().split("\n").at(-1) ?? "";
-      resolve({ status: error === null ? 0 : Number(error.code), lastLine });
+      const failure = failuresIn(stderr).join();
+      resolve({ status: error === null ? 0 : Number(error.code), failure });
     });
   });
 }
@@ -26,7 +27,7 @@ it("without IPVS the program does not start, and says what to do", async () => {
   if (findLab().kind !== "lab-kernel") return;
   assert.deepEqual(await runWithoutIpvs("dist/kube-ipvs", "--manifests=/tmp"), {
     status: 1,
-    lastLine:
-      "Error: Cannot find generic netlink family IPVS: ENOENT (the kernel has no IPVS: modprobe ip_vs, or use a kernel that is built with CONFIG_IP_VS)",
+    failure:
+      "Cannot find generic netlink family IPVS: ENOENT (the kernel has no IPVS: modprobe ip_vs, or use a kernel that is built with CONFIG_IP_VS)",
   });
 });

@@ -61,8 +61,8 @@ describe("--init-only", () => {
     const program = start([], readOnly);
     assert.equal((await program.ends()).code, 1);
     assert.match(
-      program.lastLine,
-      /^Error: Cannot set sysctl net\.netfilter\.nf_conntrack_.* EROFS \(\/proc\/sys cannot be written from here; .*--init-only/,
+      program.failures.join(),
+      /^Cannot set sysctl net\.netfilter\.nf_conntrack_.* EROFS \(\/proc\/sys is not writable; .*--init-only/,
     );
   });
 
@@ -83,7 +83,7 @@ describe("--init-only", () => {
   it("writes nothing a second time", async () => {
     const program = start(["--init-only"]);
     assert.equal((await program.ends()).code, 0);
-    assert.match(program.output, /"The node is prepared"/);
+    assert.match(program.output, /"Node prepared"/);
     assert.doesNotMatch(program.output, /Set sysctl|Set module parameter/);
   });
 
@@ -100,8 +100,8 @@ describe("a configuration file that is written", () => {
     appendFileSync(file, "# touched\n");
     assert.deepEqual(await program.ends(), { code: 1, signal: null });
     assert.equal(
-      program.lastLine,
-      `Error: The content of the configuration file ${file} was written; ending, to be started anew with it`,
+      program.failures.join(),
+      `Configuration file ${file} was written, exiting to restart`,
     );
   });
 
@@ -113,10 +113,10 @@ describe("a configuration file that is written", () => {
     const server = (): string => /TCP {2}10\.96\.0\.20:80 \w+/.exec(ipvsadm())?.[0] ?? "";
     assert.equal(server(), "TCP  10.96.0.20:80 rr");
     writeConfig(`${own}\nipvs: {scheduler: wrr}\nmetricsBindAddress: 127.0.0.1:20249`);
-    await program.prints(/"Settings changed that need a restart" settings="metricsBindAddress"/);
+    await program.prints(/"Changed settings require a restart" settings=\["metricsBindAddress"\]/);
     await eventually(server, "TCP  10.96.0.20:80 wrr", 20_000);
     writeConfig(`${own}\nipvs: {scheduler: nonsense}`);
-    await program.prints(/"Changed configuration file is not applied"/);
+    await program.prints(/"Cannot apply changed configuration file"/);
     assert.equal(server(), "TCP  10.96.0.20:80 wrr");
   });
 });

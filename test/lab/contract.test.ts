@@ -6,6 +6,7 @@ import { runProgram } from "../../src/kernel/run-program.ts";
 import type { Flow } from "../../src/state/flow.ts";
 import { describeKernelContract } from "../contract/all-contracts.ts";
 import type { ContractKernel } from "../contract/contract-kernel.ts";
+import { describeUnreadableRulesContract } from "../contract/unreadable-rules-contract.ts";
 import {
   createNetworkNamespace,
   enterNetworkNamespace,
@@ -15,6 +16,8 @@ import {
 } from "../support/netns/network-namespace.ts";
 
 const namespace = "contract";
+/** iptables has nothing like it. */
+const nativeRule = "numgen random mod 2 0 counter";
 const iptablesBackend = await chooseBackend(runProgram);
 
 async function openRealKernel(): Promise<ContractKernel> {
@@ -28,6 +31,21 @@ async function openRealKernel(): Promise<ContractKernel> {
     addFlow: (flow) => void shell(conntrackCommand(flow)),
     addForeignRule(table, chain, text) {
       shell(`iptables -t ${table} -A ${chain} ${text}`);
+    },
+    addNativeRule(table, chain) {
+      const hooks = { nat: "type nat hook postrouting", filter: "type filter hook input" };
+      const priority = { nat: "srcnat", filter: "filter" };
+      shell(`
+        nft add table ip ${table}
+        nft add chain ip ${table} ${chain} '{ ${hooks[table]} priority ${priority[table]}; }'
+        nft add rule ip ${table} ${chain} ${nativeRule}
+      `);
+    },
+    removeNativeRules(table, chain) {
+      const listed = shell(`nft -a list chain ip ${table} ${chain}`);
+      for (const [, handle] of listed.matchAll(/numgen .* # handle (\d+)/g)) {
+        shell(`nft delete rule ip ${table} ${chain} handle ${handle}`);
+      }
     },
     addGateways: (ipv4, ipv6) => void shell(routeCommands(ipv4, ipv6)),
     isLinkUp: () => /<[^>]*\bUP\b/.test(shell("ip link show kube-ipvs0")),
@@ -71,3 +89,5 @@ function routeCommands(ipv4: string, ipv6: string): string {
 }
 
 describeKernelContract("kernel", openRealKernel);
+// Legacy tables cannot hold such rules.
+if (iptablesBackend.backend === "nft") describeUnreadableRulesContract("kernel", openRealKernel);

@@ -60,13 +60,13 @@ describe("a real server of SCTP that leaves", () => {
     await newcomer.close();
     await association.close();
     await node.hasWeights(sctp, "pod-2 1", closedMs + patienceMs);
-    await node.program.prints(/"Real server drains no more" .*SCTP.* reason="idle"/);
+    await node.program.prints(/"Real server drain ended" .*SCTP.* reason="idle"/);
   });
 
   it("is cut at the deadline of TCP", async () => {
     const association = await drainingWith(["--kube-ipvs-tcp-drain-deadline=3s"]);
     await node.hasWeights(sctp, "pod-2 1", 20_000);
-    await node.program.prints(/"Real server drains no more" .*SCTP.* reason="deadline"/);
+    await node.program.prints(/"Real server drain ended" .*SCTP.* reason="deadline"/);
     association.kill();
     const next = await Association.open(clusterIp, 80);
     assert.equal(await next.ask("who"), "pod-2 who");

@@ -87,7 +87,7 @@ describe("a real server that leaves", () => {
     assert.ok(transfer.byteCount < size / 2, `${transfer.byteCount} bytes at the removal`);
     for (let turn = 0; turn < 5; turn++) assert.equal(await askName(clusterIp, 80), "pod-2");
     await node.program.prints(
-      /"Real server drains" virtualServer="TCP 10\.96\.0\.10:80" realServer="10\.244\.1\.10:8080" reason="endpoint-removed"/,
+      /"Real server draining" virtualServer="TCP 10\.96\.0\.10:80" realServer="10\.244\.1\.10:8080" reason="endpoint-removed"/,
     );
     await countsDrains(1);
     await transfer.receives(size, 30_000);
@@ -97,7 +97,7 @@ describe("a real server that leaves", () => {
     transfer.reset();
     // A connection that was reset is forgotten after 10 s.
     await node.hasWeights(tcp, "pod-2 1", 20_000);
-    await node.program.prints(/"Real server drains no more" .* reason="idle"/);
+    await node.program.prints(/"Real server drain ended" .* reason="idle"/);
     await countsDrains(0);
   });
 
@@ -117,7 +117,7 @@ describe("a real server that leaves", () => {
       await node.start();
       await connection.ping("after");
       assert.equal(await node.weights(tcp), "pod-1 0, pod-2 1");
-      await node.program.prints(/"Real server drains" .* reason="found-draining"/);
+      await node.program.prints(/"Real server draining" .* reason="found-draining"/);
       assert.doesNotMatch(node.program.output, /count from now/);
       const age = await node.metric("kube_ipvs_oldest_draining_real_server_age_seconds");
       assert.ok(age >= 2, `${age} s`);
@@ -128,12 +128,12 @@ describe("a real server that leaves", () => {
   }
 
   it("starts its deadline anew where its age is not known, and says so", async () => {
-    const flags = ["--kube-ipvs-drain-ages-file="];
+    const flags = ["--kube-ipvs-drain-start-times-file="];
     const connection = await drainingWith("echo", flags);
     await node.stop();
     await node.start(flags);
     await node.program.prints(
-      /"Deadlines of drains that were found count from now" count=1 reason="no file is configured"/,
+      /"Drain start unknown, restarting its deadline" count=1 reason="no drain start times file is configured"/,
     );
     await connection.ping("after");
     connection.reset();
@@ -149,7 +149,7 @@ describe("a real server that leaves", () => {
     node.apply(...web(two));
     await node.hasWeights(tcp, "pod-1 0, pod-2 1");
     await node.program.prints(
-      /"Ages of drains cannot be kept; a restart counts them anew" .*EROFS/,
+      /"Cannot save drain start times, a restart will reset drain deadlines" .*EROFS/,
     );
     assert.doesNotMatch(node.program.output, /^E/m);
     await connection.ping("still here");
@@ -162,7 +162,7 @@ describe("a real server that leaves", () => {
     node.apply(...web(one, two));
     await node.hasWeights(tcp, "pod-1 1, pod-2 1");
     await connection.ping("after it");
-    await node.program.prints(/"Real server drains no more" .* reason="wanted-again"/);
+    await node.program.prints(/"Real server drain ended" .* reason="wanted-again"/);
     const names = new Set<string>();
     for (let turn = 0; turn < 4; turn++) names.add(await askName(clusterIp, 80));
     assert.deepEqual([...names].toSorted(), ["pod-1", "pod-2"]);
@@ -201,7 +201,7 @@ describe("a real server that leaves", () => {
     await node.hasWeights(tcp, "pod-2 1");
     // By the program's own clock, and not before.
     await node.program.prints(
-      /"Real server drains no more" .* reason="deadline" elapsedSeconds=([3-9]|\d\d)/,
+      /"Real server drain ended" .* reason="deadline" elapsedSeconds=([3-9]|\d\d)/,
     );
     connection.write("ping into the void\n");
     assert.match(await connection.ends(5_000), /ECONNRESET|ECONNREFUSED/);
@@ -214,7 +214,7 @@ describe("a real server that leaves", () => {
     await node.hasWeights(tcp, "");
     node.apply(...web(one, two));
     await node.hasWeights(tcp, "pod-1 1, pod-2 1");
-    await node.program.prints(/"Real server drains no more" .* reason="virtual-server-removed"/);
+    await node.program.prints(/"Real server drain ended" .* reason="virtual-server-removed"/);
     for (let turn = 0; turn < 6; turn++) {
       await pause(500);
       assert.equal(await node.weights(tcp), "pod-1 1, pod-2 1");
@@ -239,7 +239,7 @@ describe("a real server that leaves", () => {
     node.apply(...web(two));
     await node.hasWeights(udp, "pod-2 1");
     assert.equal(await askTwice(client), "pod-2");
-    await node.program.prints(/"Real server drains no more" .*UDP.* reason="not-serving"/);
+    await node.program.prints(/"Real server drain ended" .*UDP.* reason="not-serving"/);
     for (const each of [client, newcomer]) each.close();
   });
 
@@ -252,7 +252,7 @@ describe("a real server that leaves", () => {
     await node.hasWeights(udp, "pod-1 0, pod-2 1");
     await node.hasWeights(udp, "pod-2 1");
     assert.equal(await askTwice(client), "pod-2");
-    await node.program.prints(/"Real server drains no more" .*UDP.* reason="deadline"/);
+    await node.program.prints(/"Real server drain ended" .*UDP.* reason="deadline"/);
     client.close();
   });
 

@@ -25,6 +25,7 @@ import { virtualServerKey } from "../../src/state/virtual-server.ts";
 import { ip } from "../contract/contract-kernel.ts";
 import { FakeKernel } from "../support/fake-kernel/fake-kernel.ts";
 import { withNetworkNamespace } from "../support/netns/network-namespace.ts";
+import { observeIpvs } from "../support/observe-ipvs.ts";
 
 const iptablesBackend = await chooseBackend(runProgram);
 
@@ -108,7 +109,7 @@ const ipvsLists = fc.uniqueArray(ipvsChanges, {
 
 async function ipvsStep({ ipvs }: Kernel, changes: readonly IpvsChange[]): Promise<unknown> {
   const failed = refused(await ipvs.apply(changes));
-  const { virtualServers: observed } = await ipvs.observe();
+  const observed = await observeIpvs(ipvs);
   const state = observed
     .map(({ virtualServer, realServers: reals }) => ({
       virtualServer: Object.entries(virtualServer).toSorted(),

@@ -7,10 +7,10 @@ PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
 [ -r /lab/environment ] && . /lab/environment
 
-# The lab kernel has legacy iptables only.
+# The lab kernel of the Debian package has legacy iptables only.
 mkdir -p /run/lab-bin /run/lock
 for tool in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
-  ln -s "$(command -v xtables-legacy-multi)" /run/lab-bin/$tool
+  ln -s "$(command -v xtables-$LAB_IPTABLES-multi)" /run/lab-bin/$tool
 done
 PATH=/run/lab-bin:$PATH
 
@@ -29,6 +29,9 @@ else
     ip_vs_fo ip_vs_ovf ip_vs_mh ip_vs_lblc ip_vs_lblcr || echo "lab: IPVS did not load" >&2
 fi
 ip link set lo up
+
+# In user-mode Linux 6.12 pages of an io_uring are freed while they are mapped; Node does without.
+[ ! -e /proc/sys/kernel/io_uring_disabled ] || echo 2 > /proc/sys/kernel/io_uring_disabled
 
 stty -F /dev/tty1 raw
 stty -F /dev/tty2 raw

@@ -98,8 +98,8 @@ describe("the image on a node", () => {
     const program = onNode.start(main);
     await program.ends();
     assert.match(
-      program.lastLine,
-      /^Error: Cannot set sysctl \S+, which is \d+, to \d+: EROFS \(.*--init-only/,
+      program.failures.join(),
+      /^Cannot set sysctl \S+, which is \d+, to \d+: EROFS \(.*--init-only/,
     );
   });
 
@@ -168,6 +168,30 @@ describe("the image on a node", () => {
       shell("ipvsadm -Sn; ipset list -n; iptables-save | grep KUBE-SERVICES || true"),
       "",
     );
+  });
+
+  it("is removed from the node by the manifest for leaving, which then waits for its end", async () => {
+    const program = onNode.start(main);
+    await serves(`-a -t 10.96.0.10:80 -r 10.244.1.22:8080 -m -w 1`);
+    onNode.signal(program, "TERM");
+    await program.ends();
+    const leaving = podOf(readManifests("clean-up"));
+    const [cleanUp] = leaving.initContainers;
+    const [done] = leaving.containers;
+    assert.ok(cleanUp !== undefined && done !== undefined);
+    const cleaned = onNode.start(cleanUp);
+    assert.deepEqual(await cleaned.ends(), { code: 0, signal: null }, cleaned.output);
+    assert.match(cleaned.output, /Removed +\d+ virtual servers?/);
+    assert.equal(
+      shell("ipvsadm -Sn; ipset list -n; iptables-save | grep KUBE-SERVICES || true"),
+      "",
+    );
+    const waiting = onNode.start(done);
+    await waiting.prints(/^Node is clean$/m);
+    assert.equal(statusLine(waiting, "Uid"), "65534\t65534\t65534\t65534");
+    assert.equal(statusLine(waiting, "CapBnd"), "0000000000000000");
+    onNode.signal(waiting, "TERM");
+    assert.deepEqual(await waiting.ends(), { code: 0, signal: null }, waiting.output);
   });
 
   it("may make no other system call under it, whatever its capabilities", async () => {
@@ -239,7 +263,7 @@ describe("the image on a node", () => {
   it("needs NET_RAW where iptables is the legacy one", async () => {
     const program = onNode.start(without(main, "NET_RAW"));
     await program.ends();
-    assert.match(program.lastLine, /^Error: Cannot start: neither iptables nor ip6tables works/);
-    assert.match(program.lastLine, /NET_ADMIN and NET_RAW$/);
+    assert.match(program.failures.join(), /^Cannot start: neither iptables nor ip6tables works/);
+    assert.match(program.failures.join(), /NET_ADMIN and NET_RAW$/);
   });
 });

@@ -13,7 +13,8 @@ fail() {
 }
 
 mount -t proc proc /proc || fail "cannot mount /proc"
-insmod "$LAB_MODULES/kernel/fs/overlayfs/overlay.ko" || fail "cannot load the overlay module"
+grep -qw overlay /proc/filesystems || insmod "$LAB_MODULES/kernel/fs/overlayfs/overlay.ko" ||
+  fail "cannot load the overlay module"
 mount -t tmpfs -o size=75% tmpfs /mnt || fail "cannot mount a tmpfs"
 mkdir /mnt/upper /mnt/work /mnt/root
 mount -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work overlay /mnt/root ||

@@ -9,12 +9,15 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
 
-/** The binary and the modules of the Debian package `user-mode-linux`. */
+/** The binary and the modules of the Debian package `user-mode-linux`, or what `make lab-kernel` built. */
 export interface LabKernel {
   readonly binary: string;
   /** Folder named after the kernel's version. */
   readonly modules: string;
 }
+
+/** Which of its two backends the command `iptables` speaks to. */
+export type IptablesVariant = "legacy" | "nft";
 
 export interface GuestCommand {
   readonly argv: readonly string[];
@@ -30,6 +33,8 @@ export interface LabOptions {
   readonly timeoutSeconds: number;
   /** "absent": the modules are not loaded and cannot be. */
   readonly ipvs: "present" | "absent";
+  /** Absent: legacy; the kernel of the Debian package has no other. */
+  readonly iptables?: IptablesVariant;
   /** A tap device of this network namespace that becomes link `vec0` of the lab kernel; absent: no way out. */
   readonly tap?: string;
 }
@@ -58,11 +63,13 @@ const XSTATE_LIBRARY: string = join(PROJECT, "build/lab/uml-xstate.so");
 const bootSeconds = 90;
 const mostBoots = 2;
 
-/** The installed lab kernel, or undefined. */
-export function findLabKernel(): LabKernel | undefined {
-  if (!existsSync(BINARY) || !existsSync(MODULES)) return undefined;
-  const version = readdirSync(MODULES).sort().at(-1);
-  return version === undefined ? undefined : { binary: BINARY, modules: join(MODULES, version) };
+/** The installed lab kernel, or the one in a folder of `make lab-kernel`; undefined when there is none. */
+export function findLabKernel(folder?: string): LabKernel | undefined {
+  const binary = folder === undefined ? BINARY : join(folder, "linux");
+  const modules = folder === undefined ? MODULES : join(folder, "modules");
+  if (!existsSync(binary) || !existsSync(modules)) return undefined;
+  const version = readdirSync(modules).sort().at(-1);
+  return version === undefined ? undefined : { binary, modules: join(modules, version) };
 }
 
 /** Runs `command` in a fresh lab kernel. An aborted `signal` ends it at once. */
@@ -120,6 +127,7 @@ function writeCommand(
     ...command.environment,
     LAB_MODULES: kernel.modules,
     LAB_IPVS: options.ipvs,
+    LAB_IPTABLES: options.iptables ?? "legacy",
   };
   const assignments = Object.entries(environment).map(
     ([name, value]) => `export ${name}=${shellQuote(value)}\n`,
@@ -155,8 +163,10 @@ function startKernel(kernel: LabKernel, labDirectory: string, options: LabOption
   const preload = existsSync(XSTATE_LIBRARY) ? { LD_PRELOAD: XSTATE_LIBRARY } : {};
   // A process namespace, whose end ends all of the kernel's processes; it dies with this process.
   const isolate = ["--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child"];
+  // Not the first process of that namespace, which its own SIGABRT would not end: a panic would last for ever.
+  const notFirst = ["sh", "-c", '"$@"; exit', "sh"];
   const pin = ["taskset", "-c", String(options.cpu)];
-  return spawn("setpriv", [...isolate, ...pin, kernel.binary, ...parameters], {
+  return spawn("setpriv", [...isolate, ...notFirst, ...pin, kernel.binary, ...parameters], {
     stdio: ["ignore", "pipe", "pipe", "pipe", "pipe"],
     env: { PATH: process.env["PATH"] ?? "", HOME: labDirectory, ...preload },
   });

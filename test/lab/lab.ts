@@ -4,6 +4,7 @@ import { existsSync } from "node:fs";
 import { runInHostNamespace } from "./host-namespace.ts";
 import {
   findLabKernel,
+  type IptablesVariant,
   type LabKernel,
   type LabOptions,
   type LabResult,
@@ -18,9 +19,15 @@ export type Lab =
   /** `missing`: one line, what is missing and what would have worked. */
   | { readonly kind: "none"; readonly missing: string };
 
-/** LAB=host or LAB=uml in the environment overrules the choice. */
+/** LAB=host or LAB=uml in the environment overrules the choice; LAB_KERNEL names the folder of a built kernel. */
 export function findLab(environment: NodeJS.ProcessEnv = process.env): Lab {
   const choice = environment["LAB"];
+  const folder = environment["LAB_KERNEL"];
+  if (folder !== undefined) {
+    const built = findLabKernel(folder);
+    if (built !== undefined) return { kind: "lab-kernel", kernel: built };
+    return { kind: "none", missing: `no kernel in LAB_KERNEL=${folder}: make lab-kernel` };
+  }
   if (choice !== "uml" && hostHasIpvs()) return { kind: "host" };
   const kernel = findLabKernel();
   if (choice !== "host" && kernel !== undefined) return { kind: "lab-kernel", kernel };
@@ -57,7 +64,18 @@ export function runInLab(
   };
   return lab.kind === "host"
     ? runInHostNamespace(command, options, output, signal)
-    : runInLabKernel(lab.kernel, command, options, output, signal);
+    : runInLabKernel(
+        lab.kernel,
+        command,
+        { iptables: iptablesVariant(), ...options },
+        output,
+        signal,
+      );
+}
+
+/** LAB_IPTABLES=nft in the environment; the kernel must have it. */
+function iptablesVariant(): IptablesVariant {
+  return process.env["LAB_IPTABLES"] === "nft" ? "nft" : "legacy";
 }
 
 /** Variables that choose what tests do pass into the lab; nothing else of the environment does. */

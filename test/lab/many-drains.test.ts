@@ -1,6 +1,6 @@
 /**
  * 5,000 real servers that drain at once, each with a flow: what looking at them asks of the kernel. How often
- * it looks is tested with a clock of its own, in test/unit/daemon/drain-watch.test.ts.
+ * it looks is tested with a clock of its own, in test/unit/daemon/sync/drain-watch.test.ts.
  */
 import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";

@@ -120,6 +120,31 @@ describe("external IPs that the node needs itself", () => {
     await eventually(() => bound().includes("192.168.10.7"), true, waitMs);
     assert.deepEqual(daemon.errors, []);
   });
+
+  it("are the gateway's too while the link is down, and the node is back with its link", async () => {
+    shell("ip link set eth0 down");
+    daemon.apply(claiming(["203.0.113.6"], "meanwhile", "10.96.0.13"));
+    await eventually(() => bound().includes("203.0.113.6"), true, waitMs);
+    assert.equal(bound().includes(clientAddress), false);
+    shell(`ip link set eth0 up; ip route replace default via ${clientAddress}`);
+    await eventually(() => canPing(clientAddress), true, waitMs);
+    assert.deepEqual(daemon.errors, []);
+  });
+
+  it("keep nobody from IPv4 where IPv6 is turned off while we run", async () => {
+    const six = service({ name: "six", clusterIps: ["fd00:96::6"] });
+    daemon.apply(six, endpointSlice({ service: "six", endpoints: ["fd00:244::6"] }));
+    const hasSix = () => shell("ip -6 -o address show kube-ipvs0").includes("fd00:96::6/");
+    await eventually(hasSix, true, waitMs);
+    shell("sysctl -qw net.ipv6.conf.all.disable_ipv6=1");
+    daemon.apply(claiming(["203.0.113.8"], "later-four", "10.96.0.14"));
+    await eventually(() => bound().includes("203.0.113.8"), true, waitMs);
+    await daemon.settled();
+    assert.equal(hasSix(), false);
+    assert.deepEqual(daemon.errors, []);
+    shell("sysctl -qw net.ipv6.conf.all.disable_ipv6=0");
+    await eventually(hasSix, true, waitMs);
+  });
 });
 
 it("with `refuse` they get nothing at all, and come when they are not needed any more", async () => {

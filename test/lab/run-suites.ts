@@ -134,7 +134,10 @@ async function main(): Promise<number> {
     return 1;
   }
   const wanted = process.argv.slice(2);
-  const suites = listSuites().filter(({ name }) => wanted.length === 0 || wanted.includes(name));
+  const hasNft = process.env["LAB_KERNEL"] !== undefined;
+  const suites = listSuites(hasNft).filter(
+    ({ name }) => wanted.length === 0 || wanted.includes(name),
+  );
   if (suites.length === 0) {
     console.error(`lab: no suite is called ${wanted.join(", ")}`);
     return 1;

@@ -57,7 +57,7 @@ describe("the daemon", () => {
     program.kill("SIGTERM");
     assert.deepEqual(await program.ends(), { code: 0, signal: null });
     assert.ok(performance.now() - sentAt < 1_500, `${performance.now() - sentAt} ms`);
-    assert.match(program.output, /"Stopping, the kernel keeps its state" signal="SIGTERM"/);
+    assert.match(program.output, /"Shutting down, leaving kernel state in place" signal="SIGTERM"/);
     assert.match(execFileSync("ip", ["link", "show", "kube-ipvs0"]).toString(), /kube-ipvs0/);
   });
 
@@ -92,10 +92,10 @@ describe("the daemon", () => {
     await program.prints(synced);
     assert.match(
       program.output,
-      /^E.*"HTTP server cannot listen" server="metrics server" address="127\.0\.0\.1:10249" retry="5s" err="EADDRINUSE \(another process uses this port\)"$/m,
+      /^E.*"Cannot listen for HTTP" server="metrics server" address="127\.0\.0\.1:10249" retry="5s" err="EADDRINUSE \(another process is using this port\)"$/m,
     );
     other.close();
-    await program.prints(/"HTTP server listens now" server="metrics server"/);
+    await program.prints(/"HTTP server is listening" server="metrics server"/);
     assert.deepEqual(await get(10249, "/proxyMode"), [200, "ipvs"]);
   });
 });
@@ -103,18 +103,15 @@ describe("the daemon", () => {
 describe("the last line of a start that makes no sense", () => {
   async function refused(program: Program): Promise<string> {
     assert.deepEqual(await program.ends(), { code: 1, signal: null }, program.output);
-    return program.lastLine;
+    return program.failures.join();
   }
 
   it("for a second instance names the first", async () => {
     const first = start();
     await first.prints(synced);
     const line = await refused(start());
-    assert.ok(
-      line.startsWith(`Error: Cannot start a second instance: process ${first.pid} (`),
-      line,
-    );
-    assert.match(line, /kube-ipvs.*\) runs on this node; stop that one first$/);
+    assert.ok(line.startsWith(`Cannot start a second instance: process ${first.pid} (`), line);
+    assert.match(line, /kube-ipvs.*\) is running on this node; stop it first$/);
   });
 
   it("for one of two that start at once names the other, which runs", async () => {
@@ -122,10 +119,7 @@ describe("the last line of a start that makes no sense", () => {
     const lost = await Promise.race([one, other].map((each) => each.ends().then(() => each)));
     const runs = lost === one ? other : one;
     const line = await refused(lost);
-    assert.ok(
-      line.startsWith(`Error: Cannot start a second instance: process ${runs.pid} (`),
-      line,
-    );
+    assert.ok(line.startsWith(`Cannot start a second instance: process ${runs.pid} (`), line);
     await runs.prints(synced);
   });
 
@@ -136,7 +130,7 @@ describe("the last line of a start that makes no sense", () => {
     try {
       assert.equal(
         await refused(start()),
-        `Error: Cannot start beside a running kube-proxy: process ${other.pid} (${path} 1000); remove it from this node first, or give --kube-ipvs-ignore-running-kube-proxy`,
+        `Cannot start while kube-proxy is running: process ${other.pid} (${path} 1000); remove it from this node first, or set --kube-ipvs-ignore-running-kube-proxy`,
       );
       await start(["--kube-ipvs-ignore-running-kube-proxy"]).prints(synced);
     } finally {
@@ -148,7 +142,7 @@ describe("the last line of a start that makes no sense", () => {
     const other = createServer().listen(10249, "127.0.0.1").unref();
     assert.equal(
       await refused(start(["--bind-address-hard-fail"])),
-      "Error: Cannot listen on 127.0.0.1:10249 for the metrics server: EADDRINUSE (another process uses this port)",
+      "Cannot listen on 127.0.0.1:10249 for the metrics server: EADDRINUSE (another process is using this port)",
     );
     other.close();
   });
@@ -159,7 +153,7 @@ describe("the last line of a start that makes no sense", () => {
     );
     assert.equal(
       line,
-      "Error: Cannot change the node's network: the capability NET_ADMIN is missing; run as root, or in a container with securityContext.capabilities.add: [NET_ADMIN, NET_RAW]",
+      "Cannot change the node's network: missing capability NET_ADMIN; run as root, or in a container with securityContext.capabilities.add: [NET_ADMIN, NET_RAW]",
     );
   });
 });

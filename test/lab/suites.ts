@@ -49,19 +49,29 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   image: { expectedSeconds: 29 },
   documents: { expectedSeconds: 10 },
   "drains-sctp": { expectedSeconds: 100 },
+  "refused-objects": { expectedSeconds: 75 },
+  "foreign-claims": { expectedSeconds: 80 },
+  "busy-cluster": { expectedSeconds: 75 },
+  "ownership-histories": { expectedSeconds: 110 },
+  namespaces: { expectedSeconds: 50 },
+  "random-walks": { expectedSeconds: 100, timeoutSeconds: 1_200 },
 };
 
 const defaults = { expectedSeconds: 10, timeoutSeconds: 600, memory: "2G" } as const;
 const ending = ".test.ts";
 
-/** All suites, the longest first. */
-export function listSuites(): readonly Suite[] {
-  const names = readdirSync(import.meta.dirname)
-    .filter((name) => name.endsWith(ending))
-    .map((name) => name.slice(0, -ending.length));
-  return names
+/** All suites, the longest first; with `hasNft` those that need a kernel with both backends of iptables, too. */
+export function listSuites(hasNft: boolean): readonly Suite[] {
+  return [...namesIn("."), ...(hasNft ? namesIn("kernels") : [])]
     .toSorted((one, other) => expectedSeconds(other) - expectedSeconds(one))
     .map((name) => ({ name, file: join("test/lab", name + ending), options: optionsOf(name) }));
+}
+
+/** In a folder of this one: `contract`, `kernels/backends`. */
+function namesIn(folder: string): readonly string[] {
+  return readdirSync(join(import.meta.dirname, folder))
+    .filter((name) => name.endsWith(ending))
+    .map((name) => join(folder, name.slice(0, -ending.length)));
 }
 
 function expectedSeconds(name: string): number {

@@ -6,7 +6,7 @@ import { processMetrics } from "../../src/metrics/process-metrics.ts";
 import { kubeProxyMetrics } from "../../toolchain/docs/kube-proxy-metrics.ts";
 import { mixinQueries } from "./mixin-queries.ts";
 import { lint, Prometheus, type Sample } from "./prometheus.ts";
-import { type ScrapedDaemon, startScrapedDaemon } from "./scraped-daemon.ts";
+import { clusterVersion, type ScrapedDaemon, startScrapedDaemon } from "./scraped-daemon.ts";
 
 let daemon: ScrapedDaemon;
 let prometheus: Prometheus;
@@ -108,6 +108,26 @@ describe("the dashboard of kubernetes-mixin", () => {
       assert.equal(hasNumber(await prometheus.query(query)), without === undefined, query);
     });
   }
+});
+
+describe("kubernetes-mixin's alert KubeVersionMismatch", () => {
+  /** With an API server of this version beside us; the selectors are the mixin's defaults. */
+  const mismatch = (apiServerVersion: string): string => {
+    const apiServer = `label_replace(vector(1), "git_version", "${apiServerVersion}", "", "")`;
+    const all = `kubernetes_build_info{job!~"kube-dns|coredns"} or ${apiServer}`;
+    const releases = `label_replace(${all}, "git_version", "$1", "git_version", "(v[0-9]*.[0-9]*).*")`;
+    return `count by (cluster) (count by (git_version) (${releases})) > 1`;
+  };
+
+  it("is silent about us in a cluster of any version", async () => {
+    const [ours] = await prometheus.query("kubernetes_build_info");
+    assert.equal(ours?.metric["git_version"], clusterVersion);
+    assert.deepEqual(await prometheus.query(mismatch("v1.30.9")), []);
+  });
+
+  it("is not silent for want of series", async () => {
+    assert.equal((await prometheus.query(mismatch("v1.36.2"))).length, 1);
+  });
 });
 
 it("promtool finds fault with kube-proxy's own names only", async () => {

@@ -7,9 +7,9 @@ import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import { gateStates } from "../../src/config/feature-gates.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
-import { openSource } from "../../src/daemon/open-source.ts";
-import { ProxyHealth } from "../../src/daemon/proxy-health.ts";
-import { startServers } from "../../src/daemon/servers.ts";
+import { startServers } from "../../src/daemon/http/servers.ts";
+import { openSource } from "../../src/daemon/process/open-source.ts";
+import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { startDaemon } from "../../src/daemon/start.ts";
 import { PrometheusMetrics } from "../../src/metrics/prometheus-metrics.ts";
 import { ApiServer } from "../support/api-server/api-server.ts";
@@ -20,6 +20,8 @@ import { freePort } from "./free-port.ts";
 const activityMs = 250;
 /** Answers to the first watches that are begun anew. */
 const interruptions = [302, 500];
+/** Of the cluster; another release than the one that kube-ipvs behaves like. */
+export const clusterVersion = "v1.30.4";
 
 /** What runs. */
 export interface ScrapedDaemon {
@@ -34,6 +36,7 @@ export interface ScrapedDaemon {
 /** Starts it and waits for the first sync. */
 export async function startScrapedDaemon(): Promise<ScrapedDaemon> {
   const server = await ApiServer.start({ objects: [node(), dns(), slice(1)] });
+  server.gitVersion = clusterVersion;
   const [metricsAddress, healthAddress] = [await address(), await address()];
   const { config, object } = loadConfig(flagsOf({ server, metricsAddress, healthAddress }), {
     hostname: () => "node-1",
@@ -42,7 +45,6 @@ export async function startScrapedDaemon(): Promise<ScrapedDaemon> {
   const clock = systemClock;
   const metrics = new PrometheusMetrics(clock, {
     version: "0.0.0",
-    kubernetesVersion: "1.36.2",
     featureGates: gateStates(config.featureGates),
   });
   const parts = { clock, log: silentLogger, metrics, health: new ProxyHealth(clock, 60_000) };

@@ -87,11 +87,13 @@ describe("the addon without index.ts, whose timer holds the socket too", () => {
   it("keeps a socket while a call is pending", async () => {
     const addon = createRequire(import.meta.url)(fileURLToPath(addonFile)) as {
       open: typeof open;
-      submit: (...args: [...Parameters<typeof transact>, (result: TransactResult) => void]) => void;
+      submit: (
+        ...args: [...Parameters<typeof transact>, boolean, (result: TransactResult) => void]
+      ) => void;
     };
     const collecting = setInterval(() => globalThis.gc?.(), 5);
     const result = await new Promise<TransactResult>((resolve) => {
-      addon.submit(addon.open(protocols.route, {}), noop(1), 0, 16, 2, 150, 0, resolve);
+      addon.submit(addon.open(protocols.route, {}), noop(1), 0, 16, 2, 150, 0, false, resolve);
     });
     clearInterval(collecting);
     assert.equal(result.errno, errnos.ETIMEDOUT);

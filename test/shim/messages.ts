@@ -14,6 +14,7 @@ export const errnos = {
   ENODEV: 19,
   EINVAL: 22,
   ENAMETOOLONG: 36,
+  EBADMSG: 74,
   EMSGSIZE: 90,
   EPROTONOSUPPORT: 93,
   EOPNOTSUPP: 95,

@@ -6,6 +6,7 @@ import {
   type SocketHandle,
   type TransactResult,
   transact,
+  transactEach,
   transactSync,
 } from "../../native-shim/index.ts";
 import {
@@ -52,6 +53,27 @@ describe("a netlink socket", () => {
       again.map(({ type }) => type),
       links.map(({ type }) => type),
     );
+  });
+
+  it("carries out many dumps one by one, and stops behind the one that fills a piece", async () => {
+    const requests = Buffer.concat([11, 12, 13].map(linkDump));
+    const all = await transactEach(socket, requests, 0, requests.length, 5000, 2 ** 20);
+    assert.equal(all.errno, 0);
+    const ends = messagesOf(all.replies).filter(({ type }) => type === types.done);
+    assert.deepEqual(
+      ends.map(({ sequence }) => sequence),
+      [11, 12, 13],
+    );
+    const one = await transactEach(socket, requests, 0, requests.length, 5000, 1);
+    assert.equal(one.errno, 0);
+    assert.ok(messagesOf(one.replies).every(({ sequence }) => sequence === 11));
+  });
+
+  it("refuses many requests of which the last is cut off, after the others", async () => {
+    const requests = Buffer.concat([14, 15].map(linkDump)).subarray(0, -4);
+    const result = await transactEach(socket, requests, 0, requests.length, 5000, 2 ** 20);
+    assert.deepEqual([result.errno, result.operation], [errnos.EBADMSG, "send"]);
+    assert.equal(messagesOf(result.replies).at(-1)?.sequence, 14);
   });
 
   it("returns the kernel's error with its own words", async () => {

@@ -3,11 +3,13 @@ import assert from "node:assert/strict";
 import { silentLogger } from "../../src/base/log.ts";
 import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
-import type { HttpListenerOptions } from "../../src/daemon/http-listener.ts";
-import { ProxyHealth } from "../../src/daemon/proxy-health.ts";
-import type { Listener } from "../../src/daemon/service-health.ts";
+import type { HttpListenerOptions } from "../../src/daemon/http/http-listener.ts";
+import type { Listener } from "../../src/daemon/http/service-health.ts";
+import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
 import { type Metrics, silentMetrics } from "../../src/metrics/metrics.ts";
+import { nothingRecorded, type RecordedOwnership } from "../../src/reconcile/ownership/classify.ts";
+import type { OwnershipRecord } from "../../src/reconcile/ownership/ownership.ts";
 import type { KernelState } from "../golden/kernel-state.ts";
 import { FakeClock } from "./fake-clock.ts";
 import { FakeKernel } from "./fake-kernel/fake-kernel.ts";
@@ -32,10 +34,12 @@ const allDrainsMs = 15_000;
 export class FakeNode {
   readonly source: MemorySource = new MemorySource();
   readonly kernel: FakeKernel = new FakeKernel();
-  readonly #config: Config;
+  #config: Config;
   readonly #clock = new FakeClock();
   readonly #listeners = new Map<string, HttpListenerOptions>();
   readonly #figures = new Map<string, number>();
+  /** What a file keeps on a real node: it outlives the daemon. */
+  #ownership: RecordedOwnership = nothingRecorded;
   #daemon: Daemon | undefined;
 
   constructor(flags: Flags) {
@@ -51,6 +55,7 @@ export class FakeNode {
       metrics: this.#metrics(),
       health: new ProxyHealth(this.#clock, 60_000),
       clock: this.#clock,
+      ownershipRecord: this.#ownershipRecord(),
       log: silentLogger,
       makeListener: (options) => this.#listener(options),
     });
@@ -59,13 +64,19 @@ export class FakeNode {
   /** Ends the daemon; it must leave no timer and no listener behind. */
   async stop(): Promise<void> {
     await this.#daemon?.stop();
+    this.#daemon = undefined;
     assert.equal(this.#clock.pendingTimers, 0, "nothing waits after the stop");
     assert.equal(this.#listeners.size, 0, "nothing listens after the stop");
   }
 
-  /** Another configuration counts from now on; given as all its flags. */
+  get isRunning(): boolean {
+    return this.#daemon !== undefined;
+  }
+
+  /** Another configuration counts from now on, over restarts as well; given as all its flags. */
   async reconfigure(flags: Flags): Promise<void> {
-    await this.#daemon?.reconfigure(configOf({ ...baseFlags, ...flags }));
+    this.#config = configOf({ ...baseFlags, ...flags });
+    await this.#daemon?.reconfigure(this.#config);
   }
 
   async restart(): Promise<void> {
@@ -75,11 +86,21 @@ export class FakeNode {
 
   /** Ends it before its n-th kernel change from now on, or after a second; then starts it again. */
   async kill(nth: number): Promise<void> {
+    await this.crash(nth);
+    await this.start();
+  }
+
+  /** Ends it before its n-th kernel change from now on, or after a second. */
+  async crash(nth: number): Promise<void> {
     this.kernel.operations.crashAt(nth);
     await this.#clock.advance(1_000);
     await this.stop();
     this.kernel.operations.revive();
-    await this.start();
+  }
+
+  /** Lets time go by. */
+  async wait(milliseconds: number): Promise<void> {
+    await this.#clock.advance(milliseconds);
   }
 
   /** Lets time go on until everything told is in the kernel. */
@@ -135,6 +156,15 @@ export class FakeNode {
       return `${place} ${status} ${body}`;
     });
     return (await Promise.all(answers)).toSorted().join("");
+  }
+
+  #ownershipRecord(): OwnershipRecord {
+    return {
+      recorded: this.#ownership,
+      keep: (ownership) => {
+        this.#ownership = ownership;
+      },
+    };
   }
 
   #listener(options: HttpListenerOptions): Listener {

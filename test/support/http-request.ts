@@ -1,4 +1,4 @@
-import type { HttpRequest } from "../../src/daemon/http-listener.ts";
+import type { HttpRequest } from "../../src/daemon/http/http-listener.ts";
 
 /** A GET request from this node for `/path?query`. */
 export function httpRequest(target: string, overrides: Partial<HttpRequest> = {}): HttpRequest {

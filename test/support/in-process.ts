@@ -1,7 +1,7 @@
 /** The daemon in this process, on the kernel of the present network namespace: its composition root, no more. */
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
-import { ProxyHealth } from "../../src/daemon/proxy-health.ts";
+import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { type DaemonParts, startDaemon } from "../../src/daemon/start.ts";
 import type { BackendChoice } from "../../src/kernel/iptables/backend.ts";
 import type { Kernel } from "../../src/kernel/kernel.ts";

@@ -15,7 +15,7 @@ import { MemorySource, type NamedObject } from "./memory-source.ts";
 import type { ApiObject } from "./objects.ts";
 import { type RecordedLine, RecordingLogger } from "./recording-logger.ts";
 
-const iptablesBackend: BackendChoice = await chooseBackend(runProgram);
+const usualBackend: BackendChoice = await chooseBackend(runProgram);
 
 /** By name, without the dashes. */
 export type Flags = Readonly<Record<string, string>>;
@@ -41,15 +41,15 @@ export interface LabDaemon {
   stop(): Promise<void>;
 }
 
-/** Starts it and waits until `objects` are in the kernel. */
+/** Starts it and waits until `objects` are in the kernel. `iptablesBackend`: found out when this file was loaded. */
 export async function startLabDaemon(
   objects: readonly (ApiObject | NamedObject)[],
   flags: Flags = {},
+  iptablesBackend: BackendChoice = usualBackend,
 ): Promise<LabDaemon> {
   const config = configOf(flags);
   const log = new RecordingLogger();
-  const versions = { version: "0.0.0", kubernetesVersion: "1.36.2" };
-  const metrics = new PrometheusMetrics(systemClock, versions);
+  const metrics = new PrometheusMetrics(systemClock, { version: "0.0.0" });
   const source = new MemorySource();
   source.apply(...named(objects));
   const daemon = await startInProcess({ config, source, metrics, log, iptablesBackend });
@@ -123,7 +123,7 @@ export async function withLabDaemon<T>(
 
 /** `--cleanup`; the lines that it prints. */
 export async function cleanUpLab(flags: Flags = {}): Promise<readonly string[]> {
-  const kernel = await openKernel({ log: silentLogger, iptablesBackend });
+  const kernel = await openKernel({ log: silentLogger, iptablesBackend: usualBackend });
   const printed: string[] = [];
   try {
     await cleanUp(kernel, configOf(flags), (line) => printed.push(line));

@@ -38,14 +38,14 @@ export class MemorySource implements ObjectSource {
 
   apply(...objects: readonly NamedObject[]): void {
     for (const object of objects) {
-      this.#objects.set(keyOf(object), object);
+      this.#objects.set(objectKey(object), object);
       this.#tell(object, object);
     }
   }
 
   delete(...objects: readonly NamedObject[]): void {
     for (const object of objects) {
-      this.#objects.delete(keyOf(object));
+      this.#objects.delete(objectKey(object));
       this.#tell(object, undefined);
     }
   }
@@ -54,7 +54,7 @@ export class MemorySource implements ObjectSource {
     const listener = this.#listener;
     const kind = kindsByName[named.kind];
     if (listener === undefined || kind === undefined) return;
-    const key = keyOf(named);
+    const key = objectKey(named);
     const previous = this.#records.get(key);
     const into = { refuse: listener.onRefusal.bind(listener), texts: this.#texts };
     const record = current === undefined ? undefined : decodeObject(kind, current, into)?.record;
@@ -79,6 +79,7 @@ function tell(
   callback.call(listener, previous, current);
 }
 
-function keyOf({ kind, metadata }: NamedObject): string {
+/** Kind, namespace and name. */
+export function objectKey({ kind, metadata }: NamedObject): string {
   return `${kind} ${metadata.namespace ?? (kind === "Node" ? "" : "default")}/${metadata.name}`;
 }

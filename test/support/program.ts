@@ -1,6 +1,7 @@
 /** The built program as an operator runs it: `dist/kube-ipvs` in a process of its own. */
 import { type ChildProcess, type SpawnOptions, spawn } from "node:child_process";
 import { join } from "node:path";
+import { failuresIn } from "./failure-lines.ts";
 
 const path: string = join(import.meta.dirname, "../../dist/kube-ipvs");
 const deadlineMs = 60_000;
@@ -47,6 +48,11 @@ export class Program {
 
   get lastLine(): string {
     return this.#output.trimEnd().split("\n").at(-1) ?? "";
+  }
+
+  /** Why it ended, as its last lines say. */
+  get failures(): readonly string[] {
+    return failuresIn(this.#output);
   }
 
   kill(signal: NodeJS.Signals): void {

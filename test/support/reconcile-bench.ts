@@ -1,22 +1,23 @@
 import type { EndpointRecord, EndpointSliceRecord, ServiceRecord } from "../../src/api/objects.ts";
-import { ipFamilies } from "../../src/base/ip.ts";
+import { type IpAddress, type IpFamily, ipFamilies } from "../../src/base/ip.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import { DesiredState } from "../../src/plan/desired-state.ts";
 import { planService } from "../../src/plan/planner.ts";
-import { planRules } from "../../src/plan/rules.ts";
+import { RulesMemory } from "../../src/plan/rules-memory.ts";
 import type { SysctlSetting } from "../../src/plan/sysctls.ts";
-import {
-  Reconciler,
-  type ReconcilerOptions,
-  type ReconcilerParts,
-} from "../../src/reconcile/reconciler.ts";
+import { Reconciler, type ReconcilerParts } from "../../src/reconcile/reconciler.ts";
 import type { SyncReport } from "../../src/reconcile/report.ts";
+import type { SyncGoal } from "../../src/reconcile/sync-goal.ts";
+import type { RuleSet } from "../../src/state/rule.ts";
 import { FakeClock } from "./fake-clock.ts";
 import { FakeKernel } from "./fake-kernel/fake-kernel.ts";
 import { addressesText, ipSetText, ipvsText } from "./fake-kernel/state-text.ts";
 import { ip, planOptions, sliceRecord } from "./records.ts";
 
-const options: ReconcilerOptions = {
+/** What a test may set otherwise. */
+type BenchOptions = Pick<SyncGoal, "ownership" | "drain"> & Pick<ReconcilerParts, "isDryRun">;
+
+const options: BenchOptions = {
   ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
   drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 0 },
 };
@@ -29,19 +30,27 @@ export class Bench {
   readonly clock: FakeClock;
   readonly desired: DesiredState = new DesiredState();
   readonly reconciler: Reconciler;
+  readonly #options: BenchOptions;
+  readonly #rulesMemory = new RulesMemory();
   sysctls: readonly SysctlSetting[] = [];
+  nodeAddresses: ReadonlySet<IpAddress> = nodeAddresses;
 
   constructor(
     kernel: FakeKernel = new FakeKernel(),
-    overrides: Partial<ReconcilerOptions> = {},
+    overrides: Partial<BenchOptions> = {},
     parts: Partial<Omit<ReconcilerParts, "kernel" | "clock">> & { readonly clock?: FakeClock } = {},
   ) {
+    this.#options = { ...options, ...overrides };
+    const { isDryRun = false } = this.#options;
     this.kernel = kernel;
     this.clock = parts.clock ?? new FakeClock();
-    this.reconciler = new Reconciler(
-      { log: silentLogger, ...parts, kernel, clock: this.clock },
-      { ...options, ...overrides },
-    );
+    this.reconciler = new Reconciler({
+      log: silentLogger,
+      ...parts,
+      kernel,
+      clock: this.clock,
+      isDryRun,
+    });
   }
 
   put(
@@ -60,8 +69,23 @@ export class Bench {
     for (const family of ipFamilies) this.desired.replace(name, family, []);
   }
 
+  /** `isFull`: everything is observed again first. */
   sync(isFull = false): Promise<SyncReport> {
-    const dirty = this.desired.takeDirty();
+    if (isFull) this.reconciler.invalidate();
+    const { ownership, drain } = this.#options;
+    return this.reconciler.sync({
+      desired: this.desired,
+      touched: this.desired.takeDirty(),
+      rules: this.rules(),
+      sysctls: this.sysctls,
+      missingModules: [],
+      nodeAddresses: this.nodeAddresses,
+      ownership,
+      drain,
+    });
+  }
+
+  rules(): ReadonlyMap<IpFamily, RuleSet> {
     const rules = ipFamilies.map((family) => {
       const input = {
         family,
@@ -71,25 +95,26 @@ export class Bench {
         isMasqueradeAll: false,
         masqueradeMark: 0x4000,
       };
-      return [family, planRules(input)] as const;
+      return [family, this.#rulesMemory.plan(input)] as const;
     });
-    return this.reconciler.sync({
-      desired: this.desired,
-      dirty: isFull ? "all" : dirty,
-      touched: dirty,
-      rules: new Map(rules),
-      nodeAddresses,
-      sysctls: this.sysctls,
-    });
+    return new Map(rules);
   }
 
-  /** Whether the kernel is as it is known, with the node's addresses as they are. */
-  confirm(): Promise<boolean> {
-    return this.reconciler.confirm(nodeAddresses);
+  /** One period of the verification, a round of its own. Says whether something differs. */
+  async verify(): Promise<boolean> {
+    const { verification } = this.reconciler;
+    const steps = await verification.beginPeriod(this.sysctls, 1);
+    for (const step of steps) await step();
+    return this.reconciler.needsSync;
+  }
+
+  /** The check of rules between syncs. */
+  checkRules(): Promise<boolean> {
+    return this.reconciler.verification.checkRules(this.rules());
   }
 
   checkDrains(): Promise<SyncReport> {
-    return this.reconciler.checkDrains(this.desired);
+    return this.reconciler.checkDrains(this.desired, this.#options.drain);
   }
 
   /** What the next sync writes, as text. */

@@ -3,6 +3,9 @@ import type { Refusal, ResourceKind, SourceListener } from "../../src/api/source
 
 type AnyRecord = ServiceRecord | EndpointSliceRecord | NodeRecord;
 
+/** Far beyond what a busy machine needs. */
+const hangMs = 120_000;
+
 /** Writes down what a source tells: `+services default/web`, `~…` for a change, `-…` for a removal. */
 export class RecordingListener implements SourceListener {
   readonly events: string[] = [];
@@ -47,9 +50,9 @@ export class RecordingListener implements SourceListener {
     return this.refusals.splice(0).map((refusal) => refusal.message);
   }
 
-  /** Resolves as soon as `condition` holds; it is asked after each callback. Fails after `timeoutMs`. */
-  async until(condition: () => boolean, timeoutMs = 10_000): Promise<void> {
-    const deadline = Date.now() + timeoutMs;
+  /** Resolves as soon as `condition` holds; it is asked after each callback. Fails when nothing moves for minutes. */
+  async until(condition: () => boolean): Promise<void> {
+    const deadline = Date.now() + hangMs;
     while (!condition()) {
       const leftMs = deadline - Date.now();
       if (leftMs <= 0) throw new Error(`Not reached; events: ${this.events.join(", ")}`);

@@ -1,6 +1,6 @@
 /** What the table of settings says about kube-proxy's flags, fields and feature gates. */
 import { featureGates } from "../../src/config/feature-gates.ts";
-import { allFields, looseFlags } from "../../src/config/fields.ts";
+import { allFields, flagOnlyOptions } from "../../src/config/fields.ts";
 import type { CompatibilityRow, CompatibilitySection } from "./compatibility.ts";
 
 type Status = Omit<CompatibilityRow, "name">;
@@ -17,12 +17,14 @@ const isOwn = (name: string): boolean => name.startsWith("kubeIpvs");
 /** Flags that the command line reads before all settings. */
 const otherFlags: readonly CompatibilityRow[] = [
   { name: "--help" },
-  { name: "--version", differs: "behind kube-proxy's words stands the version of kube-ipvs" },
+  { name: "--version", differs: "prints the version of kube-ipvs after that of kube-proxy" },
 ];
 
 const flags: readonly CompatibilityRow[] = [
   ...otherFlags,
-  ...looseFlags.map((flag) => ({ name: `--${flag.flag}`, ...statusOf(flag) })),
+  ...flagOnlyOptions
+    .filter((flag) => flag.isOwn !== true)
+    .map((flag) => ({ name: `--${flag.flag}`, ...statusOf(flag) })),
   ...allFields.flatMap((field) =>
     field.flag === undefined || isOwn(field.path)
       ? []

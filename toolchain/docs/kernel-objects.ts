@@ -64,7 +64,7 @@ export const kernelObjects: readonly CompatibilitySection[] = [
   {
     title: "Chains",
     head: "Table and chain",
-    text: "Names that kube-proxy 1.36.2 left in a real kernel; what is in them is compared for 98 recorded scenarios.",
+    text: "Names that kube-proxy 1.36.2 created in a real kernel. Their contents are compared in 98 recorded scenarios.",
     rows: rowsOf(recordedChains(), ourChains()),
   },
   { title: "Sets", head: "Set", rows: rowsOf(recordedSets(), ourSets) },

@@ -31,11 +31,10 @@ const requestBuckets = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
 const sizeBuckets = [64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216];
 
 const family = ["ip_family"] as const;
-const noGo =
-  "the Go runtime is not there; nodejs_* and kube_ipvs_event_loop_delay_seconds tell of this one";
-const noLimiter = "requests are few and are not held back, so there is nothing to measure";
-const noLibrary = "it counts metrics inside Kubernetes' own library";
-const plugin = "credential plugins are asked by a library that does not count";
+const noGo = "there is no Go runtime; see nodejs_* and kube_ipvs_event_loop_delay_seconds";
+const noLimiter = "requests are not rate limited";
+const noLibrary = "internal to the Kubernetes metrics library";
+const plugin = "the library that runs credential plugins has no metrics";
 
 function histogram(
   name: string,
@@ -75,7 +74,7 @@ export const kubeProxyMetrics: readonly KubeProxyMetric[] = [
   {
     ...gauge("kubernetes_build_info", ["major", "minor", "git_version", "platform"]),
     differs:
-      "only labels that are true here: major, minor, git_version, platform; kube_ipvs_build_info has our own",
+      "the API server's version, absent until it is known; only the labels major, minor, git_version and platform; see kube_ipvs_build_info for the versions of kube-ipvs",
   },
   gauge("kubernetes_feature_enabled", ["name", "stage"]),
   counter("rest_client_requests_total", ["code", "method", "host"]),
@@ -88,11 +87,11 @@ export const kubeProxyMetrics: readonly KubeProxyMetric[] = [
   ),
   absent(
     histogram("rest_client_dns_resolution_duration_seconds", ["host"], requestBuckets),
-    "names are looked up by the connection library, which does not tell",
+    "the connection library does not expose DNS resolution",
   ),
   absent(
     counter("rest_client_request_retries_total", ["code", "verb", "host"]),
-    "each try counts as a request",
+    "each attempt counts as a request",
   ),
   absent(counter("rest_client_exec_plugin_call_total", ["code", "call_status"]), plugin),
   absent(gauge("rest_client_exec_plugin_ttl_seconds"), plugin),

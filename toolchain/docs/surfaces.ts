@@ -12,10 +12,11 @@ const profile = "only with enableProfiling and for requests from the node itself
 const endpoints: readonly CompatibilityRow[] = [
   { name: "healthz address: /healthz" },
   { name: "healthz address: /livez" },
+  { name: "healthz address: /readyz", differs: "kube-proxy has none" },
   {
     name: "health-check node ports",
     differs:
-      "a port that cannot be opened on one address is served on the others, and tried again every 5 s instead of at the next sync",
+      "if a port cannot be opened on one address, it is served on the others and retried every 5 s instead of at the next sync",
   },
   { name: "metrics address: /healthz, /healthz/ping" },
   { name: "metrics address: /metrics" },
@@ -26,16 +27,15 @@ const endpoints: readonly CompatibilityRow[] = [
   { name: "metrics address: /proxyMode" },
   {
     name: "metrics address: /configz",
-    differs:
-      "kubeIpvs, our own section, is in it too; after a live reload it shows what counts by now",
+    differs: "includes the section kubeIpvs; shows the current values after a live reload",
   },
   {
     name: "metrics address: /flagz",
-    differs: "text, JSON and YAML; no CBOR; passwords inside addresses are not shown",
+    differs: "text, JSON and YAML; no CBOR; passwords in URLs are redacted",
   },
   {
     name: "metrics address: /statusz",
-    differs: "text, JSON and YAML; no CBOR; the version of Node.js in the place of Go's",
+    differs: "text, JSON and YAML; no CBOR; shows the version of Node.js instead of Go",
   },
   {
     name: "metrics address: /debug/pprof/, /debug/pprof/profile",
@@ -43,7 +43,7 @@ const endpoints: readonly CompatibilityRow[] = [
   },
   {
     name: "metrics address: /debug/pprof/symbol, /debug/pprof/trace",
-    differs: "absent: they belong to the Go runtime",
+    differs: "absent: specific to the Go runtime",
   },
   { name: "metrics address: /debug/flags/v", differs: profile },
 ];
@@ -52,32 +52,33 @@ const events: readonly CompatibilityRow[] = [
   { name: "Starting" },
   {
     name: "FailedToStartProxierHealthcheck",
-    differs: "delivered before the program ends, where the API server answers within 0.3 s",
+    differs: "delivered before exit if the API server responds within 0.3 s",
   },
   {
     name: "FailedToStartMetricServer",
-    differs: "delivered before the program ends, where the API server answers within 0.3 s",
+    differs: "delivered before exit if the API server responds within 0.3 s",
   },
   {
     name: "FailedToStartServiceHealthcheck",
-    differs: "once a minute while the port is taken, as one series, instead of at every sync",
+    differs: "once per minute while the port is in use, as one series, instead of at every sync",
   },
   {
     name: "IPVSDeprecation",
-    differs: "absent: kube-ipvs is there to go on with this mode",
+    differs: "absent: kube-ipvs always runs in this mode",
   },
 ];
 
 const lines: readonly CompatibilityRow[] = [
   {
     name: "klog's text form",
-    differs: "kube-ipvs:1 stands where Go programs name file and line, so that collectors read it",
+    differs: "kube-ipvs:1 replaces Go's file and line, so that log collectors can parse it",
   },
   { name: "JSON form" },
   { name: "Using ipvs Proxier" },
   {
     name: "SyncProxyRules complete",
-    differs: "from -v=2 on, a line for each family with the time of the sync that served both",
+    differs:
+      "at -v=2 and higher, one line per IP family with the duration of the sync of both families",
   },
 ];
 
@@ -86,7 +87,7 @@ export const surfaces: readonly CompatibilitySection[] = [
   {
     title: "Metrics",
     head: "Metric",
-    text: "All that are exposed: [metrics.md](metrics.md).",
+    text: "See also [metrics.md](metrics.md).",
     rows: metrics,
   },
   { title: "Endpoints", head: "Endpoint", rows: endpoints },
@@ -94,9 +95,9 @@ export const surfaces: readonly CompatibilitySection[] = [
     title: "Events",
     head: "Reason",
     text:
-      "Our own on Services: `AddressClaimed` (an older Service has the address and port), `ReservedAddress` (the node or " +
-      "the API server needs the address), `ForeignVirtualServer` (other software has the virtual server). At most 25 " +
-      "about one object at once, then one every five minutes.",
+      "Additional Events on the Node: `CommandFailed` (kube-ipvs exits with an error); on Services: `AddressClaimed` (another Service has a better claim to the address and port), `ReservedAddress` (the node or " +
+      "the API server needs the address), `ForeignVirtualServer` (a third party has the virtual server). At most 25 " +
+      "per object in a burst, then one every five minutes.",
     rows: events,
   },
   { title: "Log lines", head: "Line", rows: lines },

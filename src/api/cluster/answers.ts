@@ -6,6 +6,9 @@ import { fieldOf, pathOf } from "../decode/fields.ts";
 import { printableText } from "../refusals.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
+/** What messages call the thing that was asked for. */
+type Named = Pick<WatchedResource, "name">;
+
 /** What a list says about itself. */
 export interface ListHead {
   readonly resourceVersion: string;
@@ -30,7 +33,7 @@ export function readListHead(resource: WatchedResource, envelope: unknown): List
   const resourceVersion = textAt(envelope, "metadata", "resourceVersion");
   // A stranger's answer (a captive portal's `{}`) must not pass for an empty list.
   if (typeof kind !== "string" || !kind.endsWith("List") || resourceVersion === "") {
-    throw malformed(resource, "it is no list of objects");
+    throw malformed(resource, "it is not a list of objects");
   }
   return { resourceVersion, continueToken: textAt(envelope, "metadata", "continue") };
 }
@@ -48,7 +51,7 @@ export function readWatchEvent(resource: WatchedResource, line: string): WatchEv
 }
 
 /** Throws an ApiError for an answer that is not 200, with what its body says. */
-export async function expectOk(resource: WatchedResource, response: ApiResponse): Promise<void> {
+export async function expectOk(resource: Named, response: ApiResponse): Promise<void> {
   const { status, headers } = response;
   if (status === 200) return;
   let text = "";
@@ -65,7 +68,7 @@ export async function expectOk(resource: WatchedResource, response: ApiResponse)
 
 /** An error for an answer that makes no sense. */
 export function malformed(resource: WatchedResource, why: string, cause?: unknown): ApiError {
-  const message = `Cannot understand the API server's answer about ${resource.name}: ${why}`;
+  const message = `Cannot decode the API server's response for ${resource.name}: ${why}`;
   return new ApiError(message, { reason: "malformed-answer", resource: resource.name, cause });
 }
 
@@ -87,7 +90,7 @@ function parseOrText(text: string): unknown {
 }
 
 function statusError(
-  resource: WatchedResource,
+  resource: Named,
   answer: { readonly status: number; readonly body: unknown; readonly retryAfter?: unknown },
 ): ApiError {
   const { status, body } = answer;
@@ -103,7 +106,7 @@ function statusError(
 }
 
 /** What an operator can do about it; empty where there is nothing. */
-function adviceFor(status: number, { name }: WatchedResource): string {
+function adviceFor(status: number, { name }: Named): string {
   if (status === 401) {
     return "; the API server does not accept the credentials: check the user of the kubeconfig, or the token";
   }

@@ -48,7 +48,7 @@ export class ClientConfig {
     const config = loaded(kubeconfig);
     const cluster = config.getCurrentCluster();
     if (cluster === null)
-      throw invalidKubeconfig(origin, "it has no current context with a cluster");
+      throw invalidKubeconfig(origin, "it has no current context that names a cluster");
     this.server = serverOf(master === "" ? cluster.server : master, origin);
     this.certifiedName =
       cluster.tlsServerName || new URL(this.server).hostname.replace(/^\[|\]$/g, "");
@@ -132,7 +132,7 @@ function configOf(cluster: Cluster, user: User): KubeConfig {
 function serverOf(server: string, origin: string): string {
   const url = URL.parse(server.includes("://") ? server : `http://${server}`);
   if (url === null || !["http:", "https:"].includes(url.protocol)) {
-    const why = `${printable(server)} is no address such as https://10.0.0.1:6443`;
+    const why = `${printable(server)} is not a URL such as https://10.0.0.1:6443`;
     throw invalidKubeconfig(origin, why);
   }
   return url.href.replace(/\/$/, "");

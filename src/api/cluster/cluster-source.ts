@@ -1,8 +1,8 @@
 import { lookup } from "node:dns/promises";
-import type { IpAddress } from "../../base/ip.ts";
-import type { ObjectSource, ServedAddresses, SourceListener } from "../source.ts";
+import type { ObjectSource, ServedAddresses, ServerEndpoint, SourceListener } from "../source.ts";
 import { Reflector, type ReflectorDependencies } from "./reflector.ts";
 import { type LookUp, ServerAddresses } from "./server-addresses.ts";
+import { followServerVersion } from "./server-version.ts";
 import { watchedResources } from "./watched-resources.ts";
 
 export interface ClusterSourceOptions {
@@ -28,7 +28,7 @@ export class ClusterSource implements ObjectSource {
     this.#serverAddresses = new ServerAddresses(dependencies.connection.server, lookUp);
   }
 
-  serverAddresses(): readonly IpAddress[] {
+  servers(): readonly ServerEndpoint[] {
     return this.#serverAddresses.current();
   }
 
@@ -42,7 +42,13 @@ export class ClusterSource implements ObjectSource {
       new Reflector(dependencies, services, listener),
       new Reflector(dependencies, endpointslices, listener),
     ];
-    this.#running = Promise.all(reflectors.map((reflector) => reflector.run(this.#abort.signal)));
+    const { signal } = this.#abort;
+    // A name is looked up by the time of the first plan.
+    this.#serverAddresses.current();
+    this.#running = Promise.all([
+      ...reflectors.map((reflector) => reflector.run(signal)),
+      followServerVersion(dependencies, (version) => listener.onServerVersion?.(version), signal),
+    ]);
   }
 
   async stop(): Promise<void> {

@@ -117,7 +117,7 @@ async function withTimeout<T>(clock: Clock, promise: Promise<T>): Promise<T> {
   const abort = new AbortController();
   const expired = sleep(clock, pluginTimeoutMs, abort.signal).then(() => {
     if (abort.signal.aborted) return promise;
-    throw new Error(`the credential plugin gave no answer for ${pluginTimeoutMs / 1000} s`);
+    throw new Error(`the credential plugin did not respond within ${pluginTimeoutMs / 1000} s`);
   });
   try {
     return await Promise.race([promise, expired]);
@@ -128,7 +128,7 @@ async function withTimeout<T>(clock: Clock, promise: Promise<T>): Promise<T> {
 
 /** A parser that fails quotes what it read, and that may be a token. */
 function speakable(error: unknown): string {
-  if (error instanceof SyntaxError) return "the credential plugin's answer is not JSON";
+  if (error instanceof SyntaxError) return "the output of the credential plugin is not JSON";
   const text = errorText(error);
-  return text === "" ? "the credential plugin failed without a word" : text;
+  return text === "" ? "the credential plugin failed without an error message" : text;
 }

@@ -133,21 +133,22 @@ export class HttpConnection implements ApiConnection {
 
 /** What an operator can do, by the code of the system or of TLS. */
 const advices: Readonly<Record<string, string>> = {
-  ECONNREFUSED: "nothing listens there; is the API server running, and is the address right",
-  ENOTFOUND: "the name is unknown; check the server in the kubeconfig, or --master",
+  ECONNREFUSED:
+    "nothing is listening there; check that the API server is running and the address is correct",
+  ENOTFOUND: "unknown host name; check server in the kubeconfig, or --master",
   EAI_AGAIN:
-    "the name cannot be resolved now; is the DNS server reachable without this node's Services",
-  EHOSTUNREACH: "there is no route; check the node's network",
-  ENETUNREACH: "there is no route; check the node's network",
-  ETIMEDOUT: "nobody answers; check firewalls and the address",
-  CERT_HAS_EXPIRED: "the server's certificate has expired, or the clock is wrong",
+    "DNS lookup failed; check that the DNS server is reachable without this node's Services",
+  EHOSTUNREACH: "no route to host; check the node's network",
+  ENETUNREACH: "no route to host; check the node's network",
+  ETIMEDOUT: "timed out; check firewalls and the address",
+  CERT_HAS_EXPIRED: "the server's certificate has expired; check it and the node's clock",
   DEPTH_ZERO_SELF_SIGNED_CERT: "check certificate-authority in the kubeconfig",
   SELF_SIGNED_CERT_IN_CHAIN: "check certificate-authority in the kubeconfig",
   UNABLE_TO_VERIFY_LEAF_SIGNATURE: "check certificate-authority in the kubeconfig",
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "check certificate-authority in the kubeconfig",
   ERR_TLS_CERT_ALTNAME_INVALID:
-    "use a name of the certificate, or tls-server-name in the kubeconfig",
-  EPROTO: "it does not speak TLS; is http:// meant",
+    "use a name that is in the certificate, or set tls-server-name in the kubeconfig",
+  EPROTO: "the server does not speak TLS; check whether http:// is intended",
 };
 
 function adviceFor(code: string): string {

@@ -22,7 +22,7 @@ export function impersonationHeaders(kubeconfig: unknown, userName: string): Imp
     ...extraHeaders(pathOf(user, "as-user-extra")),
   };
   if (Object.keys(headers).length > 0 && !("impersonate-user" in headers)) {
-    throw new Error(`user ${userName} has as-groups, as-uid or as-user-extra, and no as`);
+    throw new Error(`user ${userName} has as-groups, as-uid or as-user-extra but not as`);
   }
   return headers;
 }

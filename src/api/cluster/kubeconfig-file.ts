@@ -70,13 +70,13 @@ export async function kubeconfigOfPod(
   const { KUBERNETES_SERVICE_HOST: host = "", KUBERNETES_SERVICE_PORT: port = "" } = environment;
   if (host === "" || port === "") {
     const message =
-      "Cannot find an API server: neither --kubeconfig nor --master is given, and KUBERNETES_SERVICE_HOST and " +
-      "KUBERNETES_SERVICE_PORT are not set as in a pod; give --kubeconfig, or --manifests to do without a cluster";
+      "Cannot find an API server: neither --kubeconfig nor --master is set, and KUBERNETES_SERVICE_HOST and " +
+      "KUBERNETES_SERVICE_PORT are not set as they are in a pod; set --kubeconfig, or --manifests to run without a cluster";
     throw new ApiError(message, { reason: "no-cluster" });
   }
   const tokenFile = join(folder, "token");
   await readFile(tokenFile).catch((cause: unknown) => {
-    const advice = "the pod needs automountServiceAccountToken, or give --kubeconfig";
+    const advice = "set automountServiceAccountToken for the pod, or set --kubeconfig";
     const message = `Cannot read token ${tokenFile}: ${systemErrorText(cause)}; ${advice}`;
     throw new ApiError(message, { reason: "no-cluster", cause });
   });

@@ -23,15 +23,15 @@ const textFields = {
 /** What is wrong with the types: `clusters[0].cluster.server must be text`; `undefined`: nothing. */
 export function kubeconfigTypeProblem(kubeconfig: unknown): string | undefined {
   if (!isTextOrAbsent(fieldOf(kubeconfig, "current-context")))
-    return "current-context must be text";
+    return "current-context must be a string";
   for (const [list, { entry, fields }] of Object.entries(textFields)) {
     const entries = fieldOf(kubeconfig, list) ?? [];
     if (!Array.isArray(entries)) return `${list} must be a list`;
     for (const [index, given] of entries.entries()) {
       const place = `${list}[${index}]`;
-      if (typeof fieldOf(given, "name") !== "string") return `${place}.name must be text`;
+      if (typeof fieldOf(given, "name") !== "string") return `${place}.name must be a string`;
       const wrong = fields.find((name) => !isTextOrAbsent(fieldOf(fieldOf(given, entry), name)));
-      if (wrong !== undefined) return `${place}.${entry}.${wrong} must be text`;
+      if (wrong !== undefined) return `${place}.${entry}.${wrong} must be a string`;
     }
   }
   return undefined;

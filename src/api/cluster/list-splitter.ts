@@ -60,7 +60,7 @@ export class ListSplitter {
 
   /** The list object with an empty `items`; throws when the text is not complete. */
   end(): unknown {
-    if (!this.#isComplete) throw new SyntaxError("the list ends in the middle");
+    if (!this.#isComplete) throw new SyntaxError("the list is truncated");
     return parseJson(this.#envelope.take());
   }
 
@@ -122,7 +122,7 @@ export class ListSplitter {
   #close(): void {
     if (this.#depth === 2) this.#isInItems = false;
     this.#depth -= 1;
-    if (this.#depth < 0) throw new SyntaxError("a bracket is closed that was never opened");
+    if (this.#depth < 0) throw new SyntaxError("unmatched closing bracket");
     if (this.#depth === 0) this.#isComplete = true;
   }
 }

@@ -1,7 +1,7 @@
 import type { IpAddress } from "../../base/ip.ts";
 import type { RecordOf } from "../decode/decode-object.ts";
+import type { LastKnownRecords } from "../last-known-records.ts";
 import type { ResourceKind, ServedAddresses } from "../source.ts";
-import type { ToldRecords } from "../told-records.ts";
 
 type AddressesOf<T> = (record: T) => readonly IpAddress[];
 
@@ -17,18 +17,18 @@ const addressesOf: { readonly [Kind in ResourceKind]: AddressesOf<RecordOf[Kind]
 };
 
 /**
- * A list as it arrives: what is new is told at once, what takes addresses away waits until the list is
+ * A list as it arrives: the listener is notified of new objects at once; what takes addresses away waits until the list is
  * complete and believed.
  */
 export class ListedObjects<Kind extends ResourceKind> {
   /** Every address in the list. */
   readonly addresses: Set<IpAddress> = new Set<IpAddress>();
-  readonly #records: ToldRecords<RecordOf[Kind]>;
+  readonly #records: LastKnownRecords<RecordOf[Kind]>;
   readonly #addressesOf: AddressesOf<RecordOf[Kind]>;
   readonly #names = new Set<string>();
   readonly #waiting = new Map<string, RecordOf[Kind] | undefined>();
 
-  constructor(kind: Kind, records: ToldRecords<RecordOf[Kind]>) {
+  constructor(kind: Kind, records: LastKnownRecords<RecordOf[Kind]>) {
     this.#addressesOf = addressesOf[kind];
     this.#records = records;
   }
@@ -56,10 +56,10 @@ export class ListedObjects<Kind extends ResourceKind> {
   }
 }
 
-/** The addresses that a list is compared with: of what was told, and of what was served before the start. */
+/** The addresses that a list is compared with: of the last known objects, and of what was served before startup. */
 export function knownAddresses<Kind extends ResourceKind>(
   kind: Kind,
-  records: ToldRecords<RecordOf[Kind]>,
+  records: LastKnownRecords<RecordOf[Kind]>,
   servedBefore: ServedAddresses | undefined,
 ): ReadonlySet<IpAddress> {
   const known = new Set<IpAddress>();

@@ -7,8 +7,8 @@ import type { ApiConnection } from "../connection.ts";
 import { decodeObject, type RecordOf } from "../decode/decode-object.ts";
 import type { DecodeContext } from "../decode/fields.ts";
 import { TextPool } from "../decode/flat-text.ts";
+import { LastKnownRecords, notifyOf } from "../last-known-records.ts";
 import type { ResourceKind, ServedAddresses, SourceListener } from "../source.ts";
-import { ToldRecords, tellOf } from "../told-records.ts";
 import { type ListHead, malformed, readListHead, readWatchEvent } from "./answers.ts";
 import { BackOff } from "./back-off.ts";
 import { LineSplitter } from "./line-splitter.ts";
@@ -17,6 +17,7 @@ import { ListSplitter } from "./list-splitter.ts";
 import { ListTerms } from "./list-terms.ts";
 import { knownAddresses, ListedObjects } from "./listed-objects.ts";
 import { expectNewer } from "./resource-version.ts";
+import { ResourceSelectors } from "./selectors.ts";
 import { readBody } from "./watched-request.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
@@ -49,8 +50,8 @@ const shortWatchMs = 1_000;
 const failuresBeforeList = 3;
 
 /**
- * Keeps the listener's picture of one resource equal to the API server's: lists, then watches from there.
- * Whatever fails is tried again, for ever; after a gap in the history a new list tells the differences only.
+ * Keeps the listener in sync with one resource of the API server: lists, then watches from there.
+ * Retries every failure, without end; after a gap in the history it lists again and notifies of the differences only.
  */
 export class Reflector<Kind extends ResourceKind> {
   /** How often each thing happened: `list`, `watch`, `event`, and each failure by its reason. */
@@ -61,15 +62,16 @@ export class Reflector<Kind extends ResourceKind> {
   readonly #resource: WatchedResource<Kind>;
   readonly #listener: SourceListener;
   readonly #log: Logger;
-  readonly #records: ToldRecords<RecordOf[Kind]>;
+  readonly #records: LastKnownRecords<RecordOf[Kind]>;
   readonly #texts = new TextPool();
   readonly #backOff: BackOff;
   readonly #guard: ListGuard;
-  /** The resourceVersion up to which everything was told; `undefined` when a list is needed. */
-  #position: string | undefined;
+  /** The resourceVersion up to which the listener was notified; `undefined` when a list is needed. */
+  #resourceVersion: string | undefined;
   readonly #terms = new ListTerms();
+  readonly #selectors: ResourceSelectors;
   #isSynced = false;
-  #vainWatches = 0;
+  #failedWatches = 0;
   #troubleSinceMs: number | undefined;
 
   constructor(
@@ -80,9 +82,10 @@ export class Reflector<Kind extends ResourceKind> {
     this.#dependencies = dependencies;
     this.#servedBefore = guard?.servedBefore;
     this.#resource = resource;
+    this.#selectors = new ResourceSelectors(resource);
     this.#listener = listener;
     this.#log = dependencies.log.with({ resource: resource.kind });
-    this.#records = new ToldRecords<RecordOf[Kind]>(tellOf(listener)[resource.kind]);
+    this.#records = new LastKnownRecords<RecordOf[Kind]>(notifyOf(listener)[resource.kind]);
     this.#backOff = new BackOff(dependencies.clock, dependencies.random);
     this.#guard = new ListGuard({
       clock: dependencies.clock,
@@ -95,8 +98,8 @@ export class Reflector<Kind extends ResourceKind> {
   async run(signal: AbortSignal): Promise<void> {
     while (!signal.aborted) {
       try {
-        if (this.#position === undefined) await this.#list(signal);
-        else await this.#watch(this.#position, signal);
+        if (this.#resourceVersion === undefined) await this.#list(signal);
+        else await this.#watch(this.#resourceVersion, signal);
       } catch (error) {
         if (!signal.aborted) await this.#recover(error, signal);
       }
@@ -104,7 +107,7 @@ export class Reflector<Kind extends ResourceKind> {
     this.#guard.stop();
   }
 
-  /** Tells every object, then what the list takes away – unless it must be confirmed first. */
+  /** Notifies of every object, then of removals, unless the list is quarantined until a second one confirms it. */
   async #list(signal: AbortSignal): Promise<void> {
     this.#count("list");
     const known = this.#knownAddresses();
@@ -116,8 +119,8 @@ export class Reflector<Kind extends ResourceKind> {
     } while (head.continueToken !== "");
     this.#terms.noteComplete();
     const take = (): void => this.#takeList(listed, head);
-    // A position that came meanwhile is that of a list held for too long: this newer one counts.
-    if (this.#position !== undefined) take();
+    // A resourceVersion that was set meanwhile is that of a quarantined list that expired: take this newer list.
+    if (this.#resourceVersion !== undefined) take();
     else if (!this.#guard.judge(known, listed.addresses, take)) await this.#awaitSecond(signal);
   }
 
@@ -148,10 +151,10 @@ export class Reflector<Kind extends ResourceKind> {
     signal: AbortSignal,
   ): Promise<ListHead> {
     const splitter = new ListSplitter(objectLimitBytes);
-    const query = { ...this.#resource.selectors, ...this.#terms.query(token) };
+    const query = { ...this.#selectors.current, ...this.#terms.query(token) };
     await this.#read(query, { idleMs: listIdleMs, signal }, (chunk) => {
       for (const item of splitter.push(chunk)) {
-        if (!signal.aborted) this.#tellObject(item, listed);
+        if (!signal.aborted) this.#notifyObject(item, listed);
       }
     });
     return signal.aborted
@@ -162,25 +165,29 @@ export class Reflector<Kind extends ResourceKind> {
         );
   }
 
-  async #watch(position: string, signal: AbortSignal): Promise<void> {
+  async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#dependencies;
     this.#count("watch");
     const openedAtMs = clock.monotonicMs();
     const lines = new LineSplitter(objectLimitBytes);
     const query = {
-      ...this.#resource.selectors,
+      ...this.#selectors.current,
       watch: "true",
       allowWatchBookmarks: "true",
-      resourceVersion: position,
+      resourceVersion,
       timeoutSeconds: String(Math.floor(watchSeconds * (1 + random()))),
     };
     await this.#read(query, { idleMs: watchIdleMs, signal }, (chunk) => {
       for (const line of lines.push(chunk)) if (!signal.aborted) this.#takeLine(line);
     });
     if (signal.aborted) return;
-    if (!lines.isEmpty) throw malformed(this.#resource, "a watch ends in the middle of an event");
-    if (this.#position === position && clock.monotonicMs() - openedAtMs < shortWatchMs) {
-      const message = `Cannot watch ${this.#resource.name}: the API server ends the watch at once`;
+    if (!lines.isEmpty)
+      throw malformed(this.#resource, "the watch ended in the middle of an event");
+    if (
+      this.#resourceVersion === resourceVersion &&
+      clock.monotonicMs() - openedAtMs < shortWatchMs
+    ) {
+      const message = `Cannot watch ${this.#resource.name}: the API server closed the watch immediately`;
       throw new ApiError(message, { reason: "short-watch", resource: this.#resource.name });
     }
   }
@@ -208,13 +215,14 @@ export class Reflector<Kind extends ResourceKind> {
   #takeLine(line: string): void {
     const { type, object, resourceVersion } = readWatchEvent(this.#resource, line);
     this.#count("event");
-    if (this.#position !== undefined) expectNewer(this.#resource, resourceVersion, this.#position);
-    if (type === "DELETED") this.#tellRemoval(object);
-    else if (type !== "BOOKMARK") this.#tellObject(object);
+    if (this.#resourceVersion !== undefined)
+      expectNewer(this.#resource, resourceVersion, this.#resourceVersion);
+    if (type === "DELETED") this.#notifyRemoval(object);
+    else if (type !== "BOOKMARK") this.#notifyObject(object);
     if (resourceVersion !== "") this.#advance(resourceVersion);
   }
 
-  #tellObject(object: unknown, into: Pick<ListedObjects<Kind>, "put"> = this.#records): void {
+  #notifyObject(object: unknown, into: Pick<ListedObjects<Kind>, "put"> = this.#records): void {
     const refuse: SourceListener["onRefusal"] = (refused) => this.#listener.onRefusal(refused);
     const decoded = decodeObject(this.#resource.kind, object, this.#context(refuse));
     if (decoded === undefined) return;
@@ -222,7 +230,7 @@ export class Reflector<Kind extends ResourceKind> {
   }
 
   /** A refusal would be of no interest: the object is gone. */
-  #tellRemoval(object: unknown): void {
+  #notifyRemoval(object: unknown): void {
     const decoded = decodeObject(
       this.#resource.kind,
       object,
@@ -236,46 +244,56 @@ export class Reflector<Kind extends ResourceKind> {
     return { refuse, texts: this.#texts, serviceProxyName };
   }
 
-  /** Everything up to this version was told. */
+  /** The listener was notified of everything up to this version. */
   #advance(resourceVersion: string): void {
-    this.#position = resourceVersion;
-    this.#vainWatches = 0;
+    this.#resourceVersion = resourceVersion;
+    this.#failedWatches = 0;
   }
 
   #noteAnswer(): void {
     if (this.#troubleSinceMs === undefined) return;
     const downMs = this.#dependencies.clock.monotonicMs() - this.#troubleSinceMs;
     this.#troubleSinceMs = undefined;
-    this.#log.info("API server is back", { seconds: Math.round(downMs / 1000) });
+    this.#log.info("API server is reachable again", { seconds: Math.round(downMs / 1000) });
   }
 
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
     const reason = error instanceof ApiError ? error.reason : "unexpected";
     this.#count(reason);
-    if (isAnswered(error) || isSilence(error)) this.#vainWatches += 1;
-    if (needsList(error)) this.#listAnew();
-    else if (this.#position === undefined) this.#noteFailedList(error);
-    else if (this.#vainWatches >= failuresBeforeList) this.#listFrom(this.#position);
+    if (this.#dropsSelectors(error)) return;
+    if (isAnswered(error) || isSilence(error)) this.#failedWatches += 1;
+    if (needsList(error)) this.#relist();
+    else if (this.#resourceVersion === undefined) this.#noteFailedList(error);
+    else if (this.#failedWatches >= failuresBeforeList) this.#listFrom(this.#resourceVersion);
     const { clock } = this.#dependencies;
     const delayMs = this.#backOff.nextDelayMs(error instanceof ApiError ? error.retryAfterMs : 0);
     const keys = { reason, err: errorText(error), retryInMs: Math.round(delayMs) };
-    if (isOrdinary(error)) this.#log.verbose(1, "Resuming after an interruption", keys);
+    if (isOrdinary(error)) this.#log.verbose(1, "Resuming interrupted watch", keys);
     else this.#logTrouble(keys);
     await sleep(clock, delayMs, signal);
   }
 
-  #listFrom(position: string): void {
-    this.#position = undefined;
-    this.#terms.askForNotOlderThan(position);
+  /** Says whether the next request is another one, to be made at once. */
+  #dropsSelectors(error: unknown): boolean {
+    const dropped = error instanceof ApiError ? this.#selectors.dropUnknown(error) : undefined;
+    if (dropped === undefined) return false;
+    this.#noteAnswer();
+    this.#log.info("The API server does not know a selector, filtering here", dropped);
+    return true;
+  }
+
+  #listFrom(resourceVersion: string): void {
+    this.#resourceVersion = undefined;
+    this.#terms.askForNotOlderThan(resourceVersion);
   }
 
   #noteFailedList(error: unknown): void {
     if (isAnswered(error)) this.#terms.noteRefusal();
   }
 
-  #listAnew(): void {
-    if (this.#position === undefined) this.#terms.noteExpiredToken();
-    this.#position = undefined;
+  #relist(): void {
+    if (this.#resourceVersion === undefined) this.#terms.noteExpiredToken();
+    this.#resourceVersion = undefined;
     this.#terms.askForNewest();
   }
 
@@ -284,10 +302,8 @@ export class Reflector<Kind extends ResourceKind> {
     const { failures } = this.#backOff;
     const isLoud = this.#troubleSinceMs === undefined || (failures & (failures - 1)) === 0;
     this.#troubleSinceMs ??= this.#dependencies.clock.monotonicMs();
-    if (isLoud)
-      this.#log.warn("Cannot read from the API server, trying again", { ...keys, failures });
-    else
-      this.#log.verbose(2, "Cannot read from the API server, trying again", { ...keys, failures });
+    if (isLoud) this.#log.warn("Cannot read from the API server, retrying", { ...keys, failures });
+    else this.#log.verbose(2, "Cannot read from the API server, retrying", { ...keys, failures });
   }
 
   #count(what: string): void {
@@ -295,7 +311,7 @@ export class Reflector<Kind extends ResourceKind> {
   }
 }
 
-/** A forgotten position or a silent connection; if the server is in trouble, the next request will tell. */
+/** An expired resourceVersion or a silent connection; if the server is in trouble, the next request will show it. */
 function isOrdinary(error: unknown): boolean {
   return isGone(error) || isSilence(error);
 }

@@ -10,8 +10,8 @@ export function expectNewer(resource: WatchedResource, version: string, position
   if (!isWholeNumber(version) || !isWholeNumber(position)) return;
   if (BigInt(version) >= BigInt(position)) return;
   const message =
-    `The API server went back in the history of ${resource.name}, from resourceVersion ${position} to ` +
-    `${version}, as after a restore from a backup: everything is listed anew`;
+    `The resourceVersion of ${resource.name} went backwards, from ${position} to ` +
+    `${version}, as after a restore from a backup; relisting`;
   throw new ApiError(message, { reason: "older-history", resource: resource.name });
 }
 

@@ -1,26 +1,31 @@
 import { isIP } from "node:net";
 import { type IpAddress, parseIpAddress } from "../../base/ip.ts";
+import type { ServerEndpoint } from "../source.ts";
 
 /** Looks a host name up; rejects where that is not possible now. */
 export type LookUp = (hostname: string) => Promise<readonly { readonly address: string }[]>;
 
-/** The addresses behind the API server's URL, as far as they are known. */
+/** The addresses and the port behind the API server's URL, as far as they are known. */
 export class ServerAddresses {
   readonly #hostname: string;
+  readonly #port: number;
   readonly #lookUp: LookUp;
   #known: readonly IpAddress[] = [];
   #isAsking = false;
 
   constructor(url: string, lookUp: LookUp) {
-    this.#hostname = new URL(url).hostname.replace(/^\[|\]$/g, "");
+    const { hostname, port, protocol } = new URL(url);
+    this.#hostname = hostname.replace(/^\[|\]$/g, "");
+    this.#port = port !== "" ? Number(port) : protocol === "http:" ? 80 : 443;
     this.#lookUp = lookUp;
   }
 
   /** What is known now. A name is looked up again behind it; while it cannot be, the last answer counts. */
-  current(): readonly IpAddress[] {
-    if (isIP(this.#hostname) > 0) return addressesOf([{ address: this.#hostname }]);
-    if (!this.#isAsking) void this.#ask();
-    return this.#known;
+  current(): readonly ServerEndpoint[] {
+    const isAddress = isIP(this.#hostname) > 0;
+    if (!isAddress && !this.#isAsking) void this.#ask();
+    const addresses = isAddress ? addressesOf([{ address: this.#hostname }]) : this.#known;
+    return addresses.map((address) => ({ address, port: this.#port }));
   }
 
   async #ask(): Promise<void> {

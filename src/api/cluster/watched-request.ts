@@ -6,7 +6,7 @@ import { expectOk } from "./answers.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
 export interface BodyRequest {
-  readonly resource: WatchedResource;
+  readonly resource: Pick<WatchedResource, "path" | "name">;
   readonly query: Readonly<Record<string, string>>;
   readonly idleMs: number;
   readonly signal: AbortSignal;
@@ -40,7 +40,7 @@ export async function readBody(
     }
   } catch (error) {
     if (!abort.isIdle) throw error;
-    const message = `Cannot read ${resource.name}: no sign of the API server ${connection.server} for ${idleMs / 1000} s`;
+    const message = `Cannot read ${resource.name}: API server ${connection.server} sent nothing for ${idleMs / 1000} s`;
     throw new ApiError(message, { reason: "idle-timeout", resource: resource.name, cause: error });
   } finally {
     // Ends what is left of the body when reading it failed.

@@ -10,6 +10,8 @@ export interface WatchedResource<Kind extends ResourceKind = ResourceKind> {
   readonly name: string;
   /** labelSelector and fieldSelector. */
   readonly selectors: Readonly<Record<string, string>>;
+  /** Left out where the API server does not know them: decoding drops what they would keep away. */
+  readonly optionalSelectors?: Readonly<Record<string, string>>;
   /** Whose Services are asked for; absent: those that name no proxy. */
   readonly serviceProxyName?: string | undefined;
 }
@@ -28,7 +30,9 @@ export function watchedResources(
       kind: "services",
       path: "/api/v1/services",
       name: "services",
-      selectors: { labelSelector: ourServices, fieldSelector: "spec.clusterIP!=None" },
+      selectors: { labelSelector: ourServices },
+      // Known since Kubernetes 1.31 (kubernetes/kubernetes#123905).
+      optionalSelectors: { fieldSelector: "spec.clusterIP!=None" },
       serviceProxyName,
     },
     endpointslices: {

@@ -7,14 +7,15 @@ import type { Logger } from "../../base/log.ts";
 import { systemErrorText } from "../../base/system-error-text.ts";
 import type { RecordOf } from "../decode/decode-object.ts";
 import { TextPool } from "../decode/flat-text.ts";
+import { LastKnownRecords, notifyOf } from "../last-known-records.ts";
 import { printableText, refusal } from "../refusals.ts";
 import type { ObjectSource, ResourceKind, SourceListener } from "../source.ts";
-import { ToldRecords, tellOf } from "../told-records.ts";
+import { IgnoredThings } from "./ignored-things.ts";
 import { type ManifestFile, type ManifestObject, readManifestFile } from "./read-file.ts";
 
 export interface ManifestSourceOptions {
   readonly folder: string;
-  /** Only this Node is told, as a cluster would. */
+  /** Notifies of this Node only, as a cluster does. */
   readonly nodeName: string;
   /** Absent: Services without a proxy's name. */
   readonly serviceProxyName?: string | undefined;
@@ -24,14 +25,14 @@ export interface ManifestSourceOptions {
   readonly rescanMs?: number;
 }
 
-/** The order in which kinds are told, and in which they are synced. */
+/** The order of notifications, and of onSynced. */
 const kinds: readonly ResourceKind[] = ["nodes", "services", "endpointslices"];
 const defaultTimes = { debounceMs: 50, rescanMs: 10_000 };
 const manifestName = /^[^.].*\.(ya?ml|json)$/;
 
 /**
  * Objects from a folder of YAML or JSON files, without a cluster. Files are taken in the order of their
- * names; of two objects with one name the first counts. A file that cannot be understood keeps the objects
+ * names; of two objects with one name the first counts, and of two Services that claim one address and port. A file that cannot be understood keeps the objects
  * it had before.
  */
 export class ManifestSource implements ObjectSource {
@@ -40,11 +41,12 @@ export class ManifestSource implements ObjectSource {
   readonly #options: ManifestSourceOptions & typeof defaultTimes;
   readonly #texts = new TextPool();
   #files = new Map<string, ManifestFile>();
-  #told: { readonly [Kind in ResourceKind]: ToldRecords<RecordOf[Kind]> } | undefined;
+  #lastKnown: { readonly [Kind in ResourceKind]: LastKnownRecords<RecordOf[Kind]> } | undefined;
   #listener: SourceListener | undefined;
   #watcher: FSWatcher | undefined;
   #cancelDebounce = (): void => {};
   #cancelRescan = (): void => {};
+  readonly #ignored: IgnoredThings;
   #duplicates = new Set<string>();
   readonly #exclusive = new Exclusive();
   #isFolderReadable = true;
@@ -57,6 +59,7 @@ export class ManifestSource implements ObjectSource {
   ) {
     this.#clock = dependencies.clock;
     this.#log = dependencies.log;
+    this.#ignored = new IgnoredThings(dependencies.log);
     this.#options = { ...defaultTimes, ...options };
   }
 
@@ -66,8 +69,8 @@ export class ManifestSource implements ObjectSource {
     try {
       await readdir(folder);
     } catch (error) {
-      const advice = "create it, or name another one with --manifests";
-      const message = `Cannot read manifest folder ${folder}: ${systemErrorText(error)}; ${advice}`;
+      const advice = "create it, or set --manifests to another directory";
+      const message = `Cannot read manifest directory ${folder}: ${systemErrorText(error)}; ${advice}`;
       throw new Error(message, { cause: error });
     }
   }
@@ -76,11 +79,11 @@ export class ManifestSource implements ObjectSource {
   async start(listener: SourceListener): Promise<void> {
     await this.checkFolder();
     this.#listener = listener;
-    const tell = tellOf(listener);
-    this.#told = {
-      services: new ToldRecords(tell.services),
-      endpointslices: new ToldRecords(tell.endpointslices),
-      nodes: new ToldRecords(tell.nodes),
+    const notify = notifyOf(listener);
+    this.#lastKnown = {
+      services: new LastKnownRecords(notify.services),
+      endpointslices: new LastKnownRecords(notify.endpointslices),
+      nodes: new LastKnownRecords(notify.nodes),
     };
     this.#watchFolder();
     await this.refresh();
@@ -96,7 +99,7 @@ export class ManifestSource implements ObjectSource {
     await this.#exclusive.idle();
   }
 
-  /** Reads what changed in the folder and tells the differences; one reading at a time. */
+  /** Reads what changed in the directory and notifies of the differences; one reading at a time. */
   refresh(): Promise<void> {
     return this.#exclusive.run(() => this.#read());
   }
@@ -112,18 +115,21 @@ export class ManifestSource implements ObjectSource {
     }
     const hasChanged = !isSameContent(files, this.#files);
     this.#files = files;
-    if (hasChanged) this.#tellAll();
+    if (hasChanged) this.#notifyAll();
   }
 
   /** Names of manifest files in order; `undefined` when the folder cannot be read (any more). */
   async #fileNames(): Promise<readonly string[] | undefined> {
     try {
-      const names = await readdir(this.#options.folder);
+      const entries = await readdir(this.#options.folder, { withFileTypes: true });
       this.#isFolderReadable = true;
+      for (const entry of entries) if (entry.isDirectory()) this.#ignored.subfolder(entry.name);
+      const names = entries.map(({ name }) => name);
       return names.filter((name) => manifestName.test(name)).sort();
     } catch (error) {
-      const keys = { folder: this.#options.folder, reason: systemErrorText(error) };
-      if (this.#isFolderReadable) this.#log.warn("Manifest folder is gone; objects are kept", keys);
+      const keys = { directory: this.#options.folder, err: systemErrorText(error) };
+      if (this.#isFolderReadable)
+        this.#log.warn("Manifest directory disappeared, keeping its objects", keys);
       this.#isFolderReadable = false;
       this.#watcher?.close();
       this.#watcher = undefined;
@@ -141,26 +147,28 @@ export class ManifestSource implements ObjectSource {
       refuse,
       texts: this.#texts,
       serviceProxyName,
+      ignoreKind: (kind, where) => this.#ignored.kind(kind, where),
     });
   }
 
-  #tellAll(): void {
+  #notifyAll(): void {
     const objects = this.#distinctObjects();
-    for (const kind of kinds) this.#tellKind(kind, objects);
+    for (const kind of kinds) this.#notifyKind(kind, objects);
   }
 
-  #tellKind<Kind extends ResourceKind>(
+  #notifyKind<Kind extends ResourceKind>(
     kind: Kind,
     objects: ReadonlyMap<string, ManifestObject>,
   ): void {
-    const told = this.#told?.[kind];
+    const lastKnown = this.#lastKnown?.[kind];
     const records = new Map<string, RecordOf[Kind]>();
     for (const object of objects.values()) {
       // A ManifestObject's record is of the type that its kind says.
       if (object.kind === kind) records.set(object.name, object.record as RecordOf[Kind]);
     }
-    for (const name of told?.names() ?? []) if (!records.has(name)) told?.put(name, undefined);
-    for (const [name, record] of records) told?.put(name, record);
+    for (const name of lastKnown?.names() ?? [])
+      if (!records.has(name)) lastKnown?.put(name, undefined);
+    for (const [name, record] of records) lastKnown?.put(name, record);
   }
 
   /** The first object of each name, without other Nodes; later ones are refused once. */
@@ -199,8 +207,8 @@ export class ManifestSource implements ObjectSource {
       watcher.on("error", () => this.#dropWatcher(watcher));
       this.#watcher = watcher;
     } catch (error) {
-      const keys = { folder, reason: printableText(systemErrorText(error)) };
-      this.#log.verbose(1, "Cannot watch manifest folder; reading it regularly instead", keys);
+      const keys = { directory: folder, err: printableText(systemErrorText(error)) };
+      this.#log.verbose(1, "Cannot watch manifest directory, polling it instead", keys);
     }
   }
 

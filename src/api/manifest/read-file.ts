@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { systemErrorText } from "../../base/system-error-text.ts";
 import { decodeObject, type RecordOf } from "../decode/decode-object.ts";
 import { type DecodeContext, fieldOf, isAbsent, pathOf } from "../decode/fields.ts";
-import { printableText, type RefusalReason, type Refuse, refusal } from "../refusals.ts";
+import type { ServiceRecord } from "../objects.ts";
+import { printableText, type RefusalReason, refusal } from "../refusals.ts";
 import type { Refusal, ResourceKind } from "../source.ts";
 import { withDefaults } from "./defaults.ts";
 import { type ManifestValue, readDocuments } from "./documents.ts";
@@ -46,6 +47,11 @@ const readKinds: readonly {
   { group: "", version: "v1", kind: "Node", resource: "nodes" },
 ];
 
+/** What decoding needs, and who hears of objects that are not read. */
+export interface ManifestContext extends DecodeContext {
+  readonly ignoreKind?: (kind: string, where: string) => undefined;
+}
+
 const maxFileBytes = 16 * 1024 * 1024;
 /** A file changed this shortly before it was read may change again without a new time stamp. */
 const youngMs = 2_000;
@@ -58,7 +64,7 @@ const youngMs = 2_000;
 export async function readManifestFile(
   file: { readonly folder: string; readonly name: string; readonly nowMs: number },
   last: ManifestFile | undefined,
-  into: DecodeContext,
+  into: ManifestContext,
 ): Promise<ManifestFile | undefined> {
   const path = join(file.folder, file.name);
   const refuseFile = (reason: RefusalReason, detail: string): ManifestFile | undefined => {
@@ -97,7 +103,7 @@ function isGone(error: unknown): boolean {
 function objectsOf(
   fileName: string,
   text: string,
-  into: DecodeContext,
+  into: ManifestContext,
 ): readonly ManifestObject[] | undefined {
   const content = readDocuments(fileName, text);
   const shownName = printableText(fileName);
@@ -109,19 +115,35 @@ function objectsOf(
     );
     return undefined;
   }
-  const objects = content.values.map((value) =>
-    objectOf(value, `${shownName}${value.place}`, into),
-  );
+  const objects = content.values.map((value, index) => {
+    const object = objectOf(value, `${shownName}${value.place}`, into);
+    return object === undefined ? undefined : inOrder(object, { fileName, index });
+  });
   return objects.filter((object) => object !== undefined);
+}
+
+/**
+ * Files have no order of creation, and a time that somebody copied from a cluster says nothing here: the place in
+ * the order of files decides, the same after every restart.
+ */
+function inOrder(
+  object: ManifestObject,
+  { fileName, index }: { readonly fileName: string; readonly index: number },
+): ManifestObject {
+  if (object.kind !== "services" || object.record === undefined) return object;
+  // A file's name holds no NUL, so that the order is that of the names.
+  const manifestOrder = `${fileName}\0${String(index).padStart(8, "0")}`;
+  const record = { ...(object.record as ServiceRecord), createdAtSeconds: 0, manifestOrder };
+  return { ...object, record };
 }
 
 function objectOf(
   { value }: ManifestValue,
   where: string,
-  into: DecodeContext,
+  into: ManifestContext,
 ): ManifestObject | undefined {
   if (isAbsent(value)) return undefined;
-  const kind = resourceOf(value, where, into.refuse);
+  const kind = resourceOf(value, where, into);
   if (kind === undefined) return undefined;
   const refuse = (part: Refusal): void =>
     into.refuse({ ...part, message: `${part.message} (${where})` });
@@ -144,17 +166,22 @@ function objectOf(
 }
 
 /** Which of our kinds a value is; others are none of our business, a value without kind is a mistake. */
-function resourceOf(value: unknown, where: string, refuse: Refuse): ResourceKind | undefined {
+function resourceOf(
+  value: unknown,
+  where: string,
+  { refuse, ignoreKind }: ManifestContext,
+): ResourceKind | undefined {
   const refuseValue = (field: string, reason: RefusalReason, found: unknown): undefined =>
     refuse(refusal({ kind: "manifest", subject: where, field, reason, value: found })) as undefined;
   const kind = fieldOf(value, "kind");
   if (typeof kind !== "string") return refuseValue("", "missing-kind", value);
   const known = readKinds.find((candidate) => candidate.kind === kind);
-  if (known === undefined) return undefined;
+  if (known === undefined) return ignoreKind?.(printableText(kind), where);
   const apiVersion = fieldOf(value, "apiVersion") ?? known.group + known.version;
   if (apiVersion === known.group + known.version) return known.resource;
   const isSameGroup = typeof apiVersion === "string" && groupOf(apiVersion) === known.group;
-  return isSameGroup ? refuseValue("apiVersion", "unsupported-api-version", apiVersion) : undefined;
+  if (isSameGroup) return refuseValue("apiVersion", "unsupported-api-version", apiVersion);
+  return ignoreKind?.(printableText(`${kind} (${String(apiVersion)})`), where);
 }
 
 /** `discovery.k8s.io/` of `discovery.k8s.io/v1`; empty for the core group. */

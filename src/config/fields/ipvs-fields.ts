@@ -5,8 +5,8 @@ export const ipvsFields = [
     kind: "text",
     default: "",
     flag: "proxy-mode",
-    help: "ipvs, or empty, which means ipvs",
-    differs: "empty means ipvs, and the other modes are refused: there is no other mode here",
+    help: "proxy mode: ipvs or empty, which means ipvs",
+    differs: "empty means ipvs, and other modes are rejected: kube-ipvs has no other mode",
   },
   {
     path: "ipvs.scheduler",
@@ -23,7 +23,7 @@ export const ipvsFields = [
     isPositive: true,
     flag: "ipvs-sync-period",
     isLive: true,
-    help: "longest time without a sync",
+    help: "maximum interval between syncs",
   },
   {
     path: "ipvs.minSyncPeriod",
@@ -33,7 +33,7 @@ export const ipvsFields = [
     min: 0,
     flag: "ipvs-min-sync-period",
     isLive: true,
-    help: "shortest pause between two syncs; 0s: none",
+    help: "minimum interval between syncs; 0s: none",
   },
   {
     path: "ipvs.excludeCIDRs",
@@ -41,7 +41,7 @@ export const ipvsFields = [
     default: "",
     flag: "ipvs-exclude-cidrs",
     isLive: true,
-    help: "networks in which virtual servers are never removed",
+    help: "CIDRs in which virtual servers are never removed",
   },
   {
     path: "ipvs.strictARP",
@@ -58,7 +58,7 @@ export const ipvsFields = [
     min: 0,
     flag: "ipvs-tcp-timeout",
     isLive: true,
-    help: "time-out of idle TCP connections; 0s: as the kernel has it",
+    help: "timeout of idle TCP connections; 0s: keep the kernel's value",
   },
   {
     path: "ipvs.tcpFinTimeout",
@@ -67,7 +67,7 @@ export const ipvsFields = [
     min: 0,
     flag: "ipvs-tcpfin-timeout",
     isLive: true,
-    help: "time-out of TCP connections after a FIN; 0s: as the kernel has it",
+    help: "timeout of TCP connections after a FIN; 0s: keep the kernel's value",
   },
   {
     path: "ipvs.udpTimeout",
@@ -76,7 +76,7 @@ export const ipvsFields = [
     min: 0,
     flag: "ipvs-udp-timeout",
     isLive: true,
-    help: "time-out of UDP flows; 0s: as the kernel has it",
+    help: "timeout of idle UDP connections; 0s: keep the kernel's value",
   },
   {
     path: "iptables.masqueradeAll",
@@ -95,6 +95,6 @@ export const ipvsFields = [
     max: 31,
     flag: "iptables-masquerade-bit",
     isLive: true,
-    help: "bit of the packet mark that asks for masquerading",
+    help: "bit of the packet mark that requests masquerading",
   },
 ] as const;

@@ -10,7 +10,7 @@ export const loggingFields = [
     shortFlag: "v",
     winsOverFile: true,
     isLive: true,
-    help: "how much is logged; 2 tells of each sync",
+    help: "log verbosity; 2 logs each sync",
   },
   {
     path: "logging.format",
@@ -28,8 +28,8 @@ export const loggingFields = [
     isPositive: true,
     flag: "log-flush-frequency",
     winsOverFile: true,
-    help: "longest time until log lines are written",
-    noEffect: "lines are written at once, to stderr",
+    help: "maximum interval between log flushes",
+    noEffect: "log lines are written to stderr immediately",
   },
   {
     path: "logging.vmodule",
@@ -37,8 +37,8 @@ export const loggingFields = [
     default: "",
     flag: "vmodule",
     winsOverFile: true,
-    help: "verbosity by source file: pattern=N,…",
-    noEffect: "there is one verbosity for all",
+    help: "verbosity per source file: pattern=N,...",
+    noEffect: "verbosity applies to all source files",
   },
   {
     path: "logging.options.text.splitStream",
@@ -46,8 +46,8 @@ export const loggingFields = [
     default: "false",
     flag: "log-text-split-stream",
     winsOverFile: true,
-    help: "split errors from the rest; needs the feature gate LoggingAlphaOptions",
-    noEffect: "lines are written at once, to stderr",
+    help: "write errors and other lines to separate streams; requires the feature gate LoggingAlphaOptions",
+    noEffect: "log lines are written to stderr immediately",
   },
   {
     path: "logging.options.text.infoBufferSize",
@@ -55,8 +55,8 @@ export const loggingFields = [
     default: "0",
     flag: "log-text-info-buffer-size",
     winsOverFile: true,
-    help: "bytes of log lines held back; needs the feature gate LoggingAlphaOptions",
-    noEffect: "lines are written at once, to stderr",
+    help: "size of the log buffer; requires the feature gate LoggingAlphaOptions",
+    noEffect: "log lines are written to stderr immediately",
   },
   {
     path: "logging.options.json.splitStream",
@@ -64,8 +64,8 @@ export const loggingFields = [
     default: "false",
     flag: "log-json-split-stream",
     winsOverFile: true,
-    help: "split errors from the rest; needs the feature gate LoggingAlphaOptions",
-    noEffect: "lines are written at once, to stderr",
+    help: "write errors and other lines to separate streams; requires the feature gate LoggingAlphaOptions",
+    noEffect: "log lines are written to stderr immediately",
   },
   {
     path: "logging.options.json.infoBufferSize",
@@ -73,7 +73,7 @@ export const loggingFields = [
     default: "0",
     flag: "log-json-info-buffer-size",
     winsOverFile: true,
-    help: "bytes of log lines held back; needs the feature gate LoggingAlphaOptions",
-    noEffect: "lines are written at once, to stderr",
+    help: "size of the log buffer; requires the feature gate LoggingAlphaOptions",
+    noEffect: "log lines are written to stderr immediately",
   },
 ] as const;

@@ -5,7 +5,7 @@ export const nodeFields = [
     kind: "text",
     default: "",
     flag: "kubeconfig",
-    help: "path of the kubeconfig; without it and without --master: the credentials of the pod",
+    help: "path of the kubeconfig; without it and --master, uses the service account of the pod",
   },
   {
     path: "hostnameOverride",
@@ -13,7 +13,7 @@ export const nodeFields = [
     default: "",
     flag: "hostname-override",
     winsOverFile: true,
-    help: "name of this node's Node object, instead of the host name",
+    help: "name of this node's Node object instead of the host name",
   },
   {
     path: "bindAddress",
@@ -21,7 +21,7 @@ export const nodeFields = [
     default: "0.0.0.0",
     flag: "bind-address",
     isLive: true,
-    help: "primary address of the node; unspecified: the Node object's",
+    help: "primary address of the node; unspecified: taken from the Node object",
   },
   {
     path: "clusterCIDR",
@@ -29,7 +29,7 @@ export const nodeFields = [
     default: "",
     flag: "cluster-cidr",
     isLive: true,
-    help: "pod networks of the cluster, at most one of each family",
+    help: "pod CIDRs of the cluster, at most one per IP family",
   },
   {
     path: "detectLocalMode",
@@ -38,7 +38,7 @@ export const nodeFields = [
     words: ["ClusterCIDR", "NodeCIDR", "BridgeInterface", "InterfaceNamePrefix"],
     flag: "detect-local-mode",
     isLive: true,
-    help: "how traffic of the node's own pods is recognised",
+    help: "how to detect traffic from local pods",
   },
   {
     path: "detectLocal.bridgeInterface",
@@ -46,7 +46,7 @@ export const nodeFields = [
     default: "",
     flag: "pod-bridge-interface",
     isLive: true,
-    help: "bridge of the pods, for mode BridgeInterface",
+    help: "bridge interface of the pods, for mode BridgeInterface",
   },
   {
     path: "detectLocal.interfaceNamePrefix",
@@ -54,7 +54,7 @@ export const nodeFields = [
     default: "",
     flag: "pod-interface-name-prefix",
     isLive: true,
-    help: "start of the names of the pods' links, for mode InterfaceNamePrefix",
+    help: "name prefix of the pods' interfaces, for mode InterfaceNamePrefix",
   },
   {
     path: "nodePortAddresses",
@@ -62,6 +62,6 @@ export const nodeFields = [
     default: "",
     flag: "nodeport-addresses",
     isLive: true,
-    help: "networks whose node addresses serve node ports, or the word primary; empty: all",
+    help: "CIDRs of node addresses that serve node ports, or primary; empty: all",
   },
 ] as const;

@@ -7,7 +7,7 @@ export const ownFields = [
     flag: "manifests",
     flagAlias: "kube-ipvs-manifests",
     winsOverFile: true,
-    help: "folder of YAML or JSON files with Services and EndpointSlices, instead of a cluster",
+    help: "directory of YAML or JSON files with Services and EndpointSlices, used instead of a cluster",
   },
   {
     path: "kubeIpvs.foreignVirtualServers",
@@ -17,7 +17,7 @@ export const ownFields = [
     flag: "kube-ipvs-foreign-virtual-servers",
     winsOverFile: true,
     isLive: true,
-    help: "what becomes of virtual servers made by others: keep, or delete as kube-proxy does",
+    help: "whether to keep foreign virtual servers, or to delete them as kube-proxy does",
   },
   {
     path: "kubeIpvs.tcpDrainDeadline",
@@ -28,7 +28,7 @@ export const ownFields = [
     flag: "kube-ipvs-tcp-drain-deadline",
     winsOverFile: true,
     isLive: true,
-    help: "how long a removed endpoint keeps its TCP and SCTP connections; 0s: till they end",
+    help: "how long a removed endpoint keeps its TCP and SCTP connections; 0s: until they end",
   },
   {
     path: "kubeIpvs.udpDrainDeadline",
@@ -39,16 +39,16 @@ export const ownFields = [
     flag: "kube-ipvs-udp-drain-deadline",
     winsOverFile: true,
     isLive: true,
-    help: "how long a removed endpoint that still serves keeps its UDP flows; 0s: not at all",
+    help: "how long a removed endpoint that is still serving keeps its UDP connections; 0s: not at all",
   },
   {
-    path: "kubeIpvs.drainAgesFile",
+    path: "kubeIpvs.drainStartTimesFile",
     kind: "text",
     default: "/run/kube-ipvs/drains.json",
     keepsZero: true,
-    flag: "kube-ipvs-drain-ages-file",
+    flag: "kube-ipvs-drain-start-times-file",
     winsOverFile: true,
-    help: "file that carries the ages of drains over a restart; empty: none, they count anew",
+    help: "file that preserves drain start times across restarts; empty: a restart resets drain deadlines",
   },
   {
     path: "kubeIpvs.verificationPeriod",
@@ -58,7 +58,7 @@ export const ownFields = [
     flag: "kube-ipvs-verification-period",
     winsOverFile: true,
     isLive: true,
-    help: "how often the whole kernel state is compared with what is wanted; ipvs.syncPeriod where that is shorter",
+    help: "how often the whole kernel state is verified; ipvs.syncPeriod if that is shorter",
   },
   {
     path: "kubeIpvs.ruleCheckPeriod",
@@ -68,18 +68,18 @@ export const ownFields = [
     min: 0,
     flag: "kube-ipvs-rule-check-period",
     winsOverFile: true,
-    help: "how often a look is taken whether others changed our iptables rules; 0s: with each verification",
+    help: "how often iptables rules are checked for changes by a third party; 0s: with each verification",
   },
   {
-    path: "kubeIpvs.listGuardPercent",
+    path: "kubeIpvs.relistGuardPercent",
     kind: "integer",
     default: "50",
     keepsZero: true,
     min: 0,
     max: 100,
-    flag: "kube-ipvs-list-guard-percent",
+    flag: "kube-ipvs-relist-guard-percent",
     winsOverFile: true,
-    help: "a list that would take away more than this share of all service or endpoint addresses, at a start or after a gap, is held until a second one confirms it, at most a minute; 0: never",
+    help: "quarantine a list at startup or after a watch gap if it would remove more than this percentage of Service or endpoint addresses, until a second list confirms it, at most one minute; 0: never",
   },
   {
     path: "kubeIpvs.observeOnly",
@@ -87,7 +87,7 @@ export const ownFields = [
     default: "false",
     flag: "kube-ipvs-observe-only",
     winsOverFile: true,
-    help: "change nothing in the kernel: report what others change, and what would be changed",
+    help: "do not change kernel state; report drift and pending changes",
   },
   {
     path: "kubeIpvs.reservedAddresses",
@@ -97,7 +97,7 @@ export const ownFields = [
     flag: "kube-ipvs-reserved-addresses",
     winsOverFile: true,
     isLive: true,
-    help: "external and load-balancer IPs that are an address, gateway or broadcast of the node, or the API server's: serve (but never bind), or refuse",
+    help: "external and load-balancer IPs that are an address, gateway or broadcast address of the node, or an API server address: serve (without binding them) or refuse",
   },
   {
     path: "kubeIpvs.ignoreRunningKubeProxy",
@@ -105,7 +105,7 @@ export const ownFields = [
     default: "false",
     flag: "kube-ipvs-ignore-running-kube-proxy",
     winsOverFile: true,
-    help: "start although a kube-proxy runs on this node",
+    help: "start even if kube-proxy is running on this node",
   },
   {
     path: "kubeIpvs.serviceProxyName",
@@ -113,7 +113,7 @@ export const ownFields = [
     default: "",
     flag: "kube-ipvs-service-proxy-name",
     winsOverFile: true,
-    help: "serve only Services whose label service.kubernetes.io/service-proxy-name has this value, beside a kube-proxy in mode nftables; empty: those without the label",
+    help: "serve only Services whose label service.kubernetes.io/service-proxy-name has this value, alongside kube-proxy in mode nftables; empty: Services without the label",
   },
   {
     path: "kubeIpvs.lockName",
@@ -121,7 +121,7 @@ export const ownFields = [
     default: "kube-ipvs",
     flag: "kube-ipvs-lock-name",
     winsOverFile: true,
-    help: "instances with this name exclude each other in one network namespace",
+    help: "name of the instance lock; only one instance per name can run in a network namespace",
   },
   {
     path: "kubeIpvs.configReload",
@@ -129,6 +129,6 @@ export const ownFields = [
     default: "false",
     flag: "kube-ipvs-config-reload",
     winsOverFile: true,
-    help: "apply a changed configuration file while running, as far as that goes, instead of ending",
+    help: "reload a changed configuration file where possible instead of exiting",
   },
 ] as const;

@@ -5,9 +5,9 @@ export const processFields = [
     kind: "gates",
     default: "",
     flag: "feature-gates",
-    help: "Name=true,…; unknown names are an error",
+    help: "Name=true,...; unknown names are an error",
     differs:
-      "gates of every release from 1.28 on are known, and a gate that is locked or gone in 1.36 is told of and not refused",
+      "gates of all releases since 1.28 are known, and a gate that is locked or removed in 1.36 causes a warning, not an error",
   },
   {
     path: "oomScoreAdj",
@@ -18,7 +18,7 @@ export const processFields = [
     max: 1000,
     flag: "oom-score-adj",
     isLive: true,
-    help: "the process's oom_score_adj",
+    help: "oom_score_adj of the process",
   },
 ] as const;
 
@@ -32,7 +32,7 @@ export const conntrackFields = [
     min: 0,
     flag: "conntrack-max-per-core",
     isLive: true,
-    help: "tracked connections per CPU core; 0: leave the kernel's limit",
+    help: "maximum number of conntrack entries per CPU core; 0: keep the kernel's limit",
   },
   {
     path: "conntrack.min",
@@ -42,7 +42,7 @@ export const conntrackFields = [
     min: 0,
     flag: "conntrack-min",
     isLive: true,
-    help: "tracked connections at least, whatever the number of cores",
+    help: "minimum of the conntrack limit, regardless of the number of cores",
   },
   {
     path: "conntrack.tcpEstablishedTimeout",
@@ -52,7 +52,7 @@ export const conntrackFields = [
     min: 0,
     flag: "conntrack-tcp-timeout-established",
     isLive: true,
-    help: "time-out of idle TCP connections; 0s: leave",
+    help: "conntrack timeout of idle TCP connections; 0s: keep",
   },
   {
     path: "conntrack.tcpCloseWaitTimeout",
@@ -62,7 +62,7 @@ export const conntrackFields = [
     min: 0,
     flag: "conntrack-tcp-timeout-close-wait",
     isLive: true,
-    help: "time-out of half-closed TCP connections; 0s: leave",
+    help: "conntrack timeout of TCP connections in CLOSE_WAIT; 0s: keep",
   },
   {
     path: "conntrack.tcpBeLiberal",
@@ -70,7 +70,7 @@ export const conntrackFields = [
     default: "false",
     flag: "conntrack-tcp-be-liberal",
     isLive: true,
-    help: "do not take TCP packets outside the window for invalid",
+    help: "do not mark out-of-window TCP packets as invalid",
   },
   {
     path: "conntrack.udpTimeout",
@@ -79,7 +79,7 @@ export const conntrackFields = [
     min: 0,
     flag: "conntrack-udp-timeout",
     isLive: true,
-    help: "time-out of UDP flows without answer; 0s: leave",
+    help: "conntrack timeout of unreplied UDP connections; 0s: keep",
   },
   {
     path: "conntrack.udpStreamTimeout",
@@ -88,6 +88,6 @@ export const conntrackFields = [
     min: 0,
     flag: "conntrack-udp-timeout-stream",
     isLive: true,
-    help: "time-out of UDP flows with answers; 0s: leave",
+    help: "conntrack timeout of replied UDP connections; 0s: keep",
   },
 ] as const;

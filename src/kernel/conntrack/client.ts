@@ -34,14 +34,14 @@ const listing: RequestKind<FlowQuery> = {
   type: () => messageTypes.get,
   flags: () => 0,
   encode: encodeQuery,
-  describe: ({ family }) => ({ operation: "list tracked UDP flows of", subject: family }),
+  describe: ({ family }) => ({ operation: "list UDP conntrack entries of", subject: family }),
 };
 
 const deletion: RequestKind<Flow> = {
   type: () => messageTypes.delete,
   flags: () => 0,
   encode: encodeDeletion,
-  describe: (flow) => ({ operation: "delete tracked flow", subject: flowText(flow) }),
+  describe: (flow) => ({ operation: "delete conntrack entry", subject: flowText(flow) }),
 };
 
 class ConntrackClient implements OpenConntrack {

@@ -3,7 +3,6 @@ import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import { DecodeError, isAlreadyExists, isNotFound, NetlinkError } from "../../netlink/errors.ts";
 import type { Message } from "../../netlink/message.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
-import { PartMemory } from "../../netlink/part-memory.ts";
 import {
   type NetlinkTransport,
   openTransport,
@@ -11,7 +10,7 @@ import {
 } from "../../netlink/transport.ts";
 import { type IpSet, type ObservedIpSet, sameIpSet } from "../../state/ip-set.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
-import type { ExpectedEntries, FailedChange, IpSets, SetChange } from "../kernel.ts";
+import type { FailedChange, IpSets, SetChange } from "../kernel.ts";
 import type { CommandValues, ParameterValues } from "./attributes.ts";
 import { addressFamilies } from "./constants.ts";
 import { entryText } from "./entry.ts";
@@ -32,8 +31,6 @@ export function openIpSets(parts: TransportParts): OpenIpSets {
 /** ipset over nfnetlink, as the `ipset` program speaks it, many entries in one message. */
 class IpSetsClient implements OpenIpSets {
   readonly #transport: NetlinkTransport;
-  /** Messages of a listing that were found right, with the number of their entries. By name of the set. */
-  readonly #confirmed = new Map<string, PartMemory<number>>();
 
   constructor(transport: NetlinkTransport) {
     this.#transport = transport;
@@ -46,37 +43,12 @@ class IpSetsClient implements OpenIpSets {
   }
 
   async listEntries(set: IpSet): Promise<readonly SetEntry[]> {
-    this.#confirmed.delete(set.name);
-    const parts = await this.#listParts(set, (message) => entriesOf(set, message));
-    return parts.flat();
-  }
-
-  async confirmEntries(set: IpSet, expected: ExpectedEntries): Promise<boolean> {
-    const confirmed = this.#confirmed.get(set.name) ?? new PartMemory<number>();
-    this.#confirmed.delete(set.name);
-    confirmed.begin();
-    const counts = new Map<number, number>();
-    let isRight = true;
-    await this.#listParts(set, (message) => {
-      const hash = message.body.hash(message.type);
-      const count = confirmed.recall(hash) ?? countExpected(entriesOf(set, message), expected);
-      isRight &&= count !== undefined;
-      if (count === undefined) return;
-      confirmed.note(hash, count);
-      counts.set(hash, count);
-    });
-    const total = [...counts.values()].reduce((sum, count) => sum + count, 0);
-    if (!isRight || total !== expected.count) return false;
-    confirmed.end();
-    this.#confirmed.set(set.name, confirmed);
-    return true;
-  }
-
-  /** A set that is gone lists nothing. */
-  async #listParts<R>(set: IpSet, read: (message: Message) => R | undefined): Promise<R[]> {
     try {
       const request: SetRequest = { command: "list", set };
-      return await this.#transport.dump(setRequestKind, request, read);
+      const parts = await this.#transport.dump(setRequestKind, request, (message) =>
+        entriesOf(set, message),
+      );
+      return parts.flat();
     } catch (error) {
       if (isNotFound(error)) return [];
       throw error;
@@ -93,7 +65,6 @@ class IpSetsClient implements OpenIpSets {
   }
 
   async destroy(name: string): Promise<void> {
-    this.#confirmed.delete(name);
     try {
       await this.#transport.request(setRequestKind, { command: "destroy", name });
     } catch (error) {
@@ -102,8 +73,6 @@ class IpSetsClient implements OpenIpSets {
   }
 
   async swap(first: string, second: string): Promise<void> {
-    this.#confirmed.delete(first);
-    this.#confirmed.delete(second);
     await this.#transport.request(setRequestKind, { command: "swap", first, second });
   }
 
@@ -113,7 +82,6 @@ class IpSetsClient implements OpenIpSets {
    * then has an answer of its own, and the last word on an entry that is named twice is right.
    */
   async apply(changes: readonly SetChange[]): Promise<readonly FailedChange[]> {
-    for (const { set } of changes) this.#confirmed.delete(set.name);
     const { messages, unusable } = groupChanges(changes);
     const refused = await this.#send(messages);
     if (refused.length === 0) return unusable;
@@ -152,14 +120,6 @@ class IpSetsClient implements OpenIpSets {
 
 function entriesOf({ type }: IpSet, message: Message): readonly SetEntry[] {
   return (decodeListing(message).entries ?? []).map((entry) => entryText(type, entry));
-}
-
-/** How many these are; undefined where one of them is not expected. */
-function countExpected(
-  entries: readonly SetEntry[],
-  expected: ExpectedEntries,
-): number | undefined {
-  return entries.every((entry) => expected.hasEntry(entry)) ? entries.length : undefined;
 }
 
 /** An entry of a set that is gone is gone. */

@@ -36,7 +36,7 @@ export function entryValues(type: IpSetType, entry: SetEntry): EntryValues {
   };
   const wanted = valuesOfType[type];
   if (Object.keys(values).length !== wanted.length || !wanted.every((name) => name in values)) {
-    throw new Error(`Entry ${entry} is none of a ${type} set`);
+    throw new Error(`Entry ${entry} does not fit a ${type} set`);
   }
   return values;
 }

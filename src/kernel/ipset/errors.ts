@@ -10,34 +10,40 @@ interface IpSetErrorRow {
 const rows: Readonly<Record<number, IpSetErrorRow>> = {
   4097: {
     code: "IPSET_ERR_PROTOCOL",
-    meaning: "an entry of the other address family, or a request the kernel does not understand",
+    meaning: "the entry is of the other address family, or the kernel does not support the request",
   },
   4098: {
     code: "IPSET_ERR_FIND_TYPE",
     meaning: "the kernel does not know the set type; its module (ip_set_…) is missing",
   },
-  4099: { code: "IPSET_ERR_MAX_SETS", meaning: "the network namespace holds 65,534 sets" },
+  4099: { code: "IPSET_ERR_MAX_SETS", meaning: "the network namespace already has 65,534 sets" },
   4100: {
     code: "IPSET_ERR_BUSY",
-    meaning: "a rule or another set refers to the set; remove that first",
+    meaning: "a rule or another set references the set; remove that first",
   },
-  4101: { code: "IPSET_ERR_EXIST_SETNAME2", meaning: "there is no such second set" },
+  4101: { code: "IPSET_ERR_EXIST_SETNAME2", meaning: "the second set does not exist" },
   4102: {
     code: "IPSET_ERR_TYPE_MISMATCH",
     meaning: "the sets are of different types or families",
   },
-  4103: { code: "IPSET_ERR_EXIST", meaning: "the entry is there already, or is not there" },
+  4103: { code: "IPSET_ERR_EXIST", meaning: "the entry already exists, or does not exist" },
   4104: { code: "IPSET_ERR_INVALID_CIDR", meaning: "the prefix length is out of range" },
   4105: { code: "IPSET_ERR_INVALID_NETMASK", meaning: "the netmask is out of range" },
-  4106: { code: "IPSET_ERR_INVALID_FAMILY", meaning: "the set type has no such family" },
-  4107: { code: "IPSET_ERR_TIMEOUT", meaning: "the set was made without time-outs" },
-  4108: { code: "IPSET_ERR_REFERENCED", meaning: "a rule refers to the set" },
+  4106: { code: "IPSET_ERR_INVALID_FAMILY", meaning: "the set type does not support this family" },
+  4107: { code: "IPSET_ERR_TIMEOUT", meaning: "the set was created without timeouts" },
+  4108: { code: "IPSET_ERR_REFERENCED", meaning: "a rule references the set" },
   4109: { code: "IPSET_ERR_IPADDR_IPV4", meaning: "the set holds IPv4 addresses" },
   4110: { code: "IPSET_ERR_IPADDR_IPV6", meaning: "the set holds IPv6 addresses" },
-  4353: { code: "IPSET_ERR_HASH_ELEM", meaning: "the entry is all zeros, which no hash set takes" },
-  4354: { code: "IPSET_ERR_INVALID_PROTO", meaning: "the set type does not take this protocol" },
-  4355: { code: "IPSET_ERR_MISSING_PROTO", meaning: "the entry lacks a protocol" },
-  4356: { code: "IPSET_ERR_HASH_RANGE_UNSUPPORTED", meaning: "the set type takes no ranges" },
+  4353: {
+    code: "IPSET_ERR_HASH_ELEM",
+    meaning: "the entry is all zeros, which hash sets do not accept",
+  },
+  4354: { code: "IPSET_ERR_INVALID_PROTO", meaning: "the set type does not support this protocol" },
+  4355: { code: "IPSET_ERR_MISSING_PROTO", meaning: "the entry has no protocol" },
+  4356: {
+    code: "IPSET_ERR_HASH_RANGE_UNSUPPORTED",
+    meaning: "the set type does not support ranges",
+  },
   4357: { code: "IPSET_ERR_HASH_RANGE", meaning: "the range is not valid" },
 };
 
@@ -46,7 +52,7 @@ const firstTypeSpecific = 4352;
 
 const hashFull: IpSetErrorRow = {
   code: "IPSET_ERR_HASH_FULL",
-  meaning: "the set holds as many entries as its maxelem allows",
+  meaning: "the set is full (maxelem)",
 };
 
 const bitmapRange: IpSetErrorRow = {
@@ -56,7 +62,7 @@ const bitmapRange: IpSetErrorRow = {
 
 /** Errors that have a name of their own in errno(3) but a special meaning for sets. */
 const plainMeanings: Readonly<Record<number, string>> = {
-  2: "there is no such set",
+  2: "the set does not exist",
   17: "a set of that name exists with another type, family or maxelem; destroy or rename it",
 };
 

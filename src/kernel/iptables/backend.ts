@@ -12,6 +12,8 @@ export type IptablesBackend = BackendFinding["backend"];
 export interface BackendChoice extends BackendFinding {
   /** The programs' names without `-save` and `-restore`. */
   readonly programs: Readonly<Record<IpFamily, string>>;
+  /** The other backend, where it holds chains or rules of anybody. */
+  readonly unused?: BackendChoice;
 }
 
 /** What one back end's programs show. */
@@ -20,8 +22,10 @@ export interface BackendSurvey {
   readonly isInstalled: boolean;
   /** True when kubelet left one of its marker chains there. */
   readonly hasKubeletChain: boolean;
-  /** Of both families, all tables. */
+  /** Of both families, all tables; a table that cannot be printed counts as one. */
   readonly ruleCount: number;
+  /** True when there is any chain that is not built in. */
+  readonly hasChains: boolean;
 }
 
 export interface BackendSurveys {
@@ -47,30 +51,40 @@ export async function chooseBackend(runProgram: RunProgram): Promise<BackendChoi
 export function pickBackend(surveys: BackendSurveys): BackendChoice {
   const { backend, reason } = pick(surveys);
   const programs = surveys[backend].isInstalled ? namedPrograms[backend] : plainPrograms;
-  const choice = { backend, programs, reason };
   const other: IptablesBackend = backend === "legacy" ? "nft" : "legacy";
+  const unused = unusedChoice(other, surveys[other]);
+  const choice = { backend, programs, reason, ...(unused === undefined ? {} : { unused }) };
   if (surveys.legacy.ruleCount === 0 || surveys.nft.ruleCount === 0) return choice;
   const warning =
-    `Both back ends of iptables hold rules (${backend} ${surveys[backend].ruleCount}, ` +
-    `${other} ${surveys[other].ruleCount}): ${backend} is used, rules in ${other} also decide`;
+    `Both iptables backends have rules (${backend} ${surveys[backend].ruleCount}, ` +
+    `${other} ${surveys[other].ruleCount}): using ${backend}, but rules in ${other} also apply`;
   return { ...choice, warning };
+}
+
+function unusedChoice(
+  backend: IptablesBackend,
+  { isInstalled, ruleCount, hasChains }: BackendSurvey,
+): BackendChoice | undefined {
+  if (!isInstalled || (ruleCount === 0 && !hasChains)) return undefined;
+  return { backend, programs: namedPrograms[backend], reason: "it is not in use" };
 }
 
 function pick(surveys: BackendSurveys): { backend: IptablesBackend; reason: string } {
   const { legacy, nft, standard } = surveys;
-  if (nft.hasKubeletChain) return { backend: "nft", reason: "kubelet's chain is there" };
-  if (legacy.hasKubeletChain) return { backend: "legacy", reason: "kubelet's chain is there" };
+  if (nft.hasKubeletChain) return { backend: "nft", reason: "kubelet's chain exists" };
+  if (legacy.hasKubeletChain) return { backend: "legacy", reason: "kubelet's chain exists" };
   if (legacy.ruleCount !== nft.ruleCount) {
     const backend = legacy.ruleCount > nft.ruleCount ? "legacy" : "nft";
-    return { backend, reason: "it holds more rules" };
+    return { backend, reason: "it has more rules" };
   }
-  if (standard !== undefined) return { backend: standard, reason: "it is the system's standard" };
+  if (standard !== undefined)
+    return { backend: standard, reason: "it is the default of the system" };
   if (nft.isInstalled) return { backend: "nft", reason: "only its programs are installed" };
   if (legacy.isInstalled) return { backend: "legacy", reason: "only its programs are installed" };
   throw new ProgramError(
     "iptables",
     "not-found",
-    "neither iptables, iptables-nft nor iptables-legacy is in PATH; install the iptables package",
+    "none of iptables, iptables-nft and iptables-legacy is in PATH; install the iptables package",
   );
 }
 
@@ -86,14 +100,16 @@ async function survey(runProgram: RunProgram, backend: IptablesBackend): Promise
   let isInstalled = false;
   let hasKubeletChain = false;
   let ruleCount = 0;
+  let hasChains = false;
   for (const program of Object.values(namedPrograms[backend])) {
     const output = await save(runProgram, program);
     if (output === undefined) continue;
     isInstalled = true;
     hasKubeletChain ||= /^:KUBE-(?:IPTABLES-HINT|KUBELET-CANARY) /m.test(output);
-    ruleCount += output.match(/^-A /gm)?.length ?? 0;
+    hasChains ||= /^:\S+ - /m.test(output);
+    ruleCount += output.match(/^(?:-A |# Table `\w+' is incompatible)/gm)?.length ?? 0;
   }
-  return { isInstalled, hasKubeletChain, ruleCount };
+  return { isInstalled, hasKubeletChain, ruleCount, hasChains };
 }
 
 /** Everything a back end holds; undefined when its program is missing, "" when it cannot say. */

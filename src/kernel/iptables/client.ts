@@ -1,11 +1,14 @@
 import type { IpFamily } from "../../base/ip.ts";
-import type { Jump, Rule, TableName } from "../../state/rule.ts";
-import type { Iptables, ObservedChain, RulesChange } from "../kernel.ts";
+import { type Logger, silentLogger } from "../../base/log.ts";
+import type { Chain, Jump, Rule, RuleSet, TableName } from "../../state/rule.ts";
+import type { Iptables, ObservedChain, RulesChange, RulesScope } from "../kernel.ts";
 import { ProgramError, type ProgramResult, type RunProgram } from "../program.ts";
 import { type BackendChoice, chooseBackend, type IptablesBackend } from "./backend.ts";
 import { IptablesError, isIptablesBusy } from "./errors.ts";
 import type { RuleGenerations } from "./generations.ts";
-import { parseSaved } from "./parse.ts";
+import { parseSaved, UnreadableTableError } from "./parse.ts";
+import { readByChain, UnexpectedAnswer } from "./read-by-chain.ts";
+import { planRemoval } from "./remove-rules.ts";
 import { renderRule } from "./render.ts";
 import { renderRestoreInput } from "./restore-input.ts";
 
@@ -29,18 +32,31 @@ const probeInputs: Readonly<Record<IptablesBackend, string>> = {
 export interface IptablesParts {
   readonly runProgram: RunProgram;
   readonly generations: Pick<RuleGenerations, "read">;
+  /** Absent: nobody is told of chains that cannot be read. */
+  readonly log?: Logger;
+}
+
+interface IptablesCall {
+  readonly verb: "save" | "restore";
+  readonly input?: string;
 }
 
 /** iptables through its programs: one process for an observation, one for an apply. */
 export class IptablesClient implements Iptables {
   readonly #runProgram: RunProgram;
   readonly #generations: Pick<RuleGenerations, "read">;
+  readonly #log: Logger;
   #choice: BackendChoice;
+  /** Families whose chains were read before: they are there, and reading them one by one is cheaper. */
+  readonly #familiar = new Set<IpFamily>();
+  /** Named in the log, as `IPv4 nat POSTROUTING`, until they can be read again. */
+  #unreadable: ReadonlySet<string> = new Set();
 
   /** `choice` as {@link chooseBackend} found it, `generations` of its back end. */
   constructor(collaborators: IptablesParts, choice: BackendChoice) {
     this.#runProgram = collaborators.runProgram;
     this.#generations = collaborators.generations;
+    this.#log = collaborators.log ?? silentLogger;
     this.#choice = choice;
   }
 
@@ -63,12 +79,27 @@ export class IptablesClient implements Iptables {
   }
 
   /**
-   * One save without a table name prints the tables that exist; one that nobody has used yet holds
-   * nothing, and asking for it by name would create it.
+   * Legacy hands out whole tables, so one save reads them all. nft reads single chains: that costs nothing for the
+   * rules of others, and goes on where one of them cannot be printed.
    */
-  async observe(family: IpFamily, names?: ReadonlySet<string>): Promise<readonly ObservedChain[]> {
-    const { output } = await this.#run(family, { action: "read iptables rules", verb: "save" });
-    return parseSaved(family, output, names);
+  async observe(family: IpFamily, scope: RulesScope = {}): Promise<readonly ObservedChain[]> {
+    const { planned, hasOthers = planned === undefined } = scope;
+    const readsByChain = planned !== undefined && this.backend === "nft";
+    if (readsByChain && !hasOthers && this.#familiar.has(family)) {
+      const chains = await this.#readByChain(family, planned);
+      if (chains !== undefined) return chains;
+    }
+    try {
+      const chains = await this.#save(family, hasOthers ? undefined : namesOf(planned));
+      this.#familiar.add(family);
+      return chains;
+    } catch (error) {
+      if (!readsByChain || !(error instanceof UnreadableTableError)) throw error;
+      const chains = await this.#readByChain(family, planned);
+      if (chains === undefined) throw error;
+      this.#familiar.add(family);
+      return chains;
+    }
   }
 
   readGeneration(family: IpFamily): Promise<number | undefined> {
@@ -77,9 +108,13 @@ export class IptablesClient implements Iptables {
 
   /**
    * Removing a jump that is gone fails a whole table, so on a failure the jumps are looked for, and what
-   * is left to do is tried once more.
+   * is left to do is tried once more. In a chain that cannot be read, the failure does not tell its place: there the
+   * jumps are looked for first.
    */
-  async apply(family: IpFamily, changes: readonly RulesChange[]): Promise<void> {
+  async apply(family: IpFamily, wanted: readonly RulesChange[]): Promise<void> {
+    const changes = this.#hasUnreadable(family, wanted)
+      ? await this.#dropGoneJumps(family, wanted)
+      : wanted;
     if (changes.length === 0) return;
     try {
       await this.#restore(family, changes);
@@ -88,6 +123,17 @@ export class IptablesClient implements Iptables {
       if (rest === undefined) throw error;
       if (rest.length > 0) await this.#restore(family, rest);
     }
+  }
+
+  /** As `UnusedBackend.removeRules`. */
+  async removeRules(
+    family: IpFamily,
+    planned: RuleSet,
+  ): Promise<{ readonly removedCount: number; readonly kept: readonly string[] }> {
+    const observed = await this.observe(family, { planned, hasOthers: true });
+    const { changes, kept } = planRemoval(planned, observed, (rule) => renderRule(family, rule));
+    await this.apply(family, changes);
+    return { removedCount: changes.length, kept };
   }
 
   render(family: IpFamily, rule: Rule): string {
@@ -114,6 +160,49 @@ export class IptablesClient implements Iptables {
     }
   }
 
+  /**
+   * One save without a table name prints the tables that exist; one that nobody has used yet holds
+   * nothing, and asking for it by name would create it.
+   */
+  async #save(
+    family: IpFamily,
+    names: ReadonlySet<string> | undefined,
+  ): Promise<readonly ObservedChain[]> {
+    const { output } = await this.#run(family, { action: "read iptables rules", verb: "save" });
+    return parseSaved(output, names);
+  }
+
+  /** Undefined where this version of the program answers otherwise than those we know. */
+  async #readByChain(
+    family: IpFamily,
+    planned: RuleSet,
+  ): Promise<readonly ObservedChain[] | undefined> {
+    const restore = (input: string): Promise<ProgramResult> =>
+      this.#start(family, { verb: "restore", input });
+    try {
+      const { chains, unreadable } = await readByChain(family, planned, restore);
+      this.#reportUnreadable(family, unreadable);
+      return chains;
+    } catch (error) {
+      if (error instanceof UnexpectedAnswer) return undefined;
+      throw error;
+    }
+  }
+
+  #reportUnreadable(family: IpFamily, chains: readonly string[]): void {
+    const ofOtherFamily = [...this.#unreadable].filter((name) => !name.startsWith(family));
+    const now = chains.map((chain) => `${family} ${chain}`);
+    const added = now.filter((name) => !this.#unreadable.has(name));
+    this.#unreadable = new Set([...ofOtherFamily, ...now]);
+    if (added.length === 0) return;
+    this.#log.warn("Chains hold nftables rules that iptables cannot read", {
+      ipFamily: family,
+      chains,
+      effect: "Order and copies of the jumps in these chains are not checked",
+      todo: "Keep native nftables rules in tables of their own",
+    });
+  }
+
   async #restore(family: IpFamily, changes: readonly RulesChange[]): Promise<void> {
     const input = renderRestoreInput(family, changes);
     await this.#run(family, { action: "write iptables rules", verb: "restore", input });
@@ -121,22 +210,25 @@ export class IptablesClient implements Iptables {
 
   async #run(
     family: IpFamily,
-    run: {
-      readonly action: string;
-      readonly verb: "save" | "restore";
-      readonly input?: string;
-    },
+    run: IptablesCall & { readonly action: string },
   ): Promise<ProgramResult> {
-    const program = `${this.#choice.programs[family]}-${run.verb}`;
-    const result = await this.#runProgram({
-      program,
-      // Saving takes no lock: the kernel hands out a table whole.
-      arguments: run.verb === "save" ? [] : ["-w", String(lockWaitSeconds), "--noflush"],
-      timeoutMs: programTimeoutMs,
-      ...(run.input === undefined ? {} : { input: run.input }),
-    });
+    const result = await this.#start(family, run);
     if (result.exitCode === 0) return result;
-    throw new IptablesError({ ...run, family, program }, result);
+    throw new IptablesError({ ...run, family, program: this.#programOf(family, run.verb) }, result);
+  }
+
+  #start(family: IpFamily, { verb, input }: IptablesCall): Promise<ProgramResult> {
+    return this.#runProgram({
+      program: this.#programOf(family, verb),
+      // Saving takes no lock: the kernel hands out a table whole.
+      arguments: verb === "save" ? [] : ["-w", String(lockWaitSeconds), "--noflush"],
+      timeoutMs: programTimeoutMs,
+      ...(input === undefined ? {} : { input }),
+    });
+  }
+
+  #programOf(family: IpFamily, verb: IptablesCall["verb"]): string {
+    return `${this.#choice.programs[family]}-${verb}`;
   }
 
   /** What remains to be done after a failure that gone jumps explain; undefined when they do not. */
@@ -150,10 +242,25 @@ export class IptablesClient implements Iptables {
       return undefined;
     }
     const pending = changesFrom(error.table, changes);
-    const rest = dropGoneJumps(pending, await this.observe(family), (rule) =>
-      renderRule(family, rule),
-    );
+    const rest = await this.#dropGoneJumps(family, pending);
     return rest.length < pending.length ? rest : undefined;
+  }
+
+  async #dropGoneJumps(
+    family: IpFamily,
+    changes: readonly RulesChange[],
+  ): Promise<readonly RulesChange[]> {
+    const jumps = changes.flatMap((one) => (one.kind === "remove-jump" ? [one.jump] : []));
+    const observed = await this.observe(family, { planned: { chains: targetsOf(jumps), jumps } });
+    return dropGoneJumps(changes, observed, (rule) => renderRule(family, rule));
+  }
+
+  #hasUnreadable(family: IpFamily, changes: readonly RulesChange[]): boolean {
+    return changes.some(
+      (change) =>
+        change.kind === "remove-jump" &&
+        this.#unreadable.has(`${family} ${change.jump.table} ${change.jump.from}`),
+    );
   }
 }
 
@@ -191,4 +298,17 @@ function dropGoneJumps(
     copies.set(key, left - 1);
     return left > 0;
   });
+}
+
+function namesOf(planned: RuleSet | undefined): ReadonlySet<string> | undefined {
+  if (planned === undefined) return undefined;
+  const names = planned.chains.map(({ name }) => name);
+  return new Set([...names, ...planned.jumps.map(({ from }) => from)]);
+}
+
+/** What the jumps lead to; no matter what it holds. */
+function targetsOf(jumps: readonly Jump[]): readonly Chain[] {
+  return jumps.flatMap(({ table, rule: { target } }) =>
+    target.kind === "jump" ? [{ table, name: target.chain, rules: [] }] : [],
+  );
 }

@@ -24,6 +24,8 @@ export class IptablesError extends Error {
   readonly table?: TableName;
   /** The offending line of the input. */
   readonly lineText?: string;
+  /** Another program held the lock, or changed rules at the same time: worth trying again. */
+  readonly isBusy: boolean;
 
   constructor(run: IptablesRun, result: ProgramResult) {
     const place = findPlace(run.input, result.errorOutput);
@@ -34,6 +36,7 @@ export class IptablesError extends Error {
     this.program = run.program;
     this.exitCode = result.exitCode;
     this.programMessage = programMessage;
+    this.isBusy = result.exitCode === exitCodes.resourceProblem && busyWords.test(programMessage);
     if (place !== undefined) {
       this.lineText = place.lineText;
       if (place.table !== undefined) this.table = place.table;
@@ -43,11 +46,7 @@ export class IptablesError extends Error {
 
 /** Someone else holds the xtables lock, or changed the rules at the same time: worth trying again. */
 export function isIptablesBusy(error: unknown): boolean {
-  return (
-    error instanceof IptablesError &&
-    error.exitCode === exitCodes.resourceProblem &&
-    busyWords.test(error.programMessage)
-  );
+  return error instanceof IptablesError && error.isBusy;
 }
 
 /** Of legacy, which waits for its lock in vain; of nft, whose transaction the kernel sent back. */
@@ -57,9 +56,12 @@ const busyWords = /xtables lock|Resource temporarily unavailable/;
 const exitCodes = { other: 1, parameterProblem: 2, versionProblem: 3, resourceProblem: 4 } as const;
 
 const explanations: ReadonlyMap<number, string> = new Map([
-  [exitCodes.parameterProblem, "a set, chain, match or target is missing, or not known here"],
+  [exitCodes.parameterProblem, "a set, chain, match or target is missing or not supported"],
   [exitCodes.versionProblem, "the program and the kernel's tables are of different versions"],
-  [exitCodes.resourceProblem, "another program holds the xtables lock, or the kernel refused"],
+  [
+    exitCodes.resourceProblem,
+    "another program holds the xtables lock, or the kernel rejected the change",
+  ],
 ]);
 
 function composeMessage(

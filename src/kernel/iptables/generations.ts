@@ -41,7 +41,7 @@ function unlessUnreadable(
       return await read(family);
     } catch (error) {
       const keys = { ipFamily: family, err: errorText(error) };
-      if (!told.has(family)) log.info("Each look at the rules starts iptables-save", keys);
+      if (!told.has(family)) log.info("Each check of the rules starts iptables-save", keys);
       told.add(family);
       return undefined;
     }

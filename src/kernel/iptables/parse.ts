@@ -1,8 +1,6 @@
 /** The output of `iptables-save` as values. Pure. */
-import type { IpFamily } from "../../base/ip.ts";
 import type { TableName } from "../../state/rule.ts";
 import type { ObservedChain, ObservedRule } from "../kernel.ts";
-import { parseRule } from "./parse-rule.ts";
 import { splitWords } from "./words.ts";
 
 /** Text that `iptables-save` does not print; nothing of it is used. */
@@ -21,17 +19,31 @@ export class SavedTextError extends Error {
 }
 
 /**
+ * A table with rules that iptables cannot express: another program wrote them with nft. Its other chains can still
+ * be read one by one, and all of it be written.
+ */
+export class UnreadableTableError extends Error {
+  readonly table: TableName;
+
+  constructor(table: TableName) {
+    super(
+      `Cannot read table ${table}: it holds nftables rules that iptables cannot print; ` +
+        "keep them in a table of their own",
+    );
+    this.name = "UnreadableTableError";
+    this.table = table;
+  }
+}
+
+/**
  * Chains of the nat and filter tables, in the order of the text; other tables are passed over, and with
  * `names` the rules of other chains. Counters
  * and policies are dropped. Throws a {@link SavedTextError} for anything that is not the complete output
- * of `iptables-save`: a piece of it would look like missing rules.
+ * of `iptables-save`, and an {@link UnreadableTableError} where that leaves a table out: what is absent would look
+ * like missing rules.
  */
-export function parseSaved(
-  family: IpFamily,
-  text: string,
-  names?: ReadonlySet<string>,
-): readonly ObservedChain[] {
-  const reader = new SavedReader(family, names);
+export function parseSaved(text: string, names?: ReadonlySet<string>): readonly ObservedChain[] {
+  const reader = new SavedReader(names);
   for (const [index, line] of text.split("\n").entries()) reader.read(line, index + 1);
   return reader.finish();
 }
@@ -43,7 +55,6 @@ interface OpenChain {
 }
 
 class SavedReader {
-  readonly #family: IpFamily;
   readonly #names: ReadonlySet<string> | undefined;
   readonly #chains: OpenChain[] = [];
   /** The table between `*NAME` and `COMMIT`; "" outside. */
@@ -51,15 +62,14 @@ class SavedReader {
   #openChains = new Map<string, OpenChain>();
   #lastLine = 0;
 
-  constructor(family: IpFamily, names: ReadonlySet<string> | undefined) {
-    this.#family = family;
+  constructor(names: ReadonlySet<string> | undefined) {
     this.#names = names;
   }
 
   read(line: string, number: number): void {
     this.#lastLine = number;
     if (line === "") return;
-    if (line.startsWith("#")) this.#readComment(line, number);
+    if (line.startsWith("#")) this.#readComment(line);
     else if (line.startsWith("*")) this.#openTable(line, number);
     else if (this.#table === "") throw new SavedTextError("outside of any table", number, line);
     else if (line === "COMMIT") this.#table = "";
@@ -77,11 +87,10 @@ class SavedReader {
   }
 
   /** iptables-nft-save leaves a table out, with a remark, when it holds rules that it cannot express. */
-  #readComment(line: string, number: number): void {
+  #readComment(line: string): void {
     const found = /^# Table `(\w+)' is incompatible/.exec(line);
-    if (found !== null && isOurs(found[1] ?? "")) {
-      throw new SavedTextError("the table holds nftables rules of another program", number, line);
-    }
+    const table = found?.[1] ?? "";
+    if (isOurs(table)) throw new UnreadableTableError(table);
   }
 
   #openTable(line: string, number: number): void {
@@ -124,13 +133,8 @@ class SavedReader {
     if (text.includes('"') && splitWords(text) === undefined) {
       throw new SavedTextError("a quote is not closed", number, line);
     }
-    chain.rules.push(observedRule(this.#family, text));
+    chain.rules.push({ text });
   }
-}
-
-function observedRule(family: IpFamily, text: string): ObservedRule {
-  const rule = parseRule(family, text);
-  return rule === undefined ? { text } : { text, rule };
 }
 
 function isOurs(table: string): table is TableName {

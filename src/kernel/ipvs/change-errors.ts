@@ -45,7 +45,7 @@ function meaningOf(change: IpvsChange, errno: number): string | undefined {
       return "the kernel's IPVS is built without IPv6";
     case errnos.EINVAL:
       return change.kind === "create-real-server"
-        ? "it is no unicast address, or no link of this network namespace has ever been up: ip link set lo up"
+        ? "it is not a unicast address, or no link of this network namespace has ever been up: ip link set lo up"
         : undefined;
     default:
       return undefined;

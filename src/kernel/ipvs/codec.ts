@@ -2,13 +2,7 @@
 import { familyOf, type IpFamily, ipAddressFromBytes } from "../../base/ip.ts";
 import { protocolNumbers, protocolOfNumber } from "../../base/protocol.ts";
 import { bytes, hexText, text, u16, u16be, u32 } from "../../netlink/attribute-field.ts";
-import {
-  ATTRIBUTE_HEADER_BYTES,
-  attributeSet,
-  nested,
-  required,
-  skipTo,
-} from "../../netlink/attribute-set.ts";
+import { attributeSet, nested, required } from "../../netlink/attribute-set.ts";
 import type { ByteReader } from "../../netlink/byte-reader.ts";
 import { DecodeError } from "../../netlink/errors.ts";
 import { CONTROL_FAMILY, readGenericHeader, writeGenericHeader } from "../../netlink/generic.ts";
@@ -158,38 +152,10 @@ export function encodeTimeouts(writer: MessageWriter, timeouts: IpvsTimeouts): v
 export function decodeTimeouts(body: ByteReader): IpvsTimeouts {
   const values = decodeCommand(body, commands.setConfig);
   return {
-    tcpSeconds: required(values.tcpTimeoutSeconds, "TCP time-out", body),
-    tcpFinSeconds: required(values.tcpFinTimeoutSeconds, "TCP FIN time-out", body),
-    udpSeconds: required(values.udpTimeoutSeconds, "UDP time-out", body),
+    tcpSeconds: required(values.tcpTimeoutSeconds, "TCP timeout", body),
+    tcpFinSeconds: required(values.tcpFinTimeoutSeconds, "TCP FIN timeout", body),
+    udpSeconds: required(values.udpTimeoutSeconds, "UDP timeout", body),
   };
-}
-
-/** IPVS_SVC_ATTR_STATS: behind everything that describes a service come counters that move with its traffic. */
-const statisticsType = 10;
-/**
- * IPVS_DEST_ATTR_ACTIVE_CONNS, the first of the counts: address, port, forwarding method, weight and thresholds come
- * before. The address family comes after; it is the virtual server's but for tunnels, which have another method.
- */
-const activeConnectionsType = 7;
-
-/** 53 bits that stand for a message of a GET_SERVICE reply but for its statistics. Nothing is read by it. */
-export function hashOfService(body: ByteReader): number {
-  return hashUpTo(statisticsType, commands.newService, body);
-}
-
-/** 53 bits that stand for a message of a GET_DEST reply up to its counts, which move. Nothing is read by it. */
-export function hashOfRealServer(body: ByteReader): number {
-  return hashUpTo(activeConnectionsType, commands.newDestination, body);
-}
-
-/** `type`: the attribute before which it ends, inside of the service or destination that the message is. */
-function hashUpTo(type: number, command: number, body: ByteReader): number {
-  const end = body.peek((reader) => {
-    readGenericHeader(reader);
-    reader.skip(ATTRIBUTE_HEADER_BYTES, "service or destination");
-    return skipTo(type, reader);
-  });
-  return body.hash(command, end);
 }
 
 /** Reads a message of a GET_SERVICE reply. */
@@ -209,7 +175,7 @@ function virtualServerOf(values: ServiceValues, body: ByteReader): VirtualServer
   const address = addressOf(family, required(values.address, "address", body), body);
   if (protocol === undefined || familyOf(address) !== family) return undefined;
   const flags = required(values.flags, "flags", body);
-  const timeoutSeconds = required(values.timeoutSeconds, "time-out", body);
+  const timeoutSeconds = required(values.timeoutSeconds, "timeout", body);
   // Persistent with a time-out of 0 is nothing we make: the flag stays visible, so that it differs.
   const isPersistent = (flags & PERSISTENT_FLAG) !== 0 && timeoutSeconds > 0;
   return {

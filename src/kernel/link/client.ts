@@ -30,7 +30,7 @@ export class LinkKindError extends Error {
   constructor(link: string, kind: string) {
     super(
       `Cannot use link ${link}: it is ${kind}, not of kind dummy ` +
-        `(remove or rename it: «ip link delete ${link}»)`,
+        `(remove or rename it: ip link delete ${link})`,
     );
     this.name = "LinkKindError";
     this.link = link;
@@ -195,7 +195,7 @@ class DummyLinkClient implements OpenDummyLink {
         this.#addressRequest(change, 0),
         errno.ENODEV,
       );
-      const meaning = "there is no such link";
+      const meaning = "the link does not exist";
       return [
         { index, error: new NetlinkError({ operation, subject, errno: errno.ENODEV, meaning }) },
       ];

@@ -10,6 +10,7 @@ export const messageTypes = {
   deleteAddress: 21,
   getAddress: 22,
   newRoute: 24,
+  deleteRoute: 25,
   getRoute: 26,
 } as const;
 
@@ -17,8 +18,8 @@ export const messageTypes = {
 export const mainTable = 254;
 export const unicastRoute = 1;
 
-/** RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR */
-export const watchedGroups: readonly number[] = [1, 5, 9];
+/** RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV6_ROUTE */
+export const watchedGroups: readonly number[] = [1, 5, 7, 9, 11];
 
 /** AF_* */
 export const addressFamilies: Readonly<Record<IpFamily, number>> = { IPv4: 2, IPv6: 10 };

@@ -1,14 +1,17 @@
-/** Tells that links or addresses of the node changed: many messages are one notice. */
+/** Tells that links, addresses or routes of the node changed: many messages are one notice. */
 import type { Clock } from "../../base/clock.ts";
 import { errno } from "../../base/errno.ts";
 import { NetlinkError } from "../../netlink/errors.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import { subscribe } from "../../netlink/subscription.ts";
 import type { TransportParts } from "../../netlink/transport.ts";
-import { watchedGroups } from "./constants.ts";
+import { messageTypes, watchedGroups } from "./constants.ts";
 
 /** Changes that come within this time are one. */
 const gatherMs = 100;
+/** Changes of routes cost a list of all of them. */
+const gatherRoutesMs = 1_000;
+const routeTypes: ReadonlySet<number> = new Set([messageTypes.newRoute, messageTypes.deleteRoute]);
 /** Until listening is tried again. */
 const retryMs = 1_000;
 
@@ -23,6 +26,7 @@ export class LinkWatch {
   readonly #listener: LinkListener;
   #stopListening: () => void;
   #cancelNotice: (() => void) | undefined;
+  #noticeDueMs = 0;
   #cancelRetry: () => void = () => {};
   #isClosed = false;
 
@@ -67,7 +71,7 @@ export class LinkWatch {
     return subscribe(this.#parts, {
       protocol: protocols.route,
       groups: watchedGroups,
-      onMessage: () => this.#notice(),
+      onMessage: ({ type }) => this.#notice(routeTypes.has(type) ? gatherRoutesMs : gatherMs),
       onError: (error) => {
         // Lost messages are changes too; anything else is worth telling besides.
         if (!areMessagesLost(error)) this.#listener.onError(error);
@@ -76,8 +80,13 @@ export class LinkWatch {
     });
   }
 
-  #notice(): void {
-    this.#cancelNotice ??= this.#clock.after(gatherMs, () => {
+  /** Routes may change all the time where a routing daemon runs: an address that comes later is not kept waiting. */
+  #notice(delayMs: number = gatherMs): void {
+    const dueMs = this.#clock.monotonicMs() + delayMs;
+    if (this.#cancelNotice !== undefined && dueMs >= this.#noticeDueMs) return;
+    this.#cancelNotice?.();
+    this.#noticeDueMs = dueMs;
+    this.#cancelNotice = this.#clock.after(delayMs, () => {
       this.#cancelNotice = undefined;
       this.#listener.onChange();
     });

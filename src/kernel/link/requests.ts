@@ -43,8 +43,8 @@ const linkMessageTypes = {
 } as const;
 
 const linkMeanings: ReadonlyMap<number, string> = new Map([
-  [errno.EOPNOTSUPP, "the kernel has no dummy links; «modprobe dummy» on the node brings them"],
-  [errno.EPERM, "the daemon needs CAP_NET_ADMIN"],
+  [errno.EOPNOTSUPP, "the kernel has no dummy interfaces; run on the node: modprobe dummy"],
+  [errno.EPERM, "kube-ipvs needs CAP_NET_ADMIN"],
 ]);
 
 /** `ip link add NAME txqueuelen 0 type dummy`: DOWN, as a new link is. */
@@ -86,7 +86,7 @@ const addressMeanings: ReadonlyMap<number, string> = new Map([
   [errno.ENODEV, "the link is gone, or has no IPv6 (sysctl net.ipv6.conf.*.disable_ipv6)"],
   [errno.EACCES, "IPv6 is turned off (sysctl net.ipv6.conf.*.disable_ipv6)"],
   [errno.EOPNOTSUPP, "the kernel has no IPv6"],
-  [errno.EPERM, "the daemon needs CAP_NET_ADMIN"],
+  [errno.EPERM, "kube-ipvs needs CAP_NET_ADMIN"],
 ]);
 
 /** All addresses of all links, both families. */

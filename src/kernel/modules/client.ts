@@ -118,8 +118,8 @@ export class ModulesClient implements Modules {
 
   #notHere(name: string): ModuleError {
     const { modulesFolders, kernelRelease } = this.#options;
-    const problem = `there is no ${modulesFolders[0]}/${kernelRelease} here`;
-    const advice = `mount /lib/modules of the node into the container, or run «modprobe ${name}» on the node`;
+    const problem = `${modulesFolders[0]}/${kernelRelease} does not exist`;
+    const advice = `mount /lib/modules of the node into the container, or run on the node: modprobe ${name}`;
     return new ModuleError(name, problem, advice);
   }
 
@@ -131,18 +131,18 @@ export class ModulesClient implements Modules {
       .slice(0, 300);
     const problem = words === "" ? "modprobe failed" : words;
     if (/operation not permitted|permission denied/i.test(words)) {
-      const advice = `CAP_SYS_MODULE is needed, or «modprobe ${name}» on the node beforehand`;
+      const advice = `grant CAP_SYS_MODULE, or run on the node: modprobe ${name}`;
       return new ModuleError(name, problem, advice);
     }
     const advice =
-      `the running kernel ${kernelRelease} must have the module, or have it built in ` +
-      `(on some systems a package of extra modules brings it)`;
+      `the running kernel ${kernelRelease} must have the module or have it built in ` +
+      `(some distributions ship it in a package of extra modules)`;
     return new ModuleError(name, problem, advice);
   }
 
   #notRun(name: string, cause: ProgramError): ModuleError {
     const { kernelRelease } = this.#options;
-    const advice = `install kmod, or run «modprobe ${name}» on the node (running kernel ${kernelRelease})`;
+    const advice = `install kmod, or run on the node (kernel ${kernelRelease}): modprobe ${name}`;
     return new ModuleError(name, cause.message, advice, cause);
   }
 }

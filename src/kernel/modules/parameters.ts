@@ -10,7 +10,7 @@ export class ParameterError extends Error {
   constructor(action: string, file: string, cause: unknown) {
     const code = cause instanceof Error && "code" in cause ? String(cause.code) : errorText(cause);
     const advice = ["EROFS", "EACCES", "EPERM", "ENOTSUP"].includes(code)
-      ? ` (${file} cannot be written from here; write it on the node, or run this program once with ` +
+      ? ` (${file} is not writable; write it on the node, or run kube-ipvs with ` +
         "--init-only in a privileged init container)"
       : "";
     super(`Cannot ${action}: ${code}${advice}`, { cause });

@@ -80,13 +80,13 @@ function advice(path: string, value: string, code: string): string {
     case "EACCES":
     case "EPERM":
       return (
-        `/proc/sys cannot be written from here; run «${command}» on the node, ` +
-        "or run this program once with --init-only in a privileged init container"
+        `/proc/sys is not writable; run "${command}" on the node, ` +
+        "or run kube-ipvs with --init-only in a privileged init container"
       );
     case "ENOENT":
-      return "the kernel has no such setting; the module that brings it may not be loaded";
+      return "the kernel has no such sysctl; its module may not be loaded";
     case "EINVAL":
-      return "the kernel does not take this value";
+      return "the kernel does not accept this value";
     default:
       return "";
   }

@@ -3,7 +3,7 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
-import { sysctlsOf } from "../../../src/daemon/prepare-kernel.ts";
+import { sysctlsOf } from "../../../src/daemon/node/prepare-kernel.ts";
 import { ApiServer } from "../../support/api-server/api-server.ts";
 import { shell } from "../../support/netns/network-namespace.ts";
 import { node } from "../../support/objects.ts";

@@ -1,7 +1,7 @@
 // Renders a Helm chart with the engine that Helm uses – Go's text/template with the sprig functions – where there is
 // no helm: a stand-in for `helm template`, made of Debian packages. Values are not checked against the schema here.
 //
-//	go run main.go CHART VALUES.yaml
+//	go run main.go CHART VALUES.yaml [RELEASE]
 package main
 
 import (
@@ -45,6 +45,15 @@ func merge(base, over map[string]interface{}) map[string]interface{} {
 	return base
 }
 
+// files stands for Helm's .Files.
+type files string
+
+func (chart files) Get(name string) string {
+	text, err := os.ReadFile(filepath.Join(string(chart), name))
+	check(err)
+	return string(text)
+}
+
 func functions(all *template.Template) template.FuncMap {
 	functions := sprig.TxtFuncMap()
 	delete(functions, "env")
@@ -53,6 +62,11 @@ func functions(all *template.Template) template.FuncMap {
 		text, err := yaml.Marshal(value)
 		check(err)
 		return strings.TrimSuffix(string(text), "\n")
+	}
+	functions["fromYaml"] = func(text string) map[string]interface{} {
+		value := map[string]interface{}{}
+		check(yaml.Unmarshal([]byte(text), &value))
+		return value
 	}
 	functions["include"] = func(name string, data interface{}) (string, error) {
 		var text strings.Builder
@@ -71,23 +85,28 @@ func functions(all *template.Template) template.FuncMap {
 func main() {
 	chart := os.Args[1]
 	about := readYaml(filepath.Join(chart, "Chart.yaml"))
+	release := "kube-ipvs"
+	if len(os.Args) > 3 {
+		release = os.Args[3]
+	}
 	data := map[string]interface{}{
 		"Values":  merge(readYaml(filepath.Join(chart, "values.yaml")), readYaml(os.Args[2])),
 		"Chart":   map[string]interface{}{"Name": about["name"], "AppVersion": about["appVersion"]},
-		"Release": map[string]interface{}{"Name": "kube-ipvs", "Namespace": "kube-system", "Service": "Helm"},
+		"Files":   files(chart),
+		"Release": map[string]interface{}{"Name": release, "Namespace": "kube-system", "Service": "Helm"},
 	}
 	all := template.New("chart").Option("missingkey=zero")
 	all.Funcs(functions(all))
-	files, err := filepath.Glob(filepath.Join(chart, "templates", "*"))
+	templates, err := filepath.Glob(filepath.Join(chart, "templates", "*"))
 	check(err)
-	sort.Strings(files)
-	for _, file := range files {
+	sort.Strings(templates)
+	for _, file := range templates {
 		text, err := os.ReadFile(file)
 		check(err)
 		_, err = all.New(filepath.Base(file)).Parse(string(text))
 		check(err)
 	}
-	for _, file := range files {
+	for _, file := range templates {
 		name := filepath.Base(file)
 		if strings.HasPrefix(name, "_") {
 			continue

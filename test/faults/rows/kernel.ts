@@ -74,7 +74,7 @@ async function startLocked(world: World, turn: Turn): Promise<string> {
     world.startProgram();
     await world.until("changes are written", () => world.isRepaired());
     await world.until("the lock is told", () => world.hasPrinted(busy, 0));
-    assert.ok(!world.hasPrinted("IP family is not supported here", 0));
+    assert.ok(!world.hasPrinted("IP family is not supported on this node", 0));
     assert.ok(!world.hasRules());
     return "changes were written while it was held";
   });

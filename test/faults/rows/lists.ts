@@ -7,7 +7,7 @@ import type { World } from "../world.ts";
 const old = 1_000;
 const held = "A list would take away";
 const few = 10;
-const noGuard = "--kube-ipvs-list-guard-percent=0";
+const noGuard = "--kube-ipvs-relist-guard-percent=0";
 
 /**
  * The state of before a step of the churn, and then changes under versions that are all smaller: the watch that goes
@@ -39,7 +39,7 @@ async function loseObjects(world: World, kept: number): Promise<string> {
   await world.restartApi({ objects: world.objects.first(kept) });
   await world.until("the list is held", () => world.hasPrinted(held, mark));
   assert.equal(await world.healthStatus(), 200);
-  assert.ok((await world.metric("kube_ipvs_held_lists")) >= 1);
+  assert.ok((await world.metric("kube_ipvs_quarantined_lists")) >= 1);
   world.churnUnseen();
   await world.restartApi();
   return `${kept} Services left, held`;
@@ -54,7 +54,7 @@ async function confirmFewObjects(world: World): Promise<string> {
   await world.until("the list is held", () => world.hasPrinted(held, mark));
   await world.repaired();
   await world.until("nothing is held any more", async () => {
-    return (await world.metric("kube_ipvs_held_lists")) === 0;
+    return (await world.metric("kube_ipvs_quarantined_lists")) === 0;
   });
   world.objects.reset(before);
   await world.api.command("apply", before);

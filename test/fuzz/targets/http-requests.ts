@@ -4,11 +4,11 @@ import { connect } from "node:net";
 import { type Clock, systemClock } from "../../../src/base/clock.ts";
 import type { IpAddress } from "../../../src/base/ip.ts";
 import { silentLogger } from "../../../src/base/log.ts";
-import { healthResponder } from "../../../src/daemon/health-server.ts";
-import { HttpListener, type HttpResponder } from "../../../src/daemon/http-listener.ts";
-import { metricsResponder } from "../../../src/daemon/metrics-server.ts";
-import { ProxyHealth } from "../../../src/daemon/proxy-health.ts";
-import { ServiceHealthServers } from "../../../src/daemon/service-health.ts";
+import { healthResponder } from "../../../src/daemon/http/health-server.ts";
+import { HttpListener, type HttpResponder } from "../../../src/daemon/http/http-listener.ts";
+import { metricsResponder } from "../../../src/daemon/http/metrics-server.ts";
+import { ServiceHealthServers } from "../../../src/daemon/http/service-health.ts";
+import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { silentMetrics } from "../../../src/metrics/metrics.ts";
 import { PrometheusMetrics } from "../../../src/metrics/prometheus-metrics.ts";
 import { planService } from "../../../src/plan/planner.ts";
@@ -25,7 +25,7 @@ const hurried: Clock = { ...clock, after: (_delayMs, callback) => clock.after(0,
 const health = new ProxyHealth(clock, 60_000);
 
 function metricsPages(isProfilingEnabled: boolean): HttpResponder {
-  const metrics = new PrometheusMetrics(clock, { version: "0.0.0", kubernetesVersion: "1.36.2" });
+  const metrics = new PrometheusMetrics(clock, { version: "0.0.0" });
   const shown = { object: () => ({}), flags: new Map<string, string>() };
   return metricsResponder(
     { clock: hurried, metrics, shown, setVerbosity() {} },

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import fc from "fast-check";
 import { parseJson } from "../../../src/base/parse-json.ts";
-import { formatJson, formatText } from "../../../src/daemon/log-format.ts";
+import { formatJson, formatText } from "../../../src/daemon/log/log-format.ts";
 import { nastyTexts, nastyValues } from "../mutations.ts";
 import type { FuzzTarget } from "../target.ts";
 
@@ -20,7 +20,7 @@ const logLines: FuzzTarget<Keys> = {
     maxKeys: 4,
   }),
   run(keys) {
-    const event = "Part of an object was refused";
+    const event = "Ignoring invalid field";
     const text = formatText({ ...line, event, keys });
     assert.doesNotMatch(text, /[\p{Cc}\p{Cf}\u2028\u2029]/u);
     const json = formatJson({ ...line, event, keys });

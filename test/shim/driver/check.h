@@ -41,7 +41,6 @@ void run_cases(const struct test_case *cases, size_t count);
 void run_exchange_cases(void);
 void run_kernel_cases(void);
 void run_socket_cases(void);
-void run_program_cases(void);
 void run_mutations(int rounds);
 /* Reads the datagrams of a recording (test/captures) to be damaged too; returns how many. */
 int load_recording(const char *path);
@@ -89,9 +88,6 @@ struct outbox_item *next_item(struct owner *owner);
 void stall_sends(void);
 void wait_for_stalled_send(void);
 void let_sends_go(void);
-
-/* Makes the kernel one that has no pidfd_open(2), or its own again. */
-void hide_pid_fds(bool is_hidden);
 
 void pause_ms(int ms);
 

@@ -124,13 +124,105 @@ static void reports_a_malformed_tail(void) {
   close_pair(pair);
 }
 
-static void grows_for_a_large_datagram(void) {
+static void receives_a_large_datagram_whole(void) {
   struct pair pair = open_pair();
-  play_message(pair, OTHER_TYPE, 7, 3 * RECEIVE_BYTES + 1);
+  play_message(pair, OTHER_TYPE, 7, RECEIVE_BYTES - HEADER - 3);
   play_message(pair, NLMSG_ERROR, 7, 20);
   /* The first ends askew; the second starts at the next multiple of four. */
-  expect(pair, 7, 0, HEADER + 3 * RECEIVE_BYTES + 4 + HEADER + 20);
+  expect(pair, 7, 0, RECEIVE_BYTES + HEADER + 20);
   close_pair(pair);
+}
+
+static void refuses_a_datagram_that_no_kernel_sends(void) {
+  struct pair pair = open_pair();
+  play_message(pair, OTHER_TYPE, 7, RECEIVE_BYTES);
+  expect(pair, 7, EMSGSIZE, RECEIVE_BYTES);
+  close_pair(pair);
+}
+
+/* Three requests in one call: each is a datagram, and is sent once the one before is answered. */
+static struct exchange exchange_of_three(uint8_t *request) {
+  size_t length = 0;
+  for (uint32_t sequence = 4; sequence < 7; sequence++)
+    length += put_message(request + length, OTHER_TYPE, sequence, 4);
+  struct exchange exchange = exchange_for(0, 10000);
+  exchange.request = request;
+  exchange.request_length = length;
+  exchange.one_by_one = true;
+  return exchange;
+}
+
+static int datagrams_sent(struct pair pair, size_t length) {
+  uint8_t sent[64];
+  int count = 0;
+  while (recv(pair.kernel, sent, sizeof sent, MSG_DONTWAIT) == (ssize_t)length) count++;
+  return count;
+}
+
+static void carries_out_one_by_one(void) {
+  struct pair pair = open_pair();
+  uint8_t request[64];
+  struct exchange exchange = exchange_of_three(request);
+  for (uint32_t sequence = 4; sequence < 7; sequence++) {
+    play_message(pair, OTHER_TYPE, sequence, 100);
+    play_message(pair, NLMSG_DONE, sequence, 4);
+  }
+  exchange_run(&exchange, pair.fd, -1);
+  CHECK_EQUAL(exchange.error, 0);
+  CHECK_EQUAL(exchange.operation, OPERATION_NONE);
+  CHECK_EQUAL(exchange.replies.length, 3 * (2 * HEADER + 104));
+  CHECK_EQUAL(datagrams_sent(pair, HEADER + 4), 3);
+  reply_buffer_free(&exchange.replies);
+  close_pair(pair);
+}
+
+static void ends_a_piece_between_two(void) {
+  struct pair pair = open_pair();
+  uint8_t request[64];
+  struct exchange exchange = exchange_of_three(request);
+  exchange.piece_bytes = 2 * HEADER + 105;
+  for (uint32_t sequence = 4; sequence < 7; sequence++) {
+    play_message(pair, OTHER_TYPE, sequence, 100);
+    play_message(pair, NLMSG_DONE, sequence, 4);
+  }
+  exchange_run(&exchange, pair.fd, -1);
+  CHECK_EQUAL(exchange.error, 0);
+  CHECK_EQUAL(exchange.replies.length, 2 * (2 * HEADER + 104));
+  CHECK_EQUAL(datagrams_sent(pair, HEADER + 4), 2);
+  reply_buffer_free(&exchange.replies);
+  close_pair(pair);
+}
+
+static void sends_no_more_after_silence(void) {
+  struct pair pair = open_pair();
+  uint8_t request[64];
+  struct exchange exchange = exchange_of_three(request);
+  exchange.deadline_ns = in_ms(SILENCE_MS);
+  play_message(pair, NLMSG_DONE, 4, 4);
+  exchange_run(&exchange, pair.fd, -1);
+  CHECK_EQUAL(exchange.error, ETIMEDOUT);
+  CHECK_EQUAL(exchange.operation, OPERATION_RECEIVE);
+  CHECK_EQUAL(datagrams_sent(pair, HEADER + 4), 2);
+  reply_buffer_free(&exchange.replies);
+  close_pair(pair);
+}
+
+static void refuses_requests_without_ends(void) {
+  static const uint32_t lengths[] = {0, 15, 21, UINT32_MAX};
+  for (size_t index = 0; index < sizeof lengths / sizeof lengths[0]; index++) {
+    struct pair pair = open_pair();
+    uint8_t request[64];
+    struct exchange exchange = exchange_of_three(request);
+    memcpy(request + 2 * (HEADER + 4), &lengths[index], sizeof lengths[index]);
+    play_message(pair, NLMSG_DONE, 4, 4);
+    play_message(pair, NLMSG_DONE, 5, 4);
+    exchange_run(&exchange, pair.fd, -1);
+    CHECK_EQUAL(exchange.error, EBADMSG);
+    CHECK_EQUAL(exchange.operation, OPERATION_SEND);
+    CHECK_EQUAL(datagrams_sent(pair, HEADER + 4), 2);
+    reply_buffer_free(&exchange.replies);
+    close_pair(pair);
+  }
 }
 
 static void ignores_empty_datagrams(void) {
@@ -278,7 +370,13 @@ void run_exchange_cases(void) {
       {"silence ends in ETIMEDOUT", times_out_with_nothing},
       {"malformed headers end in EBADMSG, bytes kept", reports_malformed_datagrams},
       {"a malformed tail ends in EBADMSG", reports_a_malformed_tail},
-      {"a datagram above 64 KB is received whole", grows_for_a_large_datagram},
+      {"a large datagram is received whole", receives_a_large_datagram_whole},
+      {"a datagram larger than any of the kernel ends in EMSGSIZE",
+       refuses_a_datagram_that_no_kernel_sends},
+      {"requests are carried out one by one", carries_out_one_by_one},
+      {"a piece of those ends between two", ends_a_piece_between_two},
+      {"none of those is sent after one that was not answered", sends_no_more_after_silence},
+      {"requests without ends are not sent", refuses_requests_without_ends},
       {"empty datagrams are ignored", ignores_empty_datagrams},
       {"the wake descriptor ends a wait", ends_when_woken},
       {"a bad descriptor ends in EBADF", reports_a_bad_descriptor},

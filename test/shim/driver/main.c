@@ -23,7 +23,6 @@ int main(int argc, char **argv) {
   run_exchange_cases();
   run_kernel_cases();
   run_socket_cases();
-  run_program_cases();
   int recordings = 0;
   for (int index = 2; index < argc; index++) recordings += load_recording(argv[index]);
   int64_t start = monotonic_ns();

@@ -7,7 +7,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -107,7 +106,7 @@ void start_owner(struct owner *owner) {
 
 void stop_owner(struct owner *owner) {
   for (struct outbox_item *left; (left = outbox_take(owner->outbox)) != NULL;)
-    if (left->kind == OUTBOX_DELIVERY) delivery_free((struct delivery *)left);
+    delivery_free((struct delivery *)left);
   outbox_free(owner->outbox);
   wait_for_threads();
   close(owner->bell);
@@ -122,27 +121,6 @@ struct outbox_item *next_item(struct owner *owner) {
     eventfd_t rings;
     CHECK(eventfd_read(owner->bell, &rings) == 0);
   }
-}
-
-/* The linker sends the shim's calls of syscall(2) here: pidfd_open(2) and no other. */
-long __real_syscall(long number, ...);
-long __wrap_syscall(long number, ...);
-
-static atomic_bool has_no_pid_fds;
-
-void hide_pid_fds(bool is_hidden) {
-  has_no_pid_fds = is_hidden;
-}
-
-long __wrap_syscall(long number, ...) {
-  CHECK_EQUAL(number, SYS_pidfd_open);
-  errno = ENOSYS;
-  if (has_no_pid_fds) return -1;
-  va_list arguments;
-  va_start(arguments, number);
-  int pid = va_arg(arguments, int);
-  va_end(arguments);
-  return __real_syscall(number, pid, 0);
 }
 
 /* The linker sends the loop's calls of send(2) here (--wrap=send). */

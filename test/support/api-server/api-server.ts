@@ -12,6 +12,7 @@ import { resetSocket } from "./reset-socket.ts";
 import { type Resource, resources } from "./resources.ts";
 import { type Selector, selectorOf } from "./selectors.ts";
 import { sendStatus, statusObject } from "./status.ts";
+import { sendVersion } from "./version.ts";
 import { WatchStream } from "./watch-stream.ts";
 
 export interface ApiServerOptions {
@@ -54,6 +55,8 @@ export class ApiServer {
   tellsGoneAsEvent = false;
   /** `undefined`: every token is good. */
   token: string | undefined;
+  /** What /version tells; `undefined`: nobody may read it. */
+  gitVersion: string | undefined = "v1.36.2";
   readonly #options: ApiServerOptions;
   readonly #server: Server;
   readonly #watches = new Set<WatchStream>();
@@ -142,6 +145,10 @@ export class ApiServer {
 
   #answer(request: IncomingMessage, response: ServerResponse): void {
     const url = new URL(request.url ?? "/", "http://server");
+    if (url.pathname === "/version") {
+      sendVersion(response, this.gitVersion);
+      return;
+    }
     const resource = resources.find(({ path }) => path === url.pathname);
     const isEvent = EventStore.isEventPath(url.pathname);
     if (resource === undefined && !isEvent) {

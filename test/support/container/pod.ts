@@ -13,6 +13,7 @@ export interface SecurityContext {
   readonly privileged?: boolean;
   readonly allowPrivilegeEscalation?: boolean;
   readonly readOnlyRootFilesystem?: boolean;
+  readonly runAsUser?: number;
   readonly seccompProfile?: { readonly type: string; readonly localhostProfile?: string };
   readonly capabilities?: { readonly drop?: readonly string[]; readonly add?: readonly string[] };
 }
@@ -24,7 +25,7 @@ export interface EnvironmentVariable {
 }
 
 export interface Probe {
-  readonly httpGet: { readonly path: string; readonly port: string };
+  readonly httpGet: { readonly path: string; readonly port: string; readonly host?: string };
 }
 
 export interface ContainerTemplate {
@@ -46,6 +47,10 @@ export interface Volume {
 }
 
 export interface PodTemplate {
+  readonly hostNetwork?: boolean;
+  readonly automountServiceAccountToken?: boolean;
+  readonly nodeSelector?: Readonly<Record<string, string>>;
+  readonly tolerations?: readonly object[];
   readonly initContainers: readonly ContainerTemplate[];
   readonly containers: readonly ContainerTemplate[];
   readonly volumes: readonly Volume[];
@@ -72,9 +77,24 @@ export function podOf(manifests: readonly Manifest[]): PodTemplate {
   return spec.template.spec;
 }
 
+/** How its DaemonSet is rolled out. */
+export interface Rollout {
+  readonly minReadySeconds?: number;
+  readonly updateStrategy: {
+    readonly type: string;
+    readonly rollingUpdate?: { readonly maxUnavailable?: number | string };
+  };
+}
+
+export function rolloutOf(manifests: readonly Manifest[]): Rollout {
+  return (theOnly(manifests, "DaemonSet") as unknown as { readonly spec: Rollout }).spec;
+}
+
 /** File name → text, as its ConfigMap is mounted. */
 export function configOf(manifests: readonly Manifest[]): Readonly<Record<string, string>> {
-  return theOnly(manifests, "ConfigMap")["data"] as Readonly<Record<string, string>>;
+  const mounted = podOf(manifests).volumes.find(({ configMap }) => configMap !== undefined);
+  const maps = manifests.filter(({ metadata }) => metadata.name === mounted?.configMap?.name);
+  return theOnly(maps, "ConfigMap")["data"] as Readonly<Record<string, string>>;
 }
 
 function theOnly(manifests: readonly Manifest[], kind: string): Manifest {

@@ -67,7 +67,7 @@ export function runtimeSpec(container: ContainerTemplate, pod: PodFacts): object
   return {
     ociVersion: "1.0.2",
     process: {
-      user: { uid: 0, gid: 0 },
+      user: { uid: context.runAsUser ?? 0, gid: 0 },
       cwd: "/",
       args: expanded(container.command, pod),
       env: [`PATH=${path}`, ...(container.env ?? []).map((one) => environmentLine(one, pod))],

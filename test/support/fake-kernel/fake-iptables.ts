@@ -1,5 +1,6 @@
 import type { IpFamily } from "../../../src/base/ip.ts";
 import { IptablesError } from "../../../src/kernel/iptables/errors.ts";
+import { UnreadableTableError } from "../../../src/kernel/iptables/parse.ts";
 import { renderRule } from "../../../src/kernel/iptables/render.ts";
 import { renderRestoreInput } from "../../../src/kernel/iptables/restore-input.ts";
 import type {
@@ -7,6 +8,7 @@ import type {
   Iptables,
   ObservedChain,
   RulesChange,
+  RulesScope,
 } from "../../../src/kernel/kernel.ts";
 import { ByteReader } from "../../../src/netlink/byte-reader.ts";
 import type { Rule, TableName } from "../../../src/state/rule.ts";
@@ -21,7 +23,7 @@ const tableOrder: readonly TableName[] = ["nat", "filter"];
 /** iptables and ip6tables in memory. */
 export class FakeIptables implements Iptables {
   readonly backend = "legacy";
-  choice: BackendFinding = { backend: "legacy", reason: "it is the system's standard" };
+  choice: BackendFinding = { backend: "legacy", reason: "it is the default of the system" };
   /** What the next look at both back ends finds; absent: what was chosen. */
   finding: BackendFinding | undefined;
   /** False: whether rules were changed is seen by reading them, and in no other way. */
@@ -31,6 +33,9 @@ export class FakeIptables implements Iptables {
   #hasSet: (name: string) => boolean = () => true;
   /** Families whose programs do not work, with the reason that `probe` gives. */
   readonly unsupported: Map<IpFamily, string> = new Map();
+
+  /** Chains that hold rules of nft, which iptables cannot print: `IPv4 nat POSTROUTING`. */
+  readonly unreadable: Set<string> = new Set();
 
   constructor(operations: Operations) {
     this.#operations = operations;
@@ -67,10 +72,32 @@ export class FakeIptables implements Iptables {
     });
   }
 
-  async observe(family: IpFamily, names?: ReadonlySet<string>): Promise<readonly ObservedChain[]> {
-    return this.#operations.read("iptables", "observe", family, () =>
-      this.peek(family).filter(({ name }) => names === undefined || names.has(name)),
-    );
+  async observe(family: IpFamily, scope: RulesScope = {}): Promise<readonly ObservedChain[]> {
+    return this.#operations.read("iptables", "observe", family, () => {
+      const all = this.peek(family);
+      const canPrint = all.every((chain) => this.#isReadable(family, chain));
+      return chainsInScope(all, scope, canPrint).map((chain) =>
+        this.#isReadable(family, chain) ? chain : this.#jumpsAlone(family, chain, scope),
+      );
+    });
+  }
+
+  #isReadable(family: IpFamily, { table, name }: ObservedChain): boolean {
+    return !this.unreadable.has(`${family} ${table} ${name}`);
+  }
+
+  /** As the real client tells of a chain that it cannot read. */
+  #jumpsAlone(
+    family: IpFamily,
+    { table, name, rules }: ObservedChain,
+    { planned }: RulesScope,
+  ): ObservedChain {
+    if (planned === undefined) throw new UnreadableTableError(table);
+    const found = planned.jumps
+      .filter((jump) => jump.table === table && jump.from === name)
+      .map(({ rule }) => ({ text: renderRule(family, rule) }))
+      .filter(({ text }) => rules.some((one) => one.text === text));
+    return { table, name, rules: found.reverse() };
   }
 
   async readGeneration(family: IpFamily): Promise<number | undefined> {
@@ -106,6 +133,19 @@ export class FakeIptables implements Iptables {
       throw error instanceof TableRefusal ? iptablesError(family, error, input) : error;
     }
   }
+}
+
+function chainsInScope(
+  chains: readonly ObservedChain[],
+  { planned, hasOthers }: RulesScope,
+  canPrint: boolean,
+): readonly ObservedChain[] {
+  if (planned === undefined || (hasOthers === true && canPrint)) return chains;
+  const names = new Set([
+    ...planned.chains.map(({ name }) => name),
+    ...planned.jumps.map(({ from }) => from),
+  ]);
+  return chains.filter(({ name }) => names.has(name));
 }
 
 function makeTables(family: IpFamily): Tables {

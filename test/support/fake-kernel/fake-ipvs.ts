@@ -1,24 +1,25 @@
 import { errno } from "../../../src/base/errno.ts";
 import { familyOf, hostPrefixLength, type IpFamily } from "../../../src/base/ip.ts";
 import type {
-  ExpectedServers,
+  CachedRealServers,
   FailedChange,
   Ipvs,
   IpvsChange,
   IpvsTimeouts,
-  ObservedVirtualServer,
 } from "../../../src/kernel/kernel.ts";
 import {
   type ObservedRealServer,
   type RealServer,
   type RealServerId,
   realServerKey,
+  sameRealServers,
 } from "../../../src/state/real-server.ts";
 import {
   type VirtualServer,
   type VirtualServerId,
   virtualServerKey,
 } from "../../../src/state/virtual-server.ts";
+import type { ObservedVirtualServer } from "../observe-ipvs.ts";
 import { failureError, type Operation, type Operations } from "./operations.ts";
 
 interface HeldVirtualServer {
@@ -40,7 +41,6 @@ export class FakeIpvs implements Ipvs {
   readonly schedulers: Set<string> = new Set([
     ...["rr", "wrr", "lc", "wlc", "fo", "ovf", "lblc", "lblcr", "dh", "sh", "mh", "sed", "nq"],
   ]);
-  firewallMarkCount = 0;
   #timeouts: IpvsTimeouts = { tcpSeconds: 900, tcpFinSeconds: 120, udpSeconds: 300 };
 
   constructor(operations: Operations) {
@@ -57,7 +57,7 @@ export class FakeIpvs implements Ipvs {
     held.realServers.set(realServerKey(real), { ...realServer, ...observedCounts(counts) });
   }
 
-  /** As `observe`, at once and past all traps. */
+  /** What is held, at once and past all traps. */
   peek(): readonly ObservedVirtualServer[] {
     return [...this.#held.values()].map(({ virtualServer, realServers }) => ({
       virtualServer,
@@ -65,26 +65,32 @@ export class FakeIpvs implements Ipvs {
     }));
   }
 
-  async observe(): Promise<{
-    readonly virtualServers: readonly ObservedVirtualServer[];
-    readonly firewallMarkCount: number;
-  }> {
-    return this.#operations.read("ipvs", "observe", "", () => ({
-      virtualServers: this.peek(),
-      firewallMarkCount: this.firewallMarkCount,
-    }));
+  /** As another program would: not logged, and past all traps. Throws what the kernel would refuse. */
+  interfere(change: IpvsChange): void {
+    this.#carryOut(change);
   }
 
-  async confirm(expected: ExpectedServers): Promise<boolean> {
-    const { virtualServers } = await this.observe();
-    return (
-      virtualServers.length === expected.count &&
-      virtualServers.every(
-        ({ virtualServer, realServers }) =>
-          expected.hasVirtualServer(virtualServer) &&
-          expected.hasRealServers(virtualServerKey(virtualServer), realServers),
-      )
+  async listVirtualServers(): Promise<readonly VirtualServer[]> {
+    return this.#operations.read("ipvs", "list-virtual-servers", "", () =>
+      this.peek().map(({ virtualServer }) => virtualServer),
     );
+  }
+
+  async readRealServers(
+    ids: readonly VirtualServerId[],
+    cached?: CachedRealServers,
+  ): Promise<readonly (readonly RealServer[])[]> {
+    return this.#operations.read("ipvs", "read-real-servers", "", () =>
+      ids.map((id) => this.#shared(id, cached)),
+    );
+  }
+
+  /** What is held, without counts; the cached list where it is equal. */
+  #shared(id: VirtualServerId, cached?: CachedRealServers): readonly RealServer[] {
+    const key = virtualServerKey(id);
+    const held = [...(this.#held.get(key)?.realServers.values() ?? [])].map(bare);
+    const wanted = cached?.(key);
+    return wanted !== undefined && sameRealServers(wanted, held) ? wanted : held;
   }
 
   async listRealServers(

@@ -51,6 +51,21 @@ export class FakeLink implements DummyLink {
     return [...this.#bound];
   }
 
+  /** Binds or takes an address as another program would; throws what the kernel would refuse. */
+  interfere({ kind, address }: AddressChange): void {
+    if (this.#index === undefined) throw new Error(`Cannot find device ${this.name}`);
+    if (kind === "add") this.#bound.add(address);
+    else this.#bound.delete(address);
+    this.#notify();
+  }
+
+  /** Deletes the link as another program would. */
+  lose(): void {
+    this.#index = undefined;
+    this.#bound.clear();
+    this.#notify();
+  }
+
   async find(): Promise<{ readonly index: number } | undefined> {
     return this.#operations.read("link", "find", this.name, () => this.#find());
   }

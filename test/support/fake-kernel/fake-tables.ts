@@ -1,6 +1,5 @@
 /** One family's iptables by the rules of iptables-restore. */
 import type { IpFamily } from "../../../src/base/ip.ts";
-import { parseRule } from "../../../src/kernel/iptables/parse-rule.ts";
 import { renderRule } from "../../../src/kernel/iptables/render.ts";
 import type { ObservedChain, ObservedRule, RulesChange } from "../../../src/kernel/kernel.ts";
 import type { Jump, Rule, TableName } from "../../../src/state/rule.ts";
@@ -45,9 +44,7 @@ export class FakeTable {
 
   /** Puts a rule behind the others, making the chain where it is missing: as another program would. */
   append(chain: string, text: string): void {
-    const rule = parseRule(this.#family, text);
-    const observed = rule === undefined ? { text } : { text, rule };
-    this.#chains.set(chain, [...(this.#chains.get(chain) ?? []), observed]);
+    this.#chains.set(chain, [...(this.#chains.get(chain) ?? []), { text }]);
   }
 
   /** Takes away the rules of a chain whose text matches, as another program would. */
@@ -66,7 +63,10 @@ export class FakeTable {
 
   /** Number of rules that refer to a set. */
   referencesTo(setName: string): number {
-    return [...this.#chains.values()].flat().filter((rule) => setOf(rule).includes(setName)).length;
+    // Asked for each set whenever they are listed: no pattern is matched.
+    const words = ` --match-set ${setName} `;
+    const rules = [...this.#chains.values()].flat();
+    return rules.filter(({ text }) => text.includes(words)).length;
   }
 
   /** All changes or, with a {@link TableRefusal}, none. In the phases of the restore input. */
@@ -122,7 +122,7 @@ export class FakeTable {
   }
 
   #observed(rule: Rule): ObservedRule {
-    return { text: renderRule(this.#family, rule), rule };
+    return { text: renderRule(this.#family, rule) };
   }
 }
 
@@ -147,18 +147,27 @@ function checkReferences(chains: Chains, hasSet: (name: string) => boolean): voi
   for (const [name, rules] of chains) {
     for (const observed of rules) {
       const lineText = `-A ${name} ${observed.text}`;
-      const missingSet = setOf(observed).find((set) => !hasSet(set));
+      const missingSet = setsOf(observed).find((set) => !hasSet(set));
       if (missingSet !== undefined) {
         throw new TableRefusal(`Set ${missingSet} doesn't exist.`, lineText);
       }
-      const target = observed.rule?.target;
-      if (target?.kind === "jump" && !chains.has(target.chain)) {
-        throw new TableRefusal(`Couldn't load target \`${target.chain}'`, lineText);
+      const target = targetOf(observed);
+      if (target !== undefined && !targets.has(target) && !chains.has(target)) {
+        throw new TableRefusal(`Couldn't load target \`${target}'`, lineText);
       }
     }
   }
 }
 
-function setOf({ rule }: ObservedRule): readonly string[] {
-  return (rule?.matches ?? []).flatMap((match) => (match.kind === "set" ? [match.name] : []));
+/** Targets that are no chains. */
+const targets: ReadonlySet<string> = new Set(
+  "ACCEPT DROP RETURN REJECT MARK MASQUERADE DNAT SNAT REDIRECT LOG CT TCPMSS".split(" "),
+);
+
+function setsOf({ text }: ObservedRule): readonly string[] {
+  return [...text.matchAll(/ --match-set (\S+) /g)].map(([, name = ""]) => name);
+}
+
+function targetOf({ text }: ObservedRule): string | undefined {
+  return /(?:^| )-[jg] (\S+)/.exec(text)?.[1];
 }

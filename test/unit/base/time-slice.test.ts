@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Clock } from "../../../src/base/clock.ts";
-import { inSlices, othersTurn, TimeSlice } from "../../../src/base/time-slice.ts";
+import { inSlices, TimeSlice, yieldToEventLoop } from "../../../src/base/time-slice.ts";
 
 /** A clock on which every look takes `stepMs`. */
 function tickingClock(stepMs: number): Clock {
@@ -52,7 +52,7 @@ describe("inSlices", () => {
     assert.deepEqual(done, [0, 1, 2]);
   });
 
-  it("lets others have their turn when a slice of 5 ms is over", async () => {
+  it("yields to the event loop when a slice of 5 ms is over", async () => {
     const done: number[] = [];
     const seen: number[] = [];
     const look = (): void => {
@@ -85,12 +85,12 @@ describe("inSlices", () => {
   });
 });
 
-it("othersTurn lets a timer that is due come first", async () => {
+it("yieldToEventLoop lets a timer that is due come first", async () => {
   const order: string[] = [];
   setTimeout(() => order.push("timer"), 1);
   for (const until = performance.now() + 5; performance.now() < until; );
-  await othersTurn();
-  await othersTurn();
+  await yieldToEventLoop();
+  await yieldToEventLoop();
   order.push("we");
   assert.deepEqual(order, ["timer", "we"]);
 });

@@ -64,7 +64,7 @@ describe("a mistake", () => {
     [["--ipvs-schedular=rr"], "unknown option '--ipvs-schedular' (Did you mean --ipvs-scheduler?)"],
     [["-x"], "unknown option '-x'"],
     [["--network-name=x"], "unknown option '--network-name'"],
-    [["--config"], "option '--config <text>' argument missing"],
+    [["--config"], "option '--config <string>' argument missing"],
     [["run"], 'unexpected argument "run": kube-ipvs takes flags only'],
     [["--masquerade-all", "false"], 'unexpected argument "false": kube-ipvs takes flags only'],
     [["--", "--v=1"], 'unexpected argument "--v=1": kube-ipvs takes flags only'],
@@ -90,8 +90,8 @@ describe("--help", () => {
       "Connection tracking:",
       "Process:",
       "Logging:",
-      "Settings of kube-ipvs itself:",
-      "Accepted without effect:",
+      "Options specific to kube-ipvs:",
+      "Ignored for compatibility:",
     ]);
     for (const { name, help } of flags) {
       assert.equal(text.includes(`--${name} `), help !== "", name);
@@ -107,7 +107,7 @@ describe("--help", () => {
   });
 
   it("says defaults and needs no value for a switch", () => {
-    assert.match(helpText(), /^ {2}--ipvs-sync-period <duration> +longest .* \(default 30s\)$/m);
+    assert.match(helpText(), /^ {2}--ipvs-sync-period <duration> +maximum .* \(default 30s\)$/m);
     assert.match(helpText(), /^ {2}--masquerade-all {2,}masquerade all/m);
   });
 

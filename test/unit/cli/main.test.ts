@@ -1,5 +1,10 @@
 import assert from "node:assert/strict";
-import { execFile } from "node:child_process";
+import { execFile, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtempSync, rmSync } from "node:fs";
+import { open } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 
@@ -36,6 +41,26 @@ describe("the process", () => {
   it("ends with 1 and one line on stderr after a mistake", async () => {
     const { code, out, err } = await program("--proxy-mode", "iptables", "--v=1");
     assert.deepEqual([code, out], [1, ""]);
-    assert.match(err, /^Error: Invalid configuration: --proxy-mode: [^\n]*\n$/);
+    assert.match(
+      err,
+      /^E\d{4} \S+ +\d+ kube-ipvs:1\] "Invalid configuration" path="--proxy-mode" [^\n]*\n$/,
+    );
+  });
+
+  it("ends with 0 after SIGTERM while it still reads its configuration", async (test) => {
+    const folder = mkdtempSync(join(tmpdir(), "main-"));
+    test.after(() => rmSync(folder, { recursive: true }));
+    const fifo = join(folder, "config.conf");
+    execFileSync("mkfifo", [fifo]);
+    const child = spawn(process.execPath, [main, "--config", fifo, "--manifests", folder]);
+    const ended = once(child, "exit");
+    // Opens when the program reads.
+    const file = await open(fifo, "w");
+    child.kill("SIGTERM");
+    await file.writeFile(
+      "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\n",
+    );
+    await file.close();
+    assert.deepEqual(await ended, [0, null]);
   });
 });

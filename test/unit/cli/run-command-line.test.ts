@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import { type Commands, runCommandLine } from "../../../src/cli/run-command-line.ts";
 import type { Config } from "../../../src/config/config.ts";
 import type { CommandParts } from "../../../src/daemon/run.ts";
+import { failuresIn } from "../../support/failure-lines.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 
 const fileText =
@@ -33,6 +34,7 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
     },
     readFile: (path) => {
       if (path === "/config") return fileText;
+      if (path === "/json") return `${fileText}logging: {format: json}\n`;
       throw new Error(`ENOENT: no such file or directory, open '${path}'`);
     },
     writeOut: (text) => {
@@ -41,8 +43,8 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
     writeErr: (text) => {
       err += text;
     },
-    spareMemory: () => {},
     forbidCoreDumps: () => {},
+    noteLoaded: () => {},
     loadCommands: async () => ({
       async runDaemon(config, parts) {
         calls.push(["run", config]);
@@ -55,12 +57,14 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
         calls.push(["clean-up", config]);
         return (await commands.cleanUpNode?.(config, parts)) ?? true;
       },
+      async printPlan(config, parts, format) {
+        calls.push([`plan ${format}`, config]);
+        return (await commands.printPlan?.(config, parts, format)) ?? false;
+      },
     }),
   });
   return { code, out, err, calls, files };
 }
-
-const lastLine = (text: string): string => text.trimEnd().split("\n").at(-1) ?? "";
 
 describe("the program", () => {
   it("runs the daemon and ends with 0 when that stopped", async () => {
@@ -76,7 +80,7 @@ describe("the program", () => {
     const { err } = await run(["--config=/config", "--logging-format=json"]);
     assert.match(
       err,
-      /^\{"ts":\d+,"level":"warn","v":0,"msg":"Unknown configuration field ignored","path":"foo"\}\n$/,
+      /^\{"ts":\d+,"level":"warn","v":0,"msg":"Ignoring unknown configuration field","path":"foo"\}\n$/,
     );
   });
 
@@ -110,6 +114,17 @@ describe("the program", () => {
     );
   });
 
+  it("cleans up beside a running daemon only where that is asked for", async () => {
+    const forced: boolean[] = [];
+    const cleanUpNode: Commands["cleanUpNode"] = async (_config, { isCleanupForced }) => {
+      forced.push(isCleanupForced);
+      return true;
+    };
+    await run(["--cleanup"], { cleanUpNode });
+    await run(["--cleanup", "--kube-ipvs-force-cleanup"], { cleanUpNode });
+    assert.deepEqual(forced, [false, true]);
+  });
+
   it("prepares the node instead where that is asked for", async () => {
     const { code, calls } = await run(["--init-only"]);
     assert.deepEqual([code, calls.map(([name]) => name)], [0, ["prepare"]]);
@@ -118,7 +133,8 @@ describe("the program", () => {
   it("writes the configuration instead where that is asked for, before all else", async () => {
     const args = ["--config=/config", "--write-config-to=/out", "--cleanup", "--init-only"];
     const { code, out, err, calls, files } = await run(args);
-    assert.deepEqual([code, out, err, calls], [0, "Wrote configuration to: /out\n", "", []]);
+    assert.deepEqual([code, out, calls], [0, "Wrote configuration to: /out\n", []]);
+    assert.match(err, /^W.* "Ignoring unknown configuration field" path="foo"\n$/);
     assert.match(files.get("/out") ?? "", /^kind: KubeProxyConfiguration$/m);
   });
 
@@ -136,7 +152,7 @@ describe("the program", () => {
   });
 });
 
-describe("the last line on stderr", () => {
+describe("the last lines on stderr", () => {
   const failing = (message: string): Partial<Commands> => ({
     runDaemon: () => Promise.reject(new Error(message)),
   });
@@ -144,52 +160,120 @@ describe("the last line on stderr", () => {
     readonly name: string;
     readonly args: readonly string[];
     readonly commands?: Partial<Commands>;
-    readonly want: string;
+    readonly want: readonly string[];
   }[] = [
     {
       name: "for an unknown flag",
       args: ["--nonsense"],
-      want: "Error: unknown option '--nonsense' (see --help)",
+      want: ["unknown option '--nonsense' (see --help)"],
     },
     {
       name: "for another proxy mode",
       args: ["--proxy-mode=nftables"],
-      want: 'Error: Invalid configuration: --proxy-mode: "nftables": kube-ipvs supports the proxy mode ipvs only; for nftables run kube-proxy',
+      want: [
+        "--proxy-mode: kube-ipvs supports proxy mode ipvs only; for mode nftables, use kube-proxy",
+      ],
     },
     {
       name: "for several problems at once",
       args: ["--ipvs-sync-period=x", "--v=y"],
-      want: 'Error: Invalid configuration: --ipvs-sync-period: "x": must be a duration such as "30s" or "1h15m"; --v: "y": must be a whole number',
+      want: [
+        '--ipvs-sync-period: must be a duration string such as "30s"',
+        "--v: must be an integer",
+      ],
     },
     {
       name: "for a file that is not there",
       args: ["--config=/missing"],
-      want: 'Error: Invalid configuration: --config: "/missing": ENOENT: no such file or directory',
+      want: ["--config: ENOENT: no such file or directory"],
     },
     {
       name: "for a configuration that cannot be written",
       args: ["--write-config-to=/missing/x"],
-      want: "Error: Cannot write the configuration to /missing/x: ENOENT: no such file or directory",
+      want: ["Cannot write the configuration to /missing/x: ENOENT: no such file or directory"],
     },
     {
       name: "for a start that fails",
       args: [],
       commands: failing("Cannot reach\nthe kernel"),
-      want: "Error: Cannot reach; the kernel",
+      want: ["Cannot reach; the kernel"],
     },
     {
       name: "for a clean-up that left something",
       args: ["--cleanup"],
       commands: { cleanUpNode: () => Promise.resolve(false) },
-      want: "Error: Not everything could be removed, see above",
+      want: ["Cleanup incomplete, see above"],
     },
   ];
   for (const { name, args, commands, want } of cases) {
     it(name, async () => {
       const { code, err } = await run(args, commands);
       assert.equal(code, 1);
-      assert.equal(lastLine(err), want);
+      assert.deepEqual(failuresIn(err), want);
       assert.ok(err.endsWith("\n"));
     });
   }
+
+  it("are JSON where that is asked for, by flag or file, whatever is wrong", async () => {
+    const asJson = (text: string): unknown[] =>
+      text
+        .trimEnd()
+        .split("\n")
+        .map((line) => JSON.parse(line) as unknown);
+    const byFlag = await run(["--logging-format=json", "--v=y", "--ipvs-sync-period=x"]);
+    assert.deepEqual(asJson(byFlag.err).at(-1), {
+      ts: 1767225600000,
+      level: "error",
+      v: 0,
+      msg: "Invalid configuration",
+      path: "--v",
+      value: "y",
+      reason: "must be an integer",
+    });
+    const byFile = await run(["--config=/json", "--ipvs-sync-period=x"]);
+    assert.equal(asJson(byFile.err).length, 1);
+    const start = await run(["--config=/json", "--v=0"], failing("no kernel"));
+    assert.partialDeepStrictEqual(asJson(start.err).at(-1), {
+      msg: "Command failed",
+      err: "no kernel",
+    });
+  });
+
+  it("name the value that is wrong, and cannot be broken by it", async () => {
+    const { err } = await run(["--ipvs-sync-period=x\ny"]);
+    assert.match(err, /^E.* path="--ipvs-sync-period" value="x\\ny" reason=".*"\n$/);
+  });
+});
+
+describe("--strict", () => {
+  it("refuses unknown fields, settings without effect and idle flags, each in its line", async () => {
+    const args = ["--config=/config", "--strict", "--ipvs-scheduler=lc", "--boot-id-file=x"];
+    for (const more of [[], ["--write-config-to=/out"]]) {
+      const { code, err, calls, files } = await run([...args, ...more]);
+      assert.deepEqual([code, calls, files.size], [1, [], 0]);
+      assert.deepEqual(failuresIn(err), [
+        "--boot-id-file: Setting has no effect: not used",
+        "foo: Ignoring unknown configuration field",
+        "--ipvs-scheduler: Ignoring flag because a configuration file is set",
+      ]);
+    }
+  });
+
+  it("takes a configuration that counts as it is", async () => {
+    const { code, calls } = await run(["--strict", "--ipvs-scheduler=lc"]);
+    assert.deepEqual([code, calls.length], [0, 1]);
+  });
+
+  it("plans with the daemon's flags: 0 without changes, 2 with some", async () => {
+    const without = await run(["plan", "--ipvs-scheduler=lc"]);
+    assert.deepEqual(
+      [without.code, without.calls.map(([name, { scheduler }]) => [name, scheduler])],
+      [0, [["plan text", "lc"]]],
+    );
+    const some = await run(["plan", "-o", "json"], { printPlan: async () => true });
+    assert.deepEqual([some.code, some.calls[0]?.[0]], [2, "plan json"]);
+    const mistaken = await run(["plan", "-o", "xml"]);
+    assert.equal(mistaken.code, 1);
+    assert.match(mistaken.err, /Allowed choices are text, json/);
+  });
 });

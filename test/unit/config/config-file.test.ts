@@ -106,7 +106,7 @@ describe("a file", () => {
     const { notices } = loadFile(
       "mode: ipvs\nfoo: 1\nipvs: {Scheduler: lc, a: {b: 1}}\nWinKernel: {}",
     );
-    const event = "Unknown configuration field ignored";
+    const event = "Ignoring unknown configuration field";
     assert.deepEqual(notices, [
       { level: "warn", event, keys: { path: "foo" } },
       { level: "warn", event, keys: { path: "ipvs.Scheduler", meant: "ipvs.scheduler" } },
@@ -117,7 +117,7 @@ describe("a file", () => {
 
   it("is told of settings without effect when it says something new", () => {
     const { notices } = loadFile("mode: ipvs\niptables: {syncPeriod: 10s, minSyncPeriod: 1s}");
-    const keys = { setting: "iptables.syncPeriod", reason: "it belongs to another proxy mode" };
+    const keys = { setting: "iptables.syncPeriod", reason: "applies to other proxy modes only" };
     assert.deepEqual(notices, [{ level: "warn", event: "Setting has no effect", keys }]);
   });
 
@@ -130,7 +130,7 @@ describe("a file", () => {
   it("is told of a field given twice; the last one counts", () => {
     const { config, notices } = loadFile("mode: ipvs\noomScoreAdj: 1\noomScoreAdj: 2");
     assert.equal(config.oomScoreAdj, 2);
-    assert.match(notices[0]?.event ?? "", /given twice/);
+    assert.match(notices[0]?.event ?? "", /Duplicate/);
     assert.match(notices[0]?.keys["path"] ?? "", /config\.conf:5$/);
   });
 

@@ -52,12 +52,12 @@ describe("a feature gate", () => {
   it("that nobody knows is refused, in file and flag, with the one that was meant", () => {
     assert.equal(
       refusal(() => loadFile("featureGates: {TopologyAwarehints: true, Nonsense: false}")),
-      "Invalid configuration: featureGates[TopologyAwarehints]: true: is no known feature gate; did you " +
-        "mean TopologyAwareHints?; featureGates[Nonsense]: false: is no known feature gate",
+      "Invalid configuration: featureGates[TopologyAwarehints]: true: is not a known feature gate; did you " +
+        "mean TopologyAwareHints?; featureGates[Nonsense]: false: is not a known feature gate",
     );
     assert.match(
       refusal(() => load({ "feature-gates": "Nonsense=true" })),
-      /--feature-gates\[Nonsense\]: true: is no known feature gate$/,
+      /--feature-gates\[Nonsense\]: true: is not a known feature gate$/,
     );
   });
 
@@ -77,8 +77,8 @@ describe("a feature gate", () => {
     const flags = { "log-json-split-stream": "true", "log-text-info-buffer-size": "64Ki" };
     assert.equal(
       refusal(() => load(flags)),
-      "Invalid configuration: --log-json-split-stream: true: needs the feature gate LoggingAlphaOptions; " +
-        '--log-text-info-buffer-size: "64Ki": needs the feature gate LoggingAlphaOptions',
+      "Invalid configuration: --log-json-split-stream: true: requires the feature gate LoggingAlphaOptions; " +
+        '--log-text-info-buffer-size: "64Ki": requires the feature gate LoggingAlphaOptions',
     );
     load({ ...flags, "feature-gates": "LoggingAlphaOptions=true" });
   });

@@ -122,7 +122,7 @@ describe("a folder of manifests", () => {
         idle.map((setting) => ({
           level: "warn",
           event: "Setting has no effect",
-          keys: { setting, reason: "objects come from the folder of --manifests" },
+          keys: { setting, reason: "objects are read from --manifests" },
         })),
       );
     });
@@ -155,7 +155,7 @@ describe("flags beside a file", () => {
     assert.deepEqual(load({ "proxy-mode": "ipvs", ...flags }).notices, [deprecated]);
     const { config, notices } = loadFile(file, flags);
     assert.equal(config.healthzBindAddress?.port, 10_256);
-    const event = "Flag ignored because a configuration file is given";
+    const event = "Ignoring flag because a configuration file is set";
     assert.deepEqual(notices, [
       deprecated,
       { level: "warn", event, keys: { flag: "--healthz-port" } },
@@ -169,7 +169,7 @@ describe("flags beside a file", () => {
     });
     assert.equal(config.scheduler, "lc");
     assert.equal(config.isMasqueradeAll, false);
-    const event = "Flag ignored because a configuration file is given";
+    const event = "Ignoring flag because a configuration file is set";
     assert.deepEqual(notices, [
       { level: "warn", event, keys: { flag: "--ipvs-scheduler" } },
       { level: "warn", event, keys: { flag: "--masquerade-all" } },

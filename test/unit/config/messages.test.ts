@@ -6,36 +6,36 @@ import { configPath, type FlagInput, load, loadFile, refusal } from "./loading.t
 /** What a user reads behind «Invalid configuration: ». */
 describe("the message for a bad field", () => {
   const cases: readonly (readonly [lines: string, message: string])[] = [
-    ["ipvs: {scheduler: 1}", "ipvs.scheduler: 1: must be a text"],
+    ["ipvs: {scheduler: 1}", "ipvs.scheduler: 1: must be a string"],
     ["ipvs: {strictARP: maybe}", 'ipvs.strictARP: "maybe": must be true or false'],
     [
       'ipvs: {scheduler: [], syncPeriod: "\\u202e\\ufeff"}',
-      'ipvs.scheduler: []: must be a text; ipvs.syncPeriod: "\\u202e\\ufeff": must be a duration such as "30s" or "1h15m"',
+      'ipvs.scheduler: []: must be a string; ipvs.syncPeriod: "\\u202e\\ufeff": must be a duration string such as "30s"',
     ],
-    ["ipvs: {syncPeriod: 30}", "ipvs.syncPeriod: 30: must be a text"],
+    ["ipvs: {syncPeriod: 30}", 'ipvs.syncPeriod: 30: must be a duration string such as "30s"'],
     [
       "ipvs: {syncPeriod: 30 s}",
-      'ipvs.syncPeriod: "30 s": must be a duration such as "30s" or "1h15m"',
+      'ipvs.syncPeriod: "30 s": must be a duration string such as "30s"',
     ],
-    ["ipvs: {syncPeriod: -1s}", 'ipvs.syncPeriod: "-1s": must be more than zero'],
+    ["ipvs: {syncPeriod: -1s}", 'ipvs.syncPeriod: "-1s": must be greater than zero'],
     ["ipvs: {tcpTimeout: -1s}", 'ipvs.tcpTimeout: "-1s": must be at least 0'],
     [
       "ipvs: {syncPeriod: 1s, minSyncPeriod: 2s}",
       "ipvs.syncPeriod: must not be shorter than ipvs.minSyncPeriod (2s)",
     ],
-    ["ipvs: [1]", "ipvs: [1]: must be a map of fields"],
+    ["ipvs: [1]", "ipvs: [1]: must be an object"],
     [
       "ipvs: {excludeCIDRs: [10.0.0.0/8, 10.0.0.1]}",
       'ipvs.excludeCIDRs: ["10.0.0.0/8","10.0.0.1"]: "10.0.0.1" is not a network (CIDR)',
     ],
     ["iptables: {masqueradeBit: 32}", "iptables.masqueradeBit: 32: must be from 0 to 31"],
-    ["iptables: {masqueradeBit: 1.5}", "iptables.masqueradeBit: 1.5: must be a whole number"],
+    ["iptables: {masqueradeBit: 1.5}", "iptables.masqueradeBit: 1.5: must be an integer"],
     ["oomScoreAdj: -1001", "oomScoreAdj: -1001: must be from -1000 to 1000"],
     ["conntrack: {maxPerCore: -1}", "conntrack.maxPerCore: -1: must be at least 0"],
     ["bindAddress: node-1", 'bindAddress: "node-1": must be an IP address'],
     [
       "healthzBindAddress: localhost:10256",
-      'healthzBindAddress: "localhost:10256": must be an IP address with or without port: 0.0.0.0:10256, [::]:10256',
+      'healthzBindAddress: "localhost:10256": must be an IP address with an optional port, such as 0.0.0.0:10256 or [::]:10256',
     ],
     [
       "metricsBindAddress: 127.0.0.1:0",
@@ -43,20 +43,20 @@ describe("the message for a bad field", () => {
     ],
     [
       "mode: nftables",
-      'mode: "nftables": kube-ipvs supports the proxy mode ipvs only; for nftables run kube-proxy',
+      'mode: "nftables": kube-ipvs supports proxy mode ipvs only; for mode nftables, use kube-proxy',
     ],
-    ["mode: userspace", 'mode: "userspace": kube-ipvs supports the proxy mode ipvs only'],
+    ["mode: userspace", 'mode: "userspace": kube-ipvs supports proxy mode ipvs only'],
     [
       "detectLocalMode: Pods",
       'detectLocalMode: "Pods": must be one of ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix',
     ],
     [
       "detectLocalMode: BridgeInterface",
-      'detectLocal.bridgeInterface: "": is needed with mode BridgeInterface',
+      'detectLocal.bridgeInterface: "": is required for detectLocalMode BridgeInterface',
     ],
     [
       "detectLocalMode: InterfaceNamePrefix\ndetectLocal: {interfaceNamePrefix: 'a b'}",
-      'detectLocal.interfaceNamePrefix: "a b": must be the name of a network link, at most 15 bytes',
+      'detectLocal.interfaceNamePrefix: "a b": must be the name of a network interface, at most 15 bytes',
     ],
     [
       "clusterCIDR: '10.0.0.0/8, fd00::/8'",
@@ -64,35 +64,35 @@ describe("the message for a bad field", () => {
     ],
     [
       "clusterCIDR: 10.0.0.0/8,11.0.0.0/8",
-      'clusterCIDR: "10.0.0.0/8,11.0.0.0/8": must be one network, or one of each IP family',
+      'clusterCIDR: "10.0.0.0/8,11.0.0.0/8": must be one CIDR, or one CIDR per IP family',
     ],
     [
       "nodePortAddresses: [primary, 10.0.0.0/8]",
-      'nodePortAddresses: ["primary","10.0.0.0/8"]: primary must stand alone',
+      'nodePortAddresses: ["primary","10.0.0.0/8"]: primary must be the only entry',
     ],
     [
       "kubeIpvs: {serviceProxyName: 'a,b'}",
-      'kubeIpvs.serviceProxyName: "a,b": must be the value of a label',
+      'kubeIpvs.serviceProxyName: "a,b": must be a valid label value',
     ],
-    ["nodePortAddresses: 10.0.0.0/8", 'nodePortAddresses: "10.0.0.0/8": must be a list of texts'],
+    ["nodePortAddresses: 10.0.0.0/8", 'nodePortAddresses: "10.0.0.0/8": must be a list of strings'],
     ["logging: {format: xml}", 'logging.format: "xml": must be one of text, json'],
-    ["logging: {flushFrequency: -1s}", 'logging.flushFrequency: "-1s": must be more than zero'],
-    ["logging: {flushFrequency: -5}", "logging.flushFrequency: -5: must be more than zero"],
+    ["logging: {flushFrequency: -1s}", 'logging.flushFrequency: "-1s": must be greater than zero'],
+    ["logging: {flushFrequency: -5}", "logging.flushFrequency: -5: must be greater than zero"],
     [
       "logging: {vmodule: [{filePattern: a}]}",
-      'logging.vmodule: [{"filePattern":"a"}]: must be a list of filePattern and verbosity',
+      'logging.vmodule: [{"filePattern":"a"}]: must be a list of filePattern and verbosity pairs pairs pairs',
     ],
     [
       "logging: {format: json, vmodule: [{filePattern: a, verbosity: 1}]}",
-      "logging.vmodule: is for the format text only",
+      "logging.vmodule: is supported for format text only",
     ],
     [
       "logging: {options: {json: {infoBufferSize: much}}}",
-      'logging.options.json.infoBufferSize: "much": must be an amount such as 0 or 64Ki',
+      'logging.options.json.infoBufferSize: "much": must be a quantity such as 0 or 64Ki',
     ],
     [
       "showHiddenMetricsForVersion: '1.34'",
-      'showHiddenMetricsForVersion: "1.34": must be empty or the release before, 1.35',
+      'showHiddenMetricsForVersion: "1.34": must be empty or the previous minor version, 1.35',
     ],
     ["featureGates: {A: on!}", 'featureGates: {"A":"on!"}: A must be true or false'],
     [
@@ -115,14 +115,14 @@ describe("the message for a bad flag", () => {
   const cases: readonly (readonly [flags: FlagInput, message: string])[] = [
     [
       { "proxy-mode": "iptables" },
-      '--proxy-mode: "iptables": kube-ipvs supports the proxy mode ipvs only; for iptables run kube-proxy',
+      '--proxy-mode: "iptables": kube-ipvs supports proxy mode ipvs only; for mode iptables, use kube-proxy',
     ],
-    [{ "ipvs-sync-period": "0s" }, '--ipvs-sync-period: "0s": must be more than zero'],
-    [{ v: "much" }, '--v: "much": must be a whole number'],
+    [{ "ipvs-sync-period": "0s" }, '--ipvs-sync-period: "0s": must be greater than zero'],
+    [{ v: "much" }, '--v: "much": must be an integer'],
     [{ "masquerade-all": "yes" }, '--masquerade-all: "yes": must be true or false'],
     [{ "hostname-override": "  " }, '--hostname-override: "  ": must not be blank'],
-    [{ "healthz-port": "x" }, '--healthz-port: "x": must be a whole number'],
-    [{ "metrics-port": "0" }, "metricsBindAddress: there must be a metrics port"],
+    [{ "healthz-port": "x" }, '--healthz-port: "x": must be an integer'],
+    [{ "metrics-port": "0" }, "metricsBindAddress: the metrics port must not be 0"],
     [
       { "nodeport-addresses": "10.0.0.1" },
       '--nodeport-addresses: ["10.0.0.1"]: "10.0.0.1" is not a network (CIDR)',
@@ -189,9 +189,9 @@ describe("ConfigError", () => {
       "ipvs: {syncPeriod: never, minSyncPeriod: 1m}\nclusterCIDR: x\nfeatureGates: {Nonsense: true}";
     assert.equal(
       refusal(() => loadFile(lines, { "hostname-override": " " })),
-      'Invalid configuration: ipvs.syncPeriod: "never": must be a duration such as "30s" or "1h15m"; ' +
+      'Invalid configuration: ipvs.syncPeriod: "never": must be a duration string such as "30s"; ' +
         '--hostname-override: " ": must not be blank; ' +
-        "featureGates[Nonsense]: true: is no known feature gate; " +
+        "featureGates[Nonsense]: true: is not a known feature gate; " +
         'clusterCIDR: "x": "x" is not a network (CIDR)',
     );
   });

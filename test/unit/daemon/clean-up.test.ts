@@ -65,20 +65,23 @@ async function programmed(): Promise<FakeKernel> {
   )) {
     desired.replace(service.name, family, servicePorts);
   }
-  const reconciler = new Reconciler(
-    { kernel, clock: new FakeClock(), log: silentLogger },
-    {
-      ownership: config,
-      drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 0 },
-    },
-  );
+  const reconciler = new Reconciler({ kernel, clock: new FakeClock(), log: silentLogger });
   const rules = ipFamilies.map((family) => {
     const filledSets = desired.filledSets(family);
     const input = { family, filledSets, deniedToNode: [], localDetector: undefined };
     return [family, planRules({ ...input, ...config })] as const;
   });
   const nodeAddresses = new Set([ip("192.168.10.11")]);
-  await reconciler.sync({ desired, dirty: "all", rules: new Map(rules), nodeAddresses });
+  await reconciler.sync({
+    desired,
+    touched: desired.takeDirty(),
+    rules: new Map(rules),
+    sysctls: [],
+    missingModules: [],
+    nodeAddresses,
+    ownership: config,
+    drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 0 },
+  });
   return kernel;
 }
 
@@ -133,7 +136,7 @@ describe("cleanUp", () => {
     assert.match(ipSetText(kernel), /KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
   });
 
-  it("keeps a virtual server of someone else, and names it", async () => {
+  it("keeps a virtual server of a third party, and names it", async () => {
     const kernel = await programmed();
     await kernel.ipvs.apply([
       {

@@ -26,7 +26,7 @@ const goodLines = ["-A -t 10.96.0.20:80 -s rr", "-a -t 10.96.0.20:80 -r 10.244.9
 
 /** The lines of `ipvsadm -Sn` that these objects add to those of the good Service. */
 async function added(...objects: readonly unknown[]): Promise<readonly string[]> {
-  const fake = new FakeNode({ "kube-ipvs-list-guard-percent": "0" });
+  const fake = new FakeNode({ "kube-ipvs-relist-guard-percent": "0" });
   const names = (given: readonly unknown[]): readonly NamedObject[] => given as NamedObject[];
   fake.source.apply(...names(good), ...names(objects));
   await fake.start();

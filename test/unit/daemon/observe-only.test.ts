@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { loadConfig } from "../../../src/config/load-config.ts";
-import { ProxyHealth } from "../../../src/daemon/proxy-health.ts";
+import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../../src/daemon/start.ts";
 import type { Kernel } from "../../../src/kernel/kernel.ts";
 import { PrometheusMetrics } from "../../../src/metrics/prometheus-metrics.ts";
@@ -32,7 +32,7 @@ describe("observing only", () => {
     kernel = new FakeKernel();
     clock = new FakeClock();
     log = new RecordingLogger();
-    metrics = new PrometheusMetrics(clock, { version: "0.0.0", kubernetesVersion: "1.36.2" });
+    metrics = new PrometheusMetrics(clock, { version: "0.0.0" });
     source = new MemorySource();
     source.apply(...(objects as readonly unknown[] as readonly NamedObject[]));
   });
@@ -89,6 +89,19 @@ describe("observing only", () => {
     assert.deepEqual(await figures("kube_ipvs_kernel_changes_total"), []);
     const told = log.lines.filter(({ event }) => event.startsWith("Observing only"));
     assert.equal(told.length, 1, "once, not with each sync");
+    const lines = log.lines.filter(({ event }) => event === "Would change");
+    assert.deepEqual(
+      lines
+        .filter(({ keys }) => String(keys["change"]).includes("10.244.2.11"))
+        .map((one) => one.keys),
+      [
+        {
+          change: "+ TCP 10.96.0.10:80 -> 10.244.2.11:8080 (weight 1)",
+          reason: "missing",
+          services: ["default/web"],
+        },
+      ],
+    );
   });
 
   it("says that nothing would be changed where everything is right", async () => {
@@ -100,7 +113,7 @@ describe("observing only", () => {
     assert.deepEqual(await figures("kube_ipvs_pending_changes"), []);
   });
 
-  it("tells what others change, each time once, and what would repair it", async () => {
+  it("tells what a third party changes, each time once, and what would repair it", async () => {
     await start();
     await running?.stop();
     await start(observing);
@@ -112,7 +125,9 @@ describe("observing only", () => {
     assert.deepEqual(await figures("kube_ipvs_drift_total"), [
       'kube_ipvs_drift_total{kind="virtual-server",action="report"} 1',
     ]);
-    const [line] = log.lines.filter(({ event }) => event === "Kernel state was changed by others");
+    const [line] = log.lines.filter(
+      ({ event }) => event === "Kernel state changed by a third party",
+    );
     assert.deepEqual(line?.keys, {
       kind: "virtual-server",
       subject: "TCP 10.96.0.10:80",
@@ -133,6 +148,6 @@ describe("observing only", () => {
     await start(observing);
     assert.deepEqual(kernel.operations.texts(), []);
     const [warning] = log.lines.filter(({ event }) => event === "Cannot load kernel module");
-    assert.match(String(warning?.keys["err"]), /run «modprobe ip_vs»/);
+    assert.match(String(warning?.keys["err"]), /run on the node: modprobe ip_vs/);
   });
 });

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { checkCapabilities, MissingCapabilityError } from "../../../src/daemon/capabilities.ts";
-import { writeOomScore } from "../../../src/daemon/oom-score.ts";
+import {
+  checkCapabilities,
+  MissingCapabilityError,
+} from "../../../src/daemon/process/capabilities.ts";
+import { writeOomScore } from "../../../src/daemon/process/oom-score.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { RecordingLogger } from "../../support/recording-logger.ts";
 
@@ -29,7 +32,7 @@ describe("checkCapabilities", () => {
     );
     assert.equal(
       new MissingCapabilityError(["NET_ADMIN"]).message,
-      "Cannot change the node's network: the capability NET_ADMIN is missing; run as root, or in a container with securityContext.capabilities.add: [NET_ADMIN, NET_RAW]",
+      "Cannot change the node's network: missing capability NET_ADMIN; run as root, or in a container with securityContext.capabilities.add: [NET_ADMIN, NET_RAW]",
     );
   });
 
@@ -68,7 +71,7 @@ describe("writeOomScore", () => {
     assert.deepEqual(texts, [line, line]);
     assert.deepEqual(
       log.lines.map(({ level, event }) => [level, event]),
-      [["verbose", "Cannot set the OOM score"]],
+      [["verbose", "Cannot set OOM score adjustment"]],
     );
   });
 });

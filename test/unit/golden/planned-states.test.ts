@@ -7,7 +7,7 @@ import { describe, it } from "node:test";
 import { parseIpAddress } from "../../../src/base/ip.ts";
 import { silentLogger } from "../../../src/base/log.ts";
 import { loadConfig } from "../../../src/config/load-config.ts";
-import { ProxyHealth } from "../../../src/daemon/proxy-health.ts";
+import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { startDaemon } from "../../../src/daemon/start.ts";
 import { silentMetrics } from "../../../src/metrics/metrics.ts";
 import { configurationText } from "../../golden/configuration.ts";

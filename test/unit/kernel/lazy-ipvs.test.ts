@@ -30,7 +30,7 @@ describe("IPVS that is looked for when needed", () => {
     const { open, opened, closed } = openings(0);
     const ipvs = lazyIpvs(open);
     assert.equal(opened(), 0);
-    await Promise.all([ipvs.observe(), ipvs.readTimeouts(), ipvs.apply([])]);
+    await Promise.all([ipvs.listVirtualServers(), ipvs.readTimeouts(), ipvs.apply([])]);
     assert.equal(opened(), 1);
     ipvs.close();
     await Promise.resolve();
@@ -40,7 +40,7 @@ describe("IPVS that is looked for when needed", () => {
   it("is looked for again after it was missing", async () => {
     const { open, opened } = openings(1);
     const ipvs = lazyIpvs(open);
-    await assert.rejects(ipvs.observe(), /no IPVS/);
+    await assert.rejects(ipvs.listVirtualServers(), /no IPVS/);
     await ipvs.checkScheduler("rr", "IPv4");
     assert.equal(opened(), 2);
   });

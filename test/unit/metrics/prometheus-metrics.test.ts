@@ -4,7 +4,7 @@ import { metricTable } from "../../../src/metrics/metric-table.ts";
 import { PrometheusMetrics } from "../../../src/metrics/prometheus-metrics.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 
-const build = { version: "9.9.9", kubernetesVersion: "1.36.2" };
+const build = { version: "9.9.9" };
 
 /** The sample lines of a scrape after `use`. */
 async function samples(use: (metrics: PrometheusMetrics) => void): Promise<readonly string[]> {
@@ -23,6 +23,7 @@ describe("before anything happened", () => {
       "kubeproxy_sync_proxy_rules_endpoint_changes_total 0",
       "kubeproxy_sync_proxy_rules_service_changes_pending 0",
       "kubeproxy_sync_proxy_rules_service_changes_total 0",
+      "kube_ipvs_first_sync_completed 0",
       "kube_ipvs_foreign_virtual_servers 0",
       "kube_ipvs_draining_real_servers 0",
       "kube_ipvs_oldest_draining_real_server_age_seconds 0",
@@ -34,11 +35,20 @@ describe("before anything happened", () => {
   it("the versions are told", async () => {
     const lines = await samples(() => {});
     const found = lines.filter((line) => line.includes("build_info"));
-    assert.match(
-      found[0] ?? "",
-      /^kubernetes_build_info\{major="1",minor="36",git_version="v1.36.2",/,
-    );
-    assert.match(found[1] ?? "", /^kube_ipvs_build_info\{version="9.9.9",node_version="v\d+\./);
+    assert.equal(found.length, 1);
+    assert.match(found[0] ?? "", /^kube_ipvs_build_info\{version="9.9.9",node_version="v\d+\./);
+  });
+
+  it("the API server's version is told once it is known, and only the last one", async () => {
+    const lines = await samples((metrics) => {
+      metrics.serverVersion({ major: "1", minor: "29", gitVersion: "v1.29.8" });
+      metrics.serverVersion({ major: "1", minor: "30+", gitVersion: "v1.30.4+k3s1" });
+    });
+    const found = lines.filter((line) => line.startsWith("kubernetes_build_info"));
+    assert.equal(found.length, 1);
+    const labels =
+      /\{major="1",minor="30\+",git_version="v1.30.4\+k3s1",platform="linux\/\w+"\} 1$/;
+    assert.match(found[0] ?? "", labels);
   });
 
   it("the process is measured as Go programs are", async () => {
@@ -117,15 +127,15 @@ describe("a recorded figure", () => {
       ],
     },
     {
-      name: "what others changed, and what Services do not get",
+      name: "what a third party changed, and what Services do not get",
       use: (metrics) => {
-        metrics.stateLost("rules");
-        metrics.stateLost("rules");
+        metrics.driftDetected("rules");
+        metrics.driftDetected("rules");
         metrics.conflicts("gateway-address", 2);
         metrics.conflicts("gateway-address", 1);
       },
       want: [
-        'kube_ipvs_lost_state_total{state="rules"} 2',
+        'kube_ipvs_drift_detected_total{state="rules"} 2',
         'kube_ipvs_frontend_conflicts{reason="gateway-address"} 1',
       ],
     },
@@ -172,7 +182,7 @@ describe("a recorded figure", () => {
       want: [
         'kube_ipvs_sync_runs_total{kind="full",result="failure"} 1',
         'kube_ipvs_kernel_changes_total{kind="real-server-create",result="success"} 5',
-        'kube_ipvs_refused_objects_total{resource="services",reason="invalid-port"} 1',
+        'kube_ipvs_invalid_fields_total{resource="services",reason="invalid-port"} 1',
         "kube_ipvs_foreign_virtual_servers 4",
         "kube_ipvs_draining_real_servers 3",
         "kube_ipvs_oldest_draining_real_server_age_seconds 1.5",

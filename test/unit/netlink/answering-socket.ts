@@ -2,7 +2,7 @@
 import { type Message, MessageWriter, messagesOf } from "../../../src/netlink/message.ts";
 import type { NetlinkShim } from "../../../src/netlink/transport.ts";
 
-type TransactResult = ReturnType<NetlinkShim["transactSync"]>;
+type TransactResult = Awaited<ReturnType<NetlinkShim["transact"]>>;
 
 /** The bytes that come back, or a failure of the socket. */
 export type Answer = Uint8Array | TransactResult;
@@ -29,23 +29,36 @@ export function answeringSocket(
   let mostAtOnce = 0;
   let isClosed = false;
   const watchers = new Map<object, Parameters<NetlinkShim["watch"]>[1]>();
-  const transactSync: NetlinkShim["transactSync"] = (_socket, buffer, offset, length) => {
-    const datagram = buffer.slice(offset, offset + length);
+  const answerTo = (datagram: Uint8Array): TransactResult => {
     sent.push(datagram);
     const reply = answer([...messagesOf(datagram)], sent.length - 1);
     return reply instanceof Uint8Array ? { errno: 0, operation: "", replies: reply } : reply;
   };
+  const counted = async (run: () => TransactResult): Promise<TransactResult> => {
+    atOnce += 1;
+    mostAtOnce = Math.max(mostAtOnce, atOnce);
+    const result = run();
+    await Promise.resolve();
+    atOnce -= 1;
+    return result;
+  };
   const shim: NetlinkShim = {
     open: () => ({ __brand: "NetlinkSocketHandle" }),
-    transactSync,
-    async transact(socket, buffer, offset, length, lastSequence, timeoutMs) {
-      atOnce += 1;
-      mostAtOnce = Math.max(mostAtOnce, atOnce);
-      const result = transactSync(socket, buffer, offset, length, lastSequence, timeoutMs);
-      await Promise.resolve();
-      atOnce -= 1;
-      return result;
-    },
+    transact: (_socket, buffer, offset, length) =>
+      counted(() => answerTo(buffer.slice(offset, offset + length))),
+    transactEach: (_socket, buffer, offset, length, _timeoutMs, pieceBytes) =>
+      counted(() => {
+        const replies: Uint8Array[] = [];
+        let receivedBytes = 0;
+        for (const request of datagramsOf(buffer.slice(offset, offset + length))) {
+          const result = answerTo(request);
+          replies.push(result.replies);
+          receivedBytes += result.replies.length;
+          const all = { ...result, replies: new Uint8Array(Buffer.concat(replies)) };
+          if (result.errno !== 0 || receivedBytes >= pieceBytes) return all;
+        }
+        return { errno: 0, operation: "", replies: new Uint8Array(Buffer.concat(replies)) };
+      }),
     watch: (socket, onDatagram) => {
       watchers.set(socket, onDatagram);
     },
@@ -64,6 +77,16 @@ export function answeringSocket(
     listeners: () => watchers.size,
     isClosed: () => isClosed,
   };
+}
+
+/** Each message for itself. */
+function* datagramsOf(bytes: Uint8Array): Generator<Uint8Array, void, undefined> {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  for (let at = 0; at < bytes.length; ) {
+    const length = view.getUint32(at, true);
+    yield bytes.slice(at, at + length);
+    at += (length + 3) & ~3;
+  }
 }
 
 export interface MessageParts {

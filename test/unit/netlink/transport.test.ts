@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Clock } from "../../../src/base/clock.ts";
+import type { ByteReader } from "../../../src/netlink/byte-reader.ts";
 import { DecodeError, NetlinkError } from "../../../src/netlink/errors.ts";
 import type { Message, MessageWriter } from "../../../src/netlink/message.ts";
 import type { RequestKind } from "../../../src/netlink/request.ts";
@@ -165,7 +166,7 @@ describe("request", () => {
     const { transport } = open(() => failure(ENOBUFS));
     await assert.rejects(transport.request(kind, 5), {
       message:
-        "Cannot change thing 5: ENOBUFS (replies were lost for want of receive buffer; the kernel carried the requests out all the same)",
+        "Cannot change thing 5: ENOBUFS (replies were lost because the receive buffer was full; the kernel processed the requests anyway)",
     });
   });
 });
@@ -346,7 +347,7 @@ describe("dump", () => {
       return messages(item(sequence, 1, DUMP_INTERRUPTED), done(sequence));
     });
     await assert.rejects(transport.dump(kind, 0, readNumber), {
-      message: "Cannot change thing 0: EAGAIN (the listing kept changing while it was read)",
+      message: "Cannot change thing 0: EAGAIN (the dump kept changing while it was read)",
     });
     assert.equal(sent.length, 6);
     assert.deepEqual(waitsMs, [5, 10, 20, 40, 80]);
@@ -422,26 +423,53 @@ describe("dump", () => {
 });
 
 describe("dumpMany", () => {
+  const readNumbers = (messages: readonly ByteReader[]): readonly number[] =>
+    messages.map((body) => body.u32("number"));
+
   it("answers each request with its own list, in order", async () => {
     const { transport } = open((requests) => {
       const sequence = sequenceOf(requests);
       const number = requests[0]?.body.u32("number") ?? 0;
       return messages(item(sequence, number), item(sequence, number + 1), done(sequence));
     });
-    const lists = await transport.dumpMany(kind, [10, 20], (message, request) => [
+    const lists = await transport.dumpMany(kind, [10, 20], (bodies, request) => [
       request,
-      readNumber(message),
+      ...readNumbers(bodies),
     ]);
     assert.deepEqual(lists, [
-      [
-        [10, 10],
-        [10, 11],
-      ],
-      [
-        [20, 20],
-        [20, 21],
-      ],
+      [10, 10, 11],
+      [20, 20, 21],
     ]);
+  });
+
+  it("asks for the rest where the replies are long, and where the requests are many", async () => {
+    for (const [count, width] of [
+      [700, 1],
+      [300, 500],
+    ] as const) {
+      const { transport, sent } = open((requests) => {
+        const sequence = sequenceOf(requests);
+        const number = requests[0]?.body.u32("number") ?? 0;
+        const items = Array.from({ length: width }, () => item(sequence, number));
+        return messages(...items, done(sequence));
+      });
+      const wanted = Array.from({ length: count }, (_, index) => index);
+      const lists = await transport.dumpMany(kind, wanted, readNumbers);
+      assert.deepEqual(
+        lists.map((list) => [list.length, list.at(-1)]),
+        wanted.map((number) => [width, number]),
+      );
+      assert.equal(sent.length, count);
+    }
+  });
+
+  it("passes over late replies to a request that was given up", async () => {
+    const { transport } = open((requests) => {
+      const sequence = sequenceOf(requests);
+      const late = sequence + 1000;
+      return messages(item(late, 7), done(late), item(sequence, 1), done(sequence));
+    });
+    assert.deepEqual(await transport.dumpMany(kind, [1, 2], readNumbers), [[1], [1]]);
   });
 
   it("reads one list again without losing the others", async () => {
@@ -450,29 +478,18 @@ describe("dumpMany", () => {
       if (count === 1) return messages(acknowledgement(sequence, EBUSY));
       return messages(item(sequence, count), done(sequence));
     });
-    assert.deepEqual(await transport.dumpMany(kind, [1, 2, 3], readNumber), [[0], [2], [3]]);
+    assert.deepEqual(await transport.dumpMany(kind, [1, 2, 3], readNumbers), [[0], [3], [2]]);
   });
 
-  it("lets others have their turn", async () => {
-    let nowMs = 0;
-    const socket = answeringSocket((requests) => {
-      nowMs += 4;
-      return messages(done(sequenceOf(requests)));
-    });
-    const clock: Clock = { nowMs: () => 0, monotonicMs: () => nowMs, after: () => () => {} };
-    const transport = openTransport({ shim: socket.shim, clock }, { protocol: 16 });
-    let turns = 0;
-    const turn = (): void => {
-      turns += 1;
-      if (socket.sent.length < 30) setImmediate(turn);
-    };
-    setImmediate(turn);
-    await transport.dumpMany(
-      kind,
-      Array.from({ length: 30 }, () => 0),
-      readNumber,
+  it("rejects with the refusal of any of them, and when the socket fails", async () => {
+    const refused = open((requests, count) =>
+      messages(count === 1 ? acknowledgement(sequenceOf(requests), 1) : done(sequenceOf(requests))),
     );
-    assert.ok(turns >= 8, `${turns} turns in 120 ms`);
+    await assert.rejects(refused.transport.dumpMany(kind, [1, 2, 3], readNumbers), /EPERM/);
+    const lost = open(() => ({ errno: 105, operation: "receive", replies: new Uint8Array() }));
+    await assert.rejects(lost.transport.dumpMany(kind, [1, 2], readNumbers), /ENOBUFS/);
+    const silent = open(() => new Uint8Array());
+    await assert.rejects(silent.transport.dumpMany(kind, [1, 2], readNumbers), DecodeError);
   });
 });
 

@@ -178,7 +178,7 @@ describe("DesiredState", () => {
     put(desired, serviceRecord({ ...twice, affinitySeconds: 5 }));
     assert.deepEqual(desired.lostClaims(), []);
     desired.replace("default/a", "IPv4", []);
-    assert.equal(desired.virtualServerCount, 0);
+    assert.deepEqual([...desired.virtualServerKeys()], []);
   });
 });
 

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { servicePortsOf } from "../../../src/model/service-ports.ts";
 import { frontendsOf, reservedAddresses } from "../../../src/plan/frontends.ts";
 import type { FamilyOptions, ReservedReason } from "../../../src/plan/options.ts";
-import { familyOptions, ip, serviceRecord } from "../../support/records.ts";
+import { familyOptions, ip, portRecord, serviceRecord } from "../../support/records.ts";
 
 const reserved = new Map<ReturnType<typeof ip>, ReservedReason>([
   [ip("192.168.10.1"), "gateway-address"],
@@ -52,6 +52,68 @@ for (const ips of ["externalIps", "loadBalancerIps"] as const) {
     }
   });
 }
+
+describe("an address that is never served", () => {
+  const kinds = (overrides: Parameters<typeof serviceRecord>[0], options: FamilyOptions) => {
+    const [port] = servicePortsOf(serviceRecord(overrides), "IPv4");
+    assert.ok(port);
+    return {
+      kinds: frontendsOf(port, options).map(({ kind }) => kind),
+      told: reservedAddresses(port, options),
+    };
+  };
+  const server = ip("192.168.10.5");
+  const apiServers = [`${server} 6443`];
+  const options = familyOptions("IPv4", { reserved, apiServers });
+
+  for (const ips of ["externalIps", "loadBalancerIps"] as const) {
+    it(`is an API server's at its port: ${ips}`, () => {
+      const at = (port: number, protocol: "TCP" | "UDP" = "TCP") =>
+        kinds({ [ips]: [server], ports: [portRecord({ port, protocol })] }, options);
+      const told = [{ address: server, reason: "api-server-address" }];
+      assert.deepEqual(at(6443), { kinds: ["cluster-ip"], told });
+      assert.equal(at(443).kinds.length, 2);
+      assert.equal(at(6443, "UDP").kinds.length, 2);
+    });
+
+    it(`is a link-local one: ${ips}`, () => {
+      const address = ip("169.254.169.254");
+      const told = [{ address, reason: "link-local-address" }];
+      assert.deepEqual(kinds({ [ips]: [address] }, options), { kinds: ["cluster-ip"], told });
+    });
+  }
+
+  it("is an API server's on this node, as external IP and as node port", () => {
+    const own = ip("192.168.10.11");
+    const onNode = familyOptions("IPv4", { apiServers: [`${own} 6443`] });
+    const ports = [portRecord({ port: 6443, nodePort: 6443 })];
+    const overrides = { type: "NodePort", externalIps: [own], ports } as const;
+    assert.deepEqual(kinds(overrides, onNode), {
+      kinds: ["cluster-ip"],
+      told: [{ address: own, reason: "api-server-address" }],
+    });
+  });
+
+  it("is no cluster IP: the API server's own Service has one, by which pods reach it", () => {
+    const asConfigured = familyOptions("IPv4", { apiServers: [`${server} 80`] });
+    assert.deepEqual(kinds({ clusterIps: [server] }, asConfigured).kinds, ["cluster-ip"]);
+  });
+});
+
+describe("a family whose addresses the kernel takes nowhere", () => {
+  it("is served without a bound address", () => {
+    const [port] = servicePortsOf(serviceRecord({ externalIps: [ip("203.0.113.5")] }), "IPv4");
+    assert.ok(port);
+    const frontends = frontendsOf(port, familyOptions("IPv4", { isLinkDisabled: true }));
+    assert.deepEqual(
+      frontends.map(({ kind, isBound }) => [kind, isBound]),
+      [
+        ["cluster-ip", false],
+        ["external-ip", false],
+      ],
+    );
+  });
+});
 
 describe("a cluster IP", () => {
   it("is bound whatever it equals: the cluster gives it out", () => {

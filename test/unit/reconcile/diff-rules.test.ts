@@ -1,12 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { ObservedChain, RulesChange } from "../../../src/kernel/kernel.ts";
-import {
-  diffRules,
-  knownRulesAfter,
-  knownRulesOf,
-  removalOfRules,
-} from "../../../src/reconcile/diff-rules.ts";
+import type { ObservedChain } from "../../../src/kernel/kernel.ts";
+import type { RuleChange } from "../../../src/reconcile/change.ts";
+import { diffRules, removalOfRules } from "../../../src/reconcile/diff/diff-rules.ts";
+import { cachedRulesAfter, cachedRulesOf } from "../../../src/reconcile/diff/rule-texts.ts";
 import type { Jump, Rule, RuleSet } from "../../../src/state/rule.ts";
 
 /** Any injective text will do here. */
@@ -38,6 +35,8 @@ function observed(chains: Readonly<Record<string, readonly string[]>>): readonly
   }));
 }
 
+const input = { family: "IPv4", planned, render } as const;
+
 const inPlace = {
   INPUT: [render(second.rule), render(first.rule)],
   "KUBE-NODE-PORT": [render({ matches: [], target: { kind: "accept" } })],
@@ -51,7 +50,7 @@ const cases: readonly {
 }[] = [
   { name: "nothing when all stands as planned", chains: inPlace, want: [] },
   {
-    name: "nothing when rules of others stand before, between and behind ours",
+    name: "nothing when third-party rules stand before, between and behind ours",
     chains: {
       ...inPlace,
       INPUT: ["-j A", inPlace.INPUT[0] ?? "", "-j B", inPlace.INPUT[1] ?? "", "-j C"],
@@ -114,13 +113,34 @@ const cases: readonly {
 describe("diffRules changes", () => {
   for (const { name, chains, want } of cases) {
     it(name, () => {
-      const known = knownRulesOf(observed(chains), planned, render);
-      assert.deepEqual(diffRules(planned, known, render).map(changeText), want);
+      const cached = cachedRulesOf(observed(chains), planned, render);
+      assert.deepEqual(diffRules({ ...input, cached }).map(changeText), want);
     });
   }
 
   it("nothing after what was planned is written", () => {
-    assert.deepEqual(diffRules(planned, knownRulesAfter(planned, render), render), []);
+    const { plan: _, ...cached } = cachedRulesAfter(planned, render);
+    assert.deepEqual(diffRules({ ...input, cached }), []);
+  });
+
+  it("nothing, without a comparison, while the plan is the one that was written", () => {
+    const cached = { chains: new Map(), jumps: new Map(), plan: planned };
+    assert.deepEqual(diffRules({ ...input, cached }), []);
+    assert.equal(diffRules({ ...input, cached, planned: { ...planned } }).length, 4);
+  });
+
+  it("with their reasons and what stood there before", () => {
+    const chains = { ...inPlace, "KUBE-IPVS-FILTER": ["-j DROP"] };
+    const { "KUBE-NODE-PORT": _, ...lost } = chains;
+    const cached = cachedRulesOf(observed(lost), planned, render);
+    const reasons = diffRules({ ...input, cached }).map((change) => [
+      change.reason,
+      change.kind === "chain-write" ? change.before : undefined,
+    ]);
+    assert.deepEqual(reasons, [
+      ["missing", undefined],
+      ["differs", ["-j DROP"]],
+    ]);
   });
 });
 
@@ -131,7 +151,7 @@ describe("removalOfRules", () => {
   };
 
   it("takes out our jumps, then our chains", () => {
-    const { changes, kept } = removalOfRules(planned, observed(chains), render);
+    const { changes, kept } = removalOfRules(input, observed(chains));
     assert.deepEqual(changes.map(changeText), [
       "remove KUBE-IPVS-FILTER",
       "remove KUBE-NODE-PORT",
@@ -141,30 +161,30 @@ describe("removalOfRules", () => {
     assert.deepEqual(kept, []);
   });
 
-  it("keeps a chain that someone else's rule uses, and what that chain uses", () => {
+  it("keeps a chain that a third-party rule uses, and what that chain uses", () => {
     const used = { ...chains, OTHERS: ["-p tcp -j KUBE-IPVS-FILTER"] };
-    const { changes, kept } = removalOfRules(planned, observed(used), render);
+    const { changes, kept } = removalOfRules(input, observed(used));
     assert.deepEqual(kept, ["KUBE-NODE-PORT", "KUBE-IPVS-FILTER"]);
     assert.deepEqual(changes.map(changeText), ["remove KUBE-IPVS-FILTER", "remove KUBE-NODE-PORT"]);
   });
 
   it("changes nothing where there is nothing of ours", () => {
-    const { changes, kept } = removalOfRules(planned, observed({ INPUT: ["-j DROP"] }), render);
+    const { changes, kept } = removalOfRules(input, observed({ INPUT: ["-j DROP"] }));
     assert.deepEqual([changes, kept], [[], []]);
   });
 });
 
-function changeText(change: RulesChange): string {
+function changeText(change: RuleChange): string {
   switch (change.kind) {
-    case "write-chain":
+    case "chain-write":
       return `write ${change.chain.name}`;
-    case "insert-jump":
-    case "remove-jump": {
+    case "jump-insert":
+    case "jump-remove": {
       const { target } = change.jump.rule;
       const chain = target.kind === "jump" ? target.chain : "";
-      return `${change.kind === "insert-jump" ? "insert" : "remove"} ${chain}`;
+      return `${change.kind === "jump-insert" ? "insert" : "remove"} ${chain}`;
     }
-    case "remove-chain":
-      return `remove chain ${change.name}`;
+    case "chain-remove":
+      return `remove chain ${change.chainName}`;
   }
 }

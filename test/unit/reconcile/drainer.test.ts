@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import type { EndpointRecord } from "../../../src/api/objects.ts";
 import { errno } from "../../../src/base/errno.ts";
-import type { Drain, DrainAges } from "../../../src/reconcile/drains.ts";
-import { drainKey } from "../../../src/reconcile/drains.ts";
+import type { Drain, DrainStartTimes } from "../../../src/reconcile/drain/drains.ts";
+import { drainKey } from "../../../src/reconcile/drain/drains.ts";
 import type { Flow } from "../../../src/state/flow.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import { ipvsText } from "../../support/fake-kernel/state-text.ts";
@@ -20,14 +20,14 @@ import {
 const drain = { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 300 };
 
 /** What was noted, and what is told of an earlier run. */
-class NotedAges implements DrainAges {
+class RecordedTimes implements DrainStartTimes {
   readonly earlier: ReadonlyMap<string, number>;
-  readonly ignorance: string | undefined;
+  readonly whyUnknown: string | undefined;
   kept: readonly string[] | undefined;
 
-  constructor(earlier: ReadonlyMap<string, number> = new Map(), ignorance?: string) {
+  constructor(earlier: ReadonlyMap<string, number> = new Map(), whyUnknown?: string) {
     this.earlier = earlier;
-    this.ignorance = ignorance;
+    this.whyUnknown = whyUnknown;
   }
 
   recall(key: string): number | undefined {
@@ -39,9 +39,9 @@ class NotedAges implements DrainAges {
   }
 }
 
-function benchOn(kernel: FakeKernel, ages = new NotedAges()): Bench & { lines(): string[] } {
+function benchOn(kernel: FakeKernel, ages = new RecordedTimes()): Bench & { lines(): string[] } {
   const log = new RecordingLogger();
-  const bench = new Bench(kernel, { drain }, { log, drainAges: ages });
+  const bench = new Bench(kernel, { drain }, { log, drainStartTimes: ages });
   const lines = (): string[] =>
     log.lines.splice(0).map(({ level, event, keys }) => {
       const rest = Object.entries(keys).map(([key, value]) => `${key}=${String(value)}`);
@@ -60,10 +60,10 @@ const subject = "virtualServer=TCP 10.96.0.10:80 realServer=10.244.2.11:8080";
 
 describe("a drain", () => {
   let bench: ReturnType<typeof benchOn>;
-  let ages: NotedAges;
+  let ages: RecordedTimes;
 
   beforeEach(async () => {
-    ages = new NotedAges();
+    ages = new RecordedTimes();
     bench = benchOn(new FakeKernel(), ages);
     bench.put(a, [there, here]);
     await bench.sync();
@@ -85,12 +85,14 @@ describe("a drain", () => {
   });
 
   it("is told when it begins and when it ends, with the reasons", async () => {
-    assert.deepEqual(bench.lines(), [`info Real server drains ${subject} reason=endpoint-removed`]);
+    assert.deepEqual(bench.lines(), [
+      `info Real server draining ${subject} reason=endpoint-removed`,
+    ]);
     bench.kernel.ipvs.setConnections(server, leaving, {});
     await bench.clock.advance(3_000);
     await bench.checkDrains();
     assert.deepEqual(bench.lines(), [
-      `info Real server drains no more ${subject} reason=idle elapsedSeconds=3`,
+      `info Real server drain ended ${subject} reason=idle elapsedSeconds=3`,
     ]);
   });
 
@@ -106,18 +108,44 @@ describe("a drain", () => {
     assert.match(bench.lines().join(), /reason=deadline elapsedSeconds=900$/);
   });
 
-  it("goes on with its age when the removal fails", async () => {
+  it("goes on with its age when the removal is refused, and ends with the next check", async () => {
     await bench.clock.advance(900_000);
     bench.kernel.operations.failWhere(
       ({ action }) => action === "remove-real-server",
       errno.EBUSY,
       1,
     );
-    assert.equal((await bench.checkDrains()).failures.length, 1);
+    const report = await bench.checkDrains();
+    assert.deepEqual(report.failures, []);
+    assert.deepEqual([...report.refusedChanges], [["real-server-remove", 1]]);
+    assert.equal(bench.reconciler.needsObservation, false);
     assert.equal(bench.reconciler.drainer.oldestAgeSeconds, 900);
-    await bench.sync();
+    await bench.checkDrains();
     assert.equal(bench.reconciler.drainer.count, 0);
     assert.doesNotMatch(ipvsText(bench.kernel), /10\.244\.2\.11/);
+  });
+
+  it("goes on with its age when the reply to the removal is lost, and is observed", async () => {
+    await bench.clock.advance(900_000);
+    bench.kernel.operations.loseReplyWhere(({ action }) => action === "remove-real-server");
+    assert.equal((await bench.checkDrains()).failures.length, 1);
+    assert.equal(bench.reconciler.needsObservation, true);
+    assert.equal(bench.reconciler.drainer.oldestAgeSeconds, 900);
+    assert.deepEqual((await bench.sync()).drifts, []);
+    await bench.checkDrains();
+    assert.equal(bench.reconciler.drainer.count, 0);
+    assert.doesNotMatch(ipvsText(bench.kernel), /10\.244\.2\.11/);
+  });
+
+  it("ends where a third party removed the real server", async () => {
+    const realServer = { ...leaving, weight: 0, forwardingMethod: 0 };
+    await bench.kernel.ipvs.apply([
+      { kind: "remove-real-server", virtualServer: server, realServer },
+    ]);
+    bench.lines();
+    await bench.checkDrains();
+    assert.equal(bench.reconciler.drainer.count, 0);
+    assert.match(bench.lines().join(), /reason=removed-by-third-party/);
   });
 
   it("gives the weight back when the real server is wanted again", async () => {
@@ -191,14 +219,14 @@ describe("a drain", () => {
 
   describe("after a restart", () => {
     it("goes on without a write, with the age that was noted", async () => {
-      const noted = new NotedAges(new Map([[leavingKey, -600_000]]));
+      const noted = new RecordedTimes(new Map([[leavingKey, -600_000]]));
       const restarted = benchOn(bench.kernel, noted);
       restarted.put(a, [here]);
       assert.deepEqual(await restarted.writes(), []);
       assert.equal(restarted.reconciler.drainer.oldestAgeSeconds, 600);
       assert.deepEqual(noted.kept, [`${leavingKey} since -600000`]);
       assert.deepEqual(restarted.lines(), [
-        `info Real server drains ${subject} reason=found-draining`,
+        `info Real server draining ${subject} reason=found-draining`,
       ]);
       await restarted.clock.advance(300_000);
       await restarted.checkDrains();
@@ -206,12 +234,12 @@ describe("a drain", () => {
     });
 
     it("counts from now where no age was noted, and says so once", async () => {
-      const restarted = benchOn(bench.kernel, new NotedAges(new Map(), "there is no file"));
+      const restarted = benchOn(bench.kernel, new RecordedTimes(new Map(), "there is no file"));
       restarted.put(a, [here]);
       await restarted.sync();
       assert.equal(restarted.reconciler.drainer.oldestAgeSeconds, 0);
       assert.deepEqual(restarted.lines().slice(1), [
-        "info Deadlines of drains that were found count from now count=1 reason=there is no file",
+        "info Drain start unknown, restarting its deadline count=1 reason=there is no file",
       ]);
       await restarted.sync(true);
       assert.deepEqual(restarted.lines(), []);
@@ -226,7 +254,7 @@ describe("a drain", () => {
     });
 
     it("does not inherit the age of an earlier drain of the same real server", async () => {
-      const restarted = benchOn(bench.kernel, new NotedAges(new Map([[leavingKey, -600_000]])));
+      const restarted = benchOn(bench.kernel, new RecordedTimes(new Map([[leavingKey, -600_000]])));
       restarted.put(a, [here, there]);
       await restarted.sync();
       restarted.put(a, [here]);
@@ -286,9 +314,9 @@ it("tells the first twenty drains at every verbosity, the others as a number", a
   await bench.sync();
   assert.equal(bench.reconciler.drainer.count, 30);
   const lines = bench.lines();
-  assert.equal(lines.filter((line) => line.startsWith("info Real server drains ")).length, 20);
-  assert.equal(lines.filter((line) => line.startsWith("verbose Real server drains ")).length, 10);
-  assert.match(lines.at(-1) ?? "", /of=Real server drains count=10$/);
+  assert.equal(lines.filter((line) => line.startsWith("info Real server draining ")).length, 20);
+  assert.equal(lines.filter((line) => line.startsWith("verbose Real server draining ")).length, 10);
+  assert.match(lines.at(-1) ?? "", /of=Real server draining count=10$/);
 });
 
 describe("UDP", () => {
@@ -375,7 +403,7 @@ describe("UDP", () => {
     bench.kernel.operations.failWhere(({ action }) => action === "list-udp-flows", errno.EPERM, 1);
     assert.deepEqual(
       (await bench.checkDrains()).failures.map(({ kind }) => kind),
-      ["flow-remove"],
+      ["conntrack-delete"],
     );
     assert.equal(bench.reconciler.needsDrainCheck, true);
     await bench.checkDrains();

@@ -1,7 +1,12 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Protocol } from "../../../src/base/protocol.ts";
-import { type Drain, type DrainEnd, Drains, drainEnd } from "../../../src/reconcile/drains.ts";
+import {
+  type Drain,
+  type DrainEnd,
+  Drains,
+  drainEnd,
+} from "../../../src/reconcile/drain/drains.ts";
 import type { ObservedRealServer } from "../../../src/state/real-server.ts";
 import { virtualServerKey } from "../../../src/state/virtual-server.ts";
 import { ip } from "../../support/records.ts";
@@ -91,14 +96,14 @@ const cases: readonly Case[] = [
     policy: unlimited,
   },
   {
-    name: "ends when somebody else removed the real server",
+    name: "ends when a third party removed the real server",
     protocol: "TCP",
     observed: undefined,
     elapsedSeconds: 1,
-    end: "removed-by-others",
+    end: "removed-by-third-party",
   },
   {
-    name: "does not touch one that somebody gave weight",
+    name: "does not touch one that a third party gave weight",
     protocol: "TCP",
     observed: withConnections(0, 0, 1),
     elapsedSeconds: 901,

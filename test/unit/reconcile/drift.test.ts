@@ -1,9 +1,11 @@
-/** What others change is found, told with before and after, and repaired with the fewest writes. */
+/** What a third party changes is found, told with before and after, and repaired with the fewest writes. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { setFor } from "../../../src/plan/sets.ts";
-import type { Drift } from "../../../src/reconcile/drift.ts";
+import type { Drift } from "../../../src/reconcile/drift/drift.ts";
+import { readAddresses } from "../../../src/reconcile/observed/read-addresses.ts";
 import type { SyncReport } from "../../../src/reconcile/report.ts";
+import { subjectText } from "../../../src/reconcile/subject.ts";
 import type { RealServer } from "../../../src/state/real-server.ts";
 import type { VirtualServer } from "../../../src/state/virtual-server.ts";
 import type { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
@@ -50,7 +52,7 @@ beforeEach(async () => {
 function told({ drifts }: SyncReport): readonly string[] {
   return drifts.map(
     ({ kind, subject, before, after, action }) =>
-      `${action} ${kind} ${subject}: ${before} => ${after}`,
+      `${action} ${kind} ${subjectText(subject)}: ${before} => ${after}`,
   );
 }
 
@@ -169,7 +171,6 @@ const cases: readonly Case[] = [
       "repair set KUBE-CLUSTER-IP: hash:ip,port IPv4 maxelem 65536 => hash:ip,port IPv4 maxelem 64",
     ],
     writes: [
-      "ipset destroy-set KTMP-CLUSTER-IP",
       "ipset create-set KTMP-CLUSTER-IP",
       `ipset add-entry KTMP-CLUSTER-IP ${entry}`,
       "ipset swap-sets KUBE-CLUSTER-IP KTMP-CLUSTER-IP",
@@ -206,7 +207,7 @@ const cases: readonly Case[] = [
   },
   {
     kind: "nothing",
-    name: "nothing in a virtual server of others",
+    name: "nothing in a virtual server of a third party",
     lose: () =>
       kernel.ipvs.apply([
         {
@@ -232,50 +233,94 @@ describe("drift", () => {
     });
   }
 
-  /** Addresses and the link are looked at with those of the node. */
+  /** Addresses and the link are read with those of the node. */
   const unseen: readonly (Drift["kind"] | "nothing")[] = ["address", "link", "nothing"];
-  for (const { kind, name, lose } of cases.filter((one) => !unseen.includes(one.kind))) {
-    it(`is seen by a look that plans nothing: ${kind}, ${name}`, async () => {
-      assert.equal(await bench.confirm(), true);
-      assert.equal(await bench.confirm(), true);
+  /** Rules have a check of their own. */
+  const ofRules: readonly (Drift["kind"] | "nothing")[] = ["jump", "rule"];
+  for (const { kind, name, lose, drift, writes } of cases) {
+    if (unseen.includes(kind)) continue;
+    it(`is found by verification, and repaired by the partial sync after it: ${kind}, ${name}`, async () => {
+      const check = ofRules.includes(kind)
+        ? (): Promise<boolean> => bench.checkRules()
+        : (): Promise<boolean> => bench.verify();
+      assert.equal(await check(), false);
+      assert.equal(await check(), false);
       await lose();
-      assert.equal(await bench.confirm(), false);
-      assert.equal(bench.reconciler.needsObservation, true);
-      await bench.sync();
-      assert.equal(await bench.confirm(), true);
+      assert.equal(await check(), true);
+      assert.equal(bench.reconciler.needsObservation, false);
+      assert.equal(bench.reconciler.needsSync, true);
+      kernel.operations.clear();
+      assert.deepEqual(told(await bench.sync()), drift);
+      assert.deepEqual(kernel.operations.texts(), writes);
+      assert.equal(await check(), false);
+      assert.deepEqual(told(await bench.sync()), []);
     });
   }
 
-  it("is none where others leave everything as it is, also after changes of ours", async () => {
+  it("of addresses and the link is found when those of the node are read", async () => {
+    const read = async (): Promise<boolean> => {
+      bench.reconciler.noteBound((await readAddresses(kernel)).bound);
+      return bench.reconciler.needsSync;
+    };
+    assert.equal(await read(), false);
+    await kernel.link.apply([{ kind: "add", address: ip("10.9.9.9") }]);
+    assert.equal(await read(), true);
+    assert.deepEqual(told(await bench.sync()), ["repair address 10.9.9.9: absent => present"]);
+    assert.equal(await read(), false);
+    await kernel.link.remove();
+    assert.equal(await read(), true);
+    kernel.operations.clear();
+    assert.deepEqual(told(await bench.sync()), ["repair link kube-ipvs0: 1 addresses => absent"]);
+    assert.deepEqual(kernel.operations.texts(), [
+      "link create-link kube-ipvs0",
+      "link add-address 10.96.0.10",
+    ]);
+    assert.equal(await read(), false);
+  });
+
+  it("of a virtual server that a third party made is none", async () => {
+    const foreign = { ...virtualServer, address: ip("10.50.0.1") };
+    await kernel.ipvs.apply([{ kind: "create-virtual-server", virtualServer: foreign }]);
+    assert.equal(await bench.verify(), true);
+    kernel.operations.clear();
+    assert.deepEqual(told(await bench.sync()), []);
+    assert.deepEqual(kernel.operations.texts(), []);
+    assert.equal(await bench.verify(), false);
+  });
+
+  it("is none where a third party leaves everything as it is, also after changes of ours", async () => {
     bench.put(serviceRecord({ name: "default/other", clusterIps: [ip("10.96.0.11")] }), [
       endpointRecord("10.244.2.12"),
     ]);
     await bench.sync();
-    assert.equal(await bench.confirm(), true);
+    assert.equal(await bench.verify(), false);
     kernel.operations.clear();
     await bench.sync(true);
     assert.deepEqual(kernel.operations.texts(), []);
   });
 
-  it("is looked for anew where the node has other addresses, or something is unsure", async () => {
-    assert.equal(await bench.reconciler.confirm(new Set([ip("192.168.10.99")])), false);
-    await bench.sync();
-    assert.equal(await bench.confirm(), true);
-    bench.reconciler.doubt();
-    assert.equal(await bench.confirm(), false);
+  it("is repaired and told while changes go on, whatever else the partial sync has to do", async () => {
+    await kernel.ipvs.apply([{ kind: "remove-real-server", virtualServer, realServer }]);
+    assert.equal(await bench.verify(), true);
+    bench.put(serviceRecord({ name: "default/other", clusterIps: [ip("10.96.0.11")] }), [
+      endpointRecord("10.244.2.12"),
+    ]);
+    assert.deepEqual(told(await bench.sync()), [
+      `repair real-server ${member}: weight 1 => absent`,
+    ]);
+    assert.equal(await bench.verify(), false);
   });
 
-  it("is looked for anew where something cannot be read; the sync tells why", async () => {
+  it("is not known where something cannot be read; the check says why, and later finds it", async () => {
+    await kernel.ipvs.apply([{ kind: "remove-real-server", virtualServer, realServer }]);
     const restore = kernel.operations.failWhere(({ facility }) => facility === "ipvs", 12);
-    assert.equal(await bench.confirm(), false);
-    const { failures } = await bench.sync();
-    assert.deepEqual(
-      failures.map(({ kind }) => kind),
-      ["observe"],
-    );
+    await assert.rejects(bench.verify(), /ENOMEM/);
+    assert.equal(bench.reconciler.needsSync, false);
     restore();
-    await bench.sync();
-    assert.equal(await bench.confirm(), true);
+    assert.equal(await bench.verify(), true);
+    assert.deepEqual(told(await bench.sync()), [
+      `repair real-server ${member}: weight 1 => absent`,
+    ]);
   });
 
   it("of rules reads them only after somebody changed a rule", async () => {
@@ -287,7 +332,7 @@ describe("drift", () => {
     }, 1);
     const familiesRead = async (): Promise<readonly string[]> => {
       read.length = 0;
-      assert.equal(await bench.confirm(), true);
+      assert.equal(await bench.checkRules(), false);
       return [...read];
     };
     await familiesRead();
@@ -299,19 +344,21 @@ describe("drift", () => {
     assert.deepEqual(await familiesRead(), ["IPv4", "IPv6"]);
     kernel.iptables.hasGenerations = true;
     filter.remove("INPUT", /KUBE-IPVS-FILTER/);
-    assert.equal(await bench.confirm(), false);
+    assert.equal(await bench.checkRules(), true);
   });
 
-  it("is looked for anew where a virtual server of others stands in the way", async () => {
-    await kernel.ipvs.apply([
-      {
-        kind: "create-virtual-server",
-        virtualServer: { ...virtualServer, address: ip("10.96.0.77") },
-      },
-    ]);
+  it("is none where a third party gives way: its Service is served by the sync after it", async () => {
+    const late = { ...virtualServer, address: ip("10.96.0.77") };
+    await kernel.ipvs.apply([{ kind: "create-virtual-server", virtualServer: late }]);
     bench.put(serviceRecord({ name: "default/late", clusterIps: [ip("10.96.0.77")] }));
-    await bench.sync(true);
-    assert.equal(await bench.confirm(), false);
+    await bench.verify();
+    assert.deepEqual((await bench.sync()).conflicts, ["TCP 10.96.0.77:80"]);
+    await kernel.ipvs.apply([{ kind: "remove-virtual-server", virtualServer: late }]);
+    assert.equal(await bench.verify(), true);
+    kernel.operations.clear();
+    const report = await bench.sync();
+    assert.deepEqual([report.conflicts, report.drifts], [[], []]);
+    assert.ok(kernel.operations.texts().includes("ipvs create-virtual-server TCP 10.96.0.77:80"));
   });
 
   it("of whole tables: each chain and each jump, repaired in one restore", async () => {
@@ -325,9 +372,9 @@ describe("drift", () => {
     assert.equal(iptablesText(kernel, "IPv4"), before);
   });
 
-  it("found by a look at the rules is told with the sync that repairs it, once", async () => {
+  it("found by the check of the rules is told with the sync that repairs it, once", async () => {
     kernel.iptables.table("IPv4", "filter").remove("INPUT", /KUBE-IPVS-FILTER/);
-    await bench.reconciler.checkRules();
+    await bench.checkRules();
     assert.deepEqual(told(await bench.sync()), [
       `repair jump IPv4 filter INPUT: ${jumpText} => absent`,
     ]);

@@ -2,6 +2,10 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../src/base/errno.ts";
 import { setFor } from "../../../src/plan/sets.ts";
+import {
+  nothingRecorded,
+  type RecordedOwnership,
+} from "../../../src/reconcile/ownership/classify.ts";
 import type { SyncReport } from "../../../src/reconcile/report.ts";
 import type { VirtualServer } from "../../../src/state/virtual-server.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
@@ -39,7 +43,7 @@ function flush({ ipSets }: FakeKernel): void {
   for (const { set } of ipSets.peek()) ipSets.put(set);
 }
 
-describe("a Service that claims the virtual server of others", () => {
+describe("a Service that claims a virtual server of a third party", () => {
   let kernel: FakeKernel;
   let bench: Bench;
   let report: SyncReport;
@@ -64,7 +68,7 @@ describe("a Service that claims the virtual server of others", () => {
   });
 
   it("is told", () => {
-    assert.deepEqual(report.contestedServers, ["TCP 203.0.113.5:80"]);
+    assert.deepEqual(report.conflicts, ["TCP 203.0.113.5:80"]);
     assert.equal(bench.desired.claimantOf("TCP 203.0.113.5:80"), "default/a:http");
   });
 
@@ -82,9 +86,9 @@ describe("a Service that claims the virtual server of others", () => {
     assert.doesNotMatch(bench.state(), /10\.96\.0\.10/);
   });
 
-  it("is served when the others have gone", async () => {
+  it("is served when the third party has gone", async () => {
     await kernel.ipvs.apply([{ kind: "remove-virtual-server", virtualServer: foreign }]);
-    assert.deepEqual((await bench.sync(true)).contestedServers, []);
+    assert.deepEqual((await bench.sync(true)).conflicts, []);
     const want = new Bench();
     want.put(claiming, [there]);
     await want.sync();
@@ -107,31 +111,108 @@ describe("a Service that claims the virtual server of others", () => {
   });
 });
 
-it("a virtual server that others made since the last look is not overwritten", async () => {
-  const bench = new Bench();
-  bench.put(serviceRecord(), [there]);
-  await bench.sync();
-  await make(bench.kernel, foreign);
-  bench.put(claiming, [there]);
-  const [failure] = (await bench.sync()).failures;
-  assert.equal(failure?.subject, "TCP 203.0.113.5:80");
-  assert.match(bench.state(), new RegExp(foreignText));
-  assert.doesNotMatch(bench.state(), /203\.0\.113\.5:80 -r/);
-  const report = await bench.sync();
-  assert.deepEqual(report.failures, []);
-  assert.deepEqual(report.contestedServers, ["TCP 203.0.113.5:80"]);
-  assert.doesNotMatch(bench.state(), /kube-ipvs0 .*203\.0\.113\.5|add KUBE-.* 203\.0\.113\.5/);
-  assert.match(bench.state(), new RegExp(foreignText));
+describe("a virtual server that a third party made since the last observation", () => {
+  let bench: Bench;
+
+  beforeEach(async () => {
+    bench = new Bench();
+    bench.put(serviceRecord(), [there]);
+    await bench.sync();
+    await make(bench.kernel, foreign);
+  });
+
+  function assertUntouched(): void {
+    assert.match(bench.state(), new RegExp(foreignText));
+    assert.doesNotMatch(bench.state(), /203\.0\.113\.5:80 -r/);
+  }
+
+  it("is not overwritten, and a conflict at once: no failure, no refusal, no full sync", async () => {
+    bench.put(claiming, [there]);
+    const first = await bench.sync();
+    assert.deepEqual([first.failures, first.refusals.begun], [[], []]);
+    assertUntouched();
+    assert.equal(bench.reconciler.needsObservation, false);
+    assert.equal(bench.reconciler.nextRetryMs, bench.clock.monotonicMs());
+    const second = await bench.sync();
+    assert.deepEqual([second.failures, second.refusals.begun], [[], []]);
+    assert.deepEqual(second.conflicts, ["TCP 203.0.113.5:80"]);
+    assert.doesNotMatch(bench.state(), /kube-ipvs0 .*203\.0\.113\.5|add KUBE-.* 203\.0\.113\.5/);
+    assertUntouched();
+    assert.equal(bench.reconciler.nextRetryMs, undefined);
+  });
+
+  it("is a conflict in the first partial sync where it was observed", async () => {
+    await bench.verify();
+    await bench.sync();
+    bench.put(claiming, [there]);
+    const writes = await bench.writes();
+    assert.deepEqual(
+      writes.filter((text) => text.includes("203.0.113.5")),
+      [],
+    );
+    bench.put(claiming, [endpointRecord("10.244.2.12")]);
+    assert.deepEqual((await bench.sync()).conflicts, ["TCP 203.0.113.5:80"]);
+    assertUntouched();
+  });
+
+  it("is not removed with its Service in a partial sync", async () => {
+    await bench.verify();
+    bench.put(claiming, [there]);
+    await bench.sync();
+    bench.drop(claiming.name);
+    assert.deepEqual((await bench.sync()).conflicts, []);
+    assertUntouched();
+  });
 });
 
-it("with `delete`, a Service gets the virtual server that others have", async () => {
+it("with `delete`, a Service gets the virtual server that a third party has", async () => {
   const kernel = new FakeKernel();
   await make(kernel, foreign);
   const ownership = { foreignVirtualServers: "delete", excludeCidrs: [] } as const;
   const bench = new Bench(kernel, { ownership });
   bench.put(claiming, [there]);
-  assert.deepEqual((await bench.sync()).contestedServers, []);
+  assert.deepEqual((await bench.sync()).conflicts, []);
   assert.match(bench.state(), /203\.0\.113\.5:80 -r 10\.244\.2\.11:8080/);
+});
+
+it("entries of a Service whose virtual server a third party made in between go from all sets", async () => {
+  const bench = new Bench();
+  await bench.sync();
+  await make(bench.kernel, foreign);
+  bench.put(
+    serviceRecord({
+      type: "LoadBalancer",
+      loadBalancerIps: [foreign.address],
+      sourceRanges: [cidr("10.0.0.0/8")],
+      isExternalPolicyLocal: true,
+    }),
+    [there],
+  );
+  await bench.sync();
+  assert.deepEqual((await bench.sync()).conflicts, ["TCP 203.0.113.5:80"]);
+  assert.doesNotMatch(bench.state(), /add KUBE-\S+ 203\.0\.113\.5,tcp:80$/m);
+});
+
+it("a third party's virtual server on a node port's port and another node address outlives a restart", async () => {
+  const kernel = new FakeKernel();
+  const nodeAddresses = new Set([ip("192.168.10.11"), ip("172.16.5.11"), ip("192.168.10.12")]);
+  let recorded: RecordedOwnership = nothingRecorded;
+  const start = async (): Promise<SyncReport> => {
+    const ownershipRecord = {
+      recorded,
+      keep: (ownership: RecordedOwnership) => {
+        recorded = ownership;
+      },
+    };
+    const bench = new Bench(kernel, {}, { ownershipRecord });
+    bench.nodeAddresses = nodeAddresses;
+    bench.put(nodePort, [there]);
+    return bench.sync();
+  };
+  await make(kernel, foreignAt("192.168.10.12", { port: 30_080 }));
+  for (const what of ["first start", "restart", "second restart"]) {
+    assert.deepEqual((await start()).foreignServers, ["TCP 192.168.10.12:30080"], what);
+  }
 });
 
 describe("after somebody flushed the sets", () => {
@@ -149,7 +230,7 @@ describe("after somebody flushed the sets", () => {
     bench.put(nodePort, [endpointRecord("10.244.2.12")]);
     bench.drop("default/b");
     const report = await bench.sync(true);
-    assert.deepEqual([report.contestedServers, report.foreignServers], [[], []]);
+    assert.deepEqual([report.conflicts, report.foreignServers], [[], []]);
     const want = new Bench();
     want.put(nodePort, [endpointRecord("10.244.2.12")]);
     await want.sync();
@@ -160,12 +241,12 @@ describe("after somebody flushed the sets", () => {
     const restarted = new Bench(bench.kernel);
     restarted.put(nodePort, [endpointRecord("10.244.2.12")]);
     restarted.put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }), [there]);
-    assert.deepEqual((await restarted.sync()).contestedServers, []);
+    assert.deepEqual((await restarted.sync()).conflicts, []);
     assert.match(restarted.state(), /192\.168\.10\.11:30080 -r 10\.244\.2\.12:8080/);
     assert.match(restarted.state(), /add KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
   });
 
-  it("a restarted daemon removes what stands on kube-ipvs0 for nobody, and nothing of others", async () => {
+  it("a restarted daemon removes what stands on kube-ipvs0 for nobody, and nothing of a third party", async () => {
     await make(bench.kernel, foreign);
     const restarted = new Bench(bench.kernel);
     restarted.put(nodePort, [there]);
@@ -240,7 +321,7 @@ it("what was ours in an excluded network is served again when it is wanted again
   await bench.sync(true);
   bench.put(serviceRecord(), [endpointRecord("10.244.2.12")]);
   const report = await bench.sync(true);
-  assert.deepEqual(report.contestedServers, []);
+  assert.deepEqual(report.conflicts, []);
   assert.match(bench.state(), /10\.96\.0\.10:80 -r 10\.244\.2\.12:8080/);
 });
 
@@ -257,7 +338,7 @@ describe("a virtual server whose set entry is refused", () => {
     heal();
     const restarted = new Bench(kernel);
     restarted.put(serviceRecord(), [there]);
-    assert.deepEqual((await restarted.sync()).contestedServers, []);
+    assert.deepEqual((await restarted.sync()).conflicts, []);
     assert.match(restarted.state(), /10\.96\.0\.10:80 -r 10\.244\.2\.11:8080/);
   });
 

@@ -3,6 +3,7 @@ import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../src/base/errno.ts";
 import type { VirtualServer } from "../../../src/state/virtual-server.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import type { Operation } from "../../support/fake-kernel/operations.ts";
 import { addressesText, ipSetText, ipvsText } from "../../support/fake-kernel/state-text.ts";
 import { Bench } from "../../support/reconcile-bench.ts";
 import {
@@ -116,24 +117,155 @@ describe("Reconciler", () => {
     ]);
   });
 
-  it("goes on after a failed change, reports it, and repairs it in the next sync", async () => {
+  it("goes on after a refused change, names it once, and repairs it alone when it is due", async () => {
+    bench.put(a, [there]);
+    await bench.sync();
     bench.kernel.operations.failWhere(
-      ({ action, subject }) => action === "create-virtual-server" && subject.includes("10.96.0.10"),
-      errno.EPERM,
+      ({ action, subject }) =>
+        action === "create-real-server" && subject.includes("10.244.2.255:8080"),
+      errno.EINVAL,
+      2,
+    );
+    const broken = serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] });
+    bench.put(broken, [there, endpointRecord("10.244.2.255")]);
+    const report = await bench.sync();
+    assert.deepEqual(report.failures, []);
+    assert.deepEqual([...report.refusedChanges], [["real-server-create", 1]]);
+    const [refusal, ...others] = report.refusals.begun;
+    assert.deepEqual(others, []);
+    assert.deepEqual(
+      [refusal?.subject, refusal?.reason, refusal?.services, refusal?.dueMs],
+      [
+        {
+          type: "real-server",
+          virtualServer: "TCP 10.96.0.11:80",
+          realServer: "10.244.2.255:8080",
+        },
+        "EINVAL",
+        ["default/b"],
+        bench.clock.monotonicMs() + 1_000,
+      ],
+    );
+    assert.match(ipvsText(bench.kernel), /10\.96\.0\.11:80 -r 10\.244\.2\.11:8080/);
+    assert.equal(bench.reconciler.needsObservation, false);
+    const refused = "ipvs create-real-server TCP 10.96.0.11:80 -> 10.244.2.255:8080";
+    assert.deepEqual(await bench.writes(), [], "it waits");
+    bench.put(a, [there, endpointRecord("10.244.2.12")]);
+    assert.deepEqual(
+      await bench.writes(),
+      ["ipvs create-real-server TCP 10.96.0.10:80 -> 10.244.2.12:8080"],
+      "others do not wait for it",
+    );
+    await bench.clock.advance(1_000);
+    assert.deepEqual(await bench.writes(), [refused]);
+    await bench.clock.advance(1_999);
+    assert.deepEqual(await bench.writes(), []);
+    await bench.clock.advance(1);
+    bench.kernel.operations.clear();
+    const last = await bench.sync();
+    assert.deepEqual(bench.kernel.operations.texts(), [refused]);
+    assert.deepEqual([last.refusals.begun, last.refusals.present], [[], []]);
+    assert.equal(last.refusals.ended[0]?.attempts, 2);
+    assert.equal(bench.reconciler.nextRetryMs, undefined);
+  });
+
+  it("tries a refused change again at once when its object changes", async () => {
+    bench.kernel.operations.failWhere(
+      ({ subject }) => subject.includes("10.244.2.255:8080"),
+      errno.EINVAL,
       1,
     );
+    bench.put(a, [there, endpointRecord("10.244.2.255")]);
+    await bench.sync();
+    bench.put(a, [here, there, endpointRecord("10.244.2.255")]);
+    const writes = await bench.writes();
+    assert.ok(writes.includes("ipvs create-real-server TCP 10.96.0.10:80 -> 10.244.2.255:8080"));
+    assert.equal(bench.reconciler.nextRetryMs, undefined);
+  });
+
+  it("forgets a refused change when nobody wants it any more", async () => {
+    bench.kernel.operations.failWhere(
+      ({ subject }) => subject.includes("10.244.2.255:8080"),
+      errno.EINVAL,
+    );
+    bench.put(a, [there, endpointRecord("10.244.2.255")]);
+    await bench.sync();
+    bench.put(a, [there]);
+    const { refusals } = await bench.sync();
+    assert.deepEqual([refusals.ended.length, refusals.present.length], [1, 0]);
+    assert.equal(bench.reconciler.nextRetryMs, undefined);
+  });
+
+  it("takes it for a failure when every change is refused for want of permission", async () => {
+    bench.put(a, [there]);
+    await bench.sync();
+    const isIpvsChange = ({ facility, isRead }: Operation): boolean =>
+      facility === "ipvs" && isRead !== true;
+    const heal = bench.kernel.operations.failWhere(isIpvsChange, errno.EPERM);
+    bench.put(a, [there, here]);
+    const report = await bench.sync();
+    assert.deepEqual(
+      report.failures.map(({ kind }) => kind),
+      ["real-server-create"],
+    );
+    assert.deepEqual(report.refusals.begun, []);
+    assert.equal(bench.reconciler.needsObservation, true);
+    heal();
+    assert.deepEqual((await bench.sync()).failures, []);
+    assert.match(ipvsText(bench.kernel), /10\.96\.0\.10:80 -r 10\.244\.1\.10:8080/);
+  });
+
+  const contradictions: readonly [name: string, code: number][] = [
+    ["EEXIST", errno.EEXIST],
+    ["ENOENT", errno.ENOENT],
+    ["ESRCH", errno.ESRCH],
+    ["ENODEV", errno.ENODEV],
+  ];
+  for (const [name, code] of contradictions) {
+    it(`observes the object and tries again at once, silently, after ${name}`, async () => {
+      bench.put(a, [there]);
+      await bench.sync();
+      bench.kernel.operations.failWhere(({ action }) => action === "create-real-server", code, 1);
+      bench.put(a, [there, here]);
+      const report = await bench.sync();
+      assert.deepEqual([report.failures, report.refusals.begun], [[], []]);
+      assert.equal(bench.reconciler.needsObservation, false);
+      assert.equal(bench.reconciler.nextRetryMs, bench.clock.monotonicMs());
+      assert.deepEqual(await bench.writes(), [
+        "ipvs create-real-server TCP 10.96.0.10:80 -> 10.244.1.10:8080",
+      ]);
+      assert.equal(bench.reconciler.nextRetryMs, undefined);
+    });
+
+    it(`names the object when ${name} persists`, async () => {
+      bench.kernel.operations.failWhere(({ action }) => action === "create-real-server", code);
+      bench.put(a, [there]);
+      assert.deepEqual((await bench.sync()).refusals.begun, []);
+      const { refusals, failures } = await bench.sync();
+      assert.deepEqual(failures, []);
+      assert.deepEqual(
+        refusals.begun.map(({ reason, attempts }) => [reason, attempts]),
+        [[name, 2]],
+      );
+    });
+  }
+
+  it("finds by a contradiction what a third party removed, and puts it back", async () => {
     bench.put(a, [there]);
     bench.put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }), [there]);
-    const report = await bench.sync();
-    assert.ok(report.failures.some(({ subject }) => subject === "TCP 10.96.0.10:80"));
-    assert.match(ipvsText(bench.kernel), /10\.96\.0\.11:80 -r 10\.244\.2\.11:8080/);
-    assert.equal(bench.reconciler.needsObservation, true);
+    await bench.sync();
+    await bench.kernel.ipvs.apply([
+      {
+        kind: "remove-virtual-server",
+        virtualServer: { protocol: "TCP", address: ip("10.96.0.10"), port: 80 },
+      },
+    ]);
+    bench.put(a, [there, here]);
     assert.deepEqual((await bench.sync()).failures, []);
-    const fresh = new Bench();
-    fresh.put(a, [there]);
-    fresh.put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }), [there]);
-    await fresh.sync();
-    assert.equal(bench.state(), fresh.state());
+    const report = await bench.sync();
+    assert.deepEqual([report.failures, report.refusals.begun], [[], []]);
+    assert.match(ipvsText(bench.kernel), /10\.96\.0\.10:80 -r 10\.244\.1\.10:8080/);
+    assert.match(ipvsText(bench.kernel), /10\.96\.0\.10:80 -r 10\.244\.2\.11:8080/);
   });
 
   it("keeps the set entries of a virtual server that could not be removed", async () => {
@@ -148,6 +280,9 @@ describe("Reconciler", () => {
     await bench.sync();
     assert.match(ipSetText(bench.kernel), /add KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
     await bench.sync();
+    assert.match(ipSetText(bench.kernel), /add KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
+    await bench.clock.advance(1_000);
+    await bench.sync();
     assert.equal(ipvsText(bench.kernel).trim(), "");
     assert.doesNotMatch(ipSetText(bench.kernel), /add KUBE-CLUSTER-IP/);
   });
@@ -157,7 +292,14 @@ describe("Reconciler", () => {
     bench.kernel.operations.loseReplyWhere(({ action }) => action === "create-virtual-server");
     const report = await bench.sync();
     assert.equal(report.failures.length, 1);
+    const reads: string[] = [];
+    const observing = bench.kernel.operations.failWhere(({ facility, isRead }) => {
+      if (isRead === true) reads.push(facility);
+      return false;
+    }, errno.EPERM);
     assert.deepEqual((await bench.sync()).failures, []);
+    observing();
+    assert.deepEqual([...new Set(reads)], ["ipvs"], "of that part alone");
     const fresh = new Bench();
     fresh.put(a, [there]);
     await fresh.sync();
@@ -175,7 +317,44 @@ describe("Reconciler", () => {
     assert.deepEqual(bench.kernel.operations.texts(), []);
   });
 
-  it("leaves virtual servers of others alone", async () => {
+  it("applies nothing in a dry run, and reports the same plan each time", async () => {
+    const dry = new Bench(bench.kernel, { isDryRun: true });
+    dry.put(a, [there]);
+    for (let time = 0; time < 2; time += 1) {
+      const { plan, changes, failures } = await dry.sync();
+      assert.deepEqual([changes.size, failures, dry.kernel.operations.texts()], [0, [], []]);
+      const kinds = plan.changes.map(({ kind }) => kind);
+      assert.equal(kinds.filter((kind) => kind === "set-create").length, 34);
+      assert.deepEqual(
+        ["link-create", "virtual-server-create", "real-server-create", "address-add"].filter(
+          (kind) => kinds.filter((one) => one === kind).length !== 1,
+        ),
+        [],
+      );
+      const create = plan.changes.find(({ kind }) => kind === "virtual-server-create");
+      assert.ok(create !== undefined);
+      assert.deepEqual(plan.servicesOf(create), ["default/a"]);
+    }
+  });
+
+  it("has nothing to do in a dry run where everything is right", async () => {
+    bench.put(a, [there]);
+    await bench.sync();
+    const dry = new Bench(bench.kernel, { isDryRun: true });
+    dry.put(a, [there]);
+    assert.deepEqual((await dry.sync()).plan.changes, []);
+  });
+
+  it("has nothing to do in a dry run after another program did what it would do", async () => {
+    const dry = new Bench(bench.kernel, { isDryRun: true });
+    for (const each of [dry, bench]) each.put(a, [there]);
+    await dry.sync();
+    await bench.sync();
+    const { plan } = await dry.sync();
+    assert.deepEqual([plan.changes, plan.conflicts], [[], []]);
+  });
+
+  it("leaves virtual servers of a third party alone", async () => {
     await bench.kernel.ipvs.apply([{ kind: "create-virtual-server", virtualServer: foreign }]);
     bench.put(a);
     await bench.sync();

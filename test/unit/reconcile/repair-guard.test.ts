@@ -1,17 +1,23 @@
-/** Others undo our repairs: those wait longer and longer, and nothing else waits. */
+/** A third party reverts our repairs: those wait longer and longer, and nothing else waits. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
-import type { Drift } from "../../../src/reconcile/drift.ts";
-import { RepairGuard, thingOf } from "../../../src/reconcile/repair-guard.ts";
+import type { Drift } from "../../../src/reconcile/drift/drift.ts";
+import { RepairGuard } from "../../../src/reconcile/drift/repair-guard.ts";
 import type { SyncReport } from "../../../src/reconcile/report.ts";
+import { subjectKey } from "../../../src/reconcile/subject.ts";
 import type { RealServer } from "../../../src/state/real-server.ts";
 import type { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import { Bench } from "../../support/reconcile-bench.ts";
 import { endpointRecord, ip, serviceRecord } from "../../support/records.ts";
 
-const drift: Drift = { kind: "address", subject: "10.96.0.10", before: "present", after: "absent" };
-const other: Drift = { ...drift, subject: "10.96.0.11" };
-const thing = thingOf(drift);
+const drift: Drift = {
+  kind: "address",
+  subject: { type: "address", address: ip("10.96.0.10") },
+  before: "present",
+  after: "absent",
+};
+const other: Drift = { ...drift, subject: { type: "address", address: ip("10.96.0.11") } };
+const key = subjectKey(drift.subject);
 const secondMs = 1_000;
 
 describe("RepairGuard", () => {
@@ -32,32 +38,32 @@ describe("RepairGuard", () => {
 
   it("lets four repairs in ten minutes happen, and puts the fifth off", () => {
     change(4);
-    assert.equal(guard.isHeld(thing, nowMs), false);
-    assert.deepEqual(guard.storms, []);
+    assert.equal(guard.isSuppressed(key, nowMs), false);
+    assert.deepEqual(guard.conflicts, []);
     change(1);
-    assert.equal(guard.isHeld(thing, nowMs), true);
-    assert.deepEqual(guard.storms, [
-      { kind: "address", subject: "10.96.0.10", driftCount: 5, holdMs: 30_000 },
+    assert.equal(guard.isSuppressed(key, nowMs), true);
+    assert.deepEqual(guard.conflicts, [
+      { kind: "address", subject: drift.subject, driftCount: 5, pauseMs: 30_000 },
     ]);
-    assert.equal(guard.isHeld(thing, nowMs + 29_999), true);
-    assert.equal(guard.isHeld(thing, nowMs + 30_000), false);
+    assert.equal(guard.isSuppressed(key, nowMs + 29_999), true);
+    assert.equal(guard.isSuppressed(key, nowMs + 30_000), false);
   });
 
-  it("does not take five in a longer time for a storm", () => {
+  it("does not take five in a longer time for a reconcile conflict", () => {
     for (let time = 0; time < 20; time += 1) {
       change(1);
       nowMs += 150 * secondMs;
     }
-    assert.deepEqual(guard.storms, []);
+    assert.deepEqual(guard.conflicts, []);
   });
 
-  it("doubles the pause with each repair that is undone, up to ten minutes", () => {
+  it("doubles the pause with each repair that is reverted, up to ten minutes", () => {
     change(5);
     const pauses: number[] = [];
     for (let time = 0; time < 7; time += 1) {
-      const holdMs = guard.storms[0]?.holdMs ?? 0;
-      pauses.push(holdMs / secondMs);
-      nowMs += holdMs;
+      const pauseMs = guard.conflicts[0]?.pauseMs ?? 0;
+      pauses.push(pauseMs / secondMs);
+      nowMs += pauseMs;
       change(1);
     }
     assert.deepEqual(pauses, [30, 60, 120, 240, 480, 600, 600]);
@@ -66,43 +72,49 @@ describe("RepairGuard", () => {
   it("does not count what happens while a repair waits", () => {
     change(5);
     change(20);
-    assert.equal(guard.storms[0]?.holdMs, 30_000);
-    assert.equal(guard.isHeld(thing, nowMs + 10_000), false);
+    assert.equal(guard.conflicts[0]?.pauseMs, 30_000);
+    assert.equal(guard.isSuppressed(key, nowMs + 10_000), false);
   });
 
   it("forgets after ten quiet minutes beyond the pause", () => {
     change(5);
     nowMs += 30_000 + 599_000;
     guard.note([], nowMs);
-    assert.equal(guard.storms.length, 1);
+    assert.equal(guard.conflicts.length, 1);
     guard.note([], nowMs + 1_000);
-    assert.deepEqual(guard.storms, []);
+    assert.deepEqual(guard.conflicts, []);
     nowMs += 1_000;
     change(4);
-    assert.equal(guard.isHeld(thing, nowMs), false);
+    assert.equal(guard.isSuppressed(key, nowMs), false);
   });
 
   it("holds nothing else up", () => {
     change(5);
     change(1, other);
-    assert.equal(guard.isHeld(thingOf(other), nowMs), false);
+    assert.equal(guard.isSuppressed(subjectKey(other.subject), nowMs), false);
   });
 
   it("counts a chain once, however many of its rules were changed", () => {
+    const chain = {
+      type: "chain",
+      family: "IPv4",
+      table: "nat",
+      chainName: "KUBE-SERVICES",
+    } as const;
     const rules = ["a", "b", "c", "d", "e", "f"].map((text): Drift => {
-      return { kind: "rule", subject: "IPv4 nat KUBE-SERVICES", before: text, after: "absent" };
+      return { kind: "rule", subject: chain, before: text, after: "absent" };
     });
     guard.note(rules, secondMs);
-    assert.deepEqual(guard.storms, []);
+    assert.deepEqual(guard.conflicts, []);
   });
 
   it("never puts off a set: rules name it", () => {
-    change(30, { ...drift, kind: "set", subject: "KUBE-CLUSTER-IP" });
-    assert.deepEqual(guard.storms, []);
+    change(30, { ...drift, kind: "set", subject: { type: "set", setName: "KUBE-CLUSTER-IP" } });
+    assert.deepEqual(guard.conflicts, []);
   });
 });
 
-describe("a repair that others undo", () => {
+describe("a repair that a third party reverts", () => {
   const address = ip("10.96.0.10");
   const server = { protocol: "TCP", address, port: 80 } as const;
   const realServer: RealServer = {
@@ -143,7 +155,7 @@ describe("a repair that others undo", () => {
     ]);
   }
 
-  const attacks: readonly [name: string, attack: () => unknown, thing: string][] = [
+  const attacks: readonly [name: string, attack: () => unknown, conflict: string][] = [
     ["an address", () => kernel.link.apply([entry]), "address 10.96.0.10"],
     ["the link", () => kernel.link.remove(), "link kube-ipvs0"],
     ["a weight", takeWeight, "real-server TCP 10.96.0.10:80 -> 10.244.2.11:8080"],
@@ -158,16 +170,19 @@ describe("a repair that others undo", () => {
       "chain IPv4 filter INPUT",
     ],
   ];
-  for (const [name, attack, storm] of attacks) {
+  for (const [name, attack, conflict] of attacks) {
     it(`waits after the fourth time, is told, and comes when the pause is over: ${name}`, async () => {
       assert.ok((await fight(4, attack)).writes.length > 0);
       const { report, writes } = await fight(1, attack);
       assert.deepEqual(writes, []);
       assert.deepEqual(
         report.drifts.map(({ action }) => action),
-        ["hold"],
+        ["suppress"],
       );
-      assert.deepEqual(report.storms.map(thingOf), [storm]);
+      assert.deepEqual(
+        report.reconcileConflicts.map(({ subject }) => subjectKey(subject)),
+        [conflict],
+      );
       const again = await fight(1, () => undefined);
       assert.deepEqual([again.writes, again.report.drifts], [[], []]);
       await bench.clock.advance(30 * secondMs);
@@ -199,12 +214,19 @@ describe("a repair that others undo", () => {
     assert.ok(writes.includes("ipvs update-real-server TCP 10.96.0.10:80 -> 10.244.2.11:8080"));
   });
 
-  it("is no reason to look at everything each time somebody touches the address", async () => {
+  it("waits in partial syncs as well, and is due by itself when the pause is over", async () => {
     await fight(5, () => kernel.link.apply([entry]));
+    const { reconciler, clock } = bench;
+    assert.equal(reconciler.nextRetryMs, clock.monotonicMs() + 30 * secondMs);
     bench.reconciler.noteBound([address]);
     bench.reconciler.noteBound([]);
-    assert.equal(bench.reconciler.needsObservation, false);
-    bench.reconciler.noteBound([ip("10.9.9.9")]);
-    assert.equal(bench.reconciler.needsObservation, true);
+    assert.equal(reconciler.needsObservation, false);
+    assert.deepEqual(await bench.writes(), []);
+    await clock.advance(30 * secondMs);
+    assert.deepEqual(await bench.writes(), ["link add-address 10.96.0.10"]);
+    assert.equal(reconciler.nextRetryMs, undefined);
+    assert.equal(reconciler.needsSync, false);
+    bench.reconciler.noteBound([address, ip("10.9.9.9")]);
+    assert.equal(reconciler.needsSync, true);
   });
 });

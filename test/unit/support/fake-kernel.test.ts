@@ -8,6 +8,7 @@ import { ip } from "../../contract/contract-kernel.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import { FakeCrash } from "../../support/fake-kernel/operations.ts";
 import { addressesText, ipSetText, ipvsText } from "../../support/fake-kernel/state-text.ts";
+import { observeIpvs } from "../../support/observe-ipvs.ts";
 
 function server(port: number, overrides: Partial<VirtualServer> = {}): VirtualServer {
   return {
@@ -36,7 +37,7 @@ describe("the fake kernel", () => {
     await kernel.ipvs.apply([
       { kind: "create-real-server", virtualServer: server(80), realServer: target },
     ]);
-    await kernel.ipvs.observe();
+    await observeIpvs(kernel.ipvs);
     kernel.sysctl.ensure("net/ipv4/ip_forward", "1");
     kernel.sysctl.ensure("net/ipv4/ip_forward", "1");
     assert.deepEqual(kernel.operations.texts(), [
@@ -63,10 +64,10 @@ describe("the fake kernel", () => {
   it("fails what a test picks, also reading, until the test ends it", async () => {
     const { ipvs, ipSets, operations } = new FakeKernel();
     const end = operations.failWhere(({ facility }) => facility === "ipvs", 12);
-    await assert.rejects(ipvs.observe(), /ENOMEM/);
+    await assert.rejects(observeIpvs(ipvs), /ENOMEM/);
     await ipSets.listSets();
     end();
-    await ipvs.observe();
+    await observeIpvs(ipvs);
   });
 
   it("executes a request whose reply is lost", async () => {
@@ -84,7 +85,7 @@ describe("the fake kernel", () => {
     await assert.rejects(link.find(), FakeCrash);
     assert.equal(ipvs.peek().length, 1);
     operations.revive();
-    assert.equal((await ipvs.observe()).virtualServers.length, 1);
+    assert.equal((await observeIpvs(ipvs)).length, 1);
   });
 
   it("counts connections as told, and keeps them through an update", async () => {

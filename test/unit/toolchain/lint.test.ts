@@ -50,7 +50,7 @@ const cases: readonly Planted[] = [
   { folder: "kernel/ipvs", code: imports("netlink/dist/constants.js"), rule: wall },
   { folder: "kernel/ipvs", code: imports("../../netlink/transport.ts") },
   { folder: "kernel/iptables", code: imports("execa") },
-  { folder: "kernel", code: imports("../../native-shim/run-program.ts") },
+  { folder: "kernel/iptables", code: imports("../../../native-shim/legacy-table.ts") },
   { folder: "kernel", code: imports("../../native-shim/index.ts"), rule: wall },
   { folder: "api", code: imports("../model/endpoints.ts"), rule: wall },
   { folder: "api", code: imports("execa"), rule: wall },

@@ -155,10 +155,10 @@ export class EventWriter implements EventRecorder {
       const problem = await this.#attempt(write);
       if (problem === undefined || this.#abort.signal.aborted) return;
       if (problem.isFinal) return this.#toldRefused(problem.text);
-      log.verbose(2, "Event not written, trying again", { err: problem.text, attempt });
+      log.verbose(2, "Cannot write Event, retrying", { err: problem.text, attempt });
       await sleep(clock, retryMs, this.#abort.signal);
     }
-    log.warn("Event lost", { reason: "api-server-unreachable", tries: maxTries });
+    log.warn("Dropping Event", { reason: "api-server-unreachable", tries: maxTries });
   }
 
   /** Undefined: it is written. */
@@ -182,8 +182,8 @@ export class EventWriter implements EventRecorder {
 
   #toldRefused(text: string): void {
     const keys = { reason: "event-refused", err: text };
-    if (this.#hasToldRefusal) this.#parts.log.verbose(2, "Event refused by the API server", keys);
-    else this.#parts.log.warn("Event refused by the API server", keys);
+    if (this.#hasToldRefusal) this.#parts.log.verbose(2, "API server rejected Event", keys);
+    else this.#parts.log.warn("API server rejected Event", keys);
     this.#hasToldRefusal = true;
   }
 }

@@ -50,12 +50,12 @@ describe("the message for a kubeconfig that cannot be used", () => {
     {
       name: "an empty file",
       content: "",
-      want: "Cannot use kubeconfig FILE: it has no current context with a cluster",
+      want: "Cannot use kubeconfig FILE: it has no current context that names a cluster",
     },
     {
       name: "no current context",
       content: JSON.stringify({ ...complete, "current-context": "other" }),
-      want: "Cannot use kubeconfig FILE: it has no current context with a cluster",
+      want: "Cannot use kubeconfig FILE: it has no current context that names a cluster",
     },
     {
       name: "a cluster without server",
@@ -68,7 +68,7 @@ describe("the message for a kubeconfig that cannot be used", () => {
         ...complete,
         clusters: [{ name: "c", cluster: { server: "ftp://x" } }],
       }),
-      want: 'Cannot use kubeconfig FILE: "ftp://x" is no address such as https://10.0.0.1:6443',
+      want: 'Cannot use kubeconfig FILE: "ftp://x" is not a URL such as https://10.0.0.1:6443',
     },
     {
       name: "a password that YAML takes for an alias: it is not told",
@@ -83,7 +83,7 @@ describe("the message for a kubeconfig that cannot be used", () => {
     {
       name: "a token that YAML takes for a number: it is not told",
       content: JSON.stringify({ ...complete, users: [{ name: "u", user: { token: 12_345 } }] }),
-      want: "Cannot use kubeconfig FILE: users[0].user.token must be text",
+      want: "Cannot use kubeconfig FILE: users[0].user.token must be a string",
     },
     {
       name: "a server that is a number",
@@ -91,7 +91,7 @@ describe("the message for a kubeconfig that cannot be used", () => {
         ...complete,
         clusters: [{ name: "c", cluster: { server: 6443 } }],
       }),
-      want: "Cannot use kubeconfig FILE: clusters[0].cluster.server must be text",
+      want: "Cannot use kubeconfig FILE: clusters[0].cluster.server must be a string",
     },
     {
       name: "a name of the server's certificate that is a number",
@@ -99,7 +99,7 @@ describe("the message for a kubeconfig that cannot be used", () => {
         ...complete,
         clusters: [{ name: "c", cluster: { server: "https://127.0.0.1:1", "tls-server-name": 1 } }],
       }),
-      want: "Cannot use kubeconfig FILE: clusters[0].cluster.tls-server-name must be text",
+      want: "Cannot use kubeconfig FILE: clusters[0].cluster.tls-server-name must be a string",
     },
     {
       name: "clusters that are no list",
@@ -112,7 +112,7 @@ describe("the message for a kubeconfig that cannot be used", () => {
         ...complete,
         clusters: [{ name: "c", cluster: { server: "\u001b[2J" } }],
       }),
-      want: 'Cannot use kubeconfig FILE: "\\u{1b}[2J" is no address such as https://10.0.0.1:6443',
+      want: 'Cannot use kubeconfig FILE: "\\u{1b}[2J" is not a URL such as https://10.0.0.1:6443',
     },
     {
       name: "a certificate authority that is not there",
@@ -190,7 +190,7 @@ describe("inside a pod", () => {
     await assert.rejects(kubeconfigOfPod(environment, folder), {
       message:
         `Cannot read token ${folder}/token: ENOENT: no such file or directory; ` +
-        "the pod needs automountServiceAccountToken, or give --kubeconfig",
+        "set automountServiceAccountToken for the pod, or set --kubeconfig",
     });
     await writeFile(join(folder, "token"), "t");
     const { object } = await kubeconfigOfPod(environment, folder);
@@ -201,7 +201,7 @@ describe("inside a pod", () => {
   it("both variables are needed", async () => {
     await assert.rejects(kubeconfigOfPod({ KUBERNETES_SERVICE_HOST: "10.96.0.1" }), {
       message:
-        /^Cannot find an API server: neither --kubeconfig nor --master is given, .*--manifests/,
+        /^Cannot find an API server: neither --kubeconfig nor --master is set, .*--manifests/,
     });
   });
 });

@@ -199,7 +199,7 @@ describe("a reflector's requests", () => {
     body.send(eventText("ADDED", service({ name: "restored" }), "9"));
     await stage.settle();
     assert.deepEqual(stage.told.take(), ["+services default/late"]);
-    assert.deepEqual(stage.lines, ["warn Cannot read from the API server, trying again"]);
+    assert.deepEqual(stage.lines, ["warn Cannot read from the API server, retrying"]);
     await stage.untilNextRequest();
     assert.equal(stage.query["watch"], undefined);
     assert.equal(stage.query["resourceVersion"], "");
@@ -431,7 +431,7 @@ describe("what a reflector logs", () => {
     assert.deepEqual(loud, [1, 2, 4, 8, 16]);
     stage.connection.latest.answer();
     await stage.settle();
-    assert.deepEqual(stage.lines, ["info API server is back"]);
+    assert.deepEqual(stage.lines, ["info API server is reachable again"]);
   });
 
   it("is nothing for a forgotten position or silence, which are ordinary", async (test) => {
@@ -442,5 +442,79 @@ describe("what a reflector logs", () => {
     await stage.clock.advance(61_000);
     assert.equal(stage.reflector.counts.get("idle-timeout"), 1);
     assert.deepEqual(stage.lines, []);
+  });
+});
+
+/** What API servers answer: before 1.31 the first, and resources with fields of their own the second. */
+const unknownSelectors = [
+  '"spec.clusterIP" is not a known field selector: only "metadata.name", "metadata.namespace"',
+  "field label not supported: spec.clusterIP",
+];
+
+describe("an API server that does not know the field selector", () => {
+  const badRequest = (message: string): string =>
+    JSON.stringify({ kind: "Status", status: "Failure", message, reason: "BadRequest", code: 400 });
+  const refuse = async (stage: Stage, message: string): Promise<void> => {
+    await stage.settle();
+    const body = stage.connection.latest.answer(400);
+    body.send(badRequest(message));
+    body.end();
+    await stage.settle();
+  };
+  const ours = { labelSelector: "!service.kubernetes.io/service-proxy-name" };
+
+  for (const message of unknownSelectors) {
+    it(`is asked without it at once, for good: ${message}`, async (test) => {
+      const stage = new Stage(test);
+      await refuse(stage, message);
+      assert.equal(stage.requestCount, 2);
+      assert.deepEqual({ ...stage.query }, { ...ours, limit: "500", resourceVersion: "0" });
+      const headless = service({ name: "headless", clusterIps: ["None"] });
+      const body = await stage.toWatch(service(), headless);
+      assert.deepEqual([...stage.told.services.keys()], ["default/web"]);
+      assert.equal(stage.query["watch"], "true");
+      assert.equal(stage.query["fieldSelector"], undefined);
+      body.send(eventText("MODIFIED", headless, "11") + eventText("BOOKMARK", service(), "12"));
+      body.end();
+      await stage.settle();
+      assert.deepEqual(stage.told.take(), []);
+      assert.equal(stage.query["resourceVersion"], "12");
+      assert.deepEqual(stage.lines, [
+        "info The API server does not know a selector, filtering here",
+      ]);
+    });
+  }
+
+  it("is watched without it where only the watch is refused, from the same version", async (test) => {
+    const stage = new Stage(test);
+    const body = await stage.toWatch();
+    body.end();
+    await stage.untilNextRequest();
+    await refuse(stage, unknownSelectors[0] as string);
+    assert.equal(stage.query["resourceVersion"], "10");
+    assert.equal(stage.query["fieldSelector"], undefined);
+  });
+
+  it("is asked the same again after a pause where a 400 is about something else", async (test) => {
+    const stage = new Stage(test);
+    await refuse(stage, "limit must be positive");
+    assert.equal(stage.requestCount, 1);
+    assert.ok((await stage.untilNextRequest()) >= 800);
+    assert.equal(stage.query["fieldSelector"], "spec.clusterIP!=None");
+    assert.deepEqual(stage.lines, ["warn Cannot read from the API server, retrying"]);
+  });
+
+  it("is asked after a pause where it refuses that message again", async (test) => {
+    const stage = new Stage(test);
+    await refuse(stage, unknownSelectors[0] as string);
+    await refuse(stage, unknownSelectors[0] as string);
+    assert.equal(stage.requestCount, 2);
+    assert.ok((await stage.untilNextRequest()) >= 800);
+  });
+
+  it("never hears a headless Service from one that knows it, either", async (test) => {
+    const stage = new Stage(test);
+    await stage.toWatch(service({ name: "headless", clusterIps: ["None"] }));
+    assert.deepEqual([...stage.told.services.keys()], []);
   });
 });

@@ -35,7 +35,7 @@ describe("a resourceVersion in a watch", () => {
         (error) =>
           error instanceof ApiError &&
           error.reason === "older-history" &&
-          error.message.includes(`from resourceVersion ${position} to ${version}`),
+          error.message.includes(`from ${position} to ${version}`),
       );
     });
   }

@@ -6,6 +6,9 @@ async function settle(): Promise<void> {
   await new Promise<void>((resolve) => setImmediate(resolve));
 }
 
+const known = (addresses: ServerAddresses): readonly string[] =>
+  addresses.current().map(({ address }) => address);
+
 const refuse: LookUp = () => Promise.reject(new Error("EAI_AGAIN"));
 
 describe("the API server's addresses", () => {
@@ -14,7 +17,16 @@ describe("the API server's addresses", () => {
     ["https://[FD00::0:1]:6443/prefix", "fd00::1"],
   ] as const) {
     it(`are in its URL: ${url}`, () => {
-      assert.deepEqual(new ServerAddresses(url, refuse).current(), [address]);
+      assert.deepEqual(new ServerAddresses(url, refuse).current(), [{ address, port: 6443 }]);
+    });
+  }
+
+  for (const [url, port] of [
+    ["https://10.0.0.1", 443],
+    ["http://10.0.0.1", 80],
+  ] as const) {
+    it(`have the scheme's port where the URL has none: ${url}`, () => {
+      assert.deepEqual(new ServerAddresses(url, refuse).current(), [{ address: "10.0.0.1", port }]);
     });
   }
 
@@ -25,11 +37,11 @@ describe("the API server's addresses", () => {
       names.push(name);
       return (answers.shift() ?? []).map((address) => ({ address }));
     });
-    assert.deepEqual(addresses.current(), []);
+    assert.deepEqual(known(addresses), []);
     await settle();
-    assert.deepEqual(addresses.current(), ["10.0.0.1", "10.0.0.2"]);
+    assert.deepEqual(known(addresses), ["10.0.0.1", "10.0.0.2"]);
     await settle();
-    assert.deepEqual(addresses.current(), ["fd00::1"]);
+    assert.deepEqual(known(addresses), ["fd00::1"]);
     assert.deepEqual(names, ["api.example", "api.example", "api.example"]);
   });
 
@@ -41,6 +53,6 @@ describe("the API server's addresses", () => {
     lookUp = refuse;
     addresses.current();
     await settle();
-    assert.deepEqual(addresses.current(), ["10.0.0.1"]);
+    assert.deepEqual(known(addresses), ["10.0.0.1"]);
   });
 });

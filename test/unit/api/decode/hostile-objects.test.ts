@@ -166,7 +166,7 @@ describe("decoding", () => {
 
   it("has a sentence for every reason", () => {
     for (const reason of Object.keys(refusalReasons) as RefusalReason[]) {
-      assert.match(refusalReasons[reason], /^(is|cannot|none|holds|does not) .*[^.]$/);
+      assert.match(refusalReasons[reason], /^(is|cannot|it has|has|does not|duplicates) .*[^.]$/);
     }
   });
 });

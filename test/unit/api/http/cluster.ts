@@ -6,12 +6,20 @@ import { silentLogger } from "../../../../src/base/log.ts";
 import { ApiServer, type ApiServerOptions } from "../../../support/api-server/api-server.ts";
 import { RecordingListener } from "../../../support/recording-listener.ts";
 
-/** A clock that runs faster than time, so that back-off (0.8 s) and idle time-outs (60 s) pass in a test. */
+/** From this delay on a timer is an idle timeout, not a pause. */
+const idleMs = 60_000;
+/** Idle timeouts in a test: a busy machine must have time to answer, or nothing is ever read. */
+const shortestIdleMs = 1_000;
+
+/** A clock that runs faster than time, so that back-off (0.8 s) and idle timeouts (60 s) pass in a test. */
 export function clockAt(speed: number): Clock {
   return {
     nowMs: () => systemClock.nowMs(),
     monotonicMs: () => systemClock.monotonicMs() * speed,
-    after: (delayMs, callback) => systemClock.after(delayMs / speed, callback),
+    after: (delayMs, callback) => {
+      const shortestMs = delayMs >= idleMs ? shortestIdleMs : 0;
+      return systemClock.after(Math.max(delayMs / speed, shortestMs), callback);
+    },
   };
 }
 

@@ -193,7 +193,7 @@ describe("credentials", () => {
       way.open({ server: "http://127.0.0.1:1" }, plugin(way, 'console.log("s3cret")')),
       {
         message:
-          "Cannot get credentials for http://127.0.0.1:1: the credential plugin's answer is not JSON",
+          "Cannot get credentials for http://127.0.0.1:1: the output of the credential plugin is not JSON",
         cause: undefined,
       },
     );
@@ -210,7 +210,7 @@ describe("an API server that cannot be reached", () => {
     await assert.rejects(listNodes(connection), {
       message:
         `Cannot reach API server https://127.0.0.1:${port}: connect ECONNREFUSED 127.0.0.1:${port}; ` +
-        "nothing listens there; is the API server running, and is the address right",
+        "nothing is listening there; check that the API server is running and the address is correct",
       reason: "ECONNREFUSED",
       status: 0,
     });
@@ -325,7 +325,7 @@ describe("on the way to an API server", () => {
     assert.deepEqual(head["authorization"], ["Bearer t"]);
     await assert.rejects(
       way.open({ server: `http://127.0.0.1:${port}` }, { "as-groups": ["a"] }),
-      /Cannot use kubeconfig .*: user u has as-groups, as-uid or as-user-extra, and no as/,
+      /Cannot use kubeconfig .*: user u has as-groups, as-uid or as-user-extra but not as/,
     );
   });
 

@@ -4,7 +4,7 @@ import { describe, it, type TestContext } from "node:test";
 import { EventWriter } from "../../../../src/api/cluster/events/event-writer.ts";
 import { openConnection } from "../../../../src/api/cluster/open-connection.ts";
 import type { ApiConnection, RequestFigures } from "../../../../src/api/connection.ts";
-import { healthPortFailedEvent, startingEvent } from "../../../../src/daemon/events.ts";
+import { healthPortFailedEvent, startingEvent } from "../../../../src/daemon/report/events.ts";
 import { ApiServer, type ApiServerOptions } from "../../../support/api-server/api-server.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { clockAt } from "./cluster.ts";

@@ -3,7 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { ManifestSource } from "../../../../src/api/manifest/manifest-source.ts";
-import { silentLogger } from "../../../../src/base/log.ts";
+import { type Logger, silentLogger } from "../../../../src/base/log.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { RecordingListener } from "../../../support/recording-listener.ts";
 
@@ -41,8 +41,9 @@ export class ManifestFolder {
 export async function startedSource(
   test: TestContext,
   folder: ManifestFolder,
+  log: Logger = silentLogger,
 ): Promise<{ readonly source: ManifestSource; readonly told: RecordingListener }> {
-  const dependencies = { clock: new FakeClock(), log: silentLogger };
+  const dependencies = { clock: new FakeClock(), log };
   const source = new ManifestSource(dependencies, { folder: folder.path, nodeName: "node-1" });
   const told = new RecordingListener();
   test.after(() => source.stop());

@@ -8,6 +8,7 @@ import { systemClock } from "../../../../src/base/clock.ts";
 import { silentLogger } from "../../../../src/base/log.ts";
 import { endpointSlice, node, service } from "../../../support/objects.ts";
 import { RecordingListener } from "../../../support/recording-listener.ts";
+import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { ManifestFolder, startedSource } from "./folder.ts";
 
 const yaml = (...objects: readonly unknown[]): string =>
@@ -27,6 +28,49 @@ describe("a folder of manifests", () => {
     const objects = ["+nodes node-1", "+services default/web", "+endpointslices default/web-a"];
     assert.deepEqual(told.take(), [...objects, ...synced]);
     assert.deepEqual(told.refusals, []);
+  });
+
+  it("gives Services the order of files, and theirs in a file, instead of an age", async (test) => {
+    const old = service({ name: "a", metadata: { creationTimestamp: "2020-01-01T00:00:00Z" } });
+    const folder = await ManifestFolder.make(test, {
+      "20.yaml": yaml(old),
+      "10.yaml": yaml(node(), service({ name: "c" }), service({ name: "b" })),
+      "10.json": JSON.stringify(service({ name: "d" })),
+    });
+    const { told } = await startedSource(test, folder);
+    const services = [...told.services.values()];
+    const order = services.toSorted((one, other) =>
+      (one.manifestOrder ?? "") < (other.manifestOrder ?? "") ? -1 : 1,
+    );
+    assert.deepEqual(
+      order.map(({ name }) => name),
+      ["default/d", "default/c", "default/b", "default/a"],
+    );
+    assert.deepEqual(
+      new Set(services.map(({ createdAtSeconds }) => createdAtSeconds)),
+      new Set([0]),
+    );
+  });
+
+  it("says once which subfolders and kinds are not read", async (test) => {
+    const folder = await ManifestFolder.make(test, {
+      "a.yaml": yaml({ kind: "Deployment", metadata: { name: "x" } }, service()),
+      "b.yaml": "kind: Deployment\n---\nkind: Service\napiVersion: serving.knative.dev/v1\n",
+    });
+    await mkdir(join(folder.path, "more.yaml"));
+    await mkdir(join(folder.path, "..data"));
+    const log = new RecordingLogger();
+    const { source } = await startedSource(test, folder, log);
+    await folder.write("c.yaml", "kind: Deployment\n");
+    await source.refresh();
+    assert.deepEqual(
+      log.lines.map(({ level, event, keys }) => [level, event, ...Object.values(keys)]),
+      [
+        ["info", "Ignoring subfolder of the manifest folder", "more.yaml"],
+        ["info", "Ignoring manifests of this kind", "Deployment", "a.yaml:1"],
+        ["info", "Ignoring manifests of this kind", "Service (serving.knative.dev/v1)", "b.yaml:3"],
+      ],
+    );
   });
 
   it("tells only its own Node", async (test) => {
@@ -188,8 +232,8 @@ describe("a folder of manifests", () => {
     const source = new ManifestSource(dependencies, { folder: "/no/such", nodeName: "node-1" });
     await assert.rejects(source.start(new RecordingListener()), {
       message:
-        "Cannot read manifest folder /no/such: ENOENT: no such file or directory; " +
-        "create it, or name another one with --manifests",
+        "Cannot read manifest directory /no/such: ENOENT: no such file or directory; " +
+        "create it, or set --manifests to another directory",
     });
   });
 

@@ -35,7 +35,7 @@ const cases: readonly {
     name: "an old API version",
     text: "apiVersion: discovery.k8s.io/v1beta1\nkind: EndpointSlice\n",
     messages: [
-      'Cannot use apiVersion of manifest a.yaml:1: "discovery.k8s.io/v1beta1" is an API version that is not read',
+      'Cannot use apiVersion of manifest a.yaml:1: "discovery.k8s.io/v1beta1" is not a supported API version',
     ],
   },
   {
@@ -47,8 +47,8 @@ const cases: readonly {
     name: "a Service that waits for a cluster IP",
     text: "kind: Service\nmetadata: {name: a}\nspec: {ports: [{port: 80}]}\n",
     messages: [
-      'Cannot use spec.clusterIP of Service default/a: "" is no cluster IP, and nothing allocates one here; ' +
-        "give an address, or None (a.yaml:1)",
+      'Cannot use spec.clusterIP of Service default/a: "" is not a cluster IP, and manifests get none allocated; ' +
+        "set an IP address or None (a.yaml:1)",
     ],
   },
   {
@@ -60,8 +60,8 @@ const cases: readonly {
     name: "an object without name",
     text: "kind: Service\nmetadata: {}\n",
     messages: [
-      "Cannot use metadata.name of Service default/: an absent value is not a name of letters, digits, dots, " +
-        "dashes and underscores, 253 at most (a.yaml:1)",
+      "Cannot use metadata.name of Service default/: an absent value is not a valid name: at most 253 letters, " +
+        "digits, dots, dashes and underscores (a.yaml:1)",
     ],
   },
   {
@@ -69,7 +69,7 @@ const cases: readonly {
     text: "kind: Service\nmetadata: {name: a}\nspec: {clusterIP: 10.96.0.256, ports: [{port: 80}]}\n",
     messages: [
       'Cannot use spec.clusterIPs[0] of Service default/a: "10.96.0.256" is not an IP address (a.yaml:1)',
-      "Cannot use Service default/a: none of its cluster IPs is usable (a.yaml:1)",
+      "Cannot use Service default/a: it has no valid cluster IP (a.yaml:1)",
     ],
   },
   {
@@ -80,7 +80,7 @@ const cases: readonly {
     services: ["default/a"],
     messages: [
       "Cannot use spec.ports[1].port of Service default/a: 0 is not a port number from 1 to 65535 (a.yaml:1)",
-      'Cannot use spec.ports[2].protocol of Service default/a: "ICMP" is none of TCP, UDP, SCTP (a.yaml:1)',
+      'Cannot use spec.ports[2].protocol of Service default/a: "ICMP" is not one of TCP, UDP, SCTP (a.yaml:1)',
     ],
   },
   {
@@ -90,7 +90,7 @@ const cases: readonly {
       "metadata: {name: a-1, labels: {kubernetes.io/service-name: a}}\n",
     messages: [
       "Cannot use ports[0].port of EndpointSlice default/a-1: an absent value is not a port number; " +
-        "a slice port for all ports cannot be balanced (a.yaml:1)",
+        "slice ports that mean all ports are not supported (a.yaml:1)",
     ],
   },
   {
@@ -98,7 +98,7 @@ const cases: readonly {
     text: 'kind: Service\nmetadata: {name: a}\nspec: {clusterIP: 10.96.0.1, ports: [{port: "80"}]}\n',
     messages: [
       'Cannot use spec.ports[0].port of Service default/a: "80" is not a port number from 1 to 65535 (a.yaml:1)',
-      "Cannot use Service default/a: none of its ports is usable (a.yaml:1)",
+      "Cannot use Service default/a: it has no valid port (a.yaml:1)",
     ],
   },
 ];

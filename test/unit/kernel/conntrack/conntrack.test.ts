@@ -144,7 +144,7 @@ describe("listUdpFlows", () => {
       messages(acknowledgement(request?.sequence ?? 0, EPERM)),
     );
     await assert.rejects(conntrack.listUdpFlows("IPv4"), {
-      message: "Cannot list tracked UDP flows of IPv4: EPERM (the daemon needs CAP_NET_ADMIN)",
+      message: "Cannot list UDP conntrack entries of IPv4: EPERM (kube-ipvs needs CAP_NET_ADMIN)",
     });
     assert.equal(sent.length, 1);
   });
@@ -218,7 +218,7 @@ describe("remove", () => {
     );
     await assert.rejects(conntrack.remove([flow]), {
       message:
-        "Cannot delete tracked flow UDP 192.0.2.1:4000 -> 10.96.0.10:53 (10.244.1.5:5353): EPERM (the daemon needs CAP_NET_ADMIN)",
+        "Cannot delete conntrack entry UDP 192.0.2.1:4000 -> 10.96.0.10:53 (10.244.1.5:5353): EPERM (kube-ipvs needs CAP_NET_ADMIN)",
     });
   });
 

@@ -133,11 +133,11 @@ describe("the client of ipset", () => {
       [
         [
           1,
-          "Cannot add to set KUBE-CLUSTER-IP: 10.96.0.1,tcp:99: IPSET_ERR_HASH_FULL (the set holds as many entries as its maxelem allows)",
+          "Cannot add to set KUBE-CLUSTER-IP: 10.96.0.1,tcp:99: IPSET_ERR_HASH_FULL (the set is full (maxelem))",
         ],
         [
           2,
-          "Cannot add to set KUBE-CLUSTER-IP: 10.96.0.1,tcp:98: IPSET_ERR_HASH_FULL (the set holds as many entries as its maxelem allows)",
+          "Cannot add to set KUBE-CLUSTER-IP: 10.96.0.1,tcp:98: IPSET_ERR_HASH_FULL (the set is full (maxelem))",
         ],
       ],
     );

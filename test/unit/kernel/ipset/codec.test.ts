@@ -247,14 +247,14 @@ describe("replies about sets", () => {
       "destroy",
       { command: "destroy", name: "KUBE-CLUSTER-IP" },
       4100,
-      /^Cannot destroy set KUBE-CLUSTER-IP: IPSET_ERR_BUSY \(a rule or another set refers/,
+      /^Cannot destroy set KUBE-CLUSTER-IP: IPSET_ERR_BUSY \(a rule or another set references/,
     ],
     [
       "list-absent",
       "list",
       { command: "list", set: clusterIps },
       2,
-      /^Cannot list set KUBE-CLUSTER-IP: ENOENT \(there is no such set\)$/,
+      /^Cannot list set KUBE-CLUSTER-IP: ENOENT \(the set does not exist\)$/,
     ],
   ];
   for (const [name, command, request, errno, message] of refusals) {

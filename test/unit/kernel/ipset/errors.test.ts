@@ -6,9 +6,9 @@ const cases: readonly [errno: number, type: string, code: string | undefined, me
   [4352, "hash:ip,port", "IPSET_ERR_HASH_FULL", /maxelem/],
   [4352, "bitmap:port", "IPSET_ERR_BITMAP_RANGE", /range/],
   [4098, "hash:ip", "IPSET_ERR_FIND_TYPE", /module/],
-  [4100, "", "IPSET_ERR_BUSY", /refers/],
+  [4100, "", "IPSET_ERR_BUSY", /references/],
   [17, "hash:ip", undefined, /another type, family or maxelem/],
-  [2, "hash:ip", undefined, /no such set/],
+  [2, "hash:ip", undefined, /does not exist/],
 ];
 
 describe("error numbers of ipset", () => {

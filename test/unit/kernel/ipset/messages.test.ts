@@ -60,7 +60,7 @@ describe("changes of entries in messages", () => {
       [
         [
           1,
-          "Cannot add to set ONE: 10.0.0.2,tcp:80: EINVAL (Entry 10.0.0.2,tcp:80 is none of a hash:ip set)",
+          "Cannot add to set ONE: 10.0.0.2,tcp:80: EINVAL (Entry 10.0.0.2,tcp:80 does not fit a hash:ip set)",
         ],
         [2, "Cannot add to set ONE: nonsense: EINVAL (Not a set entry: nonsense)"],
       ],

@@ -8,7 +8,7 @@ import {
 import { ProgramError } from "../../../../src/kernel/program.ts";
 import { programs } from "../programs.ts";
 
-const none = { isInstalled: true, hasKubeletChain: false, ruleCount: 0 };
+const none = { isInstalled: true, hasKubeletChain: false, ruleCount: 0, hasChains: false };
 const absent = { ...none, isInstalled: false };
 
 const choices: readonly [name: string, surveys: BackendSurveys, backend: string, why: RegExp][] = [
@@ -40,8 +40,8 @@ const choices: readonly [name: string, surveys: BackendSurveys, backend: string,
     "nft",
     /more rules/,
   ],
-  ["no rules", { nft: none, legacy: none, standard: "legacy" }, "legacy", /standard/],
-  ["no rules", { nft: none, legacy: none, standard: "nft" }, "nft", /standard/],
+  ["no rules", { nft: none, legacy: none, standard: "legacy" }, "legacy", /default/],
+  ["no rules", { nft: none, legacy: none, standard: "nft" }, "nft", /default/],
   [
     "only legacy programs",
     { nft: absent, legacy: none, standard: undefined },
@@ -50,7 +50,7 @@ const choices: readonly [name: string, surveys: BackendSurveys, backend: string,
   ],
 ];
 
-describe("the back end of iptables", () => {
+describe("the iptables backend", () => {
   for (const [name, surveys, backend, why] of choices) {
     it(`is ${backend} with ${name}`, () => {
       const choice = pickBackend(surveys);
@@ -67,6 +67,21 @@ describe("the back end of iptables", () => {
     assert.match(both.warning ?? "", /legacy 7, nft 1/);
     const single = pickBackend({ nft: one, legacy: none, standard: "nft" });
     assert.equal(single.warning, undefined);
+  });
+
+  it("names the other one as unused where that holds anything", () => {
+    const one = { ...none, ruleCount: 2 };
+    const surveys = { nft: one, standard: "nft" } as const;
+    assert.equal(pickBackend({ ...surveys, legacy: none }).unused, undefined);
+    assert.equal(pickBackend({ ...surveys, legacy: absent }).unused, undefined);
+    for (const legacy of [
+      { ...none, ruleCount: 1 },
+      { ...none, hasChains: true },
+    ]) {
+      const { unused } = pickBackend({ ...surveys, legacy });
+      assert.equal(unused?.backend, "legacy");
+      assert.equal(unused.programs.IPv6, "ip6tables-legacy");
+    }
   });
 
   it("uses programs without a back end in their name where there are no others", () => {

@@ -162,7 +162,7 @@ describe("an error of iptables", () => {
       exitCode: 4,
       errorOutput:
         "iptables-nft-restore v1.8.9 (nf_tables): \nline 5: CHAIN_DEL failed (Device or resource busy): chain X\n",
-      message: /lock, or the kernel refused.*CHAIN_DEL failed.*at: -D INPUT -j KUBE-A$/,
+      message: /lock, or the kernel rejected.*CHAIN_DEL failed.*at: -D INPUT -j KUBE-A$/,
       table: "filter",
     },
     {

@@ -3,8 +3,8 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import type { IpFamily } from "../../../../src/base/ip.ts";
 import { RuleValueError } from "../../../../src/kernel/iptables/names.ts";
-import { parseRule } from "../../../../src/kernel/iptables/parse-rule.ts";
 import { renderRule } from "../../../../src/kernel/iptables/render.ts";
+import { splitWords } from "../../../../src/kernel/iptables/words.ts";
 import type { Match, Rule, Target } from "../../../../src/state/rule.ts";
 
 const accept: Target = { kind: "accept" };
@@ -199,16 +199,6 @@ describe("rules as text", () => {
     it(`writes ${name}`, () => assert.equal(renderRule(family, rule), text));
   }
 
-  for (const [name, family, rule, text] of forms) {
-    if (name.startsWith("a source with") || name === "all sources") continue;
-    it(`reads ${name} back`, () => {
-      const canonical = name.startsWith("connection states")
-        ? matching({ kind: "conntrack-state", states: ["RELATED", "ESTABLISHED"] })
-        : rule;
-      assert.deepEqual(parseRule(family, text), canonical);
-    });
-  }
-
   for (const [name, rule] of refused) {
     it(`refuses ${name}`, () => {
       assert.throws(() => renderRule("IPv4", rule), RuleValueError);
@@ -235,7 +225,7 @@ describe("rules as text", () => {
           return;
         }
         assert.doesNotMatch(line, /\n/);
-        assert.deepEqual(parseRule("IPv4", line), rule);
+        assert.deepEqual(splitWords(line), ["-m", "comment", "--comment", text, "-j", "ACCEPT"]);
       }),
       { numRuns: 2000 },
     );

@@ -1,17 +1,14 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { after, describe, it } from "node:test";
-import { type OpenIpvs, type OpenIpvsParts, openIpvs } from "../../../../src/kernel/ipvs/client.ts";
+import { describe, it } from "node:test";
+import { type OpenIpvs, openIpvs } from "../../../../src/kernel/ipvs/client.ts";
 import { printIpvsMessage } from "../../../../src/kernel/ipvs/codec.ts";
 import type { IpvsChange } from "../../../../src/kernel/kernel.ts";
 import type { Message } from "../../../../src/netlink/message.ts";
 import { messagesOf } from "../../../../src/netlink/message.ts";
-import type { RealServer } from "../../../../src/state/real-server.ts";
 import type { VirtualServer } from "../../../../src/state/virtual-server.ts";
 import { bytesOf, readCapture, withSequence } from "../../../captures/captures.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
+import { observeIpvs } from "../../../support/observe-ipvs.ts";
 import { ip } from "../../../support/records.ts";
 import {
   type Answer,
@@ -22,9 +19,6 @@ import {
 } from "../../netlink/answering-socket.ts";
 
 const [ENOENT, ESRCH, EEXIST, EINVAL, EAFNOSUPPORT, ENOBUFS] = [2, 3, 17, 22, 97, 105];
-
-const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-test-"));
-after(() => rmSync(folder, { recursive: true }));
 
 const web: VirtualServer = {
   protocol: "TCP",
@@ -52,17 +46,12 @@ interface Opened {
 /** A client whose requests `answer` answers; the family lookup is answered from a recording. */
 async function open(
   answer: (requests: readonly Message[], count: number) => Answer,
-  procTable = "",
-  bound: Pick<OpenIpvsParts, "mostInProcTable"> = {},
 ): Promise<Opened> {
   const family = bytesOf(readCapture("ipvs", "resolve-family"), "received");
   const socket = answeringSocket((requests, count) =>
     count === 0 ? withSequence(family, 1) : answer(requests, count - 1),
   );
-  const procTablePath = join(folder, "ip_vs");
-  writeFileSync(procTablePath, procTable);
-  const clock = new FakeClock();
-  const ipvs = await openIpvs({ shim: socket.shim, clock, procTablePath, ...bound });
+  const ipvs = await openIpvs({ shim: socket.shim, clock: new FakeClock() });
   return { ipvs, sent: () => socket.sent.slice(1) };
 }
 
@@ -76,6 +65,12 @@ function refusing(...errnos: readonly number[]): (requests: readonly Message[]) 
         return errno !== 0 || isLast ? [acknowledgement(sequence, errno)] : [];
       }),
     );
+}
+
+/** The first message of a datagram as text. */
+function keyOfRequest(datagram: Uint8Array): string {
+  const [message] = messagesOf(datagram);
+  return message === undefined ? "" : printIpvsMessage(message.type, message.body);
 }
 
 /** Commands with their main attribute values, as text. */
@@ -180,7 +175,7 @@ describe("apply", () => {
         ],
         [
           3,
-          "Cannot create real server 10.244.1.5:6444 of TCP 10.96.0.1:443: EINVAL (it is no unicast address, or no link of this network namespace has ever been up: ip link set lo up)",
+          "Cannot create real server 10.244.1.5:6444 of TCP 10.96.0.1:443: EINVAL (it is not a unicast address, or no link of this network namespace has ever been up: ip link set lo up)",
         ],
       ],
     );
@@ -218,31 +213,30 @@ describe("apply", () => {
   });
 });
 
-describe("observe", () => {
+describe("reading", () => {
   const list = readCapture("ipvs", "list").datagrams;
-  const firstReply = list.findIndex(({ direction }) => direction === "received");
-  const nextRequest = list.findIndex(
-    ({ direction }, index) => index > firstReply && direction === "sent",
-  );
-  const serviceReply = new Uint8Array(
-    Buffer.concat(list.slice(firstReply, nextRequest).map(({ bytes }) => bytes)),
-  );
-  const procTable = [
-    "TCP  0A600001:01BB rr ",
-    "  -> 0AF40105:192B      Masq    1      3          14        ",
-    "UDP  [fd00:0096:0000:0000:0000:0000:0000:000a]:0035 rr persistent 1080000 80000000",
-    "  -> [fd00:0244:0000:0000:0000:0000:0000:0005]:14E9      Masq    1      0          0         ",
-    "FWM  00000007 rr ",
-    "",
-  ].join("\n");
+  /** What came back for each request of `ipvsadm -L -n`: the services, then the real servers of each. */
+  const replies: Uint8Array[] = [];
+  const requests: string[] = [];
+  for (const { direction, bytes } of list) {
+    if (direction === "sent") {
+      requests.push(keyOfRequest(bytes));
+      replies.push(new Uint8Array());
+    } else replies.push(new Uint8Array(Buffer.concat([replies.pop() ?? bytes, bytes])));
+  }
+  const serviceReply = replies[0] ?? new Uint8Array();
 
-  it("joins the services of netlink with the real servers of /proc", async () => {
-    const { ipvs, sent } = await open(
-      ([request]) => withSequence(serviceReply, request?.sequence ?? 0),
-      procTable,
-    );
-    const { virtualServers, firewallMarkCount } = await ipvs.observe();
-    assert.equal(firewallMarkCount, 1);
+  /** The recorded reply to the same request, in whatever order they come. */
+  const recorded = ([request]: readonly Message[]): Answer => {
+    const sequence = request?.sequence ?? 0;
+    const text = request === undefined ? "" : printIpvsMessage(request.type, request.body);
+    const reply = replies[requests.indexOf(text)];
+    return reply === undefined ? messages(done(sequence)) : withSequence(reply, sequence);
+  };
+
+  it("reads the services, then the real servers of each that has an address", async () => {
+    const { ipvs, sent } = await open(recorded);
+    const virtualServers = await observeIpvs(ipvs);
     const text = virtualServers.map(
       ({ virtualServer, realServers }) =>
         `${virtualServer.address} ${realServers.map((real) => `${real.address}/${real.weight}`)}`,
@@ -252,57 +246,7 @@ describe("observe", () => {
       "10.96.0.2 ",
       "fd00:96::a fd00:244::5/1",
     ]);
-    // The list of services.
-    assert.equal(sent().length, 1);
-  });
-
-  it("gives the familiar list where that says the same, in whatever order, and its own where not", async () => {
-    const { ipvs } = await open(
-      ([request]) => withSequence(serviceReply, request?.sequence ?? 0),
-      procTable,
-    );
-    const keyOf = (address: string): string =>
-      address.includes(":") ? `UDP [${address}]:53` : `TCP ${address}:443`;
-    const own = (await ipvs.observe()).virtualServers;
-    const listOf = (servers: typeof own, address: string): readonly RealServer[] =>
-      servers.find(({ virtualServer }) => virtualServer.address === address)?.realServers ?? [];
-    const wanted = new Map([
-      [keyOf("10.96.0.1"), structuredClone(listOf(own, "10.96.0.1"))],
-      [keyOf("fd00:96::a"), listOf(own, "fd00:96::a").map((server) => ({ ...server, weight: 0 }))],
-    ]);
-    const shared = (await ipvs.observe((key) => wanted.get(key))).virtualServers;
-    assert.equal(listOf(shared, "10.96.0.1"), wanted.get(keyOf("10.96.0.1")));
-    assert.deepEqual(listOf(shared, "fd00:96::a"), listOf(own, "fd00:96::a"));
-  });
-
-  /** Services as recorded, none of them with a real server that netlink tells of. */
-  const listing = ([request]: readonly Message[], count: number): Answer => {
-    const sequence = request?.sequence ?? 0;
-    const isOfServices = count === 0 || count === 4;
-    return isOfServices ? withSequence(serviceReply, sequence) : messages(done(sequence));
-  };
-  const countOf = (servers: readonly { readonly realServers: readonly RealServer[] }[]): number =>
-    servers.reduce((sum, { realServers }) => sum + realServers.length, 0);
-
-  it("asks for the real servers of each where there are more virtual servers than suits /proc", async () => {
-    const bound = { mostInProcTable: { virtualServers: 2, bytes: 1_000_000 } };
-    const { ipvs, sent } = await open(listing, procTable, bound);
-    const { virtualServers } = await ipvs.observe();
-    assert.equal(countOf(virtualServers), 0);
     assert.equal(sent().length, 1 + 3);
-  });
-
-  it("does so from the second time on where the table was too long", async () => {
-    const bound = { mostInProcTable: { virtualServers: 3, bytes: 100 } };
-    const { ipvs, sent } = await open(
-      (requests, count) => listing(requests, count === 0 ? 0 : count - 1 || 4),
-      procTable,
-      bound,
-    );
-    assert.equal(countOf((await ipvs.observe()).virtualServers), 2);
-    assert.equal(sent().length, 1);
-    assert.equal(countOf((await ipvs.observe()).virtualServers), 0);
-    assert.equal(sent().length, 1 + 1 + 3);
   });
 
   it("refuses a list that is cut off anywhere", async () => {
@@ -310,7 +254,7 @@ describe("observe", () => {
       const { ipvs } = await open((requests) =>
         withSequence(serviceReply, requests[0]?.sequence ?? 0).subarray(0, length),
       );
-      await assert.rejects(ipvs.observe(), { name: "DecodeError" }, `${length} bytes`);
+      await assert.rejects(observeIpvs(ipvs), { name: "DecodeError" }, `${length} bytes`);
       ipvs.close();
     }
   });
@@ -374,7 +318,7 @@ describe("checkScheduler", () => {
       name: "missing rights",
       scheduler: "rr",
       errno: 1,
-      says: /EPERM \(the daemon needs CAP_NET_ADMIN\)/,
+      says: /EPERM \(kube-ipvs needs CAP_NET_ADMIN\)/,
     },
   ];
   for (const { name, scheduler, errno, says } of refused) {

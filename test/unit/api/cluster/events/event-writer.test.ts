@@ -124,7 +124,7 @@ describe("an API server in trouble", () => {
     const warnings = log.lines.filter(({ level }) => level === "warn");
     assert.deepEqual(
       warnings.map(({ event, keys }) => [event, keys]),
-      [["Event lost", { reason: "api-server-unreachable", tries: 12 }]],
+      [["Dropping Event", { reason: "api-server-unreachable", tries: 12 }]],
     );
     await writer.stop();
   });

@@ -1,0 +1,75 @@
+import { type Clock, sleep } from "../../base/clock.ts";
+import { errorText } from "../../base/error-text.ts";
+import type { Logger } from "../../base/log.ts";
+import { parseJson } from "../../base/parse-json.ts";
+import type { ApiConnection } from "../connection.ts";
+import { fieldOf } from "../decode/fields.ts";
+import type { ServerVersion } from "../source.ts";
+import { readBody } from "./watched-request.ts";
+
+/** Every authenticated user may read it (ClusterRole system:public-info-viewer). */
+const versionPath = { path: "/version", name: "version" };
+const idleMs = 30_000;
+const retryMs = 60_000;
+/** An upgrade of the control plane is seen within this time. */
+const refreshMs = 600_000;
+const maxBytes = 65_536;
+
+interface Dependencies {
+  readonly connection: ApiConnection;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
+/** Reports the API server's version once it answers, and again when it changes. Never throws; `signal` ends it. */
+export async function followServerVersion(
+  dependencies: Dependencies,
+  onVersion: (version: ServerVersion) => void,
+  signal: AbortSignal,
+): Promise<void> {
+  const { clock, log } = dependencies;
+  let last = "";
+  while (!signal.aborted) {
+    const version = await readVersion(dependencies, signal).catch((error: unknown) => {
+      if (!signal.aborted)
+        log.verbose(1, "Cannot read the API server's version", { err: errorText(error) });
+      return undefined;
+    });
+    if (signal.aborted) return;
+    if (version !== undefined && version.gitVersion !== last) {
+      last = version.gitVersion;
+      onVersion(version);
+    }
+    await sleep(clock, version === undefined ? retryMs : refreshMs, signal);
+  }
+}
+
+async function readVersion(
+  dependencies: Dependencies,
+  signal: AbortSignal,
+): Promise<ServerVersion> {
+  const chunks: Uint8Array[] = [];
+  let bytes = 0;
+  const request = { resource: versionPath, query: {}, idleMs, signal, opened: () => {} };
+  await readBody(dependencies, request, (chunk) => {
+    bytes += chunk.length;
+    if (bytes > maxBytes) throw new RangeError(`The answer is larger than ${maxBytes} bytes`);
+    chunks.push(chunk);
+  });
+  return parseVersion(Buffer.concat(chunks).toString("utf8"));
+}
+
+/** `{"major":"1","minor":"30","gitVersion":"v1.30.4+k3s1",…}`; some providers write `30+`. Throws SyntaxError. */
+function parseVersion(text: string): ServerVersion {
+  const body = parseJson(text);
+  const word = (name: string, form: RegExp): string => {
+    const value = fieldOf(body, name);
+    if (typeof value === "string" && form.test(value)) return value;
+    throw new SyntaxError(`${name} is missing or invalid`);
+  };
+  return {
+    major: word("major", /^\d{1,4}\+?$/),
+    minor: word("minor", /^\d{1,4}\+?$/),
+    gitVersion: word("gitVersion", /^v\d[\w.+-]{0,100}$/),
+  };
+}

@@ -1,0 +1,55 @@
+/** Why the program ends with 1, in the form of all other log lines: collectors read nothing else. */
+import type { Clock } from "../base/clock.ts";
+import { errorText } from "../base/error-text.ts";
+import type { LogKeys } from "../base/log.ts";
+import type { LogFormat } from "../config/config.ts";
+import { ConfigError } from "../config/config-error.ts";
+import { formatJson, formatText } from "../daemon/log/log-format.ts";
+
+export interface FatalOutlet {
+  readonly clock: Pick<Clock, "nowMs">;
+  readonly pid: number;
+}
+
+/** A line for each mistake of the configuration, one for everything else; with their line ends. */
+export function fatalText(error: unknown, outlet: FatalOutlet, form: LogFormat): string {
+  const format = form === "json" ? formatJson : formatText;
+  const head = {
+    severity: "error",
+    level: 0,
+    timeMs: outlet.clock.nowMs(),
+    pid: outlet.pid,
+  } as const;
+  const lines = linesOf(error).map(({ event, keys }) => format({ ...head, event, keys }));
+  return lines.map((line) => `${line}\n`).join("");
+}
+
+interface FatalLine {
+  readonly event: string;
+  readonly keys: LogKeys;
+}
+
+/** As kube-proxy calls it. */
+const failed = "Command failed";
+
+function linesOf(error: unknown): readonly FatalLine[] {
+  if (!(error instanceof ConfigError)) return [{ event: failed, keys: { err: errorText(error) } }];
+  return error.problems.map(({ path, value, reason }) => ({
+    event: "Invalid configuration",
+    keys: { path, ...(value === undefined ? {} : { value }), reason },
+  }));
+}
+
+/** An error that nobody caught: where it came from belongs into the line too. */
+export function uncaughtText(error: unknown, outlet: FatalOutlet, form: LogFormat): string {
+  const format = form === "json" ? formatJson : formatText;
+  const stack = error instanceof Error && error.stack !== undefined ? { stack: error.stack } : {};
+  const keys = { err: `kube-ipvs cannot continue: ${errorText(error)}`, ...stack };
+  const head = {
+    severity: "error",
+    level: 0,
+    timeMs: outlet.clock.nowMs(),
+    pid: outlet.pid,
+  } as const;
+  return `${format({ ...head, event: failed, keys })}\n`;
+}

@@ -1,0 +1,66 @@
+import type { Clock } from "../../base/clock.ts";
+import type { Metrics } from "../../metrics/metrics.ts";
+import type { HealthReport, ProxyHealth } from "../report/proxy-health.ts";
+import { type HttpAnswer, type HttpResponder, notFound } from "./http-listener.ts";
+
+const headers = { "Content-Type": "application/json", "X-Content-Type-Options": "nosniff" };
+
+/** Go's zero time, for «never». */
+const zeroTime = "0001-01-01T00:00:00Z";
+
+/**
+ * Answers on the health address (10256). /livez: does the proxy keep up; /healthz: that, and is the node
+ * to get new traffic. Load balancers and probes read the status; the body is kube-proxy's since 1.33. /readyz is
+ * ours: was the node programmed since the start, and do syncs keep up. A roll-out waits for it.
+ */
+export function healthResponder(
+  health: ProxyHealth,
+  clock: Clock,
+  metrics: Pick<Metrics, "healthzAnswered" | "livezAnswered">,
+): HttpResponder {
+  return ({ path }) => {
+    if (path === "/healthz") {
+      const report = health.report();
+      const status = report.isHealthy && report.isNodeEligible ? 200 : 503;
+      metrics.healthzAnswered(status);
+      return answer(status, report, clock.nowMs(), { nodeEligible: report.isNodeEligible });
+    }
+    if (path === "/readyz") return readyAnswer(health.notReadyReason);
+    if (path !== "/livez") return notFound;
+    const report = health.report();
+    const status = report.isHealthy ? 200 : 503;
+    metrics.livezAnswered(status);
+    return answer(status, report, clock.nowMs(), {});
+  };
+}
+
+function answer(
+  status: number,
+  report: HealthReport,
+  nowMs: number,
+  eligibility: { readonly nodeEligible?: boolean },
+): HttpAnswer {
+  const families = report.families.map(
+    ({ family, updatedAtMs, isHealthy }) =>
+      [family, { lastUpdated: timeText(updatedAtMs), healthy: isHealthy }] as const,
+  );
+  const body = {
+    // As upstream: an answer that says «well» is as fresh as can be.
+    lastUpdated: timeText(status === 200 ? nowMs : report.updatedAtMs),
+    currentTime: timeText(nowMs),
+    ...eligibility,
+    healthy: report.isHealthy,
+    ...(families.length === 0 ? {} : { status: Object.fromEntries(families) }),
+  };
+  return { status, headers, body: JSON.stringify(body) };
+}
+
+function readyAnswer(reason: string | undefined): HttpAnswer {
+  const isReady = reason === undefined;
+  const body = { ready: isReady, ...(isReady ? {} : { reason }) };
+  return { status: isReady ? 200 : 503, headers, body: JSON.stringify(body) };
+}
+
+function timeText(timeMs: number | undefined): string {
+  return timeMs === undefined ? zeroTime : new Date(timeMs).toISOString();
+}

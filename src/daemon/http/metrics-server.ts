@@ -1,0 +1,82 @@
+import type { Clock } from "../../base/clock.ts";
+import { kubernetesVersion, version } from "../../base/version.ts";
+import { SliMetrics } from "../../metrics/sli-metrics.ts";
+import {
+  type HttpAnswer,
+  type HttpRequest,
+  type HttpResponder,
+  notFound,
+} from "./http-listener.ts";
+import { jsonAnswer, textAnswer } from "./pages/answers.ts";
+import { DebugPages } from "./pages/debug-pages.ts";
+import { healthPage } from "./pages/health-page.ts";
+import { type Exposition, metricsPage, sliPage } from "./pages/metrics-page.ts";
+import { flagzPage, statuszPage } from "./pages/zpages.ts";
+
+/** What the program shows of its configuration: no secrets, only where they lie. */
+export interface ShownConfig {
+  /** A KubeProxyConfiguration v1alpha1 with every field, as it counts now: a reload changes it. */
+  readonly object: () => object;
+  /** Every flag by its name, with the value given or the default. */
+  readonly flags: ReadonlyMap<string, string>;
+}
+
+export interface MetricsServerParts {
+  readonly clock: Clock;
+  readonly metrics: Exposition;
+  readonly shown: ShownConfig;
+  readonly setVerbosity: (level: number) => void;
+}
+
+export interface MetricsServerOptions {
+  readonly isProfilingEnabled: boolean;
+  /** ComponentFlagz and ComponentStatusz count. */
+  readonly featureGates: ReadonlyMap<string, boolean>;
+}
+
+type Page = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>;
+
+/** Answers on the metrics address (10249): what kube-proxy serves there. */
+export function metricsResponder(
+  parts: MetricsServerParts,
+  options: MetricsServerOptions,
+): HttpResponder {
+  const pages = pagesOf(parts, options);
+  const debug = options.isProfilingEnabled ? new DebugPages(parts) : undefined;
+  return (request) => {
+    if (request.path.startsWith("/debug/")) return debug?.answer(request) ?? notFound;
+    return pages.get(request.path)?.(request) ?? notFound;
+  };
+}
+
+function pagesOf(
+  { clock, metrics, shown }: MetricsServerParts,
+  { featureGates }: MetricsServerOptions,
+): ReadonlyMap<string, Page> {
+  const slis = new SliMetrics();
+  const startedAtMs = clock.nowMs();
+  const pages = new Map<string, Page>([
+    ["/configz", () => jsonAnswer({ "kubeproxy.config.k8s.io": shown.object() })],
+    ["/healthz", (request) => healthPage(request, slis)],
+    ["/healthz/ping", () => textAnswer("ok")],
+    ["/metrics", (request) => metricsPage(metrics, request)],
+    ["/metrics/slis", (request) => sliPage(slis, request)],
+    ["/proxyMode", () => textAnswer("ipvs")],
+  ]);
+  if (featureGates.get("ComponentFlagz") !== false) {
+    pages.set("/flagz", (request) => flagzPage(shown.flags, request));
+  }
+  if (featureGates.get("ComponentStatusz") !== false) {
+    pages.set("/statusz", (request) => statuszPage(factsNow(), request));
+  }
+  const paths = [...pages.keys()].sort();
+  const factsNow = () => ({
+    startedAtMs,
+    nowMs: clock.nowMs(),
+    nodeVersion: process.version,
+    version,
+    kubernetesVersion,
+    paths,
+  });
+  return pages;
+}

@@ -1,0 +1,96 @@
+import { getHeapSpaceStatistics, getHeapStatistics } from "node:v8";
+import { type Clock, sleep } from "../../../base/clock.ts";
+import { type HttpAnswer, type HttpRequest, notFound } from "../http-listener.ts";
+import { jsonAnswer, textAnswer } from "./answers.ts";
+
+export interface DebugParts {
+  readonly clock: Clock;
+  /** Changes what `-v` gave. */
+  readonly setVerbosity: (level: number) => void;
+}
+
+const defaultSeconds = 10;
+/** An idle connection is cut after 30 s. */
+const maxSeconds = 25;
+
+const index = `/debug/pprof/
+
+profile?seconds=10  CPU profile of up to ${maxSeconds} s; save as x.cpuprofile and open it in Chrome's developer tools
+heap                memory statistics
+
+/debug/flags/v      PUT a number: the new verbosity
+`;
+
+/**
+ * Profiling, with enableProfiling only. As kube-proxy's paths, with what Node.js can tell; asked for from this
+ * machine only, since a profile costs time and tells of the inside.
+ */
+export class DebugPages {
+  readonly #parts: DebugParts;
+  #isProfiling = false;
+
+  constructor(parts: DebugParts) {
+    this.#parts = parts;
+  }
+
+  async answer(request: HttpRequest): Promise<HttpAnswer> {
+    if (!request.isFromThisNode)
+      return textAnswer("requests are accepted from this node only\n", 403);
+    switch (request.path) {
+      case "/debug/pprof":
+        return { ...textAnswer("", 302), headers: { Location: "/debug/pprof/" } };
+      case "/debug/pprof/":
+      case "/debug/flags":
+        return textAnswer(index);
+      case "/debug/pprof/heap":
+        return jsonAnswer(heapFigures());
+      case "/debug/pprof/profile":
+        return await this.#profile(request.query);
+      case "/debug/flags/v":
+        return await this.#setVerbosity(request);
+      default:
+        return notFound;
+    }
+  }
+
+  async #profile(query: URLSearchParams): Promise<HttpAnswer> {
+    const seconds = Number(query.get("seconds") ?? defaultSeconds);
+    if (!(seconds > 0 && seconds <= maxSeconds)) {
+      return textAnswer(`seconds must be more than 0 and at most ${maxSeconds}\n`, 400);
+    }
+    if (this.#isProfiling) return textAnswer("a profile is already being taken\n", 409);
+    this.#isProfiling = true;
+    // Loaded late: most daemons are never profiled.
+    const { Session } = await import("node:inspector/promises");
+    const session = new Session();
+    try {
+      session.connect();
+      await session.post("Profiler.enable");
+      await session.post("Profiler.start");
+      await sleep(this.#parts.clock, seconds * 1000);
+      const { profile } = await session.post("Profiler.stop");
+      return jsonAnswer(profile);
+    } finally {
+      session.disconnect();
+      this.#isProfiling = false;
+    }
+  }
+
+  /** Words and codes of Kubernetes' flag handler. */
+  async #setVerbosity({ method, readBody }: HttpRequest): Promise<HttpAnswer> {
+    if (method !== "PUT") return textAnswer("unrecognized http method\n", 406);
+    const text = (await readBody()).trim();
+    if (!/^\d{1,9}$/.test(text))
+      return textAnswer(`failed to set v to ${JSON.stringify(text)}\n`, 400);
+    this.#parts.setVerbosity(Number(text));
+    return textAnswer(`successfully set klog.logging.verbosity to ${text}\n`);
+  }
+}
+
+function heapFigures(): object {
+  return {
+    process: process.memoryUsage(),
+    heap: getHeapStatistics(),
+    spaces: getHeapSpaceStatistics(),
+  };
+}

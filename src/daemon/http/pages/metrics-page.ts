@@ -1,0 +1,32 @@
+import { promisify } from "node:util";
+import { gzip } from "node:zlib";
+import type { SliMetrics } from "../../../metrics/sli-metrics.ts";
+import type { HttpAnswer, HttpRequest } from "../http-listener.ts";
+import { textAnswer } from "./answers.ts";
+
+/** Where the text of a scrape comes from. */
+export interface Exposition {
+  exposition(): Promise<string>;
+  readonly contentType: string;
+}
+
+const gzipText = promisify(gzip);
+
+/** /metrics, packed where the scraper takes it so. */
+export async function metricsPage(
+  metrics: Exposition,
+  { acceptsGzip }: Pick<HttpRequest, "acceptsGzip">,
+): Promise<HttpAnswer> {
+  const body = await metrics.exposition();
+  const headers = { "Content-Type": metrics.contentType };
+  if (!acceptsGzip) return { status: 200, headers, body };
+  const zipped = { ...headers, "Content-Encoding": "gzip" };
+  return { status: 200, headers: zipped, body: await gzipText(body) };
+}
+
+/** /metrics/slis: the checks behind /healthz; DELETE sets them back. */
+export async function sliPage(slis: SliMetrics, request: HttpRequest): Promise<HttpAnswer> {
+  if (request.method !== "DELETE") return await metricsPage(slis, request);
+  slis.reset();
+  return textAnswer("metrics reset\n");
+}

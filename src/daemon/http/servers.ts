@@ -1,0 +1,77 @@
+import type { EventRecorder } from "../../api/event.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Config } from "../../config/config.ts";
+import type { Metrics } from "../../metrics/metrics.ts";
+import { serverFailedEvent } from "../report/events.ts";
+import type { ProxyHealth } from "../report/proxy-health.ts";
+import { healthResponder } from "./health-server.ts";
+import { HttpListener } from "./http-listener.ts";
+import { metricsResponder, type ShownConfig } from "./metrics-server.ts";
+import type { Exposition } from "./pages/metrics-page.ts";
+
+export interface ServerParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly metrics: Metrics & Exposition;
+  readonly health: ProxyHealth;
+  readonly events: EventRecorder;
+  readonly shown: ShownConfig;
+  readonly setVerbosity: (level: number) => void;
+}
+
+type ServerConfig = Pick<
+  Config,
+  | "nodeName"
+  | "healthzBindAddress"
+  | "metricsBindAddress"
+  | "isBindFailureFatal"
+  | "isProfilingEnabled"
+  | "featureGates"
+>;
+
+/**
+ * Opens the metrics and the health port. A busy one is retried in the background; rejects only with
+ * bindAddressHardFail. Returns the stop, which ends within a second.
+ */
+export async function startServers(
+  parts: ServerParts,
+  config: ServerConfig,
+): Promise<() => Promise<void>> {
+  const { clock, metrics, health, events } = parts;
+  const { nodeName, healthzBindAddress, metricsBindAddress, isBindFailureFatal } = config;
+  // As upstream: only a failure that ends the program is worth an event.
+  const failed = (server: "health" | "metrics") => (reason: string) => {
+    if (isBindFailureFatal) events.record(serverFailedEvent(nodeName, server, reason));
+  };
+  const listeners = [
+    new HttpListener(parts, {
+      name: "metrics server",
+      address: metricsBindAddress,
+      isFailureFatal: isBindFailureFatal,
+      respond: metricsResponder(parts, config),
+      onFailure: failed("metrics"),
+    }),
+  ];
+  if (healthzBindAddress !== undefined) {
+    listeners.push(
+      new HttpListener(parts, {
+        name: "health server",
+        address: healthzBindAddress,
+        isFailureFatal: isBindFailureFatal,
+        respond: healthResponder(health, clock, metrics),
+        onFailure: failed("health"),
+      }),
+    );
+  }
+  const stop = async (): Promise<void> => {
+    await Promise.all(listeners.map((listener) => listener.stop()));
+  };
+  try {
+    for (const listener of listeners) await listener.start();
+  } catch (error) {
+    await stop();
+    throw error;
+  }
+  return stop;
+}

@@ -1,0 +1,171 @@
+import type { ServiceName } from "../../api/objects.ts";
+import type { Clock } from "../../base/clock.ts";
+import { type IpAddress, type IpFamily, parseIpAddress } from "../../base/ip.ts";
+import type { Logger } from "../../base/log.ts";
+import { bySeniority } from "../../model/service-port.ts";
+import type { ServicePlan } from "../../plan/planner.ts";
+import type { ProxyHealth } from "../report/proxy-health.ts";
+import {
+  type HttpAnswer,
+  HttpListener,
+  type HttpListenerOptions,
+  keepNewest,
+} from "./http-listener.ts";
+
+/** A health-check node port of a Service (type LoadBalancer, external policy Local) in one family. */
+export interface ServiceHealthCheck {
+  readonly service: ServiceName;
+  readonly family: IpFamily;
+  readonly port: number;
+  /** Distinct addresses on this node that are ready. */
+  readonly localReadyCount: number;
+  /** Seconds since the epoch; 0 when unknown. */
+  readonly createdAtSeconds: number;
+  /** Absent: the Service is not from a manifest. */
+  readonly manifestOrder?: string;
+}
+
+/** What listens on a port. */
+export type Listener = Pick<HttpListener, "start" | "stop">;
+
+export type MakeListener = (options: HttpListenerOptions) => Listener;
+
+export interface ServiceHealthParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly health: ProxyHealth;
+  /** Absent: an {@link HttpListener}. */
+  readonly makeListener?: MakeListener;
+  /** Called when a port cannot be opened, and now and then while that lasts. */
+  readonly onFailure?: (check: ServiceHealthCheck, reason: string) => void;
+}
+
+/**
+ * Connections of all health-check node ports together. A cloud's load balancers may all ask at once; more than this
+ * is a flood, whose newest connections are answered.
+ */
+const maxConnections = 2_000;
+
+interface OpenPort {
+  readonly listener: Listener;
+  /** What is answered; changes without the listener. */
+  check: ServiceHealthCheck;
+}
+
+/**
+ * Answers load balancers that ask whether this node has endpoints of a Service: a listener for each
+ * health-check node port and address, each family on sockets of its own with its own count. Listeners
+ * whose address and port stay are kept; a port that is taken is tried again. Of two Services that ask for
+ * one port the older has it, then the first by name.
+ */
+export class ServiceHealthServers {
+  readonly #makeListener: MakeListener;
+  readonly #health: ProxyHealth;
+  readonly #onFailure: (check: ServiceHealthCheck, reason: string) => void;
+  readonly #boundConnections = keepNewest(maxConnections);
+  readonly #checks = new Map<string, ServiceHealthCheck>();
+  #open = new Map<string, OpenPort>();
+  /** What was served last, as text; differs: there is something to do. */
+  #servedAddresses = "";
+  #isStale = false;
+
+  constructor(parts: ServiceHealthParts) {
+    this.#makeListener = parts.makeListener ?? ((options) => new HttpListener(parts, options));
+    this.#health = parts.health;
+    this.#onFailure = parts.onFailure ?? (() => {});
+  }
+
+  /** Takes note of what a plan wants served; nothing is opened or closed yet. */
+  note(plan: ServicePlan): void {
+    const key = `${plan.family} ${plan.service}`;
+    const check = healthCheckOf(plan);
+    const before = this.#checks.get(key);
+    if (check === undefined) this.#checks.delete(key);
+    else this.#checks.set(key, check);
+    if (check !== undefined || before !== undefined) this.#isStale = true;
+  }
+
+  /** Makes what was noted all that is served, each on the addresses of its family. */
+  async serve(addresses: ReadonlyMap<IpFamily, readonly IpAddress[]>): Promise<void> {
+    const addressText = JSON.stringify([...addresses]);
+    if (!this.#isStale && addressText === this.#servedAddresses) return;
+    this.#isStale = false;
+    this.#servedAddresses = addressText;
+    const wanted = new Map<string, { address: IpAddress; check: ServiceHealthCheck }>();
+    for (const check of [...this.#checks.values()].sort(youngestFirst)) {
+      for (const address of addresses.get(check.family) ?? []) {
+        wanted.set(`${address} ${check.port}`, { address, check });
+      }
+    }
+    await this.#closeOthers(wanted);
+    for (const [key, { address, check }] of wanted) {
+      const open = this.#open.get(key);
+      if (open === undefined) await this.#openPort(key, address, check);
+      else open.check = check;
+    }
+  }
+
+  async stop(): Promise<void> {
+    await this.#closeOthers(new Map());
+  }
+
+  async #closeOthers(wanted: ReadonlyMap<string, unknown>): Promise<void> {
+    const closing = [...this.#open].filter(([key]) => !wanted.has(key));
+    for (const [key] of closing) this.#open.delete(key);
+    await Promise.all(closing.map(([, { listener }]) => listener.stop()));
+  }
+
+  async #openPort(key: string, address: IpAddress, check: ServiceHealthCheck): Promise<void> {
+    const listener = this.#makeListener({
+      name: `health check of ${check.service}`,
+      address: { address, port: check.port },
+      isFailureFatal: false,
+      isSingleFamily: true,
+      boundConnections: this.#boundConnections,
+      respond: () => this.#answer(open.check),
+      onFailure: (reason) => this.#onFailure(open.check, reason),
+    });
+    const open: OpenPort = { listener, check };
+    this.#open.set(key, open);
+    await listener.start();
+  }
+
+  /** Any path, any method; the body is kube-proxy's. */
+  #answer({ service, localReadyCount }: ServiceHealthCheck): HttpAnswer {
+    const serviceProxyHealthy = this.#health.report().isHealthy;
+    const [namespace, name] = service.split("/");
+    const body = {
+      service: { namespace, name },
+      localEndpoints: localReadyCount,
+      serviceProxyHealthy,
+    };
+    return {
+      status: localReadyCount > 0 && serviceProxyHealthy ? 200 : 503,
+      headers: {
+        "Content-Type": "application/json",
+        "X-Content-Type-Options": "nosniff",
+        "X-Load-Balancing-Endpoint-Weight": String(localReadyCount),
+      },
+      body: `${JSON.stringify(body, undefined, "\t")}\n`,
+    };
+  }
+}
+
+function healthCheckOf(plan: ServicePlan): ServiceHealthCheck | undefined {
+  const { service, family, servicePorts, localReadyCount } = plan;
+  const [first] = servicePorts;
+  if (first === undefined || first.servicePort.healthCheckNodePort === 0) return undefined;
+  const { healthCheckNodePort: port, createdAtSeconds, manifestOrder } = first.servicePort;
+  const order = manifestOrder === undefined ? {} : { manifestOrder };
+  return { service, family, port, localReadyCount, createdAtSeconds, ...order };
+}
+
+/** The last word is the winner's. */
+function youngestFirst(one: ServiceHealthCheck, other: ServiceHealthCheck): number {
+  return bySeniority({ ...other, name: other.service }, { ...one, name: one.service });
+}
+
+/** The address that stands for all of a family. */
+export function wildcard(family: IpFamily): IpAddress {
+  return parseIpAddress(family === "IPv4" ? "0.0.0.0" : "::") as IpAddress;
+}

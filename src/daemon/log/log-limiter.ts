@@ -1,0 +1,66 @@
+import type { Clock } from "../../base/clock.ts";
+import type { Severity } from "./log-format.ts";
+
+/** What makes two lines «the same problem»: the event and its reason code, whatever the subject. */
+export interface Problem {
+  readonly severity: Severity;
+  readonly event: string;
+  readonly reason: string;
+}
+
+/** Lines of one problem that were not written in the last minute. */
+export interface LeftOut extends Problem {
+  readonly count: number;
+}
+
+const windowMs = 60_000;
+/** Lines of one problem in a minute; the rest becomes a number. */
+const linesPerWindow = 10;
+/** Reasons may be free text: no more than this many are told apart. */
+const maxProblems = 500;
+
+interface Window {
+  readonly problem: Problem;
+  written: number;
+  leftOut: number;
+}
+
+/** Lets the first lines of a problem through each minute, counts the others and tells the count after it. */
+export class LogLimiter {
+  readonly #clock: Clock;
+  readonly #tell: (leftOut: LeftOut) => void;
+  readonly #windows = new Map<string, Window>();
+
+  constructor(clock: Clock, tell: (leftOut: LeftOut) => void) {
+    this.#clock = clock;
+    this.#tell = tell;
+  }
+
+  /** Says whether the line may be written. */
+  admits(problem: Problem): boolean {
+    const window = this.#windowOf(problem);
+    if (window.written < linesPerWindow) {
+      window.written += 1;
+      return true;
+    }
+    window.leftOut += 1;
+    return false;
+  }
+
+  #windowOf(problem: Problem): Window {
+    const isCrowded = this.#windows.size >= maxProblems;
+    const told = isCrowded ? { ...problem, reason: "" } : problem;
+    const key = JSON.stringify([told.severity, told.event, told.reason]);
+    const open = this.#windows.get(key);
+    if (open !== undefined) return open;
+    const window: Window = { problem: told, written: 0, leftOut: 0 };
+    this.#windows.set(key, window);
+    this.#clock.after(windowMs, () => this.#close(key, window));
+    return window;
+  }
+
+  #close(key: string, { problem, leftOut }: Window): void {
+    this.#windows.delete(key);
+    if (leftOut > 0) this.#tell({ ...problem, count: leftOut });
+  }
+}

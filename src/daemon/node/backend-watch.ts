@@ -1,0 +1,84 @@
+import { background } from "../../base/background.ts";
+import type { Clock } from "../../base/clock.ts";
+import { errorText } from "../../base/error-text.ts";
+import type { Logger } from "../../base/log.ts";
+import type { BackendFinding, Iptables } from "../../kernel/kernel.ts";
+
+/** A look starts five processes and reads the rules of everybody. */
+const shortestPauseMs = 600_000;
+
+type WatchedIptables = Pick<Iptables, "backend" | "choice" | "checkBackend">;
+
+/**
+ * Looks from time to time whether the node's other programs speak to the same iptables backend as we
+ * do: a network plugin or kubelet may have come after us. What differs is told once, as long as it lasts,
+ * and not followed: our rules would then stand in both.
+ */
+export class BackendWatch {
+  readonly #iptables: WatchedIptables;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #pauseMs: number;
+  #hasToldBoth: boolean;
+  #hasToldOther = false;
+  #isStopped = false;
+  #cancel: () => void = () => {};
+
+  /** `verificationPeriodMs`: a look is not taken more often than this. What was found at start is told. */
+  constructor(
+    iptables: WatchedIptables,
+    { clock, log }: { readonly clock: Clock; readonly log: Logger },
+    verificationPeriodMs: number,
+  ) {
+    this.#iptables = iptables;
+    this.#clock = clock;
+    this.#log = log;
+    this.#pauseMs = Math.max(verificationPeriodMs, shortestPauseMs);
+    this.#hasToldBoth = iptables.choice.warning !== undefined;
+  }
+
+  start(): void {
+    if (this.#isStopped) return;
+    this.#cancel = this.#clock.after(this.#pauseMs, () => {
+      background(this.#look(), this.#log, "iptables backend check");
+    });
+  }
+
+  /** No look begins any more; one that runs tells nothing. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#cancel();
+  }
+
+  async #look(): Promise<void> {
+    try {
+      const finding = await this.#iptables.checkBackend();
+      if (!this.#isStopped) this.#tell(finding);
+    } catch (error) {
+      this.#log.warn("Cannot check the iptables backend", { err: errorText(error) });
+    }
+    this.start();
+  }
+
+  #tell({ backend, reason, warning }: BackendFinding): void {
+    const inUse = this.#iptables.backend;
+    const isOther = backend !== inUse;
+    if (isOther && !this.#hasToldOther) {
+      this.#log.warn("Node uses a different iptables backend than kube-ipvs", {
+        backend: inUse,
+        found: backend,
+        reason,
+        advice: `Drain and reboot the node: kube-ipvs then starts with ${backend}, and no rules remain in ${inUse}`,
+      });
+    }
+    const isBoth = warning !== undefined && !isOther;
+    if (isBoth && !this.#hasToldBoth) {
+      this.#log.warn("Two iptables backends are in use", {
+        reason: warning,
+        advice: `Configure all programs on the node to use ${inUse}; iptables-legacy-save and iptables-nft-save show the rules of each backend`,
+      });
+    }
+    this.#hasToldOther = isOther;
+    this.#hasToldBoth = isBoth;
+  }
+}

@@ -1,0 +1,109 @@
+/** Whether configuration, node and kernel agree about IP families. Pure. */
+import type { NodeRecord } from "../../api/objects.ts";
+import { type Cidr, familyOf, type IpAddress, type IpFamily } from "../../base/ip.ts";
+import type { Config } from "../../config/config.ts";
+
+export interface FamilyFinding {
+  readonly reason: string;
+  /** The program would do more harm than good. */
+  readonly isFatal: boolean;
+}
+
+export interface FamilyFacts {
+  readonly config: Config;
+  /** Families whose programs and kernel parts work here. */
+  readonly families: readonly IpFamily[];
+  readonly node: NodeRecord | undefined;
+}
+
+/** The family of bindAddress, where it is one, else of the node's first address, else IPv4. */
+export function primaryFamily({ config, node }: Pick<FamilyFacts, "config" | "node">): IpFamily {
+  const { bindAddress } = config;
+  if (bindAddress !== "0.0.0.0" && bindAddress !== "::") return familyOf(bindAddress);
+  const [first] = node?.addresses ?? [];
+  return first === undefined ? "IPv4" : familyOf(first);
+}
+
+/** Lists what does not fit, as upstream does at start. */
+export function checkFamilies(facts: FamilyFacts): readonly FamilyFinding[] {
+  const { config, families, node } = facts;
+  const primary = primaryFamily(facts);
+  const isDualStack = families.length > 1;
+  const { localTraffic: local } = config;
+  const findings: FamilyFinding[] = [];
+  const note = (what: string, cidrs: readonly Cidr[], isFatal: boolean): void => {
+    if (
+      !isOnlyOther(
+        cidrs.map(({ address }) => address),
+        primary,
+      )
+    )
+      return;
+    findings.push({
+      reason: `${what} has no network of the node's primary IP family, ${primary}`,
+      isFatal,
+    });
+  };
+  if (!families.includes(primary)) {
+    const reason = `the node's primary IP family, ${primary}, is not supported on this node`;
+    findings.push({ reason, isFatal: true });
+  }
+  if (local.kind === "cluster-cidr") note("clusterCIDR", local.cidrs, !isDualStack);
+  note("podCIDRs of the Node", node?.podCidrs ?? [], local.kind === "node-cidr");
+  if (!isDualStack) findings.push(...singleStackFindings(facts, primary));
+  findings.push(...nodePortFindings(facts, primary));
+  return findings;
+}
+
+function singleStackFindings({ config }: FamilyFacts, primary: IpFamily): readonly FamilyFinding[] {
+  const items: readonly (readonly [what: string, addresses: readonly IpAddress[]])[] = [
+    ["ipvs.excludeCIDRs", config.excludeCidrs.map(({ address }) => address)],
+    ["healthzBindAddress", specific(config.healthzBindAddress?.address)],
+    ["metricsBindAddress", specific(config.metricsBindAddress.address)],
+  ];
+  return items
+    .filter(([, addresses]) => isOnlyOther(addresses, primary))
+    .map(([what]) => ({
+      reason: `${what} is not in the primary IP family, ${primary}`,
+      isFatal: false,
+    }));
+}
+
+function nodePortFindings(
+  { config, families }: FamilyFacts,
+  primary: IpFamily,
+): readonly FamilyFinding[] {
+  const given = config.nodePortAddresses;
+  if (given.kind === "primary") return [];
+  if (given.kind === "all") {
+    const advice = "consider nodePortAddresses: [primary]";
+    return [
+      {
+        reason: `nodePortAddresses is unset: node ports are open on all local IPs; ${advice}`,
+        isFatal: false,
+      },
+    ];
+  }
+  const covered = new Set(given.cidrs.map(({ address }) => familyOf(address)));
+  if (!covered.has(primary)) {
+    const reason = `nodePortAddresses has no ${primary} network: node ports are open on all local ${primary} IPs`;
+    return [{ reason, isFatal: false }];
+  }
+  const other = families.find((family) => !covered.has(family));
+  if (other === undefined) return [];
+  return [
+    {
+      reason: `nodePortAddresses has no ${other} network: node ports are open on all local ${other} IPs`,
+      isFatal: false,
+    },
+  ];
+}
+
+/** The wildcard belongs to no family. */
+function specific(address: IpAddress | undefined): readonly IpAddress[] {
+  return address === undefined || address === "0.0.0.0" || address === "::" ? [] : [address];
+}
+
+function isOnlyOther(addresses: readonly IpAddress[], family: IpFamily): boolean {
+  return addresses.length > 0 && addresses.every((address) => familyOf(address) !== family);
+}

@@ -1,0 +1,156 @@
+/** What planning must know of this node: from its Node object, its links and the configuration. Pure. */
+import type { NodeRecord } from "../../api/objects.ts";
+import {
+  type Cidr,
+  cidrContains,
+  cidrText,
+  familyOf,
+  type IpAddress,
+  type IpFamily,
+  isLoopback,
+  parseIpAddress,
+} from "../../base/ip.ts";
+import type { Config } from "../../config/config.ts";
+import type {
+  FamilyOptions,
+  LocalDetector,
+  PlanOptions,
+  ReservedReason,
+} from "../../plan/options.ts";
+import { wildcard } from "../http/service-health.ts";
+
+export interface NodeFacts {
+  readonly config: Config;
+  /** Families whose programs and kernel parts work here. */
+  readonly families: readonly IpFamily[];
+  /** Absent until the API told it, or where there is none. */
+  readonly node: NodeRecord | undefined;
+  /** Addresses on the node's links other than kube-ipvs0. */
+  readonly nodeAddresses: ReadonlySet<IpAddress>;
+  /** Addresses of others that must not be bound to kube-ipvs0. */
+  readonly reserved?: ReadonlyMap<IpAddress, ReservedReason>;
+  /** `10.0.0.1 6443` of each API server. */
+  readonly apiServers?: ReadonlySet<string>;
+  /** The kernel takes no IPv6 address. */
+  readonly isIpv6Disabled?: boolean;
+}
+
+/** Puts the options of planning together. */
+export function planOptionsOf(facts: NodeFacts): PlanOptions {
+  const { config, node } = facts;
+  return {
+    place: { nodeName: config.nodeName, zone: node?.zone ?? "" },
+    families: new Map(facts.families.map((family) => [family, familyOptions(family, facts)])),
+    scheduler: config.scheduler,
+    areExternalIpsIgnored: config.featureGates.get("AllowServiceExternalIPs") === false,
+    isMasqueradeAll: config.isMasqueradeAll,
+    masqueradeMark: config.masqueradeMark,
+  };
+}
+
+function familyOptions(family: IpFamily, facts: NodeFacts): FamilyOptions {
+  const nodeAddresses = new Set([...facts.nodeAddresses].filter((ip) => familyOf(ip) === family));
+  const detector = localDetector(family, facts);
+  return {
+    nodeIp: nodeIpOf(family, facts.config, facts.node),
+    nodeAddresses,
+    nodePortAddresses: nodePortAddresses(family, facts, nodeAddresses),
+    reserved: new Map([...(facts.reserved ?? [])].filter(([ip]) => familyOf(ip) === family)),
+    ...(facts.apiServers === undefined ? {} : { apiServers: [...facts.apiServers].sort() }),
+    ...(family === "IPv6" && facts.isIpv6Disabled === true ? { isLinkDisabled: true } : {}),
+    isReservedRefused: facts.config.reservedAddresses === "refuse",
+    ...(detector === undefined ? {} : { localDetector: detector }),
+  };
+}
+
+/**
+ * The node's address of a family: bindAddress where it names one, else the first of the Node object
+ * (InternalIP before ExternalIP), else loopback.
+ */
+function nodeIpOf(
+  family: IpFamily,
+  config: Pick<Config, "bindAddress">,
+  node: NodeRecord | undefined,
+): IpAddress {
+  const bound = config.bindAddress;
+  const isSpecific = bound !== "0.0.0.0" && bound !== "::";
+  if (isSpecific && familyOf(bound) === family) return bound;
+  const own = node?.addresses.find((address) => familyOf(address) === family);
+  return own ?? (parseIpAddress(family === "IPv4" ? "127.0.0.1" : "::1") as IpAddress);
+}
+
+/** Where health-check node ports listen: everywhere, unless nodePortAddresses names networks. */
+export function healthCheckAddresses(
+  facts: NodeFacts,
+): ReadonlyMap<IpFamily, readonly IpAddress[]> {
+  const addressesOf = (family: IpFamily): readonly IpAddress[] => {
+    if (nodePortNetworks(family, facts.config, facts.node).length === 0) return [wildcard(family)];
+    const ofFamily = [...facts.nodeAddresses].filter((address) => familyOf(address) === family);
+    return nodePortAddresses(family, facts, new Set(ofFamily));
+  };
+  return new Map(facts.families.map((family) => [family, addressesOf(family)]));
+}
+
+/** Addresses that serve node ports: all of the node, its primary ones, or those inside the networks. */
+function nodePortAddresses(
+  family: IpFamily,
+  { config, node }: NodeFacts,
+  nodeAddresses: ReadonlySet<IpAddress>,
+): readonly IpAddress[] {
+  const networks = nodePortNetworks(family, config, node);
+  const all = [...nodeAddresses].sort();
+  if (networks.length === 0) return all;
+  return all.filter((address) => networks.some((cidr) => cidrContains(cidr, address)));
+}
+
+/** Empty: no restriction. Networks of the other family alone leave this one open, as upstream. */
+function nodePortNetworks(
+  family: IpFamily,
+  config: Config,
+  node: NodeRecord | undefined,
+): readonly Cidr[] {
+  if (config.nodePortAddresses.kind === "all") return [];
+  if (config.nodePortAddresses.kind === "primary") {
+    const address = nodeIpOf(family, config, node);
+    if (isLoopback(address)) return [];
+    return [{ address, prefixLength: family === "IPv4" ? 32 : 128 }];
+  }
+  const ofFamily = config.nodePortAddresses.cidrs.filter(
+    (cidr) => familyOf(cidr.address) === family,
+  );
+  return ofFamily.some((cidr) => cidr.prefixLength === 0) ? [] : ofFamily;
+}
+
+function localDetector(family: IpFamily, { config, node }: NodeFacts): LocalDetector | undefined {
+  const local = config.localTraffic;
+  switch (local.kind) {
+    case "cluster-cidr":
+      return firstNetwork(family, local.cidrs);
+    case "node-cidr":
+      return firstNetwork(family, node?.podCidrs ?? []);
+    case "bridge-interface":
+      return { kind: "in-interface", name: local.name };
+    case "interface-prefix":
+      return { kind: "in-interface", name: `${local.prefix}+` };
+  }
+}
+
+function firstNetwork(family: IpFamily, cidrs: readonly Cidr[]): LocalDetector | undefined {
+  const cidr = cidrs.find(({ address }) => familyOf(address) === family);
+  return cidr === undefined ? undefined : { kind: "source", cidr: cidrText(cidr) };
+}
+
+/** Options are small and plain: text tells whether they are equal. */
+export function sameOptions(left: PlanOptions, right: PlanOptions): boolean {
+  return optionsText(left) === optionsText(right);
+}
+
+function optionsText(options: PlanOptions): string {
+  const families = [...options.families].map(([family, { nodeAddresses, reserved, ...rest }]) => [
+    family,
+    [...nodeAddresses].sort(),
+    [...(reserved ?? [])].sort(),
+    rest,
+  ]);
+  return JSON.stringify({ ...options, families });
+}

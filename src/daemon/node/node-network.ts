@@ -1,0 +1,99 @@
+/** The node's addresses, and those it cannot do without: what planning must know of its network. */
+import type { EndpointSliceRecord } from "../../api/objects.ts";
+import type { ServerEndpoint } from "../../api/source.ts";
+import { familyOf, type IpAddress } from "../../base/ip.ts";
+import type { Kernel } from "../../kernel/kernel.ts";
+import type { ReservedReason } from "../../plan/options.ts";
+import { readAddresses } from "../../reconcile/observed/read-addresses.ts";
+
+export interface NodeNetwork {
+  /** On kube-ipvs0, each once; absent where there is no such link. */
+  readonly bound: readonly IpAddress[] | undefined;
+  /** On all other links. */
+  readonly ofNode: ReadonlySet<IpAddress>;
+  /** Of others, which must never be bound to kube-ipvs0: the node would talk to itself in their place. */
+  readonly reserved: ReadonlyMap<IpAddress, ReservedReason>;
+  /** In the main routing table, and those that vanished without another one in their place. */
+  readonly gateways: ReadonlySet<IpAddress>;
+  /** Addresses and ports of API servers, as {@link serverKey} writes them. */
+  readonly apiServers: ReadonlySet<string>;
+  /** The kernel takes no address of this family on kube-ipvs0. */
+  readonly isIpv6Disabled: boolean;
+}
+
+export const emptyNetwork: NodeNetwork = {
+  bound: undefined,
+  ofNode: new Set(),
+  reserved: new Map(),
+  gateways: new Set(),
+  apiServers: new Set(),
+  isIpv6Disabled: false,
+};
+
+/** The Service through which pods reach the API servers. */
+export const apiServerService = "default/kubernetes";
+
+/** Reads links, addresses and routes. `previous`: what was read last. Throws what the kernel says. */
+export async function readNodeNetwork(
+  kernel: Kernel,
+  apiServers: Iterable<ServerEndpoint>,
+  previous: NodeNetwork = emptyNetwork,
+): Promise<NodeNetwork> {
+  const { bound, ofNode, broadcasts } = await readAddresses(kernel);
+  const gateways = keptGateways(await kernel.link.listGateways(), previous.gateways);
+  const servers = [...apiServers];
+  const reserved = new Map<IpAddress, ReservedReason>();
+  for (const address of broadcasts) reserved.set(address, "broadcast-address");
+  for (const { address } of servers) reserved.set(address, "api-server-address");
+  for (const address of gateways) reserved.set(address, "gateway-address");
+  return {
+    bound,
+    ofNode,
+    reserved,
+    gateways,
+    apiServers: new Set(servers.map(serverKey)),
+    isIpv6Disabled: isIpv6Disabled(kernel),
+  };
+}
+
+/**
+ * A link that is down for a moment takes its routes along. A gateway that was bound to kube-ipvs0 meanwhile would stay
+ * out of reach when they are back, so that it is free only when another one of its family came. Pure.
+ */
+export function keptGateways(
+  listed: readonly IpAddress[],
+  previous: ReadonlySet<IpAddress>,
+): ReadonlySet<IpAddress> {
+  const changed = new Set(listed.filter((address) => !previous.has(address)).map(familyOf));
+  const kept = [...previous].filter((address) => !changed.has(familyOf(address)));
+  return new Set([...listed, ...kept]);
+}
+
+/** The link's own setting counts once there is one; until then that of links to come. */
+function isIpv6Disabled({ sysctl, link }: Kernel): boolean {
+  const read = (name: string): string | undefined =>
+    sysctl.read(`net/ipv6/conf/${name}/disable_ipv6`);
+  return (read(link.name) ?? read("default")) === "1";
+}
+
+/** `10.0.0.1 6443` */
+export function serverKey({ address, port }: ServerEndpoint): string {
+  return `${address} ${port}`;
+}
+
+/** Whether planning sees no difference. */
+export function sameNetwork(one: NodeNetwork, other: NodeNetwork): boolean {
+  return networkText(one) === networkText(other);
+}
+
+function networkText({ ofNode, reserved, apiServers, isIpv6Disabled }: NodeNetwork): string {
+  const parts = [ofNode, reserved, apiServers].map((part) => [...part].sort());
+  return JSON.stringify([...parts, isIpv6Disabled]);
+}
+
+/** The API servers, as the endpoints of their Service tell. */
+export function sliceEndpoints(slices: Iterable<EndpointSliceRecord>): readonly ServerEndpoint[] {
+  return [...slices].flatMap(({ endpoints, ports }) =>
+    endpoints.flatMap(({ address }) => ports.map(({ port }) => ({ address, port }))),
+  );
+}

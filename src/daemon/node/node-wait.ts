@@ -1,0 +1,154 @@
+import { isDeepStrictEqual } from "node:util";
+import type { NodeRecord } from "../../api/objects.ts";
+import type { Clock } from "../../base/clock.ts";
+import { cidrText } from "../../base/ip.ts";
+import type { Logger } from "../../base/log.ts";
+import type { LiveConfig } from "../process/live-config.ts";
+import { StartError } from "./prepare-kernel.ts";
+
+/** As upstream: so long for the Node object and its addresses … */
+const addressWaitMs = 30_000;
+/** … and so much longer for its pod CIDRs, which somebody else allocates. */
+const podCidrWaitMs = 300_000;
+
+export interface NodeWaitParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly live: LiveConfig;
+  /** Called once, when planning may begin as far as the node is concerned. */
+  readonly onReady: () => void;
+  /** Ends the program: it cannot work, or must begin anew. */
+  readonly fail: (error: Error) => void;
+}
+
+/**
+ * Waits for the Node object, and for those of its fields without which planning would go wrong: addresses
+ * where nodePortAddresses is `primary`, pod CIDRs in mode NodeCIDR. Everything else is planned anew when the
+ * node tells it. Without a cluster there is nobody to wait for. Later changes of the node are told.
+ */
+export class NodeWait {
+  readonly #parts: NodeWaitParts;
+  #record: NodeRecord | undefined;
+  #isListed = false;
+  #isReady = false;
+  #cancel: () => void = () => {};
+
+  constructor(parts: NodeWaitParts) {
+    this.#parts = parts;
+  }
+
+  get isReady(): boolean {
+    return this.#isReady;
+  }
+
+  start(): void {
+    if (this.#isReady) return;
+    this.#cancel = this.#parts.clock.after(addressWaitMs, () => this.#addressesAreLate());
+  }
+
+  stop(): void {
+    this.#cancel();
+  }
+
+  /** The list of nodes arrived, with ours or without. */
+  noteListed(): void {
+    this.#isListed = true;
+    this.#check();
+  }
+
+  /** A change of the pod CIDRs in mode NodeCIDR ends the program, as upstream: rules hang on them. */
+  noteRecord(record: NodeRecord | undefined): void {
+    const before = podCidrTexts(this.#record);
+    if (this.#isReady) this.#tell(record);
+    this.#record = record ?? this.#record;
+    const after = podCidrTexts(this.#record);
+    if (
+      this.#isFromCluster &&
+      this.#needsPodCidrs &&
+      this.#isReady &&
+      before !== "" &&
+      before !== after
+    ) {
+      const change = `from ${before} to ${after === "" ? "none" : after}`;
+      const message = `The pod CIDRs of node ${this.#parts.live.current.nodeName} changed ${change}`;
+      this.#parts.fail(new Error(`${message}; exiting to restart with the new ones`));
+    }
+    this.#check();
+  }
+
+  /** Everything but pod CIDRs is planned anew, without an end: upstream 1.37 ends here, earlier ones do nothing. */
+  #tell(record: NodeRecord | undefined): void {
+    const { log, live } = this.#parts;
+    const { nodeName: node } = live.current;
+    const before = this.#record?.addresses ?? [];
+    if (record === undefined) {
+      if (this.#record !== undefined)
+        log.warn("Node object deleted, using its last known state", { node });
+      return;
+    }
+    const after = record.addresses;
+    if (!isDeepStrictEqual(before, after))
+      log.info("Node addresses changed", { node, before, after });
+  }
+
+  get #isFromCluster(): boolean {
+    return this.#parts.live.current.objectsFrom.kind === "cluster";
+  }
+
+  get #needsPodCidrs(): boolean {
+    return this.#parts.live.current.localTraffic.kind === "node-cidr";
+  }
+
+  #check(): void {
+    if (!this.#isListed || this.#isReady) return;
+    if (!this.#isFromCluster || this.#missing() === undefined) this.#finish();
+  }
+
+  /** What is still waited for. */
+  #missing(): "addresses" | "pod CIDRs" | undefined {
+    const { nodePortAddresses, bindAddress } = this.#parts.live.current;
+    const { addresses = [], podCidrs = [] } = this.#record ?? {};
+    if (this.#needsPodCidrs && podCidrs.length === 0) return "pod CIDRs";
+    const isUnbound = bindAddress === "0.0.0.0" || bindAddress === "::";
+    const needsAddresses = nodePortAddresses.kind === "primary" && isUnbound;
+    return needsAddresses && addresses.length === 0 ? "addresses" : undefined;
+  }
+
+  #addressesAreLate(): void {
+    const { clock, log, live } = this.#parts;
+    const { nodeName: node } = live.current;
+    const missing = this.#missing();
+    if (missing === "pod CIDRs") {
+      log.warn("Waiting for the node's pod CIDRs", { node });
+      this.#cancel = clock.after(podCidrWaitMs, () => this.#podCidrsAreLate());
+      return;
+    }
+    const event =
+      this.#record === undefined
+        ? "Timed out waiting for the Node object, continuing without it"
+        : "Node object has no addresses, continuing without them";
+    log.error(event, { node });
+    this.#finish();
+  }
+
+  #podCidrsAreLate(): void {
+    const { live, fail } = this.#parts;
+    const why = this.#record === undefined ? "the node does not exist" : "it has no pod CIDR";
+    fail(
+      new StartError(
+        `Cannot start with detectLocalMode NodeCIDR: timed out waiting for node ${live.current.nodeName}: ${why}; ` +
+          "let the controller manager allocate pod CIDRs (--allocate-node-cidrs), or set another detectLocalMode",
+      ),
+    );
+  }
+
+  #finish(): void {
+    this.#cancel();
+    this.#isReady = true;
+    this.#parts.onReady();
+  }
+}
+
+function podCidrTexts(record: NodeRecord | undefined): string {
+  return (record?.podCidrs ?? []).map(cidrText).join(",");
+}

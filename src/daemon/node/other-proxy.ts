@@ -1,0 +1,108 @@
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { get } from "node:http";
+import { basename } from "node:path";
+
+/** A kube-proxy that is alive on this node. */
+export type OtherProxy =
+  | { readonly kind: "process"; readonly pid: number; readonly command: string }
+  /** Something that answers like kube-proxy, seen by its port alone: another process namespace, k3s. */
+  | { readonly kind: "port"; readonly url: string; readonly mode: string };
+
+/** Two proxies would undo each other's work for ever. */
+export class OtherProxyError extends Error {
+  override readonly name = "OtherProxyError";
+  readonly proxy: OtherProxy;
+
+  constructor(proxy: OtherProxy) {
+    const who =
+      proxy.kind === "process"
+        ? `process ${proxy.pid} (${proxy.command})`
+        : `mode ${proxy.mode}, serving ${proxy.url}`;
+    super(
+      `Cannot start while kube-proxy is running: ${who}; remove it from this node first, ` +
+        "or set --kube-ipvs-ignore-running-kube-proxy",
+    );
+    this.proxy = proxy;
+  }
+}
+
+export interface ProxySearch {
+  readonly procPath: string;
+  readonly ownPid: number;
+  /** kube-proxy's metrics address. */
+  readonly modeUrl: string;
+  readonly answerTimeoutMs: number;
+}
+
+const thisNode: ProxySearch = {
+  procPath: "/proc",
+  ownPid: process.pid,
+  modeUrl: "http://127.0.0.1:10249/proxyMode",
+  answerTimeoutMs: 500,
+};
+
+/** Looks for a kube-proxy in our network namespace. To be asked before our own metrics port is open. */
+export async function findOtherProxy(
+  search: ProxySearch = thisNode,
+): Promise<OtherProxy | undefined> {
+  return findProcess(search) ?? (await askMode(search));
+}
+
+function findProcess({ procPath, ownPid }: ProxySearch): OtherProxy | undefined {
+  const ownNamespace = attempt(() => readlinkSync(`${procPath}/${ownPid}/ns/net`));
+  for (const entry of attempt(() => readdirSync(procPath)) ?? []) {
+    if (!/^\d+$/.test(entry) || Number(entry) === ownPid) continue;
+    const command = kubeProxyCommand(`${procPath}/${entry}`);
+    if (command === undefined) continue;
+    const namespace = attempt(() => readlinkSync(`${procPath}/${entry}/ns/net`));
+    // Where the namespace cannot be read, the question on the port decides.
+    if (namespace === undefined || namespace !== ownNamespace) continue;
+    return { kind: "process", pid: Number(entry), command };
+  }
+  return undefined;
+}
+
+/** The command line of a process that is a kube-proxy. We may be called so too, but run in Node.js. */
+function kubeProxyCommand(path: string): string | undefined {
+  const words = attempt(() => readFileSync(`${path}/cmdline`, "latin1"))?.split("\0") ?? [];
+  if (basename(words[0] ?? "") !== "kube-proxy") return undefined;
+  const program = attempt(() => readlinkSync(`${path}/exe`));
+  if (program !== undefined && /^node/.test(basename(program))) return undefined;
+  return words
+    .join(" ")
+    .trim()
+    .slice(0, 200)
+    .replace(/[^\x20-\x7e]/g, "?");
+}
+
+/** Absent: nobody answers, or with something else than a proxy mode. */
+function askMode({
+  modeUrl: url,
+  answerTimeoutMs: timeout,
+}: ProxySearch): Promise<OtherProxy | undefined> {
+  return new Promise((resolve) => {
+    const request = get(url, { timeout, agent: false }, (response) => {
+      let body = "";
+      response.setEncoding("latin1");
+      response.on("data", (text: string) => {
+        body += text;
+        if (body.length > 100) request.destroy();
+      });
+      response.on("close", () => {
+        const mode = /^(?:iptables|ipvs|nftables|userspace)$/.exec(body.trim())?.[0];
+        resolve(mode === undefined ? undefined : { kind: "port", url, mode });
+      });
+    });
+    request.on("timeout", () => request.destroy());
+    request.on("error", () => resolve(undefined));
+  });
+}
+
+/** Processes come and go while they are looked at. */
+function attempt<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}

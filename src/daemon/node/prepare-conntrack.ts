@@ -1,0 +1,56 @@
+/** Limits and time-outs of connection tracking, set at start as kube-proxy does. */
+import { readFileSync } from "node:fs";
+import { availableParallelism } from "node:os";
+import type { Logger } from "../../base/log.ts";
+import type { Config } from "../../config/config.ts";
+import type { Kernel } from "../../kernel/kernel.ts";
+import { countCpus, planConntrackLimits } from "../../plan/conntrack-limits.ts";
+import { setSysctl } from "./set-sysctl.ts";
+
+const module = "nf_conntrack";
+const maxPath = "net/netfilter/nf_conntrack_max";
+const bucketsParameter = "hashsize";
+
+/** Sets what differs; what holds already is never written. Throws SysctlError or ParameterError. */
+export async function prepareConntrack(
+  kernel: Pick<Kernel, "sysctl" | "modules">,
+  { conntrack }: Pick<Config, "conntrack">,
+  log: Logger,
+  cpuCount: number = onlineCpus(),
+): Promise<void> {
+  const { max, sysctls } = planConntrackLimits(conntrack, cpuCount);
+  if (max === undefined && sysctls.length === 0) return;
+  await loadConntrack(kernel, log);
+  if (max !== undefined) {
+    setSysctl(kernel, { path: maxPath, value: String(max.entries) }, log);
+    growTable(kernel, max.minBuckets, log);
+  }
+  for (const setting of sysctls) setSysctl(kernel, setting, log);
+}
+
+/** Where it cannot be loaded, the missing sysctl tells why that matters. */
+async function loadConntrack({ modules }: Pick<Kernel, "modules">, log: Logger): Promise<void> {
+  if (modules.isAvailable(module) === true) return;
+  try {
+    await modules.load(module);
+  } catch (error) {
+    log.warn("Cannot load kernel module", { module, err: error });
+  }
+}
+
+/** The table never shrinks. */
+function growTable({ modules }: Pick<Kernel, "modules">, minBuckets: number, log: Logger): void {
+  const present = Number(modules.readParameter(module, bucketsParameter) ?? Number.NaN);
+  if (present >= minBuckets) return;
+  modules.writeParameter(module, bucketsParameter, String(minBuckets));
+  log.info("Set module parameter", { module, parameter: bucketsParameter, value: minBuckets });
+}
+
+function onlineCpus(): number {
+  try {
+    const online = countCpus(readFileSync("/sys/devices/system/cpu/online", "utf8"));
+    return online ?? availableParallelism();
+  } catch {
+    return availableParallelism();
+  }
+}

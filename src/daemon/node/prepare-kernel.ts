@@ -1,0 +1,107 @@
+/** What must be right before the first sync: programs, modules, scheduler, sysctls, time-outs. */
+import { readFileSync } from "node:fs";
+import { release } from "node:os";
+import { type IpFamily, ipFamilies } from "../../base/ip.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Config } from "../../config/config.ts";
+import type { Kernel } from "../../kernel/kernel.ts";
+import { planSysctls, type SysctlSetting } from "../../plan/sysctls.ts";
+import { setSysctl } from "./set-sysctl.ts";
+
+/** A start that makes no sense; the message is the last line the operator sees. */
+export class StartError extends Error {
+  override readonly name = "StartError";
+}
+
+/** Finds out what works here and sets what must be set. Returns the families that are supported. */
+export async function prepareKernel(
+  kernel: Kernel,
+  config: Config,
+  log: Logger,
+): Promise<readonly IpFamily[]> {
+  await loadIpvs(kernel, log);
+  const families = await supportedFamilies(kernel, log);
+  await configureKernel(kernel, config, { families, log });
+  return families;
+}
+
+/** What the configuration alone asks of the kernel. Rejects before the first write where the scheduler is unknown. */
+export async function configureKernel(
+  kernel: Kernel,
+  config: Config,
+  { families, log }: { readonly families: readonly IpFamily[]; readonly log: Logger },
+): Promise<void> {
+  await checkScheduler(kernel, config, families);
+  setSysctls(kernel, config, log);
+  await setTimeouts(kernel, config, log);
+}
+
+/** The family lookup later is the judge; modprobe only helps where modules may be loaded. */
+async function loadIpvs(kernel: Kernel, log: Logger): Promise<void> {
+  if (kernel.modules.isAvailable("ip_vs") === true) return;
+  try {
+    await kernel.modules.load("ip_vs");
+  } catch (error) {
+    log.warn("Cannot load kernel module", { module: "ip_vs", err: error });
+  }
+}
+
+async function supportedFamilies(kernel: Kernel, log: Logger): Promise<readonly IpFamily[]> {
+  const supported: IpFamily[] = [];
+  for (const family of ipFamilies) {
+    const reason = await unsupportedReason(kernel, family);
+    if (reason === undefined) supported.push(family);
+    else log.info("IP family is not supported on this node", { ipFamily: family, reason });
+  }
+  if (supported.length > 0) return supported;
+  throw new StartError(
+    "Cannot start: neither iptables nor ip6tables works on this node; install iptables, or grant the " +
+      "process the capabilities NET_ADMIN and NET_RAW",
+  );
+}
+
+async function unsupportedReason(kernel: Kernel, family: IpFamily): Promise<string | undefined> {
+  if (family === "IPv6") {
+    if (!hasIpv6()) return "the kernel has no IPv6";
+    if (kernel.sysctl.read("net/ipv6/conf/all/disable_ipv6") === "1") return "disabled by sysctl";
+  }
+  const { isSupported, reason } = await kernel.iptables.probe(family);
+  return isSupported ? undefined : (reason ?? "iptables does not work");
+}
+
+function hasIpv6(): boolean {
+  try {
+    readFileSync("/proc/net/if_inet6");
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+async function checkScheduler(
+  kernel: Kernel,
+  { scheduler }: Config,
+  families: readonly IpFamily[],
+): Promise<void> {
+  for (const family of families) await kernel.ipvs.checkScheduler(scheduler, family);
+}
+
+/** What this node's kernel is to be set to. */
+export function sysctlsOf({ isStrictArp }: Pick<Config, "isStrictArp">): readonly SysctlSetting[] {
+  return planSysctls({ isStrictArp, kernelRelease: release() });
+}
+
+/** A value that already holds is never written; one that cannot be written ends the start. */
+function setSysctls(kernel: Kernel, config: Config, log: Logger): void {
+  for (const setting of sysctlsOf(config)) setSysctl(kernel, setting, log);
+}
+
+async function setTimeouts(kernel: Kernel, config: Config, log: Logger): Promise<void> {
+  const { tcpSeconds, tcpFinSeconds, udpSeconds } = config.ipvsTimeouts;
+  if (tcpSeconds + tcpFinSeconds + udpSeconds === 0) return;
+  try {
+    await kernel.ipvs.writeTimeouts(config.ipvsTimeouts);
+  } catch (error) {
+    log.error("Cannot set IPVS timeouts", { err: error });
+  }
+}

@@ -1,0 +1,204 @@
+/**
+ * A file that carries facts about the kernel over a restart of the program, and not over a boot: the kernel's state is
+ * gone then. It is replaced as a whole. One that is missing, foreign or broken means that nothing is known; a folder
+ * that cannot be written is reported once and is no error.
+ */
+import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
+import { mkdir, open, rename, unlink } from "node:fs/promises";
+import { uptime } from "node:os";
+import { dirname } from "node:path";
+import { background } from "../../base/background.ts";
+import { errorText } from "../../base/error-text.ts";
+import type { Logger } from "../../base/log.ts";
+import { parseJson } from "../../base/parse-json.ts";
+
+/** Time since the machine was started. */
+export interface BootClock {
+  /** Differs from boot to boot. */
+  readonly bootId: string;
+  /** Milliseconds, suspended time included. */
+  uptimeMs(): number;
+}
+
+/** The machine's own. Without a boot id (no /proc) nothing is ever recalled. */
+export function systemBootClock(): BootClock {
+  return { bootId: readBootId(), uptimeMs: () => uptime() * 1000 };
+}
+
+const maxBytes = 2 ** 21;
+const version = 1;
+
+export type FileContent = Readonly<Record<string, unknown>>;
+
+/** What an earlier program of this boot left; or why that is not known. */
+export type Recalled =
+  | { readonly kind: "read"; readonly content: FileContent }
+  | { readonly kind: "unknown"; readonly reason: string };
+
+/** Reads the file at `path`; an empty path: there is none. */
+export function readBootFile(path: string, { bootId }: BootClock): Recalled {
+  if (path === "") return unknown("no drain start times file is configured");
+  let content: unknown;
+  try {
+    content = parseJson(readBounded(path));
+  } catch (error) {
+    return unknown(isMissing(error) ? `${path} does not exist` : `${path}: ${errorText(error)}`);
+  }
+  const isOurs =
+    isRecord(content) &&
+    content["version"] === version &&
+    bootId !== "" &&
+    content["bootId"] === bootId;
+  return isOurs
+    ? { kind: "read", content: content as FileContent }
+    : unknown(`${path} was written in another boot or by another version`);
+}
+
+export interface BootFileParts {
+  readonly log: Logger;
+  readonly bootClock: BootClock;
+  /** The log line where it cannot be written. */
+  readonly failureEvent: string;
+}
+
+/** Writes the newest content in the background; what came in between is left out. */
+export class BootFileWriter {
+  readonly #path: string;
+  readonly #parts: BootFileParts;
+  /** The newest content that is not written yet; it is made when it is written. */
+  #unwritten: (() => FileContent | undefined) | undefined;
+  #writing: Promise<void> | undefined;
+  #mayExist: boolean;
+  #isTrouble = false;
+
+  /** `path` empty: nothing is written. */
+  constructor(path: string, parts: BootFileParts) {
+    this.#path = path;
+    this.#parts = parts;
+    this.#mayExist = path !== "";
+  }
+
+  /** Does not wait, never throws. Content undefined: no file. */
+  write(content: () => FileContent | undefined): void {
+    if (this.#path === "") return;
+    this.#unwritten = content;
+    if (this.#writing !== undefined) return;
+    this.#writing = this.#writeAll().finally(() => {
+      this.#writing = undefined;
+    });
+    background(this.#writing, this.#parts.log, this.#path);
+  }
+
+  /** Resolves when everything given so far is in the file, or could not be written. */
+  async idle(): Promise<void> {
+    await this.#writing;
+  }
+
+  async #writeAll(): Promise<void> {
+    for (let next = this.#takeUnwritten(); next !== undefined; next = this.#takeUnwritten()) {
+      try {
+        await this.#replace(next());
+        this.#isTrouble = false;
+      } catch (error) {
+        this.#reportTrouble(error);
+      }
+    }
+  }
+
+  #takeUnwritten(): (() => FileContent | undefined) | undefined {
+    const content = this.#unwritten;
+    this.#unwritten = undefined;
+    return content;
+  }
+
+  async #replace(content: FileContent | undefined): Promise<void> {
+    if (content === undefined) {
+      if (this.#mayExist) await unlinkIfThere(this.#path);
+      this.#mayExist = false;
+      return;
+    }
+    this.#mayExist = true;
+    const { bootId } = this.#parts.bootClock;
+    await replaceFile(this.#path, JSON.stringify({ version, bootId, ...content }));
+  }
+
+  #reportTrouble(error: unknown): void {
+    if (this.#isTrouble) return;
+    this.#isTrouble = true;
+    const { log, failureEvent } = this.#parts;
+    log.info(failureEvent, { path: this.#path, err: error });
+  }
+}
+
+/** Removes the file, and what a writer that was killed left beside it; says whether there was one. */
+export async function removeBootFile(path: string): Promise<boolean> {
+  if (path === "") return false;
+  await unlinkIfThere(temporaryOf(path));
+  return unlinkIfThere(path);
+}
+
+async function unlinkIfThere(path: string): Promise<boolean> {
+  try {
+    await unlink(path);
+    return true;
+  } catch (error) {
+    if (isMissing(error)) return false;
+    throw error;
+  }
+}
+
+function temporaryOf(path: string): string {
+  return `${path}.new`;
+}
+
+function unknown(reason: string): Recalled {
+  return { kind: "unknown", reason };
+}
+
+function readBootId(): string {
+  try {
+    return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
+  } catch {
+    return "";
+  }
+}
+
+export function isRecord(value: unknown): value is FileContent {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+function isMissing(error: unknown): boolean {
+  return (error as NodeJS.ErrnoException).code === "ENOENT";
+}
+
+/** Only a plain file of a bearable size: neither a pipe that waits nor a link to somewhere else. */
+function readBounded(path: string): string {
+  const file = openSync(path, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+  try {
+    const status = fstatSync(file);
+    if (!status.isFile()) throw new Error("not a regular file");
+    if (status.size > maxBytes) throw new Error(`larger than ${maxBytes} bytes`);
+    return readFileSync(file, "utf8");
+  } finally {
+    closeSync(file);
+  }
+}
+
+/** A reader sees the old file or the new one, whenever the program is killed. */
+async function replaceFile(path: string, text: string): Promise<void> {
+  const temporary = temporaryOf(path);
+  await mkdir(dirname(path), { recursive: true });
+  await unlinkIfThere(temporary);
+  try {
+    const file = await open(temporary, "wx", 0o600);
+    try {
+      await file.writeFile(text);
+    } finally {
+      await file.close();
+    }
+    await rename(temporary, path);
+  } catch (error) {
+    await unlinkIfThere(temporary).catch(() => undefined);
+    throw error;
+  }
+}

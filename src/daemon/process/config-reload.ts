@@ -1,0 +1,77 @@
+import { background } from "../../base/background.ts";
+import type { Clock } from "../../base/clock.ts";
+import { Exclusive } from "../../base/exclusive.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Config } from "../../config/config.ts";
+import { type ConfigState, changeConfig } from "../../config/config-change.ts";
+import { watchForWrites, watchText } from "./config-watch.ts";
+
+/** A configuration file that may be read again. */
+export interface ConfigFileSource {
+  readonly path: string;
+  /** What it said at start. */
+  readonly initial: ConfigState;
+  /** Reads and checks it, with the same flags; what it is told of goes to the log. Throws ConfigError. */
+  read(log: Logger): ConfigState;
+}
+
+export interface ConfigReloadParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Puts a configuration in the place of the running one; rejects where it cannot work. */
+  readonly apply: (config: Config, values: ConfigState["values"]) => Promise<void>;
+}
+
+/**
+ * Looks after the configuration file as the configuration says: a change ends the program by `fail`, or is
+ * applied. Throws where the file cannot be watched. Returns the stop.
+ */
+export function followConfigFile(
+  source: ConfigFileSource,
+  parts: ConfigReloadParts & { readonly fail: (error: Error) => void },
+): () => void {
+  const { path, initial } = source;
+  if (!initial.config.isConfigReloaded) {
+    return watchForWrites(path, (what) => {
+      parts.fail(new Error(`Configuration file ${path} was ${what}, exiting to restart`));
+    });
+  }
+  const reload = new ConfigReload(source, parts);
+  const onText = (): void => background(reload.run(), parts.log, "configuration reload");
+  return watchText(path, { ...parts, onText });
+}
+
+/** Applies what a changed file says, as far as that can be done alive, and names the rest. */
+export class ConfigReload {
+  readonly #source: ConfigFileSource;
+  readonly #parts: ConfigReloadParts;
+  readonly #exclusive = new Exclusive();
+  #running: ConfigState;
+
+  constructor(source: ConfigFileSource, parts: ConfigReloadParts) {
+    this.#source = source;
+    this.#parts = parts;
+    this.#running = source.initial;
+  }
+
+  /** A file that is wrong, and one that cannot be applied, change nothing; the log says why. */
+  run(): Promise<void> {
+    return this.#exclusive.run(() => this.#run());
+  }
+
+  async #run(): Promise<void> {
+    const { log, apply } = this.#parts;
+    const { path } = this.#source;
+    try {
+      const { state, applied, needRestart } = changeConfig(this.#running, this.#source.read(log));
+      if (applied.length > 0) await apply(state.config, state.values);
+      this.#running = state;
+      log.info("Configuration file reloaded", { path, applied });
+      if (needRestart.length === 0) return;
+      log.warn("Changed settings require a restart", { settings: needRestart });
+    } catch (error) {
+      const keys = { path, err: error };
+      log.error("Cannot apply changed configuration file", keys);
+    }
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * The file that lets a drain keep its age across a restart. It is a convenience: what drains is read from the kernel, and
+ * without the file a deadline counts from the restart.
+ *
+ * Times in it are the machine's, in milliseconds since boot (/proc/uptime): the wall clock may jump, this one does not.
+ */
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/log.ts";
+import { type Drain, type DrainStartTimes, drainKey } from "../../reconcile/drain/drains.ts";
+import {
+  type BootClock,
+  BootFileWriter,
+  type FileContent,
+  isRecord,
+  type Recalled,
+  readBootFile,
+} from "./boot-file.ts";
+
+export interface DrainStartTimesParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly bootClock: BootClock;
+}
+
+/** The oldest are recorded; the others count from a restart. Keys are at most about 110 characters. */
+const maxDrains = 10_000;
+
+/** The start times of drains in a file that is replaced as a whole. */
+export class DrainStartTimesFile implements DrainStartTimes {
+  readonly #parts: DrainStartTimesParts;
+  readonly #recalled: Recalled;
+  readonly #beganMs: ReadonlyMap<string, number>;
+  readonly #writer: BootFileWriter;
+
+  /** Reads the file. `path` empty: there is none. */
+  constructor(path: string, parts: DrainStartTimesParts) {
+    this.#parts = parts;
+    this.#recalled = withTimes(readBootFile(path, parts.bootClock), path);
+    this.#beganMs =
+      this.#recalled.kind === "read"
+        ? timesFrom(this.#recalled.content, parts.bootClock)
+        : new Map();
+    const failureEvent = "Cannot save drain start times, a restart will reset drain deadlines";
+    this.#writer = new BootFileWriter(path, { ...parts, failureEvent });
+  }
+
+  get whyUnknown(): string | undefined {
+    return this.#recalled.kind === "unknown" ? this.#recalled.reason : undefined;
+  }
+
+  recall(key: string): number | undefined {
+    const beganMs = this.#beganMs.get(key);
+    return beganMs === undefined ? undefined : beganMs - this.#bootOffsetMs();
+  }
+
+  keep(drains: Iterable<Drain>): void {
+    const present = [...drains];
+    this.#writer.write(() => this.#content(present));
+  }
+
+  /** Resolves when everything given so far is in the file, or could not be written. */
+  idle(): Promise<void> {
+    return this.#writer.idle();
+  }
+
+  /** No drain, no file. */
+  #content(drains: readonly Drain[]): FileContent | undefined {
+    if (drains.length === 0) return undefined;
+    const oldest = drains.toSorted((one, other) => one.sinceMs - other.sinceMs).slice(0, maxDrains);
+    const offsetMs = this.#bootOffsetMs();
+    const beganMs = Object.fromEntries(
+      oldest.map((drain) => [drainKey(drain), Math.round(drain.sinceMs + offsetMs)]),
+    );
+    return { beganMs };
+  }
+
+  /** What makes a monotonic time of this program a time since boot. */
+  #bootOffsetMs(): number {
+    return this.#parts.bootClock.uptimeMs() - this.#parts.clock.monotonicMs();
+  }
+}
+
+function withTimes(recalled: Recalled, path: string): Recalled {
+  if (recalled.kind === "unknown" || isRecord(recalled.content["beganMs"])) return recalled;
+  return { kind: "unknown", reason: `${path} was written in another boot or by another version` };
+}
+
+/** A begin that lies in the future or is no number is left out. */
+function timesFrom(content: FileContent, { uptimeMs }: BootClock): ReadonlyMap<string, number> {
+  const nowMs = uptimeMs();
+  const beganMs = new Map<string, number>();
+  for (const [key, value] of Object.entries(content["beganMs"] as FileContent)) {
+    if (typeof value === "number" && value >= 0 && value <= nowMs) beganMs.set(key, value);
+  }
+  return beganMs;
+}

@@ -1,0 +1,67 @@
+import { hostname } from "node:os";
+import type { ClusterSourceOptions } from "../../api/cluster/cluster-source.ts";
+import type { RequestObserver } from "../../api/connection.ts";
+import { type EventRecorder, silentEvents } from "../../api/event.ts";
+import type { ObjectSource } from "../../api/source.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/log.ts";
+import { version } from "../../base/version.ts";
+import type { Config } from "../../config/config.ts";
+import type { Stop } from "./life-cycle.ts";
+
+/** Where objects come from and where events go. */
+export interface OpenSource {
+  readonly source: ObjectSource;
+  readonly events: EventRecorder;
+  /** Gives events that wait a moment, then closes all connections. */
+  readonly close: Stop;
+}
+
+export interface SourceParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Counts requests to the API server. */
+  readonly observer: RequestObserver;
+}
+
+/**
+ * Loads only what this source needs: the cluster client is most of the program's memory. Throws where there can
+ * be no objects: no folder, no usable kubeconfig. Asks no server yet.
+ */
+export async function openSource(config: Config, parts: SourceParts): Promise<OpenSource> {
+  const { objectsFrom, nodeName, serviceProxyName, listGuardPercent } = config;
+  const selection = { nodeName, serviceProxyName };
+  if (objectsFrom.kind === "cluster") {
+    const opened = await openCluster(objectsFrom, { ...selection, listGuardPercent }, parts);
+    // Who only observes writes nothing, and the other proxy's events are not to be mixed with ours.
+    return config.isObserveOnly ? { ...opened, events: silentEvents } : opened;
+  }
+  const { ManifestSource } = await import("../../api/manifest/manifest-source.ts");
+  const source = new ManifestSource(parts, { folder: objectsFrom.folder, ...selection });
+  await source.checkFolder();
+  return { source, events: silentEvents, close: async () => {} };
+}
+
+async function openCluster(
+  { kubeconfigPath = "", masterUrl = "" }: Extract<Config["objectsFrom"], { kind: "cluster" }>,
+  selection: ClusterSourceOptions,
+  { clock, log, observer }: SourceParts,
+): Promise<OpenSource> {
+  const [{ openConnection }, { ClusterSource }, { EventWriter }] = await Promise.all([
+    import("../../api/cluster/open-connection.ts"),
+    import("../../api/cluster/cluster-source.ts"),
+    import("../../api/cluster/events/event-writer.ts"),
+  ]);
+  const userAgent = `kube-ipvs/${version} (linux/${process.arch})`;
+  const connection = await openConnection(
+    { clock, environment: process.env, observer },
+    { kubeconfig: kubeconfigPath, master: masterUrl, userAgent },
+  );
+  const parts = { connection, clock, log, random: Math.random };
+  const events = new EventWriter(parts, { hostname: hostname() });
+  const close = async (): Promise<void> => {
+    await events.stop();
+    connection.close();
+  };
+  return { source: new ClusterSource(parts, selection), events, close };
+}

@@ -1,0 +1,116 @@
+import type { ResourceKind } from "../../api/source.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { IpFamily } from "../../base/ip.ts";
+import { Readiness } from "./readiness.ts";
+
+interface FamilyHealth {
+  /** Wall clock, milliseconds since the epoch. */
+  updatedAtMs: number;
+  /** Monotonic time of the oldest request that no sync has served yet. */
+  pendingSinceMs: number | undefined;
+}
+
+/** What one family's syncs are like. */
+export interface FamilyStatus {
+  readonly family: IpFamily;
+  readonly updatedAtMs: number;
+  readonly isHealthy: boolean;
+}
+
+export interface HealthReport {
+  /** All families; the node's eligibility is not part of it. */
+  readonly isHealthy: boolean;
+  readonly isNodeEligible: boolean;
+  /** Newest update of any family; undefined before the first. */
+  readonly updatedAtMs: number | undefined;
+  readonly families: readonly FamilyStatus[];
+}
+
+/**
+ * Whether the proxy keeps up: a family is unhealthy when a request for a sync waits longer than the
+ * time-out. A family with nothing pending is healthy however long ago its last sync was.
+ */
+export class ProxyHealth {
+  readonly #clock: Clock;
+  #timeoutMs: number;
+  readonly #families = new Map<IpFamily, FamilyHealth>();
+  readonly #readiness = new Readiness();
+  #isNodeEligible = true;
+
+  /** Upstream's time-out is twice the sync period. */
+  constructor(clock: Clock, timeoutMs: number) {
+    this.#clock = clock;
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** The sync period changed. */
+  setTimeoutMs(timeoutMs: number): void {
+    this.#timeoutMs = timeoutMs;
+  }
+
+  /** The family's loop began: it is judged from now on. */
+  started(family: IpFamily): void {
+    this.#families.set(family, { updatedAtMs: this.#clock.nowMs(), pendingSinceMs: undefined });
+  }
+
+  /** A resource was listed completely. */
+  listed(kind: ResourceKind): void {
+    this.#readiness.listed(kind);
+  }
+
+  /** A sync is asked for. A family is judged from {@link started} on. */
+  queued(family: IpFamily): void {
+    const health = this.#families.get(family);
+    if (health !== undefined) health.pendingSinceMs ??= this.#clock.monotonicMs();
+  }
+
+  /** A sync succeeded. */
+  updated(family: IpFamily): void {
+    this.started(family);
+    this.#readiness.synced();
+  }
+
+  /** False while the node is being deleted or drained by the autoscaler. */
+  setNodeEligible(isEligible: boolean): void {
+    this.#isNodeEligible = isEligible;
+  }
+
+  get isHealthy(): boolean {
+    return this.report().isHealthy;
+  }
+
+  /**
+   * Why this node is not ready: it was not programmed since the start, or syncs do not keep up. Undefined: it is
+   * ready. Not part of {@link isHealthy}, whose meaning is upstream's: a restart would not help an API server.
+   */
+  get notReadyReason(): string | undefined {
+    if (this.#readiness.reason !== undefined) return this.#readiness.reason;
+    const overdue = this.report().families.filter(({ isHealthy }) => !isHealthy);
+    if (overdue.length === 0) return undefined;
+    const families = overdue.map(({ family }) => family).join(", ");
+    return `Syncs are overdue (${families}): none succeeded within ${this.#timeoutMs / 1000} s of being queued`;
+  }
+
+  report(): HealthReport {
+    const families = [...this.#families].map(([family, health]) => ({
+      family,
+      updatedAtMs: health.updatedAtMs,
+      isHealthy: !this.#isOverdue(health),
+    }));
+    return {
+      isHealthy: families.every(({ isHealthy }) => isHealthy),
+      isNodeEligible: this.#isNodeEligible,
+      updatedAtMs: families.length === 0 ? undefined : newest(families),
+      families,
+    };
+  }
+
+  #isOverdue({ pendingSinceMs }: FamilyHealth): boolean {
+    if (pendingSinceMs === undefined) return false;
+    return this.#clock.monotonicMs() - pendingSinceMs >= this.#timeoutMs;
+  }
+}
+
+function newest(families: readonly FamilyStatus[]): number {
+  return Math.max(...families.map(({ updatedAtMs }) => updatedAtMs));
+}

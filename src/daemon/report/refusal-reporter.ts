@@ -1,0 +1,84 @@
+import { type EventRecorder, silentEvents } from "../../api/event.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { Logger, LogKeys } from "../../base/log.ts";
+import type { Metrics } from "../../metrics/metrics.ts";
+import { countRefusals, type Refusal, type RefusalReport } from "../../reconcile/refusals.ts";
+import { subjectText } from "../../reconcile/subject.ts";
+import { refusedObjectEvent } from "./events.ts";
+
+export interface RefusalReporterParts {
+  readonly metrics: Pick<Metrics, "refusedObjects">;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly events?: EventRecorder;
+  readonly nodeName?: string;
+}
+
+/** Lines of one sync at every verbosity; the others are there from 2 on. */
+const maxLines = 20;
+
+/** Reports objects that the kernel refuses: a line and an Event when it begins, a line when it ends, a gauge meanwhile. */
+export class RefusalReporter {
+  readonly #parts: RefusalReporterParts;
+  /** Series that are not zero. */
+  #counted = new Map<string, readonly [kind: string, reason: string]>();
+
+  constructor(parts: RefusalReporterParts) {
+    this.#parts = parts;
+  }
+
+  report({ begun, ended, present }: RefusalReport): void {
+    this.#count(present);
+    const { log, events = silentEvents, clock, nodeName = "" } = this.#parts;
+    for (const refusal of begun) {
+      for (const service of refusal.services) {
+        events.record(refusedObjectEvent(nodeName, service, subjectText(refusal.subject), refusal));
+      }
+    }
+    logEach(log, "error", "Kernel refused a change, retrying with back-off", begun.map(keysOf));
+    const nowMs = clock.monotonicMs();
+    const endings = ended.map((refusal) => ({
+      ...keysOf(refusal),
+      attempts: refusal.attempts,
+      elapsedSeconds: Number(((nowMs - refusal.sinceMs) / 1000).toFixed(1)),
+    }));
+    logEach(log, "info", "Kernel no longer refuses a change", endings);
+  }
+
+  #count(present: readonly Refusal[]): void {
+    const counted = new Map<string, readonly [string, string]>();
+    for (const { type, reason, count } of countRefusals(present)) {
+      this.#parts.metrics.refusedObjects(type, reason, count);
+      counted.set(`${type} ${reason}`, [type, reason]);
+    }
+    for (const [key, [kind, reason]] of this.#counted) {
+      if (!counted.has(key)) this.#parts.metrics.refusedObjects(kind, reason, 0);
+    }
+    this.#counted = counted;
+  }
+}
+
+function keysOf({ subject, kind, reason, error, services }: Refusal): LogKeys {
+  const service = services.length > 1 ? services : services[0];
+  return {
+    change: kind,
+    subject: subjectText(subject),
+    ...(service === undefined ? {} : { service }),
+    reason,
+    err: error.message,
+  };
+}
+
+function logEach(
+  log: Logger,
+  level: "error" | "info",
+  event: string,
+  lines: readonly LogKeys[],
+): void {
+  for (const keys of lines.slice(0, maxLines)) log[level](event, keys);
+  const others = lines.slice(maxLines);
+  for (const keys of others) log.verbose(2, event, keys);
+  if (others.length > 0) {
+    log.info("Suppressing similar messages below -v=2", { of: event, count: others.length });
+  }
+}

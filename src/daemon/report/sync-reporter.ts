@@ -1,0 +1,256 @@
+import { type EventRecorder, silentEvents } from "../../api/event.ts";
+import type { NodeRecord } from "../../api/objects.ts";
+import type { Clock } from "../../base/clock.ts";
+import { errorText } from "../../base/error-text.ts";
+import type { IpFamily } from "../../base/ip.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Metrics } from "../../metrics/metrics.ts";
+import type { Trigger } from "../../model/change-tracker.ts";
+import { type DesiredState, trafficPolicies } from "../../plan/desired-state.ts";
+import { changeCount, type SyncReport } from "../../reconcile/report.ts";
+import { type Conflict, conflictReasons, conflictsOf } from "./conflicts.ts";
+import { DriftReporter } from "./drift-reporter.ts";
+import { DryRunReporter } from "./dry-run-reporter.ts";
+import { conflictEvent } from "./events.ts";
+import { FirstSync } from "./first-sync.ts";
+import type { ProxyHealth } from "./proxy-health.ts";
+import { RefusalReporter } from "./refusal-reporter.ts";
+
+/** What drains at the moment. */
+export interface DrainFigures {
+  readonly count: number;
+  readonly oldestAgeSeconds: number;
+}
+
+/** What there is to say about one sync. */
+export interface SyncSummary {
+  readonly families: readonly IpFamily[];
+  readonly report: SyncReport;
+  /** The whole kernel state was compared. */
+  readonly isFull: boolean;
+  readonly serviceCount: number;
+  /** Its changes were not made. */
+  readonly isObserveOnly?: boolean;
+  /** Services that were planned again. */
+  readonly plannedServiceCount: number;
+  readonly elapsedMs: number;
+  /** When the changes began in the cluster. */
+  readonly triggers: readonly Trigger[];
+  readonly desired: DesiredState;
+  readonly drains: DrainFigures;
+}
+
+/** Failures logged one by one; the rest is a number. */
+const maxLoggedFailures = 10;
+
+/** Turns what the loop does into metrics, health, log lines and events. */
+export class SyncReporter {
+  readonly #metrics: Metrics;
+  readonly #health: ProxyHealth;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  readonly #recordConflict: (conflict: Conflict) => void;
+  readonly #drifts: DriftReporter;
+  readonly #dryRun: DryRunReporter;
+  readonly #refusals: RefusalReporter;
+  readonly #firstSync: FirstSync;
+  /** Each is reported when it appears, not with every sync. */
+  #reportedConflicts = new Set<string>();
+  #reportedForeign = new Set<string>();
+  #reportedPossible = new Set<string>();
+
+  constructor(collaborators: {
+    readonly metrics: Metrics;
+    readonly health: ProxyHealth;
+    readonly clock: Clock;
+    readonly log: Logger;
+    readonly events?: EventRecorder;
+    readonly nodeName?: string;
+  }) {
+    this.#metrics = collaborators.metrics;
+    this.#health = collaborators.health;
+    this.#clock = collaborators.clock;
+    this.#log = collaborators.log;
+    const { events = silentEvents, nodeName = "" } = collaborators;
+    this.#recordConflict = (conflict) => events.record(conflictEvent(nodeName, conflict));
+    this.#drifts = new DriftReporter(collaborators);
+    this.#dryRun = new DryRunReporter(collaborators);
+    this.#refusals = new RefusalReporter(collaborators);
+    this.#firstSync = new FirstSync(collaborators);
+  }
+
+  /** The loop begins: health is judged from now on. */
+  started(families: readonly IpFamily[]): void {
+    for (const family of families) {
+      this.#health.started(family);
+      this.#metrics.syncQueued(family);
+    }
+  }
+
+  /** A sync is asked for. */
+  queued(families: readonly IpFamily[]): void {
+    for (const family of families) {
+      this.#health.queued(family);
+      this.#metrics.syncQueued(family);
+    }
+  }
+
+  /** Counted once for each family, as upstream's two proxiers do. */
+  serviceChanged(families: readonly IpFamily[], pendingCount: number): void {
+    this.#metrics.serviceChanged(families.length, pendingCount);
+  }
+
+  sliceChanged(pendingCount: number): void {
+    this.#metrics.endpointSliceChanged(pendingCount);
+  }
+
+  nodeChanged(node: NodeRecord | undefined): void {
+    if (node !== undefined) this.#health.setNodeEligible(node.isEligible);
+  }
+
+  synced(summary: SyncSummary): void {
+    const { report, families, elapsedMs } = summary;
+    const hasWorked = report.failures.length === 0;
+    for (const family of families) {
+      this.#metrics.syncFinished(family, elapsedMs / 1000);
+      if (!hasWorked) continue;
+      this.#metrics.syncSucceeded(family);
+      this.#health.updated(family);
+    }
+    this.#metrics.changesTaken();
+    this.#metrics.syncRun(summary.isFull ? "full" : "partial", hasWorked ? "success" : "failure");
+    if (summary.isObserveOnly !== true) this.#countChanges(report);
+    else if (hasWorked) this.#dryRun.planned(report.plan);
+    this.#drifts.drifted(report);
+    if (hasWorked) this.#noteState(report);
+    this.#countWithoutLocal(summary);
+    this.#drainFigures(summary.drains);
+    if (hasWorked) this.#observeLatency(summary);
+    this.#logFailures(report);
+    if (hasWorked) this.#noteConflicts(summary);
+    this.#logCompletion(summary);
+    if (hasWorked) this.#firstSync.succeeded(summary);
+  }
+
+  /** A line for each family, as upstream's two proxiers write; here they share one sync. */
+  #logCompletion({ families, report, elapsedMs, ...summary }: SyncSummary): void {
+    for (const ipFamily of families) {
+      this.#log.verbose(2, "SyncProxyRules complete", {
+        ipFamily,
+        elapsed: `${elapsedMs.toFixed(1)}ms`,
+        full: summary.isFull,
+        services: summary.serviceCount,
+        planned: summary.plannedServiceCount,
+        changes: changeCount(report),
+        refused: report.refusals.present.length,
+        failures: report.failures.length,
+      });
+    }
+  }
+
+  /** A check between syncs found that a third party changed what we wrote; the sync after it says what. */
+  driftDetected(state: "sets" | "rules"): void {
+    this.#metrics.driftDetected(state);
+    this.#log.verbose(2, "Drift detected", { state });
+  }
+
+  /** A check of the draining real servers is over. */
+  drained(report: SyncReport, drains: DrainFigures): void {
+    this.#countChanges(report);
+    this.#drainFigures(drains);
+    this.#logFailures(report);
+  }
+
+  /** What a sync that ran knows of the kernel, beside what it changed. */
+  #noteState(report: SyncReport): void {
+    this.#drifts.conflicts(report);
+    this.#refusals.report(report.refusals);
+    this.#noteForeign(report);
+    this.#notePossiblyOwned(report);
+  }
+
+  #countChanges(report: SyncReport): void {
+    for (const [kind, times] of report.changes) this.#metrics.kernelChanges(kind, "success", times);
+    for (const { family, elapsedMs, deletedCount } of report.conntrackPasses) {
+      this.#metrics.conntrackReconciled(family, elapsedMs / 1000, deletedCount);
+    }
+    for (const [kind, times] of report.refusedChanges) {
+      this.#metrics.kernelChanges(kind, "failure", times);
+    }
+    for (const { kind } of report.failures) this.#metrics.kernelChanges(kind, "failure", 1);
+    for (const family of report.failedRestores) this.#metrics.iptablesRestoreFailed(family);
+  }
+
+  #countWithoutLocal({ desired, families }: SyncSummary): void {
+    for (const family of families) {
+      for (const policy of trafficPolicies) {
+        const count = desired.withoutLocalEndpoints(policy, family);
+        this.#metrics.noLocalEndpoints(policy, family, count);
+      }
+    }
+  }
+
+  /** Foreign virtual servers are counted, and each is named once. */
+  #noteForeign({ foreignServers }: SyncReport): void {
+    this.#metrics.foreignVirtualServers(foreignServers.length);
+    for (const virtualServer of foreignServers) {
+      if (this.#reportedForeign.has(virtualServer)) continue;
+      this.#log.info("Foreign virtual server left alone", {
+        virtualServer,
+        reason: "foreign-virtual-server",
+      });
+    }
+    this.#reportedForeign = new Set(foreignServers);
+  }
+
+  /** Nothing but its real servers says that it is ours: the operator decides. */
+  #notePossiblyOwned({ possiblyOwned }: SyncReport): void {
+    for (const virtualServer of possiblyOwned) {
+      if (this.#reportedPossible.has(virtualServer)) continue;
+      this.#log.warn("Virtual server may be a leftover of this proxy", {
+        virtualServer,
+        reason: "possibly-owned",
+        todo: "Its real servers are endpoints of Services, but no set or record names it: remove it with ipvsadm -D if it is not used",
+      });
+    }
+    this.#reportedPossible = new Set(possiblyOwned);
+  }
+
+  #drainFigures({ count, oldestAgeSeconds }: DrainFigures): void {
+    this.#metrics.draining(count, oldestAgeSeconds);
+  }
+
+  #observeLatency({ triggers }: SyncSummary): void {
+    const nowMs = this.#clock.nowMs();
+    for (const { family, timeMs } of triggers) {
+      this.#metrics.networkProgrammed(family, (nowMs - timeMs) / 1000);
+    }
+  }
+
+  #logFailures({ failures }: SyncReport): void {
+    for (const { kind, subject, error } of failures.slice(0, maxLoggedFailures)) {
+      this.#log.error("Kernel change failed", { change: kind, subject, err: errorText(error) });
+    }
+    if (failures.length > maxLoggedFailures) {
+      this.#log.error("More kernel changes failed", { count: failures.length - maxLoggedFailures });
+    }
+  }
+
+  /** Services that do not get what they ask for: counted by reason, and each reported once. */
+  #noteConflicts({ desired, report }: SyncSummary): void {
+    const conflicts = conflictsOf(desired, report.conflicts);
+    for (const reason of conflictReasons) {
+      const count = conflicts.filter((conflict) => conflict.reason === reason).length;
+      this.#metrics.conflicts(reason, count);
+    }
+    const reported = new Set<string>();
+    for (const conflict of conflicts) {
+      if (!this.#reportedConflicts.has(conflict.key) && !reported.has(conflict.key)) {
+        this.#log.warn(conflict.event, { ...conflict.keys, reason: conflict.reason });
+        this.#recordConflict(conflict);
+      }
+      reported.add(conflict.key);
+    }
+    this.#reportedConflicts = reported;
+  }
+}

@@ -1,0 +1,64 @@
+import { background } from "../../base/background.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Kernel } from "../../kernel/kernel.ts";
+
+/** Pause after a change of links or addresses before they are read. */
+const quietMs = 50;
+
+/** Looks when links or addresses change, by us or by others; many messages are one look. */
+export class AddressWatch {
+  readonly #look: () => Promise<void>;
+  readonly #kernel: Pick<Kernel, "link">;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  #cancelLook: () => void = () => {};
+  #stopWatching: () => void = () => {};
+  /** A look runs, or waits for a sync to end. */
+  #isLooking = false;
+  #mustLookAgain = false;
+  #isStopped = false;
+
+  constructor(
+    look: () => Promise<void>,
+    parts: { readonly kernel: Pick<Kernel, "link">; readonly clock: Clock; readonly log: Logger },
+  ) {
+    this.#look = look;
+    this.#kernel = parts.kernel;
+    this.#clock = parts.clock;
+    this.#log = parts.log;
+  }
+
+  start(): void {
+    this.#stopWatching = this.#kernel.link.watch(
+      () => this.#schedule(),
+      (error) => this.#log.warn("Cannot watch links and addresses", { err: error }),
+    );
+  }
+
+  stop(): void {
+    this.#isStopped = true;
+    this.#stopWatching();
+    this.#cancelLook();
+  }
+
+  #schedule(): void {
+    this.#cancelLook();
+    this.#cancelLook = this.#clock.after(quietMs, () => {
+      if (this.#isLooking) this.#mustLookAgain = true;
+      else background(this.#lookOnce(), this.#log, "address check");
+    });
+  }
+
+  /** A look may wait for a long sync, whose own writes tell of changes all the time: one look is for all of them. */
+  async #lookOnce(): Promise<void> {
+    this.#isLooking = true;
+    this.#mustLookAgain = false;
+    try {
+      await this.#look();
+    } finally {
+      this.#isLooking = false;
+      if (this.#mustLookAgain && !this.#isStopped) this.#schedule();
+    }
+  }
+}

@@ -1,0 +1,118 @@
+import { background } from "../../base/background.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/log.ts";
+
+export interface RunnerOptions {
+  /** Shortest pause between the end of one run and the start of the next. */
+  readonly minIntervalMs: number;
+  /** Pause before the first retry; doubles with each failure in a row, up to `longestRetryMs`. */
+  readonly firstRetryMs: number;
+  readonly longestRetryMs: number;
+}
+
+/**
+ * Runs one function on request, never twice at once and not more often than `minIntervalMs`, and again after a failure.
+ * Requests made meanwhile are one request; one made during a run is served by a run of its own.
+ */
+export class Runner {
+  readonly #run: () => Promise<boolean>;
+  readonly #clock: Clock;
+  readonly #log: Logger;
+  #options: RunnerOptions;
+  #isStarted = false;
+  #isStopped = false;
+  #isRequested = false;
+  #running: Promise<void> | undefined;
+  #failuresInARow = 0;
+  #pauseEndsAtMs = 0;
+  #cancelTimer: () => void = () => {};
+  readonly #waiters = new Set<() => void>();
+
+  /** `run` says whether everything worked; a rejection counts as a failure. */
+  constructor(
+    run: () => Promise<boolean>,
+    collaborators: { readonly clock: Clock; readonly log: Logger },
+    options: RunnerOptions,
+  ) {
+    this.#run = run;
+    this.#clock = collaborators.clock;
+    this.#log = collaborators.log;
+    this.#options = options;
+  }
+
+  /** From now on requests are served; one that is waiting is served at once. */
+  start(): void {
+    this.#isStarted = true;
+    if (this.#isRequested) this.#schedule(0);
+  }
+
+  /** From now on these count. */
+  configure(options: RunnerOptions): void {
+    this.#options = options;
+  }
+
+  /** Asks for a run. Cheap: it may be called for each event. */
+  request(): void {
+    if (this.#isRequested || this.#isStopped) return;
+    this.#isRequested = true;
+    if (this.#isStarted && this.#running === undefined) {
+      this.#schedule(this.#pauseEndsAtMs - this.#clock.monotonicMs());
+    }
+  }
+
+  /** Resolves when nothing is requested or running and the last run worked. */
+  settled(): Promise<void> {
+    if (this.#isSettled()) return Promise.resolve();
+    return new Promise((resolve) => this.#waiters.add(resolve));
+  }
+
+  /** No run begins any more; resolves when the present one has ended. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#cancelTimer();
+    await this.#running;
+  }
+
+  #isSettled(): boolean {
+    return !this.#isRequested && this.#running === undefined && this.#failuresInARow === 0;
+  }
+
+  #schedule(delayMs: number): void {
+    this.#cancelTimer();
+    if (this.#isStopped) return;
+    this.#cancelTimer = this.#clock.after(Math.max(0, delayMs), () => this.#begin());
+  }
+
+  #begin(): void {
+    this.#isRequested = false;
+    this.#running = this.#runOnce();
+    background(this.#running, this.#log, "sync loop");
+  }
+
+  async #runOnce(): Promise<void> {
+    const hasWorked = await this.#attempt();
+    this.#failuresInARow = hasWorked ? 0 : this.#failuresInARow + 1;
+    this.#running = undefined;
+    this.#pauseEndsAtMs = this.#clock.monotonicMs() + this.#options.minIntervalMs;
+    if (this.#isRequested) this.#schedule(this.#options.minIntervalMs);
+    else if (!hasWorked) this.#schedule(this.#retryDelayMs());
+    if (!this.#isSettled()) return;
+    for (const resolve of this.#waiters) resolve();
+    this.#waiters.clear();
+  }
+
+  async #attempt(): Promise<boolean> {
+    try {
+      return await this.#run();
+    } catch (error) {
+      this.#log.error("Sync failed", { err: error });
+      return false;
+    }
+  }
+
+  #retryDelayMs(): number {
+    const { firstRetryMs, minIntervalMs, longestRetryMs } = this.#options;
+    const delayMs = firstRetryMs * 2 ** Math.min(this.#failuresInARow - 1, 16);
+    return Math.max(minIntervalMs, Math.min(delayMs, longestRetryMs));
+  }
+}

@@ -1,0 +1,279 @@
+import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/objects.ts";
+import type { ResourceKind, ServerEndpoint } from "../../api/source.ts";
+import type { Clock } from "../../base/clock.ts";
+import { Exclusive } from "../../base/exclusive.ts";
+import type { IpFamily } from "../../base/ip.ts";
+import type { Logger } from "../../base/log.ts";
+import { inSlices, yieldToEventLoop } from "../../base/time-slice.ts";
+import type { Kernel } from "../../kernel/kernel.ts";
+import { ClusterPlan } from "../../plan/cluster-plan.ts";
+import type { DrainStartTimes } from "../../reconcile/drain/drains.ts";
+import type { OwnershipRecord } from "../../reconcile/ownership/ownership.ts";
+import { Reconciler } from "../../reconcile/reconciler.ts";
+import type { SyncReport } from "../../reconcile/report.ts";
+import type { SyncGoal } from "../../reconcile/sync-goal.ts";
+import type { ServiceHealthServers } from "../http/service-health.ts";
+import { KnownNode } from "../node/known-node.ts";
+import { apiServerService, sliceEndpoints } from "../node/node-network.ts";
+import { NodeWait } from "../node/node-wait.ts";
+import { sysctlsOf } from "../node/prepare-kernel.ts";
+import type { LiveConfig } from "../process/live-config.ts";
+import type { SyncReporter } from "../report/sync-reporter.ts";
+import { InitialLists } from "./initial-lists.ts";
+import { KernelChecks } from "./kernel-checks.ts";
+import { Runner, type RunnerOptions } from "./runner.ts";
+
+export interface SyncLoopCollaborators {
+  readonly kernel: Kernel;
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly reporter: SyncReporter;
+  readonly healthChecks: ServiceHealthServers;
+  readonly drainStartTimes?: DrainStartTimes;
+  readonly ownershipRecord?: OwnershipRecord;
+  readonly onReport?: (report: SyncReport) => void;
+  /** Milliseconds of processor time that the process has used. */
+  readonly processorMs?: () => number;
+  /** Where the API server is, as the connection knows; absent: there is none. */
+  readonly apiServers?: () => readonly ServerEndpoint[];
+  /** Called once, with the Node object as far as there is one, before the first plan. */
+  readonly onNodeReady?: (node: NodeRecord | undefined) => void;
+  /** Ends the program, which cannot go on as it is. */
+  readonly fail?: (error: Error) => void;
+}
+
+/**
+ * The heart of the daemon: takes what the source tells, and from time to time plans what changed and
+ * brings the kernel there. Nothing is written before Services and EndpointSlices are completely listed.
+ */
+export class SyncLoop {
+  readonly #live: LiveConfig;
+  readonly #families: readonly IpFamily[];
+  readonly #isObserveOnly: boolean;
+  readonly #kernel: Kernel;
+  readonly #clock: Clock;
+  readonly #reporter: SyncReporter;
+  readonly #healthChecks: ServiceHealthServers;
+  readonly #onReport: (report: SyncReport) => void;
+  readonly #lists = new InitialLists();
+  readonly #nodeWait: NodeWait;
+  readonly #node: KnownNode;
+  readonly #plan: ClusterPlan;
+  readonly #reconciler: Reconciler;
+  readonly #runner: Runner;
+  readonly #checks: KernelChecks;
+  readonly #exclusive = new Exclusive();
+  #lastGoal: SyncGoal | undefined;
+  #isStopped = false;
+  #cancelRetry: () => void = () => {};
+
+  constructor(
+    collaborators: SyncLoopCollaborators,
+    live: LiveConfig,
+    families: readonly IpFamily[],
+  ) {
+    const { kernel, clock, reporter, healthChecks } = collaborators;
+    this.#live = live;
+    this.#families = families;
+    this.#kernel = kernel;
+    this.#isObserveOnly = live.current.isObserveOnly;
+    this.#clock = clock;
+    this.#reporter = reporter;
+    this.#healthChecks = healthChecks;
+    this.#onReport = collaborators.onReport ?? (() => {});
+    this.#nodeWait = this.#makeNodeWait(collaborators, live);
+    this.#plan = new ClusterPlan({
+      startedAtMs: clock.nowMs(),
+      onPlan: (plan) => healthChecks.note(plan),
+    });
+    const apiServers = (): readonly ServerEndpoint[] => [
+      ...(collaborators.apiServers?.() ?? []),
+      ...sliceEndpoints(this.#plan.slicesOf(apiServerService)),
+    ];
+    this.#node = new KnownNode({ kernel, live, families, apiServers });
+    this.#reconciler = new Reconciler({ ...collaborators, isDryRun: this.#isObserveOnly });
+    this.#runner = this.#makeRunner(collaborators);
+    this.#checks = this.#makeChecks(collaborators);
+  }
+
+  start(): void {
+    this.#reporter.started(this.#families);
+    this.#nodeWait.start();
+    this.#checks.start();
+    this.#runner.start();
+  }
+
+  /** Resolves when everything told so far is in the kernel. */
+  settled(): Promise<void> {
+    return this.#runner.settled();
+  }
+
+  /** Ends after the sync that may be running. The kernel keeps its state. */
+  async stop(): Promise<void> {
+    this.#isStopped = true;
+    this.#nodeWait.stop();
+    this.#checks.stop();
+    this.#cancelRetry();
+    await this.#runner.stop();
+    await this.#exclusive.idle();
+    await this.#healthChecks.stop();
+  }
+
+  noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
+    this.#plan.noteService(previous, current);
+    this.#reporter.serviceChanged(this.#families, this.#plan.pendingCount);
+    this.#request();
+  }
+
+  noteSlice(
+    previous: EndpointSliceRecord | undefined,
+    current: EndpointSliceRecord | undefined,
+  ): void {
+    this.#plan.noteSlice(previous, current);
+    this.#reporter.sliceChanged(this.#plan.pendingCount);
+    // A slice may move away from that Service, or to it.
+    const owners = [previous?.service, current?.service];
+    if (owners.includes(apiServerService)) this.#node.noteStale();
+    this.#request();
+  }
+
+  noteNode(node: NodeRecord | undefined): void {
+    this.#reporter.nodeChanged(node);
+    this.#node.noteRecord(node);
+    this.#nodeWait.noteRecord(node);
+    this.#request();
+  }
+
+  noteSynced(kind: ResourceKind): void {
+    if (kind === "nodes") this.#nodeWait.noteListed();
+    else this.#lists.note(kind);
+    this.#request();
+  }
+
+  /** The configuration is another one: everything that depends on it is planned again. */
+  reconfigured(): void {
+    this.#runner.configure(runnerOptions(this.#live));
+    this.#node.noteStale();
+    this.#reconciler.invalidate();
+    this.#request();
+  }
+
+  get #isInitialized(): boolean {
+    return this.#lists.isComplete && this.#nodeWait.isReady;
+  }
+
+  #request(): void {
+    if (!this.#isInitialized) return;
+    this.#reporter.queued(this.#families);
+    this.#runner.request();
+  }
+
+  /** Says whether the sync ran and the kernel answers. */
+  async #sync(): Promise<boolean> {
+    if (!this.#isInitialized) return true;
+    const startedAtMs = this.#clock.monotonicMs();
+    const options = await this.#node.refresh();
+    const { services, triggers } = await inSlices(this.#clock, this.#plan.update(options));
+    const isFull = this.#isObserveOnly || this.#reconciler.needsObservation;
+    const goal = this.#takeGoal();
+    this.#lastGoal = goal;
+    const report = await this.#reconciler.sync(goal);
+    this.#onReport(report);
+    this.#reporter.synced({
+      families: this.#families,
+      report,
+      isFull,
+      isObserveOnly: this.#isObserveOnly,
+      serviceCount: this.#plan.serviceCount,
+      plannedServiceCount: services.length,
+      elapsedMs: this.#clock.monotonicMs() - startedAtMs,
+      triggers,
+      desired: this.#plan.desired,
+      drains: this.#reconciler.drainer,
+    });
+    if (!this.#isObserveOnly) await this.#healthChecks.serve(this.#node.healthCheckAddresses);
+    this.#checks.synced();
+    const hasWorked = report.failures.length === 0;
+    // One that failed is repeated anyway.
+    if (hasWorked) this.#scheduleRetry();
+    else this.#cancelRetry();
+    return hasWorked;
+  }
+
+  #takeGoal(): SyncGoal {
+    const config = this.#live.current;
+    const { foreignVirtualServers, excludeCidrs, drain } = config;
+    const isMissing = this.#isObserveOnly && this.#kernel.modules.isAvailable("ip_vs") === false;
+    return {
+      ...this.#plan.takeGoal(),
+      desired: this.#plan.desired,
+      sysctls: sysctlsOf(config),
+      missingModules: isMissing ? ["ip_vs"] : [],
+      nodeAddresses: this.#node.addresses,
+      ownership: { foreignVirtualServers, excludeCidrs },
+      drain,
+    };
+  }
+
+  /** What the kernel refused, or a third party reverts, is tried again at its time. */
+  #scheduleRetry(): void {
+    this.#cancelRetry();
+    const dueMs = this.#reconciler.nextRetryMs;
+    if (dueMs === undefined || this.#isStopped) return;
+    const delayMs = Math.max(0, dueMs - this.#clock.monotonicMs());
+    // At once is part of this sync: it is not settled before.
+    if (delayMs === 0) this.#runner.request();
+    else this.#cancelRetry = this.#clock.after(delayMs, () => this.#runner.request());
+  }
+
+  #makeNodeWait(collaborators: SyncLoopCollaborators, live: LiveConfig): NodeWait {
+    const { onNodeReady = () => {}, fail = () => {} } = collaborators;
+    return new NodeWait({
+      ...collaborators,
+      live,
+      fail,
+      onReady: () => {
+        onNodeReady(this.#node.record);
+        this.#request();
+      },
+    });
+  }
+
+  #makeRunner(collaborators: SyncLoopCollaborators): Runner {
+    const sync = async (): Promise<boolean> => {
+      // What asked for it has been at work until now: reading and decoding an event of 250 endpoints takes milliseconds.
+      await yieldToEventLoop();
+      return this.#exclusive.run(() => this.#sync());
+    };
+    return new Runner(sync, collaborators, runnerOptions(this.#live));
+  }
+
+  #makeChecks(collaborators: SyncLoopCollaborators): KernelChecks {
+    const { ruleCheckPeriodMs, syncPeriodMs, verificationPeriodMs } = this.#live.current;
+    return new KernelChecks(
+      {
+        ...collaborators,
+        reconciler: this.#reconciler,
+        node: this.#node,
+        desired: this.#plan.desired,
+        exclusive: this.#exclusive,
+        lastGoal: () => this.#lastGoal,
+        drainPolicy: () => this.#live.current.drain,
+        requestSync: () => this.#request(),
+      },
+      {
+        ruleCheckMs: ruleCheckPeriodMs,
+        verificationMs: Math.min(syncPeriodMs, verificationPeriodMs),
+      },
+    );
+  }
+}
+
+/** Pause before a sync that failed is tried again. */
+const firstRetryMs = 1_000;
+
+function runnerOptions({ current }: LiveConfig): RunnerOptions {
+  const { minSyncPeriodMs: minIntervalMs, syncPeriodMs, verificationPeriodMs } = current;
+  const longestRetryMs = Math.min(syncPeriodMs, verificationPeriodMs);
+  return { minIntervalMs, firstRetryMs, longestRetryMs };
+}

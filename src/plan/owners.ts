@@ -1,0 +1,50 @@
+import type { ServicePortPlan } from "./service-port-plan.ts";
+
+type Owner = ServicePortPlan;
+
+/**
+ * Values that several service-port plans may want at once; a value is present while anybody wants it. One plan may want
+ * a value more than once. Nearly every value has one owner, which costs one pointer.
+ */
+export class Owners<T> {
+  readonly #owners = new Map<T, Owner | Owner[]>();
+
+  /** Says whether the value is new. */
+  add(value: T, owner: Owner): boolean {
+    const present = this.#owners.get(value);
+    if (present === undefined) this.#owners.set(value, owner);
+    else if (Array.isArray(present)) present.push(owner);
+    else this.#owners.set(value, [present, owner]);
+    return present === undefined;
+  }
+
+  /** Says whether that was the last owner. */
+  remove(value: T, owner: Owner): boolean {
+    const present = this.#owners.get(value);
+    if (!Array.isArray(present)) return present === owner && this.#owners.delete(value);
+    const index = present.indexOf(owner);
+    if (index >= 0) present.splice(index, 1);
+    const [only] = present;
+    if (only !== undefined && present.length === 1) this.#owners.set(value, only);
+    return false;
+  }
+
+  has(value: T): boolean {
+    return this.#owners.has(value);
+  }
+
+  /** Who wants the value; empty where nobody does. */
+  of(value: T): readonly Owner[] {
+    const present = this.#owners.get(value);
+    if (present === undefined) return [];
+    return Array.isArray(present) ? present : [present];
+  }
+
+  get size(): number {
+    return this.#owners.size;
+  }
+
+  values(): IterableIterator<T> {
+    return this.#owners.keys();
+  }
+}

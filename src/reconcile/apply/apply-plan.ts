@@ -1,0 +1,160 @@
+/** Carries out the changes of a plan in their order: groups them into requests, and notes the outcome of each. */
+import type { IpFamily } from "../../base/ip.ts";
+import type { Kernel } from "../../kernel/kernel.ts";
+import type { DesiredView } from "../../plan/desired-state.ts";
+import type { Rule } from "../../state/rule.ts";
+import type { Change, ChangeOf } from "../change.ts";
+import type { CachedState } from "../observed/cached-state.ts";
+import { subjectOf } from "../subject.ts";
+import { NotDone } from "./blocked.ts";
+import { type FoldTools, foldDone } from "./fold.ts";
+import { OutcomeCollector, type Outcomes, partOf } from "./outcome.ts";
+import { isNotPermitted, isSetInUse } from "./refusal-reason.ts";
+import { type ChangeGroup, groupOf, sendGroup, sendSingle } from "./requests.ts";
+
+/** Changes that are encoded and sent together: a few datagrams. Between two batches the event loop has its turn. */
+const changesPerBatch = 2_000;
+
+export interface ApplyTools {
+  readonly kernel: Kernel;
+  readonly cached: CachedState;
+  readonly desired: Pick<DesiredView, "virtualServer">;
+  /** Deletes stale conntrack entries, and says what came of it. */
+  readonly cleanConntrack: (
+    changes: readonly ChangeOf<"conntrack-delete">[],
+    outcomes: OutcomeCollector,
+  ) => Promise<void>;
+}
+
+/** Applies the changes and folds what was done into the cache. Never rejects: what failed is in the outcomes. */
+export async function applyChanges(
+  changes: readonly Change[],
+  tools: ApplyTools,
+): Promise<Outcomes> {
+  const outcomes = new OutcomeCollector();
+  const notDone = new NotDone();
+  for (const { group, batch } of batchesOf(changes)) {
+    await applyBatch(group, batch, { tools, outcomes, notDone });
+  }
+  return outcomes;
+}
+
+interface Pass {
+  readonly tools: ApplyTools;
+  readonly outcomes: OutcomeCollector;
+  readonly notDone: NotDone;
+}
+
+/** Neighbours of one group, at most so many at once. */
+function* batchesOf(
+  changes: readonly Change[],
+): Generator<{ readonly group: ChangeGroup; readonly batch: readonly Change[] }> {
+  for (let first = 0; first < changes.length; ) {
+    const group = groupOf(changes[first] as Change);
+    // A restore is one transaction.
+    const most = group.startsWith("rules") ? Number.POSITIVE_INFINITY : changesPerBatch;
+    let end = first + 1;
+    while (end < changes.length && end - first < most && continues(changes, end, group)) end += 1;
+    yield { group, batch: changes.slice(first, end) };
+    first = end;
+  }
+}
+
+function continues(changes: readonly Change[], index: number, group: ChangeGroup): boolean {
+  return group !== "single" && groupOf(changes[index] as Change) === group;
+}
+
+async function applyBatch(group: ChangeGroup, batch: readonly Change[], pass: Pass): Promise<void> {
+  const { tools, outcomes } = pass;
+  const ready = withoutBlocked(batch, pass);
+  if (ready.length === 0) return;
+  if (group === "conntrack") {
+    await tools.cleanConntrack(ready as readonly ChangeOf<"conntrack-delete">[], outcomes);
+    return;
+  }
+  try {
+    const refused = await send(group, ready, tools.kernel);
+    noteOutcomes(ready, refused, pass);
+  } catch (error) {
+    noteUnknown(ready, error as Error, pass);
+  }
+}
+
+function withoutBlocked(
+  batch: readonly Change[],
+  { tools, outcomes, notDone }: Pass,
+): readonly Change[] {
+  if (notDone.isEmpty) return batch;
+  return batch.filter((change) => {
+    if (!notDone.blocks(change, tools.cached)) return true;
+    outcomes.blocked.push(change);
+    notDone.note(change);
+    return false;
+  });
+}
+
+/** Errors of refused changes, by index. */
+async function send(
+  group: Exclude<ChangeGroup, "conntrack">,
+  ready: readonly Change[],
+  kernel: Kernel,
+): Promise<ReadonlyMap<number, Error>> {
+  if (group !== "single") {
+    const failed = await sendGroup(group, ready, kernel);
+    return new Map(failed.map(({ index, error }) => [index, error]));
+  }
+  try {
+    await sendSingle(ready[0] as Parameters<typeof sendSingle>[0], kernel);
+    return new Map();
+  } catch (error) {
+    if (isUnknown(error as Error)) throw error;
+    return new Map([[0, error as Error]]);
+  }
+}
+
+/** A request of one change rejects either way: these mean that nothing is known. */
+function isUnknown(error: Error): boolean {
+  const { code } = error as { readonly code?: unknown };
+  return code === "ENOBUFS" || code === "ETIMEDOUT" || code === "EBADF";
+}
+
+function noteOutcomes(
+  ready: readonly Change[],
+  refused: ReadonlyMap<number, Error>,
+  pass: Pass,
+): void {
+  const { outcomes, notDone, tools } = pass;
+  if (refused.size === ready.length && [...refused.values()].every(isNotPermitted)) {
+    noteUnknown(ready, refused.get(0) as Error, pass);
+    return;
+  }
+  const done = refused.size === 0 ? ready : ready.filter((_, index) => !refused.has(index));
+  for (const change of done) outcomes.count(change.kind);
+  foldDone(done, foldTools(tools));
+  for (const [index, error] of refused) {
+    const change = ready[index] as Change;
+    notDone.note(change);
+    // A leftover to which a rule still refers waits for the next sync.
+    if (change.kind === "set-destroy" && change.reason === "leftover" && isSetInUse(error))
+      continue;
+    outcomes.refused.push({ change, error });
+  }
+}
+
+function noteUnknown(ready: readonly Change[], error: Error, { outcomes, notDone }: Pass): void {
+  for (const change of ready) notDone.note(change);
+  const [first] = ready as readonly [Change];
+  const part = partOf(first.kind);
+  outcomes.unknown.push({
+    kind: first.kind,
+    first: subjectOf(first),
+    count: ready.length,
+    error,
+    ...(part === undefined ? {} : { part }),
+  });
+}
+
+function foldTools({ kernel, cached, desired }: ApplyTools): FoldTools {
+  const render = (family: IpFamily, rule: Rule): string => kernel.iptables.render(family, rule);
+  return { cached, desired, render };
+}

@@ -1,0 +1,163 @@
+/** What the kernel holds once changes are done: writes their outcome into the cache. Does no I/O. */
+import type { IpFamily } from "../../base/ip.ts";
+import type { DesiredView } from "../../plan/desired-state.ts";
+import { isTemporaryName } from "../../plan/sets.ts";
+import type { IpSet } from "../../state/ip-set.ts";
+import { type RealServer, realServerKey, sameRealServers } from "../../state/real-server.ts";
+import type { Rule } from "../../state/rule.ts";
+import { sameVirtualServer } from "../../state/virtual-server.ts";
+import type { Change, RealServerChange, RuleChange } from "../change.ts";
+import { chainKey } from "../diff/rule-texts.ts";
+import { type CachedState, type CachedVirtualServer, noRules } from "../observed/cached-state.ts";
+
+export interface FoldTools {
+  readonly cached: CachedState;
+  /** Lists that become as desired are the desired ones: in memory once, and free to compare. */
+  readonly desired: Pick<DesiredView, "virtualServer">;
+  readonly render: (family: IpFamily, rule: Rule) => string;
+}
+
+/** Folds changes that were done, in their order. */
+export function foldDone(done: readonly Change[], tools: FoldTools): void {
+  const realServerChanges = new Map<string, RealServerChange[]>();
+  for (const change of done) {
+    if (!isRealServerChange(change)) foldOne(change, tools);
+    else {
+      const ofServer = realServerChanges.get(change.key);
+      if (ofServer === undefined) realServerChanges.set(change.key, [change]);
+      else ofServer.push(change);
+    }
+  }
+  for (const [key, changes] of realServerChanges) foldRealServers(key, changes, tools);
+}
+
+function isRealServerChange(change: Change): change is Change & RealServerChange {
+  return change.kind.startsWith("real-server-");
+}
+
+function foldOne(change: Change, tools: FoldTools): void {
+  const { cached } = tools;
+  switch (change.kind) {
+    case "sysctl-write":
+      cached.sysctls.set(change.path, change.after);
+      break;
+    case "link-create":
+    case "link-remove":
+      cached.hasLink = change.kind === "link-create";
+      cached.addresses.clear();
+      break;
+    case "set-create":
+      foldCreatedSet(change.set, cached);
+      break;
+    case "set-swap":
+      foldSwap(change.set, cached);
+      break;
+    case "set-destroy":
+      cached.sets.delete(change.setName);
+      cached.setEntries.delete(change.setName);
+      cached.temporarySets.delete(change.setName);
+      break;
+    case "entry-add":
+      cached.setEntries.get(change.set.name)?.add(change.entry);
+      break;
+    case "entry-remove":
+      cached.setEntries.get(change.set.name)?.delete(change.entry);
+      break;
+    case "chain-write":
+    case "chain-remove":
+    case "jump-insert":
+    case "jump-remove":
+      foldRule(change, tools);
+      break;
+    case "virtual-server-create":
+      share(change.key, { virtualServer: change.after, realServers: [] }, tools);
+      break;
+    case "virtual-server-update": {
+      const realServers = cached.virtualServers.get(change.key)?.realServers ?? [];
+      share(change.key, { virtualServer: change.after, realServers }, tools);
+      break;
+    }
+    case "virtual-server-remove":
+      cached.virtualServers.delete(change.key);
+      break;
+    case "address-add":
+      cached.addresses.add(change.address);
+      break;
+    case "address-remove":
+      cached.addresses.delete(change.address);
+      break;
+    default:
+      break;
+  }
+}
+
+function foldCreatedSet(set: IpSet, cached: CachedState): void {
+  if (isTemporaryName(set.name)) {
+    cached.temporarySets.add(set.name);
+    return;
+  }
+  cached.sets.set(set.name, { ...set, references: 0, elementCount: 0 });
+  cached.setEntries.set(set.name, new Set());
+}
+
+/** The entries are the same as before. */
+function foldSwap(set: IpSet, cached: CachedState): void {
+  const references = cached.sets.get(set.name)?.references ?? 0;
+  const elementCount = cached.setEntries.get(set.name)?.size ?? 0;
+  cached.sets.set(set.name, { ...set, references, elementCount });
+}
+
+function foldRule(change: RuleChange, { cached, render }: FoldTools): void {
+  const before = cached.rules.get(change.family) ?? noRules;
+  const chains = new Map(before.chains);
+  const jumps = new Map(before.jumps);
+  switch (change.kind) {
+    case "chain-write": {
+      const { table, name, rules } = change.chain;
+      chains.set(
+        chainKey(table, name),
+        rules.map((rule) => render(change.family, rule)),
+      );
+      break;
+    }
+    case "chain-remove":
+      chains.delete(chainKey(change.table, change.chainName));
+      break;
+    case "jump-insert":
+    case "jump-remove": {
+      const place = chainKey(change.jump.table, change.jump.from);
+      const text = render(change.family, change.jump.rule);
+      const present = jumps.get(place) ?? [];
+      const isInsert = change.kind === "jump-insert";
+      jumps.set(place, isInsert ? [text, ...present] : present.toSpliced(present.indexOf(text), 1));
+      break;
+    }
+  }
+  cached.rules.set(change.family, { chains, jumps });
+}
+
+function foldRealServers(
+  key: string,
+  changes: readonly RealServerChange[],
+  tools: FoldTools,
+): void {
+  const server = tools.cached.virtualServers.get(key);
+  if (server === undefined) return;
+  const byKey = new Map(server.realServers.map((one) => [realServerKey(one), one]));
+  for (const change of changes) {
+    if (change.kind === "real-server-remove") byKey.delete(realServerKey(change.before));
+    else byKey.set(realServerKey(change.after), change.after);
+  }
+  const realServers: readonly RealServer[] = [...byKey.values()];
+  share(key, { virtualServer: server.virtualServer, realServers }, tools);
+}
+
+/** Keeps the desired value in the place of an equal one. */
+function share(key: string, server: CachedVirtualServer, { cached, desired }: FoldTools): void {
+  const planned = desired.virtualServer(key);
+  const isAsPlanned =
+    planned !== undefined &&
+    sameVirtualServer(planned.virtualServer, server.virtualServer) &&
+    sameRealServers(planned.realServers, server.realServers);
+  cached.virtualServers.set(key, isAsPlanned ? planned : server);
+}

@@ -1,0 +1,81 @@
+import type { IpFamily } from "../../base/ip.ts";
+import type { Change, ChangeKind } from "../change.ts";
+import type { ObservedPart } from "../observed/observer.ts";
+import type { Subject } from "../subject.ts";
+
+/** One change that the kernel refused; it is as it was. */
+export interface RefusedChange {
+  readonly change: Change;
+  readonly error: Error;
+}
+
+/** A request of which nothing is known: the reply was lost, or the time was up. The kernel may have carried it out. */
+export interface UnknownOutcome {
+  readonly kind: ChangeKind;
+  readonly first: Subject;
+  /** How many changes it was. */
+  readonly count: number;
+  readonly error: Error;
+  /** To be observed again; absent where nothing is cached of it. */
+  readonly part?: ObservedPart;
+}
+
+/** One pass through the connection table. */
+export interface ConntrackPass {
+  readonly family: IpFamily;
+  readonly elapsedMs: number;
+  readonly deletedCount: number;
+}
+
+/** What came of the changes of a plan. Every change is done, refused, blocked or part of an unknown outcome. */
+export interface Outcomes {
+  /** By kind; kinds without one are absent. */
+  readonly done: ReadonlyMap<ChangeKind, number>;
+  readonly refused: readonly RefusedChange[];
+  /** Not tried, since something it depends on was refused. */
+  readonly blocked: readonly Change[];
+  readonly unknown: readonly UnknownOutcome[];
+  readonly conntrackPasses: readonly ConntrackPass[];
+}
+
+/** Collects outcomes while a plan is applied. */
+export class OutcomeCollector implements Outcomes {
+  readonly done: Map<ChangeKind, number> = new Map();
+  readonly refused: RefusedChange[] = [];
+  readonly blocked: Change[] = [];
+  readonly unknown: UnknownOutcome[] = [];
+  readonly conntrackPasses: ConntrackPass[] = [];
+
+  count(kind: ChangeKind, times = 1): void {
+    if (times > 0) this.done.set(kind, (this.done.get(kind) ?? 0) + times);
+  }
+}
+
+/** Which part of the cache a change of this kind is in. */
+export function partOf(kind: ChangeKind): ObservedPart | undefined {
+  switch (kind) {
+    case "module-load":
+    case "conntrack-delete":
+      return undefined;
+    case "sysctl-write":
+      return "sysctls";
+    case "link-create":
+    case "link-remove":
+    case "address-add":
+    case "address-remove":
+      return "link";
+    case "set-create":
+    case "set-swap":
+    case "set-destroy":
+    case "entry-add":
+    case "entry-remove":
+      return "sets";
+    case "chain-write":
+    case "chain-remove":
+    case "jump-insert":
+    case "jump-remove":
+      return "rules";
+    default:
+      return "servers";
+  }
+}

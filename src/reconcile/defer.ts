@@ -1,0 +1,66 @@
+/** Takes changes out of a plan that have to wait: safety is a filter over the plan. Pure. */
+import { NotDone } from "./apply/blocked.ts";
+import type { Change } from "./change.ts";
+import type { DeferralReason, DeferredChange } from "./change-plan.ts";
+import type { CachedState } from "./observed/cached-state.ts";
+import { type Subject, subjectKey, subjectOf } from "./subject.ts";
+
+export interface DeferInput {
+  readonly cached: CachedState;
+  /** Planning touched it since the sync before: a change of it is no repair and no retry, and waits for nothing. */
+  isTouched(subject: Subject): boolean;
+  /** Keys of subjects. */
+  isRefused(key: string): boolean;
+  isSuppressed(key: string): boolean;
+  /** Never made, whatever else: changes that are known to be impossible. */
+  readonly impossible: readonly Change[];
+}
+
+export interface Deferral {
+  readonly changes: readonly Change[];
+  readonly deferred: readonly DeferredChange[];
+}
+
+/** What depends on a change that waits, waits with it. */
+export function deferChanges(planned: readonly Change[], input: DeferInput): Deferral {
+  const notDone = new NotDone();
+  for (const change of input.impossible) notDone.note(change);
+  const changes: Change[] = [];
+  const deferred: DeferredChange[] = [];
+  for (const change of planned) {
+    const reason = deferralReason(change, input, notDone);
+    if (reason === undefined) {
+      changes.push(change);
+      continue;
+    }
+    notDone.note(change);
+    deferred.push({ change, reason });
+  }
+  return deferred.length === 0 ? { changes: planned, deferred } : { changes, deferred };
+}
+
+function deferralReason(
+  change: Change,
+  { cached, isTouched, isRefused, isSuppressed }: DeferInput,
+  notDone: NotDone,
+): DeferralReason | undefined {
+  const subject = subjectOf(change);
+  if (!isTouched(subject)) {
+    const key = subjectKey(subject);
+    if (isRefused(key)) return "refused";
+    if (isSuppressed(key) || isSuppressed(wholeOf(subject))) return "reverted";
+  }
+  return !notDone.isEmpty && notDone.blocks(change, cached) ? "blocked" : undefined;
+}
+
+/** What the subject is part of: it came and went with it. */
+function wholeOf(subject: Subject): string {
+  switch (subject.type) {
+    case "real-server":
+      return subjectKey({ type: "virtual-server", virtualServer: subject.virtualServer });
+    case "address":
+      return subjectKey({ type: "link", link: "kube-ipvs0" });
+    default:
+      return "";
+  }
+}

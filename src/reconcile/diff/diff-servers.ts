@@ -1,0 +1,177 @@
+/** What must change so that one virtual server becomes what is desired. Pure. */
+import type { PlannedVirtualServer } from "../../plan/service-port-plan.ts";
+import {
+  type RealServer,
+  type RealServerId,
+  realServerKey,
+  sameRealServer,
+} from "../../state/real-server.ts";
+import {
+  sameVirtualServer,
+  type VirtualServer,
+  type VirtualServerId,
+} from "../../state/virtual-server.ts";
+import type { Change, ChangeOf } from "../change.ts";
+import type { DrainStart } from "../change-plan.ts";
+import { type DrainPolicy, type DrainsView, drains } from "../drain/drains.ts";
+import type { CachedVirtualServer } from "../observed/cached-state.ts";
+
+/** Changes of virtual servers by the step in which they are made. */
+export interface ServerChanges {
+  /** Creations and updates of virtual servers. */
+  readonly virtualServers: Change[];
+  /** Creations and updates of real servers. */
+  readonly realServers: Change[];
+  /** Weight zero for those that leave, and removals of those that do not drain. */
+  readonly leaving: Change[];
+  readonly drainStarts: DrainStart[];
+  readonly removals: Change[];
+  /** Tracked UDP flows of what was removed, or had nobody until now. */
+  readonly conntrack: Change[];
+}
+
+export function noServerChanges(): ServerChanges {
+  return {
+    virtualServers: [],
+    realServers: [],
+    leaving: [],
+    drainStarts: [],
+    removals: [],
+    conntrack: [],
+  };
+}
+
+export interface ServerInput {
+  readonly key: string;
+  readonly desired: PlannedVirtualServer;
+  readonly cached: CachedVirtualServer | undefined;
+  /** One that a third party made meanwhile is not to be overwritten. */
+  readonly mustBeNew: boolean;
+  readonly drains: DrainsView;
+  readonly drainPolicy: DrainPolicy;
+}
+
+/** Adds the changes that create or update a virtual server. */
+export function diffServer(input: ServerInput, changes: ServerChanges): void {
+  const { key, desired, cached } = input;
+  if (cached === undefined) {
+    createServer(input, changes);
+    return;
+  }
+  const { virtualServer: after } = desired;
+  if (!sameVirtualServer(after, cached.virtualServer)) {
+    changes.virtualServers.push({
+      kind: "virtual-server-update",
+      key,
+      before: cached.virtualServer,
+      after,
+      reason: "differs",
+    });
+  }
+  // Most of a comparison of everything is this.
+  if (desired.realServers !== cached.realServers) diffRealServers(input, cached, changes);
+}
+
+/** Adds the removal of a virtual server; its real servers go with it. */
+export function removeServer(
+  key: string,
+  { virtualServer: before }: CachedVirtualServer,
+  changes: ServerChanges,
+): void {
+  changes.removals.push({ kind: "virtual-server-remove", key, before, reason: "unwanted" });
+  noteFlows(key, before, changes);
+}
+
+function createServer({ key, desired, mustBeNew }: ServerInput, changes: ServerChanges): void {
+  const { virtualServer: after, realServers } = desired;
+  changes.virtualServers.push({
+    kind: "virtual-server-create",
+    key,
+    after,
+    mustBeNew,
+    reason: "missing",
+  });
+  for (const realServer of realServers) addRealServer(key, after, realServer, changes);
+  if (realServers.length > 0) noteFlows(key, after, changes);
+}
+
+function addRealServer(
+  key: string,
+  virtualServer: VirtualServerId,
+  after: RealServer,
+  { realServers }: ServerChanges,
+): void {
+  realServers.push({ kind: "real-server-create", key, virtualServer, after, reason: "missing" });
+}
+
+function diffRealServers(
+  input: ServerInput,
+  cached: CachedVirtualServer,
+  changes: ServerChanges,
+): void {
+  const { key, desired } = input;
+  const { virtualServer } = desired;
+  const remaining = new Map(cached.realServers.map((server) => [realServerKey(server), server]));
+  for (const after of desired.realServers) {
+    const serverKey = realServerKey(after);
+    const before = remaining.get(serverKey);
+    remaining.delete(serverKey);
+    if (before === undefined) addRealServer(key, virtualServer, after, changes);
+    else if (!sameRealServer(after, before)) {
+      const kind = "real-server-update";
+      changes.realServers.push({ kind, key, virtualServer, before, after, reason: "differs" });
+    }
+  }
+  for (const [serverKey, before] of remaining) leave(input, serverKey, before, changes);
+  const hadSomebody = cached.realServers.some(({ weight }) => weight > 0);
+  if (!hadSomebody && desired.realServers.length > 0) noteFlows(key, virtualServer, changes);
+}
+
+/** Nobody wants this real server any more. */
+function leave(
+  { key, desired, drains: present, drainPolicy }: ServerInput,
+  serverKey: string,
+  before: RealServer,
+  changes: ServerChanges,
+): void {
+  const { leaving, drainStarts } = changes;
+  const { virtualServer } = desired;
+  if (!drains(virtualServer.protocol, drainPolicy)) {
+    leaving.push({ kind: "real-server-remove", key, virtualServer, before, reason: "unwanted" });
+    noteFlows(key, virtualServer, changes, before);
+    return;
+  }
+  const isDraining = present.isDraining(key, serverKey);
+  if (before.weight === 0 && isDraining) return;
+  if (before.weight > 0) {
+    const kind = "real-server-update";
+    const after = { ...before, weight: 0 };
+    leaving.push({ kind, key, virtualServer, before, after, reason: "drain-start" });
+  }
+  const reason = before.weight > 0 ? "endpoint-removed" : "found-draining";
+  drainStarts.push({ virtualServerKey: key, virtualServer, realServer: before, reason });
+}
+
+/** UDP alone: other protocols' connections end by themselves. */
+function noteFlows(
+  key: string,
+  server: VirtualServer,
+  { conntrack }: ServerChanges,
+  answeredBy?: RealServerId,
+): void {
+  if (server.protocol === "UDP") conntrack.push(conntrackDeletion(key, server, answeredBy));
+}
+
+/** The deletion of flows to a virtual server; with `answeredBy` of those that this real server answers. */
+export function conntrackDeletion(
+  key: string,
+  { address: destination, port: destinationPort }: VirtualServerId,
+  answeredBy?: RealServerId,
+): ChangeOf<"conntrack-delete"> {
+  const selection = {
+    destination,
+    destinationPort,
+    ...(answeredBy === undefined ? {} : { answeredBy }),
+  };
+  return { kind: "conntrack-delete", key, selection, reason: "stale-conntrack" };
+}

@@ -1,0 +1,280 @@
+/** Works out everything that a sync has to change. Pure; the generators yield between values, of which there may be very many. */
+import { type IpAddress, type IpFamily, ipFamilies } from "../../base/ip.ts";
+import type { DesiredView } from "../../plan/desired-state.ts";
+import { setsFor } from "../../plan/sets.ts";
+import type { SysctlSetting } from "../../plan/sysctls.ts";
+import { dummyLinkName } from "../../state/dummy-link.ts";
+import type { IpSet } from "../../state/ip-set.ts";
+import type { Rule, RuleSet } from "../../state/rule.ts";
+import type { SetEntry } from "../../state/set-entry.ts";
+import type { Change } from "../change.ts";
+import { type ChangePlan, servicesOfChange } from "../change-plan.ts";
+import type { DrainPolicy, DrainsView } from "../drain/drains.ts";
+import { type CachedState, noRules } from "../observed/cached-state.ts";
+import { isExcluded, type OwnershipPolicy } from "../ownership/policy.ts";
+import type { Scope } from "../scope.ts";
+import { diffRules } from "./diff-rules.ts";
+import {
+  conntrackDeletion,
+  diffServer,
+  noServerChanges,
+  removeServer,
+  type ServerChanges,
+} from "./diff-servers.ts";
+import {
+  destroyTemporary,
+  diffSets,
+  redirectChanges,
+  type SetChanges,
+  type UnusableSet,
+  withTemporaryNames,
+} from "./diff-sets.ts";
+import type { RenderRule } from "./rule-texts.ts";
+
+/** All that a plan depends on. */
+export interface PlanInput {
+  /** What is wanted, without what a third party has; see `desired-view.ts`. */
+  readonly desired: DesiredView;
+  readonly cached: CachedState;
+  readonly scope: Scope;
+  readonly rules: ReadonlyMap<IpFamily, RuleSet>;
+  readonly sysctls: readonly SysctlSetting[];
+  /** Modules that should be loaded and are known not to be. */
+  readonly missingModules: readonly string[];
+  /** Keys that Services claim and a third party has: left out of `desired`, and not to be removed. */
+  readonly conflicts: ReadonlySet<string>;
+  readonly ownership: OwnershipPolicy;
+  isOwned(virtualServerKey: string): boolean;
+  readonly drains: DrainsView;
+  readonly drainPolicy: DrainPolicy;
+  render(family: IpFamily, rule: Rule): string;
+  /** The kernel refused to replace this set, and it is not due again. */
+  isSetRefused(setName: string): boolean;
+  /** Nothing was observed before: all tracked UDP flows may be stale. */
+  readonly isFirst: boolean;
+}
+
+export interface PlannedChanges extends ChangePlan {
+  /** Sets that cannot be replaced, since third-party rules refer to them. */
+  readonly unusableSets: readonly UnusableSet[];
+}
+
+/**
+ * Plans the changes, in an order that keeps packets right at every moment: what makes a virtual server work comes before
+ * it, its address after it; removal runs the other way round. An address leaves before its entry in KUBE-IPVS-IPS, or
+ * for a moment the node's own services would answer there.
+ */
+export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> {
+  const { cached, desired, scope, rules } = input;
+  const entries = yield* diffEntries(input);
+  const addresses = yield* diffAddresses(input);
+  const servers = yield* diffServers(input);
+  const wantedEntries = (name: string): Iterable<SetEntry> => desired.entries(name);
+  const sets = diffSets({
+    cached,
+    families: rules.keys(),
+    addedCounts: countBySet(entries.added),
+    mayShrink: (name) => scope.isFull || scope.changedSets.has(name),
+    isRefused: (name) => input.isSetRefused(name),
+    wantedEntries,
+  });
+  const redirect = redirectRules(input, sets);
+  const changes: Change[] = [];
+  const add = (more: Iterable<Change>): void => {
+    for (const change of more) changes.push(change);
+  };
+  add(input.missingModules.map((module) => ({ kind: "module-load", module, reason: "missing" })));
+  add(diffSysctls(input));
+  if (!cached.hasLink) add([{ kind: "link-create", link: dummyLinkName, reason: "missing" }]);
+  add(sets.changes);
+  add(redirectChanges(sets.redirected, { cached, wantedEntries }, redirect));
+  add(entries.added);
+  add(ruleChanges(input, sets));
+  add(destroyTemporary(leftoversBeside(sets, cached), sets.redirected));
+  add(servers.virtualServers);
+  add(servers.realServers);
+  add(addresses.added);
+  add(servers.leaving);
+  add(servers.removals);
+  add(addresses.removed);
+  add(entries.removed);
+  add(servers.conntrack);
+  return {
+    changes,
+    deferred: [],
+    drainStarts: servers.drainStarts,
+    conflicts: [...input.conflicts],
+    unusableSets: sets.unusable,
+    servicesOf: servicesOfChange(desired, scope),
+  };
+}
+
+interface Members {
+  readonly added: Change[];
+  readonly removed: Change[];
+}
+
+const allSets: readonly IpSet[] = ipFamilies.flatMap(setsFor);
+
+function* diffEntries(input: PlanInput): Generator<void, Members> {
+  const { desired, cached } = input;
+  const [added, removed]: [Change[], Change[]] = [[], []];
+  for (const set of allSets) {
+    for (const entry of comparedEntries(set, input)) {
+      yield;
+      const isWanted = desired.hasEntry(set.name, entry);
+      if (isWanted === cached.hasEntry(set.name, entry)) continue;
+      if (isWanted) added.push({ kind: "entry-add", set, entry, reason: "missing" });
+      else removed.push({ kind: "entry-remove", set, entry, reason: "unwanted" });
+    }
+  }
+  return { added, removed };
+}
+
+/** Of a set that is not there all entries are missing, whatever the scope. */
+function comparedEntries(
+  { name }: IpSet,
+  { desired, cached, scope, rules }: PlanInput,
+): Iterable<SetEntry> {
+  const present = cached.setEntries.get(name);
+  if (scope.entries === undefined || (present === undefined && rules.size > 0)) {
+    const isWanted = (entry: SetEntry): boolean => desired.hasEntry(name, entry);
+    return union(desired.entries(name), present ?? [], isWanted);
+  }
+  return scope.entries.get(name) ?? [];
+}
+
+function* diffAddresses({ desired, cached, scope }: PlanInput): Generator<void, Members> {
+  const [added, removed]: [Change[], Change[]] = [[], []];
+  const isDesired = (address: IpAddress): boolean => desired.hasAddress(address);
+  const compared = scope.addresses ?? union(desired.addresses(), cached.addresses, isDesired);
+  for (const address of compared) {
+    yield;
+    const isWanted = isDesired(address);
+    if (isWanted === cached.addresses.has(address)) continue;
+    if (isWanted) added.push({ kind: "address-add", address, reason: "missing" });
+    else removed.push({ kind: "address-remove", address, reason: "unwanted" });
+  }
+  return { added, removed };
+}
+
+function* diffServers(input: PlanInput): Generator<void, ServerChanges> {
+  const { desired, cached, drains, drainPolicy, isFirst } = input;
+  const changes = noServerChanges();
+  const mustBeNew = input.ownership.foreignVirtualServers === "keep";
+  for (const key of comparedServers(input)) {
+    yield;
+    const wanted = desired.virtualServer(key);
+    const present = cached.virtualServers.get(key);
+    if (wanted !== undefined) {
+      const server = { key, desired: wanted, cached: present, mustBeNew, drains, drainPolicy };
+      diffServer(server, changes);
+    } else if (present !== undefined && mayRemove(key, input)) {
+      removeServer(key, present, changes);
+    }
+  }
+  if (isFirst) changes.conntrack.splice(0, Number.POSITIVE_INFINITY, ...staleAtStart(desired));
+  return changes;
+}
+
+/** A program that ran before may have left flows anywhere. */
+function staleAtStart(desired: DesiredView): readonly Change[] {
+  const changes: Change[] = [];
+  for (const key of desired.virtualServerKeys()) {
+    const server = desired.virtualServer(key)?.virtualServer;
+    if (server?.protocol === "UDP") changes.push(conntrackDeletion(key, server));
+  }
+  return changes;
+}
+
+/** Ours, in no excluded network, and not claimed in vain. */
+function mayRemove(key: string, { cached, conflicts, ownership, isOwned }: PlanInput): boolean {
+  const present = cached.virtualServers.get(key);
+  if (present === undefined || conflicts.has(key)) return false;
+  if (isExcluded(present.virtualServer, ownership)) return false;
+  return ownership.foreignVirtualServers === "delete" || isOwned(key);
+}
+
+function comparedServers({ desired, cached, scope }: PlanInput): Iterable<string> {
+  const isWanted = (key: string): boolean => desired.virtualServer(key) !== undefined;
+  return (
+    scope.servers ?? union(desired.virtualServerKeys(), cached.virtualServers.keys(), isWanted)
+  );
+}
+
+function diffSysctls({ cached, sysctls }: PlanInput): readonly Change[] {
+  return sysctls
+    .filter(({ path, value }) => cached.sysctls.has(path) && cached.sysctls.get(path) !== value)
+    .map(({ path, value: after }): Change => {
+      const before = cached.sysctls.get(path);
+      return { kind: "sysctl-write", path, before, after, reason: "differs" };
+    });
+}
+
+/** The rules while some sets are recreated: they name the stand-ins. */
+function redirectRules(input: PlanInput, { redirected }: SetChanges): readonly Change[] {
+  if (redirected.length === 0) return [];
+  return [...input.rules].flatMap(([family, planned]) => {
+    if (!redirected.some((set) => set.family === family)) return [];
+    const detour = withTemporaryNames(planned, redirected);
+    return diffRules(rulesInput(input, family, detour)).map(
+      (change): Change => ({ ...change, reason: "redirect" }),
+    );
+  });
+}
+
+/** Where rules were redirected, the chains that name a stand-in are written again. */
+function ruleChanges(input: PlanInput, { redirected }: SetChanges): readonly Change[] {
+  return [...input.rules].flatMap(([family, planned]): readonly Change[] => {
+    if (!redirected.some((set) => set.family === family)) {
+      return diffRules(rulesInput(input, family, planned));
+    }
+    const detour = withTemporaryNames(planned, redirected);
+    return planned.chains
+      .filter((chain, index) => usesOtherSets(chain.rules, detour.chains[index]?.rules ?? []))
+      .map((chain): Change => {
+        const before = undefined;
+        return { kind: "chain-write", family, chain, before, reason: "differs" };
+      });
+  });
+}
+
+function usesOtherSets(one: readonly Rule[], other: readonly Rule[]): boolean {
+  return JSON.stringify(one) !== JSON.stringify(other);
+}
+
+function rulesInput(
+  { cached, render }: PlanInput,
+  family: IpFamily,
+  planned: RuleSet,
+): Parameters<typeof diffRules>[0] {
+  const ofFamily: RenderRule = (rule) => render(family, rule);
+  return { family, planned, cached: cached.rules.get(family) ?? noRules, render: ofFamily };
+}
+
+/** What the changes of `sets` make and destroy themselves is no leftover. */
+function leftoversBeside({ changes }: SetChanges, cached: CachedState): ReadonlySet<string> {
+  const handled = new Set(
+    changes.filter((change) => change.kind === "set-destroy").map(({ setName }) => setName),
+  );
+  return new Set([...cached.temporarySets].filter((name) => !handled.has(name)));
+}
+
+function countBySet(added: readonly Change[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const change of added) {
+    if (change.kind !== "entry-add") continue;
+    counts.set(change.set.name, (counts.get(change.set.name) ?? 0) + 1);
+  }
+  return counts;
+}
+
+/** All values of `first`, then those of `second` that are not in the first: no copy of either is made. */
+function* union<T>(
+  first: Iterable<T>,
+  second: Iterable<T>,
+  isInFirst: (value: T) => boolean,
+): Generator<T> {
+  yield* first;
+  for (const value of second) if (!isInFirst(value)) yield value;
+}

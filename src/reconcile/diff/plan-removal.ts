@@ -1,0 +1,87 @@
+/** The plan towards nothing: everything of ours goes. Pure. */
+import { type IpFamily, ipFamilies } from "../../base/ip.ts";
+import type { ObservedChain } from "../../kernel/kernel.ts";
+import { setsFor, temporaryNameOf } from "../../plan/sets.ts";
+import { dummyLinkName } from "../../state/dummy-link.ts";
+import type { Rule, RuleSet } from "../../state/rule.ts";
+import type { Change } from "../change.ts";
+import { type ChangePlan, emptyPlan } from "../change-plan.ts";
+import type { CachedState } from "../observed/cached-state.ts";
+import type { Owner } from "../ownership/classify.ts";
+import { isExcluded, type OwnershipPolicy } from "../ownership/policy.ts";
+import { removalOfRules } from "./diff-rules.ts";
+
+/** Something that stays, and why. */
+export interface Kept {
+  readonly subject: string;
+  readonly reason:
+    | "referenced-by-third-party"
+    | "foreign-virtual-server"
+    | "possibly-owned"
+    | "excluded-network";
+}
+
+export interface RemovalInput {
+  readonly cached: CachedState;
+  readonly owners: ReadonlyMap<string, Owner>;
+  readonly policy: OwnershipPolicy;
+  /** The names of our chains and jumps, and all chains of the families that can be read. */
+  readonly rules: ReadonlyMap<
+    IpFamily,
+    { readonly planned: RuleSet; readonly observed: readonly ObservedChain[] }
+  >;
+  render(family: IpFamily, rule: Rule): string;
+}
+
+/**
+ * Plans the removal of everything that is ours: virtual servers, rules, the link with its addresses, sets. The order is
+ * that of use: what refers to something goes before it.
+ */
+export function planRemoval(input: RemovalInput): {
+  readonly plan: ChangePlan;
+  readonly kept: readonly Kept[];
+} {
+  const kept: Kept[] = [];
+  const changes: Change[] = [
+    ...serverRemovals(input, kept),
+    ...ruleRemovals(input, kept),
+    ...linkRemoval(input),
+    ...setRemovals(input),
+  ];
+  return { plan: { ...emptyPlan, changes }, kept };
+}
+
+function serverRemovals({ cached, owners, policy }: RemovalInput, kept: Kept[]): readonly Change[] {
+  const removals: Change[] = [];
+  for (const [key, { virtualServer: before }] of cached.virtualServers) {
+    const owner = owners.get(key) ?? "foreign";
+    if (isExcluded(before, policy)) kept.push({ subject: key, reason: "excluded-network" });
+    else if (owner === "foreign") kept.push({ subject: key, reason: "foreign-virtual-server" });
+    else if (owner === "possibly-owned") kept.push({ subject: key, reason: owner });
+    else removals.push({ kind: "virtual-server-remove", key, before, reason: "unwanted" });
+  }
+  return removals;
+}
+
+function ruleRemovals({ rules, render }: RemovalInput, kept: Kept[]): readonly Change[] {
+  return [...rules].flatMap(([family, { planned, observed }]) => {
+    const ofFamily = (rule: Rule): string => render(family, rule);
+    const removal = removalOfRules({ family, planned, render: ofFamily }, observed);
+    for (const name of removal.kept) {
+      kept.push({ subject: `${family} ${name}`, reason: "referenced-by-third-party" });
+    }
+    return removal.changes;
+  });
+}
+
+function linkRemoval({ cached }: RemovalInput): readonly Change[] {
+  return cached.hasLink ? [{ kind: "link-remove", link: dummyLinkName, reason: "unwanted" }] : [];
+}
+
+/** Whether a third-party rule still refers to one is seen when it is destroyed: ours do until they are gone. */
+function setRemovals({ cached }: RemovalInput): readonly Change[] {
+  const names = ipFamilies.flatMap(setsFor).map(({ name }) => name);
+  return [...names, ...names.map(temporaryNameOf)]
+    .filter((name) => cached.sets.has(name) || cached.temporarySets.has(name))
+    .map((setName): Change => ({ kind: "set-destroy", setName, reason: "unwanted" }));
+}

@@ -1,0 +1,63 @@
+/** Rules of ours as texts: what `iptables-save` printed, and what planned ones will look like. Pure. */
+import type { ObservedChain } from "../../kernel/kernel.ts";
+import type { Jump, Rule, RuleSet, TableName } from "../../state/rule.ts";
+import type { CachedRules } from "../observed/cached-state.ts";
+
+/** Writes a rule as `iptables-save` does, behind `-A CHAIN `. */
+export type RenderRule = (rule: Rule) => string;
+
+/** Picks what is ours out of everything observed. */
+export function cachedRulesOf(
+  observed: readonly ObservedChain[],
+  planned: RuleSet,
+  render: RenderRule,
+): CachedRules {
+  const ours = new Set(planned.chains.map((chain) => chainKey(chain.table, chain.name)));
+  const jumpTexts = new Set(planned.jumps.map((jump) => jumpText(jump, render)));
+  const chains = new Map<string, readonly string[]>();
+  const jumps = new Map<string, readonly string[]>();
+  for (const { table, name, rules } of observed) {
+    const key = chainKey(table, name);
+    const texts = rules.map((rule) => rule.text);
+    if (ours.has(key)) chains.set(key, texts);
+    else {
+      const ourTexts = texts.filter((text) => jumpTexts.has(`${key} ${text}`));
+      if (ourTexts.length > 0) jumps.set(key, ourTexts);
+    }
+  }
+  return { chains, jumps };
+}
+
+/** What `planned` looks like in the kernel once it is written. */
+export function cachedRulesAfter(planned: RuleSet, render: RenderRule): CachedRules {
+  const chains = new Map(
+    planned.chains.map((chain) => [chainKey(chain.table, chain.name), chain.rules.map(render)]),
+  );
+  const jumps = new Map<string, readonly string[]>();
+  for (const group of jumpGroups(planned)) jumps.set(groupKey(group), wantedOrder(group, render));
+  return { chains, jumps, plan: planned };
+}
+
+/** The last inserted stands first. */
+export function wantedOrder(group: readonly Jump[], render: RenderRule): readonly string[] {
+  return group.map((jump) => render(jump.rule)).reverse();
+}
+
+/** Jumps by the chain they stand in, each group in insertion order. */
+export function jumpGroups(planned: RuleSet): readonly (readonly Jump[])[] {
+  return [...Map.groupBy(planned.jumps, (jump) => chainKey(jump.table, jump.from)).values()];
+}
+
+export function groupKey(group: readonly Jump[]): string {
+  const [first] = group;
+  return first === undefined ? "" : chainKey(first.table, first.from);
+}
+
+/** `nat KUBE-SERVICES`: a key of {@link CachedRules}. */
+export function chainKey(table: TableName, chain: string): string {
+  return `${table} ${chain}`;
+}
+
+export function jumpText(jump: Jump, render: RenderRule): string {
+  return `${chainKey(jump.table, jump.from)} ${render(jump.rule)}`;
+}

@@ -1,0 +1,110 @@
+/** Repairs that a third party reverts again and again: they wait longer and longer. Time comes in as an argument. */
+import { type Subject, subjectKey } from "../subject.ts";
+import type { Drift, DriftKind } from "./drift.ts";
+
+/** So many drifts of one subject … */
+const conflictSize = 5;
+/** … in this time are a reconcile conflict; it ends when nothing happened for as long. */
+const windowMs = 600_000;
+/** The first pause; doubles each time the subject is changed again after a repair. */
+const firstPauseMs = 30_000;
+const longestPauseMs = 600_000;
+
+/** A subject that a third party changes again and again. */
+export interface ReconcileConflict {
+  readonly kind: DriftKind;
+  readonly subject: Subject;
+  /** Drifts within ten minutes when it began. */
+  readonly driftCount: number;
+  /** The present pause, or the last one. */
+  readonly pauseMs: number;
+}
+
+interface Repairs {
+  /** Monotonic; those of the last ten minutes. */
+  driftsAtMs: number[];
+  pauseMs: number;
+  suppressedUntilMs: number;
+  last: Drift;
+  /** A repair is put off, and nothing has come of it yet. */
+  isWaiting: boolean;
+}
+
+/**
+ * Counts what is repaired and says which repairs wait. Other repairs are not delayed. Sets never
+ * wait: rules cannot be written before the sets they name.
+ */
+export class RepairGuard {
+  readonly #repairs = new Map<string, Repairs>();
+
+  /** Counts drifts; each subject once, however much of it changed. */
+  note(drifts: readonly Drift[], nowMs: number): void {
+    this.#forget(nowMs);
+    const bySubject = new Map(drifts.map((drift) => [subjectKey(drift.subject), drift]));
+    for (const [key, drift] of bySubject) {
+      if (drift.kind !== "set" && !this.isSuppressed(key, nowMs)) this.#noteOne(key, drift, nowMs);
+    }
+  }
+
+  /** `key`: of a subject. */
+  isSuppressed(key: string, nowMs: number): boolean {
+    return (this.#repairs.get(key)?.suppressedUntilMs ?? 0) > nowMs;
+  }
+
+  /** Subjects whose pause is over and that were not repaired since. */
+  dueSubjects(nowMs: number): readonly Subject[] {
+    return [...this.#repairs.values()]
+      .filter((repairs) => repairs.isWaiting && repairs.suppressedUntilMs <= nowMs)
+      .map(({ last }) => last.subject);
+  }
+
+  /** Monotonic; when the next pause ends. Undefined: none is under way. */
+  get nextDueMs(): number | undefined {
+    const waiting = [...this.#repairs.values()].filter(({ isWaiting }) => isWaiting);
+    return waiting.length === 0
+      ? undefined
+      : Math.min(...waiting.map(({ suppressedUntilMs }) => suppressedUntilMs));
+  }
+
+  /** This sync may repair what is due. */
+  release(nowMs: number): void {
+    for (const repairs of this.#repairs.values()) {
+      if (repairs.suppressedUntilMs <= nowMs) repairs.isWaiting = false;
+    }
+  }
+
+  get conflicts(): readonly ReconcileConflict[] {
+    return [...this.#repairs.values()]
+      .filter(({ pauseMs }) => pauseMs > 0)
+      .map(({ last: { kind, subject }, driftsAtMs, pauseMs }) => ({
+        kind,
+        subject,
+        pauseMs,
+        driftCount: driftsAtMs.length,
+      }));
+  }
+
+  #noteOne(key: string, drift: Drift, nowMs: number): void {
+    const repairs = this.#repairs.get(key) ?? newRepairs(drift);
+    this.#repairs.set(key, repairs);
+    repairs.last = drift;
+    repairs.driftsAtMs.push(nowMs);
+    if (repairs.pauseMs === 0 && repairs.driftsAtMs.length < conflictSize) return;
+    repairs.pauseMs = Math.min(Math.max(firstPauseMs, 2 * repairs.pauseMs), longestPauseMs);
+    repairs.suppressedUntilMs = nowMs + repairs.pauseMs;
+    repairs.isWaiting = true;
+  }
+
+  /** Forgets what was quiet for long enough, the pause itself not counted. */
+  #forget(nowMs: number): void {
+    for (const [key, repairs] of this.#repairs) {
+      const quietSinceMs = Math.max(repairs.suppressedUntilMs, repairs.driftsAtMs.at(-1) ?? 0);
+      if (nowMs - quietSinceMs >= windowMs) this.#repairs.delete(key);
+      else repairs.driftsAtMs = repairs.driftsAtMs.filter((atMs) => nowMs - atMs < windowMs);
+    }
+  }
+}
+
+function newRepairs(drift: Drift): Repairs {
+  return { driftsAtMs: [], pauseMs: 0, suppressedUntilMs: 0, last: drift, isWaiting: false };
+}

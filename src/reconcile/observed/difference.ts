@@ -1,0 +1,45 @@
+import type { IpAddress, IpFamily } from "../../base/ip.ts";
+import type { ObservedIpSet } from "../../state/ip-set.ts";
+import type { SetEntry } from "../../state/set-entry.ts";
+import type { CachedRules, CachedVirtualServer } from "./cached-state.ts";
+
+/** One value as cached and as observed; undefined: not there. */
+export interface Difference<T> {
+  readonly before: T | undefined;
+  readonly after: T | undefined;
+}
+
+/**
+ * Where the kernel was observed to be otherwise than cached. Values as cached before the first observation that differed,
+ * and as observed last.
+ */
+export class Differences {
+  readonly servers: Map<string, Difference<CachedVirtualServer>> = new Map();
+  readonly sets: Map<string, Difference<ObservedIpSet>> = new Map();
+  /** Whether each entry was there before, by set name. */
+  readonly entries: Map<string, Map<SetEntry, boolean>> = new Map();
+  /** Whether each address was on kube-ipvs0 before. */
+  readonly addresses: Map<IpAddress, boolean> = new Map();
+  readonly rules: Map<IpFamily, Difference<CachedRules>> = new Map();
+  readonly sysctls: Map<string, Difference<string>> = new Map();
+  /** Addresses on kube-ipvs0 when it was there last; absent: the link is as cached. */
+  lostLinkAddressCount: number | undefined;
+
+  get isEmpty(): boolean {
+    const maps = [this.servers, this.sets, this.entries, this.addresses, this.rules, this.sysctls];
+    return this.lostLinkAddressCount === undefined && maps.every(({ size }) => size === 0);
+  }
+
+  noteServer(
+    key: string,
+    before: CachedVirtualServer | undefined,
+    after: CachedVirtualServer | undefined,
+  ): void {
+    this.servers.set(key, { before: (this.servers.get(key) ?? { before }).before, after });
+  }
+
+  noteEntry(setName: string, entry: SetEntry, wasThere: boolean): void {
+    const entries = this.entries.get(setName) ?? new Map<SetEntry, boolean>();
+    this.entries.set(setName, entries.set(entry, wasThere));
+  }
+}

@@ -1,0 +1,172 @@
+/** Reads kernel state into the cache and notes where the two differ. */
+import type { IpAddress, IpFamily } from "../../base/ip.ts";
+import type { Kernel } from "../../kernel/kernel.ts";
+import type { PlannedVirtualServer } from "../../plan/service-port-plan.ts";
+import type { SysctlSetting } from "../../plan/sysctls.ts";
+import type { RuleSet } from "../../state/rule.ts";
+import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
+import { cachedRulesOf } from "../diff/rule-texts.ts";
+import type { CachedState } from "./cached-state.ts";
+import { compareAddresses, compareServer, compareServers, sameRules } from "./compare.ts";
+import { Differences } from "./difference.ts";
+import { readAddresses } from "./read-addresses.ts";
+import { readAllSets } from "./read-sets.ts";
+
+/** Parts of kernel state that are observed on their own. */
+export type ObservedPart = "link" | "sets" | "servers" | "rules" | "sysctls";
+
+export const observedParts: readonly ObservedPart[] = [
+  "link",
+  "sets",
+  "servers",
+  "rules",
+  "sysctls",
+];
+
+/** What the reading of rules and sysctls depends on, and lists that need not be in memory twice. */
+export interface ObservationGoal {
+  readonly rules: ReadonlyMap<IpFamily, RuleSet>;
+  readonly sysctls: readonly SysctlSetting[];
+  readonly virtualServer: (key: string) => PlannedVirtualServer | undefined;
+}
+
+export class Observer {
+  readonly #kernel: Kernel;
+  readonly #cached: CachedState;
+  #differences = new Differences();
+
+  constructor(kernel: Kernel, cached: CachedState) {
+    this.#kernel = kernel;
+    this.#cached = cached;
+  }
+
+  /** Hands over what was found to differ since it was asked last. */
+  takeDifferences(): Differences {
+    const found = this.#differences;
+    this.#differences = new Differences();
+    return found;
+  }
+
+  get hasDifferences(): boolean {
+    return !this.#differences.isEmpty;
+  }
+
+  get differences(): Differences {
+    return this.#differences;
+  }
+
+  /** Reads one part as a whole. Rejects with what the kernel says; the cache is as before then. */
+  async observe(part: ObservedPart, goal: ObservationGoal): Promise<void> {
+    switch (part) {
+      case "link":
+        return this.noteBound((await readAddresses(this.#kernel)).bound);
+      case "sets":
+        return readAllSets(this.#kernel.ipSets, this.#cached, this.#differences);
+      case "servers":
+        return this.#observeServers(goal);
+      case "rules":
+        for (const [family, planned] of goal.rules) await this.observeRules(family, planned);
+        return;
+      case "sysctls":
+        return this.checkSysctls(goal.sysctls);
+    }
+  }
+
+  /** `bound`: addresses of kube-ipvs0 as just read; undefined: there is no such link. */
+  noteBound(bound: readonly IpAddress[] | undefined): void {
+    const cached = this.#cached;
+    if (cached.hasLink && bound === undefined) {
+      this.#differences.lostLinkAddressCount = cached.addresses.size;
+    }
+    const found = new Set(bound);
+    compareAddresses(cached.addresses, found, this.#differences);
+    cached.hasLink = bound !== undefined;
+    cached.addresses = found;
+  }
+
+  /** Reads our chains and jumps. */
+  async observeRules(family: IpFamily, planned: RuleSet): Promise<void> {
+    const { iptables } = this.#kernel;
+    const observed = await iptables.observe(family, { planned });
+    const found = cachedRulesOf(observed, planned, (rule) => iptables.render(family, rule));
+    const before = this.#cached.rules.get(family);
+    if (before !== undefined && sameRules(before, found)) return;
+    if (before !== undefined) this.#differences.rules.set(family, { before, after: found });
+    this.#cached.rules.set(family, found);
+  }
+
+  checkSysctls(sysctls: readonly SysctlSetting[]): void {
+    for (const { path } of sysctls) {
+      const [before, after] = [this.#cached.sysctls.get(path), this.#kernel.sysctl.read(path)];
+      if (this.#cached.sysctls.has(path) && before !== after) {
+        this.#differences.sysctls.set(path, { before, after });
+      }
+      this.#cached.sysctls.set(path, after);
+    }
+  }
+
+  /**
+   * Reads the virtual servers without their real servers; those of new ones are read too. Gives them all. What a third
+   * party removed, added or changed is noted.
+   */
+  async observeHeaders(): Promise<readonly VirtualServer[]> {
+    const found = await this.#kernel.ipvs.listVirtualServers();
+    const isNew = (server: VirtualServer): boolean =>
+      !this.#cached.virtualServers.has(virtualServerKey(server));
+    compareServers(this.#cached, found, this.#differences);
+    await this.observeRealServers(found.filter(isNew));
+    return found;
+  }
+
+  /** Reads the real servers of these virtual servers. */
+  async observeRealServers(servers: readonly VirtualServer[]): Promise<void> {
+    if (servers.length === 0) return;
+    const { virtualServers } = this.#cached;
+    const lists = await this.#kernel.ipvs.readRealServers(
+      servers,
+      (key) => virtualServers.get(key)?.realServers,
+    );
+    for (const [index, virtualServer] of servers.entries()) {
+      const realServers = lists[index] ?? [];
+      const key = virtualServerKey(virtualServer);
+      compareServer(
+        key,
+        virtualServers.get(key),
+        { virtualServer, realServers },
+        this.#differences,
+      );
+      const present = virtualServers.get(key);
+      if (present?.realServers === realServers) continue;
+      virtualServers.set(key, { virtualServer, realServers });
+    }
+  }
+
+  /** As cached now, those left out that are not there any more. */
+  stillCached(servers: Iterable<VirtualServer>): readonly VirtualServer[] {
+    const present = [...servers].map((server) =>
+      this.#cached.virtualServers.get(virtualServerKey(server)),
+    );
+    return present.flatMap((server) => (server === undefined ? [] : [server.virtualServer]));
+  }
+
+  async #observeServers({ virtualServer: planned }: ObservationGoal): Promise<void> {
+    const { ipvs } = this.#kernel;
+    const found = await ipvs.listVirtualServers();
+    const before = this.#cached.virtualServers;
+    const lists = await ipvs.readRealServers(
+      found,
+      (key) => before.get(key)?.realServers ?? planned(key)?.realServers,
+    );
+    const after: CachedState["virtualServers"] = new Map();
+    for (const [index, virtualServer] of found.entries()) {
+      const key = virtualServerKey(virtualServer);
+      const server = { virtualServer, realServers: lists[index] ?? [] };
+      compareServer(key, before.get(key), server, this.#differences);
+      after.set(key, server);
+    }
+    for (const [key, server] of before) {
+      if (!after.has(key)) this.#differences.noteServer(key, server, undefined);
+    }
+    this.#cached.virtualServers = after;
+  }
+}

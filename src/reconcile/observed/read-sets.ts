@@ -1,0 +1,120 @@
+/** Our sets with their entries, read from the kernel into the cache. */
+import { ipFamilies } from "../../base/ip.ts";
+import type { IpSets } from "../../kernel/kernel.ts";
+import { setsFor, temporaryNameOf } from "../../plan/sets.ts";
+import { type IpSet, isSwappable, type ObservedIpSet, sameIpSet } from "../../state/ip-set.ts";
+import type { SetEntry } from "../../state/set-entry.ts";
+import type { CachedState } from "./cached-state.ts";
+import { compareEntries } from "./compare.ts";
+import type { Differences } from "./difference.ts";
+
+/** All sets of both families, by name. */
+export const ourSets: ReadonlyMap<string, IpSet> = new Map(
+  ipFamilies.flatMap(setsFor).map((set) => [set.name, set]),
+);
+
+const temporaryNames: ReadonlySet<string> = new Set([...ourSets.keys()].map(temporaryNameOf));
+
+/** Reads headers and entries of every set of ours. Rejects with what the kernel says. */
+export async function readAllSets(
+  ipSets: IpSets,
+  cached: CachedState,
+  differences: Differences,
+): Promise<void> {
+  const headers = await readHeaders(ipSets);
+  const entries = new Map<string, Set<SetEntry>>();
+  for (const header of headers.sets.values()) {
+    const set = usable(header);
+    if (set !== undefined) entries.set(set.name, await readEntries(ipSets, set, header));
+  }
+  noteHeaders(cached, headers, differences);
+  for (const name of ourSets.keys()) noteEntries(cached, name, entries.get(name), differences);
+}
+
+/**
+ * Compares the headers of our sets with the cache, and reads the entries of those whose count or parameters differ.
+ * Gives their names.
+ */
+export async function checkSetHeaders(
+  ipSets: IpSets,
+  cached: CachedState,
+  differences: Differences,
+): Promise<readonly string[]> {
+  const headers = await readHeaders(ipSets);
+  const changed = [...ourSets.keys()].filter((name) => {
+    const [before, after] = [cached.sets.get(name), headers.sets.get(name)];
+    if (before === undefined || after === undefined) return before !== after;
+    const count = cached.setEntries.get(name)?.size;
+    return !sameIpSet(before, after) || (count !== undefined && count !== after.elementCount);
+  });
+  noteHeaders(cached, headers, differences);
+  for (const name of changed) await readOneSet(ipSets, name, cached, differences);
+  return changed;
+}
+
+/** Reads the entries of one set whose header is cached. Gives how many there are. */
+export async function readOneSet(
+  ipSets: IpSets,
+  name: string,
+  cached: CachedState,
+  differences: Differences,
+): Promise<number> {
+  const header = cached.sets.get(name);
+  const set = header === undefined ? undefined : usable(header);
+  const found =
+    set === undefined || header === undefined ? undefined : await readEntries(ipSets, set, header);
+  noteEntries(cached, name, found, differences);
+  return found?.size ?? 0;
+}
+
+interface Headers {
+  readonly sets: ReadonlyMap<string, ObservedIpSet>;
+  readonly temporary: ReadonlySet<string>;
+}
+
+async function readHeaders(ipSets: IpSets): Promise<Headers> {
+  const all = await ipSets.listSets();
+  return {
+    sets: new Map(all.filter(({ name }) => ourSets.has(name)).map((set) => [set.name, set])),
+    temporary: new Set(all.map(({ name }) => name).filter((name) => temporaryNames.has(name))),
+  };
+}
+
+function noteHeaders(cached: CachedState, headers: Headers, differences: Differences): void {
+  for (const name of ourSets.keys()) {
+    const [before, after] = [cached.sets.get(name), headers.sets.get(name)];
+    const isSame = before !== undefined && after !== undefined && sameIpSet(before, after);
+    if (!isSame && before !== after) differences.sets.set(name, { before, after });
+  }
+  cached.sets = new Map(headers.sets);
+  cached.temporarySets = new Set(headers.temporary);
+}
+
+/** `found` undefined: there is no such set, or it cannot hold our entries. */
+function noteEntries(
+  cached: CachedState,
+  name: string,
+  found: Set<SetEntry> | undefined,
+  differences: Differences,
+): void {
+  const nothing = new Set<SetEntry>();
+  compareEntries(name, cached.setEntries.get(name) ?? nothing, found ?? nothing, differences);
+  if (found === undefined) cached.setEntries.delete(name);
+  else cached.setEntries.set(name, found);
+}
+
+/** The set of ours that this one can stand for; undefined where its type or family does not fit. */
+function usable(header: ObservedIpSet): IpSet | undefined {
+  const set = ourSets.get(header.name);
+  return set !== undefined && isSwappable(set, header) ? set : undefined;
+}
+
+/** An empty set is not worth a request, and bitmap sets do not always count. */
+async function readEntries(
+  ipSets: IpSets,
+  set: IpSet,
+  { elementCount, type }: ObservedIpSet,
+): Promise<Set<SetEntry>> {
+  const isEmpty = elementCount === 0 && type !== "bitmap:port";
+  return new Set(isEmpty ? [] : await ipSets.listEntries(set));
+}

@@ -1,0 +1,44 @@
+import type { Clock } from "../../base/clock.ts";
+import { inSlices } from "../../base/time-slice.ts";
+import type { DesiredView } from "../../plan/desired-state.ts";
+import { realServerKey } from "../../state/real-server.ts";
+import type { CachedState } from "../observed/cached-state.ts";
+import type { SyncGoal } from "../sync-goal.ts";
+import { classifyServers } from "./classify.ts";
+import type { Ownership } from "./ownership.ts";
+
+/** Classifies what a start finds in the kernel. */
+export async function adoptServers(
+  ownership: Ownership,
+  cached: CachedState,
+  goal: SyncGoal,
+  clock: Clock,
+): Promise<void> {
+  const { desired, nodeAddresses, ownership: policy } = goal;
+  let endpoints: ReadonlySet<string> | undefined;
+  const owners = await inSlices(
+    clock,
+    classifyServers({
+      cached,
+      recorded: ownership.recorded,
+      policy,
+      nodeAddresses,
+      isClaimed: (key) => desired.virtualServer(key) !== undefined,
+      isKnownEndpoint: (key) => {
+        endpoints ??= endpointKeys(desired);
+        return endpoints.has(key);
+      },
+    }),
+  );
+  ownership.adopt(owners);
+}
+
+/** Keys of all real servers that Services want. */
+function endpointKeys(desired: DesiredView): ReadonlySet<string> {
+  const keys = new Set<string>();
+  for (const key of desired.virtualServerKeys()) {
+    for (const server of desired.virtualServer(key)?.realServers ?? [])
+      keys.add(realServerKey(server));
+  }
+  return keys;
+}

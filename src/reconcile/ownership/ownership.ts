@@ -1,0 +1,175 @@
+import type { DesiredView } from "../../plan/desired-state.ts";
+import type { VirtualServer } from "../../state/virtual-server.ts";
+import type { CachedState, CachedVirtualServer } from "../observed/cached-state.ts";
+import { nothingRecorded, type Owner, type RecordedOwnership } from "./classify.ts";
+import { isExcluded, type OwnershipPolicy } from "./policy.ts";
+import { isNamedByAddress, isNamedByPort } from "./set-marks.ts";
+
+/**
+ * Carries over a restart what the kernel's sets cannot tell: which virtual servers are ours although no set names them
+ * by address (node ports, excluded networks), and which are a third party's although a set may.
+ */
+export interface OwnershipRecord {
+  /** What an earlier run of this boot left; empty where nothing is recorded. */
+  readonly recorded: RecordedOwnership;
+  /** Records this in place of everything recorded before. Does not wait, never throws. */
+  keep(ownership: RecordedOwnership): void;
+}
+
+export const noOwnershipRecord: OwnershipRecord = { recorded: nothingRecorded, keep() {} };
+
+/** Which virtual servers in the kernel are ours. Everything else is a third party's. */
+export class Ownership {
+  readonly #record: OwnershipRecord;
+  readonly #owned = new Set<string>();
+  /** Ours, though no set names them by address. */
+  readonly #unnamed = new Set<string>();
+  /** Kept as they are: a third party's, or nobody's in an excluded network. */
+  readonly #foreign = new Set<string>();
+  /** Claimed by a Service of ours, and a third party's. */
+  #conflicts: ReadonlySet<string> = new Set();
+  /** A third party's that nobody claims, and one of our node-port sets names the port: a start would take them for ours. */
+  #foreignOnNodePorts: ReadonlySet<string> = new Set();
+  #possiblyOwned: readonly string[] = [];
+  /** At first the record knows too much. */
+  #isUnkept = true;
+
+  constructor(record: OwnershipRecord) {
+    this.#record = record;
+  }
+
+  get recorded(): RecordedOwnership {
+    return this.#record.recorded;
+  }
+
+  /** Virtual servers that may be ours, for all that is known: kept, and to be named. */
+  get possiblyOwned(): readonly string[] {
+    return this.#possiblyOwned;
+  }
+
+  /** Keys of all virtual servers that are not ours, or in an excluded network and unwanted. */
+  get foreign(): ReadonlySet<string> {
+    return this.#foreign;
+  }
+
+  /** Keys that Services claim and a third party has. */
+  get conflicts(): ReadonlySet<string> {
+    return this.#conflicts;
+  }
+
+  isOwned(key: string): boolean {
+    return this.#owned.has(key);
+  }
+
+  /** What a start found. */
+  adopt(owners: ReadonlyMap<string, Owner>): void {
+    for (const [key, owner] of owners) {
+      if (owner === "owned") this.#owned.add(key);
+      else this.#owned.delete(key);
+    }
+    const possible = [...owners].filter(([, owner]) => owner === "possibly-owned");
+    this.#possiblyOwned = possible.map(([key]) => key);
+  }
+
+  /** Before it is sent to the kernel: whatever becomes of the request, what stands there then is ours. */
+  noteCreating(key: string): void {
+    this.#owned.add(key);
+  }
+
+  /** It was there already: a third party made it. */
+  noteTaken(key: string): void {
+    this.#owned.delete(key);
+  }
+
+  /**
+   * Finds out which of these keys Services claim and a third party has; gives those for which that changed. `keys`
+   * undefined: all.
+   */
+  updateConflicts(
+    desired: DesiredView,
+    cached: CachedState,
+    keys: Iterable<string> | undefined,
+  ): readonly string[] {
+    const conflicts = new Set(this.#conflicts);
+    for (const key of new Set([...(keys ?? cached.virtualServers.keys()), ...this.#conflicts])) {
+      const isConflict =
+        cached.virtualServers.has(key) &&
+        !this.#owned.has(key) &&
+        desired.virtualServer(key) !== undefined;
+      if (isConflict) conflicts.add(key);
+      else conflicts.delete(key);
+    }
+    const before = this.#conflicts;
+    const changed = [
+      ...[...conflicts].filter((key) => !before.has(key)),
+      ...[...before].filter((key) => !conflicts.has(key)),
+    ];
+    if (changed.length > 0) {
+      this.#conflicts = conflicts;
+      this.#isUnkept = true;
+    }
+    return changed;
+  }
+
+  /** After a sync: forgets what is gone, and records what the sets do not tell. `keys` undefined: all. */
+  update({ desired, cached, policy }: OwnershipView, keys: Iterable<string> | undefined): void {
+    for (const key of keys ?? allKeys(this.#owned, this.#foreign, cached)) {
+      const server = cached.virtualServers.get(key);
+      const isWanted = desired.virtualServer(key) !== undefined;
+      if (server === undefined && !isWanted) this.#owned.delete(key);
+      const isOurs = policy.foreignVirtualServers === "delete" || this.#owned.has(key);
+      const isKept = server !== undefined && !isWanted;
+      const isForeign = isKept && (!isOurs || isExcluded(server.virtualServer, policy));
+      if (isForeign) this.#foreign.add(key);
+      else this.#foreign.delete(key);
+      this.#noteNamed(key, server, desired);
+    }
+    this.#possiblyOwned = this.#possiblyOwned.filter((key) => cached.virtualServers.has(key));
+    this.#noteForeignOnNodePorts(desired, cached);
+    if (!this.#isUnkept) return;
+    this.#isUnkept = false;
+    const foreign = new Set([...this.#conflicts, ...this.#foreignOnNodePorts]);
+    this.#record.keep({ owned: this.#unnamed, foreign });
+  }
+
+  /** All of them each time: a Service with a node port says nothing of node addresses that do not serve it. */
+  #noteForeignOnNodePorts(desired: DesiredView, cached: CachedState): void {
+    const isOnNodePort = (key: string): boolean => {
+      const server = cached.virtualServers.get(key)?.virtualServer;
+      return server !== undefined && !this.#owned.has(key) && isNamedByPort(server, desired);
+    };
+    const foreign = new Set([...this.#foreign].filter(isOnNodePort));
+    const before = this.#foreignOnNodePorts;
+    this.#isUnkept ||= foreign.size !== before.size || [...foreign].some((key) => !before.has(key));
+    this.#foreignOnNodePorts = foreign;
+  }
+
+  #noteNamed(key: string, server: CachedVirtualServer | undefined, desired: DesiredView): void {
+    const isUnnamed =
+      server !== undefined && this.#owned.has(key) && !isTraced(server.virtualServer, desired);
+    if (isUnnamed === this.#unnamed.has(key)) return;
+    this.#isUnkept = true;
+    if (isUnnamed) this.#unnamed.add(key);
+    else this.#unnamed.delete(key);
+  }
+}
+
+/** A set names it by address, and the address is on kube-ipvs0: what a flush of the one leaves, the other tells. */
+function isTraced(server: VirtualServer, desired: DesiredView): boolean {
+  return isNamedByAddress(server, desired) && desired.hasAddress(server.address);
+}
+
+/** What ownership is judged by after a sync. `desired`: without conflicts. */
+export interface OwnershipView {
+  readonly desired: DesiredView;
+  readonly cached: CachedState;
+  readonly policy: OwnershipPolicy;
+}
+
+function allKeys(
+  owned: ReadonlySet<string>,
+  foreign: ReadonlySet<string>,
+  { virtualServers }: CachedState,
+): Iterable<string> {
+  return new Set([...owned, ...foreign, ...virtualServers.keys()]);
+}

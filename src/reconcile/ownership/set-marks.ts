@@ -1,0 +1,38 @@
+/** The set entries that mark a virtual server as ours. Pure. */
+import { familyOf } from "../../base/ip.ts";
+import type { Protocol } from "../../base/protocol.ts";
+import { type SetRole, setFor } from "../../plan/sets.ts";
+import { addressPortEntry, portEntry, type SetEntry } from "../../state/set-entry.ts";
+import type { VirtualServerId } from "../../state/virtual-server.ts";
+
+/** Sets that name a virtual server by address, protocol and port. */
+export const addressSetRoles: readonly SetRole[] = [
+  "clusterIp",
+  "externalIp",
+  "externalIpLocal",
+  "loadBalancer",
+];
+
+/** Sets that name the port of a virtual server on the node's addresses. */
+export const nodePortSetRoles: Readonly<Record<Protocol, SetRole>> = {
+  TCP: "nodePortTcp",
+  UDP: "nodePortUdp",
+  SCTP: "nodePortSctp",
+};
+
+/** Anything that knows members of sets: the cache, or what is desired. */
+export interface Members {
+  hasEntry(setName: string, entry: SetEntry): boolean;
+}
+
+export function isNamedByAddress(id: VirtualServerId, members: Members): boolean {
+  const family = familyOf(id.address);
+  const entry = addressPortEntry(id.address, id.protocol, id.port);
+  return addressSetRoles.some((role) => members.hasEntry(setFor(role, family).name, entry));
+}
+
+export function isNamedByPort(id: VirtualServerId, members: Members): boolean {
+  const { address, protocol, port } = id;
+  const entry = protocol === "SCTP" ? addressPortEntry(address, protocol, port) : portEntry(port);
+  return members.hasEntry(setFor(nodePortSetRoles[protocol], familyOf(address)).name, entry);
+}

@@ -1,0 +1,49 @@
+/** A plan for machines. Pure. */
+import type { ServiceName } from "../../base/service-name.ts";
+import type { Change, ChangeKind, ChangeReason } from "../change.ts";
+import type { ChangePlan, DeferralReason } from "../change-plan.ts";
+import { type Subject, subjectOf } from "../subject.ts";
+
+/** One change; `before` and `after` where the kind has them. */
+export interface ChangeObject {
+  readonly kind: ChangeKind;
+  readonly subject: Subject;
+  readonly before?: unknown;
+  readonly after?: unknown;
+  readonly services: readonly ServiceName[];
+  readonly reason: ChangeReason;
+  /** It waits, and why. */
+  readonly deferred?: DeferralReason;
+}
+
+export interface PlanObject {
+  readonly changes: readonly ChangeObject[];
+  /** Virtual servers that Services claim and a third party has. */
+  readonly conflicts: readonly string[];
+}
+
+export function planObject(plan: ChangePlan): PlanObject {
+  const objectOf = (change: Change): ChangeObject => ({
+    kind: change.kind,
+    subject: subjectOf(change),
+    ...valuesOf(change),
+    services: plan.servicesOf(change),
+    reason: change.reason,
+  });
+  return {
+    changes: [
+      ...plan.changes.map(objectOf),
+      ...plan.deferred.map(({ change, reason }) => ({ ...objectOf(change), deferred: reason })),
+    ],
+    conflicts: plan.conflicts,
+  };
+}
+
+function valuesOf(change: Change): Pick<ChangeObject, "before" | "after"> {
+  if (change.kind === "chain-write") return { before: change.before, after: change.chain.rules };
+  if (change.kind === "set-create" || change.kind === "set-swap") return { after: change.set };
+  return {
+    ...("before" in change ? { before: change.before } : {}),
+    ...("after" in change ? { after: change.after } : {}),
+  };
+}

@@ -1,0 +1,108 @@
+/** Which keys a sync compares. Link, sets, rules and sysctls are few and always compared. Pure. */
+
+import type { IpAddress } from "../base/ip.ts";
+import type { ServiceName } from "../base/service-name.ts";
+import type { DirtyKeys } from "../plan/desired-state.ts";
+import type { SetEntry } from "../state/set-entry.ts";
+import type { Subject } from "./subject.ts";
+
+/** Keys to be compared; `all` after everything of that kind was observed. Grows between syncs. */
+export class Scope {
+  #servers = new Set<string>();
+  #entries = new Map<string, Set<SetEntry>>();
+  #addresses = new Set<IpAddress>();
+  #formerServices = new Map<string, ServiceName>();
+  /** Sets that were observed to have other parameters than cached. */
+  readonly changedSets: Set<string> = new Set();
+  areAllServers = false;
+  areAllMembers = false;
+
+  /** Virtual-server keys; undefined: all. */
+  get servers(): ReadonlySet<string> | undefined {
+    return this.areAllServers ? undefined : this.#servers;
+  }
+
+  /** Set entries by set name; undefined: all. */
+  get entries(): ReadonlyMap<string, ReadonlySet<SetEntry>> | undefined {
+    return this.areAllMembers ? undefined : this.#entries;
+  }
+
+  /** Addresses of kube-ipvs0; undefined: all. */
+  get addresses(): ReadonlySet<IpAddress> | undefined {
+    return this.areAllMembers ? undefined : this.#addresses;
+  }
+
+  get isFull(): boolean {
+    return this.areAllServers && this.areAllMembers;
+  }
+
+  /** A Service that no longer wants one of the keys; see {@link DirtyKeys.formerServices}. */
+  formerService(subject: string): ServiceName | undefined {
+    return this.#formerServices.get(subject);
+  }
+
+  includeAll(): void {
+    this.areAllServers = true;
+    this.areAllMembers = true;
+  }
+
+  include(keys: DirtyKeys): void {
+    for (const key of keys.virtualServers) this.#servers.add(key);
+    for (const [name, entries] of keys.setEntries) {
+      for (const entry of entries) this.includeEntry(name, entry);
+    }
+    for (const address of keys.addresses) this.#addresses.add(address);
+    for (const [subject, service] of keys.formerServices)
+      this.#formerServices.set(subject, service);
+  }
+
+  includeServer(key: string): void {
+    this.#servers.add(key);
+  }
+
+  includeEntry(setName: string, entry: SetEntry): void {
+    const entries = this.#entries.get(setName);
+    if (entries === undefined) this.#entries.set(setName, new Set([entry]));
+    else entries.add(entry);
+  }
+
+  includeAddress(address: IpAddress): void {
+    this.#addresses.add(address);
+  }
+
+  includeSubject(subject: Subject): void {
+    switch (subject.type) {
+      case "virtual-server":
+      case "real-server":
+      case "conntrack":
+        this.includeServer(subject.virtualServer);
+        break;
+      case "entry":
+        this.includeEntry(subject.setName, subject.entry);
+        break;
+      case "address":
+        this.includeAddress(subject.address);
+        break;
+      default:
+        break;
+    }
+  }
+}
+
+/** Whether planning touched this since the sync before: a change of it waits for nothing. */
+export function isTouched(subject: Subject, touched: DirtyKeys): boolean {
+  switch (subject.type) {
+    case "virtual-server":
+    case "real-server":
+    case "conntrack":
+      return touched.virtualServers.has(subject.virtualServer);
+    case "entry":
+      return touched.setEntries.get(subject.setName)?.has(subject.entry) ?? false;
+    case "address":
+      return touched.addresses.has(subject.address);
+    case "chain":
+      return touched.rules.has(subject.family);
+    default:
+      return false;
+  }
+}

@@ -1,0 +1,22 @@
+import type { IpAddress, IpFamily } from "../base/ip.ts";
+import type { DesiredView, DirtyKeys } from "../plan/desired-state.ts";
+import type { SysctlSetting } from "../plan/sysctls.ts";
+import type { RuleSet } from "../state/rule.ts";
+import type { DrainPolicy } from "./drain/drains.ts";
+import type { OwnershipPolicy } from "./ownership/policy.ts";
+
+/** What one sync is to reach. */
+export interface SyncGoal {
+  readonly desired: DesiredView;
+  /** What planning touched since the sync before; its changes wait for nothing. */
+  readonly touched: DirtyKeys;
+  /** Planned rules of the supported families. */
+  readonly rules: ReadonlyMap<IpFamily, RuleSet>;
+  readonly sysctls: readonly SysctlSetting[];
+  /** Kernel modules that should be loaded and are known not to be. */
+  readonly missingModules: readonly string[];
+  /** Addresses of the node other than ours: they tell a node port's virtual server. */
+  readonly nodeAddresses: ReadonlySet<IpAddress>;
+  readonly ownership: OwnershipPolicy;
+  readonly drain: DrainPolicy;
+}

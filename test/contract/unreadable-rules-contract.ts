@@ -1,0 +1,129 @@
+/** What the client of iptables does where another program put rules of nft into a table of iptables. */
+import assert from "node:assert/strict";
+import { describe } from "node:test";
+import { UnreadableTableError } from "../../src/kernel/iptables/parse.ts";
+import type { Iptables, ObservedChain, RulesChange } from "../../src/kernel/kernel.ts";
+import type { Jump, Rule, RuleSet, TableName } from "../../src/state/rule.ts";
+import { contractCase, type OpenContractKernel } from "./contract-kernel.ts";
+
+const accept: Rule = { matches: [], target: { kind: "accept" } };
+
+function jump(table: TableName, from: string, chain: string): Jump {
+  const comment = { kind: "comment", text: `kubernetes ${chain}` } as const;
+  return { table, from, rule: { matches: [comment], target: { kind: "jump", chain } } };
+}
+
+const planned: RuleSet = {
+  chains: [
+    { table: "nat", name: "KUBE-A", rules: [accept] },
+    { table: "nat", name: "KUBE-B", rules: [] },
+    { table: "filter", name: "KUBE-A", rules: [accept, { ...accept, target: { kind: "drop" } }] },
+  ],
+  jumps: [
+    jump("nat", "POSTROUTING", "KUBE-A"),
+    jump("nat", "POSTROUTING", "KUBE-B"),
+    jump("filter", "INPUT", "KUBE-A"),
+    jump("nat", "OUTPUT", "KUBE-A"),
+  ],
+};
+
+const all: readonly RulesChange[] = [
+  ...planned.chains.map((chain): RulesChange => ({ kind: "write-chain", chain })),
+  ...planned.jumps.map((one): RulesChange => ({ kind: "insert-jump", jump: one })),
+];
+
+const written = {
+  "filter INPUT": ['-m comment --comment "kubernetes KUBE-A" -j KUBE-A'],
+  "filter KUBE-A": ["-j ACCEPT", "-j DROP"],
+  "nat KUBE-A": ["-j ACCEPT"],
+  "nat KUBE-B": [],
+  "nat OUTPUT": ['-m comment --comment "kubernetes KUBE-A" -j KUBE-A'],
+  "nat POSTROUTING": [
+    '-m comment --comment "kubernetes KUBE-B" -j KUBE-B',
+    '-m comment --comment "kubernetes KUBE-A" -j KUBE-A',
+  ],
+};
+
+/** Chains with text, by table and name; without built-in chains that are empty. */
+function textsOf(chains: readonly ObservedChain[]): Readonly<Record<string, readonly string[]>> {
+  const shown = chains.filter(({ name, rules }) => name.startsWith("KUBE-") || rules.length > 0);
+  const entries = shown.map(({ table, name, rules }) => [
+    `${table} ${name}`,
+    rules.map(({ text }) => text),
+  ]);
+  return Object.fromEntries(entries.sort());
+}
+
+async function observed(iptables: Iptables): Promise<ReturnType<typeof textsOf>> {
+  return textsOf(await iptables.observe("IPv4", { planned }));
+}
+
+export function describeUnreadableRulesContract(name: string, open: OpenContractKernel): void {
+  describe(`${name}: iptables beside native rules of nft`, () => {
+    contractCase(open, "finds what was written, before and after", async (kernel, contract) => {
+      const { iptables } = kernel;
+      await iptables.apply("IPv4", all);
+      assert.deepEqual(await observed(iptables), written);
+      assert.deepEqual(await observed(iptables), written);
+      contract.addNativeRule("nat", "POSTROUTING");
+      assert.deepEqual(await observed(iptables), written);
+      contract.removeNativeRules("nat", "POSTROUTING");
+      assert.deepEqual(await observed(iptables), written);
+    });
+
+    contractCase(open, "finds nothing where nothing is", async ({ iptables }, contract) => {
+      contract.addNativeRule("nat", "POSTROUTING");
+      contract.addNativeRule("filter", "INPUT");
+      assert.deepEqual(await observed(iptables), {});
+    });
+
+    contractCase(open, "rejects what takes all chains", async ({ iptables }, contract) => {
+      contract.addNativeRule("filter", "INPUT");
+      await assert.rejects(iptables.observe("IPv4"), UnreadableTableError);
+      assert.deepEqual(await iptables.observe("IPv6", { planned: { chains: [], jumps: [] } }), []);
+    });
+
+    contractCase(open, "sees lost chains and jumps", async ({ iptables }, contract) => {
+      await iptables.apply("IPv4", all);
+      contract.addNativeRule("nat", "POSTROUTING");
+      await contract.others.iptables.apply("IPv4", [
+        { kind: "remove-jump", jump: jump("nat", "POSTROUTING", "KUBE-B") },
+        { kind: "remove-jump", jump: jump("filter", "INPUT", "KUBE-A") },
+        { kind: "remove-chain", table: "nat", name: "KUBE-B" },
+        { kind: "write-chain", chain: { table: "nat", name: "KUBE-A", rules: [] } },
+      ]);
+      const { "filter INPUT": _, "nat KUBE-B": __, ...rest } = written;
+      assert.deepEqual(await observed(iptables), {
+        ...rest,
+        "nat KUBE-A": [],
+        "nat POSTROUTING": written["nat POSTROUTING"].slice(1),
+      });
+    });
+
+    contractCase(open, "writes and removes all the same", async ({ iptables }, contract) => {
+      contract.addNativeRule("nat", "POSTROUTING");
+      contract.addNativeRule("filter", "INPUT");
+      await iptables.apply("IPv4", all);
+      assert.deepEqual(await observed(iptables), written);
+      const jumps = planned.jumps.map((one): RulesChange => ({ kind: "remove-jump", jump: one }));
+      const chains = planned.chains.map(
+        ({ table, name: chain }): RulesChange => ({ kind: "remove-chain", table, name: chain }),
+      );
+      await iptables.apply("IPv4", [...jumps, ...jumps, ...chains]);
+      assert.deepEqual(await observed(iptables), {});
+    });
+
+    contractCase(open, "gives others' chains with ours where it can", async (kernel, contract) => {
+      const { iptables } = kernel;
+      await iptables.apply("IPv4", all);
+      contract.addForeignRule("filter", "FORWARD", "-s 192.0.2.1/32 -j DROP");
+      const scope = { planned, hasOthers: true } as const;
+      assert.deepEqual(textsOf(await iptables.observe("IPv4", scope)), {
+        "filter FORWARD": ["-s 192.0.2.1/32 -j DROP"],
+        ...written,
+      });
+      contract.addNativeRule("nat", "POSTROUTING");
+      assert.deepEqual(textsOf(await iptables.observe("IPv4", scope)), written);
+    });
+  });
+}

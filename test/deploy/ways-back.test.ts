@@ -1,0 +1,220 @@
+/**
+ * The commands of docs/migrate.md that save kubeadm's DaemonSet and put it back, run by kubectl against a server with the API
+ * server's rule for updates: one that carries another resourceVersion than the stored object's is a conflict.
+ */
+import assert from "node:assert/strict";
+import { spawn, spawnSync } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, describe, it } from "node:test";
+import { parseAllDocuments } from "yaml";
+
+const guide = readFileSync(join(import.meta.dirname, "../../docs/migrate.md"), "utf8");
+
+/** The command lines of the guide that hold `part`, without comments; exactly one block has them. */
+function commandsWith(part: string): string {
+  const blocks = [...guide.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, text]) => text ?? "");
+  const [block, ...more] = blocks.filter((text) => text.includes(part));
+  assert.ok(block !== undefined && more.length === 0, `not one block of migrate.md has ${part}`);
+  return block;
+}
+
+interface Stored {
+  metadata: Record<string, unknown>;
+  [field: string]: unknown;
+}
+
+const daemonSet = (image: string): Stored => ({
+  apiVersion: "apps/v1",
+  kind: "DaemonSet",
+  metadata: {
+    name: "kube-proxy",
+    namespace: "kube-system",
+    resourceVersion: "7",
+    uid: "3d0e",
+    generation: 1,
+    creationTimestamp: "2026-01-01T00:00:00Z",
+  },
+  spec: {
+    selector: { matchLabels: { "k8s-app": "kube-proxy" } },
+    template: {
+      metadata: { labels: { "k8s-app": "kube-proxy" } },
+      spec: { containers: [{ name: "kube-proxy", image }] },
+    },
+  },
+});
+const configMap = (name: string, data: object): Stored => ({
+  apiVersion: "v1",
+  kind: "ConfigMap",
+  metadata: { name, namespace: "kube-system", resourceVersion: "3" },
+  data,
+});
+const namespace = "namespaces/kube-system";
+const path = `/apis/apps/v1/${namespace}/daemonsets/kube-proxy`;
+const stored = new Map<string, Stored>([
+  [path, daemonSet("kube-proxy")],
+  [
+    `/api/v1/${namespace}/configmaps/kubeadm-config`,
+    configMap("kubeadm-config", {
+      ClusterConfiguration:
+        "apiVersion: kubeadm.k8s.io/v1beta4\nkind: ClusterConfiguration\nkubernetesVersion: v1.36.2\n",
+    }),
+  ],
+  [
+    `/api/v1/${namespace}/configmaps/kube-proxy`,
+    configMap("kube-proxy", {
+      "config.conf":
+        "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ipvs\nclusterCIDR: 10.244.0.0/16\n",
+    }),
+  ],
+]);
+
+const resource = (name: string, kind: string, short: string): object => ({
+  name,
+  singularName: name.replace(/s$/, ""),
+  namespaced: true,
+  kind,
+  verbs: ["get", "list", "update", "patch"],
+  shortNames: [short],
+});
+const discovery: Readonly<Record<string, object>> = {
+  "/api": { kind: "APIVersions", versions: ["v1"] },
+  "/apis": {
+    kind: "APIGroupList",
+    groups: [
+      {
+        name: "apps",
+        versions: [{ groupVersion: "apps/v1", version: "v1" }],
+        preferredVersion: { groupVersion: "apps/v1", version: "v1" },
+      },
+    ],
+  },
+  "/api/v1": {
+    kind: "APIResourceList",
+    groupVersion: "v1",
+    resources: [resource("configmaps", "ConfigMap", "cm")],
+  },
+  "/apis/apps/v1": {
+    kind: "APIResourceList",
+    groupVersion: "apps/v1",
+    resources: [resource("daemonsets", "DaemonSet", "ds")],
+  },
+};
+
+async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const { pathname } = new URL(request.url ?? "", "http://server");
+  const send = (status: number, body: object): void => {
+    response.writeHead(status, { "Content-Type": "application/json" });
+    response.end(JSON.stringify(body));
+  };
+  const object = discovery[pathname] ?? stored.get(pathname);
+  const failure = (code: number, reason: string): void =>
+    send(code, { kind: "Status", apiVersion: "v1", status: "Failure", code, reason });
+  if (object === undefined) return failure(404, "NotFound");
+  if (request.method === "GET") return send(200, object);
+  const chunks = await request.toArray();
+  const update = JSON.parse(Buffer.concat(chunks).toString()) as Stored;
+  const current = stored.get(pathname)?.metadata["resourceVersion"];
+  const given = update.metadata["resourceVersion"];
+  if (given !== undefined && given !== current) return failure(409, "Conflict");
+  stored.set(pathname, replaced(update, Number(current) + 1));
+  send(200, stored.get(pathname) ?? {});
+}
+
+function replaced(update: Stored, version: number): Stored {
+  return { ...update, metadata: { ...update.metadata, resourceVersion: String(version) } };
+}
+
+const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-ways-back-"));
+let server: Server;
+before(async () => {
+  server = createServer((request, response) => void answer(request, response));
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  const cluster = { server: `http://127.0.0.1:${port}` };
+  const config = {
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{ name: "c", cluster }],
+    contexts: [{ name: "c", context: { cluster: "c", user: "" } }],
+    "current-context": "c",
+  };
+  writeFileSync(join(folder, "kubeconfig"), JSON.stringify(config));
+});
+after(async () => {
+  await new Promise((resolve) => server.close(resolve));
+  rmSync(folder, { recursive: true });
+});
+
+/** Runs lines as a shell does; `without` names commands that are left out. */
+async function run(script: string): Promise<{ readonly code: number; readonly output: string }> {
+  const child = spawn("sh", ["-euc", script], {
+    cwd: folder,
+    env: { ...process.env, KUBECONFIG: join(folder, "kubeconfig"), HOME: folder },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  const chunks: Buffer[] = [];
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.on("data", (chunk: Buffer) => chunks.push(chunk));
+  }
+  const code = await new Promise<number>((resolve) => child.on("close", resolve));
+  return { code, output: Buffer.concat(chunks).toString() };
+}
+
+/** The logical lines of a block that begin with `start`. */
+function linesOf(block: string, start: string): string {
+  const lines = block.replaceAll("\\\n", "").split("\n");
+  return lines.filter((line) => line.startsWith(start)).join("\n");
+}
+
+/** The guide's command; the server here has no schemas to validate with. */
+function wayBack(): string {
+  return commandsWith("kubectl replace").replace("replace", "replace --validate=false");
+}
+
+const hasKubectl = spawnSync("kubectl", ["version", "--client"]).status === 0;
+
+describe("the way back with kubectl", { skip: hasKubectl ? false : "no kubectl here" }, () => {
+  it("puts back what was saved, although the object has changed since", async () => {
+    const saved = await run(
+      linesOf(commandsWith("> kube-proxy.yaml"), "kubectl -n kube-system get daemonset"),
+    );
+    assert.equal(saved.code, 0, saved.output);
+    stored.set(path, replaced(daemonSet("kube-ipvs"), 8));
+    const back = await run(wayBack());
+    assert.equal(back.code, 0, back.output);
+    const images = JSON.stringify(stored.get(path)).match(/"image":"[^"]+"/g);
+    assert.deepEqual(images, ['"image":"kube-proxy"']);
+  });
+
+  it("would be refused with the object as it is printed", async () => {
+    stored.set(path, daemonSet("kube-proxy"));
+    const saved = await run(
+      "kubectl -n kube-system get daemonset kube-proxy -o yaml > kube-proxy.yaml",
+    );
+    assert.equal(saved.code, 0, saved.output);
+    stored.set(path, replaced(daemonSet("kube-ipvs"), 8));
+    const back = await run(wayBack());
+    assert.notEqual(back.code, 0);
+    assert.match(back.output, /Conflict/);
+  });
+
+  it("gives kubeadm the cluster's configuration, mode and pod network among it", async () => {
+    const block = commandsWith("kubeadm init phase addon kube-proxy");
+    const made = await run(block.replaceAll(/^kubeadm .*$/gm, ""));
+    assert.equal(made.code, 0, made.output);
+    const [, file] = /kubeadm init phase addon kube-proxy --config (\S+)/.exec(block) ?? [];
+    const documents = parseAllDocuments(readFileSync(join(folder, file ?? ""), "utf8"));
+    assert.deepEqual(
+      documents.map((document) => document.get("kind")),
+      ["ClusterConfiguration", "KubeProxyConfiguration"],
+    );
+    assert.deepEqual(
+      [documents[1]?.get("mode"), documents[1]?.get("clusterCIDR")],
+      ["ipvs", "10.244.0.0/16"],
+    );
+  });
+});

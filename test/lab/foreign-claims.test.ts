@@ -1,0 +1,222 @@
+/**
+ * Services that claim a virtual server of other software, through the built program: it stays as it is,
+ * the operator hears of it, and once its owner takes it away the Service is served by itself.
+ */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import { nodeSetUp } from "../golden/node-world.ts";
+import { ClusterNode } from "../support/cluster-node.ts";
+import {
+  createNetworkNamespace,
+  enterNetworkNamespace,
+  leaveNetworkNamespace,
+  removeNetworkNamespace,
+  shell,
+} from "../support/netns/network-namespace.ts";
+import { type ApiObject, endpointSlice, service, servicePort } from "../support/objects.ts";
+
+const namespace = "claims";
+const bystander: readonly ApiObject[] = [service(), endpointSlice({ endpoints: ["10.244.2.11"] })];
+
+function objectsOf(name: string, clusterIp: string, port = servicePort()): readonly ApiObject[] {
+  return [
+    service({
+      name,
+      type: "nodePort" in port ? "NodePort" : "ClusterIP",
+      clusterIps: [clusterIp],
+      ports: [port],
+    }),
+    endpointSlice({ name: `${name}-a`, service: name, endpoints: ["10.244.2.98"] }),
+  ];
+}
+
+interface Claim {
+  readonly name: string;
+  readonly clusterIp: string;
+  readonly port?: Readonly<Record<string, unknown>>;
+  /** Of the foreign virtual server. */
+  readonly place: string;
+  /** What would have made it ours. */
+  readonly entry: string;
+  readonly boundAddress?: string;
+}
+
+/** The foreign virtual server is there before the program starts, or is made while it runs. */
+const before98: Claim = {
+  name: "claims-older",
+  clusterIp: "10.96.0.98",
+  place: "10.96.0.98:80",
+  entry: "add KUBE-CLUSTER-IP 10.96.0.98,tcp:80",
+  boundAddress: "10.96.0.98",
+};
+const while99: Claim = {
+  name: "claims-newer",
+  clusterIp: "10.96.0.99",
+  place: "10.96.0.99:80",
+  entry: "add KUBE-CLUSTER-IP 10.96.0.99,tcp:80",
+  boundAddress: "10.96.0.99",
+};
+/** Beside ours on one address. */
+const beside: Claim = {
+  name: "claims-beside",
+  clusterIp: "10.96.0.10",
+  port: servicePort({ port: 81 }),
+  place: "10.96.0.10:81",
+  entry: "add KUBE-CLUSTER-IP 10.96.0.10,tcp:81",
+};
+const claims: readonly Claim[] = [before98, while99, beside];
+
+/** The node port is served on the other node address; on this one it is not ours. */
+const nodePortPlace = "192.168.10.11:30098";
+
+let node: ClusterNode;
+before(async () => {
+  createNetworkNamespace(namespace, nodeSetUp);
+  enterNetworkNamespace(namespace);
+  makeForeign(before98.place);
+  makeForeign(nodePortPlace);
+  node = await ClusterNode.build(bystander);
+  await node.start();
+});
+after(async () => {
+  await node.close();
+  leaveNetworkNamespace();
+  removeNetworkNamespace(namespace);
+});
+
+function makeForeign(place: string): void {
+  shell(`ipvsadm -A -t ${place} -s wlc; ipvsadm -a -t ${place} -r ${foreignReal(place)} -g -w 5`);
+}
+
+function foreignText(place: string): string {
+  return `-A -t ${place} -s wlc\n-a -t ${place} -r ${foreignReal(place)} -g -w 5\n`;
+}
+
+/** The kernel gives a real server behind a gateway the port of its virtual server. */
+function foreignReal(place: string): string {
+  return `10.50.1.1:${place.split(":")[1]}`;
+}
+
+/** `ipvsadm -Sn` of one virtual server. */
+function serverText(place: string): string {
+  const lines = shell("ipvsadm -Sn").split("\n");
+  return lines
+    .filter((line) => line.includes(` -t ${place} `))
+    .map((line) => `${line.trimEnd()}\n`)
+    .join("");
+}
+
+function isUntouched({ place, entry, boundAddress }: Claim): void {
+  assert.equal(serverText(place), foreignText(place), node.tail());
+  assert.ok(!shell("ipset save").includes(entry), node.tail());
+  if (boundAddress === undefined) return;
+  const bound = shell("ip -o address show kube-ipvs0");
+  assert.ok(!bound.includes(` ${boundAddress}/`), bound);
+}
+
+function conflictCount(): Promise<number> {
+  return node.metric("kube_ipvs_frontend_conflicts", { reason: "foreign-virtual-server" });
+}
+
+/** In the log of the program that runs now, and as an Event. */
+async function isTold(name: string, place: string, mark: number): Promise<void> {
+  const lines = (): readonly unknown[] =>
+    node
+      .lines()
+      .slice(mark)
+      .filter((line) => line.level === "warn" && JSON.stringify(line).includes(`TCP ${place}`));
+  await node.until("the conflict is logged", () => lines().length > 0);
+  assert.equal(lines().length, 1, JSON.stringify(lines()));
+  assert.match(JSON.stringify(lines()[0]), new RegExp(`default/${name}\\b`));
+  const events = (): readonly string[] =>
+    node.events().filter((text) => text.includes(`ForeignVirtualServer Service ${name}: `));
+  await node.until("the conflict is an Event", () => events().length > 0);
+  assert.ok(events()[0]?.includes(place), events().join("\n"));
+}
+
+/** Another Service changes, and is in the kernel. */
+async function changeElsewhere(address: string): Promise<void> {
+  node.api.apply(endpointSlice({ endpoints: [address] }));
+  await node.until("the other change is in the kernel", () =>
+    serverText("10.96.0.10:80").includes(`-r ${address}:8080 -m -w 1`),
+  );
+}
+
+describe("a Service that claims a foreign virtual server", () => {
+  for (const claim of claims) {
+    const { name, clusterIp, port, place, entry } = claim;
+    describe(name, () => {
+      const objects = objectsOf(name, clusterIp, port);
+
+      it("leaves it as it is, and says so", async () => {
+        if (claim !== before98) makeForeign(place);
+        const mark = node.lines().length;
+        node.api.apply(...objects);
+        await changeElsewhere("10.244.2.12");
+        await node.until("the conflict is counted", async () => (await conflictCount()) === 1);
+        isUntouched(claim);
+        await isTold(name, place, mark);
+      });
+
+      it("leaves it through later changes and verifications", async () => {
+        await changeElsewhere("10.244.2.13");
+        await node.verified(2);
+        isUntouched(claim);
+        assert.equal(await conflictCount(), 1);
+      });
+
+      for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+        it(`leaves it over a restart by ${signal}`, async () => {
+          await node.stop(signal);
+          const mark = node.lines().length;
+          await node.start();
+          isUntouched(claim);
+          await node.until("the conflict is counted", async () => (await conflictCount()) === 1);
+          await isTold(name, place, mark);
+          await node.verified(1);
+          isUntouched(claim);
+        });
+      }
+
+      it("is served by itself once the owner has removed it", async () => {
+        shell(`ipvsadm -D -t ${place}`);
+        const ours = `-A -t ${place} -s rr\n-a -t ${place} -r 10.244.2.98:8080 -m -w 1\n`;
+        await node.until("the Service is served", () => serverText(place) === ours, 15_000);
+        assert.ok(shell("ipset save").includes(entry));
+        await node.until("no conflict is left", async () => (await conflictCount()) === 0);
+        node.api.delete(...objects);
+        await node.until("it goes with its Service", () => serverText(place) === "");
+      });
+    });
+  }
+});
+
+describe("a node port that a foreign virtual server has on one node address", () => {
+  const objects = objectsOf("node-port", "10.96.0.97", servicePort({ nodePort: 30_098 }));
+  const served = `-A -t 172.16.5.11:30098 -s rr\n-a -t 172.16.5.11:30098 -r 10.244.2.98:8080 -m -w 1\n`;
+
+  it("is served on the others only, also after restarts", async () => {
+    const mark = node.lines().length;
+    node.api.apply(...objects);
+    await node.until("it is served on the others", () => {
+      return serverText("172.16.5.11:30098") === served;
+    });
+    await isTold("node-port", nodePortPlace, mark);
+    for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+      await node.stop(signal);
+      await node.start();
+      await node.verified(2);
+      assert.equal(serverText(nodePortPlace), foreignText(nodePortPlace), node.tail());
+      assert.equal(serverText("172.16.5.11:30098"), served, node.tail());
+    }
+  });
+
+  it("leaves it when the Service goes, and to clean-up", async () => {
+    node.api.delete(...objects);
+    await node.until("the node port goes", () => serverText("172.16.5.11:30098") === "");
+    assert.equal(serverText(nodePortPlace), foreignText(nodePortPlace));
+    await node.stop();
+    const printed = await node.cleanUp();
+    assert.equal(shell("ipvsadm -Sn | sed 's/ *$//'"), foreignText(nodePortPlace), printed);
+  });
+});

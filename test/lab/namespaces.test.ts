@@ -1,0 +1,123 @@
+/**
+ * Several network namespaces with a hundred virtual servers and more each, as with nested nodes: the program in one
+ * of them sees its own whole, and nothing else. /proc/net/ip_vs does not say that much.
+ */
+import assert from "node:assert/strict";
+import { writeFileSync } from "node:fs";
+import { after, before, describe, it } from "node:test";
+import { nodeSetUp } from "../golden/node-world.ts";
+import { ClusterNode, graceMs } from "../support/cluster-node.ts";
+import { clusterIpOf, nameOf, positions, serviceOf, sliceOf } from "../support/many-services.ts";
+import {
+  createNetworkNamespace,
+  enterNetworkNamespace,
+  leaveNetworkNamespace,
+  removeNetworkNamespace,
+  shell,
+} from "../support/netns/network-namespace.ts";
+
+const namespace = "inner";
+const others = ["other-1", "other-2"];
+const serviceCount = 120;
+const endpointCount = 2;
+const staleCount = 40;
+const restoreFile = "/run/other-virtual-servers";
+
+/** As many in each of the others, under other addresses. */
+function fillOthers(): void {
+  const lines = positions(serviceCount).flatMap((index) => {
+    const place = `10.97.${1 + Math.floor(index / 250)}.${1 + (index % 250)}:80`;
+    return [`-A -t ${place} -s rr`, `-a -t ${place} -r 10.51.0.1:80 -m -w 1`];
+  });
+  writeFileSync(restoreFile, `${lines.join("\n")}\n`);
+  for (const other of others) shell(`ip netns exec ${other} ipvsadm -R < ${restoreFile}`);
+}
+
+let node: ClusterNode;
+before(async () => {
+  createNetworkNamespace(namespace, nodeSetUp);
+  for (const other of others) createNetworkNamespace(other);
+  enterNetworkNamespace(namespace);
+  fillOthers();
+  const objects = positions(serviceCount).flatMap((index) => [
+    serviceOf(index),
+    sliceOf(index, positions(endpointCount)),
+  ]);
+  node = await ClusterNode.build(objects);
+  await node.start();
+});
+after(async () => {
+  await node.close();
+  leaveNetworkNamespace();
+  for (const name of [namespace, ...others]) removeNetworkNamespace(name);
+});
+
+const drifts = (kind?: string): Promise<number> =>
+  node.metric("kube_ipvs_drift_total", kind === undefined ? {} : { kind });
+const writes = (): Promise<number> => node.metric("kube_ipvs_kernel_changes_total");
+
+/** One line for each virtual and each real server, of this namespace. */
+function serverLines(): readonly string[] {
+  return shell("ipvsadm -Sn")
+    .split("\n")
+    .map((line) => line.trimEnd())
+    .filter((line) => line !== "")
+    .sort();
+}
+
+/** As many verifications from now on; another namespace changes meanwhile, which moves the kernel's lists. */
+async function verifications(count: number): Promise<void> {
+  for (let turn = 0; turn < count; turn += 1) {
+    const ipvsadm = `ip netns exec ${others[0]} ipvsadm`;
+    const place = `10.97.1.${1 + turn}:80`;
+    shell(`${ipvsadm} -D -t ${place}; ${ipvsadm} -A -t ${place} -s wlc`);
+    await node.verified(1);
+  }
+}
+
+describe("beside two namespaces with a hundred of virtual servers", () => {
+  it("verifications find no drift and write nothing", async () => {
+    await node.until("everything is there", () => {
+      return serverLines().length === serviceCount * (1 + endpointCount);
+    });
+    const [driftBefore, writesBefore] = [await drifts(), await writes()];
+    const count = 2;
+    await verifications(count);
+    // Each verification puts one sysctl right, by which we see that it ran.
+    assert.equal((await drifts()) - driftBefore, count, node.tail());
+    assert.equal((await writes()) - writesBefore, count, node.tail());
+    assert.equal(await drifts("sysctl"), count);
+  });
+
+  it("what is really missing is repaired, and nothing else is", async () => {
+    const wanted = serverLines();
+    const [first = "", last = ""] = [clusterIpOf(0), clusterIpOf(serviceCount - 1)];
+    // Not while one reads: it would see a virtual server that has just lost its real servers.
+    await node.verified(1);
+    const [writesBefore, driftBefore] = [await writes(), await drifts()];
+    const real = wanted.find((line) => line.startsWith(`-a -t ${last}:80 `))?.split(" ")[4];
+    shell(`ipvsadm -D -t ${first}:80; ipvsadm -d -t ${last}:80 -r ${real}`);
+    await node.until("all is there again", () => serverLines().join() === wanted.join());
+    assert.equal(await drifts("virtual-server"), 1);
+    assert.equal(await drifts("real-server"), 1);
+    assert.equal((await drifts()) - driftBefore, 2, node.tail());
+    // The virtual server with its real servers, and the one real server.
+    assert.equal((await writes()) - writesBefore, 1 + endpointCount + 1, node.tail());
+  });
+
+  it("a restart writes nothing, and sees what has become stale", async () => {
+    await node.stop();
+    await node.start();
+    assert.equal(await writes(), 0, node.tail());
+    await node.stop();
+    for (const index of positions(staleCount)) {
+      // From all over the list: what a torn reading hides is not at its beginning.
+      const at = index * Math.floor(serviceCount / staleCount);
+      node.api.delete(serviceOf(at), sliceOf(at, []));
+    }
+    await node.start();
+    const left = (serviceCount - staleCount) * (1 + endpointCount);
+    await node.until("stale ones are gone", () => serverLines().length === left, graceMs);
+    assert.ok(!serverLines().some((line) => line.includes(` ${clusterIpOf(0)}:80 `)), nameOf(0));
+  });
+});

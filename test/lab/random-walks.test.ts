@@ -1,0 +1,51 @@
+/**
+ * The random walks of test/unit/daemon, with the built program on the real kernel: each in a network
+ * namespace of its own, compared wherever it settles with what a fresh start comes to.
+ */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { nodeSetUp } from "../golden/node-world.ts";
+import { withNetworkNamespace } from "../support/netns/network-namespace.ts";
+import { foundWalks } from "../support/random-walk/found-walks.ts";
+import { LabWalkNode } from "../support/random-walk/lab-walk-node.ts";
+import { runWalk } from "../support/random-walk/run-walk.ts";
+import { type Walk, walkLength, walkOf } from "../support/random-walk/walk-step.ts";
+
+/** `TEST_FIRST_SEED=4711 TEST_WALKS=1` takes one walk again; the long form is `TEST_WALKS=200`. */
+const firstSeed = Number(process.env["TEST_FIRST_SEED"] ?? 1);
+const isShort = process.env["TEST_WALKS"] === undefined;
+const walkCount = isShort ? 2 : Number(process.env["TEST_WALKS"]);
+
+function takeInLab(walk: Walk): Promise<void> {
+  return withNetworkNamespace("walk", nodeSetUp, async () => {
+    const node = await LabWalkNode.build();
+    try {
+      await runWalk(walk, node);
+    } catch (error) {
+      // Lines of the daemon tell what it did, and what it took for a third party's.
+      throw new Error(`The log ends with\n${node.tail}`, { cause: error });
+    } finally {
+      await node.close();
+    }
+  });
+}
+
+describe(`random walks of ${walkLength} steps come to the state of a fresh start`, () => {
+  for (let seed = firstSeed; seed < firstSeed + walkCount; seed += 1) {
+    it(`with seed ${seed}`, () => takeInLab(walkOf(seed)));
+  }
+});
+
+/** The unit tests take all of them; here those of which a real kernel says more than the fake one, each half a minute. */
+const foundHere: ReadonlySet<string> = new Set([
+  "node ports leave while excluded then the program is killed",
+]);
+
+describe("walks that once went wrong", () => {
+  const walks = foundWalks().filter(({ name }) => !isShort || foundHere.has(name));
+  it("are there", () => {
+    const names = walks.map(({ name }) => name);
+    for (const name of foundHere) assert.ok(names.includes(name), name);
+  });
+  for (const { name, walk } of walks) it(name, () => takeInLab(walk));
+});

@@ -1,0 +1,310 @@
+/**
+ * One object that the kernel refuses among a hundred Services: it is named once, with its Service, and
+ * nothing else suffers. An endpoint that no kernel takes, and by fault injection a set entry, an address
+ * and a chain.
+ */
+import assert from "node:assert/strict";
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { after, before, describe, it } from "node:test";
+import { endFaults, refuseRequests, underFaults } from "../faults/netlink-fault.ts";
+import { nodeSetUp } from "../golden/node-world.ts";
+import { ClusterNode } from "../support/cluster-node.ts";
+import { nameOf, positions, serviceOf, sliceOf } from "../support/many-services.ts";
+import {
+  createNetworkNamespace,
+  enterNetworkNamespace,
+  leaveNetworkNamespace,
+  removeNetworkNamespace,
+  shell,
+} from "../support/netns/network-namespace.ts";
+import {
+  type ApiObject,
+  endpoint,
+  endpointSlice,
+  service,
+  servicePort,
+} from "../support/objects.ts";
+
+const namespace = "refused";
+const serviceCount = 100;
+/** Of the subnet of eth0: the kernel answers EINVAL. */
+const broadcast = "192.168.10.255";
+const secondsToHealth = 15_000;
+
+const bulk: readonly ApiObject[] = positions(serviceCount).flatMap((index) => [
+  serviceOf(index),
+  sliceOf(index, positions(2)),
+]);
+
+/** A wrapper in front of iptables-restore that refuses input with the word in this file. */
+const wrapperFolder = "/run/refusing";
+const wordFile = `${wrapperFolder}/word`;
+
+/** Under each of the names by which the program may know it. */
+function writeWrappers(): void {
+  mkdirSync(wrapperFolder, { recursive: true });
+  for (const name of ["iptables-restore", "iptables-legacy-restore"]) {
+    const real = shell(`command -v ${name} || true`).trim();
+    if (real !== "") writeWrapper(`${wrapperFolder}/${name}`, real);
+  }
+}
+
+function writeWrapper(path: string, real: string): void {
+  const script = `#!/bin/sh
+input=$(cat; echo .)
+input=\${input%.}
+if [ -e ${wordFile} ] && printf %s "$input" | grep -q -e "$(cat ${wordFile})"; then
+  echo "iptables-restore: line 1 failed: refused by the test" >&2
+  exit 1
+fi
+printf %s "$input" | exec ${real} "$@"
+`;
+  writeFileSync(path, script);
+  chmodSync(path, 0o755);
+}
+
+/** The program with the library that refuses, and with the wrapper. */
+const environment = {
+  ...underFaults.environment,
+  PATH: `${wrapperFolder}:${process.env["PATH"]}`,
+};
+
+let node: ClusterNode;
+
+before(async () => {
+  createNetworkNamespace(namespace, nodeSetUp);
+  enterNetworkNamespace(namespace);
+  mkdirSync("/run/faults", { recursive: true });
+  writeWrappers();
+  // A verification may look at everything; what is counted here is what changes and refusals cost.
+  node = await ClusterNode.build(bulk, { kubeIpvs: { verificationPeriod: "1h" } });
+  await node.start(environment);
+});
+after(async () => {
+  await node.close();
+  leaveNetworkNamespace();
+  removeNetworkNamespace(namespace);
+});
+
+/** Lines of one virtual server's real servers. */
+function realServersAt(place: string): readonly string[] {
+  const lines = shell("ipvsadm -Sn").split("\n");
+  return lines.filter((line) => line.startsWith(`-a -t ${place} `));
+}
+
+function realServersOf(index: number): number {
+  return realServersAt(`${clusterIp(index)}:80`).length;
+}
+
+function clusterIp(index: number): string {
+  return (serviceOf(index)["spec"] as { readonly clusterIP: string }).clusterIP;
+}
+
+function refusedCount(kind: string, labels: Record<string, string> = {}): Promise<number> {
+  return node.metric("kube_ipvs_refused_objects", { kind, ...labels });
+}
+
+/** Lines that name a thing the kernel refuses, its begin or its end. */
+function linesAbout(subject: RegExp): readonly string[] {
+  return node
+    .lines()
+    .filter((line) => subject.test(JSON.stringify(line)))
+    .map((line) => JSON.stringify(line));
+}
+
+/**
+ * Ten changes of other Services: each is in the kernel, no full sync runs for any of them, and the node is
+ * healthy throughout.
+ */
+async function changesElsewhereGoThrough(): Promise<void> {
+  const slowMs = 5_000;
+  const full = (): Promise<number> => node.metric("kube_ipvs_sync_runs_total", { kind: "full" });
+  const partial = (): Promise<number> =>
+    node.metric("kube_ipvs_sync_runs_total", { kind: "partial" });
+  const [fullBefore, partialBefore] = [await full(), await partial()];
+  for (const turn of positions(10)) {
+    const count = realServersOf(turn) === 3 ? 2 : 3;
+    node.api.apply(sliceOf(turn, positions(count)));
+    await node.until(
+      `the change of ${nameOf(turn)} is in the kernel`,
+      () => realServersOf(turn) === count,
+      slowMs,
+    );
+    assert.equal(await node.healthStatus(), 200, node.tail());
+  }
+  assert.equal((await full()) - fullBefore, 0, node.tail());
+  assert.ok((await partial()) - partialBefore >= 10, node.tail());
+}
+
+async function becomesHealthy(): Promise<void> {
+  await node.until(
+    "/healthz is 200",
+    async () => (await node.healthStatus()) === 200,
+    secondsToHealth,
+  );
+}
+
+/** Exactly one line when it begins, naming the Service; another when it ends. */
+function toldOnce(subject: RegExp, serviceName: string, count: number): void {
+  const lines = linesAbout(subject);
+  assert.equal(lines.length, count, lines.join("\n"));
+  for (const line of lines) assert.ok(line.includes(`"service":"default/${serviceName}"`), line);
+}
+
+describe("an endpoint that the kernel refuses", () => {
+  const bad = service({ name: "bad", clusterIps: ["10.96.0.66"] });
+  const slice = (address: string): ApiObject =>
+    endpointSlice({ name: "bad-a", service: "bad", endpoints: [endpoint(address), "10.244.2.66"] });
+  const subject = /192\.168\.10\.255/;
+
+  it("is counted and named once with its Service, and leaves the node healthy", async () => {
+    node.api.apply(bad, slice(broadcast));
+    await node.until(
+      "the refusal is counted",
+      async () => (await refusedCount("real-server", { reason: "EINVAL" })) === 1,
+    );
+    await becomesHealthy();
+    toldOnce(subject, "bad", 1);
+    assert.match(realServersAt("10.96.0.66:80").join(), /^[^,]*-r 10\.244\.2\.66:8080[^,]*$/);
+    const events = (): readonly string[] =>
+      node.events().filter((text) => subject.test(text) && / Service bad: /.test(text));
+    await node.until("an Event names it", () => events().length === 1);
+  });
+
+  it("does not slow down what changes elsewhere", changesElsewhereGoThrough);
+
+  it("is tried again by itself without a further line", async () => {
+    const failures = (): Promise<number> =>
+      node.metric("kube_ipvs_kernel_changes_total", {
+        kind: "real-server-create",
+        result: "failure",
+      });
+    const before = await failures();
+    await node.until("it was tried again", async () => (await failures()) > before);
+    toldOnce(subject, "bad", 1);
+    assert.equal(await node.healthStatus(), 200);
+  });
+
+  it("ends with its correction: one line, and the gauge is zero", async () => {
+    node.api.apply(slice("10.244.2.67"));
+    await node.until("nothing is refused", async () => (await refusedCount("real-server")) === 0);
+    assert.match(realServersAt("10.96.0.66:80").join(), /-r 10\.244\.2\.67:8080/);
+    await node.until("the end is logged", () => linesAbout(subject).length === 2);
+    toldOnce(subject, "bad", 2);
+    node.api.delete(bad, slice(broadcast));
+  });
+
+  it("ends with its Service, too", async () => {
+    node.api.apply(bad, slice(broadcast));
+    await node.until(
+      "the refusal is counted",
+      async () => (await refusedCount("real-server")) === 1,
+    );
+    node.api.delete(bad, slice(broadcast));
+    await node.until("nothing is refused", async () => (await refusedCount("real-server")) === 0);
+  });
+});
+
+/**
+ * Protocols and subsystems of linux/netlink.h and linux/netfilter/nfnetlink.h; `content`: what no other
+ * request carries. For the entry that is IPSET_ATTR_PORT, since other sets name its address, too.
+ */
+const injected = [
+  {
+    kind: "entry",
+    errno: 12,
+    reason: "ENOMEM",
+    address: "10.96.0.77",
+    port: 7_777,
+    protocol: 12,
+    subsystem: 6,
+    content: Uint8Array.of(6, 0, 4, 0x40, 7_777 >> 8, 7_777 & 255),
+    named: /10\.96\.0\.77,tcp:7777/,
+    isThere: () => shell("ipset list KUBE-CLUSTER-IP").includes("10.96.0.77,tcp:7777"),
+  },
+  {
+    kind: "address",
+    errno: 22,
+    reason: "EINVAL",
+    address: "10.96.0.78",
+    port: 80,
+    protocol: 0,
+    subsystem: -1,
+    content: Uint8Array.of(10, 96, 0, 78),
+    named: /"10\.96\.0\.78"/,
+    isThere: () => shell("ip -o address show kube-ipvs0").includes(" 10.96.0.78/32"),
+  },
+] as const;
+
+for (const { kind, reason, address, port, named, isThere, ...fault } of injected) {
+  describe(`an ${kind} that the kernel refuses`, () => {
+    const name = `refused-${kind}`;
+    const objects = [
+      service({ name, clusterIps: [address], ports: [servicePort({ port })] }),
+      endpointSlice({ name: `${name}-a`, service: name, endpoints: ["10.244.2.77"] }),
+    ];
+
+    it("is counted and named once with its Service, and leaves the node healthy", async () => {
+      refuseRequests({ ...fault, percent: 100 });
+      node.api.apply(...objects);
+      await node.until(
+        "the refusal is counted",
+        async () => (await refusedCount(kind, { reason })) === 1,
+      );
+      await becomesHealthy();
+      assert.equal(isThere(), false);
+      toldOnce(named, name, 1);
+    });
+
+    it("does not slow down what changes elsewhere", changesElsewhereGoThrough);
+
+    it("is there by itself once the kernel takes it", async () => {
+      endFaults();
+      await node.until("it is there", isThere);
+      await node.until("nothing is refused", async () => (await refusedCount(kind)) === 0);
+      await node.until("its Service is served", () =>
+        shell("ipvsadm -Sn").includes(`-a -t ${address}:${port} -r 10.244.2.77:8080 -m -w 1`),
+      );
+      node.api.delete(...objects);
+      await node.until("it goes", () => !isThere());
+    });
+  });
+}
+
+describe("a chain that iptables-restore refuses", () => {
+  const chain = "KUBE-LOAD-BALANCER";
+  const objects = [
+    service({
+      name: "balanced",
+      type: "LoadBalancer",
+      clusterIps: ["10.96.0.79"],
+      status: { loadBalancer: { ingress: [{ ip: "203.0.113.79" }] } },
+    }),
+    endpointSlice({ name: "balanced-a", service: "balanced", endpoints: ["10.244.2.79"] }),
+  ];
+
+  it("is counted and named once, its Service is served as far as IPVS goes, the node is healthy", async () => {
+    writeFileSync(wordFile, `^-A KUBE-SERVICES.*${chain}`);
+    node.api.apply(...objects);
+    await node.until("the refusal is counted", async () => (await refusedCount("chain")) >= 1);
+    await becomesHealthy();
+    await node.until("its Service is served", () =>
+      shell("ipvsadm -Sn").includes("-a -t 203.0.113.79:80 -r 10.244.2.79:8080 -m -w 1"),
+    );
+    const named = node
+      .lines()
+      .filter((line) => JSON.stringify(line).includes("refused by the test"));
+    assert.equal(named.length, 1, node.tail());
+  });
+
+  it("does not slow down what changes elsewhere", changesElsewhereGoThrough);
+
+  it("is there by itself once it is taken", async () => {
+    rmSync(wordFile, { force: true });
+    const jump = new RegExp(`^-A KUBE-SERVICES .*-j ${chain}$`, "m");
+    await node.until("the rule is there", () =>
+      jump.test(shell("iptables -t nat -S KUBE-SERVICES")),
+    );
+    await node.until("nothing is refused", async () => (await refusedCount("chain")) === 0);
+  });
+});

@@ -1,0 +1,135 @@
+/**
+ * What one network namespace reads is right while another one has hundreds of virtual servers: /proc/net/ip_vs is not,
+ * in such a kernel, and the dumps are.
+ */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { systemClock } from "../../src/base/clock.ts";
+import { type OpenIpvs, openIpvs } from "../../src/kernel/ipvs/client.ts";
+import { nativeSocket } from "../../src/netlink/native-socket.ts";
+import type { RealServer } from "../../src/state/real-server.ts";
+import { type VirtualServer, virtualServerKey } from "../../src/state/virtual-server.ts";
+import { create, real, virtual } from "../contract/servers.ts";
+import {
+  createNetworkNamespace,
+  enterNetworkNamespace,
+  leaveNetworkNamespace,
+  removeNetworkNamespace,
+} from "../support/netns/network-namespace.ts";
+import { ip } from "../support/records.ts";
+
+const serverCount = 300;
+
+interface Held {
+  readonly virtualServer: VirtualServer;
+  readonly realServers: readonly RealServer[];
+}
+
+/** IPv4 and IPv6, with none to six real servers of differing weights; others in each namespace. */
+function serversOf(namespace: number): readonly Held[] {
+  return Array.from({ length: serverCount }, (_, index): Held => {
+    const isIpv6 = index % 3 === 0;
+    const place = `${index >> 8}${isIpv6 ? ":" : "."}${index & 255}`;
+    const address = isIpv6 ? `fd00:${namespace}::${place}` : `10.${96 + namespace}.${place}`;
+    const realServers = Array.from({ length: index % 7 }, (_each, number) =>
+      real(isIpv6 ? `fd00:244::${number + 1}` : `10.244.${namespace}.${number + 1}`, {
+        weight: number % 2,
+      }),
+    );
+    return { virtualServer: virtual({ address: ip(address) }), realServers };
+  });
+}
+
+async function openIn(namespace: string): Promise<OpenIpvs> {
+  createNetworkNamespace(namespace);
+  enterNetworkNamespace(namespace);
+  try {
+    return await openIpvs({ shim: nativeSocket, clock: systemClock });
+  } finally {
+    leaveNetworkNamespace();
+  }
+}
+
+/** Comparable whatever the order. */
+function textOf(held: readonly Held[]): readonly string[] {
+  return held
+    .map(({ virtualServer, realServers }) => {
+      const servers = realServers.map(
+        ({ address, port, weight, forwardingMethod }) =>
+          `${address} ${port} ${weight} ${forwardingMethod}`,
+      );
+      return `${virtualServerKey(virtualServer)}: ${servers.sort().join(", ")}`;
+    })
+    .sort();
+}
+
+async function readAll(ipvs: OpenIpvs): Promise<readonly string[]> {
+  const servers = await ipvs.listVirtualServers();
+  const realServers = await ipvs.readRealServers(servers);
+  return textOf(
+    servers.map((virtualServer, index) => ({
+      virtualServer,
+      realServers: realServers[index] ?? [],
+    })),
+  );
+}
+
+describe("two network namespaces with 300 virtual servers each", () => {
+  it("are read each as it is, whole and when something changed", async () => {
+    const kernels = [await openIn("first"), await openIn("second")] as const;
+    try {
+      const wanted = kernels.map((_, index) => serversOf(index + 1));
+      for (const [index, ipvs] of kernels.entries()) {
+        const changes = (wanted[index] ?? []).flatMap(({ virtualServer, realServers }) =>
+          create(virtualServer, ...realServers),
+        );
+        assert.deepEqual(await ipvs.apply(changes), []);
+      }
+      for (const [index, ipvs] of kernels.entries()) {
+        assert.deepEqual(await readAll(ipvs), textOf(wanted[index] ?? []));
+      }
+      const [, six] = wanted[0]?.filter(({ realServers }) => realServers.length === 6) ?? [];
+      assert.ok(six !== undefined);
+      const { virtualServer, realServers } = six;
+      const [gone] = realServers as [RealServer];
+      await kernels[0].apply([{ kind: "remove-real-server", virtualServer, realServer: gone }]);
+      const [left] = await kernels[0].readRealServers([virtualServer], () => realServers);
+      assert.notEqual(left, realServers);
+      assert.equal(left?.length, 5);
+      assert.deepEqual(await readAll(kernels[1]), textOf(wanted[1] ?? []));
+    } finally {
+      for (const ipvs of kernels) ipvs.close();
+      removeNetworkNamespace("first");
+      removeNetworkNamespace("second");
+    }
+  });
+
+  it("are read to the end while virtual servers vanish", async () => {
+    const ipvs = await openIn("first");
+    const others = await openIn("second");
+    try {
+      const held = serversOf(1);
+      const changes = held.flatMap(({ virtualServer, realServers }) =>
+        create(virtualServer, ...realServers),
+      );
+      await ipvs.apply(changes);
+      const servers = await ipvs.listVirtualServers();
+      const reading = ipvs.readRealServers(servers);
+      enterNetworkNamespace("first");
+      const remover = await openIpvs({ shim: nativeSocket, clock: systemClock });
+      leaveNetworkNamespace();
+      await remover.apply(
+        servers.map((virtualServer) => ({ kind: "remove-virtual-server", virtualServer })),
+      );
+      remover.close();
+      assert.equal((await reading).length, serverCount);
+      const gone = await ipvs.readRealServers(servers);
+      assert.ok(gone.every((realServers) => realServers.length === 0));
+    } finally {
+      ipvs.close();
+      others.close();
+      removeNetworkNamespace("first");
+      removeNetworkNamespace("second");
+    }
+  });
+});

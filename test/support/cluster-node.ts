@@ -1,0 +1,231 @@
+/**
+ * The built program on a node of its own in the lab: the present network namespace, an API server in this
+ * process, and a folder for the configuration and for what the program keeps over a restart. All that is
+ * seen of it is what an operator sees: health, metrics, log, Events.
+ */
+import assert from "node:assert/strict";
+import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { ask } from "../faults/ask.ts";
+import { ApiServer } from "./api-server/api-server.ts";
+import { type ApiObject, node } from "./objects.ts";
+import { Program } from "./program.ts";
+
+/** Fields of a KubeProxyConfiguration, laid over those that every node has. */
+export interface NodeSettings {
+  readonly nodePortAddresses?: readonly string[];
+  readonly ipvs?: Readonly<Record<string, unknown>>;
+  readonly kubeIpvs?: Readonly<Record<string, unknown>>;
+}
+
+/** One line of the log with its keys; `msg` is the event. */
+export interface PrintedLine extends Readonly<Record<string, unknown>> {
+  readonly level: string;
+  readonly msg: string;
+}
+
+/** A busy lab kernel takes its time for processes. */
+export const graceMs = 60_000;
+
+/** What every node of ours sets, and does not need in a test. */
+const canaries: readonly string[] = ["expire_nodest_conn", "expire_quiescent_template"].map(
+  (name) => `/proc/sys/net/ipv4/vs/${name}`,
+);
+
+/** Far beyond the pause of a verification that is expensive: eight periods. */
+const longestPauseMs = 120_000;
+
+export class ClusterNode {
+  readonly api: ApiServer;
+  readonly #folder: string;
+  #settings: NodeSettings;
+  #program: Program | undefined;
+  /** What the programs that ended have printed. */
+  #printed = "";
+
+  private constructor(api: ApiServer, settings: NodeSettings) {
+    this.api = api;
+    this.#settings = settings;
+    this.#folder = mkdtempSync(join(tmpdir(), "kube-ipvs-node-"));
+    writeFileSync(join(this.#folder, "kubeconfig"), kubeconfig(api.url));
+    this.configure(settings);
+  }
+
+  /** Serves these objects and a Node; starts no program yet. */
+  static async build(
+    objects: readonly ApiObject[] = [],
+    settings: NodeSettings = {},
+  ): Promise<ClusterNode> {
+    return new ClusterNode(await ApiServer.start({ objects: [node(), ...objects] }), settings);
+  }
+
+  /** Writes another configuration; a program that runs reads it by itself. */
+  configure(settings: NodeSettings): void {
+    this.#settings = settings;
+    const path = this.#path("config");
+    writeFileSync(`${path}.new`, JSON.stringify(this.#configuration(), undefined, 1));
+    renameSync(`${path}.new`, path);
+  }
+
+  get isRunning(): boolean {
+    return this.#program !== undefined;
+  }
+
+  get program(): Program {
+    assert.ok(this.#program !== undefined, "the program runs");
+    return this.#program;
+  }
+
+  /** Starts the program and waits for its first sync. */
+  async start(environment: Readonly<Record<string, string>> = {}): Promise<void> {
+    this.spawn(environment);
+    await this.program.prints(/SyncProxyRules complete/);
+  }
+
+  /** Starts the program, and waits for nothing. */
+  spawn(environment: Readonly<Record<string, string>> = {}): void {
+    const env = { ...process.env, ...environment };
+    this.#program = new Program([`--config=${this.#path("config")}`], [], { env });
+  }
+
+  async stop(signal: "SIGTERM" | "SIGKILL" = "SIGTERM"): Promise<void> {
+    const program = this.#program;
+    if (program === undefined) return;
+    program.kill(signal);
+    await program.ends();
+    this.#printed += program.output;
+    this.#program = undefined;
+  }
+
+  /** `--cleanup`; what it printed. */
+  async cleanUp(): Promise<string> {
+    const program = new Program(["--cleanup", `--config=${this.#path("config")}`]);
+    await program.ends();
+    return program.output;
+  }
+
+  /** Ends everything; what it did in the kernel stays. */
+  async close(): Promise<void> {
+    await this.stop("SIGKILL");
+    await this.api.stop();
+    rmSync(this.#folder, { recursive: true });
+  }
+
+  // -- what an operator sees ---------------------------------------------------------------------------
+
+  async healthStatus(): Promise<number> {
+    return (await ask("http://127.0.0.1:10256/healthz")).status;
+  }
+
+  /** Sum of the metric's series that carry these labels. */
+  async metric(name: string, labels: Readonly<Record<string, string>> = {}): Promise<number> {
+    const wanted = Object.entries(labels).map(([label, value]) => `${label}="${value}"`);
+    const { text } = await ask("http://127.0.0.1:10249/metrics");
+    return text
+      .split("\n")
+      .filter((line) => line.startsWith(`${name}{`) || line.startsWith(`${name} `))
+      .filter((line) => wanted.every((pair) => line.includes(pair)))
+      .reduce((total, line) => total + Number(line.split(" ").at(-1)), 0);
+  }
+
+  /** Lines of the log, of all programs so far; those that say `reason`, or all. */
+  lines(reason?: string): readonly PrintedLine[] {
+    const lines = (this.#printed + (this.#program?.output ?? "")).split("\n");
+    const parsed = lines.filter((line) => line.startsWith("{")).flatMap(parseLine);
+    return reason === undefined ? parsed : parsed.filter((line) => line["reason"] === reason);
+  }
+
+  /** `ForeignVirtualServer Service web: node node-1: …` */
+  events(): readonly string[] {
+    return this.api.events.events.map(({ reason, note, regarding }) => {
+      const { kind, name } = regarding as { readonly kind: string; readonly name: string };
+      return `${reason} ${kind} ${name}: ${note}`;
+    });
+  }
+
+  /** Everything it printed, for the message of a failure. */
+  tail(lineCount = 30): string {
+    return (this.#printed + (this.#program?.output ?? "")).split("\n").slice(-lineCount).join("\n");
+  }
+
+  /** Resolves, with the milliseconds it took, when `condition` holds. */
+  async until(
+    what: string,
+    condition: () => boolean | Promise<boolean>,
+    timeoutMs: number = graceMs,
+  ): Promise<number> {
+    const beganMs = performance.now();
+    while (!(await condition())) {
+      const elapsedMs = performance.now() - beganMs;
+      assert.ok(elapsedMs < timeoutMs, `Not within ${timeoutMs} ms: ${what}\n${this.tail()}`);
+      await pause(100);
+    }
+    return performance.now() - beganMs;
+  }
+
+  /**
+   * Resolves when `times` verifications ran to their end: a sysctl that somebody changes is found by nothing
+   * else. Each counts as one drift of kind `sysctl`, and one write.
+   */
+  async verified(times: number): Promise<void> {
+    for (let time = 0; time < times; time += 1) {
+      // In turns: a repair that is undone again and again would be put off.
+      const path = canaries[time % canaries.length] ?? "";
+      const value = readFileSync(path, "utf8");
+      writeFileSync(path, value.trim() === "0" ? "1" : "0");
+      const isRepaired = (): boolean => readFileSync(path, "utf8") === value;
+      await this.until("a verification ran", isRepaired, longestPauseMs);
+    }
+  }
+
+  #path(name: string): string {
+    return join(this.#folder, name);
+  }
+
+  #configuration(): unknown {
+    const { ipvs, kubeIpvs, ...others } = this.#settings;
+    return {
+      apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
+      kind: "KubeProxyConfiguration",
+      mode: "ipvs",
+      hostnameOverride: "node-1",
+      clusterCIDR: "10.244.0.0/16,fd00:244::/32",
+      clientConnection: { kubeconfig: this.#path("kubeconfig") },
+      // The limit belongs to the first network namespace.
+      conntrack: { maxPerCore: 0 },
+      logging: { format: "json", verbosity: 2 },
+      ipvs: { syncPeriod: "1h", minSyncPeriod: "0s", ...ipvs },
+      kubeIpvs: {
+        verificationPeriod: "2s",
+        // A look at the rules starts programs, which are dear in the lab.
+        ruleCheckPeriod: "0s",
+        drainStartTimesFile: this.#path("state/drains.json"),
+        configReload: true,
+        ...kubeIpvs,
+      },
+      ...others,
+    };
+  }
+}
+
+function parseLine(line: string): readonly PrintedLine[] {
+  try {
+    return [JSON.parse(line) as PrintedLine];
+  } catch {
+    // The last one may not be complete yet.
+    return [];
+  }
+}
+
+function kubeconfig(server: string): string {
+  return JSON.stringify({
+    apiVersion: "v1",
+    kind: "Config",
+    clusters: [{ name: "lab", cluster: { server } }],
+    contexts: [{ name: "lab", context: { cluster: "lab", user: "node" } }],
+    users: [{ name: "node", user: {} }],
+    "current-context": "lab",
+  });
+}

@@ -1,0 +1,19 @@
+/** What the program's last lines say about why it ended. */
+
+const failed = /^E\d{4} .* kube-ipvs:1\] "Command failed" err=(".*?[^\\]")(?: stack=.*)?$/;
+const mistake =
+  /^E\d{4} .* kube-ipvs:1\] "Invalid configuration" path=(.*?)(?: value=(.*?))? reason=(".*")$/;
+
+/** The text of `err`, or `path: reason` of a mistake of the configuration; undefined: another line. */
+export function failureIn(line: string): string | undefined {
+  const [, err] = failed.exec(line) ?? [];
+  if (err !== undefined) return JSON.parse(err) as string;
+  const [, path, , reason] = mistake.exec(line) ?? [];
+  if (path === undefined || reason === undefined) return undefined;
+  return `${JSON.parse(path)}: ${JSON.parse(reason)}`;
+}
+
+/** All of them, in order. */
+export function failuresIn(output: string): readonly string[] {
+  return output.split("\n").flatMap((line) => failureIn(line) ?? []);
+}

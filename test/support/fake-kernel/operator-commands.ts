@@ -1,0 +1,152 @@
+/**
+ * The few commands by which the random walks act on a node as its operator or other software would, carried
+ * out on the fake kernel: `ipvsadm -D -t 10.96.0.10:80`, `ipset del KUBE-CLUSTER-IP 10.96.0.10,tcp:80`.
+ */
+import {
+  familyOf,
+  hostPrefixLength,
+  type IpAddress,
+  parseIpAddress,
+} from "../../../src/base/ip.ts";
+import type { Protocol } from "../../../src/base/protocol.ts";
+import type { RealServer } from "../../../src/state/real-server.ts";
+import type { SetEntry } from "../../../src/state/set-entry.ts";
+import type { VirtualServerId } from "../../../src/state/virtual-server.ts";
+import type { FakeKernel } from "./fake-kernel.ts";
+import { nodeAddress } from "./fake-link.ts";
+
+/** Runs one command; says whether it succeeded. Throws where it is none of those known here. */
+export function runCommand(kernel: FakeKernel, command: string): boolean {
+  const words = command.split(" ");
+  const run = programs[words[0] ?? ""];
+  if (run === undefined) throw new Error(`No such command here: ${command}`);
+  try {
+    run(kernel, words.slice(1));
+    return true;
+  } catch (error) {
+    if (error instanceof UnknownCommand) throw error;
+    return false;
+  }
+}
+
+class UnknownCommand extends Error {}
+
+type Run = (kernel: FakeKernel, words: readonly string[]) => void;
+
+const programs: Readonly<Record<string, Run>> = { ipvsadm, ipset, ip: iproute, iptables };
+
+const protocols: Readonly<Record<string, Protocol>> = {
+  "-t": "TCP",
+  "-u": "UDP",
+  "--sctp-service": "SCTP",
+};
+const forwardingMethods: Readonly<Record<string, number>> = { "-m": 0, "-i": 2, "-g": 3 };
+
+/** `-A|-E PLACE -s SCHEDULER`, `-D PLACE`, `-a|-e PLACE -r REAL METHOD -w WEIGHT`, `-d PLACE -r REAL`. */
+function ipvsadm({ ipvs }: FakeKernel, words: readonly string[]): void {
+  const [verb = "", option = "", place = "", , value = ""] = words;
+  const virtualServer = serverOf(option, place);
+  if (verb === "-D") {
+    mustBeThere(ipvs.peek().some(({ virtualServer: held }) => isSame(held, virtualServer)));
+    ipvs.interfere({ kind: "remove-virtual-server", virtualServer });
+  } else if (verb === "-A" || verb === "-E") {
+    const persistencePrefixLength = hostPrefixLength(familyOf(virtualServer.address));
+    const settings = { scheduler: value, flags: 0, persistenceTimeoutSeconds: 0 };
+    const written = { ...virtualServer, ...settings, persistencePrefixLength };
+    if (verb === "-E") ipvs.interfere({ kind: "update-virtual-server", virtualServer: written });
+    else
+      ipvs.interfere({
+        kind: "create-virtual-server",
+        virtualServer: written,
+        mustBeNew: true,
+      });
+  } else if (verb === "-d") {
+    const { address, port } = splitPlace(value);
+    ipvs.interfere({ kind: "remove-real-server", virtualServer, realServer: { address, port } });
+  } else if (verb === "-a" || verb === "-e") {
+    const kind = verb === "-a" ? "create-real-server" : "update-real-server";
+    ipvs.interfere({ kind, virtualServer, realServer: realServerOf(words.slice(4)) });
+  } else throw new UnknownCommand(`ipvsadm ${words.join(" ")}`);
+}
+
+/** `REAL METHOD -w WEIGHT` */
+function realServerOf([place = "", method = "", , weight = ""]: readonly string[]): RealServer {
+  const forwardingMethod = forwardingMethods[method] ?? 0;
+  return { ...splitPlace(place), forwardingMethod, weight: Number(weight) } as RealServer;
+}
+
+/** `add|del SET ENTRY`, `flush [SET]`. */
+function ipset({ ipSets }: FakeKernel, [verb = "", name, entry]: readonly string[]): void {
+  if (verb === "flush") {
+    ipSets.flush(name);
+    return;
+  }
+  const found = ipSets.peek().find(({ set }) => set.name === name);
+  if (found === undefined) throw new Error(`The set ${name} does not exist`);
+  const kind = verb === "add" ? "add" : "remove";
+  ipSets.interfere({ kind, set: found.set, entry: entry as SetEntry });
+}
+
+/** `address add|del ADDRESS/LENGTH dev LINK`, `link del kube-ipvs0`. */
+function iproute({ link }: FakeKernel, words: readonly string[]): void {
+  const [object = "", verb = "", subject = "", , device = ""] = words;
+  if (object === "link" && verb === "del" && subject === link.name) {
+    link.lose();
+    return;
+  }
+  if (object !== "address") throw new UnknownCommand(`ip ${words.join(" ")}`);
+  const [text = "", length = ""] = subject.split("/");
+  if (device === link.name) {
+    link.interfere({ kind: verb === "add" ? "add" : "remove", address: addressOf(text) });
+    return;
+  }
+  const index = linkIndexes[device];
+  if (index === undefined) throw new Error(`Cannot find device ${device}`);
+  const changed = nodeAddress(text, Number(length), index);
+  const others = link.peekNode().filter(({ address }) => address !== changed.address);
+  const isThere = others.length < link.peekNode().length;
+  mustBeThere(isThere === (verb === "del"));
+  link.setNodeAddresses(verb === "add" ? [...others, changed] : others);
+}
+
+/** Of the standard node: see fake-link.ts. */
+const linkIndexes: Readonly<Record<string, number>> = { eth0: 2, eth1: 3 };
+
+/** `-t TABLE -F CHAIN` */
+function iptables({ iptables: tables }: FakeKernel, words: readonly string[]): void {
+  const [, table = "", verb = "", chain = ""] = words;
+  if (verb !== "-F" || (table !== "nat" && table !== "filter")) {
+    throw new UnknownCommand(`iptables ${words.join(" ")}`);
+  }
+  mustBeThere(tables.peek("IPv4").some((held) => held.table === table && held.name === chain));
+  tables.table("IPv4", table).remove(chain, /^/);
+}
+
+function serverOf(option: string, place: string): VirtualServerId {
+  const protocol = protocols[option];
+  if (protocol === undefined) throw new UnknownCommand(`${option} ${place}`);
+  return { protocol, ...splitPlace(place) };
+}
+
+function isSame(one: VirtualServerId, other: VirtualServerId): boolean {
+  return (
+    one.protocol === other.protocol && one.address === other.address && one.port === other.port
+  );
+}
+
+/** `10.96.0.10:80`, `[fd00::1]:80` */
+function splitPlace(place: string): { readonly address: IpAddress; readonly port: number } {
+  const at = place.lastIndexOf(":");
+  const address = addressOf(place.slice(0, at).replace(/^\[(.*)\]$/, "$1"));
+  return { address, port: Number(place.slice(at + 1)) };
+}
+
+function addressOf(text: string): IpAddress {
+  const address = parseIpAddress(text);
+  if (address === undefined) throw new UnknownCommand(`No address: ${text}`);
+  return address;
+}
+
+function mustBeThere(isThere: boolean): void {
+  if (!isThere) throw new Error("No such object");
+}

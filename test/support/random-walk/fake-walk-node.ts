@@ -1,0 +1,57 @@
+import type { KernelState } from "../../golden/kernel-state.ts";
+import { runCommand } from "../fake-kernel/operator-commands.ts";
+import { FakeNode } from "../fake-node.ts";
+import type { NamedObject } from "../memory-source.ts";
+import { flagsOf } from "./plan-from-scratch.ts";
+import type { WalkSettings } from "./walk-step.ts";
+import type { WalkNode } from "./walker.ts";
+
+/** Longer than the period of the verification, and than the longest pause of a drain. */
+const quietMs = 90_000;
+
+/** A walk's node on the fake kernel: time is moved, and nothing is waited for. */
+export class FakeWalkNode implements WalkNode {
+  readonly #node = new FakeNode({});
+
+  get isRunning(): boolean {
+    return this.#node.isRunning;
+  }
+
+  apply(object: NamedObject): void {
+    this.#node.source.apply(object);
+  }
+
+  delete(object: NamedObject): void {
+    this.#node.source.delete(object);
+  }
+
+  configure(settings: WalkSettings): Promise<void> {
+    return this.#node.reconfigure(flagsOf(settings));
+  }
+
+  start(): Promise<void> {
+    return this.#node.start();
+  }
+
+  stop(): Promise<void> {
+    return this.#node.stop();
+  }
+
+  kill(nth: number): Promise<void> {
+    return this.#node.crash(nth);
+  }
+
+  run(command: string): boolean {
+    return runCommand(this.#node.kernel, command);
+  }
+
+  state(): Promise<KernelState> {
+    return this.#node.state();
+  }
+
+  async settle(): Promise<void> {
+    await this.#node.settle();
+    await this.#node.wait(quietMs);
+    await this.#node.settle();
+  }
+}

@@ -1,0 +1,97 @@
+import { execFileSync } from "node:child_process";
+import type { KernelState } from "../../golden/kernel-state.ts";
+import { observeKernel } from "../../golden/observe.ts";
+import { ClusterNode, type NodeSettings } from "../cluster-node.ts";
+import type { NamedObject } from "../memory-source.ts";
+import type { ApiObject } from "../objects.ts";
+import type { WalkSettings } from "./walk-step.ts";
+import { differencesIn, type WalkNode } from "./walker.ts";
+
+/** Far beyond the pause of a verification that is expensive, eight periods; after it a walk has gone wrong. */
+const settleMs = 90_000;
+
+/** A walk's node in the present network namespace of the lab: the built program on the real kernel. */
+export class LabWalkNode implements WalkNode {
+  readonly #node: ClusterNode;
+
+  private constructor(node: ClusterNode) {
+    this.#node = node;
+  }
+
+  static async build(): Promise<LabWalkNode> {
+    return new LabWalkNode(await ClusterNode.build());
+  }
+
+  get isRunning(): boolean {
+    return this.#node.isRunning;
+  }
+
+  /** The end of the log, for the message of a failure. */
+  get tail(): string {
+    return this.#node.tail();
+  }
+
+  apply(object: NamedObject): void {
+    this.#node.api.apply(object as unknown as ApiObject);
+  }
+
+  delete(object: NamedObject): void {
+    this.#node.api.delete(object as unknown as ApiObject);
+  }
+
+  async configure(settings: WalkSettings): Promise<void> {
+    this.#node.configure(nodeSettings(settings));
+  }
+
+  start(): Promise<void> {
+    return this.#node.start();
+  }
+
+  stop(): Promise<void> {
+    return this.#node.stop("SIGTERM");
+  }
+
+  /** Whatever it is just doing. */
+  kill(): Promise<void> {
+    return this.#node.stop("SIGKILL");
+  }
+
+  run(command: string): boolean {
+    const [program = "", ...argv] = command.split(" ");
+    try {
+      execFileSync(program, argv, { stdio: ["ignore", "ignore", "ignore"] });
+      return true;
+    } catch {
+      return false;
+    }
+  }
+
+  /** What the fake kernel has as well. */
+  async state(): Promise<KernelState> {
+    const { ipvs, ipset, iptables, ip6tables, addresses } = await observeKernel([]);
+    return { ipvs, ipset, iptables, ip6tables, addresses } as KernelState;
+  }
+
+  async settle(expected: KernelState | undefined): Promise<void> {
+    if (expected === undefined) return this.#node.verified(2);
+    const deadlineMs = performance.now() + settleMs;
+    while (differencesIn(expected, await this.state()).length > 0) {
+      // The walker says what differs.
+      if (performance.now() > deadlineMs) return;
+      await new Promise((resolve) => setTimeout(resolve, 200));
+    }
+  }
+
+  close(): Promise<void> {
+    return this.#node.close();
+  }
+}
+
+function nodeSettings(settings: WalkSettings): NodeSettings {
+  const { scheduler, excludeCidrs, nodePortAddresses } = settings;
+  return {
+    nodePortAddresses,
+    ipvs: { scheduler, excludeCIDRs: excludeCidrs },
+    kubeIpvs: { verificationPeriod: "1s", ruleCheckPeriod: "1s" },
+  };
+}

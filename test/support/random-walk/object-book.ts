@@ -1,0 +1,23 @@
+import { type NamedObject, objectKey } from "../memory-source.ts";
+import { node } from "../objects.ts";
+
+/** The objects of a walk, as its API server has them; a Node is there from the beginning. */
+export class ObjectBook {
+  readonly #objects = new Map<string, NamedObject>();
+
+  constructor() {
+    this.apply(node() as unknown as NamedObject);
+  }
+
+  all(): readonly NamedObject[] {
+    return [...this.#objects.values()];
+  }
+
+  apply(object: NamedObject): void {
+    this.#objects.set(objectKey(object), object);
+  }
+
+  delete(object: NamedObject): void {
+    this.#objects.delete(objectKey(object));
+  }
+}

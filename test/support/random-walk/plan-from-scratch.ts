@@ -1,0 +1,36 @@
+/** What a fresh start on an untouched kernel comes to, by the daemon on a fake kernel. */
+import type { KernelState } from "../../golden/kernel-state.ts";
+import { runCommand } from "../fake-kernel/operator-commands.ts";
+import { FakeNode } from "../fake-node.ts";
+import type { NamedObject } from "../memory-source.ts";
+import type { WalkSettings } from "./walk-step.ts";
+
+export interface Beginning {
+  readonly objects: readonly NamedObject[];
+  readonly settings: WalkSettings;
+  /** What others have done on the node before. */
+  readonly commands: readonly string[];
+}
+
+export async function planFromScratch(beginning: Beginning): Promise<KernelState> {
+  const node = new FakeNode(flagsOf(beginning.settings));
+  for (const command of beginning.commands) {
+    if (!runCommand(node.kernel, command)) throw new Error(`The fake kernel refuses: ${command}`);
+  }
+  node.source.apply(...beginning.objects.toReversed());
+  await node.start();
+  await node.settle();
+  const state = await node.state();
+  await node.stop();
+  return state;
+}
+
+/** As flags of the program. */
+export function flagsOf(settings: WalkSettings): Readonly<Record<string, string>> {
+  const { scheduler, excludeCidrs, nodePortAddresses } = settings;
+  return {
+    "ipvs-scheduler": scheduler,
+    "ipvs-exclude-cidrs": excludeCidrs.join(","),
+    "nodeport-addresses": nodePortAddresses.join(","),
+  };
+}

@@ -1,0 +1,17 @@
+import type { Walk } from "./walk-step.ts";
+import { Walker, type WalkNode } from "./walker.ts";
+
+/** Takes the whole walk; an error names what was done up to there. */
+export async function runWalk({ steps }: Walk, node: WalkNode): Promise<void> {
+  const walker = new Walker(node);
+  try {
+    await walker.begin();
+    for (const step of steps) await walker.take(step);
+    await walker.end();
+  } catch (error) {
+    const what = error instanceof Error ? error.message : String(error);
+    throw new Error(`${what}\nafter\n${walker.history}`, { cause: error });
+  } finally {
+    if (node.isRunning) await node.stop();
+  }
+}

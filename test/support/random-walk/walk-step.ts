@@ -1,0 +1,108 @@
+/** The steps of a random walk, as fast-check arbitraries. Plain values: a walk can be kept as JSON. */
+import fc from "fast-check";
+import { type ClusterChange, clusterChanges } from "../random-cluster/changes.ts";
+import { type Damage, damages } from "./damage.ts";
+
+/** What counts of a configuration; the rest is the same in all walks. */
+export interface WalkSettings {
+  readonly scheduler: string;
+  readonly excludeCidrs: readonly string[];
+  readonly nodePortAddresses: readonly string[];
+}
+
+export type WalkStep =
+  /** The cluster changes; also while the program is away. */
+  | { readonly kind: "change"; readonly change: ClusterChange }
+  /** Until all is quiet; then the kernel is compared. Starts a program that is away. */
+  | { readonly kind: "settle" }
+  | { readonly kind: "stop" | "start" }
+  /** Before its n-th write from now on, where that can be told. */
+  | { readonly kind: "kill"; readonly nth: number }
+  | { readonly kind: "node-address"; readonly verb: "add" | "del"; readonly nth: number }
+  | { readonly kind: "damage"; readonly damage: Damage }
+  /** Another program makes a virtual server, or removes its own. */
+  | { readonly kind: "foreign"; readonly verb: "add" | "remove"; readonly nth: number }
+  | { readonly kind: "configure"; readonly settings: Partial<WalkSettings> };
+
+export interface Walk {
+  readonly steps: readonly WalkStep[];
+}
+
+export const walkLength = 30;
+
+const nth = fc.nat(999);
+
+const configurations: fc.Arbitrary<Partial<WalkSettings>> = fc.oneof(
+  fc.record({ scheduler: fc.constantFrom("rr", "wlc", "sh") }),
+  fc.record({
+    excludeCidrs: fc.constantFrom<readonly string[]>(
+      [],
+      ["10.96.0.8/29"],
+      ["203.0.113.0/24", "fd00:96::/64"],
+      ["192.168.10.0/24", "172.16.0.0/16"],
+    ),
+  }),
+  fc.record({
+    nodePortAddresses: fc.constantFrom<readonly string[]>(
+      [],
+      ["primary"],
+      ["192.168.10.0/24", "fd00:10::/64"],
+      ["172.16.0.0/16"],
+    ),
+  }),
+);
+
+const steps: fc.Arbitrary<WalkStep> = fc.oneof(
+  {
+    weight: 30,
+    arbitrary: clusterChanges.map((change): WalkStep => ({ kind: "change", change })),
+  },
+  { weight: 3, arbitrary: fc.constant<WalkStep>({ kind: "settle" }) },
+  { weight: 3, arbitrary: fc.constant<WalkStep>({ kind: "stop" }) },
+  { weight: 3, arbitrary: fc.constant<WalkStep>({ kind: "start" }) },
+  {
+    weight: 2,
+    arbitrary: fc
+      .integer({ min: 1, max: 40 })
+      .map((count): WalkStep => ({ kind: "kill", nth: count })),
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      kind: fc.constant("node-address" as const),
+      verb: fc.constantFrom("add" as const, "del" as const),
+      nth,
+    }),
+  },
+  { weight: 8, arbitrary: damages.map((damage): WalkStep => ({ kind: "damage", damage })) },
+  {
+    weight: 4,
+    arbitrary: fc.record({
+      kind: fc.constant("foreign" as const),
+      verb: fc.constantFrom("add" as const, "add" as const, "remove" as const),
+      nth,
+    }),
+  },
+  {
+    weight: 3,
+    arbitrary: configurations.map((settings): WalkStep => ({ kind: "configure", settings })),
+  },
+);
+
+export const walks: fc.Arbitrary<Walk> = fc.noBias(
+  fc
+    .array(steps, { minLength: walkLength, maxLength: walkLength })
+    .map((list): Walk => ({ steps: list })),
+);
+
+/** The walk with this number; the same each time. */
+export function walkOf(seed: number): Walk {
+  const [walk] = fc.sample(walks, { seed, numRuns: 1 });
+  if (walk === undefined) throw new Error(`No walk for seed ${seed}`);
+  return walk;
+}
+
+/** One line for people. */
+export function stepText(step: WalkStep): string {
+  return JSON.stringify(step);
+}

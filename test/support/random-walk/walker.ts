@@ -1,0 +1,244 @@
+/**
+ * Takes a walk's steps on a node, and compares the kernel with what a fresh start on an untouched kernel
+ * comes to with the same objects: in the middle wherever the walk settles, and in the end.
+ */
+import assert from "node:assert/strict";
+import {
+  compareStates,
+  type Difference,
+  differenceText,
+  type KernelState,
+} from "../../golden/kernel-state.ts";
+import type { NamedObject } from "../memory-source.ts";
+import { damageCommand, ownershipKinds, placeOf } from "./damage.ts";
+import { type ForeignServer, foreignServers, isClaimed } from "./foreign-server.ts";
+import { ObjectBook } from "./object-book.ts";
+import { planFromScratch } from "./plan-from-scratch.ts";
+import type { WalkSettings, WalkStep } from "./walk-step.ts";
+
+/** A node with the daemon, on a fake kernel or on a real one. */
+export interface WalkNode {
+  readonly isRunning: boolean;
+  apply(object: NamedObject): void;
+  delete(object: NamedObject): void;
+  /** Counts from now on, over restarts as well; a daemon that runs takes it up. */
+  configure(settings: WalkSettings): Promise<void>;
+  start(): Promise<void>;
+  stop(): Promise<void>;
+  kill(nth: number): Promise<void>;
+  /** As an operator would; says whether the command succeeded. */
+  run(command: string): boolean;
+  state(): Promise<KernelState>;
+  /**
+   * Lets time go by until the daemon has verified everything; where a state is expected, until it has come,
+   * or a minute and a half has passed.
+   */
+  settle(expected: KernelState | undefined): Promise<void>;
+}
+
+const firstSettings: WalkSettings = { scheduler: "rr", excludeCidrs: [], nodePortAddresses: [] };
+
+/** Node addresses that come and go; the last two are not there in the beginning. */
+const togglingAddresses = [
+  "172.16.5.11/24 dev eth1",
+  "198.51.100.1/24 dev eth1",
+  "192.168.10.12/24 dev eth0",
+];
+/** A repair that is undone more often waits longer than a walk. */
+const mostRepeats = 3;
+
+export class Walker {
+  readonly #node: WalkNode;
+  readonly #objects = new ObjectBook();
+  #settings = firstSettings;
+  readonly #foreign: ForeignServer[] = [];
+  readonly #nodeAddresses = new Set(togglingAddresses.slice(0, 1));
+  readonly #repeats = new Map<string, number>();
+  /** Something was done after which ownership is harder to tell: one such thing at a time. */
+  #isOwnershipShaken = false;
+  /** What the program had just made when it was killed may be in no record yet, until the next one settles. */
+  #isRecordOld = false;
+  /** An address went that the program may not have missed yet: it may just make a node port's server there. */
+  #isAddressGone = false;
+  /** The commands and steps that were really taken, for the message of a failure. */
+  readonly #history: string[] = [];
+  readonly #beganMs = performance.now();
+
+  constructor(node: WalkNode) {
+    this.#node = node;
+  }
+
+  get history(): string {
+    return this.#history.join("\n");
+  }
+
+  async begin(): Promise<void> {
+    for (const object of this.#objects.all()) this.#node.apply(object);
+    await this.#node.configure(this.#settings);
+    await this.#node.start();
+  }
+
+  async take(step: WalkStep): Promise<void> {
+    switch (step.kind) {
+      case "change":
+        return this.#change(step.change);
+      case "settle":
+        return this.#settle();
+      case "start":
+        return this.#start();
+      case "stop":
+        if (this.#node.isRunning) await this.#note("stop", () => this.#node.stop());
+        return;
+      case "kill":
+        if (!this.#node.isRunning || this.#isAddressGone) return;
+        this.#isRecordOld = true;
+        await this.#note(`kill ${step.nth}`, () => this.#node.kill(step.nth));
+        return;
+      case "node-address":
+        return this.#toggleAddress(step);
+      case "damage":
+        return this.#damage(step);
+      case "foreign":
+        if (step.verb === "add") await this.#addForeign(step.nth);
+        else this.#removeForeign(step.nth);
+        return;
+      case "configure":
+        return this.#configure(step.settings);
+    }
+  }
+
+  /** Nothing is excluded any more: all that was left behind must go. Then a restart, which changes nothing. */
+  async end(): Promise<void> {
+    await this.#configure({ excludeCidrs: [] });
+    await this.#settle();
+    await this.#note("restart", async () => {
+      await this.#node.stop();
+      await this.#node.start();
+    });
+    await this.#settle();
+  }
+
+  async #start(): Promise<void> {
+    if (!this.#node.isRunning) await this.#note("start", () => this.#node.start());
+  }
+
+  #change({ kind, object }: Extract<WalkStep, { kind: "change" }>["change"]): void {
+    this.#log(`${kind} ${JSON.stringify(object)}`);
+    this.#objects[kind](object);
+    this.#node[kind](object);
+  }
+
+  /** While networks are excluded, what history left in them cannot be compared. */
+  async #settle(): Promise<void> {
+    await this.#start();
+    const isComparable = this.#settings.excludeCidrs.length === 0;
+    const expected = isComparable ? await this.#expected() : undefined;
+    this.#log(isComparable ? "settle and compare" : "settle");
+    await this.#node.settle(expected);
+    this.#isRecordOld = false;
+    this.#isAddressGone = false;
+    if (expected === undefined) return;
+    const differences = differencesIn(expected, await this.#node.state());
+    assert.equal(differences.map(differenceText).join("\n"), "");
+    this.#isOwnershipShaken = false;
+  }
+
+  #expected(): Promise<KernelState> {
+    return planFromScratch({
+      objects: this.#objects.all(),
+      settings: this.#settings,
+      commands: [
+        ...(this.#nodeAddresses.has(togglingAddresses[0] ?? "")
+          ? []
+          : [`ip address del ${togglingAddresses[0]}`]),
+        ...[...this.#nodeAddresses]
+          .filter((address) => address !== togglingAddresses[0])
+          .map((address) => `ip address add ${address}`),
+        ...this.#foreign.flatMap(({ commands }) => commands),
+      ],
+    });
+  }
+
+  #toggleAddress({ verb, nth }: Extract<WalkStep, { kind: "node-address" }>): void {
+    const address = togglingAddresses[nth % togglingAddresses.length] ?? "";
+    if (this.#nodeAddresses.has(address) === (verb === "add")) return;
+    if (verb === "del" && this.#isRecordOld) return;
+    this.#run(`ip address ${verb} ${address}`);
+    this.#isAddressGone ||= verb === "del";
+    if (verb === "add") this.#nodeAddresses.add(address);
+    else this.#nodeAddresses.delete(address);
+  }
+
+  async #damage({ damage }: Extract<WalkStep, { kind: "damage" }>): Promise<void> {
+    const shakes = ownershipKinds.has(damage.kind);
+    const isUnsure = this.#isOwnershipShaken || this.#isRecordOld || this.#foreign.length > 0;
+    if (shakes && isUnsure) return;
+    // Where one entry of several is gone, only the process that wrote it knows whose the server is.
+    if (damage.kind === "remove-entry") {
+      if (!this.#node.isRunning) return;
+      await this.#settle();
+    }
+    const state = await this.#node.state();
+    const command = damageCommand(damage, state, (line) => !this.#isForeign(line));
+    if (command === undefined) return;
+    const repeats = (this.#repeats.get(command) ?? 0) + 1;
+    this.#repeats.set(command, repeats);
+    if (repeats > mostRepeats) return;
+    if (!this.#run(command)) return;
+    this.#isOwnershipShaken ||= shakes;
+    if (damage.kind === "remove-entry") await this.#settle();
+  }
+
+  /** Only where it is certain whose it will be: nothing waits to be written, and none of our sets names it. */
+  async #addForeign(nth: number): Promise<void> {
+    const server = foreignServers[nth % foreignServers.length];
+    if (server === undefined || this.#isOwnershipShaken || this.#foreign.includes(server)) return;
+    if (this.#node.isRunning) await this.#settle();
+    const state = await this.#node.state();
+    if (isClaimed(server, state)) return;
+    const [create = "", ...others] = server.commands;
+    if (!this.#run(create)) return;
+    for (const command of others) this.#run(command);
+    this.#foreign.push(server);
+  }
+
+  #removeForeign(nth: number): void {
+    const at = nth % Math.max(1, this.#foreign.length);
+    const [server] = this.#foreign.splice(at, 1);
+    if (server !== undefined) this.#run(`ipvsadm -D ${server.place}`);
+  }
+
+  async #configure(settings: Partial<WalkSettings>): Promise<void> {
+    this.#settings = { ...this.#settings, ...settings };
+    await this.#note(`configure ${JSON.stringify(settings)}`, () =>
+      this.#node.configure(this.#settings),
+    );
+  }
+
+  #isForeign(line: string): boolean {
+    return this.#foreign.some(({ place }) => placeOf(line) === place);
+  }
+
+  #run(command: string): boolean {
+    const isDone = this.#node.run(command);
+    this.#log(`${isDone ? "run" : "run, refused:"} ${command}`);
+    return isDone;
+  }
+
+  /** With the seconds since the beginning. */
+  #log(text: string): void {
+    const seconds = (performance.now() - this.#beganMs) / 1_000;
+    this.#history.push(`${seconds.toFixed(2).padStart(7)} ${text}`);
+  }
+
+  async #note(text: string, work: () => Promise<void>): Promise<void> {
+    this.#log(text);
+    await work();
+  }
+}
+
+/** Compares what both sides have: on a real kernel no load balancer is heard. */
+export function differencesIn(expected: KernelState, actual: KernelState): readonly Difference[] {
+  const common = Object.entries(expected).filter(([file]) => file in actual);
+  return compareStates(Object.fromEntries(common), actual);
+}

@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { errno } from "../../../../src/base/errno.ts";
+import { BackendWatch } from "../../../../src/daemon/node/backend-watch.ts";
+import type { BackendFinding } from "../../../../src/kernel/kernel.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
+import { RecordingLogger } from "../../../support/recording-logger.ts";
+
+const periodMs = 600_000;
+const same: BackendFinding = { backend: "legacy", reason: "it has more rules" };
+const both: BackendFinding = { ...same, warning: "Both iptables backends have rules" };
+const other: BackendFinding = { backend: "nft", reason: "kubelet's chain exists" };
+
+const otherEvent = "Node uses a different iptables backend than kube-ipvs";
+const bothEvent = "Two iptables backends are in use";
+
+describe("BackendWatch", () => {
+  let kernel: FakeKernel;
+  let clock: FakeClock;
+  let log: RecordingLogger;
+  let watch: BackendWatch;
+
+  beforeEach(() => {
+    kernel = new FakeKernel();
+    clock = new FakeClock();
+    log = new RecordingLogger();
+    watch = new BackendWatch(kernel.iptables, { clock, log }, 30_000);
+  });
+
+  /** What is told when each look finds one of these. */
+  async function told(...findings: readonly BackendFinding[]): Promise<readonly string[]> {
+    watch.start();
+    for (const finding of findings) {
+      kernel.iptables.finding = finding;
+      await clock.advance(periodMs);
+    }
+    watch.stop();
+    return log.lines.map(({ level, event }) => `${level}: ${event}`);
+  }
+
+  const cases: readonly {
+    readonly name: string;
+    readonly findings: readonly BackendFinding[];
+    readonly want: readonly string[];
+  }[] = [
+    { name: "nothing while all is as it was", findings: [same, same], want: [] },
+    { name: "another back end once", findings: [other, other], want: [otherEvent] },
+    { name: "rules in both once", findings: [same, both, both], want: [bothEvent] },
+    {
+      name: "another back end alone where both hold rules",
+      findings: [{ ...other, warning: "both" }],
+      want: [otherEvent],
+    },
+    {
+      name: "what comes again, again",
+      findings: [both, same, both, other, same, other],
+      want: [bothEvent, bothEvent, otherEvent, otherEvent],
+    },
+  ];
+  for (const { name, findings, want } of cases) {
+    it(`tells ${name}`, async () => {
+      const warnings = want.map((event) => `warn: ${event}`);
+      assert.deepEqual(await told(...findings), warnings);
+    });
+  }
+
+  it("says what is used, what was found, and what to do", async () => {
+    await told(other);
+    const { advice, ...keys } = log.lines[0]?.keys ?? {};
+    assert.deepEqual(keys, { backend: "legacy", found: "nft", reason: "kubelet's chain exists" });
+    assert.match(String(advice), /reboot the node/);
+  });
+
+  it("does not repeat what was told at start", async () => {
+    kernel.iptables.choice = both;
+    watch = new BackendWatch(kernel.iptables, { clock, log }, 30_000);
+    assert.deepEqual(await told(both), []);
+  });
+
+  it("looks every ten minutes, or less often where verifications are rarer", async () => {
+    const looks = async (verificationPeriodMs: number): Promise<number> => {
+      let count = 0;
+      const iptables = {
+        backend: "legacy",
+        choice: same,
+        checkBackend: async () => {
+          count += 1;
+          return same;
+        },
+      } as const;
+      watch = new BackendWatch(iptables, { clock, log }, verificationPeriodMs);
+      watch.start();
+      await clock.advance(3_600_000);
+      watch.stop();
+      return count;
+    };
+    assert.equal(await looks(30_000), 6);
+    assert.equal(await looks(1_800_000), 2);
+    assert.equal(clock.pendingTimers, 0);
+  });
+
+  it("tells of a look that failed, and looks again", async () => {
+    const isLook = ({ action }: { readonly action: string }): boolean => action === "check-backend";
+    kernel.operations.failWhere(isLook, errno.ENOBUFS, 1);
+    assert.deepEqual(await told(other, other), [
+      "warn: Cannot check the iptables backend",
+      `warn: ${otherEvent}`,
+    ]);
+  });
+});

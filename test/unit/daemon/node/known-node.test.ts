@@ -1,0 +1,33 @@
+import assert from "node:assert/strict";
+import { it } from "node:test";
+import type { ServerEndpoint } from "../../../../src/api/source.ts";
+import { KnownNode } from "../../../../src/daemon/node/known-node.ts";
+import { rememberServers } from "../../../../src/daemon/node/known-servers.ts";
+import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
+import { ip } from "../../../support/records.ts";
+import { load } from "../../config/loading.ts";
+
+it("API servers that we are connected to stay reserved once they were known", () => {
+  const [first, second] = [
+    { address: ip("10.0.0.9"), port: 6443 },
+    { address: ip("10.0.0.8"), port: 443 },
+  ];
+  let servers: readonly ServerEndpoint[] = [first];
+  const known = rememberServers(() => servers);
+  assert.deepEqual(known(), [first]);
+  servers = [second];
+  assert.deepEqual(known(), [first, second]);
+  servers = [];
+  assert.deepEqual(known(), [first, second]);
+});
+
+it("a gateway stays reserved while its routes are away", async () => {
+  const kernel = new FakeKernel();
+  const live = { current: load({}).config };
+  const node = new KnownNode({ kernel, live, families: ["IPv4"], apiServers: () => [] });
+  const before = await node.refresh();
+  kernel.link.gateways = [];
+  assert.equal((await node.look()).isChanged, false);
+  node.noteStale();
+  assert.equal(await node.refresh(), before);
+});

@@ -1,0 +1,147 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+import {
+  findOtherProxy,
+  type OtherProxy,
+  OtherProxyError,
+} from "../../../../src/daemon/node/other-proxy.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "other-proxy-"));
+after(() => rmSync(folder, { recursive: true }));
+
+interface FakeProcess {
+  readonly cmdline: string;
+  readonly exe?: string;
+  readonly namespace?: string;
+}
+
+const ownPid = 10;
+let folders = 0;
+
+/** A /proc with these processes besides our own, which is called kube-proxy too. */
+function procWith(processes: Readonly<Record<number, FakeProcess>>): string {
+  const proc = join(folder, String(folders++));
+  const own = { cmdline: "kube-proxy\0--config=x\0", exe: "/usr/bin/node", namespace: "net:[1]" };
+  for (const [pid, { cmdline, exe, namespace }] of Object.entries({
+    [ownPid]: own,
+    ...processes,
+  })) {
+    const path = join(proc, pid);
+    mkdirSync(join(path, "ns"), { recursive: true });
+    writeFileSync(join(path, "cmdline"), cmdline);
+    if (exe !== undefined) symlinkSync(exe, join(path, "exe"));
+    if (namespace !== undefined) symlinkSync(namespace, join(path, "ns", "net"));
+  }
+  return proc;
+}
+
+/** Nobody listens on port 1 of loopback. */
+const nobody = "http://127.0.0.1:1/proxyMode";
+const search = (procPath: string, modeUrl = nobody): Promise<OtherProxy | undefined> =>
+  findOtherProxy({ procPath, ownPid, modeUrl, answerTimeoutMs: 60_000 });
+
+const same = "net:[1]";
+
+describe("a process list", () => {
+  const cases: readonly {
+    readonly name: string;
+    readonly process: FakeProcess;
+    readonly want: string | undefined;
+  }[] = [
+    {
+      name: "with a kube-proxy in our network namespace",
+      process: {
+        cmdline: "/usr/local/bin/kube-proxy\0--v=2\0",
+        exe: "/kube-proxy",
+        namespace: same,
+      },
+      want: "/usr/local/bin/kube-proxy --v=2",
+    },
+    {
+      name: "with one whose program cannot be read",
+      process: { cmdline: "kube-proxy\0", namespace: same },
+      want: "kube-proxy",
+    },
+    {
+      name: "with one in another network namespace",
+      process: { cmdline: "kube-proxy\0", namespace: "net:[2]" },
+      want: undefined,
+    },
+    {
+      name: "with one whose namespace cannot be read",
+      process: { cmdline: "kube-proxy\0" },
+      want: undefined,
+    },
+    {
+      name: "with another of us under that name",
+      process: { cmdline: "kube-proxy\0--v=2\0", exe: "/opt/node24/bin/node", namespace: same },
+      want: undefined,
+    },
+    {
+      name: "with a program that only mentions it",
+      process: { cmdline: "grep\0kube-proxy\0", namespace: same },
+      want: undefined,
+    },
+    { name: "with a dead one", process: { cmdline: "", namespace: same }, want: undefined },
+    {
+      name: "with a hostile command line",
+      process: { cmdline: "kube-proxy\0\u001b[2J\n", namespace: same },
+      want: "kube-proxy ?[2J",
+    },
+  ];
+  for (const { name, process, want } of cases) {
+    it(name, async () => {
+      const found = await search(procWith({ 77: process }));
+      const expected = want === undefined ? undefined : { kind: "process", pid: 77, command: want };
+      assert.deepEqual(found, expected);
+    });
+  }
+
+  it("that is not there", async () => {
+    assert.equal(await search(join(folder, "missing")), undefined);
+  });
+});
+
+describe("the mode port", () => {
+  const cases: readonly (readonly [name: string, respond: RequestListener, mode?: string])[] = [
+    ["answers a mode", (_, response) => response.end("iptables"), "iptables"],
+    ["answers something else", (_, response) => response.end("<html>")],
+    ["answers without end", (_, response) => void response.write("x".repeat(1_000_000))],
+    ["hangs up", (request) => request.socket.destroy()],
+  ];
+  for (const [name, respond, mode] of cases) {
+    it(name, async () => {
+      const server = createServer(respond).listen(0, "127.0.0.1");
+      await once(server, "listening");
+      const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/proxyMode`;
+      const found = await search(procWith({}), url);
+      assert.deepEqual(found, mode === undefined ? undefined : { kind: "port", url, mode });
+      server.closeAllConnections();
+      server.close();
+    });
+  }
+});
+
+describe("the message", () => {
+  const cases: readonly (readonly [proxy: OtherProxy, want: string])[] = [
+    [{ kind: "process", pid: 77, command: "kube-proxy --v=2" }, "process 77 (kube-proxy --v=2)"],
+    [
+      { kind: "port", url: "http://127.0.0.1:10249/proxyMode", mode: "iptables" },
+      "mode iptables, serving http://127.0.0.1:10249/proxyMode",
+    ],
+  ];
+  for (const [proxy, want] of cases) {
+    it(`names a proxy known by its ${proxy.kind}, and what to do`, () => {
+      assert.equal(
+        new OtherProxyError(proxy).message,
+        `Cannot start while kube-proxy is running: ${want}; remove it from this node first, or set --kube-ipvs-ignore-running-kube-proxy`,
+      );
+    });
+  }
+});

@@ -1,0 +1,88 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Config } from "../../../../src/config/config.ts";
+import type { ConfigState } from "../../../../src/config/config-change.ts";
+import { configText } from "../../../../src/config/config-text.ts";
+import {
+  ConfigReload,
+  type ConfigReloadParts,
+} from "../../../../src/daemon/process/config-reload.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import { RecordingLogger } from "../../../support/recording-logger.ts";
+import { loadFile } from "../../config/loading.ts";
+
+function reloadOf(
+  lines: readonly string[],
+  apply?: ConfigReloadParts["apply"],
+): { readonly reload: ConfigReload; readonly log: RecordingLogger; readonly applied: Config[] } {
+  const [first = "", ...later] = lines;
+  const log = new RecordingLogger();
+  const applied: Config[] = [];
+  const read = (): ConfigState => loadFile(later.shift() ?? "");
+  const reload = new ConfigReload(
+    { path: "/config", initial: loadFile(first), read },
+    {
+      clock: new FakeClock(),
+      log,
+      apply: apply ?? (async (config) => void applied.push(config)),
+    },
+  );
+  return { reload, log, applied };
+}
+
+describe("a configuration file that is read again", () => {
+  it("counts as far as it can, and names what needs a restart", async () => {
+    const changed = "ipvs: {scheduler: lc}\nkubeIpvs: {lockName: x}\nfoo: 1";
+    const { reload, log, applied } = reloadOf(["", changed]);
+    await reload.run();
+    assert.deepEqual(
+      applied.map(({ scheduler, lockName }) => [scheduler, lockName]),
+      [["lc", "kube-ipvs"]],
+    );
+    assert.deepEqual(
+      log.lines.map(({ level, event, keys }) => [level, event, keys]),
+      [
+        ["info", "Configuration file reloaded", { path: "/config", applied: ["ipvs.scheduler"] }],
+        ["warn", "Changed settings require a restart", { settings: ["kubeIpvs.lockName"] }],
+      ],
+    );
+  });
+
+  it("is handed over with the settings that it is made of: those that need a restart are as before", async () => {
+    const texts: string[] = [];
+    const changed = "ipvs: {scheduler: lc}\nhealthzBindAddress: 127.0.0.1";
+    const { reload } = reloadOf(["", changed], async (config, values) => {
+      texts.push(configText(values, config));
+    });
+    await reload.run();
+    assert.match(texts[0] ?? "", /^ +scheduler: lc$/m);
+    assert.match(texts[0] ?? "", /^healthzBindAddress: 0\.0\.0\.0:10256$/m);
+  });
+
+  it("is not applied where it is wrong, and the one after it is", async () => {
+    const lines = ["", "ipvs: {scheduler: 1}", "ipvs: {scheduler: lc}"];
+    const { reload, log, applied } = reloadOf(lines);
+    await reload.run();
+    assert.equal(applied.length, 0);
+    assert.equal(log.lines[0]?.event, "Cannot apply changed configuration file");
+    assert.match(String(log.lines[0]?.keys["err"]), /ipvs\.scheduler: 1: must be a string/);
+    await reload.run();
+    assert.equal(applied[0]?.scheduler, "lc");
+  });
+
+  it("is tried again with the next change where the kernel refused it", async () => {
+    let isRefused = true;
+    const tried: string[] = [];
+    const lines = ["", "ipvs: {scheduler: mh}", "ipvs: {scheduler: mh}\noomScoreAdj: 5"];
+    const { reload, log } = reloadOf(lines, async ({ scheduler }) => {
+      tried.push(scheduler);
+      if (isRefused) throw new Error("no scheduler mh");
+    });
+    await reload.run();
+    assert.equal(String(log.lines[0]?.keys["err"]), "Error: no scheduler mh");
+    isRefused = false;
+    await reload.run();
+    assert.deepEqual(tried, ["mh", "mh"]);
+    assert.deepEqual(log.lines[1]?.keys["applied"], ["ipvs.scheduler", "oomScoreAdj"]);
+  });
+});

@@ -1,0 +1,209 @@
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import type { Clock } from "../../../../src/base/clock.ts";
+import type { BootClock } from "../../../../src/daemon/process/boot-file.ts";
+import { DrainStartTimesFile } from "../../../../src/daemon/process/drain-start-times.ts";
+import { type Drain, drainKey } from "../../../../src/reconcile/drain/drains.ts";
+import { RecordingLogger } from "../../../support/recording-logger.ts";
+import { ip } from "../../../support/records.ts";
+
+function drain(host: number, sinceMs: number): Drain {
+  return {
+    virtualServerKey: "TCP 10.96.0.10:80",
+    virtualServer: { protocol: "TCP", address: ip("10.96.0.10"), port: 80 },
+    realServer: {
+      address: ip(`10.244.${Math.floor(host / 250)}.${(host % 250) + 1}`),
+      port: 8080,
+      weight: 0,
+      forwardingMethod: 0,
+    },
+    sinceMs,
+  };
+}
+
+const first = drain(1, 400);
+
+describe("the file of drain ages", () => {
+  let folder: string;
+  let path: string;
+  let log: RecordingLogger;
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "kube-ipvs-ages-"));
+    path = join(folder, "run", "drains.json");
+    log = new RecordingLogger();
+  });
+
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  /** A program that has run for a second, `uptimeMs` after the machine was started. */
+  function open(
+    uptimeMs: number,
+    { bootId = "boot-1", clock = runningClock() } = {},
+  ): DrainStartTimesFile {
+    const bootClock: BootClock = { bootId, uptimeMs: () => uptimeMs };
+    return new DrainStartTimesFile(path, { clock, log, bootClock });
+  }
+
+  function runningClock(nowMs = Date.UTC(2026, 0, 1)): Clock {
+    return { nowMs: () => nowMs, monotonicMs: () => 1_000, after: () => () => {} };
+  }
+
+  async function kept(drains: readonly Drain[], uptimeMs = 50_000): Promise<void> {
+    const ages = open(uptimeMs);
+    ages.keep(drains);
+    await ages.idle();
+  }
+
+  function write(content: string): void {
+    mkdirSync(join(folder, "run"), { recursive: true });
+    writeFileSync(path, content);
+  }
+
+  it("tells the next program when a drain began, in that program's time", async () => {
+    await kept([first]);
+    // It began 600 ms before; the next program has run for a second too, a minute later.
+    const next = open(110_000);
+    assert.equal(next.recall(drainKey(first)), 1_000 - 600 - 60_000);
+    assert.equal(next.whyUnknown, undefined);
+    assert.equal(next.recall(drainKey(drain(2, 0))), undefined);
+  });
+
+  for (const [name, nowMs] of [
+    ["back by a year", Date.UTC(2025, 0, 1)],
+    ["ahead by a year", Date.UTC(2027, 0, 1)],
+  ] as const) {
+    it(`does not care whether the wall clock jumped ${name}`, async () => {
+      await kept([first]);
+      const next = open(110_000, { clock: runningClock(nowMs) });
+      assert.equal(next.recall(drainKey(first)), -59_600);
+    });
+  }
+
+  it("goes away when nothing drains any more, and is not made for nothing", async () => {
+    await kept([]);
+    assert.deepEqual(readdirSync(folder), []);
+    await kept([first]);
+    await kept([]);
+    assert.equal(existsSync(path), false);
+  });
+
+  it("is replaced as a whole, with the newest state, and leaves nothing beside it", async () => {
+    const ages = open(50_000);
+    for (let turn = 0; turn < 20; turn++) ages.keep([drain(turn, 0)]);
+    await ages.idle();
+    assert.deepEqual(readdirSync(join(folder, "run")), ["drains.json"]);
+    assert.notEqual(open(50_000).recall(drainKey(drain(19, 0))), undefined);
+    assert.equal(open(50_000).recall(drainKey(drain(18, 0))), undefined);
+  });
+
+  it("keeps the oldest ten thousand", async () => {
+    const many = Array.from({ length: 12_000 }, (_, index) => drain(index, -index));
+    await kept(many);
+    assert.ok(readFileSync(path).length < 2 ** 21);
+    const next = open(50_000);
+    assert.equal(next.recall(drainKey(many[1_999] as Drain)), undefined);
+    assert.notEqual(next.recall(drainKey(many[2_000] as Drain)), undefined);
+  });
+
+  it("says that there was none", () => {
+    assert.equal(open(50_000).whyUnknown, `${path} does not exist`);
+  });
+
+  it("is not needed", async () => {
+    const parts = { clock: runningClock(), log, bootClock: { bootId: "b", uptimeMs: () => 0 } };
+    const ages = new DrainStartTimesFile("", parts);
+    ages.keep([first]);
+    await ages.idle();
+    assert.equal(ages.whyUnknown, "no drain start times file is configured");
+    assert.deepEqual(log.lines, []);
+  });
+
+  const good = { version: 1, bootId: "boot-1", beganMs: { [drainKey(first)]: 49_000 } };
+
+  for (const { name, content, reason } of [
+    { name: "of another boot", content: { ...good, bootId: "boot-0" }, reason: /another boot/ },
+    { name: "of another version", content: { ...good, version: 2 }, reason: /version/ },
+    { name: "with no times", content: { version: 1, bootId: "boot-1" }, reason: /version/ },
+    { name: "with a list of times", content: { ...good, beganMs: [1] }, reason: /version/ },
+    { name: "that is null", content: null, reason: /version/ },
+  ]) {
+    it(`leaves a file ${name} alone`, () => {
+      write(JSON.stringify(content));
+      const ages = open(50_000);
+      assert.match(ages.whyUnknown ?? "", reason);
+      assert.equal(ages.recall(drainKey(first)), undefined);
+    });
+  }
+
+  it("leaves a file alone where the boot cannot be told", () => {
+    write(JSON.stringify({ ...good, bootId: "" }));
+    assert.match(open(50_000, { bootId: "" }).whyUnknown ?? "", /another boot/);
+  });
+
+  it("leaves out single times that cannot be", () => {
+    const beganMs = { a: -1, b: 50_001, c: "1", d: null, e: 50_000, f: 0 };
+    write(JSON.stringify({ ...good, beganMs }));
+    const ages = open(50_000);
+    const known = Object.keys(beganMs).filter((key) => ages.recall(key) !== undefined);
+    assert.deepEqual(known, ["e", "f"]);
+  });
+
+  it("bears a file cut off at any byte", async () => {
+    await kept([first]);
+    const whole = readFileSync(path);
+    for (let length = 0; length < whole.length; length++) {
+      writeFileSync(path, whole.subarray(0, length));
+      assert.notEqual(open(50_000).whyUnknown, undefined, `${length} bytes`);
+    }
+  });
+
+  it("bears a file that is too large, a folder, a pipe and a link in its place", () => {
+    write("x".repeat(2 ** 21 + 1));
+    assert.match(open(50_000).whyUnknown ?? "", /larger than 2097152 bytes/);
+    rmSync(path);
+    mkdirSync(path);
+    assert.match(open(50_000).whyUnknown ?? "", /not a regular file/);
+    rmSync(path, { recursive: true });
+    execFileSync("mkfifo", [path]);
+    assert.match(open(50_000).whyUnknown ?? "", /not a regular file/);
+    rmSync(path);
+    symlinkSync("/etc/hostname", path);
+    assert.match(open(50_000).whyUnknown ?? "", /ELOOP/);
+  });
+
+  it("says once that it cannot be written, and again when that had worked in between", async () => {
+    const ages = open(50_000);
+    const told = (): number => log.lines.length;
+    writeFileSync(join(folder, "run"), "a file where the folder belongs");
+    for (const since of [1, 2, 3]) {
+      ages.keep([drain(1, since)]);
+      await ages.idle();
+    }
+    assert.equal(told(), 1);
+    assert.equal(log.lines[0]?.level, "info");
+    assert.match(String(log.lines[0]?.keys["err"]), /EEXIST|ENOTDIR/);
+    rmSync(join(folder, "run"));
+    ages.keep([first]);
+    await ages.idle();
+    assert.equal(existsSync(path), true);
+    rmSync(join(folder, "run"), { recursive: true });
+    writeFileSync(join(folder, "run"), "");
+    ages.keep([first]);
+    await ages.idle();
+    assert.equal(told(), 2);
+  });
+});

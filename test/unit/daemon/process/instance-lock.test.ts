@@ -1,0 +1,129 @@
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { createServer, type Socket } from "node:net";
+import { describe, it } from "node:test";
+import {
+  acquireInstanceLock,
+  InstanceRunningError,
+  lockForCleanup,
+} from "../../../../src/daemon/process/instance-lock.ts";
+
+let names = 0;
+const freshName = (): string => `kube-ipvs-test-${process.pid}-${names++}`;
+
+/** Waits for the refusal. */
+async function refusalOf(name: string, answerTimeoutMs = 60_000): Promise<InstanceRunningError> {
+  const error = await acquireInstanceLock(name, { answerTimeoutMs }).then(
+    () => undefined,
+    (reason: unknown) => reason,
+  );
+  assert.ok(error instanceof InstanceRunningError, String(error));
+  return error;
+}
+
+/** Another process that holds the lock. */
+async function holderProcess(name: string): Promise<ChildProcess> {
+  const module = new URL("../../../../src/daemon/process/instance-lock.ts", import.meta.url).href;
+  const script = `
+    const { acquireInstanceLock } = await import(${JSON.stringify(module)});
+    await acquireInstanceLock(${JSON.stringify(name)});
+    setInterval(() => {}, 1000);
+    console.log("held");`;
+  const child = spawn(process.execPath, ["--input-type=module", "--eval", script], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  await once(child.stdout as NonNullable<ChildProcess["stdout"]>, "data");
+  return child;
+}
+
+/** A stranger who took the name. */
+async function stranger(name: string, answer: (socket: Socket) => void): Promise<() => void> {
+  const sockets = new Set<Socket>();
+  const server = createServer((socket) => {
+    sockets.add(socket.on("error", () => {}));
+    answer(socket);
+  });
+  server.listen(`\0${name}`);
+  await once(server, "listening");
+  return () => {
+    for (const socket of sockets) socket.destroy();
+    server.close();
+  };
+}
+
+describe("the instance lock", () => {
+  it("is refused while it is held, and names the holder", async () => {
+    const name = freshName();
+    const lock = await acquireInstanceLock(name);
+    const error = await refusalOf(name);
+    assert.equal(error.holder?.pid, process.pid);
+    assert.ok(
+      error.message.startsWith(`Cannot start a second instance: process ${process.pid} (`),
+      error.message,
+    );
+    assert.ok(error.message.endsWith(") is running on this node; stop it first"), error.message);
+    await lock.release();
+  });
+
+  it("can be taken again after its release", async () => {
+    const name = freshName();
+    await (await acquireInstanceLock(name)).release();
+    await (await acquireInstanceLock(name)).release();
+  });
+
+  it("is another one under another name", async () => {
+    const locks = [await acquireInstanceLock(freshName()), await acquireInstanceLock(freshName())];
+    for (const lock of locks) await lock.release();
+  });
+
+  it("is free as soon as its holder was killed", async () => {
+    const name = freshName();
+    const child = await holderProcess(name);
+    assert.equal((await refusalOf(name)).holder?.pid, child.pid);
+    const gone = once(child, "exit");
+    child.kill("SIGKILL");
+    await gone;
+    await (await acquireInstanceLock(name)).release();
+  });
+
+  const answers: readonly (readonly [name: string, answer: (socket: Socket) => void])[] = [
+    ["closes", (socket) => socket.end()],
+    ["hangs up", (socket) => socket.destroy()],
+    ["is silent", () => {}],
+    ["talks rubbish", (socket) => socket.end("HTTP/1.1 400 Bad Request\r\n\r\n")],
+    ["talks without end", (socket) => void socket.write("x".repeat(100_000))],
+  ];
+  for (const [what, answer] of answers) {
+    it(`is refused without a name where a stranger holds it and ${what}`, async () => {
+      const name = freshName();
+      const close = await stranger(name, answer);
+      const { holder, message } = await refusalOf(name, 200);
+      assert.equal(holder, undefined);
+      assert.ok(message.includes(`@${name}`), message);
+      close();
+    });
+  }
+
+  it("keeps a clean-up from what a daemon would undo, and says how to force it", async () => {
+    const name = freshName();
+    const lock = await acquireInstanceLock(name);
+    await assert.rejects(lockForCleanup(name), {
+      name: "InstanceRunningError",
+      message:
+        /^Cannot clean up what .*: process \d+ \(.*; stop it first, or give --kube-ipvs-force-cleanup$/,
+    });
+    await lock.release();
+    await (await lockForCleanup(name)).release();
+  });
+
+  it("does not print what a stranger wants on the terminal", async () => {
+    const name = freshName();
+    const close = await stranger(name, (socket) =>
+      socket.end('{"pid":1,"command":"a\u001b[2J\\u001b\\nb"}\n'),
+    );
+    const { message } = await refusalOf(name);
+    assert.match(message, /^[\x20-\x7e]*$/);
+    close();
+  });
+});

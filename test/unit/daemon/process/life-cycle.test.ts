@@ -1,0 +1,197 @@
+import assert from "node:assert/strict";
+import { EventEmitter } from "node:events";
+import { describe, it } from "node:test";
+import {
+  endEarlyOnSignals,
+  exitOnUncaught,
+  runUntilSignal,
+  type Stop,
+} from "../../../../src/daemon/process/life-cycle.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import { RecordingLogger } from "../../../support/recording-logger.ts";
+
+/** A process that notes how it was ended. */
+class FakeProcess extends EventEmitter {
+  readonly codes: number[] = [];
+
+  exit(code: number): void {
+    this.codes.push(code);
+  }
+}
+
+interface Run {
+  readonly target: FakeProcess;
+  readonly clock: FakeClock;
+  readonly log: RecordingLogger;
+  readonly done: Promise<void>;
+}
+
+async function run(
+  start: (signal: AbortSignal, fail: (error: Error) => void) => Promise<Stop>,
+): Promise<Run> {
+  const target = new FakeProcess();
+  const clock = new FakeClock();
+  const log = new RecordingLogger();
+  const done = runUntilSignal({ clock, log }, start, target);
+  await clock.advance(0);
+  return { target, clock, log, done };
+}
+
+/** A stop that hangs until the test lets it end. */
+function hanging(): { readonly stop: Stop; readonly release: () => void } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  return { stop: () => promise, release: resolve };
+}
+
+describe("runUntilSignal", () => {
+  for (const signal of ["SIGTERM", "SIGINT"]) {
+    it(`stops on ${signal} and leaves nothing behind`, async () => {
+      let stops = 0;
+      const { target, clock, log, done } = await run(async () => async () => {
+        stops += 1;
+      });
+      assert.equal(stops, 0);
+      target.emit(signal);
+      await done;
+      assert.equal(stops, 1);
+      assert.deepEqual(target.codes, []);
+      assert.deepEqual(log.lines.at(0)?.keys, { signal });
+      assert.equal(clock.pendingTimers, 0);
+      assert.deepEqual(target.eventNames(), []);
+    });
+  }
+
+  it("stops and rejects when what was started fails", async () => {
+    let stops = 0;
+    let fail = (_error: Error): void => {};
+    const { target, clock, done } = await run(async (_signal, onFailure) => {
+      fail = onFailure;
+      return async () => {
+        stops += 1;
+      };
+    });
+    fail(new Error("no pod CIDR"));
+    await assert.rejects(done, /^Error: no pod CIDR$/);
+    assert.deepEqual([stops, target.codes, clock.pendingTimers], [1, [], 0]);
+  });
+
+  it("ends the process with 1 when what failed cannot be stopped", async () => {
+    const { stop, release } = hanging();
+    const { target, clock, done } = await run(async (_signal, onFailure) => {
+      onFailure(new Error("x"));
+      return stop;
+    });
+    await clock.advance(900);
+    assert.deepEqual(target.codes, [1]);
+    release();
+    await assert.rejects(done);
+  });
+
+  it("ends the process when the stop hangs, within a second", async () => {
+    const { stop, release } = hanging();
+    const { target, clock, log, done } = await run(async () => stop);
+    target.emit("SIGTERM");
+    await clock.advance(899);
+    assert.deepEqual(target.codes, []);
+    await clock.advance(1);
+    assert.deepEqual(target.codes, [0]);
+    assert.equal(log.lines.at(-1)?.event, "Shutdown timed out");
+    release();
+    await done;
+  });
+
+  const second: readonly (readonly [name: string, code: number])[] = [
+    ["SIGINT", 130],
+    ["SIGTERM", 143],
+  ];
+  for (const [name, code] of second) {
+    it(`ends the process at once on ${name} while it stops`, async () => {
+      const { stop, release } = hanging();
+      const { target, done } = await run(async () => stop);
+      target.emit("SIGTERM");
+      target.emit(name);
+      assert.deepEqual(target.codes, [code]);
+      release();
+      await done;
+    });
+  }
+
+  it("aborts a start that is under way, and what it throws then is no error", async () => {
+    const { target, done } = await run(async (signal) => {
+      await new Promise((_, reject) =>
+        signal.addEventListener("abort", () => reject(signal.reason)),
+      );
+      return async () => {};
+    });
+    target.emit("SIGTERM");
+    await done;
+    assert.deepEqual(target.codes, []);
+  });
+
+  it("stops what a start that ignored the signal made after all", async () => {
+    let stops = 0;
+    const started = Promise.withResolvers<Stop>();
+    const { target, done } = await run(() => started.promise);
+    target.emit("SIGTERM");
+    started.resolve(async () => {
+      stops += 1;
+    });
+    await done;
+    assert.equal(stops, 1);
+  });
+
+  it("passes on why a start failed", async () => {
+    const error = new Error("no kernel");
+    const target = new FakeProcess();
+    const parts = { clock: new FakeClock(), log: new RecordingLogger() };
+    await assert.rejects(
+      runUntilSignal(parts, () => Promise.reject(error), target),
+      error,
+    );
+    assert.deepEqual(target.eventNames(), []);
+  });
+});
+
+describe("exitOnUncaught", () => {
+  for (const event of ["uncaughtException", "unhandledRejection"]) {
+    it(`reports and ends with 1 on ${event}`, () => {
+      const target = new FakeProcess();
+      const errors: unknown[] = [];
+      exitOnUncaught((error) => errors.push(error), target);
+      const error = new Error("out of luck");
+      target.emit(event, error);
+      assert.deepEqual([target.codes, errors], [[1], [error]]);
+    });
+  }
+
+  it("ends even where stderr is gone", () => {
+    const target = new FakeProcess();
+    exitOnUncaught(() => {
+      throw new Error("EPIPE");
+    }, target);
+    assert.throws(() => target.emit("uncaughtException", new Error("x")));
+    assert.deepEqual(target.codes, [1]);
+  });
+});
+
+describe("a signal before anything was begun", () => {
+  for (const { isDaemon, codes } of [
+    { isDaemon: true, codes: [0] },
+    { isDaemon: false, codes: [143] },
+  ]) {
+    it(`ends ${isDaemon ? "the daemon with 0" : "a command with 128 + n"}`, () => {
+      const target = new FakeProcess();
+      endEarlyOnSignals(() => isDaemon, target);
+      target.emit("SIGTERM");
+      assert.deepEqual(target.codes, codes);
+    });
+  }
+
+  it("is left to whoever listens by then", () => {
+    const target = new FakeProcess();
+    endEarlyOnSignals(() => true, target);
+    target.on("SIGTERM", () => {});
+    target.emit("SIGTERM");
+    assert.deepEqual(target.codes, []);
+  });
+});

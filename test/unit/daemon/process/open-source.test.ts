@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { describe, it, type TestContext } from "node:test";
+import { systemClock } from "../../../../src/base/clock.ts";
+import { silentLogger } from "../../../../src/base/log.ts";
+import { loadConfig } from "../../../../src/config/load-config.ts";
+import { openSource } from "../../../../src/daemon/process/open-source.ts";
+import { startingEvent } from "../../../../src/daemon/report/events.ts";
+import { silentMetrics } from "../../../../src/metrics/metrics.ts";
+import { ApiServer } from "../../../support/api-server/api-server.ts";
+
+/** Opens the way to a cluster, records an event, closes; gives the reasons that the API server stored. */
+async function recorded(
+  test: TestContext,
+  flags: readonly string[] = [],
+): Promise<readonly unknown[]> {
+  const server = await ApiServer.start();
+  test.after(() => server.stop());
+  const values = new Map<string, readonly string[]>([
+    ["master", [server.url]],
+    ...flags.map((flag) => [flag, ["true"]] as const),
+  ]);
+  const { config } = loadConfig(values, { hostname: () => "node-1", readFile: () => "" });
+  const parts = { clock: systemClock, log: silentLogger, observer: silentMetrics };
+  const { events, close } = await openSource(config, parts);
+  events.record(startingEvent("node-1"));
+  // An event waits for nothing: it is there soon, or it was never sent.
+  const sent = (): boolean => server.events.events.length > 0 || flags.length > 0;
+  while (!sent()) await new Promise((resolve) => setImmediate(resolve));
+  await close();
+  return server.events.events.map(({ reason }) => reason);
+}
+
+describe("events of a cluster's proxy", () => {
+  it("go to the API server", async (test) => {
+    assert.deepEqual(await recorded(test), ["Starting"]);
+  });
+
+  it("are not written by one that only observes", async (test) => {
+    assert.deepEqual(await recorded(test, ["kube-ipvs-observe-only"]), []);
+  });
+});

@@ -1,0 +1,142 @@
+import assert from "node:assert/strict";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import {
+  OwnershipRecordFile,
+  ownershipRecordPath,
+  readOwnership,
+} from "../../../../src/daemon/process/ownership-record.ts";
+import { nothingRecorded } from "../../../../src/reconcile/ownership/classify.ts";
+import { RecordingLogger } from "../../../support/recording-logger.ts";
+
+const nodePort = "TCP 192.168.10.11:30080";
+const foreign = "TCP 10.96.0.98:80";
+
+describe("ownershipRecordPath", () => {
+  it("is beside the file of drain start times, and nowhere where there is none", () => {
+    assert.equal(ownershipRecordPath("/run/a/drains.json"), "/run/a/drains-ownership.json");
+    assert.equal(ownershipRecordPath("/run/a/drains"), "/run/a/drains-ownership.json");
+    assert.equal(ownershipRecordPath(""), "");
+  });
+});
+
+describe("the ownership record", () => {
+  let folder: string;
+  let path: string;
+  let log: RecordingLogger;
+
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), "kube-ipvs-ownership-"));
+    path = join(folder, "run", "drains-ownership.json");
+    log = new RecordingLogger();
+  });
+
+  afterEach(() => rmSync(folder, { recursive: true }));
+
+  const bootClock = (bootId = "boot-1") => ({ bootId, uptimeMs: () => 50_000 });
+
+  function open(bootId = "boot-1", at = path): OwnershipRecordFile {
+    return new OwnershipRecordFile(at, { log, bootClock: bootClock(bootId) });
+  }
+
+  async function keep(owned: readonly string[], others: readonly string[] = []): Promise<void> {
+    const file = open();
+    file.keep({ owned: new Set(owned), foreign: new Set(others) });
+    await file.idle();
+  }
+
+  function write(content: unknown): void {
+    mkdirSync(join(folder, "run"), { recursive: true });
+    writeFileSync(path, typeof content === "string" ? content : JSON.stringify(content));
+  }
+
+  it("tells the next program of this boot what the one before kept", async () => {
+    await keep([nodePort], [foreign]);
+    const want = { owned: new Set([nodePort]), foreign: new Set([foreign]) };
+    assert.deepEqual(open().recorded, want);
+    assert.deepEqual(readOwnership(path, bootClock()), want);
+    assert.deepEqual(log.lines, []);
+  });
+
+  it("holds the newest, in place of everything kept before", async () => {
+    const file = open();
+    for (let port = 0; port < 20; port += 1) {
+      file.keep({ owned: new Set([`TCP 192.168.10.11:${port}`]), foreign: new Set() });
+    }
+    await file.idle();
+    assert.deepEqual([...open().recorded.owned], ["TCP 192.168.10.11:19"]);
+    assert.deepEqual([...file.recorded.owned], [], "what was found at the start stays as it is");
+  });
+
+  it("does not change with the sets that were given to it", async () => {
+    const owned = new Set([nodePort]);
+    const file = open();
+    file.keep({ owned, foreign: new Set() });
+    owned.clear();
+    await file.idle();
+    assert.deepEqual([...open().recorded.owned], [nodePort]);
+  });
+
+  it("is no file while there is nothing to tell", async () => {
+    await keep([]);
+    assert.equal(existsSync(path), false);
+    await keep([nodePort]);
+    await keep([]);
+    assert.equal(existsSync(path), false);
+    assert.deepEqual(open().recorded, nothingRecorded);
+  });
+
+  it("tells nothing of another boot", async () => {
+    await keep([nodePort], [foreign]);
+    assert.deepEqual(open("boot-2").recorded, nothingRecorded);
+    assert.deepEqual(open("").recorded, nothingRecorded);
+  });
+
+  const broken: readonly [name: string, content: unknown][] = [
+    ["no JSON", "{"],
+    ["empty", ""],
+    ["of another version", { version: 2, bootId: "boot-1", owned: [nodePort] }],
+    ["without lists", { version: 1, bootId: "boot-1", owned: { [nodePort]: 1 }, foreign: 7 }],
+  ];
+  for (const [name, content] of broken) {
+    it(`tells nothing where the file is ${name}`, () => {
+      write(content);
+      assert.deepEqual(open().recorded, nothingRecorded);
+    });
+  }
+
+  it("leaves out what is no text", () => {
+    write({ version: 1, bootId: "boot-1", owned: [nodePort, 7, null, {}], foreign: [[foreign]] });
+    assert.deepEqual(open().recorded, { owned: new Set([nodePort]), foreign: new Set() });
+  });
+
+  it("has a bound, written and read", async () => {
+    const many = Array.from({ length: 20_001 }, (_, index) => `TCP 192.168.10.11:${index}`);
+    await keep(many);
+    assert.equal(open().recorded.owned.size, 20_000);
+    assert.ok(readFileSync(path).length < 2 ** 21);
+  });
+
+  it("is neither read nor written without a path", async () => {
+    const file = open("boot-1", "");
+    file.keep({ owned: new Set([nodePort]), foreign: new Set() });
+    await file.idle();
+    assert.deepEqual([file.recorded, log.lines], [nothingRecorded, []]);
+  });
+
+  it("says once that it cannot be written, with path and reason, and goes on", async () => {
+    writeFileSync(join(folder, "run"), "");
+    const file = open();
+    for (let time = 0; time < 2; time += 1) {
+      file.keep({ owned: new Set([nodePort, `TCP 10.0.0.1:${time}`]), foreign: new Set() });
+      await file.idle();
+    }
+    assert.equal(log.lines.length, 1);
+    const [line] = log.lines;
+    assert.match(line?.event ?? "", /ownership/i);
+    assert.equal(line?.keys["path"], path);
+    assert.match(String(line?.keys["err"]), /EEXIST|ENOTDIR/);
+  });
+});

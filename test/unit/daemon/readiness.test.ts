@@ -1,0 +1,87 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { errno } from "../../../src/base/errno.ts";
+import { loadConfig } from "../../../src/config/load-config.ts";
+import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
+import { startDaemon } from "../../../src/daemon/start.ts";
+import { PrometheusMetrics } from "../../../src/metrics/prometheus-metrics.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import { MemorySource, type NamedObject } from "../../support/memory-source.ts";
+import { type ApiObject, endpointSlice, node, service } from "../../support/objects.ts";
+import { RecordingLogger } from "../../support/recording-logger.ts";
+
+/** An API server that never answers. */
+class SilentSource extends MemorySource {
+  override async start(): Promise<void> {}
+}
+
+const sourceOf = (...objects: readonly ApiObject[]): MemorySource => {
+  const source = new MemorySource();
+  source.apply(...(objects as readonly (ApiObject & NamedObject)[]));
+  return source;
+};
+
+const flags = new Map([["hostname-override", ["node-1"]]]);
+const { config } = loadConfig(flags, { readFile: () => "", hostname: () => "other" });
+
+describe("a daemon that starts", () => {
+  let kernel: FakeKernel;
+  let clock: FakeClock;
+  let health: ProxyHealth;
+  let metrics: PrometheusMetrics;
+  let log: RecordingLogger;
+
+  beforeEach(() => {
+    kernel = new FakeKernel();
+    clock = new FakeClock();
+    health = new ProxyHealth(clock, 60_000);
+    metrics = new PrometheusMetrics(clock, { version: "0.0.0" });
+    log = new RecordingLogger();
+  });
+
+  const start = async (source: MemorySource): Promise<void> => {
+    await startDaemon({ config, kernel, source, metrics, health, clock, log });
+    await clock.advance(100_000);
+  };
+
+  async function firstSyncCompleted(): Promise<string | undefined> {
+    return /^kube_ipvs_first_sync_completed (.*)$/m.exec(await metrics.exposition())?.[1];
+  }
+
+  const firstSyncLines = () => log.lines.filter(({ event }) => event === "First sync completed");
+
+  it("is alive and never ready where nothing is listed", async () => {
+    await start(new SilentSource());
+    assert.equal(health.isHealthy, true);
+    assert.match(health.notReadyReason ?? "", /^The first sync waits for the Node object, Serv/);
+    assert.equal(await firstSyncCompleted(), "0");
+    assert.deepEqual(firstSyncLines(), []);
+  });
+
+  it("is ready after its first sync, and says so once", async () => {
+    await start(sourceOf(node(), service(), endpointSlice()));
+    assert.equal(health.notReadyReason, undefined);
+    assert.equal(await firstSyncCompleted(), "1");
+    const [line, ...more] = firstSyncLines();
+    assert.deepEqual(more, []);
+    assert.equal(line?.keys["services"], 1);
+    assert.equal(line?.keys["virtualServers"], 1);
+    assert.ok(Number(line?.keys["changes"]) > 0);
+    assert.match(String(line?.keys["elapsed"]), /ms$/);
+  });
+
+  it("is not ready while its first sync fails, and ready once it succeeds", async () => {
+    const mend = kernel.operations.failWhere(
+      ({ facility, isRead }) => facility === "link" && isRead !== true,
+      errno.EPERM,
+    );
+    await start(sourceOf(node(), service(), endpointSlice()));
+    assert.equal(health.notReadyReason, "The first sync has not succeeded yet");
+    assert.equal(await firstSyncCompleted(), "0");
+    mend();
+    await clock.advance(60_000);
+    assert.equal(health.notReadyReason, undefined);
+    assert.equal(firstSyncLines().length, 1);
+  });
+});

@@ -1,0 +1,144 @@
+/** Services that do not get what they ask for: one line each, and figures by reason. */
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import type { ClusterEvent } from "../../../../src/api/event.ts";
+import type { ServiceRecord } from "../../../../src/api/objects.ts";
+import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
+import { SyncReporter } from "../../../../src/daemon/report/sync-reporter.ts";
+import { silentMetrics } from "../../../../src/metrics/metrics.ts";
+import { DesiredState } from "../../../../src/plan/desired-state.ts";
+import type { FamilyOptions } from "../../../../src/plan/options.ts";
+import { planService } from "../../../../src/plan/planner.ts";
+import { emptyReport } from "../../../../src/reconcile/report.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import { RecordingLogger } from "../../../support/recording-logger.ts";
+import { familyOptions, ip, planOptions, serviceRecord } from "../../../support/records.ts";
+
+const a = serviceRecord({ externalIps: [ip("203.0.113.5")] });
+const b = serviceRecord({ ...a, name: "default/b", clusterIps: [ip("10.96.0.11")] });
+
+let log: RecordingLogger;
+let counts: Map<string, number>;
+let desired: DesiredState;
+let reporter: SyncReporter;
+let events: ClusterEvent[];
+
+beforeEach(() => {
+  const clock = new FakeClock();
+  log = new RecordingLogger();
+  counts = new Map();
+  desired = new DesiredState();
+  const conflicts = (reason: string, count: number): void => void counts.set(reason, count);
+  const metrics = { ...silentMetrics, conflicts };
+  events = [];
+  reporter = new SyncReporter({
+    metrics,
+    health: new ProxyHealth(clock, 60_000),
+    clock,
+    log,
+    nodeName: "node-1",
+    events: { record: (event) => void events.push(event) },
+  });
+});
+
+function put(service: ServiceRecord, overrides: Partial<FamilyOptions> = {}): void {
+  const families = new Map([["IPv4", familyOptions("IPv4", overrides)]] as const);
+  for (const plan of planService(service.name, service, [], planOptions({ families }))) {
+    desired.replace(plan.service, plan.family, plan.servicePorts);
+  }
+}
+
+/** Reports a sync; gives the warnings of it and what was counted, zeros left out. */
+function report(conflicts: readonly string[] = []): readonly [readonly object[], object] {
+  log.lines.length = 0;
+  reporter.synced({
+    families: ["IPv4"],
+    report: { ...emptyReport, conflicts },
+    isFull: false,
+    serviceCount: 2,
+    plannedServiceCount: 0,
+    elapsedMs: 1,
+    triggers: [],
+    desired,
+    drains: { count: 0, oldestAgeSeconds: 0 },
+  });
+  const warnings = log.lines.filter(({ level }) => level === "warn").map(({ keys }) => keys);
+  return [warnings, Object.fromEntries([...counts].filter(([, count]) => count > 0))];
+}
+
+describe("events of conflicts", () => {
+  it("are about the Service that does not get the address, once", () => {
+    put(a);
+    put(b);
+    report([]);
+    report([]);
+    assert.deepEqual(events, [
+      {
+        type: "Warning",
+        reason: "AddressClaimed",
+        action: "ServeAddress",
+        subject: { kind: "Service", namespace: "default", name: "b" },
+        note: "node node-1: TCP 203.0.113.5:80 is served for Service default/a, which has a better claim; give this one another address",
+      },
+    ]);
+  });
+
+  it("tell of other software's virtual servers and of addresses that the node needs", () => {
+    put(a, { reserved: new Map([[ip("203.0.113.5"), "node-address"]]) });
+    report(["TCP 10.96.0.10:80"]);
+    const told = events.map(({ reason, subject, note }) => `${reason} ${subject.name}: ${note}`);
+    assert.deepEqual(told, [
+      "ForeignVirtualServer a: node node-1: TCP 10.96.0.10:80 is a virtual server of other software on this node: it stays, and the Service is not served there",
+      "ReservedAddress a: node node-1: 203.0.113.5 is not bound on this node: it is the node's own; give the Service another address",
+    ]);
+  });
+});
+
+describe("conflicts", () => {
+  it("of two Services are told when they appear, and counted as long as they last", () => {
+    put(a);
+    put(b);
+    const lost = {
+      virtualServer: "TCP 203.0.113.5:80",
+      winner: "default/a:http",
+      loser: "default/b:http",
+    };
+    const counted = { "claimed-by-another-service": 1 };
+    assert.deepEqual(report([]), [[{ ...lost, reason: "claimed-by-another-service" }], counted]);
+    assert.deepEqual(report(), [[], counted]);
+    put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }));
+    assert.deepEqual(report(), [[], {}]);
+    put(b);
+    assert.equal(report()[0].length, 1);
+  });
+
+  it("with virtual servers of a third party last as long as each sync finds them", () => {
+    put(a);
+    const told = {
+      virtualServer: "TCP 203.0.113.5:80",
+      servicePortName: "default/a:http",
+      reason: "foreign-virtual-server",
+    };
+    const counted = { "foreign-virtual-server": 1 };
+    assert.deepEqual(report(["TCP 203.0.113.5:80"]), [[told], counted]);
+    assert.deepEqual(report(["TCP 203.0.113.5:80"]), [[], counted]);
+    assert.deepEqual(report(), [[], {}]);
+    assert.deepEqual(report(["TCP 203.0.113.5:80"]), [[told], counted]);
+  });
+
+  it("with addresses that the node needs are told once for each address", () => {
+    const reserved = new Map([[ip("203.0.113.5"), "gateway-address"]] as const);
+    put(a, { reserved });
+    put({ ...b, ports: [{ name: "http", protocol: "TCP", port: 81, nodePort: 0 }] }, { reserved });
+    const told = {
+      address: "203.0.113.5",
+      servicePortName: "default/a:http",
+      reason: "gateway-address",
+    };
+    assert.deepEqual(report([]), [[told], { "gateway-address": 2 }]);
+    assert.deepEqual(report(), [[], { "gateway-address": 2 }]);
+    put(a);
+    put(b);
+    assert.deepEqual(report()[1], { "claimed-by-another-service": 1 });
+  });
+});

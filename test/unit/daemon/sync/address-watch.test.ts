@@ -1,0 +1,66 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { silentLogger } from "../../../../src/base/log.ts";
+import { AddressWatch } from "../../../../src/daemon/sync/address-watch.ts";
+import type { DummyLink } from "../../../../src/kernel/kernel.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+
+/** A watch whose looks last until they are ended. */
+class Stage {
+  readonly clock = new FakeClock();
+  readonly looks: (() => void)[] = [];
+  change: () => void = () => {};
+  readonly watch: AddressWatch;
+
+  constructor() {
+    const link = {
+      watch: (onChange: () => void) => {
+        this.change = onChange;
+        return () => {};
+      },
+    } as unknown as DummyLink;
+    const look = (): Promise<void> => new Promise((resolve) => this.looks.push(resolve));
+    const parts = { kernel: { link }, clock: this.clock, log: silentLogger };
+    this.watch = new AddressWatch(look, parts);
+    this.watch.start();
+  }
+
+  async changes(times: number): Promise<void> {
+    for (let time = 0; time < times; time += 1) {
+      this.change();
+      await this.clock.advance(200);
+    }
+  }
+}
+
+describe("the watch of links and addresses", () => {
+  it("looks once for all changes that are told while a look waits, and once more after it", async () => {
+    const stage = new Stage();
+    await stage.changes(20);
+    assert.equal(stage.looks.length, 1);
+    stage.looks[0]?.();
+    await stage.clock.advance(200);
+    assert.equal(stage.looks.length, 2);
+    stage.looks[1]?.();
+    await stage.clock.advance(10_000);
+    assert.equal(stage.looks.length, 2);
+  });
+
+  it("looks at each change when there is time for it", async () => {
+    const stage = new Stage();
+    for (const count of [1, 2, 3]) {
+      await stage.changes(1);
+      assert.equal(stage.looks.length, count);
+      stage.looks.at(-1)?.();
+    }
+  });
+
+  it("looks no more after its stop, also where a change was told meanwhile", async () => {
+    const stage = new Stage();
+    await stage.changes(2);
+    stage.watch.stop();
+    stage.looks[0]?.();
+    await stage.clock.advance(1_000);
+    assert.equal(stage.looks.length, 1);
+  });
+});

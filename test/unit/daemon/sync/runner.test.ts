@@ -1,0 +1,130 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { silentLogger } from "../../../../src/base/log.ts";
+import { Runner, type RunnerOptions } from "../../../../src/daemon/sync/runner.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+
+const options: RunnerOptions = { minIntervalMs: 100, longestRetryMs: 10_000, firstRetryMs: 1_000 };
+
+describe("Runner", () => {
+  let clock: FakeClock;
+  /** When they began. */
+  let runs: number[];
+  /** What the next runs answer; true when empty. */
+  let answers: boolean[];
+  let runner: Runner;
+
+  function make(overrides: Partial<RunnerOptions> = {}): Runner {
+    const run = async (): Promise<boolean> => {
+      runs.push(clock.monotonicMs());
+      return answers.shift() ?? true;
+    };
+    return new Runner(run, { clock, log: silentLogger }, { ...options, ...overrides });
+  }
+
+  beforeEach(() => {
+    clock = new FakeClock();
+    runs = [];
+    answers = [];
+    runner = make();
+  });
+
+  it("serves at once a request that was made before the start", async () => {
+    runner.request();
+    runner.start();
+    await clock.advance(0);
+    assert.deepEqual(runs, [0]);
+  });
+
+  it("makes one run of a burst, and one more of what came after it began", async () => {
+    runner.start();
+    for (let count = 0; count < 10; count++) runner.request();
+    await clock.advance(0);
+    for (let count = 0; count < 10; count++) runner.request();
+    await clock.advance(1_000);
+    assert.deepEqual(runs, [0, 100]);
+  });
+
+  it("does not run without a request, and keeps no timer", async () => {
+    runner.start();
+    await clock.advance(25_000);
+    assert.deepEqual([runs, clock.pendingTimers], [[], 0]);
+    runner.request();
+    await clock.advance(25_000);
+    assert.deepEqual([runs, clock.pendingTimers], [[25_000], 0]);
+  });
+
+  it("tries again after a failure, later each time, and not later than the longest retry pause", async () => {
+    answers = [false, false, false, false, false, true];
+    runner.start();
+    runner.request();
+    await clock.advance(26_000);
+    assert.deepEqual(runs, [0, 1_000, 3_000, 7_000, 15_000, 25_000]);
+  });
+
+  it("serves a request before a retry is due", async () => {
+    answers = [false];
+    runner.start();
+    runner.request();
+    await clock.advance(0);
+    runner.request();
+    await clock.advance(200);
+    assert.deepEqual(runs, [0, 100]);
+  });
+
+  it("is settled only when the last run worked and nothing waits", async () => {
+    answers = [false];
+    runner.start();
+    runner.request();
+    let isSettled = false;
+    const settled = runner.settled().then(() => {
+      isSettled = true;
+    });
+    await clock.advance(500);
+    assert.equal(isSettled, false);
+    await clock.advance(1_000);
+    await settled;
+    assert.equal(runs.length, 2);
+  });
+
+  it("counts a rejection as a failure", async () => {
+    let calls = 0;
+    const failing = async (): Promise<boolean> => {
+      calls += 1;
+      if (calls === 1) throw new Error("broken");
+      return true;
+    };
+    runner = new Runner(failing, { clock, log: silentLogger }, options);
+    runner.start();
+    runner.request();
+    await clock.advance(1_000);
+    assert.equal(calls, 2);
+  });
+
+  it("stops after the run that is going on, and begins no other", async () => {
+    let finish: (worked: boolean) => void = () => {};
+    let calls = 0;
+    const slow = (): Promise<boolean> => {
+      calls += 1;
+      return new Promise((resolve) => {
+        finish = resolve;
+      });
+    };
+    runner = new Runner(slow, { clock, log: silentLogger }, options);
+    runner.start();
+    runner.request();
+    await clock.advance(0);
+    runner.request();
+    let hasStopped = false;
+    const stopped = runner.stop().then(() => {
+      hasStopped = true;
+    });
+    await clock.advance(0);
+    assert.equal(hasStopped, false);
+    finish(true);
+    await stopped;
+    await clock.advance(60_000);
+    assert.equal(calls, 1);
+    assert.equal(clock.pendingTimers, 0);
+  });
+});

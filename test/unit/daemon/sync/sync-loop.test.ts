@@ -1,0 +1,187 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { errno } from "../../../../src/base/errno.ts";
+import { silentLogger } from "../../../../src/base/log.ts";
+import { loadConfig } from "../../../../src/config/load-config.ts";
+import { ServiceHealthServers } from "../../../../src/daemon/http/service-health.ts";
+import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
+import { SyncReporter } from "../../../../src/daemon/report/sync-reporter.ts";
+import { SyncLoop } from "../../../../src/daemon/sync/sync-loop.ts";
+import { silentMetrics } from "../../../../src/metrics/metrics.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
+import { nodeAddress, standardNodeAddresses } from "../../../support/fake-kernel/fake-link.ts";
+import { addressesText, ipvsText } from "../../../support/fake-kernel/state-text.ts";
+import {
+  endpointRecord,
+  ip,
+  portRecord,
+  serviceRecord,
+  sliceRecord,
+} from "../../../support/records.ts";
+
+const flags = new Map([
+  ["hostname-override", ["node-1"]],
+  ["ipvs-min-sync-period", ["1s"]],
+  ["ipvs-sync-period", ["30s"]],
+  ["cluster-cidr", ["10.244.0.0/16"]],
+]);
+const { config } = loadConfig(flags, { readFile: () => "", hostname: () => "other" });
+
+const service = serviceRecord({ type: "NodePort", ports: [portRecord({ nodePort: 30080 })] });
+const first = endpointRecord("10.244.2.11");
+const second = endpointRecord("10.244.2.12");
+
+describe("SyncLoop", () => {
+  let kernel: FakeKernel;
+  let clock: FakeClock;
+  let health: ProxyHealth;
+  let loop: SyncLoop;
+
+  beforeEach(() => {
+    kernel = new FakeKernel();
+    clock = new FakeClock();
+    health = new ProxyHealth(clock, 60_000);
+    const reporter = new SyncReporter({ metrics: silentMetrics, health, clock, log: silentLogger });
+    const healthChecks = new ServiceHealthServers({ clock, log: silentLogger, health });
+    const collaborators = { kernel, clock, log: silentLogger, reporter, healthChecks };
+    loop = new SyncLoop(collaborators, { current: config }, ["IPv4", "IPv6"]);
+    loop.start();
+  });
+
+  /** One Service with its slice, everything listed. */
+  async function synced(): Promise<void> {
+    loop.noteService(undefined, service);
+    loop.noteSlice(undefined, sliceRecord([first]));
+    for (const kind of ["services", "endpointslices", "nodes"] as const) loop.noteSynced(kind);
+    await clock.advance(5_000);
+    await loop.settled();
+  }
+
+  async function writes(): Promise<readonly string[]> {
+    await clock.advance(2_000);
+    return kernel.operations.texts();
+  }
+
+  it("writes nothing before Services, slices and the Node are listed", async () => {
+    loop.noteService(undefined, service);
+    loop.noteSynced("services");
+    await clock.advance(20_000);
+    loop.noteSynced("nodes");
+    await clock.advance(60_000);
+    assert.deepEqual(kernel.operations.texts(), []);
+    loop.noteSynced("endpointslices");
+    await clock.advance(0);
+    assert.match(ipvsText(kernel), /-A -t 10\.96\.0\.10:80/);
+  });
+
+  it("goes on without the Node after 30 s", async () => {
+    loop.noteService(undefined, service);
+    loop.noteSynced("services");
+    loop.noteSynced("endpointslices");
+    await clock.advance(29_000);
+    assert.deepEqual(kernel.operations.texts(), []);
+    await clock.advance(1_000);
+    assert.match(ipvsText(kernel), /-A -t 10\.96\.0\.10:80/);
+  });
+
+  it("gathers a burst into one sync a second later", async () => {
+    await synced();
+    kernel.operations.clear();
+    loop.noteSlice(sliceRecord([first]), sliceRecord([first, second]));
+    await clock.advance(0);
+    loop.noteSlice(sliceRecord([first, second]), sliceRecord([first]));
+    loop.noteSlice(sliceRecord([first]), sliceRecord([first, second]));
+    assert.deepEqual(await writes(), [
+      "ipvs create-real-server TCP 10.96.0.10:80 -> 10.244.2.12:8080",
+      "ipvs create-real-server TCP 172.16.5.11:30080 -> 10.244.2.12:8080",
+      "ipvs create-real-server TCP 192.168.10.11:30080 -> 10.244.2.12:8080",
+    ]);
+  });
+
+  it("serves node ports on an address as soon as it appears, and no more when it is gone", async () => {
+    await synced();
+    kernel.operations.clear();
+    const appeared = nodeAddress("172.16.6.11", 24, 3);
+    kernel.link.setNodeAddresses([...standardNodeAddresses, appeared]);
+    assert.deepEqual(await writes(), [
+      "ipvs create-virtual-server TCP 172.16.6.11:30080",
+      "ipvs create-real-server TCP 172.16.6.11:30080 -> 10.244.2.11:8080",
+    ]);
+    kernel.operations.clear();
+    kernel.link.setNodeAddresses(standardNodeAddresses);
+    assert.deepEqual(await writes(), ["ipvs remove-virtual-server TCP 172.16.6.11:30080"]);
+  });
+
+  it("frees an API server's address when its slice moves to another Service", async () => {
+    const external = serviceRecord({ externalIps: [ip("203.0.113.5")] });
+    const apiServers = sliceRecord([endpointRecord("203.0.113.5")], {
+      service: "default/kubernetes",
+    });
+    loop.noteService(undefined, external);
+    loop.noteSlice(undefined, apiServers);
+    for (const kind of ["services", "endpointslices", "nodes"] as const) loop.noteSynced(kind);
+    await clock.advance(5_000);
+    assert.doesNotMatch(addressesText(kernel), /203\.0\.113\.5/);
+    loop.noteSlice(apiServers, { ...apiServers, service: "default/other" });
+    await clock.advance(5_000);
+    assert.match(addressesText(kernel), /203\.0\.113\.5/);
+  });
+
+  it("repairs with the next period what somebody else took away", async () => {
+    await synced();
+    const server = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
+    await kernel.ipvs.apply([{ kind: "remove-virtual-server", virtualServer: server }]);
+    kernel.operations.clear();
+    await clock.advance(30_000);
+    assert.deepEqual(kernel.operations.texts(), [
+      "ipvs create-virtual-server TCP 10.96.0.10:80",
+      "ipvs create-real-server TCP 10.96.0.10:80 -> 10.244.2.11:8080",
+    ]);
+  });
+
+  it("binds an address again at once when somebody takes it away", async () => {
+    await synced();
+    await kernel.link.apply([{ kind: "remove", address: ip("10.96.0.10") }]);
+    kernel.operations.clear();
+    assert.deepEqual(await writes(), ["link add-address 10.96.0.10"]);
+  });
+
+  it("looks at draining real servers each second until they are gone", async () => {
+    await synced();
+    const server = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
+    kernel.ipvs.setConnections(server, { address: first.address, port: 8080 }, { active: 3 });
+    loop.noteSlice(sliceRecord([first]), sliceRecord([second]));
+    await clock.advance(10_000);
+    assert.match(ipvsText(kernel), /10\.96\.0\.10:80 -r 10\.244\.2\.11:8080 -m -w 0/);
+    kernel.ipvs.setConnections(server, { address: first.address, port: 8080 }, {});
+    await clock.advance(1_000);
+    assert.doesNotMatch(ipvsText(kernel), /10\.244\.2\.11/);
+  });
+
+  it("tries again soon after a failure, and is unhealthy while a change waits too long", async () => {
+    await synced();
+    const heal = kernel.operations.failWhere(({ facility }) => facility === "ipvs", errno.EPERM);
+    loop.noteSlice(sliceRecord([first]), sliceRecord([first, second]));
+    await clock.advance(59_000);
+    assert.equal(health.report().isHealthy, true);
+    await clock.advance(2_000);
+    assert.equal(health.report().isHealthy, false);
+    heal();
+    await clock.advance(30_000);
+    assert.equal(health.report().isHealthy, true);
+    assert.match(ipvsText(kernel), /10\.244\.2\.12:8080 -m -w 1/);
+  });
+
+  it("leaves the kernel as it is when it stops, and starts nothing more", async () => {
+    await synced();
+    const before = ipvsText(kernel);
+    await loop.stop();
+    kernel.operations.clear();
+    loop.noteService(service, undefined);
+    await clock.advance(120_000);
+    assert.deepEqual(kernel.operations.texts(), []);
+    assert.equal(ipvsText(kernel), before);
+    assert.equal(clock.pendingTimers, 0);
+  });
+});

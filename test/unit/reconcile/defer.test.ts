@@ -1,0 +1,304 @@
+/** Which changes wait, and what waits with them. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { setFor, temporaryNameOf } from "../../../src/plan/sets.ts";
+import type { Change } from "../../../src/reconcile/change.ts";
+import { type DeferInput, deferChanges } from "../../../src/reconcile/defer.ts";
+import { CachedState } from "../../../src/reconcile/observed/cached-state.ts";
+import { subjectKey, subjectOf, subjectText } from "../../../src/reconcile/subject.ts";
+import type { IpSet } from "../../../src/state/ip-set.ts";
+import {
+  addressEntry,
+  addressPortEntry,
+  portEntry,
+  type SetEntry,
+} from "../../../src/state/set-entry.ts";
+import { type VirtualServer, virtualServerKey } from "../../../src/state/virtual-server.ts";
+import { ip } from "../../support/records.ts";
+
+function serverAt(address: string, port = 80): VirtualServer {
+  return {
+    protocol: "TCP",
+    address: ip(address),
+    port,
+    scheduler: "rr",
+    persistenceTimeoutSeconds: 0,
+    persistencePrefixLength: 32,
+    flags: 0,
+  };
+}
+
+function create(server: VirtualServer): Change {
+  const key = virtualServerKey(server);
+  return {
+    kind: "virtual-server-create",
+    key,
+    after: server,
+    mustBeNew: true,
+    reason: "missing",
+  };
+}
+
+function remove(server: VirtualServer): Change {
+  const key = virtualServerKey(server);
+  return { kind: "virtual-server-remove", key, before: server, reason: "unwanted" };
+}
+
+function addReal(server: VirtualServer): Change {
+  const key = virtualServerKey(server);
+  const after = { address: ip("10.244.2.11"), port: 8080, weight: 1, forwardingMethod: 0 };
+  return {
+    kind: "real-server-create",
+    key,
+    virtualServer: server,
+    after,
+    reason: "missing",
+  };
+}
+
+function add(set: IpSet, entry: SetEntry): Change {
+  return { kind: "entry-add", set, entry, reason: "missing" };
+}
+
+function take(set: IpSet, entry: SetEntry): Change {
+  return { kind: "entry-remove", set, entry, reason: "unwanted" };
+}
+
+function bind(address: string): Change {
+  return { kind: "address-add", address: ip(address), reason: "missing" };
+}
+
+function unbind(address: string): Change {
+  return { kind: "address-remove", address: ip(address), reason: "unwanted" };
+}
+
+const clusterIps = setFor("clusterIp", "IPv4");
+const guards = setFor("ipvsIps", "IPv4");
+const ports = setFor("nodePortTcp", "IPv4");
+const one = serverAt("10.96.0.10");
+const two = serverAt("10.96.0.11");
+const nodePort = serverAt("192.168.10.11", 30_080);
+const entryOf = ({ address, protocol, port }: VirtualServer): SetEntry =>
+  addressPortEntry(address, protocol, port);
+const setCreate: Change = { kind: "set-create", set: clusterIps, reason: "missing" };
+
+/** All sets are there. */
+function cachedSets(...absent: readonly IpSet[]): CachedState {
+  const cached = new CachedState();
+  for (const { name } of [clusterIps, guards, ports]) cached.setEntries.set(name, new Set());
+  for (const { name } of absent) cached.setEntries.delete(name);
+  return cached;
+}
+
+function input(refused: readonly Change[], overrides: Partial<DeferInput> = {}): DeferInput {
+  const keys = new Set(refused.map((change) => subjectKey(subjectOf(change))));
+  return {
+    cached: cachedSets(),
+    isTouched: () => false,
+    isRefused: (key) => keys.has(key),
+    isSuppressed: () => false,
+    impossible: [],
+    ...overrides,
+  };
+}
+
+function text(change: Change): string {
+  return `${change.kind} ${subjectText(subjectOf(change))}`;
+}
+
+interface Case {
+  readonly name: string;
+  /** In the order of the plan; these wait for their back-off … */
+  readonly refused: readonly Change[];
+  /** … these with them … */
+  readonly blocked: readonly Change[];
+  /** … and these do not. */
+  readonly made: readonly Change[];
+  readonly cached?: CachedState;
+}
+
+const temporary = { ...clusterIps, name: temporaryNameOf(clusterIps.name) };
+const standIn: Change = { kind: "set-create", set: temporary, reason: "missing" };
+const swap: Change = { kind: "set-swap", set: clusterIps, temporary, reason: "resize" };
+
+const cases: readonly Case[] = [
+  {
+    name: "the entry that marks a virtual server, then the server and its real servers",
+    refused: [add(clusterIps, entryOf(one))],
+    blocked: [create(one), addReal(one)],
+    made: [add(clusterIps, entryOf(two)), create(two), addReal(two), bind("10.96.0.10")],
+  },
+  {
+    name: "the entry of a node port, then its virtual server",
+    refused: [add(ports, portEntry(30_080))],
+    blocked: [create(nodePort), addReal(nodePort)],
+    made: [create(serverAt("192.168.10.11", 30_081)), create(one), addReal(one)],
+  },
+  {
+    name: "a virtual server, then its real servers",
+    refused: [create(one)],
+    blocked: [addReal(one)],
+    made: [create(two), addReal(two), bind("10.96.0.10")],
+  },
+  {
+    name: "an entry of KUBE-IPVS-IPS, then the address that it guards",
+    refused: [add(guards, addressEntry(ip("10.96.0.10")))],
+    blocked: [bind("10.96.0.10")],
+    made: [create(one), addReal(one), bind("10.96.0.11")],
+  },
+  {
+    name: "an absent set, then its entries, but not the Service",
+    refused: [setCreate],
+    blocked: [add(clusterIps, entryOf(one))],
+    made: [
+      add(guards, addressEntry(ip("10.96.0.10"))),
+      create(one),
+      addReal(one),
+      bind("10.96.0.10"),
+    ],
+    cached: cachedSets(clusterIps),
+  },
+  {
+    name: "the stand-in of a set, then the exchange; the set itself goes on",
+    refused: [standIn],
+    blocked: [add(temporary, entryOf(one)), swap],
+    made: [add(clusterIps, entryOf(two)), create(two)],
+  },
+  {
+    name: "an entry of a stand-in, then the exchange",
+    refused: [add(temporary, entryOf(one))],
+    blocked: [swap],
+    made: [create(one)],
+    cached: (() => {
+      const cached = cachedSets();
+      cached.temporarySets.add(temporary.name);
+      return cached;
+    })(),
+  },
+  {
+    name: "the removal of a virtual server, then that of the entry that marks it",
+    refused: [remove(one)],
+    blocked: [take(clusterIps, entryOf(one))],
+    made: [remove(two), unbind("10.96.0.10"), take(clusterIps, entryOf(two))],
+  },
+  {
+    name: "the removal of a node port's virtual server, then that of its entry",
+    refused: [remove(nodePort)],
+    blocked: [take(ports, portEntry(30_080))],
+    made: [take(ports, portEntry(30_081))],
+  },
+  {
+    name: "the removal of an address, then that of its guard",
+    refused: [unbind("10.96.0.10")],
+    blocked: [take(guards, addressEntry(ip("10.96.0.10")))],
+    made: [take(guards, addressEntry(ip("10.96.0.11"))), take(clusterIps, entryOf(one))],
+  },
+];
+
+describe("what waits: ", () => {
+  for (const { name, refused, blocked, made, cached = cachedSets() } of cases) {
+    it(name, () => {
+      const planned = [...refused, ...blocked, ...made];
+      const { changes, deferred } = deferChanges(planned, input(refused, { cached }));
+      assert.deepEqual(changes.map(text), made.map(text));
+      assert.deepEqual(
+        deferred.map(({ change, reason }) => `${reason} ${text(change)}`),
+        [
+          ...refused.map((each) => `refused ${text(each)}`),
+          ...blocked.map((each) => `blocked ${text(each)}`),
+        ],
+      );
+    });
+  }
+
+  it("nothing where nothing is refused: the plan as it is", () => {
+    const planned = [create(one), addReal(one)];
+    const { changes, deferred } = deferChanges(planned, input([]));
+    assert.equal(changes, planned);
+    assert.deepEqual(deferred, []);
+  });
+
+  it("nothing that planning touched, be it refused or reverted", () => {
+    const planned = [create(one), addReal(one)];
+    const isTouched: DeferInput["isTouched"] = (subject) =>
+      "virtualServer" in subject && subject.virtualServer === virtualServerKey(one);
+    const all = input(planned, { isTouched, isSuppressed: () => true });
+    assert.deepEqual(deferChanges(planned, all).deferred, []);
+  });
+
+  it("what a touched object depends on, all the same", () => {
+    const refused = add(clusterIps, entryOf(one));
+    const isTouched: DeferInput["isTouched"] = ({ type }) => type === "virtual-server";
+    const { deferred } = deferChanges([refused, create(one)], input([refused], { isTouched }));
+    assert.deepEqual(
+      deferred.map(({ reason }) => reason),
+      ["refused", "blocked"],
+    );
+  });
+
+  it("the entries of a set that is known to be impossible, and nothing else", () => {
+    const planned = [add(clusterIps, entryOf(one)), create(one)];
+    const { changes, deferred } = deferChanges(
+      planned,
+      input([], { cached: cachedSets(clusterIps), impossible: [setCreate] }),
+    );
+    assert.deepEqual(changes.map(text), [text(create(one))]);
+    assert.deepEqual(
+      deferred.map(({ reason }) => reason),
+      ["blocked"],
+    );
+  });
+});
+
+describe("a repair that a third party reverts", () => {
+  function suppressing(subject: Change): DeferInput {
+    const suppressed = subjectKey(subjectOf(subject));
+    return input([], { isSuppressed: (key) => key === suppressed });
+  }
+
+  it("waits, alone", () => {
+    const { changes, deferred } = deferChanges(
+      [bind("10.96.0.10"), bind("10.96.0.11")],
+      suppressing(bind("10.96.0.10")),
+    );
+    assert.deepEqual(changes.map(text), ["address-add 10.96.0.11"]);
+    assert.deepEqual(
+      deferred.map(({ reason }) => reason),
+      ["reverted"],
+    );
+  });
+
+  it("waits with its real servers", () => {
+    const { changes, deferred } = deferChanges(
+      [create(one), create(two), addReal(one), addReal(two)],
+      suppressing(create(one)),
+    );
+    assert.deepEqual(changes.map(text), [create(two), addReal(two)].map(text));
+    assert.deepEqual(
+      deferred.map(({ reason }) => reason),
+      ["reverted", "reverted"],
+    );
+  });
+
+  it("waits with the addresses of the link", () => {
+    const link: Change = { kind: "link-create", link: "kube-ipvs0", reason: "missing" };
+    const { changes, deferred } = deferChanges(
+      [link, create(one), bind("10.96.0.10")],
+      suppressing(link),
+    );
+    assert.deepEqual(changes.map(text), [text(create(one))]);
+    assert.deepEqual(
+      deferred.map(({ change }) => text(change)),
+      [link, bind("10.96.0.10")].map(text),
+    );
+  });
+
+  it("is called refused where it is that too", () => {
+    const change = bind("10.96.0.10");
+    const { deferred } = deferChanges([change], input([change], { isSuppressed: () => true }));
+    assert.deepEqual(
+      deferred.map(({ reason }) => reason),
+      ["refused"],
+    );
+  });
+});

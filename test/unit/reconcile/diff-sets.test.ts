@@ -1,0 +1,246 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { errno } from "../../../src/base/errno.ts";
+import { setFor, standardMaxElements, temporaryNameOf } from "../../../src/plan/sets.ts";
+import type { IpSet } from "../../../src/state/ip-set.ts";
+import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import { iptablesText } from "../../support/fake-kernel/state-text.ts";
+import { Bench } from "../../support/reconcile-bench.ts";
+import { endpointRecord, ip, serviceRecord } from "../../support/records.ts";
+
+const clusterIps = setFor("clusterIp", "IPv4");
+const temporary = temporaryNameOf(clusterIps.name);
+const entry = "10.96.0.10,tcp:80";
+const a = serviceRecord();
+const there = endpointRecord("10.244.2.11");
+
+/** What a fresh start leaves. */
+async function fresh(): Promise<Bench> {
+  const bench = new Bench();
+  bench.put(a, [there]);
+  await bench.sync();
+  return bench;
+}
+
+function setNames({ ipSets }: FakeKernel): readonly string[] {
+  return ipSets.peek().map(({ set }) => set.name);
+}
+
+function maxElementsOf({ ipSets }: FakeKernel, name: string): number | undefined {
+  return ipSets.peek().find(({ set }) => set.name === name)?.set.maxElements;
+}
+
+const misfits: readonly {
+  readonly name: string;
+  readonly set: Partial<IpSet>;
+  readonly entries: readonly string[];
+  readonly hasOptions?: true;
+}[] = [
+  { name: "a smaller capacity", set: { maxElements: 1000 }, entries: [entry] },
+  {
+    name: "a larger capacity",
+    set: { maxElements: 1_000_000 },
+    entries: [entry, "10.96.0.9,tcp:1"],
+  },
+  { name: "a time-out or the like", set: {}, entries: [entry], hasOptions: true },
+  { name: "another type", set: { type: "hash:ip" }, entries: ["10.96.0.10"] },
+  { name: "the other family", set: { family: "IPv6" }, entries: ["fd00::1,tcp:80"] },
+];
+
+describe("a set that is there with", () => {
+  for (const { name, set, entries, hasOptions } of misfits) {
+    const options = hasOptions === undefined ? {} : { hasOptions };
+
+    it(`${name} is replaced`, async () => {
+      const kernel = new FakeKernel();
+      kernel.ipSets.put({ ...clusterIps, ...set }, entries, options);
+      const bench = new Bench(kernel);
+      bench.put(a, [there]);
+      assert.deepEqual((await bench.sync()).failures, []);
+      assert.equal(bench.state(), (await fresh()).state());
+      assert.deepEqual(await bench.writes(true), []);
+    });
+
+    it(`${name} is replaced under the rules that refer to it`, async () => {
+      const { kernel } = await fresh();
+      kernel.ipSets.put({ ...clusterIps, ...set }, entries, options);
+      const bench = new Bench(kernel);
+      bench.put(a, [there]);
+      assert.deepEqual((await bench.sync()).failures, []);
+      assert.equal(bench.state(), (await fresh()).state());
+      assert.equal(iptablesText(kernel, "IPv4"), iptablesText((await fresh()).kernel, "IPv4"));
+      assert.deepEqual(await bench.writes(true), []);
+    });
+  }
+
+  it("another range of ports is replaced", async () => {
+    const { kernel } = await fresh();
+    const ports = setFor("nodePortTcp", "IPv6");
+    kernel.ipSets.put({ ...ports, maxElements: 1024 }, ["80"]);
+    const bench = new Bench(kernel);
+    bench.put(a, [there]);
+    assert.deepEqual((await bench.sync()).failures, []);
+    assert.equal(maxElementsOf(kernel, ports.name), 65_536);
+    assert.deepEqual(await bench.writes(true), []);
+  });
+});
+
+describe("the entries of a set that is replaced", () => {
+  /** After each write: does every rule that names a set or its stand-in find the entry there? */
+  async function watched(
+    set: Partial<IpSet>,
+    entries: readonly string[],
+  ): Promise<readonly string[]> {
+    const { kernel } = await fresh();
+    kernel.ipSets.put({ ...clusterIps, ...set }, entries);
+    const bench = new Bench(kernel);
+    bench.put(a, [there]);
+    const gaps: string[] = [];
+    kernel.operations.failWhere(() => {
+      const [text] = kernel.operations.texts().slice(-1);
+      const rules = iptablesText(kernel, "IPv4");
+      for (const name of [clusterIps.name, temporary]) {
+        if (!rules.includes(`--match-set ${name} `)) continue;
+        const held = kernel.ipSets.peek().find((one) => one.set.name === name);
+        if (held?.set.type !== clusterIps.type) continue;
+        if (!held.entries.some((one) => one === entry)) gaps.push(`${name} before ${text}`);
+      }
+      return false;
+    }, errno.EPERM);
+    assert.deepEqual((await bench.sync()).failures, []);
+    return gaps;
+  }
+
+  it("are in it at every moment, by a swap", async () => {
+    assert.deepEqual(await watched({ maxElements: 1000 }, [entry]), []);
+  });
+
+  it("are found by the rules from the first moment on, by another type", async () => {
+    assert.deepEqual(await watched({ type: "hash:ip" }, ["10.96.0.10"]), []);
+  });
+});
+
+describe("a set that cannot be replaced", () => {
+  let kernel: FakeKernel;
+  let bench: Bench;
+
+  beforeEach(async () => {
+    ({ kernel } = await fresh());
+    kernel.ipSets.put({ ...clusterIps, type: "hash:ip" }, ["10.96.0.10"]);
+    bench = new Bench(kernel);
+    bench.put(a, [there]);
+  });
+
+  it("since third-party rules refer to it stays, is reported, and stops nothing else", async () => {
+    kernel.iptables
+      .table("IPv4", "filter")
+      .append("FORWARD", `-m set --match-set ${clusterIps.name} dst -j DROP`);
+    bench.put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }), [there]);
+    kernel.operations.clear();
+    const report = await bench.sync();
+    assert.deepEqual(report.failures, []);
+    const [refusal, ...others] = report.refusals.begun;
+    assert.deepEqual(others, []);
+    assert.deepEqual(
+      [refusal?.subject, refusal?.reason],
+      [{ type: "set", setName: clusterIps.name }, "incompatible-set"],
+    );
+    assert.match(
+      refusal?.error.message ?? "",
+      /^Cannot replace set KUBE-CLUSTER-IP \(hash:ip\) by one of hash:ip,port: third-party rules refer/,
+    );
+    assert.equal(bench.reconciler.needsObservation, false);
+    assert.match(bench.state(), /10\.96\.0\.11:80 -r 10\.244\.2\.11:8080/);
+    assert.match(bench.state(), /add KUBE-IPVS-IPS 10\.96\.0\.11/);
+    assert.deepEqual(
+      kernel.operations.texts().filter((text) => text.includes("CLUSTER-IP")),
+      [],
+    );
+  });
+
+  it("is reported once, and replaced after its pause when the third-party rules have gone", async () => {
+    const forward = kernel.iptables.table("IPv4", "filter");
+    forward.append("FORWARD", `-m set --match-set ${clusterIps.name} dst -j DROP`);
+    await bench.sync();
+    await bench.clock.advance(1_000);
+    assert.deepEqual((await bench.sync(true)).refusals.begun, []);
+    forward.remove("FORWARD", /KUBE-CLUSTER-IP/);
+    await bench.clock.advance(2_000);
+    const report = await bench.sync(true);
+    assert.deepEqual(report.failures, []);
+    assert.deepEqual(
+      report.refusals.ended.map(({ subject }) => subject),
+      [{ type: "set", setName: clusterIps.name }],
+    );
+    assert.equal(bench.state(), (await fresh()).state());
+    assert.deepEqual(await bench.writes(true), []);
+  });
+
+  it("costs no write while it waits", async () => {
+    const forward = kernel.iptables.table("IPv4", "filter");
+    forward.append("FORWARD", `-m set --match-set ${clusterIps.name} dst -j DROP`);
+    await bench.sync();
+    forward.remove("FORWARD", /KUBE-CLUSTER-IP/);
+    assert.deepEqual(await bench.writes(true), []);
+  });
+
+  it("at any of the writes is replaced in the end, and nothing is left over", async () => {
+    const want = await fresh();
+    for (let write = 1; write <= 30; write++) {
+      const { kernel: broken } = await fresh();
+      broken.ipSets.put({ ...clusterIps, type: "hash:ip" }, ["10.96.0.10"]);
+      broken.operations.crashAt(write);
+      const killed = new Bench(broken);
+      killed.put(a, [there]);
+      await killed.sync();
+      broken.operations.revive();
+      const restarted = new Bench(broken);
+      restarted.put(a, [there]);
+      assert.deepEqual((await restarted.sync()).failures, [], `killed at write ${write}`);
+      assert.equal(restarted.state(), want.state(), `killed at write ${write}`);
+      const rules = iptablesText(broken, "IPv4");
+      assert.equal(rules, iptablesText(want.kernel, "IPv4"), `killed at write ${write}`);
+    }
+  });
+});
+
+describe("the capacity of a set", () => {
+  /** Plans `count` local endpoints: an entry each in KUBE-LOOP-BACK. */
+  function endpoints(count: number): ReturnType<typeof endpointRecord>[] {
+    return Array.from({ length: count }, (_, index) =>
+      endpointRecord(`10.${240 + (index >> 16)}.${(index >> 8) & 255}.${index & 255}`, {
+        nodeName: "node-1",
+      }),
+    );
+  }
+  const loopBack = setFor("loopBack", "IPv4").name;
+
+  it("grows when it must, and shrinks to kube-proxy's when it can", async () => {
+    const bench = new Bench();
+    bench.put(a, endpoints(65_536));
+    assert.deepEqual((await bench.sync()).failures, []);
+    assert.equal(maxElementsOf(bench.kernel, loopBack), standardMaxElements);
+    bench.put(a, endpoints(65_537));
+    assert.deepEqual((await bench.sync()).failures, []);
+    assert.equal(maxElementsOf(bench.kernel, loopBack), 131_072);
+    bench.put(a, endpoints(10));
+    assert.deepEqual((await bench.sync()).failures, []);
+    assert.equal(maxElementsOf(bench.kernel, loopBack), 131_072, "not in a sync of what changed");
+    assert.deepEqual((await bench.sync(true)).failures, []);
+    assert.equal(maxElementsOf(bench.kernel, loopBack), standardMaxElements);
+    assert.equal(
+      bench.kernel.ipSets.peek().find(({ set }) => set.name === loopBack)?.entries.length,
+      10,
+    );
+    assert.ok(!setNames(bench.kernel).some((name) => name.startsWith("KTMP-")));
+  });
+
+  it("never differs from kube-proxy's below the limit, whatever comes and goes", async () => {
+    const bench = new Bench();
+    for (const count of [1, 100, 5_000, 100]) {
+      bench.put(a, endpoints(count));
+      await bench.sync();
+      assert.equal(maxElementsOf(bench.kernel, loopBack), standardMaxElements);
+    }
+  });
+});

@@ -1,0 +1,218 @@
+/** A small plan as text for people and as values for machines. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { setFor, temporaryNameOf } from "../../../../src/plan/sets.ts";
+import type { Change } from "../../../../src/reconcile/change.ts";
+import { type ChangePlan, emptyPlan } from "../../../../src/reconcile/change-plan.ts";
+import { planObject } from "../../../../src/reconcile/render/plan-json.ts";
+import { planText } from "../../../../src/reconcile/render/plan-text.ts";
+import { dummyLinkName } from "../../../../src/state/dummy-link.ts";
+import { addressPortEntry } from "../../../../src/state/set-entry.ts";
+import type { VirtualServer } from "../../../../src/state/virtual-server.ts";
+import { ip } from "../../../support/records.ts";
+
+const virtualServer: VirtualServer = {
+  protocol: "TCP",
+  address: ip("10.96.0.10"),
+  port: 80,
+  scheduler: "rr",
+  persistenceTimeoutSeconds: 0,
+  persistencePrefixLength: 32,
+  flags: 0,
+};
+const key = "TCP 10.96.0.10:80";
+const realServer = { address: ip("10.244.2.11"), port: 8080, weight: 1, forwardingMethod: 0 };
+const clusterIps = setFor("clusterIp", "IPv4");
+const temporary = { ...clusterIps, name: temporaryNameOf(clusterIps.name), maxElements: 131_072 };
+const entry = addressPortEntry(ip("10.96.0.10"), "TCP", 80);
+const chain = { table: "filter", name: "KUBE-FORWARD", rules: [] } as const;
+const jump = {
+  table: "filter",
+  from: "INPUT",
+  rule: { matches: [], target: { kind: "jump", chain: "KUBE-NODE-PORT" } },
+} as const;
+
+const create: Change = {
+  kind: "virtual-server-create",
+  key,
+  after: virtualServer,
+  mustBeNew: true,
+  reason: "missing",
+};
+const addServer: Change = {
+  kind: "real-server-create",
+  key,
+  virtualServer,
+  after: realServer,
+  reason: "missing",
+};
+const drain: Change = {
+  kind: "real-server-update",
+  key,
+  virtualServer,
+  before: { ...realServer, address: ip("10.244.2.12") },
+  after: { ...realServer, address: ip("10.244.2.12"), weight: 0 },
+  reason: "drain-start",
+};
+const bind: Change = { kind: "address-add", address: ip("10.96.0.10"), reason: "missing" };
+
+const plan: ChangePlan = {
+  ...emptyPlan,
+  changes: [
+    { kind: "module-load", module: "ip_vs", reason: "missing" },
+    {
+      kind: "sysctl-write",
+      path: "net/ipv4/vs/conntrack",
+      before: "0",
+      after: "1",
+      reason: "differs",
+    },
+    {
+      kind: "sysctl-write",
+      path: "net/ipv4/ip_forward",
+      before: undefined,
+      after: "1",
+      reason: "differs",
+    },
+    { kind: "link-create", link: dummyLinkName, reason: "missing" },
+    { kind: "set-create", set: clusterIps, reason: "missing" },
+    { kind: "set-swap", set: { ...temporary, name: clusterIps.name }, temporary, reason: "resize" },
+    { kind: "set-destroy", setName: temporary.name, reason: "leftover" },
+    { kind: "entry-add", set: clusterIps, entry, reason: "missing" },
+    { kind: "chain-write", family: "IPv4", chain, before: ["-j DROP"], reason: "differs" },
+    { kind: "jump-insert", family: "IPv4", jump, reason: "missing" },
+    create,
+    {
+      kind: "virtual-server-update",
+      key: "TCP 10.96.0.11:80",
+      before: virtualServer,
+      after: { ...virtualServer, persistenceTimeoutSeconds: 10_800, flags: 0x10 },
+      reason: "differs",
+    },
+    addServer,
+    drain,
+    {
+      kind: "conntrack-delete",
+      key: "UDP 10.96.0.10:53",
+      selection: { destination: ip("10.96.0.10"), destinationPort: 53 },
+      reason: "stale-conntrack",
+    },
+  ],
+  deferred: [{ change: bind, reason: "refused" }],
+  conflicts: ["TCP 10.96.0.98:80"],
+  servicesOf: (change) => (change === create || change === bind ? ["default/a"] : []),
+};
+
+const text = `Kernel modules: 1
+  + ip_vs  # missing
+
+Sysctls: 2
+  ~ net/ipv4/vs/conntrack (0 -> 1)  # differs
+  ~ net/ipv4/ip_forward (absent -> 1)  # differs
+
+Link: 1
+  + kube-ipvs0  # missing
+
+Sets: 3
+  + KUBE-CLUSTER-IP (hash:ip,port, maxelem 65536)  # missing
+  ~ KUBE-CLUSTER-IP (maxelem 131072)  # resize
+  - KTMP-CLUSTER-IP  # leftover
+
+Set entries: 1
+  + KUBE-CLUSTER-IP 10.96.0.10,tcp:80  # missing
+
+iptables chains and jumps: 2
+  ~ IPv4 filter KUBE-FORWARD (1 -> 0 rules)  # differs
+  + IPv4 filter INPUT (jump KUBE-NODE-PORT)  # missing
+
+Virtual servers: 2
+  + TCP 10.96.0.10:80 (rr)  # missing, service default/a
+  ~ TCP 10.96.0.11:80 (rr -> rr persistent 10800s flags 0x10)  # differs
+
+Real servers: 2
+  + TCP 10.96.0.10:80 -> 10.244.2.11:8080 (weight 1)  # missing
+  ~ TCP 10.96.0.10:80 -> 10.244.2.12:8080 (weight 1 -> weight 0)  # drain-start
+
+Conntrack entries: 1
+  - UDP 10.96.0.10:53  # stale-conntrack
+
+Addresses on kube-ipvs0: 1
+  + 10.96.0.10  # missing, service default/a, waiting: refused
+
+Conflict: TCP 10.96.0.98:80 is claimed by a Service and belongs to a third party; it stays
+`;
+
+describe("planText", () => {
+  it("groups the changes by what they are about, with reason, Services and what waits", () => {
+    assert.equal(planText(plan), text);
+  });
+
+  it("says so where there is nothing to do", () => {
+    assert.equal(planText(emptyPlan), "No changes.\n");
+  });
+
+  it("names conflicts where there is nothing to do", () => {
+    const { conflicts } = plan;
+    assert.match(planText({ ...emptyPlan, conflicts }), /Conflict: TCP 10\.96\.0\.98:80 /);
+  });
+});
+
+describe("planObject", () => {
+  it("has kind, typed subject, before, after, Services and reason of each change", () => {
+    const changes = [create, addServer, drain];
+    assert.deepEqual(planObject({ ...plan, changes }), {
+      changes: [
+        {
+          kind: "virtual-server-create",
+          subject: { type: "virtual-server", virtualServer: key },
+          after: virtualServer,
+          services: ["default/a"],
+          reason: "missing",
+        },
+        {
+          kind: "real-server-create",
+          subject: { type: "real-server", virtualServer: key, realServer: "10.244.2.11:8080" },
+          after: realServer,
+          services: [],
+          reason: "missing",
+        },
+        {
+          kind: "real-server-update",
+          subject: { type: "real-server", virtualServer: key, realServer: "10.244.2.12:8080" },
+          before: { ...realServer, address: "10.244.2.12" },
+          after: { ...realServer, address: "10.244.2.12", weight: 0 },
+          services: [],
+          reason: "drain-start",
+        },
+        {
+          kind: "address-add",
+          subject: { type: "address", address: "10.96.0.10" },
+          services: ["default/a"],
+          reason: "missing",
+          deferred: "refused",
+        },
+      ],
+      conflicts: ["TCP 10.96.0.98:80"],
+    });
+  });
+
+  it("has what a chain and a set are and become", () => {
+    const values = planObject(plan).changes.map(({ kind, before, after }) => {
+      return { kind, before, after };
+    });
+    const of = (wanted: string) => values.filter(({ kind }) => kind === wanted);
+    assert.deepEqual(of("chain-write"), [{ kind: "chain-write", before: ["-j DROP"], after: [] }]);
+    assert.deepEqual(of("set-create"), [
+      { kind: "set-create", before: undefined, after: clusterIps },
+    ]);
+    assert.equal(of("sysctl-write").length, 2);
+  });
+
+  it("is the same after JSON, and empty for an empty plan", () => {
+    const object = planObject(plan);
+    const parsed = JSON.parse(JSON.stringify(object));
+    assert.equal(parsed.changes.length, plan.changes.length + 1);
+    assert.deepEqual(JSON.stringify(parsed), JSON.stringify(object));
+    assert.deepEqual(planObject(emptyPlan), { changes: [], conflicts: [] });
+  });
+});

@@ -1,0 +1,210 @@
+/** The artefacts of a release, on a small root: `make release-check` tries the real ones. */
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it, type TestContext } from "node:test";
+import { gunzipSync } from "node:zlib";
+import { parse } from "yaml";
+import { imageBill, packagesOf } from "../../../toolchain/release/bill.ts";
+import { packageChart } from "../../../toolchain/release/chart.ts";
+import { execution, type Image, imageOf } from "../../../toolchain/release/image.ts";
+import { archiveOf, digestOf, layoutOf } from "../../../toolchain/release/layout.ts";
+import { withImage } from "../../../toolchain/release/manifests.ts";
+import { releaseNotes } from "../../../toolchain/release/notes.ts";
+import { schemaProblems } from "../../../toolchain/sbom-schema.ts";
+
+const project = join(import.meta.dirname, "../../..");
+const read = (path: string): string => readFileSync(join(project, path), "utf8");
+const { version } = JSON.parse(read("package.json")) as { readonly version: string };
+
+function newFolder(test: TestContext): string {
+  const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-release-"));
+  test.after(() => rmSync(folder, { recursive: true }));
+  return folder;
+}
+
+const files: Readonly<Record<string, string>> = {
+  "usr/bin/dash": "shell",
+  "usr/local/bin/kube-proxy": "launcher",
+  "usr/local/lib/kube-ipvs/kube-ipvs.cjs": "program",
+  "usr/local/lib/kube-ipvs/node": "node",
+  "var/lib/dpkg/status.d/dash":
+    "Package: dash\nVersion: 1:0.5.12+x-2~deb12u1\nArchitecture: arm64\n",
+};
+
+/** An assembled root, its files made in this order at this time. */
+function rootOf(test: TestContext, names: readonly string[], seconds: number): string {
+  const root = newFolder(test);
+  for (const name of names) {
+    mkdirSync(join(root, name, ".."), { recursive: true });
+    writeFileSync(join(root, name), files[name] ?? "", { mode: 0o644 });
+    utimesSync(join(root, name), seconds, seconds);
+  }
+  return root;
+}
+
+const facts = {
+  architecture: "arm64",
+  version,
+  revision: "",
+  epochSeconds: 1_700_000_000,
+} as const;
+
+function imageFrom(test: TestContext, names = Object.keys(files), seconds = 1): Image {
+  return imageOf(rootOf(test, names, seconds), facts);
+}
+
+/** Names in the layers, without folders. */
+function contentOf({ blobs }: Image): readonly (readonly string[])[] {
+  return blobs.slice(1).map(({ bytes }) =>
+    execFileSync("tar", ["-t"], { input: gunzipSync(bytes), encoding: "utf8" })
+      .trim()
+      .split("\n")
+      .filter((name) => !name.endsWith("/")),
+  );
+}
+
+describe("an image", () => {
+  it("has the same digest from files that were made in another order, at another time", (test) => {
+    const first = imageFrom(test);
+    const second = imageFrom(test, Object.keys(files).toReversed(), 2);
+    assert.deepEqual(second.manifest.descriptor, first.manifest.descriptor);
+    const archives = [first, second].map((image) =>
+      archiveOf(
+        layoutOf(image.manifest, image.blobs, `kube-ipvs:${version}`),
+        join(newFolder(test), "layout"),
+        facts.epochSeconds,
+      ),
+    );
+    assert.deepEqual(...(archives.map(digestOf) as [string, string]));
+  });
+
+  it("has another digest when a file differs", (test) => {
+    const names = Object.keys(files);
+    const { digest } = imageFrom(test).manifest.descriptor;
+    assert.notEqual(imageFrom(test, names.slice(1)).manifest.descriptor.digest, digest);
+  });
+
+  it("has what changes least in its first layers, and each file once", (test) => {
+    assert.deepEqual(contentOf(imageFrom(test)), [
+      ["./usr/bin/dash", "./var/lib/dpkg/status.d/dash"],
+      ["./usr/local/lib/kube-ipvs/node"],
+      ["./usr/local/bin/kube-proxy", "./usr/local/lib/kube-ipvs/kube-ipvs.cjs"],
+    ]);
+  });
+
+  it("names its layers by their digests, packed and unpacked", (test) => {
+    const { blobs } = imageFrom(test);
+    const [config, ...layers] = blobs;
+    const { rootfs } = JSON.parse(config?.bytes.toString() ?? "") as {
+      readonly rootfs: { readonly diff_ids: readonly string[] };
+    };
+    assert.deepEqual(
+      rootfs.diff_ids,
+      layers.map(({ bytes }) => digestOf(gunzipSync(bytes))),
+    );
+    for (const { descriptor, bytes } of blobs) {
+      assert.deepEqual([descriptor.digest, descriptor.size], [digestOf(bytes), bytes.length]);
+    }
+  });
+
+  it("is started as the Containerfile says", () => {
+    const containerfile = read("deploy/image/Containerfile");
+    assert.ok(containerfile.includes(`ENV ${execution.Env.join(" ")}\n`));
+    assert.ok(containerfile.includes(`ENTRYPOINT ${JSON.stringify(execution.Entrypoint)}\n`));
+  });
+});
+
+describe("the workflow of a forge", () => {
+  it("calls targets of the Makefile", () => {
+    const targets = new Set(/^\.PHONY: (.*)$/m.exec(read("Makefile"))?.[1]?.split(" "));
+    const { jobs } = parse(read(".github/workflows/release.yml")) as {
+      readonly jobs: Readonly<
+        Record<string, { readonly steps: readonly { readonly run?: string }[] }>
+      >;
+    };
+    const commands = Object.values(jobs).flatMap(({ steps }) => steps.map(({ run }) => run ?? ""));
+    const called = commands.flatMap((run) => /^make (\S+)/.exec(run)?.[1] ?? []);
+    assert.deepEqual(called, ["test", "release-check"]);
+    for (const target of called) assert.ok(targets.has(target), target);
+  });
+});
+
+describe("what is released with it", () => {
+  it("is a bill of materials with Debian's packages, as CycloneDX has it", (test) => {
+    const component = { "bom-ref": "own", type: "application", name: "kube-ipvs", version };
+    const program = {
+      bomFormat: "CycloneDX",
+      specVersion: "1.5",
+      version: 1,
+      metadata: { component },
+      components: [],
+      dependencies: [{ ref: "own" }],
+    };
+    const bill = imageBill(program, packagesOf(rootOf(test, Object.keys(files), 1)));
+    assert.deepEqual(schemaProblems(bill), []);
+    assert.deepEqual(
+      bill.components.map(({ purl }) => purl),
+      ["pkg:deb/debian/dash@1:0.5.12%2Bx-2~deb12u1?arch=arm64&distro=debian-12"],
+    );
+    assert.deepEqual(bill.dependencies[0]?.dependsOn, [bill.components[0]?.["bom-ref"]]);
+  });
+
+  it("is the chart with the files that it links to, and the repository", (test) => {
+    const chartFacts = { repository: "example/kube-ipvs", version, epochSeconds: 1 };
+    const chart = join(project, "deploy/helm/kube-ipvs");
+    const [first, second] = [1, 2].map(() =>
+      packageChart(chart, join(newFolder(test), "kube-ipvs"), chartFacts),
+    );
+    assert.ok(first !== undefined && second !== undefined);
+    assert.equal(digestOf(first), digestOf(second));
+    const textOf = (name: string): string =>
+      execFileSync("tar", ["-xzO", `kube-ipvs/${name}`], { input: first, encoding: "utf8" });
+    assert.equal(textOf("files/dashboard.json"), read("deploy/monitoring/dashboard.json"));
+    assert.match(textOf("values.yaml"), /^ {2}repository: example\/kube-ipvs$/m);
+  });
+
+  it("refuses a chart of another version", (test) => {
+    const chart = join(project, "deploy/helm/kube-ipvs");
+    assert.throws(
+      () =>
+        packageChart(chart, join(newFolder(test), "kube-ipvs"), {
+          repository: "r",
+          version: "9.9.9",
+          epochSeconds: 1,
+        }),
+      /Chart\.yaml: version is not 9\.9\.9/,
+    );
+  });
+
+  it("are manifests with the image's name in each container", () => {
+    const text = read("deploy/manifests/replace-kube-proxy.yaml");
+    const named = withImage(text, "example/kube-ipvs:1");
+    assert.deepEqual(named.match(/image: \S+/g), [
+      "image: example/kube-ipvs:1",
+      "image: example/kube-ipvs:1",
+    ]);
+    assert.throws(() => withImage("kind: ConfigMap", "r:1"), /names no image/);
+    assert.match(
+      read("deploy/kustomize/image/kustomization.yaml"),
+      new RegExp(`newTag: ${version}\n`),
+    );
+  });
+
+  it("are notes with digests and versions", (test) => {
+    const { descriptor } = imageFrom(test).manifest;
+    const packages = [{ name: "dash", version: "0.5.12-2", architecture: "arm64" }];
+    const notes = releaseNotes(read(`docs/releases/${version}.md`), {
+      version,
+      revision: "abc",
+      nodeVersion: "24.0.0",
+      repository: "example/kube-ipvs",
+      indexDigest: "sha256:index",
+      images: [{ architecture: "arm64", digest: descriptor.digest, size: 5e6, packages }],
+    });
+    assert.ok(notes.includes(`| arm64 | 5 MB | \`${descriptor.digest}\` |`));
+    assert.match(notes, /Node\.js 24\.0\.0\. Debian packages: dash 0\.5\.12-2\./);
+  });
+});

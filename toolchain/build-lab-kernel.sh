@@ -1,0 +1,51 @@
+#!/bin/sh
+# build-lab-kernel.sh [--folder]: builds the lab kernel with nf_tables, user-mode Linux from Debian's kernel source,
+# and prints the folder that it lies in: LAB_KERNEL, else one per version in the cache of the user. Twenty minutes of
+# one processor, once. --folder: prints the folder and builds nothing.
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+config=$here/../test/lab/kernel/config
+steps=$here/step.sh
+PATH=$PATH:/usr/sbin:/sbin
+
+# The newest of the two that the package archive has; 6.12 is that of Debian 13, backported to 12.
+version=6.1
+apt-cache show linux-source-6.12 > /dev/null 2>&1 && version=6.12
+target=${LAB_KERNEL:-${XDG_CACHE_HOME:-$HOME/.cache}/kube-ipvs/lab-kernel-$version}
+[ "$1" = --folder ] && echo "$target" && exit
+
+# Built already, with this configuration.
+cmp -s "$config" "$target/config" && exit
+
+if [ "$(uname -m)" != x86_64 ]; then
+  echo "lab-kernel: user-mode Linux exists for amd64 only, this is $(uname -m)" >&2
+  exit 1
+fi
+"$here/install-packages.sh" lab-kernel-build || exit
+archive=/usr/src/linux-source-$version.tar.xz
+if [ ! -e "$archive" ]; then
+  "$steps" "Installing linux-source-$version" \
+    env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "linux-source-$version" || exit
+fi
+
+mkdir -p "$target" && build=$(mktemp -d "$target/build.XXXXXX") || exit
+trap 'rm -rf "$build"' EXIT
+trap 'exit 130' INT TERM HUP
+"$steps" "Unpacking $archive" tar -C "$build" --strip-components=1 -xf "$archive" || exit
+cd "$build" || exit
+"$steps" "Configuring the lab kernel" \
+  env KCONFIG_ALLCONFIG="$config" make -s ARCH=um alldefconfig || exit
+# What a version does not know, or what something else is needed for, is left out in silence.
+left_out=$(grep -E '^CONFIG_[A-Z0-9_]+=[^n]' "$config" | grep -vxFf .config)
+[ -z "$left_out" ] || echo "lab-kernel: not in Linux $version:" $left_out
+"$steps" "Compiling the lab kernel, $(nproc) at a time" make -s ARCH=um -j"$(nproc)" linux || exit
+
+release=$(make -s ARCH=um kernelrelease)
+mkdir -p "$target/modules/$release" "$build/root/lib"
+# modprobe finds in these files that everything is built in.
+cp modules.builtin modules.builtin.modinfo "$target/modules/$release/"
+: > "$target/modules/$release/modules.order"
+ln -s "$target/modules" "$build/root/lib/modules"
+depmod -b "$build/root" "$release" &&
+  strip -o "$target/linux" linux &&
+  cp "$config" "$target/config" &&
+  echo "Lab kernel $release: $target"

@@ -1,0 +1,37 @@
+#!/bin/sh
+# build-containerfile.sh: builds deploy/image/Containerfile with Debian's buildah: no daemon, nothing kept. BASE names the image
+# to build in; without it, and where no registry answers, a base is made from Debian's archive by apt. Says why where it cannot.
+here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
+project=$(CDPATH='' cd -- "$here/../.." && pwd)
+work=$(mktemp -d "$project/build/containerfile-XXXXXX") || exit 1
+trap 'chmod -R u+rwX "$work" 2> /dev/null; rm -rf "$work"' EXIT
+export TMPDIR="$work"
+
+buildah_() {
+  command buildah --root "$work/root" --runroot "$work/run" --storage-driver vfs "$@"
+}
+
+skip() {
+  echo "Containerfile: not built here: $1"
+  exit 0
+}
+
+[ "$(id -u)" -eq 0 ] || skip "only root may chroot without user namespaces of its own"
+command -v buildah > /dev/null || skip "buildah is missing: apt-get install buildah"
+
+base=${BASE-}
+if [ -z "$base" ]; then
+  base=debian:bookworm-slim
+  if ! timeout 30 skopeo inspect "docker://$base" > /dev/null 2>&1; then
+    command -v debootstrap > /dev/null || skip "no registry answers for $base and there is no debootstrap to make one: apt-get install debootstrap, or BASE=IMAGE"
+    mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | sed -n '/debian\.org/p' | head -n 1)
+    "$here/../step.sh" "A base for the Containerfile, from Debian's archive" \
+      debootstrap --variant=minbase bookworm "$work/base" "$mirror" || exit 1
+    container=$(buildah_ from scratch) && buildah_ add -q "$container" "$work/base" / > /dev/null \
+      && buildah_ commit -q "$container" localhost/base > /dev/null || exit 1
+    base=localhost/base
+  fi
+fi
+"$here/../step.sh" "Building the Containerfile" \
+  buildah --root "$work/root" --runroot "$work/run" --storage-driver vfs \
+  bud --isolation chroot --build-arg "BASE=$base" -f "$project/deploy/image/Containerfile" -t kube-ipvs "$project"

@@ -1,0 +1,32 @@
+/** The chart as `helm package` writes it: kube-ipvs/ in a .tgz, links replaced by what they lead to. */
+import { execFileSync } from "node:child_process";
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { gzipped, plainMode, tarOf } from "./archive.ts";
+
+export interface ChartFacts {
+  /** The image's repository, without a tag. */
+  readonly repository: string;
+  readonly version: string;
+  readonly epochSeconds: number;
+}
+
+/** Writes the chart below a new folder, `…/kube-ipvs`, with the repository as its default, and returns the package. */
+export function packageChart(chart: string, folder: string, facts: ChartFacts): Buffer {
+  const { repository, version, epochSeconds } = facts;
+  rmSync(folder, { recursive: true, force: true });
+  mkdirSync(dirname(folder), { recursive: true });
+  // fs.cpSync follows no links below the folder.
+  execFileSync("cp", ["-RL", chart, folder]);
+  const about = readFileSync(join(folder, "Chart.yaml"), "utf8");
+  for (const field of ["version", "appVersion"]) {
+    if (!new RegExp(`^${field}: ${version}$`, "m").test(about))
+      throw new Error(`Chart.yaml: ${field} is not ${version}, the version in package.json`);
+  }
+  const values = join(folder, "values.yaml");
+  const text = readFileSync(values, "utf8");
+  writeFileSync(values, text.replace("repository: kube-ipvs\n", `repository: ${repository}\n`));
+  const names = ["Chart.yaml", "values.yaml", "values.schema.json", "README.md", "files"];
+  const members = [...names, "templates"].map((name) => `kube-ipvs/${name}`);
+  return gzipped(tarOf(dirname(folder), { epochSeconds, members, mode: plainMode }));
+}

@@ -1,0 +1,88 @@
+/** An image of one architecture from an assembled root. */
+import { gzipped, tarOf } from "./archive.ts";
+import { type Blob, blobOf, digestOf, jsonBlob, mediaTypes } from "./layout.ts";
+
+/** Debian's name, which is also Go's and hence OCI's. */
+export type Architecture = "amd64" | "arm64";
+
+export interface ImageFacts {
+  readonly architecture: Architecture;
+  readonly version: string;
+  /** The commit; empty: unknown. */
+  readonly revision: string;
+  readonly epochSeconds: number;
+}
+
+export interface Image {
+  readonly manifest: Blob;
+  /** Configuration and layers. */
+  readonly blobs: readonly Blob[];
+}
+
+const node = "./usr/local/lib/kube-ipvs/node";
+
+/** As deploy/image/Containerfile says. */
+export const execution = {
+  Env: ["PATH=/usr/local/bin:/usr/sbin:/usr/bin", "NODE_COMPILE_CACHE=/var/cache/kube-ipvs"],
+  Entrypoint: ["/usr/local/bin/kube-proxy"],
+} as const;
+
+/** What changes least comes first, so that nodes fetch little with an update. */
+const layers: readonly { readonly what: string; readonly members: readonly string[] }[] = [
+  { what: "Debian packages", members: ["."] },
+  { what: "Node.js", members: [node] },
+  { what: "kube-ipvs", members: ["./usr/local"] },
+];
+
+/** What a layer leaves to the next ones. */
+function leftOut(members: readonly string[]): readonly string[] {
+  if (members.includes(node)) return [];
+  return members.includes(".") ? ["./usr/local"] : [node];
+}
+
+/** The layers of the root at a path, its configuration and its manifest. */
+export function imageOf(root: string, facts: ImageFacts): Image {
+  const { architecture, epochSeconds } = facts;
+  const created = new Date(epochSeconds * 1_000).toISOString().replace(".000Z", "Z");
+  const tars = layers.map(({ members }) =>
+    tarOf(root, { epochSeconds, members, without: leftOut(members) }),
+  );
+  const config = jsonBlob(mediaTypes.config, {
+    created,
+    architecture,
+    os: "linux",
+    config: execution,
+    rootfs: { type: "layers", diff_ids: tars.map(digestOf) },
+    history: layers.map(({ what }) => ({ created, created_by: "make release", comment: what })),
+  });
+  const blobs = tars.map((tar) => blobOf(mediaTypes.layer, gzipped(tar)));
+  const manifest = jsonBlob(mediaTypes.manifest, {
+    schemaVersion: 2,
+    mediaType: mediaTypes.manifest,
+    config: config.descriptor,
+    layers: blobs.map(({ descriptor }) => descriptor),
+    annotations: annotationsOf(facts, created),
+  });
+  const descriptor = { ...manifest.descriptor, platform: { architecture, os: "linux" } };
+  return { manifest: { ...manifest, descriptor }, blobs: [config, ...blobs] };
+}
+
+function annotationsOf({ version, revision }: ImageFacts, created: string): object {
+  return {
+    "org.opencontainers.image.title": "kube-ipvs",
+    "org.opencontainers.image.description": "A stand-alone IPVS service proxy for Kubernetes",
+    "org.opencontainers.image.licenses": "Apache-2.0",
+    "org.opencontainers.image.version": version,
+    "org.opencontainers.image.created": created,
+    ...(revision === "" ? {} : { "org.opencontainers.image.revision": revision }),
+  };
+}
+
+/** One index for images of several architectures. */
+export function indexOf(images: readonly Image[]): Blob {
+  return jsonBlob(mediaTypes.index, {
+    schemaVersion: 2,
+    mediaType: mediaTypes.index,
+    manifests: images.map(({ manifest }) => manifest.descriptor),
+  });
+}

@@ -1,0 +1,35 @@
+/** deploy/ as it is released: manifests, kustomize and monitoring, with the name of the released image. */
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+
+/** What the manifests in the repository name. */
+const placeholder = /^(\s*(?:- )?image: )kube-ipvs:\S+$/gm;
+
+/** The text with `image` where it names our image; throws where it names none. */
+export function withImage(text: string, image: string): string {
+  if (text.search(placeholder) < 0) throw new Error("A manifest names no image of kube-ipvs");
+  return text.replaceAll(placeholder, `$1${image}`);
+}
+
+/** Copies what is applied to clusters; `repository` without a tag. */
+export function placeManifests(
+  project: string,
+  target: string,
+  { repository, version }: { readonly repository: string; readonly version: string },
+): void {
+  rmSync(target, { recursive: true, force: true });
+  for (const name of ["kustomize", "manifests", "monitoring", "seccomp"]) {
+    cpSync(join(project, "deploy", name), join(target, name), { recursive: true });
+  }
+  rmSync(join(target, "monitoring/alerts.test.yaml"));
+  const manifests = join(target, "manifests");
+  for (const name of readdirSync(manifests)) {
+    const path = join(manifests, name);
+    writeFileSync(path, withImage(readFileSync(path, "utf8"), `${repository}:${version}`));
+  }
+  const component = join(target, "kustomize/image/kustomization.yaml");
+  const text = readFileSync(component, "utf8")
+    .replace(/newName: .*/, `newName: ${repository}`)
+    .replace(/newTag: .*/, `newTag: ${version}`);
+  writeFileSync(component, text);
+}
