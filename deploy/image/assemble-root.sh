@@ -1,20 +1,28 @@
 #!/bin/sh
-# assemble-root.sh FOLDER: makes FOLDER the root file system of the image: the packages of packages.txt with what
-# they need, from Debian's archive, and the program from dist/. The Containerfile runs it, and so do the tests:
-# what they try is what the image holds. Packages are fetched once, into build/image/packages. Needs apt, no root.
+# assemble-root.sh FOLDER [ARCHITECTURE PROGRAM]: makes FOLDER the root file system of the image: the packages of
+# packages.txt with what they need, from Debian's archive, and the program from dist/. The Containerfile runs it, and
+# so do the tests and the release: what they try is what the image holds. ARCHITECTURE, Debian's name for one that is
+# not this machine's (arm64), goes with PROGRAM, the folder that stands for dist/. Packages are fetched once, into
+# build/image/packages. Needs apt, no root.
 set -eu
+umask 022
 here=$(CDPATH='' cd -- "$(dirname -- "$0")" && pwd)
-project=$here/../..
-packages=$project/build/image/packages
-dist=$project/dist
-root=${1:?usage: assemble-root.sh FOLDER}
+project=$(CDPATH='' cd -- "$here/../.." && pwd)
+root=${1:?usage: assemble-root.sh FOLDER [ARCHITECTURE PROGRAM]}
+foreign=${2-}
+dist=${3-$project/dist}
+packages=$project/build/image/packages${foreign:+-$foreign}
 
 listed() {
   awk -v word="$1" '$1 == word { print $2 }' "$here/packages.txt"
 }
 
-# apt-get, for a system on which nothing is installed or fetched yet.
+# apt-get, for a system on which nothing is installed or fetched yet. Another architecture has lists of its own.
 apt_get() {
+  if [ -n "$foreign" ]; then
+    set -- -o APT::Architecture="$foreign" -o APT::Architectures="$foreign" \
+      -o Dir::State::Lists="$packages/lists" -o Dir::Cache="$packages/cache" "$@"
+  fi
   apt-get -q -y -o Debug::NoLocking=1 -o APT::Install-Recommends=false -o APT::Sandbox::User= \
     -o Dir::State::status="$packages/status" -o Dir::Cache::archives="$packages/none" "$@"
 }
@@ -31,9 +39,9 @@ resolve() {
 }
 
 fetch() {
-  mkdir -p "$packages/none/partial"
+  mkdir -p "$packages/none/partial" "$packages/lists/partial" "$packages/cache"
   : > "$packages/status"
-  resolve || { apt-get update -q && resolve; }
+  resolve || { apt_get update && resolve; }
   missing=$(while read -r _ file; do
     package=${file%%_*}
     [ -e "$packages/$file" ] || echo "$package=$(version_of "$file")"

@@ -7,6 +7,9 @@ env:
         fieldPath: spec.nodeName
   - name: NODE_COMPILE_CACHE
     value: /var/cache/kube-ipvs
+  {{- with .Values.extraEnv }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
 resources:
   {{- toYaml .Values.resources | nindent 2 }}
 volumeMounts:
@@ -22,4 +25,44 @@ volumeMounts:
     mountPath: /run/kube-ipvs
   - name: compile-cache
     mountPath: /var/cache/kube-ipvs
+  {{- with .Values.extraVolumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end }}
+
+{{- define "kube-ipvs.securityContext" -}}
+privileged: false
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities:
+  drop:
+    - ALL
+  add:
+    {{- toYaml .Values.capabilities | nindent 4 }}
+seccompProfile:
+  {{- toYaml .Values.seccompProfile | nindent 2 }}
+{{- end }}
+
+{{- define "kube-ipvs.ports" -}}
+{{- $metrics := "10249" }}
+{{- $healthz := "10256" }}
+{{- if not .Values.existingConfigMap }}
+{{- $metrics = include "kube-ipvs.port" .Values.config.metricsBindAddress }}
+{{- $healthz = include "kube-ipvs.port" .Values.config.healthzBindAddress }}
+{{- end -}}
+ports:
+  - name: metrics
+    containerPort: {{ $metrics }}
+  - name: healthz
+    containerPort: {{ $healthz }}
+{{- end }}
+
+{{/* A dict of path and root. The kubelet asks at the node's address, where the program may not listen. */}}
+{{- define "kube-ipvs.httpGet" -}}
+httpGet:
+  path: {{ .path }}
+  port: healthz
+  {{- if and (not .root.Values.existingConfigMap) (hasPrefix "127." .root.Values.config.healthzBindAddress) }}
+  host: 127.0.0.1
+  {{- end }}
 {{- end }}

@@ -1,0 +1,77 @@
+{{/* initContainers and containers of the proxy. */}}
+{{- define "kube-ipvs.proxy" -}}
+{{- $command := list "/usr/local/bin/kube-proxy" "--config=/var/lib/kube-proxy/config.conf" "--hostname-override=$(NODE_NAME)" }}
+{{- if gt (int .Values.verbosity) 0 }}
+{{- $command = append $command (printf "-v=%d" (int .Values.verbosity)) }}
+{{- end }}
+{{- $command = concat $command .Values.extraArgs }}
+{{- if .Values.prepareNode -}}
+initContainers:
+  - name: prepare-node
+    image: {{ include "kube-ipvs.image" . }}
+    imagePullPolicy: {{ .Values.image.pullPolicy }}
+    command:
+      {{- toYaml (append $command "--init-only") | nindent 6 }}
+    {{- include "kube-ipvs.container" . | nindent 4 }}
+    securityContext:
+      privileged: true
+      readOnlyRootFilesystem: true
+{{ end -}}
+containers:
+  - name: kube-ipvs
+    image: {{ include "kube-ipvs.image" . }}
+    imagePullPolicy: {{ .Values.image.pullPolicy }}
+    command:
+      {{- toYaml $command | nindent 6 }}
+    {{- include "kube-ipvs.container" . | nindent 4 }}
+    {{- include "kube-ipvs.ports" . | nindent 4 }}
+    livenessProbe:
+      {{- include "kube-ipvs.httpGet" (dict "path" "/livez" "root" .) | nindent 6 }}
+      {{- with .Values.livenessProbe }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+    readinessProbe:
+      {{- include "kube-ipvs.httpGet" (dict "path" "/readyz" "root" .) | nindent 6 }}
+      {{- with .Values.readinessProbe }}
+      {{- toYaml . | nindent 6 }}
+      {{- end }}
+    securityContext:
+      {{- include "kube-ipvs.securityContext" . | nindent 6 }}
+{{- end }}
+
+{{/* The same for leaving: cleans the node, then waits, so that the pod is Ready on each node that was cleaned. */}}
+{{- define "kube-ipvs.cleanUp" -}}
+initContainers:
+  - name: clean-up
+    image: {{ include "kube-ipvs.image" . }}
+    imagePullPolicy: {{ .Values.image.pullPolicy }}
+    command:
+      - /usr/local/bin/kube-proxy
+      - --config=/var/lib/kube-proxy/config.conf
+      - --hostname-override=$(NODE_NAME)
+      - --cleanup
+    {{- include "kube-ipvs.container" . | nindent 4 }}
+    securityContext:
+      {{- include "kube-ipvs.securityContext" . | nindent 6 }}
+containers:
+  - name: done
+    image: {{ include "kube-ipvs.image" . }}
+    imagePullPolicy: {{ .Values.image.pullPolicy }}
+    command:
+      - /usr/local/lib/kube-ipvs/node
+      - --eval
+      - process.on("SIGTERM", () => process.exit()); console.log("Node is clean"); setInterval(() => {}, 2 ** 30)
+    resources:
+      {{- toYaml .Values.resources | nindent 6 }}
+    securityContext:
+      privileged: false
+      allowPrivilegeEscalation: false
+      readOnlyRootFilesystem: true
+      runAsNonRoot: true
+      runAsUser: 65534
+      capabilities:
+        drop:
+          - ALL
+      seccompProfile:
+        {{- toYaml .Values.seccompProfile | nindent 8 }}
+{{- end }}
