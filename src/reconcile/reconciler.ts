@@ -182,7 +182,8 @@ export class Reconciler {
       for (const entry of entries.keys()) scope.includeEntry(name, entry);
     }
     for (const address of differences.addresses.keys()) scope.includeAddress(address);
-    for (const name of differences.sets.keys()) scope.changedSets.add(name);
+    for (const name of differences.sets.keys()) scope.resizableSets.add(name);
+    for (const name of this.verification.takeOversizedSets()) scope.resizableSets.add(name);
     this.#refusals.includeDue(scope, nowMs);
     for (const subject of this.#guard.dueSubjects(nowMs)) scope.includeSubject(subject);
     this.#guard.release(nowMs);

@@ -12,8 +12,8 @@ export class Scope {
   #entries = new Map<string, Set<SetEntry>>();
   #addresses = new Set<IpAddress>();
   #formerServices = new Map<string, ServiceName>();
-  /** Sets that were observed to have other parameters than cached. */
-  readonly changedSets: Set<string> = new Set();
+  /** Sets that were observed to have other parameters than cached, or to have more room than they need. */
+  readonly resizableSets: Set<string> = new Set();
   areAllServers = false;
   areAllMembers = false;
 

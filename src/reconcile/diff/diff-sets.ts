@@ -145,7 +145,8 @@ function temporary(
 
 /**
  * New entries come before old ones go, so the set must hold both. It grows whenever it must, and shrinks to kube-proxy's
- * capacity in full passes only: a count around the limit shall not move it with each sync.
+ * capacity only in a full sync and after a period of the verification: a count around the limit shall not move it with
+ * each sync.
  */
 function withCapacity(
   set: IpSet,

@@ -74,7 +74,7 @@ export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> 
     cached,
     families: rules.keys(),
     addedCounts: countBySet(entries.added),
-    mayShrink: (name) => scope.isFull || scope.changedSets.has(name),
+    mayShrink: (name) => scope.isFull || scope.resizableSets.has(name),
     isRefused: (name) => input.isSetRefused(name),
     wantedEntries,
   });

@@ -1,7 +1,7 @@
 /** Our sets with their entries, read from the kernel into the cache. */
 import { ipFamilies } from "../../base/ip.ts";
 import type { IpSets } from "../../kernel/kernel.ts";
-import { setsFor, temporaryNameOf } from "../../plan/sets.ts";
+import { capacityFor, setsFor, temporaryNameOf } from "../../plan/sets.ts";
 import { type IpSet, isSwappable, type ObservedIpSet, sameIpSet } from "../../state/ip-set.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import type { CachedState } from "./cached-state.ts";
@@ -65,6 +65,13 @@ export async function readOneSet(
     set === undefined || header === undefined ? undefined : await readEntries(ipSets, set, header);
   noteEntries(cached, name, found, differences);
   return found?.size ?? 0;
+}
+
+/** Names of the sets that have more room than kube-proxy would give them for what they hold. */
+export function oversizedSets({ sets, setEntries }: CachedState): readonly string[] {
+  return [...setEntries]
+    .filter(([name, { size }]) => (sets.get(name)?.maxElements ?? 0) > capacityFor(size))
+    .map(([name]) => name);
 }
 
 interface Headers {

@@ -5,7 +5,7 @@ import type { RuleSet } from "../../state/rule.ts";
 import type { VirtualServer } from "../../state/virtual-server.ts";
 import type { CachedState } from "./cached-state.ts";
 import type { Observer } from "./observer.ts";
-import { checkSetHeaders, ourSets, readOneSet } from "./read-sets.ts";
+import { checkSetHeaders, ourSets, oversizedSets, readOneSet } from "./read-sets.ts";
 
 /** Virtual servers whose real servers are read in one step: a sync that is due waits for no more. */
 const serversPerStep = 500;
@@ -27,6 +27,7 @@ export class Verification {
   /** Virtual servers whose real servers are still to be read in this round. */
   #servers: VirtualServer[] = [];
   #setNames: string[] = [];
+  #hasBegunPeriod = false;
 
   constructor(kernel: Kernel, cached: CachedState, observer: Observer) {
     this.#kernel = kernel;
@@ -66,6 +67,7 @@ export class Verification {
   ): Promise<readonly (() => Promise<void>)[]> {
     this.#observer.checkSysctls(sysctls);
     await this.#readEntries(periodsPerRound);
+    this.#hasBegunPeriod = true;
     const all = await this.#observer.observeHeaders();
     if (this.#servers.length === 0) this.#servers = [...all];
     const share = Math.max(leastServersPerPeriod, Math.ceil(all.length / periodsPerRound));
@@ -76,6 +78,13 @@ export class Verification {
       steps.push(() => this.#readServers(part));
     }
     return steps;
+  }
+
+  /** Once per period: sets that are larger than kube-proxy would make them. A count around the limit is to move none often. */
+  takeOversizedSets(): readonly string[] {
+    if (!this.#hasBegunPeriod) return [];
+    this.#hasBegunPeriod = false;
+    return oversizedSets(this.#cached);
   }
 
   /** Those that went meanwhile are left out. */
