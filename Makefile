@@ -42,7 +42,7 @@ build: dist/kube-ipvs ## dist/kube-ipvs, and dist/kube-proxy: the same under its
 
 shim: $(addon)
 
-lab: build/lab/uml-xstate.so build/test/netlink-fault.so build/test/enter_network_namespace.node build/test/sctp-station build/test/forbidden-calls
+lab: build/lab/uml-xstate.so build/lab/vfork-node.so build/test/netlink-fault.so build/test/enter_network_namespace.node build/test/sctp-station build/test/forbidden-calls
 	@:
 
 check: lint types unit ## lint, format, types, unit tests
@@ -164,9 +164,10 @@ build/image/root/usr/local/bin/kube-proxy: dist/kube-ipvs deploy/image/packages.
 
 compile_test_library = gcc -shared -fPIC -O2 -Wall -Wextra -Werror
 
-build/lab/uml-xstate.so: test/lab/uml-xstate.c | setup-build
+# User-mode Linux is for x86_64 alone.
+build/lab/%.so: test/lab/%.c | setup-build
 	@mkdir -p $(@D)
-	@case $$(uname -m) in x86_64) $(compile_test_library) -o $@ $< ;; esac
+	@case $$(uname -m) in x86_64) $(compile_test_library) -o $@ $< -ldl ;; esac
 
 build/test/enter_network_namespace.node: test/support/netns/enter-network-namespace.c | setup-build
 	@mkdir -p $(@D)

@@ -235,7 +235,7 @@ describe("the image on a node", () => {
     }
     onNode.signal(program, "TERM");
     await program.ends();
-    assert.match(program.output, /"Stopping/);
+    assert.match(program.output, /"Shutting down, leaving kernel state in place"/);
     assert.ok(!program.output.includes(token));
     assert.ok(
       server.requests.some(({ headers }) => headers["authorization"] === `Bearer ${token}`),

@@ -3,7 +3,9 @@
  *
  *     node test/lab/run-suites.ts [NAME…]
  */
+import { existsSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import { join } from "node:path";
 import { findLab, type Lab, runInLab } from "./lab.ts";
 import type { LabResult } from "./lab-kernel.ts";
 import { listSuites, type Suite } from "./suites.ts";
@@ -35,7 +37,7 @@ async function runSuite(
   const running = setInterval(() => {
     console.log(`  ${suite.name}: running, ${secondsSince(begin).toFixed(0)} s`);
   }, progressIntervalMs);
-  const command = ["node", "--test", suite.file];
+  const command = [...withoutForks(lab), "node", "--test", suite.file];
   const output = { stdout: keep, stderr: keep };
   const result = await runInLab(lab, command, { ...suite.options, cpu }, output, signal);
   clearInterval(running);
@@ -45,6 +47,12 @@ async function runSuite(
   const outcome = { suite, seconds: secondsSince(begin), output: text, summary, failure };
   console.log(`  ${suite.name}: ${failure ?? "passed"}, ${outcome.seconds.toFixed(1)} s`);
   return outcome;
+}
+
+/** See vfork-node.c. */
+function withoutForks({ kind }: UsableLab): readonly string[] {
+  const library = join(import.meta.dirname, "../../build/lab/vfork-node.so");
+  return kind === "lab-kernel" && existsSync(library) ? ["env", `LD_PRELOAD=${library}`] : [];
 }
 
 function explainFailure(
