@@ -76,6 +76,13 @@ export class ChangeTracker {
     return this.#services.size;
   }
 
+  /** Counted each time. */
+  get sliceCount(): number {
+    let count = 0;
+    for (const slices of this.#slices.values()) count += slices.length;
+    return count;
+  }
+
   service(name: ServiceName): ServiceRecord | undefined {
     return this.#services.get(name);
   }

@@ -35,6 +35,11 @@ export class ClusterPlan {
     return this.#tracker.serviceCount;
   }
 
+  /** Counted each time. */
+  get sliceCount(): number {
+    return this.#tracker.sliceCount;
+  }
+
   /** Services touched since the last {@link update}. */
   get pendingCount(): number {
     return this.#tracker.pendingCount;

@@ -5,7 +5,7 @@ import { inSlices } from "../base/time-slice.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { DesiredView } from "../plan/desired-state.ts";
 import type { RuleSet } from "../state/rule.ts";
-import { type ApplyTools, applyChanges } from "./apply/apply-plan.ts";
+import { type ApplyProgress, type ApplyTools, applyChanges } from "./apply/apply-plan.ts";
 import { ConntrackCleaner } from "./apply/conntrack-cleaner.ts";
 import { OutcomeCollector, type Outcomes } from "./apply/outcome.ts";
 import { contradictsCache } from "./apply/refusal-reason.ts";
@@ -122,7 +122,7 @@ export class Reconciler {
   }
 
   /** One pass. An observation that fails ends it before the first write. */
-  async sync(goal: SyncGoal): Promise<SyncReport> {
+  async sync(goal: SyncGoal, onProgress?: ApplyProgress): Promise<SyncReport> {
     if (this.#parts.isDryRun === true) this.invalidate();
     this.#scope.include(goal.touched);
     const failure = await this.#freshness.refresh(goal, this.#scope);
@@ -140,7 +140,11 @@ export class Reconciler {
     for (const change of changes) {
       if (change.kind === "virtual-server-create") this.#ownership.noteCreating(change.key);
     }
-    const outcomes = await applyChanges(changes, this.#applyTools(desired));
+    const tools = this.#applyTools(desired);
+    const outcomes = await applyChanges(
+      changes,
+      onProgress === undefined ? tools : { ...tools, onProgress },
+    );
     const ends = await this.#drainPass.after(plan, outcomes, desired, goal.drain);
     this.#noteOutcomes(outcomes, { scope, planned, plan });
     this.#updateOwnership(desired, goal, scope);

@@ -1,6 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
+import type { ApplyProgress } from "../../reconcile/apply/apply-plan.ts";
 import { changeCount } from "../../reconcile/report.ts";
 import type { SyncSummary } from "./sync-reporter.ts";
 
@@ -10,7 +11,19 @@ export interface FirstSyncParts {
   readonly metrics: Pick<Metrics, "firstSyncCompleted">;
 }
 
-/** Reports the first sync that succeeds, for whoever rolls out: one log line and one metric. */
+/** Objects that the initial lists brought. */
+export interface ListedCounts {
+  readonly services: number;
+  readonly endpointSlices: number;
+}
+
+/** Pause between two lines about a first sync that is under way. */
+const lifeSignMs = 5_000;
+
+/**
+ * Reports the way to the first sync that succeeds, for whoever rolls out: a line when the initial lists are complete, one
+ * every 5 s while a sync runs, and one line and one metric at the end. After that it costs nothing.
+ */
 export class FirstSync {
   readonly #parts: FirstSyncParts;
   readonly #startedAtMs: number;
@@ -21,11 +34,27 @@ export class FirstSync {
     this.#startedAtMs = parts.clock.monotonicMs();
   }
 
+  /** To be called once, when everything is listed. */
+  listed(counts: ListedCounts): void {
+    this.#parts.log.info("Initial lists completed", { ...counts, ...this.#sinceStart() });
+  }
+
+  /** Runs a sync. Only the first one is asked for its progress. */
+  async watch<T>(sync: (onProgress?: ApplyProgress) => Promise<T>): Promise<T> {
+    if (this.#isOver) return await sync();
+    const lifeSigns = new LifeSigns(this.#parts);
+    try {
+      return await sync((done, total) => lifeSigns.note(done, total));
+    } finally {
+      lifeSigns.stop();
+    }
+  }
+
   /** To be called after each sync without a failure. */
   succeeded(summary: Omit<SyncSummary, "families" | "triggers">): void {
     if (this.#isOver) return;
     this.#isOver = true;
-    const { clock, log, metrics } = this.#parts;
+    const { log, metrics } = this.#parts;
     const { serviceCount, desired, report, isObserveOnly = false, elapsedMs } = summary;
     metrics.firstSyncCompleted();
     log.info("First sync completed", {
@@ -33,7 +62,52 @@ export class FirstSync {
       virtualServers: [...desired.virtualServerKeys()].length,
       [isObserveOnly ? "pendingChanges" : "changes"]: changeCount(report),
       elapsed: `${elapsedMs.toFixed(1)}ms`,
-      sinceStart: `${((clock.monotonicMs() - this.#startedAtMs) / 1000).toFixed(1)}s`,
+      ...this.#sinceStart(),
     });
   }
+
+  #sinceStart(): { readonly sinceStart: string } {
+    const elapsedMs = this.#parts.clock.monotonicMs() - this.#startedAtMs;
+    return { sinceStart: secondsText(elapsedMs) };
+  }
+}
+
+/** The lines about one sync while it runs. */
+class LifeSigns {
+  readonly #parts: Pick<FirstSyncParts, "clock" | "log">;
+  readonly #startedAtMs: number;
+  /** Absent: nothing is applied yet, the kernel is observed and the changes are planned. */
+  #applied: { readonly done: number; readonly total: number } | undefined;
+  #cancel: () => void = () => {};
+
+  constructor(parts: Pick<FirstSyncParts, "clock" | "log">) {
+    this.#parts = parts;
+    this.#startedAtMs = parts.clock.monotonicMs();
+    this.#schedule();
+  }
+
+  note(done: number, total: number): void {
+    this.#applied = { done, total };
+  }
+
+  stop(): void {
+    this.#cancel();
+  }
+
+  #schedule(): void {
+    this.#cancel = this.#parts.clock.after(lifeSignMs, () => this.#tell());
+  }
+
+  #tell(): void {
+    const { clock, log } = this.#parts;
+    log.info("First sync in progress", {
+      ...(this.#applied === undefined ? { phase: "plan" } : { phase: "apply", ...this.#applied }),
+      elapsed: secondsText(clock.monotonicMs() - this.#startedAtMs),
+    });
+    this.#schedule();
+  }
+}
+
+function secondsText(elapsedMs: number): string {
+  return `${(elapsedMs / 1000).toFixed(1)}s`;
 }

@@ -45,6 +45,7 @@ const maxLoggedFailures = 10;
 
 /** Turns what the loop does into metrics, health, log lines and events. */
 export class SyncReporter {
+  readonly firstSync: FirstSync;
   readonly #metrics: Metrics;
   readonly #health: ProxyHealth;
   readonly #clock: Clock;
@@ -53,7 +54,6 @@ export class SyncReporter {
   readonly #drifts: DriftReporter;
   readonly #dryRun: DryRunReporter;
   readonly #refusals: RefusalReporter;
-  readonly #firstSync: FirstSync;
   /** Each is reported when it appears, not with every sync. */
   #reportedConflicts = new Set<string>();
   #reportedForeign = new Set<string>();
@@ -76,7 +76,7 @@ export class SyncReporter {
     this.#drifts = new DriftReporter(collaborators);
     this.#dryRun = new DryRunReporter(collaborators);
     this.#refusals = new RefusalReporter(collaborators);
-    this.#firstSync = new FirstSync(collaborators);
+    this.firstSync = new FirstSync(collaborators);
   }
 
   /** The loop begins: health is judged from now on. */
@@ -129,7 +129,7 @@ export class SyncReporter {
     this.#logFailures(report);
     if (hasWorked) this.#noteConflicts(summary);
     this.#logCompletion(summary);
-    if (hasWorked) this.#firstSync.succeeded(summary);
+    if (hasWorked) this.firstSync.succeeded(summary);
   }
 
   /** A line for each family, as upstream's two proxiers write; here they share one sync. */

@@ -7,6 +7,7 @@ import type { Logger } from "../../base/log.ts";
 import { inSlices, yieldToEventLoop } from "../../base/time-slice.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import { ClusterPlan } from "../../plan/cluster-plan.ts";
+import type { ApplyProgress } from "../../reconcile/apply/apply-plan.ts";
 import type { DrainStartTimes } from "../../reconcile/drain/drains.ts";
 import type { OwnershipRecord } from "../../reconcile/ownership/ownership.ts";
 import { Reconciler } from "../../reconcile/reconciler.ts";
@@ -146,8 +147,15 @@ export class SyncLoop {
 
   noteSynced(kind: ResourceKind): void {
     if (kind === "nodes") this.#nodeWait.noteListed();
-    else this.#lists.note(kind);
+    else this.#noteListed(kind);
     this.#request();
+  }
+
+  #noteListed(kind: Exclude<ResourceKind, "nodes">): void {
+    if (this.#lists.isComplete) return;
+    this.#lists.note(kind);
+    const { serviceCount: services, sliceCount: endpointSlices } = this.#plan;
+    if (this.#lists.isComplete) this.#reporter.firstSync.listed({ services, endpointSlices });
   }
 
   /** The configuration is another one: everything that depends on it is planned again. */
@@ -169,7 +177,7 @@ export class SyncLoop {
   }
 
   /** Says whether the sync ran and the kernel answers. */
-  async #sync(): Promise<boolean> {
+  async #sync(onProgress?: ApplyProgress): Promise<boolean> {
     if (!this.#isInitialized) return true;
     const startedAtMs = this.#clock.monotonicMs();
     const options = await this.#node.refresh();
@@ -177,7 +185,7 @@ export class SyncLoop {
     const isFull = this.#isObserveOnly || this.#reconciler.needsObservation;
     const goal = this.#takeGoal();
     this.#lastGoal = goal;
-    const report = await this.#reconciler.sync(goal);
+    const report = await this.#reconciler.sync(goal, onProgress);
     this.#onReport(report);
     this.#reporter.synced({
       families: this.#families,
@@ -243,7 +251,8 @@ export class SyncLoop {
     const sync = async (): Promise<boolean> => {
       // What asked for it has been at work until now: reading and decoding an event of 250 endpoints takes milliseconds.
       await yieldToEventLoop();
-      return this.#exclusive.run(() => this.#sync());
+      const { firstSync } = this.#reporter;
+      return this.#exclusive.run(() => firstSync.watch((onProgress) => this.#sync(onProgress)));
     };
     return new Runner(sync, collaborators, runnerOptions(this.#live));
   }

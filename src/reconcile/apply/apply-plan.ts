@@ -15,6 +15,9 @@ import { type ChangeGroup, groupOf, sendGroup, sendSingle } from "./requests.ts"
 /** Changes that are encoded and sent together: a few datagrams. Between two batches the event loop has its turn. */
 const changesPerBatch = 2_000;
 
+/** Called before the first batch and after each: so many changes of so many have their outcome. */
+export type ApplyProgress = (done: number, total: number) => void;
+
 export interface ApplyTools {
   readonly kernel: Kernel;
   readonly cached: CachedState;
@@ -24,6 +27,8 @@ export interface ApplyTools {
     changes: readonly ChangeOf<"conntrack-delete">[],
     outcomes: OutcomeCollector,
   ) => Promise<void>;
+  /** Absent: nobody waits for it. */
+  readonly onProgress?: ApplyProgress;
 }
 
 /** Applies the changes and folds what was done into the cache. Never rejects: what failed is in the outcomes. */
@@ -33,8 +38,12 @@ export async function applyChanges(
 ): Promise<Outcomes> {
   const outcomes = new OutcomeCollector();
   const notDone = new NotDone();
+  let done = 0;
+  tools.onProgress?.(done, changes.length);
   for (const { group, batch } of batchesOf(changes)) {
     await applyBatch(group, batch, { tools, outcomes, notDone });
+    done += batch.length;
+    tools.onProgress?.(done, changes.length);
   }
   return outcomes;
 }

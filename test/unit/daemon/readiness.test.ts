@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
+import { sleep } from "../../../src/base/clock.ts";
 import { errno } from "../../../src/base/errno.ts";
 import { loadConfig } from "../../../src/config/load-config.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
@@ -45,6 +46,16 @@ describe("a daemon that starts", () => {
     await clock.advance(100_000);
   };
 
+  /** Each such call of the IPVS client takes so long from now on. */
+  function delayCalls(method: "listVirtualServers" | "apply", delayMs: number): void {
+    const { ipvs } = kernel;
+    const call = ipvs[method].bind(ipvs) as (...args: readonly unknown[]) => Promise<never>;
+    ipvs[method] = async (...args: readonly unknown[]) => {
+      await sleep(clock, delayMs);
+      return await call(...args);
+    };
+  }
+
   async function firstSyncCompleted(): Promise<string | undefined> {
     return /^kube_ipvs_first_sync_completed (.*)$/m.exec(await metrics.exposition())?.[1];
   }
@@ -69,6 +80,35 @@ describe("a daemon that starts", () => {
     assert.equal(line?.keys["virtualServers"], 1);
     assert.ok(Number(line?.keys["changes"]) > 0);
     assert.match(String(line?.keys["elapsed"]), /ms$/);
+  });
+
+  it("says when it has listed everything, and what", async () => {
+    await start(sourceOf(node(), service(), endpointSlice()));
+    const lines = log.lines.filter(({ event }) => event === "Initial lists completed");
+    assert.deepEqual(
+      lines.map(({ keys }) => keys),
+      [{ services: 1, endpointSlices: 1, sinceStart: "0.0s" }],
+    );
+  });
+
+  it("says every 5 s how far a slow first sync is, and no later one", async () => {
+    const source = sourceOf(node(), service(), endpointSlice());
+    await startDaemon({ config, kernel, source, metrics, health, clock, log });
+    delayCalls("listVirtualServers", 6_000);
+    delayCalls("apply", 6_000);
+    await clock.advance(100_000);
+    const lines = log.lines.filter(({ event }) => event === "First sync in progress");
+    const [planning, ...applying] = lines.map(({ keys }) => keys);
+    assert.deepEqual(planning, { phase: "plan", elapsed: "5.0s" });
+    assert.equal(applying.length, 2, "10 and 15 of 18 s");
+    const [second, third] = applying.map(({ done, total }) => [Number(done), Number(total)]);
+    assert.ok(second?.[0] !== undefined && second[0] < Number(third?.[0]), "goes on");
+    assert.ok(Number(third?.[0]) < Number(third?.[1]), "not done yet");
+    source.apply(service({ clusterIps: ["10.96.0.99"] }) as ApiObject & NamedObject);
+    await clock.advance(60_000);
+    const all = log.lines.filter(({ event }) => event === "First sync in progress");
+    assert.equal(all.length, lines.length);
+    assert.equal(firstSyncLines().length, 1);
   });
 
   it("is not ready while its first sync fails, and ready once it succeeds", async () => {
