@@ -9,8 +9,13 @@ const hitsFile = `${file}.hits`;
 
 /** A program with the library, which does nothing until it is told to. */
 export const underFaults: ProgramStart = {
-  environment: { LD_PRELOAD: library, NETLINK_FAULT: file },
+  environment: { LD_PRELOAD: [library, ...otherLibraries()].join(":"), NETLINK_FAULT: file },
 };
+
+function otherLibraries(): readonly string[] {
+  const others = process.env["LD_PRELOAD"];
+  return others === undefined ? [] : [others];
+}
 
 /** The rows after one that did this go on with the library. */
 export async function putUnderFaults(world: World): Promise<void> {
