@@ -1,7 +1,8 @@
-import { Command, CommanderError, Option } from "commander";
+import { Command, CommanderError, InvalidArgumentError, Option } from "commander";
 import type { FlagValues } from "../config/gather-settings.ts";
 import { type Flag, flags } from "./flags.ts";
 import { normaliseFlags } from "./go-flags.ts";
+import { type CommandOption, type Example, type Subcommand, subcommands } from "./subcommands.ts";
 
 /** What the arguments ask for. */
 export type CommandLine =
@@ -9,16 +10,27 @@ export type CommandLine =
   | { readonly kind: "version" }
   /** Values as written; {@link FlagValues} says how. */
   | { readonly kind: "flags"; readonly values: FlagValues }
-  /** `kube-ipvs plan`: prints what would change in this kernel. */
-  | { readonly kind: "plan"; readonly values: FlagValues; readonly format: PlanFormat }
+  | SubcommandLine
   | { readonly kind: "mistake"; readonly message: string };
 
-export type PlanFormat = "text" | "json";
+/** `kube-ipvs plan -o json --config=FILE`. */
+export interface SubcommandLine {
+  readonly kind: "subcommand";
+  /** Of the table in `subcommands.ts`. */
+  readonly name: string;
+  /** Of the daemon's flags. */
+  readonly values: FlagValues;
+  /** Of the command's own options: each, with its default where it was not given. */
+  readonly options: ReadonlyMap<string, string>;
+  readonly arguments: readonly string[];
+}
 
 /** Reads the arguments behind the program's name. */
 export function parseCommandLine(args: readonly string[], helpWidth = 100): CommandLine {
-  const isPlan = args[0] === "plan";
-  const command = isPlan ? makePlanCommand(helpWidth) : makeCommand(helpWidth);
+  const subcommand = subcommands.find(({ name }) => name === args[0]);
+  const { options = [], takesDaemonFlags = true } = subcommand ?? {};
+  const known = [...options, ...(takesDaemonFlags ? flags : [])];
+  const command = makeCommand(subcommand, known, helpWidth);
   let helpText = "";
   command.configureOutput({
     writeOut: (text) => {
@@ -27,56 +39,79 @@ export function parseCommandLine(args: readonly string[], helpWidth = 100): Comm
     writeErr: () => {},
   });
   try {
-    const flagArgs = isPlan ? args.slice(1) : args;
-    command.parse([...normaliseFlags(flagArgs, flags)], { from: "user" });
+    const flagArgs = subcommand === undefined ? args : args.slice(1);
+    command.parse([...normaliseFlags(flagArgs, known)], { from: "user" });
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.code === "commander.helpDisplayed") return { kind: "help", text: helpText };
-    return { kind: "mistake", message: mistake(error, command) };
+    return { kind: "mistake", message: mistake(error, command, subcommand) };
   }
   if (command.getOptionValue("version") !== undefined) return { kind: "version" };
-  const values = valuesOf(command);
-  if (!isPlan) return { kind: "flags", values };
-  return { kind: "plan", values, format: command.getOptionValue("output") as PlanFormat };
+  const values = valuesOf(command, flags);
+  if (subcommand === undefined) return { kind: "flags", values };
+  const { name } = subcommand;
+  return {
+    kind: "subcommand",
+    name,
+    values,
+    options: optionValues(command, options),
+    arguments: command.args,
+  };
 }
 
 const description =
   "kube-ipvs implements Kubernetes Services with IPVS in the Linux kernel. It replaces kube-proxy.\n" +
   "It reads Services and EndpointSlices from a cluster or from a directory (--manifests).";
 
-function makePlanCommand(helpWidth: number): Command {
-  return makeCommand(helpWidth)
-    .name("kube-ipvs plan")
-    .description(
-      "Prints what a sync would change in this kernel, and changes nothing. It takes the daemon's flags.\n" +
-        "Exit code 0: no change, 2: changes, 1: error.",
-    )
-    .addOption(
-      new Option("-o, --output <format>", "form of the output")
-        .choices(["text", "json"])
-        .default("text")
-        .helpGroup("Output:"),
-    );
-}
+const daemonUsage = {
+  name: "",
+  usage: "[flags]",
+  description,
+  maxArguments: 0,
+  examples: [] as readonly Example[],
+};
 
-function makeCommand(helpWidth: number): Command {
-  const command = new Command("kube-ipvs")
-    .usage("[flags]")
+function makeCommand(
+  subcommand: Subcommand | undefined,
+  known: readonly (Flag | CommandOption)[],
+  helpWidth: number,
+): Command {
+  const { name, usage, description, maxArguments, examples } = subcommand ?? daemonUsage;
+  const command = new Command(`kube-ipvs ${name}`.trimEnd())
+    .usage(usage)
     .description(description)
     .exitOverride()
     .allowExcessArguments(false)
     .configureHelp({ helpWidth, optionTerm: termOf })
-    .addHelpOption(new Option("-h, --help", "print this help and exit").helpGroup("Start:"))
-    .addOption(new Option("--version [form]", "print the version and exit").helpGroup("Start:"));
-  for (const flag of flags) command.addOption(optionOf(flag));
+    .addHelpText("after", examplesText(examples))
+    .addHelpOption(new Option("-h, --help", "print this help and exit").helpGroup("Start:"));
+  for (let count = 0; count < maxArguments; count += 1) command.argument(`[argument-${count}]`);
+  const isVersionFlag = subcommand === undefined || subcommand.takesDaemonFlags;
+  if (isVersionFlag) {
+    const version = new Option("--version [form]", "print the version and exit");
+    command.addOption(version.helpGroup("Start:"));
+  }
+  for (const flag of known) command.addOption(optionOf(flag));
   return command;
 }
 
-function optionOf({ name, short, placeholder, help, default: value, group }: Flag): Option {
+function examplesText(examples: readonly Example[]): string {
+  if (examples.length === 0) return "";
+  const lines = examples.map(({ command, purpose }) => `  # ${purpose}\n  ${command}\n`);
+  return `\nExamples:\n${lines.join("\n")}`;
+}
+
+function optionOf(flag: Flag | CommandOption): Option {
+  const { name, short, placeholder, help, default: value } = flag;
+  const group = "group" in flag ? flag.group : "Output";
+  const choices = "choices" in flag ? flag.choices : undefined;
   const names = short === undefined ? `--${name}` : `-${short}, --${name}`;
   const shownDefault = value === "" || value === "false" ? "" : ` (default ${value})`;
   return new Option(`${names} <${placeholder}>`, `${help}${shownDefault}`)
-    .argParser((written: string, before?: readonly string[]) => [...(before ?? []), written])
+    .argParser((written: string, before?: readonly string[]) => {
+      if (choices === undefined || choices.includes(written)) return [...(before ?? []), written];
+      throw new InvalidArgumentError(`Allowed choices are ${choices.join(", ")}.`);
+    })
     .helpGroup(`${group}:`)
     .hideHelp(help === "");
 }
@@ -86,20 +121,42 @@ function termOf(option: Option): string {
   return option.flags.replace(" <true|false>", "").replace(" [form]", "");
 }
 
-function valuesOf(command: Command): FlagValues {
+function valuesOf(command: Command, table: readonly Pick<Flag, "name">[]): FlagValues {
+  const names = new Set(table.map(({ name }) => name));
   const values = new Map<string, readonly string[]>();
   for (const option of command.options) {
+    const name = option.long?.slice(2) ?? "";
     const written = command.getOptionValue(option.attributeName()) as readonly string[] | undefined;
-    if (Array.isArray(written)) values.set(option.long?.slice(2) ?? "", written);
+    if (names.has(name) && Array.isArray(written)) values.set(name, written);
   }
   return values;
 }
 
+function optionValues(
+  command: Command,
+  options: readonly CommandOption[],
+): ReadonlyMap<string, string> {
+  const written = valuesOf(command, options);
+  return new Map(
+    options.map(({ name, default: value }) => [name, written.get(name)?.at(-1) ?? value]),
+  );
+}
+
 /** One line: what is wrong, quoted so that it cannot break the line. */
-function mistake(error: CommanderError, command: Command): string {
+function mistake(
+  error: CommanderError,
+  command: Command,
+  subcommand: Subcommand | undefined,
+): string {
   if (error.code === "commander.excessArguments") {
-    return `unexpected argument ${JSON.stringify(command.args[0])}: kube-ipvs takes flags only`;
+    const argument = JSON.stringify(command.args[subcommand?.maxArguments ?? 0]);
+    if (subcommand === undefined) return unknownCommand(argument);
+    return `unexpected argument ${argument} of ${subcommand.name}`;
   }
   const text = error.message.replace(/^error: /, "").replaceAll(/\s*\n\s*/g, " ");
   return text.replaceAll(/[\p{Cc}\p{Cf}]/gu, "?");
+}
+
+function unknownCommand(argument: string): string {
+  return `unexpected argument ${argument}: kube-ipvs takes flags only`;
 }

@@ -8,9 +8,11 @@ import type { FlagValues } from "../config/gather-settings.ts";
 import { type ConfigWorld, type LoadedConfig, loadConfig } from "../config/load-config.ts";
 import { LogWriter } from "../daemon/log/log-writer.ts";
 import type { CommandParts } from "../daemon/run.ts";
-import { type PlanFormat, parseCommandLine } from "./command-line.ts";
+import { parseCommandLine, type SubcommandLine } from "./command-line.ts";
 import { fatalText } from "./fatal.ts";
 import { shownFlags } from "./flags.ts";
+
+export type PlanFormat = "text" | "json";
 
 /** The working part of the program, loaded only when it is needed: --version should be instant. */
 export interface Commands {
@@ -57,10 +59,8 @@ export async function runCommandLine(
       return fail(world, new Error(`${commandLine.message} (see --help)`));
     case "flags":
       return await runWithFlags(commandLine.values, world, runCommand);
-    case "plan":
-      return await runWithFlags(commandLine.values, world, (loaded, values) =>
-        runPlan(loaded, values, world, commandLine.format),
-      );
+    case "subcommand":
+      return await runSubcommand(commandLine, world);
   }
 }
 
@@ -108,15 +108,25 @@ async function runCommand(
   }
 }
 
+/** One case for each row of `subcommands.ts`. */
+async function runSubcommand(line: SubcommandLine, world: CommandWorld): Promise<number> {
+  switch (line.name) {
+    case "plan":
+      return await runWithFlags(line.values, world, (...given) => runPlan(line, ...given));
+    default:
+      throw new Error(`Nothing runs ${line.name}`);
+  }
+}
+
 async function runPlan(
-  loaded: LoadedConfig,
-  values: FlagValues,
-  world: CommandWorld,
-  format: PlanFormat,
+  { options }: SubcommandLine,
+  ...given: Parameters<RunLoaded>
 ): Promise<number> {
-  const parts = partsOf(loaded, values, world);
+  const [{ config }, , world] = given;
+  const parts = partsOf(...given);
   const commands = await world.loadCommands();
-  return (await commands.printPlan(loaded.config, parts, format)) ? exitWithChanges : 0;
+  const format = options.get("output") === "json" ? "json" : "text";
+  return (await commands.printPlan(config, parts, format)) ? exitWithChanges : 0;
 }
 
 /** As `diff` and `terraform plan -detailed-exitcode` have it. */

@@ -1,0 +1,64 @@
+/** The table of commands besides the daemon itself. Parser, help, completion and man pages are made of it. */
+import type { Flag } from "./flags.ts";
+
+export interface Example {
+  readonly command: string;
+  /** What it is for, in a few words. */
+  readonly purpose: string;
+}
+
+/** An option that only one command has. */
+export interface CommandOption extends Omit<Flag, "alias" | "group"> {
+  /** Values that it takes; absent: any. */
+  readonly choices?: readonly string[];
+}
+
+export interface Subcommand {
+  readonly name: string;
+  /** What stands behind the name in the usage line: `[NAME] [flags]`. */
+  readonly usage: string;
+  /** One line for the list of commands. */
+  readonly summary: string;
+  /** For its own help; lines as printed. */
+  readonly description: string;
+  readonly options: readonly CommandOption[];
+  /** False: only its own options. */
+  readonly takesDaemonFlags: boolean;
+  /** How many arguments that are no flags it takes. */
+  readonly maxArguments: number;
+  readonly examples: readonly Example[];
+}
+
+/** `-o FORMAT`; the first format is the default. */
+export function outputOption(formats: readonly [string, ...string[]]): CommandOption {
+  return {
+    name: "output",
+    short: "o",
+    isBoolean: false,
+    placeholder: "format",
+    help: `form of the output: ${formats.join(", ")}`,
+    default: formats[0],
+    choices: formats,
+  };
+}
+
+export const subcommands: readonly Subcommand[] = [
+  {
+    name: "plan",
+    usage: "[flags]",
+    summary: "print what a sync would change in this kernel",
+    description:
+      "Prints what a sync would change in this kernel, and changes nothing. It takes the daemon's flags.\n" +
+      "Exit code 0: no change, 2: changes, 1: error.",
+    options: [outputOption(["text", "json"])],
+    takesDaemonFlags: true,
+    maxArguments: 0,
+    examples: [
+      {
+        command: "kube-ipvs plan --config /var/lib/kube-proxy/config.conf",
+        purpose: "what taking over this node from kube-proxy would change",
+      },
+      { command: "kube-ipvs plan --manifests ./services -o json", purpose: "without a cluster" },
+    ],
+  },
+];
