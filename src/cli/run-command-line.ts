@@ -8,7 +8,7 @@ import type { FlagValues } from "../config/gather-settings.ts";
 import { type ConfigWorld, type LoadedConfig, loadConfig } from "../config/load-config.ts";
 import { LogWriter } from "../daemon/log/log-writer.ts";
 import type { CommandParts } from "../daemon/run.ts";
-import { parseCommandLine, type SubcommandLine } from "./command-line.ts";
+import { type CommandLine, parseCommandLine, type SubcommandLine } from "./command-line.ts";
 import { fatalText } from "./fatal.ts";
 import { shownFlags } from "./flags.ts";
 
@@ -58,7 +58,7 @@ export async function runCommandLine(
     case "mistake":
       return fail(world, new Error(`${commandLine.message} (see --help)`));
     case "flags":
-      return await runWithFlags(commandLine.values, world, runCommand);
+      return await runWithFlags(commandLine, world, runCommand);
     case "subcommand":
       return await runSubcommand(commandLine, world);
   }
@@ -67,14 +67,14 @@ export async function runCommandLine(
 type RunLoaded = (loaded: LoadedConfig, values: FlagValues, world: CommandWorld) => Promise<number>;
 
 async function runWithFlags(
-  values: FlagValues,
+  { kind, values }: Extract<CommandLine, { readonly values: FlagValues }>,
   world: CommandWorld,
   runLoaded: RunLoaded,
 ): Promise<number> {
   // Until the configuration is known, the flag alone can say it.
   let logFormat: LogFormat = values.get("logging-format")?.at(-1) === "json" ? "json" : "text";
   try {
-    const loaded = loadConfig(values, world);
+    const loaded = loadConfig(values, world, kind === "subcommand" ? kind : undefined);
     logFormat = loaded.config.logging.format;
     world.noteLoaded(loaded);
     return await runLoaded(loaded, values, world);
@@ -112,7 +112,7 @@ async function runCommand(
 async function runSubcommand(line: SubcommandLine, world: CommandWorld): Promise<number> {
   switch (line.name) {
     case "plan":
-      return await runWithFlags(line.values, world, (...given) => runPlan(line, ...given));
+      return await runWithFlags(line, world, (...given) => runPlan(line, ...given));
     default:
       throw new Error(`Nothing runs ${line.name}`);
   }

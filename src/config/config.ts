@@ -115,4 +115,4 @@ export interface Config {
 export type LogFormat = "text" | "json";
 
 /** What the command line asks for. */
-export type Command = "run" | "clean-up" | "init-only" | "write-config";
+export type Command = "run" | "clean-up" | "init-only" | "write-config" | "subcommand";

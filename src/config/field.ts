@@ -63,6 +63,8 @@ export interface Field {
   readonly shortFlag?: string;
   /** The flag counts beside a configuration file too, and wins. */
   readonly winsOverFile?: true;
+  /** The flag counts beside a configuration file that leaves the setting empty. */
+  readonly fillsFile?: true;
   /** With configReload a new value of the file counts at once; otherwise after a restart. */
   readonly isLive?: true;
   /** A line for --help. */

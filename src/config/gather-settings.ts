@@ -27,7 +27,7 @@ interface Choice {
 }
 
 /**
- * Picks each setting's value: a flag if there is no file or the flag wins over it, else the file, else
+ * Picks each setting's value: a flag if there is no file or the flag wins over it or fills it, else the file, else
  * the default. Every value given is checked, one that does not count too. `file` is absent without
  * `--config`.
  */
@@ -66,8 +66,10 @@ function choose(
   const given = flags.get(field.flag ?? "");
   if (given !== undefined) {
     const choice = fromFlag(field, given);
+    const isEmptyInFile = fromFile(field, file) === undefined;
+    const winsOverFile = field.winsOverFile === true || (field.fillsFile && isEmptyInFile);
     // A flag that does not count must still be well-formed.
-    const isUsed = file === undefined || field.winsOverFile === true || "reason" in choice.reading;
+    const isUsed = file === undefined || winsOverFile || "reason" in choice.reading;
     if (isUsed) return choice;
   }
   return fromFile(field, file) ?? fromDefault(field, file === undefined);

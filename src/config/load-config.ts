@@ -4,6 +4,7 @@ import type { Command, Config, ListenAddress, LogFormat } from "./config.ts";
 import { ConfigError, type ConfigProblem } from "./config-error.ts";
 import { readConfigFile } from "./config-file.ts";
 import { configObject, configText } from "./config-text.ts";
+import { emptyModeNotices, emptyModeProblems } from "./empty-mode.ts";
 import { gateNotices } from "./feature-gates.ts";
 import { blankNodeName, type FlagOnlyValues, readFlagOnlyOptions } from "./flag-only-options.ts";
 import { type FlagValues, type GatheredSettings, gatherSettings } from "./gather-settings.ts";
@@ -33,13 +34,30 @@ export interface LoadedConfig {
   readonly notices: readonly ConfigNotice[];
 }
 
-/** Makes the configuration from flags and the file they may name. Throws {@link ConfigError}. */
-export function loadConfig(flags: FlagValues, world: ConfigWorld): LoadedConfig {
+/**
+ * Makes the configuration from flags and the file they may name. `asked`: what is to be done, where the flags do not say
+ * it. Throws {@link ConfigError}.
+ */
+export function loadConfig(
+  flags: FlagValues,
+  world: ConfigWorld,
+  asked?: "subcommand",
+): LoadedConfig {
   const flagOnly = readFlagOnlyOptions(flags);
   const path = flagOnly.texts.get("config") ?? "";
   const file = path === "" ? undefined : readConfigFile(path, world.readFile);
   const gathered = gatherSettings(file?.fields, flags);
-  const early = [...flagOnly.problems, ...gathered.problems, ...blankNodeName(flags)];
+  const command = asked ?? commandOf(flagOnly);
+  const mode = {
+    mode: gathered.settings.mode,
+    hasFile: file !== undefined,
+    command,
+    isObserveOnly: gathered.settings["kubeIpvs.observeOnly"],
+  };
+  const early = [
+    ...[...flagOnly.problems, ...gathered.problems, ...blankNodeName(flags)],
+    ...emptyModeProblems(mode),
+  ];
   const logFormat = gathered.settings["logging.format"] === "json" ? "json" : "text";
   const build = (surroundings: ConfigSurroundings): Config =>
     built(early, buildConfig(gathered.settings, surroundings, gathered.nameOf), logFormat);
@@ -50,12 +68,11 @@ export function loadConfig(flags: FlagValues, world: ConfigWorld): LoadedConfig 
   const text = (): string =>
     configText(gathered.values, build({ hostname: surroundings.hostname }));
   const { settings, nameOf } = gathered;
-  const command = commandOf(flagOnly);
   const notices = [
     ...[...flagOnly.notices, ...(file?.notices ?? []), ...gathered.notices],
     ...gateNotices(settings.featureGates, nameOf("featureGates")),
     ...clusterNotices(gathered, flagOnly),
-    ...modeNotice(gathered, command),
+    ...emptyModeNotices(mode),
     ...portNotice(config),
   ];
   if (flagOnly.texts.get("strict") === "true") refuseIgnored(notices, logFormat);
@@ -128,12 +145,6 @@ function clusterNotices(
   ];
   const reason = `objects are read from ${nameOf("kubeIpvs.manifests")}`;
   return idle.map((setting) => noEffectNotice(setting, reason));
-}
-
-/** Clean-up removes what ipvs mode left, whatever mode runs here by now. */
-function modeNotice({ settings }: GatheredSettings, command: Command): readonly ConfigNotice[] {
-  if (settings.mode !== "" || command === "clean-up") return [];
-  return [{ level: "info", event: "No proxy mode chosen, using ipvs", keys: {} }];
 }
 
 /** Nobody should look for it where kube-proxy answers. */

@@ -5,8 +5,10 @@ export const ipvsFields = [
     kind: "text",
     default: "",
     flag: "proxy-mode",
-    help: "proxy mode: ipvs or empty, which means ipvs",
-    differs: "empty means ipvs, and other modes are rejected: kube-ipvs has no other mode",
+    fillsFile: true,
+    help: "proxy mode: ipvs; may be empty only where there is no configuration file",
+    differs:
+      "other modes are rejected: kube-ipvs has mode ipvs only. Empty is rejected in a file, where it means iptables to kube-proxy, unless the flag is given",
   },
   {
     path: "ipvs.scheduler",

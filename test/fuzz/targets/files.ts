@@ -13,7 +13,11 @@ import { mutatedTexts, nastyValues } from "../mutations.ts";
 import { type FuzzTarget, type Verdict, verdictOf } from "../target.ts";
 
 const configPath = "/config.conf";
-const head = { apiVersion: "kubeproxy.config.k8s.io/v1alpha1", kind: "KubeProxyConfiguration" };
+const head = {
+  apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
+  kind: "KubeProxyConfiguration",
+  mode: "ipvs",
+};
 
 /** Loads, and expects nothing but a configuration or a ConfigError whose lines each have a cause. */
 function loadText(text: string): Verdict {

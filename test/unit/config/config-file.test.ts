@@ -98,7 +98,7 @@ describe("a field of the file", () => {
 describe("a file", () => {
   it("may be JSON", () => {
     const json = { apiVersion: "kubeproxy.config.k8s.io/v1alpha1", kind: "KubeProxyConfiguration" };
-    const text = JSON.stringify({ ...json, ipvs: { scheduler: "lc" } });
+    const text = JSON.stringify({ ...json, mode: "ipvs", ipvs: { scheduler: "lc" } });
     assert.equal(load({}, text).config.scheduler, "lc");
   });
 
@@ -132,11 +132,5 @@ describe("a file", () => {
     assert.equal(config.oomScoreAdj, 2);
     assert.match(notices[0]?.event ?? "", /Duplicate/);
     assert.match(notices[0]?.keys["path"] ?? "", /config\.conf:5$/);
-  });
-
-  it("without a mode is told that ipvs is assumed", () => {
-    assert.deepEqual(loadFile("").notices, [
-      { level: "info", event: "No proxy mode chosen, using ipvs", keys: {} },
-    ]);
   });
 });

@@ -26,10 +26,11 @@ export function load(flags: FlagInput, file?: string): LoadedConfig {
   return { ...loaded, notices };
 }
 
-/** Loads a KubeProxyConfiguration with these lines. */
+/** Loads a KubeProxyConfiguration with these lines, of mode ipvs unless they say another. */
 export function loadFile(lines: string, flags: FlagInput = {}): LoadedConfig {
   const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
-  return load(flags, head + lines);
+  const mode = /^mode:/m.test(lines) ? {} : { "proxy-mode": "ipvs" };
+  return load({ ...mode, ...flags }, head + lines);
 }
 
 /** The message that a user sees; fails when there is none. */
