@@ -266,6 +266,7 @@ function own(
   | "isObserveOnly"
   | "reservedAddresses"
   | "isOtherProxyAllowed"
+  | "isLeftoverRemoved"
   | "lockName"
   | "isConfigReloaded"
 > {
@@ -283,6 +284,7 @@ function own(
     isObserveOnly: settings["kubeIpvs.observeOnly"],
     reservedAddresses: settings["kubeIpvs.reservedAddresses"] === "refuse" ? "refuse" : "serve",
     isOtherProxyAllowed: settings["kubeIpvs.ignoreRunningKubeProxy"],
+    isLeftoverRemoved: settings["kubeIpvs.removeLeftovers"],
     lockName: settings["kubeIpvs.lockName"],
     isConfigReloaded: settings["kubeIpvs.configReload"],
   };

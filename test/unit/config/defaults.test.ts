@@ -47,6 +47,7 @@ describe("the configuration without any setting", () => {
       oomScoreAdj: -999,
       logging: { format: "text", verbosity: 0 },
       isOtherProxyAllowed: false,
+      isLeftoverRemoved: false,
       lockName: "kube-ipvs",
       featureGates: gateValues(new Map()),
       isConfigReloaded: false,
