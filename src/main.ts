@@ -21,6 +21,7 @@ const running = runCommandLine(process.argv.slice(2), {
   writeFile: (path, text) => writeFileSync(path, text),
   hostname,
   writeOut: (text) => void process.stdout.write(text),
+  columns: () => process.stdout.columns,
   writeErr: (text) => void process.stderr.write(text),
   forbidCoreDumps,
   noteLoaded: ({ command, config }) => {

@@ -91,7 +91,12 @@ function makeCommand(
     const version = new Option("--version [form]", "print the version and exit");
     command.addOption(version.helpGroup("Start:"));
   }
-  for (const flag of known) command.addOption(optionOf(flag));
+  const own: readonly (Flag | CommandOption)[] = subcommand?.options ?? known;
+  for (const flag of known) {
+    const option = optionOf(flag);
+    const isHidden = subcommand?.hidesDaemonFlags === true && !own.includes(flag);
+    command.addOption(isHidden ? option.hideHelp() : option);
+  }
   return command;
 }
 

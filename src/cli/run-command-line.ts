@@ -32,6 +32,8 @@ export interface CommandWorld extends ConfigWorld {
   readonly pid: number;
   readonly writeOut: (text: string) => void;
   readonly writeErr: (text: string) => void;
+  /** Columns of the terminal that stdout is; undefined: it is none. */
+  readonly columns?: () => number | undefined;
   /** Replaces a file's content; throws where it cannot. */
   readonly writeFile: (path: string, text: string) => void;
   /** Keeps the process's memory out of core dumps and other users' debuggers. Throws where the kernel refuses. */
@@ -113,6 +115,11 @@ async function runSubcommand(line: SubcommandLine, world: CommandWorld): Promise
   switch (line.name) {
     case "plan":
       return await runWithFlags(line, world, (...given) => runPlan(line, ...given));
+    case "status":
+      return await runWithFlags(line, world, async ({ config }) => {
+        const { runStatus } = await import("./operator/run-status.ts");
+        return await runStatus({ ...line, config }, world);
+      });
     default:
       throw new Error(`Nothing runs ${line.name}`);
   }

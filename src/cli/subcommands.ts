@@ -24,6 +24,8 @@ export interface Subcommand {
   readonly options: readonly CommandOption[];
   /** False: only its own options. */
   readonly takesDaemonFlags: boolean;
+  /** Its help does not list the daemon's flags, although it takes them. */
+  readonly hidesDaemonFlags?: true;
   /** How many arguments that are no flags it takes. */
   readonly maxArguments: number;
   readonly examples: readonly Example[];
@@ -59,6 +61,26 @@ export const subcommands: readonly Subcommand[] = [
         purpose: "what taking over this node from kube-proxy would change",
       },
       { command: "kube-ipvs plan --manifests ./services -o json", purpose: "without a cluster" },
+    ],
+  },
+  {
+    name: "status",
+    usage: "[flags]",
+    summary: "print whether the daemon on this node is well, and what is wrong",
+    description:
+      "Prints the state of the kube-ipvs that runs on this node, the verdict first. It asks the daemon on its operator\n" +
+      "socket (kubeIpvs.operatorSocket) and finds it by the daemon's flags; without any, in the usual place.\n" +
+      "Exit code 0: OK, 1: degraded, 2: not running.",
+    options: [outputOption(["text", "json", "yaml"])],
+    takesDaemonFlags: true,
+    hidesDaemonFlags: true,
+    maxArguments: 0,
+    examples: [
+      {
+        command: "kubectl -n kube-system exec ds/kube-ipvs -- kube-ipvs status",
+        purpose: "from anywhere",
+      },
+      { command: "kube-ipvs status -o json", purpose: "for a script" },
     ],
   },
 ];

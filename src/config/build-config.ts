@@ -266,8 +266,8 @@ function own(
   | "isObserveOnly"
   | "reservedAddresses"
   | "isOtherProxyAllowed"
-  | "isLeftoverRemoved"
   | "lockName"
+  | "operatorSocketPath"
   | "isConfigReloaded"
 > {
   const foreign = settings["kubeIpvs.foreignVirtualServers"];
@@ -284,8 +284,11 @@ function own(
     isObserveOnly: settings["kubeIpvs.observeOnly"],
     reservedAddresses: settings["kubeIpvs.reservedAddresses"] === "refuse" ? "refuse" : "serve",
     isOtherProxyAllowed: settings["kubeIpvs.ignoreRunningKubeProxy"],
-    isLeftoverRemoved: settings["kubeIpvs.removeLeftovers"],
     lockName: settings["kubeIpvs.lockName"],
+    operatorSocketPath: settings["kubeIpvs.operatorSocket"].replaceAll(
+      "{lockName}",
+      settings["kubeIpvs.lockName"],
+    ),
     isConfigReloaded: settings["kubeIpvs.configReload"],
   };
 }

@@ -10,6 +10,7 @@ import type { Kept } from "../reconcile/diff/plan-removal.ts";
 import { readAddresses } from "../reconcile/observed/read-addresses.ts";
 import { type RemovalReport, removeAll } from "../reconcile/remove-all.ts";
 import type { RuleSet } from "../state/rule.ts";
+import { removeLeftoverSocket } from "./operator/operator-socket.ts";
 import { removeBootFile, systemBootClock } from "./process/boot-file.ts";
 import { ownershipRecordPath, readOwnership } from "./process/ownership-record.ts";
 
@@ -31,7 +32,14 @@ export async function cleanUp(
     },
     hasIpvs: await findIpvs(kernel),
   });
-  const files = [await removeFile(config.drainAgesPath), await removeFile(recordPath)];
+  const files = [
+    await removeFile(config.drainAgesPath, removeBootFile),
+    await removeFile(recordPath, removeBootFile),
+    // That of a daemon that runs goes with it.
+    await removeFile(config.operatorSocketPath, (path) =>
+      removeLeftoverSocket(path).catch(() => false),
+    ),
+  ];
   for (const line of reportLines(report, files)) print(line);
   return report.failures.length === 0 && files.every(({ error }) => error === undefined);
 }
@@ -43,9 +51,12 @@ interface FileRemoval {
 }
 
 /** What they tell of is gone. */
-async function removeFile(path: string): Promise<FileRemoval> {
+async function removeFile(
+  path: string,
+  remove: (path: string) => Promise<boolean>,
+): Promise<FileRemoval> {
   try {
-    return { path, isRemoved: await removeBootFile(path) };
+    return { path, isRemoved: await remove(path) };
   } catch (error) {
     return { path, isRemoved: false, error };
   }

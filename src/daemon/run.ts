@@ -13,11 +13,12 @@ import { PrometheusMetrics } from "../metrics/prometheus-metrics.ts";
 import { cleanUp } from "./clean-up.ts";
 import type { ShownConfig } from "./http/metrics-server.ts";
 import { startServers } from "./http/servers.ts";
-import { cleanUpOtherModes } from "./node/other-modes.ts";
 import { findOtherProxy, OtherProxyError } from "./node/other-proxy.ts";
 import { prepareConntrack } from "./node/prepare-conntrack.ts";
 import { prepareKernel } from "./node/prepare-kernel.ts";
 import { cleanUnusedBackend, printUnusedBackend } from "./node/unused-backend.ts";
+import type { DaemonView } from "./operator/daemon-view.ts";
+import { openOperatorSocket } from "./operator/operator-socket.ts";
 import { systemBootClock } from "./process/boot-file.ts";
 import { checkCapabilities } from "./process/capabilities.ts";
 import {
@@ -32,6 +33,7 @@ import { runUntilSignal, type Stop } from "./process/life-cycle.ts";
 import { writeOomScore } from "./process/oom-score.ts";
 import { openSource } from "./process/open-source.ts";
 import { OwnershipRecordFile, ownershipRecordPath } from "./process/ownership-record.ts";
+import { ApiContact } from "./report/api-contact.ts";
 import { ProxyHealth } from "./report/proxy-health.ts";
 import { type Daemon, startDaemon } from "./start.ts";
 
@@ -82,14 +84,10 @@ export async function cleanUpNode(config: Config, parts: CommandParts): Promise<
   try {
     const kernel = await openKernel({ ...parts, environment: process.env });
     try {
-      // What other modes left leads to our chains, and rules in the unused backend hold our sets as well.
-      const areModesClean = await cleanUpOtherModes(kernel, config, {
-        print: parts.print,
-        proxy: await findOtherProxy(),
-      });
+      // First: rules there hold our sets as well.
       const unused = await cleanUnusedBackend(kernel, config);
       const isUnusedClean = printUnusedBackend(unused, parts.print);
-      return (await cleanUp(kernel, config, parts.print)) && isUnusedClean && areModesClean;
+      return (await cleanUp(kernel, config, parts.print)) && isUnusedClean;
     } finally {
       kernel.close();
     }
@@ -147,7 +145,8 @@ async function* beginParts(
   yield async () => stopMeasuring();
 
   // Before anything is written: without objects the node stays as it is.
-  const { source, events, close } = await openSource(config, { clock, log, observer: metrics });
+  const apiContact = new ApiContact(clock, metrics);
+  const { source, events, close } = await openSource(config, { clock, log, observer: apiContact });
   yield close;
   parts.fatal.recordWith(events);
 
@@ -171,6 +170,14 @@ async function* beginParts(
 
   const shown = { flags: parts.shown.flags, object: () => object };
   yield await startServers({ ...parts, shown, metrics, health, events }, config);
+  let view: DaemonView | undefined;
+  const startedAtMs = clock.monotonicMs();
+  yield await openOperatorSocket(config.operatorSocketPath, {
+    clock,
+    log,
+    view: () => view,
+    status: () => ({ clock, config, health, apiContact, startedAtMs, view }),
+  });
 
   const bootClock = systemBootClock();
   const drainStartTimes = new DrainStartTimesFile(config.drainAgesPath, { clock, log, bootClock });
@@ -197,6 +204,7 @@ async function* beginParts(
     fail,
   });
   started.resolve(daemon);
+  view = daemon.view;
   yield () => daemon.stop();
 }
 

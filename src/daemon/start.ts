@@ -14,10 +14,10 @@ import { type MakeListener, ServiceHealthServers } from "./http/service-health.t
 import { BackendWatch } from "./node/backend-watch.ts";
 import { checkFamilies, type FamilyFacts, primaryFamily } from "./node/family-check.ts";
 import { rememberServers } from "./node/known-servers.ts";
-import { tellLeftoverChains } from "./node/other-modes.ts";
 import { configureKernel, prepareKernel, StartError } from "./node/prepare-kernel.ts";
 import { readServedAddresses } from "./node/served-before.ts";
-import { tidyOnceSynced } from "./node/tidy-once-synced.ts";
+import { cleanOnceSynced } from "./node/unused-backend.ts";
+import type { DaemonView } from "./operator/daemon-view.ts";
 import { healthPortFailedEvent, startingEvent } from "./report/events.ts";
 import { tellListDoubt } from "./report/list-doubt.ts";
 import type { ProxyHealth } from "./report/proxy-health.ts";
@@ -52,6 +52,8 @@ export interface DaemonParts {
 /** The working part: source, plan, kernel. No listener, no signal, no lock. */
 export interface Daemon {
   readonly families: readonly IpFamily[];
+  /** Its state, for whoever only reads. */
+  readonly view: DaemonView;
   /** Resolves when everything the source told so far is in the kernel. */
   settled(): Promise<void>;
   /** From now on another configuration counts. Rejects, and changes nothing, where the kernel cannot do it. */
@@ -88,8 +90,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   loop.start();
   backendWatch.start();
   const settled = (): Promise<void> => loop.settled();
-  const tidy = tidyOnceSynced({ kernel, config, log, settled });
-  tellLeftoverChains(kernel, config, log);
+  const cleanUnused = cleanOnceSynced({ kernel, config, log, settled });
   const listener: SourceListener = {
     onService: (previous, current) => loop.noteService(previous, current),
     onEndpointSlice: (previous, current) => loop.noteSlice(previous, current),
@@ -97,7 +98,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
     onSynced: (kind) => {
       parts.health.listed(kind);
       loop.noteSynced(kind);
-      tidy(kind);
+      cleanUnused(kind);
     },
     onRefusal: ({ kind, subject, field, reason, message }) => {
       metrics.objectRefused(kind, reason);
@@ -110,6 +111,16 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   events.record(startingEvent(config.nodeName));
   return {
     families,
+    view: {
+      ...loop.view,
+      families,
+      clock: parts.clock,
+      ipvs: kernel.ipvs,
+      iptables: kernel.iptables,
+      get config() {
+        return live.current;
+      },
+    },
     settled,
     reconfigure: async (next) => {
       await configureKernel(kernel, next, { families, log });

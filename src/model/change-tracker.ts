@@ -83,6 +83,10 @@ export class ChangeTracker {
     return count;
   }
 
+  serviceNames(): Iterable<ServiceName> {
+    return this.#services.keys();
+  }
+
   service(name: ServiceName): ServiceRecord | undefined {
     return this.#services.get(name);
   }

@@ -56,6 +56,14 @@ export class ClusterPlan {
     this.#tracker.noteSlice(previous, current);
   }
 
+  serviceNames(): Iterable<ServiceName> {
+    return this.#tracker.serviceNames();
+  }
+
+  service(name: ServiceName): ServiceRecord | undefined {
+    return this.#tracker.service(name);
+  }
+
   /** The slices of one Service. */
   slicesOf(service: ServiceName): Iterable<EndpointSliceRecord> {
     return this.#tracker.slicesOf(service);

@@ -67,6 +67,11 @@ export class DesiredState {
     return dirty;
   }
 
+  /** All that this Service wants in this family, whether it gets it or not. */
+  plansOf(service: ServiceName, family: IpFamily): readonly ServicePortPlan[] {
+    return this.#plans.get([family, service].join(" ")) ?? none;
+  }
+
   virtualServer(key: string): PlannedVirtualServer | undefined {
     return this.#claims.winner(key);
   }

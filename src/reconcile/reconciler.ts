@@ -1,10 +1,10 @@
 import type { Clock } from "../base/clock.ts";
-import type { IpAddress, IpFamily } from "../base/ip.ts";
+import { earliest } from "../base/earliest.ts";
+import type { IpAddress } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import { inSlices } from "../base/time-slice.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { DesiredView } from "../plan/desired-state.ts";
-import type { RuleSet } from "../state/rule.ts";
 import { type ApplyProgress, type ApplyTools, applyChanges } from "./apply/apply-plan.ts";
 import { ConntrackCleaner } from "./apply/conntrack-cleaner.ts";
 import { OutcomeCollector, type Outcomes } from "./apply/outcome.ts";
@@ -20,7 +20,7 @@ import { Drainer } from "./drain/drainer.ts";
 import { type DrainPolicy, type DrainStartTimes, noDrainStartTimes } from "./drain/drains.ts";
 import { findDrift } from "./drift/find-drift.ts";
 import { RepairGuard } from "./drift/repair-guard.ts";
-import { type CachedRules, CachedState } from "./observed/cached-state.ts";
+import { type CachedServers, CachedState } from "./observed/cached-state.ts";
 import { Differences } from "./observed/difference.ts";
 import { Freshness } from "./observed/freshness.ts";
 import { Observer } from "./observed/observer.ts";
@@ -94,7 +94,12 @@ export class Reconciler {
     return this.needsObservation || this.#observer.hasDifferences;
   }
 
-  get drainer(): Pick<Drainer, "count" | "oldestAgeSeconds"> {
+  /** Virtual servers as last observed, with the outcomes of our changes since; by key. */
+  get cachedServers(): CachedServers {
+    return this.#cached.virtualServers;
+  }
+
+  get drainer(): Pick<Drainer, "count" | "oldestAgeSeconds" | "drains"> {
     return this.#drainer;
   }
 
@@ -105,10 +110,7 @@ export class Reconciler {
 
   /** Monotonic; when something that was refused or suppressed is to be tried again. Undefined: nothing waits. */
   get nextRetryMs(): number | undefined {
-    const times = [this.#refusals.nextDueMs, this.#guard.nextDueMs].filter(
-      (time) => time !== undefined,
-    );
-    return times.length === 0 ? undefined : Math.min(...times);
+    return earliest([this.#refusals.nextDueMs, this.#guard.nextDueMs]);
   }
 
   /** The next sync observes everything again. */
@@ -258,7 +260,8 @@ export class Reconciler {
       isOwned: (key) => this.#ownership.isOwned(key),
       wantedRules: (family) => {
         const planned = rules.get(family);
-        return planned === undefined ? undefined : this.#printed(family, planned);
+        const { iptables } = this.#parts.kernel;
+        return planned && cachedRulesAfter(planned, (rule) => iptables.render(family, rule));
       },
     });
     const nowMs = this.#parts.clock.monotonicMs();
@@ -269,10 +272,6 @@ export class Reconciler {
       const isSuppressed = this.#guard.isSuppressed(subjectKey(drift.subject), nowMs);
       return { ...drift, action: isSuppressed ? "suppress" : "repair" };
     });
-  }
-
-  #printed(family: IpFamily, planned: RuleSet): CachedRules {
-    return cachedRulesAfter(planned, (rule) => this.#parts.kernel.iptables.render(family, rule));
   }
 
   #defer(planned: PlannedChanges, { touched }: SyncGoal): ReturnType<typeof deferChanges> {

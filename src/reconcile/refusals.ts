@@ -1,4 +1,5 @@
 /** Changes that the kernel refused: each is tried again alone, later and later. Time comes in as an argument. */
+import { earliest } from "../base/earliest.ts";
 import type { ServiceName } from "../base/service-name.ts";
 import type { Outcomes } from "./apply/outcome.ts";
 import { contradictsCache, refusalReason } from "./apply/refusal-reason.ts";
@@ -61,8 +62,7 @@ export class Refusals {
 
   /** Monotonic; undefined: nothing is refused. */
   get nextDueMs(): number | undefined {
-    const times = [...this.#entries.values()].map(({ dueMs }) => dueMs);
-    return times.length === 0 ? undefined : Math.min(...times);
+    return earliest([...this.#entries.values()].map(({ dueMs }) => dueMs));
   }
 
   /** Adds what is to be tried again to a scope. */

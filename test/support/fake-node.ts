@@ -5,6 +5,7 @@ import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import type { HttpListenerOptions } from "../../src/daemon/http/http-listener.ts";
 import type { Listener } from "../../src/daemon/http/service-health.ts";
+import type { DaemonView } from "../../src/daemon/operator/daemon-view.ts";
 import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
 import { type Metrics, silentMetrics } from "../../src/metrics/metrics.ts";
@@ -59,6 +60,16 @@ export class FakeNode {
       log: silentLogger,
       makeListener: (options) => this.#listener(options),
     });
+  }
+
+  get config(): Config {
+    return this.#config;
+  }
+
+  /** What an operator sees of the daemon that runs. */
+  get view(): DaemonView {
+    assert.ok(this.#daemon !== undefined, "a daemon runs");
+    return this.#daemon.view;
   }
 
   /** Ends the daemon; it must leave no timer and no listener behind. */

@@ -108,14 +108,6 @@ export const ownFields = [
     help: "start even if kube-proxy is running on this node",
   },
   {
-    path: "kubeIpvs.removeLeftovers",
-    kind: "boolean",
-    default: "false",
-    flag: "kube-ipvs-remove-leftovers",
-    winsOverFile: true,
-    help: "remove iptables rules that kube-proxy's mode iptables left on this node, when the first sync ended; otherwise they are only named",
-  },
-  {
     path: "kubeIpvs.serviceProxyName",
     kind: "text",
     default: "",
@@ -130,6 +122,15 @@ export const ownFields = [
     flag: "kube-ipvs-lock-name",
     winsOverFile: true,
     help: "name of the instance lock; only one instance per name can run in a network namespace",
+  },
+  {
+    path: "kubeIpvs.operatorSocket",
+    kind: "text",
+    default: "/run/kube-ipvs/{lockName}.sock",
+    keepsZero: true,
+    flag: "kube-ipvs-operator-socket",
+    winsOverFile: true,
+    help: "unix socket, for root only, that answers the commands status, services and drains; {lockName}: kubeIpvs.lockName; empty: none",
   },
   {
     path: "kubeIpvs.configReload",

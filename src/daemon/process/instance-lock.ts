@@ -76,6 +76,11 @@ export async function acquireInstanceLock(
   };
 }
 
+/** Who has the lock now, as far as it says; undefined: nobody, or nobody who answers. */
+export async function findLockHolder(lockName: string): Promise<LockHolder | undefined> {
+  return readHolder(await ask(`\0${lockName}`, defaultAnswerTimeoutMs));
+}
+
 function self(): LockHolder {
   return { pid: process.pid, command: process.argv.join(" ").slice(0, maxAnswerLength / 2) };
 }

@@ -15,6 +15,7 @@ import { conflictEvent } from "./events.ts";
 import { FirstSync } from "./first-sync.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 import { RefusalReporter } from "./refusal-reporter.ts";
+import { SyncHistory } from "./sync-history.ts";
 
 /** What drains at the moment. */
 export interface DrainFigures {
@@ -54,6 +55,8 @@ export class SyncReporter {
   readonly #drifts: DriftReporter;
   readonly #dryRun: DryRunReporter;
   readonly #refusals: RefusalReporter;
+  /** What the last syncs came to. */
+  readonly history: SyncHistory;
   /** Each is reported when it appears, not with every sync. */
   #reportedConflicts = new Set<string>();
   #reportedForeign = new Set<string>();
@@ -77,6 +80,7 @@ export class SyncReporter {
     this.#dryRun = new DryRunReporter(collaborators);
     this.#refusals = new RefusalReporter(collaborators);
     this.firstSync = new FirstSync(collaborators);
+    this.history = new SyncHistory(collaborators.clock);
   }
 
   /** The loop begins: health is judged from now on. */
@@ -117,6 +121,7 @@ export class SyncReporter {
       this.#metrics.syncSucceeded(family);
       this.#health.updated(family);
     }
+    this.history.noteSync(report, summary);
     this.#metrics.changesTaken();
     this.#metrics.syncRun(summary.isFull ? "full" : "partial", hasWorked ? "success" : "failure");
     if (summary.isObserveOnly !== true) this.#countChanges(report);
@@ -239,6 +244,7 @@ export class SyncReporter {
   /** Services that do not get what they ask for: counted by reason, and each reported once. */
   #noteConflicts({ desired, report }: SyncSummary): void {
     const conflicts = conflictsOf(desired, report.conflicts);
+    this.history.noteConflicts(conflicts);
     for (const reason of conflictReasons) {
       const count = conflicts.filter((conflict) => conflict.reason === reason).length;
       this.#metrics.conflicts(reason, count);

@@ -18,6 +18,7 @@ import { KnownNode } from "../node/known-node.ts";
 import { apiServerService, sliceEndpoints } from "../node/node-network.ts";
 import { NodeWait } from "../node/node-wait.ts";
 import { sysctlsOf } from "../node/prepare-kernel.ts";
+import type { DaemonView } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { SyncReporter } from "../report/sync-reporter.ts";
 import { InitialLists } from "./initial-lists.ts";
@@ -118,6 +119,11 @@ export class SyncLoop {
     await this.#runner.stop();
     await this.#exclusive.idle();
     await this.#healthChecks.stop();
+  }
+
+  /** For whoever only reads. */
+  get view(): Pick<DaemonView, "plan" | "reconciler" | "history"> {
+    return { plan: this.#plan, reconciler: this.#reconciler, history: this.#reporter.history };
   }
 
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {

@@ -54,6 +54,11 @@ export class Drainer {
     return this.#drains;
   }
 
+  /** What drains now. */
+  get drains(): Pick<Drains, "all" | "of" | "find"> {
+    return this.#drains;
+  }
+
   get count(): number {
     return this.#drains.size;
   }

@@ -11,6 +11,9 @@ export interface CachedVirtualServer {
   readonly realServers: readonly RealServer[];
 }
 
+/** By key. */
+export type CachedServers = ReadonlyMap<string, CachedVirtualServer>;
+
 /** Rules of ours as the kernel prints them: texts by `table chain`. */
 export interface CachedRules {
   /** Our own chains; an absent one does not exist. */

@@ -83,6 +83,7 @@ describe("a field of the file", () => {
         drain: { tcpDeadlineSeconds: 0, udpDeadlineSeconds: 60 },
         objectsFrom: { kind: "manifests", folder: "/m" },
         lockName: "x",
+        operatorSocketPath: "/run/kube-ipvs/x.sock",
         serviceProxyName: "trial",
       },
     },

@@ -1,0 +1,49 @@
+import { request } from "node:http";
+
+/** What came of a question to the daemon. */
+export type Reply =
+  | { readonly kind: "answer"; readonly text: string }
+  /** Nobody listens there. */
+  | { readonly kind: "absent"; readonly reason: string }
+  | { readonly kind: "failed"; readonly reason: string };
+
+/** The daemon itself gives up after a minute. */
+const timeoutMs = 65_000;
+/** Every endpoint of the largest clusters is a tenth of this. */
+const maxBytes = 1_000_000_000;
+
+/** Asks the daemon whose socket this is; never rejects. */
+export function askDaemon(socketPath: string, target: string): Promise<Reply> {
+  if (socketPath === "") return Promise.resolve(absent("kubeIpvs.operatorSocket is empty"));
+  return new Promise((resolve) => {
+    const failed = (error: Error): void => resolve(replyOf(error as NodeJS.ErrnoException));
+    const asked = request({ socketPath, path: target, timeout: timeoutMs }, (response) => {
+      const chunks: Buffer[] = [];
+      let lengthBytes = 0;
+      response.on("data", (chunk: Buffer) => {
+        lengthBytes += chunk.length;
+        if (lengthBytes > maxBytes) asked.destroy(new Error(`more than ${maxBytes} bytes`));
+        else chunks.push(chunk);
+      });
+      response.on("error", failed);
+      response.on("end", () => {
+        const text = Buffer.concat(chunks).toString("utf8");
+        if (response.statusCode === 200) resolve({ kind: "answer", text });
+        else failed(new Error(`HTTP ${response.statusCode}: ${text.trim().slice(0, 500)}`));
+      });
+    });
+    asked.on("timeout", () => asked.destroy(new Error("no answer in time")));
+    asked.on("error", failed);
+    asked.end();
+  });
+}
+
+function replyOf({ code, message }: NodeJS.ErrnoException): Reply {
+  if (code === "ENOENT" || code === "ECONNREFUSED") return absent(code);
+  const advice = code === "EACCES" || code === "EPERM" ? " (run this command as root)" : "";
+  return { kind: "failed", reason: `${message}${advice}` };
+}
+
+function absent(reason: string): Reply {
+  return { kind: "absent", reason };
+}

@@ -1,0 +1,33 @@
+/** Why something that is wanted is not in the kernel, in the words of log and metrics. Pure. */
+import type { ServiceName } from "../../base/service-name.ts";
+import { type Subject, subjectKey } from "../../reconcile/subject.ts";
+import type { SyncHistory } from "../report/sync-history.ts";
+
+export interface Absence {
+  /** A third party has this virtual server. */
+  isForeign(virtualServerKey: string): boolean;
+  /** `EEXIST` and the like: refused; `blocked`: waits for what was refused; `reverted`: by a third party; `pending`. */
+  reasonOf(subject: Subject, service: ServiceName): string;
+}
+
+/** What the last syncs found; nearly always nothing. */
+export function absenceOf(
+  history: Pick<SyncHistory, "refusals" | "reverted" | "claimedForeignServers">,
+): Absence {
+  const foreign = new Set(history.claimedForeignServers);
+  const refused = new Map(
+    history.refusals.map(({ subject, reason }) => [subjectKey(subject), reason]),
+  );
+  const refusedServices = new Set(history.refusals.flatMap(({ services }) => services));
+  const reverted = new Set(history.reverted.map(({ subject }) => subjectKey(subject)));
+  return {
+    isForeign: (key) => foreign.has(key),
+    reasonOf: (subject, service) => {
+      const key = subjectKey(subject);
+      const reason = refused.get(key);
+      if (reason !== undefined) return reason;
+      if (reverted.has(key)) return "reverted";
+      return refusedServices.has(service) ? "blocked" : "pending";
+    },
+  };
+}

@@ -1,0 +1,202 @@
+/**
+ * What the operator's socket answers, as JSON. A field may come with a later version and never changes its meaning;
+ * whatever breaks readers gets another `apiVersion` and path. Ages and pauses are seconds, durations milliseconds.
+ */
+
+export const apiVersion = "kube-ipvs/v1";
+
+/** `/v1/status`. */
+export interface Status {
+  readonly apiVersion: typeof apiVersion;
+  readonly kind: "Status";
+  readonly verdict: "OK" | "Degraded";
+  /** One sentence: what is served, or what is wrong and since when. */
+  readonly summary: string;
+  /** Empty: OK. */
+  readonly problems: readonly Problem[];
+  readonly node: { readonly name: string; readonly isEligible: boolean };
+  readonly mode: "ipvs";
+  /** Nothing in the kernel is changed. */
+  readonly observeOnly: boolean;
+  readonly ipFamilies: readonly string[];
+  readonly scheduler: string;
+  readonly source: SourceStatus;
+  readonly lastFullSync?: SyncStatus;
+  readonly lastPartialSync?: SyncStatus;
+  readonly counts: Counts;
+  readonly refusedObjects: readonly RefusedObject[];
+  readonly conflicts: readonly ConflictStatus[];
+  readonly suppressedRepairs: readonly SuppressedRepair[];
+  /** The last one of a third party's changes. */
+  readonly lastDrift?: {
+    readonly subject: string;
+    readonly action: string;
+    readonly ageSeconds: number;
+  };
+  /** Absent until the kernel was prepared. */
+  readonly iptables?: {
+    readonly backend: string;
+    readonly reason: string;
+    readonly warning?: string;
+  };
+  readonly versions: { readonly program: string; readonly nodeJs: string; readonly kernel: string };
+  readonly process: { readonly pid: number; readonly uptimeSeconds: number };
+}
+
+export type ProblemReason =
+  | "not-ready"
+  | "sync-failed"
+  | "api-server-unreachable"
+  | "refused-objects"
+  | "conflicts"
+  | "suppressed-repairs";
+
+/** Why the verdict is not OK. */
+export interface Problem {
+  readonly reason: ProblemReason;
+  readonly message: string;
+  /** Absent: that is not known. */
+  readonly sinceSeconds?: number;
+}
+
+export type SourceStatus =
+  | { readonly kind: "manifests"; readonly folder: string }
+  | {
+      readonly kind: "cluster";
+      /** `10.0.0.1:6443`; absent before the first request. */
+      readonly server?: string;
+      /** Since its last answer; a watch that is open answers once, when it begins. */
+      readonly lastAnswerSeconds?: number;
+      /** Absent: the last request worked. */
+      readonly failingSeconds?: number;
+    };
+
+export interface SyncStatus {
+  readonly ageSeconds: number;
+  readonly durationMs: number;
+}
+
+export interface Counts {
+  readonly services: number;
+  /** Of all EndpointSlices, ready or not. */
+  readonly endpoints: number;
+  /** In the kernel, and wanted. */
+  readonly virtualServers: number;
+  /** Of these, the draining ones included. */
+  readonly realServers: number;
+  readonly draining: number;
+  readonly refusedObjects: number;
+  readonly conflicts: number;
+  readonly foreignVirtualServers: number;
+  readonly possiblyOwnedVirtualServers: number;
+  /** Changes of a third party since the start. */
+  readonly drifts: number;
+  readonly suppressedRepairs: number;
+}
+
+export interface RefusedObject {
+  readonly subject: string;
+  /** The errno's name, or the exit code of a program. */
+  readonly reason: string;
+  readonly message: string;
+  readonly services: readonly string[];
+  readonly sinceSeconds: number;
+  readonly attempts: number;
+  readonly retryInSeconds: number;
+}
+
+export interface ConflictStatus {
+  readonly reason: string;
+  readonly service: string;
+  readonly message: string;
+  readonly sinceSeconds: number;
+}
+
+export interface SuppressedRepair {
+  readonly kind: string;
+  readonly subject: string;
+  /** Within ten minutes. */
+  readonly drifts: number;
+  readonly pauseSeconds: number;
+}
+
+/** Rows of `/v1/services`: one for each address, port and protocol of a Service. */
+export interface ServiceRow {
+  readonly namespace: string;
+  readonly name: string;
+  /** Absent: the port has no name. */
+  readonly portName?: string;
+  readonly type: "ClusterIP" | "NodePort" | "LoadBalancer";
+  readonly frontend: "cluster-ip" | "external-ip" | "load-balancer" | "node-port";
+  readonly protocol: string;
+  readonly address: string;
+  readonly port: number;
+  readonly scheduler: string;
+  /** 0: no session affinity. */
+  readonly affinitySeconds: number;
+  readonly trafficPolicy: "Cluster" | "Local";
+  /** Why there is no such virtual server in the kernel; absent: there is. */
+  readonly reason?: string;
+  readonly realServers: {
+    readonly planned: number;
+    /** In the kernel, and taking connections. */
+    readonly programmed: number;
+    readonly draining: number;
+  };
+  /** Only where they were asked for. */
+  readonly endpoints?: readonly EndpointRow[];
+}
+
+export interface EndpointRow {
+  readonly address: string;
+  readonly port: number;
+  /** Absent: unknown. */
+  readonly node?: string;
+  /** All four are absent where no EndpointSlice names it any more. */
+  readonly ready?: boolean;
+  readonly serving?: boolean;
+  readonly terminating?: boolean;
+  readonly local?: boolean;
+  readonly zoneHints?: readonly string[];
+  readonly nodeHints?: readonly string[];
+  /** Absent: the virtual server has no such real server. */
+  readonly weight?: number;
+  /** Only where they were asked for. */
+  readonly activeConnections?: number;
+  readonly inactiveConnections?: number;
+  readonly drain?: DrainTimes;
+  /** Why it takes no new connections; absent: it does. */
+  readonly reason?: string;
+}
+
+export interface DrainTimes {
+  readonly ageSeconds: number;
+  /** Until the connections that are left are cut; absent: they end by themselves. */
+  readonly deadlineInSeconds?: number;
+}
+
+/** Rows of `/v1/drains`, oldest first. */
+export interface DrainRow extends DrainTimes {
+  /** Absent: no Service wants the virtual server any more. */
+  readonly namespace?: string;
+  readonly name?: string;
+  readonly protocol: string;
+  readonly address: string;
+  readonly port: number;
+  readonly realServer: { readonly address: string; readonly port: number };
+  readonly activeConnections: number;
+  readonly inactiveConnections: number;
+}
+
+export type ListKind = "ServiceList" | "DrainList";
+
+/** What a request for Services asks for. */
+export interface ServicesQuery {
+  /** Absent: of all namespaces. */
+  readonly namespace?: string;
+  /** Absent: all. */
+  readonly name?: string;
+  readonly hasEndpoints: boolean;
+  /** Counts of connections, from the kernel; means endpoints too. */
+  readonly hasConnections: boolean;
+}

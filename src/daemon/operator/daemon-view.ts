@@ -1,0 +1,22 @@
+import type { Clock } from "../../base/clock.ts";
+import type { IpFamily } from "../../base/ip.ts";
+import type { Config } from "../../config/config.ts";
+import type { Iptables, Ipvs } from "../../kernel/kernel.ts";
+import type { ClusterPlan } from "../../plan/cluster-plan.ts";
+import type { Reconciler } from "../../reconcile/reconciler.ts";
+import type { SyncHistory } from "../report/sync-history.ts";
+
+/** What answers are made of: the daemon's own state, read where it is. Nothing is copied, nothing decided again. */
+export interface DaemonView {
+  readonly config: Config;
+  readonly clock: Pick<Clock, "monotonicMs">;
+  readonly families: readonly IpFamily[];
+  readonly plan: Pick<
+    ClusterPlan,
+    "serviceCount" | "serviceNames" | "service" | "slicesOf" | "desired"
+  >;
+  readonly reconciler: Pick<Reconciler, "cachedServers" | "drainer">;
+  readonly history: SyncHistory;
+  readonly ipvs: Pick<Ipvs, "listRealServers">;
+  readonly iptables: Pick<Iptables, "choice">;
+}

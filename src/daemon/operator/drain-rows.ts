@@ -1,0 +1,65 @@
+/** What drains, oldest first, with the connections that are left. */
+import type { Drain, DrainPolicy } from "../../reconcile/drain/drains.ts";
+import { type ObservedRealServer, realServerKey } from "../../state/real-server.ts";
+import { toTenth } from "./ages.ts";
+import type { DrainRow, DrainTimes } from "./answers.ts";
+import type { DaemonView } from "./daemon-view.ts";
+
+/** Drains whose connections are counted at a time. Thousands may be of one virtual server, which is read once each time. */
+const drainsPerRead = 500;
+
+/** Rejects where the kernel does not answer. */
+export async function* drainRows(view: DaemonView): AsyncGenerator<DrainRow> {
+  const { drainer } = view.reconciler;
+  const drains = [...drainer.drains.all()].sort((one, other) => one.sinceMs - other.sinceMs);
+  for (let index = 0; index < drains.length; index += drainsPerRead) {
+    const group = drains.slice(index, index + drainsPerRead);
+    const observed = await readServers(group, view);
+    for (const drain of group) {
+      const server = observed.get(drain.virtualServerKey)?.get(realServerKey(drain.realServer));
+      // It has just gone.
+      if (server !== undefined) yield rowOf(drain, server, view);
+    }
+  }
+}
+
+/** Real servers by the keys of virtual server and real server. */
+async function readServers(
+  drains: readonly Drain[],
+  { ipvs }: DaemonView,
+): Promise<ReadonlyMap<string, ReadonlyMap<string, ObservedRealServer>>> {
+  const ids = new Map(drains.map((drain) => [drain.virtualServerKey, drain.virtualServer]));
+  const lists = await ipvs.listRealServers([...ids.values()]);
+  return new Map(
+    [...ids.keys()].map((key, index) => [
+      key,
+      new Map(lists[index]?.map((server) => [realServerKey(server), server])),
+    ]),
+  );
+}
+
+function rowOf(drain: Drain, server: ObservedRealServer, view: DaemonView): DrainRow {
+  const { virtualServer, virtualServerKey } = drain;
+  const [service] = view.plan.desired.servicesOfServer(virtualServerKey);
+  const [namespace = "", name = ""] = service?.split("/") ?? [];
+  return {
+    ...(service === undefined ? {} : { namespace, name }),
+    protocol: virtualServer.protocol,
+    address: virtualServer.address,
+    port: virtualServer.port,
+    realServer: { address: server.address, port: server.port },
+    ...drainTimes(drain, view.clock.monotonicMs(), view.config.drain),
+    activeConnections: server.activeConnections,
+    inactiveConnections: server.inactiveConnections,
+  };
+}
+
+/** Pure. `nowMs`: monotonic. */
+export function drainTimes(drain: Drain, nowMs: number, policy: DrainPolicy): DrainTimes {
+  const ageSeconds = Math.max(0, (nowMs - drain.sinceMs) / 1000);
+  const isUdp = drain.virtualServer.protocol === "UDP";
+  const limit = isUdp ? policy.udpDeadlineSeconds : policy.tcpDeadlineSeconds;
+  if (limit === 0) return { ageSeconds: toTenth(ageSeconds) };
+  const leftSeconds = Math.max(0, limit - ageSeconds);
+  return { ageSeconds: toTenth(ageSeconds), deadlineInSeconds: toTenth(leftSeconds) };
+}

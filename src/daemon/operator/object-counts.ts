@@ -1,0 +1,48 @@
+import type { Counts } from "./answers.ts";
+import type { DaemonView } from "./daemon-view.ts";
+
+const nothing: Counts = {
+  services: 0,
+  endpoints: 0,
+  virtualServers: 0,
+  realServers: 0,
+  draining: 0,
+  refusedObjects: 0,
+  conflicts: 0,
+  foreignVirtualServers: 0,
+  possiblyOwnedVirtualServers: 0,
+  drifts: 0,
+  suppressedRepairs: 0,
+};
+
+/** Counts what there is, once through; yields after each object. `view` undefined: there is nothing yet. */
+export function* countsOf(view: DaemonView | undefined): Generator<void, Counts> {
+  if (view === undefined) return nothing;
+  const { plan, reconciler, history } = view;
+  let endpoints = 0;
+  for (const name of plan.serviceNames()) {
+    for (const slice of plan.slicesOf(name)) endpoints += slice.endpoints.length;
+    yield;
+  }
+  let virtualServers = 0;
+  let realServers = 0;
+  for (const [key, server] of reconciler.cachedServers) {
+    yield;
+    if (plan.desired.virtualServer(key) === undefined) continue;
+    virtualServers += 1;
+    realServers += server.realServers.length;
+  }
+  return {
+    services: plan.serviceCount,
+    endpoints,
+    virtualServers,
+    realServers,
+    draining: reconciler.drainer.count,
+    refusedObjects: history.refusals.length,
+    conflicts: history.conflicts.length,
+    foreignVirtualServers: history.foreignServers.length,
+    possiblyOwnedVirtualServers: history.possiblyOwned.length,
+    drifts: history.driftCount,
+    suppressedRepairs: history.reverted.length,
+  };
+}

@@ -1,0 +1,165 @@
+import { lstatSync, mkdirSync, unlinkSync } from "node:fs";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { connect } from "node:net";
+import { dirname } from "node:path";
+import type { Clock } from "../../base/clock.ts";
+import { errorText } from "../../base/error-text.ts";
+import type { Logger } from "../../base/log.ts";
+import { answerTo, failure, type OperatorAnswer, type RouteParts } from "./routes.ts";
+import { writeList } from "./write-list.ts";
+
+export interface OperatorSocketParts extends RouteParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Absent: {@link answerTimeoutMs}. */
+  readonly timeoutMs?: number;
+}
+
+/** Root alone gets here; these bounds are against its mistakes. */
+const limits = {
+  maxHeaderSize: 4_096,
+  headersTimeout: 2_000,
+  requestTimeout: 5_000,
+  connectionsCheckingInterval: 1_000,
+} as const;
+const maxConnections = 16;
+/** A reader that takes longer for one answer is cut off. */
+const answerTimeoutMs = 60_000;
+const closeGraceMs = 300;
+
+/**
+ * Answers the operator's commands on a unix socket: one GET for each connection. It never holds up the start: where it
+ * cannot be opened, the log says so and the daemon does without. Returns the stop.
+ */
+export async function openOperatorSocket(
+  path: string,
+  parts: OperatorSocketParts,
+): Promise<() => Promise<void>> {
+  const nothing = async (): Promise<void> => {};
+  if (path === "") return nothing;
+  try {
+    mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+    await removeLeftoverSocket(path);
+    const server = makeServer(parts);
+    await listen(server, path);
+    server.on("error", (err) => parts.log.warn("Operator socket failed", { path, err }));
+    return () => close(server, parts.clock);
+  } catch (err) {
+    parts.log.warn("Cannot open the operator socket, commands such as status have no answer", {
+      path,
+      err,
+    });
+    return nothing;
+  }
+}
+
+function makeServer(parts: OperatorSocketParts): Server {
+  const server = createServer(limits, (request, response) => void serve(request, response, parts));
+  server.maxConnections = maxConnections;
+  server.maxRequestsPerSocket = 1;
+  server.keepAliveTimeout = 1;
+  const { timeoutMs = answerTimeoutMs } = parts;
+  server.on("connection", (socket) => {
+    const cancel = parts.clock.after(timeoutMs, () => socket.destroy());
+    socket.on("close", cancel);
+  });
+  // The socket alone must not keep the process alive.
+  server.unref();
+  return server;
+}
+
+/**
+ * Removes the socket of a daemon that was killed; says whether there was one. Rejects where it answers, or is something
+ * else: that is not ours to remove.
+ */
+export async function removeLeftoverSocket(path: string): Promise<boolean> {
+  const status = path === "" ? undefined : lstatSync(path, { throwIfNoEntry: false });
+  if (status === undefined) return false;
+  if (!status.isSocket()) throw new Error("not a socket");
+  if (await isAnswering(path)) throw new Error("another process answers there");
+  unlinkSync(path);
+  return true;
+}
+
+function isAnswering(path: string): Promise<boolean> {
+  return new Promise((resolve, reject) => {
+    const socket = connect(path, () => {
+      socket.destroy();
+      resolve(true);
+    });
+    socket.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code === "ECONNREFUSED" || error.code === "ENOENT") resolve(false);
+      else reject(error);
+    });
+  });
+}
+
+function listen(server: Server, path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once("error", reject);
+    // It is bound before this returns, and never open to anyone else: chmod would come too late.
+    const before = process.umask(0o177);
+    server.listen(path, () => {
+      server.off("error", reject);
+      resolve();
+    });
+    process.umask(before);
+  });
+}
+
+async function close(server: Server, clock: Clock): Promise<void> {
+  const cancel = clock.after(closeGraceMs, () => server.closeAllConnections());
+  await new Promise<void>((resolve) => {
+    server.close(() => resolve());
+    server.closeIdleConnections();
+  });
+  cancel();
+}
+
+async function serve(
+  { method, url = "/" }: IncomingMessage,
+  response: ServerResponse,
+  parts: OperatorSocketParts,
+): Promise<void> {
+  try {
+    const answer = method === "GET" ? await answerTo(url, parts) : failure(405, "only GET");
+    await send(answer, response, parts);
+  } catch (err) {
+    // A reader that went away is no failure of ours.
+    if (response.destroyed) return;
+    parts.log.warn("Cannot answer on the operator socket", { url, err });
+    if (response.headersSent) response.destroy();
+    else await send(failure(500, errorText(err)), response, parts);
+  }
+}
+
+async function send(
+  answer: OperatorAnswer,
+  response: ServerResponse,
+  { clock }: OperatorSocketParts,
+): Promise<void> {
+  response.setHeader("Content-Type", "application/json");
+  response.setHeader("Connection", "close");
+  if (answer.kind === "object") {
+    response.statusCode = answer.status;
+    response.end(`${JSON.stringify(answer.object)}\n`);
+    return;
+  }
+  const write = (text: string): Promise<void> => writeText(response, text);
+  await writeList(answer.listKind, answer.rows, { clock, write });
+  response.end();
+}
+
+/** Waits where the reader is slower; rejects where it went away. */
+function writeText(response: ServerResponse, text: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const gone = (): void => reject(new Error("the reader went away"));
+    if (response.destroyed) return gone();
+    if (response.write(text)) return resolve();
+    response.once("close", gone);
+    response.once("drain", () => {
+      response.off("close", gone);
+      resolve();
+    });
+  });
+}

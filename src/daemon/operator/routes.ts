@@ -1,0 +1,65 @@
+/** Which answer a path has. No sockets. */
+
+import type { Clock } from "../../base/clock.ts";
+import { inSlices } from "../../base/time-slice.ts";
+import { apiVersion, type ListKind, type ServicesQuery } from "./answers.ts";
+import type { DaemonView } from "./daemon-view.ts";
+import { drainRows } from "./drain-rows.ts";
+import { serviceRows } from "./service-rows.ts";
+import { type StatusParts, statusOf } from "./status.ts";
+
+export type OperatorAnswer =
+  | { readonly kind: "object"; readonly status: number; readonly object: object }
+  /** A list whose rows are made while they are sent. */
+  | { readonly kind: "list"; readonly listKind: ListKind; readonly rows: AsyncIterable<object> };
+
+export interface RouteParts {
+  readonly clock: Clock;
+  readonly status: () => StatusParts;
+  /** Undefined until the kernel was prepared. */
+  readonly view: () => DaemonView | undefined;
+}
+
+/** `target`: path and query of a request, as it was sent. */
+export async function answerTo(target: string, parts: RouteParts): Promise<OperatorAnswer> {
+  const [path = "", query = ""] = target.split("?", 2);
+  if (path === "/v1/status") {
+    const object = await inSlices(parts.clock, statusOf(parts.status()));
+    return { kind: "object", status: 200, object };
+  }
+  if (path !== "/v1/services" && path !== "/v1/drains") {
+    return failure(404, "not found: the paths are /v1/status, /v1/services and /v1/drains");
+  }
+  const view = parts.view();
+  if (view === undefined) return failure(503, "the kernel is not prepared yet");
+  if (path === "/v1/drains") return { kind: "list", listKind: "DrainList", rows: drainRows(view) };
+  const rows = serviceRows(view, servicesQuery(new URLSearchParams(query)));
+  return { kind: "list", listKind: "ServiceList", rows };
+}
+
+export function failure(status: number, message: string): OperatorAnswer {
+  return { kind: "object", status, object: { apiVersion, kind: "Error", message } };
+}
+
+/** What is not known is ignored. */
+function servicesQuery(query: URLSearchParams): ServicesQuery {
+  const namespace = query.get("namespace") ?? "";
+  const name = query.get("name") ?? "";
+  return {
+    ...(namespace === "" ? {} : { namespace }),
+    ...(name === "" ? {} : { name }),
+    hasEndpoints: query.get("endpoints") === "true",
+    hasConnections: query.get("connections") === "true",
+  };
+}
+
+/** The query that {@link answerTo} reads as `query`. */
+export function servicesTarget(query: ServicesQuery): string {
+  const parameters = new URLSearchParams({
+    ...(query.namespace === undefined ? {} : { namespace: query.namespace }),
+    ...(query.name === undefined ? {} : { name: query.name }),
+    ...(query.hasEndpoints ? { endpoints: "true" } : {}),
+    ...(query.hasConnections ? { connections: "true" } : {}),
+  });
+  return `/v1/services?${parameters}`;
+}

@@ -1,0 +1,149 @@
+/** Rows of Services, made one after another from the daemon's own state: pure reading, but for counts of connections. */
+import type { ServiceName, ServiceRecord } from "../../api/objects.ts";
+import type { PlannedVirtualServer, ServicePortPlan } from "../../plan/service-port-plan.ts";
+import { type RealServer, realServerKey } from "../../state/real-server.ts";
+import { virtualServerKey } from "../../state/virtual-server.ts";
+import { type Absence, absenceOf } from "./absence.ts";
+import type { ServiceRow, ServicesQuery } from "./answers.ts";
+import type { DaemonView } from "./daemon-view.ts";
+import { endpointRows, type ObservedServers } from "./endpoint-rows.ts";
+import { ServiceEndpoints } from "./service-endpoints.ts";
+
+/** A virtual server that a Service wants, with all that a row is made of. */
+interface Wanted {
+  readonly record: ServiceRecord;
+  readonly plan: ServicePortPlan;
+  readonly planned: PlannedVirtualServer;
+  readonly key: string;
+  readonly endpoints: ServiceEndpoints;
+}
+
+/** Virtual servers whose connections are counted by one request to the kernel. */
+const serversPerRead = 50;
+
+/**
+ * Rows by namespace and name of the Service, then in the order of its ports. What changes meanwhile is seen or not,
+ * Service by Service. Rejects where the kernel does not answer for counts of connections.
+ */
+export async function* serviceRows(
+  view: DaemonView,
+  query: ServicesQuery,
+): AsyncGenerator<ServiceRow> {
+  const absence = absenceOf(view.history);
+  if (!query.hasConnections) {
+    for (const wanted of wantedServers(view, query)) yield rowOf(wanted, { view, query, absence });
+    return;
+  }
+  for (const group of groupsOf(wantedServers(view, query), serversPerRead)) {
+    const observed = await view.ipvs.listRealServers(
+      group.map(({ planned }) => planned.virtualServer),
+    );
+    for (const [index, wanted] of group.entries()) {
+      const isPresent = view.reconciler.cachedServers.has(wanted.key);
+      const servers = isPresent ? { observed: observed[index] ?? [] } : {};
+      yield rowOf(wanted, { view, query, absence, ...servers });
+    }
+  }
+}
+
+function* wantedServers(view: DaemonView, query: ServicesQuery): Generator<Wanted> {
+  for (const name of namesOf(view, query)) {
+    const record = view.plan.service(name);
+    if (record === undefined) continue;
+    for (const family of view.families) {
+      const endpoints = new ServiceEndpoints(view, name, family);
+      for (const plan of view.plan.desired.plansOf(name, family)) {
+        for (const planned of plan.virtualServers) {
+          const key = virtualServerKey(planned.virtualServer);
+          yield { record, plan, planned, key, endpoints };
+        }
+      }
+    }
+  }
+}
+
+function namesOf({ plan }: DaemonView, { namespace, name }: ServicesQuery): readonly ServiceName[] {
+  if (namespace !== undefined && name !== undefined) return [`${namespace}/${name}`];
+  const names = [...plan.serviceNames()];
+  const isAsked = (service: ServiceName): boolean =>
+    (namespace === undefined || service.startsWith(`${namespace}/`)) &&
+    (name === undefined || service.endsWith(`/${name}`));
+  const isAll = namespace === undefined && name === undefined;
+  return (isAll ? names : names.filter(isAsked)).sort();
+}
+
+interface RowContext {
+  readonly view: DaemonView;
+  readonly query: ServicesQuery;
+  readonly absence: Absence;
+  /** What the kernel has now; absent: the cache has to do. */
+  readonly observed?: ObservedServers;
+}
+
+function rowOf(wanted: Wanted, context: RowContext): ServiceRow {
+  const { record, plan, planned, key } = wanted;
+  const { servicePort } = plan;
+  const { virtualServer, kind } = planned;
+  const [namespace = "", name = ""] = record.name.split("/");
+  const reason = virtualServerReason(wanted, context);
+  const { query } = context;
+  return {
+    namespace,
+    name,
+    ...(servicePort.portName === "" ? {} : { portName: servicePort.portName }),
+    type: record.type,
+    frontend: kind,
+    protocol: virtualServer.protocol,
+    address: virtualServer.address,
+    port: virtualServer.port,
+    scheduler: virtualServer.scheduler,
+    affinitySeconds: virtualServer.persistenceTimeoutSeconds,
+    trafficPolicy: isPolicyLocal(wanted) ? "Local" : "Cluster",
+    ...(reason === undefined ? {} : { reason }),
+    realServers: {
+      planned: planned.realServers.length,
+      programmed: reason === undefined ? programmedCount(wanted, context) : 0,
+      draining: reason === undefined ? context.view.reconciler.drainer.drains.of(key).length : 0,
+    },
+    ...(query.hasEndpoints || query.hasConnections
+      ? { endpoints: endpointRows({ ...wanted, serverReason: reason }, context) }
+      : {}),
+  };
+}
+
+function isPolicyLocal({ plan: { servicePort }, planned: { kind } }: Wanted): boolean {
+  return kind === "cluster-ip"
+    ? servicePort.isInternalPolicyLocal
+    : servicePort.isExternalPolicyLocal;
+}
+
+/** Undefined: the kernel has it. */
+function virtualServerReason(
+  { planned, key, record }: Wanted,
+  { view, absence }: RowContext,
+): string | undefined {
+  if (view.plan.desired.virtualServer(key) !== planned) return "claimed-by-another-service";
+  if (absence.isForeign(key)) return "foreign-virtual-server";
+  if (view.reconciler.cachedServers.has(key)) return undefined;
+  return absence.reasonOf({ type: "virtual-server", virtualServer: key }, record.name);
+}
+
+/** Planned real servers that the kernel has with weight. The cache nearly always holds the very list that is planned. */
+function programmedCount({ planned, key }: Wanted, { view, observed }: RowContext): number {
+  const present: readonly RealServer[] =
+    observed ?? view.reconciler.cachedServers.get(key)?.realServers ?? [];
+  if (present === planned.realServers) return present.length;
+  const taking = new Set(present.filter(({ weight }) => weight > 0).map(realServerKey));
+  return planned.realServers.filter((server) => taking.has(realServerKey(server))).length;
+}
+
+function* groupsOf<T>(values: Iterable<T>, size: number): Generator<readonly T[]> {
+  let group: T[] = [];
+  for (const value of values) {
+    group.push(value);
+    if (group.length < size) continue;
+    yield group;
+    group = [];
+  }
+  if (group.length > 0) yield group;
+}

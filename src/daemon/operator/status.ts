@@ -1,0 +1,133 @@
+/** The daemon's state on one page. Pure, but for clocks. */
+import { release } from "node:os";
+import type { Clock } from "../../base/clock.ts";
+import { version } from "../../base/version.ts";
+import type { Config } from "../../config/config.ts";
+import { subjectText } from "../../reconcile/subject.ts";
+import type { ApiContact } from "../report/api-contact.ts";
+import type { ProxyHealth } from "../report/proxy-health.ts";
+import { type PastSync, SyncHistory } from "../report/sync-history.ts";
+import { agesNow, type SecondsSince, toTenth } from "./ages.ts";
+import { apiVersion, type Status, type SyncStatus } from "./answers.ts";
+import type { DaemonView } from "./daemon-view.ts";
+import { countsOf } from "./object-counts.ts";
+import { problemsOf, summaryOf } from "./verdict.ts";
+
+export interface StatusParts {
+  readonly clock: Pick<Clock, "monotonicMs">;
+  readonly config: Config;
+  readonly health: ProxyHealth;
+  readonly apiContact: ApiContact;
+  /** Monotonic. */
+  readonly startedAtMs: number;
+  /** Undefined until the kernel was prepared. */
+  readonly view: DaemonView | undefined;
+}
+
+/** Objects listed of each kind; the counts count all. */
+const maxListed = 100;
+
+/** Yields now and then; counting is what takes time. */
+export function* statusOf(parts: StatusParts): Generator<void, Status> {
+  const { view, config, health, apiContact } = parts;
+  const counts = yield* countsOf(view);
+  const history = view?.history ?? new SyncHistory(parts.clock);
+  const secondsSince = agesNow(parts.clock);
+  const problems = problemsOf({ ...parts, history }, secondsSince);
+  const choice = view?.iptables.choice;
+  return {
+    apiVersion,
+    kind: "Status",
+    verdict: problems.length === 0 ? "OK" : "Degraded",
+    summary: summaryOf(problems, counts, history.last, secondsSince),
+    problems,
+    node: { name: config.nodeName, isEligible: health.report().isNodeEligible },
+    mode: "ipvs",
+    observeOnly: config.isObserveOnly,
+    ipFamilies: view?.families ?? [],
+    scheduler: config.scheduler,
+    source: sourceOf(config, apiContact, secondsSince),
+    ...syncsOf(history, secondsSince),
+    counts,
+    ...troublesOf(history, parts.clock.monotonicMs(), secondsSince),
+    ...(choice === undefined
+      ? {}
+      : {
+          iptables: {
+            backend: choice.backend,
+            reason: choice.reason,
+            ...(choice.warning === undefined ? {} : { warning: choice.warning }),
+          },
+        }),
+    versions: { program: version, nodeJs: process.versions.node, kernel: release() },
+    process: { pid: process.pid, uptimeSeconds: secondsSince(parts.startedAtMs) },
+  };
+}
+
+function sourceOf(
+  { objectsFrom }: Config,
+  { host, answeredAtMs, failing }: ApiContact,
+  secondsSince: SecondsSince,
+): Status["source"] {
+  if (objectsFrom.kind === "manifests") return objectsFrom;
+  return {
+    kind: "cluster",
+    ...(host === undefined ? {} : { server: host }),
+    ...(answeredAtMs === undefined ? {} : { lastAnswerSeconds: secondsSince(answeredAtMs) }),
+    ...(failing === undefined ? {} : { failingSeconds: secondsSince(failing.sinceMs) }),
+  };
+}
+
+function syncsOf(
+  { lastFull, lastPartial }: SyncHistory,
+  secondsSince: SecondsSince,
+): Pick<Status, "lastFullSync" | "lastPartialSync"> {
+  const statusOfSync = ({ endedAtMs, elapsedMs }: PastSync): SyncStatus => ({
+    ageSeconds: secondsSince(endedAtMs),
+    durationMs: toTenth(elapsedMs),
+  });
+  return {
+    ...(lastFull === undefined ? {} : { lastFullSync: statusOfSync(lastFull) }),
+    ...(lastPartial === undefined ? {} : { lastPartialSync: statusOfSync(lastPartial) }),
+  };
+}
+
+function troublesOf(
+  history: SyncHistory,
+  nowMs: number,
+  secondsSince: SecondsSince,
+): Pick<Status, "refusedObjects" | "conflicts" | "suppressedRepairs" | "lastDrift"> {
+  const { refusals, conflicts, reverted, lastDrift } = history;
+  return {
+    refusedObjects: refusals.slice(0, maxListed).map((refusal) => ({
+      subject: subjectText(refusal.subject),
+      reason: refusal.reason,
+      message: refusal.error.message,
+      services: refusal.services,
+      sinceSeconds: secondsSince(refusal.sinceMs),
+      attempts: refusal.attempts,
+      retryInSeconds: Math.max(0, toTenth((refusal.dueMs - nowMs) / 1000)),
+    })),
+    conflicts: conflicts.slice(0, maxListed).map(({ reason, service, note, sinceMs }) => ({
+      reason,
+      service,
+      message: note,
+      sinceSeconds: secondsSince(sinceMs),
+    })),
+    suppressedRepairs: reverted.slice(0, maxListed).map((conflict) => ({
+      kind: conflict.kind,
+      subject: subjectText(conflict.subject),
+      drifts: conflict.driftCount,
+      pauseSeconds: conflict.pauseMs / 1000,
+    })),
+    ...(lastDrift === undefined
+      ? {}
+      : {
+          lastDrift: {
+            subject: lastDrift.subject,
+            action: lastDrift.action,
+            ageSeconds: secondsSince(lastDrift.atMs),
+          },
+        }),
+  };
+}

@@ -1,0 +1,116 @@
+/** What is wrong, and since when. Pure. */
+import { durationText } from "../../base/duration-text.ts";
+import type { ApiContact } from "../report/api-contact.ts";
+import type { ProxyHealth } from "../report/proxy-health.ts";
+import type { PastSync, SyncHistory } from "../report/sync-history.ts";
+import type { SecondsSince } from "./ages.ts";
+import type { Counts, Problem } from "./answers.ts";
+
+/** What is judged. */
+export interface Evidence {
+  readonly health: Pick<ProxyHealth, "notReadyReason">;
+  readonly apiContact: Pick<ApiContact, "host" | "failing">;
+  readonly history: SyncHistory;
+  /** Monotonic; of the program. */
+  readonly startedAtMs: number;
+}
+
+/** Worst first; empty where the node is as the cluster wants it. */
+export function problemsOf(evidence: Evidence, secondsSince: SecondsSince): readonly Problem[] {
+  return [
+    ...readiness(evidence, secondsSince),
+    ...syncs(evidence, secondsSince),
+    ...apiServer(evidence, secondsSince),
+    ...refusals(evidence, secondsSince),
+    ...conflicts(evidence, secondsSince),
+    ...repairs(evidence),
+  ];
+}
+
+/** `OK, 1,204 Services, last sync 3 s ago, 4.1 ms`. */
+export function summaryOf(
+  problems: readonly Problem[],
+  { services }: Counts,
+  last: PastSync | undefined,
+  secondsSince: SecondsSince,
+): string {
+  if (problems.length === 0) {
+    const sync =
+      last === undefined
+        ? "no sync yet"
+        : `last sync ${durationText(secondsSince(last.endedAtMs))} ago, ${last.elapsedMs.toFixed(1)} ms`;
+    return `OK, ${count(services, "Service")}, ${sync}`;
+  }
+  const texts = problems.map(({ message, sinceSeconds }) =>
+    sinceSeconds === undefined ? message : `${message} (for ${durationText(sinceSeconds)})`,
+  );
+  return `Degraded: ${texts.join("; ")}`;
+}
+
+function readiness(
+  { health, startedAtMs, history }: Evidence,
+  secondsSince: SecondsSince,
+): readonly Problem[] {
+  const message = health.notReadyReason;
+  if (message === undefined) return [];
+  const sinceSeconds = secondsSince(history.last?.endedAtMs ?? startedAtMs);
+  return [{ reason: "not-ready", message, sinceSeconds }];
+}
+
+function syncs({ history: { failing } }: Evidence, secondsSince: SecondsSince): readonly Problem[] {
+  if (failing === undefined) return [];
+  const message = `Syncs fail: ${failing.message}`;
+  return [{ reason: "sync-failed", message, sinceSeconds: secondsSince(failing.sinceMs) }];
+}
+
+function apiServer(
+  { apiContact: { host, failing } }: Evidence,
+  secondsSince: SecondsSince,
+): readonly Problem[] {
+  if (failing === undefined) return [];
+  const what = failing.code === "<error>" ? "does not answer" : `answers ${failing.code}`;
+  const message = `API server ${host} ${what}`;
+  const sinceSeconds = secondsSince(failing.sinceMs);
+  return [{ reason: "api-server-unreachable", message, sinceSeconds }];
+}
+
+function refusals(
+  { history: { refusals: present } }: Evidence,
+  secondsSince: SecondsSince,
+): readonly Problem[] {
+  if (present.length === 0) return [];
+  const reasons = [...new Set(present.map(({ reason }) => reason))].join(", ");
+  const message = `${count(present.length, "object")} refused by the kernel (${reasons})`;
+  return [{ reason: "refused-objects", message, sinceSeconds: oldest(present, secondsSince) }];
+}
+
+/** An address that the node needs is served without being bound: nothing is missing there. */
+const unservedReasons: ReadonlySet<string> = new Set([
+  "claimed-by-another-service",
+  "foreign-virtual-server",
+]);
+
+function conflicts({ history }: Evidence, secondsSince: SecondsSince): readonly Problem[] {
+  const unserved = history.conflicts.filter(({ reason }) => unservedReasons.has(reason));
+  if (unserved.length === 0) return [];
+  const reasons = [...new Set(unserved.map(({ reason }) => reason))].join(", ");
+  const message = `${count(unserved.length, "virtual server")} of Services not served (${reasons})`;
+  return [{ reason: "conflicts", message, sinceSeconds: oldest(unserved, secondsSince) }];
+}
+
+function repairs({ history: { reverted } }: Evidence): readonly Problem[] {
+  if (reverted.length === 0) return [];
+  const message = `${count(reverted.length, "repair")} suppressed, a third party keeps reverting`;
+  return [{ reason: "suppressed-repairs", message }];
+}
+
+function oldest(
+  troubles: readonly { readonly sinceMs: number }[],
+  secondsSince: SecondsSince,
+): number {
+  return Math.max(...troubles.map(({ sinceMs }) => secondsSince(sinceMs)));
+}
+
+function count(number: number, noun: string): string {
+  return `${number.toLocaleString("en-US")} ${noun}${number === 1 ? "" : "s"}`;
+}

@@ -1,0 +1,108 @@
+import type { Clock } from "../../base/clock.ts";
+import { errorText } from "../../base/error-text.ts";
+import type { ReconcileConflict } from "../../reconcile/drift/repair-guard.ts";
+import type { Refusal } from "../../reconcile/refusals.ts";
+import type { FoundDrift, SyncReport } from "../../reconcile/report.ts";
+import { subjectText } from "../../reconcile/subject.ts";
+import type { Conflict } from "./conflicts.ts";
+
+/** A sync that worked; times are monotonic. */
+export interface PastSync {
+  readonly endedAtMs: number;
+  readonly elapsedMs: number;
+}
+
+/** Syncs fail, one after another. */
+export interface FailingSyncs {
+  /** Monotonic; of the first failure in a row. */
+  readonly sinceMs: number;
+  /** What failed last. */
+  readonly message: string;
+}
+
+export interface LastingConflict extends Conflict {
+  /** Monotonic. */
+  readonly sinceMs: number;
+}
+
+export interface LastDrift {
+  readonly subject: string;
+  readonly action: FoundDrift["action"];
+  /** Monotonic. */
+  readonly atMs: number;
+}
+
+/**
+ * What the last syncs came to, for whoever asks later: a few references into their reports, no plan. Whoever never asks
+ * pays for these assignments and nothing else.
+ */
+export class SyncHistory {
+  readonly #clock: Pick<Clock, "monotonicMs">;
+  lastFull: PastSync | undefined;
+  lastPartial: PastSync | undefined;
+  failing: FailingSyncs | undefined;
+  refusals: readonly Refusal[] = [];
+  /** Repairs that a third party reverts again and again. */
+  reverted: readonly ReconcileConflict[] = [];
+  /** Keys of virtual servers that are not ours. */
+  foreignServers: readonly string[] = [];
+  possiblyOwned: readonly string[] = [];
+  /** Keys of those that Services claim. */
+  claimedForeignServers: readonly string[] = [];
+  conflicts: readonly LastingConflict[] = [];
+  /** Since the start. */
+  driftCount = 0;
+  lastDrift: LastDrift | undefined;
+
+  constructor(clock: Pick<Clock, "monotonicMs">) {
+    this.#clock = clock;
+  }
+
+  noteSync(
+    report: SyncReport,
+    sync: { readonly isFull: boolean; readonly elapsedMs: number },
+  ): void {
+    const endedAtMs = this.#clock.monotonicMs();
+    this.#noteDrifts(report, endedAtMs);
+    const [failure] = report.failures;
+    if (failure !== undefined) {
+      const message = `${failure.kind} ${failure.subject}: ${errorText(failure.error)}`;
+      this.failing = { sinceMs: this.failing?.sinceMs ?? endedAtMs, message };
+      return;
+    }
+    this.failing = undefined;
+    const past = { endedAtMs, elapsedMs: sync.elapsedMs };
+    if (sync.isFull) this.lastFull = past;
+    else this.lastPartial = past;
+    this.refusals = report.refusals.present;
+    this.reverted = report.reconcileConflicts;
+    this.foreignServers = report.foreignServers;
+    this.possiblyOwned = report.possiblyOwned;
+    this.claimedForeignServers = report.conflicts;
+  }
+
+  /** All that there are now; each keeps its beginning. */
+  noteConflicts(conflicts: readonly Conflict[]): void {
+    if (conflicts.length === 0 && this.conflicts.length === 0) return;
+    const nowMs = this.#clock.monotonicMs();
+    const sinceMs = new Map(this.conflicts.map((conflict) => [conflict.key, conflict.sinceMs]));
+    this.conflicts = conflicts.map((conflict) => ({
+      ...conflict,
+      sinceMs: sinceMs.get(conflict.key) ?? nowMs,
+    }));
+  }
+
+  /** Of either kind. */
+  get last(): PastSync | undefined {
+    const { lastFull: full, lastPartial: partial } = this;
+    if (full === undefined || partial === undefined) return full ?? partial;
+    return full.endedAtMs > partial.endedAtMs ? full : partial;
+  }
+
+  #noteDrifts({ drifts }: SyncReport, atMs: number): void {
+    const last = drifts.at(-1);
+    if (last === undefined) return;
+    this.driftCount += drifts.length;
+    this.lastDrift = { subject: subjectText(last.subject), action: last.action, atMs };
+  }
+}

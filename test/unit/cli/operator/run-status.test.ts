@@ -1,0 +1,183 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { createServer, type Server } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { parseJson } from "../../../../src/base/parse-json.ts";
+import { runStatus } from "../../../../src/cli/operator/run-status.ts";
+import type { Status } from "../../../../src/daemon/operator/answers.ts";
+import { acquireInstanceLock } from "../../../../src/daemon/process/instance-lock.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+
+const well: Status = {
+  apiVersion: "kube-ipvs/v1",
+  kind: "Status",
+  verdict: "OK",
+  summary: "OK, 1,204 Services, last sync 3 s ago, 4.1 ms",
+  problems: [],
+  node: { name: "node-1", isEligible: true },
+  mode: "ipvs",
+  observeOnly: false,
+  ipFamilies: ["IPv4", "IPv6"],
+  scheduler: "rr",
+  source: { kind: "cluster", server: "10.0.0.1:6443", lastAnswerSeconds: 12 },
+  lastFullSync: { ageSeconds: 7_800, durationMs: 120.5 },
+  lastPartialSync: { ageSeconds: 3, durationMs: 4.1 },
+  counts: {
+    services: 1_204,
+    endpoints: 12_040,
+    virtualServers: 1_300,
+    realServers: 13_000,
+    draining: 2,
+    refusedObjects: 0,
+    conflicts: 0,
+    foreignVirtualServers: 1,
+    possiblyOwnedVirtualServers: 0,
+    drifts: 0,
+    suppressedRepairs: 0,
+  },
+  refusedObjects: [],
+  conflicts: [],
+  suppressedRepairs: [],
+  iptables: { backend: "nft", reason: "kubelet uses it" },
+  versions: { program: "0.2.0", nodeJs: "24.1.0", kernel: "6.1.0" },
+  process: { pid: 1, uptimeSeconds: 7_802 },
+};
+
+const troubled: Status = {
+  ...well,
+  verdict: "Degraded",
+  summary: "Degraded: 1 object refused by the kernel (EINVAL) (for 2 min)",
+  counts: { ...well.counts, refusedObjects: 1, drifts: 2 },
+  refusedObjects: [
+    {
+      subject: "TCP 10.96.0.10:80 -> 10.244.1.11:8080",
+      reason: "EINVAL",
+      message: "Cannot create real server\u001b[2J",
+      services: ["default/web"],
+      sinceSeconds: 120,
+      attempts: 7,
+      retryInSeconds: 9,
+    },
+  ],
+  lastDrift: { subject: "KUBE-CLUSTER-IP", action: "repair", ageSeconds: 61 },
+};
+
+let folder: string;
+let path: string;
+let server: Server | undefined;
+
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), "status-"));
+  path = join(folder, "name.sock");
+});
+
+afterEach(async () => {
+  await new Promise((resolve) => (server === undefined ? resolve(0) : server.close(resolve)));
+  server = undefined;
+  rmSync(folder, { recursive: true });
+});
+
+async function answer(status: number, text: string): Promise<void> {
+  server = createServer((_request, response) => {
+    response.writeHead(status).end(text);
+  });
+  await new Promise<void>((resolve) => server?.listen(path, resolve));
+}
+
+async function run(output = "text"): Promise<{ readonly code: number; readonly out: string }> {
+  let out = "";
+  const code = await runStatus(
+    {
+      config: { operatorSocketPath: path, lockName: `test-${process.pid}` },
+      options: new Map([["output", output]]),
+      arguments: [],
+    },
+    {
+      clock: new FakeClock(),
+      writeOut: (text) => {
+        out += text;
+      },
+      writeErr: () => {},
+    },
+  );
+  return { code, out };
+}
+
+describe("kube-ipvs status", () => {
+  it("prints the verdict first, and ends with 0 where all is well", async () => {
+    await answer(200, JSON.stringify(well));
+    const { code, out } = await run();
+    assert.equal(code, 0);
+    assert.equal(
+      out,
+      `OK, 1,204 Services, last sync 3 s ago, 4.1 ms
+
+Node                node-1
+Mode                ipvs, IPv4 and IPv6, scheduler rr
+API server          10.0.0.1:6443, last answer 12 s ago
+Last full sync      2 h 10 min ago, 120.5 ms
+Last partial sync   3 s ago, 4.1 ms
+Services            1,204 with 12,040 endpoints
+Virtual servers     1,300, and 1 foreign
+Real servers        13,000, 2 draining
+Refused objects     0
+Conflicts           0
+Drift               none since the start
+Suppressed repairs  0
+iptables            nft: kubelet uses it
+Versions            kube-ipvs 0.2.0, Node.js 24.1.0, Linux 6.1.0
+Process             1, up 2 h 10 min
+`,
+    );
+  });
+
+  it("names what is wrong, without terminal escapes, and ends with 1", async () => {
+    await answer(200, JSON.stringify(troubled));
+    const { code, out } = await run();
+    assert.equal(code, 1);
+    assert.match(out, /^Degraded: 1 object refused/);
+    assert.match(
+      out,
+      /^Drift +2 since the start, the last 1 min 1 s ago: KUBE-CLUSTER-IP \(repair\)$/m,
+    );
+    assert.ok(
+      out.includes(
+        "\n  TCP 10.96.0.10:80 -> 10.244.1.11:8080 (default/web) for 2 min, next attempt in 9 s: Cannot create real server\\u001b[2J\n",
+      ),
+    );
+  });
+
+  it("prints JSON and YAML as they came", async () => {
+    await answer(200, JSON.stringify(well));
+    assert.deepEqual(parseJson((await run("json")).out), well);
+    assert.match((await run("yaml")).out, /^verdict: OK$/m);
+  });
+
+  it("ends with 2 where no daemon runs, and says where it asked", async () => {
+    const { code, out } = await run();
+    assert.equal(code, 2);
+    assert.equal(out, `Not running: no kube-ipvs on this node answers on ${path} (ENOENT)\n`);
+    const asJson = await run("json");
+    assert.equal((parseJson(asJson.out) as { verdict: string }).verdict, "NotRunning");
+  });
+
+  it("ends with 1 where a daemon runs that does not answer", async () => {
+    const lock = await acquireInstanceLock(`test-${process.pid}`);
+    try {
+      const { code, out } = await run();
+      assert.equal(code, 1);
+      assert.match(out, /^Degraded: kube-ipvs is running \(process \d+\), but does not answer on/);
+    } finally {
+      await lock.release();
+    }
+  });
+
+  it("ends with 1 where the answer is an error", async () => {
+    await answer(500, "no memory");
+    const { code, out } = await run();
+    assert.equal(code, 1);
+    assert.match(out, /\(HTTP 500: no memory\)/);
+  });
+});

@@ -1,0 +1,121 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { errno } from "../../../../src/base/errno.ts";
+import type { Status } from "../../../../src/daemon/operator/answers.ts";
+import { statusOf } from "../../../../src/daemon/operator/status.ts";
+import { ApiContact } from "../../../../src/daemon/report/api-contact.ts";
+import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
+import { silentMetrics } from "../../../../src/metrics/metrics.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import type { Operation } from "../../../support/fake-kernel/operations.ts";
+import { FakeNode } from "../../../support/fake-node.ts";
+import type { NamedObject } from "../../../support/memory-source.ts";
+import { type ApiObject, endpointSlice, node, service } from "../../../support/objects.ts";
+
+function apply(onNode: FakeNode, ...objects: readonly ApiObject[]): void {
+  onNode.source.apply(...(objects as readonly unknown[] as readonly NamedObject[]));
+}
+
+function run<T>(steps: Generator<void, T>): T {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
+}
+
+/** The status of a node whose health is well; `apiContact`: absent, no request was made. */
+function statusOn(onNode: FakeNode, apiContact?: ApiContact): Status {
+  const { view } = onNode;
+  const { clock, config } = view;
+  const health = new ProxyHealth(new FakeClock(), 60_000);
+  for (const kind of ["nodes", "services", "endpointslices"] as const) health.listed(kind);
+  health.updated("IPv4");
+  const contact = apiContact ?? new ApiContact(clock, silentMetrics);
+  const startedAtMs = clock.monotonicMs();
+  return run(statusOf({ clock, config, health, apiContact: contact, startedAtMs, view }));
+}
+
+describe("the status", () => {
+  it("says OK, how much there is, and when it was synced last", async () => {
+    const onNode = new FakeNode({});
+    apply(onNode, node(), service(), endpointSlice({ endpoints: ["10.244.1.10", "10.244.1.11"] }));
+    await onNode.start();
+    await onNode.settle();
+    await onNode.wait(3_000);
+    const status = statusOn(onNode);
+    assert.match(status.summary, /^OK, 1 Service, last sync \d+ s ago, \d+\.\d ms$/);
+    assert.deepEqual([status.verdict, status.problems], ["OK", []]);
+    const { services, endpoints, virtualServers, realServers, draining } = status.counts;
+    assert.deepEqual([services, endpoints, virtualServers, realServers, draining], [1, 2, 1, 2, 0]);
+    assert.equal(status.iptables?.backend, "legacy");
+    assert.equal(status.node.name, "node-1");
+    await onNode.stop();
+  });
+
+  it("is degraded while the kernel refuses an object, and says since when", async () => {
+    const onNode = new FakeNode({});
+    const isRefused = ({ action }: Operation): boolean => action === "create-real-server";
+    onNode.kernel.operations.failWhere(isRefused, errno.EINVAL, 100);
+    apply(onNode, node(), service(), endpointSlice());
+    await onNode.start();
+    await onNode.wait(90_000);
+    const status = statusOn(onNode);
+    assert.match(
+      status.summary,
+      /^Degraded: 1 object refused by the kernel \(EINVAL\) \(for 1 min \d+ s\)$/,
+    );
+    const [refused] = status.refusedObjects;
+    assert.equal(refused?.subject, "TCP 10.96.0.10:80 -> 10.244.1.10:8080");
+    assert.deepEqual(refused?.services, ["default/web"]);
+    await onNode.stop();
+  });
+
+  it("is degraded while two Services claim one address", async () => {
+    const onNode = new FakeNode({});
+    const spec = { externalIPs: ["203.0.113.7"] };
+    const younger = service({ name: "other", clusterIps: ["10.96.0.11"], spec });
+    apply(onNode, node(), service({ spec }), younger);
+    await onNode.start();
+    await onNode.settle();
+    const status = statusOn(onNode);
+    assert.deepEqual(
+      status.problems.map(({ reason, message }) => `${reason}: ${message}`),
+      ["conflicts: 1 virtual server of Services not served (claimed-by-another-service)"],
+    );
+    assert.equal(status.conflicts[0]?.reason, "claimed-by-another-service");
+    await onNode.stop();
+  });
+
+  it("is degraded while the API server does not answer", async () => {
+    const onNode = new FakeNode({});
+    apply(onNode, node());
+    await onNode.start();
+    await onNode.settle();
+    const contact = new ApiContact(onNode.view.clock, silentMetrics);
+    contact.apiRequestAnswered("GET", "10.0.0.1:6443", "200");
+    contact.apiRequestAnswered("GET", "10.0.0.1:6443", "<error>");
+    await onNode.wait(10_000);
+    contact.apiRequestAnswered("GET", "10.0.0.1:6443", "<error>");
+    const { summary } = statusOn(onNode, contact);
+    assert.equal(summary, "Degraded: API server 10.0.0.1:6443 does not answer (for 10 s)");
+    contact.apiRequestAnswered("GET", "10.0.0.1:6443", "200");
+    assert.equal(statusOn(onNode, contact).verdict, "OK");
+    await onNode.stop();
+  });
+
+  it("says what a start waits for, before there is anything else", () => {
+    const clock = new FakeClock();
+    const onNode = new FakeNode({});
+    const health = new ProxyHealth(clock, 60_000);
+    const config = onNode.config;
+    const apiContact = new ApiContact(clock, silentMetrics);
+    const status = run(
+      statusOf({ clock, config, health, apiContact, startedAtMs: 0, view: undefined }),
+    );
+    assert.match(
+      status.summary,
+      /^Degraded: The first sync waits for the Node object, Services, EndpointSlices/,
+    );
+    assert.equal(status.iptables, undefined);
+  });
+});
