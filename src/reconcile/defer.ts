@@ -2,6 +2,7 @@
 import { NotDone } from "./apply/blocked.ts";
 import type { Change } from "./change.ts";
 import type { DeferralReason, DeferredChange } from "./change-plan.ts";
+import type { PlannedChanges } from "./diff/plan-changes.ts";
 import type { CachedState } from "./observed/cached-state.ts";
 import { type Subject, subjectKey, subjectOf } from "./subject.ts";
 
@@ -9,6 +10,8 @@ export interface DeferInput {
   readonly cached: CachedState;
   /** Planning touched it since the sync before: a change of it is no repair and no retry, and waits for nothing. */
   isTouched(subject: Subject): boolean;
+  /** False: nothing is refused or suppressed, so nobody needs to be asked. */
+  readonly isAnyWaiting: boolean;
   /** Keys of subjects. */
   isRefused(key: string): boolean;
   isSuppressed(key: string): boolean;
@@ -21,10 +24,27 @@ export interface Deferral {
   readonly deferred: readonly DeferredChange[];
 }
 
+/** As `deferChanges`, and the replacements of sets that third-party rules refer to wait, too. */
+export function deferPlanned(
+  { changes: planned, unusableSets }: Pick<PlannedChanges, "changes" | "unusableSets">,
+  input: Omit<DeferInput, "impossible">,
+): Deferral {
+  const impossible = unusableSets.map(
+    ({ wanted: set }): Change => ({ kind: "set-create", set, reason: "incompatible-set" }),
+  );
+  const unusable = unusableSets.map(({ wanted: { name: setName } }): DeferredChange => {
+    const change = { kind: "set-destroy", setName, reason: "incompatible-set" } as const;
+    return { change, reason: "refused" };
+  });
+  const { changes, deferred } = deferChanges(planned, { ...input, impossible });
+  return { changes, deferred: [...unusable, ...deferred] };
+}
+
 /** What depends on a change that waits, waits with it. */
 export function deferChanges(planned: readonly Change[], input: DeferInput): Deferral {
   const notDone = new NotDone();
   for (const change of input.impossible) notDone.note(change);
+  if (!input.isAnyWaiting && notDone.isEmpty) return { changes: planned, deferred: [] };
   const changes: Change[] = [];
   const deferred: DeferredChange[] = [];
   for (const change of planned) {

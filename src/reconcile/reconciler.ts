@@ -9,9 +9,8 @@ import { type ApplyProgress, type ApplyTools, applyChanges } from "./apply/apply
 import { ConntrackCleaner } from "./apply/conntrack-cleaner.ts";
 import { OutcomeCollector, type Outcomes } from "./apply/outcome.ts";
 import { contradictsCache } from "./apply/refusal-reason.ts";
-import type { Change } from "./change.ts";
-import type { ChangePlan, DeferredChange } from "./change-plan.ts";
-import { deferChanges } from "./defer.ts";
+import type { ChangePlan } from "./change-plan.ts";
+import { type Deferral, deferPlanned } from "./defer.ts";
 import { incompatibleSetError } from "./diff/incompatible-set.ts";
 import { type PlannedChanges, planChanges } from "./diff/plan-changes.ts";
 import { cachedRulesAfter } from "./diff/rule-texts.ts";
@@ -274,26 +273,15 @@ export class Reconciler {
     });
   }
 
-  #defer(planned: PlannedChanges, { touched }: SyncGoal): ReturnType<typeof deferChanges> {
+  #defer(planned: PlannedChanges, { touched }: SyncGoal): Deferral {
     const nowMs = this.#parts.clock.monotonicMs();
-    const unusable = planned.unusableSets.map(({ wanted: { name: setName } }): DeferredChange => {
-      const change = { kind: "set-destroy", setName, reason: "incompatible-set" } as const;
-      return { change, reason: "refused" };
-    });
-    const { changes, deferred } = deferChanges(planned.changes, {
+    return deferPlanned(planned, {
       cached: this.#cached,
+      isAnyWaiting: !this.#refusals.isEmpty || !this.#guard.isEmpty,
       isTouched: (subject) => isTouched(subject, touched),
-      isRefused: (key) => this.#isRefused(key),
+      isRefused: (key) => this.#refusals.isWaiting(key, nowMs),
       isSuppressed: (key) => this.#guard.isSuppressed(key, nowMs),
-      impossible: planned.unusableSets.map(
-        ({ wanted: set }): Change => ({
-          kind: "set-create",
-          set,
-          reason: "incompatible-set",
-        }),
-      ),
     });
-    return { changes, deferred: [...unusable, ...deferred] };
   }
 
   #isRefused(key: string): boolean {

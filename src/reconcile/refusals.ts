@@ -55,6 +55,10 @@ export class Refusals {
   #begun: Refusal[] = [];
   #ended: Refusal[] = [];
 
+  get isEmpty(): boolean {
+    return this.#entries.size === 0;
+  }
+
   /** `key`: of a subject. */
   isWaiting(key: string, nowMs: number): boolean {
     return (this.#entries.get(key)?.dueMs ?? 0) > nowMs;

@@ -46,6 +46,11 @@ export class RepairGuard {
     }
   }
 
+  /** True: nothing was repaired of late. */
+  get isEmpty(): boolean {
+    return this.#repairs.size === 0;
+  }
+
   /** `key`: of a subject. */
   isSuppressed(key: string, nowMs: number): boolean {
     return (this.#repairs.get(key)?.suppressedUntilMs ?? 0) > nowMs;

@@ -96,6 +96,7 @@ function input(refused: readonly Change[], overrides: Partial<DeferInput> = {}):
     cached: cachedSets(),
     isTouched: () => false,
     isRefused: (key) => keys.has(key),
+    isAnyWaiting: true,
     isSuppressed: () => false,
     impossible: [],
     ...overrides,
