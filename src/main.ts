@@ -22,6 +22,7 @@ const running = runCommandLine(process.argv.slice(2), {
   hostname,
   writeOut: (text) => void process.stdout.write(text),
   columns: () => process.stdout.columns,
+  isTerminal: process.stdout.isTTY === true && process.env["NO_COLOR"] === undefined,
   writeErr: (text) => void process.stderr.write(text),
   forbidCoreDumps,
   noteLoaded: ({ command, config }) => {
@@ -31,6 +32,7 @@ const running = runCommandLine(process.argv.slice(2), {
   loadCommands: async () => ({
     ...(await import("./daemon/run.ts")),
     ...(await import("./daemon/print-plan.ts")),
+    ...(await import("./doctor/print-doctor.ts")),
   }),
 });
 // No await up here: the bundle is made of CommonJS modules, see toolchain/bundle.ts.

@@ -8,6 +8,9 @@ import type { FlagValues } from "../config/gather-settings.ts";
 import { type ConfigWorld, type LoadedConfig, loadConfig } from "../config/load-config.ts";
 import { LogWriter } from "../daemon/log/log-writer.ts";
 import type { CommandParts } from "../daemon/run.ts";
+import type { Verdict } from "../doctor/check.ts";
+import { doctorFormats } from "../doctor/formats.ts";
+import type { DoctorOptions } from "../doctor/print-doctor.ts";
 import { type CommandLine, parseCommandLine, type SubcommandLine } from "./command-line.ts";
 import { fatalText } from "./fatal.ts";
 import { shownFlags } from "./flags.ts";
@@ -24,6 +27,8 @@ export interface Commands {
   cleanUpNode(config: Config, parts: CommandParts): Promise<boolean>;
   /** Prints what a sync would change; false where nothing would. */
   printPlan(config: Config, parts: CommandParts, format: PlanFormat): Promise<boolean>;
+  /** Prints what is wrong with this node; gives the worst verdict. */
+  printDoctor(config: Config, parts: CommandParts, options: DoctorOptions): Promise<Verdict>;
 }
 
 /** What the command line needs of the process. */
@@ -34,6 +39,8 @@ export interface CommandWorld extends ConfigWorld {
   readonly writeErr: (text: string) => void;
   /** Columns of the terminal that stdout is; undefined: it is none. */
   readonly columns?: () => number | undefined;
+  /** Standard output is a terminal that shows colours. */
+  readonly isTerminal: boolean;
   /** Replaces a file's content; throws where it cannot. */
   readonly writeFile: (path: string, text: string) => void;
   /** Keeps the process's memory out of core dumps and other users' debuggers. Throws where the kernel refuses. */
@@ -120,6 +127,8 @@ async function runSubcommand(line: SubcommandLine, world: CommandWorld): Promise
         const { runStatus } = await import("./operator/run-status.ts");
         return await runStatus({ ...line, config }, world);
       });
+    case "doctor":
+      return await runWithFlags(line, world, (...given) => runDoctor(line, ...given));
     default:
       throw new Error(`Nothing runs ${line.name}`);
   }
@@ -135,6 +144,24 @@ async function runPlan(
   const format = options.get("output") === "json" ? "json" : "text";
   return (await commands.printPlan(config, parts, format)) ? exitWithChanges : 0;
 }
+
+async function runDoctor(
+  { options }: SubcommandLine,
+  ...given: Parameters<RunLoaded>
+): Promise<number> {
+  const [{ config }, , world] = given;
+  const parts = partsOf(...given);
+  const commands = await world.loadCommands();
+  const verdict = await commands.printDoctor(config, parts, {
+    format: doctorFormats.find((format) => format === options.get("output")) ?? "table",
+    isBeforeInstall: options.get("before-install") === "true",
+    hasColour: world.isTerminal,
+  });
+  return doctorExitCodes[verdict];
+}
+
+/** What could not be found out is no pass. */
+const doctorExitCodes: Readonly<Record<Verdict, number>> = { ok: 0, unknown: 1, warn: 1, fail: 2 };
 
 /** As `diff` and `terraform plan -detailed-exitcode` have it. */
 const exitWithChanges = 2;

@@ -83,4 +83,40 @@ export const subcommands: readonly Subcommand[] = [
       { command: "kube-ipvs status -o json", purpose: "for a script" },
     ],
   },
+  {
+    name: "doctor",
+    usage: "[flags]",
+    summary: "check this node: kernel, settings, other proxies, API server",
+    description:
+      "Checks whether this node has what kube-ipvs needs, and changes nothing. It takes the daemon's flags.\n" +
+      "Exit code by the worst verdict, 0: ok, 1: warn, unknown or error, 2: fail.",
+    options: [
+      outputOption(["table", "json", "yaml"]),
+      {
+        name: "before-install",
+        isBoolean: true,
+        placeholder: "true|false",
+        help: "the node has no kube-ipvs yet: skip what only a running one can show",
+        default: "false",
+        choices: ["true", "false"],
+      },
+    ],
+    takesDaemonFlags: true,
+    hidesDaemonFlags: true,
+    maxArguments: 0,
+    examples: [
+      {
+        command: "kube-ipvs doctor --config /var/lib/kube-proxy/config.conf",
+        purpose: "a node that kube-ipvs serves",
+      },
+      {
+        command: "kube-ipvs doctor --before-install",
+        purpose: "a node that is to be served, without cluster or configuration",
+      },
+      {
+        command: "kube-ipvs doctor -o json | jq '.checks[] | select(.verdict != \"ok\")'",
+        purpose: "what is not right, for scripts",
+      },
+    ],
+  },
 ];

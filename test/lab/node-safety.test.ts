@@ -3,7 +3,11 @@
  * network. A control shows what would happen: the same address bound to kube-ipvs0 cuts the node off.
  */
 import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
 import { after, before, describe, it } from "node:test";
+import { systemClock } from "../../src/base/clock.ts";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { printDoctor } from "../../src/doctor/print-doctor.ts";
 import { eventually, type Flags, type LabDaemon, startLabDaemon } from "../support/lab-daemon.ts";
 import {
   enterNetworkNamespace,
@@ -47,6 +51,15 @@ function servers(): readonly string[] {
 
 function canPing(address: string): boolean {
   return shell(`ping -c 1 -W 1 ${address} > /dev/null 2>&1 && echo yes || echo no`) === "yes\n";
+}
+
+/** Its kernel lists no modules, and its root file system is the machine's. */
+const ofTheLab: ReadonlySet<string> = new Set(["modules", "modules-folder", "iptables-lock"]);
+const backends = ["iptables-nft", "iptables-legacy"] as const;
+
+/** The one that holds our rules. */
+function inUse(): string | undefined {
+  return backends.find((name) => shell(`${name}-save 2> /dev/null || true`).includes("KUBE-"));
 }
 
 before(() => {
@@ -159,4 +172,113 @@ it("with `refuse` they get nothing at all, and come when they are not needed any
   } finally {
     await daemon.stop();
   }
+});
+
+describe("the doctor on this node", () => {
+  let daemon: LabDaemon;
+  let inClient: ChildProcess | undefined;
+  const values = new Map([["manifests", ["/nowhere"]]]);
+  const { config } = loadConfig(values, { readFile: () => "", hostname: () => "node-1" });
+
+  /** Checks that are not ok, `name verdict`, without those that the lab itself causes. */
+  async function complaints(isBeforeInstall = false): Promise<readonly string[]> {
+    let printed = "";
+    const print = (line: string): void => {
+      printed += line;
+    };
+    const options = { format: "json", isBeforeInstall, hasColour: false } as const;
+    await printDoctor(config, { clock: systemClock, print }, options);
+    const { checks } = JSON.parse(printed) as {
+      readonly checks: readonly { readonly name: string; readonly verdict: string }[];
+    };
+    return checks
+      .filter(({ name, verdict }) => verdict !== "ok" && !ofTheLab.has(name))
+      .map(({ name, verdict }) => `${name} ${verdict}`);
+  }
+
+  before(async () => {
+    // It syncs once: what is broken here stays broken.
+    daemon = await startLabDaemon([claiming([harmless]), slice]);
+    // A namespace is seen by its processes.
+    inClient = spawn("ip", ["netns", "exec", "client", "sleep", "60"]);
+  });
+
+  after(async () => {
+    inClient?.kill();
+    await daemon.stop();
+  });
+
+  it("finds nothing while all is well", async () => {
+    assert.deepEqual(await complaints(), []);
+    assert.deepEqual(await complaints(true), []);
+  });
+
+  const broken: readonly (readonly [breaks: string, mends: string, complaint: string])[] = [
+    [
+      "sysctl -qw net.ipv4.vs.expire_nodest_conn=0",
+      "sysctl -qw net.ipv4.vs.expire_nodest_conn=1",
+      "expire-nodest-conn warn",
+    ],
+    [
+      "sysctl -qw net.ipv4.vs.conn_reuse_mode=0",
+      "sysctl -qw net.ipv4.vs.conn_reuse_mode=1",
+      "conn-reuse-mode warn",
+    ],
+    ["sysctl -qw net.ipv4.ip_forward=0", "sysctl -qw net.ipv4.ip_forward=1", "sysctls fail"],
+    [
+      "iptables -t nat -N KUBE-SVC-ABCDEFGHIJKLMNOP",
+      "iptables -t nat -X KUBE-SVC-ABCDEFGHIJKLMNOP",
+      "leftovers warn",
+    ],
+    [
+      // A cluster IP: the daemon lets go of others.
+      "ip link add probe0 type dummy; ip address add 10.96.0.10/32 dev probe0",
+      "ip link del probe0",
+      "vip-collisions fail",
+    ],
+    [
+      "ip netns exec client ipvsadm -A -t 192.0.2.1:80",
+      "ip netns exec client ipvsadm -C",
+      "network-namespaces warn",
+    ],
+    [
+      "ipset create KUBE-FULL hash:ip maxelem 2; ipset add KUBE-FULL 192.0.2.1; ipset add KUBE-FULL 192.0.2.2",
+      "ipset destroy KUBE-FULL",
+      "ipset-limits fail",
+    ],
+  ];
+  for (const [breaks, mends, complaint] of broken) {
+    it(`says ${complaint}: ${breaks.split(";")[0]}`, async () => {
+      shell(breaks);
+      try {
+        assert.deepEqual(await complaints(), [complaint]);
+      } finally {
+        shell(mends);
+      }
+    });
+  }
+
+  it("says other-proxy fail: a process called kube-proxy", async () => {
+    const child = spawn("sleep", ["60"], { argv0: "kube-proxy" });
+    try {
+      assert.deepEqual(await complaints(), ["other-proxy fail"]);
+    } finally {
+      child.kill();
+    }
+  });
+
+  it("says iptables-backends warn: rules in both", async (test) => {
+    const other = backends.find((name) => name !== inUse());
+    const add = `${other} -t filter -A INPUT -s 192.0.2.9 -j ACCEPT`;
+    // The lab's own kernel has no nf_tables; the one of `make test-kernels` has.
+    if (other === undefined || shell(`${add} 2> /dev/null && echo yes || true`) !== "yes\n") {
+      test.diagnostic("this kernel has one backend only");
+      return;
+    }
+    try {
+      assert.deepEqual(await complaints(), ["iptables-backends warn"]);
+    } finally {
+      shell(add.replace(" -A ", " -D "));
+    }
+  });
 });

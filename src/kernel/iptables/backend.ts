@@ -26,6 +26,8 @@ export interface BackendSurvey {
   readonly ruleCount: number;
   /** True when there is any chain that is not built in. */
   readonly hasChains: boolean;
+  /** Chains that kube-proxy makes for single Services and endpoints in its mode iptables: `KUBE-SVC-…`. */
+  readonly serviceChainCount: number;
 }
 
 export interface BackendSurveys {
@@ -39,12 +41,16 @@ const surveyTimeoutMs = 30_000;
 
 /** Looks at both back ends and picks one. Reads only. Rejects when no iptables is installed. */
 export async function chooseBackend(runProgram: RunProgram): Promise<BackendChoice> {
-  const surveys: BackendSurveys = {
+  return pickBackend(await surveyBackends(runProgram));
+}
+
+/** What both back ends show. Reads only. */
+export async function surveyBackends(runProgram: RunProgram): Promise<BackendSurveys> {
+  return {
     nft: await survey(runProgram, "nft"),
     legacy: await survey(runProgram, "legacy"),
     standard: await readStandard(runProgram),
   };
-  return pickBackend(surveys);
 }
 
 /** The decision itself. Pure. */
@@ -101,15 +107,17 @@ async function survey(runProgram: RunProgram, backend: IptablesBackend): Promise
   let hasKubeletChain = false;
   let ruleCount = 0;
   let hasChains = false;
+  let serviceChainCount = 0;
   for (const program of Object.values(namedPrograms[backend])) {
     const output = await save(runProgram, program);
     if (output === undefined) continue;
     isInstalled = true;
     hasKubeletChain ||= /^:KUBE-(?:IPTABLES-HINT|KUBELET-CANARY) /m.test(output);
     hasChains ||= /^:\S+ - /m.test(output);
+    serviceChainCount += output.match(/^:KUBE-(?:SVC|SEP|EXT|FW|XLB)-/gm)?.length ?? 0;
     ruleCount += output.match(/^(?:-A |# Table `\w+' is incompatible)/gm)?.length ?? 0;
   }
-  return { isInstalled, hasKubeletChain, ruleCount, hasChains };
+  return { isInstalled, hasKubeletChain, ruleCount, hasChains, serviceChainCount };
 }
 
 /** Everything a back end holds; undefined when its program is missing, "" when it cannot say. */

@@ -61,10 +61,29 @@ export class ModulesClient implements Modules {
     return this.#isBuiltIn(name);
   }
 
+  /** Whether modprobe finds a file of it; undefined where the modules of this kernel cannot be seen. */
+  isLoadable(name: string): boolean | undefined {
+    checkName(name);
+    const folder = this.releaseFolder;
+    const index = folder === undefined ? undefined : readIfThere(`${folder}/modules.dep`);
+    // `kernel/net/netfilter/ipvs/ip_vs.ko.xz: kernel/net/…`
+    return index?.split("\n").some((line) => {
+      const path = line.slice(0, Math.max(0, line.indexOf(":")));
+      const file = path.slice(path.lastIndexOf("/") + 1);
+      return underscored(file.replace(/\.ko(?:\.\w+)?$/, "")) === underscored(name);
+    });
+  }
+
+  /** Where the modules of the running kernel lie; undefined: they are on the node, and not in this container. */
+  get releaseFolder(): string | undefined {
+    const { modulesFolders, kernelRelease } = this.#options;
+    return modulesFolders.map((folder) => `${folder}/${kernelRelease}`).find(existsSync);
+  }
+
   /** Rejects with a {@link ModuleError}; at once where there is nothing that modprobe could load. */
   async load(name: string): Promise<void> {
     if (this.isAvailable(name) === true) return;
-    if (this.#releaseFolder() === undefined) throw this.#notHere(name);
+    if (this.releaseFolder === undefined) throw this.#notHere(name);
     try {
       const result = await this.#runProgram({
         program: "modprobe",
@@ -101,19 +120,13 @@ export class ModulesClient implements Modules {
 
   /** `kernel/net/netfilter/ipvs/ip_vs.ko`, one path a line. */
   #isBuiltIn(name: string): boolean | undefined {
-    const folder = this.#releaseFolder();
+    const folder = this.releaseFolder;
     const list = folder === undefined ? undefined : readIfThere(`${folder}/modules.builtin`);
     if (list === undefined) return undefined;
     return list.split("\n").some((path) => {
       const file = path.slice(path.lastIndexOf("/") + 1);
       return underscored(file.replace(/\.ko$/, "")) === underscored(name);
     });
-  }
-
-  /** Of the running kernel; undefined: it is on the node, and not in this container. */
-  #releaseFolder(): string | undefined {
-    const { modulesFolders, kernelRelease } = this.#options;
-    return modulesFolders.map((folder) => `${folder}/${kernelRelease}`).find(existsSync);
   }
 
   #notHere(name: string): ModuleError {

@@ -40,6 +40,7 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
     writeOut: (text) => {
       out += text;
     },
+    isTerminal: false,
     writeErr: (text) => {
       err += text;
     },
@@ -60,6 +61,10 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
       async printPlan(config, parts, format) {
         calls.push([`plan ${format}`, config]);
         return (await commands.printPlan?.(config, parts, format)) ?? false;
+      },
+      async printDoctor(config, parts, options) {
+        calls.push([`doctor ${options.format} ${options.isBeforeInstall}`, config]);
+        return (await commands.printDoctor?.(config, parts, options)) ?? "ok";
       },
     }),
   });
@@ -273,6 +278,13 @@ describe("--strict", () => {
     const some = await run(["plan", "-o", "json"], { printPlan: async () => true });
     assert.deepEqual([some.code, some.calls[0]?.[0]], [2, "plan json"]);
     const mistaken = await run(["plan", "-o", "xml"]);
+    const checked = await run(["doctor", "--before-install", "-ojson"]);
+    assert.deepEqual([checked.code, checked.calls[0]?.[0]], [0, "doctor json true"]);
+    const codes = { ok: 0, unknown: 1, warn: 1, fail: 2 } as const;
+    for (const verdict of ["ok", "unknown", "warn", "fail"] as const) {
+      const { code, calls } = await run(["doctor"], { printDoctor: async () => verdict });
+      assert.deepEqual([code, calls[0]?.[0]], [codes[verdict], "doctor table false"]);
+    }
     assert.equal(mistaken.code, 1);
     assert.match(mistaken.err, /Allowed choices are text, json/);
   });

@@ -61,6 +61,13 @@ const cases: readonly Planted[] = [
   { folder: "daemon", code: imports("../cli/program.ts"), rule: wall },
   { folder: "daemon", code: imports("../main.ts"), rule: wall },
   { folder: "daemon", code: imports("../../test/support/objects.ts"), rule: wall },
+  { folder: "daemon", code: imports("../doctor/doctor.ts"), rule: wall },
+  { folder: "kernel", code: imports("../doctor/doctor.ts"), rule: wall },
+  { folder: "doctor", code: imports("../reconcile/reconciler.ts"), rule: wall },
+  { folder: "doctor", code: imports("../kernel/open-readers.ts") },
+  { folder: "doctor/judge", code: imports("../read/mounts.ts"), rule: wall },
+  { folder: "doctor/judge", code: imports("node:fs"), rule: wall },
+  { folder: "doctor/judge", code: imports("../facts.ts") },
   { folder: "cli", code: imports("../kernel/kernel.ts"), rule: wall },
   { folder: "cli", code: imports("commander") },
   {

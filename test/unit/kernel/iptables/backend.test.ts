@@ -8,7 +8,13 @@ import {
 import { ProgramError } from "../../../../src/kernel/program.ts";
 import { programs } from "../programs.ts";
 
-const none = { isInstalled: true, hasKubeletChain: false, ruleCount: 0, hasChains: false };
+const none = {
+  isInstalled: true,
+  hasKubeletChain: false,
+  ruleCount: 0,
+  hasChains: false,
+  serviceChainCount: 0,
+};
 const absent = { ...none, isInstalled: false };
 
 const choices: readonly [name: string, surveys: BackendSurveys, backend: string, why: RegExp][] = [

@@ -1,0 +1,65 @@
+/** What a check is and what it says. */
+import type { NodeFacts } from "./facts.ts";
+
+export type Verdict = "ok" | "unknown" | "warn" | "fail";
+
+/** What a check found. */
+export interface Judgement {
+  readonly verdict: Verdict;
+  /** What was seen, with its figures. */
+  readonly evidence: string;
+  /** What to do about it; absent: nothing. */
+  readonly remedy?: string;
+}
+
+export interface Finding extends Judgement {
+  readonly name: string;
+  /** Why it matters, in a sentence. */
+  readonly why: string;
+}
+
+/** What a check cannot do without. */
+export type Need = "cluster" | "installed";
+
+/** A check; `judge` is pure. */
+export interface Check {
+  readonly name: string;
+  readonly why: string;
+  readonly needs?: Need;
+  readonly judge: (facts: NodeFacts) => Judgement;
+}
+
+/** A check that was not made. */
+export interface SkippedCheck {
+  readonly name: string;
+  readonly reason: string;
+}
+
+/** `1 virtual server`, `2 virtual servers`. */
+export function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
+}
+
+/** The worst comes last. */
+const order: readonly Verdict[] = ["ok", "unknown", "warn", "fail"];
+
+export function worstVerdict(findings: readonly Pick<Judgement, "verdict">[]): Verdict {
+  const ranks = findings.map(({ verdict }) => order.indexOf(verdict));
+  return order[Math.max(0, ...ranks)] ?? "ok";
+}
+
+export function ok(evidence: string): Judgement {
+  return { verdict: "ok", evidence };
+}
+
+export function unknown(evidence: string, remedy?: string): Judgement {
+  return { verdict: "unknown", evidence, ...(remedy === undefined ? {} : { remedy }) };
+}
+
+export function warn(evidence: string, remedy: string): Judgement {
+  return { verdict: "warn", evidence, remedy };
+}
+
+export function fail(evidence: string, remedy: string): Judgement {
+  return { verdict: "fail", evidence, remedy };
+}

@@ -1,0 +1,33 @@
+/** `kube-ipvs doctor`: looks at the node, judges, prints. Changes nothing. */
+import type { Clock } from "../base/clock.ts";
+import type { Config } from "../config/config.ts";
+import { type Verdict, worstVerdict } from "./check.ts";
+import { examine } from "./examine.ts";
+import type { DoctorFormat } from "./formats.ts";
+import { gatherFacts } from "./gather.ts";
+import { renderExamination } from "./render.ts";
+
+export interface DoctorOptions {
+  readonly format: DoctorFormat;
+  readonly isBeforeInstall: boolean;
+  /** Standard output is a terminal. */
+  readonly hasColour: boolean;
+}
+
+export interface DoctorParts {
+  readonly clock: Clock;
+  /** Prints a line on stdout. */
+  readonly print: (line: string) => void;
+}
+
+/** Resolves with the worst verdict. */
+export async function printDoctor(
+  config: Config,
+  { clock, print }: DoctorParts,
+  { format, isBeforeInstall, hasColour }: DoctorOptions,
+): Promise<Verdict> {
+  const facts = await gatherFacts(config, isBeforeInstall, { clock, environment: process.env });
+  const examination = examine(facts);
+  print(renderExamination(examination, format, hasColour).trimEnd());
+  return worstVerdict(examination.findings);
+}

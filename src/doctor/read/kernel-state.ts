@@ -1,0 +1,92 @@
+/** What the kernel holds: servers, sets, rules, addresses, settings. Nothing is changed. */
+import { parseIpAddress } from "../../base/ip.ts";
+import type { KernelReaders } from "../../kernel/open-readers.ts";
+import { planSysctls } from "../../plan/sysctls.ts";
+import type { AddressFacts, IpvsFigures } from "../facts.ts";
+import { isIpvsLoaded } from "./modules.ts";
+
+/** Throws where IPVS is not loaded: asking would load it. */
+export async function readIpvs({ ipvs }: KernelReaders): Promise<IpvsFigures> {
+  if (!isIpvsLoaded()) throw new Error("IPVS is not loaded");
+  const servers = await ipvs.listVirtualServers();
+  const real = (await ipvs.listRealServers(servers)).flat();
+  let connections = 0;
+  for (const { activeConnections, inactiveConnections } of real) {
+    connections += activeConnections + inactiveConnections;
+  }
+  return { virtualServers: servers.length, realServers: real.length, connections };
+}
+
+export function readConnTabBits({ modules }: KernelReaders): number {
+  const bits = Number(modules.readParameter("ip_vs", "conn_tab_bits") ?? Number.NaN);
+  if (Number.isInteger(bits)) return bits;
+  throw new Error("the module parameter conn_tab_bits of ip_vs cannot be read");
+}
+
+export async function readBackends({
+  surveyBackends,
+}: KernelReaders): Promise<Awaited<ReturnType<KernelReaders["surveyBackends"]>>> {
+  return await surveyBackends();
+}
+
+export async function readNftTables({ listNftTables }: KernelReaders): Promise<readonly string[]> {
+  return (await listNftTables()).map(({ family, name }) => `${family} ${name}`);
+}
+
+const clusterIpSet = "KUBE-CLUSTER-IP";
+
+export async function readAddresses({ link, ipSets }: KernelReaders): Promise<AddressFacts> {
+  const ours = await link.find();
+  const all = await link.listAddresses();
+  const sets = await ipSets.listSets().catch(() => []);
+  const set = sets.find(({ name, type }) => name === clusterIpSet && type === "hash:ip,port");
+  const { maxElements = 0 } = set ?? {};
+  const entries =
+    set === undefined
+      ? []
+      : await ipSets.listEntries({
+          name: clusterIpSet,
+          type: "hash:ip,port",
+          family: "IPv4",
+          maxElements,
+        });
+  const clusterIps = entries.flatMap((entry) => parseIpAddress(entry.split(",")[0] ?? "") ?? []);
+  return {
+    virtualIps: all
+      .filter(({ linkIndex }) => linkIndex === ours?.index)
+      .map(({ address }) => address),
+    own: all.filter(({ linkIndex }) => linkIndex !== ours?.index),
+    gateways: await link.listGateways(),
+    clusterIps: [...new Set(clusterIps)],
+  };
+}
+
+/** Those that checks ask for beside what the daemon sets. */
+const furtherPaths: readonly string[] = [
+  "net/ipv4/vs/conn_reuse_mode",
+  "net/ipv4/vs/run_estimation",
+  "net/ipv4/vs/conn_lfactor",
+  "net/netfilter/nf_conntrack_count",
+  "net/netfilter/nf_conntrack_max",
+];
+
+export function readSysctls(
+  { sysctl }: KernelReaders,
+  options: Parameters<typeof planSysctls>[0],
+): ReadonlyMap<string, string> {
+  const paths = [...planSysctls(options).map(({ path }) => path), ...furtherPaths];
+  return new Map(
+    paths.flatMap((path) => {
+      const value = readOr(() => sysctl.read(path));
+      return value === undefined ? [] : [[path, value] as const];
+    }),
+  );
+}
+
+function readOr<T>(read: () => T | undefined): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}

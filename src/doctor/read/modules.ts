@@ -1,0 +1,69 @@
+/** Kernel modules that kube-ipvs cannot do without: docs/kernel.md. */
+import { existsSync } from "node:fs";
+import { errorText } from "../../base/error-text.ts";
+import type { KernelReaders } from "../../kernel/open-readers.ts";
+import type { ModuleFact, ModuleState } from "../facts.ts";
+
+/** A file or call that shows a module at work, where the kernel does not list what is built in. */
+interface NeededModule {
+  readonly name: string;
+  readonly shownBy?: string;
+}
+
+const needed: readonly NeededModule[] = [
+  { name: "ip_vs", shownBy: "/proc/net/ip_vs" },
+  { name: "nf_conntrack", shownBy: "/proc/sys/net/netfilter/nf_conntrack_max" },
+  { name: "ip_set" },
+  { name: "ip_set_hash_ipport" },
+  { name: "xt_set" },
+  { name: "dummy" },
+];
+
+/** Asks files alone, and the kernel for the sets that it may have. Loads nothing. */
+export async function readModules(readers: KernelReaders): Promise<readonly ModuleFact[]> {
+  const hasSets = await answers(readers.ipSets.listSets());
+  const hasLink = (await readers.link.find().catch(() => undefined)) !== undefined;
+  return needed.map(({ name, shownBy }) => {
+    const isShown =
+      (shownBy !== undefined && existsSync(shownBy)) ||
+      (name === "ip_set" && hasSets) ||
+      (name === "dummy" && hasLink);
+    return { name, state: isShown ? "available" : stateOf(name, readers.modules) };
+  });
+}
+
+/** Undefined: the scheduler is there. Asks the kernel only where IPVS is loaded, since asking loads it. */
+export async function readSchedulerProblem(
+  readers: KernelReaders,
+  scheduler: string,
+): Promise<string | undefined> {
+  const state = stateOf(`ip_vs_${scheduler}`, readers.modules);
+  if (state === "available" || state === "loadable") return undefined;
+  if (isIpvsLoaded()) {
+    return await readers.ipvs.checkScheduler(scheduler, "IPv4").then(
+      () => undefined,
+      (error: unknown) => errorText(error),
+    );
+  }
+  if (state === "missing") return `the kernel has no ip_vs_${scheduler}`;
+  throw new Error("IPVS is not loaded, and /lib/modules cannot be seen");
+}
+
+export function isIpvsLoaded(): boolean {
+  return existsSync("/proc/net/ip_vs");
+}
+
+function stateOf(name: string, modules: KernelReaders["modules"]): ModuleState {
+  const isAvailable = modules.isAvailable(name);
+  if (isAvailable === true) return "available";
+  const isLoadable = modules.isLoadable(name);
+  if (isLoadable === true) return "loadable";
+  return isLoadable === false && isAvailable === false ? "missing" : "unknown";
+}
+
+async function answers(reading: Promise<unknown>): Promise<boolean> {
+  return await reading.then(
+    () => true,
+    () => false,
+  );
+}

@@ -1,0 +1,41 @@
+/** Other network namespaces of this node that have virtual servers, as far as /proc shows their processes. */
+import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import type { OtherNamespace } from "../facts.ts";
+
+/** Throws where /proc cannot be read. */
+export function readOtherNamespaces(procPath = "/proc"): readonly OtherNamespace[] {
+  const seen = new Set([readlinkSync(`${procPath}/self/ns/net`)]);
+  const found: OtherNamespace[] = [];
+  for (const entry of readdirSync(procPath)) {
+    if (!/^\d+$/.test(entry)) continue;
+    const path = `${procPath}/${entry}`;
+    const namespace = attempt(() => readlinkSync(`${path}/ns/net`));
+    if (namespace === undefined || seen.has(namespace)) continue;
+    seen.add(namespace);
+    const virtualServerCount = countVirtualServers(
+      attempt(() => readFileSync(`${path}/net/ip_vs`, "latin1")),
+    );
+    if (virtualServerCount === 0) continue;
+    found.push({ pid: Number(entry), command: commandOf(path), virtualServerCount });
+  }
+  return found;
+}
+
+/** `TCP  0A600001:0050 rr`; real servers begin with `  ->`. */
+function countVirtualServers(listing = ""): number {
+  return listing.match(/^(?:TCP|UDP|SCTP|FWM) /gm)?.length ?? 0;
+}
+
+function commandOf(path: string): string {
+  const name = attempt(() => readFileSync(`${path}/comm`, "latin1").trim()) ?? "?";
+  return name.replace(/[^\x20-\x7e]/g, "?");
+}
+
+/** Processes come and go while they are looked at. */
+function attempt<T>(read: () => T): T | undefined {
+  try {
+    return read();
+  } catch {
+    return undefined;
+  }
+}

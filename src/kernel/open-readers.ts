@@ -1,0 +1,54 @@
+/** Clients for who only looks at a kernel: no backend of iptables is chosen, and nothing fails that is not used. */
+import type { Clock } from "../base/clock.ts";
+import { debugSinkOf } from "../netlink/debug.ts";
+import { nativeSocket } from "../netlink/native-socket.ts";
+import { openTransport, type TransportParts } from "../netlink/transport.ts";
+import { dummyLinkName } from "../state/dummy-link.ts";
+import { openIpSets } from "./ipset/client.ts";
+import { type BackendSurveys, surveyBackends } from "./iptables/backend.ts";
+import { nftTransportOptions } from "./iptables/nft-generation.ts";
+import { listNftTables, type NftTable } from "./iptables/nft-tables.ts";
+import { openIpvs } from "./ipvs/client.ts";
+import type { DummyLink, IpSets, Ipvs } from "./kernel.ts";
+import { lazyIpvs } from "./lazy-ipvs.ts";
+import { openDummyLink } from "./link/client.ts";
+import { ModulesClient } from "./modules/client.ts";
+import { runProgram } from "./run-program.ts";
+import { SysctlClient } from "./sysctl/client.ts";
+
+export interface KernelReaders {
+  /** Its first request may load the module ip_vs. */
+  readonly ipvs: Pick<Ipvs, "listVirtualServers" | "listRealServers" | "checkScheduler">;
+  readonly ipSets: Pick<IpSets, "listSets" | "listEntries">;
+  readonly link: Pick<DummyLink, "find" | "listAddresses" | "listGateways">;
+  readonly sysctl: SysctlClient;
+  readonly modules: ModulesClient;
+  readonly surveyBackends: () => Promise<BackendSurveys>;
+  readonly listNftTables: () => Promise<readonly NftTable[]>;
+  close(): void;
+}
+
+/** Opens the sockets, in the network namespace of the calling thread. Throws NetlinkError. */
+export function openReaders(
+  clock: Clock,
+  environment: Readonly<Record<string, string | undefined>>,
+): KernelReaders {
+  const parts: TransportParts = { shim: nativeSocket, clock, debug: debugSinkOf(environment) };
+  const modules = new ModulesClient({ runProgram });
+  const nft = openTransport(parts, nftTransportOptions);
+  const sockets = {
+    ipvs: lazyIpvs(() => openIpvs(parts)),
+    ipSets: openIpSets(parts),
+    link: openDummyLink({ ...parts, modules }, dummyLinkName),
+  };
+  return {
+    ...sockets,
+    sysctl: new SysctlClient(),
+    modules,
+    surveyBackends: () => surveyBackends(runProgram),
+    listNftTables: () => listNftTables(nft),
+    close() {
+      for (const socket of [...Object.values(sockets), nft]) socket.close();
+    },
+  };
+}

@@ -1,0 +1,77 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { parseYamlDocuments } from "../../../src/base/yaml.ts";
+import { worstVerdict } from "../../../src/doctor/check.ts";
+import { examine } from "../../../src/doctor/examine.ts";
+import { renderExamination } from "../../../src/doctor/render.ts";
+import { known, nodeFacts } from "./node-facts.ts";
+
+const skipped = { skipped: "no API server is configured" };
+
+describe("an examination", () => {
+  it("of a node that is right is all ok", () => {
+    const { findings, skipped } = examine(nodeFacts());
+    assert.deepEqual(
+      findings.filter(({ verdict }) => verdict !== "ok"),
+      [],
+    );
+    assert.deepEqual(skipped, []);
+  });
+
+  it("skips what needs a cluster or a running proxy, and says why", () => {
+    const examination = examine(nodeFacts({ isBeforeInstall: true, cluster: skipped }));
+    assert.deepEqual(examination.skipped, [
+      { name: "estimator", reason: "--before-install is given" },
+      { name: "connection-table", reason: "--before-install is given" },
+      { name: "vip-collisions", reason: "--before-install is given" },
+      { name: "strict-arp", reason: skipped.skipped },
+      { name: "clock", reason: skipped.skipped },
+      { name: "api-server", reason: skipped.skipped },
+      { name: "api-rights", reason: skipped.skipped },
+    ]);
+    assert.match(
+      renderExamination(examination, "table", false),
+      /^Skipped, since no API server is configured: strict-arp, clock, api-server, api-rights$/m,
+    );
+  });
+
+  it("is as bad as its worst verdict", () => {
+    assert.equal(worstVerdict([]), "ok");
+    const verdicts = ["ok", "fail", "warn", "unknown"] as const;
+    assert.equal(worstVerdict(verdicts.map((verdict) => ({ verdict }))), "fail");
+    assert.equal(worstVerdict([{ verdict: "unknown" }, { verdict: "warn" }]), "warn");
+    assert.equal(worstVerdict([{ verdict: "unknown" }, { verdict: "ok" }]), "unknown");
+  });
+});
+
+describe("a printed examination", () => {
+  const examination = examine(nodeFacts({ missingCapabilities: known(["NET_RAW"]) }));
+
+  it("is aligned, and tells why and what to do where something is wrong", () => {
+    const [head, first, why, remedy, next] = renderExamination(examination, "table", false).split(
+      "\n",
+    );
+    assert.equal(head, "VERDICT  CHECK               EVIDENCE");
+    assert.equal(first, "fail     capabilities        missing: NET_RAW");
+    const indent = " ".repeat(head?.indexOf("EVIDENCE") ?? 0);
+    assert.ok(why?.startsWith(`${indent}why: without NET_ADMIN`), why);
+    assert.ok(remedy?.startsWith(`${indent}remedy: run as root`), remedy);
+    assert.ok(next?.startsWith("ok       kernel  "), next);
+  });
+
+  it("has colours on a terminal alone", () => {
+    assert.equal(renderExamination(examination, "table", false).includes("\u001b"), false);
+    assert.ok(renderExamination(examination, "table", true).includes("\u001b[31mfail   \u001b[0m"));
+  });
+
+  it("is the same in JSON and YAML", () => {
+    const json = JSON.parse(renderExamination(examination, "json", true)) as {
+      readonly verdict: string;
+      readonly checks: readonly { readonly name: string; readonly why: string }[];
+    };
+    assert.equal(json.verdict, "fail");
+    assert.equal(json.checks[0]?.name, "capabilities");
+    const [yaml] = parseYamlDocuments(renderExamination(examination, "yaml", true));
+    assert.deepEqual(yaml?.value, json);
+  });
+});

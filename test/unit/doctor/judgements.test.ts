@@ -1,0 +1,477 @@
+/** Each check with each of its verdicts. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Verdict } from "../../../src/doctor/check.ts";
+import { checks } from "../../../src/doctor/checks.ts";
+import type { NodeFacts } from "../../../src/doctor/facts.ts";
+import {
+  backendsWith,
+  cluster,
+  ip,
+  known,
+  nodeFacts,
+  sysctlsWith,
+  unreadable,
+} from "./node-facts.ts";
+
+interface Case {
+  readonly check: string;
+  readonly verdict: Verdict;
+  readonly facts: Partial<NodeFacts>;
+  /** In evidence or remedy. */
+  readonly says: RegExp;
+}
+
+const addresses = (changed: object): NodeFacts["addresses"] => {
+  const facts = nodeFacts().addresses;
+  return "value" in facts ? known({ ...facts.value, ...changed }) : facts;
+};
+const set = { name: "KUBE-CLUSTER-IP", type: "hash:ip,port", references: 1, maxElements: 100 };
+const skipped = { skipped: "no API server" };
+const reuse = "net/ipv4/vs/conn_reuse_mode";
+const expire = "net/ipv4/vs/expire_nodest_conn";
+const forward = "net/ipv4/ip_forward";
+const many = known({ virtualServers: 50_000, realServers: 250_000, connections: 0 });
+
+const cases: readonly Case[] = [
+  { check: "capabilities", verdict: "ok", facts: {}, says: /are there/ },
+  {
+    check: "capabilities",
+    verdict: "fail",
+    facts: { missingCapabilities: known(["NET_RAW"]) },
+    says: /missing: NET_RAW/,
+  },
+  {
+    check: "capabilities",
+    verdict: "unknown",
+    facts: { missingCapabilities: unreadable },
+    says: /EACCES/,
+  },
+
+  { check: "kernel", verdict: "ok", facts: {}, says: /6\.1\.0/ },
+  { check: "kernel", verdict: "warn", facts: { kernelRelease: "5.4.0" }, says: /reuses its port/ },
+  { check: "kernel", verdict: "warn", facts: { kernelRelease: "4.15.0" }, says: /before 4\.18/ },
+  { check: "kernel", verdict: "unknown", facts: { kernelRelease: "odd" }, says: /odd/ },
+
+  { check: "modules", verdict: "ok", facts: {}, says: /1 of 2 .* loadable: dummy/ },
+  {
+    check: "modules",
+    verdict: "fail",
+    facts: { modules: known([{ name: "ip_vs", state: "missing" }]) },
+    says: /no ip_vs/,
+  },
+  {
+    check: "modules",
+    verdict: "unknown",
+    facts: { modules: known([{ name: "xt_set", state: "unknown" }]) },
+    says: /mount its \/lib\/modules/,
+  },
+
+  { check: "modules-folder", verdict: "ok", facts: {}, says: /^\/lib\/modules/ },
+  {
+    check: "modules-folder",
+    verdict: "ok",
+    facts: {
+      mounts: known({ isContainer: true, isLockShared: true }),
+      modules: known([{ name: "ip_vs", state: "available" }]),
+    },
+    says: /not needed/,
+  },
+  {
+    check: "modules-folder",
+    verdict: "warn",
+    facts: { mounts: known({ isContainer: true, isLockShared: true }) },
+    says: /mount/,
+  },
+  { check: "modules-folder", verdict: "unknown", facts: { mounts: unreadable }, says: /EACCES/ },
+
+  { check: "scheduler", verdict: "ok", facts: {}, says: /rr/ },
+  {
+    check: "scheduler",
+    verdict: "fail",
+    facts: { scheduler: "mh", schedulerProblem: known("there is no ip_vs_mh") },
+    says: /modprobe ip_vs_mh/,
+  },
+  { check: "scheduler", verdict: "unknown", facts: { schedulerProblem: unreadable }, says: /EAC/ },
+
+  { check: "network-namespaces", verdict: "ok", facts: {}, says: /no other/ },
+  {
+    check: "network-namespaces",
+    verdict: "warn",
+    facts: { otherNamespaces: known([{ pid: 7, command: "lb", virtualServerCount: 3 }]) },
+    says: /3 virtual servers .* process 7 \(lb\)/,
+  },
+  {
+    check: "network-namespaces",
+    verdict: "unknown",
+    facts: { otherNamespaces: unreadable },
+    says: /EACCES/,
+  },
+
+  { check: "sysctls", verdict: "ok", facts: {}, says: /ip_forward is 1/ },
+  {
+    check: "sysctls",
+    verdict: "warn",
+    facts: { sysctls: sysctlsWith({ "net/ipv4/vs/expire_quiescent_template": "0" }) },
+    says: /sysctl -w net\.ipv4\.vs\.expire_quiescent_template=1/,
+  },
+  {
+    check: "sysctls",
+    verdict: "fail",
+    facts: { sysctls: sysctlsWith({ [forward]: "0" }) },
+    says: /ip_forward is 0/,
+  },
+  {
+    check: "sysctls",
+    verdict: "ok",
+    facts: { isBeforeInstall: true, sysctls: sysctlsWith({ [forward]: "0" }) },
+    says: /kube-ipvs sets 1 when it starts/,
+  },
+  {
+    check: "sysctls",
+    verdict: "unknown",
+    facts: { sysctls: sysctlsWith({ "net/ipv4/vs/conntrack": undefined }) },
+    says: /no net\.ipv4\.vs\.conntrack/,
+  },
+  { check: "sysctls", verdict: "unknown", facts: { isStrictArp: true }, says: /arp_ignore/ },
+
+  { check: "conn-reuse-mode", verdict: "ok", facts: {}, says: /^1 on Linux 6/ },
+  {
+    check: "conn-reuse-mode",
+    verdict: "warn",
+    facts: { sysctls: sysctlsWith({ [reuse]: "0" }) },
+    says: /conn_reuse_mode=1/,
+  },
+  {
+    check: "conn-reuse-mode",
+    verdict: "warn",
+    facts: { kernelRelease: "5.4.0" },
+    says: /conn_reuse_mode=0/,
+  },
+  {
+    check: "conn-reuse-mode",
+    verdict: "ok",
+    facts: { kernelRelease: "5.4.0", sysctls: sysctlsWith({ [reuse]: "0" }) },
+    says: /^0 on/,
+  },
+  {
+    check: "conn-reuse-mode",
+    verdict: "unknown",
+    facts: { sysctls: sysctlsWith({ [reuse]: undefined }) },
+    says: /shows no/,
+  },
+
+  { check: "expire-nodest-conn", verdict: "ok", facts: {}, says: /is 1/ },
+  {
+    check: "expire-nodest-conn",
+    verdict: "warn",
+    facts: { sysctls: sysctlsWith({ [expire]: "0" }) },
+    says: /sysctl -w net\.ipv4\.vs\.expire_nodest_conn=1/,
+  },
+  {
+    check: "expire-nodest-conn",
+    verdict: "unknown",
+    facts: { sysctls: sysctlsWith({ [expire]: undefined }) },
+    says: /load ip_vs/,
+  },
+
+  { check: "estimator", verdict: "ok", facts: {}, says: /60 servers on 4 processors/ },
+  {
+    check: "estimator",
+    verdict: "ok",
+    facts: { ipvs: many, sysctls: sysctlsWith({ "net/ipv4/vs/run_estimation": "0" }) },
+    says: /switched off/,
+  },
+  {
+    check: "estimator",
+    verdict: "warn",
+    facts: { ipvs: many, cpuCount: 64 },
+    says: /packets of that processor wait.*|run_estimation=0/,
+  },
+  {
+    check: "estimator",
+    verdict: "warn",
+    facts: { ipvs: many, cpuCount: 64, kernelRelease: "6.6.1" },
+    says: /est_cpulist/,
+  },
+  { check: "estimator", verdict: "unknown", facts: { ipvs: unreadable }, says: /EACCES/ },
+
+  { check: "connection-table", verdict: "ok", facts: {}, says: /1000 connections in 2\^12/ },
+  {
+    check: "connection-table",
+    verdict: "warn",
+    facts: { ipvs: known({ virtualServers: 1, realServers: 1, connections: 120_000 }) },
+    says: /conn_tab_bits=17/,
+  },
+  {
+    check: "connection-table",
+    verdict: "ok",
+    facts: {
+      ipvs: known({ virtualServers: 1, realServers: 1, connections: 120_000 }),
+      sysctls: sysctlsWith({ "net/ipv4/vs/conn_lfactor": "-4" }),
+    },
+    says: /grows by itself/,
+  },
+  { check: "connection-table", verdict: "unknown", facts: { connTabBits: unreadable }, says: /E/ },
+
+  { check: "conntrack", verdict: "ok", facts: {}, says: /100 of 1000/ },
+  {
+    check: "conntrack",
+    verdict: "warn",
+    facts: { sysctls: sysctlsWith({ "net/netfilter/nf_conntrack_count": "800" }) },
+    says: /conntrack\.maxPerCore/,
+  },
+  {
+    check: "conntrack",
+    verdict: "fail",
+    facts: { sysctls: sysctlsWith({ "net/netfilter/nf_conntrack_count": "950" }) },
+    says: /950 of 1000/,
+  },
+  {
+    check: "conntrack",
+    verdict: "unknown",
+    facts: { sysctls: sysctlsWith({ "net/netfilter/nf_conntrack_max": undefined }) },
+    says: /not loaded/,
+  },
+
+  { check: "ipset-limits", verdict: "ok", facts: {}, says: /0 sets/ },
+  {
+    check: "ipset-limits",
+    verdict: "ok",
+    facts: { sets: known([{ ...set, name: "OTHER", elementCount: 100 }]) },
+    says: /0 sets/,
+  },
+  {
+    check: "ipset-limits",
+    verdict: "warn",
+    facts: { sets: known([{ ...set, elementCount: 85 }]) },
+    says: /KUBE-CLUSTER-IP has 85 of 100/,
+  },
+  {
+    check: "ipset-limits",
+    verdict: "fail",
+    facts: { sets: known([{ ...set, elementCount: 100 }]) },
+    says: /100 of 100/,
+  },
+  { check: "ipset-limits", verdict: "unknown", facts: { sets: unreadable }, says: /EACCES/ },
+
+  {
+    check: "iptables-backends",
+    verdict: "ok",
+    facts: { backends: backendsWith({ nft: { ruleCount: 5 } }) },
+    says: /nft has 5 rules, legacy 0/,
+  },
+  {
+    check: "iptables-backends",
+    verdict: "warn",
+    facts: { backends: backendsWith({ nft: { ruleCount: 5 }, legacy: { ruleCount: 2 } }) },
+    says: /both decide/,
+  },
+  {
+    check: "iptables-backends",
+    verdict: "fail",
+    facts: {
+      backends: backendsWith({ nft: { isInstalled: false }, legacy: { isInstalled: false } }),
+    },
+    says: /install iptables/,
+  },
+  { check: "iptables-backends", verdict: "unknown", facts: { backends: unreadable }, says: /E/ },
+
+  { check: "leftovers", verdict: "ok", facts: {}, says: /neither/ },
+  {
+    check: "leftovers",
+    verdict: "warn",
+    facts: { backends: backendsWith({ legacy: { serviceChainCount: 12 } }) },
+    says: /12 chains .* in legacy/,
+  },
+  {
+    check: "leftovers",
+    verdict: "fail",
+    facts: { nftTables: known(["ip nat", "ip kube-proxy", "ip6 kube-proxy"]) },
+    says: /nft delete table ip kube-proxy; nft delete table ip6 kube-proxy/,
+  },
+  { check: "leftovers", verdict: "unknown", facts: { nftTables: unreadable }, says: /EACCES/ },
+
+  { check: "vip-collisions", verdict: "ok", facts: {}, says: /and of 1 other node,/ },
+  {
+    check: "vip-collisions",
+    verdict: "fail",
+    facts: { addresses: addresses({ virtualIps: [ip("192.168.10.1"), ip("192.168.10.3")] }) },
+    says: /192\.168\.10\.1 is a gateway .*; 192\.168\.10\.3 is an address of node node-2/,
+  },
+  {
+    check: "vip-collisions",
+    verdict: "fail",
+    facts: { addresses: addresses({ virtualIps: [ip("192.168.10.2"), ip("192.168.10.255")] }) },
+    says: /an address of this node; .* the broadcast address of 192/,
+  },
+  {
+    check: "vip-collisions",
+    verdict: "warn",
+    facts: { addresses: addresses({ clusterIps: [ip("192.168.10.77")] }) },
+    says: /cluster IP 192\.168\.10\.77 is in the node's network/,
+  },
+  { check: "vip-collisions", verdict: "unknown", facts: { addresses: unreadable }, says: /E/ },
+
+  { check: "strict-arp", verdict: "ok", facts: {}, says: /no MetalLB/ },
+  {
+    check: "strict-arp",
+    verdict: "ok",
+    facts: { isStrictArp: true, cluster: { ...cluster, metalLb: known("seen") } },
+    says: /is on/,
+  },
+  {
+    check: "strict-arp",
+    verdict: "warn",
+    facts: { cluster: { ...cluster, metalLb: known("MetalLB's pods") } },
+    says: /ipvs\.strictARP: true/,
+  },
+  {
+    check: "strict-arp",
+    verdict: "unknown",
+    facts: { cluster: { ...cluster, metalLb: unreadable } },
+    says: /EACCES/,
+  },
+
+  { check: "other-proxy", verdict: "ok", facts: {}, says: /kube-ipvs runs/ },
+  {
+    check: "other-proxy",
+    verdict: "ok",
+    facts: { proxies: known({ isInstanceRunning: false, takenPorts: [] }) },
+    says: /no proxy runs/,
+  },
+  {
+    check: "other-proxy",
+    verdict: "fail",
+    facts: {
+      proxies: known({ otherProxy: "process 9", isInstanceRunning: false, takenPorts: [] }),
+    },
+    says: /process 9/,
+  },
+  {
+    check: "other-proxy",
+    verdict: "warn",
+    facts: {
+      isBeforeInstall: true,
+      proxies: known({ otherProxy: "process 9", isInstanceRunning: false, takenPorts: [] }),
+    },
+    says: /migrate/,
+  },
+  {
+    check: "other-proxy",
+    verdict: "fail",
+    facts: { proxies: known({ isInstanceRunning: false, takenPorts: [10_256] }) },
+    says: /port 10256 is in use/,
+  },
+  { check: "other-proxy", verdict: "unknown", facts: { proxies: unreadable }, says: /EACCES/ },
+
+  { check: "clock", verdict: "ok", facts: {}, says: /0 s ahead/ },
+  {
+    check: "clock",
+    verdict: "warn",
+    facts: { cluster: { ...cluster, version: clockAhead(-9_000) } },
+    says: /9 s behind/,
+  },
+  {
+    check: "clock",
+    verdict: "fail",
+    facts: { cluster: { ...cluster, version: clockAhead(120_000) } },
+    says: /120 s ahead/,
+  },
+  { check: "clock", verdict: "unknown", facts: { cluster: skipped }, says: /no API/ },
+
+  { check: "api-server", verdict: "ok", facts: {}, says: /v1\.36\.2/ },
+  {
+    check: "api-server",
+    verdict: "fail",
+    facts: { cluster: { ...cluster, version: unreadable } },
+    says: /EACCES/,
+  },
+  { check: "api-server", verdict: "unknown", facts: { cluster: skipped }, says: /no API/ },
+
+  { check: "api-rights", verdict: "ok", facts: {}, says: /services \(list\)/ },
+  {
+    check: "api-rights",
+    verdict: "fail",
+    facts: { cluster: { ...cluster, rights: denied("services", "nodes") } },
+    says: /denied: services \(watch\), nodes \(watch\)/,
+  },
+  {
+    check: "api-rights",
+    verdict: "warn",
+    facts: { cluster: { ...cluster, rights: denied("events.events.k8s.io") } },
+    says: /system:node-proxier/,
+  },
+  {
+    check: "api-rights",
+    verdict: "unknown",
+    facts: { cluster: { ...cluster, rights: unreadable } },
+    says: /EACCES/,
+  },
+
+  { check: "file-descriptors", verdict: "ok", facts: {}, says: /limit 1048576/ },
+  {
+    check: "file-descriptors",
+    verdict: "warn",
+    facts: { files: known({ limit: 256, open: 1, max: 100 }) },
+    says: /ulimit/,
+  },
+  {
+    check: "file-descriptors",
+    verdict: "fail",
+    facts: { files: known({ limit: 4_096, open: 95, max: 100 }) },
+    says: /fs\.file-max=200/,
+  },
+  { check: "file-descriptors", verdict: "unknown", facts: { files: unreadable }, says: /EACCES/ },
+
+  { check: "iptables-lock", verdict: "ok", facts: {}, says: /not in a container/ },
+  {
+    check: "iptables-lock",
+    verdict: "ok",
+    facts: { mounts: known({ isContainer: true, isLockShared: true }) },
+    says: /is mounted/,
+  },
+  {
+    check: "iptables-lock",
+    verdict: "warn",
+    facts: { mounts: known({ isContainer: true, isLockShared: false }) },
+    says: /FileOrCreate/,
+  },
+  { check: "iptables-lock", verdict: "unknown", facts: { mounts: unreadable }, says: /EACCES/ },
+];
+
+function clockAhead(aheadMs: number): typeof cluster.version {
+  return known({ server: "https://10.0.0.1:6443", version: "v1.36.2", aheadMs });
+}
+
+function denied(...resources: readonly string[]): typeof cluster.rights {
+  const list = resources.map((resource) => ({ resource, verb: "watch", isAllowed: false }));
+  return known([{ resource: "services", verb: "list", isAllowed: true }, ...list]);
+}
+
+describe("a check", () => {
+  for (const { check: name, verdict, facts, says } of cases) {
+    it(`${name} is ${verdict}: ${says.source}`, () => {
+      const found = checks.find((check) => check.name === name)?.judge(nodeFacts(facts));
+      assert.ok(found !== undefined, name);
+      assert.equal(found.verdict, verdict, found.evidence);
+      assert.match(`${found.evidence} – ${found.remedy ?? ""}`, says);
+    });
+  }
+
+  it("has a case for each", () => {
+    const tried = new Set(cases.map(({ check }) => check));
+    assert.deepEqual(
+      checks.filter(({ name }) => !tried.has(name)),
+      [],
+    );
+  });
+
+  it("says what to do about each warning and each failure", () => {
+    for (const { check: name, verdict, facts } of cases) {
+      if (verdict !== "warn" && verdict !== "fail") continue;
+      const remedy = checks.find((check) => check.name === name)?.judge(nodeFacts(facts)).remedy;
+      assert.ok((remedy ?? "") !== "", name);
+    }
+  });
+});

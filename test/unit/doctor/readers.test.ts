@@ -1,0 +1,186 @@
+import assert from "node:assert/strict";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, describe, it } from "node:test";
+import type { ApiConnection, ApiResponse } from "../../../src/api/connection.ts";
+import { readCluster } from "../../../src/doctor/read/cluster.ts";
+import { readOtherNamespaces } from "../../../src/doctor/read/namespaces.ts";
+import {
+  isLockHeld,
+  listeningPorts,
+  readMissingCapabilities,
+  readMounts,
+} from "../../../src/doctor/read/processes.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+
+describe("what /proc says", () => {
+  it("of capabilities", () => {
+    assert.deepEqual(readMissingCapabilities("CapEff:\t0000000000003000\n"), []);
+    assert.deepEqual(readMissingCapabilities("CapEff:\t0000000000001000\n"), ["NET_RAW"]);
+    assert.throws(() => readMissingCapabilities("Name:\tx\n"), /no capabilities/);
+  });
+
+  it("of listening ports", () => {
+    const table =
+      "  sl  local_address rem_address   st tx_queue\n" +
+      "   0: 0100007F:2809 00000000:0000 0A 00000000:00000000\n" +
+      "   1: 0100007F:2810 0100007F:9C40 01 00000000:00000000\n" +
+      "   2: 00000000000000000000000000000000:2810 00000000000000000000000000000000:0000 0A 0\n";
+    assert.deepEqual([...listeningPorts(table)], [10_249, 10_256]);
+  });
+
+  it("of the instance lock", () => {
+    const sockets =
+      "Num RefCount Protocol Flags Type St Inode Path\n" +
+      "0: 00000002 00000000 00010000 0001 01 123 @kube-ipvs-other\n" +
+      "0: 00000002 00000000 00010000 0001 01 124 @kube-ipvs\n";
+    assert.equal(isLockHeld(sockets, "kube-ipvs"), true);
+    assert.equal(isLockHeld(sockets, "kube"), false);
+  });
+
+  it("of mounts, in a pod and on a node", () => {
+    const root = "1 0 0:1 / / rw - overlay overlay rw\n";
+    const lock = "2 1 8:1 /run/xtables.lock /run/xtables.lock rw - ext4 /dev/sda1 rw\n";
+    const pod = { KUBERNETES_SERVICE_HOST: "10.96.0.1" };
+    assert.equal(readMounts(undefined, root, pod).isLockShared, false);
+    assert.equal(readMounts(undefined, root + lock, pod).isLockShared, true);
+    const { isContainer, modulesFolder } = readMounts("/lib/modules/6.1.0", root, {});
+    assert.deepEqual([isContainer, modulesFolder], [true, "/lib/modules/6.1.0"]);
+  });
+
+  it("of virtual servers in other namespaces, each once", () => {
+    const proc = mkdtempSync(join(tmpdir(), "proc-"));
+    after(() => rmSync(proc, { recursive: true }));
+    const add = (name: string, namespace: string, servers: string): void => {
+      for (const part of ["ns", "net"]) mkdirSync(join(proc, name, part), { recursive: true });
+      symlinkSync(namespace, join(proc, name, "ns/net"));
+      writeFileSync(join(proc, name, "comm"), `${name}-command\n`);
+      writeFileSync(join(proc, name, "net/ip_vs"), servers);
+    };
+    const head = "IP Virtual Server version 1.2.1 (size=4096)\nProt LocalAddress:Port Scheduler\n";
+    const servers = `${head}TCP  0A600001:0050 rr  \n  -> 0AF40105:1F90 Masq 1 0 0\nUDP  0A60000A:0035 rr  \n`;
+    add("self", "net:[1]", servers);
+    add("10", "net:[1]", servers);
+    add("11", "net:[2]", servers);
+    add("12", "net:[2]", servers);
+    add("13", "net:[3]", head);
+    assert.deepEqual(readOtherNamespaces(proc), [
+      { pid: 11, command: "11-command", virtualServerCount: 2 },
+    ]);
+  });
+});
+
+/** Answers by path; anything else is 403, as an account without rights sees it. */
+function serverWith(
+  bodies: Readonly<Record<string, object>>,
+  isAllowed: (resource: string, verb: string) => boolean = () => true,
+): ApiConnection {
+  const answer = (status: number, body: object): ApiResponse => ({
+    status,
+    headers: { date: "Thu, 01 Jan 2026 00:00:30 GMT" },
+    body: (async function* () {
+      yield Buffer.from(JSON.stringify(body));
+    })(),
+  });
+  return {
+    server: "https://10.0.0.1:6443",
+    async request(path) {
+      const body = bodies[path];
+      return body === undefined ? answer(403, { message: "forbidden" }) : answer(200, body);
+    },
+    async send({ body }) {
+      const { spec } = JSON.parse(body) as {
+        spec: { resourceAttributes: { resource: string; verb: string } };
+      };
+      const { resource, verb } = spec.resourceAttributes;
+      return answer(201, { status: { allowed: isAllowed(resource, verb) } });
+    },
+    close() {},
+  };
+}
+
+const version = { gitVersion: "v1.36.2" };
+const node = (name: string, address: string): object => ({
+  metadata: { name },
+  status: {
+    addresses: [
+      { type: "InternalIP", address },
+      { type: "Hostname", address: name },
+    ],
+  },
+});
+
+describe("what an API server says", () => {
+  const parts = (connection: ApiConnection) => ({
+    connection,
+    clock: new FakeClock(),
+    nodeName: "node-1",
+  });
+
+  it("of its version and clock, our rights and the other nodes", async () => {
+    const server = serverWith(
+      {
+        "/version": version,
+        "/api/v1/nodes": { items: [node("node-1", "192.0.2.1"), node("node-2", "192.0.2.2")] },
+        "/api/v1/services": { items: [] },
+      },
+      (resource) => resource !== "events",
+    );
+    const facts = await readCluster(parts(server));
+    assert.deepEqual(facts.version, {
+      value: { server: "https://10.0.0.1:6443", version: "v1.36.2", aheadMs: -30_500 },
+    });
+    assert.deepEqual(facts.otherNodes, { value: [{ name: "node-2", addresses: ["192.0.2.2"] }] });
+    assert.deepEqual(facts.metalLb, { value: undefined });
+    assert.ok("value" in facts.rights);
+    const texts = facts.rights.value.map(
+      ({ resource, verb, isAllowed }) => `${resource} ${verb} ${isAllowed}`,
+    );
+    assert.deepEqual(texts, [
+      "services list true",
+      "services watch true",
+      "endpointslices.discovery.k8s.io list true",
+      "endpointslices.discovery.k8s.io watch true",
+      "nodes get true",
+      "nodes list true",
+      "nodes watch true",
+      "events.events.k8s.io create false",
+      "events.events.k8s.io patch false",
+    ]);
+  });
+
+  const seenBy: readonly (readonly [path: string, body: object, says: RegExp])[] = [
+    ["/api/v1/pods", { items: [{}] }, /pods/],
+    ["/api/v1/namespaces/metallb-system/configmaps/config", {}, /ConfigMap/],
+    [
+      "/api/v1/services",
+      {
+        items: [
+          {
+            metadata: {
+              namespace: "default",
+              name: "web",
+              annotations: { "metallb.universe.tf/ip-allocated-from-pool": "a" },
+            },
+          },
+        ],
+      },
+      /default\/web/,
+    ],
+  ];
+  for (const [path, body, says] of seenBy) {
+    it(`of MetalLB: ${path}`, async () => {
+      const { metalLb } = await readCluster(
+        parts(serverWith({ "/version": version, [path]: body })),
+      );
+      assert.match("value" in metalLb ? (metalLb.value ?? "") : metalLb.unreadable, says);
+    });
+  }
+
+  it("where it refuses, with its words", async () => {
+    const { version: found, rights } = await readCluster(parts(serverWith({})));
+    const reason = "Cannot read /version: HTTP 403 (forbidden)";
+    assert.deepEqual([found, rights], [{ unreadable: reason }, { unreadable: reason }]);
+  });
+});
