@@ -7,12 +7,12 @@ import { ConfigError } from "../config/config-error.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
 import { type ConfigWorld, type LoadedConfig, loadConfig } from "../config/load-config.ts";
 import { LogWriter } from "../daemon/log/log-writer.ts";
+import type { ServicesQuery } from "../daemon/operator/answers.ts";
 import type { CommandParts } from "../daemon/run.ts";
 import type { Verdict } from "../doctor/check.ts";
 import { doctorFormats } from "../doctor/formats.ts";
 import type { DoctorOptions } from "../doctor/print-doctor.ts";
 import { type CommandLine, parseCommandLine, type SubcommandLine } from "./command-line.ts";
-import { completionScript } from "./completion/completion.ts";
 import { fatalText } from "./fatal.ts";
 import { shownFlags } from "./flags.ts";
 
@@ -30,6 +30,12 @@ export interface Commands {
   printPlan(config: Config, parts: CommandParts, format: PlanFormat): Promise<boolean>;
   /** Prints what is wrong with this node; gives the worst verdict. */
   printDoctor(config: Config, parts: CommandParts, options: DoctorOptions): Promise<Verdict>;
+  /** What a daemon would answer about Services, from what a start would find. */
+  listServicesWithoutDaemon(
+    config: Config,
+    parts: CommandParts,
+    query: ServicesQuery,
+  ): Promise<string>;
 }
 
 /** What the command line needs of the process. */
@@ -128,13 +134,30 @@ async function runSubcommand(line: SubcommandLine, world: CommandWorld): Promise
         const { runStatus } = await import("./operator/run-status.ts");
         return await runStatus({ ...line, config }, world);
       });
-    case "completion":
-      return printCompletion(line, world);
     case "doctor":
       return await runWithFlags(line, world, (...given) => runDoctor(line, ...given));
+    case "services":
+      return await runWithFlags(line, world, (...given) => runServicesCommand(line, ...given));
+    case "drains":
+      return await runWithFlags(line, world, async ({ config }) => {
+        const { runDrains } = await import("./operator/run-list.ts");
+        return await runDrains({ ...line, config }, world);
+      });
     default:
       throw new Error(`Nothing runs ${line.name}`);
   }
+}
+
+async function runServicesCommand(
+  line: SubcommandLine,
+  ...given: Parameters<RunLoaded>
+): Promise<number> {
+  const [{ config }, , world] = given;
+  const { runServices } = await import("./operator/run-list.ts");
+  return await runServices({ ...line, config }, world, async (query) => {
+    const { listServicesWithoutDaemon } = await world.loadCommands();
+    return await listServicesWithoutDaemon(config, partsOf(...given), query);
+  });
 }
 
 async function runPlan(
@@ -146,17 +169,6 @@ async function runPlan(
   const commands = await world.loadCommands();
   const format = options.get("output") === "json" ? "json" : "text";
   return (await commands.printPlan(config, parts, format)) ? exitWithChanges : 0;
-}
-
-function printCompletion({ arguments: [shell = ""] }: SubcommandLine, world: CommandWorld): number {
-  const script = completionScript(shell);
-  if (script === undefined) {
-    const written =
-      shell === "" ? "no shell is given" : `no completion for ${JSON.stringify(shell)}`;
-    return fail(world, new Error(`${written}: bash, zsh or fish (see --help)`));
-  }
-  world.writeOut(script);
-  return 0;
 }
 
 async function runDoctor(

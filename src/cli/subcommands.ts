@@ -28,8 +28,6 @@ export interface Subcommand {
   readonly hidesDaemonFlags?: true;
   /** How many arguments that are no flags it takes. */
   readonly maxArguments: number;
-  /** Words that its first argument may be; absent: any. */
-  readonly argumentChoices?: readonly string[];
   readonly examples: readonly Example[];
 }
 
@@ -46,18 +44,23 @@ export function outputOption(formats: readonly [string, ...string[]]): CommandOp
   };
 }
 
-/** Of the daemon itself. */
-export const daemonExamples: readonly Example[] = [
-  {
-    command: "kube-ipvs --config /var/lib/kube-proxy/config.conf --hostname-override $(hostname)",
-    purpose: "run on a node, with kube-proxy's configuration",
-  },
-  {
-    command: "kube-ipvs --manifests ./services",
-    purpose: "run without a cluster, with Services and EndpointSlices from YAML files",
-  },
-  { command: "kube-ipvs --cleanup", purpose: "remove everything of kube-ipvs from this node" },
-];
+const namespaceOption: CommandOption = {
+  name: "namespace",
+  short: "n",
+  isBoolean: false,
+  placeholder: "namespace",
+  help: "of this namespace",
+  default: "default",
+};
+
+const watchOption: CommandOption = {
+  name: "watch",
+  short: "w",
+  isBoolean: true,
+  placeholder: "true|false",
+  help: "print again when something changed, until interrupted",
+  default: "false",
+};
 
 export const subcommands: readonly Subcommand[] = [
   {
@@ -135,21 +138,49 @@ export const subcommands: readonly Subcommand[] = [
     ],
   },
   {
-    name: "completion",
-    usage: "bash|zsh|fish",
-    summary: "print a completion script for a shell",
-    description: "Prints a script that completes commands and flags in a shell.",
-    options: [],
-    takesDaemonFlags: false,
-    maxArguments: 1,
-    argumentChoices: ["bash", "zsh", "fish"],
-    examples: [
+    name: "services",
+    usage: "[NAME] [flags]",
+    summary: "print the virtual servers of Services, and why an endpoint gets no traffic",
+    description:
+      "Prints a line for each address, port and protocol of the Services that this node serves; with a NAME or -o wide their\n" +
+      "endpoints, with the kernel's counts of connections and why an endpoint is not used. It asks the daemon on its\n" +
+      "operator socket; where none runs, it shows what a start would find, and needs the daemon's flags for that.",
+    options: [
+      outputOption(["table", "wide", "json", "yaml", "name"]),
+      namespaceOption,
       {
-        command: "kube-ipvs completion bash > /etc/bash_completion.d/kube-ipvs",
-        purpose: "for every bash of this machine",
+        name: "all-namespaces",
+        short: "A",
+        isBoolean: true,
+        placeholder: "true|false",
+        help: "of all namespaces",
+        default: "false",
       },
-      { command: "source <(kube-ipvs completion zsh)", purpose: "for this zsh" },
-      { command: "kube-ipvs completion fish | source", purpose: "for this fish" },
+      watchOption,
     ],
+    takesDaemonFlags: true,
+    hidesDaemonFlags: true,
+    maxArguments: 1,
+    examples: [
+      { command: "kube-ipvs services -A", purpose: "all virtual servers of this node" },
+      {
+        command: "kube-ipvs services web -n shop",
+        purpose: "one Service with its endpoints and connections",
+      },
+      { command: "kube-ipvs services -A -o json", purpose: "everything, for a script" },
+    ],
+  },
+  {
+    name: "drains",
+    usage: "[flags]",
+    summary: "print the real servers that wait for their connections to end",
+    description:
+      "Prints the real servers with weight 0 that wait for their connections to end, the oldest first.\n" +
+      "Exit code 0: printed, 1: error, 2: no daemon runs.",
+    options: [outputOption(["table", "json", "yaml"]), watchOption],
+    takesDaemonFlags: true,
+    hidesDaemonFlags: true,
+    maxArguments: 0,
+    examples: [{ command: "kube-ipvs drains --watch", purpose: "until nothing drains any more" }],
   },
 ];

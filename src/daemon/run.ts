@@ -13,7 +13,6 @@ import { PrometheusMetrics } from "../metrics/prometheus-metrics.ts";
 import { cleanUp } from "./clean-up.ts";
 import type { ShownConfig } from "./http/metrics-server.ts";
 import { startServers } from "./http/servers.ts";
-import { cleanUpOtherModes } from "./node/other-modes.ts";
 import { findOtherProxy, OtherProxyError } from "./node/other-proxy.ts";
 import { prepareConntrack } from "./node/prepare-conntrack.ts";
 import { prepareKernel } from "./node/prepare-kernel.ts";
@@ -85,14 +84,10 @@ export async function cleanUpNode(config: Config, parts: CommandParts): Promise<
   try {
     const kernel = await openKernel({ ...parts, environment: process.env });
     try {
-      // What other modes left leads to our chains, and rules in the unused backend hold our sets as well.
-      const areModesClean = await cleanUpOtherModes(kernel, config, {
-        print: parts.print,
-        proxy: await findOtherProxy(),
-      });
+      // First: rules there hold our sets as well.
       const unused = await cleanUnusedBackend(kernel, config);
       const isUnusedClean = printUnusedBackend(unused, parts.print);
-      return (await cleanUp(kernel, config, parts.print)) && isUnusedClean && areModesClean;
+      return (await cleanUp(kernel, config, parts.print)) && isUnusedClean;
     } finally {
       kernel.close();
     }

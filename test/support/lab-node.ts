@@ -58,9 +58,14 @@ export class LabNode {
     return this.#program;
   }
 
+  /** What the program is always started with. */
+  get flags(): readonly string[] {
+    return [...baseFlags, `--manifests=${this.#folder}`];
+  }
+
   /** Starts the program and waits for its first sync. */
   async start(flags: readonly string[] = [], command: readonly string[] = []): Promise<void> {
-    this.#program = new Program([...baseFlags, `--manifests=${this.#folder}`, ...flags], command);
+    this.#program = new Program([...this.flags, ...flags], command);
     await this.#program.prints(/SyncProxyRules complete/);
   }
 

@@ -9,7 +9,7 @@ import type { SyncHistory } from "../report/sync-history.ts";
 /** What answers are made of: the daemon's own state, read where it is. Nothing is copied, nothing decided again. */
 export interface DaemonView {
   readonly config: Config;
-  readonly clock: Pick<Clock, "monotonicMs">;
+  readonly clock: Clock;
   readonly families: readonly IpFamily[];
   readonly plan: Pick<
     ClusterPlan,

@@ -24,11 +24,12 @@ export function* countsOf(view: DaemonView | undefined): Generator<void, Counts>
     for (const slice of plan.slicesOf(name)) endpoints += slice.endpoints.length;
     yield;
   }
+  const claimed = new Set(history.claimedForeignServers);
   let virtualServers = 0;
   let realServers = 0;
   for (const [key, server] of reconciler.cachedServers) {
     yield;
-    if (plan.desired.virtualServer(key) === undefined) continue;
+    if (plan.desired.virtualServer(key) === undefined || claimed.has(key)) continue;
     virtualServers += 1;
     realServers += server.realServers.length;
   }

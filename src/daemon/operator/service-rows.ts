@@ -1,5 +1,7 @@
 /** Rows of Services, made one after another from the daemon's own state: pure reading, but for counts of connections. */
 import type { ServiceName, ServiceRecord } from "../../api/objects.ts";
+import { sortInSteps } from "../../base/sort-in-steps.ts";
+import { inSlices } from "../../base/time-slice.ts";
 import type { PlannedVirtualServer, ServicePortPlan } from "../../plan/service-port-plan.ts";
 import { type RealServer, realServerKey } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
@@ -30,11 +32,12 @@ export async function* serviceRows(
   query: ServicesQuery,
 ): AsyncGenerator<ServiceRow> {
   const absence = absenceOf(view.history);
+  const names = await namesOf(view, query);
   if (!query.hasConnections) {
-    for (const wanted of wantedServers(view, query)) yield rowOf(wanted, { view, query, absence });
+    for (const wanted of wantedServers(view, names)) yield rowOf(wanted, { view, query, absence });
     return;
   }
-  for (const group of groupsOf(wantedServers(view, query), serversPerRead)) {
+  for (const group of groupsOf(wantedServers(view, names), serversPerRead)) {
     const observed = await view.ipvs.listRealServers(
       group.map(({ planned }) => planned.virtualServer),
     );
@@ -46,8 +49,8 @@ export async function* serviceRows(
   }
 }
 
-function* wantedServers(view: DaemonView, query: ServicesQuery): Generator<Wanted> {
-  for (const name of namesOf(view, query)) {
+function* wantedServers(view: DaemonView, names: readonly ServiceName[]): Generator<Wanted> {
+  for (const name of names) {
     const record = view.plan.service(name);
     if (record === undefined) continue;
     for (const family of view.families) {
@@ -62,14 +65,17 @@ function* wantedServers(view: DaemonView, query: ServicesQuery): Generator<Wante
   }
 }
 
-function namesOf({ plan }: DaemonView, { namespace, name }: ServicesQuery): readonly ServiceName[] {
+async function namesOf(
+  { plan, clock }: DaemonView,
+  { namespace, name }: ServicesQuery,
+): Promise<readonly ServiceName[]> {
   if (namespace !== undefined && name !== undefined) return [`${namespace}/${name}`];
   const names = [...plan.serviceNames()];
   const isAsked = (service: ServiceName): boolean =>
     (namespace === undefined || service.startsWith(`${namespace}/`)) &&
     (name === undefined || service.endsWith(`/${name}`));
   const isAll = namespace === undefined && name === undefined;
-  return (isAll ? names : names.filter(isAsked)).sort();
+  return await inSlices(clock, sortInSteps(isAll ? names : names.filter(isAsked)));
 }
 
 interface RowContext {

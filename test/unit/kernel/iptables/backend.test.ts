@@ -13,6 +13,7 @@ const none = {
   hasKubeletChain: false,
   ruleCount: 0,
   hasChains: false,
+  serviceChainCount: 0,
 };
 const absent = { ...none, isInstalled: false };
 

@@ -1,0 +1,34 @@
+/** Longest run that is sorted at once: a millisecond or two. */
+const runLength = 1_000;
+
+/** Sorts texts by their code units, as `sort()` does, and yields after each small step. Gives a new list. */
+export function* sortInSteps(texts: Iterable<string>): Generator<void, readonly string[]> {
+  const unsorted = [...texts];
+  let runs: string[][] = [];
+  for (let start = 0; start < unsorted.length; start += runLength) {
+    runs.push(unsorted.slice(start, start + runLength).sort());
+    yield;
+  }
+  while (runs.length > 1) {
+    const merged: string[][] = [];
+    for (let index = 0; index < runs.length; index += 2) {
+      merged.push(yield* merge(runs[index] ?? [], runs[index + 1] ?? []));
+    }
+    runs = merged;
+  }
+  return runs[0] ?? [];
+}
+
+function* merge(one: readonly string[], other: readonly string[]): Generator<void, string[]> {
+  const merged: string[] = [];
+  let [first, second] = [0, 0];
+  while (first < one.length || second < other.length) {
+    const [left, right] = [one[first], other[second]];
+    const isLeft = right === undefined || (left !== undefined && left <= right);
+    merged.push((isLeft ? left : right) as string);
+    if (isLeft) first += 1;
+    else second += 1;
+    if (merged.length % runLength === 0) yield;
+  }
+  return merged;
+}

@@ -1,0 +1,140 @@
+/** `kube-ipvs services` and `kube-ipvs drains`. */
+import { sleep } from "../../base/clock.ts";
+import { parseJson } from "../../base/parse-json.ts";
+import { yamlText } from "../../base/yaml.ts";
+import type { DrainRow, ServiceRow, ServicesQuery } from "../../daemon/operator/answers.ts";
+import { servicesTarget } from "../../daemon/operator/routes.ts";
+import { askDaemon } from "./ask-daemon.ts";
+import { drainsTable } from "./drains-table.ts";
+import { exitCodes, type Question, type QuestionWorld } from "./question.ts";
+import { servicesTable, wideServicesTable } from "./service-tables.ts";
+
+const watchPeriodMs = 2_000;
+
+/** Answers the same question without a daemon. */
+export type WithoutDaemon = (query: ServicesQuery) => Promise<string>;
+
+/** Prints Services; where no daemon runs, what a start would find. Rejects where there is no answer. */
+export async function runServices(
+  question: Question,
+  world: QuestionWorld,
+  withoutDaemon: WithoutDaemon,
+): Promise<number> {
+  const query = servicesQuery(question);
+  const { operatorSocketPath: path } = question.config;
+  let isTold = false;
+  return await printList(question, world, {
+    read: async () => {
+      const reply = await askDaemon(path, servicesTarget(query));
+      if (reply.kind === "answer") return reply.text;
+      if (reply.kind === "failed")
+        throw new Error(`Cannot ask kube-ipvs on ${path}: ${reply.reason}`);
+      if (!isTold) world.writeErr(withoutDaemonText(path, reply.reason));
+      isTold = true;
+      return await withoutDaemon(query);
+    },
+    render: (text) => servicesText(text, query, question, world),
+  });
+}
+
+/** Prints what drains. Ends with 2 where no daemon runs: nobody else knows since when. */
+export async function runDrains(question: Question, world: QuestionWorld): Promise<number> {
+  const { operatorSocketPath: path } = question.config;
+  const first = await askDaemon(path, "/v1/drains");
+  if (first.kind === "absent") {
+    world.writeErr(
+      `Not running: no kube-ipvs on this node answers on ${path} (${first.reason}). ` +
+        "Real servers that drain have weight 0: kube-ipvs services -A -o wide\n",
+    );
+    return exitCodes.notRunning;
+  }
+  return await printList(question, world, {
+    read: async () => {
+      const reply = await askDaemon(path, "/v1/drains");
+      if (reply.kind === "answer") return reply.text;
+      throw new Error(`Cannot ask kube-ipvs on ${path}: ${reply.reason}`);
+    },
+    render: (text) => drainsText(text, question, world),
+  });
+}
+
+function withoutDaemonText(path: string, reason: string): string {
+  return `No kube-ipvs on this node answers on ${path} (${reason}): showing what a start would find\n`;
+}
+
+interface Printing {
+  readonly read: () => Promise<string>;
+  readonly render: (text: string) => string;
+}
+
+/** Once, or again with each change until a signal. */
+async function printList(
+  { options }: Question,
+  world: QuestionWorld,
+  { read, render }: Printing,
+): Promise<number> {
+  let shown = render(await read());
+  world.writeOut(shown);
+  while (options.get("watch") === "true") {
+    await sleep(world.clock, watchPeriodMs);
+    const next = render(await read());
+    if (next === shown) continue;
+    shown = next;
+    world.writeOut(`${world.columns?.() === undefined ? "\n" : clearScreen}${shown}`);
+  }
+  return exitCodes.ok;
+}
+
+const clearScreen = "\u001b[H\u001b[2J\u001b[3J";
+
+function servicesQuery({ options, arguments: [name] }: Question): ServicesQuery {
+  const format = options.get("output") ?? "";
+  const [given = "", path] = name?.split("/") ?? [];
+  const namespace = path === undefined ? options.get("namespace") : given;
+  const isAll = options.get("all-namespaces") === "true";
+  const hasDetails = name !== undefined || format === "wide";
+  return {
+    ...(isAll || namespace === undefined ? {} : { namespace }),
+    ...(name === undefined ? {} : { name: path ?? given }),
+    hasEndpoints: format === "json" || format === "yaml",
+    hasConnections: hasDetails && format !== "name",
+  };
+}
+
+function servicesText(
+  text: string,
+  query: ServicesQuery,
+  { options }: Question,
+  { columns }: QuestionWorld,
+): string {
+  const format = options.get("output");
+  if (format === "json") return text;
+  const answer = parseJson(text) as { readonly items: readonly ServiceRow[] };
+  const { items } = answer;
+  if (format === "yaml") return yamlText(answer);
+  if (format === "name") {
+    return linesText([...new Set(items.map(({ namespace, name }) => `${namespace}/${name}`))]);
+  }
+  if (items.length === 0) return nothingText(query);
+  const table = query.hasConnections ? wideServicesTable : servicesTable;
+  return linesText(table(items, columns?.()));
+}
+
+function nothingText({ namespace, name }: ServicesQuery): string {
+  const what = name === undefined ? "No Services" : `No Service ${name}`;
+  const where = namespace === undefined ? "" : ` in namespace ${namespace} (-A: all namespaces)`;
+  return `${what}${where}\n`;
+}
+
+function drainsText(text: string, { options }: Question, { columns }: QuestionWorld): string {
+  const format = options.get("output");
+  if (format === "json") return text;
+  const answer = parseJson(text) as { readonly items: readonly DrainRow[] };
+  if (format === "yaml") return yamlText(answer);
+  if (answer.items.length === 0) return "Nothing drains\n";
+  return linesText(drainsTable(answer.items, columns?.()));
+}
+
+function linesText(lines: readonly string[]): string {
+  return lines.map((line) => `${line}\n`).join("");
+}

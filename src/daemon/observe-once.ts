@@ -1,0 +1,54 @@
+/** The daemon's own planning, once, for commands that only read. Nothing is written. */
+import type { Config } from "../config/config.ts";
+import { openKernel } from "../kernel/open-kernel.ts";
+import { silentMetrics } from "../metrics/metrics.ts";
+import type { SyncReport } from "../reconcile/report.ts";
+import type { DaemonView } from "./operator/daemon-view.ts";
+import { openSource } from "./process/open-source.ts";
+import { readOwnershipRecord } from "./process/ownership-record.ts";
+import { ProxyHealth } from "./report/proxy-health.ts";
+import type { CommandParts } from "./run.ts";
+import { startDaemon } from "./start.ts";
+
+/** What a first sync would find and do. */
+export interface Observation {
+  readonly report: SyncReport;
+  readonly view: DaemonView;
+}
+
+/** Hands over what a first sync finds; rejects where that cannot be worked out. */
+export async function observeOnce<T>(
+  config: Config,
+  { clock, log }: Pick<CommandParts, "clock" | "log">,
+  read: (observation: Observation) => T | Promise<T>,
+): Promise<T> {
+  const planned = Promise.withResolvers<SyncReport>();
+  const observer = silentMetrics;
+  const { source, close } = await openSource(config, { clock, log, observer });
+  try {
+    const kernel = await openKernel({ clock, log, environment: process.env });
+    try {
+      const daemon = await startDaemon({
+        config: { ...config, isObserveOnly: true },
+        kernel,
+        source,
+        metrics: silentMetrics,
+        health: new ProxyHealth(clock, config.syncPeriodMs),
+        clock,
+        log,
+        ownershipRecord: readOwnershipRecord(config.drainAgesPath),
+        onReport: planned.resolve,
+        fail: planned.reject,
+      });
+      const report = await planned.promise;
+      await daemon.stop();
+      const [failure] = report.failures;
+      if (failure !== undefined) throw failure.error;
+      return await read({ report, view: daemon.view });
+    } finally {
+      kernel.close();
+    }
+  } finally {
+    await close();
+  }
+}

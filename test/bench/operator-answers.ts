@@ -1,0 +1,97 @@
+/**
+ * How long answers to operators hold up the event loop: the daemon on a fake kernel with many Services, asked on its
+ * socket. `node test/bench/operator-answers.ts [services] [endpoints]`
+ */
+import { mkdtempSync, rmSync } from "node:fs";
+import { request } from "node:http";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { monitorEventLoopDelay } from "node:perf_hooks";
+import { setTimeout as pause } from "node:timers/promises";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/log.ts";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { openOperatorSocket } from "../../src/daemon/operator/operator-socket.ts";
+import { ApiContact } from "../../src/daemon/report/api-contact.ts";
+import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
+import { startDaemon } from "../../src/daemon/start.ts";
+import { silentMetrics } from "../../src/metrics/metrics.ts";
+import { FakeKernel } from "../support/fake-kernel/fake-kernel.ts";
+import { positions, serviceOf, sliceOf } from "../support/many-services.ts";
+import { MemorySource, type NamedObject } from "../support/memory-source.ts";
+import { node } from "../support/objects.ts";
+
+const serviceCount = Number(process.argv[2] ?? 10_000);
+const endpointCount = Number(process.argv[3] ?? 10);
+const targets = ["/v1/status", "/v1/services", "/v1/services?endpoints=true"] as const;
+
+const folder = mkdtempSync(join(tmpdir(), "operator-bench-"));
+const path = join(folder, "bench.sock");
+
+/** The reader is a process of its own on a node; here it shares the loop and throws away what comes. */
+function ask(target: string): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const asked = request({ socketPath: path, path: target }, (response) => {
+      let lengthBytes = 0;
+      response.on("data", (chunk: Buffer) => {
+        lengthBytes += chunk.length;
+      });
+      response.on("end", () => resolve(lengthBytes));
+    });
+    asked.on("error", reject);
+    asked.end();
+  });
+}
+
+const flags = { "hostname-override": "node-1", manifests: "/memory", "ipvs-min-sync-period": "0s" };
+const values = Object.entries(flags).map(([name, value]) => [name, [value]] as const);
+const { config } = loadConfig(new Map(values), { readFile: () => "", hostname: () => "node-1" });
+const source = new MemorySource();
+const objects = [
+  node(),
+  ...positions(serviceCount).flatMap((index) => [
+    serviceOf(index),
+    sliceOf(index, positions(endpointCount)),
+  ]),
+];
+source.apply(...(objects as readonly unknown[] as readonly NamedObject[]));
+const clock = systemClock;
+const health = new ProxyHealth(clock, 60_000);
+const daemon = await startDaemon({
+  config,
+  kernel: new FakeKernel(),
+  source,
+  metrics: silentMetrics,
+  health,
+  clock,
+  log: silentLogger,
+});
+await daemon.settled();
+const { view } = daemon;
+const apiContact = new ApiContact(clock, silentMetrics);
+const status = { clock, config, health, apiContact, startedAtMs: 0, view };
+const stop = await openOperatorSocket(path, {
+  clock,
+  log: silentLogger,
+  view: () => view,
+  status: () => status,
+});
+for (const target of targets) {
+  await pause(500);
+  const heapBefore = process.memoryUsage().heapUsed;
+  const delay = monitorEventLoopDelay({ resolution: 1 });
+  delay.enable();
+  const beganMs = performance.now();
+  const lengthBytes = await ask(target);
+  const elapsedMs = performance.now() - beganMs;
+  delay.disable();
+  const megabytes = (bytes: number): string => (bytes / 2 ** 20).toFixed(1);
+  console.log(
+    `${target}: ${megabytes(lengthBytes)} MB in ${elapsedMs.toFixed(0)} ms, longest delay of the event loop ` +
+      `${(delay.max / 1e6).toFixed(1)} ms, 99 % ${(delay.percentile(99) / 1e6).toFixed(1)} ms, ` +
+      `heap ${megabytes(process.memoryUsage().heapUsed - heapBefore)} MB more (not collected)`,
+  );
+}
+await stop();
+await daemon.stop();
+rmSync(folder, { recursive: true });
