@@ -266,6 +266,7 @@ function own(
   | "isObserveOnly"
   | "reservedAddresses"
   | "isOtherProxyAllowed"
+  | "isLeftoverRemoved"
   | "lockName"
   | "operatorSocketPath"
   | "isConfigReloaded"
@@ -284,6 +285,7 @@ function own(
     isObserveOnly: settings["kubeIpvs.observeOnly"],
     reservedAddresses: settings["kubeIpvs.reservedAddresses"] === "refuse" ? "refuse" : "serve",
     isOtherProxyAllowed: settings["kubeIpvs.ignoreRunningKubeProxy"],
+    isLeftoverRemoved: settings["kubeIpvs.removeLeftovers"],
     lockName: settings["kubeIpvs.lockName"],
     operatorSocketPath: settings["kubeIpvs.operatorSocket"].replaceAll(
       "{lockName}",

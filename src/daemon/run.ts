@@ -13,6 +13,7 @@ import { PrometheusMetrics } from "../metrics/prometheus-metrics.ts";
 import { cleanUp } from "./clean-up.ts";
 import type { ShownConfig } from "./http/metrics-server.ts";
 import { startServers } from "./http/servers.ts";
+import { cleanUpOtherModes } from "./node/other-modes.ts";
 import { findOtherProxy, OtherProxyError } from "./node/other-proxy.ts";
 import { prepareConntrack } from "./node/prepare-conntrack.ts";
 import { prepareKernel } from "./node/prepare-kernel.ts";
@@ -84,10 +85,14 @@ export async function cleanUpNode(config: Config, parts: CommandParts): Promise<
   try {
     const kernel = await openKernel({ ...parts, environment: process.env });
     try {
-      // First: rules there hold our sets as well.
+      // What other modes left leads to our chains, and rules in the unused backend hold our sets as well.
+      const areModesClean = await cleanUpOtherModes(kernel, config, {
+        print: parts.print,
+        proxy: await findOtherProxy(),
+      });
       const unused = await cleanUnusedBackend(kernel, config);
       const isUnusedClean = printUnusedBackend(unused, parts.print);
-      return (await cleanUp(kernel, config, parts.print)) && isUnusedClean;
+      return (await cleanUp(kernel, config, parts.print)) && isUnusedClean && areModesClean;
     } finally {
       kernel.close();
     }

@@ -14,9 +14,10 @@ import { type MakeListener, ServiceHealthServers } from "./http/service-health.t
 import { BackendWatch } from "./node/backend-watch.ts";
 import { checkFamilies, type FamilyFacts, primaryFamily } from "./node/family-check.ts";
 import { rememberServers } from "./node/known-servers.ts";
+import { tellLeftoverChains } from "./node/other-modes.ts";
 import { configureKernel, prepareKernel, StartError } from "./node/prepare-kernel.ts";
 import { readServedAddresses } from "./node/served-before.ts";
-import { cleanOnceSynced } from "./node/unused-backend.ts";
+import { tidyOnceSynced } from "./node/tidy-once-synced.ts";
 import type { DaemonView } from "./operator/daemon-view.ts";
 import { healthPortFailedEvent, startingEvent } from "./report/events.ts";
 import { tellListDoubt } from "./report/list-doubt.ts";
@@ -90,7 +91,8 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   loop.start();
   backendWatch.start();
   const settled = (): Promise<void> => loop.settled();
-  const cleanUnused = cleanOnceSynced({ kernel, config, log, settled });
+  const tidy = tidyOnceSynced({ kernel, config, log, settled });
+  tellLeftoverChains(kernel, config, log);
   const listener: SourceListener = {
     onService: (previous, current) => loop.noteService(previous, current),
     onEndpointSlice: (previous, current) => loop.noteSlice(previous, current),
@@ -98,7 +100,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
     onSynced: (kind) => {
       parts.health.listed(kind);
       loop.noteSynced(kind);
-      cleanUnused(kind);
+      tidy(kind);
     },
     onRefusal: ({ kind, subject, field, reason, message }) => {
       metrics.objectRefused(kind, reason);

@@ -23,6 +23,10 @@ export interface Kernel {
   readonly iptables: Iptables;
   /** The backend of iptables that is not in use, where it holds anything; its rules are in force all the same. */
   readonly unusedBackend?: UnusedBackend;
+  /** Backends of iptables in which kube-proxy's mode iptables left rules; absent: none. */
+  readonly iptablesMode?: readonly IptablesModeRules[];
+  /** Absent where the kernel has no nftables, or is only observed. */
+  readonly nftTables?: NftTables;
   readonly conntrack: Conntrack;
   readonly sysctl: Sysctl;
   readonly modules: Modules;
@@ -221,6 +225,28 @@ export interface UnusedBackend {
     family: IpFamily,
     planned: RuleSet,
   ): Promise<{ readonly removedCount: number; readonly kept: readonly string[] }>;
+}
+
+/** Rules of kube-proxy's mode iptables in one backend: it leaves them behind when its mode becomes ipvs. */
+export interface IptablesModeRules {
+  readonly backend: BackendFinding["backend"];
+  /** Chains, as found when the backends were looked at: `nat KUBE-SEP-…`. */
+  readonly found: ReadonlyMap<IpFamily, readonly string[]>;
+  /**
+   * Removes the chains that only mode iptables makes, and what leads to them. `emptied`: chains of both modes, as
+   * `nat KUBE-SERVICES`, that may be emptied for it. `kept` names chains that rules of other programs lead to.
+   */
+  remove(
+    family: IpFamily,
+    emptied: ReadonlySet<string>,
+  ): Promise<{ readonly removedCount: number; readonly kept: readonly string[] }>;
+}
+
+/** Whole tables of nftables: nfnetlink subsystem 10. Nothing of ours is there. */
+export interface NftTables {
+  has(family: IpFamily, name: string): Promise<boolean>;
+  /** Removes a table with all that is in it; absent is success. */
+  remove(family: IpFamily, name: string): Promise<void>;
 }
 
 /** Netfilter's connection tracking: nfnetlink subsystem 1. */

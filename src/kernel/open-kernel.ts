@@ -10,11 +10,13 @@ import { openIpSets } from "./ipset/client.ts";
 import { type BackendChoice, chooseBackend } from "./iptables/backend.ts";
 import { IptablesClient } from "./iptables/client.ts";
 import { openGenerations } from "./iptables/generations.ts";
+import { IptablesModeClient } from "./iptables/iptables-mode-client.ts";
 import { openIpvs } from "./ipvs/client.ts";
 import type { Kernel, UnusedBackend } from "./kernel.ts";
 import { lazyIpvs } from "./lazy-ipvs.ts";
 import { openDummyLink } from "./link/client.ts";
 import { ModulesClient } from "./modules/client.ts";
+import { openNftTables } from "./nftables/client.ts";
 import { runProgram } from "./run-program.ts";
 import { SysctlClient } from "./sysctl/client.ts";
 
@@ -51,15 +53,22 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
     conntrack: openConntrack(parts),
   };
   const generations = openGenerations(choice.backend, { ...parts, log });
+  const nftTables = modules.isAvailable("nf_tables") === false ? undefined : openNftTables(parts);
   const { unused } = choice;
+  const iptablesMode = [choice, ...(unused === undefined ? [] : [unused])]
+    .filter(({ leftovers }) => leftovers !== undefined)
+    .map((backend) => new IptablesModeClient({ runProgram }, backend));
   return {
     ...sockets,
     iptables: new IptablesClient({ runProgram, generations, log }, choice),
     ...(unused === undefined ? {} : { unusedBackend: openUnused(unused, log) }),
+    ...(iptablesMode.length === 0 ? {} : { iptablesMode }),
+    ...(nftTables === undefined ? {} : { nftTables }),
     sysctl: new SysctlClient(),
     modules,
     close() {
       for (const socket of [...Object.values(sockets), generations]) socket.close();
+      nftTables?.close();
     },
   };
 }

@@ -15,6 +15,11 @@ export interface RequestKind<T> {
   encode(writer: MessageWriter, request: T): void;
   /** Words for an error, asked for only when there is one. */
   describe(request: T, errno: number): Description;
+  /** Messages around a single request, for subsystems of netfilter that change nothing outside a transaction. */
+  readonly transaction?: {
+    readonly begin: RequestKind<undefined>;
+    readonly end: RequestKind<undefined>;
+  };
 }
 
 /** One request of a list that the kernel refused. */
@@ -43,6 +48,23 @@ export function errorOf<T>(kind: RequestKind<T>, request: T, outcome: Outcome): 
     ...outcome,
     ...(meaning === undefined ? {} : { meaning }),
   });
+}
+
+/**
+ * Writes one request, with the messages around it. All have its sequence number: a transaction that is refused as a whole
+ * is answered at its first message.
+ */
+export function encodeSingle<T>(
+  writer: MessageWriter,
+  kind: RequestKind<T>,
+  request: T,
+  header: { readonly flags: number; readonly sequence: number },
+): void {
+  const { transaction } = kind;
+  const around = { flags: 0, sequence: header.sequence };
+  if (transaction !== undefined) encodeRequest(writer, transaction.begin, undefined, around);
+  encodeRequest(writer, kind, request, header);
+  if (transaction !== undefined) encodeRequest(writer, transaction.end, undefined, around);
 }
 
 /** Writes one message. */

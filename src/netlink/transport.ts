@@ -14,7 +14,13 @@ import { repliesOf } from "./many-replies.ts";
 import { type Message, MessageWriter } from "./message.ts";
 import { messageFlags } from "./netlink-package.ts";
 import { type Reply, ReplyReader, readReply } from "./reply.ts";
-import { encodeRequest, errorOf, type FailedRequest, type RequestKind } from "./request.ts";
+import {
+  encodeRequest,
+  encodeSingle,
+  errorOf,
+  type FailedRequest,
+  type RequestKind,
+} from "./request.ts";
 
 /** The socket: native-shim/index.ts, or a stand-in that answers datagrams in tests. */
 export type NetlinkShim = Pick<
@@ -230,7 +236,7 @@ export class NetlinkTransport {
   #encode<T>(kind: RequestKind<T>, request: T, flags: number): void {
     this.#lastSequence = (this.#lastSequence + 1) >>> 0;
     this.#writer.clear();
-    encodeRequest(this.#writer, kind, request, { flags, sequence: this.#lastSequence });
+    encodeSingle(this.#writer, kind, request, { flags, sequence: this.#lastSequence });
   }
 
   #encodeMany<T>(kind: RequestKind<T>, requests: readonly T[], first: number): Datagram<T> {

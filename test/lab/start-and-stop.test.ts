@@ -6,6 +6,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, afterEach, describe, it } from "node:test";
+import { iptablesModeRules } from "../support/iptables-mode.ts";
 import { Program } from "../support/program.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-start-"));
@@ -97,6 +98,49 @@ describe("the daemon", () => {
     other.close();
     await program.prints(/"HTTP server is listening" server="metrics server"/);
     assert.deepEqual(await get(10249, "/proxyMode"), [200, "ipvs"]);
+  });
+});
+
+describe("rules that kube-proxy's mode iptables left", () => {
+  const savedLines = (pattern: RegExp): readonly string[] =>
+    execFileSync("iptables-legacy-save", { encoding: "utf8" })
+      .split("\n")
+      .filter((line) => pattern.test(line));
+  const ofIptablesMode = /^:KUBE-(?:SVC|SEP|SVL|EXT|FW)-|:KUBE-(?:EXTERNAL|NODEPORTS|PROXY-CANARY)/;
+  const refused = /default\/c has no endpoints/;
+  const restore = (): unknown =>
+    execFileSync("iptables-legacy-restore", { input: iptablesModeRules });
+
+  it("are named at the start, stay, and go with --cleanup; kubelet's stay", async () => {
+    restore();
+    const program = start();
+    await program.prints(synced);
+    assert.match(
+      program.output,
+      /"Found rules of kube-proxy's mode iptables" [^\n]* chainCount=12 /,
+    );
+    assert.deepEqual([savedLines(ofIptablesMode).length, savedLines(refused).length], [11, 2]);
+    program.kill("SIGTERM");
+    await program.ends();
+    const cleaning = start(["--cleanup"]);
+    assert.deepEqual(await cleaning.ends(), { code: 0, signal: null });
+    assert.match(cleaning.output, /Removed +20 iptables chains and jumps of kube-proxy's mode ipt/);
+    assert.deepEqual(savedLines(/^:KUBE-/), [
+      ":KUBE-IPTABLES-HINT - [0:0]",
+      ":KUBE-KUBELET-CANARY - [0:0]",
+      ":KUBE-FIREWALL - [0:0]",
+      ":KUBE-KUBELET-CANARY - [0:0]",
+      ":KUBE-MARK-DROP - [0:0]",
+    ]);
+  });
+
+  it("are removed after the first sync with removeLeftovers, and ours stay", async () => {
+    restore();
+    const program = start(["--kube-ipvs-remove-leftovers"]);
+    await program.prints(/"Removed rules of kube-proxy's mode iptables"/);
+    assert.deepEqual([savedLines(ofIptablesMode), savedLines(refused)], [[], []]);
+    assert.equal(savedLines(/^-A OUTPUT .* -j KUBE-SERVICES$/).length, 1);
+    assert.doesNotMatch(program.output, /^E|"Found rules of kube-proxy/m);
   });
 });
 

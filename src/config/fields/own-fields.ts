@@ -108,6 +108,14 @@ export const ownFields = [
     help: "start even if kube-proxy is running on this node",
   },
   {
+    path: "kubeIpvs.removeLeftovers",
+    kind: "boolean",
+    default: "false",
+    flag: "kube-ipvs-remove-leftovers",
+    winsOverFile: true,
+    help: "remove iptables rules that kube-proxy's mode iptables left on this node, when the first sync ended; otherwise they are only named",
+  },
+  {
     path: "kubeIpvs.serviceProxyName",
     kind: "text",
     default: "",

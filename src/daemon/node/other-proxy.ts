@@ -14,16 +14,21 @@ export class OtherProxyError extends Error {
   readonly proxy: OtherProxy;
 
   constructor(proxy: OtherProxy) {
-    const who =
-      proxy.kind === "process"
-        ? `process ${proxy.pid} (${proxy.command})`
-        : `mode ${proxy.mode}, serving ${proxy.url}`;
     super(
-      `Cannot start while kube-proxy is running: ${who}; remove it from this node first, ` +
+      `Cannot start while ${proxyText(proxy)}; remove it from this node first, ` +
         "or set --kube-ipvs-ignore-running-kube-proxy",
     );
     this.proxy = proxy;
   }
+}
+
+/** `kube-proxy is running: process 812 (/usr/local/bin/kube-proxy …)` */
+export function proxyText(proxy: OtherProxy): string {
+  const who =
+    proxy.kind === "process"
+      ? `process ${proxy.pid} (${proxy.command})`
+      : `mode ${proxy.mode}, serving ${proxy.url}`;
+  return `kube-proxy is running: ${who}`;
 }
 
 export interface ProxySearch {

@@ -1,5 +1,3 @@
-import type { ResourceKind } from "../../api/source.ts";
-import { background } from "../../base/background.ts";
 import { errorText } from "../../base/error-text.ts";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
@@ -49,28 +47,12 @@ function plannedOf(family: IpFamily, { isMasqueradeAll, masqueradeMark }: Config
   return planRules({ family, ...empty, isMasqueradeAll, masqueradeMark });
 }
 
-export interface UnusedBackendParts {
-  readonly kernel: Pick<Kernel, "unusedBackend">;
-  readonly config: Config;
-  readonly log: Logger;
-  /** Resolves when all that was listed is in the kernel. */
-  readonly settled: () => Promise<void>;
-}
-
-/** Cleans the unused backend once the new rules stand: in between, traffic would be without both. */
-export function cleanOnceSynced(parts: UnusedBackendParts): (kind: ResourceKind) => void {
-  const waitsFor = new Set<ResourceKind>(["services", "endpointslices"]);
-  let hasBegun = parts.kernel.unusedBackend === undefined;
-  return (kind) => {
-    waitsFor.delete(kind);
-    if (hasBegun || waitsFor.size > 0) return;
-    hasBegun = true;
-    background(cleanAndReport(parts), parts.log, "clean-up of the unused iptables backend");
-  };
-}
-
-async function cleanAndReport({ settled, kernel, config, log }: UnusedBackendParts): Promise<void> {
-  await settled();
+/** To be called when the new rules stand: in between, traffic would be without both. Never rejects. */
+export async function tidyUnusedBackend(
+  kernel: Pick<Kernel, "unusedBackend">,
+  config: Config,
+  log: Logger,
+): Promise<void> {
   const report = await cleanUnusedBackend(kernel, config);
   if (report === undefined) return;
   const { backend, removedCount, kept, failures } = report;

@@ -3,9 +3,10 @@
  * to the other's programs; a node should use one. The order of reasons is that of the wrapper scripts
  * that Kubernetes images use, so that we end up where kubelet and the network plugin are.
  */
-import type { IpFamily } from "../../base/ip.ts";
+import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { BackendFinding } from "../kernel.ts";
 import { ProgramError, type RunProgram } from "../program.ts";
+import { findLeftoverChains } from "./iptables-mode.ts";
 
 export type IptablesBackend = BackendFinding["backend"];
 
@@ -14,6 +15,8 @@ export interface BackendChoice extends BackendFinding {
   readonly programs: Readonly<Record<IpFamily, string>>;
   /** The other backend, where it holds chains or rules of anybody. */
   readonly unused?: BackendChoice;
+  /** Chains of kube-proxy's mode iptables: `nat KUBE-SEP-…`; absent: none. */
+  readonly leftovers?: ReadonlyMap<IpFamily, readonly string[]>;
 }
 
 /** What one back end's programs show. */
@@ -28,6 +31,8 @@ export interface BackendSurvey {
   readonly hasChains: boolean;
   /** Chains that kube-proxy makes for single Services and endpoints in its mode iptables: `KUBE-SVC-…`. */
   readonly serviceChainCount: number;
+  /** As {@link BackendChoice.leftovers}. */
+  readonly leftovers?: ReadonlyMap<IpFamily, readonly string[]>;
 }
 
 export interface BackendSurveys {
@@ -59,7 +64,10 @@ export function pickBackend(surveys: BackendSurveys): BackendChoice {
   const programs = surveys[backend].isInstalled ? namedPrograms[backend] : plainPrograms;
   const other: IptablesBackend = backend === "legacy" ? "nft" : "legacy";
   const unused = unusedChoice(other, surveys[other]);
-  const choice = { backend, programs, reason, ...(unused === undefined ? {} : { unused }) };
+  const choice = {
+    ...{ backend, programs, reason, ...leftoversOf(surveys[backend]) },
+    ...(unused === undefined ? {} : { unused }),
+  };
   if (surveys.legacy.ruleCount === 0 || surveys.nft.ruleCount === 0) return choice;
   const warning =
     `Both iptables backends have rules (${backend} ${surveys[backend].ruleCount}, ` +
@@ -67,12 +75,15 @@ export function pickBackend(surveys: BackendSurveys): BackendChoice {
   return { ...choice, warning };
 }
 
-function unusedChoice(
-  backend: IptablesBackend,
-  { isInstalled, ruleCount, hasChains }: BackendSurvey,
-): BackendChoice | undefined {
+function unusedChoice(backend: IptablesBackend, survey: BackendSurvey): BackendChoice | undefined {
+  const { isInstalled, ruleCount, hasChains } = survey;
   if (!isInstalled || (ruleCount === 0 && !hasChains)) return undefined;
-  return { backend, programs: namedPrograms[backend], reason: "it is not in use" };
+  const programs = namedPrograms[backend];
+  return { backend, programs, reason: "it is not in use", ...leftoversOf(survey) };
+}
+
+function leftoversOf({ leftovers }: BackendSurvey): Pick<BackendChoice, "leftovers"> {
+  return leftovers === undefined || leftovers.size === 0 ? {} : { leftovers };
 }
 
 function pick(surveys: BackendSurveys): { backend: IptablesBackend; reason: string } {
@@ -108,16 +119,19 @@ async function survey(runProgram: RunProgram, backend: IptablesBackend): Promise
   let ruleCount = 0;
   let hasChains = false;
   let serviceChainCount = 0;
-  for (const program of Object.values(namedPrograms[backend])) {
-    const output = await save(runProgram, program);
+  const leftovers = new Map<IpFamily, readonly string[]>();
+  for (const family of ipFamilies) {
+    const output = await save(runProgram, namedPrograms[backend][family]);
     if (output === undefined) continue;
     isInstalled = true;
     hasKubeletChain ||= /^:KUBE-(?:IPTABLES-HINT|KUBELET-CANARY) /m.test(output);
     hasChains ||= /^:\S+ - /m.test(output);
     serviceChainCount += output.match(/^:KUBE-(?:SVC|SEP|EXT|FW|XLB)-/gm)?.length ?? 0;
     ruleCount += output.match(/^(?:-A |# Table `\w+' is incompatible)/gm)?.length ?? 0;
+    const chains = findLeftoverChains(output);
+    if (chains.length > 0) leftovers.set(family, chains);
   }
-  return { isInstalled, hasKubeletChain, ruleCount, hasChains, serviceChainCount };
+  return { isInstalled, hasKubeletChain, ruleCount, hasChains, serviceChainCount, leftovers };
 }
 
 /** Everything a back end holds; undefined when its program is missing, "" when it cannot say. */

@@ -118,6 +118,24 @@ for (const [before, after] of directions) {
   });
 }
 
+describe("the table of kube-proxy's mode nftables", () => {
+  const tables = (): readonly string[] => shell("nft list tables").split("\n").filter(Boolean);
+
+  it("is removed after the first sync, and other tables stay", async () => {
+    await inNamespace(async () => {
+      hint("legacy", "-N");
+      shell("nft add table ip kube-proxy; nft add table ip6 kube-proxy; nft add table ip other");
+      shell("nft add chain ip kube-proxy services; nft add rule ip kube-proxy services counter");
+      const daemon = await start();
+      const ofKubeProxy = (): boolean => tables().some((table) => / kube-proxy$/.test(table));
+      await eventually(ofKubeProxy, false, noticedMs);
+      assert.ok(tables().includes("table ip other"));
+      assert.deepEqual(daemon.errors, []);
+      await daemon.stop();
+    });
+  });
+});
+
 describe("native nftables rules in the tables of iptables-nft", () => {
   const natives: readonly (readonly [what: string, chain: string, rule: string])[] = [
     ["a masquerade", "nat POSTROUTING", "oifname eth0 masquerade"],

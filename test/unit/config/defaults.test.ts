@@ -47,6 +47,7 @@ describe("the configuration without any setting", () => {
       oomScoreAdj: -999,
       logging: { format: "text", verbosity: 0 },
       isOtherProxyAllowed: false,
+      isLeftoverRemoved: false,
       lockName: "kube-ipvs",
       operatorSocketPath: "/run/kube-ipvs/kube-ipvs.sock",
       featureGates: gateValues(new Map()),

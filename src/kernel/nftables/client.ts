@@ -1,0 +1,118 @@
+import { errno } from "../../base/errno.ts";
+import type { IpFamily } from "../../base/ip.ts";
+import { text } from "../../netlink/attribute-field.ts";
+import { attributeSet } from "../../netlink/attribute-set.ts";
+import { isNotFound, NetlinkError } from "../../netlink/errors.ts";
+import type { MessageWriter } from "../../netlink/message.ts";
+import { protocols } from "../../netlink/netlink-package.ts";
+import type { RequestKind } from "../../netlink/request.ts";
+import {
+  type NetlinkTransport,
+  openTransport,
+  type TransportParts,
+} from "../../netlink/transport.ts";
+import type { NftTables } from "../kernel.ts";
+
+/** The client, and the end of its socket. */
+export interface OpenNftTables extends NftTables {
+  close(): void;
+}
+
+interface TableName {
+  readonly family: IpFamily;
+  readonly name: string;
+}
+
+/** NFNL_SUBSYS_NFTABLES, linux/netfilter/nfnetlink.h. */
+const nftablesSubsystem = 10;
+/** The subsystem in the high byte, NFT_MSG_GETTABLE and NFT_MSG_DELTABLE in the low one: linux/netfilter/nf_tables.h. */
+const messages = { get: 0xa01, remove: 0xa02 } as const;
+/** NFNL_MSG_BATCH_BEGIN and NFNL_MSG_BATCH_END. */
+const transactionMessages = { begin: 0x10, end: 0x11 } as const;
+const netfilterFamilies: Readonly<Record<IpFamily, number>> = { IPv4: 2, IPv6: 10 };
+/** `ip` and `ip6`, as `nft` prints them. */
+const familyWords: Readonly<Record<IpFamily, string>> = { IPv4: "ip", IPv6: "ip6" };
+
+/** NFTA_TABLE_*. */
+const tableAttributes = attributeSet({ name: text(1) });
+
+/** struct nfgenmsg: u8 family, u8 version, u16be resource. */
+function writeHeader(writer: MessageWriter, family: number, resource: number): void {
+  writer.u8(family);
+  writer.u8(0);
+  writer.u16be(resource);
+}
+
+function boundary(type: number): RequestKind<undefined> {
+  return {
+    type: () => type,
+    flags: () => 0,
+    encode: (writer) => writeHeader(writer, 0, nftablesSubsystem),
+    describe: () => ({ operation: "change", subject: "nft tables" }),
+  };
+}
+
+function tableRequest(type: number, operation: string): RequestKind<TableName> {
+  return {
+    type: () => type,
+    flags: () => 0,
+    encode(writer, { family, name }) {
+      writeHeader(writer, netfilterFamilies[family], 0);
+      tableAttributes.encode(writer, { name });
+    },
+    describe: ({ family, name }) => ({ operation, subject: `${familyWords[family]} ${name}` }),
+  };
+}
+
+const getRequest = tableRequest(messages.get, "look for nft table");
+const removeRequest: RequestKind<TableName> = {
+  ...tableRequest(messages.remove, "remove nft table"),
+  transaction: {
+    begin: boundary(transactionMessages.begin),
+    end: boundary(transactionMessages.end),
+  },
+};
+
+/** No such table, or a kernel without nf_tables or without this family of it. */
+const absentCodes: ReadonlySet<number> = new Set([
+  errno.ENOENT,
+  errno.EINVAL,
+  errno.EOPNOTSUPP,
+  errno.EAFNOSUPPORT,
+]);
+
+/** Opens a socket. Throws NetlinkError. */
+export function openNftTables(parts: TransportParts): OpenNftTables {
+  return new NftTablesClient(openTransport(parts, { protocol: protocols.netfilter }));
+}
+
+/** Whole tables of nftables, as `nft list table` and `nft delete table` speak to the kernel. */
+class NftTablesClient implements OpenNftTables {
+  readonly #transport: NetlinkTransport;
+
+  constructor(transport: NetlinkTransport) {
+    this.#transport = transport;
+  }
+
+  async has(family: IpFamily, name: string): Promise<boolean> {
+    try {
+      const found = await this.#transport.request(getRequest, { family, name }, () => true);
+      return found.length > 0;
+    } catch (error) {
+      if (error instanceof NetlinkError && absentCodes.has(error.errno)) return false;
+      throw error;
+    }
+  }
+
+  async remove(family: IpFamily, name: string): Promise<void> {
+    try {
+      await this.#transport.request(removeRequest, { family, name });
+    } catch (error) {
+      if (!isNotFound(error)) throw error;
+    }
+  }
+
+  close(): void {
+    this.#transport.close();
+  }
+}

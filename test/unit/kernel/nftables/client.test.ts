@@ -1,0 +1,75 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { systemClock } from "../../../../src/base/clock.ts";
+import { errno } from "../../../../src/base/errno.ts";
+import { openNftTables } from "../../../../src/kernel/nftables/client.ts";
+import { hexText } from "../../../../src/netlink/attribute-field.ts";
+import type { Message } from "../../../../src/netlink/message.ts";
+import {
+  acknowledgement,
+  answeringSocket,
+  messages,
+  type writeRequestHeader,
+} from "../../netlink/answering-socket.ts";
+
+/** The messages that were sent, and a client to which the kernel answers with this error number. */
+function open(code: number): {
+  readonly tables: ReturnType<typeof openNftTables>;
+  readonly sent: Message[][];
+} {
+  const sent: Message[][] = [];
+  const { shim } = answeringSocket((datagram) => {
+    sent.push([...datagram]);
+    return messages(acknowledgement(datagram[0]?.sequence ?? 0, code));
+  });
+  return { tables: openNftTables({ shim, clock: systemClock }), sent };
+}
+
+function bodyOf({ body }: Message): string {
+  return hexText(body.bytes(body.remaining, "body"));
+}
+
+describe("a table of nftables", () => {
+  it("is removed within a transaction, as `nft delete table ip6 kube-proxy` does it", async () => {
+    const { tables, sent } = open(0);
+    await tables.remove("IPv6", "kube-proxy");
+    const [[begin, remove, end] = []] = sent;
+    assert.ok(begin !== undefined && remove !== undefined && end !== undefined);
+    // NFNL_MSG_BATCH_BEGIN, NFT_MSG_DELTABLE, NFNL_MSG_BATCH_END.
+    assert.deepEqual([begin.type, remove.type, end.type], [0x10, 0xa02, 0x11]);
+    // The one that is acknowledged; a transaction that is refused as a whole is answered at its first message.
+    assert.deepEqual([begin.flags & 4, remove.flags & 4, end.flags & 4], [0, 4, 0]);
+    assert.equal(begin.sequence, remove.sequence);
+    const boundary = "00 00 00 0a";
+    const name = "0f 00 01 00 6b 75 62 65 2d 70 72 6f 78 79 00 00";
+    assert.deepEqual([begin, remove, end].map(bodyOf), [boundary, `0a 00 00 00 ${name}`, boundary]);
+  });
+
+  it("that is gone by now is success", async () => {
+    await open(errno.ENOENT).tables.remove("IPv4", "kube-proxy");
+  });
+
+  it("that cannot be removed is named as nft names it", async () => {
+    await assert.rejects(
+      open(errno.EPERM).tables.remove("IPv4", "kube-proxy"),
+      /remove nft table ip kube-proxy.*EPERM/,
+    );
+  });
+
+  for (const code of ["ENOENT", "EINVAL", "EOPNOTSUPP", "EAFNOSUPPORT"] as const) {
+    it(`is not there where the kernel says ${code}`, async () => {
+      assert.equal(await open(errno[code]).tables.has("IPv4", "kube-proxy"), false);
+    });
+  }
+
+  it("is there when the kernel shows it", async () => {
+    const { shim } = answeringSocket(([message]) => {
+      const sequence = message?.sequence ?? 0;
+      const body = (writer: Parameters<typeof writeRequestHeader>[0]): void => writer.u32(2);
+      return messages({ type: 0xa00, sequence, body }, acknowledgement(sequence));
+    });
+    const tables = openNftTables({ shim, clock: systemClock });
+    assert.equal(await tables.has("IPv4", "kube-proxy"), true);
+    tables.close();
+  });
+});
