@@ -36,6 +36,9 @@ export interface ServedAddresses {
   readonly endpointslices: ReadonlySet<IpAddress>;
 }
 
+/** The InternalIP and ExternalIP addresses of all Nodes, by name. */
+export type NodeAddresses = ReadonlyMap<string, readonly IpAddress[]>;
+
 /** Where an API server is reached. */
 export interface ServerEndpoint {
   readonly address: IpAddress;
@@ -66,6 +69,8 @@ export interface SourceListener {
   onRefusal(refusal: Refusal): void;
   /** Only where lists are guarded. */
   onListDoubt?(doubt: ListDoubt): void;
+  /** Only where all Nodes are at hand: when anything of them changed. */
+  onNodeAddresses?(nodes: NodeAddresses): void;
   /** Only from an API server: when it is known, and when it changes. */
   onServerVersion?(version: ServerVersion): void;
 }
@@ -76,6 +81,8 @@ export interface ObjectSource {
   start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void>;
   /** Where the objects come from, as far as it is known; absent or empty: not from an API server. */
   servers?(): readonly ServerEndpoint[];
+  /** Reads the addresses of all Nodes; absent: nobody has them, or they are told unasked. */
+  listNodeAddresses?(signal: AbortSignal): Promise<NodeAddresses>;
   /** No callback comes after it resolved. */
   stop(): Promise<void>;
 }

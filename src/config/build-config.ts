@@ -265,6 +265,7 @@ function own(
   | "listGuardPercent"
   | "isObserveOnly"
   | "reservedAddresses"
+  | "nodeAddressPeriodMs"
   | "isOtherProxyAllowed"
   | "isLeftoverRemoved"
   | "lockName"
@@ -284,6 +285,7 @@ function own(
     listGuardPercent: settings["kubeIpvs.relistGuardPercent"],
     isObserveOnly: settings["kubeIpvs.observeOnly"],
     reservedAddresses: settings["kubeIpvs.reservedAddresses"] === "refuse" ? "refuse" : "serve",
+    nodeAddressPeriodMs: settings["kubeIpvs.nodeAddressPeriod"],
     isOtherProxyAllowed: settings["kubeIpvs.ignoreRunningKubeProxy"],
     isLeftoverRemoved: settings["kubeIpvs.removeLeftovers"],
     lockName: settings["kubeIpvs.lockName"],

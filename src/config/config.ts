@@ -106,6 +106,8 @@ export interface Config {
   readonly isConfigReloaded: boolean;
   /** Start even if a kube-proxy runs on this node. */
   readonly isOtherProxyAllowed: boolean;
+  /** Shortest pause between two readings of all Nodes' addresses; 0: never read. */
+  readonly nodeAddressPeriodMs: number;
   /** What kube-proxy's mode iptables left is removed when the first sync ended. */
   readonly isLeftoverRemoved: boolean;
   /** Instances with the same name in one network namespace exclude each other. */

@@ -28,7 +28,8 @@ export interface Frontend {
  * | load-balancer | load-balancer IP : port | unless it is reserved | external |
  * | node-port | each node-port address : node port | never | external |
  *
- * None but a cluster IP is served at an API server's address and port, and nothing at a link-local address.
+ * None but a cluster IP is served at an API server's address and port, and nothing at a link-local address or that of
+ * another Node.
  *
  * Reserved are the addresses without which the node loses its network, see {@link reservedReason}. Anyone
  * who may write a Service can name them.
@@ -73,13 +74,19 @@ export function frontendsOf(port: ServicePort, options: FamilyOptions): readonly
 
 /**
  * A virtual server takes the node's own connections too, bound or not. So link-local addresses, behind which are the
- * node's neighbours and a cloud's metadata, get none; the others that are reserved as the configuration says.
+ * node's neighbours and a cloud's metadata, get none, and neither do other Nodes' addresses, behind which are their
+ * kubelets; the others that are reserved as the configuration says.
  */
 function mayBeServed({ address }: Frontend, options: FamilyOptions): boolean {
   const reason = reservedReason(address, options);
   if (reason === undefined) return true;
-  return reason !== "link-local-address" && options.isReservedRefused !== true;
+  return !neverServed.has(reason) && options.isReservedRefused !== true;
 }
+
+const neverServed: ReadonlySet<ReservedReason> = new Set([
+  "link-local-address",
+  "other-node-address",
+]);
 
 function isFree(address: IpAddress, options: FamilyOptions): boolean {
   return reservedReason(address, options) === undefined;

@@ -14,6 +14,7 @@ export type ReservedReason =
   | "gateway-address"
   | "broadcast-address"
   | "api-server-address"
+  | "other-node-address"
   | "link-local-address";
 
 /** What planning must know of one IP family. */

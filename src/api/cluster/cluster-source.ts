@@ -1,5 +1,12 @@
 import { lookup } from "node:dns/promises";
-import type { ObjectSource, ServedAddresses, ServerEndpoint, SourceListener } from "../source.ts";
+import type {
+  NodeAddresses,
+  ObjectSource,
+  ServedAddresses,
+  ServerEndpoint,
+  SourceListener,
+} from "../source.ts";
+import { listNodeAddresses } from "./node-addresses.ts";
 import { Reflector, type ReflectorDependencies } from "./reflector.ts";
 import { type LookUp, ServerAddresses } from "./server-addresses.ts";
 import { followServerVersion } from "./server-version.ts";
@@ -30,6 +37,10 @@ export class ClusterSource implements ObjectSource {
 
   servers(): readonly ServerEndpoint[] {
     return this.#serverAddresses.current();
+  }
+
+  listNodeAddresses(signal: AbortSignal): Promise<NodeAddresses> {
+    return listNodeAddresses(this.#dependencies, AbortSignal.any([signal, this.#abort.signal]));
   }
 
   async start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void> {

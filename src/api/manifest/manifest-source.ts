@@ -3,13 +3,15 @@ import { readdir } from "node:fs/promises";
 import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import { Exclusive } from "../../base/exclusive.ts";
+import type { IpAddress } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import { systemErrorText } from "../../base/system-error-text.ts";
 import type { RecordOf } from "../decode/decode-object.ts";
 import { TextPool } from "../decode/flat-text.ts";
 import { LastKnownRecords, notifyOf } from "../last-known-records.ts";
+import type { NodeRecord } from "../objects.ts";
 import { printableText, refusal } from "../refusals.ts";
-import type { ObjectSource, ResourceKind, SourceListener } from "../source.ts";
+import type { NodeAddresses, ObjectSource, ResourceKind, SourceListener } from "../source.ts";
 import { IgnoredThings } from "./ignored-things.ts";
 import { type ManifestFile, type ManifestObject, readManifestFile } from "./read-file.ts";
 
@@ -152,6 +154,7 @@ export class ManifestSource implements ObjectSource {
   }
 
   #notifyAll(): void {
+    this.#listener?.onNodeAddresses?.(this.#nodeAddresses());
     const objects = this.#distinctObjects();
     for (const kind of kinds) this.#notifyKind(kind, objects);
   }
@@ -169,6 +172,17 @@ export class ManifestSource implements ObjectSource {
     for (const name of lastKnown?.names() ?? [])
       if (!records.has(name)) lastKnown?.put(name, undefined);
     for (const [name, record] of records) lastKnown?.put(name, record);
+  }
+
+  /** Of all Nodes in the folder; of two with one name the first. */
+  #nodeAddresses(): NodeAddresses {
+    const nodes = new Map<string, readonly IpAddress[]>();
+    for (const { objects } of this.#files.values()) {
+      for (const { kind, name, record } of objects) {
+        if (kind === "nodes" && !nodes.has(name)) nodes.set(name, (record as NodeRecord).addresses);
+      }
+    }
+    return nodes;
   }
 
   /** The first object of each name, without other Nodes; later ones are refused once. */

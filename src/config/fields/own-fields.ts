@@ -100,6 +100,16 @@ export const ownFields = [
     help: "external and load-balancer IPs that are an address, gateway or broadcast address of the node, or an API server address: serve (without binding them) or refuse",
   },
   {
+    path: "kubeIpvs.nodeAddressPeriod",
+    kind: "duration",
+    default: "10m",
+    keepsZero: true,
+    min: 0,
+    flag: "kube-ipvs-node-address-period",
+    winsOverFile: true,
+    help: "how often the addresses of all Nodes are listed, while a Service has external or load-balancer IPs: no Node's address is bound or served on other nodes; at least 1s per Node; 0s: never",
+  },
+  {
     path: "kubeIpvs.ignoreRunningKubeProxy",
     kind: "boolean",
     default: "false",

@@ -14,6 +14,8 @@ export interface KnownNodeParts {
   readonly families: readonly IpFamily[];
   /** Where the API servers are, as far as is known at the moment. */
   readonly apiServers: () => readonly ServerEndpoint[];
+  /** Addresses of other Nodes that Services name; absent: none are known. */
+  readonly otherNodes?: () => ReadonlySet<IpAddress>;
 }
 
 /** What is known of this node, and the options of planning that follow from it. */
@@ -86,7 +88,9 @@ export class KnownNode {
   }
 
   #read(): Promise<NodeNetwork> {
-    return readNodeNetwork(this.#parts.kernel, this.#parts.apiServers(), this.#network);
+    const { kernel, apiServers, otherNodes } = this.#parts;
+    const others = { apiServers: apiServers(), nodeAddresses: otherNodes?.() ?? [] };
+    return readNodeNetwork(kernel, others, this.#network);
   }
 
   #updateOptions(): PlanOptions {

@@ -33,16 +33,25 @@ export const emptyNetwork: NodeNetwork = {
 /** The Service through which pods reach the API servers. */
 export const apiServerService = "default/kubernetes";
 
+/** What the node knows of others from elsewhere than its kernel. */
+export interface KnownOthers {
+  readonly apiServers: Iterable<ServerEndpoint>;
+  /** Addresses of other Nodes that Services name. */
+  readonly nodeAddresses?: Iterable<IpAddress>;
+}
+
 /** Reads links, addresses and routes. `previous`: what was read last. Throws what the kernel says. */
 export async function readNodeNetwork(
   kernel: Kernel,
-  apiServers: Iterable<ServerEndpoint>,
+  { apiServers, nodeAddresses = [] }: KnownOthers,
   previous: NodeNetwork = emptyNetwork,
 ): Promise<NodeNetwork> {
   const { bound, ofNode, broadcasts } = await readAddresses(kernel);
   const gateways = keptGateways(await kernel.link.listGateways(), previous.gateways);
   const servers = [...apiServers];
   const reserved = new Map<IpAddress, ReservedReason>();
+  // The reasons below say more of an address than that some Node has it.
+  for (const address of nodeAddresses) reserved.set(address, "other-node-address");
   for (const address of broadcasts) reserved.set(address, "broadcast-address");
   for (const { address } of servers) reserved.set(address, "api-server-address");
   for (const address of gateways) reserved.set(address, "gateway-address");

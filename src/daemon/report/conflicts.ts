@@ -16,6 +16,7 @@ export const conflictReasons: readonly ConflictReason[] = [
   "gateway-address",
   "broadcast-address",
   "api-server-address",
+  "other-node-address",
   "link-local-address",
 ];
 
@@ -79,6 +80,7 @@ const reservedWords: Readonly<Record<ReservedReason, string>> = {
   "gateway-address": "a gateway's of the node",
   "broadcast-address": "a broadcast address of the node",
   "api-server-address": "the API server's",
+  "other-node-address": "another Node's",
   "link-local-address": "link-local",
 };
 

@@ -84,6 +84,7 @@ const conflictReasons: Readonly<Record<ConflictReason, string>> = {
   "gateway-address": "ReservedAddress",
   "broadcast-address": "ReservedAddress",
   "api-server-address": "ReservedAddress",
+  "other-node-address": "ReservedAddress",
   "link-local-address": "ReservedAddress",
 };
 

@@ -1,8 +1,8 @@
 import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/objects.ts";
-import type { ResourceKind, ServerEndpoint } from "../../api/source.ts";
+import type { NodeAddresses, ResourceKind, ServerEndpoint } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
 import { Exclusive } from "../../base/exclusive.ts";
-import type { IpFamily } from "../../base/ip.ts";
+import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import { inSlices, yieldToEventLoop } from "../../base/time-slice.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
@@ -17,6 +17,7 @@ import type { ServiceHealthServers } from "../http/service-health.ts";
 import { KnownNode } from "../node/known-node.ts";
 import { apiServerService, sliceEndpoints } from "../node/node-network.ts";
 import { NodeWait } from "../node/node-wait.ts";
+import { OtherNodes, type OtherNodesParts } from "../node/other-nodes.ts";
 import { sysctlsOf } from "../node/prepare-kernel.ts";
 import type { DaemonView } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
@@ -38,6 +39,8 @@ export interface SyncLoopCollaborators {
   readonly processorMs?: () => number;
   /** Where the API server is, as the connection knows; absent: there is none. */
   readonly apiServers?: () => readonly ServerEndpoint[];
+  /** Where the addresses of other Nodes come from; absent: nobody knows them. */
+  readonly source?: OtherNodesParts["source"];
   /** Called once, with the Node object as far as there is one, before the first plan. */
   readonly onNodeReady?: (node: NodeRecord | undefined) => void;
   /** Ends the program, which cannot go on as it is. */
@@ -60,6 +63,7 @@ export class SyncLoop {
   readonly #lists = new InitialLists();
   readonly #nodeWait: NodeWait;
   readonly #node: KnownNode;
+  readonly #otherNodes: OtherNodes;
   readonly #plan: ClusterPlan;
   readonly #reconciler: Reconciler;
   readonly #runner: Runner;
@@ -92,7 +96,9 @@ export class SyncLoop {
       ...(collaborators.apiServers?.() ?? []),
       ...sliceEndpoints(this.#plan.slicesOf(apiServerService)),
     ];
-    this.#node = new KnownNode({ kernel, live, families, apiServers });
+    this.#otherNodes = this.#watchOtherNodes(collaborators);
+    const otherNodes = (): ReadonlySet<IpAddress> => this.#otherNodes.reserved;
+    this.#node = new KnownNode({ kernel, live, families, apiServers, otherNodes });
     this.#reconciler = new Reconciler({ ...collaborators, isDryRun: this.#isObserveOnly });
     this.#runner = this.#makeRunner(collaborators);
     this.#checks = this.#makeChecks(collaborators);
@@ -114,6 +120,7 @@ export class SyncLoop {
   async stop(): Promise<void> {
     this.#isStopped = true;
     this.#nodeWait.stop();
+    this.#otherNodes.stop();
     this.#checks.stop();
     this.#cancelRetry();
     await this.#runner.stop();
@@ -127,6 +134,7 @@ export class SyncLoop {
   }
 
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
+    this.#otherNodes.noteService(previous, current);
     this.#plan.noteService(previous, current);
     this.#reporter.serviceChanged(this.#families, this.#plan.pendingCount);
     this.#request();
@@ -151,7 +159,13 @@ export class SyncLoop {
     this.#request();
   }
 
+  /** All Nodes, where the source tells them. */
+  noteNodeAddresses(nodes: NodeAddresses): void {
+    this.#otherNodes.noteNodes(nodes);
+  }
+
   noteSynced(kind: ResourceKind): void {
+    if (kind === "services") this.#otherNodes.noteListed();
     if (kind === "nodes") this.#nodeWait.noteListed();
     else this.#noteListed(kind);
     this.#request();
@@ -173,7 +187,7 @@ export class SyncLoop {
   }
 
   get #isInitialized(): boolean {
-    return this.#lists.isComplete && this.#nodeWait.isReady;
+    return this.#lists.isComplete && this.#nodeWait.isReady && this.#otherNodes.isReady;
   }
 
   #request(): void {
@@ -238,6 +252,16 @@ export class SyncLoop {
     // At once is part of this sync: it is not settled before.
     if (delayMs === 0) this.#runner.request();
     else this.#cancelRetry = this.#clock.after(delayMs, () => this.#runner.request());
+  }
+
+  #watchOtherNodes({ source = {}, clock, log }: SyncLoopCollaborators): OtherNodes {
+    const { nodeName, nodeAddressPeriodMs: periodMs } = this.#live.current;
+    const onChange = (): void => {
+      this.#node.noteStale();
+      this.#request();
+    };
+    const parts = { source, clock, log, nodeName, periodMs, random: Math.random, onChange };
+    return new OtherNodes(parts);
   }
 
   #makeNodeWait(collaborators: SyncLoopCollaborators, live: LiveConfig): NodeWait {

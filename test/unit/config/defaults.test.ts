@@ -48,6 +48,7 @@ describe("the configuration without any setting", () => {
       logging: { format: "text", verbosity: 0 },
       isOtherProxyAllowed: false,
       isLeftoverRemoved: false,
+      nodeAddressPeriodMs: 600_000,
       lockName: "kube-ipvs",
       operatorSocketPath: "/run/kube-ipvs/kube-ipvs.sock",
       featureGates: gateValues(new Map()),

@@ -83,6 +83,18 @@ describe("an address that is never served", () => {
     });
   }
 
+  it("is another Node's, at every port; this node's own address is served", () => {
+    const [other, own] = [ip("192.168.10.12"), ip("192.168.10.11")];
+    const nodes = new Map([other, own].map((address) => [address, "other-node-address"] as const));
+    const onNode = familyOptions("IPv4", { reserved: nodes });
+    const told = [{ address: other, reason: "other-node-address" }];
+    assert.deepEqual(kinds({ externalIps: [other] }, onNode), { kinds: ["cluster-ip"], told });
+    assert.deepEqual(kinds({ loadBalancerIps: [own] }, onNode), {
+      kinds: ["cluster-ip", "load-balancer"],
+      told: [{ address: own, reason: "node-address" }],
+    });
+  });
+
   it("is an API server's on this node, as external IP and as node port", () => {
     const own = ip("192.168.10.11");
     const onNode = familyOptions("IPv4", { apiServers: [`${own} 6443`] });

@@ -79,6 +79,11 @@ describe("a folder of manifests", () => {
     });
     const { told } = await startedSource(test, folder);
     assert.deepEqual([...told.nodes.keys()], ["node-1"]);
+    // Those of others must not be taken for one's own.
+    assert.deepEqual(
+      [...(told.nodeAddresses ?? [])].map(([name]) => name),
+      ["node-1", "node-2"],
+    );
   });
 
   it("tells only what changed", async (test) => {

@@ -1,0 +1,69 @@
+import type { Clock } from "../../base/clock.ts";
+import type { IpAddress } from "../../base/ip.ts";
+import type { ApiConnection } from "../connection.ts";
+import { decodeObject } from "../decode/decode-object.ts";
+import { TextPool } from "../decode/flat-text.ts";
+import type { NodeAddresses } from "../source.ts";
+import { malformed, readListHead } from "./answers.ts";
+import { ListSplitter } from "./list-splitter.ts";
+import { readBody } from "./watched-request.ts";
+import type { WatchedResource } from "./watched-resources.ts";
+
+const allNodes: WatchedResource<"nodes"> = {
+  kind: "nodes",
+  path: "/api/v1/nodes",
+  name: "nodes",
+  selectors: {},
+};
+
+/** A Node with all its images is some tens of kilobytes. */
+const nodeLimitBytes = 8 * 1024 * 1024;
+const idleMs = 60_000;
+const pageSize = "500";
+
+/**
+ * Lists the addresses of all Nodes: from the API server's cache, in pages where it makes some, one object in memory at
+ * a time. A watch would bring every status report of every kubelet to every node. Throws ApiError.
+ */
+export async function listNodeAddresses(
+  parts: { readonly connection: ApiConnection; readonly clock: Clock },
+  signal: AbortSignal,
+): Promise<NodeAddresses> {
+  const addresses = new Map<string, readonly IpAddress[]>();
+  let token = "";
+  do token = await listPage(parts, { token, signal }, addresses);
+  while (token !== "" && !signal.aborted);
+  return addresses;
+}
+
+/** Returns the token of the next page; empty: this was the last one. */
+async function listPage(
+  parts: { readonly connection: ApiConnection; readonly clock: Clock },
+  { token, signal }: { readonly token: string; readonly signal: AbortSignal },
+  addresses: Map<string, readonly IpAddress[]>,
+): Promise<string> {
+  const splitter = new ListSplitter(nodeLimitBytes);
+  const from = token === "" ? { resourceVersion: "0" } : { continue: token };
+  const query = { limit: pageSize, ...from };
+  const request = { resource: allNodes, query, idleMs, signal, opened: () => {} };
+  // What is wrong with another node's object is its own kube-ipvs' to say.
+  const into = { refuse: () => {}, texts: new TextPool() };
+  return parsed(async () => {
+    await readBody(parts, request, (chunk) => {
+      for (const item of splitter.push(chunk)) {
+        const record = decodeObject("nodes", item, into)?.record;
+        if (record !== undefined) addresses.set(record.name, record.addresses);
+      }
+    });
+    return signal.aborted ? "" : readListHead(allNodes, splitter.end()).continueToken;
+  });
+}
+
+async function parsed(read: () => Promise<string>): Promise<string> {
+  try {
+    return await read();
+  } catch (error) {
+    if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error;
+    throw malformed(allNodes, error.message, error);
+  }
+}

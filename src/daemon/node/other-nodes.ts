@@ -1,0 +1,188 @@
+import type { ServiceRecord } from "../../api/objects.ts";
+import type { NodeAddresses, ObjectSource } from "../../api/source.ts";
+import { background } from "../../base/background.ts";
+import type { Clock } from "../../base/clock.ts";
+import { errorText } from "../../base/error-text.ts";
+import type { IpAddress } from "../../base/ip.ts";
+import type { Logger } from "../../base/log.ts";
+
+export interface OtherNodesParts {
+  readonly source: Pick<ObjectSource, "listNodeAddresses">;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** This node's; its addresses are known from its links. */
+  readonly nodeName: string;
+  /** Shortest pause between two readings; 0: never read, nothing is reserved. */
+  readonly periodMs: number;
+  /** Numbers from 0 up to 1. */
+  readonly random: () => number;
+  /** {@link OtherNodes.reserved} or {@link OtherNodes.isReady} differs. */
+  readonly onChange: () => void;
+}
+
+/** A reading of one Node is 10 KB: so much per second and node is the most that all of them cost the API servers. */
+const pausePerNodeMs = 1_000;
+/** The first sync waits so long for the first reading. */
+const longestWaitMs = 5_000;
+/** Within this time after the first Service that names such an address, by chance: all nodes hear of it at once. */
+const firstReadingWithinMs = 10_000;
+/** Of each Node, those that it had before counted; a Node has one or two of each family. */
+const maxAddressesPerNode = 16;
+
+/**
+ * The addresses of other Nodes, as far as Services name them as external or load-balancer IPs. Read only while a Service
+ * names any, at a pace that the number of Nodes sets. An address stays reserved as long as its Node exists, whatever
+ * becomes of its status meanwhile.
+ */
+export class OtherNodes {
+  readonly #parts: OtherNodesParts;
+  /** Addresses that Services name, with how many do. */
+  readonly #claims = new Map<IpAddress, number>();
+  /** The Node that has it. */
+  #owners: ReadonlyMap<IpAddress, string> = new Map();
+  #reserved: ReadonlySet<IpAddress> = new Set();
+  readonly #abort = new AbortController();
+  #isReady: boolean;
+  #isReading = false;
+  #hasFailed = false;
+  /** From now on no earlier reading; undefined: none is planned. */
+  #cancelNext: (() => void) | undefined;
+  #cancelWait: () => void = () => {};
+
+  constructor(parts: OtherNodesParts) {
+    this.#parts = parts;
+    this.#isReady = !this.#canRead;
+  }
+
+  /** Planning may begin: other Nodes are known, or nobody asks for them, or they could not be read in time. */
+  get isReady(): boolean {
+    return this.#isReady;
+  }
+
+  /** Addresses of other Nodes that a Service names. The same object while nothing in it differs. */
+  get reserved(): ReadonlySet<IpAddress> {
+    return this.#reserved;
+  }
+
+  noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
+    for (const address of namedBy(current)) {
+      this.#claims.set(address, (this.#claims.get(address) ?? 0) + 1);
+    }
+    for (const address of namedBy(previous)) {
+      const rest = (this.#claims.get(address) ?? 1) - 1;
+      if (rest > 0) this.#claims.set(address, rest);
+      else this.#claims.delete(address);
+    }
+    this.#update([...namedBy(previous), ...namedBy(current)]);
+    if (this.#isReady) this.#planReading(this.#parts.random() * firstReadingWithinMs);
+  }
+
+  /** Services are completely listed. */
+  noteListed(): void {
+    if (this.#isReady) return;
+    if (this.#claims.size === 0) {
+      this.#becomeReady();
+      return;
+    }
+    this.#cancelWait = this.#parts.clock.after(longestWaitMs, () => this.#becomeReady());
+    this.#planReading(0);
+  }
+
+  /** All Nodes, as the source tells them. None at all is no cluster's state. */
+  noteNodes(nodes: NodeAddresses): void {
+    if (nodes.size === 0 || this.#parts.periodMs === 0) return;
+    const owners = new Map<IpAddress, string>();
+    for (const [name, addresses] of nodes) {
+      if (name === this.#parts.nodeName) continue;
+      for (const address of addresses.slice(0, maxAddressesPerNode)) owners.set(address, name);
+    }
+    // Of a Node that is there, and says less of itself than before.
+    const counts = new Map<string, number>();
+    for (const [address, name] of this.#owners) {
+      const count = (counts.get(name) ?? 0) + 1;
+      counts.set(name, count);
+      if (nodes.has(name) && !owners.has(address) && count <= maxAddressesPerNode) {
+        owners.set(address, name);
+      }
+    }
+    this.#owners = owners;
+    this.#update([...this.#claims.keys(), ...this.#reserved]);
+  }
+
+  stop(): void {
+    this.#abort.abort();
+    this.#cancelNext?.();
+    this.#cancelWait();
+  }
+
+  get #canRead(): boolean {
+    return this.#parts.source.listNodeAddresses !== undefined && this.#parts.periodMs > 0;
+  }
+
+  /** Unless one is planned already, or nobody needs it. */
+  #planReading(delayMs: number): void {
+    const isNeeded = this.#canRead && this.#claims.size > 0 && !this.#abort.signal.aborted;
+    if (!isNeeded || this.#isReading || this.#cancelNext !== undefined) return;
+    const { clock, log } = this.#parts;
+    this.#cancelNext = clock.after(delayMs, () => {
+      this.#cancelNext = undefined;
+      if (this.#claims.size === 0) return;
+      background(this.#read(), log, "reading of Node addresses");
+    });
+  }
+
+  async #read(): Promise<void> {
+    const { signal } = this.#abort;
+    this.#isReading = true;
+    const nodes = await this.#list(signal);
+    this.#isReading = false;
+    if (signal.aborted) return;
+    if (nodes !== undefined) this.noteNodes(nodes);
+    this.#becomeReady();
+    const { periodMs, random } = this.#parts;
+    const pauseMs = Math.max(periodMs, (nodes?.size ?? 0) * pausePerNodeMs);
+    this.#planReading(pauseMs * (1 + random() / 10));
+  }
+
+  async #list(signal: AbortSignal): Promise<NodeAddresses | undefined> {
+    try {
+      const nodes = await this.#parts.source.listNodeAddresses?.(signal);
+      this.#hasFailed = false;
+      return nodes;
+    } catch (error) {
+      if (signal.aborted) return undefined;
+      // Those that were read before stay reserved.
+      const effect = "Addresses of Nodes that came meanwhile may be bound to kube-ipvs0";
+      const advice = "Grant list on nodes, or set kubeIpvs.nodeAddressPeriod: 0s";
+      const keys = { err: errorText(error), effect, advice };
+      if (!this.#hasFailed) this.#parts.log.warn("Cannot list the addresses of other Nodes", keys);
+      this.#hasFailed = true;
+      return undefined;
+    }
+  }
+
+  #becomeReady(): void {
+    this.#cancelWait();
+    if (this.#isReady) return;
+    this.#isReady = true;
+    this.#parts.onChange();
+  }
+
+  #update(addresses: readonly IpAddress[]): void {
+    const isReserved = (one: IpAddress): boolean => this.#claims.has(one) && this.#owners.has(one);
+    const changed = addresses.filter((one) => isReserved(one) !== this.#reserved.has(one));
+    if (changed.length === 0) return;
+    const rest = [...this.#reserved].filter((one) => !changed.includes(one));
+    this.#reserved = new Set([...rest, ...changed.filter(isReserved)]);
+    this.#parts.onChange();
+  }
+}
+
+/** Each once. */
+function namedBy(service: ServiceRecord | undefined): ReadonlySet<IpAddress> {
+  if (service === undefined) return noAddresses;
+  if (service.externalIps.length + service.loadBalancerIps.length === 0) return noAddresses;
+  return new Set([...service.externalIps, ...service.loadBalancerIps]);
+}
+
+const noAddresses: ReadonlySet<IpAddress> = new Set();

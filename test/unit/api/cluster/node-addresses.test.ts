@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { listNodeAddresses } from "../../../../src/api/cluster/node-addresses.ts";
+import type { NodeAddresses } from "../../../../src/api/source.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import { ScriptedConnection } from "./scripted-connection.ts";
+
+/** As much of a Node as a kubelet reports. */
+const node = (
+  name: string,
+  ...addresses: readonly (readonly [type: string, address: string])[]
+) => ({
+  metadata: { name, resourceVersion: "7" },
+  status: {
+    addresses: addresses.map(([type, address]) => ({ type, address })),
+    images: [{ names: ["registry/image@sha256:0"], sizeBytes: 1 }],
+  },
+});
+
+const list = (items: readonly unknown[], token = ""): string =>
+  JSON.stringify({ kind: "NodeList", metadata: { resourceVersion: "9", continue: token }, items });
+
+async function listed(...pages: readonly (readonly [text: string, status?: number])[]): Promise<{
+  readonly nodes: NodeAddresses;
+  readonly queries: readonly unknown[];
+}> {
+  const [clock, connection] = [new FakeClock(), new ScriptedConnection()];
+  const nodes = listNodeAddresses({ clock, connection }, new AbortController().signal);
+  // A page that is refused ends it.
+  nodes.catch(() => {});
+  for (const [text, status = 200] of pages) {
+    await clock.advance(0);
+    const body = connection.latest.answer(status);
+    body.send(text);
+    body.end();
+    await clock.advance(0);
+  }
+  return { nodes: await nodes, queries: connection.requests.map(({ query }) => query) };
+}
+
+describe("a list of Node addresses", () => {
+  it("has InternalIP and ExternalIP of each, canonical, and nothing else", async () => {
+    const { nodes, queries } = await listed([
+      list([
+        node("a", ["ExternalIP", "203.0.113.1"], ["InternalIP", "10.0.0.1"], ["Hostname", "a"]),
+        node("b", ["InternalIP", "FD00:0::1"], ["InternalIP", "nonsense"]),
+        node("c"),
+        { kind: "Node" },
+      ]),
+    ]);
+    assert.deepEqual(
+      [...nodes],
+      [
+        ["a", ["10.0.0.1", "203.0.113.1"]],
+        ["b", ["fd00::1"]],
+        ["c", []],
+      ],
+    );
+    assert.deepEqual(queries, [{ limit: "500", resourceVersion: "0" }]);
+  });
+
+  it("comes in pages where the API server makes some", async () => {
+    const { nodes, queries } = await listed(
+      [list([node("a", ["InternalIP", "10.0.0.1"])], "next")],
+      [list([node("b", ["InternalIP", "10.0.0.2"])])],
+    );
+    assert.deepEqual([...nodes.keys()], ["a", "b"]);
+    assert.deepEqual(queries[1], { limit: "500", continue: "next" });
+  });
+
+  const failures: readonly (readonly [string, string, number, RegExp])[] = [
+    ["is forbidden", '{"kind":"Status","code":403}', 403, /nodes.*403/],
+    ["is no list", "{}", 200, /not a list/],
+    ["is cut short", '{"kind":"NodeList","items":[{', 200, /truncated/],
+  ];
+  for (const [name, text, status, message] of failures) {
+    it(`that ${name} is an error, and never an empty cluster`, async () => {
+      await assert.rejects(listed([text, status]), message);
+    });
+  }
+});

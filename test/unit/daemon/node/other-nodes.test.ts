@@ -1,0 +1,199 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { NodeAddresses } from "../../../../src/api/source.ts";
+import type { IpAddress } from "../../../../src/base/ip.ts";
+import { OtherNodes, type OtherNodesParts } from "../../../../src/daemon/node/other-nodes.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import { FakeNode } from "../../../support/fake-node.ts";
+import type { NamedObject } from "../../../support/memory-source.ts";
+import { endpointSlice, service } from "../../../support/objects.ts";
+import { RecordingLogger } from "../../../support/recording-logger.ts";
+import { ip, serviceRecord } from "../../../support/records.ts";
+
+const [own, other, second] = [ip("192.168.10.11"), ip("192.168.10.12"), ip("fd00:10::12")];
+const cluster: Readonly<Record<string, readonly IpAddress[]>> = {
+  "node-1": [own],
+  "node-2": [other, second],
+};
+const claiming = (...externalIps: readonly IpAddress[]) => serviceRecord({ externalIps });
+
+/** The readings in the test's hands. */
+class Stage {
+  readonly clock = new FakeClock();
+  readonly log = new RecordingLogger();
+  nodes: NodeAddresses | Error = new Map(Object.entries(cluster));
+  readings = 0;
+  changes = 0;
+  readonly others: OtherNodes;
+
+  constructor(overrides: Partial<OtherNodesParts> = {}) {
+    const listNodeAddresses = async (): Promise<NodeAddresses> => {
+      this.readings += 1;
+      if (this.nodes instanceof Error) throw this.nodes;
+      return this.nodes;
+    };
+    this.others = new OtherNodes({
+      source: { listNodeAddresses },
+      clock: this.clock,
+      log: this.log,
+      nodeName: "node-1",
+      periodMs: 600_000,
+      random: () => 0.5,
+      onChange: () => {
+        this.changes += 1;
+      },
+      ...overrides,
+    });
+  }
+
+  /** Services are listed: this one alone. */
+  async listed(service = claiming(other)): Promise<void> {
+    this.others.noteService(undefined, service);
+    this.others.noteListed();
+    await this.clock.advance(0);
+  }
+
+  get reserved(): readonly string[] {
+    return [...this.others.reserved];
+  }
+}
+
+describe("a daemon whose Services name another Node's address", () => {
+  it("neither binds nor serves it, from the first sync on, and serves it when that Node is gone", async () => {
+    const node = new FakeNode({});
+    let nodes: NodeAddresses = new Map(Object.entries(cluster));
+    Object.assign(node.source, { listNodeAddresses: async () => nodes });
+    const addresses = ["203.0.113.5", other];
+    const web = service({ name: "web", spec: { externalIPs: addresses } });
+    // The builders name what they make.
+    node.source.apply(...([web, endpointSlice()] as unknown as NamedObject[]));
+    await node.start();
+    await node.settle();
+    const served = async (): Promise<readonly boolean[]> => {
+      const { ipvs, addresses: bound } = await node.state();
+      return [ipvs, bound].map((text) => text?.includes(other) === true);
+    };
+    assert.deepEqual(await served(), [false, false]);
+    assert.match((await node.state()).addresses ?? "", /203\.0\.113\.5/);
+    assert.equal(node.figures()["conflicts other-node-address"], 1);
+    nodes = new Map([["node-1", [own]]]);
+    await node.wait(700_000);
+    await node.settle();
+    assert.deepEqual(await served(), [true, true]);
+    await node.stop();
+  });
+});
+
+describe("addresses of other Nodes", () => {
+  it("are reserved before the first sync where a Service names one, and this node's own are not", async () => {
+    const stage = new Stage();
+    assert.equal(stage.others.isReady, false);
+    await stage.listed(claiming(own, other, ip("203.0.113.5")));
+    assert.deepEqual([stage.others.isReady, stage.reserved], [true, [other]]);
+  });
+
+  it("are not read while no Service has an external or load-balancer IP", async () => {
+    const stage = new Stage();
+    await stage.listed(serviceRecord());
+    assert.equal(stage.others.isReady, true);
+    await stage.clock.advance(3_600_000);
+    assert.equal(stage.readings, 0);
+  });
+
+  it("are read within ten seconds of the first Service that has one, by chance", async () => {
+    const stage = new Stage();
+    await stage.listed(serviceRecord());
+    stage.others.noteService(undefined, serviceRecord({ loadBalancerIps: [second] }));
+    await stage.clock.advance(4_999);
+    assert.equal(stage.readings, 0);
+    await stage.clock.advance(1);
+    assert.deepEqual([stage.readings, stage.reserved], [1, [second]]);
+  });
+
+  it("are reserved at once for a later Service, and free when none names them", async () => {
+    const stage = new Stage();
+    await stage.listed();
+    const later = claiming(second);
+    stage.others.noteService(undefined, later);
+    assert.deepEqual(stage.reserved, [other, second]);
+    const changes = stage.changes;
+    stage.others.noteService(later, later);
+    assert.equal(stage.changes, changes);
+    stage.others.noteService(later, undefined);
+    assert.deepEqual([stage.reserved, stage.changes], [[other], changes + 1]);
+  });
+
+  it("are read again after the period, in a large cluster after a second for each Node", async () => {
+    const stage = new Stage();
+    await stage.listed();
+    await stage.clock.advance(629_000);
+    assert.equal(stage.readings, 1);
+    await stage.clock.advance(1_000);
+    assert.equal(stage.readings, 2);
+    const many = Array.from({ length: 5_000 }, (_, n) => [`node-${n}`, []] as const);
+    stage.nodes = new Map<string, readonly IpAddress[]>(many);
+    await stage.clock.advance(630_000);
+    await stage.clock.advance(5_249_000);
+    assert.equal(stage.readings, 3);
+    await stage.clock.advance(1_000);
+    assert.equal(stage.readings, 4);
+  });
+
+  it("stay reserved while their Node exists, whatever becomes of its status", async () => {
+    const stage = new Stage();
+    await stage.listed(claiming(other, second));
+    const names = (nodes: Readonly<Record<string, readonly IpAddress[]>>): readonly string[] => {
+      stage.others.noteNodes(new Map(Object.entries(nodes)));
+      return stage.reserved;
+    };
+    assert.deepEqual(names({ "node-1": [], "node-2": [second] }), [other, second]);
+    assert.deepEqual(names({ "node-1": [], "node-2": [] }), [other, second]);
+    assert.deepEqual(names({}), [other, second]);
+    assert.deepEqual(names({ "node-1": [], "node-3": [other] }), [other]);
+    assert.deepEqual(names({ "node-1": [] }), []);
+  });
+
+  it("stay reserved when they cannot be read; that is told once, with what to do", async () => {
+    const stage = new Stage();
+    await stage.listed();
+    stage.nodes = new Error("nodes is forbidden");
+    await stage.clock.advance(2_000_000);
+    assert.ok(stage.readings > 2);
+    assert.deepEqual(stage.reserved, [other]);
+    assert.deepEqual(
+      stage.log.lines.map(({ event, keys }) => [event, keys["err"]]),
+      [["Cannot list the addresses of other Nodes", "nodes is forbidden"]],
+    );
+  });
+
+  it("hold the first sync up for five seconds at most", async () => {
+    const never = { listNodeAddresses: () => new Promise<NodeAddresses>(() => {}) };
+    const stage = new Stage({ source: never });
+    await stage.listed();
+    await stage.clock.advance(4_999);
+    assert.equal(stage.others.isReady, false);
+    await stage.clock.advance(1);
+    assert.deepEqual([stage.others.isReady, stage.changes], [true, 1]);
+  });
+
+  it("are never read, and nothing is reserved, where the setting says so", async () => {
+    const stage = new Stage({ periodMs: 0 });
+    await stage.listed();
+    stage.others.noteNodes(new Map(Object.entries(cluster)));
+    assert.deepEqual([stage.others.isReady, stage.readings, stage.reserved], [true, 0, []]);
+  });
+
+  it("are told unasked by a folder of manifests", async () => {
+    const stage = new Stage({ source: {} });
+    await stage.listed();
+    stage.others.noteNodes(new Map(Object.entries(cluster)));
+    assert.deepEqual([stage.others.isReady, stage.reserved], [true, [other]]);
+  });
+
+  it("are no reason to go on after the end", async () => {
+    const stage = new Stage();
+    await stage.listed();
+    stage.others.stop();
+    assert.equal(stage.clock.pendingTimers, 0);
+  });
+});
