@@ -2,7 +2,14 @@ import { Command, CommanderError, InvalidArgumentError, Option } from "commander
 import type { FlagValues } from "../config/gather-settings.ts";
 import { type Flag, flags } from "./flags.ts";
 import { normaliseFlags } from "./go-flags.ts";
-import { type CommandOption, type Example, type Subcommand, subcommands } from "./subcommands.ts";
+import {
+  type CommandOption,
+  daemonExamples,
+  type Example,
+  type Subcommand,
+  subcommands,
+} from "./subcommands.ts";
+import { suggest } from "./suggest.ts";
 
 /** What the arguments ask for. */
 export type CommandLine =
@@ -44,7 +51,7 @@ export function parseCommandLine(args: readonly string[], helpWidth = 100): Comm
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.code === "commander.helpDisplayed") return { kind: "help", text: helpText };
-    return { kind: "mistake", message: mistake(error, command, subcommand) };
+    return { kind: "mistake", message: mistake(error, command, { subcommand, args }) };
   }
   if (command.getOptionValue("version") !== undefined) return { kind: "version" };
   const values = valuesOf(command, flags);
@@ -65,10 +72,10 @@ const description =
 
 const daemonUsage = {
   name: "",
-  usage: "[flags]",
+  usage: "[command] [flags]",
   description,
   maxArguments: 0,
-  examples: [] as readonly Example[],
+  examples: daemonExamples,
 };
 
 function makeCommand(
@@ -83,7 +90,10 @@ function makeCommand(
     .exitOverride()
     .allowExcessArguments(false)
     .configureHelp({ helpWidth, optionTerm: termOf })
-    .addHelpText("after", examplesText(examples))
+    .addHelpText(
+      "after",
+      `${subcommand === undefined ? commandsText() : ""}${examplesText(examples)}`,
+    )
     .addHelpOption(new Option("-h, --help", "print this help and exit").helpGroup("Start:"));
   for (let count = 0; count < maxArguments; count += 1) command.argument(`[argument-${count}]`);
   const isVersionFlag = subcommand === undefined || subcommand.takesDaemonFlags;
@@ -98,6 +108,12 @@ function makeCommand(
     command.addOption(isHidden ? option.hideHelp() : option);
   }
   return command;
+}
+
+function commandsText(): string {
+  const width = Math.max(...subcommands.map(({ name }) => name.length));
+  const lines = subcommands.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}\n`);
+  return `\nCommands, each with its own --help; without one this is the daemon:\n${lines.join("")}`;
 }
 
 function examplesText(examples: readonly Example[]): string {
@@ -151,17 +167,29 @@ function optionValues(
 function mistake(
   error: CommanderError,
   command: Command,
-  subcommand: Subcommand | undefined,
+  {
+    subcommand,
+    args,
+  }: { readonly subcommand: Subcommand | undefined; readonly args: readonly string[] },
 ): string {
   if (error.code === "commander.excessArguments") {
-    const argument = JSON.stringify(command.args[subcommand?.maxArguments ?? 0]);
-    if (subcommand === undefined) return unknownCommand(argument);
+    const written = command.args[subcommand?.maxArguments ?? 0] ?? "";
+    const argument = JSON.stringify(written);
+    if (subcommand === undefined) {
+      return written === args[0]
+        ? unknownCommand(written)
+        : `unexpected argument ${argument}: kube-ipvs takes flags only`;
+    }
     return `unexpected argument ${argument} of ${subcommand.name}`;
   }
   const text = error.message.replace(/^error: /, "").replaceAll(/\s*\n\s*/g, " ");
   return text.replaceAll(/[\p{Cc}\p{Cf}]/gu, "?");
 }
 
-function unknownCommand(argument: string): string {
-  return `unexpected argument ${argument}: kube-ipvs takes flags only`;
+function unknownCommand(written: string): string {
+  const names = subcommands.map(({ name }) => name);
+  const meant = suggest(written, names);
+  const advice =
+    meant === undefined ? `commands are ${names.join(", ")}` : `Did you mean ${meant}?`;
+  return `unknown command ${JSON.stringify(written)} (${advice})`;
 }

@@ -13,6 +13,7 @@ import type { Verdict } from "../doctor/check.ts";
 import { doctorFormats } from "../doctor/formats.ts";
 import type { DoctorOptions } from "../doctor/print-doctor.ts";
 import { type CommandLine, parseCommandLine, type SubcommandLine } from "./command-line.ts";
+import { completionScript } from "./completion/completion.ts";
 import { fatalText } from "./fatal.ts";
 import { shownFlags } from "./flags.ts";
 
@@ -134,6 +135,8 @@ async function runSubcommand(line: SubcommandLine, world: CommandWorld): Promise
         const { runStatus } = await import("./operator/run-status.ts");
         return await runStatus({ ...line, config }, world);
       });
+    case "completion":
+      return printCompletion(line, world);
     case "doctor":
       return await runWithFlags(line, world, (...given) => runDoctor(line, ...given));
     case "services":
@@ -169,6 +172,17 @@ async function runPlan(
   const commands = await world.loadCommands();
   const format = options.get("output") === "json" ? "json" : "text";
   return (await commands.printPlan(config, parts, format)) ? exitWithChanges : 0;
+}
+
+function printCompletion({ arguments: [shell = ""] }: SubcommandLine, world: CommandWorld): number {
+  const script = completionScript(shell);
+  if (script === undefined) {
+    const written =
+      shell === "" ? "no shell is given" : `no completion for ${JSON.stringify(shell)}`;
+    return fail(world, new Error(`${written}: bash, zsh or fish (see --help)`));
+  }
+  world.writeOut(script);
+  return 0;
 }
 
 async function runDoctor(

@@ -28,6 +28,8 @@ export interface Subcommand {
   readonly hidesDaemonFlags?: true;
   /** How many arguments that are no flags it takes. */
   readonly maxArguments: number;
+  /** Words that its first argument may be; absent: any. */
+  readonly argumentChoices?: readonly string[];
   readonly examples: readonly Example[];
 }
 
@@ -43,6 +45,19 @@ export function outputOption(formats: readonly [string, ...string[]]): CommandOp
     choices: formats,
   };
 }
+
+/** Of the daemon itself. */
+export const daemonExamples: readonly Example[] = [
+  {
+    command: "kube-ipvs --config /var/lib/kube-proxy/config.conf --hostname-override $(hostname)",
+    purpose: "run on a node, with kube-proxy's configuration",
+  },
+  {
+    command: "kube-ipvs --manifests ./services",
+    purpose: "run without a cluster, with Services and EndpointSlices from YAML files",
+  },
+  { command: "kube-ipvs --cleanup", purpose: "remove everything of kube-ipvs from this node" },
+];
 
 const namespaceOption: CommandOption = {
   name: "namespace",
@@ -135,6 +150,24 @@ export const subcommands: readonly Subcommand[] = [
         command: "kube-ipvs doctor -o json | jq '.checks[] | select(.verdict != \"ok\")'",
         purpose: "what is not right, for scripts",
       },
+    ],
+  },
+  {
+    name: "completion",
+    usage: "bash|zsh|fish",
+    summary: "print a completion script for a shell",
+    description: "Prints a script that completes commands and flags in a shell.",
+    options: [],
+    takesDaemonFlags: false,
+    maxArguments: 1,
+    argumentChoices: ["bash", "zsh", "fish"],
+    examples: [
+      {
+        command: "kube-ipvs completion bash > /etc/bash_completion.d/kube-ipvs",
+        purpose: "for every bash of this machine",
+      },
+      { command: "source <(kube-ipvs completion zsh)", purpose: "for this zsh" },
+      { command: "kube-ipvs completion fish | source", purpose: "for this fish" },
     ],
   },
   {

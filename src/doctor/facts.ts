@@ -38,8 +38,8 @@ export interface IpvsFigures {
 export interface BackendFact {
   readonly isInstalled: boolean;
   readonly ruleCount: number;
-  /** Of kube-proxy's mode iptables. */
-  readonly serviceChainCount: number;
+  /** Chains of kube-proxy's mode iptables. */
+  readonly leftoverChainCount: number;
 }
 
 export interface AddressFacts {
@@ -123,7 +123,7 @@ export interface NodeFacts {
   readonly connTabBits: Fact<number>;
   readonly sets: Fact<readonly ObservedIpSet[]>;
   readonly backends: Fact<{ readonly legacy: BackendFact; readonly nft: BackendFact }>;
-  /** `ip kube-proxy`: family and name. */
+  /** Of kube-proxy's mode nftables: `ip kube-proxy`. */
   readonly nftTables: Fact<readonly string[]>;
   readonly addresses: Fact<AddressFacts>;
   readonly proxies: Fact<ProxyFacts>;

@@ -2,17 +2,16 @@
 import type { Clock } from "../base/clock.ts";
 import { debugSinkOf } from "../netlink/debug.ts";
 import { nativeSocket } from "../netlink/native-socket.ts";
-import { openTransport, type TransportParts } from "../netlink/transport.ts";
+import type { TransportParts } from "../netlink/transport.ts";
 import { dummyLinkName } from "../state/dummy-link.ts";
 import { openIpSets } from "./ipset/client.ts";
 import { type BackendSurveys, surveyBackends } from "./iptables/backend.ts";
-import { nftTransportOptions } from "./iptables/nft-generation.ts";
-import { listNftTables, type NftTable } from "./iptables/nft-tables.ts";
 import { openIpvs } from "./ipvs/client.ts";
-import type { DummyLink, IpSets, Ipvs } from "./kernel.ts";
+import type { DummyLink, IpSets, Ipvs, NftTables } from "./kernel.ts";
 import { lazyIpvs } from "./lazy-ipvs.ts";
 import { openDummyLink } from "./link/client.ts";
 import { ModulesClient } from "./modules/client.ts";
+import { openNftTables } from "./nftables/client.ts";
 import { runProgram } from "./run-program.ts";
 import { SysctlClient } from "./sysctl/client.ts";
 
@@ -24,7 +23,7 @@ export interface KernelReaders {
   readonly sysctl: SysctlClient;
   readonly modules: ModulesClient;
   readonly surveyBackends: () => Promise<BackendSurveys>;
-  readonly listNftTables: () => Promise<readonly NftTable[]>;
+  readonly nftTables: Pick<NftTables, "has">;
   close(): void;
 }
 
@@ -35,10 +34,10 @@ export function openReaders(
 ): KernelReaders {
   const parts: TransportParts = { shim: nativeSocket, clock, debug: debugSinkOf(environment) };
   const modules = new ModulesClient({ runProgram });
-  const nft = openTransport(parts, nftTransportOptions);
   const sockets = {
     ipvs: lazyIpvs(() => openIpvs(parts)),
     ipSets: openIpSets(parts),
+    nftTables: openNftTables(parts),
     link: openDummyLink({ ...parts, modules }, dummyLinkName),
   };
   return {
@@ -46,9 +45,8 @@ export function openReaders(
     sysctl: new SysctlClient(),
     modules,
     surveyBackends: () => surveyBackends(runProgram),
-    listNftTables: () => listNftTables(nft),
     close() {
-      for (const socket of [...Object.values(sockets), nft]) socket.close();
+      for (const socket of Object.values(sockets)) socket.close();
     },
   };
 }

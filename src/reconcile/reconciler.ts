@@ -119,7 +119,7 @@ export class Reconciler {
 
   /** Compares kube-ipvs0, as just read, with the cache; `bound` undefined: there is no such link. */
   noteBound(bound: readonly IpAddress[] | undefined): void {
-    if (this.#freshness.isKnown("link")) this.#observer.noteBound(bound);
+    this.#observer.noteBound(bound);
   }
 
   /** One pass. An observation that fails ends it before the first write. */

@@ -1,5 +1,5 @@
 /**
- * Runs the suites of the lab side by side, one lab kernel per processor, and prints a table of their times:
+ * Runs the suites of the lab side by side and prints a table of their times:
  *
  *     node test/lab/run-suites.ts [NAME…]
  */
@@ -22,7 +22,7 @@ interface Outcome {
   readonly failure: string | undefined;
 }
 
-const lanes: number = Math.min(2, availableParallelism());
+const processors: number = Math.min(2, availableParallelism());
 const progressIntervalMs = 15_000;
 
 async function runSuite(
@@ -77,21 +77,25 @@ function secondsSince(begin: number): number {
   return (performance.now() - begin) / 1000;
 }
 
-/** Each processor takes the next suite as soon as it is free. */
+/** One lane per processor, and one more for what mostly waits. Each takes the next suite as soon as it is free. */
 async function runAll(
   lab: UsableLab,
   suites: readonly Suite[],
   signal: AbortSignal,
 ): Promise<readonly Outcome[]> {
-  const waiting = [...suites];
+  const working = suites.filter(({ waits }) => !waits);
+  const waiting = suites.filter(({ waits }) => waits);
   const outcomes: Outcome[] = [];
-  const lane = async (cpu: number): Promise<void> => {
-    for (let suite = waiting.shift(); suite !== undefined; suite = waiting.shift()) {
+  const lane = async (cpu: number, next: () => Suite | undefined): Promise<void> => {
+    for (let suite = next(); suite !== undefined; suite = next()) {
       if (signal.aborted) return;
       outcomes.push(await runSuite(lab, suite, cpu, signal));
     }
   };
-  await Promise.all(Array.from({ length: lanes }, (_, cpu) => lane(cpu)));
+  const lanes = Array.from({ length: processors }, (_, cpu) =>
+    lane(cpu, () => working.shift() ?? waiting.shift()),
+  );
+  await Promise.all([...lanes, lane(processors - 1, () => waiting.shift())]);
   return outcomes;
 }
 
@@ -153,7 +157,7 @@ async function main(): Promise<number> {
   const abort = new AbortController();
   for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
     process.on(name, () => abort.abort());
-  console.log(`Lab (${lab.kind}): ${suites.length} suites on ${lanes} processors`);
+  console.log(`Lab (${lab.kind}): ${suites.length} suites on ${processors} processors`);
   const begin = performance.now();
   const outcomes = await runAll(lab, suites, abort.signal);
   printFailures(outcomes);

@@ -9,6 +9,8 @@ export interface Suite {
   /** Path from the project's root. */
   readonly file: string;
   readonly options: Omit<LabOptions, "cpu">;
+  /** It waits more than it works: it shares a processor with another suite. */
+  readonly waits: boolean;
 }
 
 interface Settings {
@@ -17,45 +19,46 @@ interface Settings {
   readonly timeoutSeconds?: number;
   readonly memory?: string;
   readonly ipvs?: "absent";
+  readonly waits?: true;
 }
 
 /** Only what differs from the defaults. */
 const settingsByName: Readonly<Record<string, Settings>> = {
-  "set-migration": { expectedSeconds: 39 },
-  "quick-checks": { expectedSeconds: 50 },
+  "set-migration": { expectedSeconds: 60 },
+  "quick-checks": { expectedSeconds: 60 },
   "foreign-state": { expectedSeconds: 50 },
-  drift: { expectedSeconds: 52 },
-  golden: { expectedSeconds: 180, timeoutSeconds: 600 },
-  "packet-paths": { expectedSeconds: 120 },
-  "thousand-services": { expectedSeconds: 180, timeoutSeconds: 600 },
-  faults: { expectedSeconds: 260, timeoutSeconds: 1_200 },
-  "broken-writes": { expectedSeconds: 270, timeoutSeconds: 1_200 },
+  drift: { expectedSeconds: 80, waits: true },
+  golden: { expectedSeconds: 280, timeoutSeconds: 600 },
+  "packet-paths": { expectedSeconds: 150 },
+  "thousand-services": { expectedSeconds: 240, timeoutSeconds: 600 },
+  faults: { expectedSeconds: 300, timeoutSeconds: 1_200 },
+  "broken-writes": { expectedSeconds: 400, timeoutSeconds: 1_200 },
   demo: { expectedSeconds: 180 },
-  drains: { expectedSeconds: 75 },
-  "stale-flows": { expectedSeconds: 41 },
-  "many-drains": { expectedSeconds: 40 },
-  "random-sequences": { expectedSeconds: 45 },
-  "golden-executable": { expectedSeconds: 31 },
-  "golden-recorder": { expectedSeconds: 25 },
+  drains: { expectedSeconds: 75, waits: true },
+  "stale-flows": { expectedSeconds: 48, waits: true },
+  "many-drains": { expectedSeconds: 43, waits: true },
+  "random-sequences": { expectedSeconds: 80 },
+  "golden-executable": { expectedSeconds: 40 },
+  "golden-recorder": { expectedSeconds: 30 },
   "start-and-stop": { expectedSeconds: 30 },
   "kernel-tools": { expectedSeconds: 21 },
-  contract: { expectedSeconds: 35 },
+  contract: { expectedSeconds: 60 },
   surfaces: { expectedSeconds: 12 },
   upgrade: { expectedSeconds: 20 },
-  "upgrade-traffic": { expectedSeconds: 20 },
+  "upgrade-traffic": { expectedSeconds: 26, waits: true },
   costs: { expectedSeconds: 26 },
   "operator-commands": { expectedSeconds: 30 },
-  configuration: { expectedSeconds: 15 },
+  configuration: { expectedSeconds: 30 },
   "bad-input": { expectedSeconds: 13 },
-  image: { expectedSeconds: 29 },
-  documents: { expectedSeconds: 10 },
-  "drains-sctp": { expectedSeconds: 100 },
-  "refused-objects": { expectedSeconds: 75 },
-  "foreign-claims": { expectedSeconds: 80 },
-  "busy-cluster": { expectedSeconds: 75 },
-  "ownership-histories": { expectedSeconds: 110 },
-  namespaces: { expectedSeconds: 50 },
-  "random-walks": { expectedSeconds: 100, timeoutSeconds: 1_200 },
+  image: { expectedSeconds: 45 },
+  documents: { expectedSeconds: 20 },
+  "drains-sctp": { expectedSeconds: 110, waits: true },
+  "refused-objects": { expectedSeconds: 40 },
+  "foreign-claims": { expectedSeconds: 65 },
+  "busy-cluster": { expectedSeconds: 70, waits: true },
+  "ownership-histories": { expectedSeconds: 77 },
+  namespaces: { expectedSeconds: 25 },
+  "random-walks": { expectedSeconds: 50, timeoutSeconds: 1_200 },
 };
 
 const defaults = { expectedSeconds: 10, timeoutSeconds: 600, memory: "2G" } as const;
@@ -65,7 +68,12 @@ const ending = ".test.ts";
 export function listSuites(hasNft: boolean): readonly Suite[] {
   return [...namesIn("."), ...(hasNft ? namesIn("kernels") : [])]
     .toSorted((one, other) => expectedSeconds(other) - expectedSeconds(one))
-    .map((name) => ({ name, file: join("test/lab", name + ending), options: optionsOf(name) }));
+    .map((name) => ({
+      name,
+      file: join("test/lab", name + ending),
+      options: optionsOf(name),
+      waits: settingsByName[name]?.waits === true,
+    }));
 }
 
 /** In a folder of this one: `contract`, `kernels/backends`. */

@@ -56,21 +56,21 @@ export function judgeBackends({ backends }: NodeFacts): Judgement {
   });
 }
 
-const nftTable = "kube-proxy";
-
 export function judgeLeftovers({ backends, nftTables }: NodeFacts): Judgement {
   return judging(nftTables, (tables) =>
     judging(backends, ({ legacy, nft }) => {
-      const left = tables.filter((table) => table.endsWith(` ${nftTable}`));
-      if (left.length > 0) {
-        const remedy = left.map((table) => `nft delete table ${table}`).join("; ");
-        return fail(`kube-proxy's mode nftables left table ${left.join(", ")}`, remedy);
+      if (tables.length > 0) {
+        const remedy = tables.map((table) => `nft delete table ${table}`).join("; ");
+        return fail(`kube-proxy's mode nftables left table ${tables.join(", ")}`, remedy);
       }
-      const chains = legacy.serviceChainCount + nft.serviceChainCount;
+      const chains = legacy.leftoverChainCount + nft.leftoverChainCount;
       if (chains === 0) return ok("neither chains of mode iptables nor tables of mode nftables");
-      const backend = legacy.serviceChainCount > nft.serviceChainCount ? "legacy" : "nft";
-      const evidence = `kube-proxy's mode iptables left ${counted(chains, "chain")} KUBE-SVC-, KUBE-SEP- … in ${backend}`;
-      return warn(evidence, "kube-proxy --cleanup, or reboot, before kube-ipvs starts");
+      const backend = legacy.leftoverChainCount > nft.leftoverChainCount ? "legacy" : "nft";
+      const evidence = `kube-proxy's mode iptables left ${counted(chains, "chain")} in ${backend}`;
+      return warn(
+        evidence,
+        "set kubeIpvs.removeLeftovers: true, or kube-ipvs --cleanup before a start",
+      );
     }),
   );
 }

@@ -1,8 +1,9 @@
 /** What the kernel holds: servers, sets, rules, addresses, settings. Nothing is changed. */
-import { parseIpAddress } from "../../base/ip.ts";
+import { ipFamilies, parseIpAddress } from "../../base/ip.ts";
+import type { BackendSurvey } from "../../kernel/iptables/backend.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import { planSysctls } from "../../plan/sysctls.ts";
-import type { AddressFacts, IpvsFigures } from "../facts.ts";
+import type { AddressFacts, BackendFact, IpvsFigures } from "../facts.ts";
 import { isIpvsLoaded } from "./modules.ts";
 
 /** Throws where IPVS is not loaded: asking would load it. */
@@ -25,12 +26,24 @@ export function readConnTabBits({ modules }: KernelReaders): number {
 
 export async function readBackends({
   surveyBackends,
-}: KernelReaders): Promise<Awaited<ReturnType<KernelReaders["surveyBackends"]>>> {
-  return await surveyBackends();
+}: KernelReaders): Promise<Readonly<Record<"legacy" | "nft", BackendFact>>> {
+  const { legacy, nft } = await surveyBackends();
+  return { legacy: backendFact(legacy), nft: backendFact(nft) };
 }
 
-export async function readNftTables({ listNftTables }: KernelReaders): Promise<readonly string[]> {
-  return (await listNftTables()).map(({ family, name }) => `${family} ${name}`);
+function backendFact({ isInstalled, ruleCount, leftovers }: BackendSurvey): BackendFact {
+  const chains = [...(leftovers?.values() ?? [])].flat();
+  return { isInstalled, ruleCount, leftoverChainCount: chains.length };
+}
+
+/** kube-proxy's own tables, as nft prints them. */
+export async function readNftTables({ nftTables }: KernelReaders): Promise<readonly string[]> {
+  const found: string[] = [];
+  for (const family of ipFamilies) {
+    const word = family === "IPv4" ? "ip" : "ip6";
+    if (await nftTables.has(family, "kube-proxy")) found.push(`${word} kube-proxy`);
+  }
+  return found;
 }
 
 const clusterIpSet = "KUBE-CLUSTER-IP";

@@ -29,8 +29,6 @@ export interface BackendSurvey {
   readonly ruleCount: number;
   /** True when there is any chain that is not built in. */
   readonly hasChains: boolean;
-  /** Chains that kube-proxy makes for single Services and endpoints in its mode iptables: `KUBE-SVC-…`. */
-  readonly serviceChainCount: number;
   /** As {@link BackendChoice.leftovers}. */
   readonly leftovers?: ReadonlyMap<IpFamily, readonly string[]>;
 }
@@ -118,7 +116,6 @@ async function survey(runProgram: RunProgram, backend: IptablesBackend): Promise
   let hasKubeletChain = false;
   let ruleCount = 0;
   let hasChains = false;
-  let serviceChainCount = 0;
   const leftovers = new Map<IpFamily, readonly string[]>();
   for (const family of ipFamilies) {
     const output = await save(runProgram, namedPrograms[backend][family]);
@@ -126,12 +123,11 @@ async function survey(runProgram: RunProgram, backend: IptablesBackend): Promise
     isInstalled = true;
     hasKubeletChain ||= /^:KUBE-(?:IPTABLES-HINT|KUBELET-CANARY) /m.test(output);
     hasChains ||= /^:\S+ - /m.test(output);
-    serviceChainCount += output.match(/^:KUBE-(?:SVC|SEP|EXT|FW|XLB)-/gm)?.length ?? 0;
     ruleCount += output.match(/^(?:-A |# Table `\w+' is incompatible)/gm)?.length ?? 0;
     const chains = findLeftoverChains(output);
     if (chains.length > 0) leftovers.set(family, chains);
   }
-  return { isInstalled, hasKubeletChain, ruleCount, hasChains, serviceChainCount, leftovers };
+  return { isInstalled, hasKubeletChain, ruleCount, hasChains, leftovers };
 }
 
 /** Everything a back end holds; undefined when its program is missing, "" when it cannot say. */

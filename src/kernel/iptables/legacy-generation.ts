@@ -36,18 +36,24 @@ export function readLegacyGeneration(family: IpFamily): number {
   // Asking for a table that nobody has used would make it.
   const present = readFileSync(`/proc/net/${layout.tables}`, "latin1").split("\n");
   const tables = tableNames.filter((name) => present.includes(name));
+  return hashTables(
+    family,
+    tables.map((table) => readLegacyTable(layout.number, table, mostBytes)),
+  );
+}
+
+/** The entries of each table, which are changed: their counters become zero. Throws RangeError when one is cut off. */
+export function hashTables(family: IpFamily, tables: readonly Uint8Array[]): number {
   const hash = new ByteHash();
   hash.start(tables.length);
-  for (const table of tables) {
-    const { buffer, byteOffset, byteLength } = readLegacyTable(layout.number, table, mostBytes);
+  for (const { buffer, byteOffset, byteLength } of tables) {
     const entries = new DataView(buffer, byteOffset, byteLength);
-    clearCounters(entries, layout);
+    clearCounters(entries, layouts[family]);
     hash.add(entries, 0, byteLength);
   }
   return hash.value;
 }
 
-/** Throws RangeError when the entries are cut off. */
 function clearCounters(entries: DataView, layout: EntryLayout): void {
   for (let at = 0; at < entries.byteLength; ) {
     entries.setBigUint64(at + layout.counters, 0n);

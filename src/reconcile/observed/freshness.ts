@@ -33,11 +33,6 @@ export class Freshness {
     return this.#stale.size > 0;
   }
 
-  /** `bound` was read: it says nothing new while the link is observed as a whole anyway. */
-  isKnown(part: ObservedPart): boolean {
-    return !this.#stale.has(part);
-  }
-
   invalidate(): void {
     for (const part of observedParts) this.#stale.add(part);
   }

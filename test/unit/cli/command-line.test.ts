@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parseCommandLine } from "../../../src/cli/command-line.ts";
 import { flags } from "../../../src/cli/flags.ts";
+import { subcommands } from "../../../src/cli/subcommands.ts";
 
 function valuesOf(...args: string[]): Record<string, readonly string[]> {
   const parsed = parseCommandLine(args);
@@ -65,10 +66,20 @@ describe("a mistake", () => {
     [["-x"], "unknown option '-x'"],
     [["--network-name=x"], "unknown option '--network-name'"],
     [["--config"], "option '--config <string>' argument missing"],
-    [["run"], 'unexpected argument "run": kube-ipvs takes flags only'],
+    [
+      ["run"],
+      `unknown command "run" (commands are ${subcommands.map(({ name }) => name).join(", ")})`,
+    ],
+    [["stauts"], 'unknown command "stauts" (Did you mean status?)'],
+    [["-v=1", "plan"], 'unexpected argument "plan": kube-ipvs takes flags only'],
+    [["plan", "web"], 'unexpected argument "web" of plan'],
+    [
+      ["doctor", "--before-instal"],
+      "unknown option '--before-instal' (Did you mean --before-install?)",
+    ],
     [["--masquerade-all", "false"], 'unexpected argument "false": kube-ipvs takes flags only'],
     [["--", "--v=1"], 'unexpected argument "--v=1": kube-ipvs takes flags only'],
-    [["a\nb"], 'unexpected argument "a\\nb": kube-ipvs takes flags only'],
+    [["--v=1", "a\nb"], 'unexpected argument "a\\nb": kube-ipvs takes flags only'],
     [["--a\u001b[2J"], "unknown option '--a?[2J'"],
   ];
   for (const [args, message] of cases) {
@@ -92,6 +103,8 @@ describe("--help", () => {
       "Logging:",
       "Options specific to kube-ipvs:",
       "Ignored for compatibility:",
+      "Commands, each with its own --help; without one this is the daemon:",
+      "Examples:",
     ]);
     for (const { name, help } of flags) {
       assert.equal(text.includes(`--${name} `), help !== "", name);
@@ -110,6 +123,16 @@ describe("--help", () => {
     assert.match(helpText(), /^ {2}--ipvs-sync-period <duration> +maximum .* \(default 30s\)$/m);
     assert.match(helpText(), /^ {2}--masquerade-all {2,}masquerade all/m);
   });
+
+  for (const { name, summary, examples } of subcommands) {
+    it(`tells of ${name}, which has examples of its own`, () => {
+      assert.match(helpText(), new RegExp(`^ {2}${name} +${summary}$`, "m"));
+      const own = parseCommandLine([name, "--help"]);
+      const text = own.kind === "help" ? own.text : assert.fail();
+      assert.ok(examples.length > 0);
+      for (const { command } of examples) assert.ok(text.includes(`\n  ${command}\n`), command);
+    });
+  }
 
   it("comes from -h too, whatever else is asked for", () => {
     assert.equal(parseCommandLine(["-v=1", "-h"]).kind, "help");

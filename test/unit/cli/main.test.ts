@@ -35,7 +35,7 @@ describe("the process", () => {
   it("writes all of --help into a pipe", async () => {
     const { code, out } = await program("--help");
     assert.equal(code, 0);
-    assert.match(out, /--proxy-port-range .*\n$/);
+    assert.match(out, /--proxy-port-range .*\n[\s\S]*\n {2}kube-ipvs --cleanup\n$/);
   });
 
   it("ends with 1 and one line on stderr after a mistake", async () => {

@@ -157,7 +157,7 @@ describe("the program", () => {
   it("prints its help", async () => {
     const { code, out, err } = await run(["--help"]);
     assert.deepEqual([code, err], [0, ""]);
-    assert.match(out, /^Usage: kube-ipvs \[flags\]\n/);
+    assert.match(out, /^Usage: kube-ipvs \[command\] \[flags\]\n/);
   });
 });
 
@@ -291,5 +291,10 @@ describe("--strict", () => {
     }
     assert.equal(mistaken.code, 1);
     assert.match(mistaken.err, /Allowed choices are text, json/);
+    const script = await run(["completion", "bash"]);
+    assert.deepEqual([script.code, script.out.split("\n")[1]], [0, "_kube_ipvs() {"]);
+    const none = await run(["completion", "tcsh"]);
+    assert.equal(none.code, 1);
+    assert.match(none.err, /no completion for .*tcsh.*: bash, zsh or fish/);
   });
 });

@@ -281,13 +281,13 @@ const cases: readonly Case[] = [
   {
     check: "leftovers",
     verdict: "warn",
-    facts: { backends: backendsWith({ legacy: { serviceChainCount: 12 } }) },
-    says: /12 chains .* in legacy/,
+    facts: { backends: backendsWith({ legacy: { leftoverChainCount: 12 } }) },
+    says: /12 chains in legacy/,
   },
   {
     check: "leftovers",
     verdict: "fail",
-    facts: { nftTables: known(["ip nat", "ip kube-proxy", "ip6 kube-proxy"]) },
+    facts: { nftTables: known(["ip kube-proxy", "ip6 kube-proxy"]) },
     says: /nft delete table ip kube-proxy; nft delete table ip6 kube-proxy/,
   },
   { check: "leftovers", verdict: "unknown", facts: { nftTables: unreadable }, says: /EACCES/ },

@@ -33,7 +33,7 @@ export function sysctlsWith(
   );
 }
 
-const backend = { isInstalled: true, ruleCount: 0, serviceChainCount: 0 };
+const backend = { isInstalled: true, ruleCount: 0, leftoverChainCount: 0 };
 
 export function backendsWith(
   changed: {
@@ -70,7 +70,7 @@ export function nodeFacts(changed: Partial<NodeFacts> = {}): NodeFacts {
     connTabBits: known(12),
     sets: known([]),
     backends: backendsWith(),
-    nftTables: known(["ip nat"]),
+    nftTables: known([]),
     addresses: known({
       virtualIps: [ip("10.96.0.10")],
       own: [{ address: ip("192.168.10.2"), prefixLength: 24 }],

@@ -13,7 +13,6 @@ const none = {
   hasKubeletChain: false,
   ruleCount: 0,
   hasChains: false,
-  serviceChainCount: 0,
 };
 const absent = { ...none, isInstalled: false };
 

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { errno } from "../../../../src/base/errno.ts";
 import type { AddressChange, Modules } from "../../../../src/kernel/kernel.ts";
 import {
   LinkKindError,
@@ -78,6 +79,21 @@ function change(kind: "add" | "remove", ...texts: readonly string[]): AddressCha
 }
 
 describe("the client of the dummy link", () => {
+  it("counts an address as removed when the link goes while it is removed", async () => {
+    const { link } = setUp((received, count) =>
+      count === 0 ? found("find", received) : answerAll(received, errno.ENODEV),
+    );
+    assert.deepEqual(await link.apply(change("remove", "10.96.0.1", "fd00:96::1")), []);
+  });
+
+  it("refuses to bind an address when the link goes meanwhile", async () => {
+    const { link } = setUp((received, count) =>
+      count === 0 ? found("find", received) : answerAll(received, errno.ENODEV),
+    );
+    const failed = await link.apply(change("add", "10.96.0.1"));
+    assert.match(failed[0]?.error.message ?? "", /10\.96\.0\.1.*: ENODEV/);
+  });
+
   it("finds none where the kernel has none", async () => {
     const { link } = setUp((received) => recorded("find-absent", received));
     assert.equal(await link.find(), undefined);

@@ -1,0 +1,13 @@
+/** Completion scripts for shells, made of the tables that the arguments are read with. Pure. */
+import { bashCompletion } from "./bash.ts";
+import { completedCommands } from "./completed-commands.ts";
+import { fishCompletion } from "./fish.ts";
+import { zshCompletion } from "./zsh.ts";
+
+const scripts = { bash: bashCompletion, zsh: zshCompletion, fish: fishCompletion } as const;
+
+/** Undefined: there is none for this shell. */
+export function completionScript(shell: string): string | undefined {
+  const make = Object.hasOwn(scripts, shell) ? scripts[shell as keyof typeof scripts] : undefined;
+  return make?.(completedCommands);
+}

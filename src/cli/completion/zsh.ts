@@ -1,0 +1,61 @@
+import type { CompletedCommand, CompletedOption } from "./completed-commands.ts";
+
+/** `source <(kube-ipvs completion zsh)`, or a file `_kube-ipvs` in a folder of `$fpath`. */
+export function zshCompletion(commands: readonly CompletedCommand[]): string {
+  const [daemon, ...others] = commands;
+  const lines = [
+    "#compdef kube-ipvs",
+    "# zsh completion of kube-ipvs: source <(kube-ipvs completion zsh)",
+    "_kube-ipvs() {",
+    "  local -a commands=(",
+    ...others.map(({ name, summary }) => `    ${quoted(`${name}:${summary}`)}`),
+    "  )",
+    '  if ((CURRENT == 2)) && [[ "$words[2]" != -* ]]; then',
+    "    _describe command commands",
+    "    return",
+    "  fi",
+    '  case "$words[2]" in',
+    ...others.flatMap((command) => [
+      `    ${command.name})`,
+      ...argumentLines(command, 2),
+      "      ;;",
+    ]),
+    "    *)",
+    ...(daemon === undefined ? [] : argumentLines(daemon, 1)),
+    "      ;;",
+    "  esac",
+    "}",
+    'if [ "$funcstack[1]" = "_kube-ipvs" ]; then _kube-ipvs "$@"; else compdef _kube-ipvs kube-ipvs; fi',
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+function argumentLines(
+  { options, argumentChoices }: CompletedCommand,
+  firstWord: number,
+): readonly string[] {
+  const specs = [
+    ...options.flatMap(optionSpecs),
+    ...(argumentChoices.length === 0 ? [] : [`${firstWord}:name:(${argumentChoices.join(" ")})`]),
+  ];
+  return ["      _arguments \\", `${specs.map((spec) => `        ${quoted(spec)}`).join(" \\\n")}`];
+}
+
+function optionSpecs({
+  name,
+  short,
+  help,
+  isSwitch,
+  placeholder,
+  choices,
+}: CompletedOption): readonly string[] {
+  const message = `[${help.replaceAll(/[[\]\\:]/g, "\\$&")}]`;
+  const values = choices.length === 0 ? "_files" : `(${choices.join(" ")})`;
+  const value = isSwitch ? "" : `:${placeholder.replaceAll(":", "\\:")}:${values}`;
+  const long = isSwitch ? `--${name}${message}` : `--${name}=${message}${value}`;
+  return short === undefined ? [long] : [long, `-${short}${message}${value}`];
+}
+
+function quoted(text: string): string {
+  return `'${text.replaceAll("'", "'\\''")}'`;
+}
