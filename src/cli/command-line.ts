@@ -119,7 +119,8 @@ function commandsText(): string {
 function examplesText(examples: readonly Example[]): string {
   if (examples.length === 0) return "";
   const lines = examples.map(({ command, purpose }) => `  # ${purpose}\n  ${command}\n`);
-  return `\nExamples:\n${lines.join("\n")}`;
+  // commander ends it with a line end of its own.
+  return `\nExamples:\n${lines.join("\n").trimEnd()}`;
 }
 
 function optionOf(flag: Flag | CommandOption): Option {

@@ -7,7 +7,7 @@ import { zshCompletion } from "./zsh.ts";
 const scripts = { bash: bashCompletion, zsh: zshCompletion, fish: fishCompletion } as const;
 
 /** Undefined: there is none for this shell. */
-export function completionScript(shell: string): string | undefined {
-  const make = Object.hasOwn(scripts, shell) ? scripts[shell as keyof typeof scripts] : undefined;
+export function completionScript(name: string): string | undefined {
+  const make = Object.hasOwn(scripts, name) ? scripts[name as keyof typeof scripts] : undefined;
   return make?.(completedCommands);
 }
