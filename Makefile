@@ -140,7 +140,7 @@ release-check: release ## make the release again and compare; try the images wit
 	@$(step) "The release, once more" node toolchain/release/main.ts $(release_folder)-again
 	@$(step) "What was released" node --test --test-timeout=600000 'test/release/*.test.ts'
 
-docs: setup-build ## write docs/configuration.md, compatibility.md, metrics.md and sysctls.md from the program's own tables
+docs: setup-build ## write docs/configuration.md, compatibility.md, metrics.md, sysctls.md and man/kube-ipvs.1 from the program's own tables
 	@node toolchain/docs/write.ts
 
 clean: ## remove what was built; what was installed stays

@@ -1,6 +1,7 @@
 /** The documents that are generated: `make docs` writes them, a test compares them with what is there. */
 import { compatibilityDocument } from "./compatibility.ts";
 import { configurationDocument } from "./configuration.ts";
+import { manualPage } from "./man.ts";
 import { metricsDocument } from "./metrics.ts";
 import { sysctlsDocument } from "./sysctls.ts";
 
@@ -10,4 +11,5 @@ export const documents: Readonly<Record<string, () => string>> = {
   "docs/compatibility.md": compatibilityDocument,
   "docs/metrics.md": metricsDocument,
   "docs/sysctls.md": sysctlsDocument,
+  "docs/man/kube-ipvs.1": manualPage,
 };
