@@ -1,6 +1,6 @@
 /** What `make release` wrote, and wrote once more: the same bytes, which the usual tools take and run. */
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -67,6 +67,24 @@ const emulators: Readonly<Record<string, string>> = {
   amd64: "qemu-x86_64-static",
 };
 
+/**
+ * As far as an emulator of programs goes: it offers the sockets of no netlink family that the daemon needs, so that
+ * configuration, manifests and addon are tried, and what speaks to the kernel is not.
+ */
+function triesEmulated(emulator: string, command: readonly string[]): void {
+  const flags = ["--manifests", folder, "--cluster-cidr=10.244.0.0/16,fd00:244::/32"];
+  const written = [process.arch, "emulated"].map((name) => join(folder, `written-${name}`));
+  const [own = "", other = ""] = written;
+  run(join(project, "dist/kube-ipvs"), `--write-config-to=${own}`, ...flags);
+  run(emulator, ...command, `--write-config-to=${other}`, ...flags);
+  assert.equal(readFileSync(other, "utf8"), readFileSync(own, "utf8"));
+  const { status, stderr } = spawnSync(emulator, [...command, "plan", ...flags], {
+    encoding: "utf8",
+  });
+  assert.equal(status, 1);
+  assert.match(stderr, /Cannot open netlink socket of protocol \d+: EPROTONOSUPPORT/);
+}
+
 describe("each image", () => {
   for (const architecture of ["amd64", "arm64"]) {
     const archive = join(release, `kube-ipvs-${version}-${architecture}.oci.tar`);
@@ -78,6 +96,10 @@ describe("each image", () => {
       const bundle = join(folder, `bundle-${architecture}`);
       run("umoci", "unpack", "--image", `${layout}:${version}`, bundle);
       const root = join(bundle, "rootfs");
+      const emulated = [
+        ...["-L", root, join(root, "usr/local/lib/kube-ipvs/node")],
+        join(root, "usr/local/lib/kube-ipvs/kube-ipvs.cjs"),
+      ];
       const { process: started } = JSON.parse(
         readFileSync(join(bundle, "config.json"), "utf8"),
       ) as { readonly process: { readonly args: readonly string[] } };
@@ -86,12 +108,9 @@ describe("each image", () => {
       const printed =
         architecture === own
           ? run("chroot", root, ...started.args, "--version")
-          : run(
-              emulators[architecture] ?? "",
-              ...["-L", root, join(root, "usr/local/lib/kube-ipvs/node")],
-              ...[join(root, "usr/local/lib/kube-ipvs/kube-ipvs.cjs"), "--version"],
-            );
+          : run(emulators[architecture] ?? "", ...emulated, "--version");
       assert.match(printed, new RegExp(`kube-ipvs v${version}`));
+      if (architecture !== own) triesEmulated(emulators[architecture] ?? "", emulated);
     });
   }
 });
