@@ -22,6 +22,7 @@ const files: Readonly<Record<string, () => Promise<TargetsFile>>> = {
   "http-requests": () => import("./targets/http-requests.ts"),
   "http-debug": () => import("./targets/http-requests.ts"),
   "http-service-health": () => import("./targets/http-requests.ts"),
+  "operator-socket": () => import("./targets/operator-socket.ts"),
 };
 
 /** The slow ones first, so that both processors end together. */
@@ -32,6 +33,7 @@ export const targetNames: readonly string[] = [
     "http-requests",
     "http-debug",
     "http-service-health",
+    "operator-socket",
     "kubeconfigs",
     "services",
     "endpointslices",

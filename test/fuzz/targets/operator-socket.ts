@@ -1,0 +1,109 @@
+/** Raw bytes to the operator's socket, behind which a daemon serves a few Services. */
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { connect } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { systemClock as clock } from "../../../src/base/clock.ts";
+import { silentLogger as log } from "../../../src/base/log.ts";
+import { openOperatorSocket } from "../../../src/daemon/operator/operator-socket.ts";
+import { ApiContact } from "../../../src/daemon/report/api-contact.ts";
+import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
+import { silentMetrics } from "../../../src/metrics/metrics.ts";
+import { FakeNode } from "../../support/fake-node.ts";
+import type { NamedObject } from "../../support/memory-source.ts";
+import { endpointSlice, node, service } from "../../support/objects.ts";
+import { readCorpusTexts } from "../corpus.ts";
+import { mutatedTexts } from "../mutations.ts";
+import type { FuzzTarget, Verdict } from "../target.ts";
+
+const timeoutMs = 20_000;
+const good = [100, 200];
+/** 500 and a dead daemon are finds. 503: a second request on one connection. */
+const refusals = [400, 404, 405, 408, 413, 417, 431, 503];
+
+const targetsOfSocket = [
+  "/v1/status",
+  "/v1/drains",
+  "/v1/services?namespace=default&name=web&endpoints=true&connections=true",
+  "/v1/services?name=%FF%00&namespace=../..&endpoints=TRUE&x[]=1",
+];
+const requests = targetsOfSocket.map((target) => `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`);
+const kept: readonly string[] = [
+  ...requests,
+  requests.join(""),
+  "POST /v1/status HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc",
+  ...readCorpusTexts("http-requests").map((text) => text.replaceAll("\n", "\r\n")),
+];
+
+interface Opened {
+  readonly path: string;
+  stop(): Promise<void>;
+}
+
+async function open(): Promise<Opened> {
+  const folder = mkdtempSync(join(tmpdir(), "operator-fuzz-"));
+  const path = join(folder, "name.sock");
+  const onNode = new FakeNode({});
+  const objects = [node(), service(), endpointSlice()] as readonly unknown[];
+  onNode.source.apply(...(objects as readonly NamedObject[]));
+  await onNode.start();
+  await onNode.settle();
+  const { view, config } = onNode;
+  const health = new ProxyHealth(clock, 60_000);
+  const apiContact = new ApiContact(clock, silentMetrics);
+  const close = await openOperatorSocket(path, {
+    clock,
+    log,
+    timeoutMs,
+    view: () => view,
+    status: () => ({ clock, config, health, apiContact, startedAtMs: 0, view }),
+  });
+  return {
+    path,
+    stop: async () => {
+      await close();
+      await onNode.stop();
+      rmSync(folder, { recursive: true });
+    },
+  };
+}
+
+/** The other side says that it has said all: an answer, or none, and the end must come. */
+function ask(path: string, text: string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let answer = "";
+    const socket = connect(path);
+    socket.setTimeout(timeoutMs, () => reject(new Error("no end came")));
+    socket.on("data", (chunk) => {
+      answer += chunk.toString("latin1");
+    });
+    socket.on("error", () => {});
+    socket.on("close", () => resolve(answer));
+    socket.end(text);
+  });
+}
+
+function verdictOn(answer: string): Verdict {
+  if (answer === "") return "refused";
+  const statuses = [...answer.matchAll(/^HTTP\/1\.1 (\d+) /gm)].map(([, status]) => Number(status));
+  assert.ok(statuses.length > 0, answer.slice(0, 200));
+  for (const status of statuses) assert.ok([...good, ...refusals].includes(status), `${status}`);
+  return statuses.includes(200) ? "taken" : "refused";
+}
+
+let opened: Promise<Opened> | undefined;
+
+export const targets: readonly FuzzTarget<string>[] = [
+  {
+    name: "operator-socket",
+    isDecoder: false,
+    kept,
+    inputs: mutatedTexts(kept),
+    run: async (text) => {
+      opened ??= open();
+      return verdictOn(await ask((await opened).path, text));
+    },
+    stop: async () => (await opened)?.stop(),
+  },
+];
