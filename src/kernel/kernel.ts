@@ -75,6 +75,8 @@ export interface Ipvs {
    * Every virtual server, by one dump. Services without an address (firewall marks) are not ours and are left out.
    */
   listVirtualServers(): Promise<readonly VirtualServer[]>;
+  /** Those of the named virtual servers that are there, by a message for each: costs nothing for the others. */
+  findVirtualServers(ids: readonly VirtualServerId[]): Promise<readonly VirtualServer[]>;
   /**
    * Real servers of the named virtual servers, in the same order; an unknown one has none. Structural sharing: a
    * list that equals the cached one, in any order, is returned as that very object.

@@ -22,6 +22,7 @@ export function lazyIpvs(open: () => Promise<OpenIpvs>): LazyIpvs {
   };
   return {
     listVirtualServers: async () => (await get()).listVirtualServers(),
+    findVirtualServers: async (ids) => (await get()).findVirtualServers(ids),
     readRealServers: async (ids, cached) => (await get()).readRealServers(ids, cached),
     listRealServers: async (ids) => (await get()).listRealServers(ids),
     apply: async (changes) => (await get()).apply(changes),

@@ -70,6 +70,7 @@ async function noFailures(): Promise<readonly never[]> {
 function observedIpvs(ipvs: Ipvs): Ipvs {
   return {
     listVirtualServers: () => ipvs.listVirtualServers(),
+    findVirtualServers: (ids) => ipvs.findVirtualServers(ids),
     readRealServers: (ids, cached) => ipvs.readRealServers(ids, cached),
     listRealServers: (ids) => ipvs.listRealServers(ids),
     apply: noFailures,

@@ -1,7 +1,7 @@
 /** Many requests in one datagram, and which of them the kernel refused. */
 import { errno } from "../base/errno.ts";
 import { DecodeError, NetlinkError } from "./errors.ts";
-import { type MessageWriter, readMessages } from "./message.ts";
+import { type Message, type MessageWriter, readMessages } from "./message.ts";
 import { messageFlags, messageTypes } from "./netlink-package.ts";
 import { decodeOutcome, endsRequest } from "./reply.ts";
 import { encodeRequest, errorOf, type FailedRequest, type RequestKind } from "./request.ts";
@@ -54,17 +54,28 @@ export function encodeDatagram<T>(
   return { first, firstSequence, lastSequence, requests: requests.slice(first, index), unsendable };
 }
 
-/** The requests that the kernel refused, by their sequence numbers. Throws DecodeError; NetlinkError at NLMSG_OVERRUN. */
+/** Gets each message with which the kernel answers a request of a batch, and the request's index. */
+export type TakeAnswer = (message: Message, index: number) => void;
+
+/**
+ * The requests that the kernel refused, by their sequence numbers; what it answered besides goes to `take`. Throws
+ * DecodeError; NetlinkError at NLMSG_OVERRUN.
+ */
 export function readFailures<T>(
   kind: RequestKind<T>,
   datagram: Datagram<T>,
   replies: Uint8Array,
+  take?: TakeAnswer,
 ): FailedRequest[] {
   const failed: FailedRequest[] = [];
   let isComplete = false;
   readMessages(replies, (message) => {
     const position = (message.sequence - datagram.firstSequence) >>> 0;
-    if (position >= datagram.requests.length || !endsRequest(message)) return;
+    if (position >= datagram.requests.length || message.type === messageTypes.noop) return;
+    if (!endsRequest(message)) {
+      take?.(message, datagram.first + position);
+      return;
+    }
     if (message.sequence === datagram.lastSequence) isComplete = true;
     const outcome = decodeOutcome(message);
     if (outcome.errno === 0) return;

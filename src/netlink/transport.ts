@@ -6,7 +6,7 @@ import type * as shim from "../../native-shim/netlink-socket.d.ts";
 import { type Clock, sleep } from "../base/clock.ts";
 import { errnoName, errno as errnos } from "../base/errno.ts";
 import { Exclusive } from "../base/exclusive.ts";
-import { type Datagram, encodeDatagram, readFailures } from "./batch.ts";
+import { type Datagram, encodeDatagram, readFailures, type TakeAnswer } from "./batch.ts";
 import type { ByteReader } from "./byte-reader.ts";
 import { type BodyPrinter, type DebugSink, printDatagram } from "./debug.ts";
 import { DecodeError, NetlinkError } from "./errors.ts";
@@ -113,14 +113,18 @@ export class NetlinkTransport {
    * Sends many requests in few datagrams, in order; a refused one does not stop the rest. Only the last
    * message of a datagram asks for an acknowledgement: errors are sent without being asked for. Rejects
    * with NetlinkError when the socket failed (ENOBUFS, ETIMEDOUT): the kernel may have carried out
-   * everything, observe again.
+   * everything, observe again. `take` gets the answers to requests that ask for something.
    */
-  batch<T>(kind: RequestKind<T>, requests: readonly T[]): Promise<FailedRequest[]> {
+  batch<T>(
+    kind: RequestKind<T>,
+    requests: readonly T[],
+    take?: TakeAnswer,
+  ): Promise<FailedRequest[]> {
     return this.#exclusive.run(async () => {
       const failed: FailedRequest[] = [];
       for (let first = 0; first < requests.length; ) {
         const datagram = this.#encodeMany(kind, requests, first);
-        failed.push(...datagram.unsendable, ...(await this.#sendDatagram(kind, datagram)));
+        failed.push(...datagram.unsendable, ...(await this.#sendDatagram(kind, datagram, take)));
         first += datagram.requests.length;
       }
       return failed.sort((a, b) => a.index - b.index);
@@ -167,12 +171,16 @@ export class NetlinkTransport {
     this.#parts.shim.close(this.#socket);
   }
 
-  async #sendDatagram<T>(kind: RequestKind<T>, datagram: Datagram<T>): Promise<FailedRequest[]> {
+  async #sendDatagram<T>(
+    kind: RequestKind<T>,
+    datagram: Datagram<T>,
+    take: TakeAnswer | undefined,
+  ): Promise<FailedRequest[]> {
     if (this.#writer.length === 0) return [];
     const result = await this.#transact();
     const [request] = datagram.requests;
     if (result.errno !== 0) throw errorOf(kind, request as T, { errno: result.errno });
-    return readFailures(kind, datagram, result.replies);
+    return readFailures(kind, datagram, result.replies, take);
   }
 
   /** Busy: the dump before it on this socket was not read to its end, after a time-out. */

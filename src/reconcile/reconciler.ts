@@ -23,12 +23,25 @@ import { type CachedServers, CachedState } from "./observed/cached-state.ts";
 import { Differences } from "./observed/difference.ts";
 import { Freshness } from "./observed/freshness.ts";
 import { Observer } from "./observed/observer.ts";
+import { noteRightRules } from "./observed/right-rules.ts";
 import { Verification } from "./observed/verification.ts";
 import { adoptServers } from "./ownership/adopt.ts";
-import { includeConflicts, withoutConflicts } from "./ownership/contested-view.ts";
-import { noOwnershipRecord, Ownership, type OwnershipRecord } from "./ownership/ownership.ts";
+import { withoutForeign } from "./ownership/contested-view.ts";
+import {
+  noOwnershipRecord,
+  Ownership,
+  type OwnershipRecord,
+  type OwnershipView,
+} from "./ownership/ownership.ts";
 import { Refusals } from "./refusals.ts";
-import { addCounts, emptyReport, type OutcomeReport, reportOf, type SyncReport } from "./report.ts";
+import {
+  addCounts,
+  emptyReport,
+  type Failure,
+  type OutcomeReport,
+  reportOf,
+  type SyncReport,
+} from "./report.ts";
 import { isTouched, Scope } from "./scope.ts";
 import { subjectKey, subjectOf } from "./subject.ts";
 import type { SyncGoal } from "./sync-goal.ts";
@@ -126,18 +139,19 @@ export class Reconciler {
   async sync(goal: SyncGoal, onProgress?: ApplyProgress): Promise<SyncReport> {
     if (this.#parts.isDryRun === true) this.invalidate();
     this.#scope.include(goal.touched);
-    const failure = await this.#freshness.refresh(goal, this.#scope);
+    const failure = await this.#observe(goal);
     if (failure !== undefined) return { ...emptyReport, failures: [failure] };
     const differences = this.#takeDifferences();
-    const scope = this.#takeScope(differences);
+    const scope = this.#takeScope();
     const { desired, planned } = await this.#plan(goal, scope);
     const drifts = this.#findDrift(planned, differences, desired, goal);
     const { changes, deferred } = this.#defer(planned, goal);
     const plan: ChangePlan = { ...planned, changes, deferred };
     if (this.#parts.isDryRun === true) {
-      this.#updateOwnership(desired, goal, scope);
+      this.#ownership.update(this.#ownershipView(desired, goal), scope.servers);
       return this.#report(plan, new OutcomeCollector(), noEnds, drifts);
     }
+    await this.#ownership.recordAhead(this.#ownershipView(desired, goal), scope.servers);
     for (const change of changes) {
       if (change.kind === "virtual-server-create") this.#ownership.noteCreating(change.key);
     }
@@ -148,7 +162,7 @@ export class Reconciler {
     );
     const ends = await this.#drainPass.after(plan, outcomes, desired, goal.drain);
     this.#noteOutcomes(outcomes, { scope, planned, plan });
-    this.#updateOwnership(desired, goal, scope);
+    this.#ownership.update(this.#ownershipView(desired, goal), scope.servers);
     this.#drainer.keepStartTimes();
     this.#isFirst &&= outcomes.unknown.length > 0;
     return this.#report(plan, outcomes, ends, drifts);
@@ -172,27 +186,33 @@ export class Reconciler {
     };
   }
 
+  /** Brings the cache up to date, and the scope with what was found to differ or is due again. */
+  async #observe(goal: SyncGoal): Promise<Failure | undefined> {
+    const failure = await this.#freshness.refresh(goal, this.#scope);
+    if (failure !== undefined) return failure;
+    this.#includeDue(this.#scope);
+    return this.#freshness.refreshUnmade(goal, this.#scope);
+  }
+
   /** What the first observation finds is no difference. */
   #takeDifferences(): Differences {
     const differences = this.#observer.takeDifferences();
     return this.#isInitialized ? differences : new Differences();
   }
 
-  #takeScope(differences: Differences): Scope {
+  #takeScope(): Scope {
     const scope = this.#scope;
     this.#scope = new Scope();
+    return scope;
+  }
+
+  #includeDue(scope: Scope): void {
     const nowMs = this.#parts.clock.monotonicMs();
-    for (const key of differences.servers.keys()) scope.includeServer(key);
-    for (const [name, entries] of differences.entries) {
-      for (const entry of entries.keys()) scope.includeEntry(name, entry);
-    }
-    for (const address of differences.addresses.keys()) scope.includeAddress(address);
-    for (const name of differences.sets.keys()) scope.resizableSets.add(name);
+    if (this.#isInitialized) scope.includeDifferences(this.#observer.differences);
     for (const name of this.verification.takeOversizedSets()) scope.resizableSets.add(name);
     this.#refusals.includeDue(scope, nowMs);
     for (const subject of this.#guard.dueSubjects(nowMs)) scope.includeSubject(subject);
     this.#guard.release(nowMs);
-    return scope;
   }
 
   async #plan(
@@ -205,11 +225,7 @@ export class Reconciler {
       await adoptServers(this.#ownership, this.#cached, goal, clock);
     }
     this.#isInitialized = true;
-    const changed = this.#ownership.updateConflicts(goal.desired, this.#cached, scope.servers);
-    includeConflicts(scope, goal.desired, changed);
-    // Another virtual server may need the address of one that is not ours, or need it no more.
-    includeConflicts(scope, goal.desired, this.#ownership.conflicts);
-    const desired = withoutConflicts(goal.desired, this.#ownership.conflicts);
+    const desired = withoutForeign(goal.desired, this.#cached, this.#ownership, scope);
     const planned = await inSlices(
       clock,
       planChanges({
@@ -227,23 +243,12 @@ export class Reconciler {
       }),
     );
     this.#drainer.endUnneeded(desired, scope.servers);
-    this.#noteRightRules(planned, goal);
+    noteRightRules(this.#cached, planned, goal);
     return { desired, planned };
   }
 
-  #updateOwnership(desired: DesiredView, { ownership: policy }: SyncGoal, scope: Scope): void {
-    this.#ownership.update({ desired, cached: this.#cached, policy }, scope.servers);
-  }
-
-  /** As long as the plan is the same object, the rules need not be compared again. */
-  #noteRightRules({ changes }: PlannedChanges, { rules }: SyncGoal): void {
-    for (const [family, plan] of rules) {
-      const isChanged = changes.some((change) => "family" in change && change.family === family);
-      const present = this.#cached.rules.get(family);
-      if (!isChanged && present !== undefined && present.plan !== plan) {
-        this.#cached.rules.set(family, { ...present, plan });
-      }
-    }
+  #ownershipView(desired: DesiredView, { ownership: policy }: SyncGoal): OwnershipView {
+    return { desired, cached: this.#cached, policy };
   }
 
   #findDrift(

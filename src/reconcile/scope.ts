@@ -4,6 +4,7 @@ import type { IpAddress } from "../base/ip.ts";
 import type { ServiceName } from "../base/service-name.ts";
 import type { DirtyKeys } from "../plan/desired-state.ts";
 import type { SetEntry } from "../state/set-entry.ts";
+import type { Differences } from "./observed/difference.ts";
 import type { Subject } from "./subject.ts";
 
 /** Keys to be compared; `all` after everything of that kind was observed. Grows between syncs. */
@@ -54,6 +55,15 @@ export class Scope {
     for (const address of keys.addresses) this.#addresses.add(address);
     for (const [subject, service] of keys.formerServices)
       this.#formerServices.set(subject, service);
+  }
+
+  includeDifferences({ servers, entries, addresses, sets }: Differences): void {
+    for (const key of servers.keys()) this.includeServer(key);
+    for (const [name, ofSet] of entries) {
+      for (const entry of ofSet.keys()) this.includeEntry(name, entry);
+    }
+    for (const address of addresses.keys()) this.includeAddress(address);
+    for (const name of sets.keys()) this.resizableSets.add(name);
   }
 
   includeServer(key: string): void {

@@ -223,6 +223,30 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       },
     );
 
+    contractCase(open, "finds those of some virtual servers that are there", async ({ ipvs }) => {
+      const persistent = virtual({ port: 81, persistenceTimeoutSeconds: 60 });
+      const ofIpv6 = virtual({ address: ip("fd00:96::1"), protocol: "UDP" });
+      const asked = [virtual({ port: 82 }), ofIpv6, persistent, virtual({ protocol: "SCTP" })];
+      assert.deepEqual(await ipvs.findVirtualServers([]), []);
+      assert.deepEqual(await ipvs.findVirtualServers(asked), []);
+      await applyAll(
+        ipvs,
+        [virtual(), persistent, ofIpv6].flatMap((one) => create(one)),
+      );
+      assert.deepEqual(await ipvs.findVirtualServers(asked), [ofIpv6, persistent]);
+      assert.deepEqual(await ipvs.findVirtualServers([virtual()]), [virtual()]);
+    });
+
+    contractCase(open, "finds 3,000 among 4,500, in several datagrams", async ({ ipvs }) => {
+      const all = Array.from({ length: 4_500 }, (_, index) => virtual({ port: 10_000 + index }));
+      const present = all.filter((_, index) => index % 3 !== 0);
+      await applyAll(
+        ipvs,
+        present.flatMap((one) => create(one)),
+      );
+      assert.deepEqual(await ipvs.findVirtualServers(all), present);
+    });
+
     contractCase(
       open,
       "returns the cached list of real servers where it is equal",

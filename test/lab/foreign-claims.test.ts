@@ -118,6 +118,11 @@ function conflictCount(): Promise<number> {
   return node.metric("kube_ipvs_frontend_conflicts", { reason: "foreign-virtual-server" });
 }
 
+/** Entries that were ever added, by the program that runs now. */
+function addedEntryCount(): Promise<number> {
+  return node.metric("kube_ipvs_kernel_changes_total", { kind: "entry-add" });
+}
+
 /** In the log of the program that runs now, and as an Event. */
 async function isTold(name: string, place: string, mark: number): Promise<void> {
   const lines = (): readonly unknown[] =>
@@ -148,13 +153,15 @@ describe("a Service that claims a foreign virtual server", () => {
     describe(name, () => {
       const objects = objectsOf(name, clusterIp, port);
 
-      it("leaves it as it is, and says so", async () => {
+      it("leaves it as it is, never writes an entry for it, and says so", async () => {
         if (claim !== before98) makeForeign(place);
         const mark = node.lines().length;
+        const entryCount = await addedEntryCount();
         node.api.apply(...objects);
         await changeElsewhere("10.244.2.12");
         await node.until("the conflict is counted", async () => (await conflictCount()) === 1);
         isUntouched(claim);
+        assert.equal(await addedEntryCount(), entryCount, node.tail());
         await isTold(name, place, mark);
       });
 

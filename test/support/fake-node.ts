@@ -173,8 +173,9 @@ export class FakeNode {
     return {
       recorded: this.#ownership,
       keep: (ownership) => {
-        this.#ownership = ownership;
+        if (!this.kernel.operations.hasCrashed) this.#ownership = ownership;
       },
+      async idle() {},
     };
   }
 

@@ -33,7 +33,7 @@ export function readOwnership(path: string, bootClock: BootClock): RecordedOwner
 /** What the daemon would know at a start; nothing is recorded. */
 export function readOwnershipRecord(drainStartTimesPath: string): OwnershipRecord {
   const path = ownershipRecordPath(drainStartTimesPath);
-  return { recorded: readOwnership(path, systemBootClock()), keep() {} };
+  return { recorded: readOwnership(path, systemBootClock()), keep() {}, async idle() {} };
 }
 
 /** Keys of virtual servers in a file that is replaced as a whole. */

@@ -1,4 +1,5 @@
 /** `ipvsadm`'s part of the kernel, over generic netlink. */
+import { errno } from "../../base/errno.ts";
 import { familyOf, type IpFamily } from "../../base/ip.ts";
 import { resolveFamily } from "../../netlink/generic.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
@@ -27,6 +28,7 @@ import {
   decodeService,
   decodeTimeouts,
   encodeChange,
+  encodeFindVirtualServer,
   encodeListRealServers,
   encodeQuery,
   encodeTimeouts,
@@ -37,6 +39,9 @@ import { ListedRealServers } from "./listed-real-servers.ts";
 import { probeScheduler } from "./scheduler-probe.ts";
 
 const nothingCached: CachedRealServers = () => undefined;
+
+/** What the kernel says of a virtual server that is not there; the second where it has no IPVS for IPv6. */
+const absenceErrnos: ReadonlySet<number> = new Set([errno.ESRCH, errno.EAFNOSUPPORT]);
 
 const WHEN_MISSING =
   "the kernel has no IPVS: modprobe ip_vs, or use a kernel that is built with CONFIG_IP_VS";
@@ -78,6 +83,17 @@ class IpvsClient implements OpenIpvs {
       const service = decodeService(body);
       return service.kind === "virtual-server" ? service.virtualServer : undefined;
     });
+  }
+
+  async findVirtualServers(ids: readonly VirtualServerId[]): Promise<readonly VirtualServer[]> {
+    const found: VirtualServer[] = [];
+    const failed = await this.#transport.batch(this.#kinds.findService, ids, ({ body }) => {
+      const service = decodeService(body);
+      if (service.kind === "virtual-server") found.push(service.virtualServer);
+    });
+    const unread = failed.find(({ error }) => !absenceErrnos.has(error.errno));
+    if (unread !== undefined) throw unread.error;
+    return found;
   }
 
   readRealServers(
@@ -146,6 +162,7 @@ class IpvsClient implements OpenIpvs {
 interface RequestKinds {
   readonly change: RequestKind<IpvsChange>;
   readonly listServices: RequestKind<undefined>;
+  readonly findService: RequestKind<VirtualServerId>;
   readonly listRealServers: RequestKind<VirtualServerId>;
   readonly readTimeouts: RequestKind<undefined>;
   readonly writeTimeouts: RequestKind<IpvsTimeouts>;
@@ -159,6 +176,11 @@ function requestKinds(familyId: number): RequestKinds {
       ...ipvs,
       encode: (writer) => encodeQuery(writer, commands.getService),
       describe: () => ({ operation: "list virtual servers", subject: "" }),
+    },
+    findService: {
+      ...ipvs,
+      encode: encodeFindVirtualServer,
+      describe: (id) => ({ operation: "read virtual server", subject: virtualServerKey(id) }),
     },
     listRealServers: {
       ...ipvs,

@@ -135,6 +135,11 @@ export function printIpvsMessage(type: number, body: ByteReader): string {
   return `command=${readGenericHeader(body)} ${commandAttributes.print(body)}`;
 }
 
+/** Asks for one virtual server: no dump. */
+export function encodeFindVirtualServer(writer: MessageWriter, id: VirtualServerId): void {
+  encodeCommand(writer, commands.getService, { service: serviceKey(id) });
+}
+
 /** Asks for the real servers of one virtual server; a dump. */
 export function encodeListRealServers(writer: MessageWriter, id: VirtualServerId): void {
   encodeCommand(writer, commands.getDestination, { service: serviceKey(id) });

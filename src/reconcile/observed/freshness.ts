@@ -5,6 +5,7 @@ import { contradictsCache } from "../apply/refusal-reason.ts";
 import type { Failure } from "../report.ts";
 import type { Scope } from "../scope.ts";
 import { type Subject, subjectOf } from "../subject.ts";
+import type { SyncGoal } from "../sync-goal.ts";
 import {
   type ObservationGoal,
   type ObservedPart,
@@ -22,6 +23,8 @@ export class Freshness {
   /** Parts that contradicted the cache: checked. */
   readonly #suspect = new Set<ObservedPart>();
   readonly #suspectServers = new Set<string>();
+  /** All virtual servers were listed by the last refresh. */
+  #hasListedServers = false;
 
   constructor(observer: Observer, verification: Verification) {
     this.#observer = observer;
@@ -59,14 +62,29 @@ export class Freshness {
   ): Promise<Failure | undefined> {
     const virtualServer = (key: string): ReturnType<DesiredView["virtualServer"]> =>
       goal.desired.virtualServer(key);
+    this.#hasListedServers = false;
     for (const part of observedParts) {
-      try {
-        await this.#refreshPart(part, { ...goal, virtualServer }, scope);
-      } catch (error) {
-        return { kind: "observe", subject: part, error: error as Error };
-      }
+      const refreshed = this.#refreshPart(part, { ...goal, virtualServer }, scope);
+      const failure = await failureOf(part, refreshed);
+      if (failure !== undefined) return failure;
     }
     return undefined;
+  }
+
+  /**
+   * After a refresh: finds out which of the virtual servers that are to be made a third party has made meanwhile. The set
+   * entry of each comes before it, and from then on a start would take what stands there for ours. Costs a message for
+   * each, nothing where all were just listed, and where all are ours anyway.
+   */
+  async refreshUnmade(
+    { desired, ownership }: Pick<SyncGoal, "desired" | "ownership">,
+    { servers }: Pick<Scope, "servers">,
+  ): Promise<Failure | undefined> {
+    if (this.#hasListedServers || ownership.foreignVirtualServers === "delete") return undefined;
+    const wanted = [...(servers ?? desired.virtualServerKeys())].flatMap(
+      (key) => desired.virtualServer(key)?.virtualServer ?? [],
+    );
+    return failureOf("servers", this.#observer.observeUncached(wanted));
   }
 
   async #refreshPart(part: ObservedPart, goal: ObservationGoal, scope: Scope): Promise<void> {
@@ -77,8 +95,13 @@ export class Freshness {
     } else if (this.#suspect.has(part)) {
       await this.#check(part, goal);
     }
+    this.#hasListedServers ||= part === "servers" && this.#isDoubted(part);
     this.#stale.delete(part);
     this.#suspect.delete(part);
+  }
+
+  #isDoubted(part: ObservedPart): boolean {
+    return this.#stale.has(part) || this.#suspect.has(part);
   }
 
   /** Finds out what a third party changed, at less cost than an observation of everything. */
@@ -117,5 +140,14 @@ export class Freshness {
       default:
         break;
     }
+  }
+}
+
+async function failureOf(part: ObservedPart, reading: Promise<void>): Promise<Failure | undefined> {
+  try {
+    await reading;
+    return undefined;
+  } catch (error) {
+    return { kind: "observe", subject: part, error: error as Error };
   }
 }

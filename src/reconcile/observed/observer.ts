@@ -118,6 +118,17 @@ export class Observer {
     return found;
   }
 
+  /**
+   * Asks for these virtual servers, as far as they are not cached. What is there was made by a third party since all were
+   * listed: it is noted like everything that differs.
+   */
+  async observeUncached(servers: Iterable<VirtualServer>): Promise<void> {
+    const { virtualServers } = this.#cached;
+    const unknown = [...servers].filter((server) => !virtualServers.has(virtualServerKey(server)));
+    if (unknown.length === 0) return;
+    await this.observeRealServers(await this.#kernel.ipvs.findVirtualServers(unknown));
+  }
+
   /** Reads the real servers of these virtual servers. */
   async observeRealServers(servers: readonly VirtualServer[]): Promise<void> {
     if (servers.length === 0) return;

@@ -1,19 +1,32 @@
-/** What is wanted, without what a third party has. Pure. */
+/** What is wanted, without what a third party has. Does no I/O. */
 import { familyOf, type IpAddress } from "../../base/ip.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import { setFor, setRoles } from "../../plan/sets.ts";
 import { addressEntry, addressPortEntry, type SetEntry } from "../../state/set-entry.ts";
+import type { CachedState } from "../observed/cached-state.ts";
 import type { Scope } from "../scope.ts";
+import type { Ownership } from "./ownership.ts";
+
+/** Finds out what a third party has of what is wanted, leaves that out, and adds to the scope what depends on it. */
+export function withoutForeign(
+  desired: DesiredView,
+  cached: CachedState,
+  ownership: Ownership,
+  scope: Scope,
+): DesiredView {
+  const changed = ownership.updateConflicts(desired, cached, scope.servers);
+  includeConflicts(scope, desired, changed);
+  // Another virtual server may need the address of one that is not ours, or need it no more.
+  includeConflicts(scope, desired, ownership.conflicts);
+  return withoutConflicts(desired, ownership.conflicts);
+}
 
 /**
  * Leaves out virtual servers that a third party has at the moment, with what would mark them as ours: their entries by
  * address and port, and their address unless another virtual server of ours needs it. A node port's entry stays, since
  * it stands for all addresses of the node.
  */
-export function withoutConflicts(
-  desired: DesiredView,
-  conflicts: ReadonlySet<string>,
-): DesiredView {
+function withoutConflicts(desired: DesiredView, conflicts: ReadonlySet<string>): DesiredView {
   if (conflicts.size === 0) return desired;
   const { entries, addresses } = hiddenBy(desired, conflicts);
   return {
@@ -40,7 +53,7 @@ export function withoutConflicts(
  * Adds to a scope what depends on whether these virtual servers are ours: themselves, their entries, and their
  * addresses, which other virtual servers may need, or need no more.
  */
-export function includeConflicts(scope: Scope, desired: DesiredView, keys: Iterable<string>): void {
+function includeConflicts(scope: Scope, desired: DesiredView, keys: Iterable<string>): void {
   for (const key of keys) {
     scope.includeServer(key);
     const server = desired.virtualServer(key)?.virtualServer;

@@ -14,9 +14,15 @@ export interface OwnershipRecord {
   readonly recorded: RecordedOwnership;
   /** Records this in place of everything recorded before. Does not wait, never throws. */
   keep(ownership: RecordedOwnership): void;
+  /** Resolves when everything given so far is recorded, or could not be. */
+  idle(): Promise<void>;
 }
 
-export const noOwnershipRecord: OwnershipRecord = { recorded: nothingRecorded, keep() {} };
+export const noOwnershipRecord: OwnershipRecord = {
+  recorded: nothingRecorded,
+  keep() {},
+  async idle() {},
+};
 
 /** Which virtual servers in the kernel are ours. Everything else is a third party's. */
 export class Ownership {
@@ -33,9 +39,12 @@ export class Ownership {
   #possiblyOwned: readonly string[] = [];
   /** At first the record knows too much. */
   #isUnkept = true;
+  /** What the record says now. */
+  #kept: RecordedOwnership;
 
   constructor(record: OwnershipRecord) {
     this.#record = record;
+    this.#kept = record.recorded;
   }
 
   get recorded(): RecordedOwnership {
@@ -111,29 +120,64 @@ export class Ownership {
     return changed;
   }
 
+  /**
+   * Before the first write: adds to the record what the sets will tell wrongly, or tell no more, once they are written. The
+   * entry of a node port names third parties' virtual servers on that port as well; what is ours in an excluded network
+   * stays when its entries go. `keys` undefined: all.
+   */
+  async recordAhead(view: OwnershipView, keys: Iterable<string> | undefined): Promise<void> {
+    for (const key of keys ?? view.cached.virtualServers.keys()) this.#noteForeign(key, view);
+    this.#noteForeignOnNodePorts(view);
+    const { owned, foreign } = this.#kept;
+    const excluded = [...this.#foreign].filter((key) => this.#owned.has(key) && !owned.has(key));
+    const others = [...this.#recordedForeign()].filter((key) => !foreign.has(key));
+    if (excluded.length + others.length === 0) return;
+    this.#keep({
+      owned: new Set([...owned, ...excluded]),
+      foreign: new Set([...foreign, ...others]),
+    });
+    this.#isUnkept = true;
+    await this.#record.idle();
+  }
+
   /** After a sync: forgets what is gone, and records what the sets do not tell. `keys` undefined: all. */
-  update({ desired, cached, policy }: OwnershipView, keys: Iterable<string> | undefined): void {
+  update(view: OwnershipView, keys: Iterable<string> | undefined): void {
+    const { desired, cached } = view;
     for (const key of keys ?? allKeys(this.#owned, this.#foreign, cached)) {
       const server = cached.virtualServers.get(key);
-      const isWanted = desired.virtualServer(key) !== undefined;
-      if (server === undefined && !isWanted) this.#owned.delete(key);
-      const isOurs = policy.foreignVirtualServers === "delete" || this.#owned.has(key);
-      const isKept = server !== undefined && !isWanted;
-      const isForeign = isKept && (!isOurs || isExcluded(server.virtualServer, policy));
-      if (isForeign) this.#foreign.add(key);
-      else this.#foreign.delete(key);
+      if (server === undefined && desired.virtualServer(key) === undefined) this.#owned.delete(key);
+      this.#noteForeign(key, view);
       this.#noteNamed(key, server, desired);
     }
     this.#possiblyOwned = this.#possiblyOwned.filter((key) => cached.virtualServers.has(key));
-    this.#noteForeignOnNodePorts(desired, cached);
+    this.#noteForeignOnNodePorts(view);
     if (!this.#isUnkept) return;
     this.#isUnkept = false;
-    const foreign = new Set([...this.#conflicts, ...this.#foreignOnNodePorts]);
-    this.#record.keep({ owned: this.#unnamed, foreign });
+    this.#keep({ owned: new Set(this.#unnamed), foreign: new Set(this.#recordedForeign()) });
+  }
+
+  #keep(ownership: RecordedOwnership): void {
+    this.#kept = ownership;
+    this.#record.keep(ownership);
+  }
+
+  /** What a start might take for ours, if the record did not name it. */
+  *#recordedForeign(): Generator<string> {
+    yield* this.#conflicts;
+    yield* this.#foreignOnNodePorts;
+  }
+
+  #noteForeign(key: string, { desired, cached, policy }: OwnershipView): void {
+    const server = cached.virtualServers.get(key);
+    const isKept = server !== undefined && desired.virtualServer(key) === undefined;
+    const isOurs = policy.foreignVirtualServers === "delete" || this.#owned.has(key);
+    const isForeign = isKept && (!isOurs || isExcluded(server.virtualServer, policy));
+    if (isForeign) this.#foreign.add(key);
+    else this.#foreign.delete(key);
   }
 
   /** All of them each time: a Service with a node port says nothing of node addresses that do not serve it. */
-  #noteForeignOnNodePorts(desired: DesiredView, cached: CachedState): void {
+  #noteForeignOnNodePorts({ desired, cached }: OwnershipView): void {
     const isOnNodePort = (key: string): boolean => {
       const server = cached.virtualServers.get(key)?.virtualServer;
       return server !== undefined && !this.#owned.has(key) && isNamedByPort(server, desired);

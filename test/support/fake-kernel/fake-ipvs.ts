@@ -76,6 +76,12 @@ export class FakeIpvs implements Ipvs {
     );
   }
 
+  async findVirtualServers(ids: readonly VirtualServerId[]): Promise<readonly VirtualServer[]> {
+    return this.#operations.read("ipvs", "find-virtual-servers", "", () =>
+      ids.flatMap((id) => this.#held.get(virtualServerKey(id))?.virtualServer ?? []),
+    );
+  }
+
   async readRealServers(
     ids: readonly VirtualServerId[],
     cached?: CachedRealServers,

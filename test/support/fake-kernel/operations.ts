@@ -88,6 +88,11 @@ export class Operations {
     this.#crashCountdown = n;
   }
 
+  /** The caller was killed, and does nothing any more. */
+  get hasCrashed(): boolean {
+    return this.#crashCountdown <= 0;
+  }
+
   /** Lets calls through again; what the kernel holds is as it was at the crash. */
   revive(): void {
     this.#crashCountdown = Number.POSITIVE_INFINITY;

@@ -90,7 +90,7 @@ export class Walker {
         if (this.#node.isRunning) await this.#note("stop", () => this.#node.stop());
         return;
       case "kill":
-        if (!this.#node.isRunning || this.#isAddressGone) return;
+        if (!this.#node.isRunning || this.#isAddressGone || this.#isOwnershipShaken) return;
         this.#isRecordOld = true;
         await this.#note(`kill ${step.nth}`, () => this.#node.kill(step.nth));
         return;

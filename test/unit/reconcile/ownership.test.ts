@@ -7,8 +7,9 @@ import {
   type RecordedOwnership,
 } from "../../../src/reconcile/ownership/classify.ts";
 import type { SyncReport } from "../../../src/reconcile/report.ts";
-import type { VirtualServer } from "../../../src/state/virtual-server.ts";
+import { type VirtualServer, virtualServerKey } from "../../../src/state/virtual-server.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import type { Operation } from "../../support/fake-kernel/operations.ts";
 import { Bench } from "../../support/reconcile-bench.ts";
 import { cidr, endpointRecord, ip, portRecord, serviceRecord } from "../../support/records.ts";
 
@@ -33,6 +34,10 @@ const nodePort = serviceRecord({
   type: "NodePort",
   ports: [portRecord({ nodePort: 30_080 })],
 });
+
+/** A read of all virtual servers. */
+const isDump = ({ action }: Operation): boolean => action === "list-virtual-servers";
+const isFind = ({ action }: Operation): boolean => action === "find-virtual-servers";
 
 async function make(kernel: FakeKernel, virtualServer: VirtualServer): Promise<void> {
   await kernel.ipvs.apply([{ kind: "create-virtual-server", virtualServer }]);
@@ -126,7 +131,48 @@ describe("a virtual server that a third party made since the last observation", 
     assert.doesNotMatch(bench.state(), /203\.0\.113\.5:80 -r/);
   }
 
-  it("is not overwritten, and a conflict at once: no failure, no refusal, no full sync", async () => {
+  it("is a conflict before anything is written, in a sync that stays partial", async () => {
+    const { ipvs } = bench.kernel;
+    const asked: string[] = [];
+    const find = ipvs.findVirtualServers.bind(ipvs);
+    ipvs.findVirtualServers = (ids) => {
+      asked.push(...ids.map(virtualServerKey));
+      return find(ids);
+    };
+    bench.put(claiming, [there]);
+    bench.kernel.operations.failWhere(isDump, errno.EBUSY);
+    const writes = await bench.writes();
+    assert.deepEqual(asked, ["TCP 203.0.113.5:80"]);
+    assert.deepEqual(
+      writes.filter((text) => text.includes("203.0.113.5")),
+      [],
+    );
+    assertUntouched();
+    assert.equal(bench.reconciler.nextRetryMs, undefined);
+    const again = await bench.sync();
+    assert.deepEqual(again.conflicts, ["TCP 203.0.113.5:80"]);
+    assert.equal(asked.length, 1);
+  });
+
+  it("is a conflict in the next sync where it could not be asked for: this one writes nothing", async () => {
+    const heal = bench.kernel.operations.failWhere(isFind, errno.EPERM);
+    bench.put(claiming, [endpointRecord("10.244.2.12")]);
+    bench.kernel.operations.clear();
+    const [failure] = (await bench.sync()).failures;
+    assert.equal(failure?.kind, "observe");
+    assert.deepEqual(bench.kernel.operations.texts(), []);
+    heal();
+    bench.kernel.operations.failWhere(isDump, errno.EBUSY);
+    const report = await bench.sync();
+    assert.deepEqual([report.failures, report.conflicts], [[], ["TCP 203.0.113.5:80"]]);
+    assert.match(bench.state(), /10\.96\.0\.10:80 -r 10\.244\.2\.12:8080/);
+    assert.doesNotMatch(bench.state(), /add KUBE-.* 203\.0\.113\.5/);
+    assertUntouched();
+  });
+
+  it("is not overwritten where it is made after it was asked for, and then a conflict at once", async () => {
+    const { ipvs } = bench.kernel;
+    ipvs.findVirtualServers = async () => [];
     bench.put(claiming, [there]);
     const first = await bench.sync();
     assert.deepEqual([first.failures, first.refusals.begun], [[], []]);
@@ -203,6 +249,7 @@ it("a third party's virtual server on a node port's port and another node addres
       keep: (ownership: RecordedOwnership) => {
         recorded = ownership;
       },
+      async idle() {},
     };
     const bench = new Bench(kernel, {}, { ownershipRecord });
     bench.nodeAddresses = nodeAddresses;
@@ -213,6 +260,45 @@ it("a third party's virtual server on a node port's port and another node addres
   for (const what of ["first start", "restart", "second restart"]) {
     assert.deepEqual((await start()).foreignServers, ["TCP 192.168.10.12:30080"], what);
   }
+});
+
+describe("a node port that a third party has on one of the node's addresses", () => {
+  const taken = foreignAt("192.168.10.11", { port: 30_080 });
+  let recordedBeforeEntry: readonly string[];
+  let bench: Bench;
+
+  beforeEach(() => {
+    recordedBeforeEntry = [];
+    let given = nothingRecorded;
+    const ownershipRecord = {
+      recorded: nothingRecorded,
+      keep: (ownership: RecordedOwnership) => {
+        given = ownership;
+      },
+      idle: async () => {
+        if (!bench.state().includes("add KUBE-NODE-PORT-TCP")) {
+          recordedBeforeEntry = [...given.foreign];
+        }
+      },
+    };
+    bench = new Bench(new FakeKernel(), {}, { ownershipRecord });
+  });
+
+  it("is recorded before the entry that names its port, at a start", async () => {
+    await make(bench.kernel, taken);
+    bench.put(nodePort, [there]);
+    await bench.sync();
+    assert.deepEqual(recordedBeforeEntry, ["TCP 192.168.10.11:30080"]);
+    assert.match(bench.state(), /add KUBE-NODE-PORT-TCP 30080/);
+  });
+
+  it("is recorded before the entry that names its port, where it was made meanwhile", async () => {
+    await bench.sync();
+    await make(bench.kernel, taken);
+    bench.put(nodePort, [there]);
+    await bench.sync();
+    assert.deepEqual(recordedBeforeEntry, ["TCP 192.168.10.11:30080"]);
+  });
 });
 
 describe("after somebody flushed the sets", () => {

@@ -213,6 +213,28 @@ describe("apply", () => {
   });
 });
 
+describe("finding single virtual servers", () => {
+  const asked = [web, { ...web, port: 80 }, { ...web, port: 81 }];
+
+  it("asks for each by one message of one datagram, and takes what is not there for absent", async () => {
+    for (const absent of [ESRCH, EAFNOSUPPORT]) {
+      const { ipvs, sent } = await open(refusing(absent, absent, absent));
+      assert.deepEqual(await ipvs.findVirtualServers(asked), []);
+      assert.equal(sent().length, 1);
+      assert.equal(commandsIn(sent()[0]).length, 3);
+      assert.match(keyOfRequest(sent()[0] as Uint8Array), /^command=4 service=/);
+    }
+  });
+
+  it("rejects with what the kernel says otherwise", async () => {
+    const { ipvs } = await open(refusing(ESRCH, EINVAL, ESRCH));
+    await assert.rejects(
+      ipvs.findVirtualServers(asked),
+      /read virtual server TCP 10\.96\.0\.1:80.*: EINVAL/,
+    );
+  });
+});
+
 describe("reading", () => {
   const list = readCapture("ipvs", "list").datagrams;
   /** What came back for each request of `ipvsadm -L -n`: the services, then the real servers of each. */
