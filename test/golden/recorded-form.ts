@@ -66,11 +66,13 @@ function tableLines(chains: ReadonlyMap<string, SavedChain> | undefined): readon
   const names = [...(chains?.keys() ?? [])].filter((name) => !name.includes("CANARY")).sort();
   return names.flatMap((name) => {
     const chain = chains?.get(name);
-    const rules = chain?.rules ?? [];
-    // The rules of this chain have no order of their own: one per denied address, none hides another.
-    const ordered = name === "KUBE-IPVS-OUT-FILTER" ? rules.toSorted() : rules;
-    return [`:${name} ${chain?.policy ?? "-"}`, ...ordered];
+    return [`:${name} ${chain?.policy ?? "-"}`, ...inRecordedOrder(name, chain?.rules ?? [])];
   });
+}
+
+/** The rules of KUBE-IPVS-OUT-FILTER have no order of their own: one per denied address, none hides another. */
+export function inRecordedOrder(chainName: string, rules: readonly string[]): readonly string[] {
+  return chainName === "KUBE-IPVS-OUT-FILTER" ? rules.toSorted() : rules;
 }
 
 function nonEmptyLines(text: string): string[] {

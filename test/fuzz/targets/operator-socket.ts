@@ -1,7 +1,6 @@
 /** Raw bytes to the operator's socket, behind which a daemon serves a few Services. */
 import assert from "node:assert/strict";
 import { mkdtempSync, rmSync } from "node:fs";
-import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { systemClock as clock } from "../../../src/base/clock.ts";
@@ -15,8 +14,10 @@ import type { NamedObject } from "../../support/memory-source.ts";
 import { endpointSlice, node, service } from "../../support/objects.ts";
 import { readCorpusTexts } from "../corpus.ts";
 import { mutatedTexts } from "../mutations.ts";
+import { ask, statusesIn } from "../raw-http.ts";
 import type { FuzzTarget, Verdict } from "../target.ts";
 
+/** Of the socket for one answer. */
 const timeoutMs = 20_000;
 const good = [100, 200];
 /** 500 and a dead daemon are finds. 503: a second request on one connection. */
@@ -69,25 +70,9 @@ async function open(): Promise<Opened> {
   };
 }
 
-/** The other side says that it has said all: an answer, or none, and the end must come. */
-function ask(path: string, text: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    let answer = "";
-    const socket = connect(path);
-    socket.setTimeout(timeoutMs, () => reject(new Error("no end came")));
-    socket.on("data", (chunk) => {
-      answer += chunk.toString("latin1");
-    });
-    socket.on("error", () => {});
-    socket.on("close", () => resolve(answer));
-    socket.end(text);
-  });
-}
-
 function verdictOn(answer: string): Verdict {
-  if (answer === "") return "refused";
-  const statuses = [...answer.matchAll(/^HTTP\/1\.1 (\d+) /gm)].map(([, status]) => Number(status));
-  assert.ok(statuses.length > 0, answer.slice(0, 200));
+  const statuses = statusesIn(answer);
+  if (statuses === undefined) return "refused";
   for (const status of statuses) assert.ok([...good, ...refusals].includes(status), `${status}`);
   return statuses.includes(200) ? "taken" : "refused";
 }
@@ -102,7 +87,7 @@ export const targets: readonly FuzzTarget<string>[] = [
     inputs: mutatedTexts(kept),
     run: async (text) => {
       opened ??= open();
-      return verdictOn(await ask((await opened).path, text));
+      return verdictOn(await ask({ path: (await opened).path }, text));
     },
     stop: async () => (await opened)?.stop(),
   },

@@ -7,6 +7,7 @@ import { familyOf, hostPort, hostPrefixLength } from "../../../src/base/ip.ts";
 import type { ObservedChain } from "../../../src/kernel/kernel.ts";
 import type { IpSet } from "../../../src/state/ip-set.ts";
 import { type VirtualServer, virtualServerFlags } from "../../../src/state/virtual-server.ts";
+import { inRecordedOrder } from "../../golden/recorded-form.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 
 /** `ipvsadm -Sn`, sorted. */
@@ -33,7 +34,7 @@ export function ipSetText({ ipSets }: FakeKernel): string {
   return sortedText(lines);
 }
 
-/** `iptables-save` without counters: tables and chains sorted, rules of a chain in order. */
+/** `iptables-save` without counters: tables and chains sorted, rules of a chain in the recorded order. */
 export function iptablesText({ iptables }: FakeKernel, family: IpFamily): string {
   const chains = iptables.peek(family);
   const lines = ["filter", "nat"].flatMap((table) => [
@@ -88,7 +89,8 @@ function createOptions({ type, family }: IpSet): string {
 
 function chainLines({ name, rules }: ObservedChain): readonly string[] {
   const policy = name.startsWith("KUBE-") ? "-" : builtInPolicy(name);
-  return [`:${name} ${policy}`, ...rules.map(({ text }) => `-A ${name} ${text}`)];
+  const lines = rules.map(({ text }) => `-A ${name} ${text}`);
+  return [`:${name} ${policy}`, ...inRecordedOrder(name, lines)];
 }
 
 function builtInPolicy(name: string): string {
