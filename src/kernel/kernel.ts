@@ -201,7 +201,7 @@ export interface Iptables {
   /** Looks at both back ends again. A change of mind is told, not followed. Rejects as at start. */
   checkBackend(): Promise<BackendFinding>;
   /**
-   * Chains of the nat and filter tables; with a plan only those that it is about, which saves most of the work beside
+   * Chains of the nat and filter tables, and of those the plan has chains in; with a plan only those that it is about, which saves most of the work beside
    * thousands of rules of others. A chain with native nftables rules cannot be read: of it, the planned jumps that
    * stand there are given, each once and in the planned order, and without a plan the promise is rejected.
    */
@@ -211,7 +211,7 @@ export interface Iptables {
    * a look, and no program. Undefined: that cannot be told now, read the rules.
    */
   readGeneration(family: IpFamily): Promise<number | undefined>;
-  /** One `iptables-restore --noflush` with both tables. A table is changed wholly or not at all. */
+  /** One `iptables-restore --noflush` with all tables. A table is changed wholly or not at all. */
   apply(family: IpFamily, changes: readonly RulesChange[]): Promise<void>;
   /** The canonical text of a rule behind `-A CHAIN `, for comparing with an observed one. */
   render(family: IpFamily, rule: Rule): string;

@@ -46,7 +46,8 @@ export function planService(
   });
 }
 
-function servedPart(
+/** The Service without what a feature gate takes away. */
+export function servedPart(
   service: ServiceRecord | undefined,
   { areExternalIpsIgnored }: PlanOptions,
 ): ServiceRecord | undefined {

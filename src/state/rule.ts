@@ -2,17 +2,35 @@
  * iptables rules as values. Text is made and read only in `kernel/iptables/` (render, parse).
  * Matches stand in the order in which `iptables-save` prints them, so that rendered text compares equal.
  */
+import type { IpAddress } from "../base/ip.ts";
 
-export type TableName = "nat" | "filter";
+/** Rules of ours stand in nat and filter; mangle holds a canary chain of mode iptables, and nothing else. */
+export type TableName = "nat" | "filter" | "mangle";
 
 export type Match =
   /** `-s CIDR`; printed first. */
   | { readonly kind: "source"; readonly cidr: string; readonly isNegated: boolean }
-  /** `-i NAME`, or `-i PREFIX+`; printed after the source. */
+  /** `-d CIDR`; printed behind the source. */
+  | { readonly kind: "destination"; readonly cidr: string; readonly isNegated: boolean }
+  /** `-i NAME`, or `-i PREFIX+`; printed after source and destination. */
   | { readonly kind: "in-interface"; readonly name: string; readonly isNegated: boolean }
   /** `-p tcp`. */
   | { readonly kind: "protocol"; readonly protocol: "tcp" | "udp" | "sctp" }
   | { readonly kind: "comment"; readonly text: string }
+  /** `-m tcp --dport PORT`; without a port only `-m tcp`, as `iptables-save` prints it before a translation. */
+  | {
+      readonly kind: "port";
+      readonly protocol: "tcp" | "udp" | "sctp";
+      readonly destination?: number;
+    }
+  /** `-m statistic --mode random --probability P`. */
+  | { readonly kind: "chance"; readonly probability: number }
+  /** `-m recent`: the client was entered into the list less than so long ago, older entries go. */
+  | { readonly kind: "recent-check"; readonly list: string; readonly seconds: number }
+  /** `-m recent`: enters the client into the list; matches always. */
+  | { readonly kind: "recent-set"; readonly list: string }
+  /** `-m nfacct --nfacct-name NAME`: counts; matches always. The counter must exist. */
+  | { readonly kind: "accounting"; readonly counter: string }
   /** `-m mark --mark VALUE/MASK`, numbers. */
   | {
       readonly kind: "mark";
@@ -23,7 +41,11 @@ export type Match =
   /** `-m set --match-set NAME src,dst`. */
   | { readonly kind: "set"; readonly name: string; readonly directions: readonly ("src" | "dst")[] }
   /** `-m conntrack --ctstate NEW,…`. */
-  | { readonly kind: "conntrack-state"; readonly states: readonly string[] }
+  | {
+      readonly kind: "conntrack-state";
+      readonly states: readonly string[];
+      readonly isNegated?: true;
+    }
   /** `-m addrtype --dst-type LOCAL`. */
   | {
       readonly kind: "address-type";
@@ -48,6 +70,10 @@ export type Target =
   /** The family's default, port unreachable. */
   | { readonly kind: "reject" }
   | { readonly kind: "jump"; readonly chain: string }
+  /** No target: the rule counts, and the next one has its turn. */
+  | { readonly kind: "none" }
+  /** `DNAT --to-destination ADDRESS:PORT`. */
+  | { readonly kind: "translate"; readonly address: IpAddress; readonly port: number }
   /** `MARK --set-xmark VALUE/MASK`: bits of MASK are cleared, then VALUE is XORed in. */
   | { readonly kind: "xmark"; readonly value: number; readonly mask: number }
   | { readonly kind: "masquerade"; readonly isRandomFully: boolean };

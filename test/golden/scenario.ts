@@ -34,13 +34,14 @@ interface ScenarioFile {
   readonly steps: readonly Partial<Omit<Step, "recorded">>[];
 }
 
-const folder: string = join(import.meta.dirname, "scenarios");
+/** Those of mode ipvs. */
+const ipvsFolder: string = join(import.meta.dirname, "scenarios");
 
-export function listScenarios(): readonly string[] {
+export function listScenarios(folder: string = ipvsFolder): readonly string[] {
   return readdirSync(folder).sort();
 }
 
-export function readScenario(name: string): Scenario {
+export function readScenario(name: string, folder: string = ipvsFolder): Scenario {
   const text = readFileSync(join(folder, name, "scenario.json"), "utf8");
   const file = JSON.parse(text) as ScenarioFile;
   const steps = file.steps.map((step, index) => ({

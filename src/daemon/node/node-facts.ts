@@ -104,7 +104,7 @@ function nodePortAddresses(
 }
 
 /** Empty: no restriction. Networks of the other family alone leave this one open, as upstream. */
-function nodePortNetworks(
+export function nodePortNetworks(
   family: IpFamily,
   config: Config,
   node: NodeRecord | undefined,

@@ -90,7 +90,7 @@ export class IptablesClient implements Iptables {
       if (chains !== undefined) return chains;
     }
     try {
-      const chains = await this.#save(family, hasOthers ? undefined : namesOf(planned));
+      const chains = await this.#save(family, { planned, hasOthers });
       this.#familiar.add(family);
       return chains;
     } catch (error) {
@@ -166,10 +166,10 @@ export class IptablesClient implements Iptables {
    */
   async #save(
     family: IpFamily,
-    names: ReadonlySet<string> | undefined,
+    { planned, hasOthers }: { readonly planned: RuleSet | undefined; readonly hasOthers: boolean },
   ): Promise<readonly ObservedChain[]> {
     const { output } = await this.#run(family, { action: "read iptables rules", verb: "save" });
-    return parseSaved(output, names);
+    return parseSaved(output, hasOthers ? undefined : namesOf(planned), tablesOf(planned));
   }
 
   /** Undefined where this version of the program answers otherwise than those we know. */
@@ -304,6 +304,11 @@ function namesOf(planned: RuleSet | undefined): ReadonlySet<string> | undefined 
   if (planned === undefined) return undefined;
   const names = planned.chains.map(({ name }) => name);
   return new Set([...names, ...planned.jumps.map(({ from }) => from)]);
+}
+
+/** nat and filter, and what else a plan has chains in. */
+function tablesOf(planned: RuleSet | undefined): ReadonlySet<TableName> {
+  return new Set(["nat", "filter", ...(planned?.chains ?? []).map(({ table }) => table)]);
 }
 
 /** What the jumps lead to; no matter what it holds. */

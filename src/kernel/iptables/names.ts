@@ -43,6 +43,13 @@ const interfaceRule: TextRule = {
   expected: "1 to 15 letters, digits or any of _ . @ -, with + at most at its end",
 };
 
+/** NFACCT_NAME_MAX (32) less the terminator. */
+const counterRule: TextRule = {
+  what: "counter",
+  pattern: /^[A-Za-z0-9_]{1,31}$/,
+  expected: "1 to 31 letters, digits or _",
+};
+
 /** XT_MAX_COMMENT_LEN (256) less the terminator. */
 const commentRule: TextRule = {
   what: "comment",
@@ -67,6 +74,7 @@ function checker(rule: TextRule): (value: string) => string {
 /** Each gives back what it was given, or throws a {@link RuleValueError}. */
 export const checkChainName: (value: string) => string = checker(chainRule);
 export const checkSetName: (value: string) => string = checker(setRule);
+export const checkCounterName: (value: string) => string = checker(counterRule);
 export const checkInterfaceName: (value: string) => string = checker(interfaceRule);
 export const checkComment: (value: string) => string = checker(commentRule);
 export const checkKeyword: (value: string) => string = checker(keywordRule);

@@ -36,17 +36,22 @@ export class UnreadableTableError extends Error {
 }
 
 /**
- * Chains of the nat and filter tables, in the order of the text; other tables are passed over, and with
- * `names` the rules of other chains. Counters
- * and policies are dropped. Throws a {@link SavedTextError} for anything that is not the complete output
+ * Chains of the nat and filter tables, or of `tables`, in the order of the text; other tables are passed over, and with
+ * `names` the rules of other chains. Counters and policies are dropped. Throws a {@link SavedTextError} for anything that is not the complete output
  * of `iptables-save`, and an {@link UnreadableTableError} where that leaves a table out: what is absent would look
  * like missing rules.
  */
-export function parseSaved(text: string, names?: ReadonlySet<string>): readonly ObservedChain[] {
-  const reader = new SavedReader(names);
+export function parseSaved(
+  text: string,
+  names?: ReadonlySet<string>,
+  tables: ReadonlySet<string> = usualTables,
+): readonly ObservedChain[] {
+  const reader = new SavedReader(names, tables);
   for (const [index, line] of text.split("\n").entries()) reader.read(line, index + 1);
   return reader.finish();
 }
+
+const usualTables: ReadonlySet<TableName> = new Set(["nat", "filter"]);
 
 interface OpenChain {
   readonly table: TableName;
@@ -56,14 +61,16 @@ interface OpenChain {
 
 class SavedReader {
   readonly #names: ReadonlySet<string> | undefined;
+  readonly #tables: ReadonlySet<string>;
   readonly #chains: OpenChain[] = [];
   /** The table between `*NAME` and `COMMIT`; "" outside. */
   #table = "";
   #openChains = new Map<string, OpenChain>();
   #lastLine = 0;
 
-  constructor(names: ReadonlySet<string> | undefined) {
+  constructor(names: ReadonlySet<string> | undefined, tables: ReadonlySet<string>) {
     this.#names = names;
+    this.#tables = tables;
   }
 
   read(line: string, number: number): void {
@@ -73,7 +80,7 @@ class SavedReader {
     else if (line.startsWith("*")) this.#openTable(line, number);
     else if (this.#table === "") throw new SavedTextError("outside of any table", number, line);
     else if (line === "COMMIT") this.#table = "";
-    else if (isOurs(this.#table)) this.#readContent(this.#table, line, number);
+    else if (this.#isRead(this.#table)) this.#readContent(this.#table, line, number);
   }
 
   finish(): readonly ObservedChain[] {
@@ -90,7 +97,7 @@ class SavedReader {
   #readComment(line: string): void {
     const found = /^# Table `(\w+)' is incompatible/.exec(line);
     const table = found?.[1] ?? "";
-    if (isOurs(table)) throw new UnreadableTableError(table);
+    if (this.#isRead(table)) throw new UnreadableTableError(table);
   }
 
   #openTable(line: string, number: number): void {
@@ -135,8 +142,8 @@ class SavedReader {
     }
     chain.rules.push({ text });
   }
-}
 
-function isOurs(table: string): table is TableName {
-  return table === "nat" || table === "filter";
+  #isRead(table: string): table is TableName {
+    return this.#tables.has(table);
+  }
 }

@@ -2,11 +2,19 @@
  * Rules as text, in exactly the form in which `iptables-save` prints them back, so that a rendered rule
  * and an observed one are equal when their texts are. Pure.
  */
-import { cidrText, familyOf, type IpFamily, parseCidr, parseIpAddress } from "../../base/ip.ts";
+import {
+  cidrText,
+  familyOf,
+  hostPort,
+  type IpFamily,
+  parseCidr,
+  parseIpAddress,
+} from "../../base/ip.ts";
 import type { Match, Rule, Target } from "../../state/rule.ts";
 import {
   checkChainName,
   checkComment,
+  checkCounterName,
   checkInterfaceName,
   checkKeyword,
   checkNumber,
@@ -26,19 +34,32 @@ export function renderRule(family: IpFamily, rule: Rule): string {
 function renderMatch(family: IpFamily, match: Match): string {
   switch (match.kind) {
     case "source":
-      return renderSource(family, match.cidr, match.isNegated);
+      return renderNetwork(family, { ...match, option: "-s" });
+    case "destination":
+      return renderNetwork(family, { ...match, option: "-d" });
     case "in-interface":
       return `${not(match)}-i ${checkInterfaceName(match.name)}`;
     case "protocol":
       return `-p ${match.protocol}`;
     case "comment":
       return `-m comment --comment ${quote(checkComment(match.text))}`;
+    case "port":
+      return renderPort(match);
+    case "chance":
+      return `-m statistic --mode random --probability ${renderProbability(match.probability)}`;
+    case "recent-check":
+      return `-m recent --rcheck --seconds ${checkNumber("seconds", match.seconds, 0xffffffff)} --reap ${renderList(family, match.list)}`;
+    case "recent-set":
+      return `-m recent --set ${renderList(family, match.list)}`;
+    case "accounting":
+      // Two spaces: that is how iptables-save prints it.
+      return `-m nfacct --nfacct-name  ${checkCounterName(match.counter)}`;
     case "mark":
       return `-m mark ${not(match)}--mark ${renderMark(match.value, match.mask)}`;
     case "set":
       return `-m set --match-set ${checkSetName(match.name)} ${renderDirections(match.directions)}`;
     case "conntrack-state":
-      return `-m conntrack --ctstate ${renderStates(match.states)}`;
+      return `-m conntrack ${match.isNegated ? "! " : ""}--ctstate ${renderStates(match.states)}`;
     case "address-type":
       return `-m addrtype ${not(match)}--${match.end}-type ${checkKeyword(match.type)}`;
     case "physical-in":
@@ -60,6 +81,10 @@ function renderTarget(family: IpFamily, target: Target): string {
       return `-j REJECT --reject-with ${rejectAnswers[family]}`;
     case "jump":
       return `-j ${checkChainName(target.chain)}`;
+    case "none":
+      return "";
+    case "translate":
+      return renderTranslation(family, target);
     case "xmark":
       return `-j MARK --set-xmark ${hex(target.value)}/${hex(target.mask)}`;
     case "masquerade":
@@ -81,13 +106,49 @@ function not(match: { readonly isNegated: boolean }): string {
 }
 
 /** A network of all addresses is not printed, unless negated: it matches everything. */
-function renderSource(family: IpFamily, text: string, isNegated: boolean): string {
+function renderNetwork(
+  family: IpFamily,
+  { kind, cidr: text, isNegated, option }: NetworkMatch & { readonly option: "-s" | "-d" },
+): string {
   const cidr = parseCidr(text);
   if (cidr === undefined || familyOf(cidr.address) !== family) {
-    throw new RuleValueError("source", text, `an ${family} network`);
+    throw new RuleValueError(kind, text, `an ${family} network`);
   }
   if (cidr.prefixLength === 0 && !isNegated) return "";
-  return `${isNegated ? "! " : ""}-s ${cidrText(cidr)}`;
+  return `${isNegated ? "! " : ""}${option} ${cidrText(cidr)}`;
+}
+
+type NetworkMatch = Match & { readonly kind: "source" | "destination" };
+
+function renderPort({ protocol, destination }: Match & { readonly kind: "port" }): string {
+  if (destination === undefined) return `-m ${protocol}`;
+  return `-m ${protocol} --dport ${checkNumber("port", destination, 65_535)}`;
+}
+
+/** As printed: the kernel keeps 31 bits of what iptables was given with ten digits. */
+function renderProbability(probability: number): string {
+  if (!(probability > 0 && probability <= 1)) {
+    throw new RuleValueError("probability", String(probability), "a number above 0, at most 1");
+  }
+  const steps = 2 ** 31;
+  return (Math.round(Number(probability.toFixed(10)) * steps) / steps).toFixed(11);
+}
+
+/** Clients are told apart by their whole address. */
+function renderList(family: IpFamily, list: string): string {
+  const mask = family === "IPv4" ? "255.255.255.255" : "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff";
+  return `--name ${checkChainName(list)} --mask ${mask} --rsource`;
+}
+
+function renderTranslation(
+  family: IpFamily,
+  { address: text, port }: Target & { readonly kind: "translate" },
+): string {
+  const address = parseIpAddress(text);
+  if (address === undefined || familyOf(address) !== family) {
+    throw new RuleValueError("destination", text, `an ${family} address`);
+  }
+  return `-j DNAT --to-destination ${hostPort(address, checkNumber("port", port, 65_535))}`;
 }
 
 function renderIpvs(family: IpFamily, match: Match & { readonly kind: "ipvs" }): string {

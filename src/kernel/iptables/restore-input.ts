@@ -6,10 +6,10 @@ import { checkChainName } from "./names.ts";
 import { renderRule } from "./render.ts";
 
 /** In the order of the input; each table is committed on its own. */
-const tables: readonly TableName[] = ["nat", "filter"];
+const tables: readonly TableName[] = ["nat", "filter", "mangle"];
 
 /**
- * Both tables in one input. Within a table only the result counts, since it is committed at once:
+ * All tables in one input. Within a table only the result counts, since it is committed at once:
  *
  * 1. every chain that is written or removed is declared, which creates or empties it;
  * 2. jumps, in the order given, so that a chain can be removed after the jump to it;

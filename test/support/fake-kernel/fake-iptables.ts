@@ -18,7 +18,7 @@ import type { Operation, Operations } from "./operations.ts";
 type Tables = Readonly<Record<TableName, FakeTable>>;
 
 /** In the order of the restore input: when filter is refused, nat has been changed. */
-const tableOrder: readonly TableName[] = ["nat", "filter"];
+const tableOrder: readonly TableName[] = ["nat", "filter", "mangle"];
 
 /** iptables and ip6tables in memory. */
 export class FakeIptables implements Iptables {
@@ -74,7 +74,9 @@ export class FakeIptables implements Iptables {
 
   async observe(family: IpFamily, scope: RulesScope = {}): Promise<readonly ObservedChain[]> {
     return this.#operations.read("iptables", "observe", family, () => {
-      const all = this.peek(family);
+      const readsMangle = scope.planned?.chains.some(({ table }) => table === "mangle") === true;
+      const mangle = readsMangle ? this.#tables[family].mangle.observe() : [];
+      const all = [...this.peek(family), ...mangle];
       const canPrint = all.every((chain) => this.#isReadable(family, chain));
       return chainsInScope(all, scope, canPrint).map((chain) =>
         this.#isReadable(family, chain) ? chain : this.#jumpsAlone(family, chain, scope),
@@ -149,7 +151,11 @@ function chainsInScope(
 }
 
 function makeTables(family: IpFamily): Tables {
-  return { nat: new FakeTable(family, "nat"), filter: new FakeTable(family, "filter") };
+  return {
+    nat: new FakeTable(family, "nat"),
+    filter: new FakeTable(family, "filter"),
+    mangle: new FakeTable(family, "mangle"),
+  };
 }
 
 /** As the program would say it, with the line of the input. */

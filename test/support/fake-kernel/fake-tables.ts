@@ -19,6 +19,7 @@ type Chains = Map<string, readonly ObservedRule[]>;
 const builtInChains: Readonly<Record<TableName, readonly string[]>> = {
   filter: ["INPUT", "FORWARD", "OUTPUT"],
   nat: ["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"],
+  mangle: ["PREROUTING", "INPUT", "FORWARD", "OUTPUT", "POSTROUTING"],
 };
 
 export class FakeTable {
@@ -84,10 +85,9 @@ export class FakeTable {
     }
     for (const [name, rules] of written) {
       if (rules === undefined) continue;
-      chains.set(
-        name,
-        rules.map((rule) => this.#observed(rule)),
-      );
+      // Behind the jumps that were inserted into it, as restore appends.
+      const inserted = chains.get(name) ?? [];
+      chains.set(name, [...inserted, ...rules.map((rule) => this.#observed(rule))]);
     }
     checkReferences(chains, hasSet);
     this.#chains = chains;

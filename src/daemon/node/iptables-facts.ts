@@ -1,0 +1,51 @@
+/** What planning in mode iptables must know of this node, beside what every mode must. Pure. */
+import { cidrContains, type IpAddress, type IpFamily, parseIpAddress } from "../../base/ip.ts";
+import type { IptablesFamilyOptions, IptablesNodeOptions } from "../../plan/iptables/options.ts";
+import type { FamilyOptions, PlanOptions } from "../../plan/options.ts";
+import { type NodeFacts, nodePortNetworks } from "./node-facts.ts";
+
+export interface IptablesFacts extends Pick<NodeFacts, "config" | "node"> {
+  /** Node ports are to be served on loopback addresses. */
+  readonly servesLoopbackNodePorts: boolean;
+  /** What every mode must know. */
+  readonly shared: PlanOptions;
+  readonly hasCounters: boolean;
+}
+
+export function iptablesOptionsOf(facts: IptablesFacts): IptablesNodeOptions {
+  const { shared, hasCounters, config } = facts;
+  return {
+    shared,
+    families: new Map(
+      [...shared.families].map(([family, options]) => [
+        family,
+        familyOptions(family, options, facts),
+      ]),
+    ),
+    hasCounters,
+    isTcpLiberal: config.conntrack.isTcpLiberal,
+  };
+}
+
+/** Loopback is among the addresses where no network, or one of those that are named, has it. */
+function familyOptions(
+  family: IpFamily,
+  { nodePortAddresses }: FamilyOptions,
+  { config, node, servesLoopbackNodePorts }: IptablesFacts,
+): IptablesFamilyOptions {
+  const networks = nodePortNetworks(family, config, node);
+  const servesAllAddresses = networks.length === 0;
+  const isLoopbackNamed = networks.some((network) => cidrContains(network, loopback));
+  const servesLoopback =
+    family === "IPv4" && servesLoopbackNodePorts && (servesAllAddresses || isLoopbackNamed);
+  const addresses = new Set([...nodePortAddresses, ...(servesLoopback ? [loopback] : [])]);
+  return {
+    servesAllAddresses,
+    nodePortAddresses: servesAllAddresses
+      ? []
+      : [...addresses].sort().map((address) => `${address}/${family === "IPv4" ? 32 : 128}`),
+    servesLoopback,
+  };
+}
+
+const loopback = parseIpAddress("127.0.0.1") as IpAddress;

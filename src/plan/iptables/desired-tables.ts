@@ -1,0 +1,190 @@
+import type { IpFamily } from "../../base/ip.ts";
+import { none } from "../../base/none.ts";
+import { sameValue } from "../../base/same-value.ts";
+import type { ServiceName } from "../../base/service-name.ts";
+import { bySeniority, servicePortKey } from "../../model/service-port.ts";
+import type { Chain, Rule, RuleSet, TableName } from "../../state/rule.ts";
+import { fixedChains, fixedJumps, nodePortEntries } from "./fixed-chains.ts";
+import type { IptablesOptions } from "./options.ts";
+import type { ServiceRules } from "./planner.ts";
+import type { ServicePortRules } from "./service-port-rules.ts";
+import {
+  type SharedChain,
+  type SharedChainKey,
+  type SharedRule,
+  sharedChains,
+} from "./shared-chains.ts";
+
+/** A chain of one family that is another one than before, or gone. */
+export interface TouchedChain {
+  readonly table: TableName;
+  readonly name: string;
+  /** Undefined: nobody wants it any more. */
+  readonly chain: Chain | undefined;
+}
+
+/** What one family's tables should hold: the sum of all Services' rules, with the chains that changed marked. */
+class FamilyTables {
+  readonly #family: IpFamily;
+  /** Chains that belong to one service port, by name; all in nat. */
+  readonly #own = new Map<string, Chain>();
+  /** Service ports with rules in a shared chain. */
+  readonly #shared = new Map<SharedChainKey, Map<string, ServicePortRules>>();
+  #touched = new Set<string>();
+
+  constructor(family: IpFamily) {
+    this.#family = family;
+  }
+
+  replace(before: readonly ServicePortRules[], after: readonly ServicePortRules[]): void {
+    const previous = new Map(before.map((rules) => [servicePortKey(rules.servicePort), rules]));
+    for (const next of after) {
+      const key = servicePortKey(next.servicePort);
+      this.#replacePort(key, previous.get(key), next);
+      previous.delete(key);
+    }
+    for (const [key, gone] of previous) this.#replacePort(key, gone, undefined);
+  }
+
+  takeTouched(options: IptablesOptions): readonly TouchedChain[] {
+    const touched = [...this.#touched];
+    this.#touched = new Set();
+    return touched.map((key) => {
+      const place = sharedChains.find((shared) => shared.key === key);
+      if (place !== undefined) {
+        const { table, name } = place;
+        return { table, name, chain: this.#sharedChain(place, options) };
+      }
+      return { table: "nat", name: key, chain: this.#own.get(key) };
+    });
+  }
+
+  ruleSet(options: IptablesOptions): RuleSet {
+    const own = options.families.get(this.#family);
+    return {
+      chains: [
+        ...sharedChains.map((place) => this.#sharedChain(place, options)),
+        ...fixedChains(options),
+        ...this.#own.values(),
+      ],
+      jumps: own === undefined ? none : fixedJumps(own),
+    };
+  }
+
+  #replacePort(
+    key: string,
+    before: ServicePortRules | undefined,
+    after: ServicePortRules | undefined,
+  ): void {
+    const gone = new Set(before?.chains.map(({ name }) => name));
+    for (const chain of after?.chains ?? none) {
+      gone.delete(chain.name);
+      const present = this.#own.get(chain.name);
+      if (present !== undefined && sameValue(present.rules, chain.rules)) continue;
+      this.#own.set(chain.name, chain);
+      this.#touched.add(chain.name);
+    }
+    for (const name of gone) {
+      this.#own.delete(name);
+      this.#touched.add(name);
+    }
+    this.#replaceShared(key, before, after);
+  }
+
+  #replaceShared(
+    key: string,
+    before: ServicePortRules | undefined,
+    after: ServicePortRules | undefined,
+  ): void {
+    const wanted = new Set(after?.shared.map(({ chain }) => chain));
+    for (const chain of new Set([...(before?.shared ?? none).map((one) => one.chain), ...wanted])) {
+      const ports = this.#shared.get(chain) ?? new Map<string, ServicePortRules>();
+      this.#shared.set(chain, ports);
+      if (after !== undefined && wanted.has(chain)) ports.set(key, after);
+      else ports.delete(key);
+      if (!sameValue(partIn(chain, before), partIn(chain, after))) this.#touched.add(chain);
+    }
+  }
+
+  #sharedChain({ key, table, name }: SharedChain, options: IptablesOptions): Chain {
+    const own = options.families.get(this.#family);
+    const isServices = key === "nat KUBE-SERVICES" && own !== undefined;
+    const below: readonly Rule[] = isServices ? nodePortEntries(this.#family, own) : none;
+    return { table, name, rules: [...this.#rulesIn(key), ...below] };
+  }
+
+  /** By rank, then the older Service first: where two claim one address, every node and every restart decides alike. */
+  #rulesIn(key: SharedChainKey): readonly Rule[] {
+    const ports = [...(this.#shared.get(key) ?? [])].map(([name, { servicePort, shared }]) => ({
+      seniority: { ...servicePort, name },
+      shared: shared.filter(({ chain }) => chain === key),
+    }));
+    const inOrder = ports
+      .sort((left, right) => bySeniority(left.seniority, right.seniority))
+      .flatMap(({ shared }) => shared);
+    return inOrder.sort((left, right) => left.rank - right.rank).map(({ rule }) => rule);
+  }
+}
+
+function partIn(key: SharedChainKey, rules: ServicePortRules | undefined): readonly SharedRule[] {
+  return rules?.shared.filter(({ chain }) => chain === key) ?? none;
+}
+
+/** What the tables of every family should hold, changed one Service at a time. */
+export class DesiredTables {
+  readonly #services = new Map<string, ServiceRules>();
+  readonly #families = new Map<IpFamily, FamilyTables>();
+  readonly #endpointCounts = new Map<IpFamily, number>();
+
+  /** Of all service ports of a family. */
+  endpointCount(family: IpFamily): number {
+    return this.#endpointCounts.get(family) ?? 0;
+  }
+
+  replace(plan: ServiceRules): void {
+    const key = `${plan.family} ${plan.service}`;
+    const before = this.#services.get(key)?.servicePorts ?? none;
+    if (plan.servicePorts.length === 0) this.#services.delete(key);
+    else this.#services.set(key, plan);
+    const added = countOf(plan.servicePorts) - countOf(before);
+    this.#endpointCounts.set(plan.family, this.endpointCount(plan.family) + added);
+    this.#tables(plan.family).replace(before, plan.servicePorts);
+  }
+
+  /** What a Service wants at present; empty where it wants nothing. */
+  rulesOf(family: IpFamily, service: ServiceName): readonly ServicePortRules[] {
+    return this.#services.get(`${family} ${service}`)?.servicePorts ?? none;
+  }
+
+  /** Everything one family's tables should hold. */
+  ruleSet(family: IpFamily, options: IptablesOptions): RuleSet {
+    return this.#tables(family).ruleSet(options);
+  }
+
+  /** Chains that changed since this was last asked, as they should be now. Those of `fixed-chains.ts` never do. */
+  takeTouched(family: IpFamily, options: IptablesOptions): readonly TouchedChain[] {
+    return this.#tables(family).takeTouched(options);
+  }
+
+  /** Service ports with a Local policy whose endpoints are all on other nodes. */
+  withoutLocalEndpoints(policy: "internal" | "external", family: IpFamily): number {
+    let count = 0;
+    for (const plan of this.#services.values()) {
+      if (plan.family !== family) continue;
+      for (const { hasNoLocalEndpoints } of plan.servicePorts) {
+        if (hasNoLocalEndpoints[policy]) count += 1;
+      }
+    }
+    return count;
+  }
+
+  #tables(family: IpFamily): FamilyTables {
+    const tables = this.#families.get(family) ?? new FamilyTables(family);
+    this.#families.set(family, tables);
+    return tables;
+  }
+}
+
+function countOf(servicePorts: readonly ServicePortRules[]): number {
+  return servicePorts.reduce((sum, { endpointCount }) => sum + endpointCount, 0);
+}

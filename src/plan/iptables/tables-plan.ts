@@ -1,0 +1,86 @@
+import type { ServiceName } from "../../api/objects.ts";
+import type { IpFamily } from "../../base/ip.ts";
+import { sameSet } from "../../base/same-set.ts";
+import { ChangeTracker, type PendingChanges } from "../../model/change-tracker.ts";
+import type { RuleSet } from "../../state/rule.ts";
+import { DesiredTables, type TouchedChain } from "./desired-tables.ts";
+import {
+  type IptablesNodeOptions,
+  type IptablesOptions,
+  largeClusterEndpoints,
+} from "./options.ts";
+import { planServiceRules, type ServiceRules } from "./planner.ts";
+
+export interface TablesPlanParts {
+  /** Milliseconds since the epoch; changes triggered before say nothing about our speed. */
+  readonly startedAtMs: number;
+  /** Called with each plan of a Service as it is made. */
+  readonly onPlan: (plan: ServiceRules) => void;
+}
+
+/** Services and slices as last known, and the rules that they want. Pure but for its own state. */
+export class TablesPlan {
+  readonly tracker: ChangeTracker;
+  readonly desired: DesiredTables = new DesiredTables();
+  readonly #onPlan: (plan: ServiceRules) => void;
+  #nodeOptions: IptablesNodeOptions | undefined;
+  #options: IptablesOptions | undefined;
+
+  constructor({ startedAtMs, onPlan }: TablesPlanParts) {
+    this.tracker = new ChangeTracker(startedAtMs);
+    this.#onPlan = onPlan;
+  }
+
+  /**
+   * Plans what was touched, and every Service where the options are others than before; yields after each. A cluster
+   * that becomes large, or small again, is planned anew as a whole: the form of its rules is another one.
+   */
+  *update(nodeOptions: IptablesNodeOptions): Generator<void, PendingChanges> {
+    if (nodeOptions !== this.#nodeOptions || this.#options === undefined) {
+      this.tracker.touchAll();
+      const largeFamilies = this.#options?.largeFamilies ?? new Set();
+      this.#options = { ...nodeOptions, largeFamilies };
+      this.#nodeOptions = nodeOptions;
+    }
+    const pending = this.tracker.take();
+    yield* this.#planServices(pending.services, this.#options);
+    const largeFamilies = this.#largeFamilies(nodeOptions);
+    if (sameSet(largeFamilies, this.#options.largeFamilies)) return pending;
+    this.#options = { ...nodeOptions, largeFamilies };
+    yield* this.#planServices(this.tracker.serviceNames(), this.#options);
+    return pending;
+  }
+
+  /** Everything that a family's tables should hold; there must have been an update. */
+  ruleSet(family: IpFamily): RuleSet {
+    return this.desired.ruleSet(family, this.#planned);
+  }
+
+  /** Chains that changed since this was last asked. */
+  takeTouched(family: IpFamily): readonly TouchedChain[] {
+    return this.desired.takeTouched(family, this.#planned);
+  }
+
+  get #planned(): IptablesOptions {
+    if (this.#options === undefined)
+      throw new Error("Rules were asked for before they were planned");
+    return this.#options;
+  }
+
+  *#planServices(names: Iterable<ServiceName>, options: IptablesOptions): Generator<void, void> {
+    for (const name of names) {
+      const service = this.tracker.service(name);
+      for (const plan of planServiceRules(name, service, this.tracker.slicesOf(name), options)) {
+        this.desired.replace(plan);
+        this.#onPlan(plan);
+      }
+      yield;
+    }
+  }
+
+  #largeFamilies({ families }: IptablesNodeOptions): ReadonlySet<IpFamily> {
+    const isLarge = (family: IpFamily): boolean =>
+      this.desired.endpointCount(family) > largeClusterEndpoints;
+    return new Set([...families.keys()].filter(isLarge));
+  }
+}

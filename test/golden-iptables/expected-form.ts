@@ -1,0 +1,68 @@
+/**
+ * Recorded and planned tables in one form. Pure. kube-proxy writes the rules of different Services in one chain in the
+ * order of a Go map; here they stand by rank and age. So the rules of chains that Services share are sorted, but for the
+ * last one of KUBE-SERVICES in nat, which must be the last.
+ */
+import type { IpFamily } from "../../src/base/ip.ts";
+import { renderRule } from "../../src/kernel/iptables/render.ts";
+import { sharedChains } from "../../src/plan/iptables/shared-chains.ts";
+import type { RuleSet } from "../../src/state/rule.ts";
+
+const tables = ["filter", "nat"] as const;
+const lastOfAll = "NOTE: this must be the last rule in this chain";
+const builtIn: Readonly<Record<(typeof tables)[number], readonly string[]>> = {
+  filter: ["INPUT", "FORWARD", "OUTPUT"],
+  nat: ["PREROUTING", "INPUT", "OUTPUT", "POSTROUTING"],
+};
+
+/** A recorded file: one line for each chain and rule, with the table in front. mangle holds nothing but canaries. */
+export function recordedForm(text: string): string {
+  let table = "";
+  const chains = new Map<string, string[]>();
+  for (const line of text.split("\n")) {
+    const [, chain = ""] = line.split(/[ :]/);
+    if (line.startsWith("*")) table = line.slice(1);
+    else if (line.startsWith(":")) chains.set(`${table} ${chain}`, []);
+    else if (line.startsWith("-A ")) {
+      const name = line.split(" ", 2)[1] ?? "";
+      chains.get(`${table} ${name}`)?.push(line.slice(`-A ${name} `.length));
+    }
+  }
+  return formOf(chains);
+}
+
+/** What a restore of everything would leave in empty tables. */
+export function plannedForm(family: IpFamily, { chains, jumps }: RuleSet): string {
+  const planned = new Map<string, string[]>();
+  for (const table of tables)
+    for (const name of builtIn[table]) planned.set(`${table} ${name}`, []);
+  for (const { table, name, rules } of chains) {
+    planned.set(
+      `${table} ${name}`,
+      rules.map((rule) => renderRule(family, rule)),
+    );
+  }
+  planned.set("filter KUBE-FIREWALL", []);
+  for (const { table, from, rule } of jumps) {
+    planned.get(`${table} ${from}`)?.unshift(renderRule(family, rule));
+  }
+  return formOf(planned);
+}
+
+function formOf(chains: ReadonlyMap<string, readonly string[]>): string {
+  const names = [...chains.keys()].filter(
+    (name) => !name.includes("CANARY") && !name.startsWith("mangle"),
+  );
+  const lines = names.sort().flatMap((name) => {
+    const rules = chains.get(name) ?? [];
+    const isShared = sharedChains.some(({ key }) => key === name);
+    return [name, ...(isShared ? inSharedOrder(rules) : rules).map((rule) => `  ${rule}`)];
+  });
+  return `${lines.join("\n")}\n`;
+}
+
+function inSharedOrder(rules: readonly string[]): readonly string[] {
+  const last = rules.filter((rule) => rule.includes(lastOfAll));
+  const rest = rules.slice(0, rules.length - last.length);
+  return [...rest.toSorted(), ...rules.slice(rest.length)];
+}

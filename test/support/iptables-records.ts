@@ -1,0 +1,17 @@
+/** Builders for planning in mode iptables, beside those of records.ts. */
+import type { IptablesNodeOptions } from "../../src/plan/iptables/options.ts";
+import { planOptions } from "./records.ts";
+
+/** The node of {@link planOptions}: all addresses serve node ports, loopback too. */
+export function iptablesOptions(overrides: Partial<IptablesNodeOptions> = {}): IptablesNodeOptions {
+  return {
+    shared: planOptions(),
+    families: new Map([
+      ["IPv4", { servesAllAddresses: true, nodePortAddresses: [], servesLoopback: true }],
+      ["IPv6", { servesAllAddresses: true, nodePortAddresses: [], servesLoopback: false }],
+    ]),
+    hasCounters: true,
+    isTcpLiberal: false,
+    ...overrides,
+  };
+}

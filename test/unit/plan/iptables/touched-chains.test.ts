@@ -1,0 +1,110 @@
+/** A change touches the chains that it is about, and no others. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { ServiceRecord } from "../../../../src/api/objects.ts";
+import { endpointChain, servicePortChains } from "../../../../src/plan/iptables/chain-names.ts";
+import { TablesPlan } from "../../../../src/plan/iptables/tables-plan.ts";
+import { iptablesOptions } from "../../../support/iptables-records.ts";
+import { endpointRecord, ip, serviceRecord, sliceRecord } from "../../../support/records.ts";
+
+const options = iptablesOptions();
+const other = serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] });
+const owner = { service: "default/a", portName: "http", protocol: "TCP" } as const;
+const chains = servicePortChains(owner);
+
+function touched(plan: TablesPlan): readonly string[] {
+  for (const _ of plan.update(options));
+  return plan
+    .takeTouched("IPv4")
+    .map(({ table, name, chain }) => `${chain === undefined ? "-" : "+"} ${table} ${name}`)
+    .sort();
+}
+
+function endpointOf(address: string): string {
+  return `nat ${endpointChain(owner, `${address}:8080`)}`;
+}
+
+/** Two Services with two endpoints each, whose chains have been taken. */
+function settled(): TablesPlan {
+  const plan = new TablesPlan({ startedAtMs: 0, onPlan: () => {} });
+  const endpoints = [endpointRecord("10.244.1.10"), endpointRecord("10.244.2.11")];
+  plan.tracker.noteService(undefined, serviceRecord());
+  plan.tracker.noteService(undefined, other);
+  plan.tracker.noteSlice(undefined, sliceRecord(endpoints));
+  plan.tracker.noteSlice(
+    undefined,
+    sliceRecord(endpoints, { name: "default/b-1", service: "default/b" }),
+  );
+  touched(plan);
+  return plan;
+}
+
+describe("chains touched by", () => {
+  it("nothing: none", () => assert.deepEqual(touched(settled()), []));
+
+  it("one endpoint more: the chain that chooses, and the endpoint's own", () => {
+    const plan = settled();
+    const addresses = ["10.244.1.10", "10.244.2.11", "10.244.2.12"];
+    plan.tracker.noteSlice(
+      undefined,
+      sliceRecord(addresses.map((address) => endpointRecord(address))),
+    );
+    assert.deepEqual(
+      touched(plan),
+      [`+ nat ${chains.cluster}`, `+ ${endpointOf("10.244.2.12")}`].sort(),
+    );
+  });
+
+  it("the last endpoint's end: all of the service port, and the chains that refuse and lead to it", () => {
+    const plan = settled();
+    plan.tracker.noteSlice(undefined, sliceRecord([]));
+    assert.deepEqual(
+      touched(plan),
+      [
+        `- nat ${chains.cluster}`,
+        `- ${endpointOf("10.244.1.10")}`,
+        `- ${endpointOf("10.244.2.11")}`,
+        "+ filter KUBE-SERVICES",
+        "+ nat KUBE-SERVICES",
+      ].sort(),
+    );
+  });
+
+  it("a Service's end: its chains go, and the chain that led to it is written without it", () => {
+    const plan = settled();
+    plan.tracker.noteService(serviceRecord(), undefined);
+    assert.deepEqual(
+      touched(plan),
+      [
+        `- nat ${chains.cluster}`,
+        `- ${endpointOf("10.244.1.10")}`,
+        `- ${endpointOf("10.244.2.11")}`,
+        "+ nat KUBE-SERVICES",
+      ].sort(),
+    );
+  });
+});
+
+describe("an external IP that is another Service's cluster IP", () => {
+  it("stands below it in KUBE-SERVICES, whichever Service is older", () => {
+    const plan = settled();
+    const thief: ServiceRecord = serviceRecord({
+      name: "default/0",
+      clusterIps: [ip("10.96.0.12")],
+      externalIps: [ip("10.96.0.11")],
+    });
+    plan.tracker.noteService(undefined, thief);
+    plan.tracker.noteSlice(
+      undefined,
+      sliceRecord([endpointRecord("10.244.6.6")], { name: "default/0-1", service: "default/0" }),
+    );
+    touched(plan);
+    const services = plan.ruleSet("IPv4").chains.find(({ name }) => name === "KUBE-SERVICES");
+    const leading = (services?.rules ?? []).filter(({ matches }) =>
+      matches.some((match) => match.kind === "destination" && match.cidr === "10.96.0.11/32"),
+    );
+    const victim = servicePortChains({ ...owner, service: "default/b" });
+    assert.deepEqual(leading[0]?.target, { kind: "jump", chain: victim.cluster });
+    assert.equal(leading.length, 2);
+  });
+});
