@@ -39,6 +39,8 @@ export interface ServiceRecord {
   readonly isInternalPolicyLocal: boolean;
   /** 0 when there is none. */
   readonly healthCheckNodePort: number;
+  /** Those under kube-ipvs.io/, and aliases of theirs; absent: there are none. */
+  readonly annotations?: Readonly<Record<string, string>>;
 }
 
 export interface SlicePortRecord {

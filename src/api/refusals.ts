@@ -9,6 +9,7 @@ export const refusalReasons = {
   "not-a-list": "is not a list",
   "invalid-name": "is not a valid name: at most 253 letters, digits, dots, dashes and underscores",
   "invalid-label": "is not a short printable string",
+  "invalid-annotation": "is not a string",
   "invalid-cluster-ip": "is not an IP address",
   "cluster-ip-family": "is not in the IP family given by spec.ipFamilies",
   "no-cluster-ip": "it has no valid cluster IP",

@@ -1,4 +1,5 @@
 import { type Cidr, familyOf, type IpAddress, parseIpAddress } from "../base/ip.ts";
+import { parseSchedulerFlags } from "../base/scheduler.ts";
 import { kubernetesVersion } from "../base/version.ts";
 import type {
   Config,
@@ -6,6 +7,7 @@ import type {
   LocalTraffic,
   NodePortAddresses,
   ObjectsFrom,
+  TuningConfig,
 } from "./config.ts";
 import type { ConfigProblem } from "./config-error.ts";
 import { gateProblems, gateValues } from "./feature-gates.ts";
@@ -48,6 +50,7 @@ export function buildConfig(
     ...ipvs(settings),
     ...own(settings),
     ...serviceProxy(settings, report),
+    tuning: { ...schedulerFlags(settings, report) },
     conntrack: conntrack(settings),
     oomScoreAdj: settings.oomScoreAdj,
     featureGates: gateValues(settings.featureGates),
@@ -305,6 +308,17 @@ function serviceProxy(settings: Settings, report: Report): Pick<Config, "service
     report("kubeIpvs.serviceProxyName", name, "must be a valid label value");
   }
   return { serviceProxyName: name };
+}
+
+/** Those of another scheduler than the one set count where a Service asks for it. */
+function schedulerFlags(settings: Settings, report: Report): TuningConfig {
+  const text = settings["kubeIpvs.schedulerFlags"];
+  if (text === "") return {};
+  const flags = parseSchedulerFlags(text);
+  if (flags !== undefined) return { schedulerFlags: flags };
+  const reason = "must be none, or a list of sh-port, sh-fallback, mh-port and mh-fallback";
+  report("kubeIpvs.schedulerFlags", text, reason);
+  return {};
 }
 
 function conntrack(settings: Settings): Config["conntrack"] {

@@ -24,6 +24,7 @@ const liveParts = [
   "localTraffic",
   "nodePortAddresses",
   "scheduler",
+  "tuning",
   "excludeCidrs",
   "foreignVirtualServers",
   "isStrictArp",

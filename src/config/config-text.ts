@@ -1,9 +1,10 @@
 /** The resolved configuration as a file again, in the form that kube-proxy writes. Pure. */
+
+import { durationText } from "../base/duration.ts";
 import { cidrText, hostPort } from "../base/ip.ts";
 import { yamlText } from "../base/yaml.ts";
 import type { Config } from "./config.ts";
 import { configApiVersion, configKind } from "./config-file.ts";
-import { durationText } from "./duration.ts";
 import type { Field, FieldKind, FieldValues } from "./field.ts";
 import { allFields } from "./fields.ts";
 

@@ -1,4 +1,5 @@
 import type { Cidr, IpAddress } from "../base/ip.ts";
+import type { SchedulerFlag } from "../base/scheduler.ts";
 import type { GateValues } from "./feature-gates.ts";
 
 /** Where Services and EndpointSlices come from. */
@@ -47,6 +48,12 @@ export interface ConntrackConfig {
   readonly isTcpLiberal: boolean;
 }
 
+/** How virtual servers behave, beside the scheduler. */
+export interface TuningConfig {
+  /** Absent: as kube-proxy. */
+  readonly schedulerFlags?: readonly SchedulerFlag[];
+}
+
 /** Everything the program is told, from file, flags and defaults; validated and frozen. */
 export interface Config {
   readonly objectsFrom: ObjectsFrom;
@@ -65,6 +72,8 @@ export interface Config {
   readonly nodePortAddresses: NodePortAddresses;
   /** Name of the IPVS scheduler, as in `ipvsadm -s`. Whether the kernel has it is seen at start. */
   readonly scheduler: string;
+  /** What counts for Services whose annotations say nothing else. */
+  readonly tuning: TuningConfig;
   /** Virtual servers in these networks are never removed. */
   readonly excludeCidrs: readonly Cidr[];
   readonly foreignVirtualServers: ForeignVirtualServers;

@@ -1,5 +1,5 @@
+import { parseDuration } from "../base/duration.ts";
 import { type Cidr, parseCidr, parseIpAddress } from "../base/ip.ts";
-import { parseDuration } from "./duration.ts";
 import type { Field, FieldKind, FieldValues, VmoduleItem } from "./field.ts";
 
 /** A value, or why there is none. */

@@ -200,6 +200,12 @@ export const metricTable = {
     help: "Service addresses and ports that are not served or not bound to kube-ipvs0, by reason",
     labels: ["reason"],
   },
+  ignoredAnnotations: {
+    name: "kube_ipvs_ignored_annotations",
+    type: "gauge",
+    help: "Annotations of Services that are ignored at the moment, by reason",
+    labels: ["reason"],
+  },
   drainingRealServers: {
     name: "kube_ipvs_draining_real_servers",
     type: "gauge",

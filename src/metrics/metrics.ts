@@ -43,6 +43,8 @@ export interface Metrics {
   pendingChanges(kind: string, count: number): void;
   /** Frontends of Services that are not served, or not as asked; `reason` is one of the fixed codes. */
   conflicts(reason: string, count: number): void;
+  /** Annotations of Services that do not count; `reason` is one of the fixed codes. */
+  ignoredAnnotations(reason: string, count: number): void;
   /** Age 0 when nothing drains. */
   draining(count: number, oldestAgeSeconds: number): void;
   eventLoopDelayed(seconds: number): void;
@@ -92,6 +94,7 @@ export const silentMetrics: Metrics = {
   refusedObjects() {},
   pendingChanges() {},
   conflicts() {},
+  ignoredAnnotations() {},
   draining() {},
   eventLoopDelayed() {},
   serverVersion() {},

@@ -52,6 +52,7 @@ export class PrometheusMetrics implements Metrics {
   readonly #refusedObjects = this.#gauge(table.refusedObjects);
   readonly #pendingChanges = this.#gauge(table.pendingChanges);
   readonly #conflicts = this.#gauge(table.conflicts);
+  readonly #ignoredAnnotations = this.#gauge(table.ignoredAnnotations);
   readonly #drainingRealServers = this.#gauge(table.drainingRealServers);
   readonly #oldestDrain = this.#gauge(table.oldestDrain);
   readonly #eventLoopDelay = this.#histogram(table.eventLoopDelay);
@@ -177,6 +178,10 @@ export class PrometheusMetrics implements Metrics {
 
   conflicts(reason: string, count: number): void {
     this.#conflicts.set({ reason }, count);
+  }
+
+  ignoredAnnotations(reason: string, count: number): void {
+    this.#ignoredAnnotations.set({ reason }, count);
   }
 
   draining(count: number, oldestAgeSeconds: number): void {

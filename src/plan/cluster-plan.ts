@@ -1,11 +1,14 @@
 import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../api/objects.ts";
 import type { IpFamily } from "../base/ip.ts";
+import { requestedScheduler } from "../model/annotations.ts";
 import { ChangeTracker, type PendingChanges } from "../model/change-tracker.ts";
+import type { AnnotationProblem } from "../model/tuning.ts";
 import type { RuleSet } from "../state/rule.ts";
 import { DesiredState, type DirtyKeys } from "./desired-state.ts";
 import type { PlanOptions } from "./options.ts";
 import { planService, type ServicePlan } from "./planner.ts";
 import { RulesMemory } from "./rules-memory.ts";
+import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
 
 export interface ClusterPlanParts {
   /** Milliseconds since the epoch; changes triggered before say nothing about our speed. */
@@ -21,6 +24,9 @@ export class ClusterPlan {
   readonly #desired = new DesiredState();
   readonly #rulesMemory = new RulesMemory();
   #options: PlanOptions | undefined;
+  #facts: TuningFacts = noTuningFacts;
+  /** Of Services that have any. */
+  readonly #annotationProblems = new Map<ServiceName, readonly AnnotationProblem[]>();
 
   constructor({ startedAtMs, onPlan }: ClusterPlanParts) {
     this.#onPlan = onPlan;
@@ -69,6 +75,20 @@ export class ClusterPlan {
     return this.#tracker.slicesOf(service);
   }
 
+  /** Annotations that do not count, by Service. */
+  get annotationProblems(): ReadonlyMap<ServiceName, readonly AnnotationProblem[]> {
+    return this.#annotationProblems;
+  }
+
+  /** Services that ask for a scheduler that the kernel lost, or got, are planned again. */
+  noteMissingSchedulers(missing: ReadonlySet<string>): void {
+    const before = this.#facts.missingSchedulers;
+    if (missing === before) return;
+    this.#facts = { ...this.#facts, missingSchedulers: missing };
+    const isConcerned = (name: string): boolean => missing.has(name) !== before.has(name);
+    this.#tracker.touchWhere((service) => isConcerned(requestedScheduler(service) ?? ""));
+  }
+
   /** Plans what was touched, and every Service where the options are others than before; yields after each. */
   *update(options: PlanOptions): Generator<void, PendingChanges> {
     if (options !== this.#options) this.#tracker.touchAll();
@@ -95,10 +115,17 @@ export class ClusterPlan {
 
   #planService(name: string, options: PlanOptions): void {
     const service = this.#tracker.service(name);
-    for (const plan of planService(name, service, this.#tracker.slicesOf(name), options)) {
+    const slices = this.#tracker.slicesOf(name);
+    for (const plan of planService(name, service, slices, options, this.#facts)) {
+      this.#noteProblems(plan);
       this.#desired.replace(plan.service, plan.family, plan.servicePorts);
       this.#onPlan(plan);
     }
+  }
+
+  #noteProblems({ service, annotationProblems }: ServicePlan): void {
+    if (annotationProblems.length > 0) this.#annotationProblems.set(service, annotationProblems);
+    else this.#annotationProblems.delete(service);
   }
 
   #rules(family: IpFamily, options: PlanOptions | undefined): RuleSet {

@@ -1,5 +1,6 @@
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { NodePlace } from "../model/topology.ts";
+import type { Tuning } from "../model/tuning.ts";
 
 /** How pod traffic of this node is recognised; absent when it cannot be told apart. */
 export type LocalDetector =
@@ -42,6 +43,8 @@ export interface PlanOptions {
   /** The families that the node supports. */
   readonly families: ReadonlyMap<IpFamily, FamilyOptions>;
   readonly scheduler: string;
+  /** What counts for Services that say nothing else, beside the scheduler; absent: as kube-proxy. */
+  readonly tuning?: Partial<Omit<Tuning, "scheduler">>;
   /** The feature gate AllowServiceExternalIPs is off: Services are planned as if they had none. */
   readonly areExternalIpsIgnored?: boolean;
   readonly isMasqueradeAll: boolean;

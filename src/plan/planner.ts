@@ -1,5 +1,7 @@
 import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../api/objects.ts";
 import type { IpFamily } from "../base/ip.ts";
+import { none } from "../base/none.ts";
+import { readTuning, type ServiceTuning } from "../model/annotations.ts";
 import {
   countLocalReadyAddresses,
   type EndpointsByPort,
@@ -8,8 +10,14 @@ import {
 } from "../model/endpoints.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import { servicePortsOf } from "../model/service-ports.ts";
-import type { FamilyOptions, PlanOptions } from "./options.ts";
-import { planServicePort, type ServicePortPlan } from "./service-port-plan.ts";
+import type { AnnotationProblem, Tuning } from "../model/tuning.ts";
+import type { PlanOptions } from "./options.ts";
+import {
+  planServicePort,
+  type ServicePortContext,
+  type ServicePortPlan,
+} from "./service-port-plan.ts";
+import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
 
 /** All that one Service wants in one family. */
 export interface ServicePlan {
@@ -18,6 +26,8 @@ export interface ServicePlan {
   readonly servicePorts: readonly ServicePortPlan[];
   /** Distinct addresses ready on this node: what a health-check node port reports. */
   readonly localReadyCount: number;
+  /** Annotations that do not count; the same in each family. */
+  readonly annotationProblems: readonly AnnotationProblem[];
 }
 
 /**
@@ -29,7 +39,9 @@ export function planService(
   service: ServiceRecord | undefined,
   slices: Iterable<EndpointSliceRecord>,
   options: PlanOptions,
+  facts: TuningFacts = noTuningFacts,
 ): readonly ServicePlan[] {
+  const { tuning, problems: annotationProblems } = tuningOf(service, options, facts);
   const allSlices = [...slices];
   const served = servedPart(service, options);
   return [...options.families].map(([family, familyOptions]) => {
@@ -40,8 +52,11 @@ export function planService(
     return {
       service: name,
       family,
-      servicePorts: ports.map((port) => planPort(port, endpoints, familyOptions, options)),
+      servicePorts: ports.map((port) =>
+        planPort(port, endpoints, { options: familyOptions, place: options.place, tuning }),
+      ),
       localReadyCount: countLocalReadyAddresses(endpoints),
+      annotationProblems,
     };
   });
 }
@@ -55,12 +70,21 @@ export function servedPart(
   return { ...service, externalIps: [] };
 }
 
+function tuningOf(
+  service: ServiceRecord | undefined,
+  { scheduler, tuning }: PlanOptions,
+  { missingSchedulers }: TuningFacts,
+): ServiceTuning {
+  const defaults: Tuning = { ...tuning, scheduler };
+  if (service === undefined) return { tuning: defaults, problems: none };
+  return readTuning(service, defaults, missingSchedulers);
+}
+
 function planPort(
   port: ServicePort,
   endpoints: EndpointsByPort,
-  options: FamilyOptions,
-  { place, scheduler }: PlanOptions,
+  context: ServicePortContext,
 ): ServicePortPlan {
   const key = endpointPortKey({ name: port.portName, protocol: port.protocol });
-  return planServicePort(port, endpoints.get(key) ?? [], { place, options, scheduler });
+  return planServicePort(port, endpoints.get(key) ?? [], context);
 }

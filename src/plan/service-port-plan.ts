@@ -1,8 +1,10 @@
 import type { IpAddress } from "../base/ip.ts";
 import { none } from "../base/none.ts";
+import { isFlagOf, schedulerFlagBits } from "../base/scheduler.ts";
 import type { Endpoint } from "../model/endpoints.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import { type ChosenEndpoints, chooseEndpoints, type NodePlace } from "../model/topology.ts";
+import type { Tuning } from "../model/tuning.ts";
 import type { RealServer } from "../state/real-server.ts";
 import {
   type VirtualServer,
@@ -52,7 +54,7 @@ export interface ServicePortPlan {
 export interface ServicePortContext {
   readonly place: NodePlace;
   readonly options: FamilyOptions;
-  readonly scheduler: string;
+  readonly tuning: Tuning;
 }
 
 /** Plans one service port. Pure: equal input gives equal output, and nothing else is looked at. */
@@ -67,7 +69,7 @@ export function planServicePort(
   return {
     servicePort: port,
     virtualServers: virtualServersOf(
-      { port, scheduler: context.scheduler, serving: servingKeys(port, endpoints) },
+      { port, tuning: context.tuning, serving: servingKeys(port, endpoints) },
       frontends,
       chosen,
     ),
@@ -81,12 +83,12 @@ export function planServicePort(
 
 interface ServerBasis {
   readonly port: ServicePort;
-  readonly scheduler: string;
+  readonly tuning: Tuning;
   readonly serving: ReadonlySet<string>;
 }
 
 function virtualServersOf(
-  { port, scheduler, serving }: ServerBasis,
+  { port, tuning, serving }: ServerBasis,
   frontends: readonly Frontend[],
   chosen: ChosenEndpoints,
 ): readonly PlannedVirtualServer[] {
@@ -97,7 +99,7 @@ function virtualServersOf(
     const realServers = lists.get(endpoints) ?? endpoints.map(realServerOf);
     lists.set(endpoints, realServers);
     return {
-      virtualServer: virtualServerOf(port, frontend, scheduler),
+      virtualServer: virtualServerOf(port, frontend, tuning),
       kind: frontend.kind,
       realServers,
       ...(serving.size > realServers.length ? { stillServing: serving } : {}),
@@ -112,17 +114,25 @@ function servingKeys(port: ServicePort, endpoints: readonly Endpoint[]): Readonl
   return new Set(serving.map(({ key }) => key));
 }
 
-function virtualServerOf(port: ServicePort, frontend: Frontend, scheduler: string): VirtualServer {
+function virtualServerOf(port: ServicePort, frontend: Frontend, tuning: Tuning): VirtualServer {
   return {
     protocol: port.protocol,
     address: frontend.address,
     port: frontend.port,
-    scheduler,
+    scheduler: tuning.scheduler,
     persistenceTimeoutSeconds: port.affinitySeconds,
     persistencePrefixLength: port.family === "IPv4" ? 32 : 128,
-    // Upstream hashes with the source port under `mh`, so that one client's connections spread.
-    flags: scheduler === "mh" ? virtualServerFlags.schedulerPort : 0,
+    flags: flagsOf(tuning),
   };
+}
+
+/** Upstream hashes with the source port under `mh`, so that one client's connections spread. */
+function flagsOf({ scheduler, schedulerFlags }: Tuning): number {
+  if (schedulerFlags === undefined)
+    return scheduler === "mh" ? virtualServerFlags.schedulerPort : 0;
+  return schedulerFlags
+    .filter((flag) => isFlagOf(scheduler, flag))
+    .reduce((bits, flag) => bits | schedulerFlagBits[flag], 0);
 }
 
 function realServerOf(endpoint: Endpoint): RealServer {

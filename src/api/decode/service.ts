@@ -3,6 +3,7 @@ import { sharedIfEmpty } from "../../base/none.ts";
 import type { ServicePortRecord, ServiceRecord } from "../objects.ts";
 import type { RefusalReason } from "../refusals.ts";
 import { addressAt, cidrAt, isBlank } from "./addresses.ts";
+import { tuningAnnotations } from "./annotations.ts";
 import {
   choiceAt,
   type DecodeScope,
@@ -66,6 +67,7 @@ export function decodeService(
   const ports = portsOf(scope, spec, type);
   if (ports.length === 0) return refuseWhole(scope, "no-usable-port");
   const ranges = sourceRangesOf(scope, spec);
+  const annotations = tuningAnnotations(scope, object);
   return {
     name: identity.name,
     createdAtSeconds: Math.floor(
@@ -85,6 +87,7 @@ export function decodeService(
       fieldOf(spec, "healthCheckNodePort"),
       "spec.healthCheckNodePort",
     ),
+    ...(annotations === undefined ? {} : { annotations }),
   };
 }
 

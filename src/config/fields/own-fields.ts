@@ -51,6 +51,15 @@ export const ownFields = [
     help: "file that preserves drain start times across restarts; empty: a restart resets drain deadlines",
   },
   {
+    path: "kubeIpvs.schedulerFlags",
+    kind: "text",
+    default: "",
+    flag: "kube-ipvs-scheduler-flags",
+    winsOverFile: true,
+    isLive: true,
+    help: "flags of the IPVS scheduler: none, or a list of sh-port, sh-fallback, mh-port and mh-fallback; empty: mh-port for mh, none for others. The annotation kube-ipvs.io/scheduler-flags overrides it",
+  },
+  {
     path: "kubeIpvs.verificationPeriod",
     kind: "duration",
     default: "30s",

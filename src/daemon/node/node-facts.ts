@@ -42,6 +42,7 @@ export function planOptionsOf(facts: NodeFacts): PlanOptions {
     place: { nodeName: config.nodeName, zone: node?.zone ?? "" },
     families: new Map(facts.families.map((family) => [family, familyOptions(family, facts)])),
     scheduler: config.scheduler,
+    tuning: config.tuning,
     areExternalIpsIgnored: config.featureGates.get("AllowServiceExternalIPs") === false,
     isMasqueradeAll: config.isMasqueradeAll,
     masqueradeMark: config.masqueradeMark,

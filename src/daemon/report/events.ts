@@ -2,6 +2,7 @@
 import type { ClusterEvent, EventSubject } from "../../api/event.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import type { ListenAddress } from "../../config/config.ts";
+import type { AnnotationProblem } from "../../model/tuning.ts";
 import type { Conflict, ConflictReason } from "./conflicts.ts";
 
 const startAction = "StartKubeProxy";
@@ -99,6 +100,21 @@ export function conflictEvent(
     action: "ServeAddress",
     subject: serviceSubject(service),
     note: `node ${nodeName}: ${note}`,
+  };
+}
+
+/** An annotation of a Service does not count; the default does. kube-proxy has no such event. */
+export function annotationEvent(
+  nodeName: string,
+  service: ServiceName,
+  { annotation, value, reason, message }: AnnotationProblem,
+): ClusterEvent {
+  return {
+    type: "Warning",
+    reason: "IgnoredAnnotation",
+    action: "ReadAnnotations",
+    subject: serviceSubject(service),
+    note: `node ${nodeName} ignores ${annotation}: "${value}" (${reason}): ${message}`,
   };
 }
 

@@ -1,13 +1,15 @@
 import { type EventRecorder, silentEvents } from "../../api/event.ts";
-import type { NodeRecord } from "../../api/objects.ts";
+import type { NodeRecord, ServiceName } from "../../api/objects.ts";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
 import type { Trigger } from "../../model/change-tracker.ts";
+import type { AnnotationProblem } from "../../model/tuning.ts";
 import { type DesiredState, trafficPolicies } from "../../plan/desired-state.ts";
 import { changeCount, type SyncReport } from "../../reconcile/report.ts";
+import { AnnotationReporter } from "./annotation-reporter.ts";
 import { type Conflict, conflictReasons, conflictsOf } from "./conflicts.ts";
 import { DriftReporter } from "./drift-reporter.ts";
 import { DryRunReporter } from "./dry-run-reporter.ts";
@@ -38,6 +40,8 @@ export interface SyncSummary {
   /** When the changes began in the cluster. */
   readonly triggers: readonly Trigger[];
   readonly desired: DesiredState;
+  /** Annotations that do not count, by Service; absent: there are none. */
+  readonly annotationProblems?: ReadonlyMap<ServiceName, readonly AnnotationProblem[]>;
   readonly drains: DrainFigures;
 }
 
@@ -55,6 +59,7 @@ export class SyncReporter {
   readonly #drifts: DriftReporter;
   readonly #dryRun: DryRunReporter;
   readonly #refusals: RefusalReporter;
+  readonly #annotations: AnnotationReporter;
   /** What the last syncs came to. */
   readonly history: SyncHistory;
   /** Each is reported when it appears, not with every sync. */
@@ -79,6 +84,7 @@ export class SyncReporter {
     this.#drifts = new DriftReporter(collaborators);
     this.#dryRun = new DryRunReporter(collaborators);
     this.#refusals = new RefusalReporter(collaborators);
+    this.#annotations = new AnnotationReporter(collaborators);
     this.firstSync = new FirstSync(collaborators);
     this.history = new SyncHistory(collaborators.clock);
   }
@@ -132,6 +138,7 @@ export class SyncReporter {
     this.#drainFigures(summary.drains);
     if (hasWorked) this.#observeLatency(summary);
     this.#logFailures(report);
+    this.#annotations.report(summary.annotationProblems ?? new Map());
     if (hasWorked) this.#noteConflicts(summary);
     this.#logCompletion(summary);
     if (hasWorked) this.firstSync.succeeded(summary);

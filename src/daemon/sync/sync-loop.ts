@@ -1,6 +1,7 @@
 import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/objects.ts";
 import type { NodeAddresses, ResourceKind, ServerEndpoint } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
+import { earliest } from "../../base/earliest.ts";
 import { Exclusive } from "../../base/exclusive.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
@@ -14,6 +15,7 @@ import { Reconciler } from "../../reconcile/reconciler.ts";
 import type { SyncReport } from "../../reconcile/report.ts";
 import type { SyncGoal } from "../../reconcile/sync-goal.ts";
 import type { ServiceHealthServers } from "../http/service-health.ts";
+import { AvailableSchedulers } from "../node/available-schedulers.ts";
 import { KnownNode } from "../node/known-node.ts";
 import { apiServerService, sliceEndpoints } from "../node/node-network.ts";
 import { NodeWait } from "../node/node-wait.ts";
@@ -64,6 +66,7 @@ export class SyncLoop {
   readonly #nodeWait: NodeWait;
   readonly #node: KnownNode;
   readonly #otherNodes: OtherNodes;
+  readonly #schedulers: AvailableSchedulers;
   readonly #plan: ClusterPlan;
   readonly #reconciler: Reconciler;
   readonly #runner: Runner;
@@ -98,6 +101,7 @@ export class SyncLoop {
     ];
     this.#otherNodes = this.#watchOtherNodes(collaborators);
     const otherNodes = (): ReadonlySet<IpAddress> => this.#otherNodes.reserved;
+    this.#schedulers = new AvailableSchedulers({ ipvs: kernel.ipvs, clock, families });
     this.#node = new KnownNode({ kernel, live, families, apiServers, otherNodes });
     this.#reconciler = new Reconciler({ ...collaborators, isDryRun: this.#isObserveOnly });
     this.#runner = this.#makeRunner(collaborators);
@@ -135,6 +139,7 @@ export class SyncLoop {
 
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
     this.#otherNodes.noteService(previous, current);
+    this.#schedulers.noteService(previous, current);
     this.#plan.noteService(previous, current);
     this.#reporter.serviceChanged(this.#families, this.#plan.pendingCount);
     this.#request();
@@ -201,6 +206,7 @@ export class SyncLoop {
     if (!this.#isInitialized) return true;
     const startedAtMs = this.#clock.monotonicMs();
     const options = await this.#node.refresh();
+    this.#plan.noteMissingSchedulers(await this.#schedulers.refresh());
     const { services, triggers } = await inSlices(this.#clock, this.#plan.update(options));
     const isFull = this.#isObserveOnly || this.#reconciler.needsObservation;
     const goal = this.#takeGoal();
@@ -217,6 +223,7 @@ export class SyncLoop {
       elapsedMs: this.#clock.monotonicMs() - startedAtMs,
       triggers,
       desired: this.#plan.desired,
+      annotationProblems: this.#plan.annotationProblems,
       drains: this.#reconciler.drainer,
     });
     if (!this.#isObserveOnly) await this.#healthChecks.serve(this.#node.healthCheckAddresses);
@@ -243,10 +250,10 @@ export class SyncLoop {
     };
   }
 
-  /** What the kernel refused, or a third party reverts, is tried again at its time. */
+  /** What the kernel refused or did not have, or a third party reverts, is tried again at its time. */
   #scheduleRetry(): void {
     this.#cancelRetry();
-    const dueMs = this.#reconciler.nextRetryMs;
+    const dueMs = earliest([this.#reconciler.nextRetryMs, this.#schedulers.nextCheckMs]);
     if (dueMs === undefined || this.#isStopped) return;
     const delayMs = Math.max(0, dueMs - this.#clock.monotonicMs());
     // At once is part of this sync: it is not settled before.

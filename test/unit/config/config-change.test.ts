@@ -18,6 +18,7 @@ const others: Readonly<Record<string, string>> = {
   mode: "ipvs",
   "kubeIpvs.foreignVirtualServers": "delete",
   "kubeIpvs.reservedAddresses": "refuse",
+  "kubeIpvs.schedulerFlags": "sh-port",
   healthzBindAddress: "127.0.0.1:7",
   metricsBindAddress: "127.0.0.1:8",
   featureGates: "AllowServiceExternalIPs=false",

@@ -20,6 +20,7 @@ describe("the configuration without any setting", () => {
       localTraffic: { kind: "cluster-cidr", cidrs: [] },
       nodePortAddresses: { kind: "all" },
       scheduler: "rr",
+      tuning: {},
       excludeCidrs: [],
       foreignVirtualServers: "keep",
       isStrictArp: false,

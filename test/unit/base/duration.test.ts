@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { durationText, parseDuration } from "../../../src/config/duration.ts";
+import { durationText, parseDuration } from "../../../src/base/duration.ts";
 
 describe("parseDuration", () => {
   const cases: readonly (readonly [text: string, milliseconds: number | undefined])[] = [

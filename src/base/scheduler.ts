@@ -1,0 +1,31 @@
+/** What is known of IPVS' schedulers beside their names: which flags they take, and which look at weights. */
+
+/** Bits by the names that `ipvsadm -b` uses; two schedulers give the same bits different names. linux/ip_vs.h. */
+export const schedulerFlagBits = {
+  "sh-fallback": 0x8,
+  "sh-port": 0x10,
+  "mh-fallback": 0x8,
+  "mh-port": 0x10,
+} as const;
+
+export type SchedulerFlag = keyof typeof schedulerFlagBits;
+
+/** A list of flags separated by commas, `none` for no flag; undefined where it is no such list. */
+export function parseSchedulerFlags(text: string): readonly SchedulerFlag[] | undefined {
+  const words = text.split(",").map((word) => word.trim());
+  if (words.length === 1 && words[0] === "none") return [];
+  const flags = words.filter((word): word is SchedulerFlag =>
+    Object.hasOwn(schedulerFlagBits, word),
+  );
+  return flags.length === words.length ? flags : undefined;
+}
+
+/** `sh-port` belongs to `sh`. */
+export function isFlagOf(scheduler: string, flag: SchedulerFlag): boolean {
+  return flag.startsWith(`${scheduler}-`);
+}
+
+/** What a scheduler may be called: IP_VS_SCHEDNAME_MAXLEN less the terminator. */
+export function isSchedulerName(text: string): boolean {
+  return /^[a-z0-9_]{1,15}$/.test(text);
+}

@@ -1,0 +1,61 @@
+import { type EventRecorder, silentEvents } from "../../api/event.ts";
+import type { ServiceName } from "../../api/objects.ts";
+import type { Logger } from "../../base/log.ts";
+import { escapeUnprintable } from "../../base/printable.ts";
+import type { Metrics } from "../../metrics/metrics.ts";
+import { type AnnotationProblem, annotationReasons } from "../../model/tuning.ts";
+import { annotationEvent } from "./events.ts";
+
+export interface AnnotationReporterParts {
+  readonly metrics: Pick<Metrics, "ignoredAnnotations">;
+  readonly log: Logger;
+  readonly events?: EventRecorder;
+  readonly nodeName?: string;
+}
+
+/** Annotations that do not count: a line and an Event once for each, a gauge while they are there. */
+export class AnnotationReporter {
+  readonly #parts: AnnotationReporterParts;
+  #reported = new Set<string>();
+
+  constructor(parts: AnnotationReporterParts) {
+    this.#parts = parts;
+  }
+
+  report(problems: ReadonlyMap<ServiceName, readonly AnnotationProblem[]>): void {
+    if (problems.size === 0 && this.#reported.size === 0) return;
+    const all = [...problems].flatMap(([service, list]) =>
+      list.map((problem) => ({ service, problem: printable(problem) })),
+    );
+    this.#count(all.map(({ problem }) => problem));
+    const present = new Set<string>();
+    for (const { service, problem } of all) {
+      const key = [service, problem.annotation, problem.reason, problem.value].join(" ");
+      present.add(key);
+      if (!this.#reported.has(key)) this.#name(service, problem);
+    }
+    this.#reported = present;
+  }
+
+  #name(service: ServiceName, problem: AnnotationProblem): void {
+    const { log, events = silentEvents, nodeName = "" } = this.#parts;
+    log.warn("Ignoring annotation", { service, ...problem });
+    events.record(annotationEvent(nodeName, service, problem));
+  }
+
+  #count(problems: readonly AnnotationProblem[]): void {
+    for (const reason of annotationReasons) {
+      const count = problems.filter((problem) => problem.reason === reason).length;
+      this.#parts.metrics.ignoredAnnotations(reason, count);
+    }
+  }
+}
+
+const longestPrinted = 80;
+
+function printable(problem: AnnotationProblem): AnnotationProblem {
+  const [annotation, value] = [problem.annotation, problem.value].map((text) =>
+    escapeUnprintable(text.length > longestPrinted ? `${text.slice(0, longestPrinted)}…` : text),
+  );
+  return { ...problem, annotation: annotation ?? "", value: value ?? "" };
+}

@@ -1,0 +1,93 @@
+/** The daemon on a fake kernel, with what it logs, counts and records; objects in memory, a clock that the test moves. */
+import type { ClusterEvent } from "../../src/api/event.ts";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
+import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
+import { silentMetrics } from "../../src/metrics/metrics.ts";
+import type { DrainStartTimes } from "../../src/reconcile/drain/drains.ts";
+import { FakeClock } from "./fake-clock.ts";
+import { FakeKernel } from "./fake-kernel/fake-kernel.ts";
+import { ipvsText } from "./fake-kernel/state-text.ts";
+import { MemorySource, type NamedObject } from "./memory-source.ts";
+import { type RecordedLine, RecordingLogger } from "./recording-logger.ts";
+
+const baseFlags = {
+  // Objects come from memory: nobody is waited for who could bring a Node object later.
+  manifests: "/memory",
+  "hostname-override": "node-1",
+  "cluster-cidr": "10.244.0.0/16",
+  "ipvs-min-sync-period": "0s",
+  "ipvs-sync-period": "1h",
+};
+
+export class TunedNode {
+  readonly kernel: FakeKernel = new FakeKernel();
+  readonly source: MemorySource = new MemorySource();
+  readonly clock: FakeClock = new FakeClock();
+  readonly events: ClusterEvent[] = [];
+  /** Annotations that are ignored, by reason. */
+  readonly ignored: Map<string, number> = new Map();
+  readonly #log = new RecordingLogger();
+  #daemon: Daemon | undefined;
+
+  /** Starts the daemon with these objects and waits until they are in the kernel. */
+  async start(
+    objects: readonly unknown[],
+    flags: Readonly<Record<string, string>> = {},
+    startTimes?: DrainStartTimes,
+  ): Promise<void> {
+    const { clock, kernel, source, events } = this;
+    this.source.apply(...(objects as readonly NamedObject[]));
+    const given = Object.entries({ ...baseFlags, ...flags });
+    const { config } = loadConfig(new Map(given.map(([name, value]) => [name, [value]])), {
+      readFile: () => "",
+      hostname: () => "node-1",
+    });
+    this.#daemon = await startDaemon({
+      config,
+      kernel,
+      source,
+      clock,
+      metrics: {
+        ...silentMetrics,
+        ignoredAnnotations: (reason, count) => void this.ignored.set(reason, count),
+      },
+      health: new ProxyHealth(clock, 60_000),
+      log: this.#log,
+      events: { record: (event) => void events.push(event) },
+      ...(startTimes === undefined ? {} : { drainStartTimes: startTimes }),
+    });
+    await this.pass(0);
+  }
+
+  /** Gives the daemon other objects, and time to write them. Returns what it wrote. */
+  async apply(...objects: readonly unknown[]): Promise<readonly string[]> {
+    this.kernel.operations.clear();
+    this.source.apply(...(objects as readonly NamedObject[]));
+    await this.pass(0);
+    return this.kernel.operations.texts();
+  }
+
+  /** Lets time pass. Returns what the daemon wrote meanwhile. */
+  async pass(milliseconds: number): Promise<readonly string[]> {
+    this.kernel.operations.clear();
+    await this.clock.advance(milliseconds);
+    await this.#daemon?.settled();
+    return this.kernel.operations.texts();
+  }
+
+  async stop(): Promise<void> {
+    await this.#daemon?.stop();
+    this.#daemon = undefined;
+  }
+
+  /** `ipvsadm -Sn`, sorted. */
+  get servers(): readonly string[] {
+    return ipvsText(this.kernel).split("\n").slice(0, -1);
+  }
+
+  /** Lines about annotations. */
+  get warnings(): readonly RecordedLine[] {
+    return this.#log.lines.filter(({ event }) => event === "Ignoring annotation");
+  }
+}

@@ -1,0 +1,103 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { readTuning, requestedScheduler } from "../../../src/model/annotations.ts";
+import type { Tuning } from "../../../src/model/tuning.ts";
+import { serviceRecord } from "../../support/records.ts";
+
+const defaults: Tuning = { scheduler: "rr" };
+
+function read(
+  annotations: Readonly<Record<string, string>>,
+  missing: readonly string[] = [],
+): { readonly tuning: Partial<Tuning>; readonly problems: readonly string[] } {
+  const service = serviceRecord({ annotations });
+  const { tuning, problems } = readTuning(service, defaults, new Set(missing));
+  const own = Object.entries(tuning).filter(
+    ([name, value]) => defaults[name as keyof Tuning] !== value,
+  );
+  return {
+    tuning: Object.fromEntries(own),
+    problems: problems.map(({ annotation, reason }) => `${annotation} ${reason}`),
+  };
+}
+
+const scheduler = "kube-ipvs.io/scheduler";
+const flags = "kube-ipvs.io/scheduler-flags";
+const alias = "kube-router.io/service.scheduler";
+
+interface Case {
+  readonly name: string;
+  readonly annotations: Readonly<Record<string, string>>;
+  readonly tuning?: Partial<Tuning>;
+  readonly problems?: readonly string[];
+  readonly missing?: readonly string[];
+}
+
+const cases: readonly Case[] = [
+  { name: "a scheduler", annotations: { [scheduler]: "wrr" }, tuning: { scheduler: "wrr" } },
+  {
+    name: "a scheduler with flags",
+    annotations: { [scheduler]: "sh", [flags]: "sh-port, sh-fallback" },
+    tuning: { scheduler: "sh", schedulerFlags: ["sh-port", "sh-fallback"] },
+  },
+  {
+    name: "no flags",
+    annotations: { [scheduler]: "mh", [flags]: "none" },
+    tuning: { scheduler: "mh", schedulerFlags: [] },
+  },
+  {
+    name: "flags of another scheduler",
+    annotations: { [scheduler]: "mh", [flags]: "sh-port" },
+    tuning: { scheduler: "mh", schedulerFlags: ["sh-port"] },
+    problems: [`${flags} annotation-without-effect`],
+  },
+  { name: "kube-router's name", annotations: { [alias]: "lc" }, tuning: { scheduler: "lc" } },
+  {
+    name: "kube-router's name beside ours, which counts",
+    annotations: { [alias]: "lc", [scheduler]: "sed" },
+    tuning: { scheduler: "sed" },
+  },
+  {
+    name: "a scheduler that the kernel lacks",
+    annotations: { [scheduler]: "mh" },
+    missing: ["mh"],
+    problems: [`${scheduler} scheduler-unavailable`],
+  },
+  {
+    name: "what is no name of a scheduler",
+    annotations: { [scheduler]: "round robin", [flags]: "port" },
+    problems: [`${scheduler} invalid-annotation`, `${flags} invalid-annotation`],
+  },
+  {
+    name: "an empty value",
+    annotations: { [scheduler]: "" },
+    problems: [`${scheduler} invalid-annotation`],
+  },
+  {
+    name: "a name that nobody knows",
+    annotations: { "kube-ipvs.io/schedular": "wrr", [scheduler]: "wrr" },
+    tuning: { scheduler: "wrr" },
+    problems: ["kube-ipvs.io/schedular unknown-annotation"],
+  },
+];
+
+describe("annotations of a Service", () => {
+  for (const { name, annotations, tuning = {}, problems = [], missing } of cases) {
+    it(`are read: ${name}`, () => {
+      assert.deepEqual(read(annotations, missing), { tuning, problems });
+    });
+  }
+
+  it("cost nothing where there are none", () => {
+    assert.equal(readTuning(serviceRecord(), defaults, new Set()).tuning, defaults);
+  });
+
+  it("tell the scheduler that the kernel is asked for", () => {
+    const asked = (annotations?: Readonly<Record<string, string>>): string | undefined =>
+      requestedScheduler(serviceRecord(annotations === undefined ? {} : { annotations }));
+    assert.equal(asked(), undefined);
+    assert.equal(asked({ [alias]: "lc" }), "lc");
+    assert.equal(asked({ [alias]: "lc", [scheduler]: "sed" }), "sed");
+    assert.equal(asked({ [scheduler]: "../etc" }), undefined);
+  });
+});
