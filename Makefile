@@ -42,7 +42,7 @@ build: dist/kube-ipvs ## dist/kube-ipvs, and dist/kube-proxy: the same under its
 
 shim: $(addon)
 
-lab: build/lab/uml-xstate.so build/lab/vfork-node.so build/test/netlink-fault.so build/test/enter_network_namespace.node build/test/sctp-station build/test/forbidden-calls
+lab: build/lab/uml-xstate.so build/lab/vfork-node.so build/lab/populate-node.so build/test/netlink-fault.so build/test/enter_network_namespace.node build/test/sctp-station build/test/forbidden-calls
 	@:
 
 check: lint types unit ## lint, format, types, unit tests

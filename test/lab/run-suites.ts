@@ -37,7 +37,7 @@ async function runSuite(
   const running = setInterval(() => {
     console.log(`  ${suite.name}: running, ${secondsSince(begin).toFixed(0)} s`);
   }, progressIntervalMs);
-  const command = [...withoutForks(lab), "node", "--test", suite.file];
+  const command = [...withQuickNode(lab), "node", "--test", suite.file];
   const output = { stdout: keep, stderr: keep };
   const result = await runInLab(lab, command, { ...suite.options, cpu }, output, signal);
   clearInterval(running);
@@ -49,10 +49,13 @@ async function runSuite(
   return outcome;
 }
 
-/** See vfork-node.c. */
-function withoutForks({ kind }: UsableLab): readonly string[] {
-  const library = join(import.meta.dirname, "../../build/lab/vfork-node.so");
-  return kind === "lab-kernel" && existsSync(library) ? ["env", `LD_PRELOAD=${library}`] : [];
+/** See vfork-node.c and populate-node.c. */
+function withQuickNode({ kind }: UsableLab): readonly string[] {
+  if (kind !== "lab-kernel") return [];
+  const libraries = ["vfork-node.so", "populate-node.so"]
+    .map((name) => join(import.meta.dirname, "../../build/lab", name))
+    .filter((path) => existsSync(path));
+  return libraries.length === 0 ? [] : ["env", `LD_PRELOAD=${libraries.join(":")}`];
 }
 
 function explainFailure(
