@@ -267,6 +267,7 @@ function own(
   | "ruleCheckPeriodMs"
   | "listGuardPercent"
   | "isObserveOnly"
+  | "manualWeights"
   | "reservedAddresses"
   | "nodeAddressPeriodMs"
   | "isOtherProxyAllowed"
@@ -287,6 +288,7 @@ function own(
     ruleCheckPeriodMs: settings["kubeIpvs.ruleCheckPeriod"],
     listGuardPercent: settings["kubeIpvs.relistGuardPercent"],
     isObserveOnly: settings["kubeIpvs.observeOnly"],
+    manualWeights: settings["kubeIpvs.manualWeights"] === "repair" ? "repair" : "keep",
     reservedAddresses: settings["kubeIpvs.reservedAddresses"] === "refuse" ? "refuse" : "serve",
     nodeAddressPeriodMs: settings["kubeIpvs.nodeAddressPeriod"],
     isOtherProxyAllowed: settings["kubeIpvs.ignoreRunningKubeProxy"],

@@ -35,6 +35,7 @@ const liveParts = [
   "minSyncPeriodMs",
   "verificationPeriodMs",
   "drain",
+  "manualWeights",
   "reservedAddresses",
   "conntrack",
   "oomScoreAdj",

@@ -34,6 +34,9 @@ export interface ListenAddress {
 /** Virtual servers that nobody of ours made: `keep` leaves them, `delete` is what kube-proxy does. */
 export type ForeignVirtualServers = "keep" | "delete";
 
+/** A weight that a third party gave to a real server of ours: `keep` is what kube-proxy does. */
+export type ManualWeights = "keep" | "repair";
+
 /** `serve` gives them their virtual server; `refuse` gives them nothing at all. */
 export type ReservedAddresses = "serve" | "refuse";
 
@@ -103,6 +106,8 @@ export interface Config {
   readonly listGuardPercent: number;
   /** Nothing in the kernel is changed; what would be is reported. */
   readonly isObserveOnly: boolean;
+  /** What becomes of a weight that a third party gave to a real server of ours. */
+  readonly manualWeights: ManualWeights;
   /** What becomes of external and load-balancer IPs that must not be bound to kube-ipvs0. */
   readonly reservedAddresses: ReservedAddresses;
   readonly conntrack: ConntrackConfig;

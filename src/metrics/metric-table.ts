@@ -176,6 +176,12 @@ export const metricTable = {
     help: "Kernel objects changed by a third party, by kind and the action taken",
     labels: ["kind", "action"],
   },
+  manualWeights: {
+    name: "kube_ipvs_manual_weights",
+    type: "gauge",
+    help: "Real servers whose weight a third party set and that keep it, see kubeIpvs.manualWeights",
+    labels: [],
+  },
   suppressedRepairs: {
     name: "kube_ipvs_suppressed_repairs",
     type: "gauge",

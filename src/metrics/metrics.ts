@@ -37,6 +37,8 @@ export interface Metrics {
   drifted(kind: string, action: string): void;
   /** Repairs that a third party keeps reverting. */
   suppressedRepairs(kind: string, count: number): void;
+  /** Real servers that keep a weight of a third party. */
+  manualWeights(count: number): void;
   /** Objects that the kernel refuses at the moment; `reason` is an errno's name or an exit code. */
   refusedObjects(kind: string, reason: string, count: number): void;
   /** What would be changed, were not everything only observed. */
@@ -90,6 +92,7 @@ export const silentMetrics: Metrics = {
   foreignVirtualServers() {},
   driftDetected() {},
   drifted() {},
+  manualWeights() {},
   suppressedRepairs() {},
   refusedObjects() {},
   pendingChanges() {},

@@ -48,6 +48,7 @@ export class PrometheusMetrics implements Metrics {
   readonly #foreignVirtualServers = this.#gauge(table.foreignVirtualServers);
   readonly #driftDetected = this.#counter(table.driftDetected);
   readonly #drift = this.#counter(table.drift);
+  readonly #manualWeights = this.#gauge(table.manualWeights);
   readonly #suppressedRepairs = this.#gauge(table.suppressedRepairs);
   readonly #refusedObjects = this.#gauge(table.refusedObjects);
   readonly #pendingChanges = this.#gauge(table.pendingChanges);
@@ -162,6 +163,10 @@ export class PrometheusMetrics implements Metrics {
 
   drifted(kind: string, action: string): void {
     this.#drift.inc({ kind, action });
+  }
+
+  manualWeights(count: number): void {
+    this.#manualWeights.set(count);
   }
 
   suppressedRepairs(kind: string, count: number): void {

@@ -18,6 +18,7 @@ import { DrainPass, noEnds } from "./drain/drain-pass.ts";
 import { Drainer } from "./drain/drainer.ts";
 import { type DrainPolicy, type DrainStartTimes, noDrainStartTimes } from "./drain/drains.ts";
 import { findDrift } from "./drift/find-drift.ts";
+import { ManualWeights } from "./drift/manual-weights.ts";
 import { RepairGuard } from "./drift/repair-guard.ts";
 import { type CachedServers, CachedState } from "./observed/cached-state.ts";
 import { Differences } from "./observed/difference.ts";
@@ -73,6 +74,7 @@ export class Reconciler {
   readonly #ownership: Ownership;
   readonly #refusals = new Refusals();
   readonly #guard = new RepairGuard();
+  readonly #manualWeights = new ManualWeights();
   readonly #freshness: Freshness;
   /** What the next sync compares; kept while the kernel cannot be read. */
   #scope = new Scope();
@@ -142,8 +144,9 @@ export class Reconciler {
     const failure = await this.#observe(goal);
     if (failure !== undefined) return { ...emptyReport, failures: [failure] };
     const differences = this.#takeDifferences();
-    const scope = this.#takeScope();
-    const { desired, planned } = await this.#plan(goal, scope);
+    const scope = this.#scope;
+    this.#scope = new Scope();
+    const { desired, planned } = await this.#plan(goal, scope, differences);
     const drifts = this.#findDrift(planned, differences, desired, goal);
     const { changes, deferred } = this.#defer(planned, goal);
     const plan: ChangePlan = { ...planned, changes, deferred };
@@ -200,12 +203,6 @@ export class Reconciler {
     return this.#isInitialized ? differences : new Differences();
   }
 
-  #takeScope(): Scope {
-    const scope = this.#scope;
-    this.#scope = new Scope();
-    return scope;
-  }
-
   #includeDue(scope: Scope): void {
     const nowMs = this.#parts.clock.monotonicMs();
     if (this.#isInitialized) scope.includeDifferences(this.#observer.differences);
@@ -218,6 +215,7 @@ export class Reconciler {
   async #plan(
     goal: SyncGoal,
     scope: Scope,
+    differences: Differences,
   ): Promise<{ readonly desired: DesiredView; readonly planned: PlannedChanges }> {
     const { clock, kernel } = this.#parts;
     // A dry run has made nothing: what it finds, each time, is what a start would find.
@@ -226,6 +224,11 @@ export class Reconciler {
     }
     this.#isInitialized = true;
     const desired = withoutForeign(goal.desired, this.#cached, this.#ownership, scope);
+    const isOwned = (key: string): boolean => this.#ownership.isOwned(key);
+    const cached = this.#cached.virtualServers;
+    const mayBeOurs = this.#freshness.takeUnknownWrites();
+    const input = { differences, desired, cached, mayBeOurs, isOwned };
+    this.#manualWeights.update(goal.manualWeights, input);
     const planned = await inSlices(
       clock,
       planChanges({
@@ -234,9 +237,10 @@ export class Reconciler {
         scope,
         cached: this.#cached,
         conflicts: this.#ownership.conflicts,
-        isOwned: (key) => this.#ownership.isOwned(key),
+        isOwned,
         drains: this.#drainer.view,
         drainPolicy: goal.drain,
+        keptWeights: this.#manualWeights,
         render: (family, rule) => kernel.iptables.render(family, rule),
         isSetRefused: (setName) => this.#isRefused(subjectKey({ type: "set", setName })),
         isFirst: this.#isFirst,
@@ -262,6 +266,7 @@ export class Reconciler {
       changes,
       desired,
       isOwned: (key) => this.#ownership.isOwned(key),
+      manualWeights: this.#manualWeights,
       wantedRules: (family) => {
         const planned = rules.get(family);
         const { iptables } = this.#parts.kernel;
@@ -344,6 +349,7 @@ export class Reconciler {
       possiblyOwned: this.#ownership.possiblyOwned,
       drifts,
       reconcileConflicts: this.#guard.conflicts,
+      manualWeights: this.#manualWeights.all,
     };
   }
 }

@@ -3,6 +3,7 @@ import type { ConntrackPass, Outcomes, UnknownOutcome } from "./apply/outcome.ts
 import type { ChangeKind } from "./change.ts";
 import { type ChangePlan, emptyPlan } from "./change-plan.ts";
 import type { Drift } from "./drift/drift.ts";
+import type { ManualWeight } from "./drift/manual-weights.ts";
 import type { ReconcileConflict } from "./drift/repair-guard.ts";
 import { noRefusals, type RefusalReport } from "./refusals.ts";
 import { subjectOf, subjectText } from "./subject.ts";
@@ -47,6 +48,8 @@ export interface SyncReport {
   readonly drifts: readonly FoundDrift[];
   /** Repairs that a third party reverts again and again. */
   readonly reconcileConflicts: readonly ReconcileConflict[];
+  /** Weights that a third party set and that stay. */
+  readonly manualWeights: readonly ManualWeight[];
 }
 
 export const emptyReport: SyncReport = {
@@ -62,6 +65,7 @@ export const emptyReport: SyncReport = {
   possiblyOwned: [],
   drifts: [],
   reconcileConflicts: [],
+  manualWeights: [],
 };
 
 export type OutcomeReport = Pick<

@@ -3,6 +3,7 @@ import type { DesiredView, DirtyKeys } from "../plan/desired-state.ts";
 import type { SysctlSetting } from "../plan/sysctls.ts";
 import type { RuleSet } from "../state/rule.ts";
 import type { DrainPolicy } from "./drain/drains.ts";
+import type { ManualWeightPolicy } from "./drift/manual-weights.ts";
 import type { OwnershipPolicy } from "./ownership/policy.ts";
 
 /** What one sync is to reach. */
@@ -19,4 +20,5 @@ export interface SyncGoal {
   readonly nodeAddresses: ReadonlySet<IpAddress>;
   readonly ownership: OwnershipPolicy;
   readonly drain: DrainPolicy;
+  readonly manualWeights: ManualWeightPolicy;
 }

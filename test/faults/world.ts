@@ -28,6 +28,7 @@ const flags = [
   "--ipvs-min-sync-period=0s",
   "--ipvs-sync-period=30s",
   "--kube-ipvs-verification-period=10s",
+  "--kube-ipvs-manual-weights=repair",
   // Only the first network namespace may set the limit.
   "--conntrack-max-per-core=0",
 ];

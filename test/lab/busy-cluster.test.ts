@@ -73,7 +73,7 @@ for (const { changeMs, verificationSeconds } of paces) {
       createNetworkNamespace(namespace, nodeSetUp);
       enterNetworkNamespace(namespace);
       node = await ClusterNode.build(objects, {
-        kubeIpvs: { verificationPeriod: `${verificationSeconds}s` },
+        kubeIpvs: { verificationPeriod: `${verificationSeconds}s`, manualWeights: "repair" },
       });
       await node.start();
       wanted = state();

@@ -211,13 +211,6 @@ const verified: readonly Case[] = [
     told: [absent, /^weight 1$/],
   },
   {
-    name: "a weight is changed",
-    command: `ipvsadm -e -t ${clusterIp}:80 -r 10.244.2.11:8080 -m -w 7`,
-    drift: { weight: 1 },
-    writes: { "real-server-update": 1 },
-    told: [/^1$/, /^7$/],
-  },
-  {
     name: "all virtual servers are cleared",
     command: "ipvsadm -C",
     drift: { "virtual-server": serverCount },
@@ -349,6 +342,27 @@ describe("found by the verification", () => {
       test.diagnostic(`${(await repaired(daemon, one, wanted)).toFixed(0)} ms`);
     });
   }
+
+  it("a weight set by hand is kept and named once; what else a third party does there is repaired", async () => {
+    const byHand = "10.244.2.11:8080";
+    const manualWeights = (): Promise<readonly string[]> =>
+      daemon.metrics("kube_ipvs_manual_weights ");
+    shell(`ipvsadm -e -t ${clusterIp}:80 -r ${byHand} -m -w 0`);
+    await eventually(manualWeights, ["kube_ipvs_manual_weights 1"], graceMs);
+    const kept = state();
+    assert.match(kept, /-a -t 10\.96\.0\.10:80 -r 10\.244\.2\.11:8080 -m -w 0/);
+    const other = `${clusterIp}:80 -r 10.244.1.10:8080`;
+    shell(`ipvsadm -d -t ${other}`);
+    await eventually(() => Promise.resolve(state()), kept, graceMs);
+    const named = daemon.lines.filter(({ keys }) => keys["reason"] === "manual-weight");
+    assert.deepEqual(
+      named.map(({ keys }) => [keys["service"], keys["realServer"], keys["weight"]]),
+      [["default/web", `TCP ${clusterIp}:80 -> ${byHand}`, 0]],
+    );
+    shell(`ipvsadm -e -t ${clusterIp}:80 -r ${byHand} -m -w 1`);
+    await eventually(manualWeights, ["kube_ipvs_manual_weights 0"], graceMs);
+    assert.equal(state(), wanted);
+  });
 
   it("nothing was reported as an error in all of this", () => {
     assert.deepEqual(daemon.errors, []);

@@ -54,6 +54,7 @@ function goal(): SyncGoal {
     missingModules: [],
     ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
     drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 0 },
+    manualWeights: "keep",
     rules: new Map(rules),
     nodeAddresses: new Set(addresses),
     sysctls: planSysctls({ isStrictArp: false, kernelRelease: "6.1.0" }),

@@ -15,11 +15,13 @@ import { addressesText, ipSetText, ipvsText } from "./fake-kernel/state-text.ts"
 import { ip, planOptions, sliceRecord } from "./records.ts";
 
 /** What a test may set otherwise. */
-type BenchOptions = Pick<SyncGoal, "ownership" | "drain"> & Pick<ReconcilerParts, "isDryRun">;
+type BenchOptions = Pick<SyncGoal, "ownership" | "drain" | "manualWeights"> &
+  Pick<ReconcilerParts, "isDryRun">;
 
 const options: BenchOptions = {
   ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
   drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 0 },
+  manualWeights: "keep",
 };
 const plan = planOptions();
 const nodeAddresses = new Set([ip("192.168.10.11"), ip("172.16.5.11"), ip("fd00:10::11")]);
@@ -72,7 +74,7 @@ export class Bench {
   /** `isFull`: everything is observed again first. */
   sync(isFull = false): Promise<SyncReport> {
     if (isFull) this.reconciler.invalidate();
-    const { ownership, drain } = this.#options;
+    const { ownership, drain, manualWeights } = this.#options;
     return this.reconciler.sync({
       desired: this.desired,
       touched: this.desired.takeDirty(),
@@ -82,6 +84,7 @@ export class Bench {
       nodeAddresses: this.nodeAddresses,
       ownership,
       drain,
+      manualWeights,
     });
   }
 

@@ -25,6 +25,7 @@ export function statusText(status: Status): string {
       number(counts.suppressedRepairs),
       status.suppressedRepairs.map(repairText),
     ],
+    ["Manual weights", number(counts.manualWeights), status.manualWeights.map(weightText)],
     [
       "iptables",
       iptables === undefined ? "-" : `${iptables.backend}: ${iptables.reason}`,
@@ -98,6 +99,14 @@ function repairText({
   pauseSeconds,
 }: Status["suppressedRepairs"][number]): string {
   return `${subject}: reverted ${drifts} times within 10 min, pause ${durationText(pauseSeconds)}`;
+}
+
+function weightText({
+  realServer,
+  weight,
+  plannedWeight,
+}: Status["manualWeights"][number]): string {
+  return `${realServer}: weight ${weight}, planned ${plannedWeight}`;
 }
 
 function driftText(count: number, last: Status["lastDrift"]): string {

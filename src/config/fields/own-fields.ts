@@ -109,6 +109,16 @@ export const ownFields = [
     help: "external and load-balancer IPs that are an address, gateway or broadcast address of the node, or an API server address: serve (without binding them) or refuse",
   },
   {
+    path: "kubeIpvs.manualWeights",
+    kind: "text",
+    default: "keep",
+    words: ["keep", "repair"],
+    flag: "kube-ipvs-manual-weights",
+    winsOverFile: true,
+    isLive: true,
+    help: "weight that a third party gave a real server (ipvsadm -e … -w 0): keep it until a restart, as kube-proxy does, or repair it",
+  },
+  {
     path: "kubeIpvs.nodeAddressPeriod",
     kind: "duration",
     default: "10m",

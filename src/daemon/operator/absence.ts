@@ -6,13 +6,15 @@ import type { SyncHistory } from "../report/sync-history.ts";
 export interface Absence {
   /** A third party has this virtual server. */
   isForeign(virtualServerKey: string): boolean;
+  /** A third party set its weight, and it stays. */
+  isManualWeight(virtualServerKey: string, realServerKey: string): boolean;
   /** `EEXIST` and the like: refused; `blocked`: waits for what was refused; `reverted`: by a third party; `pending`. */
   reasonOf(subject: Subject, service: ServiceName): string;
 }
 
 /** What the last syncs found; nearly always nothing. */
 export function absenceOf(
-  history: Pick<SyncHistory, "refusals" | "reverted" | "claimedForeignServers">,
+  history: Pick<SyncHistory, "refusals" | "reverted" | "manualWeights" | "claimedForeignServers">,
 ): Absence {
   const foreign = new Set(history.claimedForeignServers);
   const refused = new Map(
@@ -20,7 +22,11 @@ export function absenceOf(
   );
   const refusedServices = new Set(history.refusals.flatMap(({ services }) => services));
   const reverted = new Set(history.reverted.map(({ subject }) => subjectKey(subject)));
+  const manual = new Set(
+    history.manualWeights.map((one) => `${one.virtualServerKey} ${one.realServerKey}`),
+  );
   return {
+    isManualWeight: (server, realServer) => manual.has(`${server} ${realServer}`),
     isForeign: (key) => foreign.has(key),
     reasonOf: (subject, service) => {
       const key = subjectKey(subject);

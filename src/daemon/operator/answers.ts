@@ -27,6 +27,8 @@ export interface Status {
   readonly refusedObjects: readonly RefusedObject[];
   readonly conflicts: readonly ConflictStatus[];
   readonly suppressedRepairs: readonly SuppressedRepair[];
+  /** Weights that a third party set and that stay. */
+  readonly manualWeights: readonly ManualWeightStatus[];
   /** The last one of a third party's changes. */
   readonly lastDrift?: {
     readonly subject: string;
@@ -92,6 +94,7 @@ export interface Counts {
   /** Changes of a third party since the start. */
   readonly drifts: number;
   readonly suppressedRepairs: number;
+  readonly manualWeights: number;
 }
 
 export interface RefusedObject {
@@ -118,6 +121,13 @@ export interface SuppressedRepair {
   /** Within ten minutes. */
   readonly drifts: number;
   readonly pauseSeconds: number;
+}
+
+export interface ManualWeightStatus {
+  /** `TCP 10.96.0.1:80 -> 10.244.1.5:8080`. */
+  readonly realServer: string;
+  readonly weight: number;
+  readonly plannedWeight: number;
 }
 
 /** Rows of `/v1/services`: one for each address, port and protocol of a Service. */

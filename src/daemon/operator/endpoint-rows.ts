@@ -120,6 +120,7 @@ function absentReason(
   const isCached = view.reconciler.cachedServers
     .get(key)
     ?.realServers.some((one) => realServerKey(one) === realServer);
+  if (server !== undefined && absence.isManualWeight(key, realServer)) return "manual-weight";
   // A third party removed it, or took its weight, and no verification has come there yet.
   if (observed !== undefined && isCached === true) return "drifted";
   return absence.reasonOf({ type: "real-server", virtualServer: key, realServer }, record.name);

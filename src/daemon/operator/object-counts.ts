@@ -13,6 +13,7 @@ const nothing: Counts = {
   possiblyOwnedVirtualServers: 0,
   drifts: 0,
   suppressedRepairs: 0,
+  manualWeights: 0,
 };
 
 /** Counts what there is, once through; yields after each object. `view` undefined: there is nothing yet. */
@@ -45,5 +46,6 @@ export function* countsOf(view: DaemonView | undefined): Generator<void, Counts>
     possiblyOwnedVirtualServers: history.possiblyOwned.length,
     drifts: history.driftCount,
     suppressedRepairs: history.reverted.length,
+    manualWeights: history.manualWeights.length,
   };
 }

@@ -5,6 +5,7 @@ import { version } from "../../base/version.ts";
 import type { Config } from "../../config/config.ts";
 import { subjectText } from "../../reconcile/subject.ts";
 import type { ApiContact } from "../report/api-contact.ts";
+import { manualWeightText } from "../report/manual-weight-reporter.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import { type PastSync, SyncHistory } from "../report/sync-history.ts";
 import { agesNow, type SecondsSince, toTenth } from "./ages.ts";
@@ -96,8 +97,11 @@ function troublesOf(
   history: SyncHistory,
   nowMs: number,
   secondsSince: SecondsSince,
-): Pick<Status, "refusedObjects" | "conflicts" | "suppressedRepairs" | "lastDrift"> {
-  const { refusals, conflicts, reverted, lastDrift } = history;
+): Pick<
+  Status,
+  "refusedObjects" | "conflicts" | "suppressedRepairs" | "manualWeights" | "lastDrift"
+> {
+  const { refusals, conflicts, reverted, manualWeights, lastDrift } = history;
   return {
     refusedObjects: refusals.slice(0, maxListed).map((refusal) => ({
       subject: subjectText(refusal.subject),
@@ -119,6 +123,11 @@ function troublesOf(
       subject: subjectText(conflict.subject),
       drifts: conflict.driftCount,
       pauseSeconds: conflict.pauseMs / 1000,
+    })),
+    manualWeights: manualWeights.slice(0, maxListed).map((one) => ({
+      realServer: manualWeightText(one),
+      weight: one.weight,
+      plannedWeight: one.plannedWeight,
     })),
     ...(lastDrift === undefined
       ? {}

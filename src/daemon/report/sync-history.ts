@@ -1,5 +1,6 @@
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
+import type { ManualWeight } from "../../reconcile/drift/manual-weights.ts";
 import type { ReconcileConflict } from "../../reconcile/drift/repair-guard.ts";
 import type { Refusal } from "../../reconcile/refusals.ts";
 import type { FoundDrift, SyncReport } from "../../reconcile/report.ts";
@@ -44,6 +45,8 @@ export class SyncHistory {
   refusals: readonly Refusal[] = [];
   /** Repairs that a third party reverts again and again. */
   reverted: readonly ReconcileConflict[] = [];
+  /** Weights that a third party set and that stay. */
+  manualWeights: readonly ManualWeight[] = [];
   /** Keys of virtual servers that are not ours. */
   foreignServers: readonly string[] = [];
   possiblyOwned: readonly string[] = [];
@@ -75,6 +78,7 @@ export class SyncHistory {
     if (sync.isFull) this.lastFull = past;
     else this.lastPartial = past;
     this.refusals = report.refusals.present;
+    this.manualWeights = report.manualWeights;
     this.reverted = report.reconcileConflicts;
     this.foreignServers = report.foreignServers;
     this.possiblyOwned = report.possiblyOwned;

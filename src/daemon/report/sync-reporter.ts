@@ -15,6 +15,7 @@ import { DriftReporter } from "./drift-reporter.ts";
 import { DryRunReporter } from "./dry-run-reporter.ts";
 import { conflictEvent } from "./events.ts";
 import { FirstSync } from "./first-sync.ts";
+import { ManualWeightReporter } from "./manual-weight-reporter.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 import { RefusalReporter } from "./refusal-reporter.ts";
 import { SyncHistory } from "./sync-history.ts";
@@ -57,6 +58,7 @@ export class SyncReporter {
   readonly #log: Logger;
   readonly #recordConflict: (conflict: Conflict) => void;
   readonly #drifts: DriftReporter;
+  readonly #manualWeights: ManualWeightReporter;
   readonly #dryRun: DryRunReporter;
   readonly #refusals: RefusalReporter;
   readonly #annotations: AnnotationReporter;
@@ -82,6 +84,7 @@ export class SyncReporter {
     const { events = silentEvents, nodeName = "" } = collaborators;
     this.#recordConflict = (conflict) => events.record(conflictEvent(nodeName, conflict));
     this.#drifts = new DriftReporter(collaborators);
+    this.#manualWeights = new ManualWeightReporter(collaborators);
     this.#dryRun = new DryRunReporter(collaborators);
     this.#refusals = new RefusalReporter(collaborators);
     this.#annotations = new AnnotationReporter(collaborators);
@@ -133,7 +136,7 @@ export class SyncReporter {
     if (summary.isObserveOnly !== true) this.#countChanges(report);
     else if (hasWorked) this.#dryRun.planned(report.plan);
     this.#drifts.drifted(report);
-    if (hasWorked) this.#noteState(report);
+    if (hasWorked) this.#noteState(report, summary.desired);
     this.#countWithoutLocal(summary);
     this.#drainFigures(summary.drains);
     if (hasWorked) this.#observeLatency(summary);
@@ -174,8 +177,9 @@ export class SyncReporter {
   }
 
   /** What a sync that ran knows of the kernel, beside what it changed. */
-  #noteState(report: SyncReport): void {
+  #noteState(report: SyncReport, desired: DesiredState): void {
     this.#drifts.conflicts(report);
+    this.#manualWeights.report(report, desired);
     this.#refusals.report(report.refusals);
     this.#noteForeign(report);
     this.#notePossiblyOwned(report);

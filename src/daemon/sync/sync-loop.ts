@@ -237,7 +237,7 @@ export class SyncLoop {
 
   #takeGoal(): SyncGoal {
     const config = this.#live.current;
-    const { foreignVirtualServers, excludeCidrs, drain } = config;
+    const { foreignVirtualServers, excludeCidrs, drain, manualWeights } = config;
     const isMissing = this.#isObserveOnly && this.#kernel.modules.isAvailable("ip_vs") === false;
     return {
       ...this.#plan.takeGoal(),
@@ -247,6 +247,7 @@ export class SyncLoop {
       nodeAddresses: this.#node.addresses,
       ownership: { foreignVirtualServers, excludeCidrs },
       drain,
+      manualWeights,
     };
   }
 

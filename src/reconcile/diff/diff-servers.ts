@@ -14,6 +14,7 @@ import {
 import type { Change, ChangeOf } from "../change.ts";
 import type { DrainStart } from "../change-plan.ts";
 import { type DrainPolicy, type DrainsView, drains } from "../drain/drains.ts";
+import type { ManualWeightsView } from "../drift/manual-weights.ts";
 import type { CachedVirtualServer } from "../observed/cached-state.ts";
 
 /** Changes of virtual servers by the step in which they are made. */
@@ -49,6 +50,7 @@ export interface ServerInput {
   readonly mustBeNew: boolean;
   readonly drains: DrainsView;
   readonly drainPolicy: DrainPolicy;
+  readonly manualWeights: ManualWeightsView;
 }
 
 /** Adds the changes that create or update a virtual server. */
@@ -109,13 +111,16 @@ function diffRealServers(
   cached: CachedVirtualServer,
   changes: ServerChanges,
 ): void {
-  const { key, desired } = input;
+  const { key, desired, manualWeights } = input;
   const { virtualServer } = desired;
+  let getsSomebody = false;
   const remaining = new Map(cached.realServers.map((server) => [realServerKey(server), server]));
   for (const after of desired.realServers) {
     const serverKey = realServerKey(after);
     const before = remaining.get(serverKey);
     remaining.delete(serverKey);
+    if (before !== undefined && manualWeights.isKept(key, after, before)) continue;
+    getsSomebody = true;
     if (before === undefined) addRealServer(key, virtualServer, after, changes);
     else if (!sameRealServer(after, before)) {
       const kind = "real-server-update";
@@ -124,7 +129,7 @@ function diffRealServers(
   }
   for (const [serverKey, before] of remaining) leave(input, serverKey, before, changes);
   const hadSomebody = cached.realServers.some(({ weight }) => weight > 0);
-  if (!hadSomebody && desired.realServers.length > 0) noteFlows(key, virtualServer, changes);
+  if (!hadSomebody && getsSomebody) noteFlows(key, virtualServer, changes);
 }
 
 /** Nobody wants this real server any more. */

@@ -10,6 +10,7 @@ import type { SetEntry } from "../../state/set-entry.ts";
 import type { Change } from "../change.ts";
 import { type ChangePlan, servicesOfChange } from "../change-plan.ts";
 import type { DrainPolicy, DrainsView } from "../drain/drains.ts";
+import type { ManualWeightsView } from "../drift/manual-weights.ts";
 import { type CachedState, noRules } from "../observed/cached-state.ts";
 import { isExcluded, type OwnershipPolicy } from "../ownership/policy.ts";
 import type { Scope } from "../scope.ts";
@@ -47,6 +48,8 @@ export interface PlanInput {
   isOwned(virtualServerKey: string): boolean;
   readonly drains: DrainsView;
   readonly drainPolicy: DrainPolicy;
+  /** Weights that a third party set and that stay. */
+  readonly keptWeights: ManualWeightsView;
   render(family: IpFamily, rule: Rule): string;
   /** The kernel refused to replace this set, and it is not due again. */
   isSetRefused(setName: string): boolean;
@@ -159,7 +162,7 @@ function* diffAddresses({ desired, cached, scope }: PlanInput): Generator<void, 
 }
 
 function* diffServers(input: PlanInput): Generator<void, ServerChanges> {
-  const { desired, cached, drains, drainPolicy, isFirst } = input;
+  const { desired, cached, drains, drainPolicy, keptWeights: manualWeights, isFirst } = input;
   const changes = noServerChanges();
   const mustBeNew = input.ownership.foreignVirtualServers === "keep";
   for (const key of comparedServers(input)) {
@@ -167,8 +170,8 @@ function* diffServers(input: PlanInput): Generator<void, ServerChanges> {
     const wanted = desired.virtualServer(key);
     const present = cached.virtualServers.get(key);
     if (wanted !== undefined) {
-      const server = { key, desired: wanted, cached: present, mustBeNew, drains, drainPolicy };
-      diffServer(server, changes);
+      const policies = { mustBeNew, drains, drainPolicy, manualWeights };
+      diffServer({ key, desired: wanted, cached: present, ...policies }, changes);
     } else if (present !== undefined && mayRemove(key, input)) {
       removeServer(key, present, changes);
     }

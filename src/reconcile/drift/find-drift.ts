@@ -7,13 +7,15 @@ import type { IpFamily } from "../../base/ip.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import { dummyLinkName } from "../../state/dummy-link.ts";
 import type { ObservedIpSet } from "../../state/ip-set.ts";
+import { realServerKey } from "../../state/real-server.ts";
 import type { Change } from "../change.ts";
-import type { CachedRules } from "../observed/cached-state.ts";
+import type { CachedRules, CachedVirtualServer } from "../observed/cached-state.ts";
 import type { Differences } from "../observed/difference.ts";
 import { subjectOf } from "../subject.ts";
 import { absent, type Drift, present } from "./drift.ts";
 import { driftOfRules } from "./drift-of-rules.ts";
 import { driftOfServer } from "./drift-of-servers.ts";
+import type { ManualWeightsView } from "./manual-weights.ts";
 
 export interface DriftInput {
   readonly differences: Differences;
@@ -22,6 +24,7 @@ export interface DriftInput {
   readonly desired: Pick<DesiredView, "virtualServer">;
   /** By virtual-server key: what becomes of a third party's is no drift. */
   readonly isOwned: (key: string) => boolean;
+  readonly manualWeights: ManualWeightsView;
   /** As the planned rules will be printed. */
   readonly wantedRules: (family: IpFamily) => CachedRules | undefined;
 }
@@ -94,7 +97,7 @@ function taken(isAdd: boolean): Pick<Drift, "before" | "after"> {
 }
 
 function driftOfServers(input: DriftInput): readonly Drift[] {
-  const { differences, changes, desired, isOwned } = input;
+  const { differences, changes, isOwned } = input;
   if (differences.servers.size === 0) return [];
   const changed = new Set<string>();
   for (const change of changes) {
@@ -106,8 +109,24 @@ function driftOfServers(input: DriftInput): readonly Drift[] {
   return [...differences.servers]
     .filter(([key]) => changed.has(key) && isOwned(key))
     .flatMap(([key, { before, after }]) =>
-      driftOfServer({ key, before, after, wanted: desired.virtualServer(key) }),
+      driftOfServer({ key, before, after, wanted: withKeptWeights(key, after, input) }),
     );
+}
+
+/** What is wanted, with the weights that a third party set and that stay. */
+function withKeptWeights(
+  key: string,
+  found: CachedVirtualServer | undefined,
+  { desired, manualWeights }: DriftInput,
+): CachedVirtualServer | undefined {
+  const wanted = desired.virtualServer(key);
+  if (wanted === undefined || found === undefined) return wanted;
+  const present = new Map(found.realServers.map((one) => [realServerKey(one), one]));
+  const realServers = wanted.realServers.map((planned) => {
+    const one = present.get(realServerKey(planned));
+    return one !== undefined && manualWeights.isKept(key, planned, one) ? one : planned;
+  });
+  return { virtualServer: wanted.virtualServer, realServers };
 }
 
 function driftOfAllRules({ differences, wantedRules }: DriftInput): readonly Drift[] {

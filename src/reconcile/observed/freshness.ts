@@ -23,6 +23,8 @@ export class Freshness {
   /** Parts that contradicted the cache: checked. */
   readonly #suspect = new Set<ObservedPart>();
   readonly #suspectServers = new Set<string>();
+  /** Requests of unknown outcome may have changed virtual or real servers. */
+  #hasUnknownWrites = false;
   /** All virtual servers were listed by the last refresh. */
   #hasListedServers = false;
 
@@ -43,6 +45,14 @@ export class Freshness {
   /** Parts of the kernel that requests of unknown outcome may have changed. */
   noteUnknown({ unknown }: Pick<Outcomes, "unknown">): void {
     for (const { part } of unknown) if (part !== undefined) this.#stale.add(part);
+    this.#hasUnknownWrites ||= unknown.some(({ part }) => part === "servers");
+  }
+
+  /** Whether servers that differ may be so by a write of ours; asked once they are observed. */
+  takeUnknownWrites(): boolean {
+    const hadUnknownWrites = this.#hasUnknownWrites;
+    this.#hasUnknownWrites = false;
+    return hadUnknownWrites;
   }
 
   /** What refusals contradict is checked before it is tried again. */

@@ -92,6 +92,6 @@ function nodeSettings(settings: WalkSettings): NodeSettings {
   return {
     nodePortAddresses,
     ipvs: { scheduler, excludeCIDRs: excludeCidrs },
-    kubeIpvs: { verificationPeriod: "1s", ruleCheckPeriod: "1s" },
+    kubeIpvs: { verificationPeriod: "1s", ruleCheckPeriod: "1s", manualWeights: "repair" },
   };
 }

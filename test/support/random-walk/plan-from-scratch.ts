@@ -32,5 +32,6 @@ export function flagsOf(settings: WalkSettings): Readonly<Record<string, string>
     "ipvs-scheduler": scheduler,
     "ipvs-exclude-cidrs": excludeCidrs.join(","),
     "nodeport-addresses": nodePortAddresses.join(","),
+    "kube-ipvs-manual-weights": "repair",
   };
 }

@@ -17,6 +17,7 @@ const others: Readonly<Record<string, string>> = {
   "ipvs.excludeCIDRs": "10.1.0.0/16",
   mode: "ipvs",
   "kubeIpvs.foreignVirtualServers": "delete",
+  "kubeIpvs.manualWeights": "repair",
   "kubeIpvs.reservedAddresses": "refuse",
   "kubeIpvs.schedulerFlags": "sh-port",
   healthzBindAddress: "127.0.0.1:7",

@@ -35,6 +35,7 @@ describe("the configuration without any setting", () => {
       ruleCheckPeriodMs: 10_000,
       listGuardPercent: 50,
       isObserveOnly: false,
+      manualWeights: "keep",
       reservedAddresses: "serve",
       conntrack: {
         maxPerCore: 32_768,

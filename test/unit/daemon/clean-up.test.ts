@@ -81,6 +81,7 @@ async function programmed(): Promise<FakeKernel> {
     nodeAddresses,
     ownership: config,
     drain: { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 0 },
+    manualWeights: "keep",
   });
   return kernel;
 }

@@ -40,7 +40,7 @@ let bench: Bench;
 let kernel: FakeKernel;
 
 beforeEach(async () => {
-  bench = new Bench();
+  bench = new Bench(undefined, { manualWeights: "repair" });
   ({ kernel } = bench);
   kernel.sysctl.values.set(sysctl.path, sysctl.value);
   bench.sysctls = [sysctl];

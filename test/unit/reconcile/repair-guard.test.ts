@@ -128,7 +128,7 @@ describe("a repair that a third party reverts", () => {
   let kernel: FakeKernel;
 
   beforeEach(async () => {
-    bench = new Bench();
+    bench = new Bench(undefined, { manualWeights: "repair" });
     ({ kernel } = bench);
     bench.put(serviceRecord(), [endpointRecord("10.244.2.11"), endpointRecord("10.244.2.12")]);
     await bench.sync();

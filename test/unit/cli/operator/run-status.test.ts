@@ -36,10 +36,12 @@ const well: Status = {
     possiblyOwnedVirtualServers: 0,
     drifts: 0,
     suppressedRepairs: 0,
+    manualWeights: 0,
   },
   refusedObjects: [],
   conflicts: [],
   suppressedRepairs: [],
+  manualWeights: [],
   iptables: { backend: "nft", reason: "kubelet uses it" },
   versions: { program: "0.2.0", nodeJs: "24.1.0", kernel: "6.1.0" },
   process: { pid: 1, uptimeSeconds: 7_802 },
@@ -126,6 +128,7 @@ Refused objects     0
 Conflicts           0
 Drift               none since the start
 Suppressed repairs  0
+Manual weights      0
 iptables            nft: kubelet uses it
 Versions            kube-ipvs 0.2.0, Node.js 24.1.0, Linux 6.1.0
 Process             1, up 2 h 10 min
