@@ -93,8 +93,8 @@ test-lab: setup-lab build lab image ## the suites that need a kernel with IPVS
 lab-kernel: ## build a lab kernel with nf_tables, outside of the tree: half an hour of a processor, once; LAB_KERNEL=folder
 	@toolchain/build-lab-kernel.sh
 
-test-kernels: setup-lab build lab lab-kernel ## the suites of the lab on that kernel with each iptables backend; writes docs/reports/kernels.md
-	@LAB_KERNEL=$$(toolchain/build-lab-kernel.sh --folder) node test/lab/run-kernels.ts $(SUITES)
+test-kernels: setup-lab build lab lab-kernel ## the suites of the lab on that kernel with each iptables backend; writes docs/reports/kernels.md; SUITES='golden drift', BACKEND=nft
+	@LAB_KERNEL=$$(toolchain/build-lab-kernel.sh --folder) node test/lab/run-kernels.ts $(if $(BACKEND),--backend $(BACKEND)) $(SUITES)
 
 bench: setup-lab build lab $(bench_programs) ## measure and write docs/benchmarks.md; CASES=a,b, PEER='command with {config}'
 	@node test/bench/main.ts --cases '$(CASES)' --peer '$(PEER)'

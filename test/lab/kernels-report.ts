@@ -1,7 +1,9 @@
 /** docs/reports/kernels.md: what passes on which kernel, with which backend of iptables. Pure. */
 
-/** One suite with one backend. */
+/** One suite on one kernel with one backend. */
 export interface Measured {
+  /** As `uname -r` has it. */
+  readonly release: string;
   readonly backend: "legacy" | "nft";
   readonly suite: string;
   readonly passed: number;
@@ -13,15 +15,34 @@ export interface Measured {
 /** Cases that are red for a reason that is not ours, with the reason. */
 export const knownDeviations: ReadonlyMap<string, string> = new Map();
 
-export function renderReport(release: string, measured: readonly Measured[]): string {
-  const rows = measured.map(
-    ({ backend, suite, passed, failed }) =>
+/** What was measured now takes the place of what was measured of the same before. */
+export function mergeMeasured(
+  earlier: readonly Measured[],
+  now: readonly Measured[],
+): readonly Measured[] {
+  const byKey = [...earlier, ...now].map((one): [string, Measured] => [
+    `${one.release} ${one.backend} ${one.suite}`,
+    one,
+  ]);
+  return [...new Map(byKey).values()];
+}
+
+/** In the order of `suites`, nft first. */
+export function renderReport(measured: readonly Measured[], suites: readonly string[]): string {
+  const sorted = measured.toSorted(
+    (one, other) =>
+      one.release.localeCompare(other.release) ||
+      other.backend.localeCompare(one.backend) ||
+      suites.indexOf(one.suite) - suites.indexOf(other.suite),
+  );
+  const rows = sorted.map(
+    ({ release, backend, suite, passed, failed }) =>
       `| ${release} | ${backend} | ${suite} | ${passed} | ${failed} |`,
   );
-  const red = measured.flatMap(({ backend, suite, red: names }) =>
+  const red = sorted.flatMap(({ release, backend, suite, red: names }) =>
     names.map((name) => {
       const reason = knownDeviations.get(name) ?? "a fault";
-      return `- ${backend}, ${suite}, \`${name}\`: ${reason}`;
+      return `- ${release}, ${backend}, ${suite}, \`${name}\`: ${reason}`;
     }),
   );
   return [

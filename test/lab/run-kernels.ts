@@ -2,14 +2,16 @@
  * Runs the suites that depend on the kernel and on iptables on the kernel of `make lab-kernel`, with each backend of
  * iptables, and writes docs/reports/kernels.md:
  *
- *     LAB_KERNEL=FOLDER node test/lab/run-kernels.ts [SUITE…]
+ *     LAB_KERNEL=FOLDER node test/lab/run-kernels.ts [--backend nft|legacy] [SUITE…]
  *
- * With names of suites, only those run and nothing is written.
+ * With a backend or names of suites only those run, and the report keeps what was measured of the others: a suite at a
+ * time gives the same report as all at once.
  */
 import { spawn } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
-import { knownDeviations, type Measured, renderReport } from "./kernels-report.ts";
+import { parseArgs } from "node:util";
+import { knownDeviations, type Measured, mergeMeasured, renderReport } from "./kernels-report.ts";
 import { findLab } from "./lab.ts";
 import type { IptablesVariant } from "./lab-kernel.ts";
 
@@ -25,17 +27,23 @@ const kernelSuites: readonly string[] = [
   "foreign-state",
   "set-migration",
   "kernel-tools",
+  "node-safety",
+  "start-and-stop",
   "demo",
   "kernels/backends",
 ];
 
 const runner: string = join(import.meta.dirname, "run-suites.ts");
-const report: string = join(import.meta.dirname, "../../docs/reports/kernels.md");
+const project: string = join(import.meta.dirname, "../..");
+const report: string = join(project, "docs/reports/kernels.md");
+/** What was measured so far, of every kernel. */
+const measuredPath: string = join(project, "build/kernels.json");
 
 /** Runs the suites and passes their output on. */
 async function runWith(
   backend: IptablesVariant,
   suites: readonly string[],
+  release: string,
 ): Promise<readonly Measured[]> {
   console.log(`\niptables: ${backend}`);
   const child = spawn(process.execPath, [runner, ...suites], {
@@ -51,15 +59,15 @@ async function runWith(
     child.once("close", resolve);
     child.once("error", reject);
   });
-  return suites.map((suite) => readMeasured(backend, suite, output));
+  return suites.map((suite) => ({ release, backend, suite, ...readMeasured(suite, output) }));
 }
 
 /** The suite's line in the table that run-suites.ts prints, and the names of its red cases. */
-function readMeasured(backend: IptablesVariant, suite: string, output: string): Measured {
+function readMeasured(suite: string, output: string): Pick<Measured, "passed" | "failed" | "red"> {
   const row = new RegExp(`^${suite} +[0-9.]+ +(\\d+|-) +(\\d+|-) +(\\d+|-)$`, "m").exec(output);
   const [passed, failed] = [Number(row?.[1]), Number(row?.[2])];
   if (Number.isNaN(passed) || Number.isNaN(failed)) {
-    return { backend, suite, passed: 0, failed: 0, red: ["did not run to its end"] };
+    return { passed: 0, failed: 0, red: ["did not run to its end"] };
   }
   const ending = output.slice(output.lastIndexOf("\nLab: "));
   const section = ending
@@ -68,7 +76,17 @@ function readMeasured(backend: IptablesVariant, suite: string, output: string): 
   const red = [...(section ?? "").matchAll(/^ *✖ (.+?)(?: \([0-9.]+ms\))?$/gm)].map(
     ([, name = ""]) => name,
   );
-  return { backend, suite, passed, failed, red };
+  return { passed, failed, red };
+}
+
+function readEarlier(): readonly Measured[] {
+  if (!existsSync(measuredPath)) return [];
+  return JSON.parse(readFileSync(measuredPath, "utf8")) as readonly Measured[];
+}
+
+function write(path: string, text: string): void {
+  mkdirSync(dirname(path), { recursive: true });
+  writeFileSync(path, text);
 }
 
 async function main(): Promise<number> {
@@ -77,18 +95,28 @@ async function main(): Promise<number> {
     console.error("lab: LAB_KERNEL must name the folder of a kernel: make lab-kernel");
     return 1;
   }
-  const wanted = process.argv.slice(2);
-  const suites = wanted.length === 0 ? kernelSuites : wanted;
-  const measured: Measured[] = [];
-  for (const backend of backends) measured.push(...(await runWith(backend, suites)));
-  const release = lab.kernel.modules.split("/").at(-1) ?? "";
-  const text = renderReport(release, measured);
-  console.log(`\n${text}`);
+  const { values, positionals } = parseArgs({
+    options: { backend: { type: "string" } },
+    allowPositionals: true,
+  });
+  const wanted = backends.filter((one) => values.backend === undefined || values.backend === one);
   if (wanted.length === 0) {
-    mkdirSync(dirname(report), { recursive: true });
-    writeFileSync(report, text);
+    console.error(`lab: no backend is called ${values.backend}; there are ${backends.join(", ")}`);
+    return 1;
   }
-  const unexpected = measured.flatMap(({ red }) => red).filter((one) => !knownDeviations.has(one));
+  const suites = positionals.length === 0 ? kernelSuites : positionals;
+  const release = lab.kernel.modules.split("/").at(-1) ?? "";
+  const now: Measured[] = [];
+  for (const backend of wanted) now.push(...(await runWith(backend, suites, release)));
+  // Suites that the report does not have are for whoever runs them.
+  const measured = mergeMeasured(readEarlier(), now).filter(({ suite }) =>
+    kernelSuites.includes(suite),
+  );
+  write(measuredPath, JSON.stringify(measured, undefined, 1));
+  const text = renderReport(measured, kernelSuites);
+  write(report, text);
+  console.log(`\n${text}`);
+  const unexpected = now.flatMap(({ red }) => red).filter((one) => !knownDeviations.has(one));
   for (const name of unexpected) console.error(`red: ${name}`);
   return unexpected.length === 0 ? 0 : 1;
 }

@@ -103,13 +103,12 @@ describe("the daemon", () => {
 
 describe("rules that kube-proxy's mode iptables left", () => {
   const savedLines = (pattern: RegExp): readonly string[] =>
-    execFileSync("iptables-legacy-save", { encoding: "utf8" })
+    execFileSync("iptables-save", { encoding: "utf8" })
       .split("\n")
       .filter((line) => pattern.test(line));
   const ofIptablesMode = /^:KUBE-(?:SVC|SEP|SVL|EXT|FW)-|:KUBE-(?:EXTERNAL|NODEPORTS|PROXY-CANARY)/;
   const refused = /default\/c has no endpoints/;
-  const restore = (): unknown =>
-    execFileSync("iptables-legacy-restore", { input: iptablesModeRules });
+  const restore = (): unknown => execFileSync("iptables-restore", { input: iptablesModeRules });
 
   it("are named at the start, stay, and go with --cleanup; kubelet's stay", async () => {
     restore();

@@ -226,7 +226,8 @@ export class SyncReporter {
       this.#log.warn("Virtual server may be a leftover of this proxy", {
         virtualServer,
         reason: "possibly-owned",
-        todo: "Its real servers are endpoints of Services, but no set or record names it: remove it with ipvsadm -D if it is not used",
+        advice:
+          "Its real servers are endpoints of Services, but no set or record names it: remove it with ipvsadm -D if it is not used",
       });
     }
     this.#reportedPossible = new Set(possiblyOwned);

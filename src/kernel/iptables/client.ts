@@ -199,7 +199,7 @@ export class IptablesClient implements Iptables {
       ipFamily: family,
       chains,
       effect: "Order and copies of the jumps in these chains are not checked",
-      todo: "Keep native nftables rules in tables of their own",
+      advice: "Keep native nftables rules in tables of their own",
     });
   }
 

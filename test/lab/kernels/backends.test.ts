@@ -4,12 +4,18 @@
  */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
 import { chooseBackend } from "../../../src/kernel/iptables/backend.ts";
 import { runProgram } from "../../../src/kernel/run-program.ts";
+import { ask } from "../../faults/ask.ts";
 import { nodeSetUp } from "../../golden/node-world.ts";
+import { ClusterNode } from "../../support/cluster-node.ts";
+import { iptablesModeRules } from "../../support/iptables-mode.ts";
 import { eventually, type LabDaemon, startLabDaemon } from "../../support/lab-daemon.ts";
+import { positions } from "../../support/many-services.ts";
 import { shell, withNetworkNamespace } from "../../support/netns/network-namespace.ts";
 import { endpointSlice, service, servicePort } from "../../support/objects.ts";
 
@@ -19,6 +25,16 @@ const program = join(import.meta.dirname, "../../../dist/kube-ipvs");
 const web = service({ type: "NodePort", ports: [servicePort({ nodePort: 30_080 })] });
 const slice = endpointSlice({ endpoints: ["10.244.2.11"] });
 const noticedMs = 60_000;
+const foreignRuleCount = 5_000;
+const measuredSeconds = 40;
+/** As an operator has them who sets none. */
+const usualCheckMs = 10_000;
+const usualPeriods = {
+  ipvs: { syncPeriod: "30s" },
+  kubeIpvs: { ruleCheckPeriod: "10s", verificationPeriod: "30s" },
+};
+/** In the lab, where a process costs ten times what it costs elsewhere. */
+const mostShare = 0.04;
 
 function inNamespace(body: () => Promise<void>): Promise<void> {
   return withNetworkNamespace("backends", nodeSetUp, body);
@@ -118,22 +134,73 @@ for (const [before, after] of directions) {
   });
 }
 
-describe("the table of kube-proxy's mode nftables", () => {
+describe("what kube-proxy's other modes left", () => {
   const tables = (): readonly string[] => shell("nft list tables").split("\n").filter(Boolean);
+  const addTables = (): unknown =>
+    shell(`
+      nft add table ip kube-proxy; nft add table ip6 kube-proxy; nft add table ip other
+      nft add chain ip kube-proxy services; nft add rule ip kube-proxy services counter
+    `);
+  const ofKubeProxy = (): boolean => tables().some((table) => / kube-proxy$/.test(table));
+  const ofIptablesMode = (backend: Backend): readonly string[] =>
+    ours(backend).filter((line) => /KUBE-(?:SVC|SEP|SVL|EXT|FW)-|has no endpoints/.test(line));
 
-  it("is removed after the first sync, and other tables stay", async () => {
-    await inNamespace(async () => {
-      hint("legacy", "-N");
-      shell("nft add table ip kube-proxy; nft add table ip6 kube-proxy; nft add table ip other");
-      shell("nft add chain ip kube-proxy services; nft add rule ip kube-proxy services counter");
-      const daemon = await start();
-      const ofKubeProxy = (): boolean => tables().some((table) => / kube-proxy$/.test(table));
-      await eventually(ofKubeProxy, false, noticedMs);
-      assert.ok(tables().includes("table ip other"));
-      assert.deepEqual(daemon.errors, []);
-      await daemon.stop();
+  for (const backend of ["legacy", "nft"] as const) {
+    it(`mode nftables: its table goes after the first sync, other tables stay; ${backend}`, async () => {
+      await inNamespace(async () => {
+        hint(backend, "-N");
+        addTables();
+        const daemon = await start();
+        await eventually(ofKubeProxy, false, noticedMs);
+        assert.ok(tables().includes("table ip other"));
+        assert.deepEqual(daemon.errors, []);
+        await daemon.stop();
+        assert.ok(ours(backend).length > 40);
+      });
     });
-  });
+
+    it(`mode nftables: its table goes with --cleanup; ${backend}`, async () => {
+      await inNamespace(async () => {
+        hint(backend, "-N");
+        addTables();
+        assert.match(
+          cleanUp(),
+          /Removed +1 nft table of kube-proxy's mode nftables: ip kube-proxy/,
+        );
+        assert.deepEqual([ofKubeProxy(), tables().includes("table ip other")], [false, true]);
+      });
+    });
+  }
+
+  const places: readonly (readonly [rules: Backend, inUse: Backend])[] = [
+    ["nft", "nft"],
+    ["nft", "legacy"],
+    ["legacy", "nft"],
+  ];
+  for (const [rules, inUse] of places) {
+    it(`mode iptables, in ${rules} while ${inUse} is in use: named, then gone with --cleanup`, async () => {
+      await inNamespace(async () => {
+        const left = iptablesModeRules.replace(":KUBE-IPTABLES-HINT - [0:0]\n", "");
+        execFileSync(`iptables-${rules}-restore`, {
+          input: left.replace(/:KUBE-KUBELET.*\n/g, ""),
+        });
+        hint(inUse, "-N");
+        const daemon = await start();
+        const named = daemon.lines.filter(({ event }) =>
+          /^Found rules of .* iptables$/.test(event),
+        );
+        assert.deepEqual(
+          named.map(({ keys }) => [keys["backends"], keys["chainCount"]]),
+          [[[rules], 12]],
+        );
+        assert.ok(ofIptablesMode(rules).length > 10);
+        await daemon.stop();
+        assert.match(cleanUp(), new RegExp(`of kube-proxy's mode iptables in ${rules}`));
+        assert.deepEqual([ofIptablesMode(rules), ofIptablesMode(inUse)], [[], []]);
+        assert.deepEqual(ourSets(), []);
+      });
+    });
+  }
 });
 
 describe("native nftables rules in the tables of iptables-nft", () => {
@@ -190,3 +257,96 @@ describe("native nftables rules in the tables of iptables-nft", () => {
     });
   }
 });
+
+/** The built program, with syncs so often that a failing one makes it unhealthy within seconds. */
+describe("the built program", () => {
+  const settings = { ipvs: { syncPeriod: "2s" }, kubeIpvs: { ruleCheckPeriod: "1s" } };
+  const objects = [web, slice];
+  /** What `nft list` prints of each, too. */
+  const natives = [
+    { table: "nat", chain: "POSTROUTING", rule: 'oifname "eth0" masquerade' },
+    { table: "filter", chain: "INPUT", rule: "ct state established accept" },
+  ] as const;
+  /** More than twice the sync period: kube-proxy's time-out. */
+  const unhealthyAfterMs = 6_000;
+
+  for (const { table, chain, rule } of natives) {
+    it(`beside one native rule in ip ${table}: healthy, named once, and all but rules goes on`, async () => {
+      await inNamespace(async () => {
+        hint("nft", "-N");
+        shell("iptables-nft -t nat -A POSTROUTING -s 192.0.2.1 -j RETURN; iptables-nft -A INPUT");
+        shell(`nft 'add rule ip ${table} ${chain} ${rule}'`);
+        const node = await ClusterNode.build(objects, settings);
+        try {
+          await node.start();
+          const later = service({ name: "later", clusterIps: ["10.96.0.78"] });
+          node.api.apply(later, endpointSlice({ service: "later", endpoints: ["10.244.2.13"] }));
+          const isBound = (): boolean =>
+            shell("ip -o -4 address show kube-ipvs0").includes("10.96.0.78/32");
+          await node.until("the later Service's address is bound", isBound);
+          assert.match(shell("ipvsadm -Sn"), /-a -t 10\.96\.0\.78:80 -r 10\.244\.2\.13:80/);
+          shell("ipset test KUBE-CLUSTER-IP 10.96.0.78,tcp:80 2> /dev/null");
+          const asks = ["healthz", "livez", "readyz"].map((path) => async () => {
+            const { status } = await ask(`http://127.0.0.1:10256/${path}`);
+            return status;
+          });
+          for (
+            const untilMs = performance.now() + unhealthyAfterMs;
+            performance.now() < untilMs;
+          ) {
+            assert.deepEqual(await Promise.all(asks.map((one) => one())), [200, 200, 200]);
+            await pause(500);
+          }
+          const named = node.lines().filter(({ msg }) => /nftables rules that iptables/.test(msg));
+          assert.deepEqual(
+            named.map(({ chains }) => chains),
+            [[`${table} ${chain}`]],
+          );
+          const listed = shell(`nft list chain ip ${table} ${chain}`);
+          assert.ok(listed.includes(rule) && listed.includes("jump KUBE-"), listed);
+        } finally {
+          await node.close();
+        }
+      });
+    });
+  }
+
+  for (const backend of ["nft", "legacy"] as const) {
+    it(`takes little of a processor beside ${foreignRuleCount} rules of others, one more each second: ${backend}`, async (test) => {
+      await inNamespace(async () => {
+        hint(backend, "-N");
+        const lines = positions(foreignRuleCount).map((index) => foreignRule(index));
+        const input = `*nat\n:OTHERS - [0:0]\n${lines.join("\n")}\nCOMMIT\n`;
+        execFileSync(`iptables-${backend}-restore`, ["--noflush"], { input });
+        const node = await ClusterNode.build(objects, usualPeriods);
+        try {
+          await node.start();
+          await pause(usualCheckMs);
+          const began = { ticks: processorTicks(node.program.pid), ms: performance.now() };
+          for (const second of positions(measuredSeconds)) {
+            const beganMs = performance.now();
+            shell(`iptables-${backend} -t nat ${foreignRule(foreignRuleCount + second)}`);
+            await pause(Math.max(0, 1_000 - (performance.now() - beganMs)));
+          }
+          const ticks = processorTicks(node.program.pid) - began.ticks;
+          const share = (ticks * 10) / (performance.now() - began.ms);
+          test.diagnostic(`${(share * 100).toFixed(1)} % of a processor`);
+          assert.ok(share < mostShare, `${share}`);
+          assert.equal(await node.metric("kube_ipvs_drift_detected_total", { kind: "rules" }), 0);
+        } finally {
+          await node.close();
+        }
+      });
+    });
+  }
+});
+
+function foreignRule(index: number): string {
+  return `-A OTHERS -s 10.${index >> 8}.${index & 255}.1/32 -p tcp -m tcp --dport 80 -j RETURN`;
+}
+
+/** Of the process and of programs that it waited for; proc_pid_stat(5). A tick is 10 ms. */
+function processorTicks(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, "utf8").split(") ")[1]?.split(" ") ?? [];
+  return fields.slice(11, 15).reduce((sum, field) => sum + Number(field), 0);
+}

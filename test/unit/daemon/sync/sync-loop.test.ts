@@ -44,7 +44,9 @@ describe("SyncLoop", () => {
     health = new ProxyHealth(clock, 60_000);
     const reporter = new SyncReporter({ metrics: silentMetrics, health, clock, log: silentLogger });
     const healthChecks = new ServiceHealthServers({ clock, log: silentLogger, health });
-    const collaborators = { kernel, clock, log: silentLogger, reporter, healthChecks };
+    const parts = { kernel, clock, log: silentLogger, reporter, healthChecks };
+    // Programs use processors beside us.
+    const collaborators = { ...parts, processorMs: () => 0 };
     loop = new SyncLoop(collaborators, { current: config }, ["IPv4", "IPv6"]);
     loop.start();
   });
@@ -157,6 +159,22 @@ describe("SyncLoop", () => {
     kernel.ipvs.setConnections(server, { address: first.address, port: 8080 }, {});
     await clock.advance(1_000);
     assert.doesNotMatch(ipvsText(kernel), /10\.244\.2\.11/);
+  });
+
+  it("looks at rules for a fiftieth of the time where programs are slow and rules change all the time", async () => {
+    await synced();
+    const { iptables } = kernel;
+    iptables.hasGenerations = false;
+    let looks = 0;
+    const observe = iptables.observe.bind(iptables);
+    iptables.observe = async (family, scope) => {
+      looks += 1;
+      await new Promise<void>((resolve) => clock.after(300, resolve));
+      return observe(family, scope);
+    };
+    await clock.advance(600_000);
+    // 600 ms for both families, 29.4 s of pause; without a limit there were 60 looks at each.
+    assert.ok(looks > 30 && looks <= 42, `${looks}`);
   });
 
   it("tries again soon after a failure, and is unhealthy while a change waits too long", async () => {
