@@ -1,6 +1,6 @@
 /** A request that changes something. */
 export interface ApiWrite {
-  readonly method: "POST" | "PATCH";
+  readonly method: "POST" | "PATCH" | "DELETE";
   readonly path: string;
   readonly contentType: string;
   readonly body: string;

@@ -7,7 +7,7 @@ import { printableText } from "../refusals.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
 /** What messages call the thing that was asked for. */
-type Named = Pick<WatchedResource, "name">;
+type Named = Pick<WatchedResource, "name" | "role">;
 
 /** What a list says about itself. */
 export interface ListHead {
@@ -28,7 +28,7 @@ const eventTypes = ["ADDED", "MODIFIED", "DELETED", "BOOKMARK"] as const;
 const longestErrorBytes = 65_536;
 
 /** Reads the head of a list, which is what remains of it without its items. Pure. */
-export function readListHead(resource: WatchedResource, envelope: unknown): ListHead {
+export function readListHead(resource: Named, envelope: unknown): ListHead {
   const kind = fieldOf(envelope, "kind");
   const resourceVersion = textAt(envelope, "metadata", "resourceVersion");
   // A stranger's answer (a captive portal's `{}`) must not pass for an empty list.
@@ -39,7 +39,7 @@ export function readListHead(resource: WatchedResource, envelope: unknown): List
 }
 
 /** Reads a line of a watch; an ERROR event is thrown. Pure. */
-export function readWatchEvent(resource: WatchedResource, line: string): WatchEvent {
+export function readWatchEvent(resource: Named, line: string): WatchEvent {
   const event = parseAnswer(resource, line);
   const object = fieldOf(event, "object");
   const given = fieldOf(event, "type");
@@ -52,27 +52,58 @@ export function readWatchEvent(resource: WatchedResource, line: string): WatchEv
 
 /** Throws an ApiError for an answer that is not 200, with what its body says. */
 export async function expectOk(resource: Named, response: ApiResponse): Promise<void> {
-  const { status, headers } = response;
-  if (status === 200) return;
+  if (response.status === 200) return;
+  throw statusError(resource, await failureOf(response));
+}
+
+/** What a response that is no success says about itself; reads a part of its body. */
+async function failureOf({ status, headers, body }: ApiResponse): Promise<FailedAnswer> {
   let text = "";
-  for await (const chunk of response.body) {
+  for await (const chunk of body) {
     text += Buffer.from(chunk).toString("utf8");
     if (text.length > longestErrorBytes) break;
   }
-  throw statusError(resource, {
-    status,
-    body: parseOrText(text),
-    retryAfter: headers["retry-after"],
-  });
+  return { status, body: parseOrText(text), retryAfter: headers["retry-after"] };
+}
+
+/** Reads the object that a write answers with; throws an ApiError for a write that failed. */
+export async function readWritten(
+  { name, operation, advice }: WriteWords,
+  response: ApiResponse,
+): Promise<unknown> {
+  const { status } = response;
+  if (status < 200 || status > 299) {
+    const failure = await failureOf(response);
+    throw answerError(`Cannot ${operation}`, { name, advice: advice(status) }, failure);
+  }
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of response.body) chunks.push(chunk);
+  return parseAnswer({ name }, Buffer.concat(chunks).toString("utf8"));
+}
+
+/** What messages about a write say. */
+export interface WriteWords {
+  /** `endpointslices.discovery.k8s.io`. */
+  readonly name: string;
+  /** `create EndpointSlice default/web-ipv4-0`. */
+  readonly operation: string;
+  /** What an operator can do, by HTTP status; empty: nothing. */
+  readonly advice: (status: number) => string;
+}
+
+interface FailedAnswer {
+  readonly status: number;
+  readonly body: unknown;
+  readonly retryAfter?: unknown;
 }
 
 /** An error for an answer that makes no sense. */
-export function malformed(resource: WatchedResource, why: string, cause?: unknown): ApiError {
+export function malformed(resource: Named, why: string, cause?: unknown): ApiError {
   const message = `Cannot decode the API server's response for ${resource.name}: ${why}`;
   return new ApiError(message, { reason: "malformed-answer", resource: resource.name, cause });
 }
 
-function parseAnswer(resource: WatchedResource, text: string): unknown {
+function parseAnswer(resource: Named, text: string): unknown {
   try {
     return parseJson(text);
   } catch (error) {
@@ -89,24 +120,34 @@ function parseOrText(text: string): unknown {
   }
 }
 
-function statusError(
-  resource: Named,
-  answer: { readonly status: number; readonly body: unknown; readonly retryAfter?: unknown },
+function statusError(resource: Named, answer: FailedAnswer): ApiError {
+  const { name } = resource;
+  return answerError(
+    `Cannot read ${name}`,
+    { name, advice: adviceFor(answer.status, resource) },
+    answer,
+  );
+}
+
+function answerError(
+  what: string,
+  { name, advice }: { readonly name: string; readonly advice: string },
+  answer: FailedAnswer,
 ): ApiError {
   const { status, body } = answer;
   const reason = textAt(body, "reason") || `HTTP${status}`;
   const words = printableText(textAt(body, "message"));
-  const message = `Cannot read ${resource.name}: ${status} ${printableText(reason)}${words === "" ? "" : ` (${words})`}`;
-  return new ApiError(message + adviceFor(status, resource), {
+  const message = `${what}: ${status} ${printableText(reason)}${words === "" ? "" : ` (${words})`}`;
+  return new ApiError(message + advice, {
     status,
     reason,
-    resource: resource.name,
+    resource: name,
     retryAfterMs: retryAfterMsOf(answer.retryAfter),
   });
 }
 
 /** What an operator can do about it; empty where there is nothing. */
-function adviceFor(status: number, { name }: Named): string {
+function adviceFor(status: number, { name, role = "system:node-proxier" }: Named): string {
   if (status === 401) {
     return "; the API server does not accept the credentials: check the user of the kubeconfig, or the token";
   }
@@ -115,7 +156,7 @@ function adviceFor(status: number, { name }: Named): string {
   const apiGroup = group.length === 0 ? "the core API group" : `API group ${group.join(".")}`;
   return (
     `; a ClusterRole bound to this user must allow list and watch of ${resource} in ${apiGroup}, ` +
-    "as system:node-proxier does"
+    `as ${role} does`
   );
 }
 

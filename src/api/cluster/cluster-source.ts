@@ -8,6 +8,7 @@ import type {
 } from "../source.ts";
 import { listNodeAddresses } from "./node-addresses.ts";
 import { Reflector, type ReflectorDependencies } from "./reflector.ts";
+import { listenerTarget } from "./reflector-target.ts";
 import { type LookUp, ServerAddresses } from "./server-addresses.ts";
 import { followServerVersion } from "./server-version.ts";
 import { watchedResources } from "./watched-resources.ts";
@@ -45,13 +46,16 @@ export class ClusterSource implements ObjectSource {
 
   async start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void> {
     const { nodeName, serviceProxyName, listGuardPercent = 0 } = this.#options;
-    const guard = { percent: listGuardPercent, servedBefore };
-    const dependencies = { ...this.#dependencies, guard };
+    const dependencies = { ...this.#dependencies, guard: { percent: listGuardPercent } };
     const { nodes, services, endpointslices } = watchedResources(nodeName, serviceProxyName);
     const reflectors = [
-      new Reflector(dependencies, nodes, listener),
-      new Reflector(dependencies, services, listener),
-      new Reflector(dependencies, endpointslices, listener),
+      new Reflector(dependencies, nodes, listenerTarget(nodes, listener)),
+      new Reflector(dependencies, services, listenerTarget(services, listener, servedBefore)),
+      new Reflector(
+        dependencies,
+        endpointslices,
+        listenerTarget(endpointslices, listener, servedBefore),
+      ),
     ];
     const { signal } = this.#abort;
     // A name is looked up by the time of the first plan.

@@ -1,5 +1,4 @@
 import type { Clock } from "../../base/clock.ts";
-import type { IpAddress } from "../../base/ip.ts";
 import type { ListDoubt } from "../source.ts";
 
 export interface ListGuardParts {
@@ -25,10 +24,7 @@ export function isDoubtful(
 }
 
 /** How many of the known addresses a list does not have. */
-export function countMissing(
-  known: ReadonlySet<IpAddress>,
-  listed: ReadonlySet<IpAddress>,
-): number {
+export function countMissing(known: ReadonlySet<string>, listed: ReadonlySet<string>): number {
   let missing = 0;
   for (const address of known) if (!listed.has(address)) missing += 1;
   return missing;
@@ -51,7 +47,7 @@ export class ListGuard {
    * Calls `take` at once where the list is believed. Otherwise says false, and calls it after a minute
    * unless another list was judged before.
    */
-  judge(known: ReadonlySet<IpAddress>, listed: ReadonlySet<IpAddress>, take: () => void): boolean {
+  judge(known: ReadonlySet<string>, listed: ReadonlySet<string>, take: () => void): boolean {
     const counts = { known: known.size, missing: countMissing(known, listed) };
     const { clock, percent, onDoubt } = this.#parts;
     const isSecond = this.#cancelHold !== undefined;

@@ -1,44 +1,31 @@
-import type { IpAddress } from "../../base/ip.ts";
-import type { RecordOf } from "../decode/decode-object.ts";
 import type { LastKnownRecords } from "../last-known-records.ts";
-import type { ResourceKind, ServedAddresses } from "../source.ts";
+import type { ReflectorTarget } from "./reflector-target.ts";
 
-type AddressesOf<T> = (record: T) => readonly IpAddress[];
-
-/** By which addresses a list is judged. There is one Node; to lose it takes away nothing that is served. */
-const addressesOf: { readonly [Kind in ResourceKind]: AddressesOf<RecordOf[Kind]> } = {
-  services: ({ clusterIps, externalIps, loadBalancerIps }) => [
-    ...clusterIps,
-    ...externalIps,
-    ...loadBalancerIps,
-  ],
-  endpointslices: ({ endpoints }) => endpoints.map(({ address }) => address),
-  nodes: () => [],
-};
+type Judged<T> = Pick<ReflectorTarget<T>, "keysOf">;
 
 /**
- * A list as it arrives: the listener is notified of new objects at once; what takes addresses away waits until the list is
+ * A list as it arrives: the target is notified of new objects at once; what takes addresses away waits until the list is
  * complete and believed.
  */
-export class ListedObjects<Kind extends ResourceKind> {
-  /** Every address in the list. */
-  readonly addresses: Set<IpAddress> = new Set<IpAddress>();
-  readonly #records: LastKnownRecords<RecordOf[Kind]>;
-  readonly #addressesOf: AddressesOf<RecordOf[Kind]>;
+export class ListedObjects<T> {
+  /** Every address in the list, or whatever else the relist guard counts. */
+  readonly keys: Set<string> = new Set<string>();
+  readonly #records: LastKnownRecords<T>;
+  readonly #target: Judged<T>;
   readonly #names = new Set<string>();
-  readonly #waiting = new Map<string, RecordOf[Kind] | undefined>();
+  readonly #waiting = new Map<string, T | undefined>();
 
-  constructor(kind: Kind, records: LastKnownRecords<RecordOf[Kind]>) {
-    this.#addressesOf = addressesOf[kind];
+  constructor(target: Judged<T>, records: LastKnownRecords<T>) {
+    this.#target = target;
     this.#records = records;
   }
 
-  put(name: string, record: RecordOf[Kind] | undefined): void {
+  put(name: string, record: T | undefined): void {
     const before = this.#records.get(name);
-    const addresses = record === undefined ? [] : this.#addressesOf(record);
-    for (const address of addresses) this.addresses.add(address);
+    const keys = record === undefined ? [] : this.#target.keysOf(record);
+    for (const key of keys) this.keys.add(key);
     this.#names.add(name);
-    if (before !== undefined && this.#loses(before, addresses)) this.#waiting.set(name, record);
+    if (before !== undefined && this.#loses(before, keys)) this.#waiting.set(name, record);
     else this.#records.put(name, record);
   }
 
@@ -50,27 +37,19 @@ export class ListedObjects<Kind extends ResourceKind> {
     }
   }
 
-  #loses(before: RecordOf[Kind], addresses: readonly IpAddress[]): boolean {
-    const present = new Set(addresses);
-    return this.#addressesOf(before).some((address) => !present.has(address));
+  #loses(before: T, keys: readonly string[]): boolean {
+    const present = new Set(keys);
+    return this.#target.keysOf(before).some((key) => !present.has(key));
   }
 }
 
-/** The addresses that a list is compared with: of the last known objects, and of what was served before startup. */
-export function knownAddresses<Kind extends ResourceKind>(
-  kind: Kind,
-  records: LastKnownRecords<RecordOf[Kind]>,
-  servedBefore: ServedAddresses | undefined,
-): ReadonlySet<IpAddress> {
-  const known = new Set<IpAddress>();
-  for (const record of records.records()) {
-    for (const address of addressesOf[kind](record)) known.add(address);
-  }
-  if (kind === "services") addAll(known, servedBefore?.services);
-  if (kind === "endpointslices") addAll(known, servedBefore?.endpointslices);
+/** What a list is compared with: the keys of the last known objects, and what was served before startup. */
+export function knownKeys<T>(
+  { keysOf }: Judged<T>,
+  records: LastKnownRecords<T>,
+  servedBefore: ReadonlySet<string> | undefined,
+): ReadonlySet<string> {
+  const known = new Set<string>(servedBefore);
+  for (const record of records.records()) for (const key of keysOf(record)) known.add(key);
   return known;
-}
-
-function addAll(known: Set<IpAddress>, addresses: Iterable<IpAddress> = []): void {
-  for (const address of addresses) known.add(address);
 }

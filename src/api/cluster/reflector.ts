@@ -1,21 +1,20 @@
 import { type Clock, sleep } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
-import type { IpAddress } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import { ApiError, isAnswered, isGone, isSilence, needsList } from "../api-error.ts";
 import type { ApiConnection } from "../connection.ts";
-import { decodeObject, type RecordOf } from "../decode/decode-object.ts";
 import type { DecodeContext } from "../decode/fields.ts";
 import { TextPool } from "../decode/flat-text.ts";
-import { LastKnownRecords, notifyOf } from "../last-known-records.ts";
-import type { ResourceKind, ServedAddresses, SourceListener } from "../source.ts";
+import { LastKnownRecords } from "../last-known-records.ts";
+import type { Refuse } from "../refusals.ts";
 import { type ListHead, malformed, readListHead, readWatchEvent } from "./answers.ts";
 import { BackOff } from "./back-off.ts";
 import { LineSplitter } from "./line-splitter.ts";
 import { confirmAfterMs, ListGuard } from "./list-guard.ts";
 import { ListSplitter } from "./list-splitter.ts";
 import { ListTerms } from "./list-terms.ts";
-import { knownAddresses, ListedObjects } from "./listed-objects.ts";
+import { knownKeys, ListedObjects } from "./listed-objects.ts";
+import type { ReflectorTarget } from "./reflector-target.ts";
 import { expectNewer } from "./resource-version.ts";
 import { ResourceSelectors } from "./selectors.ts";
 import { readBody } from "./watched-request.ts";
@@ -28,10 +27,7 @@ export interface ReflectorDependencies {
   /** Numbers from 0 up to 1. */
   readonly random: () => number;
   /** Absent: every complete list counts at once. */
-  readonly guard?: {
-    readonly percent: number;
-    readonly servedBefore?: ServedAddresses | undefined;
-  };
+  readonly guard?: { readonly percent: number };
 }
 
 /** An object of this size is no mistake of ours; the API server's own limit is some megabytes. */
@@ -53,16 +49,16 @@ const failuresBeforeList = 3;
  * Keeps the listener in sync with one resource of the API server: lists, then watches from there.
  * Retries every failure, without end; after a gap in the history it lists again and notifies of the differences only.
  */
-export class Reflector<Kind extends ResourceKind> {
+export class Reflector<T> {
   /** How often each thing happened: `list`, `watch`, `event`, and each failure by its reason. */
   readonly counts: Map<string, number> = new Map<string, number>();
   readonly #dependencies: Omit<ReflectorDependencies, "guard">;
+  readonly #resource: WatchedResource;
+  readonly #target: ReflectorTarget<T>;
   /** Until the first list: the addresses of a large cluster are megabytes. */
-  #servedBefore: ServedAddresses | undefined;
-  readonly #resource: WatchedResource<Kind>;
-  readonly #listener: SourceListener;
+  #servedBefore: ReadonlySet<string> | undefined;
   readonly #log: Logger;
-  readonly #records: LastKnownRecords<RecordOf[Kind]>;
+  readonly #records: LastKnownRecords<T>;
   readonly #texts = new TextPool();
   readonly #backOff: BackOff;
   readonly #guard: ListGuard;
@@ -76,21 +72,21 @@ export class Reflector<Kind extends ResourceKind> {
 
   constructor(
     { guard, ...dependencies }: ReflectorDependencies,
-    resource: WatchedResource<Kind>,
-    listener: SourceListener,
+    resource: WatchedResource,
+    target: ReflectorTarget<T>,
   ) {
     this.#dependencies = dependencies;
-    this.#servedBefore = guard?.servedBefore;
+    this.#servedBefore = target.servedBefore;
     this.#resource = resource;
     this.#selectors = new ResourceSelectors(resource);
-    this.#listener = listener;
+    this.#target = target;
     this.#log = dependencies.log.with({ resource: resource.kind });
-    this.#records = new LastKnownRecords<RecordOf[Kind]>(notifyOf(listener)[resource.kind]);
+    this.#records = new LastKnownRecords<T>(target.notify);
     this.#backOff = new BackOff(dependencies.clock, dependencies.random);
     this.#guard = new ListGuard({
       clock: dependencies.clock,
       percent: guard?.percent ?? 0,
-      onDoubt: (doubt) => listener.onListDoubt?.({ kind: resource.kind, ...doubt }),
+      onDoubt: target.onListDoubt,
     });
   }
 
@@ -110,8 +106,8 @@ export class Reflector<Kind extends ResourceKind> {
   /** Notifies of every object, then of removals, unless the list is quarantined until a second one confirms it. */
   async #list(signal: AbortSignal): Promise<void> {
     this.#count("list");
-    const known = this.#knownAddresses();
-    const listed = new ListedObjects(this.#resource.kind, this.#records);
+    const known = knownKeys(this.#target, this.#records, this.#servedBefore);
+    const listed = new ListedObjects(this.#target, this.#records);
     let head: ListHead = { resourceVersion: "", continueToken: "" };
     do {
       head = await this.#listPage(head.continueToken, listed, signal);
@@ -121,11 +117,7 @@ export class Reflector<Kind extends ResourceKind> {
     const take = (): void => this.#takeList(listed, head);
     // A resourceVersion that was set meanwhile is that of a quarantined list that expired: take this newer list.
     if (this.#resourceVersion !== undefined) take();
-    else if (!this.#guard.judge(known, listed.addresses, take)) await this.#awaitSecond(signal);
-  }
-
-  #knownAddresses(): ReadonlySet<IpAddress> {
-    return knownAddresses(this.#resource.kind, this.#records, this.#servedBefore);
+    else if (!this.#guard.judge(known, listed.keys, take)) await this.#awaitSecond(signal);
   }
 
   /** The second list is the newest state, not what a server has in its cache. */
@@ -135,21 +127,17 @@ export class Reflector<Kind extends ResourceKind> {
     await sleep(this.#dependencies.clock, confirmAfterMs, signal);
   }
 
-  #takeList(listed: ListedObjects<Kind>, head: ListHead): void {
+  #takeList(listed: ListedObjects<T>, head: ListHead): void {
     listed.takeAway();
     this.#advance(head.resourceVersion);
     if (this.#isSynced) return;
     this.#isSynced = true;
     this.#servedBefore = undefined;
     this.#log.verbose(1, "Listed", { count: this.#records.size });
-    this.#listener.onSynced(this.#resource.kind);
+    this.#target.onSynced();
   }
 
-  async #listPage(
-    token: string,
-    listed: ListedObjects<Kind>,
-    signal: AbortSignal,
-  ): Promise<ListHead> {
+  async #listPage(token: string, listed: ListedObjects<T>, signal: AbortSignal): Promise<ListHead> {
     const splitter = new ListSplitter(objectLimitBytes);
     const query = { ...this.#selectors.current, ...this.#terms.query(token) };
     await this.#read(query, { idleMs: listIdleMs, signal }, (chunk) => {
@@ -222,24 +210,22 @@ export class Reflector<Kind extends ResourceKind> {
     if (resourceVersion !== "") this.#advance(resourceVersion);
   }
 
-  #notifyObject(object: unknown, into: Pick<ListedObjects<Kind>, "put"> = this.#records): void {
-    const refuse: SourceListener["onRefusal"] = (refused) => this.#listener.onRefusal(refused);
-    const decoded = decodeObject(this.#resource.kind, object, this.#context(refuse));
+  #notifyObject(object: unknown, into: Pick<ListedObjects<T>, "put"> = this.#records): void {
+    const decoded = this.#target.decode(object, this.#context(this.#target.onRefusal));
     if (decoded === undefined) return;
     into.put(decoded.identity.name, decoded.record);
   }
 
   /** A refusal would be of no interest: the object is gone. */
   #notifyRemoval(object: unknown): void {
-    const decoded = decodeObject(
-      this.#resource.kind,
+    const decoded = this.#target.decode(
       object,
       this.#context(() => {}),
     );
     if (decoded !== undefined) this.#records.put(decoded.identity.name, undefined);
   }
 
-  #context(refuse: SourceListener["onRefusal"]): DecodeContext {
+  #context(refuse: Refuse): DecodeContext {
     const { serviceProxyName } = this.#resource;
     return { refuse, texts: this.#texts, serviceProxyName };
   }

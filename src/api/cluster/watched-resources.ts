@@ -3,11 +3,13 @@ import { proxyNameLabel } from "../decode/service.ts";
 import type { ResourceKind } from "../source.ts";
 
 /** A resource as the API server knows it, with what the server shall filter out. */
-export interface WatchedResource<Kind extends ResourceKind = ResourceKind> {
+export interface WatchedResource<Kind extends string = string> {
   readonly kind: Kind;
   readonly path: string;
   /** `endpointslices.discovery.k8s.io`: as RBAC rules and messages name it. */
   readonly name: string;
+  /** A role that allows what is asked for, for messages; absent: system:node-proxier. */
+  readonly role?: string;
   /** labelSelector and fieldSelector. */
   readonly selectors: Readonly<Record<string, string>>;
   /** Left out where the API server does not know them: decoding drops what they would keep away. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import { Reflector } from "../../../../src/api/cluster/reflector.ts";
+import { listenerTarget } from "../../../../src/api/cluster/reflector-target.ts";
 import { watchedResources } from "../../../../src/api/cluster/watched-resources.ts";
 import type { ListDoubt, ServedAddresses } from "../../../../src/api/source.ts";
 import { silentLogger } from "../../../../src/base/log.ts";
@@ -26,9 +27,10 @@ class Stage {
   constructor(test: TestContext, servedBefore?: ServedAddresses, percent = 50) {
     const { clock, connection } = this;
     const dependencies = { clock, connection, log: silentLogger, random: () => 0 };
-    const guard = { percent, servedBefore };
+    const guard = { percent };
     const { endpointslices } = watchedResources("n");
-    const reflector = new Reflector({ ...dependencies, guard }, endpointslices, this.told);
+    const target = listenerTarget(endpointslices, this.told, servedBefore);
+    const reflector = new Reflector({ ...dependencies, guard }, endpointslices, target);
     void reflector.run(this.#abort.signal);
     test.after(() => this.#abort.abort());
   }

@@ -2,7 +2,9 @@ import assert from "node:assert/strict";
 import { getEventListeners } from "node:events";
 import { describe, it, type TestContext } from "node:test";
 import { Reflector } from "../../../../src/api/cluster/reflector.ts";
+import { listenerTarget } from "../../../../src/api/cluster/reflector-target.ts";
 import { watchedResources } from "../../../../src/api/cluster/watched-resources.ts";
+import type { ServiceRecord } from "../../../../src/api/objects.ts";
 import { type Logger, silentLogger } from "../../../../src/base/log.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { type ApiObject, service } from "../../../support/objects.ts";
@@ -15,7 +17,7 @@ class Stage {
   readonly connection = new ScriptedConnection();
   readonly told = new RecordingListener();
   readonly abort = new AbortController();
-  readonly reflector: Reflector<"services">;
+  readonly reflector: Reflector<ServiceRecord>;
   readonly run: Promise<void>;
   /** `level event` of each line that is printed without -v. */
   readonly lines: string[] = [];
@@ -26,7 +28,8 @@ class Stage {
     const loud = { error: write("error"), warn: write("warn"), info: write("info") };
     const log: Logger = { ...silentLogger, ...loud, with: () => log };
     const dependencies = { clock, connection, log, random: () => 0 };
-    this.reflector = new Reflector(dependencies, watchedResources("n").services, this.told);
+    const { services } = watchedResources("n");
+    this.reflector = new Reflector(dependencies, services, listenerTarget(services, this.told));
     this.run = this.reflector.run(this.abort.signal);
     test.after(() => this.abort.abort());
   }
