@@ -8,7 +8,7 @@ export type ResourceKind = "services" | "endpointslices" | "nodes";
  * `reason` is a fixed code, the same word in log, metric and tests: see `refusals.ts`.
  */
 export interface Refusal {
-  readonly kind: ResourceKind | "manifest";
+  readonly kind: ResourceKind | "pods" | "manifest";
   /** `namespace/name`, or the file with its line. */
   readonly subject: string;
   /** Path of the field: `spec.ports[1].port`. Empty for the whole object. */

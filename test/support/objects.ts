@@ -149,3 +149,33 @@ function addressTypeOf(endpoints: readonly Fields[]): string {
   const address: unknown = Array.isArray(first) ? first[0] : undefined;
   return typeof address === "string" ? familyOfText(address) : "IPv4";
 }
+
+export interface PodOptions extends Overlay {
+  readonly name?: string;
+  readonly namespace?: string;
+  readonly labels?: Readonly<Record<string, string>>;
+  /** One per family, the primary first. */
+  readonly ips?: readonly string[];
+  readonly isReady?: boolean;
+}
+
+/** A running, ready Pod `default/web-0` with label app=web at 10.244.1.10, container port `web` 8080. */
+export function pod(options: PodOptions = {}): ApiObject {
+  const { name = "web-0", namespace = "default", labels = { app: "web" } } = options;
+  const ips = options.ips ?? ["10.244.1.10"];
+  const ports = [{ name: "web", containerPort: 8080, protocol: "TCP" }];
+  const ready = { type: "Ready", status: options.isReady === false ? "False" : "True" };
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: metadata({ name, namespace, labels, overlay: options.metadata }),
+    spec: { nodeName: "node-1", containers: [{ name: "web", ports }], ...options.spec },
+    status: {
+      phase: "Running",
+      podIP: ips[0] ?? "",
+      podIPs: ips.map((ip) => ({ ip })),
+      conditions: [ready],
+      ...options.status,
+    },
+  };
+}

@@ -1,5 +1,5 @@
 import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../objects.ts";
-import type { ResourceKind } from "../source.ts";
+import type { Refusal, ResourceKind } from "../source.ts";
 import { decodeEndpointSlice } from "./endpoint-slice.ts";
 import type { DecodeContext, DecodeScope } from "./fields.ts";
 import { identityOf, type ObjectIdentity } from "./identity.ts";
@@ -13,7 +13,12 @@ export interface RecordOf {
   readonly nodes: NodeRecord;
 }
 
-type Decoder<T> = (scope: DecodeScope, identity: ObjectIdentity, object: unknown) => T | undefined;
+/** Narrows an object whose identity is known; `undefined`: there is nothing to use in it. */
+export type Decoder<T> = (
+  scope: DecodeScope,
+  identity: ObjectIdentity,
+  object: unknown,
+) => T | undefined;
 
 const decoders: { readonly [Kind in ResourceKind]: Decoder<RecordOf[Kind]> } = {
   services: decodeService,
@@ -36,8 +41,18 @@ export function decodeObject<Kind extends ResourceKind>(
   object: unknown,
   into: DecodeContext,
 ): DecodedObject<RecordOf[Kind]> | undefined {
+  return decodeWith(decoders[kind], kind, object, into);
+}
+
+/** As {@link decodeObject}, for records that only makers of endpoints read. */
+export function decodeWith<T>(
+  decode: Decoder<T>,
+  kind: Refusal["kind"],
+  object: unknown,
+  into: DecodeContext,
+): DecodedObject<T> | undefined {
   const identity = identityOf(kind, object, into.refuse);
   if (identity === undefined) return undefined;
   const scope: DecodeScope = { kind, subject: identity.name, ...into };
-  return { identity, record: decoders[kind](scope, identity, object) };
+  return { identity, record: decode(scope, identity, object) };
 }

@@ -1,5 +1,5 @@
 import { printableText, type Refuse, refusal } from "../refusals.ts";
-import type { ResourceKind } from "../source.ts";
+import type { Refusal } from "../source.ts";
 import { fieldOf, isAbsent } from "./fields.ts";
 import { flatText } from "./flat-text.ts";
 
@@ -21,7 +21,7 @@ export function isSafeName(value: unknown): value is string {
 
 /** Reads who an object is; `undefined` (and a refusal) when it has no safe name. */
 export function identityOf(
-  kind: ResourceKind,
+  kind: Refusal["kind"],
   object: unknown,
   refuse: Refuse,
 ): ObjectIdentity | undefined {
@@ -42,7 +42,7 @@ export function identityOf(
 type Fault = Pick<Parameters<typeof refusal>[0], "field" | "reason" | "value">;
 
 function faultOf(given: {
-  readonly kind: ResourceKind;
+  readonly kind: Refusal["kind"];
   readonly object: unknown;
   readonly metadata: unknown;
   readonly name: unknown;

@@ -9,10 +9,11 @@ type Fields = Readonly<Record<string, unknown>>;
  * needs it: namespace, cluster IPs and their families, names of slice ports. What absent means for other
  * fields (type, protocol, affinity, conditions) the decoder knows. Pure; leaves nonsense as it is.
  */
-export function withDefaults(kind: ResourceKind, object: unknown): unknown {
+export function withDefaults(kind: ResourceKind | "pods", object: unknown): unknown {
   if (!isFields(object)) return object;
   if (kind === "nodes") return object;
   const named = withNamespace(object);
+  if (kind === "pods") return withReadiness(named);
   return kind === "services" ? withClusterIps(named) : withPortNames(named);
 }
 
@@ -33,6 +34,13 @@ function withClusterIps(service: Fields): Fields {
   const clusterIP = isAbsent(single) || single === "" ? clusterIPs[0] : single;
   const ipFamilies = listOrNone(fieldOf(spec, "ipFamilies")) ?? clusterIPs.map(familyOfText);
   return { ...service, spec: { ...spec, clusterIP, clusterIPs, ipFamilies } };
+}
+
+/** Without a kubelet that reports conditions, a Pod with an address is ready. */
+function withReadiness(pod: Fields): Fields {
+  const status = fieldOf(pod, "status");
+  if (!isFields(status) || !isAbsent(fieldOf(status, "conditions"))) return pod;
+  return { ...pod, status: { ...status, conditions: [{ type: "Ready", status: "True" }] } };
 }
 
 function withPortNames(slice: Fields): Fields {

@@ -13,6 +13,7 @@ import type { NodeRecord } from "../objects.ts";
 import { printableText, refusal } from "../refusals.ts";
 import type { NodeAddresses, ObjectSource, ResourceKind, SourceListener } from "../source.ts";
 import { IgnoredThings } from "./ignored-things.ts";
+import { type EndpointParts, ManifestEndpoints } from "./manifest-endpoints.ts";
 import { type ManifestFile, type ManifestObject, readManifestFile } from "./read-file.ts";
 
 export interface ManifestSourceOptions {
@@ -49,6 +50,7 @@ export class ManifestSource implements ObjectSource {
   #cancelDebounce = (): void => {};
   #cancelRescan = (): void => {};
   readonly #ignored: IgnoredThings;
+  readonly #endpoints: ManifestEndpoints;
   #duplicates = new Set<string>();
   readonly #exclusive = new Exclusive();
   #isFolderReadable = true;
@@ -62,6 +64,7 @@ export class ManifestSource implements ObjectSource {
     this.#clock = dependencies.clock;
     this.#log = dependencies.log;
     this.#ignored = new IgnoredThings(dependencies.log);
+    this.#endpoints = new ManifestEndpoints(dependencies.log);
     this.#options = { ...defaultTimes, ...options };
   }
 
@@ -155,20 +158,20 @@ export class ManifestSource implements ObjectSource {
 
   #notifyAll(): void {
     this.#listener?.onNodeAddresses?.(this.#nodeAddresses());
-    const objects = this.#distinctObjects();
-    for (const kind of kinds) this.#notifyKind(kind, objects);
+    const objects = [...this.#distinctObjects().values()];
+    const made = this.#endpoints.make(endpointPartsOf(objects));
+    this.#notifyKind("nodes", recordsOf("nodes", objects));
+    this.#notifyKind("services", recordsOf("services", objects));
+    const slices = recordsOf("endpointslices", objects);
+    for (const slice of made) slices.set(slice.name, slice);
+    this.#notifyKind("endpointslices", slices);
   }
 
   #notifyKind<Kind extends ResourceKind>(
     kind: Kind,
-    objects: ReadonlyMap<string, ManifestObject>,
+    records: ReadonlyMap<string, RecordOf[Kind] | undefined>,
   ): void {
     const lastKnown = this.#lastKnown?.[kind];
-    const records = new Map<string, RecordOf[Kind]>();
-    for (const object of objects.values()) {
-      // A ManifestObject's record is of the type that its kind says.
-      if (object.kind === kind) records.set(object.name, object.record as RecordOf[Kind]);
-    }
     for (const name of lastKnown?.names() ?? [])
       if (!records.has(name)) lastKnown?.put(name, undefined);
     for (const [name, record] of records) lastKnown?.put(name, record);
@@ -251,6 +254,24 @@ export class ManifestSource implements ObjectSource {
       background(rescan, this.#log, "reading manifests");
     });
   }
+}
+
+function recordsOf<Kind extends ResourceKind>(
+  kind: Kind,
+  objects: readonly ManifestObject[],
+): Map<string, RecordOf[Kind] | undefined> {
+  const ofKind = objects.filter((object) => object.kind === kind);
+  // A ManifestObject's record is of the type that its kind says.
+  return new Map(ofKind.map(({ name, record }) => [name, record as RecordOf[Kind] | undefined]));
+}
+
+function endpointPartsOf(objects: readonly ManifestObject[]): EndpointParts {
+  const parts = objects.flatMap(({ endpointPart }) => endpointPart ?? []);
+  return {
+    pods: parts.flatMap((part) => (part.kind === "pod" ? part.pod : [])),
+    services: parts.flatMap((part) => (part.kind === "service" ? part.service : [])),
+    slices: parts.flatMap((part) => (part.kind === "slice" ? part.slice : [])),
+  };
 }
 
 function isSameContent(

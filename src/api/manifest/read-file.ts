@@ -2,8 +2,12 @@ import { createHash } from "node:crypto";
 import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { systemErrorText } from "../../base/system-error-text.ts";
-import { decodeObject, type RecordOf } from "../decode/decode-object.ts";
+import type { PodRecord, SelectingService, StoredSlice } from "../../endpoint-slices/objects.ts";
+import { decodeObject, decodeWith, type RecordOf } from "../decode/decode-object.ts";
 import { type DecodeContext, fieldOf, isAbsent, pathOf } from "../decode/fields.ts";
+import { decodePod } from "../decode/pod.ts";
+import { decodeSelectingService } from "../decode/selecting-service.ts";
+import { decodeStoredSlice } from "../decode/stored-slice.ts";
 import type { ServiceRecord } from "../objects.ts";
 import { printableText, type RefusalReason, refusal } from "../refusals.ts";
 import type { Refusal, ResourceKind } from "../source.ts";
@@ -12,14 +16,21 @@ import { type ManifestValue, readDocuments } from "./documents.ts";
 
 /** An object of a manifest file. */
 export interface ManifestObject {
-  readonly kind: ResourceKind;
+  readonly kind: ResourceKind | "pods";
   /** `namespace/name`, or `name` for a Node. */
   readonly name: string;
-  /** Absent when there is nothing to use in it: headless, another proxy's, refused. */
+  /** Absent when there is nothing to use in it: headless, another proxy's, refused, a Pod. */
   readonly record: RecordOf[ResourceKind] | undefined;
+  readonly endpointPart?: EndpointPart;
   /** `file.yaml:12`. */
   readonly where: string;
 }
+
+/** What an object has to do with endpoints that are made from Pods. */
+export type EndpointPart =
+  | { readonly kind: "pod"; readonly pod: PodRecord }
+  | { readonly kind: "service"; readonly service: SelectingService }
+  | { readonly kind: "slice"; readonly slice: StoredSlice };
 
 /** What a file holds, with what is needed to see whether it changed. */
 export interface ManifestFile {
@@ -35,7 +46,7 @@ const readKinds: readonly {
   readonly group: string;
   readonly version: string;
   readonly kind: string;
-  readonly resource: ResourceKind;
+  readonly resource: ManifestObject["kind"];
 }[] = [
   { group: "", version: "v1", kind: "Service", resource: "services" },
   {
@@ -45,6 +56,7 @@ const readKinds: readonly {
     resource: "endpointslices",
   },
   { group: "", version: "v1", kind: "Node", resource: "nodes" },
+  { group: "", version: "v1", kind: "Pod", resource: "pods" },
 ];
 
 /** What decoding needs, and who hears of objects that are not read. */
@@ -148,6 +160,7 @@ function objectOf(
   const refuse = (part: Refusal): void =>
     into.refuse({ ...part, message: `${part.message} (${where})` });
   const complete = withDefaults(kind, value);
+  if (kind === "pods") return podOf(complete, where, { ...into, refuse });
   const decoded = decodeObject(kind, complete, { ...into, refuse });
   if (decoded === undefined) return undefined;
   const { name } = decoded.identity;
@@ -162,7 +175,33 @@ function objectOf(
       }),
     );
   }
-  return { kind, name, record: decoded.record, where };
+  const endpointPart = endpointPartOf(kind, complete, into);
+  const object = { kind, name, record: decoded.record, where };
+  return endpointPart === undefined ? object : { ...object, endpointPart };
+}
+
+function podOf(value: unknown, where: string, into: DecodeContext): ManifestObject | undefined {
+  const decoded = decodeWith(decodePod, "pods", value, into);
+  if (decoded === undefined) return undefined;
+  const { identity, record: pod } = decoded;
+  const object = { kind: "pods", name: identity.name, record: undefined, where } as const;
+  return pod === undefined ? object : { ...object, endpointPart: { kind: "pod", pod } };
+}
+
+/** What is invalid was refused with the object itself. */
+function endpointPartOf(
+  kind: ResourceKind,
+  value: unknown,
+  context: DecodeContext,
+): EndpointPart | undefined {
+  const into = { ...context, refuse: () => {} };
+  if (kind === "services") {
+    const service = decodeWith(decodeSelectingService, kind, value, into)?.record;
+    return service === undefined ? undefined : { kind: "service", service };
+  }
+  if (kind !== "endpointslices") return undefined;
+  const slice = decodeWith(decodeStoredSlice, kind, value, into)?.record;
+  return slice === undefined ? undefined : { kind: "slice", slice };
 }
 
 /** Which of our kinds a value is; others are none of our business, a value without kind is a mistake. */
@@ -170,7 +209,7 @@ function resourceOf(
   value: unknown,
   where: string,
   { refuse, ignoreKind }: ManifestContext,
-): ResourceKind | undefined {
+): ManifestObject["kind"] | undefined {
   const refuseValue = (field: string, reason: RefusalReason, found: unknown): undefined =>
     refuse(refusal({ kind: "manifest", subject: where, field, reason, value: found })) as undefined;
   const kind = fieldOf(value, "kind");

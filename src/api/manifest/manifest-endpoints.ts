@@ -1,0 +1,133 @@
+import type { Logger } from "../../base/log.ts";
+import { ourManagerName } from "../../endpoint-slices/labels.ts";
+import type {
+  NewSlice,
+  PodRecord,
+  SelectingService,
+  StoredSlice,
+} from "../../endpoint-slices/objects.ts";
+import { planSlices, type SlicePlan } from "../../endpoint-slices/plan-slices.ts";
+import { PodIndex } from "../../endpoint-slices/pod-index.ts";
+import { podsOf } from "../../endpoint-slices/selection.ts";
+import type { EndpointSliceRecord, ServiceName } from "../objects.ts";
+
+/** What of a manifest endpoints are made from, or what shows that they are made already. */
+export interface EndpointParts {
+  readonly pods: readonly PodRecord[];
+  readonly services: readonly SelectingService[];
+  readonly slices: readonly StoredSlice[];
+}
+
+/**
+ * Makes EndpointSlices from the Pods of a folder, as `kube-ipvs endpoint-controller` does from those of a cluster:
+ * an endpoint stays in its slice. A Service with slices in the folder keeps exactly those.
+ */
+export class ManifestEndpoints {
+  readonly #log: Logger;
+  readonly #made = new Map<ServiceName, readonly StoredSlice[]>();
+  readonly #namedServices = new Set<ServiceName>();
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  /** The slices that are made from what a folder holds now. */
+  make(parts: EndpointParts): readonly EndpointSliceRecord[] {
+    if (parts.pods.length === 0 && this.#made.size === 0) return [];
+    const services = new Map(parts.services.map((service) => [service.name, service]));
+    const names = new Set([...services.keys(), ...this.#made.keys()]);
+    const folder = indexed(parts);
+    for (const name of names) this.#makeOf(name, services.get(name), folder);
+    return [...this.#made.values()].flatMap((slices) => slices.flatMap(recordOf));
+  }
+
+  #makeOf(name: ServiceName, service: SelectingService | undefined, folder: Folder): void {
+    const before = this.#made.get(name) ?? [];
+    const theirs = folder.slices.get(name) ?? [];
+    const proxied = service?.isHeadless === false ? service : undefined;
+    const pods = proxied === undefined ? [] : podsOf(proxied, folder.pods.candidates(proxied));
+    const plan = planSlices({
+      name,
+      // Without Pods there is nothing to say about a Service.
+      service: pods.length === 0 ? undefined : proxied,
+      pods,
+      stored: [...before, ...theirs.map(asForeign)],
+      isNameTaken: (taken) =>
+        folder.names.has(taken) || before.some((slice) => slice.name === taken),
+    });
+    if (plan.managedBy !== undefined) this.#nameOnce(name);
+    const after = carriedOut(before, plan);
+    if (after.length === 0) this.#made.delete(name);
+    else this.#made.set(name, after);
+  }
+
+  #nameOnce(service: ServiceName): void {
+    if (this.#namedServices.has(service)) return;
+    this.#namedServices.add(service);
+    const event = "Service has EndpointSlices in the manifest directory, making none from its Pods";
+    this.#log.info(event, { service });
+  }
+}
+
+/** What a folder holds, by what is asked for. */
+interface Folder {
+  readonly pods: PodIndex;
+  readonly slices: ReadonlyMap<ServiceName, readonly StoredSlice[]>;
+  /** Of slices. */
+  readonly names: ReadonlySet<string>;
+}
+
+function indexed(parts: EndpointParts): Folder {
+  const pods = new PodIndex();
+  for (const pod of parts.pods) pods.replace(undefined, pod);
+  const slices = Map.groupBy(parts.slices, ({ service }) => service);
+  return { pods, slices, names: new Set(parts.slices.map(({ name }) => name)) };
+}
+
+/** A file cannot be written over, whatever its labels say. */
+function asForeign(slice: StoredSlice): StoredSlice {
+  return { ...slice, managedBy: "", hasEndpoints: true };
+}
+
+function carriedOut(before: readonly StoredSlice[], plan: SlicePlan): readonly StoredSlice[] {
+  const contents = new Map(plan.updates.map(({ stored, content }) => [stored, content]));
+  const kept = before.filter((slice) => !plan.deletes.includes(slice));
+  return [
+    ...kept.map((slice) => ({ ...slice, ...contents.get(slice) })),
+    ...plan.creates.map(madeOf),
+  ];
+}
+
+function madeOf(slice: NewSlice): StoredSlice {
+  const managedBy = ourManagerName;
+  return { ...slice, managedBy, uid: "", resourceVersion: "", hasEndpoints: true };
+}
+
+function recordOf({
+  name,
+  service,
+  family,
+  ports,
+  endpoints,
+}: StoredSlice): readonly EndpointSliceRecord[] {
+  if (family === undefined || endpoints.length === 0) return [];
+  return [
+    {
+      name,
+      service,
+      family,
+      ports: ports.map(({ name: port, protocol, port: number }) => ({
+        name: port,
+        protocol,
+        port: number,
+      })),
+      endpoints: endpoints.map(({ address, nodeName, isReady, isServing, isTerminating }) => ({
+        address,
+        nodeName,
+        isReady,
+        isServing,
+        isTerminating,
+      })),
+    },
+  ];
+}

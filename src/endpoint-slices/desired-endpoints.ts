@@ -1,0 +1,71 @@
+import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
+import type { PodRecord, SelectingService, SliceEndpoint, SlicePort } from "./objects.ts";
+import { bareName } from "./selection.ts";
+
+/** Endpoints that share their ports: a slice has one list of ports for all of its endpoints. */
+export interface EndpointGroup {
+  readonly ports: readonly SlicePort[];
+  /** By the name of the Pod. */
+  readonly endpoints: ReadonlyMap<string, SliceEndpoint>;
+}
+
+/** Equal texts: the same ports. */
+export function portsKey(ports: readonly SlicePort[]): string {
+  const keys = ports.map(({ name, protocol, port, appProtocol }) =>
+    [name, protocol, port, appProtocol].join("\0"),
+  );
+  return keys.sort().join("\n");
+}
+
+/**
+ * The endpoints of a Service in one family, by their ports: a named target port may be another number in each
+ * Pod. Without any Pod one group without ports, so that a slice says that there are none. Pure.
+ */
+export function endpointGroups(
+  service: SelectingService,
+  pods: readonly PodRecord[],
+  family: IpFamily,
+): ReadonlyMap<string, EndpointGroup> {
+  const groups = new Map<string, { ports: readonly SlicePort[]; endpoints: EndpointMap }>();
+  for (const pod of pods) {
+    const address = pod.addresses.find((candidate) => familyOf(candidate) === family);
+    if (address === undefined) continue;
+    const ports = portsAt(service, pod);
+    const key = portsKey(ports);
+    const group = groups.get(key) ?? { ports, endpoints: new Map<string, SliceEndpoint>() };
+    group.endpoints.set(pod.name, endpointOf(service, pod, address));
+    groups.set(key, group);
+  }
+  if (groups.size === 0) groups.set("", { ports: [], endpoints: new Map() });
+  return groups;
+}
+
+type EndpointMap = Map<string, SliceEndpoint>;
+
+/** A target port that a Pod does not have is left out for that Pod. */
+function portsAt(service: SelectingService, pod: PodRecord): readonly SlicePort[] {
+  return service.ports.flatMap(({ name, protocol, target, appProtocol }) => {
+    const port = typeof target === "number" ? target : namedPort(pod, target, protocol);
+    return port === undefined ? [] : [{ name, protocol, port, appProtocol }];
+  });
+}
+
+function namedPort(pod: PodRecord, name: string, protocol: string): number | undefined {
+  return pod.namedPorts.find((port) => port.name === name && port.protocol === protocol)?.port;
+}
+
+function endpointOf(service: SelectingService, pod: PodRecord, address: IpAddress): SliceEndpoint {
+  const { isReady, isTerminating } = pod;
+  const hasHostname = pod.hostname !== "" && pod.subdomain === bareName(service.name);
+  return {
+    pod: pod.name,
+    podUid: pod.uid,
+    address,
+    nodeName: pod.nodeName,
+    hostname: hasHostname ? pod.hostname : "",
+    // A Pod that is being deleted is not ready, whatever its probe says.
+    isReady: service.publishesNotReady || (isReady && !isTerminating),
+    isServing: isReady,
+    isTerminating,
+  };
+}

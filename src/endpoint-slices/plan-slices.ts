@@ -1,0 +1,186 @@
+import type { IpFamily } from "../base/ip.ts";
+import { sameValue } from "../base/same-value.ts";
+import type { ServiceName } from "../base/service-name.ts";
+import { endpointGroups, portsKey } from "./desired-endpoints.ts";
+import { headlessLabel, managedByLabel, ourManagerName, serviceNameLabel } from "./labels.ts";
+import type {
+  Labels,
+  NewSlice,
+  PodRecord,
+  SelectingService,
+  SliceContent,
+  SlicePort,
+  StoredSlice,
+} from "./objects.ts";
+import { type PackedSlice, pack } from "./pack.ts";
+import { bareName, familiesOf, podsOf } from "./selection.ts";
+
+/** Everything that the slices of one Service depend on. */
+export interface SliceSituation {
+  readonly name: ServiceName;
+  /** Absent: gone, or without a selector. */
+  readonly service: SelectingService | undefined;
+  /** Pods of its namespace; others do no harm. */
+  readonly pods: Iterable<PodRecord>;
+  /** All slices that name the Service, whoever manages them. */
+  readonly stored: readonly StoredSlice[];
+  /** Says whether any slice has this name: `namespace/name`. */
+  readonly isNameTaken: (name: string) => boolean;
+}
+
+/** What is to be written; nothing at all when everything is as it should be. */
+export interface SlicePlan {
+  readonly creates: readonly NewSlice[];
+  readonly updates: readonly SliceUpdate[];
+  readonly deletes: readonly StoredSlice[];
+  /** Who manages the Service's slices instead of us; empty: a slice without a manager's name. Absent: we do. */
+  readonly managedBy?: string;
+}
+
+export interface SliceUpdate {
+  readonly stored: StoredSlice;
+  readonly content: SliceContent;
+}
+
+/**
+ * Plans the slices of one Service. A Service that has slices of another manager is left to it: ours go once the
+ * other one's have endpoints, and no other is touched. Pure.
+ */
+export function planSlices(situation: SliceSituation): SlicePlan {
+  const { service, stored } = situation;
+  const ours = stored.filter(({ managedBy }) => managedBy === ourManagerName);
+  const theirs = stored.filter(({ managedBy }) => managedBy !== ourManagerName);
+  const [other] = theirs;
+  if (service === undefined) return { creates: [], updates: [], deletes: ours };
+  if (other !== undefined) {
+    const isServed = theirs.some(({ hasEndpoints }) => hasEndpoints);
+    return { creates: [], updates: [], deletes: isServed ? ours : [], managedBy: other.managedBy };
+  }
+  return planOurs(situation, service, ours);
+}
+
+function planOurs(
+  situation: SliceSituation,
+  service: SelectingService,
+  ours: readonly StoredSlice[],
+): SlicePlan {
+  const pods = podsOf(service, situation.pods);
+  const families = familiesOf(service, pods);
+  const plans = families.map((family) => {
+    const stored = ours.filter((slice) => slice.family === family);
+    return planFamily(situation, { service, pods, family, stored });
+  });
+  const elsewhere = ours.filter(({ family }) => family === undefined || !families.includes(family));
+  return {
+    creates: plans.flatMap(({ creates }) => creates),
+    updates: plans.flatMap(({ updates }) => updates),
+    deletes: [...elsewhere, ...plans.flatMap(({ deletes }) => deletes)],
+  };
+}
+
+interface FamilySituation {
+  readonly service: SelectingService;
+  readonly pods: readonly PodRecord[];
+  readonly family: IpFamily;
+  /** Ours, of this family. */
+  readonly stored: readonly StoredSlice[];
+}
+
+/** A packed slice with the ports of its group. */
+interface PlannedSlice extends PackedSlice {
+  readonly ports: readonly SlicePort[];
+}
+
+function planFamily(situation: SliceSituation, family: FamilySituation): SlicePlan {
+  const slices = plannedSlices(family);
+  const idle = family.stored.filter((stored) => !slices.some((slice) => slice.stored === stored));
+  const writes = new SliceWrites(situation, family, idle);
+  for (const slice of slices) writes.add(slice);
+  return writes.plan();
+}
+
+/** The slices that shall be: none is empty, except for the one that says that there are no endpoints. */
+function plannedSlices(family: FamilySituation): readonly PlannedSlice[] {
+  const { service, pods, stored } = family;
+  const byName = stored.toSorted((one, other) => (one.name < other.name ? -1 : 1));
+  const mustWrite = (slice: StoredSlice): boolean => !hasMetadata(slice, service);
+  const groups = [...endpointGroups(service, pods, family.family)];
+  return groups.flatMap(([key, group]): readonly PlannedSlice[] => {
+    const { ports } = group;
+    const candidates = byName.filter((slice) => portsKey(slice.ports) === key);
+    if (group.endpoints.size === 0) return [{ ...emptySlice(candidates[0]), ports }];
+    const packed = pack(group, candidates, mustWrite).filter(
+      ({ endpoints }) => endpoints.length > 0,
+    );
+    return packed.map((slice) => ({ ...slice, ports }));
+  });
+}
+
+function emptySlice(stored: StoredSlice | undefined): PackedSlice {
+  if (stored === undefined) return { endpoints: [], isChanged: true };
+  return { stored, endpoints: [], isChanged: stored.endpoints.length > 0 };
+}
+
+/** Collects what is to be written for one family. */
+class SliceWrites {
+  readonly #situation: SliceSituation;
+  readonly #family: FamilySituation;
+  /** Slices that nothing is left for: written over before a new one is made. */
+  readonly #idle: StoredSlice[];
+  readonly #creates: NewSlice[] = [];
+  readonly #updates: SliceUpdate[] = [];
+  readonly #chosenNames = new Set<string>();
+
+  constructor(situation: SliceSituation, family: FamilySituation, idle: readonly StoredSlice[]) {
+    this.#situation = situation;
+    this.#family = family;
+    this.#idle = [...idle];
+  }
+
+  add({ stored, endpoints, ports, isChanged }: PlannedSlice): void {
+    const { service, family } = this.#family;
+    const content = { ...metadataOf(service), ports, endpoints };
+    const target = stored ?? this.#idle.shift();
+    if (target === undefined) {
+      const name = this.#newName();
+      this.#creates.push({ ...content, name, service: service.name, family });
+    } else if (stored === undefined || isChanged || !hasMetadata(target, service)) {
+      this.#updates.push({ stored: target, content });
+    }
+  }
+
+  plan(): SlicePlan {
+    return { creates: this.#creates, updates: this.#updates, deletes: this.#idle };
+  }
+
+  /**
+   * The first free name. Names are not drawn by chance: a slice that was made, while its answer was lost, is
+   * refused when it is made again, and never made twice.
+   */
+  #newName(): string {
+    const { service, family } = this.#family;
+    for (let number = 0; ; number += 1) {
+      const name = `${service.name}-${family.toLowerCase()}-${number}`;
+      if (this.#chosenNames.has(name) || this.#situation.isNameTaken(name)) continue;
+      this.#chosenNames.add(name);
+      return name;
+    }
+  }
+}
+
+function hasMetadata(slice: StoredSlice, service: SelectingService): boolean {
+  const { labels, ownerUid } = metadataOf(service);
+  return slice.ownerUid === ownerUid && sameValue(slice.labels, labels);
+}
+
+/** The labels of the Service go onto its slices, so that selectors for one find the others. */
+function metadataOf(service: SelectingService): Pick<SliceContent, "labels" | "ownerUid"> {
+  const { [headlessLabel]: _headless, ...inherited } = service.labels;
+  const labels: Labels = {
+    ...inherited,
+    ...(service.isHeadless ? { [headlessLabel]: "" } : {}),
+    [serviceNameLabel]: bareName(service.name),
+    [managedByLabel]: ourManagerName,
+  };
+  return { labels, ownerUid: service.uid };
+}
