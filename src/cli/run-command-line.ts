@@ -31,6 +31,8 @@ export interface Commands {
   printPlan(config: Config, parts: CommandParts, format: PlanFormat): Promise<boolean>;
   /** Prints what is wrong with this node; gives the worst verdict. */
   printDoctor(config: Config, parts: CommandParts, options: DoctorOptions): Promise<Verdict>;
+  /** Makes EndpointSlices from Pods until a signal; rejects where there is no API server to do it for. */
+  runEndpointController(config: Config, parts: CommandParts): Promise<void>;
   /** What a daemon would answer about Services, from what a start would find. */
   listServicesWithoutDaemon(
     config: Config,
@@ -145,6 +147,13 @@ async function runSubcommand(line: SubcommandLine, world: CommandWorld): Promise
       return await runWithFlags(line, world, async ({ config }) => {
         const { runDrains } = await import("./operator/run-list.ts");
         return await runDrains({ ...line, config }, world);
+      });
+    case "endpoint-controller":
+      return await runWithFlags(line, world, async (...given) => {
+        const [{ config }, , { loadCommands }] = given;
+        const { runEndpointController } = await loadCommands();
+        await runEndpointController(config, partsOf(...given));
+        return 0;
       });
     default:
       throw new Error(`Nothing runs ${line.name}`);

@@ -216,4 +216,24 @@ export const subcommands: readonly Subcommand[] = [
     maxArguments: 0,
     examples: [{ command: "kube-ipvs drains --watch", purpose: "until nothing drains any more" }],
   },
+  {
+    name: "endpoint-controller",
+    usage: "[flags]",
+    summary: "make EndpointSlices from Pods, in a cluster without kube-controller-manager's",
+    description:
+      "Keeps the EndpointSlices of Services with selectors as their Pods are, against an API server, until it is stopped.\n" +
+      "Of the daemon's flags it uses --config, --kubeconfig, --master, those of logging and the relist guard. It touches no\n" +
+      "kernel. A Service whose EndpointSlices another controller manages is left alone.",
+    options: [],
+    takesDaemonFlags: true,
+    hidesDaemonFlags: true,
+    maxArguments: 0,
+    examples: [
+      {
+        command: "kube-ipvs endpoint-controller --kubeconfig /etc/kubernetes/endpoints.conf",
+        purpose: "outside the cluster; one instance, on no particular node",
+      },
+      { command: "kube-ipvs endpoint-controller", purpose: "in a pod, by its service account" },
+    ],
+  },
 ];

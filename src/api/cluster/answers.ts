@@ -66,19 +66,17 @@ async function failureOf({ status, headers, body }: ApiResponse): Promise<Failed
   return { status, body: parseOrText(text), retryAfter: headers["retry-after"] };
 }
 
-/** Reads the object that a write answers with; throws an ApiError for a write that failed. */
-export async function readWritten(
-  { name, operation, advice }: WriteWords,
-  response: ApiResponse,
-): Promise<unknown> {
+/** Throws an ApiError for a write that failed; what a successful one answers is not read. */
+export async function expectWritten(words: WriteWords, response: ApiResponse): Promise<void> {
   const { status } = response;
-  if (status < 200 || status > 299) {
-    const failure = await failureOf(response);
-    throw answerError(`Cannot ${operation}`, { name, advice: advice(status) }, failure);
+  if (status >= 200 && status <= 299) {
+    // To its end, so that the connection can be used again.
+    for await (const _chunk of response.body);
+    return;
   }
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of response.body) chunks.push(chunk);
-  return parseAnswer({ name }, Buffer.concat(chunks).toString("utf8"));
+  const { name, operation, advice } = words;
+  const failure = await failureOf(response);
+  throw answerError(`Cannot ${operation}`, { name, advice: advice(status) }, failure);
 }
 
 /** What messages about a write say. */

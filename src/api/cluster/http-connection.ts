@@ -70,7 +70,7 @@ export class HttpConnection implements ApiConnection {
         accept: "application/json",
         "accept-encoding": "gzip",
         "user-agent": this.#options.userAgent,
-        ...(contentType === undefined ? {} : { "content-type": contentType }),
+        ...(contentType === undefined ? {} : bodyHeaders(contentType, body)),
         ...headers,
       },
     };
@@ -129,6 +129,11 @@ export class HttpConnection implements ApiConnection {
     const message = `Cannot reach API server ${this.server}: ${text}${adviceFor(code)}`;
     return new ApiError(message, { reason: code, cause: error });
   }
+}
+
+/** The length is said, since Node.js frames the body of a DELETE in no other way. */
+function bodyHeaders(contentType: string, body: string): Readonly<Record<string, string>> {
+  return { "content-type": contentType, "content-length": String(Buffer.byteLength(body)) };
 }
 
 /** What an operator can do, by the code of the system or of TLS. */

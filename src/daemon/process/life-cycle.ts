@@ -23,10 +23,16 @@ export type Stop = () => Promise<void>;
  * too, and rejects.
  */
 export async function runUntilSignal(
-  { clock, log }: { readonly clock: Clock; readonly log: Logger },
+  parts: {
+    readonly clock: Clock;
+    readonly log: Logger;
+    /** What a stop says; absent: the daemon's words. */
+    readonly stopEvent?: string;
+  },
   start: (signal: AbortSignal, fail: (error: Error) => void) => Promise<Stop>,
   target: ProcessLike = process,
 ): Promise<void> {
+  const { clock, log, stopEvent = "Shutting down, leaving kernel state in place" } = parts;
   const stopping = new AbortController();
   const failure = Promise.withResolvers<never>();
   // Nobody may wait for it yet.
@@ -34,7 +40,7 @@ export async function runUntilSignal(
   let cancelDeadline = (): void => {};
   const stopListening = onSignals(target, (name, number) => {
     if (stopping.signal.aborted) return target.exit(128 + number);
-    log.info("Shutting down, leaving kernel state in place", { signal: name });
+    log.info(stopEvent, { signal: name });
     cancelDeadline = clock.after(stopDeadlineMs, () => {
       log.warn("Shutdown timed out", { deadline: `${stopDeadlineMs}ms` });
       target.exit(0);

@@ -11,6 +11,7 @@ import { ObjectStore } from "./object-store.ts";
 import { resetSocket } from "./reset-socket.ts";
 import { type Resource, resources } from "./resources.ts";
 import { type Selector, selectorOf } from "./selectors.ts";
+import { SliceWrites } from "./slice-writes.ts";
 import { sendStatus, statusObject } from "./status.ts";
 import { sendVersion } from "./version.ts";
 import { WatchStream } from "./watch-stream.ts";
@@ -32,6 +33,7 @@ export interface ApiServerOptions {
 
 /** A request that arrived, for tests that count them. */
 export interface SeenRequest {
+  readonly method: string;
   readonly verb: "list" | "watch" | "write";
   readonly path: string;
   readonly query: Readonly<Record<string, string>>;
@@ -49,6 +51,7 @@ export class ApiServer {
   /** What clients wrote; nobody can watch them. */
   readonly events: EventStore = new EventStore();
   readonly lists: ListAnswer;
+  readonly #sliceWrites: SliceWrites;
   readonly faults: FaultQueue = new FaultQueue();
   readonly requests: SeenRequest[] = [];
   /** A watch from a forgotten revision gets an ERROR event instead of status 410. */
@@ -69,6 +72,7 @@ export class ApiServer {
     this.store = new ObjectStore(options.firstRevision);
     this.store.apply(...(options.objects ?? []));
     this.lists = new ListAnswer(this.store);
+    this.#sliceWrites = new SliceWrites(this.store);
     const answer = (request: IncomingMessage, response: ServerResponse): void =>
       this.#answer(request, response);
     this.#server =
@@ -150,17 +154,19 @@ export class ApiServer {
       return;
     }
     const resource = resources.find(({ path }) => path === url.pathname);
-    const isEvent = EventStore.isEventPath(url.pathname);
-    if (resource === undefined && !isEvent) {
+    const isSliceWrite = SliceWrites.isWritePath(url.pathname);
+    const isWrite = EventStore.isEventPath(url.pathname) || isSliceWrite;
+    if (resource === undefined && !isWrite) {
       sendStatus(response, 404, `No such path: ${url.pathname}`);
       return;
     }
     const query = url.searchParams;
     const isWatch = ["1", "true"].includes(query.get("watch") ?? "");
-    const verb = isEvent ? "write" : isWatch ? "watch" : "list";
+    const verb = isWrite ? "write" : isWatch ? "watch" : "list";
     const { headers } = request;
     const clientName = clientNameOf(request);
     this.requests.push({
+      method: request.method ?? "",
       verb,
       path: url.pathname,
       query: Object.fromEntries(query),
@@ -175,7 +181,8 @@ export class ApiServer {
     if (fault?.effect === "reset") resetSocket(request.socket);
     if (fault?.effect === "status") sendFault(response, fault);
     if (fault !== undefined && ["hang", "reset", "status"].includes(fault.effect)) return;
-    if (resource === undefined) void this.events.answer(url.pathname, request, response);
+    if (isSliceWrite) void this.#sliceWrites.answer(url.pathname, request, response);
+    else if (resource === undefined) void this.events.answer(url.pathname, request, response);
     else if (verb === "list") this.lists.send(response, { resource, query, fault });
     else this.#watch(response, { resource, query, fault });
   }

@@ -58,6 +58,9 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
         calls.push(["clean-up", config]);
         return (await commands.cleanUpNode?.(config, parts)) ?? true;
       },
+      async runEndpointController(config) {
+        calls.push(["endpoint-controller", config]);
+      },
       async listServicesWithoutDaemon(config) {
         calls.push(["services", config]);
         return '{"items":[]}';

@@ -1,0 +1,49 @@
+/** `kube-ipvs endpoint-controller`: EndpointSlices from Pods, against an API server. Touches no kernel. */
+import { version } from "../base/version.ts";
+import type { Config } from "../config/config.ts";
+import { ConfigError, type ConfigProblem } from "../config/config-error.ts";
+import { runUntilSignal, type Stop } from "./process/life-cycle.ts";
+import type { CommandParts } from "./run.ts";
+
+type ControllerParts = Pick<CommandParts, "clock" | "log">;
+
+/** Runs until a signal; rejects where there is no usable API server in the configuration. */
+export async function runEndpointController(config: Config, parts: ControllerParts): Promise<void> {
+  const stopEvent = "Shutting down, leaving EndpointSlices in place";
+  await runUntilSignal({ ...parts, stopEvent }, () => start(config, parts));
+}
+
+async function start(
+  { objectsFrom, listGuardPercent }: Config,
+  { clock, log }: ControllerParts,
+): Promise<Stop> {
+  if (objectsFrom.kind !== "cluster") throw new ConfigError([withoutServer]);
+  const [{ openConnection }, { EndpointController }] = await Promise.all([
+    import("../api/cluster/open-connection.ts"),
+    import("../endpoint-controller/controller.ts"),
+  ]);
+  const { kubeconfigPath = "", masterUrl = "" } = objectsFrom;
+  const userAgent = `kube-ipvs-endpoint-controller/${version} (linux/${process.arch})`;
+  const connection = await openConnection(
+    { clock, environment: process.env },
+    { kubeconfig: kubeconfigPath, master: masterUrl, userAgent },
+  );
+  log.info("Starting endpoint controller", { version, server: connection.server });
+  const guard = { percent: listGuardPercent };
+  const controller = new EndpointController({
+    ...{ connection, clock, log, guard },
+    random: Math.random,
+  });
+  controller.start();
+  return async () => {
+    await controller.stop();
+    connection.close();
+  };
+}
+
+const withoutServer: ConfigProblem = {
+  path: "--manifests",
+  reason:
+    "endpoint-controller needs an API server (--kubeconfig, --master); with manifests the daemon makes endpoints " +
+    "from Pods by itself",
+};

@@ -1,0 +1,164 @@
+import { ApiError } from "../api/api-error.ts";
+import { Reflector, type ReflectorDependencies } from "../api/cluster/reflector.ts";
+import type { ReflectorTarget } from "../api/cluster/reflector-target.ts";
+import { type Decoder, decodeWith } from "../api/decode/decode-object.ts";
+import { decodePod } from "../api/decode/pod.ts";
+import { decodeSelectingService } from "../api/decode/selecting-service.ts";
+import { decodeStoredSlice } from "../api/decode/stored-slice.ts";
+import type { Notify } from "../api/last-known-records.ts";
+import { errorText } from "../base/error-text.ts";
+import type { Logger } from "../base/log.ts";
+import type { ServiceName } from "../base/service-name.ts";
+import { planSlices, type SlicePlan } from "../endpoint-slices/plan-slices.ts";
+import { EndpointObjects } from "./endpoint-objects.ts";
+import { OtherManagers } from "./other-managers.ts";
+import { RefusalLog } from "./refusal-log.ts";
+import { controllerResources } from "./resources.ts";
+import { isConflict, SliceWriter } from "./slice-writer.ts";
+import { type Retry, WorkQueue } from "./work-queue.ts";
+
+/** A resource with what becomes of its records. */
+interface Informed<T> {
+  readonly kind: keyof typeof controllerResources;
+  readonly decode: Decoder<T>;
+  readonly keysOf: (record: T) => readonly string[];
+  /** Takes a change; names the Services that it concerns. */
+  readonly replace: (...change: Parameters<Notify<T>>) => readonly ServiceName[];
+}
+
+/**
+ * Keeps the EndpointSlices of Services with selectors as their Pods are. Begins to write when all three lists are
+ * complete; runs through every outage of the API server until it is stopped.
+ */
+export class EndpointController {
+  readonly #dependencies: ReflectorDependencies;
+  readonly #log: Logger;
+  readonly #abort = new AbortController();
+  readonly #objects = new EndpointObjects();
+  readonly #writer: SliceWriter;
+  readonly #queue: WorkQueue;
+  readonly #otherManagers: OtherManagers;
+  readonly #refusals: RefusalLog;
+  readonly #unsynced = new Set<string>(Object.keys(controllerResources));
+  #running: Promise<unknown> = Promise.resolve();
+
+  constructor(dependencies: ReflectorDependencies) {
+    const { connection, clock, random, log } = dependencies;
+    this.#dependencies = dependencies;
+    this.#log = log;
+    this.#writer = new SliceWriter(connection, this.#abort.signal);
+    this.#otherManagers = new OtherManagers(log);
+    this.#refusals = new RefusalLog(log);
+    this.#queue = new WorkQueue({
+      clock,
+      random,
+      work: (service) => this.#reconcile(service),
+      onFailure: (service, error, retry) => this.#noteFailure(service, error, retry),
+      leastDelayMs: (error) => (error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0),
+    });
+  }
+
+  /** All lists are complete, and nothing is left to be written. */
+  get isSettled(): boolean {
+    return this.#unsynced.size === 0 && this.#queue.isIdle;
+  }
+
+  start(): void {
+    const objects = this.#objects;
+    this.#running = Promise.all([
+      this.#follow({
+        kind: "services",
+        decode: decodeSelectingService,
+        keysOf: ({ name }) => [name],
+        replace: (...change) => objects.replaceService(...change),
+      }),
+      this.#follow({
+        kind: "pods",
+        decode: decodePod,
+        keysOf: ({ addresses }) => addresses,
+        replace: (...change) => objects.replacePod(...change),
+      }),
+      this.#follow({
+        kind: "endpointslices",
+        decode: decodeStoredSlice,
+        keysOf: ({ name }) => [name],
+        replace: (...change) => objects.replaceSlice(...change),
+      }),
+    ]);
+  }
+
+  async stop(): Promise<void> {
+    this.#abort.abort();
+    await Promise.all([this.#running, this.#queue.stop()]);
+  }
+
+  #follow<T>(informed: Informed<T>): Promise<void> {
+    const resource = controllerResources[informed.kind];
+    const reflector = new Reflector(this.#dependencies, resource, this.#targetOf(informed));
+    return reflector.run(this.#abort.signal);
+  }
+
+  #targetOf<T>({ kind, decode, keysOf, replace }: Informed<T>): ReflectorTarget<T> {
+    return {
+      decode: (object, into) => decodeWith(decode, kind, object, into),
+      notify: (...change) => {
+        for (const service of replace(...change)) this.#noteChange(service);
+      },
+      keysOf,
+      onSynced: () => this.#noteSynced(kind),
+      onRefusal: (refusal) => this.#refusals.note(refusal),
+      onListDoubt: ({ outcome, known, missing }) =>
+        this.#log.warn("List removes many objects, relist guard", {
+          resource: kind,
+          outcome,
+          known,
+          missing,
+        }),
+    };
+  }
+
+  /** Before all lists are complete every Service would be planned with Pods or slices missing. */
+  #noteChange(service: ServiceName): void {
+    if (this.#unsynced.size === 0) this.#queue.add(service);
+  }
+
+  /** Every Service once, and every Service of ours that left slices behind. */
+  #noteSynced(kind: string): void {
+    this.#unsynced.delete(kind);
+    if (this.#unsynced.size > 0) return;
+    const names = this.#objects.names();
+    this.#log.info("Endpoint controller synced", { services: names.size });
+    for (const name of names) this.#queue.add(name);
+    this.#queue.start();
+  }
+
+  async #reconcile(service: ServiceName): Promise<void> {
+    const plan = planSlices(this.#objects.situationOf(service));
+    this.#otherManagers.note(service, plan.managedBy);
+    if (countWrites(plan) === 0) return;
+    await this.#writer.write(plan);
+    const { creates, updates, deletes } = plan;
+    this.#log.verbose(2, "Wrote EndpointSlices", {
+      service,
+      created: creates.length,
+      updated: updates.length,
+      deleted: deletes.length,
+    });
+  }
+
+  /** Loud at first, then at each doubling. A conflict is what two writers expect of each other. */
+  #noteFailure(service: ServiceName, error: unknown, { failures, delayMs }: Retry): void {
+    const keys = { service, err: errorText(error), retryInMs: Math.round(delayMs), failures };
+    const event = "Cannot write EndpointSlices, retrying";
+    const isExpected = isConflict(error) && failures < conflictsUntilLoud;
+    const isLoud = (failures & (failures - 1)) === 0 && !isExpected;
+    if (isLoud) this.#log.warn(event, keys);
+    else this.#log.verbose(2, event, keys);
+  }
+}
+
+const conflictsUntilLoud = 4;
+
+function countWrites({ creates, updates, deletes }: SlicePlan): number {
+  return creates.length + updates.length + deletes.length;
+}

@@ -1,0 +1,90 @@
+import type { ServiceName } from "../base/service-name.ts";
+import type { PodRecord, SelectingService, StoredSlice } from "../endpoint-slices/objects.ts";
+import type { SliceSituation } from "../endpoint-slices/plan-slices.ts";
+import { PodIndex } from "../endpoint-slices/pod-index.ts";
+import { namespaceOf, selects } from "../endpoint-slices/selection.ts";
+
+/** What is known of a cluster, as far as endpoints depend on it; each change names the Services that it concerns. */
+export class EndpointObjects {
+  readonly #services = new Map<ServiceName, SelectingService>();
+  readonly #servicesByNamespace = new Map<string, Map<ServiceName, SelectingService>>();
+  readonly #pods = new PodIndex();
+  readonly #slices = new Map<ServiceName, Map<string, StoredSlice>>();
+  readonly #sliceNames = new Set<string>();
+
+  /** Services that select Pods, and those that slices belong to. */
+  names(): ReadonlySet<ServiceName> {
+    return new Set([...this.#services.keys(), ...this.#slices.keys()]);
+  }
+
+  replaceService(
+    previous: SelectingService | undefined,
+    current: SelectingService | undefined,
+  ): readonly ServiceName[] {
+    const name = (current ?? previous)?.name;
+    if (name === undefined) return [];
+    if (current === undefined) this.#services.delete(name);
+    else this.#services.set(name, current);
+    replaceIn(this.#servicesByNamespace, namespaceOf(name), name, current);
+    return [name];
+  }
+
+  replacePod(
+    previous: PodRecord | undefined,
+    current: PodRecord | undefined,
+  ): readonly ServiceName[] {
+    this.#pods.replace(previous, current);
+    const concerned = [previous, current].flatMap((pod) =>
+      pod === undefined ? [] : this.#of(pod),
+    );
+    return [...new Set(concerned)];
+  }
+
+  replaceSlice(
+    previous: StoredSlice | undefined,
+    current: StoredSlice | undefined,
+  ): readonly ServiceName[] {
+    if (previous !== undefined) {
+      replaceIn(this.#slices, previous.service, previous.name, undefined);
+      this.#sliceNames.delete(previous.name);
+    }
+    if (current !== undefined) {
+      replaceIn(this.#slices, current.service, current.name, current);
+      this.#sliceNames.add(current.name);
+    }
+    const concerned = [previous, current].flatMap((slice) => slice?.service ?? []);
+    return [...new Set(concerned)];
+  }
+
+  /** Everything that the slices of a Service depend on. */
+  situationOf(name: ServiceName): SliceSituation {
+    const service = this.#services.get(name);
+    return {
+      name,
+      service,
+      pods: service === undefined ? [] : this.#pods.candidates(service),
+      stored: [...(this.#slices.get(name)?.values() ?? [])],
+      isNameTaken: (taken) => this.#sliceNames.has(taken),
+    };
+  }
+
+  #of(pod: PodRecord): readonly ServiceName[] {
+    const services = this.#servicesByNamespace.get(namespaceOf(pod.name)) ?? new Map();
+    return [...services.values()]
+      .filter(({ selector }) => selects(selector, pod.labels))
+      .map(({ name }) => name);
+  }
+}
+
+function replaceIn<T>(
+  maps: Map<string, Map<string, T>>,
+  group: string,
+  name: string,
+  current: T | undefined,
+): void {
+  const map = maps.get(group) ?? new Map<string, T>();
+  if (current === undefined) map.delete(name);
+  else map.set(name, current);
+  if (map.size === 0) maps.delete(group);
+  else maps.set(group, map);
+}

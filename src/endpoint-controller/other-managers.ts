@@ -1,0 +1,41 @@
+import type { Logger } from "../base/log.ts";
+import type { ServiceName } from "../base/service-name.ts";
+
+/** So many are named at every verbosity: beside another controller it may be each Service of the cluster. */
+const maxLines = 20;
+
+/** Names once each Service that another manager has slices for, and says when that ends. */
+export class OtherManagers {
+  readonly #log: Logger;
+  readonly #managed = new Map<ServiceName, string>();
+  #lines = 0;
+
+  constructor(log: Logger) {
+    this.#log = log;
+  }
+
+  /** `managedBy`: of the slices that are not ours; absent: there are none. */
+  note(service: ServiceName, managedBy: string | undefined): void {
+    const before = this.#managed.get(service);
+    if (before === managedBy) return;
+    if (managedBy === undefined) {
+      this.#managed.delete(service);
+      this.#write("EndpointSlices of the Service have no other manager any more, making them", {
+        service,
+      });
+    } else {
+      this.#managed.set(service, managedBy);
+      this.#write("EndpointSlices of the Service have another manager, leaving it alone", {
+        service,
+        managedBy,
+      });
+    }
+  }
+
+  #write(event: string, keys: Readonly<Record<string, unknown>>): void {
+    this.#lines += 1;
+    if (this.#lines > maxLines) this.#log.verbose(2, event, keys);
+    else this.#log.info(event, keys);
+    if (this.#lines === maxLines) this.#log.info("Suppressing similar messages below -v=2");
+  }
+}

@@ -1,0 +1,255 @@
+/** The controller against the test API server, over real HTTP. */
+import assert from "node:assert/strict";
+import { describe, it, type TestContext } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { openConnection } from "../../../src/api/cluster/open-connection.ts";
+import { systemClock } from "../../../src/base/clock.ts";
+import { EndpointController } from "../../../src/endpoint-controller/controller.ts";
+import { ApiServer } from "../../support/api-server/api-server.ts";
+import { resourceOf } from "../../support/api-server/resources.ts";
+import { type ApiObject, endpointSlice, pod, service } from "../../support/objects.ts";
+import { RecordingLogger } from "../../support/recording-logger.ts";
+
+const sliceResource = resourceOf(endpointSlice());
+
+const selecting = (options: Parameters<typeof service>[0] = {}): ApiObject =>
+  service({ ...options, spec: { selector: { app: "web" }, ...options.spec } });
+
+/** An API server with a controller beside it. */
+class Stage {
+  readonly server: ApiServer;
+  readonly log: RecordingLogger = new RecordingLogger();
+  readonly #test: TestContext;
+  controller: EndpointController | undefined;
+
+  constructor(test: TestContext, server: ApiServer) {
+    this.#test = test;
+    this.server = server;
+  }
+
+  static async make(test: TestContext, ...objects: readonly ApiObject[]): Promise<Stage> {
+    const server = await ApiServer.start({ objects });
+    const stage = new Stage(test, server);
+    test.after(() => server.stop());
+    test.after(() => stage.controller?.stop());
+    return stage;
+  }
+
+  async start(): Promise<this> {
+    const connection = await openConnection(
+      { clock: systemClock, environment: {} },
+      { kubeconfig: "", master: this.server.url, userAgent: "test" },
+    );
+    this.#test.after(() => connection.close());
+    const { log } = this;
+    const guard = { percent: 50 };
+    const parts = { connection, log, guard, random: () => 0 };
+    this.controller = new EndpointController({ ...parts, clock: quickClock });
+    this.controller.start();
+    return this;
+  }
+
+  /** Resolves when the slices are as they should be and nothing is left to do. */
+  async until(want: readonly string[]): Promise<void> {
+    for (let tries = 0; tries < 400; tries += 1) {
+      if (this.controller?.isSettled === true && this.lines.join() === want.join()) break;
+      await pause(10);
+    }
+    assert.deepEqual(this.lines, want);
+  }
+
+  get slices(): readonly ApiObject[] {
+    return this.server.store
+      .list(sliceResource)
+      .toSorted((one, other) => (nameOf(one) < nameOf(other) ? -1 : 1));
+  }
+
+  /** `slice: address …` of each slice. */
+  get lines(): readonly string[] {
+    return this.slices.map((slice) => {
+      const endpoints = slice["endpoints"] as readonly { readonly addresses: readonly string[] }[];
+      const addresses = endpoints.flatMap((endpoint) => endpoint.addresses);
+      return `${nameOf(slice)}: ${addresses.sort().join(" ")}`.trim();
+    });
+  }
+
+  get writes(): readonly string[] {
+    return this.server.requests
+      .filter(({ verb }) => verb === "write")
+      .map(({ method, path }) => `${method} ${path.split("/").at(-1)}`);
+  }
+}
+
+function nameOf({ metadata }: ApiObject): string {
+  return String(metadata["name"]);
+}
+
+/** Back-off of seconds passes in milliseconds; requests are not timed by it. */
+const quickClock: typeof systemClock = {
+  ...systemClock,
+  after: (delayMs, callback) =>
+    systemClock.after(delayMs > 30_000 ? delayMs : delayMs / 20, callback),
+};
+
+describe("the endpoint controller", () => {
+  it("makes a Service's slice, follows its Pods, and writes nothing when nothing changed", async (test) => {
+    const stage = await (await Stage.make(test, selecting(), pod())).start();
+    await stage.until(["web-ipv4-0: 10.244.1.10"]);
+    assert.deepEqual(stage.writes, ["POST endpointslices"]);
+    const [slice] = stage.slices;
+    assert.deepEqual(slice?.metadata["labels"], {
+      "kubernetes.io/service-name": "web",
+      "endpointslice.kubernetes.io/managed-by": "kube-ipvs-endpoint-controller",
+    });
+    assert.deepEqual(slice.metadata["ownerReferences"], [
+      {
+        apiVersion: "v1",
+        kind: "Service",
+        name: "web",
+        uid: "uid-default-web",
+        controller: true,
+        blockOwnerDeletion: true,
+      },
+    ]);
+    assert.deepEqual(slice["endpoints"], [
+      {
+        addresses: ["10.244.1.10"],
+        conditions: { ready: true, serving: true, terminating: false },
+        nodeName: "node-1",
+        targetRef: { kind: "Pod", namespace: "default", name: "web-0", uid: "uid-default-web-0" },
+      },
+    ]);
+    stage.server.apply(pod({ name: "web-1", ips: ["10.244.1.11"] }));
+    await stage.until(["web-ipv4-0: 10.244.1.10 10.244.1.11"]);
+    const before = stage.writes.length;
+    stage.server.apply(pod({ status: { message: "of no interest" } }), selecting());
+    stage.server.apply(pod({ name: "db", labels: { app: "db" } }));
+    await pause(100);
+    assert.equal(stage.writes.length, before);
+    stage.server.delete(selecting());
+    await stage.until([]);
+  });
+
+  it("starts again on right slices without a write, and removes what a Service left behind", async (test) => {
+    const stage = await (await Stage.make(test, selecting(), pod())).start();
+    stage.server.apply(selecting({ name: "gone" }));
+    await stage.until(["gone-ipv4-0: 10.244.1.10", "web-ipv4-0: 10.244.1.10"]);
+    await stage.controller?.stop();
+    stage.server.requests.splice(0);
+    stage.server.delete(selecting({ name: "gone" }));
+    await stage.start();
+    await stage.until(["web-ipv4-0: 10.244.1.10"]);
+    assert.deepEqual(stage.writes, ["DELETE gone-ipv4-0"]);
+  });
+
+  it("leaves a Service alone that another controller manages, and names it once", async (test) => {
+    const labels = { "endpointslice.kubernetes.io/managed-by": "endpointslice-controller.k8s.io" };
+    const theirs = endpointSlice({ labels });
+    const stage = await (await Stage.make(test, selecting(), pod(), theirs)).start();
+    await stage.until(["web-a: 10.244.1.10"]);
+    stage.server.apply(pod({ name: "web-1", ips: ["10.244.1.11"] }));
+    await pause(100);
+    assert.deepEqual(stage.writes, []);
+    const named = stage.log.lines.filter(({ event }) => event.includes("another manager"));
+    assert.deepEqual(
+      named.map(({ keys }) => keys),
+      [{ service: "default/web", managedBy: "endpointslice-controller.k8s.io" }],
+    );
+    stage.server.delete(theirs);
+    await stage.until(["web-ipv4-0: 10.244.1.10 10.244.1.11"]);
+    stage.server.apply(theirs);
+    await stage.until(["web-a: 10.244.1.10"]);
+  });
+
+  it("writes over what a third party changed in a slice of its own", async (test) => {
+    const stage = await (await Stage.make(test, selecting(), pod())).start();
+    await stage.until(["web-ipv4-0: 10.244.1.10"]);
+    const [slice] = stage.slices;
+    assert.ok(slice);
+    stage.server.apply({ ...slice, endpoints: [] });
+    await stage.until(["web-ipv4-0: 10.244.1.10"]);
+    stage.server.delete(slice);
+    await stage.until(["web-ipv4-0: 10.244.1.10"]);
+  });
+
+  it("keeps annotations that others put on its slices", async (test) => {
+    const stage = await (await Stage.make(test, selecting(), pod())).start();
+    await stage.until(["web-ipv4-0: 10.244.1.10"]);
+    const [slice] = stage.slices;
+    assert.ok(slice);
+    stage.server.apply({ ...slice, metadata: { ...slice.metadata, annotations: { a: "b" } } });
+    stage.server.apply(pod({ name: "web-1", ips: ["10.244.1.11"] }));
+    await stage.until(["web-ipv4-0: 10.244.1.10 10.244.1.11"]);
+    assert.deepEqual(stage.slices[0]?.metadata["annotations"], { a: "b" });
+  });
+});
+
+describe("the endpoint controller in trouble", () => {
+  for (const code of [409, 429, 500, 503]) {
+    it(`tries again after status ${code}`, async (test) => {
+      const stage = await Stage.make(test, selecting(), pod());
+      stage.server.faults.add({ on: "write", effect: "status", code, times: 2 });
+      await stage.start();
+      await stage.until(["web-ipv4-0: 10.244.1.10"]);
+      assert.equal(stage.writes.length, 3);
+      const isLoud = stage.log.lines.some(({ level }) => level === "warn");
+      assert.equal(isLoud, code !== 409, "a conflict is nothing to warn of");
+    });
+  }
+
+  it("makes no slice twice when an answer is lost", async (test) => {
+    const stage = await Stage.make(test, selecting(), pod());
+    stage.server.faults.add({ on: "watch", effect: "hang", path: "endpointslices", times: 1 });
+    stage.server.faults.add({ on: "write", effect: "reset", times: 1 });
+    await stage.start();
+    stage.server.apply(pod({ name: "web-1", ips: ["10.244.1.11"] }));
+    await stage.until(["web-ipv4-0: 10.244.1.10 10.244.1.11"]);
+  });
+
+  it("says what a role lacks where writing is forbidden", async (test) => {
+    const stage = await Stage.make(test, selecting(), pod());
+    stage.server.faults.add({ on: "write", effect: "status", code: 403 });
+    await stage.start();
+    await stage.until(["web-ipv4-0: 10.244.1.10"]);
+    const line = stage.log.lines.find(({ level }) => level === "warn");
+    assert.match(
+      String(line?.keys["err"]),
+      /^Cannot create EndpointSlice default\/web-ipv4-0: 403 Forbidden .*must allow create, patch and delete/,
+    );
+  });
+
+  it("is right again after broken watches, lost history and lists that fail", async (test) => {
+    const stage = await (await Stage.make(test, selecting(), pod())).start();
+    await stage.until(["web-ipv4-0: 10.244.1.10"]);
+    for (const [round, effect] of (["reset", "hang", "status"] as const).entries()) {
+      if (effect === "status") stage.server.faults.add({ on: "list", effect, code: 503, times: 3 });
+      stage.server.store.compact();
+      stage.server.resetConnections();
+      stage.server.apply(pod({ ips: [`10.244.2.${round}`] }));
+      await stage.until([`web-ipv4-0: 10.244.2.${round}`]);
+    }
+  });
+
+  it("writes nothing before all three lists are complete", async (test) => {
+    const stage = await Stage.make(test, selecting(), pod());
+    stage.server.faults.add({ on: "list", effect: "status", code: 503, path: "pods", times: 2 });
+    await stage.start();
+    await stage.until(["web-ipv4-0: 10.244.1.10"]);
+    assert.deepEqual(stage.writes, ["POST endpointslices"], "never a slice without its Pods");
+  });
+});
+
+describe("the endpoint controller of a large Service", () => {
+  it("writes one slice for one Pod among 250", async (test) => {
+    const pods = Array.from({ length: 250 }, (_, number) =>
+      pod({ name: `web-${number}`, ips: [`10.244.3.${number + 1}`] }),
+    );
+    const stage = await (await Stage.make(test, selecting(), ...pods)).start();
+    while (stage.slices.length < 3 || stage.controller?.isSettled !== true) await pause(10);
+    stage.server.requests.splice(0);
+    stage.server.apply(pod({ name: "web-7", ips: ["10.244.3.8"], isReady: false }));
+    while (stage.writes.length === 0) await pause(10);
+    await pause(50);
+    assert.equal(stage.writes.length, 1);
+  });
+});

@@ -1,0 +1,120 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { type Retry, WorkQueue } from "../../../src/endpoint-controller/work-queue.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+
+/** A queue whose work the test ends. */
+class Stage {
+  readonly clock: FakeClock = new FakeClock();
+  readonly begun: string[] = [];
+  readonly retries: Retry[] = [];
+  readonly #endings = new Map<string, (error?: Error) => void>();
+  readonly queue: WorkQueue;
+
+  constructor(leastDelayMs = 0) {
+    this.queue = new WorkQueue({
+      clock: this.clock,
+      random: () => 0,
+      work: (key) => this.#work(key),
+      onFailure: (_key, _error, retry) => void this.retries.push(retry),
+      leastDelayMs: () => leastDelayMs,
+    });
+    this.queue.start();
+  }
+
+  #work(key: string): Promise<void> {
+    assert.ok(!this.#endings.has(key), `${key} runs twice at once`);
+    this.begun.push(key);
+    return new Promise((resolve, reject) => {
+      this.#endings.set(key, (error) => (error === undefined ? resolve() : reject(error)));
+    });
+  }
+
+  async end(key: string, error?: Error): Promise<void> {
+    const end = this.#endings.get(key);
+    this.#endings.delete(key);
+    end?.(error);
+    await this.clock.advance(0);
+  }
+}
+
+describe("a work queue", () => {
+  it("works once on a key that is added many times in a burst", async () => {
+    const { clock, queue, begun } = new Stage();
+    for (let count = 0; count < 5; count += 1) queue.add("a");
+    await clock.advance(99);
+    assert.deepEqual(begun, []);
+    await clock.advance(100);
+    assert.deepEqual(begun, ["a"]);
+  });
+
+  it("never works on a key twice at once, and again on what was added meanwhile", async () => {
+    const stage = new Stage();
+    stage.queue.add("a");
+    await stage.clock.advance(100);
+    stage.queue.add("a");
+    stage.queue.add("b");
+    await stage.clock.advance(1_000);
+    assert.deepEqual(stage.begun, ["a", "b"]);
+    await stage.end("a");
+    await stage.clock.advance(100);
+    assert.deepEqual(stage.begun, ["a", "b", "a"]);
+    await stage.end("a");
+    await stage.end("b");
+    assert.ok(stage.queue.isIdle);
+  });
+
+  it("works on four keys at once", async () => {
+    const stage = new Stage();
+    for (const key of ["a", "b", "c", "d", "e"]) stage.queue.add(key);
+    await stage.clock.advance(100);
+    assert.deepEqual(stage.begun, ["a", "b", "c", "d"]);
+    await stage.end("c");
+    assert.deepEqual(stage.begun, ["a", "b", "c", "d", "e"]);
+  });
+
+  it("tries again after 0.5 s, 1 s and so on up to 60 s, until it succeeds", async () => {
+    const stage = new Stage();
+    stage.queue.add("a");
+    await stage.clock.advance(100);
+    for (let failures = 1; failures <= 9; failures += 1) {
+      await stage.end("a", new Error("no"));
+      await stage.clock.advance(60_000);
+    }
+    const delays = stage.retries.map(({ delayMs }) => delayMs);
+    assert.deepEqual(delays, [500, 1_000, 2_000, 4_000, 8_000, 16_000, 32_000, 60_000, 60_000]);
+    await stage.end("a");
+    stage.queue.add("a");
+    await stage.clock.advance(100);
+    await stage.end("a", new Error("no"));
+    assert.deepEqual(stage.retries.at(-1), { failures: 1, delayMs: 500 });
+  });
+
+  it("waits as long as the server asks for, and no longer where the key is added", async () => {
+    const stage = new Stage(7_000);
+    stage.queue.add("a");
+    await stage.clock.advance(100);
+    await stage.end("a", new Error("no"));
+    await stage.clock.advance(6_900);
+    assert.equal(stage.begun.length, 1);
+    stage.queue.add("a");
+    await stage.clock.advance(100);
+    assert.equal(stage.begun.length, 2);
+  });
+
+  it("waits for what runs when it is stopped, and begins nothing more", async () => {
+    const stage = new Stage();
+    stage.queue.add("a");
+    await stage.clock.advance(100);
+    stage.queue.add("b");
+    let isStopped = false;
+    const stopping = stage.queue.stop().then(() => {
+      isStopped = true;
+    });
+    await stage.clock.advance(1_000);
+    assert.equal(isStopped, false);
+    await stage.end("a");
+    await stopping;
+    assert.deepEqual(stage.begun, ["a"]);
+  });
+});
