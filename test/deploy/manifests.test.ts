@@ -27,9 +27,13 @@ function objectsOf(path: string): readonly Manifest[] {
 const monitoring = ["pod-monitor.yaml", "prometheus-rule.yaml"].flatMap((name) =>
   objectsOf(`monitoring/${name}`),
 );
+const endpointController = ["rbac.yaml", "deployment.yaml"].flatMap((name) =>
+  objectsOf(`kustomize/endpoint-controller/${name}`),
+);
 const sets: readonly { readonly name: string; readonly objects: readonly Manifest[] }[] = [
   ...overlays.map((name) => ({ name: `manifests/${name}.yaml`, objects: readManifests(name) })),
   { name: "monitoring", objects: monitoring },
+  { name: "kustomize/endpoint-controller", objects: endpointController },
   { name: "the chart", objects: renderChart(leastValues).objects ?? [] },
   {
     name: "the chart with all that can be turned on",

@@ -1,12 +1,13 @@
 /** How the program starts, what it refuses, how it ends: the built program in a kernel with IPVS. */
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
-import { copyFileSync, mkdtempSync, rmSync } from "node:fs";
+import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, afterEach, describe, it } from "node:test";
 import { iptablesModeRules } from "../support/iptables-mode.ts";
+import { eventually } from "../support/lab-daemon.ts";
 import { Program } from "../support/program.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-start-"));
@@ -41,7 +42,38 @@ async function get(port: number, path: string): Promise<readonly [status: number
   return [response.status, await response.text()];
 }
 
+/** A Service without EndpointSlices, and the Pods that it selects. */
+const podsAndService = `
+kind: Service
+metadata: { name: web }
+spec: { clusterIP: 10.96.0.20, selector: { app: web }, ports: [{ port: 80, targetPort: http }] }
+---
+kind: Pod
+metadata: { name: web-1, labels: { app: web } }
+spec: { containers: [{ ports: [{ name: http, containerPort: 8080 }] }] }
+status: { podIP: 10.244.1.10 }
+---
+kind: Pod
+metadata: { name: web-2, labels: { app: web } }
+spec: { containers: [{ ports: [{ name: http, containerPort: 8081 }] }] }
+status: { podIP: 10.244.1.11, conditions: [{ type: Ready, status: "False" }] }
+`;
+
 describe("the daemon", () => {
+  it("serves a folder with Pods in place of EndpointSlices", async () => {
+    const pods = join(folder, "pods.yaml");
+    writeFileSync(pods, podsAndService);
+    const program = start();
+    await program.prints(synced);
+    const table = (): string => execFileSync("ipvsadm", ["-Ln"]).toString();
+    assert.match(table(), /TCP {2}10\.96\.0\.20:80 rr\n {2}-> 10\.244\.1\.10:8080 +Masq +1 /);
+    assert.doesNotMatch(table(), /10\.244\.1\.11/);
+    writeFileSync(pods, podsAndService.replace('"False"', '"True"'));
+    await eventually(() => / 10\.244\.1\.11:8081 +Masq +1 /.test(table()), true, 5_000);
+    rmSync(pods);
+    await eventually(() => table().includes("10.96.0.20"), false, 5_000);
+  });
+
   it("answers on both ports and on both families, then stops on SIGTERM and leaves the kernel as it is", async () => {
     const program = start();
     await program.prints(synced);
