@@ -221,9 +221,9 @@ export const subcommands: readonly Subcommand[] = [
     usage: "[flags]",
     summary: "make EndpointSlices from Pods, in a cluster without kube-controller-manager's",
     description:
-      "Keeps the EndpointSlices of Services with selectors as their Pods are, against an API server, until it is stopped.\n" +
-      "Of the daemon's flags it uses --config, --kubeconfig, --master, those of logging and the relist guard. It touches no\n" +
-      "kernel. A Service whose EndpointSlices another controller manages is left alone.",
+      "Keeps the EndpointSlices of Services with selectors as their Pods are, until it is stopped.\n" +
+      "It uses the daemon's flags for the API server, the relist guard and logging, and touches no kernel.\n" +
+      "A Service whose EndpointSlices another controller manages is left alone.",
     options: [],
     takesDaemonFlags: true,
     hidesDaemonFlags: true,
