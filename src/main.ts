@@ -35,6 +35,8 @@ const running = runCommandLine(process.argv.slice(2), {
     ...(await import("./doctor/print-doctor.ts")),
     ...(await import("./daemon/run-endpoint-controller.ts")),
     ...(await import("./daemon/operator/list-without-daemon.ts")),
+    ...(await import("./daemon/operator/plan-facts-without-daemon.ts")),
+    ...(await import("./explain/explain.ts")),
   }),
 });
 // No await up here: the bundle is made of CommonJS modules, see toolchain/bundle.ts.

@@ -7,11 +7,13 @@ import { ConfigError } from "../config/config-error.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
 import { type ConfigWorld, type LoadedConfig, loadConfig } from "../config/load-config.ts";
 import { LogWriter } from "../daemon/log/log-writer.ts";
-import type { ServicesQuery } from "../daemon/operator/answers.ts";
+import type { PlanFacts, PlanQuery, ServicesQuery } from "../daemon/operator/answers.ts";
 import type { CommandParts } from "../daemon/run.ts";
 import type { Verdict } from "../doctor/check.ts";
 import { doctorFormats } from "../doctor/formats.ts";
 import type { DoctorOptions } from "../doctor/print-doctor.ts";
+import type { Explanation } from "../explain/explanation.ts";
+import type { From } from "../explain/origins.ts";
 import { type CommandLine, parseCommandLine, type SubcommandLine } from "./command-line.ts";
 import { completionScript } from "./completion/completion.ts";
 import { fatalText } from "./fatal.ts";
@@ -39,6 +41,14 @@ export interface Commands {
     parts: CommandParts,
     query: ServicesQuery,
   ): Promise<string>;
+  /** What a daemon would answer about its plan, from what a start would find. */
+  planFactsWithoutDaemon(config: Config, parts: CommandParts, query: PlanQuery): Promise<PlanFacts>;
+  /** Holds a plan against the kernel, for packets of a client or of every kind. */
+  explain(
+    facts: PlanFacts,
+    from: From | undefined,
+    parts: { readonly clock: Clock },
+  ): Promise<readonly Explanation[]>;
 }
 
 /** What the command line needs of the process. */
@@ -143,6 +153,8 @@ async function runSubcommand(line: SubcommandLine, world: CommandWorld): Promise
       return await runWithFlags(line, world, (...given) => runDoctor(line, ...given));
     case "services":
       return await runWithFlags(line, world, (...given) => runServicesCommand(line, ...given));
+    case "explain":
+      return await runWithFlags(line, world, (...given) => runExplainCommand(line, ...given));
     case "drains":
       return await runWithFlags(line, world, async ({ config }) => {
         const { runDrains } = await import("./operator/run-list.ts");
@@ -169,6 +181,21 @@ async function runServicesCommand(
   return await runServices({ ...line, config }, world, async (query) => {
     const { listServicesWithoutDaemon } = await world.loadCommands();
     return await listServicesWithoutDaemon(config, partsOf(...given), query);
+  });
+}
+
+async function runExplainCommand(
+  line: SubcommandLine,
+  ...given: Parameters<RunLoaded>
+): Promise<number> {
+  const [{ config }, , world] = given;
+  const { runExplain } = await import("./operator/run-explain.ts");
+  return await runExplain({ ...line, config }, world, {
+    explain: async (facts, from) => (await world.loadCommands()).explain(facts, from, world),
+    planFacts: async (query) => {
+      const { planFactsWithoutDaemon } = await world.loadCommands();
+      return await planFactsWithoutDaemon(config, partsOf(...given), query);
+    },
   });
 }
 

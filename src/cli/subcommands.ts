@@ -204,6 +204,50 @@ export const subcommands: readonly Subcommand[] = [
     ],
   },
   {
+    name: "explain",
+    usage: "svc/NAME | ADDRESS:PORT[/udp] | --from ADDRESS --to ADDRESS:PORT[/udp]",
+    summary: "say what becomes of packets to a Service, rule by rule, and why",
+    description:
+      "Says what becomes of packets to a Service or to an address, the verdict first, then what the packet meets in its order:\n" +
+      "rules and set entries that match in the kernel, beside what is planned, the virtual server, each endpoint with why it\n" +
+      "is or is not used, masquerading and why, source ranges, what is missing or not planned. What is planned it asks the\n" +
+      "daemon on its operator socket; where none runs, it plans as a start would, and needs the daemon's flags for that.\n" +
+      "The kernel it reads itself. Nothing is changed.",
+    options: [
+      outputOption(["text", "json", "yaml"]),
+      namespaceOption,
+      {
+        name: "from",
+        isBoolean: false,
+        placeholder: "address",
+        help: "the client; node: a process of this node; absent: this node, its pods and others",
+        default: "",
+      },
+      {
+        name: "to",
+        isBoolean: false,
+        placeholder: "address:port[/protocol]",
+        help: "what it connects to; protocol: tcp, udp or sctp, and ADDRESS/icmp for ping",
+        default: "",
+      },
+    ],
+    takesDaemonFlags: true,
+    hidesDaemonFlags: true,
+    maxArguments: 1,
+    examples: [
+      { command: "kube-ipvs explain svc/web -n shop", purpose: "every address of a Service" },
+      { command: "kube-ipvs explain 10.96.0.10:53/udp", purpose: "one address and port" },
+      {
+        command: "kube-ipvs explain --from 10.244.1.7 --to 10.96.0.10:80",
+        purpose: "the packets of one client, with its connections",
+      },
+      {
+        command: "kube-ipvs explain 10.96.0.10:80 -o json | jq '.items[].differences'",
+        purpose: "what the kernel has otherwise than planned, for scripts",
+      },
+    ],
+  },
+  {
     name: "drains",
     usage: "[flags]",
     summary: "print the real servers that wait for their connections to end",

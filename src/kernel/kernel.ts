@@ -153,6 +153,23 @@ export interface DummyLink {
   watch(onChange: () => void, onError: (error: Error) => void): () => void;
 }
 
+/** The way of packets to an address. */
+export interface Route {
+  /** The address is this node's own. */
+  readonly isLocal: boolean;
+  /** The link through which they leave. */
+  readonly link: string;
+  readonly isBridge: boolean;
+  /** What they have as their source, unless the program that sends them has chosen one. */
+  readonly source?: IpAddress;
+}
+
+/** `ip route get`: rtnetlink. */
+export interface Routes {
+  /** Undefined: no packet gets there. */
+  find(address: IpAddress): Promise<Route | undefined>;
+}
+
 /** A rule as `iptables-save` printed it. */
 export interface ObservedRule {
   /** Canonical text behind `-A CHAIN `. */

@@ -4,12 +4,20 @@ import { debugSinkOf } from "../netlink/debug.ts";
 import { nativeSocket } from "../netlink/native-socket.ts";
 import type { TransportParts } from "../netlink/transport.ts";
 import { dummyLinkName } from "../state/dummy-link.ts";
+import { type OpenConntrack, openConntrack } from "./conntrack/client.ts";
 import { openIpSets } from "./ipset/client.ts";
-import { type BackendSurveys, surveyBackends } from "./iptables/backend.ts";
+import {
+  type BackendSurveys,
+  type IptablesBackend,
+  programsOf,
+  surveyBackends,
+} from "./iptables/backend.ts";
+import { IptablesClient } from "./iptables/client.ts";
 import { openIpvs } from "./ipvs/client.ts";
-import type { DummyLink, IpSets, Ipvs, NftTables } from "./kernel.ts";
+import type { DummyLink, IpSets, Iptables, Ipvs, NftTables } from "./kernel.ts";
 import { lazyIpvs } from "./lazy-ipvs.ts";
 import { openDummyLink } from "./link/client.ts";
+import { type OpenRoutes, openRoutes } from "./link/routes.ts";
 import { ModulesClient } from "./modules/client.ts";
 import { openNftTables } from "./nftables/client.ts";
 import { runProgram } from "./run-program.ts";
@@ -20,9 +28,12 @@ export interface KernelReaders {
   readonly ipvs: Pick<Ipvs, "listVirtualServers" | "listRealServers" | "checkScheduler">;
   readonly ipSets: Pick<IpSets, "listSets" | "listEntries">;
   readonly link: Pick<DummyLink, "find" | "listAddresses" | "listGateways">;
+  readonly routes: Pick<OpenRoutes, "find">;
+  readonly conntrack: Pick<OpenConntrack, "listFlows">;
   readonly sysctl: SysctlClient;
   readonly modules: ModulesClient;
   readonly surveyBackends: () => Promise<BackendSurveys>;
+  readonly openRules: (backend: IptablesBackend) => Promise<Pick<Iptables, "observe">>;
   readonly nftTables: Pick<NftTables, "has">;
   close(): void;
 }
@@ -39,12 +50,21 @@ export function openReaders(
     ipSets: openIpSets(parts),
     nftTables: openNftTables(parts),
     link: openDummyLink({ ...parts, modules }, dummyLinkName),
+    routes: openRoutes(parts),
+    conntrack: openConntrack(parts),
   };
   return {
     ...sockets,
     sysctl: new SysctlClient(),
     modules,
     surveyBackends: () => surveyBackends(runProgram),
+    openRules: async (backend) => {
+      const programs = await programsOf(runProgram, backend);
+      return new IptablesClient(
+        { runProgram, generations: { read: async () => undefined } },
+        { backend, programs, reason: "it was chosen before" },
+      );
+    },
     close() {
       for (const socket of Object.values(sockets)) socket.close();
     },

@@ -113,6 +113,11 @@ export class ClusterPlan {
     return { touched, rules: new Map(rules) };
   }
 
+  /** Of what is planned now; a sync may be about to reach it. */
+  rulesOf(family: IpFamily): RuleSet {
+    return this.#rules(family, this.#options);
+  }
+
   #planService(name: string, options: PlanOptions): void {
     const service = this.#tracker.service(name);
     const slices = this.#tracker.slicesOf(name);

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { parseJson } from "../../src/base/parse-json.ts";
 import type { ServiceRow, Status } from "../../src/daemon/operator/answers.ts";
+import type { Explanation } from "../../src/explain/explanation.ts";
 import { Connection } from "../support/client-traffic.ts";
 import { LabNode, until } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
@@ -40,6 +41,18 @@ const broken: readonly ApiObject[] = [
   endpointSlice({ service: "bad", endpoints: [second.address, broadcast] }),
 ];
 
+const vip = { protocol: "TCP", address: ip("203.0.113.10"), port: 80 } as const;
+const ranged: readonly ApiObject[] = [
+  service({
+    name: "ranged",
+    type: "LoadBalancer",
+    clusterIps: ["10.96.0.13"],
+    spec: { loadBalancerSourceRanges: ["198.51.100.0/24"] },
+    status: { loadBalancer: { ingress: [{ ip: vip.address }] } },
+  }),
+  endpointSlice({ service: "ranged", endpoints: [first.address] }),
+];
+
 interface Run {
   readonly code: number | null;
   readonly out: string;
@@ -57,6 +70,17 @@ function servicesOf(name: string): readonly ServiceRow[] {
   return (parseJson(out) as { readonly items: readonly ServiceRow[] }).items;
 }
 
+function explained(...args: readonly string[]): readonly Explanation[] {
+  const { out, err } = kubeIpvs("explain", ...args, "-o", "json");
+  assert.notEqual(out, "", err);
+  return (parseJson(out) as { readonly items: readonly Explanation[] }).items;
+}
+
+/** `missing virtual server …`. */
+function differencesOf(explanation: Explanation | undefined): readonly string[] {
+  return (explanation?.differences ?? []).map(({ kind, subject }) => `${kind} ${subject}`);
+}
+
 /** `10.244.1.10 drifted`; without a reason it takes connections. */
 function endpointsOf(name: string): readonly string[] {
   const [row] = servicesOf(name);
@@ -69,7 +93,11 @@ describe("the operator's commands", () => {
   before(async () => {
     node = await LabNode.build([first, second]);
     node.apply(...webOf(one, two, notReady));
-    await node.start(["--ipvs-sync-period=1h", "--kube-ipvs-verification-period=1h"]);
+    await node.start([
+      "--ipvs-sync-period=1h",
+      "--kube-ipvs-verification-period=1h",
+      "--kube-ipvs-rule-check-period=1h",
+    ]);
   });
   after(() => node.destroy());
 
@@ -98,8 +126,46 @@ describe("the operator's commands", () => {
       active.reduce((sum, count) => sum + count, 0),
       1,
     );
-    connection.reset();
     assert.equal(kubeIpvs("services", "-A", "-o", "name").out, "default/web\n");
+    const explanation = kubeIpvs("explain", "--from", "192.168.10.1", "--to", "10.96.0.10:80");
+    test.diagnostic(explanation.out);
+    assert.equal(explanation.code, 0);
+    const lines = explanation.out.split("\n");
+    assert.equal(
+      lines[0],
+      "Packets from 192.168.10.1 to 10.96.0.10:80 are balanced over 2 of 3 endpoints and masqueraded",
+    );
+    assert.ok(lines.includes("  no difference"), "kernel and plan are alike");
+    const remembered = /^ {2}(?:IPVS|conntrack): 192\.168\.10\.1:\d+.* 10\.244\.1\.\d0:8080/gm;
+    assert.equal(explanation.out.match(remembered)?.length, 2);
+    connection.reset();
+  });
+
+  it("explain what a third party removed, and what it left", (test) => {
+    const lines = [
+      "ipvsadm -d -t 10.96.0.10:80 -r 10.244.1.20:8080",
+      "iptables -w 5 -t nat -F KUBE-MARK-MASQ",
+      "ipvsadm -A -t 10.96.0.10:81 -s rr",
+    ];
+    shell(lines.join("\n"));
+    const { out } = kubeIpvs("explain", "--from", "node", "--to", "10.96.0.10:80");
+    test.diagnostic(out);
+    assert.match(out, /^Packets from this node .* over 1 of 3 endpoints and not masqueraded\n/);
+    assert.match(out, /^ {2}Planned +Packets .* over 2 of 3 endpoints and masqueraded$/m);
+    assert.deepEqual(out.match(/^ {2}(?:missing|not planned|different): .*$/gm), [
+      "  missing: rule nat KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000",
+      "  missing: real server 10.244.1.20:8080 of TCP 10.96.0.10:80",
+    ]);
+    const [leftover] = explained("10.96.0.10:81");
+    assert.equal(leftover?.service, undefined);
+    assert.equal(leftover?.verdict, "refused");
+    assert.ok(differencesOf(leftover).includes("not-planned virtual server TCP 10.96.0.10:81"));
+    const repairs = [
+      "ipvsadm -D -t 10.96.0.10:81",
+      "iptables -w 5 -t nat -A KUBE-MARK-MASQ -j MARK --set-xmark 0x4000/0x4000",
+      "ipvsadm -a -t 10.96.0.10:80 -r 10.244.1.20:8080 -m",
+    ];
+    shell(repairs.join("\n"));
   });
 
   it("find a real server that a third party removed, before it is repaired", () => {
@@ -120,6 +186,22 @@ describe("the operator's commands", () => {
     assert.deepEqual(endpointsOf("bad"), ["10.244.1.20 -", `${broadcast} EINVAL`]);
     const [api] = servicesOf("api");
     assert.equal(api?.reason, "foreign-virtual-server");
+    const [explainedApi] = explained("svc/api", "--from", "node");
+    assert.match(explainedApi?.packets[0]?.planned ?? "", /over 1 of 1 endpoint and masqueraded$/);
+    assert.ok(
+      differencesOf(explainedApi).some((text) => /^different virtual server .*wlc/.test(text)),
+    );
+    assert.ok(
+      differencesOf(explainedApi).includes(
+        "not-planned real server 172.30.0.9:80 of TCP 10.96.0.11:80",
+      ),
+    );
+    const [explainedBad] = explained("svc/bad", "--from", "node");
+    assert.match(explainedBad?.summary ?? "", /over 1 of 2 endpoints/);
+    assert.deepEqual(
+      explainedBad?.endpoints.map(({ reason }) => reason),
+      [undefined, "EINVAL"],
+    );
     const { code, out } = kubeIpvs("status");
     test.diagnostic(out);
     test.diagnostic(kubeIpvs("services").out);
@@ -134,8 +216,28 @@ describe("the operator's commands", () => {
     assert.equal(status.conflicts[0]?.service, "default/api");
   });
 
-  it("list what drains, with its connections", async (test) => {
+  it("explain who is in a source range", async () => {
     shell(`ipvsadm -D -t ${foreign}`);
+    node.apply(...webOf(one), ...ranged);
+    await node.hasWeights(vip, "pod-1 1");
+    const [{ packets = [], differences } = {}] = explained("203.0.113.10:80");
+    assert.deepEqual(differences, []);
+    assert.deepEqual(
+      packets.map(({ from, verdict, sourceRange }) => `${from}: ${verdict}, ${sourceRange}`),
+      [
+        "this node: balanced, this node gets in where one of 198.51.100.0/24 holds its node address",
+        "pods (10.244.0.0/16): dropped, 10.244.0.0 is in none of 198.51.100.0/24",
+        "elsewhere: dropped, 192.0.2.1 is in none of 198.51.100.0/24",
+        "198.51.100.0/24 (a source range): balanced, 198.51.100.0/24 lets 198.51.100.0 in",
+      ],
+    );
+    assert.match(
+      packets[0]?.summary ?? "",
+      /are dropped behind IPVS by filter KUBE-IPVS-OUT-FILTER/,
+    );
+  });
+
+  it("list what drains, with its connections", async (test) => {
     node.apply(...webOf(one));
     await node.hasWeights(web, "pod-1 1");
     assert.equal(kubeIpvs("drains").out, "Nothing drains\n");

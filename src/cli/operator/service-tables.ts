@@ -61,6 +61,11 @@ export function wideServicesTable(rows: readonly ServiceRow[], width?: number): 
 
 const indent = "  ";
 
+/** A line for each endpoint of one virtual server. */
+export function endpointsTable(rows: readonly EndpointRow[], width?: number): readonly string[] {
+  return tableLines(endpointColumns, rows, width);
+}
+
 /** `10.96.0.1:80`, `[fd00::1]:80`, as ipvsadm prints it. */
 export function addressPort(id: { readonly address: string; readonly port: number }): string {
   return id.address.includes(":") ? `[${id.address}]:${id.port}` : `${id.address}:${id.port}`;

@@ -3,6 +3,13 @@
  * whatever breaks readers gets another `apiVersion` and path. Ages and pauses are seconds, durations milliseconds.
  */
 
+import type { IpAddress, IpFamily } from "../../base/ip.ts";
+import type { Protocol } from "../../base/protocol.ts";
+import type { RealServer } from "../../state/real-server.ts";
+import type { RuleSet } from "../../state/rule.ts";
+import type { SetEntry } from "../../state/set-entry.ts";
+import type { VirtualServer } from "../../state/virtual-server.ts";
+
 export const apiVersion = "kube-ipvs/v1";
 
 /** `/v1/status`. */
@@ -210,3 +217,43 @@ export interface ServicesQuery {
   /** Counts of connections, from the kernel; means endpoints too. */
   readonly hasConnections: boolean;
 }
+
+/** `/v1/plan`: what is planned about some addresses and ports, to be held against the kernel. */
+export interface PlanFacts {
+  readonly apiVersion: typeof apiVersion;
+  readonly kind: "PlanFacts";
+  readonly families: readonly IpFamily[];
+  readonly iptablesBackend: "legacy" | "nft";
+  /** What was asked for; for a Service all its virtual servers. */
+  readonly destinations: readonly Destination[];
+  /** There were more, which are left out. */
+  readonly isTruncated: boolean;
+  /** Rows of `/v1/services` about these, with endpoints: also of Services that lost the claim. */
+  readonly services: readonly ServiceRow[];
+  readonly virtualServers: readonly {
+    readonly virtualServer: VirtualServer;
+    readonly realServers: readonly RealServer[];
+  }[];
+  readonly rules: Readonly<Partial<Record<IpFamily, RuleSet>>>;
+  /** Planned entries about these addresses and ports, by the name of the set. */
+  readonly setEntries: Readonly<Record<string, readonly SetEntry[]>>;
+  /** Of the addresses asked about, those that belong on kube-ipvs0. */
+  readonly boundAddresses: readonly IpAddress[];
+}
+
+export interface Destination {
+  /** ICMP: an echo request, to port 0. */
+  readonly protocol: Protocol | "ICMP";
+  readonly address: IpAddress;
+  readonly port: number;
+}
+
+/** What a request for plan facts asks about. */
+export type PlanQuery = PlanSubject & {
+  /** The client; absent: any. */
+  readonly from?: IpAddress;
+};
+
+export type PlanSubject =
+  | { readonly kind: "service"; readonly namespace: string; readonly name: string }
+  | { readonly kind: "destination"; readonly destination: Destination };

@@ -13,7 +13,7 @@ export interface DaemonView {
   readonly families: readonly IpFamily[];
   readonly plan: Pick<
     ClusterPlan,
-    "serviceCount" | "serviceNames" | "service" | "slicesOf" | "desired"
+    "serviceCount" | "serviceNames" | "service" | "slicesOf" | "desired" | "rulesOf"
   >;
   readonly reconciler: Pick<Reconciler, "cachedServers" | "drainer">;
   readonly history: SyncHistory;

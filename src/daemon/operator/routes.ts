@@ -5,6 +5,8 @@ import { inSlices } from "../../base/time-slice.ts";
 import { apiVersion, type ListKind, type ServicesQuery } from "./answers.ts";
 import type { DaemonView } from "./daemon-view.ts";
 import { drainRows } from "./drain-rows.ts";
+import { planFacts } from "./plan-facts.ts";
+import { readPlanQuery } from "./plan-query.ts";
 import { serviceRows } from "./service-rows.ts";
 import { type StatusParts, statusOf } from "./status.ts";
 
@@ -27,14 +29,23 @@ export async function answerTo(target: string, parts: RouteParts): Promise<Opera
     const object = await inSlices(parts.clock, statusOf(parts.status()));
     return { kind: "object", status: 200, object };
   }
-  if (path !== "/v1/services" && path !== "/v1/drains") {
-    return failure(404, "not found: the paths are /v1/status, /v1/services and /v1/drains");
+  if (!viewPaths.includes(path)) {
+    return failure(404, `not found: the paths are /v1/status, ${viewPaths.join(" and ")}`);
   }
   const view = parts.view();
   if (view === undefined) return failure(503, "the kernel is not prepared yet");
+  if (path === "/v1/plan") return await planAnswer(view, new URLSearchParams(query));
   if (path === "/v1/drains") return { kind: "list", listKind: "DrainList", rows: drainRows(view) };
   const rows = serviceRows(view, servicesQuery(new URLSearchParams(query)));
   return { kind: "list", listKind: "ServiceList", rows };
+}
+
+const viewPaths = ["/v1/services", "/v1/drains", "/v1/plan"];
+
+async function planAnswer(view: DaemonView, parameters: URLSearchParams): Promise<OperatorAnswer> {
+  const query = readPlanQuery(parameters);
+  if (typeof query === "string") return failure(400, query);
+  return { kind: "object", status: 200, object: await planFacts(view, query) };
 }
 
 export function failure(status: number, message: string): OperatorAnswer {

@@ -1,5 +1,6 @@
 /** `conntrack`'s part of the kernel: nfnetlink subsystem 1. */
-import type { IpFamily } from "../../base/ip.ts";
+import { familyOf, type IpFamily } from "../../base/ip.ts";
+import type { Protocol } from "../../base/protocol.ts";
 import { isInvalid, isNotFound, isUnsupported } from "../../netlink/errors.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
@@ -21,6 +22,8 @@ import {
 
 /** The client, and the end of its socket. */
 export interface OpenConntrack extends Conntrack {
+  /** Flows of any protocol to one address and port. */
+  listFlows(protocol: Protocol, selection: FlowSelection): Promise<readonly Flow[]>;
   close(): void;
 }
 
@@ -34,7 +37,10 @@ const listing: RequestKind<FlowQuery> = {
   type: () => messageTypes.get,
   flags: () => 0,
   encode: encodeQuery,
-  describe: ({ family }) => ({ operation: "list UDP conntrack entries of", subject: family }),
+  describe: ({ family, protocol }) => ({
+    operation: `list ${protocol} conntrack entries of`,
+    subject: family,
+  }),
 };
 
 const deletion: RequestKind<Flow> = {
@@ -52,15 +58,13 @@ class ConntrackClient implements OpenConntrack {
     this.#transport = transport;
   }
 
-  async listUdpFlows(family: IpFamily, selection?: FlowSelection): Promise<readonly Flow[]> {
-    const query = { family, ...(selection === undefined ? {} : { selection }) };
-    try {
-      return await this.#list({ ...query, isFiltered: this.#canFilter });
-    } catch (error) {
-      if (!this.#canFilter || !(isInvalid(error) || isUnsupported(error))) throw error;
-      this.#canFilter = false;
-      return this.#list({ ...query, isFiltered: false });
-    }
+  listUdpFlows(family: IpFamily, selection?: FlowSelection): Promise<readonly Flow[]> {
+    const selected = selection === undefined ? {} : { selection };
+    return this.#listFiltered({ family, protocol: "UDP", ...selected });
+  }
+
+  listFlows(protocol: Protocol, selection: FlowSelection): Promise<readonly Flow[]> {
+    return this.#listFiltered({ family: familyOf(selection.destination), protocol, selection });
   }
 
   async remove(flows: readonly Flow[]): Promise<number> {
@@ -74,12 +78,22 @@ class ConntrackClient implements OpenConntrack {
     this.#transport.close();
   }
 
+  async #listFiltered(query: Omit<FlowQuery, "isFiltered">): Promise<readonly Flow[]> {
+    try {
+      return await this.#list({ ...query, isFiltered: this.#canFilter });
+    } catch (error) {
+      if (!this.#canFilter || !(isInvalid(error) || isUnsupported(error))) throw error;
+      this.#canFilter = false;
+      return this.#list({ ...query, isFiltered: false });
+    }
+  }
+
   /** Filtered here as well: kernels before 5.8 list everything. */
   #list(query: FlowQuery): Promise<Flow[]> {
-    const { selection } = query;
+    const { protocol, selection } = query;
     return this.#transport.dump(listing, query, ({ body }) => {
       const flow = decodeFlow(body);
-      if (flow?.protocol !== "UDP") return undefined;
+      if (flow?.protocol !== protocol) return undefined;
       return selection === undefined || isSelected(flow, selection) ? flow : undefined;
     });
   }

@@ -9,7 +9,7 @@ import {
   ipAddressFromBytes,
   ipAddressToBytes,
 } from "../../base/ip.ts";
-import { protocolNumbers, protocolOfNumber } from "../../base/protocol.ts";
+import { type Protocol, protocolNumbers, protocolOfNumber } from "../../base/protocol.ts";
 import { bytes, u8, u16be, u32, u32be } from "../../netlink/attribute-field.ts";
 import { attributeSet, nested, required } from "../../netlink/attribute-set.ts";
 import type { ByteReader } from "../../netlink/byte-reader.ts";
@@ -70,9 +70,10 @@ const parts = {
   destinationPort: 0x20,
 } as const;
 
-/** What to list: UDP flows of one family; `isFiltered` asks the kernel to leave the others out. */
+/** What to list: flows of one family and protocol; `isFiltered` asks the kernel to leave the others out. */
 export interface FlowQuery {
   readonly family: IpFamily;
+  readonly protocol: Protocol;
   readonly isFiltered: boolean;
   readonly selection?: FlowSelection;
 }
@@ -82,10 +83,10 @@ export interface FlowQuery {
  * does. Kernels before 5.8 take no notice of the filter.
  */
 export function encodeQuery(writer: MessageWriter, query: FlowQuery): void {
-  const { family, isFiltered, selection } = query;
+  const { family, protocol, isFiltered, selection } = query;
   writeHeader(writer, family);
   if (!isFiltered) return;
-  const number = protocolNumbers.UDP;
+  const number = protocolNumbers[protocol];
   const any = { original: { protocol: { number } }, filter: { originalFlags: parts.protocol } };
   flowAttributes.encode(writer, selection === undefined ? any : selected(number, selection));
 }

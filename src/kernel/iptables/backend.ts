@@ -47,6 +47,18 @@ export async function chooseBackend(runProgram: RunProgram): Promise<BackendChoi
   return pickBackend(await surveyBackends(runProgram));
 }
 
+/** The programs of a backend that was chosen before. One process, and no look at any rule. */
+export async function programsOf(
+  runProgram: RunProgram,
+  backend: IptablesBackend,
+): Promise<BackendChoice["programs"]> {
+  const program = `${namedPrograms[backend].IPv4}-save`;
+  const isInstalled = await runProgram({ program, arguments: ["-V"], timeoutMs: surveyTimeoutMs })
+    .then(() => true)
+    .catch(() => false);
+  return isInstalled ? namedPrograms[backend] : plainPrograms;
+}
+
 /** What both back ends show. Reads only. */
 export async function surveyBackends(runProgram: RunProgram): Promise<BackendSurveys> {
   return {

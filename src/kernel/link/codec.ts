@@ -159,7 +159,7 @@ function gatewayOf(family: number, { gateway, via }: RouteValues): IpAddress | u
 }
 
 /** Dumps of all families bring MPLS and others along. */
-function ipOf(family: number, address: Uint8Array | undefined): IpAddress | undefined {
+export function ipOf(family: number, address: Uint8Array | undefined): IpAddress | undefined {
   const lengthBytes = family === addressFamilies.IPv4 ? 4 : 16;
   if (family !== addressFamilies.IPv4 && family !== addressFamilies.IPv6) return undefined;
   return address?.length === lengthBytes ? ipAddressFromBytes(address) : undefined;

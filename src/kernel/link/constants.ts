@@ -18,6 +18,9 @@ export const messageTypes = {
 export const mainTable = 254;
 export const unicastRoute = 1;
 
+/** RTN_LOCAL: to an address of this node. */
+export const localRoute = 2;
+
 /** RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV6_ROUTE */
 export const watchedGroups: readonly number[] = [1, 5, 7, 9, 11];
 

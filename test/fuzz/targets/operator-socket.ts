@@ -27,6 +27,9 @@ const targetsOfSocket = [
   "/v1/status",
   "/v1/drains",
   "/v1/services?namespace=default&name=web&endpoints=true&connections=true",
+  "/v1/plan?protocol=TCP&address=10.96.0.10&port=80&from=10.244.1.7",
+  "/v1/plan?namespace=default&name=web",
+  "/v1/plan?protocol=ICMP&address=%3A%3A&port=-0&from=%00",
   "/v1/services?name=%FF%00&namespace=../..&endpoints=TRUE&x[]=1",
 ];
 const requests = targetsOfSocket.map((target) => `GET ${target} HTTP/1.1\r\nHost: a\r\n\r\n`);

@@ -65,6 +65,13 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
         calls.push(["services", config]);
         return '{"items":[]}';
       },
+      async planFactsWithoutDaemon(config) {
+        calls.push(["plan facts", config]);
+        return noFacts;
+      },
+      async explain() {
+        return [];
+      },
       async printPlan(config, parts, format) {
         calls.push([`plan ${format}`, config]);
         return (await commands.printPlan?.(config, parts, format)) ?? false;
@@ -77,6 +84,12 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
   });
   return { code, out, err, calls, files };
 }
+
+const noFacts: Awaited<ReturnType<Commands["planFactsWithoutDaemon"]>> = {
+  ...{ apiVersion: "kube-ipvs/v1", kind: "PlanFacts", families: ["IPv4"], iptablesBackend: "nft" },
+  ...{ destinations: [], isTruncated: false, services: [], virtualServers: [] },
+  ...{ rules: {}, setEntries: {}, boundAddresses: [] },
+};
 
 describe("the program", () => {
   it("runs the daemon and ends with 0 when that stopped", async () => {

@@ -74,6 +74,11 @@ const cases: readonly Planted[] = [
   { folder: "doctor/judge", code: imports("../read/mounts.ts"), rule: wall },
   { folder: "doctor/judge", code: imports("node:fs"), rule: wall },
   { folder: "doctor/judge", code: imports("../facts.ts") },
+  { folder: "explain", code: imports("../reconcile/reconciler.ts"), rule: wall },
+  { folder: "explain", code: imports("../kernel/open-readers.ts") },
+  { folder: "explain/packet", code: imports("../read/read-network.ts"), rule: wall },
+  { folder: "explain/packet", code: imports("../../plan/sets.ts"), rule: wall },
+  { folder: "daemon", code: imports("../explain/explain.ts"), rule: wall },
   { folder: "cli", code: imports("../kernel/kernel.ts"), rule: wall },
   { folder: "cli", code: imports("commander") },
   {

@@ -1,0 +1,42 @@
+/** The query of `/v1/plan`, written and read. Pure. */
+import { type IpAddress, parseIpAddress } from "../../base/ip.ts";
+import type { Destination, PlanQuery, PlanSubject } from "./answers.ts";
+
+const protocols: readonly Destination["protocol"][] = ["TCP", "UDP", "SCTP", "ICMP"];
+
+/** The path and query that {@link readPlanQuery} reads as `query`. */
+export function planTarget(query: PlanQuery): string {
+  const subject: Record<string, string> =
+    query.kind === "service"
+      ? { namespace: query.namespace, name: query.name }
+      : { ...query.destination, port: String(query.destination.port) };
+  const from: Record<string, string> = query.from === undefined ? {} : { from: query.from };
+  return `/v1/plan?${new URLSearchParams({ ...subject, ...from })}`;
+}
+
+/** A text says what is wrong with it. */
+export function readPlanQuery(parameters: URLSearchParams): PlanQuery | string {
+  const fromText = parameters.get("from");
+  const from = fromText === null ? undefined : parseIpAddress(fromText);
+  if (fromText !== null && from === undefined) return "from: must be an IP address";
+  const subject = readSubject(parameters);
+  return typeof subject === "string" ? subject : withFrom(subject, from);
+}
+
+function withFrom(subject: PlanSubject, from: IpAddress | undefined): PlanQuery {
+  return from === undefined ? subject : { ...subject, from };
+}
+
+function readSubject(parameters: URLSearchParams): PlanSubject | string {
+  const name = parameters.get("name") ?? "";
+  if (name !== "") return { kind: "service", namespace: parameters.get("namespace") ?? "", name };
+  const address = parseIpAddress(parameters.get("address") ?? "");
+  if (address === undefined)
+    return "address: must be an IP address (or name and namespace of a Service)";
+  const protocol = protocols.find((one) => one === parameters.get("protocol"));
+  if (protocol === undefined) return `protocol: must be one of ${protocols.join(", ")}`;
+  const portText = parameters.get("port") ?? "";
+  const port = Number(portText);
+  if (!/^\d{1,5}$/.test(portText) || port > 65_535) return "port: must be a number up to 65535";
+  return { kind: "destination", destination: { protocol, address, port } };
+}

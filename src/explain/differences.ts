@@ -1,0 +1,125 @@
+/** Where the kernel is not as planned, as far as it concerns one destination. Pure. */
+import { hostPort } from "../base/ip.ts";
+import type { Destination } from "../daemon/operator/answers.ts";
+import { realServerKey } from "../state/real-server.ts";
+import { sameVirtualServer, virtualServerKey } from "../state/virtual-server.ts";
+import type { Difference } from "./explanation.ts";
+import type { ListedRule, ListedServer, NodeNetwork, Picture } from "./packet/picture.ts";
+
+export interface Compared {
+  readonly planned: Picture;
+  readonly observed: Picture;
+  readonly network: NodeNetwork;
+  readonly destination: Destination;
+}
+
+export function differencesOf(compared: Compared): readonly Difference[] {
+  return [
+    ...addressDifferences(compared),
+    ...chainDifferences(compared),
+    ...setDifferences(compared),
+    ...serverDifferences(compared),
+    ...(compared.network.isIpvsTracked
+      ? []
+      : [{ kind: "different", subject: "sysctl net.ipv4.vs.conntrack is 0, planned 1" } as const]),
+  ];
+}
+
+function missing(subject: string): Difference {
+  return { kind: "missing", subject };
+}
+
+function notPlanned(subject: string): Difference {
+  return { kind: "not-planned", subject };
+}
+
+function addressDifferences({
+  planned,
+  observed,
+  destination: { address },
+}: Compared): readonly Difference[] {
+  const subject = `address ${address} on kube-ipvs0`;
+  if (planned.bound.has(address) === observed.bound.has(address)) return [];
+  return [planned.bound.has(address) ? missing(subject) : notPlanned(subject)];
+}
+
+/** Chains of ours; in the built-in ones only our jumps are of interest. */
+function chainDifferences({ planned, observed }: Compared): readonly Difference[] {
+  return [...planned.chains].flatMap(([key, rules]) => {
+    const present = observed.chains.get(key);
+    if (present === undefined) return [missing(`chain ${key}`)];
+    const isOurs = key.includes(" KUBE-");
+    return [
+      ...without(rules, present).map((text) => missing(`rule ${key} ${text}`)),
+      ...(isOurs ? without(present, rules).map((text) => notPlanned(`rule ${key} ${text}`)) : []),
+    ];
+  });
+}
+
+function without(rules: readonly ListedRule[], others: readonly ListedRule[]): readonly string[] {
+  const texts = new Set(others.map(({ text }) => text));
+  return rules.filter(({ text }) => !texts.has(text)).map(({ text }) => text);
+}
+
+function setDifferences({ planned, observed, destination }: Compared): readonly Difference[] {
+  const { protocol, address, port } = destination;
+  const own = `${address},${protocol.toLowerCase()}:${port}`;
+  const isAbout = (entry: string): boolean =>
+    entry === address || entry === own || entry.startsWith(`${own},`);
+  return [...planned.sets].flatMap(([name, { entries }]) => {
+    const present = observed.sets.get(name);
+    if (present === undefined) return [missing(`ipset ${name}`)];
+    return [
+      ...[...entries]
+        .filter((entry) => !present.entries.has(entry))
+        .map((entry) => missing(`entry ${entry} of ${name}`)),
+      ...[...present.entries]
+        .filter((entry) => isAbout(entry) && !entries.has(entry))
+        .map((entry) => notPlanned(`entry ${entry} of ${name}`)),
+    ];
+  });
+}
+
+function serverDifferences({ planned, observed, destination }: Compared): readonly Difference[] {
+  const { protocol, address, port } = destination;
+  if (protocol === "ICMP") return [];
+  const key = virtualServerKey({ protocol, address, port });
+  const [wanted, present] = [planned.servers.get(key), observed.servers.get(key)];
+  if (wanted === undefined) {
+    return present === undefined ? [] : [notPlanned(`virtual server ${key}`)];
+  }
+  if (present === undefined) return [missing(`virtual server ${key}`)];
+  return [...parameterDifference(key, wanted, present), ...realServers(key, wanted, present)];
+}
+
+function parameterDifference(
+  key: string,
+  { virtualServer: wanted }: ListedServer,
+  { virtualServer: present }: ListedServer,
+): readonly Difference[] {
+  if (sameVirtualServer(wanted, present)) return [];
+  const text = ({ scheduler, persistenceTimeoutSeconds, flags }: typeof wanted): string =>
+    `${scheduler}, persistence ${persistenceTimeoutSeconds} s, flags ${flags}`;
+  const subject = `virtual server ${key}: ${text(present)}, planned ${text(wanted)}`;
+  return [{ kind: "different", subject }];
+}
+
+/** One with weight 0 drains: nobody plans it any more, and it is as it should be. */
+function realServers(
+  key: string,
+  wanted: ListedServer,
+  present: ListedServer,
+): readonly Difference[] {
+  const takes = new Set(present.realServers.filter(({ weight }) => weight > 0).map(realServerKey));
+  const planned = new Set(wanted.realServers.map(realServerKey));
+  const subject = ({ address, port }: ListedServer["realServers"][number]): string =>
+    `real server ${hostPort(address, port)} of ${key}`;
+  return [
+    ...wanted.realServers
+      .filter((one) => !takes.has(realServerKey(one)))
+      .map((one) => missing(subject(one))),
+    ...present.realServers
+      .filter((one) => one.weight > 0 && !planned.has(realServerKey(one)))
+      .map((one) => notPlanned(subject(one))),
+  ];
+}

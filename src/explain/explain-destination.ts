@@ -1,0 +1,141 @@
+/** One address, port and protocol: who is served there, from where, and what is wrong. Pure. */
+import {
+  type Cidr,
+  familyOf,
+  hostPort,
+  hostPrefixLength,
+  type IpAddress,
+  parseCidr,
+} from "../base/ip.ts";
+import type { Destination, PlanFacts, ServiceRow } from "../daemon/operator/answers.ts";
+import { setFor } from "../plan/sets.ts";
+import { virtualServerKey } from "../state/virtual-server.ts";
+import { differencesOf } from "./differences.ts";
+import { explainPacket } from "./explain-packet.ts";
+import type { Connections, Explanation, PacketExplanation } from "./explanation.ts";
+import { type From, originOf, usualOrigins } from "./origins.ts";
+import type { NodeNetwork, Picture } from "./packet/picture.ts";
+import { destinationText } from "./verdict-text.ts";
+
+export interface DestinationInput {
+  readonly destination: Destination;
+  readonly facts: Pick<PlanFacts, "services">;
+  readonly planned: Picture;
+  readonly observed: Picture;
+  readonly network: NodeNetwork;
+  /** Absent: packets of every kind. */
+  readonly from?: From;
+  readonly connections: Connections;
+}
+
+export function explainDestination(input: DestinationInput): Explanation {
+  const { destination, facts, planned, observed, network, from, connections } = input;
+  const rows = facts.services.filter((row) => isAt(row, destination));
+  const row = rows.find(({ reason }) => reason !== lostClaim) ?? undefined;
+  const ranges = rangesOf(destination, planned, observed);
+  const endpoints = row?.endpoints ?? [];
+  const packetInput = {
+    ...{ planned, observed, network, ranges },
+    onNode: new Set(
+      endpoints
+        .filter(({ local }) => local === true)
+        .map(({ address, port }) => hostPort(address as IpAddress, port)),
+    ),
+    endpointCount: endpoints.filter(({ ready }) => ready !== undefined).length,
+  };
+  const originInput = { destination, picture: observed, network };
+  const origins =
+    from === undefined ? usualOrigins(originInput, planned, ranges) : [originOf(from, originInput)];
+  const packets = origins.map((origin) => explainPacket(origin, packetInput));
+  const virtualServer = observed.servers.get(serverKey(destination))?.virtualServer;
+  return {
+    ...destination,
+    verdict: worstOf(packets),
+    summary: summaryOf(packets, destination, row),
+    ...(row === undefined ? {} : { service: serviceOf(row) }),
+    losers: rows
+      .filter(({ reason }) => reason === lostClaim)
+      .map(({ namespace, name }) => `${namespace}/${name}`),
+    ...(virtualServer === undefined ? {} : { virtualServer }),
+    sourceRanges: ranges.map(({ address, prefixLength }) => `${address}/${prefixLength}`),
+    endpoints,
+    packets,
+    differences: differencesOf({ planned, observed, network, destination }),
+    connections,
+  };
+}
+
+const lostClaim = "claimed-by-another-service";
+
+function isAt(row: ServiceRow, { protocol, address, port }: Destination): boolean {
+  return row.protocol === protocol && row.address === address && row.port === port;
+}
+
+/** No virtual server has this key for an echo request. */
+export function serverKey({ protocol, address, port }: Destination): string {
+  return protocol === "ICMP" ? "" : virtualServerKey({ protocol, address, port });
+}
+
+function serviceOf(row: ServiceRow): NonNullable<Explanation["service"]> {
+  const { namespace, name, portName, frontend, trafficPolicy, affinitySeconds } = row;
+  return {
+    ...{ namespace, name },
+    ...(portName === undefined ? {} : { portName }),
+    ...{ frontend, trafficPolicy, affinitySeconds },
+  };
+}
+
+/** As planned or in force; a range that only one of them has is among the differences. */
+function rangesOf(destination: Destination, ...pictures: readonly Picture[]): readonly Cidr[] {
+  const { protocol, address, port } = destination;
+  const family = familyOf(address);
+  const prefix = `${address},${protocol.toLowerCase()}:${port},`;
+  const { name } = setFor("loadBalancerSourceCidr", family);
+  const texts = new Set(
+    pictures.flatMap(({ sets }) =>
+      [...(sets.get(name)?.entries ?? [])]
+        .filter((entry) => entry.startsWith(prefix))
+        .map((entry) => entry.slice(prefix.length)),
+    ),
+  );
+  return [...texts].flatMap(
+    (text) => parseCidr(text.includes("/") ? text : `${text}/${hostPrefixLength(family)}`) ?? [],
+  );
+}
+
+const severity: readonly Explanation["verdict"][] = [
+  "balanced",
+  "refused",
+  "dropped",
+  "node",
+  "forwarded",
+];
+
+/** Served is what anybody is served. */
+function worstOf(packets: readonly PacketExplanation[]): Explanation["verdict"] {
+  return severity.find((verdict) => packets.some((packet) => packet.verdict === verdict)) ?? "node";
+}
+
+/** Of one client the sentence about it; of many what they have in common, and for whom it differs. */
+function summaryOf(
+  packets: readonly PacketExplanation[],
+  destination: Destination,
+  row: ServiceRow | undefined,
+): string {
+  const [first] = packets;
+  if (first === undefined || packets.length === 1) return first?.summary ?? "";
+  const { protocol, address, port } = destination;
+  const name = destinationText({ protocol, destination: address, port });
+  const groups = new Map<string, string[]>();
+  for (const { from, summary } of packets) {
+    const fate = summary.slice(`Packets from ${from} to ${name} `.length);
+    groups.set(fate, [...(groups.get(fate) ?? []), from]);
+  }
+  const service = row === undefined ? "" : ` (${row.namespace}/${row.name}, ${row.frontend})`;
+  if (groups.size === 1) return `Packets to ${name}${service} ${[...groups.keys()].join("")}`;
+  const texts = [...groups].map(([fate, froms], index) => {
+    const they = index === 0 ? "" : "they ";
+    return `from ${froms.join(" and from ")} ${they}${fate}`;
+  });
+  return `Packets to ${name}${service} ${texts.join("; ")}`;
+}

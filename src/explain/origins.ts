@@ -1,0 +1,117 @@
+/** Whose packets are followed: of one client, or of every kind that rules tell apart. Pure. */
+import {
+  type Cidr,
+  cidrText,
+  familyOf,
+  type IpAddress,
+  type IpFamily,
+  isLoopback,
+  parseCidr,
+  parseIpAddress,
+} from "../base/ip.ts";
+import type { Destination } from "../daemon/operator/answers.ts";
+import type { Match } from "../state/rule.ts";
+import type { Packet } from "./packet/packet.ts";
+import { chainKey, isLocal, type NodeNetwork, type Picture } from "./packet/picture.ts";
+
+/** `node`: a process of this node, with the source that the kernel chooses. */
+export type From = IpAddress | "node";
+
+export interface Origin {
+  /** `10.244.1.7`, `this node`, `pods (10.244.0.0/16)`, `elsewhere`. */
+  readonly label: string;
+  readonly packet: Packet;
+  /** Stands for many: whether answers come back is not known. */
+  readonly isExample: boolean;
+}
+
+export interface OriginInput {
+  readonly destination: Destination;
+  readonly picture: Picture;
+  readonly network: NodeNetwork;
+}
+
+export function originOf(from: From, input: OriginInput): Origin {
+  const { destination, picture, network } = input;
+  if (from === "node") {
+    return { label: "this node", packet: nodePacket(input), isExample: false };
+  }
+  const isFromNode = isLocal(from, picture, network) || isLoopback(from);
+  const route = network.routes.get(from);
+  const packet: Packet = {
+    ...packetTo(destination),
+    source: from,
+    isFromNode,
+    inLink: isFromNode ? "" : (route?.link ?? ""),
+    isBridged: !isFromNode && route?.isBridge === true && network.isBridgeFiltered,
+  };
+  return { label: from, packet, isExample: false };
+}
+
+/** Where no client is named: this node, its pods where rules tell them apart, everybody else, and each source range. */
+export function usualOrigins(
+  input: OriginInput,
+  planned: Picture,
+  ranges: readonly Cidr[],
+): readonly Origin[] {
+  const { destination } = input;
+  const family = familyOf(destination.address);
+  const example = (label: string, source: IpAddress, inLink = ""): Origin => ({
+    label,
+    packet: { ...packetTo(destination), source, isFromNode: false, inLink, isBridged: false },
+    isExample: true,
+  });
+  return [
+    originOf("node", input),
+    ...podOrigin(localDetector(planned), example, family),
+    example("elsewhere", outside[family]),
+    ...ranges.map((range) => example(`${cidrText(range)} (a source range)`, range.address)),
+  ];
+}
+
+/** Addresses for documentation: nobody has them (RFC 5737, RFC 3849). */
+const outside: Readonly<Record<IpFamily, IpAddress>> = {
+  IPv4: parseIpAddress("192.0.2.1") as IpAddress,
+  IPv6: parseIpAddress("2001:db8::1") as IpAddress,
+};
+
+function podOrigin(
+  detector: Match | undefined,
+  example: (label: string, source: IpAddress, inLink?: string) => Origin,
+  family: IpFamily,
+): readonly Origin[] {
+  if (detector?.kind === "in-interface") {
+    return [example(`pods (behind ${detector.name})`, outside[family], linkOf(detector.name))];
+  }
+  const cidr = detector?.kind === "source" ? parseCidr(detector.cidr) : undefined;
+  return cidr === undefined ? [] : [example(`pods (${cidrText(cidr)})`, cidr.address)];
+}
+
+/** A name that `cni+` matches. */
+function linkOf(pattern: string): string {
+  return pattern.replace(/\+$/, "0");
+}
+
+/** The rule that keeps pods' sources says how they are recognised. */
+function localDetector({ chains }: Picture): Match | undefined {
+  const rules = chains.get(chainKey("nat", "KUBE-SERVICES")) ?? [];
+  return rules
+    .flatMap(({ rule }) => rule?.matches ?? [])
+    .find((match) => (match.kind === "source" || match.kind === "in-interface") && match.isNegated);
+}
+
+/** To an address of its own a process has that very address. */
+function nodePacket({ destination, picture, network }: OriginInput): Packet {
+  const { address } = destination;
+  const isOwn = isLocal(address, picture, network) || isLoopback(address);
+  const source = isOwn ? address : (network.routes.get(address)?.source ?? address);
+  return { ...packetTo(destination), source, isFromNode: true, inLink: "", isBridged: false };
+}
+
+function packetTo({
+  protocol,
+  address,
+  port,
+}: Destination): Pick<Packet, "family" | "protocol" | "destination" | "port"> {
+  return { family: familyOf(address), protocol, destination: address, port };
+}

@@ -1,0 +1,73 @@
+import {
+  cidrContains,
+  familyOf,
+  hostPrefixLength,
+  type IpAddress,
+  parseCidr,
+} from "../../base/ip.ts";
+import type { SetEntry } from "../../state/set-entry.ts";
+import type { Passing } from "./packet.ts";
+import type { ListedSet } from "./picture.ts";
+
+export type Direction = "src" | "dst";
+
+/** The entry of a set that a packet matches, as xt_set looks for it; undefined: none. Pure. */
+export function findEntry(
+  { type, entries }: ListedSet,
+  passing: Passing,
+  directions: readonly Direction[],
+): SetEntry | undefined {
+  const has = (text: string): SetEntry | undefined =>
+    entries.has(text as SetEntry) ? (text as SetEntry) : undefined;
+  const [first = "dst", second = "dst", third = "src"] = directions;
+  const address = addressAt(passing, first);
+  switch (type) {
+    case "hash:ip":
+      return has(address);
+    case "bitmap:port":
+      // It looks at these two protocols only.
+      if (!["TCP", "UDP"].includes(passing.packet.protocol)) return undefined;
+      return has(String(portAt(passing, first)));
+    case "hash:ip,port":
+      return has(portText(address, passing, second));
+    case "hash:ip,port,ip":
+      return has(`${portText(address, passing, second)},${addressAt(passing, third)}`);
+    case "hash:ip,port,net":
+      return netEntry(entries, portText(address, passing, second), addressAt(passing, third));
+    default:
+      return undefined;
+  }
+}
+
+function portText(address: IpAddress, passing: Passing, direction: Direction): string {
+  return `${address},${passing.packet.protocol.toLowerCase()}:${portAt(passing, direction)}`;
+}
+
+/** The narrowest network, as the kernel has it. */
+function netEntry(
+  entries: ReadonlySet<SetEntry>,
+  prefix: string,
+  address: IpAddress,
+): SetEntry | undefined {
+  let best: { readonly entry: SetEntry; readonly length: number } | undefined;
+  for (const entry of entries) {
+    if (!entry.startsWith(`${prefix},`)) continue;
+    const net = entry.slice(prefix.length + 1);
+    const length = hostPrefixLength(familyOf(address));
+    const cidr = parseCidr(net.includes("/") ? net : `${net}/${length}`);
+    if (cidr === undefined || !cidrContains(cidr, address)) continue;
+    if (best === undefined || cidr.prefixLength > best.length) {
+      best = { entry, length: cidr.prefixLength };
+    }
+  }
+  return best?.entry;
+}
+
+function addressAt({ packet, destination }: Passing, direction: Direction): IpAddress {
+  return direction === "src" ? packet.source : destination;
+}
+
+/** No rule of ours asks for the source port, which a client does not choose. */
+function portAt({ port }: Passing, direction: Direction): number {
+  return direction === "dst" ? port : 0;
+}

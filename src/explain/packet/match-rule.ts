@@ -1,0 +1,92 @@
+import { cidrContains, isLoopback, parseCidr } from "../../base/ip.ts";
+import { protocolNumbers } from "../../base/protocol.ts";
+import type { Match, Rule } from "../../state/rule.ts";
+import type { SetEntry } from "../../state/set-entry.ts";
+import { findEntry } from "./find-entry.ts";
+import type { Passing } from "./packet.ts";
+import { isLocal, type NodeNetwork, type Picture } from "./picture.ts";
+
+/** What a packet is held against. */
+export interface Surroundings {
+  readonly picture: Picture;
+  readonly network: NodeNetwork;
+}
+
+/** A packet and the place where a rule sees it. */
+export interface Sight {
+  readonly passing: Passing;
+  /** In OUTPUT and POSTROUTING there is no link through which it came in. */
+  readonly hasInLink: boolean;
+}
+
+/** The set entries that a matching rule has found; undefined: the rule does not match. Pure. */
+export function matchRule(
+  { matches }: Rule,
+  sight: Sight,
+  surroundings: Surroundings,
+): readonly SetEntry[] | undefined {
+  const entries: SetEntry[] = [];
+  for (const match of matches) {
+    if (match.kind === "set") {
+      const set = surroundings.picture.sets.get(match.name);
+      const entry = set && findEntry(set, sight.passing, match.directions);
+      if (entry === undefined) return undefined;
+      entries.push(entry);
+    } else if (!isMatch(match, sight, surroundings)) return undefined;
+  }
+  return entries;
+}
+
+function isMatch(
+  match: Exclude<Match, { kind: "set" }>,
+  sight: Sight,
+  surroundings: Surroundings,
+): boolean {
+  const { passing } = sight;
+  const { packet } = passing;
+  switch (match.kind) {
+    case "comment":
+      return true;
+    case "source": {
+      const cidr = parseCidr(match.cidr);
+      return (cidr !== undefined && cidrContains(cidr, packet.source)) !== match.isNegated;
+    }
+    case "in-interface":
+      return isLink(match.name, sight.hasInLink ? packet.inLink : "") !== match.isNegated;
+    case "protocol":
+      return match.protocol.toUpperCase() === packet.protocol;
+    case "mark":
+      return ((passing.mark & match.mask) >>> 0 === match.value) !== match.isNegated;
+    case "conntrack-state":
+      return match.states.includes("NEW");
+    case "address-type":
+      return isOfType(match, passing, surroundings) !== match.isNegated;
+    case "physical-in":
+      return (sight.hasInLink && packet.isBridged) !== match.isNegated;
+    case "ipvs":
+      return isVirtual(match, passing);
+  }
+}
+
+/** `cni+` stands for every name that begins so. */
+function isLink(pattern: string, name: string): boolean {
+  return pattern.endsWith("+") ? name.startsWith(pattern.slice(0, -1)) : name === pattern;
+}
+
+function isOfType(
+  { end, type }: Match & { kind: "address-type" },
+  { packet, destination }: Passing,
+  { picture, network }: Surroundings,
+): boolean {
+  const address = end === "src" ? packet.source : destination;
+  return type === "LOCAL" && (isLoopback(address) || isLocal(address, picture, network));
+}
+
+function isVirtual(
+  { protocolNumber, address, port }: Match & { kind: "ipvs" },
+  { packet, virtual }: Passing,
+): boolean {
+  if (virtual === undefined || packet.protocol === "ICMP") return false;
+  const isProtocol = protocolNumbers[packet.protocol] === protocolNumber;
+  return isProtocol && virtual.address === address && virtual.port === port;
+}

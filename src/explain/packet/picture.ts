@@ -1,0 +1,64 @@
+import type { IpAddress } from "../../base/ip.ts";
+import type { RealServer } from "../../state/real-server.ts";
+import type { Rule, TableName } from "../../state/rule.ts";
+import type { SetEntry } from "../../state/set-entry.ts";
+import type { VirtualServer } from "../../state/virtual-server.ts";
+
+/** A rule of a chain; without a value it is one that only a third party writes, and is passed over. */
+export interface ListedRule {
+  /** Behind `-A CHAIN `. */
+  readonly text: string;
+  readonly rule?: Rule;
+}
+
+export interface ListedSet {
+  /** `hash:ip,port` … */
+  readonly type: string;
+  readonly entries: ReadonlySet<SetEntry>;
+}
+
+export interface ListedServer {
+  readonly virtualServer: VirtualServer;
+  readonly realServers: readonly RealServer[];
+}
+
+/** What a packet meets: as it is planned, or as the kernel has it. */
+export interface Picture {
+  /** By {@link chainKey}. */
+  readonly chains: ReadonlyMap<string, readonly ListedRule[]>;
+  readonly sets: ReadonlyMap<string, ListedSet>;
+  /** By the key of the virtual server. */
+  readonly servers: ReadonlyMap<string, ListedServer>;
+  /** Addresses on kube-ipvs0. */
+  readonly bound: ReadonlySet<IpAddress>;
+}
+
+/** The way of packets to an address, as far as it matters here. */
+export interface KnownRoute {
+  /** The link through which they leave. */
+  readonly link: string;
+  readonly isBridge: boolean;
+  readonly source?: IpAddress;
+}
+
+/** What a packet meets and nobody plans. */
+export interface NodeNetwork {
+  /** Addresses of this node on links other than kube-ipvs0. */
+  readonly addresses: ReadonlySet<IpAddress>;
+  /** Of addresses that are not this node's; absent: nothing gets there. */
+  readonly routes: ReadonlyMap<IpAddress, KnownRoute>;
+  /** net.ipv4.vs.conntrack: without it nothing that IPVS balances is masqueraded. */
+  readonly isIpvsTracked: boolean;
+  /** bridge-nf-call-iptables, or -ip6tables: packets between ports of a bridge pass netfilter. */
+  readonly isBridgeFiltered: boolean;
+}
+
+/** `nat KUBE-SERVICES`. */
+export function chainKey(table: TableName, name: string): string {
+  return `${table} ${name}`;
+}
+
+/** An address of this node, on kube-ipvs0 or elsewhere. */
+export function isLocal(address: IpAddress, picture: Picture, network: NodeNetwork): boolean {
+  return picture.bound.has(address) || network.addresses.has(address);
+}

@@ -1,0 +1,101 @@
+import type { TableName, Target } from "../../state/rule.ts";
+import { matchRule, type Surroundings } from "./match-rule.ts";
+import type { Passing } from "./packet.ts";
+import { chainKey } from "./picture.ts";
+
+export type Hook = "PREROUTING" | "INPUT" | "OUTPUT" | "POSTROUTING";
+
+/** A rule that matched. */
+export interface Step {
+  readonly hook: Hook;
+  readonly table: TableName;
+  readonly chain: string;
+  /** Behind `-A CHAIN `. */
+  readonly rule: string;
+  /** The set entry that it found. */
+  readonly entry?: string;
+}
+
+/** What the rules of one table do with a packet at one hook. */
+export interface Traversal {
+  readonly verdict: "pass" | "drop" | "refuse";
+  readonly isMasqueraded: boolean;
+  readonly mark: number;
+  readonly steps: readonly Step[];
+}
+
+/** Chains that lead to each other are a third party's; the kernel allows no loop. */
+const maxDepth = 16;
+
+interface Walk {
+  readonly hook: Hook;
+  readonly table: TableName;
+  readonly surroundings: Surroundings;
+  readonly passing: Passing;
+  mark: number;
+  isMasqueraded: boolean;
+  readonly steps: Step[];
+}
+
+/**
+ * Follows a packet through the chains of a table, from the built-in one. Rules that cannot be read, and chains that are not
+ * in the picture, are passed over. Pure.
+ */
+export function traverse(
+  hook: Hook,
+  table: TableName,
+  passing: Passing,
+  surroundings: Surroundings,
+): Traversal {
+  const walk: Walk = {
+    ...{ hook, table, passing, surroundings },
+    mark: passing.mark,
+    isMasqueraded: false,
+    steps: [],
+  };
+  const end = walkChain(hook, walk, 0);
+  const verdict = end === "drop" || end === "refuse" ? end : "pass";
+  return { verdict, isMasqueraded: walk.isMasqueraded, mark: walk.mark, steps: walk.steps };
+}
+
+/** `return`: and the chain before goes on behind the jump. */
+type End = "accept" | "drop" | "refuse" | "return";
+
+function walkChain(chain: string, walk: Walk, depth: number): End {
+  const { hook, table, surroundings } = walk;
+  const rules = surroundings.picture.chains.get(chainKey(table, chain)) ?? [];
+  const hasInLink = hook === "PREROUTING" || hook === "INPUT";
+  for (const { text, rule } of rules) {
+    if (rule === undefined || depth > maxDepth) continue;
+    const passing = { ...walk.passing, mark: walk.mark };
+    const entries = matchRule(rule, { passing, hasInLink }, surroundings);
+    if (entries === undefined) continue;
+    const entry = entries.join(" ");
+    walk.steps.push({ hook, table, chain, rule: text, ...(entry === "" ? {} : { entry }) });
+    const end = follow(rule.target, walk, depth);
+    if (end !== undefined) return end;
+  }
+  return "return";
+}
+
+/** Undefined: the next rule is looked at. */
+function follow(target: Target, walk: Walk, depth: number): End | undefined {
+  switch (target.kind) {
+    case "accept":
+    case "drop":
+    case "return":
+      return target.kind;
+    case "reject":
+      return "refuse";
+    case "masquerade":
+      walk.isMasqueraded = true;
+      return "accept";
+    case "xmark":
+      walk.mark = ((walk.mark & ~target.mask) ^ target.value) >>> 0;
+      return undefined;
+    case "jump": {
+      const end = walkChain(target.chain, walk, depth + 1);
+      return end === "return" ? undefined : end;
+    }
+  }
+}

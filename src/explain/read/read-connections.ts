@@ -1,0 +1,57 @@
+/** What the kernel remembers of connections to one destination. */
+import { hostPort, type IpAddress } from "../../base/ip.ts";
+import type { Destination } from "../../daemon/operator/answers.ts";
+import { type IpvsConnection, listConnections } from "../../kernel/ipvs/connections.ts";
+import type { KernelReaders } from "../../kernel/open-readers.ts";
+import type { Connections, RememberedConnection } from "../explanation.ts";
+
+/** Of each kind. */
+const maxListed = 20;
+
+export const noConnections: Connections = {
+  templates: [],
+  ipvs: [],
+  conntrack: [],
+  isTruncated: false,
+};
+
+/** With `client` absent templates and IPVS connections of all; conntrack entries are read for a client only. */
+export async function readConnections(
+  { conntrack }: Pick<KernelReaders, "conntrack">,
+  { protocol, address: destination, port: destinationPort }: Destination,
+  client: IpAddress | undefined,
+): Promise<Connections> {
+  if (protocol === "ICMP") return noConnections;
+  const isWanted = ({ virtualServer, client: from }: IpvsConnection): boolean =>
+    virtualServer.protocol === protocol &&
+    virtualServer.address === destination &&
+    virtualServer.port === destinationPort &&
+    (client === undefined || from === client);
+  const entries = listConnections(isWanted);
+  const templates = entries.filter(({ clientPort }) => clientPort === 0);
+  const ipvs = entries.filter(({ clientPort }) => clientPort !== 0);
+  const flows =
+    client === undefined
+      ? []
+      : (await conntrack.listFlows(protocol, { destination, destinationPort })).filter(
+          ({ source }) => source === client,
+        );
+  return {
+    templates: templates.slice(0, maxListed).map(remembered),
+    ipvs: ipvs.slice(0, maxListed).map(remembered),
+    conntrack: flows.slice(0, maxListed).map((flow) => ({
+      client: hostPort(flow.source, flow.sourcePort),
+      answeredBy: hostPort(flow.replySource, flow.replySourcePort),
+    })),
+    isTruncated: [templates, ipvs, flows].some(({ length }) => length > maxListed),
+  };
+}
+
+function remembered(connection: IpvsConnection): RememberedConnection {
+  const { client, clientPort, realServer, state, expiresInSeconds } = connection;
+  return {
+    client: clientPort === 0 ? client : hostPort(client, clientPort),
+    realServer: hostPort(realServer.address, realServer.port),
+    ...{ state, expiresInSeconds },
+  };
+}

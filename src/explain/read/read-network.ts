@@ -1,0 +1,39 @@
+/** Routes and settings that decide over a packet and that nobody plans. */
+import type { IpAddress, IpFamily } from "../../base/ip.ts";
+import type { Sysctl } from "../../kernel/kernel.ts";
+import type { KernelReaders } from "../../kernel/open-readers.ts";
+import type { KnownRoute, NodeNetwork } from "../packet/picture.ts";
+
+export interface NetworkQuery {
+  readonly family: IpFamily;
+  /** Of this node, on links other than kube-ipvs0. */
+  readonly addresses: ReadonlySet<IpAddress>;
+  /** To whom routes are looked for: clients, destinations, endpoints. */
+  readonly peers: Iterable<IpAddress>;
+}
+
+export async function readNetwork(
+  readers: Pick<KernelReaders, "routes"> & { readonly sysctl: Pick<Sysctl, "read"> },
+  { family, addresses, peers }: NetworkQuery,
+): Promise<NodeNetwork> {
+  const { sysctl } = readers;
+  const bridgeCalls = family === "IPv4" ? "bridge-nf-call-iptables" : "bridge-nf-call-ip6tables";
+  return {
+    addresses,
+    routes: await readRoutes(readers, peers),
+    isIpvsTracked: sysctl.read("net/ipv4/vs/conntrack") !== "0",
+    isBridgeFiltered: sysctl.read(`net/bridge/${bridgeCalls}`) === "1",
+  };
+}
+
+async function readRoutes(
+  { routes }: Pick<KernelReaders, "routes">,
+  peers: Iterable<IpAddress>,
+): Promise<ReadonlyMap<IpAddress, KnownRoute>> {
+  const found = new Map<IpAddress, KnownRoute>();
+  for (const address of new Set(peers)) {
+    const route = await routes.find(address);
+    if (route !== undefined && !route.isLocal) found.set(address, route);
+  }
+  return found;
+}

@@ -1,0 +1,152 @@
+/** A saved rule as a value: what `render.ts` writes, read back. Pure. */
+import type { Match, Rule, Target } from "../../state/rule.ts";
+import { splitWords } from "./words.ts";
+
+/**
+ * The rule behind `-A CHAIN `, as `iptables-save` prints it; undefined for one with a match or target that rules of ours
+ * never have: it is a third party's.
+ */
+export function parseRule(text: string): Rule | undefined {
+  const words = splitWords(text);
+  if (words === undefined) return undefined;
+  const matches: Match[] = [];
+  let rest = words;
+  while (rest.length > 0) {
+    const target = readTarget(rest);
+    if (target !== undefined) return { matches, target };
+    const found = readMatch(rest);
+    if (found === undefined) return undefined;
+    matches.push(found.match);
+    rest = rest.slice(found.length);
+  }
+  return undefined;
+}
+
+interface Found {
+  readonly match: Match;
+  /** In words. */
+  readonly length: number;
+}
+
+/** `! WORD`: the sign stands in front of the option, behind the name of its module. */
+function readMatch(words: readonly string[]): Found | undefined {
+  if (words[0] === "-m") return readModule(words);
+  const isNegated = words[0] === "!";
+  const [option = "", value = ""] = isNegated ? words.slice(1) : words;
+  const length = isNegated ? 3 : 2;
+  switch (option) {
+    case "-s":
+      return { match: { kind: "source", cidr: value, isNegated }, length };
+    case "-i":
+      return { match: { kind: "in-interface", name: value, isNegated }, length };
+    case "-p":
+      if (isNegated || !(value === "tcp" || value === "udp" || value === "sctp")) return undefined;
+      return { match: { kind: "protocol", protocol: value }, length };
+    default:
+      return undefined;
+  }
+}
+
+/** `-m NAME` with the options that this module has in rules of ours. */
+function readModule(words: readonly string[]): Found | undefined {
+  const [, name = ""] = words;
+  const isNegated = words[2] === "!";
+  const [option = "", ...values] = words.slice(isNegated ? 3 : 2);
+  const match = matchOf(`${name} ${option}`, { values, isNegated });
+  if (match === undefined) return undefined;
+  return { match, length: (isNegated ? 3 : 2) + 1 + valueCounts[match.kind] };
+}
+
+/** Words behind the first option of a module. */
+const valueCounts: Readonly<Record<Match["kind"], number>> = {
+  source: 1,
+  "in-interface": 1,
+  protocol: 1,
+  comment: 1,
+  mark: 1,
+  set: 2,
+  "conntrack-state": 1,
+  "address-type": 1,
+  "physical-in": 0,
+  ipvs: 5,
+};
+
+interface Words {
+  readonly values: readonly string[];
+  readonly isNegated: boolean;
+}
+
+function matchOf(option: string, { values, isNegated }: Words): Match | undefined {
+  const [value = ""] = values;
+  switch (option) {
+    case "comment --comment":
+      return isNegated ? undefined : { kind: "comment", text: value };
+    case "mark --mark":
+      return markMatch(value, isNegated);
+    case "set --match-set":
+      return isNegated ? undefined : setMatch(values);
+    case "conntrack --ctstate":
+      return isNegated ? undefined : { kind: "conntrack-state", states: value.split(",") };
+    case "addrtype --src-type":
+      return { kind: "address-type", end: "src", type: value, isNegated };
+    case "addrtype --dst-type":
+      return { kind: "address-type", end: "dst", type: value, isNegated };
+    case "physdev --physdev-is-in":
+      return { kind: "physical-in", isNegated };
+    case "ipvs --vproto":
+      return isNegated ? undefined : ipvsMatch(values);
+    default:
+      return undefined;
+  }
+}
+
+function markMatch(text: string, isNegated: boolean): Match | undefined {
+  const [value, mask] = valueAndMask(text);
+  if (value === undefined || mask === undefined) return undefined;
+  return { kind: "mark", value, mask, isNegated };
+}
+
+function setMatch([name = "", directions = ""]: readonly string[]): Match | undefined {
+  const ends = directions.split(",");
+  if (!ends.every((end) => end === "src" || end === "dst")) return undefined;
+  return { kind: "set", name, directions: ends };
+}
+
+/** `PROTOCOL --vaddr ADDRESS --vport PORT`; old versions print the address with its prefix length. */
+function ipvsMatch(values: readonly string[]): Match | undefined {
+  const [protocol = "", addressOption, address = "", portOption, port = ""] = values;
+  if (addressOption !== "--vaddr" || portOption !== "--vport") return undefined;
+  const plain = address.replace(/\/\d+$/, "");
+  return { kind: "ipvs", protocolNumber: Number(protocol), address: plain, port: Number(port) };
+}
+
+/** Undefined: these words begin a match. */
+function readTarget([option, name = "", ...rest]: readonly string[]): Target | undefined {
+  if (option !== "-j") return undefined;
+  const [first = "", second = ""] = rest;
+  switch (name) {
+    case "ACCEPT":
+    case "DROP":
+    case "RETURN":
+      return { kind: plainTargets[name] };
+    case "REJECT":
+      return { kind: "reject" };
+    case "MARK": {
+      const [value, mask] = first === "--set-xmark" ? valueAndMask(second) : [];
+      return value === undefined || mask === undefined ? undefined : { kind: "xmark", value, mask };
+    }
+    case "MASQUERADE":
+      return { kind: "masquerade", isRandomFully: first === "--random-fully" };
+    default:
+      return rest.length === 0 ? { kind: "jump", chain: name } : undefined;
+  }
+}
+
+const plainTargets = { ACCEPT: "accept", DROP: "drop", RETURN: "return" } as const;
+
+/** `0x4000/0x4000`; without a mask all bits count. */
+function valueAndMask(text: string): readonly [value?: number, mask?: number] {
+  const found = /^0x([0-9a-f]{1,8})(?:\/0x([0-9a-f]{1,8}))?$/.exec(text);
+  if (found === null) return [];
+  return [Number.parseInt(found[1] ?? "", 16), Number.parseInt(found[2] ?? "ffffffff", 16)];
+}

@@ -1,0 +1,92 @@
+/** What IPVS remembers of connections: /proc/net/ip_vs_conn. There is no netlink request for it. */
+import { closeSync, openSync, readSync } from "node:fs";
+import { type IpAddress, ipAddressFromBytes } from "../../base/ip.ts";
+import type { Protocol } from "../../base/protocol.ts";
+import type { RealServerId } from "../../state/real-server.ts";
+import type { VirtualServerId } from "../../state/virtual-server.ts";
+
+/** An entry of the connection table. */
+export interface IpvsConnection {
+  readonly client: IpAddress;
+  /** 0: a persistence template, which sends new connections of the client to the same real server. */
+  readonly clientPort: number;
+  readonly virtualServer: VirtualServerId;
+  readonly realServer: RealServerId;
+  /** `ESTABLISHED`, `FIN_WAIT`, `UDP` … */
+  readonly state: string;
+  readonly expiresInSeconds: number;
+}
+
+/** The file belongs to the network namespace of the thread that opens it. */
+const tablePath = "/proc/thread-self/net/ip_vs_conn";
+const pieceBytes = 1 << 16;
+
+/**
+ * Entries for which `isWanted`, in the order of the table. A table of a million entries is read piece by piece, and in no
+ * moment held. Throws where the file cannot be read; without IPVS there is none, and no entry.
+ */
+export function listConnections(
+  isWanted: (connection: IpvsConnection) => boolean,
+  path: string = tablePath,
+): readonly IpvsConnection[] {
+  const found: IpvsConnection[] = [];
+  for (const line of linesOf(path)) {
+    const connection = parseConnection(line);
+    if (connection !== undefined && isWanted(connection)) found.push(connection);
+  }
+  return found;
+}
+
+function* linesOf(path: string): Generator<string> {
+  const file = openTable(path);
+  if (file === undefined) return;
+  const piece = Buffer.alloc(pieceBytes);
+  let rest = "";
+  try {
+    for (let length = readSync(file, piece); length > 0; length = readSync(file, piece)) {
+      const lines = (rest + piece.toString("latin1", 0, length)).split("\n");
+      rest = lines.pop() ?? "";
+      yield* lines;
+    }
+  } finally {
+    closeSync(file);
+  }
+}
+
+function openTable(path: string): number | undefined {
+  try {
+    return openSync(path, "r");
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "ENOENT") return undefined;
+    throw error;
+  }
+}
+
+const protocolNames: ReadonlySet<string> = new Set<Protocol>(["TCP", "UDP", "SCTP"]);
+
+/**
+ * `TCP C0A80A01 C350 0A60000A 0050 0AF4010A 1F90 ESTABLISHED 899`; IPv6 addresses are written in full, with colons.
+ * Undefined for the title line and for what no virtual server of ours has. Pure.
+ */
+export function parseConnection(line: string): IpvsConnection | undefined {
+  const [protocol = "", ...words] = line.trim().split(/\s+/);
+  if (!protocolNames.has(protocol)) return undefined;
+  const [client, virtual, real] = [0, 2, 4].map((at) => addressOf(words[at] ?? ""));
+  const [clientPort, port, realPort] = [1, 3, 5].map((at) => Number.parseInt(words[at] ?? "", 16));
+  if (client === undefined || virtual === undefined || real === undefined) return undefined;
+  return {
+    client,
+    clientPort: clientPort ?? 0,
+    virtualServer: { protocol: protocol as Protocol, address: virtual, port: port ?? 0 },
+    realServer: { address: real, port: realPort ?? 0 },
+    state: words[6] ?? "",
+    expiresInSeconds: Number(words[7] ?? 0),
+  };
+}
+
+/** `0A60000A`, `fd00:0096:0000:…`. */
+function addressOf(text: string): IpAddress | undefined {
+  const digits = text.replaceAll(":", "");
+  const isAddress = /^[0-9a-f]+$/i.test(digits) && (digits.length === 8 || digits.length === 32);
+  return isAddress ? ipAddressFromBytes(Buffer.from(digits, "hex")) : undefined;
+}

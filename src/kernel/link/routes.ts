@@ -1,0 +1,110 @@
+/** Which way a packet to an address takes: `ip route get`. */
+import { familyOf, hostPrefixLength, type IpAddress, ipAddressToBytes } from "../../base/ip.ts";
+import { bytes, u32 } from "../../netlink/attribute-field.ts";
+import { type AttributeSet, attributeSet } from "../../netlink/attribute-set.ts";
+import { NetlinkError } from "../../netlink/errors.ts";
+import type { Message, MessageWriter } from "../../netlink/message.ts";
+import { protocols } from "../../netlink/netlink-package.ts";
+import type { RequestKind } from "../../netlink/request.ts";
+import {
+  type NetlinkTransport,
+  openTransport,
+  type TransportParts,
+} from "../../netlink/transport.ts";
+import type { Route, Routes } from "../kernel.ts";
+import { decodeLink, ipOf, printRouteMessage, writeLinkHeader } from "./codec.ts";
+import { addressFamilies, localRoute, messageTypes } from "./constants.ts";
+
+/** The client, and the end of its socket. */
+export interface OpenRoutes extends Routes {
+  close(): void;
+}
+
+/** Opens a socket. Throws NetlinkError. */
+export function openRoutes(parts: TransportParts): OpenRoutes {
+  const options = { protocol: protocols.route, printBody: printRouteMessage };
+  return new RoutesClient(openTransport(parts, options));
+}
+
+/** RTA_*, linux/rtnetlink.h */
+interface LookupValues {
+  readonly destination?: Uint8Array;
+  readonly outLink?: number;
+  readonly source?: Uint8Array;
+}
+
+const lookupAttributes: AttributeSet<LookupValues> = attributeSet({
+  destination: bytes(1),
+  outLink: u32(4),
+  source: bytes(7),
+});
+
+const lookupKind: RequestKind<IpAddress> = {
+  type: () => messageTypes.getRoute,
+  flags: () => 0,
+  encode: encodeLookup,
+  describe: (address) => ({ operation: "find route to", subject: address }),
+};
+
+/** struct rtmsg with nothing but family and length of the destination. */
+function encodeLookup(writer: MessageWriter, address: IpAddress): void {
+  const family = familyOf(address);
+  writer.u8(addressFamilies[family]);
+  writer.u8(hostPrefixLength(family));
+  writer.zeros(10);
+  lookupAttributes.encode(writer, { destination: ipAddressToBytes(address) });
+}
+
+interface FoundRoute {
+  readonly isLocal: boolean;
+  readonly linkIndex: number;
+  readonly source: IpAddress | undefined;
+}
+
+function decodeRoute({ type, body }: Message): FoundRoute | undefined {
+  if (type !== messageTypes.newRoute) return undefined;
+  const family = body.u8("route family");
+  body.skip(6, "route lengths, tos, table, protocol and scope");
+  const isLocal = body.u8("route type") === localRoute;
+  body.skip(4, "route flags");
+  const { outLink = 0, source } = lookupAttributes.decode(body);
+  return { isLocal, linkIndex: outLink, source: ipOf(family, source) };
+}
+
+const linkByIndexKind: RequestKind<number> = {
+  type: () => messageTypes.getLink,
+  flags: () => 0,
+  encode: (writer, index) => writeLinkHeader(writer, index),
+  describe: (index) => ({ operation: "find link", subject: String(index) }),
+};
+
+class RoutesClient implements OpenRoutes {
+  readonly #transport: NetlinkTransport;
+
+  constructor(transport: NetlinkTransport) {
+    this.#transport = transport;
+  }
+
+  async find(address: IpAddress): Promise<Route | undefined> {
+    try {
+      const [route] = await this.#transport.request(lookupKind, address, decodeRoute);
+      if (route === undefined) return undefined;
+      const { isLocal, linkIndex, source } = route;
+      const [link] = await this.#transport.request(linkByIndexKind, linkIndex, decodeLink);
+      return {
+        isLocal,
+        link: link?.name ?? String(linkIndex),
+        isBridge: link?.kind === "bridge",
+        ...(source === undefined ? {} : { source }),
+      };
+    } catch (error) {
+      // ENETUNREACH, EHOSTUNREACH, EINVAL for a forbidden one …: whatever it is, no packet goes there.
+      if (error instanceof NetlinkError) return undefined;
+      throw error;
+    }
+  }
+
+  close(): void {
+    this.#transport.close();
+  }
+}

@@ -1,0 +1,158 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { explainQuestion } from "../../../../src/cli/operator/explain-question.ts";
+import { runExplain } from "../../../../src/cli/operator/run-explain.ts";
+import type { PlanFacts } from "../../../../src/daemon/operator/answers.ts";
+import type { Explanation } from "../../../../src/explain/explanation.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import { ip } from "../../../support/records.ts";
+
+const nothing = { subject: undefined, to: "", from: "", namespace: "default" };
+
+const explanation: Explanation = {
+  ...{ protocol: "TCP", address: "10.96.0.10", port: 80, verdict: "balanced", losers: [] },
+  summary: "Packets from 10.244.1.7 to 10.96.0.10:80 are balanced over 1 of 1 endpoint",
+  service: {
+    ...{ namespace: "default", name: "web", frontend: "cluster-ip" },
+    ...{ trafficPolicy: "Cluster", affinitySeconds: 0 },
+  },
+  sourceRanges: [],
+  endpoints: [],
+  packets: [
+    {
+      ...{ from: "10.244.1.7", source: "10.244.1.7", verdict: "balanced", summary: "" },
+      path: [
+        {
+          ...{ hook: "PREROUTING", table: "nat", chain: "KUBE-SERVICES", isPlanned: false },
+          rule: '-m comment --comment "a \\"b\\" c" -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT',
+          entry: "10.96.0.10,tcp:80",
+        },
+      ],
+      deliveries: [],
+    },
+  ],
+  differences: [{ kind: "missing", subject: "real server 10.244.1.5:8080 of TCP 10.96.0.10:80" }],
+  connections: {
+    templates: [
+      { client: "10.244.1.7", realServer: "10.244.1.5:8080", state: "NONE", expiresInSeconds: 12 },
+    ],
+    ...{ ipvs: [], conntrack: [], isTruncated: false },
+  },
+};
+
+const facts: PlanFacts = {
+  ...{ apiVersion: "kube-ipvs/v1", kind: "PlanFacts", families: ["IPv4"], iptablesBackend: "nft" },
+  destinations: [{ protocol: "TCP", address: ip("10.96.0.10"), port: 80 }],
+  ...{ isTruncated: false, services: [], virtualServers: [], rules: {}, setEntries: {} },
+  boundAddresses: [],
+};
+
+async function run(
+  args: readonly string[],
+  format: string,
+  found = facts,
+): Promise<{ readonly out: string; readonly err: string }> {
+  let out = "";
+  let err = "";
+  await runExplain(
+    {
+      config: { operatorSocketPath: "/nonexistent/name.sock", lockName: "none" },
+      options: new Map([["output", format]]),
+      arguments: args,
+    },
+    {
+      clock: new FakeClock(),
+      writeOut: (text) => {
+        out += text;
+      },
+      writeErr: (text) => {
+        err += text;
+      },
+    },
+    { planFacts: async () => found, explain: async () => [explanation] },
+  );
+  return { out, err };
+}
+
+describe("what explain is asked", () => {
+  for (const [text, destination] of [
+    ["10.96.0.10:80", { protocol: "TCP", address: "10.96.0.10", port: 80 }],
+    ["10.96.0.10:53/udp", { protocol: "UDP", address: "10.96.0.10", port: 53 }],
+    ["[fd00:96::a]:80/SCTP", { protocol: "SCTP", address: "fd00:96::a", port: 80 }],
+    ["10.96.0.10/icmp", { protocol: "ICMP", address: "10.96.0.10", port: 0 }],
+    ["fd00:96::a/icmp", { protocol: "ICMP", address: "fd00:96::a", port: 0 }],
+  ] as const) {
+    it(`is ${text}`, () => {
+      const query = { kind: "destination", destination };
+      assert.deepEqual(explainQuestion({ ...nothing, subject: text }), { query });
+      const from = "10.244.1.7";
+      assert.deepEqual(explainQuestion({ ...nothing, to: text, from }), {
+        query: { ...query, from },
+        from,
+      });
+    });
+  }
+
+  it("is a Service", () => {
+    const query = { kind: "service", namespace: "shop", name: "web" };
+    const given = { ...nothing, subject: "svc/web", namespace: "shop" };
+    assert.deepEqual(explainQuestion(given), { query });
+    assert.deepEqual(explainQuestion({ ...given, from: "node" }), { query, from: "node" });
+  });
+
+  for (const [given, problem] of [
+    [{}, /nothing to explain is given/],
+    [{ subject: "10.96.0.10:80", to: "10.96.0.10:80" }, /both .* and --to/],
+    [{ subject: "web" }, /"web": must be svc\/NAME/],
+    [{ subject: "fd00::1:80" }, /must be svc/],
+    [{ subject: "10.96.0.10:0" }, /must be svc/],
+    [{ subject: "10.96.0.10:80/http" }, /must be svc/],
+    [{ subject: "10.96.0.10:80", from: "pod" }, /--from "pod": must be an IP address, or node/],
+  ] as const) {
+    it(`is a mistake: ${JSON.stringify(given)}`, () => {
+      assert.throws(() => explainQuestion({ ...nothing, ...given }), problem);
+    });
+  }
+});
+
+describe("explain", () => {
+  it("prints the verdict first, then the packet's way; without a daemon it says so", async () => {
+    const { out, err } = await run(["10.96.0.10:80"], "text");
+    assert.match(err, /No kube-ipvs on this node answers .*: planning as a start would\n$/);
+    assert.equal(
+      out,
+      [
+        "Packets from 10.244.1.7 to 10.96.0.10:80 are balanced over 1 of 1 endpoint",
+        "",
+        "Service         default/web, cluster-ip, traffic policy Cluster",
+        "Virtual server  none",
+        "",
+        "From 10.244.1.7",
+        "  PLACE              PLANNED  ENTRY              RULE",
+        "  nat KUBE-SERVICES  no       10.96.0.10,tcp:80  -m set --match-set KUBE-CLUSTER-IP dst,dst -j ACCEPT",
+        "",
+        "Kernel and plan",
+        "  missing: real server 10.244.1.5:8080 of TCP 10.96.0.10:80",
+        "",
+        "Connections",
+        "  affinity: 10.244.1.7 keeps 10.244.1.5:8080 for 12 s more",
+        "",
+      ].join("\n"),
+    );
+  });
+
+  it("gives scripts the whole of it", async () => {
+    const { out } = await run(["10.96.0.10:80"], "json");
+    assert.deepEqual(JSON.parse(out), {
+      ...{ apiVersion: "kube-ipvs/v1", kind: "ExplanationList", items: [explanation] },
+    });
+    assert.match((await run(["10.96.0.10:80"], "yaml")).out, /^kind: ExplanationList$/m);
+  });
+
+  it("says so where a Service has nothing to explain", async () => {
+    await assert.rejects(
+      run(["svc/none"], "text", { ...facts, destinations: [] }),
+      /Service .*none has no virtual server/,
+    );
+  });
+});

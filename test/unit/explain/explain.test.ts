@@ -1,0 +1,231 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { IpAddress } from "../../../src/base/ip.ts";
+import type { Destination } from "../../../src/daemon/operator/answers.ts";
+import { planFacts } from "../../../src/daemon/operator/plan-facts.ts";
+import { explainWith } from "../../../src/explain/explain.ts";
+import type { Explanation } from "../../../src/explain/explanation.ts";
+import type { From } from "../../../src/explain/origins.ts";
+import type { Route } from "../../../src/kernel/kernel.ts";
+import { setFor } from "../../../src/plan/sets.ts";
+import { addressPortEntry } from "../../../src/state/set-entry.ts";
+import { FakeNode } from "../../support/fake-node.ts";
+import type { NamedObject } from "../../support/memory-source.ts";
+import { type ApiObject, endpoint, endpointSlice, node, service } from "../../support/objects.ts";
+import { ip } from "../../support/records.ts";
+
+const web = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
+const here = endpoint("10.244.1.5", { nodeName: "node-1" });
+const there = endpoint("10.244.2.5", { nodeName: "node-2" });
+const notReady = endpoint("10.244.1.9", {
+  nodeName: "node-1",
+  conditions: { ready: false, serving: false, terminating: false },
+});
+const [pod, client] = [ip("10.244.1.7"), ip("192.168.10.1")];
+
+/** Pods of this node behind a link each, everything else behind eth0. */
+async function find(address: IpAddress): Promise<Route | undefined> {
+  const isPod = address.startsWith("10.244.1.");
+  return {
+    isLocal: false,
+    isBridge: false,
+    link: isPod ? `veth${address}` : "eth0",
+    source: ip(isPod ? "10.244.1.1" : "192.168.10.11"),
+  };
+}
+
+async function withNode(
+  objects: readonly ApiObject[],
+  body: (onNode: FakeNode) => Promise<void>,
+): Promise<void> {
+  const onNode = new FakeNode({});
+  onNode.source.apply(...([node(), ...objects] as readonly unknown[] as readonly NamedObject[]));
+  await onNode.start();
+  try {
+    await onNode.settle();
+    await body(onNode);
+  } finally {
+    await onNode.stop();
+  }
+}
+
+async function explained(
+  { view, kernel }: FakeNode,
+  from: From | undefined,
+  destination: Destination = web,
+): Promise<Explanation> {
+  const asks = from === undefined || from === "node" ? {} : { from };
+  const facts = await planFacts(view, { kind: "destination", destination, ...asks });
+  const [explanation] = await explainWith(
+    {
+      ...kernel,
+      ipvs: kernel.ipvs,
+      ipSets: kernel.ipSets,
+      link: kernel.link,
+      sysctl: kernel.sysctl,
+      routes: { find },
+      conntrack: { listFlows: async () => [] },
+      openRules: async () => kernel.iptables,
+    },
+    facts,
+    from,
+  );
+  assert.ok(explanation !== undefined);
+  return explanation;
+}
+
+const objects = [service(), endpointSlice({ endpoints: [here, there, notReady] })];
+
+describe("explain", () => {
+  it("says the verdict in one sentence", async () => {
+    await withNode(objects, async (onNode) => {
+      const summary = async (from: From): Promise<string> =>
+        (await explained(onNode, from)).summary;
+      assert.equal(
+        await summary(pod),
+        "Packets from 10.244.1.7 to 10.96.0.10:80 are balanced over 2 of 3 endpoints and not masqueraded",
+      );
+      assert.equal(
+        await summary(client),
+        "Packets from 192.168.10.1 to 10.96.0.10:80 are balanced over 2 of 3 endpoints and masqueraded",
+      );
+      assert.equal(
+        await summary("node"),
+        "Packets from this node to 10.96.0.10:80 are balanced over 2 of 3 endpoints and masqueraded",
+      );
+      assert.equal(
+        (await explained(onNode, undefined)).summary,
+        "Packets to 10.96.0.10:80 (default/web, cluster-ip) from this node and from elsewhere are balanced over 2 of 3 endpoints and masqueraded; from pods (10.244.0.0/16) they are balanced over 2 of 3 endpoints and not masqueraded",
+      );
+    });
+  });
+
+  it("shows rules and entries in the packet's order, and each endpoint's reason", async () => {
+    await withNode(objects, async (onNode) => {
+      const { packets, endpoints, differences } = await explained(onNode, client);
+      assert.deepEqual(
+        packets[0]?.path.map(
+          ({ chain, entry = "", isPlanned }) => `${chain} ${entry} ${isPlanned}`,
+        ),
+        [
+          "PREROUTING  true",
+          "KUBE-SERVICES 10.96.0.10,tcp:80 true",
+          "KUBE-MARK-MASQ  true",
+          "KUBE-SERVICES  true",
+          "KUBE-SERVICES 10.96.0.10,tcp:80 true",
+          "INPUT  true",
+          "KUBE-IPVS-FILTER 10.96.0.10,tcp:80 true",
+          "INPUT  true",
+          "INPUT  true",
+        ],
+      );
+      assert.deepEqual(
+        packets[0]?.deliveries.map(({ realServers, seenSource }) => [...realServers, seenSource]),
+        [
+          ["10.244.1.5:8080", "10.244.1.1"],
+          ["10.244.2.5:8080", "192.168.10.11"],
+        ],
+      );
+      assert.deepEqual(
+        endpoints.map(({ address, reason }) => [address, reason]),
+        [
+          ["10.244.1.5", undefined],
+          ["10.244.1.9", "not-ready"],
+          ["10.244.2.5", undefined],
+        ],
+      );
+      assert.deepEqual(differences, []);
+    });
+  });
+
+  it("tells what a pod that reaches itself needs", async () => {
+    await withNode(objects, async (onNode) => {
+      const { summary, packets } = await explained(onNode, ip("10.244.1.5"));
+      assert.match(summary, /masqueraded to 1 of them$/);
+      assert.match(
+        packets[0]?.masquerading ?? "",
+        /^to itself: 10\.244\.1\.5,tcp:8080,10\.244\.1\.5 /,
+      );
+    });
+  });
+
+  it("says what other ports and pings get", async () => {
+    await withNode(objects, async (onNode) => {
+      const port = await explained(onNode, client, { ...web, port: 81 });
+      assert.match(
+        port.summary,
+        / are refused by filter KUBE-IPVS-FILTER: .*KUBE-IPVS-IPS dst -j REJECT/,
+      );
+      const ping = await explained(onNode, pod, { ...web, protocol: "ICMP", port: 0 });
+      assert.match(ping.summary, /to 10\.96\.0\.10\/icmp are refused/);
+      const other = { ...web, address: ip("198.51.100.1") };
+      assert.match((await explained(onNode, pod, other)).summary, /routed on through eth0/);
+      const own = { ...web, address: ip("192.168.10.11"), port: 22 };
+      assert.match((await explained(onNode, client, own)).summary, /reach this node itself/);
+    });
+  });
+
+  it("judges source ranges, and names the range", async () => {
+    const spec = { loadBalancerSourceRanges: ["192.168.10.0/30"] };
+    const status = { loadBalancer: { ingress: [{ ip: "203.0.113.10" }] } };
+    const destination = { ...web, address: ip("203.0.113.10") };
+    await withNode(
+      [service({ type: "LoadBalancer", spec, status }), endpointSlice({ endpoints: [here] })],
+      async (onNode) => {
+        const inside = await explained(onNode, client, destination);
+        assert.equal(inside.packets[0]?.sourceRange, "192.168.10.0/30 lets 192.168.10.1 in");
+        assert.equal(inside.verdict, "balanced");
+        const outside = await explained(onNode, pod, destination);
+        assert.equal(outside.packets[0]?.sourceRange, "10.244.1.7 is in none of 192.168.10.0/30");
+        assert.match(
+          outside.summary,
+          /are dropped by filter KUBE-SOURCE-RANGES-FIREWALL: -j DROP$/,
+        );
+        const own = await explained(onNode, "node", destination);
+        assert.match(own.summary, /are dropped behind IPVS by filter KUBE-IPVS-OUT-FILTER/);
+      },
+    );
+  });
+
+  it("says whose answers get lost", async () => {
+    const spec = { externalTrafficPolicy: "Local", externalIPs: ["198.18.0.10"] };
+    const destination = { ...web, address: ip("198.18.0.10") };
+    await withNode(
+      [service({ type: "NodePort", spec }), endpointSlice({ endpoints: [there] })],
+      async (onNode) => {
+        const { summary } = await explained(onNode, client, destination);
+        assert.match(summary, /not masqueraded, but the answers get lost: .* both behind eth0/);
+        assert.match((await explained(onNode, pod, destination)).summary, /not masqueraded$/);
+        assert.match(
+          (await explained(onNode, "node", destination)).summary,
+          /does not send 198\.18\.0\.10 back/,
+        );
+      },
+    );
+  });
+
+  it("finds what is missing, and says what the plan would do", async () => {
+    await withNode(objects, async (onNode) => {
+      const { ipvs, ipSets, link } = onNode.kernel;
+      const realServer = { address: ip("10.244.2.5"), port: 8080 };
+      await ipvs.apply([{ kind: "remove-real-server", virtualServer: web, realServer }]);
+      const entry = addressPortEntry(web.address, web.protocol, web.port);
+      await ipSets.apply([{ kind: "remove", set: setFor("clusterIp", "IPv4"), entry }]);
+      const { verdict, packets, differences } = await explained(onNode, pod);
+      assert.equal(verdict, "refused");
+      assert.match(
+        packets[0]?.planned ?? "",
+        /are balanced over 2 of 3 endpoints and not masqueraded$/,
+      );
+      assert.deepEqual(
+        differences.map(({ kind, subject }) => `${kind} ${subject}`),
+        [
+          "missing entry 10.96.0.10,tcp:80 of KUBE-CLUSTER-IP",
+          "missing real server 10.244.2.5:8080 of TCP 10.96.0.10:80",
+        ],
+      );
+      await link.apply([{ kind: "remove", address: web.address }]);
+      assert.match((await explained(onNode, pod)).summary, /is not an address of this node$/);
+    });
+  });
+});

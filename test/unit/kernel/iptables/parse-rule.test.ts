@@ -1,0 +1,49 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ipFamilies } from "../../../../src/base/ip.ts";
+import { parseRule } from "../../../../src/kernel/iptables/parse-rule.ts";
+import { renderRule } from "../../../../src/kernel/iptables/render.ts";
+import type { LocalDetector } from "../../../../src/plan/options.ts";
+import { planRules } from "../../../../src/plan/rules.ts";
+import { setRoles } from "../../../../src/plan/sets.ts";
+import { ip } from "../../../support/records.ts";
+
+describe("a saved rule, read back", () => {
+  for (const family of ipFamilies) {
+    const cidr = family === "IPv4" ? "10.244.0.0/16" : "fd00:244::/32";
+    const detectors: readonly (LocalDetector | undefined)[] = [
+      undefined,
+      { kind: "source", cidr },
+      { kind: "in-interface", name: "cni+" },
+    ];
+    it(`is the rule that was written: every one that is planned, ${family}`, () => {
+      const address = ip(family === "IPv4" ? "203.0.113.10" : "2001:db8::10");
+      for (const localDetector of detectors) {
+        const { chains, jumps } = planRules({
+          ...{ family, localDetector, isMasqueradeAll: false, masqueradeMark: 0x4000 },
+          filledSets: new Set(setRoles),
+          deniedToNode: [{ protocol: "TCP", address, port: 443 }],
+        });
+        const rules = [...chains.flatMap((chain) => chain.rules), ...jumps.map(({ rule }) => rule)];
+        for (const rule of rules) {
+          assert.deepEqual(parseRule(renderRule(family, rule)), rule);
+        }
+      }
+    });
+  }
+
+  for (const text of [
+    "-p tcp -m tcp --dport 22 -j ACCEPT",
+    "-m set ! --match-set KUBE-CLUSTER-IP dst -j ACCEPT",
+    "-m mark --mark 4000 -j ACCEPT",
+    "-m limit --limit 1/sec -j LOG",
+    "-j MASQUERADE-ALL now",
+    "-d 10.0.0.1/32 -j DNAT --to-destination 10.0.0.2",
+    '-m comment --comment "open',
+    "",
+  ]) {
+    it(`is nobody's but a third party's: ${JSON.stringify(text)}`, () => {
+      assert.equal(parseRule(text), undefined);
+    });
+  }
+});

@@ -1,0 +1,51 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { listConnections, parseConnection } from "../../../../src/kernel/ipvs/connections.ts";
+
+const title = "Pro FromIP   FPrt ToIP     TPrt DestIP   DPrt State       Expires PEName PEData";
+const line = "TCP C0A80A01 C350 0A60000A 0050 0AF4010A 1F90 ESTABLISHED     899";
+
+describe("the table of IPVS connections", () => {
+  it("is read line by line, as the kernel prints it", () => {
+    assert.deepEqual(parseConnection(line), {
+      client: "192.168.10.1",
+      clientPort: 50_000,
+      virtualServer: { protocol: "TCP", address: "10.96.0.10", port: 80 },
+      realServer: { address: "10.244.1.10", port: 8080 },
+      state: "ESTABLISHED",
+      expiresInSeconds: 899,
+    });
+  });
+
+  it("writes IPv6 addresses in full", () => {
+    const full = (start: string, end: string): string =>
+      `${start}:0000:0000:0000:0000:0000:0000:${end}`;
+    const text = `UDP ${full("fd00", "0001")} 0000 ${full("fd96", "000a")} 0035 ${full("fd24", "0005")} 14E9 UDP 30`;
+    const { client, clientPort, virtualServer, realServer } = parseConnection(text) ?? {};
+    assert.deepEqual([client, clientPort], ["fd00::1", 0]);
+    assert.deepEqual(virtualServer, { protocol: "UDP", address: "fd96::a", port: 53 });
+    assert.deepEqual(realServer, { address: "fd24::5", port: 5353 });
+  });
+
+  it("has lines that are nothing of ours", () => {
+    for (const text of [title, "", "IP C0A80A01", "TCP x y z", "TCP C0A80A01 C350 0A60000A"]) {
+      assert.equal(parseConnection(text), undefined);
+    }
+  });
+
+  it("is read in pieces, whatever their borders; without IPVS there is none", () => {
+    const folder = mkdtempSync(join(tmpdir(), "connections-"));
+    const path = join(folder, "table");
+    writeFileSync(path, `${title}\n${`${line}\n`.repeat(3_000)}`);
+    assert.equal(listConnections(() => true, path).length, 3_000);
+    assert.equal(listConnections(() => false, path).length, 0);
+    assert.deepEqual(
+      listConnections(() => true, join(folder, "absent")),
+      [],
+    );
+    rmSync(folder, { recursive: true });
+  });
+});
