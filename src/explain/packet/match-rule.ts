@@ -1,4 +1,4 @@
-import { cidrContains, isLoopback, parseCidr } from "../../base/ip.ts";
+import { cidrContains, type IpAddress, isLoopback, parseCidr } from "../../base/ip.ts";
 import { protocolNumbers } from "../../base/protocol.ts";
 import type { Match, Rule } from "../../state/rule.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
@@ -46,11 +46,22 @@ function isMatch(
   const { packet } = passing;
   switch (match.kind) {
     case "comment":
+    case "accounting":
+    case "recent-set":
       return true;
-    case "source": {
-      const cidr = parseCidr(match.cidr);
-      return (cidr !== undefined && cidrContains(cidr, packet.source)) !== match.isNegated;
-    }
+    // Rules of mode iptables choose endpoints by these; beside IPVS there are none.
+    case "chance":
+    case "recent-check":
+      return false;
+    case "source":
+      return isInside(match.cidr, packet.source) !== match.isNegated;
+    case "destination":
+      return isInside(match.cidr, passing.destination) !== match.isNegated;
+    case "port":
+      return (
+        match.protocol.toUpperCase() === packet.protocol &&
+        (match.destination ?? passing.port) === passing.port
+      );
     case "in-interface":
       return isLink(match.name, sight.hasInLink ? packet.inLink : "") !== match.isNegated;
     case "protocol":
@@ -58,7 +69,7 @@ function isMatch(
     case "mark":
       return ((passing.mark & match.mask) >>> 0 === match.value) !== match.isNegated;
     case "conntrack-state":
-      return match.states.includes("NEW");
+      return match.states.includes("NEW") !== (match.isNegated === true);
     case "address-type":
       return isOfType(match, passing, surroundings) !== match.isNegated;
     case "physical-in":
@@ -66,6 +77,11 @@ function isMatch(
     case "ipvs":
       return isVirtual(match, passing);
   }
+}
+
+function isInside(text: string, address: IpAddress): boolean {
+  const cidr = parseCidr(text);
+  return cidr !== undefined && cidrContains(cidr, address);
 }
 
 /** `cni+` stands for every name that begins so. */

@@ -87,6 +87,11 @@ function follow(target: Target, walk: Walk, depth: number): End | undefined {
       return target.kind;
     case "reject":
       return "refuse";
+    case "none":
+      return undefined;
+    // Only a third party translates what IPVS is to have.
+    case "translate":
+      return "accept";
     case "masquerade":
       walk.isMasqueraded = true;
       return "accept";

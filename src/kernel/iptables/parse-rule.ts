@@ -3,8 +3,8 @@ import type { Match, Rule, Target } from "../../state/rule.ts";
 import { splitWords } from "./words.ts";
 
 /**
- * The rule behind `-A CHAIN `, as `iptables-save` prints it; undefined for one with a match or target that rules of ours
- * never have: it is a third party's.
+ * The rule behind `-A CHAIN `, as `iptables-save` prints it; undefined for one with a match or target that rules beside
+ * IPVS do not have: it is a third party's, or of mode iptables.
  */
 export function parseRule(text: string): Rule | undefined {
   const words = splitWords(text);
@@ -37,6 +37,8 @@ function readMatch(words: readonly string[]): Found | undefined {
   switch (option) {
     case "-s":
       return { match: { kind: "source", cidr: value, isNegated }, length };
+    case "-d":
+      return { match: { kind: "destination", cidr: value, isNegated }, length };
     case "-i":
       return { match: { kind: "in-interface", name: value, isNegated }, length };
     case "-p":
@@ -54,14 +56,12 @@ function readModule(words: readonly string[]): Found | undefined {
   const [option = "", ...values] = words.slice(isNegated ? 3 : 2);
   const match = matchOf(`${name} ${option}`, { values, isNegated });
   if (match === undefined) return undefined;
-  return { match, length: (isNegated ? 3 : 2) + 1 + valueCounts[match.kind] };
+  return { match, length: (isNegated ? 3 : 2) + 1 + (valueCounts[match.kind] ?? 0) };
 }
 
 /** Words behind the first option of a module. */
-const valueCounts: Readonly<Record<Match["kind"], number>> = {
-  source: 1,
-  "in-interface": 1,
-  protocol: 1,
+const valueCounts: Readonly<Partial<Record<Match["kind"], number>>> = {
+  port: 1,
   comment: 1,
   mark: 1,
   set: 2,
@@ -93,6 +93,10 @@ function matchOf(option: string, { values, isNegated }: Words): Match | undefine
       return { kind: "address-type", end: "dst", type: value, isNegated };
     case "physdev --physdev-is-in":
       return { kind: "physical-in", isNegated };
+    case "tcp --dport":
+    case "udp --dport":
+    case "sctp --dport":
+      return isNegated ? undefined : portMatch(option, value);
     case "ipvs --vproto":
       return isNegated ? undefined : ipvsMatch(values);
     default:
@@ -104,6 +108,13 @@ function markMatch(text: string, isNegated: boolean): Match | undefined {
   const [value, mask] = valueAndMask(text);
   if (value === undefined || mask === undefined) return undefined;
   return { kind: "mark", value, mask, isNegated };
+}
+
+/** One port; a range is a third party's. */
+function portMatch(option: string, value: string): Match | undefined {
+  const protocol = (["tcp", "udp", "sctp"] as const).find((one) => option.startsWith(one));
+  if (protocol === undefined || !/^\d+$/.test(value)) return undefined;
+  return { kind: "port", protocol, destination: Number(value) };
 }
 
 function setMatch([name = "", directions = ""]: readonly string[]): Match | undefined {

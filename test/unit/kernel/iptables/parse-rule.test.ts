@@ -32,8 +32,20 @@ describe("a saved rule, read back", () => {
     });
   }
 
+  it("may be a third party's that says no more than ours do", () => {
+    assert.deepEqual(parseRule("-d 192.168.10.11/32 ! -i eth0 -p tcp -m tcp --dport 22 -j DROP"), {
+      matches: [
+        { kind: "destination", cidr: "192.168.10.11/32", isNegated: false },
+        { kind: "in-interface", name: "eth0", isNegated: true },
+        { kind: "protocol", protocol: "tcp" },
+        { kind: "port", protocol: "tcp", destination: 22 },
+      ],
+      target: { kind: "drop" },
+    });
+  });
+
   for (const text of [
-    "-p tcp -m tcp --dport 22 -j ACCEPT",
+    "-p tcp -m tcp --dport 22:80 -j ACCEPT",
     "-m set ! --match-set KUBE-CLUSTER-IP dst -j ACCEPT",
     "-m mark --mark 4000 -j ACCEPT",
     "-m limit --limit 1/sec -j LOG",
