@@ -269,6 +269,7 @@ function own(
   | "isObserveOnly"
   | "manualWeights"
   | "reservedAddresses"
+  | "virtualAddresses"
   | "nodeAddressPeriodMs"
   | "isOtherProxyAllowed"
   | "isLeftoverRemoved"
@@ -290,6 +291,7 @@ function own(
     isObserveOnly: settings["kubeIpvs.observeOnly"],
     manualWeights: settings["kubeIpvs.manualWeights"] === "repair" ? "repair" : "keep",
     reservedAddresses: settings["kubeIpvs.reservedAddresses"] === "refuse" ? "refuse" : "serve",
+    virtualAddresses: settings["kubeIpvs.virtualAddresses"] === "routes" ? "routes" : "addresses",
     nodeAddressPeriodMs: settings["kubeIpvs.nodeAddressPeriod"],
     isOtherProxyAllowed: settings["kubeIpvs.ignoreRunningKubeProxy"],
     isLeftoverRemoved: settings["kubeIpvs.removeLeftovers"],

@@ -120,6 +120,8 @@ export interface Config {
   readonly isConfigReloaded: boolean;
   /** Start even if a kube-proxy runs on this node. */
   readonly isOtherProxyAllowed: boolean;
+  /** How IPv4 virtual IPs become local: on kube-ipvs0, or by routes to it. */
+  readonly virtualAddresses: "addresses" | "routes";
   /** Shortest pause between two readings of all Nodes' addresses; 0: never read. */
   readonly nodeAddressPeriodMs: number;
   /** What kube-proxy's mode iptables left is removed when the first sync ended. */

@@ -26,7 +26,12 @@ export async function observeOnce<T>(
   const observer = silentMetrics;
   const { source, close } = await openSource(config, { clock, log, observer });
   try {
-    const kernel = await openKernel({ clock, log, environment: process.env });
+    const kernel = await openKernel({
+      clock,
+      log,
+      environment: process.env,
+      virtualAddresses: config.virtualAddresses,
+    });
     try {
       const daemon = await startDaemon({
         config: { ...config, isObserveOnly: true },

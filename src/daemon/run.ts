@@ -68,7 +68,7 @@ export async function prepareNode(config: Config, parts: CommandParts): Promise<
   const { log } = parts;
   if (config.isObserveOnly) return log.warn("Skipping node preparation in observe-only mode");
   checkCapabilities();
-  const kernel = await openKernel({ ...parts, environment: process.env });
+  const kernel = await openNodeKernel(config, parts);
   try {
     await prepareConntrack(kernel, config, log);
     const families = await prepareKernel(kernel, config, log);
@@ -83,7 +83,7 @@ export async function cleanUpNode(config: Config, parts: CommandParts): Promise<
   checkCapabilities();
   const lock = parts.isCleanupForced ? undefined : await lockForCleanup(config.lockName);
   try {
-    const kernel = await openKernel({ ...parts, environment: process.env });
+    const kernel = await openNodeKernel(config, parts);
     try {
       // What other modes left leads to our chains, and rules in the unused backend hold our sets as well.
       const areModesClean = await cleanUpOtherModes(kernel, config, {
@@ -155,7 +155,7 @@ async function* beginParts(
   yield close;
   parts.fatal.recordWith(events);
 
-  const kernel = await openKernel({ ...parts, environment: process.env });
+  const kernel = await openNodeKernel(config, parts);
   yield async () => kernel.close();
   const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
   // A cluster's node is eligible when its Node object says so; without a cluster nobody says otherwise.
@@ -211,6 +211,13 @@ async function* beginParts(
   started.resolve(daemon);
   view = daemon.view;
   yield () => daemon.stop();
+}
+
+function openNodeKernel(
+  { virtualAddresses }: Config,
+  parts: Pick<CommandParts, "clock" | "log">,
+): ReturnType<typeof openKernel> {
+  return openKernel({ ...parts, environment: process.env, virtualAddresses });
 }
 
 /** Before credentials are read. Where it cannot be, the proxy's work is worth more. */

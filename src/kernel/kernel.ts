@@ -147,7 +147,12 @@ export interface DummyLink {
   listAddresses(): Promise<readonly NodeAddress[]>;
   /** Gateways in the main routing table, each once, both families. */
   listGateways(): Promise<readonly IpAddress[]>;
-  /** Adds and removes /32 and /128 addresses on the link. */
+  /**
+   * Takes away the IPv4 virtual IPs that are bound in the form that is not asked for (`VirtualAddresses`), and gives their
+   * number. Addresses become routes first; routes are for when all that is planned is bound as addresses.
+   */
+  removeOtherForm(): Promise<number>;
+  /** Adds and removes /32 and /128 addresses on the link, or local routes that lead there. */
   apply(changes: readonly AddressChange[]): Promise<readonly FailedChange[]>;
   /** Calls back (coalesced, with no detail) whenever a link or address of the node changed. Returns the stop. */
   watch(onChange: () => void, onError: (error: Error) => void): () => void;

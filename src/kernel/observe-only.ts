@@ -23,6 +23,7 @@ export function observeOnly(kernel: Kernel): Kernel {
       async remove() {},
       listAddresses: () => link.listAddresses(),
       listGateways: () => link.listGateways(),
+      removeOtherForm: async () => 0,
       apply: noFailures,
       watch: (onChange, onError) => link.watch(onChange, onError),
     },

@@ -4,7 +4,7 @@ import type { Logger } from "../base/log.ts";
 import { debugSinkOf } from "../netlink/debug.ts";
 import { nativeSocket } from "../netlink/native-socket.ts";
 import type { TransportParts } from "../netlink/transport.ts";
-import { dummyLinkName } from "../state/dummy-link.ts";
+import { dummyLinkName, type VirtualAddresses } from "../state/dummy-link.ts";
 import { openConntrack } from "./conntrack/client.ts";
 import { openIpSets } from "./ipset/client.ts";
 import { type BackendChoice, chooseBackend } from "./iptables/backend.ts";
@@ -27,6 +27,8 @@ export interface KernelParts {
   readonly environment?: NodeJS.ProcessEnv;
   /** What was found before, to save the look at both back ends of iptables: five processes. */
   readonly iptablesBackend?: BackendChoice;
+  /** Absent: addresses. */
+  readonly virtualAddresses?: VirtualAddresses;
 }
 
 /** The clients with their sockets. */
@@ -41,7 +43,8 @@ export interface OpenKernel extends Kernel {
  * where a socket is not allowed or no iptables is installed.
  */
 export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> {
-  const { log, clock = systemClock, environment = {}, iptablesBackend } = kernelParts;
+  const { log, clock = systemClock, environment = {} } = kernelParts;
+  const { iptablesBackend, virtualAddresses = "addresses" } = kernelParts;
   const choice = iptablesBackend ?? (await chooseBackend(runProgram));
   reportBackend(choice, log);
   const parts: TransportParts = { shim: nativeSocket, clock, debug: debugSinkOf(environment) };
@@ -49,7 +52,7 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
   const sockets = {
     ipvs: lazyIpvs(() => openIpvs(parts)),
     ipSets: openIpSets(parts),
-    link: openDummyLink({ ...parts, modules }, dummyLinkName),
+    link: openDummyLink({ ...parts, modules, virtualAddresses }, dummyLinkName),
     conntrack: openConntrack(parts),
   };
   const generations = openGenerations(choice.backend, { ...parts, log });

@@ -34,6 +34,7 @@ export const messageFlags: {
   readonly replace: number;
   readonly exclusive: number;
   readonly create: number;
+  readonly append: number;
   /** In an error reply: the request is not echoed. */
   readonly capped: number;
   /** In an error reply: attributes with the kernel's words follow. */
@@ -47,6 +48,7 @@ export const messageFlags: {
   replace: FlagsNew.REPLACE,
   exclusive: FlagsNew.EXCL,
   create: FlagsNew.CREATE,
+  append: FlagsNew.APPEND,
   capped: FlagsAck.CAPPED,
   acknowledgeAttributes: FlagsAck.ACK_TLVS,
 };

@@ -5,7 +5,7 @@ import { groupChanges } from "../../src/kernel/ipset/messages.ts";
 import { type SetRequest, setRequestKind } from "../../src/kernel/ipset/requests.ts";
 import { encodeChange } from "../../src/kernel/ipvs/codec.ts";
 import type { IpvsChange, SetChange } from "../../src/kernel/kernel.ts";
-import { type AddressRequest, addressRequestKind } from "../../src/kernel/link/requests.ts";
+import { type BindingRequest, bindingRequestKind } from "../../src/kernel/link/binding.ts";
 import { encodeDatagram } from "../../src/netlink/batch.ts";
 import { MessageWriter } from "../../src/netlink/message.ts";
 import { protocols } from "../../src/netlink/netlink-package.ts";
@@ -27,7 +27,7 @@ export function writeMessages(path: string, desired: DesiredState): void {
     ...creations,
     ...additions,
   ]);
-  append(file, { protocol: protocols.route, kind: addressRequestKind }, addressRequests(desired));
+  append(file, { protocol: protocols.route, kind: bindingRequestKind }, addressRequests(desired));
   append(file, { protocol: protocols.generic, kind: ipvsKind }, ipvsChanges(desired));
   closeSync(file);
 }
@@ -65,9 +65,10 @@ function entryChanges(desired: DesiredState): readonly SetChange[] {
     );
 }
 
-function addressRequests(desired: DesiredState): readonly AddressRequest[] {
+function addressRequests(desired: DesiredState): readonly BindingRequest[] {
   return [...desired.addresses()].map((address) => ({
     kind: "add",
+    form: "address",
     address,
     linkName,
     linkIndex: 0,

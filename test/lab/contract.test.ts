@@ -1,11 +1,16 @@
 /** The contract suite against the real kernel, each case in a network namespace of its own. */
+import assert from "node:assert/strict";
+import { describe } from "node:test";
 import { silentLogger } from "../../src/base/log.ts";
 import { chooseBackend } from "../../src/kernel/iptables/backend.ts";
+import type { AddressChange } from "../../src/kernel/kernel.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
 import { runProgram } from "../../src/kernel/run-program.ts";
+import type { VirtualAddresses } from "../../src/state/dummy-link.ts";
 import type { Flow } from "../../src/state/flow.ts";
 import { describeKernelContract } from "../contract/all-contracts.ts";
-import type { ContractKernel } from "../contract/contract-kernel.ts";
+import { type ContractKernel, contractCase, ip } from "../contract/contract-kernel.ts";
+import { describeLinkContract } from "../contract/link-contract.ts";
 import { describeUnreadableRulesContract } from "../contract/unreadable-rules-contract.ts";
 import {
   createNetworkNamespace,
@@ -20,10 +25,12 @@ const namespace = "contract";
 const nativeRule = "numgen random mod 2 0 counter";
 const iptablesBackend = await chooseBackend(runProgram);
 
-async function openRealKernel(): Promise<ContractKernel> {
+async function openRealKernel(
+  virtualAddresses: VirtualAddresses = "addresses",
+): Promise<ContractKernel> {
   createNetworkNamespace(namespace);
   enterNetworkNamespace(namespace);
-  const kernel = await openKernel({ log: silentLogger, iptablesBackend });
+  const kernel = await openKernel({ log: silentLogger, iptablesBackend, virtualAddresses });
   const others = await openKernel({ log: silentLogger, iptablesBackend });
   return {
     kernel,
@@ -89,5 +96,58 @@ function routeCommands(ipv4: string, ipv6: string): string {
 }
 
 describeKernelContract("kernel", openRealKernel);
+describeLinkContract("kernel, local routes", () => openRealKernel("routes"));
+
+/** Through both clients, which bind in different forms. */
+describe("virtual addresses in the other form", () => {
+  const change = (kind: "add" | "remove", ...texts: readonly string[]): AddressChange[] =>
+    texts.map((text) => ({ kind, address: ip(text) }));
+  const localTypes = (...addresses: readonly string[]): readonly string[] =>
+    addresses.map((address) => shell(`ip route get ${address} 2>&1 || true`).split(" ")[0] ?? "");
+  const onLink = (): string => shell("ip -o -4 address show dev kube-ipvs0").trim();
+  const routes = (): string => shell("ip route show table local proto 75").trim();
+
+  contractCase(
+    () => openRealKernel("routes"),
+    "addresses become routes and are local all the time; foreign routes stay",
+    async ({ link }, { others }) => {
+      await link.ensure();
+      await others.link.apply(change("add", "10.96.0.1", "10.96.0.2", "fd00:96::1"));
+      shell("ip route add local 10.96.0.9 dev lo table local");
+      assert.equal(await link.removeOtherForm(), 2);
+      assert.equal(await link.removeOtherForm(), 0);
+      assert.equal(onLink(), "");
+      assert.equal(routes().split("\n").length, 2);
+      assert.deepEqual(localTypes("10.96.0.1", "10.96.0.2", "10.96.0.9"), Array(3).fill("local"));
+      await link.remove();
+      assert.equal(routes(), "");
+    },
+  );
+
+  contractCase(
+    () => openRealKernel("routes"),
+    "routes are removed once all is bound as addresses",
+    async ({ link }, { others }) => {
+      await link.ensure();
+      await link.apply(change("add", "10.96.0.1", "10.96.0.2"));
+      await others.link.apply(change("add", "10.96.0.1"));
+      assert.equal(await others.link.removeOtherForm(), 2);
+      assert.equal(routes(), "");
+      assert.match(onLink(), /10\.96\.0\.1\/32/);
+      assert.equal(localTypes("10.96.0.1")[0], "local");
+    },
+  );
+
+  contractCase(
+    () => openRealKernel("routes"),
+    "an address that somebody bound by hand goes with its route",
+    async ({ link }, { others }) => {
+      await link.ensure();
+      await others.link.apply(change("add", "10.96.0.1"));
+      await link.apply(change("remove", "10.96.0.1"));
+      assert.deepEqual([onLink(), routes()], ["", ""]);
+    },
+  );
+});
 // Legacy tables cannot hold such rules.
 if (iptablesBackend.backend === "nft") describeUnreadableRulesContract("kernel", openRealKernel);

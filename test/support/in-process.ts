@@ -29,7 +29,8 @@ export interface InProcessDaemon {
 export async function startInProcess(parts: InProcessParts): Promise<InProcessDaemon> {
   const { config, source, log = silentLogger, metrics = silentMetrics, iptablesBackend } = parts;
   const backend = iptablesBackend === undefined ? {} : { iptablesBackend };
-  const kernel = await openKernel({ log: silentLogger, ...backend });
+  const { virtualAddresses } = config;
+  const kernel = await openKernel({ log: silentLogger, virtualAddresses, ...backend });
   const clock = systemClock;
   const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
   try {

@@ -119,6 +119,15 @@ export const ownFields = [
     help: "weight that a third party gave a real server (ipvsadm -e … -w 0): keep it until a restart, as kube-proxy does, or repair it",
   },
   {
+    path: "kubeIpvs.virtualAddresses",
+    kind: "text",
+    default: "addresses",
+    words: ["addresses", "routes"],
+    flag: "kube-ipvs-virtual-addresses",
+    winsOverFile: true,
+    help: "how IPv4 virtual IPs become local: addresses on kube-ipvs0, as kube-proxy binds them, or local routes to it, which a first sync of tens of thousands of Services writes in half the time",
+  },
+  {
     path: "kubeIpvs.nodeAddressPeriod",
     kind: "duration",
     default: "10m",

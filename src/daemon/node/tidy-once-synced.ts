@@ -33,4 +33,16 @@ async function tidy({ settled, kernel, config, log }: TidyParts): Promise<void> 
   await settled();
   await tidyOtherModes(kernel, config, log);
   await tidyUnusedBackend(kernel, config, log);
+  await tidyVirtualAddresses(kernel, config, log);
+}
+
+/** What a run with the other setting bound. */
+async function tidyVirtualAddresses(
+  { link }: Kernel,
+  { virtualAddresses, isObserveOnly }: Config,
+  log: Logger,
+): Promise<void> {
+  if (isObserveOnly) return;
+  const count = await link.removeOtherForm();
+  if (count > 0) log.info("Converted virtual addresses", { to: virtualAddresses, count });
 }

@@ -1,5 +1,11 @@
 import { errno } from "../../base/errno.ts";
-import { type IpAddress, type IpFamily, ipFamilies } from "../../base/ip.ts";
+import {
+  familyOf,
+  hostPrefixLength,
+  type IpAddress,
+  type IpFamily,
+  ipFamilies,
+} from "../../base/ip.ts";
 import { isAlreadyExists, isNotFound, isUnsupported, NetlinkError } from "../../netlink/errors.ts";
 import { ListMemory } from "../../netlink/list-memory.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
@@ -9,13 +15,19 @@ import {
   openTransport,
   type TransportParts,
 } from "../../netlink/transport.ts";
+import type { VirtualAddresses } from "../../state/dummy-link.ts";
 import type { AddressChange, DummyLink, FailedChange, Modules, NodeAddress } from "../kernel.ts";
+import {
+  type BindingRequest,
+  bindingRequestKind,
+  decodeLocalRoute,
+  isBindingDone,
+  listLocalRoutesKind,
+} from "./binding.ts";
 import { decodeAddress, decodeGateways, decodeLink, printRouteMessage } from "./codec.ts";
 import { maxLinkNameBytes } from "./constants.ts";
 import { LinkWatch } from "./link-watch.ts";
 import {
-  type AddressRequest,
-  addressRequestKind,
   type LinkRequest,
   linkRequestKind,
   listAddressesKind,
@@ -42,6 +54,8 @@ export class LinkKindError extends Error {
 export interface DummyLinkParts extends TransportParts {
   /** Brings the dummy driver where the kernel does not by itself. */
   readonly modules: Pick<Modules, "load">;
+  /** Absent: addresses. */
+  readonly virtualAddresses?: VirtualAddresses;
 }
 
 /** The client, and the end of its socket. */
@@ -68,6 +82,7 @@ class DummyLinkClient implements OpenDummyLink {
   readonly #parts: DummyLinkParts;
   readonly #transport: NetlinkTransport;
   readonly #addresses = new ListMemory<NodeAddress>();
+  readonly #localRoutes = new ListMemory<IpAddress>();
   readonly #watches = new Set<LinkWatch>();
 
   constructor(parts: DummyLinkParts, transport: NetlinkTransport, name: string) {
@@ -100,8 +115,12 @@ class DummyLinkClient implements OpenDummyLink {
 
   async remove(): Promise<void> {
     const found = await this.find();
-    if (found === undefined) return;
-    const request: LinkRequest = { operation: "remove", name: this.name, index: found.index };
+    if (found !== undefined) await this.#removeLink(found.index);
+    await this.#removeAll("route", await this.#listLocalRoutes());
+  }
+
+  async #removeLink(index: number): Promise<void> {
+    const request: LinkRequest = { operation: "remove", name: this.name, index };
     try {
       await this.#transport.request(linkRequestKind, request);
     } catch (error) {
@@ -110,9 +129,24 @@ class DummyLinkClient implements OpenDummyLink {
   }
 
   async listAddresses(): Promise<readonly NodeAddress[]> {
-    return this.#addresses.read(decodeAddress, (decode) =>
-      this.#transport.dump(listAddressesKind, undefined, decode),
-    );
+    const addresses = await this.#listRealAddresses();
+    if (!this.#hasRoutes) return addresses;
+    const found = await this.find();
+    if (found === undefined) return addresses;
+    const routes = await this.#listLocalRoutes();
+    const header = { prefixLength: hostPrefixLength("IPv4"), linkIndex: found.index };
+    return [...addresses, ...routes.map((address) => ({ address, ...header }))];
+  }
+
+  async removeOtherForm(): Promise<number> {
+    if (!this.#hasRoutes) return this.#removeAll("route", await this.#listLocalRoutes());
+    const found = await this.find();
+    const addresses = (await this.#listRealAddresses())
+      .filter(({ linkIndex, address }) => linkIndex === found?.index && isIpv4(address))
+      .map(({ address }) => address);
+    const failed = await this.apply(addresses.map((address) => ({ kind: "add", address })));
+    if (failed[0] !== undefined) throw failed[0].error;
+    return this.#removeAll("address", addresses, found?.index);
   }
 
   async listGateways(): Promise<readonly IpAddress[]> {
@@ -127,9 +161,10 @@ class DummyLinkClient implements OpenDummyLink {
     if (changes.length === 0) return [];
     const found = await this.find();
     if (found === undefined) return this.#failAdditions(changes);
-    const requests = changes.map((change) => this.#addressRequest(change, found.index));
+    const requests = changes.map((change) => this.#bindingRequest(change, found.index));
     const failed = await this.#write(requests);
-    return failed.filter(({ index, error }) => !isDone(changes[index], error));
+    await this.#removeAddressesOf(requests, found.index);
+    return failed;
   }
 
   watch(onChange: () => void, onError: (error: Error) => void): () => void {
@@ -145,12 +180,57 @@ class DummyLinkClient implements OpenDummyLink {
     this.#transport.close();
   }
 
-  /** Nobody listens to the messages that many writes cause. */
-  async #write(requests: readonly AddressRequest[]): Promise<readonly FailedRequest[]> {
+  /** Whoever bound an address by hand, or before this setting: it goes with the route. */
+  async #removeAddressesOf(requests: readonly BindingRequest[], linkIndex: number): Promise<void> {
+    const removed = requests.filter(({ kind, form }) => kind === "remove" && form === "route");
+    const addresses = removed.map(({ address }) => address);
+    await this.#removeAll("address", addresses, linkIndex);
+  }
+
+  /** Rejects with the first that is refused. */
+  async #removeAll(
+    form: BindingRequest["form"],
+    addresses: readonly IpAddress[],
+    linkIndex = 0,
+  ): Promise<number> {
+    const request = { kind: "remove", form, linkName: this.name, linkIndex } as const;
+    const [failed] = await this.#write(addresses.map((address) => ({ ...request, address })));
+    if (failed !== undefined) throw failed.error;
+    return addresses.length;
+  }
+
+  get #hasRoutes(): boolean {
+    return this.#parts.virtualAddresses === "routes";
+  }
+
+  #listRealAddresses(): Promise<readonly NodeAddress[]> {
+    return this.#addresses.read(decodeAddress, (decode) =>
+      this.#transport.dump(listAddressesKind, undefined, decode),
+    );
+  }
+
+  /** A namespace that never had an address has no table. */
+  async #listLocalRoutes(): Promise<readonly IpAddress[]> {
+    try {
+      return await this.#localRoutes.read(decodeLocalRoute, (decode) =>
+        this.#transport.dump(listLocalRoutesKind, undefined, decode),
+      );
+    } catch (error) {
+      if (isNotFound(error)) return [];
+      throw error;
+    }
+  }
+
+  /** What was refused. Nobody listens to the messages that many writes cause. */
+  async #write(requests: readonly BindingRequest[]): Promise<readonly FailedRequest[]> {
+    if (requests.length === 0) return [];
     const deaf = requests.length < deafFrom ? [] : [...this.#watches];
     for (const watch of deaf) watch.pause();
     try {
-      return await this.#transport.batch(addressRequestKind, requests);
+      const failed = await this.#transport.batch(bindingRequestKind, requests);
+      return failed.filter(
+        ({ index, error }) => !isBindingDone(requests[index] as BindingRequest, error.errno),
+      );
     } finally {
       for (const watch of deaf) watch.resume();
     }
@@ -191,8 +271,8 @@ class DummyLinkClient implements OpenDummyLink {
   #failAdditions(changes: readonly AddressChange[]): readonly FailedChange[] {
     return changes.flatMap((change, index) => {
       if (change.kind === "remove") return [];
-      const { operation, subject } = addressRequestKind.describe(
-        this.#addressRequest(change, 0),
+      const { operation, subject } = bindingRequestKind.describe(
+        this.#bindingRequest(change, 0),
         errno.ENODEV,
       );
       const meaning = "the link does not exist";
@@ -202,14 +282,12 @@ class DummyLinkClient implements OpenDummyLink {
     });
   }
 
-  #addressRequest({ kind, address }: AddressChange, linkIndex: number): AddressRequest {
-    return { kind, address, linkName: this.name, linkIndex };
+  #bindingRequest({ kind, address }: AddressChange, linkIndex: number): BindingRequest {
+    const form = this.#hasRoutes && isIpv4(address) ? "route" : "address";
+    return { kind, form, address, linkName: this.name, linkIndex };
   }
 }
 
-/** An address that is there already, or that is gone already. */
-function isDone(change: AddressChange | undefined, error: NetlinkError): boolean {
-  return change?.kind === "add"
-    ? error.errno === errno.EEXIST
-    : error.errno === errno.EADDRNOTAVAIL || error.errno === errno.ENODEV;
+function isIpv4(address: IpAddress): boolean {
+  return familyOf(address) === "IPv4";
 }

@@ -18,8 +18,19 @@ export const messageTypes = {
 export const mainTable = 254;
 export const unicastRoute = 1;
 
-/** RTN_LOCAL: to an address of this node. */
+/** RT_TABLE_LOCAL, RTN_LOCAL and RT_SCOPE_HOST: as the kernel's own routes to its addresses. */
+export const localTable = 255;
 export const localRoute = 2;
+export const hostScope = 254;
+
+/**
+ * LOOPBACK_IFINDEX, the same in each network namespace. Our local routes lead there: with the last address of a link that
+ * goes the kernel removes all routes of that link (fib_inetaddr_event), and loopback keeps its own.
+ */
+export const loopbackIndex = 1;
+
+/** RTPROT_*: who made a route. Free in linux/rtnetlink.h and iproute2's rt_protos; «K». */
+export const ownRouteProtocol = 75;
 
 /** RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV6_ROUTE */
 export const watchedGroups: readonly number[] = [1, 5, 7, 9, 11];

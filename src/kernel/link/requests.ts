@@ -1,23 +1,11 @@
 /** Requests about links and addresses as netlink messages. */
 import { errno } from "../../base/errno.ts";
-import {
-  familyOf,
-  hostPrefixLength,
-  type IpAddress,
-  type IpFamily,
-  ipAddressToBytes,
-} from "../../base/ip.ts";
+import type { IpFamily } from "../../base/ip.ts";
 import type { Description } from "../../netlink/errors.ts";
 import type { MessageWriter } from "../../netlink/message.ts";
 import { messageFlags } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
-import {
-  addressAttributes,
-  linkAttributes,
-  writeAddressHeader,
-  writeLinkHeader,
-  writeRouteHeader,
-} from "./codec.ts";
+import { linkAttributes, writeAddressHeader, writeLinkHeader, writeRouteHeader } from "./codec.ts";
 import { addressFamilies, messageTypes } from "./constants.ts";
 
 export type LinkRequest =
@@ -57,38 +45,6 @@ function encodeLinkRequest(writer: MessageWriter, request: LinkRequest): void {
   }
 }
 
-export interface AddressRequest {
-  readonly kind: "add" | "remove";
-  readonly address: IpAddress;
-  readonly linkName: string;
-  readonly linkIndex: number;
-}
-
-/** `ip address add ADDRESS/32 dev NAME`, no flags: scope global, for ever. */
-export const addressRequestKind: RequestKind<AddressRequest> = {
-  type: ({ kind }) => (kind === "add" ? messageTypes.newAddress : messageTypes.deleteAddress),
-  flags: ({ kind }) => (kind === "add" ? messageFlags.create | messageFlags.exclusive : 0),
-  encode(writer, { address, linkIndex }) {
-    const family = familyOf(address);
-    const bytes = ipAddressToBytes(address);
-    const header = { family: addressFamilies[family], prefixLength: hostPrefixLength(family) };
-    writeAddressHeader(writer, { ...header, linkIndex });
-    addressAttributes.encode(writer, { address: bytes, local: bytes });
-  },
-  describe: ({ kind, address, linkName }, number): Description => ({
-    operation: `${kind} address`,
-    subject: `${address} ${kind === "add" ? "to" : "from"} ${linkName}`,
-    ...meaningOf(addressMeanings, number),
-  }),
-};
-
-const addressMeanings: ReadonlyMap<number, string> = new Map([
-  [errno.ENODEV, "the link is gone, or has no IPv6 (sysctl net.ipv6.conf.*.disable_ipv6)"],
-  [errno.EACCES, "IPv6 is turned off (sysctl net.ipv6.conf.*.disable_ipv6)"],
-  [errno.EOPNOTSUPP, "the kernel has no IPv6"],
-  [errno.EPERM, "kube-ipvs needs CAP_NET_ADMIN"],
-]);
-
 /** All addresses of all links, both families. */
 export const listAddressesKind: RequestKind<undefined> = {
   type: () => messageTypes.getAddress,
@@ -105,7 +61,8 @@ export const listRoutesKind: RequestKind<IpFamily> = {
   describe: (family) => ({ operation: "list routes", subject: family }),
 };
 
-function meaningOf(
+/** The words behind an error of which more is known than its name. */
+export function meaningOf(
   meanings: ReadonlyMap<number, string>,
   number: number,
 ): { readonly meaning?: string } {

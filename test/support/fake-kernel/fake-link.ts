@@ -107,6 +107,10 @@ export class FakeLink implements DummyLink {
     });
   }
 
+  async removeOtherForm(): Promise<number> {
+    return 0;
+  }
+
   async listGateways(): Promise<readonly IpAddress[]> {
     return this.#operations.read("link", "list-gateways", "", () => this.gateways);
   }

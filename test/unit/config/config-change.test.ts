@@ -20,6 +20,7 @@ const others: Readonly<Record<string, string>> = {
   "kubeIpvs.manualWeights": "repair",
   "kubeIpvs.reservedAddresses": "refuse",
   "kubeIpvs.schedulerFlags": "sh-port",
+  "kubeIpvs.virtualAddresses": "routes",
   healthzBindAddress: "127.0.0.1:7",
   metricsBindAddress: "127.0.0.1:8",
   featureGates: "AllowServiceExternalIPs=false",

@@ -50,6 +50,7 @@ describe("the configuration without any setting", () => {
       logging: { format: "text", verbosity: 0 },
       isOtherProxyAllowed: false,
       isLeftoverRemoved: false,
+      virtualAddresses: "addresses",
       nodeAddressPeriodMs: 600_000,
       lockName: "kube-ipvs",
       operatorSocketPath: "/run/kube-ipvs/kube-ipvs.sock",

@@ -2,6 +2,11 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
 import {
+  type BindingRequest,
+  bindingRequestKind,
+  listLocalRoutesKind,
+} from "../../../../src/kernel/link/binding.ts";
+import {
   addressAttributes,
   decodeAddress,
   decodeGateways,
@@ -11,8 +16,6 @@ import {
 } from "../../../../src/kernel/link/codec.ts";
 import { mainTable, messageTypes } from "../../../../src/kernel/link/constants.ts";
 import {
-  type AddressRequest,
-  addressRequestKind,
   type LinkRequest,
   linkRequestKind,
   listAddressesKind,
@@ -43,8 +46,8 @@ function link(operation: "find" | "create"): LinkRequest {
   return { operation, name: "kube-ipvs0" };
 }
 
-function bind(kind: "add" | "remove", address: string): AddressRequest {
-  return { kind, address: ip(address), linkName: "kube-ipvs0", linkIndex: 9 };
+function bind(kind: "add" | "remove", address: string): BindingRequest {
+  return { kind, form: "address", address: ip(address), linkName: "kube-ipvs0", linkIndex: 9 };
 }
 
 const requests: readonly [name: string, bytes: Uint8Array, expected: string][] = [
@@ -71,19 +74,35 @@ const requests: readonly [name: string, bytes: Uint8Array, expected: string][] =
   ],
   [
     "add an address",
-    encoded(addressRequestKind, bind("add", "10.96.0.1")),
+    encoded(bindingRequestKind, bind("add", "10.96.0.1")),
     "28000000 1400 0106 00000000 00000000 02200000 09000000 080001000a600001 080002000a600001",
   ],
   [
     "add an IPv6 address",
-    encoded(addressRequestKind, bind("add", "fd00:96::1")),
+    encoded(bindingRequestKind, bind("add", "fd00:96::1")),
     "40000000 1400 0106 00000000 00000000 0a800000 09000000 " +
       "14000100 fd000096000000000000000000000001 14000200 fd000096000000000000000000000001",
   ],
   [
     "remove an address",
-    encoded(addressRequestKind, bind("remove", "10.96.0.1")),
+    encoded(bindingRequestKind, bind("remove", "10.96.0.1")),
     "28000000 1500 0100 00000000 00000000 02200000 09000000 080001000a600001 080002000a600001",
+  ],
+  [
+    "add a local route",
+    encoded(bindingRequestKind, { ...bind("add", "10.96.0.1"), form: "route" }),
+    // Family, length; table local, protocol 75, scope host, type local; destination, link.
+    "2c000000 1800 010c 00000000 00000000 0220 0000 ff4bfe02 00000000 080001000a600001 0800040001000000",
+  ],
+  [
+    "remove a local route",
+    encoded(bindingRequestKind, { ...bind("remove", "10.96.0.1"), form: "route" }),
+    "2c000000 1900 0100 00000000 00000000 0220 0000 ff4bfe02 00000000 080001000a600001 0800040001000000",
+  ],
+  [
+    "list local routes",
+    encoded(listLocalRoutesKind, undefined),
+    "1c000000 1a00 0100 00000000 00000000 0200 0000 ff4b0002 00000000",
   ],
   [
     "list addresses",
@@ -131,10 +150,10 @@ describe("requests about the link", () => {
       ["add-address", "10.96.0.1"],
       ["add-address-ipv6", "fd00:96::1"],
     ] as const) {
-      const ours = addressValues(only(encoded(addressRequestKind, bind("add", address))));
+      const ours = addressValues(only(encoded(bindingRequestKind, bind("add", address))));
       assert.deepEqual(ours, addressValues(captured(name, "sent", messageTypes.newAddress)));
     }
-    const removal = addressValues(only(encoded(addressRequestKind, bind("remove", "10.96.0.1"))));
+    const removal = addressValues(only(encoded(bindingRequestKind, bind("remove", "10.96.0.1"))));
     const tools = captured("remove-address", "sent", messageTypes.deleteAddress);
     assert.deepEqual(removal, addressValues(tools));
   });
@@ -145,9 +164,9 @@ describe("requests about the link", () => {
       `${operation} ${subject}: ${meaning}`,
       /^create link kube-ipvs0: .*modprobe dummy/,
     );
-    const add = addressRequestKind.describe(bind("add", "10.96.0.1"), 19);
+    const add = bindingRequestKind.describe(bind("add", "10.96.0.1"), 19);
     assert.equal(`${add.operation} ${add.subject}`, "add address 10.96.0.1 to kube-ipvs0");
-    const remove = addressRequestKind.describe(bind("remove", "10.96.0.1"), 1);
+    const remove = bindingRequestKind.describe(bind("remove", "10.96.0.1"), 1);
     assert.equal(
       `${remove.operation} ${remove.subject}`,
       "remove address 10.96.0.1 from kube-ipvs0",

@@ -1,0 +1,128 @@
+/** Virtual IPs on the link as messages: addresses, or local routes that lead there. */
+import { errno } from "../../base/errno.ts";
+import {
+  familyOf,
+  hostPrefixLength,
+  type IpAddress,
+  ipAddressFromBytes,
+  ipAddressToBytes,
+} from "../../base/ip.ts";
+import { bytes, u32 } from "../../netlink/attribute-field.ts";
+import { type AttributeSet, attributeSet } from "../../netlink/attribute-set.ts";
+import type { Description } from "../../netlink/errors.ts";
+import type { Message, MessageWriter } from "../../netlink/message.ts";
+import { messageFlags } from "../../netlink/netlink-package.ts";
+import type { RequestKind } from "../../netlink/request.ts";
+import { addressAttributes, writeAddressHeader } from "./codec.ts";
+import {
+  addressFamilies,
+  hostScope,
+  localRoute,
+  localTable,
+  loopbackIndex,
+  messageTypes,
+  ownRouteProtocol,
+} from "./constants.ts";
+import { meaningOf } from "./requests.ts";
+
+export interface BindingRequest {
+  readonly kind: "add" | "remove";
+  readonly form: "address" | "route";
+  readonly address: IpAddress;
+  readonly linkName: string;
+  readonly linkIndex: number;
+}
+
+/** `ip address add ADDRESS/32 dev NAME`, no flags: scope global, for ever; or `ip route append local …`. */
+export const bindingRequestKind: RequestKind<BindingRequest> = {
+  type: ({ kind, form }) => bindingMessageTypes[form][kind],
+  flags: ({ kind, form }) => (kind === "add" ? creationFlags[form] : 0),
+  encode: (writer, request) =>
+    request.form === "address" ? encodeAddress(writer, request) : encodeLocalRoute(writer, request),
+  describe: ({ kind, form, address, linkName }, number): Description => ({
+    operation: `${kind} ${form === "address" ? "address" : "local route"}`,
+    subject: `${address} ${kind === "add" ? "to" : "from"} ${linkName}`,
+    ...meaningOf(bindingMeanings, number),
+  }),
+};
+
+const bindingMessageTypes = {
+  address: { add: messageTypes.newAddress, remove: messageTypes.deleteAddress },
+  route: { add: messageTypes.newRoute, remove: messageTypes.deleteRoute },
+} as const;
+
+/** Appended, a route stands behind the kernel's own for the same address, and stays when that goes. */
+const creationFlags = {
+  address: messageFlags.create | messageFlags.exclusive,
+  route: messageFlags.create | messageFlags.append,
+} as const;
+
+const bindingMeanings: ReadonlyMap<number, string> = new Map([
+  [errno.ENODEV, "the link is gone, or has no IPv6 (sysctl net.ipv6.conf.*.disable_ipv6)"],
+  [errno.EACCES, "IPv6 is turned off (sysctl net.ipv6.conf.*.disable_ipv6)"],
+  [errno.EOPNOTSUPP, "the kernel has no IPv6"],
+  [errno.EPERM, "kube-ipvs needs CAP_NET_ADMIN"],
+]);
+
+/** What is bound in the form that is no longer wanted is no failure: gone already, or there already. */
+export function isBindingDone({ kind, form }: BindingRequest, number: number): boolean {
+  if (kind === "add") return number === errno.EEXIST;
+  if (number === errno.ENODEV) return true;
+  return number === (form === "address" ? errno.EADDRNOTAVAIL : errno.ESRCH);
+}
+
+function encodeAddress(writer: MessageWriter, { address, linkIndex }: BindingRequest): void {
+  const family = familyOf(address);
+  const value = ipAddressToBytes(address);
+  const header = { family: addressFamilies[family], prefixLength: hostPrefixLength(family) };
+  writeAddressHeader(writer, { ...header, linkIndex });
+  addressAttributes.encode(writer, { address: value, local: value });
+}
+
+/** RTA_*, linux/rtnetlink.h: the few that a local route has. */
+const localRouteAttributes: AttributeSet<{
+  readonly destination?: Uint8Array;
+  readonly linkIndex?: number;
+}> = attributeSet({ destination: bytes(1), linkIndex: u32(4) });
+
+/** `ip route append local ADDRESS dev lo table local scope host proto 75`. */
+function encodeLocalRoute(writer: MessageWriter, { address }: BindingRequest): void {
+  writeLocalRouteHeader(writer, hostPrefixLength("IPv4"));
+  const destination = ipAddressToBytes(address);
+  localRouteAttributes.encode(writer, { destination, linkIndex: loopbackIndex });
+}
+
+/** struct rtmsg: u8 family, two prefix lengths, tos, table, protocol, scope, type; u32 flags. */
+function writeLocalRouteHeader(writer: MessageWriter, prefixLength: number): void {
+  for (const value of [addressFamilies.IPv4, prefixLength]) writer.u8(value);
+  writer.zeros(2);
+  for (const value of [localTable, ownRouteProtocol, hostScope, localRoute]) writer.u8(value);
+  writer.zeros(4);
+}
+
+/** `ip route show table local proto 75`. The kernel filters by table and protocol. */
+export const listLocalRoutesKind: RequestKind<undefined> = {
+  type: () => messageTypes.getRoute,
+  flags: () => 0,
+  encode(writer) {
+    writer.u8(addressFamilies.IPv4);
+    writer.zeros(3);
+    for (const value of [localTable, ownRouteProtocol, 0, localRoute]) writer.u8(value);
+    writer.zeros(4);
+  },
+  describe: () => ({ operation: "list local routes", subject: "IPv4" }),
+};
+
+/** The address that a local route of ours makes one of the node; undefined for another message. Throws DecodeError. */
+export function decodeLocalRoute({ type, body }: Message): IpAddress | undefined {
+  if (type !== messageTypes.newRoute) return undefined;
+  const family = body.u8("route family");
+  body.skip(3, "route lengths and tos");
+  const table = body.u8("route table");
+  const protocol = body.u8("route protocol");
+  body.skip(6, "route scope, type and flags");
+  const { destination } = localRouteAttributes.decode(body);
+  const isOurs =
+    family === addressFamilies.IPv4 && table === localTable && protocol === ownRouteProtocol;
+  return isOurs && destination?.length === 4 ? ipAddressFromBytes(destination) : undefined;
+}
