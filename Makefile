@@ -16,7 +16,7 @@ version := $(shell sed -n 's/^  "version": "\(.*\)",$$/\1/p' package.json)
 release_folder := build/release/kube-ipvs-$(version)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-build setup-lab setup-prometheus setup-release build shim lab image manifests lab-kernel test-kernels check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab bench faults walks soak demo packet-paths docs seccomp sbom release release-check containerfile clean
+.PHONY: help setup setup-build setup-lab setup-prometheus setup-release build shim lab image manifests lab-kernel test-kernels check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab bench faults walks soak demo packet-paths docs pictures seccomp sbom release release-check containerfile clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -143,8 +143,10 @@ release-check: release ## make the release again and compare; try the images wit
 	@$(step) "The release, once more" node toolchain/release/main.ts $(release_folder)-again
 	@$(step) "What was released" node --test --test-timeout=600000 'test/release/*.test.ts'
 
-docs: setup-build ## write docs/configuration.md, compatibility.md, metrics.md, sysctls.md and man/kube-ipvs.1 from the program's own tables
+docs: setup-build ## write docs/configuration.md, compatibility.md, metrics.md, sysctls.md and man/kube-ipvs.1 from the program's own tables, and the pictures
 	@node toolchain/docs/write.ts
+
+pictures: docs ## draw docs/pictures/ from docs/quick-start.md, whose output a suite of the lab compares
 
 clean: ## remove what was built; what was installed stays
 	rm -rf build dist

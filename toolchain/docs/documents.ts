@@ -3,6 +3,7 @@ import { compatibilityDocument } from "./compatibility.ts";
 import { configurationDocument } from "./configuration.ts";
 import { manualPage } from "./man.ts";
 import { metricsDocument } from "./metrics.ts";
+import { terminalPicture } from "./picture.ts";
 import { sysctlsDocument } from "./sysctls.ts";
 
 /** Text by path from the project's root. */
@@ -12,4 +13,6 @@ export const documents: Readonly<Record<string, () => string>> = {
   "docs/metrics.md": metricsDocument,
   "docs/sysctls.md": sysctlsDocument,
   "docs/man/kube-ipvs.1": manualPage,
+  "docs/pictures/explain-light.svg": () => terminalPicture("light"),
+  "docs/pictures/explain-dark.svg": () => terminalPicture("dark"),
 };

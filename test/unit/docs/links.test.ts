@@ -5,7 +5,10 @@ import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
 
 const project = join(import.meta.dirname, "../../..");
-const documents = ["README.md", ...globSync("{docs,deploy,src,test}/**/*.md", { cwd: project })];
+const documents = [
+  ...globSync("*.md", { cwd: project }),
+  ...globSync("{docs,deploy,src,test}/**/*.md", { cwd: project }),
+];
 
 /** The anchor of a heading, as forges make it. */
 function anchorOf(heading: string): string {
@@ -24,7 +27,9 @@ function anchorsIn(path: string): readonly string[] {
 /** Targets that lead nowhere. */
 function brokenLinks(path: string): readonly string[] {
   const text = readFileSync(join(project, path), "utf8");
-  const targets = [...text.matchAll(/\]\(([^)\s]+)\)/g)].map(([, target = ""]) => target);
+  const targets = [...text.matchAll(/\]\(([^)\s]+)\)|(?:src|srcset)="([^"]+)"/g)].map(
+    ([, target, picture]) => target ?? picture ?? "",
+  );
   return targets
     .filter((target) => !/^[a-z]+:/.test(target))
     .filter((target) => {
