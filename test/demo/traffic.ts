@@ -18,8 +18,8 @@ interface Answer {
 }
 
 const requestTimeoutMs = 5_000;
-/** Requests under way at once when no rate is given. */
-const parallel = 8;
+/** Requests under way at once when no rate is given; many where the test of the demo takes away what answers. */
+const parallel = process.env["DEMO_SABOTAGE"] === undefined ? 8 : 100;
 
 function ask(url: string): Promise<Answer> {
   return new Promise((resolve, reject) => {

@@ -80,7 +80,10 @@ function secondsSince(begin: number): number {
   return (performance.now() - begin) / 1000;
 }
 
-/** One lane per processor, and one more for what mostly waits. Each takes the next suite as soon as it is free. */
+/**
+ * Two lanes for each processor: one begins with the suites that work, the other with those that mostly wait. Each takes
+ * the next suite as soon as it is free.
+ */
 async function runAll(
   lab: UsableLab,
   suites: readonly Suite[],
@@ -95,10 +98,11 @@ async function runAll(
       outcomes.push(await runSuite(lab, suite, cpu, signal));
     }
   };
-  const lanes = Array.from({ length: processors }, (_, cpu) =>
+  const lanes = Array.from({ length: processors }, (_, cpu) => [
     lane(cpu, () => working.shift() ?? waiting.shift()),
-  );
-  await Promise.all([...lanes, lane(processors - 1, () => waiting.shift())]);
+    lane(cpu, () => waiting.shift() ?? working.shift()),
+  ]);
+  await Promise.all(lanes.flat());
   return outcomes;
 }
 
