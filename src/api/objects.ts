@@ -57,6 +57,8 @@ export interface EndpointRecord {
   readonly isReady: boolean;
   readonly isServing: boolean;
   readonly isTerminating: boolean;
+  /** Absent when unknown. */
+  readonly zone?: string;
   /** Absent without hints, so that most endpoints cost nothing. */
   readonly zoneHints?: readonly string[];
   readonly nodeHints?: readonly string[];
@@ -69,6 +71,8 @@ export interface EndpointSliceRecord {
   readonly family: IpFamily;
   readonly ports: readonly SlicePortRecord[];
   readonly endpoints: readonly EndpointRecord[];
+  /** Annotation kube-ipvs.io/weight as it stands there; absent without. */
+  readonly weightText?: string;
   /** Milliseconds since the epoch of endpoints.kubernetes.io/last-change-trigger-time; absent without. */
   readonly triggeredAtMs?: number;
 }

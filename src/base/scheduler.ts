@@ -29,3 +29,23 @@ export function isFlagOf(scheduler: string, flag: SchedulerFlag): boolean {
 export function isSchedulerName(text: string): boolean {
   return /^[a-z0-9_]{1,15}$/.test(text);
 }
+
+/** Schedulers that share connections by weight, and can follow one that grows. */
+const ramping = ["wrr", "wlc", "sed", "nq", "lblc", "lblcr", "twos"];
+/** Those that look at weights: `sh` and `mh` share clients by them, `fo` and `ovf` rank by them. */
+const weighted: ReadonlySet<string> = new Set([...ramping, "sh", "mh", "fo", "ovf"]);
+
+/** Weights other than 0 and 1 mean something to it. */
+export function honoursWeights(scheduler: string): boolean {
+  return weighted.has(scheduler);
+}
+
+/** A weight that grows step by step gets its endpoint more and more connections. */
+export function rampsWeights(scheduler: string): boolean {
+  return ramping.includes(scheduler);
+}
+
+/** A share of the connections can be given by weights. */
+export function sharesByWeights(scheduler: string): boolean {
+  return rampsWeights(scheduler) || scheduler === "sh" || scheduler === "mh";
+}

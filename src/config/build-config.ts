@@ -50,7 +50,7 @@ export function buildConfig(
     ...ipvs(settings),
     ...own(settings),
     ...serviceProxy(settings, report),
-    tuning: { ...schedulerFlags(settings, report) },
+    tuning: tuning(settings, report),
     conntrack: conntrack(settings),
     oomScoreAdj: settings.oomScoreAdj,
     featureGates: gateValues(settings.featureGates),
@@ -314,8 +314,17 @@ function serviceProxy(settings: Settings, report: Report): Pick<Config, "service
   return { serviceProxyName: name };
 }
 
+function tuning(settings: Settings, report: Report): TuningConfig {
+  return {
+    ...schedulerFlags(settings, report),
+    isOnePacket: settings["kubeIpvs.onePacket"],
+    connectionLimit: { upper: settings["kubeIpvs.maxConnections"], lower: 0 },
+    weights: settings["kubeIpvs.weights"] === "slice" ? "slice" : "equal",
+  };
+}
+
 /** Those of another scheduler than the one set count where a Service asks for it. */
-function schedulerFlags(settings: Settings, report: Report): TuningConfig {
+function schedulerFlags(settings: Settings, report: Report): Pick<TuningConfig, "schedulerFlags"> {
   const text = settings["kubeIpvs.schedulerFlags"];
   if (text === "") return {};
   const flags = parseSchedulerFlags(text);

@@ -55,6 +55,12 @@ export interface ConntrackConfig {
 export interface TuningConfig {
   /** Absent: as kube-proxy. */
   readonly schedulerFlags?: readonly SchedulerFlag[];
+  /** UDP: each datagram is scheduled alone. */
+  readonly isOnePacket: boolean;
+  /** No new connections from `upper` on; 0: no limit. */
+  readonly connectionLimit: { readonly upper: number; readonly lower: number };
+  /** Where the weights of endpoints come from. */
+  readonly weights: "equal" | "slice";
 }
 
 /** Everything the program is told, from file, flags and defaults; validated and frozen. */

@@ -1,12 +1,25 @@
 /** From a Service's annotations to its tuning. Pure. */
-import type { ServiceRecord } from "../api/objects.ts";
+import type { EndpointSliceRecord, ServiceRecord } from "../api/objects.ts";
+import { parseDuration } from "../base/duration.ts";
 import { none } from "../base/none.ts";
-import { isFlagOf, isSchedulerName, parseSchedulerFlags } from "../base/scheduler.ts";
-import type { AnnotationProblem, Tuning } from "./tuning.ts";
+import {
+  honoursWeights,
+  isFlagOf,
+  isSchedulerName,
+  parseSchedulerFlags,
+  sharesByWeights,
+} from "../base/scheduler.ts";
+import { parseWeight } from "../base/weight.ts";
+import { type AnnotationProblem, type Canary, type Tuning, weightSources } from "./tuning.ts";
 
 const prefix = "kube-ipvs.io/";
 const schedulerName = `${prefix}scheduler`;
 const flagsName = `${prefix}scheduler-flags`;
+const onePacketName = `${prefix}one-packet`;
+const limitName = `${prefix}max-connections`;
+const deadlineName = `${prefix}drain-deadline`;
+const weightsName = `${prefix}weights`;
+const canaryName = `${prefix}canary`;
 
 /** Other names of ours; ours count first. */
 const aliases: Readonly<Record<string, string>> = {
@@ -37,7 +50,65 @@ const readers: Readonly<Record<string, AnnotationReader>> = {
     },
     rule: "must be none, or a list of sh-port, sh-fallback, mh-port and mh-fallback",
   },
+  [onePacketName]: {
+    read: (text) => (/^(?:true|false)$/.test(text) ? { isOnePacket: text === "true" } : undefined),
+    rule: "must be true or false",
+  },
+  [limitName]: {
+    read: (text) => {
+      const connectionLimit = readLimit(text);
+      return connectionLimit && { connectionLimit };
+    },
+    rule: 'must be a number of connections, such as "100", or two: no new ones from the first on, again below the second: "100,80"',
+  },
+  [deadlineName]: {
+    read: (text) => {
+      const milliseconds = readDuration(text);
+      return milliseconds === undefined ? undefined : { drainDeadlineSeconds: milliseconds / 1000 };
+    },
+    rule: "must be a duration such as 30s, at most 8760h",
+  },
+  [weightsName]: {
+    read: (text) => {
+      const weights = weightSources.find((source) => source === text);
+      return weights && { weights };
+    },
+    rule: `must be one of ${weightSources.join(", ")}`,
+  },
+  [canaryName]: {
+    read: (text) => {
+      const canary = readCanary(text);
+      return canary && { canary };
+    },
+    rule: "must be slice=NAME,share=PERCENT% or zone=NAME,share=PERCENT%, such as slice=web-canary,share=10%",
+  },
 };
+
+/** The kernel counts connections in 32 bits, and nobody has as many. */
+const mostConnections = 2 ** 31 - 1;
+
+function readLimit(text: string): Tuning["connectionLimit"] {
+  const [, first, second] = /^(\d{1,10})(?:\s*,\s*(\d{1,10}))?$/.exec(text) ?? [];
+  if (first === undefined) return undefined;
+  const [upper, lower] = [Number(first), Number(second ?? 0)];
+  return upper <= mostConnections && lower <= upper ? { upper, lower } : undefined;
+}
+
+const longestMs = 8_760 * 3_600_000;
+
+function readDuration(text: string): number | undefined {
+  const milliseconds = parseDuration(text);
+  const isRight = milliseconds !== undefined && milliseconds >= 0 && milliseconds <= longestMs;
+  return isRight ? milliseconds : undefined;
+}
+
+function readCanary(text: string): Canary | undefined {
+  const [, by, name = "", share] =
+    /^(slice|zone)\s*=\s*([^\s,=]{1,253})\s*,\s*share\s*=\s*(\d{1,3})%$/.exec(text) ?? [];
+  const percent = Number(share);
+  if ((by !== "slice" && by !== "zone") || percent > 100) return undefined;
+  return { by, name, percent };
+}
 
 /** The scheduler that a Service asks for; undefined: it leaves that to the configuration. */
 export function requestedScheduler({ annotations }: Annotated): string | undefined {
@@ -73,7 +144,7 @@ export function readTuning(
       problems.push({ ...problem, reason: "scheduler-unavailable", message });
     } else tuning = { ...tuning, ...part };
   }
-  problems.push(...withoutEffect(given, tuning));
+  problems.push(...withoutEffect(given, tuning, service.ports));
   return { tuning, problems };
 }
 
@@ -102,17 +173,56 @@ function givenAnnotations(
 function withoutEffect(
   given: readonly GivenAnnotation[],
   tuning: Tuning,
+  ports: ServiceRecord["ports"],
 ): readonly AnnotationProblem[] {
   return given.flatMap(({ name: annotation, meaning, value }): readonly AnnotationProblem[] => {
-    const message = whyWithoutEffect(meaning, tuning);
+    const message = whyWithoutEffect(meaning, tuning, ports);
     if (message === undefined) return [];
     return [{ annotation, value, reason: "annotation-without-effect", message }];
   });
 }
 
-function whyWithoutEffect(meaning: string, tuning: Tuning): string | undefined {
-  const { scheduler, schedulerFlags = [] } = tuning;
-  if (meaning !== flagsName) return undefined;
-  const isFitting = schedulerFlags.every((flag) => isFlagOf(scheduler, flag));
-  return isFitting ? undefined : `the scheduler is ${scheduler}, which has no such flag`;
+/** Of a setting that is as by default nothing is said. */
+function whyWithoutEffect(
+  meaning: string,
+  tuning: Tuning,
+  ports: ServiceRecord["ports"],
+): string | undefined {
+  const { scheduler, schedulerFlags = [], weights = "equal", canary } = tuning;
+  switch (meaning) {
+    case flagsName:
+      return schedulerFlags.every((flag) => isFlagOf(scheduler, flag))
+        ? undefined
+        : `the scheduler is ${scheduler}, which has no such flag`;
+    case onePacketName:
+      return tuning.isOnePacket !== true || ports.some(({ protocol }) => protocol === "UDP")
+        ? undefined
+        : "the Service has no UDP port";
+    case weightsName:
+      return weights === "equal" || honoursWeights(scheduler) ? undefined : unweighted(scheduler);
+    case canaryName:
+      return canary === undefined || sharesByWeights(scheduler) ? undefined : unweighted(scheduler);
+    default:
+      return undefined;
+  }
 }
+
+function unweighted(scheduler: string): string {
+  return `the scheduler is ${scheduler}, which shares nothing by weights: set ${schedulerName} to wrr or wlc`;
+}
+
+/** EndpointSlices whose weight does not count, where the Service asks for them. */
+export function sliceWeightProblems(
+  { weights }: Tuning,
+  slices: Iterable<EndpointSliceRecord>,
+): readonly AnnotationProblem[] {
+  if (weights !== "slice") return none;
+  return [...slices].flatMap(({ name, weightText }): readonly AnnotationProblem[] => {
+    if (weightText === undefined || parseWeight(weightText) !== undefined) return [];
+    const message = `of EndpointSlice ${name} must be a number from 0 to 65535`;
+    const reason = "invalid-annotation";
+    return [{ annotation: sliceWeightName, value: weightText, reason, message }];
+  });
+}
+
+const sliceWeightName = `${prefix}weight`;

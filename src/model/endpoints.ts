@@ -1,6 +1,7 @@
 import type { EndpointRecord, EndpointSliceRecord, SlicePortRecord } from "../api/objects.ts";
 import { hostPort, type IpAddress, type IpFamily } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
+import { parseWeight } from "../base/weight.ts";
 
 /** One endpoint of a service port: a slice's endpoint with the number of one of the slice's ports. */
 export interface Endpoint {
@@ -10,6 +11,14 @@ export interface Endpoint {
   readonly key: string;
   /** Runs on this node. */
   readonly isLocal: boolean;
+  /** Empty when unknown. */
+  readonly nodeName: string;
+  /** Absent when unknown. */
+  readonly zone?: string;
+  /** Name of its EndpointSlice, without the namespace. */
+  readonly slice: string;
+  /** What its EndpointSlice asks for; absent: nothing valid. */
+  readonly sliceWeight?: number;
   readonly isReady: boolean;
   readonly isServing: boolean;
   readonly isTerminating: boolean;
@@ -60,19 +69,35 @@ function addSlicePort(
   const portKey = endpointPortKey(port);
   const endpoints = merged.get(portKey) ?? new Map<string, Endpoint>();
   merged.set(portKey, endpoints);
+  const ofSlice = {
+    slice: slice.name.slice(slice.name.indexOf("/") + 1),
+    ...weightOf(slice),
+  };
   for (const record of slice.endpoints) {
     const key = hostPort(record.address, port.port);
     if (endpoints.has(key) && record.isTerminating) continue;
-    endpoints.set(key, endpointOf(record, port.port, key, nodeName));
+    endpoints.set(key, { ...endpointOf(record, port.port, key, nodeName), ...ofSlice });
   }
 }
 
-function endpointOf(record: EndpointRecord, port: number, key: string, nodeName: string): Endpoint {
+function weightOf({ weightText }: EndpointSliceRecord): Pick<Endpoint, "sliceWeight"> {
+  const sliceWeight = weightText === undefined ? undefined : parseWeight(weightText);
+  return sliceWeight === undefined ? {} : { sliceWeight };
+}
+
+function endpointOf(
+  record: EndpointRecord,
+  port: number,
+  key: string,
+  nodeName: string,
+): Omit<Endpoint, "slice"> {
   return {
     address: record.address,
     port,
     key,
     isLocal: nodeName !== "" && record.nodeName === nodeName,
+    nodeName: record.nodeName,
+    ...(record.zone === undefined ? {} : { zone: record.zone }),
     isReady: record.isReady,
     isServing: record.isServing,
     isTerminating: record.isTerminating,

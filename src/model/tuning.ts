@@ -6,7 +6,40 @@ export interface Tuning {
   readonly scheduler: string;
   /** Absent: as kube-proxy, which is `mh-port` under `mh` and none otherwise. */
   readonly schedulerFlags?: readonly SchedulerFlag[];
+  /** UDP: each datagram is scheduled alone. */
+  readonly isOnePacket?: boolean;
+  /** Of each endpoint on this node; absent, or `upper` 0: none. */
+  readonly connectionLimit?: ConnectionLimit;
+  /** Absent: as configured for the protocol. */
+  readonly drainDeadlineSeconds?: number;
+  /** Where the weights of endpoints come from; absent: all are equal. */
+  readonly weights?: WeightSource;
+  /** How long a new endpoint's weight grows; absent or 0: not at all. */
+  readonly slowStartMs?: number;
+  /** Absent: there is none. */
+  readonly canary?: Canary;
 }
+
+/** No new connections from `upper` on, until there are less than `lower`; 0: less than three quarters of `upper`. */
+export interface ConnectionLimit {
+  readonly upper: number;
+  readonly lower: number;
+}
+
+/** `slice`: an annotation of the EndpointSlice. */
+export type WeightSource = "equal" | "slice";
+
+export const weightSources: readonly WeightSource[] = ["equal", "slice"];
+
+/** A part of the endpoints, and the percentage of new connections that it gets. */
+export interface Canary {
+  readonly by: "slice" | "zone";
+  readonly name: string;
+  readonly percent: number;
+}
+
+/** In so many steps a weight grows. */
+export const rampSteps = 10;
 
 /** Why an annotation does not count; the same words in log, metric and Event. */
 export type AnnotationReason =

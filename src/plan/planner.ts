@@ -1,7 +1,7 @@
 import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../api/objects.ts";
 import type { IpFamily } from "../base/ip.ts";
 import { none } from "../base/none.ts";
-import { readTuning, type ServiceTuning } from "../model/annotations.ts";
+import { readTuning, type ServiceTuning, sliceWeightProblems } from "../model/annotations.ts";
 import {
   countLocalReadyAddresses,
   type EndpointsByPort,
@@ -41,8 +41,10 @@ export function planService(
   options: PlanOptions,
   facts: TuningFacts = noTuningFacts,
 ): readonly ServicePlan[] {
-  const { tuning, problems: annotationProblems } = tuningOf(service, options, facts);
+  const { tuning, problems } = tuningOf(service, options, facts);
   const allSlices = [...slices];
+  const ofSlices = sliceWeightProblems(tuning, allSlices);
+  const annotationProblems = ofSlices.length === 0 ? problems : [...problems, ...ofSlices];
   const served = servedPart(service, options);
   return [...options.families].map(([family, familyOptions]) => {
     const ports = served === undefined ? [] : servicePortsOf(served, family);
@@ -53,7 +55,7 @@ export function planService(
       service: name,
       family,
       servicePorts: ports.map((port) =>
-        planPort(port, endpoints, { options: familyOptions, place: options.place, tuning }),
+        planPort(port, endpoints, { options: familyOptions, place: options.place, tuning, facts }),
       ),
       localReadyCount: countLocalReadyAddresses(endpoints),
       annotationProblems,

@@ -21,6 +21,8 @@ import {
 } from "./frontends.ts";
 import type { FamilyOptions } from "./options.ts";
 import { admitsNode, type PlannedSetEntry, setEntriesOf } from "./set-entries.ts";
+import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
+import { weightsOf } from "./weights.ts";
 
 /** A virtual server as it should be, with its real servers sorted by address and port text. */
 export interface PlannedVirtualServer {
@@ -33,6 +35,8 @@ export interface PlannedVirtualServer {
    * nearer). Flows may stay there. Absent where there are none.
    */
   readonly stillServing?: ReadonlySet<string>;
+  /** Seconds that a real server which leaves may keep its connections; absent: as configured. */
+  readonly drainDeadlineSeconds?: number;
 }
 
 /** All that one service port wants of the kernel. */
@@ -55,6 +59,7 @@ export interface ServicePortContext {
   readonly place: NodePlace;
   readonly options: FamilyOptions;
   readonly tuning: Tuning;
+  readonly facts?: TuningFacts;
 }
 
 /** Plans one service port. Pure: equal input gives equal output, and nothing else is looked at. */
@@ -69,7 +74,7 @@ export function planServicePort(
   return {
     servicePort: port,
     virtualServers: virtualServersOf(
-      { port, tuning: context.tuning, serving: servingKeys(port, endpoints) },
+      { port, context, serving: servingKeys(port, endpoints) },
       frontends,
       chosen,
     ),
@@ -83,26 +88,29 @@ export function planServicePort(
 
 interface ServerBasis {
   readonly port: ServicePort;
-  readonly tuning: Tuning;
+  readonly context: ServicePortContext;
   readonly serving: ReadonlySet<string>;
 }
 
 function virtualServersOf(
-  { port, tuning, serving }: ServerBasis,
+  { port, context, serving }: ServerBasis,
   frontends: readonly Frontend[],
   chosen: ChosenEndpoints,
 ): readonly PlannedVirtualServer[] {
+  const { tuning, facts = noTuningFacts } = context;
+  const { drainDeadlineSeconds } = tuning;
   // Frontends that use the same endpoints share one list: with node ports there are many.
   const lists = new Map<readonly Endpoint[], readonly RealServer[]>();
   return frontends.map((frontend) => {
     const endpoints = endpointsFor(frontend, chosen);
-    const realServers = lists.get(endpoints) ?? endpoints.map(realServerOf);
+    const realServers = lists.get(endpoints) ?? realServersOf(endpoints, tuning, facts);
     lists.set(endpoints, realServers);
     return {
       virtualServer: virtualServerOf(port, frontend, tuning),
       kind: frontend.kind,
       realServers,
       ...(serving.size > realServers.length ? { stillServing: serving } : {}),
+      ...(drainDeadlineSeconds === undefined ? {} : { drainDeadlineSeconds }),
     };
   });
 }
@@ -122,8 +130,12 @@ function virtualServerOf(port: ServicePort, frontend: Frontend, tuning: Tuning):
     scheduler: tuning.scheduler,
     persistenceTimeoutSeconds: port.affinitySeconds,
     persistencePrefixLength: port.family === "IPv4" ? 32 : 128,
-    flags: flagsOf(tuning),
+    flags: flagsOf(tuning) | onePacketFlag(port, tuning),
   };
+}
+
+function onePacketFlag({ protocol }: ServicePort, { isOnePacket }: Tuning): number {
+  return protocol === "UDP" && isOnePacket === true ? virtualServerFlags.onePacket : 0;
 }
 
 /** Upstream hashes with the source port under `mh`, so that one client's connections spread. */
@@ -135,8 +147,17 @@ function flagsOf({ scheduler, schedulerFlags }: Tuning): number {
     .reduce((bits, flag) => bits | schedulerFlagBits[flag], 0);
 }
 
-function realServerOf(endpoint: Endpoint): RealServer {
-  return { address: endpoint.address, port: endpoint.port, weight: 1, forwardingMethod: 0 };
+function realServersOf(
+  endpoints: readonly Endpoint[],
+  tuning: Tuning,
+  facts: TuningFacts,
+): readonly RealServer[] {
+  const weights = weightsOf(endpoints, tuning, facts);
+  const { upper = 0, lower = 0 } = tuning.connectionLimit ?? {};
+  const limit = upper > 0 ? { limit: { upper, lower } } : {};
+  return endpoints.map(({ address, port }, index) => {
+    return { address, port, weight: weights[index] ?? 1, forwardingMethod: 0, ...limit };
+  });
 }
 
 function deniedToNode(

@@ -2,7 +2,12 @@
 export interface TuningFacts {
   /** Schedulers that Services ask for and the kernel does not have. */
   readonly missingSchedulers: ReadonlySet<string>;
+  /** How far a new endpoint's weight has grown, from 1 up to `rampSteps`; undefined: it is not new. By its key. */
+  readonly rampStep: (endpointKey: string) => number | undefined;
 }
 
-/** Nothing is known: the kernel has every scheduler. */
-export const noTuningFacts: TuningFacts = { missingSchedulers: new Set() };
+/** Nothing is known: the kernel has every scheduler, and no endpoint is new. */
+export const noTuningFacts: TuningFacts = {
+  missingSchedulers: new Set(),
+  rampStep: () => undefined,
+};

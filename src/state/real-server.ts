@@ -8,10 +8,21 @@ export interface RealServerId {
 
 /** One target of a virtual server (destination in linux/ip_vs.h). */
 export interface RealServer extends RealServerId {
-  /** 0 takes no new connections (a drain). Wanted real servers have 1. */
+  /** 0 takes no new connections (a drain). Wanted real servers have 1, unless their Service says otherwise. */
   readonly weight: number;
   /** IP_VS_CONN_F_FWD_MASK: 0 masquerading, which is the only one we make; others are foreign. */
   readonly forwardingMethod: number;
+  /** Absent: none. */
+  readonly limit?: ConnectionLimit;
+}
+
+/**
+ * A real server gets no new connections from `upper` on, until it has less than `lower`; 0: less than three quarters of
+ * `upper`. IPVS_DEST_ATTR_U_THRESH and L_THRESH.
+ */
+export interface ConnectionLimit {
+  readonly upper: number;
+  readonly lower: number;
 }
 
 /** A real server as the kernel reports it. */
@@ -59,7 +70,7 @@ function holdTheSame(desired: readonly RealServer[], observed: readonly RealServ
 }
 
 function contentText(server: RealServer): string {
-  return `${realServerKey(server)} ${server.weight} ${server.forwardingMethod}`;
+  return `${realServerKey(server)} ${server.weight} ${server.forwardingMethod} ${limitText(server)}`;
 }
 
 function isSame(desired: RealServer, observed: RealServer | undefined): boolean {
@@ -69,6 +80,21 @@ function isSame(desired: RealServer, observed: RealServer | undefined): boolean 
 
 export function sameRealServer(desired: RealServer, observed: RealServer): boolean {
   return (
-    desired.weight === observed.weight && desired.forwardingMethod === observed.forwardingMethod
+    desired.weight === observed.weight &&
+    desired.forwardingMethod === observed.forwardingMethod &&
+    sameLimit(desired.limit, observed.limit)
   );
+}
+
+function sameLimit(one: ConnectionLimit | undefined, other: ConnectionLimit | undefined): boolean {
+  return one?.upper === other?.upper && one?.lower === other?.lower;
+}
+
+function limitText({ limit }: RealServer): string {
+  return limit === undefined ? "" : `${limit.upper} ${limit.lower}`;
+}
+
+/** What the kernel reports; absent where it is none. */
+export function limitOf(upper: number, lower: number): Pick<RealServer, "limit"> {
+  return upper === 0 && lower === 0 ? {} : { limit: { upper, lower } };
 }

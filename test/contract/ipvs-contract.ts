@@ -93,6 +93,27 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       ]);
     });
 
+    contractCase(
+      open,
+      "writes thresholds of connections, and takes them back",
+      async ({ ipvs }) => {
+        const limited = real("10.244.1.6", { limit: { upper: 100, lower: 80 } });
+        await applyAll(ipvs, create(virtual(), real(), limited));
+        const read = async (): Promise<readonly RealServer[]> => {
+          const [servers = []] = await ipvs.readRealServers([virtual()]);
+          return servers.toSorted((one, other) => (one.address < other.address ? -1 : 1));
+        };
+        assert.deepEqual(await read(), [real(), limited]);
+        const cached = [real(), limited];
+        assert.equal((await ipvs.readRealServers([virtual()], () => cached))[0], cached);
+        const kind = "update-real-server";
+        const realServer = real("10.244.1.6");
+        await applyAll(ipvs, [{ kind, virtualServer: virtual(), realServer }]);
+        assert.deepEqual(await read(), [real(), realServer]);
+        assert.notEqual((await ipvs.readRealServers([virtual()], () => cached))[0], cached);
+      },
+    );
+
     contractCase(open, "leaves one alone that is created and must be new", async ({ ipvs }) => {
       const changed = virtual({ scheduler: "lc" });
       const isNew = { kind: "create-virtual-server", mustBeNew: true } as const;

@@ -1,6 +1,7 @@
 import { familyOf, type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { EndpointRecord, EndpointSliceRecord, SlicePortRecord } from "../objects.ts";
 import { addressAt } from "./addresses.ts";
+import { sliceWeightText } from "./annotations.ts";
 import {
   type DecodeScope,
   fieldOf,
@@ -36,12 +37,14 @@ export function decodeEndpointSlice(
     return refusePart(scope, "addressType", "unsupported-address-type", addressType);
   }
   const triggeredAtMs = triggerTimeOf(scope, object);
+  const weightText = sliceWeightText(scope, object);
   return {
     name: identity.name,
     service: scope.texts.intern(`${identity.namespace}/${owner}`),
     family,
     ports: portsOf(scope, object),
     endpoints: endpointsOf(scope, object, family),
+    ...(weightText === undefined ? {} : { weightText }),
     ...(triggeredAtMs === undefined ? {} : { triggeredAtMs }),
   };
 }
@@ -112,10 +115,12 @@ function endpointAt(
   if (conditions === undefined) return undefined;
   const zoneHints = hintsAt(scope, value, field, "forZones");
   const nodeHints = hintsAt(scope, value, field, "forNodes");
+  const zone = labelTextAt(scope, fieldOf(value, "zone"), `${field}.zone`);
   return {
     address,
     nodeName: labelTextAt(scope, fieldOf(value, "nodeName"), `${field}.nodeName`) ?? "",
     ...conditions,
+    ...(zone === undefined ? {} : { zone }),
     ...(zoneHints.length === 0 ? {} : { zoneHints }),
     ...(nodeHints.length === 0 ? {} : { nodeHints }),
   };

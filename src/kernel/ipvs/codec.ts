@@ -7,7 +7,12 @@ import type { ByteReader } from "../../netlink/byte-reader.ts";
 import { DecodeError } from "../../netlink/errors.ts";
 import { CONTROL_FAMILY, readGenericHeader, writeGenericHeader } from "../../netlink/generic.ts";
 import type { MessageWriter } from "../../netlink/message.ts";
-import type { ObservedRealServer, RealServer, RealServerId } from "../../state/real-server.ts";
+import {
+  limitOf,
+  type ObservedRealServer,
+  type RealServer,
+  type RealServerId,
+} from "../../state/real-server.ts";
 import type { VirtualServer, VirtualServerId } from "../../state/virtual-server.ts";
 import type { IpvsChange, IpvsTimeouts } from "../kernel.ts";
 import {
@@ -206,6 +211,7 @@ export function decodeRealServer(body: ByteReader, serverFamily: IpFamily): Obse
     weight: required(values.weight, "weight", body),
     forwardingMethod:
       required(values.forwardingMethod, "forwarding method", body) & FORWARDING_MASK,
+    ...limitOf(values.upperThreshold ?? 0, values.lowerThreshold ?? 0),
     activeConnections: values.activeConnections ?? 0,
     inactiveConnections: values.inactiveConnections ?? 0,
     persistentConnections: values.persistentConnections ?? 0,
@@ -259,8 +265,8 @@ function destinationValues(server: RealServer): DestinationValues {
     ...destinationKey(server),
     forwardingMethod: server.forwardingMethod,
     weight: server.weight,
-    upperThreshold: 0,
-    lowerThreshold: 0,
+    upperThreshold: server.limit?.upper ?? 0,
+    lowerThreshold: server.limit?.lower ?? 0,
   };
 }
 

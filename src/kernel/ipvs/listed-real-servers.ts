@@ -8,7 +8,7 @@ import { ATTRIBUTE_HEADER_BYTES } from "../../netlink/attribute-set.ts";
 import type { ByteReader } from "../../netlink/byte-reader.ts";
 import { DecodeError } from "../../netlink/errors.ts";
 import { readGenericHeader } from "../../netlink/generic.ts";
-import { type RealServer, sameRealServers } from "../../state/real-server.ts";
+import { limitOf, type RealServer, sameRealServers } from "../../state/real-server.ts";
 import { addressFamilies, commands, FORWARDING_MASK } from "./constants.ts";
 
 /** IPVS_DEST_ATTR_*; what comes behind the address family are counts, statistics and tunnels. */
@@ -17,12 +17,14 @@ const attributes = {
   port: 2,
   forwardingMethod: 3,
   weight: 4,
+  upperThreshold: 5,
+  lowerThreshold: 6,
   addressFamily: 11,
 } as const;
 
-/** Words of one real server: address (4), family, port, forwarding method, weight. */
-const WORDS = 8;
-const [FAMILY, PORT, METHOD, WEIGHT] = [4, 5, 6, 7] as const;
+/** Words of one real server: address (4), family, port, forwarding method, weight, both thresholds. */
+const WORDS = 10;
+const [FAMILY, PORT, METHOD, WEIGHT, UPPER, LOWER] = [4, 5, 6, 7, 8, 9] as const;
 const firstRoom = 64;
 
 /** One object serves all replies. */
@@ -63,6 +65,8 @@ export class ListedRealServers {
       throw new DecodeError(`IPVS command ${command} where a real server belongs`, body.offset);
     body.skip(ATTRIBUTE_HEADER_BYTES, "destination");
     words[at + FAMILY] = addressFamilies[serverFamily];
+    words[at + UPPER] = 0;
+    words[at + LOWER] = 0;
     let seen = 0;
     while (body.remaining > 0 && seen < allSeen) {
       const length = body.u16("attribute length") - ATTRIBUTE_HEADER_BYTES;
@@ -98,6 +102,12 @@ export class ListedRealServers {
       case attributes.weight:
         words[at + WEIGHT] = body.u32("weight");
         return 8;
+      case attributes.upperThreshold:
+        words[at + UPPER] = body.u32("upper threshold");
+        return 32;
+      case attributes.lowerThreshold:
+        words[at + LOWER] = body.u32("lower threshold");
+        return 64;
       case attributes.addressFamily: {
         // Differs from the virtual server's for tunnels; 0 from older kernels.
         const family = body.u16("address family");
@@ -116,6 +126,8 @@ export class ListedRealServers {
       words[at + PORT] === server.port &&
       words[at + WEIGHT] === server.weight &&
       words[at + METHOD] === server.forwardingMethod &&
+      words[at + UPPER] === (server.limit?.upper ?? 0) &&
+      words[at + LOWER] === (server.limit?.lower ?? 0) &&
       this.#isSameAddress(server, at)
     );
   }
@@ -140,9 +152,10 @@ export class ListedRealServers {
       port: words[PORT] ?? 0,
       weight: words[WEIGHT] ?? 0,
       forwardingMethod: words[METHOD] ?? 0,
+      ...limitOf(words[UPPER] ?? 0, words[LOWER] ?? 0),
     };
   }
 }
 
 const needed = 1 | 2 | 4 | 8;
-const allSeen = needed | 16;
+const allSeen = needed | 16 | 32 | 64;

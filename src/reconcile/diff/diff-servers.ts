@@ -13,7 +13,7 @@ import {
 } from "../../state/virtual-server.ts";
 import type { Change, ChangeOf } from "../change.ts";
 import type { DrainStart } from "../change-plan.ts";
-import { type DrainPolicy, type DrainsView, drains } from "../drain/drains.ts";
+import { type DrainPolicy, type DrainsView, drainPolicyOf, drains } from "../drain/drains.ts";
 import type { ManualWeightsView } from "../drift/manual-weights.ts";
 import type { CachedVirtualServer } from "../observed/cached-state.ts";
 
@@ -115,12 +115,13 @@ function diffRealServers(
   const { virtualServer } = desired;
   let getsSomebody = false;
   const remaining = new Map(cached.realServers.map((server) => [realServerKey(server), server]));
-  for (const after of desired.realServers) {
-    const serverKey = realServerKey(after);
+  for (const planned of desired.realServers) {
+    const serverKey = realServerKey(planned);
     const before = remaining.get(serverKey);
     remaining.delete(serverKey);
-    if (before !== undefined && manualWeights.isKept(key, after, before)) continue;
-    getsSomebody = true;
+    const isKept = before !== undefined && manualWeights.isKept(key, planned, before);
+    const after = isKept ? { ...planned, weight: before.weight } : planned;
+    getsSomebody ||= !isKept;
     if (before === undefined) addRealServer(key, virtualServer, after, changes);
     else if (!sameRealServer(after, before)) {
       const kind = "real-server-update";
@@ -141,7 +142,7 @@ function leave(
 ): void {
   const { leaving, drainStarts } = changes;
   const { virtualServer } = desired;
-  if (!drains(virtualServer.protocol, drainPolicy)) {
+  if (!drains(virtualServer.protocol, drainPolicyOf(desired, drainPolicy))) {
     leaving.push({ kind: "real-server-remove", key, virtualServer, before, reason: "unwanted" });
     noteFlows(key, virtualServer, changes, before);
     return;

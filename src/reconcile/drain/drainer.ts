@@ -16,6 +16,7 @@ import {
   type DrainsView,
   drainEnd,
   drainKey,
+  drainPolicyOf,
 } from "./drains.ts";
 
 /** Virtual servers in one check between syncs: a sync that is due waits for no more. */
@@ -119,7 +120,7 @@ export class Drainer {
         const reason = drainEnd(
           drain,
           { observed: byKey.get(key), isServing, nowMs },
-          tools.policy,
+          drainPolicyOf(planned, tools.policy),
         );
         return reason === undefined ? [] : [{ drain, reason }];
       });

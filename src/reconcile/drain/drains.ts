@@ -1,4 +1,5 @@
 import type { Protocol } from "../../base/protocol.ts";
+import type { PlannedVirtualServer } from "../../plan/service-port-plan.ts";
 import {
   type ObservedRealServer,
   type RealServer,
@@ -73,6 +74,16 @@ const udpAnswerSeconds = 2;
 /** `TCP 10.96.0.1:80 -> 10.244.1.5:8080` */
 export function drainKey({ virtualServerKey, realServer }: Drain): string {
   return `${virtualServerKey} -> ${realServerKey(realServer)}`;
+}
+
+/** The policy for one virtual server: its Service's deadline where it has one. Pure. */
+export function drainPolicyOf(
+  planned: Pick<PlannedVirtualServer, "drainDeadlineSeconds"> | undefined,
+  policy: DrainPolicy,
+): DrainPolicy {
+  const seconds = planned?.drainDeadlineSeconds;
+  if (seconds === undefined) return policy;
+  return { tcpDeadlineSeconds: seconds, udpDeadlineSeconds: seconds };
 }
 
 /** Whether this protocol drains at all. */

@@ -71,7 +71,7 @@ function driftOfOne(
   if (isRight) return undefined;
   if (was === undefined) return { kind: "real-server", before: absent, after: serverText(is) };
   if (sameRealServer(was, is)) return undefined;
-  return was.forwardingMethod === is.forwardingMethod
+  return sameRealServer({ ...was, weight: is.weight }, is)
     ? { kind: "weight", before: String(was.weight), after: String(is.weight) }
     : { kind: "real-server", before: serverText(was), after: serverText(is) };
 }
@@ -80,8 +80,10 @@ function byKey(servers: readonly RealServer[]): ReadonlyMap<string, RealServer> 
   return new Map(servers.map((server) => [realServerKey(server), server]));
 }
 
-function serverText({ weight, forwardingMethod }: RealServer): string {
-  return `weight ${weight}${forwardingMethod === 0 ? "" : ` method ${forwardingMethod}`}`;
+function serverText({ weight, forwardingMethod, limit }: RealServer): string {
+  const method = forwardingMethod === 0 ? "" : ` method ${forwardingMethod}`;
+  const thresholds = limit === undefined ? "" : ` thresholds ${limit.upper} ${limit.lower}`;
+  return `weight ${weight}${method}${thresholds}`;
 }
 
 function settingsText(server: VirtualServer): string {

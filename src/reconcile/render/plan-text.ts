@@ -106,6 +106,6 @@ function settingsText({ scheduler, persistenceTimeoutSeconds, flags }: VirtualSe
   return words.filter(Boolean).join(" ");
 }
 
-function weightText({ weight }: RealServer): string {
-  return `weight ${weight}`;
+function weightText({ weight, limit }: RealServer): string {
+  return `weight ${weight}${limit === undefined ? "" : `, thresholds ${limit.upper} ${limit.lower}`}`;
 }

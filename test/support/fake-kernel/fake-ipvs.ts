@@ -193,21 +193,24 @@ export class FakeIpvs implements Ipvs {
       throw failureError(ipvsOperation(change), errno.ENOENT);
     }
     checkRealServer(change, realServer, virtualServer);
-    held.realServers.set(key, { ...(present ?? observedCounts({})), ...bare(realServer) });
+    const { limit: _replaced, ...counted } = present ?? { ...observedCounts({}), limit: undefined };
+    held.realServers.set(key, { ...counted, ...bare(realServer) });
   }
 }
 
-/** ERANGE for a negative weight, EINVAL for the other family. */
+/** ERANGE for a negative weight or a lower threshold above the upper one, EINVAL for the other family. */
 function checkRealServer(change: IpvsChange, real: RealServer, server: VirtualServerId): void {
-  if (real.weight < 0) throw failureError(ipvsOperation(change), 34);
+  const { upper = 0, lower = 0 } = real.limit ?? {};
+  if (real.weight < 0 || lower > upper) throw failureError(ipvsOperation(change), 34);
   if (familyOf(real.address) !== familyOf(server.address)) {
     throw failureError(ipvsOperation(change), errno.EINVAL);
   }
 }
 
 /** What travels in a request: no counts, whatever object it came in. */
-function bare({ address, port, weight, forwardingMethod }: RealServer): RealServer {
-  return { address, port, weight, forwardingMethod };
+function bare({ address, port, weight, forwardingMethod, limit }: RealServer): RealServer {
+  const given = { address, port, weight, forwardingMethod };
+  return limit === undefined ? given : { ...given, limit };
 }
 
 function observedCounts(

@@ -14,9 +14,10 @@ import type { FakeKernel } from "./fake-kernel.ts";
 export function ipvsText({ ipvs }: FakeKernel): string {
   const lines = ipvs.peek().flatMap(({ virtualServer, realServers }) => {
     const place = placeText(virtualServer);
-    const reals = realServers.map(({ address, port, weight, forwardingMethod }) => {
+    const reals = realServers.map(({ address, port, weight, forwardingMethod, limit }) => {
       const method = forwardingMethods[forwardingMethod] ?? `? ${forwardingMethod}`;
-      return `-a ${place} -r ${hostPort(address, port)} ${method} -w ${weight}`;
+      const thresholds = limit === undefined ? "" : ` -x ${limit.upper} -y ${limit.lower}`;
+      return `-a ${place} -r ${hostPort(address, port)} ${method} -w ${weight}${thresholds}`;
     });
     return [`-A ${place} ${serviceOptions(virtualServer)}`, ...reals];
   });

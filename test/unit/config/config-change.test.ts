@@ -21,6 +21,7 @@ const others: Readonly<Record<string, string>> = {
   "kubeIpvs.reservedAddresses": "refuse",
   "kubeIpvs.schedulerFlags": "sh-port",
   "kubeIpvs.virtualAddresses": "routes",
+  "kubeIpvs.weights": "slice",
   healthzBindAddress: "127.0.0.1:7",
   metricsBindAddress: "127.0.0.1:8",
   featureGates: "AllowServiceExternalIPs=false",

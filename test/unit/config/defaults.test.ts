@@ -20,7 +20,7 @@ describe("the configuration without any setting", () => {
       localTraffic: { kind: "cluster-cidr", cidrs: [] },
       nodePortAddresses: { kind: "all" },
       scheduler: "rr",
-      tuning: {},
+      tuning: { isOnePacket: false, connectionLimit: { upper: 0, lower: 0 }, weights: "equal" },
       excludeCidrs: [],
       foreignVirtualServers: "keep",
       isStrictArp: false,

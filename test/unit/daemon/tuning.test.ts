@@ -1,7 +1,14 @@
 /** What annotations change in the kernel, and what is said of those that do not count. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
-import { type ApiObject, endpointSlice, service } from "../../support/objects.ts";
+import { type IpAddress, parseIpAddress } from "../../../src/base/ip.ts";
+import {
+  type ApiObject,
+  endpoint,
+  endpointSlice,
+  service,
+  servicePort,
+} from "../../support/objects.ts";
 import { TunedNode } from "../../support/tuned-node.ts";
 
 const other = [
@@ -109,5 +116,139 @@ describe("an annotation that does not count", () => {
   it("is one that is no string", async () => {
     await node.start([...other, web({ "kube-ipvs.io/scheduler": { a: 1 } }), endpoints]);
     assert.deepEqual(node.servers, plain);
+  });
+});
+
+/** `10.96.0.10:80`: weights of its real servers, by their addresses. */
+function weights(): readonly string[] {
+  const lines = node.servers.filter((line) => line.startsWith("-a -t 10.96.0.10:80"));
+  return lines.map((line) => line.replace(/.* -r (.*):8080 -m -w (\d+).*/, "$1 $2"));
+}
+
+describe("limits of connections", () => {
+  it("are written to the real servers of this Service, and removed with the annotation", async () => {
+    await node.start([...other, web(), endpoints]);
+    const update = (text: string): readonly string[] =>
+      ["10", "20"].map((end) => `ipvs ${text} TCP 10.96.0.10:80 -> 10.244.1.${end}:8080`);
+    const limited = web({ "kube-ipvs.io/max-connections": "100,80" });
+    assert.deepEqual(await node.apply(limited), update("update-real-server"));
+    assert.equal(node.servers[2], "-a -t 10.96.0.10:80 -r 10.244.1.10:8080 -m -w 1 -x 100 -y 80");
+    assert.deepEqual(await node.pass(60_000), [], "verification finds them right");
+    assert.deepEqual(await node.apply(web()), update("update-real-server"));
+    assert.deepEqual(node.servers, plain);
+  });
+
+  it("have a default for all Services", async () => {
+    const flags = { "kube-ipvs-max-connections": "7" };
+    await node.start([...other, web({ "kube-ipvs.io/max-connections": "0" }), endpoints], flags);
+    assert.deepEqual(node.servers.slice(3), [
+      "-a -t 10.96.0.10:80 -r 10.244.1.20:8080 -m -w 1",
+      "-a -t 10.96.0.20:80 -r 10.244.1.30:8080 -m -w 1 -x 7 -y 0",
+    ]);
+  });
+});
+
+describe("one packet", () => {
+  it("is a flag of the UDP virtual servers", async () => {
+    const ports = [servicePort(), servicePort({ name: "dns", protocol: "UDP", port: 53 })];
+    const named = (annotations: object): ApiObject => service({ ports, metadata: { annotations } });
+    await node.start([named({}), endpoints]);
+    const edit = ["ipvs update-virtual-server UDP 10.96.0.10:53"];
+    assert.deepEqual(await node.apply(named({ "kube-ipvs.io/one-packet": "true" })), edit);
+    assert.deepEqual(node.servers.slice(0, 2), [
+      "-A -t 10.96.0.10:80 -s rr",
+      "-A -u 10.96.0.10:53 -s rr -o",
+    ]);
+    assert.deepEqual(await node.apply(named({})), edit);
+    assert.deepEqual(node.warnings, []);
+  });
+});
+
+describe("a Service's drain deadline", () => {
+  it("ends its drains, and those of no other Service", async () => {
+    const ip = (text: string): IpAddress => parseIpAddress(text) as IpAddress;
+    const connected = (virtual: string, real: string): void =>
+      node.kernel.ipvs.setConnections(
+        { protocol: "TCP", address: ip(virtual), port: 80 },
+        { address: ip(real), port: 8080 },
+        { active: 1 },
+      );
+    await node.start([...other, web({ "kube-ipvs.io/drain-deadline": "10s" }), endpoints]);
+    connected("10.96.0.10", "10.244.1.10");
+    connected("10.96.0.20", "10.244.1.30");
+    await node.apply(
+      endpointSlice({ endpoints: ["10.244.1.20"] }),
+      endpointSlice({ service: "other", endpoints: ["10.244.1.31"] }),
+    );
+    assert.deepEqual(weights(), ["10.244.1.10 0", "10.244.1.20 1"]);
+    await node.pass(9_000);
+    assert.deepEqual(weights(), ["10.244.1.10 0", "10.244.1.20 1"]);
+    assert.deepEqual(await node.pass(20_000), [
+      "ipvs remove-real-server TCP 10.96.0.10:80 -> 10.244.1.10:8080",
+    ]);
+  });
+});
+
+describe("weights", () => {
+  const canary = (weight: string): ApiObject =>
+    endpointSlice({
+      name: "web-canary",
+      endpoints: ["10.244.1.40"],
+      metadata: { annotations: { "kube-ipvs.io/weight": weight } },
+    });
+  const weighted = { "kube-ipvs.io/scheduler": "wrr", "kube-ipvs.io/weights": "slice" };
+
+  it("are those of the EndpointSlices, and a change of one is a change of its real servers", async () => {
+    await node.start([...other, web(weighted), endpoints, canary("3")]);
+    assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 3"]);
+    const update = ["ipvs update-real-server TCP 10.96.0.10:80 -> 10.244.1.40:8080"];
+    assert.deepEqual(await node.apply(canary("0")), update);
+    assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 0"]);
+    assert.deepEqual(await node.pass(120_000), [], "nobody takes weight 0 for a drain");
+    assert.deepEqual(await node.apply(canary("2")), update);
+    await node.apply(web());
+    assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 1"]);
+  });
+
+  it("that are none are named on the Service, and count as 1", async () => {
+    await node.start([...other, web(weighted), endpoints, canary("many")]);
+    assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 1"]);
+    assert.deepEqual(
+      node.warnings.map(({ keys }) => keys["message"]),
+      ["of EndpointSlice default/web-canary must be a number from 0 to 65535"],
+    );
+  });
+
+  it("give a canary its share, however many endpoints it has", async () => {
+    const share = (percent: number): ApiObject =>
+      web({
+        "kube-ipvs.io/scheduler": "wrr",
+        "kube-ipvs.io/canary": `slice=web-canary,share=${percent}%`,
+      });
+    await node.start([...other, share(10), endpoints, canary("7")]);
+    assert.deepEqual(weights(), ["10.244.1.10 9", "10.244.1.20 9", "10.244.1.40 2"]);
+    await node.apply(share(0));
+    assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 0"]);
+    await node.apply(share(100));
+    assert.deepEqual(weights(), ["10.244.1.10 0", "10.244.1.20 0", "10.244.1.40 1"]);
+    node.source.delete(canary("7") as never);
+    await node.pass(0);
+    assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1"]);
+  });
+
+  it("give the endpoints of a zone their share", async () => {
+    const inZones = endpointSlice({
+      endpoints: [
+        endpoint("10.244.1.10", { zone: "a" }),
+        endpoint("10.244.1.20", { zone: "b" }),
+        endpoint("10.244.1.40", { zone: "b" }),
+      ],
+    });
+    const annotations = {
+      "kube-ipvs.io/scheduler": "wlc",
+      "kube-ipvs.io/canary": "zone=a,share=25%",
+    };
+    await node.start([...other, web(annotations), inZones]);
+    assert.deepEqual(weights(), ["10.244.1.10 2", "10.244.1.20 3", "10.244.1.40 3"]);
   });
 });

@@ -21,6 +21,7 @@ function read(
   };
 }
 
+const own = "kube-ipvs.io/";
 const scheduler = "kube-ipvs.io/scheduler";
 const flags = "kube-ipvs.io/scheduler-flags";
 const alias = "kube-router.io/service.scheduler";
@@ -72,6 +73,54 @@ const cases: readonly Case[] = [
     name: "an empty value",
     annotations: { [scheduler]: "" },
     problems: [`${scheduler} invalid-annotation`],
+  },
+  {
+    name: "one packet, without a UDP port",
+    annotations: { [`${own}one-packet`]: "true" },
+    tuning: { isOnePacket: true },
+    problems: [`${own}one-packet annotation-without-effect`],
+  },
+  {
+    name: "a limit",
+    annotations: { [`${own}max-connections`]: "100" },
+    tuning: { connectionLimit: { upper: 100, lower: 0 } },
+  },
+  {
+    name: "a limit with a lower threshold",
+    annotations: { [`${own}max-connections`]: "100, 80" },
+    tuning: { connectionLimit: { upper: 100, lower: 80 } },
+  },
+  {
+    name: "a lower threshold above the upper one",
+    annotations: { [`${own}max-connections`]: "80,100" },
+    problems: [`${own}max-connections invalid-annotation`],
+  },
+  {
+    name: "a deadline",
+    annotations: { [`${own}drain-deadline`]: "1m30s" },
+    tuning: { drainDeadlineSeconds: 90 },
+  },
+  {
+    name: "a deadline below zero",
+    annotations: { [`${own}drain-deadline`]: "-1s" },
+    problems: [`${own}drain-deadline invalid-annotation`],
+  },
+  {
+    name: "weights that the scheduler does not look at",
+    annotations: { [`${own}weights`]: "slice" },
+    tuning: { weights: "slice" },
+    problems: [`${own}weights annotation-without-effect`],
+  },
+  {
+    name: "a canary",
+    annotations: { [scheduler]: "wrr", [`${own}canary`]: "slice=web-canary,share=10%" },
+    tuning: { scheduler: "wrr", canary: { by: "slice", name: "web-canary", percent: 10 } },
+  },
+  {
+    name: "a canary of more than everything",
+    annotations: { [scheduler]: "wrr", [`${own}canary`]: "zone=b,share=110%" },
+    tuning: { scheduler: "wrr" },
+    problems: [`${own}canary invalid-annotation`],
   },
   {
     name: "a name that nobody knows",

@@ -1,0 +1,71 @@
+/** Weights of real servers. Pure. */
+import { honoursWeights, rampsWeights, sharesByWeights } from "../base/scheduler.ts";
+import type { Endpoint } from "../model/endpoints.ts";
+import { type Canary, rampSteps, type Tuning } from "../model/tuning.ts";
+import type { TuningFacts } from "./tuning-facts.ts";
+
+/** What ipvsadm takes as a weight. */
+const largestWeight = 65_535;
+
+/** The weights of these endpoints, in their order: 1 each, unless the Service wants something else. */
+export function weightsOf(
+  endpoints: readonly Endpoint[],
+  tuning: Tuning,
+  facts: Pick<TuningFacts, "rampStep">,
+): readonly number[] {
+  const { scheduler, weights, canary, slowStartMs = 0 } = tuning;
+  let result = endpoints.map(() => 1);
+  if (!honoursWeights(scheduler)) return result;
+  if (weights === "slice") result = endpoints.map(({ sliceWeight }) => sliceWeight ?? 1);
+  if (canary !== undefined && sharesByWeights(scheduler))
+    result = shared(endpoints, result, canary);
+  if (slowStartMs > 0 && rampsWeights(scheduler)) {
+    // Everybody's weight is that much larger at all times: a ramp then changes the newcomer's alone.
+    result = result.map((weight, index) => {
+      const { key = "" } = endpoints[index] ?? {};
+      return weight * (facts.rampStep(key) ?? rampSteps);
+    });
+  }
+  return result.map((weight) => Math.min(weight, largestWeight));
+}
+
+/** Scales two groups so that one gets its share of the whole. Where one of them is empty nothing is scaled. */
+function shared(
+  endpoints: readonly Endpoint[],
+  weights: readonly number[],
+  canary: Canary,
+): number[] {
+  const isCanary = endpoints.map((endpoint) => belongsTo(endpoint, canary));
+  const sumOf = (group: boolean): number =>
+    weights.reduce((sum, weight, index) => (isCanary[index] === group ? sum + weight : sum), 0);
+  const [ofCanary, ofOthers] = [sumOf(true), sumOf(false)];
+  if (ofCanary === 0 || ofOthers === 0) return [...weights];
+  // canary : others = percent * others : (100 - percent) * canary, for each unit of weight.
+  const scaled = weights.map((weight, index) =>
+    isCanary[index] === true
+      ? weight * canary.percent * ofOthers
+      : weight * (100 - canary.percent) * ofCanary,
+  );
+  return reduced(scaled);
+}
+
+function belongsTo({ slice, zone }: Endpoint, { by, name }: Canary): boolean {
+  return (by === "slice" ? slice : zone) === name;
+}
+
+/** The same proportions in the smallest numbers that the kernel takes; who has a weight keeps one. */
+function reduced(weights: readonly number[]): number[] {
+  const divisor = weights.reduce(greatestCommonDivisor, 0);
+  const largest = Math.max(...weights) / divisor;
+  const room = largestWeight / rampSteps;
+  const scale = largest > room ? room / largest : 1;
+  return weights.map((weight) =>
+    weight === 0 ? 0 : Math.max(1, Math.round((weight / divisor) * scale)),
+  );
+}
+
+function greatestCommonDivisor(one: number, other: number): number {
+  let [larger, smaller] = [one, other];
+  while (smaller !== 0) [larger, smaller] = [smaller, larger % smaller];
+  return larger;
+}

@@ -1,0 +1,182 @@
+/** What annotations of a Service do to traffic: the built program, real pods, a client outside. */
+import assert from "node:assert/strict";
+import { after, afterEach, before, beforeEach, describe, it } from "node:test";
+import { askName, Connection, Datagrams } from "../support/client-traffic.ts";
+import { LabNode, until } from "../support/lab-node.ts";
+import { shell } from "../support/netns/network-namespace.ts";
+import { type ApiObject, endpointSlice, service } from "../support/objects.ts";
+import { ip } from "../support/records.ts";
+
+const [first, second] = [
+  { name: "pod-1", address: "10.244.1.10" },
+  { name: "pod-2", address: "10.244.1.20" },
+];
+const clusterIp = "10.96.0.10";
+const tcp = { protocol: "TCP", address: ip(clusterIp), port: 80 } as const;
+const ports = [
+  { name: "http", protocol: "TCP", port: 80, targetPort: 8080 },
+  { name: "dns", protocol: "UDP", port: 53, targetPort: 5353 },
+];
+const slicePorts = [
+  { name: "http", protocol: "TCP", port: 8080 },
+  { name: "dns", protocol: "UDP", port: 5353 },
+];
+
+type Annotations = Readonly<Record<string, string>>;
+
+function web(annotations: Annotations): ApiObject {
+  const named = Object.entries(annotations).map(([name, value]) => [`kube-ipvs.io/${name}`, value]);
+  return service({ ports, metadata: { annotations: Object.fromEntries(named) } });
+}
+
+/** A slice of one endpoint, with a weight of its own. */
+function slice(name: string, address: string, weight: string): ApiObject {
+  const annotations = { "kube-ipvs.io/weight": weight };
+  return endpointSlice({
+    name,
+    endpoints: [address],
+    ports: slicePorts,
+    metadata: { annotations },
+  });
+}
+
+const slices = [slice("web-1", first.address, "3"), slice("web-2", second.address, "1")];
+
+describe("annotations of a Service", () => {
+  let node: LabNode;
+  let connections: Connection[];
+
+  before(async () => {
+    node = await LabNode.build([first, second]);
+    node.apply(web({}), ...slices);
+    await node.start();
+  });
+  beforeEach(() => {
+    connections = [];
+  });
+  afterEach(() => {
+    for (const connection of connections) connection.reset();
+  });
+  after(() => node.destroy());
+
+  function server(protocol: "-t" | "-u", port: number): string {
+    return (
+      new RegExp(`^-A ${protocol} ${clusterIp}:${port} (.*?) *$`, "m").exec(
+        shell("ipvsadm -Sn"),
+      )?.[1] ?? ""
+    );
+  }
+
+  async function hasServer(protocol: "-t" | "-u", port: number, wanted: string): Promise<void> {
+    const isThere = async (): Promise<boolean> => server(protocol, port) === wanted;
+    await until(isThere, 10_000, async () => `${server(protocol, port)} instead of ${wanted}`);
+  }
+
+  async function open(): Promise<Connection> {
+    const connection = await Connection.open(clusterIp, 80, "echo");
+    connections.push(connection);
+    await connection.name();
+    return connection;
+  }
+
+  /** Of so many new connections, those that each pod got. */
+  async function shareOf(count: number): Promise<Readonly<Record<string, number>>> {
+    const shares: Record<string, number> = { "pod-1": 0, "pod-2": 0 };
+    for (let turn = 0; turn < count; turn++) {
+      const name = await askName(clusterIp, 80);
+      shares[name] = (shares[name] ?? 0) + 1;
+    }
+    return shares;
+  }
+
+  // First: connections that are over count until the kernel forgets them.
+  it("limit the connections of an endpoint, and keep those that exist", async () => {
+    const lives = [await open(), await open()];
+    node.apply(web({ "max-connections": "2,1" }), ...slices);
+    await until(
+      async () => (await node.realServers(tcp)).every(({ limit }) => limit?.upper === 2),
+      10_000,
+      async () => node.program.output,
+    );
+    lives.push(await open(), await open());
+    await assert.rejects(open(), /ECONNREFUSED/);
+    for (const connection of lives) await connection.ping("full");
+    node.apply(web({}), ...slices);
+    await until(
+      async () => (await node.realServers(tcp)).every(({ limit }) => limit === undefined),
+      10_000,
+      async () => node.program.output,
+    );
+    await open();
+    for (const connection of lives) await connection.ping("free");
+  });
+
+  it("change and go while connections live, and none of them breaks", async () => {
+    const lives = [await open(), await open()];
+    const steps: readonly (readonly [Annotations, string, string])[] = [
+      [{ scheduler: "wlc", weights: "slice" }, "-s wlc", "pod-1 3, pod-2 1"],
+      [{ scheduler: "sh", "scheduler-flags": "sh-port" }, "-s sh -b sh-port", "pod-1 1, pod-2 1"],
+      [{ "max-connections": "1" }, "-s rr", "pod-1 1, pod-2 1"],
+      [{ scheduler: "wrr", canary: "slice=web-2,share=0%" }, "-s wrr", "pod-1 1, pod-2 0"],
+      [{ scheduler: "no-such" }, "-s rr", "pod-1 1, pod-2 1"],
+      [{ scheduler: "missing" }, "-s rr", "pod-1 1, pod-2 1"],
+      [{}, "-s rr", "pod-1 1, pod-2 1"],
+    ];
+    for (const [annotations, settings, weights] of steps) {
+      node.apply(web(annotations), ...slices);
+      await hasServer("-t", 80, settings);
+      await node.hasWeights(tcp, weights);
+      for (const connection of lives) await connection.ping(settings);
+    }
+    await node.program.prints(
+      /"Ignoring annotation" .* value="no-such" reason="invalid-annotation"/,
+    );
+    await node.program.prints(
+      /"Ignoring annotation" .* value="missing" reason="scheduler-unavailable"/,
+    );
+    assert.deepEqual(await shareOf(4), { "pod-1": 2, "pod-2": 2 });
+  });
+
+  it("share new connections by weights of 3 to 1", async () => {
+    node.apply(web({ scheduler: "wrr", weights: "slice" }), ...slices);
+    await hasServer("-t", 80, "-s wrr");
+    await node.hasWeights(tcp, "pod-1 3, pod-2 1");
+    const { "pod-1": ofFirst = 0 } = await shareOf(80);
+    assert.ok(ofFirst >= 58 && ofFirst <= 62, `${ofFirst} of 80`);
+  });
+
+  it("give a canary its share", async () => {
+    node.apply(web({ scheduler: "wrr", canary: "slice=web-2,share=10%" }), ...slices);
+    await node.hasWeights(tcp, "pod-1 9, pod-2 1");
+    const { "pod-2": ofCanary = 0 } = await shareOf(40);
+    assert.ok(ofCanary >= 3 && ofCanary <= 5, `${ofCanary} of 40`);
+  });
+
+  /** Datagrams that each pod has got so far. */
+  function received(): readonly number[] {
+    return [first, second].map(({ name }) => {
+      const lines = shell(`ip netns exec ${name} grep ^Udp: /proc/net/snmp`).split("\n");
+      return Number(lines[1]?.split(" ")[1]);
+    });
+  }
+
+  it("schedule each datagram alone", async () => {
+    node.apply(web({}), ...slices);
+    await hasServer("-u", 53, "-s rr");
+    const client = await Datagrams.open(4_000);
+    const before = received();
+    for (let turn = 0; turn < 6; turn++) assert.notEqual(await client.ask(clusterIp, 53), "nobody");
+    const stuck = received().map((count, index) => count - (before[index] ?? 0));
+    assert.deepEqual(stuck.toSorted(), [0, 6], "one flow, one pod");
+    node.apply(web({ "one-packet": "true" }), ...slices);
+    await hasServer("-u", 53, "-s rr -o");
+    const other = await Datagrams.open(4_001);
+    const between = received();
+    // Nobody translates replies back.
+    for (let turn = 0; turn < 6; turn++) await other.ask(clusterIp, 53, 20);
+    const spread = received().map((count, index) => count - (between[index] ?? 0));
+    assert.deepEqual(spread, [3, 3]);
+    client.close();
+    other.close();
+  });
+});
