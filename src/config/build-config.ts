@@ -320,6 +320,7 @@ function tuning(settings: Settings, report: Report): TuningConfig {
     isOnePacket: settings["kubeIpvs.onePacket"],
     connectionLimit: { upper: settings["kubeIpvs.maxConnections"], lower: 0 },
     weights: settings["kubeIpvs.weights"] === "slice" ? "slice" : "equal",
+    slowStartMs: settings["kubeIpvs.slowStart"],
   };
 }
 

@@ -61,6 +61,8 @@ export interface TuningConfig {
   readonly connectionLimit: { readonly upper: number; readonly lower: number };
   /** Where the weights of endpoints come from. */
   readonly weights: "equal" | "slice";
+  /** How long a new endpoint's weight grows; 0: not at all. */
+  readonly slowStartMs: number;
 }
 
 /** Everything the program is told, from file, flags and defaults; validated and frozen. */

@@ -201,6 +201,7 @@ async function* beginParts(
     log,
     events,
     drainStartTimes,
+    rampStartTimes: drainStartTimes.ramps,
     ownershipRecord,
     processorMs: () => {
       const { user, system } = process.cpuUsage();

@@ -7,6 +7,7 @@ import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
 import type { Metrics } from "../metrics/metrics.ts";
+import type { RampStartTimes } from "../model/slow-starts.ts";
 import type { DrainStartTimes } from "../reconcile/drain/drains.ts";
 import type { OwnershipRecord } from "../reconcile/ownership/ownership.ts";
 import type { SyncReport } from "../reconcile/report.ts";
@@ -36,6 +37,8 @@ export interface DaemonParts {
   readonly log: Logger;
   /** Absent: a restart does not know when drains began. */
   readonly drainStartTimes?: DrainStartTimes;
+  /** Absent: a restart does not know which endpoints are new. */
+  readonly rampStartTimes?: RampStartTimes;
   /** Absent: a restart knows what the kernel's sets tell, and no more. */
   readonly ownershipRecord?: OwnershipRecord;
   /** Milliseconds of processor time that the process has used; absent: checks are paced by time that passes. */

@@ -7,6 +7,7 @@ import {
   isFlagOf,
   isSchedulerName,
   parseSchedulerFlags,
+  rampsWeights,
   sharesByWeights,
 } from "../base/scheduler.ts";
 import { parseWeight } from "../base/weight.ts";
@@ -19,6 +20,7 @@ const onePacketName = `${prefix}one-packet`;
 const limitName = `${prefix}max-connections`;
 const deadlineName = `${prefix}drain-deadline`;
 const weightsName = `${prefix}weights`;
+const slowStartName = `${prefix}slow-start`;
 const canaryName = `${prefix}canary`;
 
 /** Other names of ours; ours count first. */
@@ -74,6 +76,14 @@ const readers: Readonly<Record<string, AnnotationReader>> = {
       return weights && { weights };
     },
     rule: `must be one of ${weightSources.join(", ")}`,
+  },
+  [slowStartName]: {
+    read: (text) => {
+      const slowStartMs = readDuration(text);
+      const isRight = slowStartMs === 0 || (slowStartMs ?? 0) >= 1_000;
+      return slowStartMs !== undefined && isRight ? { slowStartMs } : undefined;
+    },
+    rule: "must be 0s, or a duration of at least 1s such as 30s",
   },
   [canaryName]: {
     read: (text) => {
@@ -200,6 +210,10 @@ function whyWithoutEffect(
         : "the Service has no UDP port";
     case weightsName:
       return weights === "equal" || honoursWeights(scheduler) ? undefined : unweighted(scheduler);
+    case slowStartName:
+      return (tuning.slowStartMs ?? 0) === 0 || rampsWeights(scheduler)
+        ? undefined
+        : unweighted(scheduler);
     case canaryName:
       return canary === undefined || sharesByWeights(scheduler) ? undefined : unweighted(scheduler);
     default:

@@ -59,6 +59,11 @@ export class ChangeTracker {
     for (const name of this.#services.keys()) this.#touched.add(name);
   }
 
+  /** This Service counts as touched. */
+  touch(name: ServiceName): void {
+    this.#touched.add(name);
+  }
+
   /** The Services of which this is true count as touched. */
   touchWhere(concerns: (service: ServiceRecord) => boolean): void {
     for (const [name, service] of this.#services) if (concerns(service)) this.#touched.add(name);

@@ -2,11 +2,12 @@ import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../api/obj
 import type { IpFamily } from "../base/ip.ts";
 import { requestedScheduler } from "../model/annotations.ts";
 import { ChangeTracker, type PendingChanges } from "../model/change-tracker.ts";
+import { noRampStartTimes, type RampStartTimes, SlowStarts } from "../model/slow-starts.ts";
 import type { AnnotationProblem } from "../model/tuning.ts";
 import type { RuleSet } from "../state/rule.ts";
 import { DesiredState, type DirtyKeys } from "./desired-state.ts";
 import type { PlanOptions } from "./options.ts";
-import { planService, type ServicePlan } from "./planner.ts";
+import { planService, type ServicePlan, tuningOf } from "./planner.ts";
 import { RulesMemory } from "./rules-memory.ts";
 import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
 
@@ -15,6 +16,8 @@ export interface ClusterPlanParts {
   readonly startedAtMs: number;
   /** Called with each plan of a Service as it is made. */
   readonly onPlan: (plan: ServicePlan) => void;
+  /** When the weight of a new endpoint began to grow in an earlier run; absent: nobody knows. */
+  readonly recallRamp?: RampStartTimes["recall"];
 }
 
 /** Services and slices as last known, and what they want in the kernel. Pure but for its own state. */
@@ -25,10 +28,12 @@ export class ClusterPlan {
   readonly #rulesMemory = new RulesMemory();
   #options: PlanOptions | undefined;
   #facts: TuningFacts = noTuningFacts;
+  readonly #slowStarts: SlowStarts;
   /** Of Services that have any. */
   readonly #annotationProblems = new Map<ServiceName, readonly AnnotationProblem[]>();
 
-  constructor({ startedAtMs, onPlan }: ClusterPlanParts) {
+  constructor({ startedAtMs, onPlan, recallRamp }: ClusterPlanParts) {
+    this.#slowStarts = new SlowStarts(recallRamp ?? noRampStartTimes.recall);
     this.#onPlan = onPlan;
     this.#tracker = new ChangeTracker(startedAtMs);
   }
@@ -89,13 +94,27 @@ export class ClusterPlan {
     this.#tracker.touchWhere((service) => isConcerned(requestedScheduler(service) ?? ""));
   }
 
-  /** Plans what was touched, and every Service where the options are others than before; yields after each. */
-  *update(options: PlanOptions): Generator<void, PendingChanges> {
+  /** Monotonic; when a weight is to grow. Undefined: no endpoint is new. */
+  get nextRampMs(): number | undefined {
+    return this.#slowStarts.nextStepMs;
+  }
+
+  /** When the weights that grow began to, for a record; undefined: as when this was asked last. */
+  takeRamps(): ReadonlyMap<string, number> | undefined {
+    return this.#slowStarts.takeStarted();
+  }
+
+  /**
+   * Plans what was touched, and every Service where the options are others than before; yields after each. `nowMs` is
+   * monotonic: weights of new endpoints grow with it.
+   */
+  *update(options: PlanOptions, nowMs: number = 0): Generator<void, PendingChanges> {
+    for (const name of this.#slowStarts.due(nowMs)) this.#tracker.touch(name);
     if (options !== this.#options) this.#tracker.touchAll();
     this.#options = options;
     const pending = this.#tracker.take();
     for (const name of pending.services) {
-      this.#planService(name, options);
+      this.#planService(name, options, nowMs);
       yield;
     }
     return pending;
@@ -118,10 +137,17 @@ export class ClusterPlan {
     return this.#rules(family, this.#options);
   }
 
-  #planService(name: string, options: PlanOptions): void {
+  #planService(name: string, options: PlanOptions, nowMs: number): void {
     const service = this.#tracker.service(name);
     const slices = this.#tracker.slicesOf(name);
-    for (const plan of planService(name, service, slices, options, this.#facts)) {
+    const { slowStartMs = 0 } = tuningOf(service, options, this.#facts).tuning;
+    const periodMs = service === undefined ? 0 : slowStartMs;
+    this.#slowStarts.note(name, slices, { periodMs, nowMs });
+    const facts: TuningFacts = {
+      ...this.#facts,
+      rampStep: (address) => this.#slowStarts.stepOf(name, address, nowMs),
+    };
+    for (const plan of planService(name, service, slices, options, facts)) {
       this.#noteProblems(plan);
       this.#desired.replace(plan.service, plan.family, plan.servicePorts);
       this.#onPlan(plan);

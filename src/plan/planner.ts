@@ -72,10 +72,11 @@ export function servedPart(
   return { ...service, externalIps: [] };
 }
 
-function tuningOf(
+/** How the virtual servers of a Service are to behave; without one, as by default. Pure. */
+export function tuningOf(
   service: ServiceRecord | undefined,
   { scheduler, tuning }: PlanOptions,
-  { missingSchedulers }: TuningFacts,
+  { missingSchedulers }: Pick<TuningFacts, "missingSchedulers">,
 ): ServiceTuning {
   const defaults: Tuning = { ...tuning, scheduler };
   if (service === undefined) return { tuning: defaults, problems: none };

@@ -1,9 +1,11 @@
+import type { IpAddress } from "../base/ip.ts";
+
 /** What planning asks about the node and the time, and only for Services that are tuned. */
 export interface TuningFacts {
   /** Schedulers that Services ask for and the kernel does not have. */
   readonly missingSchedulers: ReadonlySet<string>;
-  /** How far a new endpoint's weight has grown, from 1 up to `rampSteps`; undefined: it is not new. By its key. */
-  readonly rampStep: (endpointKey: string) => number | undefined;
+  /** How far a new endpoint's weight has grown, from 1 up to `rampSteps`; undefined: it is not new. */
+  readonly rampStep: (address: IpAddress) => number | undefined;
 }
 
 /** Nothing is known: the kernel has every scheduler, and no endpoint is new. */

@@ -22,8 +22,8 @@ export function weightsOf(
   if (slowStartMs > 0 && rampsWeights(scheduler)) {
     // Everybody's weight is that much larger at all times: a ramp then changes the newcomer's alone.
     result = result.map((weight, index) => {
-      const { key = "" } = endpoints[index] ?? {};
-      return weight * (facts.rampStep(key) ?? rampSteps);
+      const address = endpoints[index]?.address;
+      return weight * ((address && facts.rampStep(address)) ?? rampSteps);
     });
   }
   return result.map((weight) => Math.min(weight, largestWeight));

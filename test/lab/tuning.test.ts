@@ -152,6 +152,22 @@ describe("annotations of a Service", () => {
     assert.ok(ofCanary >= 3 && ofCanary <= 5, `${ofCanary} of 40`);
   });
 
+  it("let the weight of a new endpoint grow, over a restart too", async () => {
+    const slow = web({ scheduler: "wrr", "slow-start": "5s" });
+    node.apply(slow, slices[0] as ApiObject);
+    await node.hasWeights(tcp, "pod-1 10");
+    node.apply(slow, ...slices);
+    await node.hasWeights(tcp, "pod-1 10, pod-2 1");
+    const { "pod-2": early = 0 } = await shareOf(11);
+    assert.ok(early <= 4, `${early} of 11`);
+    await node.stop();
+    await node.start();
+    const resumed = Number((await node.weights(tcp)).split(" ").at(-1));
+    assert.ok(resumed > 1 && resumed <= 10, `weight ${resumed}`);
+    await node.hasWeights(tcp, "pod-1 10, pod-2 10");
+    assert.deepEqual(await shareOf(8), { "pod-1": 4, "pod-2": 4 });
+  });
+
   /** Datagrams that each pod has got so far. */
   function received(): readonly number[] {
     return [first, second].map(({ name }) => {

@@ -4,7 +4,7 @@ import { loadConfig } from "../../src/config/load-config.ts";
 import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
 import { silentMetrics } from "../../src/metrics/metrics.ts";
-import type { DrainStartTimes } from "../../src/reconcile/drain/drains.ts";
+import type { RampStartTimes } from "../../src/model/slow-starts.ts";
 import { FakeClock } from "./fake-clock.ts";
 import { FakeKernel } from "./fake-kernel/fake-kernel.ts";
 import { ipvsText } from "./fake-kernel/state-text.ts";
@@ -34,7 +34,7 @@ export class TunedNode {
   async start(
     objects: readonly unknown[],
     flags: Readonly<Record<string, string>> = {},
-    startTimes?: DrainStartTimes,
+    rampStartTimes?: RampStartTimes,
   ): Promise<void> {
     const { clock, kernel, source, events } = this;
     this.source.apply(...(objects as readonly NamedObject[]));
@@ -55,7 +55,7 @@ export class TunedNode {
       health: new ProxyHealth(clock, 60_000),
       log: this.#log,
       events: { record: (event) => void events.push(event) },
-      ...(startTimes === undefined ? {} : { drainStartTimes: startTimes }),
+      ...(rampStartTimes === undefined ? {} : { rampStartTimes }),
     });
     await this.pass(0);
   }

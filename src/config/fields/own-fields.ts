@@ -91,6 +91,17 @@ export const ownFields = [
     help: "where the weights of endpoints come from: equal, or slice (annotation kube-ipvs.io/weight of the EndpointSlice). The annotation kube-ipvs.io/weights overrides it",
   },
   {
+    path: "kubeIpvs.slowStart",
+    kind: "duration",
+    default: "0s",
+    keepsZero: true,
+    min: 0,
+    flag: "kube-ipvs-slow-start",
+    winsOverFile: true,
+    isLive: true,
+    help: "how long the weight of a new endpoint grows, for Services with a scheduler that shares by weights; 0s: not at all. The annotation kube-ipvs.io/slow-start overrides it",
+  },
+  {
     path: "kubeIpvs.verificationPeriod",
     kind: "duration",
     default: "30s",

@@ -6,6 +6,7 @@
  */
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
+import type { RampStartTimes } from "../../model/slow-starts.ts";
 import { type Drain, type DrainStartTimes, drainKey } from "../../reconcile/drain/drains.ts";
 import {
   type BootClock,
@@ -24,12 +25,18 @@ export interface DrainStartTimesParts {
 
 /** The oldest are recorded; the others count from a restart. Keys are at most about 110 characters. */
 const maxDrains = 10_000;
+/** The others have their full weight after a restart. Keys are at most about 170 characters. */
+const maxRamps = 2_000;
 
 /** The start times of drains in a file that is replaced as a whole. */
 export class DrainStartTimesFile implements DrainStartTimes {
   readonly #parts: DrainStartTimesParts;
   readonly #recalled: Recalled;
   readonly #beganMs: ReadonlyMap<string, number>;
+  readonly #recalledRamps: ReadonlyMap<string, number>;
+  /** Milliseconds since boot. At first those of the earlier run, until it is known what became of them. */
+  #ramps: ReadonlyMap<string, number>;
+  #drains: readonly Drain[] = [];
   readonly #writer: BootFileWriter;
 
   /** Reads the file. `path` empty: there is none. */
@@ -38,8 +45,13 @@ export class DrainStartTimesFile implements DrainStartTimes {
     this.#recalled = withTimes(readBootFile(path, parts.bootClock), path);
     this.#beganMs =
       this.#recalled.kind === "read"
-        ? timesFrom(this.#recalled.content, parts.bootClock)
+        ? timesFrom(this.#recalled.content["beganMs"], parts.bootClock)
         : new Map();
+    this.#recalledRamps =
+      this.#recalled.kind === "read"
+        ? timesFrom(this.#recalled.content["rampsMs"], parts.bootClock)
+        : new Map();
+    this.#ramps = this.#recalledRamps;
     const failureEvent = "Cannot save drain start times, a restart will reset drain deadlines";
     this.#writer = new BootFileWriter(path, { ...parts, failureEvent });
   }
@@ -54,8 +66,29 @@ export class DrainStartTimesFile implements DrainStartTimes {
   }
 
   keep(drains: Iterable<Drain>): void {
-    const present = [...drains];
-    this.#writer.write(() => this.#content(present));
+    this.#drains = [...drains];
+    this.#write();
+  }
+
+  /** The same for weights that grow. */
+  get ramps(): RampStartTimes {
+    return {
+      recall: (key) => {
+        const beganMs = this.#recalledRamps.get(key);
+        return beganMs === undefined ? undefined : beganMs - this.#bootOffsetMs();
+      },
+      keep: (startedMs) => {
+        const offsetMs = this.#bootOffsetMs();
+        const times = [...startedMs].slice(0, maxRamps);
+        this.#ramps = new Map(times.map(([key, ms]) => [key, Math.round(ms + offsetMs)]));
+        this.#write();
+      },
+    };
+  }
+
+  #write(): void {
+    const [drains, ramps] = [this.#drains, this.#ramps];
+    this.#writer.write(() => this.#content(drains, ramps));
   }
 
   /** Resolves when everything given so far is in the file, or could not be written. */
@@ -63,15 +96,15 @@ export class DrainStartTimesFile implements DrainStartTimes {
     return this.#writer.idle();
   }
 
-  /** No drain, no file. */
-  #content(drains: readonly Drain[]): FileContent | undefined {
-    if (drains.length === 0) return undefined;
+  /** No drain and no ramp, no file. */
+  #content(drains: readonly Drain[], ramps: ReadonlyMap<string, number>): FileContent | undefined {
+    if (drains.length === 0 && ramps.size === 0) return undefined;
     const oldest = drains.toSorted((one, other) => one.sinceMs - other.sinceMs).slice(0, maxDrains);
     const offsetMs = this.#bootOffsetMs();
     const beganMs = Object.fromEntries(
       oldest.map((drain) => [drainKey(drain), Math.round(drain.sinceMs + offsetMs)]),
     );
-    return { beganMs };
+    return { beganMs, ...(ramps.size === 0 ? {} : { rampsMs: Object.fromEntries(ramps) }) };
   }
 
   /** What makes a monotonic time of this program a time since boot. */
@@ -86,10 +119,10 @@ function withTimes(recalled: Recalled, path: string): Recalled {
 }
 
 /** A begin that lies in the future or is no number is left out. */
-function timesFrom(content: FileContent, { uptimeMs }: BootClock): ReadonlyMap<string, number> {
+function timesFrom(content: unknown, { uptimeMs }: BootClock): ReadonlyMap<string, number> {
   const nowMs = uptimeMs();
   const beganMs = new Map<string, number>();
-  for (const [key, value] of Object.entries(content["beganMs"] as FileContent)) {
+  for (const [key, value] of Object.entries(isRecord(content) ? content : {})) {
     if (typeof value === "number" && value >= 0 && value <= nowMs) beganMs.set(key, value);
   }
   return beganMs;

@@ -7,6 +7,7 @@ import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import { inSlices, yieldToEventLoop } from "../../base/time-slice.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
+import { noRampStartTimes, type RampStartTimes } from "../../model/slow-starts.ts";
 import { ClusterPlan } from "../../plan/cluster-plan.ts";
 import type { ApplyProgress } from "../../reconcile/apply/apply-plan.ts";
 import type { DrainStartTimes } from "../../reconcile/drain/drains.ts";
@@ -36,6 +37,8 @@ export interface SyncLoopCollaborators {
   readonly healthChecks: ServiceHealthServers;
   readonly drainStartTimes?: DrainStartTimes;
   readonly ownershipRecord?: OwnershipRecord;
+  /** Absent: a restart does not know which endpoints are new. */
+  readonly rampStartTimes?: RampStartTimes;
   readonly onReport?: (report: SyncReport) => void;
   /** Milliseconds of processor time that the process has used. */
   readonly processorMs?: () => number;
@@ -67,6 +70,7 @@ export class SyncLoop {
   readonly #node: KnownNode;
   readonly #otherNodes: OtherNodes;
   readonly #schedulers: AvailableSchedulers;
+  readonly #rampStartTimes: RampStartTimes;
   readonly #plan: ClusterPlan;
   readonly #reconciler: Reconciler;
   readonly #runner: Runner;
@@ -91,9 +95,11 @@ export class SyncLoop {
     this.#healthChecks = healthChecks;
     this.#onReport = collaborators.onReport ?? (() => {});
     this.#nodeWait = this.#makeNodeWait(collaborators, live);
+    this.#rampStartTimes = collaborators.rampStartTimes ?? noRampStartTimes;
     this.#plan = new ClusterPlan({
       startedAtMs: clock.nowMs(),
       onPlan: (plan) => healthChecks.note(plan),
+      recallRamp: (key) => this.#rampStartTimes.recall(key),
     });
     const apiServers = (): readonly ServerEndpoint[] => [
       ...(collaborators.apiServers?.() ?? []),
@@ -207,7 +213,12 @@ export class SyncLoop {
     const startedAtMs = this.#clock.monotonicMs();
     const options = await this.#node.refresh();
     this.#plan.noteMissingSchedulers(await this.#schedulers.refresh());
-    const { services, triggers } = await inSlices(this.#clock, this.#plan.update(options));
+    const { services, triggers } = await inSlices(
+      this.#clock,
+      this.#plan.update(options, startedAtMs),
+    );
+    const ramps = this.#plan.takeRamps();
+    if (ramps !== undefined) this.#rampStartTimes.keep(ramps);
     const isFull = this.#isObserveOnly || this.#reconciler.needsObservation;
     const goal = this.#takeGoal();
     this.#lastGoal = goal;
@@ -251,10 +262,14 @@ export class SyncLoop {
     };
   }
 
-  /** What the kernel refused or did not have, or a third party reverts, is tried again at its time. */
+  /** What the kernel refused or did not have, or a third party reverts, is tried again at its time; weights grow at theirs. */
   #scheduleRetry(): void {
     this.#cancelRetry();
-    const dueMs = earliest([this.#reconciler.nextRetryMs, this.#schedulers.nextCheckMs]);
+    const dueMs = earliest([
+      this.#reconciler.nextRetryMs,
+      this.#schedulers.nextCheckMs,
+      this.#plan.nextRampMs,
+    ]);
     if (dueMs === undefined || this.#isStopped) return;
     const delayMs = Math.max(0, dueMs - this.#clock.monotonicMs());
     // At once is part of this sync: it is not settled before.

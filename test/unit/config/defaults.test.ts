@@ -20,7 +20,12 @@ describe("the configuration without any setting", () => {
       localTraffic: { kind: "cluster-cidr", cidrs: [] },
       nodePortAddresses: { kind: "all" },
       scheduler: "rr",
-      tuning: { isOnePacket: false, connectionLimit: { upper: 0, lower: 0 }, weights: "equal" },
+      tuning: {
+        isOnePacket: false,
+        connectionLimit: { upper: 0, lower: 0 },
+        weights: "equal",
+        slowStartMs: 0,
+      },
       excludeCidrs: [],
       foreignVirtualServers: "keep",
       isStrictArp: false,

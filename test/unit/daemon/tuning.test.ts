@@ -252,3 +252,58 @@ describe("weights", () => {
     assert.deepEqual(weights(), ["10.244.1.10 2", "10.244.1.20 3", "10.244.1.40 3"]);
   });
 });
+
+describe("a slow start", () => {
+  const slow = web({ "kube-ipvs.io/scheduler": "wrr", "kube-ipvs.io/slow-start": "90s" });
+  const three = endpointSlice({ endpoints: ["10.244.1.10", "10.244.1.20", "10.244.1.40"] });
+  const update = ["ipvs update-real-server TCP 10.96.0.10:80 -> 10.244.1.40:8080"];
+
+  it("lets the weight of a new endpoint grow in steps, and touches nothing else", async () => {
+    await node.start([...other, slow, endpoints]);
+    assert.deepEqual(weights(), ["10.244.1.10 10", "10.244.1.20 10"]);
+    assert.deepEqual(await node.apply(three), [
+      "ipvs create-real-server TCP 10.96.0.10:80 -> 10.244.1.40:8080",
+    ]);
+    for (let step = 1; step < 10; step++) {
+      assert.deepEqual(weights(), ["10.244.1.10 10", "10.244.1.20 10", `10.244.1.40 ${step}`]);
+      assert.deepEqual(await node.pass(10_000), update);
+    }
+    assert.deepEqual(weights(), ["10.244.1.10 10", "10.244.1.20 10", "10.244.1.40 10"]);
+    assert.deepEqual(await node.pass(120_000), []);
+  });
+
+  it("ends with its annotation", async () => {
+    await node.start([...other, slow, endpoints]);
+    await node.apply(three);
+    await node.apply(web());
+    assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 1"]);
+    assert.deepEqual(await node.pass(60_000), []);
+  });
+
+  it("goes on where it was after a restart", async () => {
+    let recorded: ReadonlyMap<string, number> = new Map();
+    const times = {
+      recall: (key: string) => recorded.get(key),
+      keep: (startedMs: ReadonlyMap<string, number>) => {
+        recorded = startedMs;
+      },
+    };
+    await node.start([...other, slow, endpoints], {}, times);
+    await node.apply(three);
+    await node.pass(35_000);
+    assert.deepEqual(weights(), ["10.244.1.10 10", "10.244.1.20 10", "10.244.1.40 4"]);
+    await node.stop();
+    await node.start([], {}, times);
+    assert.deepEqual(weights(), ["10.244.1.10 10", "10.244.1.20 10", "10.244.1.40 4"]);
+    assert.deepEqual(await node.pass(10_000), update);
+    await node.pass(50_000);
+    assert.deepEqual(weights(), ["10.244.1.10 10", "10.244.1.20 10", "10.244.1.40 10"]);
+    assert.equal(recorded.size, 0);
+  });
+
+  it("does not slow the first endpoints of a Service, nor those that come with the program", async () => {
+    await node.start([...other, slow]);
+    await node.apply(endpoints);
+    assert.deepEqual(weights(), ["10.244.1.10 10", "10.244.1.20 10"]);
+  });
+});

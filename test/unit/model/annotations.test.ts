@@ -112,6 +112,23 @@ const cases: readonly Case[] = [
     problems: [`${own}weights annotation-without-effect`],
   },
   {
+    name: "a slow start",
+    annotations: { [scheduler]: "wlc", [`${own}slow-start`]: "30s" },
+    tuning: { scheduler: "wlc", slowStartMs: 30_000 },
+  },
+  {
+    name: "a slow start under a scheduler without weights",
+    annotations: { [scheduler]: "mh", [`${own}slow-start`]: "30s" },
+    tuning: { scheduler: "mh", slowStartMs: 30_000 },
+    problems: [`${own}slow-start annotation-without-effect`],
+  },
+  {
+    name: "a slow start of a moment",
+    annotations: { [scheduler]: "wlc", [`${own}slow-start`]: "10ms" },
+    tuning: { scheduler: "wlc" },
+    problems: [`${own}slow-start invalid-annotation`],
+  },
+  {
     name: "a canary",
     annotations: { [scheduler]: "wrr", [`${own}canary`]: "slice=web-canary,share=10%" },
     tuning: { scheduler: "wrr", canary: { by: "slice", name: "web-canary", percent: 10 } },

@@ -206,4 +206,20 @@ describe("the file of drain ages", () => {
     await ages.idle();
     assert.equal(told(), 2);
   });
+
+  it("keeps when weights began to grow beside the drains, each by itself", async () => {
+    const file = open(100_000);
+    file.keep([first]);
+    file.ramps.keep(new Map([["default/web 10.244.1.40", 500]]));
+    await file.idle();
+    const later = open(101_000);
+    assert.equal(later.ramps.recall("default/web 10.244.1.40"), -500);
+    assert.equal(later.ramps.recall("default/web 10.244.1.41"), undefined);
+    later.keep([]);
+    await later.idle();
+    assert.equal(open(102_000).ramps.recall("default/web 10.244.1.40"), -1_500);
+    later.ramps.keep(new Map());
+    await later.idle();
+    assert.equal(existsSync(path), false);
+  });
 });

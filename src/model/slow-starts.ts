@@ -1,0 +1,141 @@
+import type { EndpointSliceRecord, ServiceName } from "../api/objects.ts";
+import { earliest } from "../base/earliest.ts";
+import type { IpAddress } from "../base/ip.ts";
+import { rampSteps } from "./tuning.ts";
+
+/** Records when ramps began, for the program that runs after this one. Times are monotonic milliseconds of this program. */
+export interface RampStartTimes {
+  /** Undefined: no earlier run recorded this ramp. */
+  recall(key: string): number | undefined;
+  /** Records these in place of everything recorded before. Does not wait, never throws. */
+  keep(startedMs: ReadonlyMap<string, number>): void;
+}
+
+/** Records nothing. */
+export const noRampStartTimes: RampStartTimes = { recall: () => undefined, keep() {} };
+
+interface ServiceRamps {
+  /** Ready endpoints as last noted. */
+  readonly known: ReadonlySet<IpAddress>;
+  /** When the ramps of those that are new began. */
+  readonly startedMs: ReadonlyMap<IpAddress, number>;
+  readonly periodMs: number;
+  /** When one of them reaches its next step; undefined: none is new. */
+  readonly nextStepMs: number | undefined;
+}
+
+/**
+ * Remembers, for Services with a slow start, which endpoints are new and since when. New is one that turns ready beside
+ * others; the first endpoints of a Service are not, and neither is what the program finds when it starts.
+ */
+export class SlowStarts {
+  readonly #recall: RampStartTimes["recall"];
+  readonly #services = new Map<ServiceName, ServiceRamps>();
+  /** Those that have new endpoints: few of all. */
+  readonly #ramping = new Map<ServiceName, ServiceRamps>();
+  #isChanged = false;
+
+  constructor(recall: RampStartTimes["recall"]) {
+    this.#recall = recall;
+  }
+
+  /** Notes the ready endpoints of a Service that is about to be planned. `periodMs` 0: it has no slow start. */
+  note(
+    service: ServiceName,
+    slices: Iterable<EndpointSliceRecord>,
+    { periodMs, nowMs }: { readonly periodMs: number; readonly nowMs: number },
+  ): void {
+    const before = this.#services.get(service);
+    if (periodMs === 0) {
+      this.#isChanged ||= (before?.startedMs.size ?? 0) > 0;
+      this.#services.delete(service);
+      this.#ramping.delete(service);
+      return;
+    }
+    const known = readyAddresses(slices);
+    const begun = [...known].flatMap((address): readonly (readonly [IpAddress, number])[] => {
+      const sinceMs = this.#startOf(service, address, before, nowMs);
+      return sinceMs === undefined || sinceMs + periodMs <= nowMs ? [] : [[address, sinceMs]];
+    });
+    const startedMs = new Map(begun);
+    const nextStepMs = earliest(
+      [...startedMs.values()].map((sinceMs) => nextStepOf(nowMs - sinceMs, periodMs) + sinceMs),
+    );
+    this.#isChanged ||= !sameTimes(startedMs, before?.startedMs);
+    const ramps = { known, startedMs, periodMs, nextStepMs };
+    this.#services.set(service, ramps);
+    if (startedMs.size > 0) this.#ramping.set(service, ramps);
+    else this.#ramping.delete(service);
+  }
+
+  /** From 1 up to less than `rampSteps`; undefined: the endpoint is not new. */
+  stepOf(service: ServiceName, address: IpAddress, nowMs: number): number | undefined {
+    const ramps = this.#services.get(service);
+    const sinceMs = ramps?.startedMs.get(address);
+    return ramps === undefined || sinceMs === undefined
+      ? undefined
+      : stepAt(nowMs - sinceMs, ramps.periodMs);
+  }
+
+  /** When the next weight is to change; undefined: no endpoint is new. */
+  get nextStepMs(): number | undefined {
+    return earliest([...this.#ramping.values()].map(({ nextStepMs }) => nextStepMs));
+  }
+
+  /** Services of which a weight is to change now. */
+  due(nowMs: number): readonly ServiceName[] {
+    return [...this.#ramping]
+      .filter(([, { nextStepMs }]) => nextStepMs !== undefined && nextStepMs <= nowMs)
+      .map(([service]) => service);
+  }
+
+  /** All that ramps, for a record; undefined: nothing changed since this was asked last. */
+  takeStarted(): ReadonlyMap<string, number> | undefined {
+    if (!this.#isChanged) return undefined;
+    this.#isChanged = false;
+    const all = [...this.#ramping].flatMap(([service, { startedMs }]) =>
+      [...startedMs].map(([address, sinceMs]) => [rampKey(service, address), sinceMs] as const),
+    );
+    return new Map(all);
+  }
+
+  #startOf(
+    service: ServiceName,
+    address: IpAddress,
+    before: ServiceRamps | undefined,
+    nowMs: number,
+  ): number | undefined {
+    if (before === undefined) return this.#recall(rampKey(service, address));
+    if (before.known.has(address)) return before.startedMs.get(address);
+    return before.known.size === 0 ? undefined : nowMs;
+  }
+}
+
+function rampKey(service: ServiceName, address: IpAddress): string {
+  return `${service} ${address}`;
+}
+
+function readyAddresses(slices: Iterable<EndpointSliceRecord>): ReadonlySet<IpAddress> {
+  const addresses = new Set<IpAddress>();
+  for (const { endpoints } of slices) {
+    for (const { isReady, address } of endpoints) if (isReady) addresses.add(address);
+  }
+  return addresses;
+}
+
+/** It begins with one step and has all of them at the end of the period. */
+function stepAt(elapsedMs: number, periodMs: number): number {
+  return 1 + Math.floor(((rampSteps - 1) * elapsedMs) / periodMs);
+}
+
+function nextStepOf(elapsedMs: number, periodMs: number): number {
+  return Math.ceil((stepAt(elapsedMs, periodMs) * periodMs) / (rampSteps - 1));
+}
+
+function sameTimes(
+  one: ReadonlyMap<IpAddress, number>,
+  other: ReadonlyMap<IpAddress, number> = new Map(),
+): boolean {
+  if (one.size !== other.size) return false;
+  return [...one].every(([address, sinceMs]) => other.get(address) === sinceMs);
+}
