@@ -84,6 +84,8 @@ export interface NodeRecord {
   readonly podCidrs: readonly Cidr[];
   /** Label topology.kubernetes.io/zone; absent without the label. */
   readonly zone?: string;
+  /** Label kube-ipvs.io/weight; absent without the label. */
+  readonly weight?: number;
   /** Neither being deleted nor tainted ToBeDeletedByClusterAutoscaler. */
   readonly isEligible: boolean;
 }

@@ -40,6 +40,7 @@ export const refusalReasons = {
   "invalid-condition": "is not a boolean; ignoring the endpoint",
   "invalid-trigger-time": "is not an RFC 3339 time",
   "invalid-node-address": "is not an IP address",
+  "invalid-node-weight": "is not a weight from 0 to 65535",
   "invalid-pod-address": "is not an IP address",
   "invalid-pod-cidr": "is not a CIDR such as 10.244.1.0/24",
   "invalid-manifest": "cannot be read as YAML or JSON",

@@ -39,6 +39,9 @@ export interface ServedAddresses {
 /** The InternalIP and ExternalIP addresses of all Nodes, by name. */
 export type NodeAddresses = ReadonlyMap<string, readonly IpAddress[]>;
 
+/** Of Nodes that have the label kube-ipvs.io/weight, by name. */
+export type NodeWeights = ReadonlyMap<string, number>;
+
 /** Where an API server is reached. */
 export interface ServerEndpoint {
   readonly address: IpAddress;
@@ -70,7 +73,7 @@ export interface SourceListener {
   /** Only where lists are guarded. */
   onListDoubt?(doubt: ListDoubt): void;
   /** Only where all Nodes are at hand: when anything of them changed. */
-  onNodeAddresses?(nodes: NodeAddresses): void;
+  onNodeAddresses?(nodes: NodeAddresses, weights?: NodeWeights): void;
   /** Only from an API server: when it is known, and when it changes. */
   onServerVersion?(version: ServerVersion): void;
 }
@@ -81,8 +84,11 @@ export interface ObjectSource {
   start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void>;
   /** Where the objects come from, as far as it is known; absent or empty: not from an API server. */
   servers?(): readonly ServerEndpoint[];
-  /** Reads the addresses of all Nodes; absent: nobody has them, or they are told unasked. */
-  listNodeAddresses?(signal: AbortSignal): Promise<NodeAddresses>;
+  /** Reads the addresses of all Nodes, and their weights; absent: nobody has them, or they are told unasked. */
+  listNodeAddresses?(
+    signal: AbortSignal,
+    noteWeight?: (nodeName: string, weight: number) => void,
+  ): Promise<NodeAddresses>;
   /** No callback comes after it resolved. */
   stop(): Promise<void>;
 }

@@ -1,13 +1,12 @@
 import { type Cidr, familyOf, type IpAddress, parseIpAddress } from "../base/ip.ts";
-import { parseSchedulerFlags } from "../base/scheduler.ts";
 import { kubernetesVersion } from "../base/version.ts";
+import { buildTuning } from "./build-tuning.ts";
 import type {
   Config,
   ListenAddress,
   LocalTraffic,
   NodePortAddresses,
   ObjectsFrom,
-  TuningConfig,
 } from "./config.ts";
 import type { ConfigProblem } from "./config-error.ts";
 import { gateProblems, gateValues } from "./feature-gates.ts";
@@ -25,7 +24,7 @@ export interface ConfigSurroundings {
 }
 
 /** Reports a problem of a setting that is well-formed by itself. */
-type Report = (path: keyof Settings, value: unknown, reason: string) => void;
+export type Report = (path: keyof Settings, value: unknown, reason: string) => void;
 
 /** Says what the settings mean. The Config is only good when no problem was found. */
 export function buildConfig(
@@ -50,7 +49,7 @@ export function buildConfig(
     ...ipvs(settings),
     ...own(settings),
     ...serviceProxy(settings, report),
-    tuning: tuning(settings, report),
+    tuning: buildTuning(settings, report),
     conntrack: conntrack(settings),
     oomScoreAdj: settings.oomScoreAdj,
     featureGates: gateValues(settings.featureGates),
@@ -312,27 +311,6 @@ function serviceProxy(settings: Settings, report: Report): Pick<Config, "service
     report("kubeIpvs.serviceProxyName", name, "must be a valid label value");
   }
   return { serviceProxyName: name };
-}
-
-function tuning(settings: Settings, report: Report): TuningConfig {
-  return {
-    ...schedulerFlags(settings, report),
-    isOnePacket: settings["kubeIpvs.onePacket"],
-    connectionLimit: { upper: settings["kubeIpvs.maxConnections"], lower: 0 },
-    weights: settings["kubeIpvs.weights"] === "slice" ? "slice" : "equal",
-    slowStartMs: settings["kubeIpvs.slowStart"],
-  };
-}
-
-/** Those of another scheduler than the one set count where a Service asks for it. */
-function schedulerFlags(settings: Settings, report: Report): Pick<TuningConfig, "schedulerFlags"> {
-  const text = settings["kubeIpvs.schedulerFlags"];
-  if (text === "") return {};
-  const flags = parseSchedulerFlags(text);
-  if (flags !== undefined) return { schedulerFlags: flags };
-  const reason = "must be none, or a list of sh-port, sh-fallback, mh-port and mh-fallback";
-  report("kubeIpvs.schedulerFlags", text, reason);
-  return {};
 }
 
 function conntrack(settings: Settings): Config["conntrack"] {

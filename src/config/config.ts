@@ -60,7 +60,7 @@ export interface TuningConfig {
   /** No new connections from `upper` on; 0: no limit. */
   readonly connectionLimit: { readonly upper: number; readonly lower: number };
   /** Where the weights of endpoints come from. */
-  readonly weights: "equal" | "slice";
+  readonly weights: "equal" | "node" | "slice";
   /** How long a new endpoint's weight grows; 0: not at all. */
   readonly slowStartMs: number;
 }

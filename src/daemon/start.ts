@@ -109,7 +109,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
       metrics.objectRefused(kind, reason);
       log.warn("Ignoring invalid field", { kind, subject, field, reason, message });
     },
-    onNodeAddresses: (nodes) => loop.noteNodeAddresses(nodes),
+    onNodeAddresses: (nodes, weights) => loop.noteNodeAddresses(nodes, weights),
     onListDoubt: (doubt) => tellListDoubt(doubt, parts),
     onServerVersion: (version) => metrics.serverVersion(version),
   };

@@ -127,6 +127,12 @@ export function requestedScheduler({ annotations }: Annotated): string | undefin
   return given === undefined ? undefined : readers[schedulerName]?.read(given.value)?.scheduler;
 }
 
+/** The Service wants its endpoints to weigh what their Nodes do. */
+export function asksNodeWeights({ annotations }: Annotated): boolean {
+  const text = annotations?.[weightsName];
+  return text !== undefined && readers[weightsName]?.read(text.trim())?.weights === "node";
+}
+
 type Annotated = Pick<ServiceRecord, "annotations">;
 
 /** Reads the annotations of a Service. `missingSchedulers`: those that the kernel is known not to have. */

@@ -26,10 +26,10 @@ export interface ConnectionLimit {
   readonly lower: number;
 }
 
-/** `slice`: an annotation of the EndpointSlice. */
-export type WeightSource = "equal" | "slice";
+/** `node`: a label of the endpoint's Node; `slice`: an annotation of its EndpointSlice. */
+export type WeightSource = "equal" | "node" | "slice";
 
-export const weightSources: readonly WeightSource[] = ["equal", "slice"];
+export const weightSources: readonly WeightSource[] = ["equal", "node", "slice"];
 
 /** A part of the endpoints, and the percentage of new connections that it gets. */
 export interface Canary {

@@ -94,6 +94,15 @@ export class ClusterPlan {
     this.#tracker.touchWhere((service) => isConcerned(requestedScheduler(service) ?? ""));
   }
 
+  /** Services whose endpoints weigh what their Nodes do are planned again, under these options. */
+  noteNodeWeights(nodeWeights: ReadonlyMap<string, number>, options: PlanOptions): void {
+    if (nodeWeights === this.#facts.nodeWeights) return;
+    this.#facts = { ...this.#facts, nodeWeights };
+    this.#tracker.touchWhere(
+      (service) => tuningOf(service, options, this.#facts).tuning.weights === "node",
+    );
+  }
+
   /** Monotonic; when a weight is to grow. Undefined: no endpoint is new. */
   get nextRampMs(): number | undefined {
     return this.#slowStarts.nextStepMs;

@@ -4,6 +4,8 @@ import type { IpAddress } from "../base/ip.ts";
 export interface TuningFacts {
   /** Schedulers that Services ask for and the kernel does not have. */
   readonly missingSchedulers: ReadonlySet<string>;
+  /** Of Nodes that have the label kube-ipvs.io/weight. */
+  readonly nodeWeights: ReadonlyMap<string, number>;
   /** How far a new endpoint's weight has grown, from 1 up to `rampSteps`; undefined: it is not new. */
   readonly rampStep: (address: IpAddress) => number | undefined;
 }
@@ -11,5 +13,6 @@ export interface TuningFacts {
 /** Nothing is known: the kernel has every scheduler, and no endpoint is new. */
 export const noTuningFacts: TuningFacts = {
   missingSchedulers: new Set(),
+  nodeWeights: new Map(),
   rampStep: () => undefined,
 };

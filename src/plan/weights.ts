@@ -11,12 +11,15 @@ const largestWeight = 65_535;
 export function weightsOf(
   endpoints: readonly Endpoint[],
   tuning: Tuning,
-  facts: Pick<TuningFacts, "rampStep">,
+  facts: Pick<TuningFacts, "nodeWeights" | "rampStep">,
 ): readonly number[] {
   const { scheduler, weights, canary, slowStartMs = 0 } = tuning;
   let result = endpoints.map(() => 1);
   if (!honoursWeights(scheduler)) return result;
   if (weights === "slice") result = endpoints.map(({ sliceWeight }) => sliceWeight ?? 1);
+  if (weights === "node") {
+    result = endpoints.map(({ nodeName }) => facts.nodeWeights.get(nodeName) ?? 1);
+  }
   if (canary !== undefined && sharesByWeights(scheduler))
     result = shared(endpoints, result, canary);
   if (slowStartMs > 0 && rampsWeights(scheduler)) {

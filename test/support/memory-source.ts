@@ -50,6 +50,17 @@ export class MemorySource implements ObjectSource {
     }
   }
 
+  /** All Nodes, as a folder of manifests tells them. */
+  tellNodes(...nodes: readonly NamedObject[]): void {
+    const into = { refuse: () => {}, texts: this.#texts };
+    const records = nodes.flatMap((node) => decodeObject("nodes", node, into)?.record ?? []);
+    const addresses = records.map(({ name, addresses: own }) => [name, own] as const);
+    const weights = records.flatMap(({ name, weight }) =>
+      weight === undefined ? [] : [[name, weight] as const],
+    );
+    this.#listener?.onNodeAddresses?.(new Map(addresses), new Map(weights));
+  }
+
   #tell(named: NamedObject, current: NamedObject | undefined): void {
     const listener = this.#listener;
     const kind = kindsByName[named.kind];

@@ -28,6 +28,7 @@ export class TunedNode {
   /** Annotations that are ignored, by reason. */
   readonly ignored: Map<string, number> = new Map();
   readonly #log = new RecordingLogger();
+  readonly #nodes = new Map<string, NamedObject>();
   #daemon: Daemon | undefined;
 
   /** Starts the daemon with these objects and waits until they are in the kernel. */
@@ -37,7 +38,7 @@ export class TunedNode {
     rampStartTimes?: RampStartTimes,
   ): Promise<void> {
     const { clock, kernel, source, events } = this;
-    this.source.apply(...(objects as readonly NamedObject[]));
+    this.source.apply(...this.#withoutNodes(objects));
     const given = Object.entries({ ...baseFlags, ...flags });
     const { config } = loadConfig(new Map(given.map(([name, value]) => [name, [value]])), {
       readFile: () => "",
@@ -57,13 +58,15 @@ export class TunedNode {
       events: { record: (event) => void events.push(event) },
       ...(rampStartTimes === undefined ? {} : { rampStartTimes }),
     });
+    this.source.tellNodes(...this.#nodes.values());
     await this.pass(0);
   }
 
   /** Gives the daemon other objects, and time to write them. Returns what it wrote. */
   async apply(...objects: readonly unknown[]): Promise<readonly string[]> {
     this.kernel.operations.clear();
-    this.source.apply(...(objects as readonly NamedObject[]));
+    this.source.apply(...this.#withoutNodes(objects));
+    this.source.tellNodes(...this.#nodes.values());
     await this.pass(0);
     return this.kernel.operations.texts();
   }
@@ -74,6 +77,15 @@ export class TunedNode {
     await this.clock.advance(milliseconds);
     await this.#daemon?.settled();
     return this.kernel.operations.texts();
+  }
+
+  /** Nodes are kept for the source to tell all at once. */
+  #withoutNodes(objects: readonly unknown[]): readonly NamedObject[] {
+    const named = objects as readonly NamedObject[];
+    for (const node of named.filter(({ kind }) => kind === "Node")) {
+      this.#nodes.set(node.metadata.name, node);
+    }
+    return named.filter(({ kind }) => kind !== "Node");
   }
 
   async stop(): Promise<void> {

@@ -40,8 +40,12 @@ export class ClusterSource implements ObjectSource {
     return this.#serverAddresses.current();
   }
 
-  listNodeAddresses(signal: AbortSignal): Promise<NodeAddresses> {
-    return listNodeAddresses(this.#dependencies, AbortSignal.any([signal, this.#abort.signal]));
+  listNodeAddresses(
+    signal: AbortSignal,
+    noteWeight: (nodeName: string, weight: number) => void,
+  ): Promise<NodeAddresses> {
+    const either = AbortSignal.any([signal, this.#abort.signal]);
+    return listNodeAddresses(this.#dependencies, either, noteWeight);
   }
 
   async start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void> {

@@ -3,6 +3,7 @@ import type { IpAddress } from "../../base/ip.ts";
 import type { ApiConnection } from "../connection.ts";
 import { decodeObject } from "../decode/decode-object.ts";
 import { TextPool } from "../decode/flat-text.ts";
+import type { NodeRecord } from "../objects.ts";
 import type { NodeAddresses } from "../source.ts";
 import { malformed, readListHead } from "./answers.ts";
 import { ListSplitter } from "./list-splitter.ts";
@@ -22,16 +23,21 @@ const idleMs = 60_000;
 const pageSize = "500";
 
 /**
- * Lists the addresses of all Nodes: from the API server's cache, in pages where it makes some, one object in memory at
+ * Lists the addresses and weights of all Nodes: from the API server's cache, in pages where it makes some, one object in memory at
  * a time. A watch would bring every status report of every kubelet to every node. Throws ApiError.
  */
 export async function listNodeAddresses(
   parts: { readonly connection: ApiConnection; readonly clock: Clock },
   signal: AbortSignal,
+  noteWeight: (nodeName: string, weight: number) => void = () => {},
 ): Promise<NodeAddresses> {
   const addresses = new Map<string, readonly IpAddress[]>();
+  const note = ({ name, addresses: own, weight }: NodeRecord): void => {
+    addresses.set(name, own);
+    if (weight !== undefined) noteWeight(name, weight);
+  };
   let token = "";
-  do token = await listPage(parts, { token, signal }, addresses);
+  do token = await listPage(parts, { token, signal }, note);
   while (token !== "" && !signal.aborted);
   return addresses;
 }
@@ -40,7 +46,7 @@ export async function listNodeAddresses(
 async function listPage(
   parts: { readonly connection: ApiConnection; readonly clock: Clock },
   { token, signal }: { readonly token: string; readonly signal: AbortSignal },
-  addresses: Map<string, readonly IpAddress[]>,
+  note: (record: NodeRecord) => void,
 ): Promise<string> {
   const splitter = new ListSplitter(nodeLimitBytes);
   const from = token === "" ? { resourceVersion: "0" } : { continue: token };
@@ -52,7 +58,7 @@ async function listPage(
     await readBody(parts, request, (chunk) => {
       for (const item of splitter.push(chunk)) {
         const record = decodeObject("nodes", item, into)?.record;
-        if (record !== undefined) addresses.set(record.name, record.addresses);
+        if (record !== undefined) note(record);
       }
     });
     return signal.aborted ? "" : readListHead(allNodes, splitter.end()).continueToken;

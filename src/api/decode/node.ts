@@ -1,4 +1,5 @@
 import { type Cidr, type IpAddress, parseIpAddress } from "../../base/ip.ts";
+import { parseWeight } from "../../base/weight.ts";
 import type { NodeRecord } from "../objects.ts";
 import { cidrAt } from "./addresses.ts";
 import {
@@ -12,6 +13,7 @@ import {
 } from "./fields.ts";
 import type { ObjectIdentity } from "./identity.ts";
 
+const weightLabel = "kube-ipvs.io/weight";
 const zoneLabel = "topology.kubernetes.io/zone";
 /** The cluster autoscaler's mark of a node that it will remove; load balancers shall leave it. */
 const deletionTaint = "ToBeDeletedByClusterAutoscaler";
@@ -24,13 +26,25 @@ export function decodeNode(
 ): NodeRecord {
   const zoneField = `metadata.labels[${zoneLabel}]`;
   const zone = labelTextAt(scope, pathOf(object, "metadata", "labels", zoneLabel), zoneField);
+  const weight = weightOf(scope, object);
   return {
     name: identity.name,
     addresses: addressesOf(scope, object),
     podCidrs: podCidrsOf(scope, object),
     ...(zone === undefined ? {} : { zone }),
+    ...(weight === undefined ? {} : { weight }),
     isEligible: !isBeingDeleted(object) && !hasDeletionTaint(scope, object),
   };
+}
+
+/** What the Node's endpoints get of the connections of Services with weights by Node. */
+function weightOf(scope: DecodeScope, object: unknown): number | undefined {
+  const text = pathOf(object, "metadata", "labels", weightLabel);
+  if (isAbsent(text)) return undefined;
+  const weight = typeof text === "string" ? parseWeight(text) : undefined;
+  return (
+    weight ?? refusePart(scope, `metadata.labels[${weightLabel}]`, "invalid-node-weight", text)
+  );
 }
 
 /** InternalIP in the order of the object, then ExternalIP; host names are not addresses. */

@@ -11,7 +11,13 @@ import { TextPool } from "../decode/flat-text.ts";
 import { LastKnownRecords, notifyOf } from "../last-known-records.ts";
 import type { NodeRecord } from "../objects.ts";
 import { printableText, refusal } from "../refusals.ts";
-import type { NodeAddresses, ObjectSource, ResourceKind, SourceListener } from "../source.ts";
+import type {
+  NodeAddresses,
+  NodeWeights,
+  ObjectSource,
+  ResourceKind,
+  SourceListener,
+} from "../source.ts";
 import { IgnoredThings } from "./ignored-things.ts";
 import { type EndpointParts, ManifestEndpoints } from "./manifest-endpoints.ts";
 import { type ManifestFile, type ManifestObject, readManifestFile } from "./read-file.ts";
@@ -157,7 +163,7 @@ export class ManifestSource implements ObjectSource {
   }
 
   #notifyAll(): void {
-    this.#listener?.onNodeAddresses?.(this.#nodeAddresses());
+    this.#listener?.onNodeAddresses?.(this.#nodeAddresses(), this.#nodeWeights());
     const objects = [...this.#distinctObjects().values()];
     const made = this.#endpoints.make(endpointPartsOf(objects));
     this.#notifyKind("nodes", recordsOf("nodes", objects));
@@ -186,6 +192,17 @@ export class ManifestSource implements ObjectSource {
       }
     }
     return nodes;
+  }
+
+  #nodeWeights(): NodeWeights {
+    const weights = new Map<string, number>();
+    for (const { objects } of this.#files.values()) {
+      for (const { kind, name, record } of objects) {
+        const weight = kind === "nodes" ? (record as NodeRecord).weight : undefined;
+        if (weight !== undefined && !weights.has(name)) weights.set(name, weight);
+      }
+    }
+    return weights;
   }
 
   /** The first object of each name, without other Nodes; later ones are refused once. */

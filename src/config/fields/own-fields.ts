@@ -84,11 +84,11 @@ export const ownFields = [
     path: "kubeIpvs.weights",
     kind: "text",
     default: "equal",
-    words: ["equal", "slice"],
+    words: ["equal", "node", "slice"],
     flag: "kube-ipvs-weights",
     winsOverFile: true,
     isLive: true,
-    help: "where the weights of endpoints come from: equal, or slice (annotation kube-ipvs.io/weight of the EndpointSlice). The annotation kube-ipvs.io/weights overrides it",
+    help: "where the weights of endpoints come from: equal, node (label kube-ipvs.io/weight of the Node) or slice (annotation kube-ipvs.io/weight of the EndpointSlice). The annotation kube-ipvs.io/weights overrides it",
   },
   {
     path: "kubeIpvs.slowStart",
@@ -177,7 +177,7 @@ export const ownFields = [
     min: 0,
     flag: "kube-ipvs-node-address-period",
     winsOverFile: true,
-    help: "how often the addresses of all Nodes are listed, while a Service has external or load-balancer IPs: no Node's address is bound or served on other nodes; at least 1s per Node; 0s: never",
+    help: "how often the addresses of all Nodes are listed, while a Service has external or load-balancer IPs, or weights by Node: no Node's address is bound or served on other nodes; at least 1s per Node; 0s: never",
   },
   {
     path: "kubeIpvs.ignoreRunningKubeProxy",

@@ -1,10 +1,11 @@
 import type { ServiceRecord } from "../../api/objects.ts";
-import type { NodeAddresses, ObjectSource } from "../../api/source.ts";
+import type { NodeAddresses, NodeWeights, ObjectSource } from "../../api/source.ts";
 import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { IpAddress } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
+import { asksNodeWeights } from "../../model/annotations.ts";
 
 export interface OtherNodesParts {
   readonly source: Pick<ObjectSource, "listNodeAddresses">;
@@ -16,8 +17,10 @@ export interface OtherNodesParts {
   readonly periodMs: number;
   /** Numbers from 0 up to 1. */
   readonly random: () => number;
-  /** {@link OtherNodes.reserved} or {@link OtherNodes.isReady} differs. */
+  /** {@link OtherNodes.reserved}, {@link OtherNodes.weights} or {@link OtherNodes.isReady} differs. */
   readonly onChange: () => void;
+  /** Weights are wanted whatever Services say; absent: no. */
+  readonly areWeightsDefault?: () => boolean;
 }
 
 /** A reading of one Node is 10 KB: so much per second and node is the most that all of them cost the API servers. */
@@ -30,8 +33,8 @@ const firstReadingWithinMs = 10_000;
 const maxAddressesPerNode = 16;
 
 /**
- * The addresses of other Nodes, as far as Services name them as external or load-balancer IPs. Read only while a Service
- * names any, at a pace that the number of Nodes sets. An address stays reserved as long as its Node exists, whatever
+ * The addresses of other Nodes, as far as Services name them as external or load-balancer IPs, and the weights of Nodes
+ * where a Service asks for them. Read only while a Service needs either, at a pace that the number of Nodes sets. An address stays reserved as long as its Node exists, whatever
  * becomes of its status meanwhile.
  */
 export class OtherNodes {
@@ -41,6 +44,9 @@ export class OtherNodes {
   /** The Node that has it. */
   #owners: ReadonlyMap<IpAddress, string> = new Map();
   #reserved: ReadonlySet<IpAddress> = new Set();
+  /** How many Services ask for weights of Nodes. */
+  #weightRequests = 0;
+  #weights: NodeWeights = new Map();
   readonly #abort = new AbortController();
   #isReady: boolean;
   #isReading = false;
@@ -64,7 +70,14 @@ export class OtherNodes {
     return this.#reserved;
   }
 
+  /** Of Nodes that have one. The same object while nothing in it differs. */
+  get weights(): NodeWeights {
+    return this.#weights;
+  }
+
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
+    if (current !== undefined && asksNodeWeights(current)) this.#weightRequests += 1;
+    if (previous !== undefined && asksNodeWeights(previous)) this.#weightRequests -= 1;
     for (const address of namedBy(current)) {
       this.#claims.set(address, (this.#claims.get(address) ?? 0) + 1);
     }
@@ -80,7 +93,7 @@ export class OtherNodes {
   /** Services are completely listed. */
   noteListed(): void {
     if (this.#isReady) return;
-    if (this.#claims.size === 0) {
+    if (!this.#isNeeded) {
       this.#becomeReady();
       return;
     }
@@ -89,8 +102,9 @@ export class OtherNodes {
   }
 
   /** All Nodes, as the source tells them. None at all is no cluster's state. */
-  noteNodes(nodes: NodeAddresses): void {
+  noteNodes(nodes: NodeAddresses, weights: NodeWeights = new Map()): void {
     if (nodes.size === 0 || this.#parts.periodMs === 0) return;
+    this.#noteWeights(weights);
     const owners = new Map<IpAddress, string>();
     for (const [name, addresses] of nodes) {
       if (name === this.#parts.nodeName) continue;
@@ -115,18 +129,23 @@ export class OtherNodes {
     this.#cancelWait();
   }
 
+  get #isNeeded(): boolean {
+    const areWeightsDefault = this.#parts.areWeightsDefault?.() ?? false;
+    return this.#claims.size > 0 || this.#weightRequests > 0 || areWeightsDefault;
+  }
+
   get #canRead(): boolean {
     return this.#parts.source.listNodeAddresses !== undefined && this.#parts.periodMs > 0;
   }
 
   /** Unless one is planned already, or nobody needs it. */
   #planReading(delayMs: number): void {
-    const isNeeded = this.#canRead && this.#claims.size > 0 && !this.#abort.signal.aborted;
+    const isNeeded = this.#canRead && this.#isNeeded && !this.#abort.signal.aborted;
     if (!isNeeded || this.#isReading || this.#cancelNext !== undefined) return;
     const { clock, log } = this.#parts;
     this.#cancelNext = clock.after(delayMs, () => {
       this.#cancelNext = undefined;
-      if (this.#claims.size === 0) return;
+      if (!this.#isNeeded) return;
       background(this.#read(), log, "reading of Node addresses");
     });
   }
@@ -134,19 +153,25 @@ export class OtherNodes {
   async #read(): Promise<void> {
     const { signal } = this.#abort;
     this.#isReading = true;
-    const nodes = await this.#list(signal);
+    const weights = new Map<string, number>();
+    const nodes = await this.#list(signal, weights);
     this.#isReading = false;
     if (signal.aborted) return;
-    if (nodes !== undefined) this.noteNodes(nodes);
+    if (nodes !== undefined) this.noteNodes(nodes, weights);
     this.#becomeReady();
     const { periodMs, random } = this.#parts;
     const pauseMs = Math.max(periodMs, (nodes?.size ?? 0) * pausePerNodeMs);
     this.#planReading(pauseMs * (1 + random() / 10));
   }
 
-  async #list(signal: AbortSignal): Promise<NodeAddresses | undefined> {
+  async #list(
+    signal: AbortSignal,
+    weights: Map<string, number>,
+  ): Promise<NodeAddresses | undefined> {
     try {
-      const nodes = await this.#parts.source.listNodeAddresses?.(signal);
+      const nodes = await this.#parts.source.listNodeAddresses?.(signal, (name, weight) =>
+        weights.set(name, weight),
+      );
       this.#hasFailed = false;
       return nodes;
     } catch (error) {
@@ -168,6 +193,12 @@ export class OtherNodes {
     this.#parts.onChange();
   }
 
+  #noteWeights(weights: NodeWeights): void {
+    if (sameWeights(weights, this.#weights)) return;
+    this.#weights = weights;
+    this.#parts.onChange();
+  }
+
   #update(addresses: readonly IpAddress[]): void {
     const isReserved = (one: IpAddress): boolean => this.#claims.has(one) && this.#owners.has(one);
     const changed = addresses.filter((one) => isReserved(one) !== this.#reserved.has(one));
@@ -186,3 +217,7 @@ function namedBy(service: ServiceRecord | undefined): ReadonlySet<IpAddress> {
 }
 
 const noAddresses: ReadonlySet<IpAddress> = new Set();
+
+function sameWeights(one: NodeWeights, other: NodeWeights): boolean {
+  return one.size === other.size && [...one].every(([name, weight]) => other.get(name) === weight);
+}

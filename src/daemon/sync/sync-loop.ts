@@ -1,5 +1,5 @@
 import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/objects.ts";
-import type { NodeAddresses, ResourceKind, ServerEndpoint } from "../../api/source.ts";
+import type { NodeAddresses, NodeWeights, ResourceKind, ServerEndpoint } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
 import { earliest } from "../../base/earliest.ts";
 import { Exclusive } from "../../base/exclusive.ts";
@@ -20,6 +20,7 @@ import { AvailableSchedulers } from "../node/available-schedulers.ts";
 import { KnownNode } from "../node/known-node.ts";
 import { apiServerService, sliceEndpoints } from "../node/node-network.ts";
 import { NodeWait } from "../node/node-wait.ts";
+import { AllNodeWeights } from "../node/node-weights.ts";
 import { OtherNodes, type OtherNodesParts } from "../node/other-nodes.ts";
 import { sysctlsOf } from "../node/prepare-kernel.ts";
 import type { DaemonView } from "../operator/daemon-view.ts";
@@ -77,6 +78,7 @@ export class SyncLoop {
   readonly #checks: KernelChecks;
   readonly #exclusive = new Exclusive();
   #lastGoal: SyncGoal | undefined;
+  readonly #nodeWeights = new AllNodeWeights();
   #isStopped = false;
   #cancelRetry: () => void = () => {};
 
@@ -171,8 +173,8 @@ export class SyncLoop {
   }
 
   /** All Nodes, where the source tells them. */
-  noteNodeAddresses(nodes: NodeAddresses): void {
-    this.#otherNodes.noteNodes(nodes);
+  noteNodeAddresses(nodes: NodeAddresses, weights?: NodeWeights): void {
+    this.#otherNodes.noteNodes(nodes, weights);
   }
 
   noteSynced(kind: ResourceKind): void {
@@ -212,6 +214,8 @@ export class SyncLoop {
     if (!this.#isInitialized) return true;
     const startedAtMs = this.#clock.monotonicMs();
     const options = await this.#node.refresh();
+    const weights = this.#nodeWeights.of(this.#otherNodes.weights, this.#node.record);
+    this.#plan.noteNodeWeights(weights, options);
     this.#plan.noteMissingSchedulers(await this.#schedulers.refresh());
     const { services, triggers } = await inSlices(
       this.#clock,
@@ -283,8 +287,11 @@ export class SyncLoop {
       this.#node.noteStale();
       this.#request();
     };
-    const parts = { source, clock, log, nodeName, periodMs, random: Math.random, onChange };
-    return new OtherNodes(parts);
+    const areWeightsDefault = (): boolean => this.#live.current.tuning.weights === "node";
+    return new OtherNodes({
+      ...{ source, clock, log, nodeName, periodMs, onChange, areWeightsDefault },
+      random: Math.random,
+    });
   }
 
   #makeNodeWait(collaborators: SyncLoopCollaborators, live: LiveConfig): NodeWait {

@@ -6,6 +6,7 @@ import {
   type ApiObject,
   endpoint,
   endpointSlice,
+  node as nodeObject,
   service,
   servicePort,
 } from "../../support/objects.ts";
@@ -207,6 +208,26 @@ describe("weights", () => {
     assert.deepEqual(await node.pass(120_000), [], "nobody takes weight 0 for a drain");
     assert.deepEqual(await node.apply(canary("2")), update);
     await node.apply(web());
+    assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 1"]);
+  });
+
+  it("are those of the endpoints' Nodes, and a change of a label changes their real servers", async () => {
+    const onNodes = endpointSlice({
+      endpoints: [
+        endpoint("10.244.1.10", { nodeName: "node-2" }),
+        endpoint("10.244.1.20", { nodeName: "node-3" }),
+        endpoint("10.244.1.40"),
+      ],
+    });
+    const large = (weight: string): ApiObject =>
+      nodeObject({ name: "node-2", labels: { "kube-ipvs.io/weight": weight } });
+    const byNode = { "kube-ipvs.io/scheduler": "wlc", "kube-ipvs.io/weights": "node" };
+    await node.start([...other, web(byNode), onNodes, large("4"), nodeObject({ name: "node-3" })]);
+    assert.deepEqual(weights(), ["10.244.1.10 4", "10.244.1.20 1", "10.244.1.40 1"]);
+    assert.deepEqual(await node.apply(large("8")), [
+      "ipvs update-real-server TCP 10.96.0.10:80 -> 10.244.1.10:8080",
+    ]);
+    await node.apply(large("heavy"));
     assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 1"]);
   });
 
