@@ -10,10 +10,36 @@ export interface Measured {
   readonly failed: number;
   /** Names of the cases that failed. */
   readonly red: readonly string[];
+  /** Figures that the report shows. */
+  readonly notes?: readonly string[];
 }
 
 /** Cases that are red for a reason that is not ours, with the reason. */
 export const knownDeviations: ReadonlyMap<string, string> = new Map();
+
+/** What the suite with both backends tries, and in which case. */
+const tried: readonly (readonly [what: string, cases: string])[] = [
+  [
+    "one native nft rule in `ip nat` or `ip filter`: named once; a Service that comes later is served, bound and in its set; /healthz, /livez and /readyz stay 200",
+    "«beside one native rule in ip …», «do not keep a new Service from being served», «survive a restart and a clean-up»",
+  ],
+  [
+    "the backend changes between two runs, by kubelet's hint: our rules leave the other one at start and with `--cleanup`, those of others stay",
+    "«a node that moves from legacy to nft», «… from nft to legacy»",
+  ],
+  [
+    "5,000 rules of others and one more each second: share of the lab's processor, programs included",
+    "«takes little of a processor»",
+  ],
+  [
+    "the table of kube-proxy's mode nftables is removed, other tables stay",
+    "«mode nftables: its table goes …»",
+  ],
+  [
+    "rules of kube-proxy's mode iptables, in either backend: named, and removed by `--cleanup`",
+    "«mode iptables, in …»",
+  ],
+];
 
 /** What was measured now takes the place of what was measured of the same before. */
 export function mergeMeasured(
@@ -45,6 +71,9 @@ export function renderReport(measured: readonly Measured[], suites: readonly str
       return `- ${release}, ${backend}, ${suite}, \`${name}\`: ${reason}`;
     }),
   );
+  const notes = sorted.flatMap(({ release, backend, suite, notes: lines = [] }) =>
+    lines.map((line) => `- ${release}, ${backend}, ${suite}: ${line}`),
+  );
   return [
     "# Kernels and backends of iptables",
     "",
@@ -57,6 +86,13 @@ export function renderReport(measured: readonly Measured[], suites: readonly str
     ...rows,
     "",
     red.length === 0 ? "No case is red." : ["Red cases:", "", ...red].join("\n"),
+    "",
+    "What `kernels/backends` tries:",
+    "",
+    "| what | cases |",
+    "|---|---|",
+    ...tried.map(([what, cases]) => `| ${what} | ${cases} |`),
+    ...(notes.length === 0 ? [] : ["", "What suites measured:", "", ...notes]),
     "",
   ].join("\n");
 }

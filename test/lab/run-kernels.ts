@@ -39,6 +39,9 @@ const report: string = join(project, "docs/reports/kernels.md");
 /** What was measured so far, of every kernel. */
 const measuredPath: string = join(project, "build/kernels.json");
 
+/** What suites tell of themselves that belongs into the report: lines of compared states, shares of a processor. */
+const figureLine = /^ +(golden: \S+ +\d+ of \d+ match|beside \d+ rules of others in .*)$/gm;
+
 /** Runs the suites and passes their output on. */
 async function runWith(
   backend: IptablesVariant,
@@ -63,7 +66,10 @@ async function runWith(
 }
 
 /** The suite's line in the table that run-suites.ts prints, and the names of its red cases. */
-function readMeasured(suite: string, output: string): Pick<Measured, "passed" | "failed" | "red"> {
+function readMeasured(
+  suite: string,
+  output: string,
+): Pick<Measured, "passed" | "failed" | "red" | "notes"> {
   const row = new RegExp(`^${suite} +[0-9.]+ +(\\d+|-) +(\\d+|-) +(\\d+|-)$`, "m").exec(output);
   const [passed, failed] = [Number(row?.[1]), Number(row?.[2])];
   if (Number.isNaN(passed) || Number.isNaN(failed)) {
@@ -73,10 +79,11 @@ function readMeasured(suite: string, output: string): Pick<Measured, "passed" | 
   const section = ending
     .split(/\n\n(?=[\w/-]+: FAILED)/)
     .find((one) => one.startsWith(`${suite}:`));
-  const red = [...(section ?? "").matchAll(/^ *✖ (.+?)(?: \([0-9.]+ms\))?$/gm)].map(
-    ([, name = ""]) => name,
-  );
-  return { passed, failed, red };
+  const red = [
+    ...(section ?? "").matchAll(/^ *✖ (?!failing tests)(.+?)(?: \([0-9.]+ms\))?$/gm),
+  ].map(([, name = ""]) => name);
+  const notes = [...output.matchAll(figureLine)].map(([, note = ""]) => note.replace(/ +/g, " "));
+  return { passed, failed, red, notes: [...new Set(notes)] };
 }
 
 function readEarlier(): readonly Measured[] {

@@ -34,7 +34,7 @@ const usualPeriods = {
   kubeIpvs: { ruleCheckPeriod: "10s", verificationPeriod: "30s" },
 };
 /** In the lab, where a process costs ten times what it costs elsewhere. */
-const mostShare = 0.04;
+const mostShare = 0.06;
 
 function inNamespace(body: () => Promise<void>): Promise<void> {
   return withNetworkNamespace("backends", nodeSetUp, body);
@@ -330,7 +330,8 @@ describe("the built program", () => {
           }
           const ticks = processorTicks(node.program.pid) - began.ticks;
           const share = (ticks * 10) / (performance.now() - began.ms);
-          test.diagnostic(`${(share * 100).toFixed(1)} % of a processor`);
+          const figure = `${(share * 100).toFixed(1)} % of a processor`;
+          test.diagnostic(`beside ${foreignRuleCount} rules of others in ${backend}: ${figure}`);
           assert.ok(share < mostShare, `${share}`);
           assert.equal(await node.metric("kube_ipvs_drift_detected_total", { kind: "rules" }), 0);
         } finally {
