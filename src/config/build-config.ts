@@ -267,6 +267,8 @@ function own(
   | "listGuardPercent"
   | "isObserveOnly"
   | "manualWeights"
+  | "edges"
+  | "areNodePortsOnLocalhost"
   | "reservedAddresses"
   | "virtualAddresses"
   | "nodeAddressPeriodMs"
@@ -288,6 +290,12 @@ function own(
     ruleCheckPeriodMs: settings["kubeIpvs.ruleCheckPeriod"],
     listGuardPercent: settings["kubeIpvs.relistGuardPercent"],
     isObserveOnly: settings["kubeIpvs.observeOnly"],
+    edges: {
+      isPingAnswered: settings["kubeIpvs.answerPing"],
+      isNodeMasqueraded: settings["kubeIpvs.masqueradeNodeToLocal"],
+      areSourceRangesStrict: settings["kubeIpvs.strictSourceRanges"],
+    },
+    areNodePortsOnLocalhost: settings["kubeIpvs.localhostNodePorts"],
     manualWeights: settings["kubeIpvs.manualWeights"] === "repair" ? "repair" : "keep",
     reservedAddresses: settings["kubeIpvs.reservedAddresses"] === "refuse" ? "refuse" : "serve",
     virtualAddresses: settings["kubeIpvs.virtualAddresses"] === "routes" ? "routes" : "addresses",

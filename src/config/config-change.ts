@@ -36,6 +36,7 @@ const liveParts = [
   "verificationPeriodMs",
   "drain",
   "manualWeights",
+  "edges",
   "reservedAddresses",
   "conntrack",
   "oomScoreAdj",

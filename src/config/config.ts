@@ -116,6 +116,14 @@ export interface Config {
   readonly isObserveOnly: boolean;
   /** What becomes of a weight that a third party gave to a real server of ours. */
   readonly manualWeights: ManualWeights;
+  /** Where a setting improves on kube-proxy. */
+  readonly edges: {
+    readonly isPingAnswered: boolean;
+    readonly isNodeMasqueraded: boolean;
+    readonly areSourceRangesStrict: boolean;
+  };
+  /** TCP node ports are served on the loopback addresses too. */
+  readonly areNodePortsOnLocalhost: boolean;
   /** What becomes of external and load-balancer IPs that must not be bound to kube-ipvs0. */
   readonly reservedAddresses: ReservedAddresses;
   readonly conntrack: ConntrackConfig;

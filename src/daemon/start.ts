@@ -12,6 +12,7 @@ import type { DrainStartTimes } from "../reconcile/drain/drains.ts";
 import type { OwnershipRecord } from "../reconcile/ownership/ownership.ts";
 import type { SyncReport } from "../reconcile/report.ts";
 import { type MakeListener, ServiceHealthServers } from "./http/service-health.ts";
+import { LocalhostNodePorts } from "./localhost/localhost-node-ports.ts";
 import { BackendWatch } from "./node/backend-watch.ts";
 import { checkFamilies, type FamilyFacts, primaryFamily } from "./node/family-check.ts";
 import { rememberServers } from "./node/known-servers.ts";
@@ -78,12 +79,16 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
     onFailure: ({ service, port }, reason) =>
       events.record(healthPortFailedEvent(config.nodeName, service, { port }, reason)),
   });
+  const localhostNodePorts = config.areNodePortsOnLocalhost
+    ? new LocalhostNodePorts(parts)
+    : undefined;
   const loop = new SyncLoop(
     {
       ...parts,
       kernel,
       reporter: new SyncReporter({ ...parts, nodeName: config.nodeName }),
       healthChecks,
+      ...(localhostNodePorts === undefined ? {} : { localhostNodePorts }),
       apiServers: rememberServers(() => source.servers?.() ?? []),
       onNodeReady: (node) => tellFamilies({ config: live.current, families, node }, parts),
     },

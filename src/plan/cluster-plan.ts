@@ -174,6 +174,7 @@ export class ClusterPlan {
       filledSets: this.#desired.filledSets(family),
       deniedToNode: this.#desired.deniedToNode(family),
       localDetector: options?.families.get(family)?.localDetector,
+      edges: options?.families.get(family)?.edges,
       isMasqueradeAll: options?.isMasqueradeAll ?? false,
       masqueradeMark: options?.masqueradeMark ?? 0,
     });

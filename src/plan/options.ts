@@ -18,6 +18,23 @@ export type ReservedReason =
   | "other-node-address"
   | "link-local-address";
 
+/** Where kube-proxy's IPVS mode leaves something to be wished, and a setting says otherwise. */
+export interface EdgeOptions {
+  /** Addresses on kube-ipvs0 answer an echo request. */
+  readonly isPingAnswered: boolean;
+  /** The node's own connections to addresses with external policy Local are masqueraded: other nodes' endpoints answer them. */
+  readonly isNodeMasqueraded: boolean;
+  /** Source ranges hold for node ports, and for the node whatever address it connects from. */
+  readonly areSourceRangesStrict: boolean;
+}
+
+/** As kube-proxy. */
+export const noEdges: EdgeOptions = {
+  isPingAnswered: false,
+  isNodeMasqueraded: false,
+  areSourceRangesStrict: false,
+};
+
 /** What planning must know of one IP family. */
 export interface FamilyOptions {
   /** This node's address as the cluster knows it; decides whether source ranges admit the node itself. */
@@ -35,6 +52,8 @@ export interface FamilyOptions {
   /** Addresses that serve node ports; empty: node ports are not served in this family. */
   readonly nodePortAddresses: readonly IpAddress[];
   readonly localDetector?: LocalDetector;
+  /** Absent: as kube-proxy. */
+  readonly edges?: EdgeOptions;
 }
 
 /** Everything planning needs besides Services and endpoints. Plain values; a new one plans all anew. */

@@ -2,7 +2,7 @@
 import type { IpFamily } from "../base/ip.ts";
 import type { Jump, Match, Rule, TableName } from "../state/rule.ts";
 import type { VirtualServerId } from "../state/virtual-server.ts";
-import type { LocalDetector } from "./options.ts";
+import type { EdgeOptions, LocalDetector } from "./options.ts";
 import { type SetRole, setFor } from "./sets.ts";
 
 /** What the rules of a family depend on. */
@@ -14,6 +14,8 @@ export interface RulesInput {
   readonly localDetector: LocalDetector | undefined;
   readonly isMasqueradeAll: boolean;
   readonly masqueradeMark: number;
+  /** Absent: as kube-proxy. */
+  readonly edges?: EdgeOptions | undefined;
 }
 
 /** Set comments, where a rule that matches the set carries one. */

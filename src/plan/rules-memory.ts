@@ -1,5 +1,6 @@
 import type { IpFamily } from "../base/ip.ts";
 import { sameSet } from "../base/same-set.ts";
+import { sameValue } from "../base/same-value.ts";
 import type { RuleSet } from "../state/rule.ts";
 import type { RulesInput } from "./rule-parts.ts";
 import { planRules } from "./rules.ts";
@@ -30,6 +31,7 @@ function sameInput(left: RulesInput, right: RulesInput): boolean {
     left.deniedToNode.every((id, index) => id === right.deniedToNode[index]) &&
     left.localDetector === right.localDetector &&
     left.isMasqueradeAll === right.isMasqueradeAll &&
-    left.masqueradeMark === right.masqueradeMark
+    left.masqueradeMark === right.masqueradeMark &&
+    sameValue(left.edges, right.edges)
   );
 }

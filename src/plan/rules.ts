@@ -5,7 +5,6 @@
  */
 import { protocolNumbers } from "../base/protocol.ts";
 import type { Chain, Jump, Match, Rule, RuleSet, TableName, Target } from "../state/rule.ts";
-import type { VirtualServerId } from "../state/virtual-server.ts";
 import type { LocalDetector } from "./options.ts";
 import { comment, described, jumpFrom, matchSet, type RulesInput, when } from "./rule-parts.ts";
 import type { SetRole } from "./sets.ts";
@@ -29,7 +28,7 @@ export function planRules(input: RulesInput): RuleSet {
       chain("filter", "KUBE-PROXY-FIREWALL", firewallRules(input)),
       chain("filter", "KUBE-SOURCE-RANGES-FIREWALL", sourceRangeRules(input)),
       chain("filter", "KUBE-IPVS-FILTER", ipvsFilterRules(input)),
-      chain("filter", "KUBE-IPVS-OUT-FILTER", input.deniedToNode.map(outFilterRule)),
+      chain("filter", "KUBE-IPVS-OUT-FILTER", outFilterRules(input)),
     ],
     jumps,
   };
@@ -70,6 +69,8 @@ const destinationIsLocal: Match = {
   isNegated: false,
 };
 
+const sourceIsLocal: Match = { ...destinationIsLocal, end: "src" };
+
 function servicesRules(input: RulesInput): readonly Rule[] {
   const loopback = input.family === "IPv4" ? "127.0.0.0/8" : "::1/128";
   const loadBalancerIp = [
@@ -86,7 +87,10 @@ function servicesRules(input: RulesInput): readonly Rule[] {
       { matches: described(input, "externalIp", "dst,dst"), target: toMarkMasq },
       ...acceptExternal(input, "externalIp"),
     ]),
-    ...when(input, "externalIpLocal", acceptExternal(input, "externalIpLocal")),
+    ...when(input, "externalIpLocal", [
+      ...masqueradeNode(input, "externalIpLocal"),
+      ...acceptExternal(input, "externalIpLocal"),
+    ]),
     { matches: [destinationIsLocal], target: { kind: "jump", chain: "KUBE-NODE-PORT" } },
     ...when(input, "clusterIp", [
       { matches: [matchSet(input, "clusterIp", "dst,dst")], target: accept },
@@ -129,6 +133,12 @@ function acceptExternal(input: RulesInput, role: SetRole): readonly Rule[] {
     { matches: [...isExternal, ...fromOutside], target: accept },
     { matches: [...isExternal, destinationIsLocal], target: accept },
   ];
+}
+
+/** The node's own connections have the virtual IP as their source, by which no other node finds the way back. */
+function masqueradeNode(input: RulesInput, role: SetRole): readonly Rule[] {
+  if (input.edges?.isNodeMasqueraded !== true) return [];
+  return [{ matches: [...described(input, role, "dst,dst"), sourceIsLocal], target: toMarkMasq }];
 }
 
 function postroutingRules(input: RulesInput): readonly Rule[] {
@@ -179,7 +189,10 @@ function nodePortRules(input: RulesInput): readonly Rule[] {
 function loadBalancerRules(input: RulesInput): readonly Rule[] {
   const isLocal = described(input, "loadBalancerLocal", "dst,dst");
   return [
-    ...when(input, "loadBalancerLocal", [{ matches: isLocal, target: stop }]),
+    ...when(input, "loadBalancerLocal", [
+      ...masqueradeNode(input, "loadBalancerLocal"),
+      { matches: isLocal, target: stop },
+    ]),
     { matches: [], target: toMarkMasq },
   ];
 }
@@ -234,6 +247,7 @@ function ipvsFilterRules(input: RulesInput): readonly Rule[] {
     known("externalIp", "dst,dst"),
     known("externalIpLocal", "dst,dst"),
     known("healthCheckNodePort", "dst"),
+    ...answeredPings(input),
     {
       matches: [{ kind: "conntrack-state", states: ["NEW"] }, matchSet(input, "ipvsIps", "dst")],
       target: { kind: "reject" },
@@ -241,14 +255,25 @@ function ipvsFilterRules(input: RulesInput): readonly Rule[] {
   ];
 }
 
-/** filter OUTPUT sees translated packets, hence the `ipvs` match on the virtual address. */
-function outFilterRule({ address, protocol, port }: VirtualServerId): Rule {
-  const prefixLength = address.includes(":") ? 128 : 32;
-  return {
-    matches: [
-      { kind: "source", cidr: `${address}/${prefixLength}`, isNegated: false },
-      { kind: "ipvs", protocolNumber: protocolNumbers[protocol], address, port },
-    ],
-    target: { kind: "drop" },
-  };
+function answeredPings(input: RulesInput): readonly Rule[] {
+  if (input.edges?.isPingAnswered !== true) return [];
+  return [{ matches: [{ kind: "echo-request" }, matchSet(input, "ipvsIps", "dst")], target: stop }];
+}
+
+/**
+ * filter OUTPUT sees translated packets, hence the `ipvs` match on the virtual address. It sees those of others too, once
+ * IPVS has taken them: hence the source, which is the virtual address unless a process chooses another one of the node's.
+ */
+function outFilterRules({ deniedToNode, edges }: RulesInput): readonly Rule[] {
+  return deniedToNode.map(({ address, protocol, port }) => {
+    const cidr = `${address}/${address.includes(":") ? 128 : 32}`;
+    const source: Match = { kind: "source", cidr, isNegated: false };
+    return {
+      matches: [
+        edges?.areSourceRangesStrict === true ? sourceIsLocal : source,
+        { kind: "ipvs", protocolNumber: protocolNumbers[protocol], address, port },
+      ],
+      target: { kind: "drop" },
+    };
+  });
 }

@@ -21,10 +21,11 @@ import {
 } from "./frontends.ts";
 import type { FamilyOptions } from "./options.ts";
 import { admitsNode, type PlannedSetEntry, setEntriesOf } from "./set-entries.ts";
+import { spreadByNode } from "./spread.ts";
 import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
 import { weightsOf } from "./weights.ts";
 
-/** A virtual server as it should be, with its real servers sorted by address and port text. */
+/** A virtual server as it should be, with its real servers in the order in which this node makes them, see spread.ts. */
 export interface PlannedVirtualServer {
   readonly virtualServer: VirtualServer;
   /** Decides who has it where several Services want it, see claims.ts. */
@@ -103,7 +104,9 @@ function virtualServersOf(
   const lists = new Map<readonly Endpoint[], readonly RealServer[]>();
   return frontends.map((frontend) => {
     const endpoints = endpointsFor(frontend, chosen);
-    const realServers = lists.get(endpoints) ?? realServersOf(endpoints, tuning, facts);
+    const realServers =
+      lists.get(endpoints) ??
+      realServersOf(spreadByNode(endpoints, context.place.nodeName), tuning, facts);
     lists.set(endpoints, realServers);
     return {
       virtualServer: virtualServerOf(port, frontend, tuning),
@@ -166,8 +169,12 @@ function deniedToNode(
   options: FamilyOptions,
 ): readonly VirtualServerId[] {
   if (port.sourceRanges.length === 0 || admitsNode(port, options)) return none;
+  const kinds: readonly FrontendKind[] =
+    options.edges?.areSourceRangesStrict === true
+      ? ["load-balancer", "node-port"]
+      : ["load-balancer"];
   return frontends
-    .filter((frontend) => frontend.kind === "load-balancer")
+    .filter((frontend) => kinds.includes(frontend.kind))
     .map((frontend) => ({
       protocol: port.protocol,
       address: frontend.address,

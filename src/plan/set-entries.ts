@@ -85,6 +85,7 @@ function putFrontend(subject: Subject, frontend: Frontend, put: Put): void {
       break;
     case "node-port":
       putNodePort(protocol, frontend, entry, put);
+      if (subject.options.edges?.areSourceRangesStrict === true) putRanges(subject, frontend, put);
       break;
   }
 }
@@ -97,15 +98,8 @@ function putLoadBalancer(
 ): void {
   put("loadBalancer", entry);
   if (frontend.isLocal) put("loadBalancerLocal", entry);
-  if (port.sourceRanges.length === 0) return;
-  put("loadBalancerFirewall", entry);
-  for (const range of port.sourceRanges) {
-    put(
-      "loadBalancerSourceCidr",
-      addressPortNetEntry(frontend.address, port.protocol, port.port, range),
-    );
-  }
-  if (admitsNode(port, options)) {
+  putRanges({ port, options }, frontend, put);
+  if (port.sourceRanges.length > 0 && admitsNode(port, options)) {
     const own = addressPortAddressEntry(
       frontend.address,
       port.protocol,
@@ -113,6 +107,21 @@ function putLoadBalancer(
       frontend.address,
     );
     put("loadBalancerSourceIp", own);
+  }
+}
+
+/** The node's own connections pass no chain that looks at these. */
+function putRanges(
+  { port: { protocol, sourceRanges } }: Subject,
+  frontend: Frontend,
+  put: Put,
+): void {
+  const { address, port } = frontend;
+  if (sourceRanges.length > 0) {
+    put("loadBalancerFirewall", addressPortEntry(address, protocol, port));
+  }
+  for (const range of sourceRanges) {
+    put("loadBalancerSourceCidr", addressPortNetEntry(address, protocol, port, range));
   }
 }
 

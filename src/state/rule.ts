@@ -16,6 +16,8 @@ export type Match =
   | { readonly kind: "in-interface"; readonly name: string; readonly isNegated: boolean }
   /** `-p tcp`. */
   | { readonly kind: "protocol"; readonly protocol: "tcp" | "udp" | "sctp" }
+  /** `-p icmp -m icmp --icmp-type 8`, or the like of IPv6. */
+  | { readonly kind: "echo-request" }
   | { readonly kind: "comment"; readonly text: string }
   /** `-m tcp --dport PORT`; without a port only `-m tcp`, as `iptables-save` prints it before a translation. */
   | {

@@ -1,5 +1,6 @@
 /** The IPVS client against a kernel, with ipvsadm as the witness. The contract suite has the everyday cases. */
 import assert from "node:assert/strict";
+import { createSocket } from "node:dgram";
 import { describe, it } from "node:test";
 import { systemClock } from "../../src/base/clock.ts";
 import { type OpenIpvs, openIpvs } from "../../src/kernel/ipvs/client.ts";
@@ -320,6 +321,57 @@ describe("5,000 virtual servers with 4 real servers each", () => {
     }),
   );
 });
+
+describe("a scheduler", () => {
+  const network = [
+    "ip link set lo up",
+    "ip link add eth0 type dummy",
+    "ip address add 192.168.10.11/24 dev eth0",
+    "ip link set eth0 up",
+    "ip route add default via 192.168.10.1",
+    "ip address add 10.96.0.1/32 dev lo",
+  ];
+  const pods = ["10.244.1.5", "10.244.1.6", "10.244.1.7", "10.244.1.8"];
+
+  for (const scheduler of ["rr", "wrr"]) {
+    it(
+      `${scheduler} takes the real server first that was made last, and goes back from there`,
+      inNamespace(network, async (ipvs) => {
+        const server = virtual("10.96.0.1", { protocol: "UDP", port: 53, scheduler });
+        const made = pods.map((pod) => real(pod, { port: 53 }));
+        assert.deepEqual(await ipvs.apply(creations(server, ...made)), []);
+        const taken: string[] = [];
+        for (const _ of [...pods, pods[0]]) {
+          const before = await flowsOf(ipvs, server);
+          await sendDatagram(server.address);
+          const after = await flowsOf(ipvs, server);
+          taken.push(...pods.filter((pod) => (after.get(pod) ?? 0) > (before.get(pod) ?? 0)));
+        }
+        assert.deepEqual(taken, [...pods.toReversed(), pods.at(-1)]);
+      }),
+    );
+  }
+});
+
+async function flowsOf(
+  ipvs: OpenIpvs,
+  server: VirtualServer,
+): Promise<ReadonlyMap<string, number>> {
+  const [realServers = []] = await ipvs.listRealServers([server]);
+  return new Map(realServers.map((one) => [one.address, one.inactiveConnections]));
+}
+
+/** From a port of its own: a connection of its own. */
+async function sendDatagram(address: string): Promise<void> {
+  const socket = createSocket("udp4");
+  try {
+    await new Promise<void>((resolve, reject) => {
+      socket.send("?", 53, address, (error) => (error ? reject(error) : resolve()));
+    });
+  } finally {
+    socket.close();
+  }
+}
 
 /** Without counts, which only one of the two ways tells. */
 function byText(realServers: readonly RealServer[]): string[] {

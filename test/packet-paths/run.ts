@@ -12,8 +12,10 @@ export async function runPacketPaths(): Promise<readonly SectionResult[]> {
   const { stations, stop } = await buildWorld();
   try {
     const results = await runWith({}, () => walkDefaults(stations));
-    for (const section of variants) {
-      results.push(await runWith(section.configuration, () => walk(section, stations)));
+    for (const sections of byConfiguration(variants)) {
+      results.push(
+        ...(await runWith(sections[0]?.configuration, () => walkAll(sections, stations))),
+      );
     }
     const rows = await walkWithoutParts(stations);
     results.push({ section: withoutParts, rows });
@@ -35,12 +37,27 @@ async function runWith<T>(
   }
 }
 
+/** Neighbours with one configuration share a proxy. */
+function byConfiguration(sections: readonly Section[]): readonly (readonly Section[])[] {
+  const groups: Section[][] = [];
+  for (const section of sections) {
+    const last = groups.at(-1);
+    if (last?.[0]?.configuration === section.configuration) last?.push(section);
+    else groups.push([section]);
+  }
+  return groups;
+}
+
+async function walkAll(sections: readonly Section[], stations: Stations): Promise<SectionResult[]> {
+  const results: SectionResult[] = [];
+  for (const section of sections) results.push(await walk(section, stations));
+  return results;
+}
+
 async function walkDefaults(stations: Stations): Promise<SectionResult[]> {
-  const oneAfterTheOther = async (): Promise<SectionResult[]> => {
-    const results: SectionResult[] = [];
-    for (const section of withDefaults) results.push(await walk(section, stations));
-    return results;
-  };
-  const [results, rows] = await Promise.all([oneAfterTheOther(), walkAffinity(stations)]);
+  const [results, rows] = await Promise.all([
+    walkAll(withDefaults, stations),
+    walkAffinity(stations),
+  ]);
   return [...results, { section: affinity, rows }];
 }

@@ -1,10 +1,11 @@
 /** What is tried, in the order of the document. */
 import { affinity } from "./affinity.ts";
+import { edges } from "./edges.ts";
 import { large, largeAnswers } from "./large-packets.ts";
 import * as matrix from "./matrix.ts";
 import { headings, inColumns, pathsOf } from "./matrix.ts";
 import { associations, echoes, type Path, type Section, transports } from "./path.ts";
-import { type Addresses, branch } from "./places.ts";
+import { type Addresses, branch, node } from "./places.ts";
 import { type Frontend, frontends, nodePortOf, ownPort, type ServiceName } from "./services.ts";
 import { withoutParts } from "./without.ts";
 
@@ -121,7 +122,8 @@ const ranges: Section = {
   title: "Source ranges",
   text: [
     "The client has two addresses, `client` and `branch`. Ranges hold for load-balancer IPs only. They hold for pods, " +
-      "and for the node itself, which gets through where a range contains its node address. A family without a range of its own is open.",
+      "and for the node itself, which gets through where a range contains its node address; but not for a process that " +
+      "chooses the node's own address as its source. A family without a range of its own is open.",
   ],
   headings: ["address", "allowed", "from"],
   columns: transports,
@@ -130,6 +132,11 @@ const ranges: Section = {
     rangesPath("ranges", "branch", "client", "silence"),
     rangesPath("ranges", "branch", "pod", "silence"),
     rangesPath("ranges", "branch", "node", "silence"),
+    {
+      ...rangesPath("ranges", "branch", "node", "local←gateway"),
+      labels: ["load-balancer IP", "branch", "node, from its own address"],
+      source: node,
+    },
     rangesPath("ranges-node", "networks of client and node", "client", "silence", branch),
     rangesPath("ranges-node", "networks of client and node", "client", "local←gateway"),
     rangesPath("ranges-node", "networks of client and node", "pod", "silence"),
@@ -321,7 +328,7 @@ export const withDefaults: readonly Section[] = [
   bridgedUnfiltered,
 ];
 
-/** Each with a configuration of its own. */
+/** Each with a configuration of its own, or that of the one before. */
 export const variants: readonly Section[] = [
   {
     ...grid,
@@ -342,6 +349,7 @@ export const variants: readonly Section[] = [
     configuration: { clusterCIDR: "" },
     paths: pathsOf(matrix.noDetector, routedSide),
   },
+  ...edges,
 ];
 
 /** In the order in which they are run and printed. */

@@ -61,6 +61,7 @@ function familyOptions(family: IpFamily, facts: NodeFacts): FamilyOptions {
     ...(family === "IPv6" && facts.isIpv6Disabled === true ? { isLinkDisabled: true } : {}),
     isReservedRefused: facts.config.reservedAddresses === "refuse",
     ...(detector === undefined ? {} : { localDetector: detector }),
+    edges: facts.config.edges,
   };
 }
 

@@ -16,6 +16,7 @@ import { Reconciler } from "../../reconcile/reconciler.ts";
 import type { SyncReport } from "../../reconcile/report.ts";
 import type { SyncGoal } from "../../reconcile/sync-goal.ts";
 import type { ServiceHealthServers } from "../http/service-health.ts";
+import type { LocalhostNodePorts } from "../localhost/localhost-node-ports.ts";
 import { AvailableSchedulers } from "../node/available-schedulers.ts";
 import { KnownNode } from "../node/known-node.ts";
 import { apiServerService, sliceEndpoints } from "../node/node-network.ts";
@@ -36,6 +37,8 @@ export interface SyncLoopCollaborators {
   readonly log: Logger;
   readonly reporter: SyncReporter;
   readonly healthChecks: ServiceHealthServers;
+  /** Absent: node ports are not served on loopback addresses. */
+  readonly localhostNodePorts?: LocalhostNodePorts;
   readonly drainStartTimes?: DrainStartTimes;
   readonly ownershipRecord?: OwnershipRecord;
   /** Absent: a restart does not know which endpoints are new. */
@@ -65,6 +68,7 @@ export class SyncLoop {
   readonly #clock: Clock;
   readonly #reporter: SyncReporter;
   readonly #healthChecks: ServiceHealthServers;
+  readonly #localhostNodePorts: LocalhostNodePorts | undefined;
   readonly #onReport: (report: SyncReport) => void;
   readonly #lists = new InitialLists();
   readonly #nodeWait: NodeWait;
@@ -87,7 +91,7 @@ export class SyncLoop {
     live: LiveConfig,
     families: readonly IpFamily[],
   ) {
-    const { kernel, clock, reporter, healthChecks } = collaborators;
+    const { kernel, clock, reporter, healthChecks, localhostNodePorts } = collaborators;
     this.#live = live;
     this.#families = families;
     this.#kernel = kernel;
@@ -95,12 +99,16 @@ export class SyncLoop {
     this.#clock = clock;
     this.#reporter = reporter;
     this.#healthChecks = healthChecks;
+    this.#localhostNodePorts = localhostNodePorts;
     this.#onReport = collaborators.onReport ?? (() => {});
     this.#nodeWait = this.#makeNodeWait(collaborators, live);
     this.#rampStartTimes = collaborators.rampStartTimes ?? noRampStartTimes;
     this.#plan = new ClusterPlan({
       startedAtMs: clock.nowMs(),
-      onPlan: (plan) => healthChecks.note(plan),
+      onPlan: (plan) => {
+        healthChecks.note(plan);
+        localhostNodePorts?.note(plan);
+      },
       recallRamp: (key) => this.#rampStartTimes.recall(key),
     });
     const apiServers = (): readonly ServerEndpoint[] => [
@@ -138,6 +146,7 @@ export class SyncLoop {
     await this.#runner.stop();
     await this.#exclusive.idle();
     await this.#healthChecks.stop();
+    await this.#localhostNodePorts?.stop();
   }
 
   /** For whoever only reads. */
@@ -241,7 +250,10 @@ export class SyncLoop {
       annotationProblems: this.#plan.annotationProblems,
       drains: this.#reconciler.drainer,
     });
-    if (!this.#isObserveOnly) await this.#healthChecks.serve(this.#node.healthCheckAddresses);
+    if (!this.#isObserveOnly) {
+      await this.#healthChecks.serve(this.#node.healthCheckAddresses);
+      await this.#localhostNodePorts?.serve();
+    }
     this.#checks.synced();
     const hasWorked = report.failures.length === 0;
     // One that failed is repeated anyway.

@@ -41,6 +41,8 @@ function renderMatch(family: IpFamily, match: Match): string {
       return `${not(match)}-i ${checkInterfaceName(match.name)}`;
     case "protocol":
       return `-p ${match.protocol}`;
+    case "echo-request":
+      return echoRequests[family];
     case "comment":
       return `-m comment --comment ${quote(checkComment(match.text))}`;
     case "port":
@@ -68,6 +70,11 @@ function renderMatch(family: IpFamily, match: Match): string {
       return renderIpvs(family, match);
   }
 }
+
+const echoRequests: Readonly<Record<IpFamily, string>> = {
+  IPv4: "-p icmp -m icmp --icmp-type 8",
+  IPv6: "-p ipv6-icmp -m icmp6 --icmpv6-type 128",
+};
 
 function renderTarget(family: IpFamily, target: Target): string {
   switch (target.kind) {

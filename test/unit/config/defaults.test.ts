@@ -41,6 +41,8 @@ describe("the configuration without any setting", () => {
       listGuardPercent: 50,
       isObserveOnly: false,
       manualWeights: "keep",
+      edges: { isPingAnswered: false, isNodeMasqueraded: false, areSourceRangesStrict: false },
+      areNodePortsOnLocalhost: false,
       reservedAddresses: "serve",
       conntrack: {
         maxPerCore: 32_768,

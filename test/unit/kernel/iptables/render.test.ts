@@ -54,6 +54,18 @@ const forms: readonly [name: string, family: IpFamily, rule: Rule, text: string]
     "-j MASQUERADE --random-fully",
   ],
   [
+    "an echo request",
+    "IPv4",
+    matching({ kind: "echo-request" }),
+    "-p icmp -m icmp --icmp-type 8 -j ACCEPT",
+  ],
+  [
+    "an echo request over IPv6",
+    "IPv6",
+    matching({ kind: "echo-request" }),
+    "-p ipv6-icmp -m icmp6 --icmpv6-type 128 -j ACCEPT",
+  ],
+  [
     "a source",
     "IPv4",
     matching({ kind: "source", cidr: "127.0.0.0/8", isNegated: false }),

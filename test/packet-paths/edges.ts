@@ -1,0 +1,142 @@
+/** Where a setting of ours does better than upstream's IPVS mode; all of them at once, the tables before are without. */
+import { inColumns } from "./matrix.ts";
+import { echoes, type Path, type Section, transports } from "./path.ts";
+import { type Addresses, branch, node } from "./places.ts";
+import { type Frontend, nodePortOf, type ServiceName } from "./services.ts";
+
+const configuration = {
+  kubeIpvs: {
+    ignoreRunningKubeProxy: true,
+    answerPing: true,
+    masqueradeNodeToLocal: true,
+    strictSourceRanges: true,
+    localhostNodePorts: true,
+  },
+  ipvs: { udpTimeout: "5s" },
+};
+
+function serviceRow(
+  service: ServiceName,
+  label: string,
+  frontend: Frontend,
+  from: string,
+  expected: string,
+): Path {
+  const target = { kind: "service", service, frontend } as const;
+  return { labels: [frontend, label, from], from, target, expected };
+}
+
+function fromAddress(path: Path, name: string, source: Addresses): Path {
+  return { ...path, labels: [...path.labels.slice(0, -1), name], source };
+}
+
+const here = "an endpoint here";
+const elsewhere = "endpoints elsewhere";
+
+const localFromNode: Section = {
+  title: "Policy Local from the node itself, with `kubeIpvs.masqueradeNodeToLocal`",
+  text: [
+    "A process of the node that connects to an external or load-balancer IP is masqueraded, so that a pod on another " +
+      "node can answer where this one has none. Clients outside are not concerned: their address is what policy Local keeps.",
+  ],
+  headings: ["address", "policy Local", "from"],
+  columns: transports,
+  configuration,
+  paths: [
+    ...(["load-balancer IP", "external IP"] as const).flatMap((frontend) => [
+      serviceRow("none-local", elsewhere, frontend, "node", "remote←node"),
+      serviceRow("none-local", elsewhere, frontend, "client", "silence"),
+      serviceRow("local", here, frontend, "node", "local←gateway"),
+      serviceRow("local", here, frontend, "client", "local←client"),
+    ]),
+  ],
+};
+
+const strictRanges: Section = {
+  title: "Source ranges, with `kubeIpvs.strictSourceRanges`",
+  text: [
+    "Ranges hold for node ports too, and for processes of the node that connect from the node's own address (`node's " +
+      "address`) instead of the virtual IP. Cluster IPs and external IPs stay open.",
+  ],
+  headings: ["address", "allowed", "from"],
+  columns: transports,
+  configuration,
+  paths: [
+    fromAddress(
+      serviceRow("ranges", "branch", "node port", "client", "local←gateway"),
+      "branch",
+      branch,
+    ),
+    serviceRow("ranges", "branch", "node port", "client", "silence"),
+    serviceRow("ranges", "branch", "node port", "pod", "silence"),
+    serviceRow("ranges", "branch", "node port", "node", "silence"),
+    serviceRow("ranges", "branch", "load-balancer IP", "node", "silence"),
+    fromAddress(
+      serviceRow("ranges", "branch", "load-balancer IP", "node", "silence"),
+      "node's address",
+      node,
+    ),
+    serviceRow("ranges", "branch", "external IP", "client", "local←gateway"),
+    serviceRow("ranges-node", "networks of client and node", "node port", "node", "local←gateway"),
+    serviceRow(
+      "ranges-node",
+      "networks of client and node",
+      "node port",
+      "client",
+      "local←gateway",
+    ),
+    serviceRow("ranges-node", "networks of client and node", "node port", "pod", "silence"),
+    serviceRow(
+      "ranges-node",
+      "networks of client and node",
+      "load-balancer IP",
+      "node",
+      "local←gateway",
+    ),
+  ],
+};
+
+function loopbackRow(service: ServiceName, label: string, expected: string): Path {
+  return {
+    labels: ["the loopback address", label, "node"],
+    from: "node",
+    target: { kind: "loopback", port: nodePortOf(service) },
+    expected,
+    except: inColumns("UDP", "refused"),
+  };
+}
+
+const loopbackNodePorts: Section = {
+  title: "Node ports on 127.0.0.1 and ::1, with `kubeIpvs.localhostNodePorts`",
+  text: [
+    "IPVS drops what comes from a loopback address and goes to another host, so the proxy itself takes these connections " +
+      "and makes others to the node's address: TCP alone, in both families. UDP and SCTP are refused as without the setting.",
+  ],
+  headings: ["address", "traffic policy", "from"],
+  columns: transports,
+  configuration,
+  paths: [
+    loopbackRow("cluster", "Cluster", "local←gateway, remote←node"),
+    loopbackRow("local", "Local", "local←node"),
+    loopbackRow("none-local", "Local, endpoints elsewhere", "remote←node"),
+    loopbackRow("empty", "Cluster, no endpoints", "refused"),
+  ],
+};
+
+const pings: Section = {
+  title: "Ping, with `kubeIpvs.answerPing`",
+  text: ["The node answers for the addresses on kube-ipvs0. All else about them stays refused."],
+  headings: ["address", "from"],
+  columns: echoes,
+  configuration,
+  paths: (["cluster IP", "load-balancer IP", "external IP"] as const).flatMap((frontend) =>
+    ["pod", "node", "client"].map((from) => ({
+      labels: [frontend, from],
+      from,
+      target: { kind: "service", service: "cluster", frontend } as const,
+      expected: "answered",
+    })),
+  ),
+};
+
+export const edges: readonly Section[] = [localFromNode, strictRanges, loopbackNodePorts, pings];
