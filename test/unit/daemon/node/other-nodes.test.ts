@@ -59,29 +59,31 @@ class Stage {
 }
 
 describe("a daemon whose Services name another Node's address", () => {
-  it("neither binds nor serves it, from the first sync on, and serves it when that Node is gone", async () => {
-    const node = new FakeNode({});
-    let nodes: NodeAddresses = new Map(Object.entries(cluster));
-    Object.assign(node.source, { listNodeAddresses: async () => nodes });
-    const addresses = ["203.0.113.5", other];
-    const web = service({ name: "web", spec: { externalIPs: addresses } });
-    // The builders name what they make.
-    node.source.apply(...([web, endpointSlice()] as unknown as NamedObject[]));
-    await node.start();
-    await node.settle();
-    const served = async (): Promise<readonly boolean[]> => {
-      const { ipvs, addresses: bound } = await node.state();
-      return [ipvs, bound].map((text) => text?.includes(other) === true);
-    };
-    assert.deepEqual(await served(), [false, false]);
-    assert.match((await node.state()).addresses ?? "", /203\.0\.113\.5/);
-    assert.equal(node.figures()["conflicts other-node-address"], 1);
-    nodes = new Map([["node-1", [own]]]);
-    await node.wait(700_000);
-    await node.settle();
-    assert.deepEqual(await served(), [true, true]);
-    await node.stop();
-  });
+  for (const policy of ["serve", "refuse"]) {
+    it(`neither binds nor serves it, from the first sync on, with reservedAddresses: ${policy}, and serves it when that Node is gone`, async () => {
+      const node = new FakeNode({ "kube-ipvs-reserved-addresses": policy });
+      let nodes: NodeAddresses = new Map(Object.entries(cluster));
+      Object.assign(node.source, { listNodeAddresses: async () => nodes });
+      const addresses = ["203.0.113.5", other];
+      const web = service({ name: "web", spec: { externalIPs: addresses } });
+      // The builders name what they make.
+      node.source.apply(...([web, endpointSlice()] as unknown as NamedObject[]));
+      await node.start();
+      await node.settle();
+      const served = async (): Promise<readonly boolean[]> => {
+        const { ipvs, addresses: bound } = await node.state();
+        return [ipvs, bound].map((text) => text?.includes(other) === true);
+      };
+      assert.deepEqual(await served(), [false, false]);
+      assert.match((await node.state()).addresses ?? "", /203\.0\.113\.5/);
+      assert.equal(node.figures()["conflicts other-node-address"], 1);
+      nodes = new Map([["node-1", [own]]]);
+      await node.wait(700_000);
+      await node.settle();
+      assert.deepEqual(await served(), [true, true]);
+      await node.stop();
+    });
+  }
 });
 
 describe("addresses of other Nodes", () => {
