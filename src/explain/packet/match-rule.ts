@@ -66,6 +66,8 @@ function isMatch(
       return isLink(match.name, sight.hasInLink ? packet.inLink : "") !== match.isNegated;
     case "protocol":
       return match.protocol.toUpperCase() === packet.protocol;
+    case "echo-request":
+      return packet.protocol === "ICMP";
     case "mark":
       return ((passing.mark & match.mask) >>> 0 === match.value) !== match.isNegated;
     case "conntrack-state":

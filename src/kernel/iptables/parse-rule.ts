@@ -1,5 +1,7 @@
 /** A saved rule as a value: what `render.ts` writes, read back. Pure. */
+import { ipFamilies } from "../../base/ip.ts";
 import type { Match, Rule, Target } from "../../state/rule.ts";
+import { echoRequestWords } from "./render.ts";
 import { splitWords } from "./words.ts";
 
 /**
@@ -28,8 +30,15 @@ interface Found {
   readonly length: number;
 }
 
+const echoRequests: ReadonlySet<string> = new Set(
+  ipFamilies.map((family) => echoRequestWords[family]),
+);
+
 /** `! WORD`: the sign stands in front of the option, behind the name of its module. */
 function readMatch(words: readonly string[]): Found | undefined {
+  if (echoRequests.has(words.slice(0, 6).join(" "))) {
+    return { match: { kind: "echo-request" }, length: 6 };
+  }
   if (words[0] === "-m") return readModule(words);
   const isNegated = words[0] === "!";
   const [option = "", value = ""] = isNegated ? words.slice(1) : words;

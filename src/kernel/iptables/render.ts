@@ -42,7 +42,7 @@ function renderMatch(family: IpFamily, match: Match): string {
     case "protocol":
       return `-p ${match.protocol}`;
     case "echo-request":
-      return echoRequests[family];
+      return echoRequestWords[family];
     case "comment":
       return `-m comment --comment ${quote(checkComment(match.text))}`;
     case "port":
@@ -71,7 +71,8 @@ function renderMatch(family: IpFamily, match: Match): string {
   }
 }
 
-const echoRequests: Readonly<Record<IpFamily, string>> = {
+/** Six words of iptables. */
+export const echoRequestWords: Readonly<Record<IpFamily, string>> = {
   IPv4: "-p icmp -m icmp --icmp-type 8",
   IPv6: "-p ipv6-icmp -m icmp6 --icmpv6-type 128",
 };

@@ -18,11 +18,13 @@ describe("a saved rule, read back", () => {
     ];
     it(`is the rule that was written: every one that is planned, ${family}`, () => {
       const address = ip(family === "IPv4" ? "203.0.113.10" : "2001:db8::10");
-      for (const localDetector of detectors) {
+      for (const [index, localDetector] of detectors.entries()) {
+        const areSourceRangesStrict = index > 0;
         const { chains, jumps } = planRules({
           ...{ family, localDetector, isMasqueradeAll: false, masqueradeMark: 0x4000 },
           filledSets: new Set(setRoles),
           deniedToNode: [{ protocol: "TCP", address, port: 443 }],
+          edges: { isPingAnswered: true, isNodeMasqueraded: true, areSourceRangesStrict },
         });
         const rules = [...chains.flatMap((chain) => chain.rules), ...jumps.map(({ rule }) => rule)];
         for (const rule of rules) {
