@@ -110,7 +110,8 @@ const loopbackNodePorts: Section = {
   title: "Node ports on 127.0.0.1 and ::1, with `kubeIpvs.localhostNodePorts`",
   text: [
     "IPVS drops what comes from a loopback address and goes to another host, so the proxy itself takes these connections " +
-      "and makes others to the node's address: TCP alone, in both families. UDP and SCTP are refused as without the setting.",
+      "and makes others to the address by which the cluster knows the node: TCP alone, in both families. UDP and SCTP are refused as without the setting. Where there is no endpoint, the connection " +
+      "is accepted and then reset.",
   ],
   headings: ["address", "traffic policy", "from"],
   columns: transports,
@@ -119,7 +120,7 @@ const loopbackNodePorts: Section = {
     loopbackRow("cluster", "Cluster", "local←gateway, remote←node"),
     loopbackRow("local", "Local", "local←node"),
     loopbackRow("none-local", "Local, endpoints elsewhere", "remote←node"),
-    loopbackRow("empty", "Cluster, no endpoints", "refused"),
+    loopbackRow("empty", "Cluster, no endpoints", "ECONNRESET"),
   ],
 };
 

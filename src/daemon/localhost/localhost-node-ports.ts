@@ -11,6 +11,17 @@ export interface LocalhostNodePortsParts extends TcpForwarderParts {
   readonly makeForwarder?: (options: TcpForwarderOptions) => Forwarder;
 }
 
+/** This node's address of each family. */
+export type NodeIps = ReadonlyMap<IpFamily, IpAddress>;
+
+interface NodePort {
+  readonly service: string;
+  readonly family: IpFamily;
+  readonly port: number;
+  /** Where the node serves it. */
+  readonly addresses: readonly IpAddress[];
+}
+
 /**
  * Serves TCP node ports on 127.0.0.1 and ::1, by way of the same port at an address of the node. In this process, since
  * IPVS drops what comes from a loopback address and goes to another host, and IPv6 has no route for it either.
@@ -18,9 +29,11 @@ export interface LocalhostNodePortsParts extends TcpForwarderParts {
 export class LocalhostNodePorts {
   readonly #makeForwarder: (options: TcpForwarderOptions) => Forwarder;
   /** By family and Service. */
-  readonly #wanted = new Map<string, readonly TcpForwarderOptions[]>();
+  readonly #wanted = new Map<string, readonly NodePort[]>();
   readonly #open = new Map<string, Forwarder>();
   #isStale = false;
+  /** As text. */
+  #servedNodeIps = "";
 
   constructor(parts: LocalhostNodePortsParts) {
     this.#makeForwarder = parts.makeForwarder ?? ((options) => new TcpForwarder(parts, options));
@@ -29,7 +42,7 @@ export class LocalhostNodePorts {
   /** Takes note of what a plan wants served; nothing is opened or closed yet. */
   note(plan: ServicePlan): void {
     const key = `${plan.family} ${plan.service}`;
-    const wanted = forwardersOf(plan);
+    const wanted = nodePortsOf(plan);
     if (wanted.length === 0 && !this.#wanted.has(key)) return;
     if (wanted.length === 0) this.#wanted.delete(key);
     else this.#wanted.set(key, wanted);
@@ -37,10 +50,15 @@ export class LocalhostNodePorts {
   }
 
   /** Makes what was noted all that is served; what stays as it is keeps its connections. */
-  async serve(): Promise<void> {
-    if (!this.#isStale) return;
+  async serve(nodeIps: NodeIps): Promise<void> {
+    const nodeIpText = JSON.stringify([...nodeIps]);
+    if (!this.#isStale && nodeIpText === this.#servedNodeIps) return;
     this.#isStale = false;
-    const wanted = new Map([...this.#wanted.values()].flat().map((one) => [keyOf(one), one]));
+    this.#servedNodeIps = nodeIpText;
+    const nodePorts = [...this.#wanted.values()].flat();
+    const wanted = new Map(
+      nodePorts.flatMap((one) => forwarderOf(one, nodeIps)).map((one) => [keyOf(one), one]),
+    );
     const closing = [...this.#open].filter(([key]) => !wanted.has(key));
     for (const [key] of closing) this.#open.delete(key);
     await Promise.all(closing.map(([, forwarder]) => forwarder.stop()));
@@ -55,7 +73,7 @@ export class LocalhostNodePorts {
   async stop(): Promise<void> {
     this.#wanted.clear();
     this.#isStale = true;
-    await this.serve();
+    await this.serve(new Map());
   }
 }
 
@@ -68,13 +86,23 @@ const loopback: Readonly<Record<IpFamily, IpAddress>> = {
   IPv6: parseIpAddress("::1") as IpAddress,
 };
 
-/** One for each TCP node port; its virtual servers at the node's addresses are alike, so the first one will do. */
-function forwardersOf({ family, servicePorts }: ServicePlan): readonly TcpForwarderOptions[] {
+/** By way of the address by which the cluster knows the node: pods elsewhere find the way back to it. */
+function forwarderOf(
+  { service, family, port, addresses }: NodePort,
+  nodeIps: NodeIps,
+): readonly TcpForwarderOptions[] {
+  const address = addresses.find((one) => one === nodeIps.get(family)) ?? addresses[0];
+  if (address === undefined) return [];
+  return [{ service, from: { address: loopback[family], port }, to: { address, port } }];
+}
+
+function nodePortsOf({ family, servicePorts }: ServicePlan): readonly NodePort[] {
   return servicePorts.flatMap(({ servicePort, virtualServers }) => {
-    const nodePort = virtualServers.find(({ kind }) => kind === "node-port");
-    if (nodePort === undefined || servicePort.protocol !== "TCP") return [];
-    const { address, port } = nodePort.virtualServer;
-    const from = { address: loopback[family], port };
-    return [{ service: servicePortName(servicePort), from, to: { address, port } }];
+    if (servicePort.protocol !== "TCP" || servicePort.nodePort === 0) return [];
+    const addresses = virtualServers
+      .filter(({ kind }) => kind === "node-port")
+      .map(({ virtualServer }) => virtualServer.address);
+    const service = servicePortName(servicePort);
+    return [{ service, family, port: servicePort.nodePort, addresses }];
   });
 }

@@ -9,6 +9,7 @@ import { inSlices, yieldToEventLoop } from "../../base/time-slice.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import { noRampStartTimes, type RampStartTimes } from "../../model/slow-starts.ts";
 import { ClusterPlan } from "../../plan/cluster-plan.ts";
+import type { PlanOptions } from "../../plan/options.ts";
 import type { ApplyProgress } from "../../reconcile/apply/apply-plan.ts";
 import type { DrainStartTimes } from "../../reconcile/drain/drains.ts";
 import type { OwnershipRecord } from "../../reconcile/ownership/ownership.ts";
@@ -16,7 +17,7 @@ import { Reconciler } from "../../reconcile/reconciler.ts";
 import type { SyncReport } from "../../reconcile/report.ts";
 import type { SyncGoal } from "../../reconcile/sync-goal.ts";
 import type { ServiceHealthServers } from "../http/service-health.ts";
-import type { LocalhostNodePorts } from "../localhost/localhost-node-ports.ts";
+import type { LocalhostNodePorts, NodeIps } from "../localhost/localhost-node-ports.ts";
 import { AvailableSchedulers } from "../node/available-schedulers.ts";
 import { KnownNode } from "../node/known-node.ts";
 import { apiServerService, sliceEndpoints } from "../node/node-network.ts";
@@ -252,7 +253,7 @@ export class SyncLoop {
     });
     if (!this.#isObserveOnly) {
       await this.#healthChecks.serve(this.#node.healthCheckAddresses);
-      await this.#localhostNodePorts?.serve();
+      await this.#localhostNodePorts?.serve(nodeIpsOf(options));
     }
     this.#checks.synced();
     const hasWorked = report.failures.length === 0;
@@ -357,4 +358,8 @@ function runnerOptions({ current }: LiveConfig): RunnerOptions {
   const { minSyncPeriodMs: minIntervalMs, syncPeriodMs, verificationPeriodMs } = current;
   const longestRetryMs = Math.min(syncPeriodMs, verificationPeriodMs);
   return { minIntervalMs, firstRetryMs, longestRetryMs };
+}
+
+function nodeIpsOf({ families }: PlanOptions): NodeIps {
+  return new Map([...families].map(([family, { nodeIp }]) => [family, nodeIp]));
 }
