@@ -1,5 +1,6 @@
 import { type IpAddress, type IpFamily, parseIpAddress } from "../../base/ip.ts";
 import { servicePortName } from "../../model/service-port.ts";
+import type { PlanOptions } from "../../plan/options.ts";
 import type { ServicePlan } from "../../plan/planner.ts";
 import { TcpForwarder, type TcpForwarderOptions, type TcpForwarderParts } from "./tcp-forwarder.ts";
 
@@ -10,9 +11,6 @@ export interface LocalhostNodePortsParts extends TcpForwarderParts {
   /** Absent: a {@link TcpForwarder}. */
   readonly makeForwarder?: (options: TcpForwarderOptions) => Forwarder;
 }
-
-/** This node's address of each family. */
-export type NodeIps = ReadonlyMap<IpFamily, IpAddress>;
 
 interface NodePort {
   readonly service: string;
@@ -50,7 +48,8 @@ export class LocalhostNodePorts {
   }
 
   /** Makes what was noted all that is served; what stays as it is keeps its connections. */
-  async serve(nodeIps: NodeIps): Promise<void> {
+  async serve({ families }: Pick<PlanOptions, "families">): Promise<void> {
+    const nodeIps = new Map([...families].map(([family, { nodeIp }]) => [family, nodeIp]));
     const nodeIpText = JSON.stringify([...nodeIps]);
     if (!this.#isStale && nodeIpText === this.#servedNodeIps) return;
     this.#isStale = false;
@@ -73,7 +72,7 @@ export class LocalhostNodePorts {
   async stop(): Promise<void> {
     this.#wanted.clear();
     this.#isStale = true;
-    await this.serve(new Map());
+    await this.serve({ families: new Map() });
   }
 }
 
@@ -89,7 +88,7 @@ const loopback: Readonly<Record<IpFamily, IpAddress>> = {
 /** By way of the address by which the cluster knows the node: pods elsewhere find the way back to it. */
 function forwarderOf(
   { service, family, port, addresses }: NodePort,
-  nodeIps: NodeIps,
+  nodeIps: ReadonlyMap<IpFamily, IpAddress>,
 ): readonly TcpForwarderOptions[] {
   const address = addresses.find((one) => one === nodeIps.get(family)) ?? addresses[0];
   if (address === undefined) return [];

@@ -9,7 +9,6 @@ import { inSlices, yieldToEventLoop } from "../../base/time-slice.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import { noRampStartTimes, type RampStartTimes } from "../../model/slow-starts.ts";
 import { ClusterPlan } from "../../plan/cluster-plan.ts";
-import type { PlanOptions } from "../../plan/options.ts";
 import type { ApplyProgress } from "../../reconcile/apply/apply-plan.ts";
 import type { DrainStartTimes } from "../../reconcile/drain/drains.ts";
 import type { OwnershipRecord } from "../../reconcile/ownership/ownership.ts";
@@ -17,7 +16,7 @@ import { Reconciler } from "../../reconcile/reconciler.ts";
 import type { SyncReport } from "../../reconcile/report.ts";
 import type { SyncGoal } from "../../reconcile/sync-goal.ts";
 import type { ServiceHealthServers } from "../http/service-health.ts";
-import type { LocalhostNodePorts, NodeIps } from "../localhost/localhost-node-ports.ts";
+import type { LocalhostNodePorts } from "../localhost/localhost-node-ports.ts";
 import { AvailableSchedulers } from "../node/available-schedulers.ts";
 import { KnownNode } from "../node/known-node.ts";
 import { apiServerService, sliceEndpoints } from "../node/node-network.ts";
@@ -30,7 +29,8 @@ import type { LiveConfig } from "../process/live-config.ts";
 import type { SyncReporter } from "../report/sync-reporter.ts";
 import { InitialLists } from "./initial-lists.ts";
 import { KernelChecks } from "./kernel-checks.ts";
-import { Runner, type RunnerOptions } from "./runner.ts";
+import { Runner } from "./runner.ts";
+import { runnerOptions } from "./runner-options.ts";
 
 export interface SyncLoopCollaborators {
   readonly kernel: Kernel;
@@ -253,7 +253,7 @@ export class SyncLoop {
     });
     if (!this.#isObserveOnly) {
       await this.#healthChecks.serve(this.#node.healthCheckAddresses);
-      await this.#localhostNodePorts?.serve(nodeIpsOf(options));
+      await this.#localhostNodePorts?.serve(options);
     }
     this.#checks.synced();
     const hasWorked = report.failures.length === 0;
@@ -349,17 +349,4 @@ export class SyncLoop {
       },
     );
   }
-}
-
-/** Pause before a sync that failed is tried again. */
-const firstRetryMs = 1_000;
-
-function runnerOptions({ current }: LiveConfig): RunnerOptions {
-  const { minSyncPeriodMs: minIntervalMs, syncPeriodMs, verificationPeriodMs } = current;
-  const longestRetryMs = Math.min(syncPeriodMs, verificationPeriodMs);
-  return { minIntervalMs, firstRetryMs, longestRetryMs };
-}
-
-function nodeIpsOf({ families }: PlanOptions): NodeIps {
-  return new Map([...families].map(([family, { nodeIp }]) => [family, nodeIp]));
 }

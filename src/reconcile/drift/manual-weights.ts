@@ -1,6 +1,6 @@
 /** Weights that a third party gave to real servers of ours, and that stay: `ipvsadm -e … -w 0` is a drain by hand. */
 import type { DesiredView } from "../../plan/desired-state.ts";
-import { type RealServer, realServerKey } from "../../state/real-server.ts";
+import { type RealServer, realServerKey, sameRealServer } from "../../state/real-server.ts";
 import type { CachedServers } from "../observed/cached-state.ts";
 import type { Differences } from "../observed/difference.ts";
 
@@ -14,6 +14,7 @@ export interface ManualWeight {
   readonly weight: number;
   /** What planning wanted at that time. Once it wants something else, that counts. */
   readonly plannedWeight: number;
+  readonly planned: RealServer;
 }
 
 /** What planning asks. */
@@ -67,6 +68,7 @@ export class ManualWeights implements ManualWeightsView {
           realServerKey: serverKey,
           weight: found.weight,
           plannedWeight: wish.weight,
+          planned: wish,
         });
       }
     }
@@ -90,7 +92,7 @@ export class ManualWeights implements ManualWeightsView {
   isKept(virtualServerKey: string, planned: RealServer, present: RealServer): boolean {
     const kept = this.#byServer.get(virtualServerKey)?.get(realServerKey(planned));
     if (kept === undefined || planned.forwardingMethod !== present.forwardingMethod) return false;
-    return kept.weight === present.weight && kept.plannedWeight === planned.weight;
+    return kept.weight === present.weight && sameRealServer(kept.planned, planned);
   }
 
   get all(): readonly ManualWeight[] {

@@ -9,7 +9,8 @@ import { ip } from "../../support/records.ts";
 function endpoint(index: number): Endpoint {
   const address = ip(`10.244.${Math.floor(index / 250)}.${1 + (index % 250)}`);
   const conditions = { isLocal: false, isReady: true, isServing: true, isTerminating: false };
-  return { address, port: 8080, key: hostPort(address, 8080), ...conditions };
+  const place = { nodeName: "", slice: "" };
+  return { address, port: 8080, key: hostPort(address, 8080), ...conditions, ...place };
 }
 
 function endpoints(count: number): readonly Endpoint[] {

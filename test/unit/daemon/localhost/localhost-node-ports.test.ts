@@ -55,7 +55,7 @@ describe("LocalhostNodePorts", () => {
     });
     const serve = async (wanted: readonly ServicePlan[]): Promise<readonly string[]> => {
       for (const plan of wanted) nodePorts.note(plan);
-      await nodePorts.serve(new Map([["IPv4", ip("192.168.10.11")]]));
+      await nodePorts.serve(planOptions());
       return events.splice(0);
     };
     const [first, second] = [30_080, 30_081].map(
