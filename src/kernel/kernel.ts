@@ -14,6 +14,11 @@ import type { IpSet, ObservedIpSet } from "../state/ip-set.ts";
 import type { ObservedRealServer, RealServer, RealServerId } from "../state/real-server.ts";
 import type { Chain, Jump, Rule, RuleSet, TableName } from "../state/rule.ts";
 import type { SetEntry } from "../state/set-entry.ts";
+import type {
+  ConnectionCounts,
+  RealServerTraffic,
+  VirtualServerTraffic,
+} from "../state/traffic.ts";
 import type { VirtualServer, VirtualServerId } from "../state/virtual-server.ts";
 
 export interface Kernel {
@@ -69,8 +74,20 @@ export interface IpvsTimeouts {
   readonly udpSeconds: number;
 }
 
+/** What goes through virtual and real servers; reads only. */
+export interface IpvsTraffic {
+  /** Every virtual server with what it counted, by one dump; firewall marks are left out. */
+  listTraffic(): Promise<readonly VirtualServerTraffic[]>;
+  /** Connections of all real servers of each of these virtual servers, in the same order; an unknown one has none. */
+  sumConnections(ids: readonly VirtualServerId[]): Promise<readonly ConnectionCounts[]>;
+  /** Real servers of each of these virtual servers with what they counted, in the same order. */
+  listRealServerTraffic(
+    ids: readonly VirtualServerId[],
+  ): Promise<readonly (readonly RealServerTraffic[])[]>;
+}
+
 /** `ipvsadm`'s part of the kernel: generic netlink family IPVS. */
-export interface Ipvs {
+export interface Ipvs extends IpvsTraffic {
   /**
    * Every virtual server, by one dump. Services without an address (firewall marks) are not ours and are left out.
    */

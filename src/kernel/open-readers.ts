@@ -14,7 +14,7 @@ import {
 } from "./iptables/backend.ts";
 import { IptablesClient } from "./iptables/client.ts";
 import { openIpvs } from "./ipvs/client.ts";
-import type { DummyLink, IpSets, Iptables, Ipvs, NftTables } from "./kernel.ts";
+import type { DummyLink, IpSets, Iptables, Ipvs, IpvsTraffic, NftTables } from "./kernel.ts";
 import { lazyIpvs } from "./lazy-ipvs.ts";
 import { openDummyLink } from "./link/client.ts";
 import { type OpenRoutes, openRoutes } from "./link/routes.ts";
@@ -25,7 +25,8 @@ import { SysctlClient } from "./sysctl/client.ts";
 
 export interface KernelReaders {
   /** Its first request may load the module ip_vs. */
-  readonly ipvs: Pick<Ipvs, "listVirtualServers" | "listRealServers" | "checkScheduler">;
+  readonly ipvs: Pick<Ipvs, "listVirtualServers" | "listRealServers" | "checkScheduler"> &
+    IpvsTraffic;
   readonly ipSets: Pick<IpSets, "listSets" | "listEntries">;
   readonly link: Pick<DummyLink, "find" | "listAddresses" | "listGateways">;
   readonly routes: Pick<OpenRoutes, "find">;

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { describe } from "node:test";
 import type { Ipvs, IpvsChange } from "../../src/kernel/kernel.ts";
 import type { RealServer } from "../../src/state/real-server.ts";
+import { noTraffic } from "../../src/state/traffic.ts";
 import {
   type VirtualServer,
   virtualServerFlags,
@@ -113,6 +114,22 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
         assert.notEqual((await ipvs.readRealServers([virtual()], () => cached))[0], cached);
       },
     );
+
+    contractCase(open, "reports no traffic where there was none", async ({ ipvs }) => {
+      const six = virtual({ address: ip("fd00:96::1"), protocol: "UDP", port: 53 });
+      await applyAll(ipvs, [...create(virtual(), real()), ...create(six)]);
+      const listed = await ipvs.listTraffic();
+      const texts = listed.map((one) => virtualServerKey(one)).toSorted();
+      assert.deepEqual(texts, [virtualServerKey(virtual()), virtualServerKey(six)].toSorted());
+      for (const { traffic } of listed) assert.deepEqual(traffic, noTraffic);
+      const counts = { activeConnections: 0, inactiveConnections: 0 };
+      assert.deepEqual(await ipvs.sumConnections([virtual(), six]), [counts, counts]);
+      const { address, port, weight } = real();
+      assert.deepEqual(await ipvs.listRealServerTraffic([virtual(), six]), [
+        [{ address, port, weight, ...counts, traffic: noTraffic }],
+        [],
+      ]);
+    });
 
     contractCase(open, "leaves one alone that is created and must be new", async ({ ipvs }) => {
       const changed = virtual({ scheduler: "lc" });

@@ -10,6 +10,11 @@ import {
   type TransportParts,
 } from "../../netlink/transport.ts";
 import type { ObservedRealServer, RealServer } from "../../state/real-server.ts";
+import type {
+  ConnectionCounts,
+  RealServerTraffic,
+  VirtualServerTraffic,
+} from "../../state/traffic.ts";
 import {
   type VirtualServer,
   type VirtualServerId,
@@ -37,6 +42,7 @@ import {
 import { commands, GENERIC_NAME } from "./constants.ts";
 import { ListedRealServers } from "./listed-real-servers.ts";
 import { probeScheduler } from "./scheduler-probe.ts";
+import { readRealServerTraffic, readVirtualServerTraffic, sumConnections } from "./traffic.ts";
 
 const nothingCached: CachedRealServers = () => undefined;
 
@@ -113,6 +119,24 @@ class IpvsClient implements OpenIpvs {
   ): Promise<readonly (readonly ObservedRealServer[])[]> {
     return this.#transport.dumpMany(this.#kinds.listRealServers, ids, (bodies, id) =>
       bodies.map((body) => decodeRealServer(body, familyOf(id.address))),
+    );
+  }
+
+  listTraffic(): Promise<readonly VirtualServerTraffic[]> {
+    return this.#transport.dump(this.#kinds.listServices, undefined, ({ body }) =>
+      readVirtualServerTraffic(body),
+    );
+  }
+
+  sumConnections(ids: readonly VirtualServerId[]): Promise<readonly ConnectionCounts[]> {
+    return this.#transport.dumpMany(this.#kinds.listRealServers, ids, sumConnections);
+  }
+
+  listRealServerTraffic(
+    ids: readonly VirtualServerId[],
+  ): Promise<readonly (readonly RealServerTraffic[])[]> {
+    return this.#transport.dumpMany(this.#kinds.listRealServers, ids, (bodies, id) =>
+      bodies.map((body) => readRealServerTraffic(body, familyOf(id.address))),
     );
   }
 

@@ -15,6 +15,13 @@ import {
   sameRealServers,
 } from "../../../src/state/real-server.ts";
 import {
+  type ConnectionCounts as ConnectionSums,
+  noTraffic,
+  type RealServerTraffic,
+  type Traffic,
+  type VirtualServerTraffic,
+} from "../../../src/state/traffic.ts";
+import {
   type VirtualServer,
   type VirtualServerId,
   virtualServerKey,
@@ -24,6 +31,7 @@ import { failureError, type Operation, type Operations } from "./operations.ts";
 
 interface HeldVirtualServer {
   virtualServer: VirtualServer;
+  traffic: Traffic;
   readonly realServers: Map<string, ObservedRealServer>;
 }
 
@@ -55,6 +63,13 @@ export class FakeIpvs implements Ipvs {
       throw new Error(`No real server ${realServerKey(real)} in ${virtualServerKey(server)}`);
     }
     held.realServers.set(realServerKey(real), { ...realServer, ...observedCounts(counts) });
+  }
+
+  /** Sets what the kernel counted since this virtual server was made; those not named become 0. */
+  setTraffic(server: VirtualServerId, traffic: Partial<Traffic>): void {
+    const held = this.#held.get(virtualServerKey(server));
+    if (held === undefined) throw new Error(`No virtual server ${virtualServerKey(server)}`);
+    held.traffic = { ...noTraffic, ...traffic };
   }
 
   /** What is held, at once and past all traps. */
@@ -104,6 +119,43 @@ export class FakeIpvs implements Ipvs {
   ): Promise<readonly (readonly ObservedRealServer[])[]> {
     return this.#operations.read("ipvs", "list-real-servers", "", () =>
       ids.map((id) => [...(this.#held.get(virtualServerKey(id))?.realServers.values() ?? [])]),
+    );
+  }
+
+  async listTraffic(): Promise<readonly VirtualServerTraffic[]> {
+    return this.#operations.read("ipvs", "list-traffic", "", () =>
+      [...this.#held.values()].map(({ virtualServer, traffic }) => {
+        const { protocol, address, port } = virtualServer;
+        return { protocol, address, port, traffic };
+      }),
+    );
+  }
+
+  async sumConnections(ids: readonly VirtualServerId[]): Promise<readonly ConnectionSums[]> {
+    const lists = await this.listRealServerTraffic(ids);
+    return lists.map((servers) => ({
+      activeConnections: servers.reduce((sum, one) => sum + one.activeConnections, 0),
+      inactiveConnections: servers.reduce((sum, one) => sum + one.inactiveConnections, 0),
+    }));
+  }
+
+  /** Its real servers count no packets. */
+  async listRealServerTraffic(
+    ids: readonly VirtualServerId[],
+  ): Promise<readonly (readonly RealServerTraffic[])[]> {
+    return this.#operations.read("ipvs", "list-real-server-traffic", "", () =>
+      ids.map((id) =>
+        [...(this.#held.get(virtualServerKey(id))?.realServers.values() ?? [])].map(
+          ({ address, port, weight, activeConnections, inactiveConnections }) => ({
+            address,
+            port,
+            weight,
+            activeConnections,
+            inactiveConnections,
+            traffic: noTraffic,
+          }),
+        ),
+      ),
     );
   }
 
@@ -177,8 +229,9 @@ export class FakeIpvs implements Ipvs {
     if (persistencePrefixLength < 1 || persistencePrefixLength > longest) {
       throw failureError(ipvsOperation(change), errno.EINVAL);
     }
-    if (held === undefined) this.#held.set(key, { virtualServer, realServers: new Map() });
-    else held.virtualServer = virtualServer;
+    if (held === undefined) {
+      this.#held.set(key, { virtualServer, traffic: noTraffic, realServers: new Map() });
+    } else held.virtualServer = virtualServer;
   }
 
   #writeRealServer(

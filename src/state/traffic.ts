@@ -1,0 +1,71 @@
+import type { RealServerId } from "./real-server.ts";
+import type { VirtualServerId } from "./virtual-server.ts";
+
+/**
+ * What a virtual or real server counted since it was made. The kernel adds it up every 2 s, and not at all while
+ * net.ipv4.vs.run_estimation is 0.
+ */
+export interface Traffic {
+  readonly connections: number;
+  readonly packetsIn: number;
+  readonly packetsOut: number;
+  readonly bytesIn: number;
+  readonly bytesOut: number;
+}
+
+export const noTraffic: Traffic = {
+  connections: 0,
+  packetsIn: 0,
+  packetsOut: 0,
+  bytesIn: 0,
+  bytesOut: 0,
+};
+
+export const trafficFields: readonly (keyof Traffic)[] = [
+  "connections",
+  "packetsIn",
+  "packetsOut",
+  "bytesIn",
+  "bytesOut",
+];
+
+/** Connections as they are now; these are counted at any time. */
+export interface ConnectionCounts {
+  readonly activeConnections: number;
+  /** Includes TIME_WAIT and all UDP flows. */
+  readonly inactiveConnections: number;
+}
+
+export interface VirtualServerTraffic extends VirtualServerId {
+  readonly traffic: Traffic;
+}
+
+export interface RealServerTraffic extends RealServerId, ConnectionCounts {
+  readonly weight: number;
+  readonly traffic: Traffic;
+}
+
+export function addTraffic(one: Traffic, other: Traffic): Traffic {
+  return {
+    connections: one.connections + other.connections,
+    packetsIn: one.packetsIn + other.packetsIn,
+    packetsOut: one.packetsOut + other.packetsOut,
+    bytesIn: one.bytesIn + other.bytesIn,
+    bytesOut: one.bytesOut + other.bytesOut,
+  };
+}
+
+/**
+ * What was counted between two readings. A server whose counter went back was made again meanwhile: all that it has is
+ * new. `before` undefined: it is.
+ */
+export function trafficSince(before: Traffic | undefined, now: Traffic): Traffic {
+  if (before === undefined || trafficFields.some((field) => now[field] < before[field])) return now;
+  return {
+    connections: now.connections - before.connections,
+    packetsIn: now.packetsIn - before.packetsIn,
+    packetsOut: now.packetsOut - before.packetsOut,
+    bytesIn: now.bytesIn - before.bytesIn,
+    bytesOut: now.bytesOut - before.bytesOut,
+  };
+}
