@@ -21,6 +21,7 @@ const running = runCommandLine(process.argv.slice(2), {
   writeFile: (path, text) => writeFileSync(path, text),
   hostname,
   writeOut: (text) => void process.stdout.write(text),
+  environment: process.env,
   columns: () => process.stdout.columns,
   isTerminal: process.stdout.isTTY === true && process.env["NO_COLOR"] === undefined,
   writeErr: (text) => void process.stderr.write(text),
@@ -37,6 +38,7 @@ const running = runCommandLine(process.argv.slice(2), {
     ...(await import("./daemon/operator/list-without-daemon.ts")),
     ...(await import("./daemon/operator/plan-facts-without-daemon.ts")),
     ...(await import("./explain/explain.ts")),
+    ...(await import("./top/run-top.ts")),
   }),
 });
 // No await up here: the bundle is made of CommonJS modules, see toolchain/bundle.ts.

@@ -1,6 +1,6 @@
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
-import type { Logger } from "../base/log.ts";
+import { type Logger, silentLogger } from "../base/log.ts";
 import { kubernetesVersion, version } from "../base/version.ts";
 import type { Config, LogFormat } from "../config/config.ts";
 import { ConfigError } from "../config/config-error.ts";
@@ -14,6 +14,7 @@ import { doctorFormats } from "../doctor/formats.ts";
 import type { DoctorOptions } from "../doctor/print-doctor.ts";
 import type { Explanation } from "../explain/explanation.ts";
 import type { From } from "../explain/origins.ts";
+import type { TopOptions, TopParts } from "../top/run-top.ts";
 import { type CommandLine, parseCommandLine, type SubcommandLine } from "./command-line.ts";
 import { completionScript } from "./completion/completion.ts";
 import { fatalText } from "./fatal.ts";
@@ -38,7 +39,7 @@ export interface Commands {
   /** What a daemon would answer about Services, from what a start would find. */
   listServicesWithoutDaemon(
     config: Config,
-    parts: CommandParts,
+    parts: Pick<CommandParts, "clock" | "log">,
     query: ServicesQuery,
   ): Promise<string>;
   /** What a daemon would answer about its plan, from what a start would find. */
@@ -49,6 +50,8 @@ export interface Commands {
     from: From | undefined,
     parts: { readonly clock: Clock },
   ): Promise<readonly Explanation[]>;
+  /** Shows traffic by Service until it is ended, or once; gives the exit code. */
+  runTop(parts: TopParts, options: TopOptions): Promise<number>;
 }
 
 /** What the command line needs of the process. */
@@ -57,6 +60,7 @@ export interface CommandWorld extends ConfigWorld {
   readonly pid: number;
   readonly writeOut: (text: string) => void;
   readonly writeErr: (text: string) => void;
+  readonly environment: Readonly<Record<string, string | undefined>>;
   /** Columns of the terminal that stdout is; undefined: it is none. */
   readonly columns?: () => number | undefined;
   /** Standard output is a terminal that shows colours. */
@@ -167,6 +171,8 @@ async function runSubcommand(line: SubcommandLine, world: CommandWorld): Promise
         await runEndpointController(config, partsOf(...given));
         return 0;
       });
+    case "top":
+      return await runWithFlags(line, world, (...given) => runTopCommand(line, ...given));
     default:
       throw new Error(`Nothing runs ${line.name}`);
   }
@@ -197,6 +203,25 @@ async function runExplainCommand(
       return await planFactsWithoutDaemon(config, partsOf(...given), query);
     },
   });
+}
+
+async function runTopCommand(
+  { options, arguments: [filter = ""] }: SubcommandLine,
+  ...[{ config }, , world]: Parameters<RunLoaded>
+): Promise<number> {
+  const { readNames } = await import("./operator/read-names.ts");
+  const { topOptions } = await import("./operator/top-options.ts");
+  const given = topOptions(options, filter, world.isTerminal);
+  const { runTop, listServicesWithoutDaemon } = await world.loadCommands();
+  // The log would be written over the view.
+  const parts = { clock: world.clock, log: silentLogger };
+  const names = (): ReturnType<typeof readNames> =>
+    readNames(
+      config,
+      (query) => listServicesWithoutDaemon(config, parts, query),
+      world.environment,
+    );
+  return await runTop({ ...world, readNames: names }, given);
 }
 
 async function runPlan(

@@ -1,4 +1,5 @@
 /** The table of commands besides the daemon itself. Parser, help, completion and man pages are made of it. */
+import { topFormats, topSortKeys } from "../top/options.ts";
 import type { Flag } from "./flags.ts";
 
 export interface Example {
@@ -278,6 +279,60 @@ export const subcommands: readonly Subcommand[] = [
         purpose: "outside the cluster; one instance, on no particular node",
       },
       { command: "kube-ipvs endpoint-controller", purpose: "in a pod, by its service account" },
+    ],
+  },
+  {
+    name: "top",
+    usage: "[FILTER] [flags]",
+    summary: "show connections and bytes per second by Service, live",
+    description:
+      "Shows connections and bytes per second and open connections by Service port, and by endpoint on enter. It reads the\n" +
+      "kernel's counters itself; the daemon on its operator socket only names the Services, or the objects of the cluster or\n" +
+      "manifests where none runs. Without a terminal, or with -b, it prints one table of two readings. FILTER: rows that hold\n" +
+      "this text. Keys: enter endpoints, esc back, / filter, c i o a n s sort, r reverse, space pause, q quit.",
+    options: [
+      {
+        name: "batch",
+        short: "b",
+        isBoolean: true,
+        placeholder: "true|false",
+        help: "print one table and end",
+        default: "false",
+        choices: ["true", "false"],
+      },
+      { ...outputOption(topFormats), help: "form of the output: table, json (implies --batch)" },
+      {
+        name: "interval",
+        isBoolean: false,
+        placeholder: "duration",
+        help: "between two readings, 2s to 1h: the kernel adds its counters up every 2 s",
+        default: "2s",
+      },
+      {
+        name: "sort",
+        isBoolean: false,
+        placeholder: "key",
+        help: `the most first, by ${topSortKeys.join(", ")}`,
+        default: "connections",
+        choices: topSortKeys,
+      },
+    ],
+    takesDaemonFlags: true,
+    hidesDaemonFlags: true,
+    maxArguments: 1,
+    examples: [
+      {
+        command: "kubectl -n kube-system exec -it POD -- kube-ipvs top",
+        purpose: "the node of this pod, live",
+      },
+      {
+        command: "kube-ipvs top shop/ --sort out",
+        purpose: "Services of one namespace, by bytes out",
+      },
+      {
+        command: "kube-ipvs top -o json --interval 10s",
+        purpose: "rates over ten seconds, for a script",
+      },
     ],
   },
 ];

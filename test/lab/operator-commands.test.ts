@@ -4,6 +4,7 @@ import { spawnSync } from "node:child_process";
 import { statSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
 import { parseJson } from "../../src/base/parse-json.ts";
 import type { ServiceRow, Status } from "../../src/daemon/operator/answers.ts";
 import type { Explanation } from "../../src/explain/explanation.ts";
@@ -12,6 +13,7 @@ import { LabNode, until } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
 import { ip } from "../support/records.ts";
+import { TmuxTerminal } from "../support/tmux-terminal.ts";
 
 const [first, second] = [
   { name: "pod-1", address: "10.244.1.10" },
@@ -59,9 +61,10 @@ interface Run {
   readonly err: string;
 }
 
+const program = join(import.meta.dirname, "../../dist/kube-ipvs");
+
 function kubeIpvs(...args: readonly string[]): Run {
-  const path = join(import.meta.dirname, "../../dist/kube-ipvs");
-  const { status, stdout, stderr } = spawnSync(path, args, { encoding: "utf8" });
+  const { status, stdout, stderr } = spawnSync(program, args, { encoding: "utf8" });
   return { code: status, out: stdout, err: stderr };
 }
 
@@ -166,6 +169,63 @@ describe("the operator's commands", () => {
       "ipvsadm -a -t 10.96.0.10:80 -r 10.244.1.20:8080 -m",
     ];
     shell(repairs.join("\n"));
+  });
+
+  it("show traffic live in a terminal, and leave it as it was", async (test) => {
+    const connection = await Connection.open(web.address, web.port, "echo");
+    const terminal = new TmuxTerminal(110, 14);
+    try {
+      terminal.run(`${program} top; echo ended with $?`);
+      const rate = String.raw`[0-9.]+[kM]?`;
+      const counted = new RegExp(
+        `^>  +(?!0 )${rate} +${rate} +${rate} +[12] +0  default/web:http TCP  10\\.96\\.0\\.10:80$`,
+        "m",
+      );
+      // Each reads what another connection adds.
+      for (let tries = 0; tries < 8 && !counted.test(terminal.screen()); tries += 1) {
+        (await Connection.open(web.address, web.port, "echo")).reset();
+        await pause(900);
+      }
+      test.diagnostic(`\n${terminal.screen()}`);
+      assert.match(terminal.screen(), counted);
+      assert.match(terminal.screen(), /^kube-ipvs top - 1 Service ports, by conns\/s, every 2s$/m);
+      terminal.press("Enter");
+      await terminal.shows(/^ +(\S+ +){5}10\.244\.1\.20:8080 {2}1$/m);
+      test.diagnostic(`\n${terminal.screen()}`);
+      assert.match(terminal.screen(), /^kube-ipvs top - 2 endpoints of default\/web:http TCP,/);
+      terminal.press("Escape", "/", "z", "z", "Enter");
+      await terminal.shows(/^kube-ipvs top - 0 of 1 Service ports/);
+      terminal.press("Escape");
+      terminal.resize(60, 6);
+      await terminal.shows(/^kube-ipvs top - 1 Service ports[^]*\n>.*\n\nenter endpoints.*…$/);
+      terminal.press("q");
+      await terminal.shows(/^ended with 0$/m);
+      assert.equal(terminal.format("#{alternate_on} #{cursor_flag}"), "0 1");
+      terminal.resize(110, 14);
+      terminal.run(`${program} top; echo ended with $?`);
+      await terminal.shows(/^kube-ipvs top - 1 Service ports/);
+      assert.equal(terminal.format("#{alternate_on} #{cursor_flag}"), "1 0");
+      shell("pkill -TERM -f '[k]ube-ipvs[a-z.]* top'");
+      await terminal.shows(/^ended with 143$/m);
+      assert.equal(terminal.format("#{alternate_on} #{cursor_flag}"), "0 1");
+    } finally {
+      terminal.end();
+      connection.reset();
+    }
+  });
+
+  it("print traffic in one table without a terminal, and say what the kernel does not count", (test) => {
+    shell("sysctl -qw net.ipv4.vs.run_estimation=0");
+    const { code, out, err } = kubeIpvs("top");
+    test.diagnostic(out);
+    assert.match(err, /^The estimator is off \(net\.ipv4\.vs\.run_estimation=0\)/);
+    assert.match(out, /^ CONNS\/S .*\n +- +- +- +\d+ +\d+ {2}default\/web:http TCP {2}10\.96/);
+    assert.equal(code, 0);
+    shell("sysctl -qw net.ipv4.vs.run_estimation=1");
+    const answer = parseJson(kubeIpvs("top", "web", "-o", "json").out) as {
+      readonly items: readonly { readonly total: { readonly connections: number } }[];
+    };
+    assert.ok((answer.items[0]?.total.connections ?? 0) >= 2);
   });
 
   it("find a real server that a third party removed, before it is repaired", () => {

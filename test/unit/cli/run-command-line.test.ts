@@ -41,6 +41,7 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
       out += text;
     },
     isTerminal: false,
+    environment: {},
     writeErr: (text) => {
       err += text;
     },
@@ -71,6 +72,9 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
       },
       async explain() {
         return [];
+      },
+      async runTop(parts, options) {
+        return (await commands.runTop?.(parts, options)) ?? 0;
       },
       async printPlan(config, parts, format) {
         calls.push([`plan ${format}`, config]);

@@ -79,6 +79,9 @@ const cases: readonly Planted[] = [
   { folder: "explain/packet", code: imports("../read/read-network.ts"), rule: wall },
   { folder: "explain/packet", code: imports("../../plan/sets.ts"), rule: wall },
   { folder: "daemon", code: imports("../explain/explain.ts"), rule: wall },
+  { folder: "top", code: imports("../reconcile/reconciler.ts"), rule: wall },
+  { folder: "top", code: imports("../kernel/open-readers.ts") },
+  { folder: "kernel", code: imports("../top/rows.ts"), rule: wall },
   { folder: "cli", code: imports("../kernel/kernel.ts"), rule: wall },
   { folder: "cli", code: imports("commander") },
   {

@@ -1,0 +1,59 @@
+/** The kernel → readings: everything by its own sockets, nothing through a daemon. */
+import type { Clock } from "../base/clock.ts";
+import type { Ipvs, Sysctl } from "../kernel/kernel.ts";
+import { realServerKey } from "../state/real-server.ts";
+import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
+import type { Reading, ServerReading } from "./reading.ts";
+import type { ListedEndpoint } from "./rows.ts";
+
+export interface TopKernel {
+  readonly ipvs: Pick<Ipvs, "listTraffic" | "sumConnections" | "listRealServerTraffic">;
+  readonly sysctl: Pick<Sysctl, "read">;
+}
+
+/** Undefined: the kernel cannot switch it off, or has no IPVS yet. */
+const estimationPath = "net/ipv4/vs/run_estimation";
+
+/** Whether the kernel adds up connections, packets and bytes; connections that are open it counts at any time. */
+export function isCounting({ sysctl }: Pick<TopKernel, "sysctl">): boolean {
+  return sysctl.read(estimationPath) !== "0";
+}
+
+export interface ServersReading extends Reading {
+  readonly ids: readonly VirtualServerId[];
+}
+
+export async function readServers({ ipvs }: TopKernel, clock: Clock): Promise<ServersReading> {
+  const ids = await ipvs.listTraffic();
+  const atMs = clock.monotonicMs();
+  const counts = await ipvs.sumConnections(ids);
+  const servers = new Map<string, ServerReading>();
+  for (const [index, id] of ids.entries()) {
+    const count = counts[index] ?? { activeConnections: 0, inactiveConnections: 0 };
+    servers.set(virtualServerKey(id), { ...count, traffic: id.traffic });
+  }
+  return { ids, atMs, servers };
+}
+
+export interface EndpointsReading extends Reading {
+  readonly endpoints: readonly ListedEndpoint[];
+}
+
+export async function readEndpoints(
+  { ipvs }: TopKernel,
+  clock: Clock,
+  ids: readonly VirtualServerId[],
+): Promise<EndpointsReading> {
+  const lists = await ipvs.listRealServerTraffic(ids);
+  const atMs = clock.monotonicMs();
+  const servers = new Map<string, ServerReading>();
+  const endpoints: ListedEndpoint[] = [];
+  for (const [index, id] of ids.entries()) {
+    for (const { address, port, weight, ...counted } of lists[index] ?? []) {
+      const key = `${virtualServerKey(id)} -> ${realServerKey({ address, port })}`;
+      servers.set(key, counted);
+      endpoints.push({ address, port, weight, key });
+    }
+  }
+  return { endpoints, atMs, servers };
+}

@@ -1,0 +1,54 @@
+/** `kube-ipvs top`. Changes nothing. */
+import type { Clock } from "../base/clock.ts";
+import { openReaders } from "../kernel/open-readers.ts";
+import type { ReadNames } from "./owners.ts";
+import type { SortKey } from "./rows.ts";
+import { runBatch } from "./run-batch.ts";
+import { runLive } from "./run-live.ts";
+import { openTerminal } from "./terminal.ts";
+
+export interface TopOptions {
+  /** One table, and no keys. */
+  readonly isBatch: boolean;
+  readonly format: "table" | "json";
+  readonly intervalMs: number;
+  /** As it was given. */
+  readonly intervalText: string;
+  readonly sort: SortKey;
+  readonly filter: string;
+  readonly hasColour: boolean;
+}
+
+export interface TopParts {
+  readonly clock: Clock;
+  readonly readNames: ReadNames;
+  readonly writeOut: (text: string) => void;
+  readonly writeErr: (text: string) => void;
+}
+
+/** Resolves with the exit code. */
+export async function runTop(parts: TopParts, options: TopOptions): Promise<number> {
+  const { clock } = parts;
+  const kernel = openReaders(clock, process.env);
+  try {
+    if (options.isBatch || options.format === "json" || !isFullTerminal()) {
+      await runBatch({ ...parts, kernel, columns: process.stdout.columns }, options);
+      return 0;
+    }
+    const terminal = openTerminal(clock);
+    try {
+      return await runLive({ clock, kernel, terminal, readNames: parts.readNames }, options);
+    } finally {
+      terminal.close();
+    }
+  } finally {
+    kernel.close();
+  }
+}
+
+/** Keys can be read one by one, and the cursor be moved. */
+function isFullTerminal(): boolean {
+  const { TERM = "" } = process.env;
+  const isAble = TERM !== "" && TERM !== "dumb";
+  return isAble && process.stdin.isTTY === true && process.stdout.isTTY === true;
+}

@@ -1,0 +1,55 @@
+/** A real terminal, without a person: tmux holds it, types and looks. */
+import { execFileSync } from "node:child_process";
+import { until } from "./lab-node.ts";
+
+const server = ["-L", "kube-ipvs-test", "-f", "/dev/null"];
+const deadlineMs = 15_000;
+
+export class TmuxTerminal {
+  constructor(columns: number, rows: number) {
+    const size = ["-x", String(columns), "-y", String(rows)];
+    tmux("new-session", "-d", "-s", "terminal", ...size, "env PS1='$ ' sh");
+  }
+
+  /** Types a command into its shell. */
+  run(command: string): void {
+    tmux("send-keys", "-t", "terminal", "clear", "Enter");
+    tmux("send-keys", "-t", "terminal", "-l", command);
+    this.press("Enter");
+  }
+
+  /** As tmux names keys: `Enter`, `Escape`, `q`. */
+  press(...keys: readonly string[]): void {
+    // Apart: what follows an escape at once is part of it.
+    for (const key of keys) tmux("send-keys", "-t", "terminal", key);
+  }
+
+  resize(columns: number, rows: number): void {
+    tmux("resize-window", "-t", "terminal", "-x", String(columns), "-y", String(rows));
+  }
+
+  screen(): string {
+    return tmux("capture-pane", "-p", "-t", "terminal");
+  }
+
+  /** A variable of tmux: `#{alternate_on}`. */
+  format(text: string): string {
+    return tmux("display-message", "-p", "-t", "terminal", text).trim();
+  }
+
+  async shows(pattern: RegExp): Promise<void> {
+    await until(
+      async () => pattern.test(this.screen()),
+      deadlineMs,
+      async () => `${pattern} is wanted, not\n${this.screen()}`,
+    );
+  }
+
+  end(): void {
+    tmux("kill-server");
+  }
+}
+
+function tmux(...args: readonly string[]): string {
+  return execFileSync("tmux", [...server, ...args], { encoding: "utf8" });
+}

@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { parseIpAddress } from "../../../src/base/ip.ts";
+import type { ServiceRow } from "../../../src/daemon/operator/answers.ts";
+import { noTraffic, type Traffic } from "../../../src/state/traffic.ts";
+import { type VirtualServerId, virtualServerKey } from "../../../src/state/virtual-server.ts";
+import { ownersOf } from "../../../src/top/owners.ts";
+import { type Figures, type Reading, ReadingHistory } from "../../../src/top/reading.ts";
+import { endpointRowsOf, filtered, rowsOf, sorted, totalOf } from "../../../src/top/rows.ts";
+
+function id(text: string, port = 80, protocol: "TCP" | "UDP" = "TCP"): VirtualServerId {
+  const address = parseIpAddress(text);
+  assert.ok(address !== undefined);
+  return { protocol, address, port };
+}
+
+function reading(atMs: number, counted: Readonly<Record<string, Partial<Traffic>>>): Reading {
+  const servers = Object.entries(counted).map(
+    ([key, traffic]) =>
+      [
+        key,
+        { activeConnections: 1, inactiveConnections: 2, traffic: { ...noTraffic, ...traffic } },
+      ] as const,
+  );
+  return { atMs, servers: new Map(servers) };
+}
+
+function service(row: Partial<ServiceRow>): ServiceRow {
+  return {
+    namespace: "shop",
+    name: "web",
+    type: "ClusterIP",
+    frontend: "cluster-ip",
+    protocol: "TCP",
+    address: "10.96.0.1",
+    port: 80,
+    scheduler: "rr",
+    affinitySeconds: 0,
+    trafficPolicy: "Cluster",
+    realServers: { planned: 1, programmed: 1, draining: 0 },
+    ...row,
+  };
+}
+
+function figures(connections: number, activeConnections = 0): Figures {
+  const rates = { ...noTraffic, connections };
+  return { activeConnections, inactiveConnections: 0, total: noTraffic, rates };
+}
+
+describe("rates", () => {
+  it("are of the last six seconds, or of fewer in the beginning", () => {
+    const history = new ReadingHistory();
+    const rate = (atMs: number, connections: number): number | undefined => {
+      history.add(reading(atMs, { a: { connections } }));
+      return history.figuresOf("a")?.rates?.connections;
+    };
+    assert.equal(rate(0, 10), undefined);
+    assert.equal(rate(1_000, 10), undefined);
+    assert.equal(rate(2_000, 30), 10);
+    assert.equal(rate(4_000, 30), 5);
+    assert.equal(rate(6_000, 70), 10);
+    assert.equal(rate(8_000, 90), 10);
+    assert.equal(rate(30_000, 310), 10);
+  });
+
+  it("of a server that is new, or was made again, count from zero", () => {
+    const history = new ReadingHistory();
+    history.add(reading(0, { a: { connections: 1_000 } }));
+    history.add(reading(2_000, { a: { connections: 4 }, b: { connections: 6 } }));
+    assert.equal(history.figuresOf("a")?.rates?.connections, 2);
+    assert.equal(history.figuresOf("b")?.rates?.connections, 3);
+    assert.equal(history.figuresOf("c"), undefined);
+  });
+});
+
+describe("rows", () => {
+  const [cluster, node, foreign] = [id("10.96.0.1"), id("192.168.1.1", 30_080), id("10.0.0.9")];
+
+  it("sum the virtual servers of a Service port, and leave apart what nobody named", () => {
+    const owners = ownersOf([
+      service({ portName: "http" }),
+      service({ portName: "http", address: "192.168.1.1", port: 30_080 }),
+      service({ name: "late", address: "10.0.0.9", reason: "foreign-virtual-server" }),
+    ]);
+    const rows = rowsOf([cluster, node, foreign], owners, () => figures(2, 3));
+    assert.deepEqual(
+      rows.map(({ label, servers, figures: sum }) => [
+        label,
+        servers.map(virtualServerKey),
+        sum.rates?.connections,
+        sum.activeConnections,
+      ]),
+      [
+        ["shop/web:http TCP", ["TCP 10.96.0.1:80", "TCP 192.168.1.1:30080"], 4, 6],
+        ["TCP 10.0.0.9:80", ["TCP 10.0.0.9:80"], 2, 3],
+      ],
+    );
+    assert.equal(totalOf(rows)?.rates?.connections, 6);
+    assert.equal(totalOf([]), undefined);
+  });
+
+  it("leave out a name whose address is none", () => {
+    assert.equal(ownersOf([service({ address: "x" }), service({ protocol: "ICMP" })]).size, 0);
+  });
+
+  it("are found by name and by address, whatever the case", () => {
+    const owners = ownersOf([service({})]);
+    const rows = rowsOf([cluster, foreign], owners, () => figures(1));
+    assert.equal(filtered(rows, "SHOP/w").length, 1);
+    assert.equal(filtered(rows, "10.0.0.9:80").length, 1);
+    assert.equal(filtered(rows, "").length, 2);
+    assert.equal(filtered(rows, "nothing").length, 0);
+  });
+
+  it("come in the order asked for, by name where figures are equal", () => {
+    const rows = [
+      { label: "b", figures: figures(1, 9) },
+      { label: "a", figures: figures(1, 2) },
+      { label: "c", figures: figures(5, 0) },
+    ];
+    const order = (...given: [Parameters<typeof sorted>[1], boolean]): string =>
+      sorted(rows, ...given)
+        .map(({ label }) => label)
+        .join("");
+    assert.equal(order("connections", false), "cab");
+    assert.equal(order("connections", true), "abc");
+    assert.equal(order("active", false), "bac");
+    assert.equal(order("name", false), "abc");
+    assert.equal(order("name", true), "cba");
+  });
+
+  it("of endpoints sum what came through all virtual servers", () => {
+    const address = id("10.244.1.5").address;
+    const listed = { address, port: 8080, weight: 1 };
+    const rows = endpointRowsOf(
+      [
+        { ...listed, key: "first" },
+        { ...listed, key: "second", weight: 0 },
+        { ...listed, key: "gone", port: 1 },
+      ],
+      (key) => (key === "gone" ? undefined : figures(2, 1)),
+    );
+    assert.deepEqual(
+      rows.map(({ label, weight, figures: sum }) => [label, weight, sum.activeConnections]),
+      [["10.244.1.5:8080", 1, 2]],
+    );
+  });
+});

@@ -1,0 +1,292 @@
+import assert from "node:assert/strict";
+import { EventEmitter } from "node:events";
+import { describe, it } from "node:test";
+import { setImmediate as turn } from "node:timers/promises";
+import { readNames } from "../../../src/cli/operator/read-names.ts";
+import { topOptions } from "../../../src/cli/operator/top-options.ts";
+import type { NamesAnswer } from "../../../src/top/owners.ts";
+import type { TopKernel } from "../../../src/top/read-kernel.ts";
+import { runBatch } from "../../../src/top/run-batch.ts";
+import { runLive } from "../../../src/top/run-live.ts";
+import { openTerminal, type Terminal, type TerminalListener } from "../../../src/top/terminal.ts";
+import { create, real, virtual } from "../../contract/servers.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import { ip } from "../../support/records.ts";
+
+const other = virtual({ address: ip("10.96.0.2"), port: 53, protocol: "UDP" });
+
+async function kernelOf(sysctls: Readonly<Record<string, string>> = {}): Promise<FakeKernel> {
+  const kernel = new FakeKernel();
+  await kernel.ipvs.apply([...create(virtual(), real()), ...create(other)]);
+  kernel.ipvs.setConnections(virtual(), real(), { active: 3, inactive: 1 });
+  for (const [path, value] of Object.entries(sysctls)) kernel.sysctl.values.set(path, value);
+  return kernel;
+}
+
+const named: NamesAnswer = {
+  kind: "named",
+  rows: [
+    {
+      ...{ namespace: "shop", name: "web", type: "ClusterIP", frontend: "cluster-ip" },
+      ...{ protocol: "TCP", address: "10.96.0.1", port: 80, scheduler: "rr", affinitySeconds: 0 },
+      ...{ trafficPolicy: "Cluster", realServers: { planned: 1, programmed: 1, draining: 0 } },
+    } as const,
+  ],
+};
+
+interface Batch {
+  readonly out: string;
+  readonly err: string;
+}
+
+async function batch(
+  kernel: TopKernel & { readonly ipvs: FakeKernel["ipvs"] },
+  format: "table" | "json",
+  answer: NamesAnswer = named,
+): Promise<Batch> {
+  const clock = new FakeClock();
+  let [out, err] = ["", ""];
+  kernel.ipvs.setTraffic(virtual(), { connections: 5, bytesIn: 100 });
+  const running = runBatch(
+    {
+      clock,
+      kernel,
+      readNames: async () => answer,
+      writeOut: (text) => {
+        out += text;
+      },
+      writeErr: (text) => {
+        err += text;
+      },
+    },
+    { intervalMs: 2_000, sort: "connections", filter: "", format },
+  );
+  for (let turns = 0; turns < 20; turns += 1) await turn();
+  kernel.ipvs.setTraffic(virtual(), { connections: 25, bytesIn: 4_100, bytesOut: 3_000 });
+  await clock.advance(2_000);
+  await running;
+  return { out, err };
+}
+
+describe("kube-ipvs top -b", () => {
+  it("prints one table of two readings", async () => {
+    const { out, err } = await batch(await kernelOf(), "table");
+    assert.equal(err, "");
+    assert.deepEqual(out.split("\n"), [
+      " CONNS/S   IN-B/S  OUT-B/S   ACTIVE INACTIVE  SERVICE       VIRTUAL-SERVER",
+      "      10       2k     1.5k        3        1  shop/web TCP  10.96.0.1:80",
+      "       0        0        0        0        0  -             UDP 10.96.0.2:53",
+      "",
+    ]);
+  });
+
+  it("prints everything as JSON", async () => {
+    const { out } = await batch(await kernelOf(), "json");
+    const { kind, intervalSeconds, estimator, items } = JSON.parse(out);
+    assert.deepEqual([kind, intervalSeconds, estimator], ["TrafficList", 2, "on"]);
+    const [first] = items;
+    assert.deepEqual(first, {
+      namespace: "shop",
+      name: "web",
+      protocol: "TCP",
+      virtualServers: [{ address: "10.96.0.1", port: 80 }],
+      activeConnections: 3,
+      inactiveConnections: 1,
+      total: { connections: 25, packetsIn: 0, packetsOut: 0, bytesIn: 4_100, bytesOut: 3_000 },
+      perSecond: { connections: 10, packetsIn: 0, packetsOut: 0, bytesIn: 2_000, bytesOut: 1_500 },
+    });
+  });
+
+  it("says that the estimator is off, and that nobody knows names", async () => {
+    const kernel = await kernelOf({ "net/ipv4/vs/run_estimation": "0" });
+    const { out, err } = await batch(kernel, "table", { kind: "unnamed", reason: "ENOENT" });
+    assert.match(err, /^The estimator is off .*\nNo names of Services: ENOENT\n$/);
+    assert.match(out, /^ +- +- +- +3 +1 {2}- +TCP 10\.96\.0\.1:80$/m);
+    assert.equal(JSON.parse((await batch(kernel, "json")).out).estimator, "off");
+  });
+});
+
+class FakeTerminal implements Terminal {
+  listener: TerminalListener | undefined;
+  written = "";
+  rows = 8;
+
+  size(): ReturnType<Terminal["size"]> {
+    return { columns: 100, rows: this.rows };
+  }
+
+  write(text: string): void {
+    this.written += text;
+  }
+
+  listen(listener: TerminalListener): void {
+    this.listener = listener;
+  }
+
+  close(): void {}
+
+  /** What was written since the last call. */
+  take(): string {
+    const text = this.written;
+    this.written = "";
+    return text;
+  }
+}
+
+async function settle(): Promise<void> {
+  for (let turns = 0; turns < 20; turns += 1) await turn();
+}
+
+describe("kube-ipvs top", () => {
+  it("shows rates, endpoints and what failed, and ends when it is asked to", async () => {
+    const kernel = await kernelOf();
+    const terminal = new FakeTerminal();
+    const clock = new FakeClock();
+    const running = runLive(
+      { clock, kernel, terminal, readNames: async () => named },
+      { intervalMs: 2_000, intervalText: "2s", sort: "active", filter: "", hasColour: false },
+    );
+    await settle();
+    assert.match(terminal.take(), /> {7}- {8}- {8}- {8}3 {8}1 {2}shop\/web TCP/);
+    kernel.ipvs.setTraffic(virtual(), { connections: 20 });
+    await clock.advance(2_000);
+    await settle();
+    assert.match(terminal.take(), /> {6}10 {8}0 {8}0 {8}3 {8}1 {2}shop\/web TCP/);
+    terminal.listener?.onKey("enter");
+    await settle();
+    assert.match(terminal.take(), /1 endpoint of shop\/web TCP.*10\.244\.1\.5:8080 {2}1/s);
+    terminal.listener?.onKey("escape");
+    terminal.take();
+    terminal.rows = 4;
+    terminal.listener?.onResize();
+    assert.ok(terminal.take().startsWith("\u001b[2J"));
+    terminal.rows = 12;
+    kernel.operations.failWhere((operation) => operation.action === "list-traffic", 105);
+    await clock.advance(2_000);
+    await settle();
+    assert.match(terminal.take(), /ENOBUFS/);
+    terminal.listener?.onKey("q");
+    assert.equal(await running, 0);
+  });
+
+  it("ends with 128 + n on a signal", async () => {
+    const terminal = new FakeTerminal();
+    const running = runLive(
+      { clock: new FakeClock(), kernel: await kernelOf(), terminal, readNames: async () => named },
+      { intervalMs: 2_000, intervalText: "2s", sort: "active", filter: "", hasColour: false },
+    );
+    await settle();
+    terminal.listener?.onSignal(143);
+    assert.equal(await running, 143);
+  });
+});
+
+class FakeStdin extends EventEmitter {
+  isRaw = false;
+  setRawMode(isRaw: boolean): this {
+    this.isRaw = isRaw;
+    return this;
+  }
+  setEncoding(): this {
+    return this;
+  }
+  resume(): this {
+    return this;
+  }
+  pause(): this {
+    return this;
+  }
+}
+
+class FakeStdout extends EventEmitter {
+  columns = 80;
+  rows = 24;
+  written = "";
+  write(text: string): void {
+    this.written += text;
+  }
+}
+
+class FakeProcess extends EventEmitter {
+  readonly stdin = new FakeStdin();
+  readonly stdout = new FakeStdout();
+}
+
+describe("the terminal", () => {
+  const left = "\u001b[?25h\u001b[?1049l";
+
+  function open(): { target: FakeProcess; terminal: Terminal; keys: string[]; clock: FakeClock } {
+    const target = new FakeProcess();
+    const clock = new FakeClock();
+    const keys: string[] = [];
+    const terminal = openTerminal(clock, target as unknown as Parameters<typeof openTerminal>[1]);
+    terminal.listen({
+      onKey: (key) => keys.push(key),
+      onResize: () => keys.push("resize"),
+      onSignal: (code) => keys.push(`exit ${code}`),
+    });
+    return { target, terminal, keys, clock };
+  }
+
+  it("is left as it was, however the process ends", () => {
+    for (const end of ["close", "exit"] as const) {
+      const { target, terminal } = open();
+      assert.equal(target.stdin.isRaw, true);
+      assert.ok(target.stdout.written.startsWith("\u001b[?1049h\u001b[?25l"));
+      if (end === "close") terminal.close();
+      else target.emit("exit");
+      assert.equal(target.stdin.isRaw, false);
+      assert.ok(target.stdout.written.endsWith(left));
+      terminal.write("late");
+      terminal.close();
+      assert.ok(target.stdout.written.endsWith(left));
+      assert.equal(target.listenerCount("SIGTERM") + target.stdin.listenerCount("data"), 0);
+    }
+  });
+
+  it("gives keys, sizes and signals, and an escape once nothing follows it", async () => {
+    const { target, keys, clock } = open();
+    target.stdin.emit("data", "\u001b");
+    target.stdin.emit("data", "[B\u001b");
+    await clock.advance(100);
+    target.stdout.emit("resize");
+    target.emit("SIGHUP");
+    target.stdin.emit("end");
+    assert.deepEqual(keys, ["down", "escape", "resize", "exit 129", "interrupt"]);
+  });
+});
+
+describe("the options of top", () => {
+  const options = (interval: string): ReadonlyMap<string, string> =>
+    new Map([
+      ["interval", interval],
+      ["batch", "false"],
+      ["output", "json"],
+      ["sort", "out"],
+    ]);
+
+  it("are read, and an interval that is none is refused", () => {
+    assert.deepEqual(topOptions(options("5s"), "x", true), {
+      isBatch: false,
+      format: "json",
+      intervalMs: 5_000,
+      intervalText: "5s",
+      sort: "out",
+      filter: "x",
+      hasColour: true,
+    });
+    assert.throws(() => topOptions(options("soon"), "", true), /duration string such as "5s"/);
+    assert.throws(() => topOptions(options("1s"), "", true), /must be from 2s/);
+  });
+
+  it("say where names are missing, and ask the objects where it is known where they are", async () => {
+    const operatorSocketPath = "/nonexistent/x.sock";
+    const without = async (): Promise<string> => '{"items":[]}';
+    const cluster = { operatorSocketPath, objectsFrom: { kind: "cluster" } } as const;
+    const unnamed = await readNames(cluster as never, without, {});
+    assert.match(unnamed.kind === "unnamed" ? unnamed.reason : "", /ENOENT; without one, --config/);
+    const pod = { KUBERNETES_SERVICE_HOST: "10.96.0.1" };
+    assert.deepEqual(await readNames(cluster as never, without, pod), { kind: "named", rows: [] });
+  });
+});
