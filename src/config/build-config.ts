@@ -13,6 +13,7 @@ import { gateProblems, gateValues } from "./feature-gates.ts";
 import type { FieldValues } from "./field.ts";
 import type { Settings } from "./fields.ts";
 import { readCidrs } from "./read-value.ts";
+import { traffic } from "./traffic-settings.ts";
 
 /** What settings must be joined with to make a Config. */
 export interface ConfigSurroundings {
@@ -48,6 +49,7 @@ export function buildConfig(
     nodePortAddresses: nodePortAddresses(settings, report),
     ...ipvs(settings),
     ...own(settings),
+    ...traffic(settings, report),
     ...serviceProxy(settings, report),
     tuning: buildTuning(settings, report),
     conntrack: conntrack(settings),

@@ -29,6 +29,7 @@ const liveParts = [
   "foreignVirtualServers",
   "isStrictArp",
   "ipvsTimeouts",
+  "estimator",
   "isMasqueradeAll",
   "masqueradeMark",
   "syncPeriodMs",

@@ -124,6 +124,19 @@ export interface Config {
   };
   /** TCP node ports are served on the loopback addresses too. */
   readonly areNodePortsOnLocalhost: boolean;
+  /** IPVS' estimator; what is absent stays as the node has it. */
+  readonly estimator: {
+    readonly isRunning?: boolean;
+    /** `0-3,8` */
+    readonly cpuList?: string;
+    readonly nice?: number;
+  };
+  /** Traffic on /metrics; absent: none. */
+  readonly trafficMetrics?: {
+    readonly hasEndpoints: boolean;
+    /** Service ports, and endpoints, with series of their own. */
+    readonly limit: number;
+  };
   /** What becomes of external and load-balancer IPs that must not be bound to kube-ipvs0. */
   readonly reservedAddresses: ReservedAddresses;
   readonly conntrack: ConntrackConfig;

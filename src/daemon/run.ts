@@ -13,6 +13,7 @@ import { PrometheusMetrics } from "../metrics/prometheus-metrics.ts";
 import { cleanUp } from "./clean-up.ts";
 import type { ShownConfig } from "./http/metrics-server.ts";
 import { startServers } from "./http/servers.ts";
+import { watchEstimator } from "./node/estimator.ts";
 import { cleanUpOtherModes } from "./node/other-modes.ts";
 import { findOtherProxy, OtherProxyError } from "./node/other-proxy.ts";
 import { prepareConntrack } from "./node/prepare-conntrack.ts";
@@ -37,6 +38,7 @@ import { OwnershipRecordFile, ownershipRecordPath } from "./process/ownership-re
 import { ApiContact } from "./report/api-contact.ts";
 import { ProxyHealth } from "./report/proxy-health.ts";
 import { type Daemon, startDaemon } from "./start.ts";
+import { TrafficMetrics } from "./traffic/traffic-metrics.ts";
 
 /** What a command works with. */
 export interface CommandParts {
@@ -176,6 +178,14 @@ async function* beginParts(
   const shown = { flags: parts.shown.flags, object: () => object };
   yield await startServers({ ...parts, shown, metrics, health, events }, config);
   let view: DaemonView | undefined;
+  if (config.trafficMetrics !== undefined) {
+    const { sysctl } = kernel;
+    const traffic = new TrafficMetrics(
+      { clock, log, sysctl, view: () => view },
+      config.trafficMetrics,
+    );
+    metrics.addTextSource(() => traffic.exposition());
+  }
   const startedAtMs = clock.monotonicMs();
   yield await openOperatorSocket(config.operatorSocketPath, {
     clock,
@@ -212,6 +222,8 @@ async function* beginParts(
   started.resolve(daemon);
   view = daemon.view;
   yield () => daemon.stop();
+  const stopWatching = watchEstimator({ clock, log, sysctl: kernel.sysctl, view });
+  yield async () => stopWatching();
 }
 
 function openNodeKernel(

@@ -24,6 +24,7 @@ export interface FeatureGateState {
 export class PrometheusMetrics implements Metrics {
   readonly #registry = new Registry();
   readonly #clock: Clock;
+  readonly #textSources: (() => Promise<string>)[] = [];
 
   readonly #syncDuration = this.#histogram(table.syncDuration);
   readonly #syncLastTimestamp = this.#gauge(table.syncLastTimestamp);
@@ -72,8 +73,15 @@ export class PrometheusMetrics implements Metrics {
   }
 
   /** The Prometheus text form, version 0.0.4. */
-  exposition(): Promise<string> {
-    return this.#registry.metrics();
+  async exposition(): Promise<string> {
+    const texts = [await this.#registry.metrics()];
+    for (const read of this.#textSources) texts.push(await read());
+    return texts.join("");
+  }
+
+  /** More metrics, as text: tens of thousands of series that are made at the scrape. It must not reject. */
+  addTextSource(read: () => Promise<string>): void {
+    this.#textSources.push(read);
   }
 
   get contentType(): string {

@@ -7,6 +7,7 @@ import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import { parse, stringify } from "yaml";
 import { metricTable } from "../../src/metrics/metric-table.ts";
+import { trafficMetricRows } from "../../src/metrics/traffic-table.ts";
 
 const monitoring = join(import.meta.dirname, "../../deploy/monitoring");
 const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-alerts-"));
@@ -123,7 +124,9 @@ describe("the dashboard", () => {
 
 describe("alerts and dashboard", () => {
   it("ask for metrics that the program has", () => {
-    const known = new Set<string>(Object.values(metricTable).map(({ name }) => name));
+    const known = new Set<string>(
+      [...Object.values(metricTable), ...trafficMetricRows].map(({ name }) => name),
+    );
     const asked = [...rules.map(({ expr }) => expr), ...panelExpressions].flatMap(namesIn);
     assert.ok(asked.length > 20);
     assert.deepEqual(

@@ -1,7 +1,7 @@
 /** The operator's commands beside the built program, on a node where something is wrong on purpose. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
-import { statSync } from "node:fs";
+import { existsSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
@@ -100,6 +100,9 @@ describe("the operator's commands", () => {
       "--ipvs-sync-period=1h",
       "--kube-ipvs-verification-period=1h",
       "--kube-ipvs-rule-check-period=1h",
+      "--kube-ipvs-traffic-metrics=endpoint",
+      "--kube-ipvs-run-estimation=on",
+      "--kube-ipvs-estimator-cpus=0",
     ]);
   });
   after(() => node.destroy());
@@ -171,14 +174,46 @@ describe("the operator's commands", () => {
     shell(repairs.join("\n"));
   });
 
+  it("stand beside the same traffic on /metrics", async (test) => {
+    const labels = 'namespace="default",service="web",port="http",protocol="TCP"';
+    const name = `kube_ipvs_service_connections_total{${labels}}`;
+    const before = await node.metric(name);
+    for (let count = 0; count < 4; count += 1) {
+      const connection = await Connection.open(web.address, web.port, "echo");
+      await connection.receives(1, 20_000);
+      connection.reset();
+    }
+    // Read every 5 s, of counters that are added up every 2 s.
+    await until(
+      async () => (await node.metric(name)) === before + 4,
+      20_000,
+      async () => await (await fetch("http://127.0.0.1:10249/metrics")).text(),
+    );
+    const text = await (await fetch("http://127.0.0.1:10249/metrics")).text();
+    const lines = text.split("\n").filter((line) => /^kube_ipvs_(service|endpoint)_/.test(line));
+    test.diagnostic(`\n${lines.join("\n")}`);
+    const sum = (metric: string): number =>
+      lines
+        .filter((line) => line.startsWith(metric))
+        .reduce((total, line) => total + Number(line.slice(line.lastIndexOf(" "))), 0);
+    for (const figure of ["connections_total", "incoming_bytes_total", "outgoing_packets_total"]) {
+      const ofService = sum(`kube_ipvs_service_${figure}`);
+      assert.ok(ofService >= 4, figure);
+      assert.equal(sum(`kube_ipvs_endpoint_${figure}`), ofService, figure);
+    }
+    const hasThreads = existsSync("/proc/sys/net/ipv4/vs/est_cpulist");
+    const isSkipped = node.program.output.includes("Skipping sysctl");
+    assert.equal(isSkipped, !hasThreads);
+  });
+
   it("show traffic live in a terminal, and leave it as it was", async (test) => {
     const connection = await Connection.open(web.address, web.port, "echo");
     const terminal = new TmuxTerminal(110, 14);
     try {
       terminal.run(`${program} top; echo ended with $?`);
-      const rate = String.raw`[0-9.]+[kM]?`;
+      const rate = "[0-9.]+[kM]?";
       const counted = new RegExp(
-        `^>  +(?!0 )${rate} +${rate} +${rate} +[12] +0  default/web:http TCP  10\\.96\\.0\\.10:80$`,
+        `^> +(?!0 )${rate} +${rate} +${rate} +[12] +\\d+  default/web:http TCP  10\\.96\\.0\\.10:80$`,
         "m",
       );
       // Each reads what another connection adds.
@@ -188,22 +223,24 @@ describe("the operator's commands", () => {
       }
       test.diagnostic(`\n${terminal.screen()}`);
       assert.match(terminal.screen(), counted);
-      assert.match(terminal.screen(), /^kube-ipvs top - 1 Service ports, by conns\/s, every 2s$/m);
+      assert.match(terminal.screen(), /^kube-ipvs top - 1 Service port, by conns\/s, every 2s$/m);
       terminal.press("Enter");
       await terminal.shows(/^ +(\S+ +){5}10\.244\.1\.20:8080 {2}1$/m);
       test.diagnostic(`\n${terminal.screen()}`);
       assert.match(terminal.screen(), /^kube-ipvs top - 2 endpoints of default\/web:http TCP,/);
       terminal.press("Escape", "/", "z", "z", "Enter");
-      await terminal.shows(/^kube-ipvs top - 0 of 1 Service ports/);
+      await terminal.shows(/^kube-ipvs top - 0 of 1 Service port/);
       terminal.press("Escape");
       terminal.resize(60, 6);
-      await terminal.shows(/^kube-ipvs top - 1 Service ports[^]*\n>.*\n\nenter endpoints.*…$/);
+      await terminal.shows(
+        /^kube-ipvs top - 1 Service port,.*(?:\n.*){2}\n>.*\n.*\nenter endpoints.*…$/,
+      );
       terminal.press("q");
       await terminal.shows(/^ended with 0$/m);
       assert.equal(terminal.format("#{alternate_on} #{cursor_flag}"), "0 1");
       terminal.resize(110, 14);
       terminal.run(`${program} top; echo ended with $?`);
-      await terminal.shows(/^kube-ipvs top - 1 Service ports/);
+      await terminal.shows(/^kube-ipvs top - 1 Service port/);
       assert.equal(terminal.format("#{alternate_on} #{cursor_flag}"), "1 0");
       shell("pkill -TERM -f '[k]ube-ipvs[a-z.]* top'");
       await terminal.shows(/^ended with 143$/m);

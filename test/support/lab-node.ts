@@ -114,7 +114,10 @@ export class LabNode {
 
   async metric(name: string): Promise<number> {
     const text = await (await fetch("http://127.0.0.1:10249/metrics")).text();
-    const value = new RegExp(`^${name} (.*)$`, "m").exec(text)?.[1];
+    const value = text
+      .split("\n")
+      .find((line) => line.startsWith(`${name} `))
+      ?.slice(name.length + 1);
     if (value === undefined) throw new Error(`No metric ${name}`);
     return Number(value);
   }

@@ -1,6 +1,7 @@
 /** docs/metrics.md: every metric that is exposed, from the table that the program registers them from. */
 import { bucketLists, type MetricRow, metricTable } from "../../src/metrics/metric-table.ts";
 import { processMetrics } from "../../src/metrics/process-metrics.ts";
+import { trafficMetricRows } from "../../src/metrics/traffic-table.ts";
 import { kubeProxyMetrics } from "./kube-proxy-metrics.ts";
 import { code, documentOf, table } from "./markdown.ts";
 
@@ -31,6 +32,17 @@ const slis: readonly string[] = [
   "`status`): the results of `/healthz` on this address. DELETE resets them.",
 ];
 
+const traffic: readonly string[] = [
+  "`kube_ipvs_service_*` and `kube_ipvs_endpoint_*` are off: 7 series for each Service port on each node are much for most",
+  "Prometheus servers. `kubeIpvs.trafficMetrics: service` (or `endpoint`) turns them on. Labels: `port` is the name of the port,",
+  "empty where it has none. All virtual servers of a Service port are one series, and its counters go on when",
+  "one of them is made again; what was counted between the last scrape and the removal of a virtual server is lost. The first",
+  "`kubeIpvs.trafficMetricsLimit` Service ports (and as many endpoints) have series of their own, the rest are one with",
+  '`namespace=""` and `service="other"`; a place that is free goes to the next. The kernel adds its counters up every 2 s; they are',
+  "read at a scrape, every 5 s at most. With `net.ipv4.vs.run_estimation=0` the kernel counts nothing: counters are then absent,",
+  "`kube_ipvs_traffic_counted` is 0 and the log says it; connections are counted at any time.",
+];
+
 const dashboard: readonly string[] = [
   "The queries of kubernetes-mixin's dashboard for kube-proxy and of its alerts are run by a test against a real",
   "Prometheus that scrapes the daemon. All return series except `go_goroutines`; use",
@@ -38,7 +50,11 @@ const dashboard: readonly string[] = [
 ];
 
 export function metricsDocument(): string {
-  const rows: readonly MetricRow[] = [...Object.values(metricTable), ...processMetrics];
+  const rows: readonly MetricRow[] = [
+    ...Object.values(metricTable),
+    ...trafficMetricRows,
+    ...processMetrics,
+  ];
   const absent = kubeProxyMetrics.filter(({ isAbsent }) => isAbsent === true);
   return documentOf([
     introduction,
@@ -46,6 +62,8 @@ export function metricsDocument(): string {
       [`## ${title}`],
       metricRows(rows.filter(({ name }) => isIn(name))),
     ]),
+    ["## Traffic by Service"],
+    traffic,
     slis,
     ["## Buckets"],
     table(["Buckets", "Upper bounds"], Object.entries(bucketLists).map(bucketRow)),

@@ -1,5 +1,6 @@
 /** docs/sysctls.md: every kernel setting that is written, from the functions that plan them. */
 import { planConntrackLimits } from "../../src/plan/conntrack-limits.ts";
+import { planEstimator } from "../../src/plan/estimator.ts";
 import { planSysctls } from "../../src/plan/sysctls.ts";
 import { code, documentOf, table } from "./markdown.ts";
 
@@ -26,6 +27,11 @@ const reasons: Readonly<Record<string, string>> = {
   "net/ipv4/conf/all/arp_ignore":
     "reply to ARP requests only for addresses of the receiving interface",
   "net/ipv4/conf/all/arp_announce": "send ARP requests from an address of the interface",
+  "net/ipv4/vs/est_cpulist":
+    "processors that add up the counters of IPVS, Linux 6.2; none, or refused: named, and the start goes on",
+  "net/ipv4/vs/est_nice": "priority of the threads that do, Linux 6.2",
+  "net/ipv4/vs/run_estimation":
+    "whether traffic is added up, Linux 5.16; off, there are no traffic figures",
   "net/netfilter/nf_conntrack_tcp_timeout_established": "timeout of idle TCP connections",
   "net/netfilter/nf_conntrack_tcp_timeout_close_wait": "timeout of TCP connections in CLOSE_WAIT",
   "net/netfilter/nf_conntrack_tcp_be_liberal": "out-of-window segments are not marked invalid",
@@ -40,11 +46,13 @@ interface Setting {
 }
 
 export function sysctlsDocument(): string {
-  const rows = [...ipvsSettings(), ...limitSettings()].map(({ path, value, when }) => {
-    const reason = reasons[path];
-    if (reason === undefined) throw new Error(`No reason for ${path}`);
-    return [code(path.replaceAll("/", ".")), value, when, reason];
-  });
+  const rows = [...ipvsSettings(), ...estimatorSettings(), ...limitSettings()].map(
+    ({ path, value, when }) => {
+      const reason = reasons[path];
+      if (reason === undefined) throw new Error(`No reason for ${path}`);
+      return [code(path.replaceAll("/", ".")), value, when, reason];
+    },
+  );
   return documentOf([
     introduction,
     table(["Setting", "Value", "When", "Why"], [...rows, ...tableSizes]),
@@ -64,6 +72,15 @@ function ipvsSettings(): readonly Setting[] {
     ...added(onOld).map((setting) => ({ ...setting, when: "kernels 4.1 to 5.8" })),
     ...added(strict).map((setting) => ({ ...setting, when: "`ipvs.strictARP`" })),
   ];
+}
+
+function estimatorSettings(): readonly Setting[] {
+  const fields = ["estimatorCpus", "estimatorNice", "runEstimation"] as const;
+  return planEstimator({ isRunning: false, cpuList: "0-3", nice: 0 }).map(({ path }, index) => ({
+    path,
+    value: "as given",
+    when: `${code(`kubeIpvs.${fields[index] ?? ""}`)}, where the kernel has it`,
+  }));
 }
 
 function limitSettings(): readonly Setting[] {

@@ -6,6 +6,7 @@ import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import { planSysctls, type SysctlSetting } from "../../plan/sysctls.ts";
+import { setEstimator } from "./estimator.ts";
 import { setSysctl } from "./set-sysctl.ts";
 
 /** A start that makes no sense; the message is the last line the operator sees. */
@@ -33,6 +34,7 @@ export async function configureKernel(
 ): Promise<void> {
   await checkScheduler(kernel, config, families);
   setSysctls(kernel, config, log);
+  setEstimator(kernel, config.estimator, log);
   await setTimeouts(kernel, config, log);
 }
 

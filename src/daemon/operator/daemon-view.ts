@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import type { Config } from "../../config/config.ts";
-import type { Iptables, Ipvs } from "../../kernel/kernel.ts";
+import type { Iptables, Ipvs, IpvsTraffic } from "../../kernel/kernel.ts";
 import type { ClusterPlan } from "../../plan/cluster-plan.ts";
 import type { Reconciler } from "../../reconcile/reconciler.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
@@ -17,6 +17,6 @@ export interface DaemonView {
   >;
   readonly reconciler: Pick<Reconciler, "cachedServers" | "drainer">;
   readonly history: SyncHistory;
-  readonly ipvs: Pick<Ipvs, "listRealServers">;
+  readonly ipvs: Pick<Ipvs, "listRealServers"> & IpvsTraffic;
   readonly iptables: Pick<Iptables, "choice">;
 }

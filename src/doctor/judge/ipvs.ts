@@ -92,7 +92,7 @@ const longRoundMs = { timer: 50, threads: 500 } as const;
 
 export function judgeEstimator(facts: NodeFacts): Judgement {
   if (facts.sysctls.get(estimationPath) === "0") {
-    return ok("switched off: ipvsadm --rate shows nothing");
+    return ok("switched off: the kernel counts no traffic, ipvsadm --stats stands still");
   }
   return judging(facts.ipvs, ({ virtualServers, realServers }) => {
     const servers = virtualServers + realServers;
@@ -112,7 +112,8 @@ function estimatorRemedy(version: number): string {
   if (version >= linux(6, 2)) {
     return "give it processors of its own: sysctl -w net.ipv4.vs.est_cpulist=LIST, or switch it off: sysctl -w net.ipv4.vs.run_estimation=0";
   }
-  if (version >= linux(5, 16)) return "sysctl -w net.ipv4.vs.run_estimation=0 (rates are lost)";
+  if (version >= linux(5, 16))
+    return "sysctl -w net.ipv4.vs.run_estimation=0 (traffic figures are lost)";
   return "use Linux 5.16 or newer, where it can be switched off";
 }
 

@@ -30,6 +30,7 @@ describe("the configuration without any setting", () => {
       foreignVirtualServers: "keep",
       isStrictArp: false,
       ipvsTimeouts: { tcpSeconds: 0, tcpFinSeconds: 0, udpSeconds: 0 },
+      estimator: {},
       isMasqueradeAll: false,
       masqueradeMark: 0x4000,
       syncPeriodMs: 30_000,

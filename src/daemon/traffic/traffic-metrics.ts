@@ -1,0 +1,190 @@
+/** Traffic by Service for /metrics: the kernel is read at a scrape, and not more often than every few seconds. */
+import type { Clock } from "../../base/clock.ts";
+import type { Logger } from "../../base/log.ts";
+import { inSlices } from "../../base/time-slice.ts";
+import type { Sysctl } from "../../kernel/kernel.ts";
+import {
+  endpointTrafficRows,
+  serviceTrafficRows,
+  trafficCountedRow,
+} from "../../metrics/traffic-table.ts";
+import { realServerKey } from "../../state/real-server.ts";
+import type {
+  ConnectionCounts,
+  RealServerTraffic,
+  VirtualServerTraffic,
+} from "../../state/traffic.ts";
+import { virtualServerKey } from "../../state/virtual-server.ts";
+import type { DaemonView } from "../operator/daemon-view.ts";
+import { trafficText } from "./traffic-text.ts";
+import { type CountedServer, TrafficTotals } from "./traffic-totals.ts";
+
+/** The kernel adds its counters up every 2 s: reading more often shows nothing new. */
+const shortestPauseMs = 5_000;
+
+export interface TrafficMetricsParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly sysctl: Pick<Sysctl, "read">;
+  /** Undefined until the kernel was prepared. */
+  readonly view: () => DaemonView | undefined;
+}
+
+export interface TrafficMetricsOptions {
+  /** By endpoint as well. */
+  readonly hasEndpoints: boolean;
+  /** Series with labels of their own, of Service ports and of endpoints; the rest are one. */
+  readonly limit: number;
+}
+
+export class TrafficMetrics {
+  readonly #parts: TrafficMetricsParts;
+  readonly #hasEndpoints: boolean;
+  readonly #services: TrafficTotals;
+  readonly #endpoints: TrafficTotals;
+  #text = "";
+  #readAtMs = Number.NEGATIVE_INFINITY;
+  #reading: Promise<void> | undefined;
+  #isWarned = false;
+
+  constructor(parts: TrafficMetricsParts, { hasEndpoints, limit }: TrafficMetricsOptions) {
+    this.#parts = parts;
+    this.#hasEndpoints = hasEndpoints;
+    this.#services = new TrafficTotals(limit, ["", "other", "", ""]);
+    this.#endpoints = new TrafficTotals(limit, ["", "other", "", "", ""]);
+  }
+
+  /** Never rejects: what cannot be read is left out of this scrape. */
+  async exposition(): Promise<string> {
+    const { clock } = this.#parts;
+    if (clock.monotonicMs() - this.#readAtMs >= shortestPauseMs) {
+      this.#reading ??= this.#read().finally(() => {
+        this.#reading = undefined;
+      });
+      await this.#reading;
+    }
+    return this.#text;
+  }
+
+  async #read(): Promise<void> {
+    const { clock, log, view } = this.#parts;
+    const present = view();
+    if (present === undefined) return;
+    try {
+      await this.#take(present);
+      this.#text = await this.#write();
+    } catch (error) {
+      this.#text = "";
+      log.warn("Cannot read traffic from the kernel", { err: error });
+    }
+    this.#readAtMs = clock.monotonicMs();
+  }
+
+  async #take(view: DaemonView): Promise<void> {
+    const foreign = new Set(view.history.claimedForeignServers);
+    const listed = await view.ipvs.listTraffic();
+    const servers = listed.flatMap((server) => {
+      const key = virtualServerKey(server);
+      const labels = foreign.has(key) ? undefined : labelsOf(view, key, server.protocol);
+      return labels === undefined ? [] : [{ server, key, labels }];
+    });
+    const isWanted = (series: string): boolean => isServed(view, series);
+    if (this.#hasEndpoints) {
+      const lists = await view.ipvs.listRealServerTraffic(servers.map(({ server }) => server));
+      const endpoints = servers.flatMap((one, index) => endpointsOf(one, lists[index] ?? []));
+      // Pods come and go: an endpoint's series goes with its real server.
+      const present = new Set(endpoints.map(({ series }) => series));
+      this.#endpoints.take(endpoints, (series) => present.has(series));
+      this.#services.take(
+        servers.map((one, index) => counted(one, sumOf(lists[index] ?? []))),
+        isWanted,
+      );
+      return;
+    }
+    const counts = await view.ipvs.sumConnections(servers.map(({ server }) => server));
+    this.#services.take(
+      servers.map((one, index) => counted(one, counts[index])),
+      isWanted,
+    );
+  }
+
+  async #write(): Promise<string> {
+    const { clock, sysctl, log } = this.#parts;
+    const isCounting = sysctl.read("net/ipv4/vs/run_estimation") !== "0";
+    if (!isCounting && !this.#isWarned) {
+      log.warn("Traffic metrics have no connections, packets and bytes", {
+        reason: "net.ipv4.vs.run_estimation is 0",
+        advice: "sysctl -w net.ipv4.vs.run_estimation=1, or kubeIpvs.runEstimation: on",
+      });
+    }
+    this.#isWarned = !isCounting;
+    const { name, help, type } = trafficCountedRow;
+    const head = `# HELP ${name} ${help}\n# TYPE ${name} ${type}\n${name} ${Number(isCounting)}\n`;
+    const write = (...[rows, totals]: [Parameters<typeof trafficText>[0], TrafficTotals]) =>
+      inSlices(clock, trafficText(rows, [...totals.series()], isCounting));
+    const services = await write(serviceTrafficRows, this.#services);
+    const endpoints = this.#hasEndpoints ? await write(endpointTrafficRows, this.#endpoints) : "";
+    return head + services + endpoints;
+  }
+}
+
+interface LabelledServer {
+  readonly server: VirtualServerTraffic;
+  readonly key: string;
+  /** Namespace, Service, port, protocol. */
+  readonly labels: readonly string[];
+}
+
+/** Undefined: nobody wants it. */
+function labelsOf(
+  { plan }: DaemonView,
+  key: string,
+  protocol: string,
+): readonly string[] | undefined {
+  // `namespace/name:port`, and none of the three holds a slash or a colon.
+  const [, namespace, name, port = ""] =
+    /^([^/]*)\/([^:]*)(?::(.*))?$/.exec(plan.desired.claimantOf(key) ?? "") ?? [];
+  if (namespace === undefined || name === undefined) return undefined;
+  return [namespace, name, port, protocol];
+}
+
+/** A series begins with the name of its Service. */
+function isServed({ plan }: DaemonView, series: string): boolean {
+  const [namespace = "", name = ""] = series.split("\n");
+  return plan.service(`${namespace}/${name}`) !== undefined;
+}
+
+function counted(
+  { server, key, labels }: LabelledServer,
+  counts: ConnectionCounts = { activeConnections: 0, inactiveConnections: 0 },
+): CountedServer {
+  const { activeConnections, inactiveConnections } = counts;
+  return {
+    key,
+    series: labels.join("\n"),
+    labels,
+    traffic: server.traffic,
+    activeConnections,
+    inactiveConnections,
+  };
+}
+
+function endpointsOf(
+  { key, labels }: LabelledServer,
+  servers: readonly RealServerTraffic[],
+): readonly CountedServer[] {
+  return servers.map((server) => {
+    const endpoint = realServerKey(server);
+    const own = [...labels, endpoint];
+    return { ...server, key: `${key} -> ${endpoint}`, series: own.join("\n"), labels: own };
+  });
+}
+
+function sumOf(servers: readonly RealServerTraffic[]): ConnectionCounts {
+  let [activeConnections, inactiveConnections] = [0, 0];
+  for (const server of servers) {
+    activeConnections += server.activeConnections;
+    inactiveConnections += server.inactiveConnections;
+  }
+  return { activeConnections, inactiveConnections };
+}
