@@ -233,7 +233,7 @@ describe("the operator's commands", () => {
       terminal.press("Escape");
       terminal.resize(60, 6);
       await terminal.shows(
-        /^kube-ipvs top - 1 Service port,.*(?:\n.*){2}\n>.*\n.*\nenter endpoints.*…$/,
+        /^kube-ipvs top - 1 Service port,.*(?:\n.*){2}\n>.*\n.*\nenter endpoints.*…\n$/,
       );
       terminal.press("q");
       await terminal.shows(/^ended with 0$/m);
