@@ -118,6 +118,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
     onListDoubt: (doubt) => tellListDoubt(doubt, parts),
     onServerVersion: (version) => metrics.serverVersion(version),
   };
+  for (const family of families) kernel.iptables.readAhead(family);
   await source.start(listener, servedBefore);
   events.record(startingEvent(config.nodeName));
   return {

@@ -246,6 +246,11 @@ export interface Iptables {
    */
   observe(family: IpFamily, scope?: RulesScope): Promise<readonly ObservedChain[]>;
   /**
+   * Reads a family's rules now, beside what else a start does: the next observation takes them, unless a rule changed
+   * meanwhile.
+   */
+  readAhead(family: IpFamily): void;
+  /**
    * A number that is another one after any program changed any rule of nat or filter, counters left out. It costs
    * a look, and no program. Undefined: that cannot be told now, read the rules.
    */

@@ -102,6 +102,8 @@ export class FakeIptables implements Iptables {
     return { table, name, rules: found.reverse() };
   }
 
+  readAhead(): void {}
+
   async readGeneration(family: IpFamily): Promise<number | undefined> {
     if (!this.hasGenerations) return undefined;
     const chains = Buffer.from(JSON.stringify(this.peek(family)));

@@ -6,7 +6,7 @@ import { IptablesError, isIptablesBusy } from "../../../../src/kernel/iptables/e
 import type { RulesChange } from "../../../../src/kernel/kernel.ts";
 import { ProgramError } from "../../../../src/kernel/program.ts";
 import type { Jump, TableName } from "../../../../src/state/rule.ts";
-import { type ProgramAnswer, programs } from "../programs.ts";
+import { type ProgramAnswer, programs as programsOf } from "../programs.ts";
 
 const legacy: BackendChoice = {
   backend: "legacy",
@@ -18,9 +18,9 @@ const generations = { read: async () => undefined };
 
 function clientOf(answers: Readonly<Record<string, ProgramAnswer | readonly ProgramAnswer[]>>): {
   readonly client: IptablesClient;
-  readonly calls: ReturnType<typeof programs>["calls"];
+  readonly calls: ReturnType<typeof programsOf>["calls"];
 } {
-  const { run, calls } = programs(answers);
+  const { run, calls } = programsOf(answers);
   return { client: new IptablesClient({ runProgram: run, generations }, legacy), calls };
 }
 
@@ -47,6 +47,36 @@ describe("the client of iptables", () => {
       calls.map((call) => [call.program, call.arguments]),
       [["ip6tables-legacy-save", []]],
     );
+  });
+
+  for (const [name, generations, programs] of [
+    ["once, where no rule changed", [7, 7], 2],
+    ["not, where a rule changed meanwhile", [7, 8], 3],
+    ["not, where nobody knows whether a rule changed", [undefined, undefined], 2],
+  ] as const) {
+    it(`takes rules that were read ahead ${name}`, async () => {
+      const { run, calls } = programsOf({ "iptables-legacy-save": { output: saved } });
+      const reads = [...generations];
+      const client = new IptablesClient(
+        { runProgram: run, generations: { read: async () => reads.shift() } },
+        legacy,
+      );
+      client.readAhead("IPv4");
+      for (let turn = 0; turn < 2; turn++) {
+        assert.equal((await client.observe("IPv4")).length, 2);
+      }
+      assert.equal(calls.length, programs);
+    });
+  }
+
+  it("reads rules when they are asked for, where reading ahead failed", async () => {
+    const { client, calls } = clientOf({
+      "iptables-legacy-save": [{ exitCode: 1 }, { output: saved }],
+    });
+    client.readAhead("IPv4");
+    await assert.rejects(client.observe("IPv4"), IptablesError);
+    assert.equal((await client.observe("IPv4")).length, 2);
+    assert.equal(calls.length, 2);
   });
 
   it("applies with one process that waits for the lock and keeps other chains", async () => {
