@@ -16,7 +16,7 @@ version := $(shell sed -n 's/^  "version": "\(.*\)",$$/\1/p' package.json)
 release_folder := build/release/kube-ipvs-$(version)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-build setup-lab setup-prometheus setup-release build shim lab image manifests lab-kernel test-kernels check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab bench faults walks soak demo packet-paths docs pictures seccomp sbom release release-check containerfile clean
+.PHONY: help setup setup-build setup-lab setup-prometheus setup-release build shim lab image manifests lab-kernel test-kernels check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab test-lab-boot test-lab-suites bench faults walks soak demo packet-paths docs pictures seccomp sbom release release-check containerfile clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -62,7 +62,9 @@ unit: setup-build shim
 	@$(with_cache) $(step) "Unit tests" node --test --test-concurrency=2 --test-timeout=60000 'test/unit/**/*.test.ts' 'test/contract/*.test.ts'
 
 test: setup ## everything: check, native-shim, lab
-	@$(MAKE) check build test-fuzz test-shim test-prometheus test-deploy test-lab
+	@$(MAKE) check build
+	@$(MAKE) -j2 --output-sync=line test-fuzz test-shim test-prometheus test-deploy test-lab-boot
+	@$(MAKE) test-lab-suites
 
 test-prometheus: setup-build shim setup-prometheus ## what a real Prometheus reads from the daemon, and the usual dashboard
 	@$(with_cache) $(step) "Metrics, read by Prometheus" node --test --test-timeout=120000 'test/prometheus/*.test.ts'
@@ -88,8 +90,12 @@ manifests: ## deploy/manifests/ from the kustomize overlays; needs a kubectl wit
 test-deploy: setup-build setup-prometheus build/test/chart-renderer ## manifests, chart, alerts: against schemas, promtool, kustomize
 	@$(with_cache) $(step) "What is under deploy/" node --test 'test/deploy/*.test.ts'
 
-test-lab: setup-lab build lab image ## the suites that need a kernel with IPVS
+test-lab: test-lab-boot test-lab-suites ## the suites that need a kernel with IPVS, and the lab itself
+
+test-lab-boot: setup-lab build lab
 	@$(with_cache) $(step) "The lab itself" node --test 'test/lab-boot/*.test.ts'
+
+test-lab-suites: setup-lab build lab image
 	@cp -r dist/lib/compile-cache build && $(with_cache) node test/lab/warm-compile-cache.ts
 	@$(with_cache) node test/lab/run-suites.ts
 
