@@ -53,6 +53,16 @@ export function mergeMeasured(
   return [...new Map(byKey).values()];
 }
 
+/** What was never run with a backend. */
+function missingLines(measured: readonly Measured[], suites: readonly string[]): readonly string[] {
+  const keys = new Set(measured.map(({ release, backend }) => `${release}, ${backend}`));
+  return [...keys].flatMap((key) => {
+    const ran = measured.filter(({ release, backend }) => `${release}, ${backend}` === key);
+    const missing = suites.filter((name) => !ran.some(({ suite }) => suite === name));
+    return missing.length === 0 ? [] : [`Not run yet on ${key}: ${missing.join(", ")}.`, ""];
+  });
+}
+
 /** In the order of `suites`, nft first. */
 export function renderReport(measured: readonly Measured[], suites: readonly string[]): string {
   const sorted = measured.toSorted(
@@ -72,7 +82,7 @@ export function renderReport(measured: readonly Measured[], suites: readonly str
     }),
   );
   const notes = sorted.flatMap(({ release, backend, suite, notes: lines = [] }) =>
-    lines.map((line) => `- ${release}, ${backend}, ${suite}: ${line}`),
+    lines.map((line) => `- ${release}, ${backend}, ${suite}: ${line.replace(`${suite}: `, "")}`),
   );
   return [
     "# Kernels and backends of iptables",
@@ -85,6 +95,7 @@ export function renderReport(measured: readonly Measured[], suites: readonly str
     "|---|---|---|---:|---:|",
     ...rows,
     "",
+    ...missingLines(sorted, suites),
     red.length === 0 ? "No case is red." : ["Red cases:", "", ...red].join("\n"),
     "",
     "What `kernels/backends` tries:",

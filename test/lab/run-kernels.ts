@@ -82,7 +82,8 @@ function readMeasured(
   const red = [
     ...(section ?? "").matchAll(/^ *✖ (?!failing tests)(.+?)(?: \([0-9.]+ms\))?$/gm),
   ].map(([, name = ""]) => name);
-  const notes = [...output.matchAll(figureLine)].map(([, note = ""]) => note.replace(/ +/g, " "));
+  const told = new RegExp(`^${suite}\\n((?: +.*\\n?)+)`, "m").exec(output)?.[1] ?? "";
+  const notes = [...told.matchAll(figureLine)].map(([, note = ""]) => note.replace(/ +/g, " "));
   return { passed, failed, red, notes: [...new Set(notes)] };
 }
 
