@@ -1,0 +1,190 @@
+import type { Clock } from "../base/clock.ts";
+import { errorText } from "../base/error-text.ts";
+import { Exclusive } from "../base/exclusive.ts";
+import type { Logger } from "../base/log.ts";
+import { Balancer } from "./balancer.ts";
+import type { ListenAddress, Listener, ListenerParts } from "./listener.ts";
+import type { ServiceListener } from "./service-listeners.ts";
+import { TcpListener } from "./tcp-listener.ts";
+import { UdpListener } from "./udp-listener.ts";
+
+export interface ProxierParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly udpTimeoutMs: number;
+  /** Where a service port is listened for; `undefined`: its family is not served here. */
+  readonly addressOf: (wanted: ServiceListener) => ListenAddress | undefined;
+  /** How long connections of a listener that is gone may go on; 0: until they end. */
+  readonly drainMs: number;
+}
+
+/** A service port that is served. */
+export interface OpenListener {
+  readonly wanted: ServiceListener;
+  /** The port of the listener's socket. */
+  readonly localPort: number;
+}
+
+interface Served {
+  wanted: ServiceListener;
+  readonly balancer: Balancer;
+  readonly listener: Listener;
+  readonly localPort: number;
+}
+
+/** How often expired affinities are forgotten. */
+const sweepMs = 60_000;
+
+/**
+ * A listener for each service port of each Service. A change of endpoints changes the listener's choice and nothing
+ * else; a listener goes with its service port, and its connections go on for a while.
+ */
+export class UserspaceProxier {
+  readonly #parts: ProxierParts;
+  readonly #served = new Map<string, Served>();
+  /** Those that could not listen, for the next try. */
+  readonly #failed = new Map<string, ServiceListener>();
+  readonly #keysOfService = new Map<string, ReadonlySet<string>>();
+  /** With what cancels their deadline. */
+  readonly #draining = new Map<Listener, () => void>();
+  readonly #exclusive = new Exclusive();
+  #cancelSweep: () => void = () => {};
+
+  constructor(parts: ProxierParts) {
+    this.#parts = parts;
+    this.#sweepLater();
+  }
+
+  /** What is listened for, in no particular order. */
+  open(): readonly OpenListener[] {
+    return [...this.#served.values()].map(({ wanted, localPort }) => ({ wanted, localPort }));
+  }
+
+  /** Service ports that have no listener for now. */
+  get failedCount(): number {
+    return this.#failed.size;
+  }
+
+  /** Connections and UDP clients, those of closed listeners included. */
+  get openCount(): number {
+    const listeners = [...this.#served.values()].map(({ listener }) => listener);
+    return [...listeners, ...this.#draining.keys()].reduce(
+      (sum, { openCount }) => sum + openCount,
+      0,
+    );
+  }
+
+  /** Serves a Service as `wanted` says; an empty list ends it. Never rejects: what cannot listen is logged. */
+  replaceService(service: string, wanted: readonly ServiceListener[]): Promise<void> {
+    return this.#exclusive.run(() => this.#replace(service, wanted));
+  }
+
+  /** Tries again what could not listen. */
+  retryFailed(): Promise<void> {
+    return this.#exclusive.run(async () => {
+      for (const wanted of [...this.#failed.values()]) await this.#begin(wanted, true);
+    });
+  }
+
+  /** Closes everything; connections are cut. */
+  async stop(): Promise<void> {
+    this.#cancelSweep();
+    await this.#exclusive.run(async () => {
+      for (const { listener } of this.#served.values()) {
+        await listener.close();
+        listener.cut();
+      }
+      for (const [listener, cancel] of this.#draining) {
+        cancel();
+        listener.cut();
+      }
+      this.#draining.clear();
+      this.#served.clear();
+      this.#failed.clear();
+    });
+  }
+
+  async #replace(service: string, wanted: readonly ServiceListener[]): Promise<void> {
+    const keys = new Set(wanted.map(({ key }) => key));
+    for (const key of this.#keysOfService.get(service) ?? []) {
+      if (!keys.has(key)) await this.#end(key);
+    }
+    if (keys.size === 0) this.#keysOfService.delete(service);
+    else this.#keysOfService.set(service, keys);
+    for (const each of wanted) await this.#serve(each);
+  }
+
+  /** Another address or port to listen on is another listener. */
+  async #serve(wanted: ServiceListener): Promise<void> {
+    const served = this.#served.get(wanted.key);
+    if (served !== undefined && this.#isSameAddress(served.wanted, wanted)) {
+      served.wanted = wanted;
+      served.balancer.update(wanted.backends, wanted.affinitySeconds);
+      return;
+    }
+    if (served !== undefined) await this.#end(wanted.key);
+    await this.#begin(wanted, this.#failed.has(wanted.key));
+  }
+
+  #isSameAddress(one: ServiceListener, other: ServiceListener): boolean {
+    const { host, port } = this.#parts.addressOf(one) ?? {};
+    const wanted = this.#parts.addressOf(other);
+    return wanted?.host === host && wanted?.port === port;
+  }
+
+  async #begin(wanted: ServiceListener, isRetry: boolean): Promise<void> {
+    const { clock, log, udpTimeoutMs, addressOf } = this.#parts;
+    const address = addressOf(wanted);
+    if (address === undefined) return;
+    const balancer = new Balancer();
+    balancer.update(wanted.backends, wanted.affinitySeconds);
+    const keys = { service: wanted.portName, protocol: wanted.protocol };
+    const parts: ListenerParts = { clock, log: log.with(keys), balancer, udpTimeoutMs };
+    const Kind = wanted.protocol === "TCP" ? TcpListener : UdpListener;
+    const listener = new Kind(parts, address);
+    try {
+      const localPort = await listener.open();
+      this.#served.set(wanted.key, { wanted, balancer, listener, localPort });
+      this.#failed.delete(wanted.key);
+      log.verbose(1, "Listening for Service", { ...keys, host: address.host, port: localPort });
+    } catch (error) {
+      this.#failed.set(wanted.key, wanted);
+      const event = "Cannot listen for Service, retrying";
+      const shown = { ...keys, host: address.host, port: address.port, err: errorText(error) };
+      if (isRetry) log.verbose(2, event, shown);
+      else log.error(event, shown);
+    }
+  }
+
+  async #end(key: string): Promise<void> {
+    this.#failed.delete(key);
+    const served = this.#served.get(key);
+    if (served === undefined) return;
+    this.#served.delete(key);
+    await served.listener.close();
+    this.#drain(served.listener);
+  }
+
+  #drain(listener: Listener): void {
+    if (listener.openCount === 0) return;
+    const { clock, drainMs } = this.#parts;
+    const end = (): void => {
+      listener.cut();
+      this.#draining.delete(listener);
+    };
+    this.#draining.set(listener, drainMs > 0 ? clock.after(drainMs, end) : () => {});
+  }
+
+  #sweepLater(): void {
+    const { clock } = this.#parts;
+    this.#cancelSweep = clock.after(sweepMs, () => {
+      for (const { balancer } of this.#served.values()) balancer.forgetExpired(clock.monotonicMs());
+      for (const [listener, cancel] of this.#draining) {
+        if (listener.openCount > 0) continue;
+        cancel();
+        this.#draining.delete(listener);
+      }
+      this.#sweepLater();
+    });
+  }
+}

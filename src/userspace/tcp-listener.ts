@@ -1,0 +1,106 @@
+import { createServer, type Server, type Socket } from "node:net";
+import { background } from "../base/background.ts";
+import { errorText } from "../base/error-text.ts";
+import { dial } from "./dial.ts";
+import type { ListenAddress, Listener, ListenerParts } from "./listener.ts";
+
+/** How long each try to reach a backend may take; every try asks the next one. */
+const dialTimeoutsMs = [250, 500, 1_000, 2_000] as const;
+/** A peer that vanished is noticed after this long without a sign, by SO_KEEPALIVE. */
+const keepAliveMs = 60_000;
+const backlog = 1_024;
+
+/**
+ * Takes TCP connections and joins each with one to a backend. Data waits in the sender's socket while the receiver
+ * is slow; the end of one direction is passed on while the other goes on; so is a reset.
+ */
+export class TcpListener implements Listener {
+  readonly #parts: ListenerParts;
+  readonly #address: ListenAddress;
+  readonly #server: Server;
+  readonly #clients = new Set<Socket>();
+
+  constructor(parts: ListenerParts, address: ListenAddress) {
+    this.#parts = parts;
+    this.#address = address;
+    this.#server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
+      background(this.#serve(client), parts.log, "serving a connection");
+    });
+  }
+
+  get openCount(): number {
+    return this.#clients.size;
+  }
+
+  open(): Promise<number> {
+    const { host, port } = this.#address;
+    return new Promise((resolve, reject) => {
+      this.#server.once("error", reject);
+      this.#server.listen({ host, port, backlog, ipv6Only: true }, () => {
+        this.#server.off("error", reject);
+        this.#server.on("error", (error) => this.#noteError(error));
+        const bound = this.#server.address();
+        resolve(typeof bound === "object" && bound !== null ? bound.port : port);
+      });
+    });
+  }
+
+  /** Resolves at once: connections that are open go on. */
+  async close(): Promise<void> {
+    this.#server.close();
+  }
+
+  cut(): void {
+    for (const client of this.#clients) client.resetAndDestroy();
+  }
+
+  async #serve(client: Socket): Promise<void> {
+    this.#clients.add(client);
+    client.on("close", () => this.#clients.delete(client));
+    // A client that breaks before there is a backend is of no interest.
+    client.on("error", () => client.destroy());
+    client.pause();
+    const backend = await this.#connect(client);
+    if (backend === undefined) return void client.resetAndDestroy();
+    join(client, backend);
+  }
+
+  /** The connection to a backend; `undefined` when none can be reached, or the client is gone. */
+  async #connect(client: Socket): Promise<Socket | undefined> {
+    const { balancer, clock, log } = this.#parts;
+    const from = client.remoteAddress ?? "";
+    for (const [index, timeoutMs] of dialTimeoutsMs.entries()) {
+      const backend = balancer.next(from, clock.monotonicMs(), index > 0);
+      if (backend === undefined || client.destroyed) return undefined;
+      try {
+        return await dial(backend, { clock, timeoutMs });
+      } catch (error) {
+        const keys = { backend: backend.key, attempt: index + 1, err: errorText(error) };
+        log.verbose(2, "Cannot connect to endpoint", keys);
+      }
+    }
+    log.warn("Cannot connect to any endpoint, closing the connection", { client: from });
+    return undefined;
+  }
+
+  #noteError(error: Error): void {
+    this.#parts.log.error("Cannot accept connections", { err: errorText(error) });
+  }
+}
+
+/** Joins two connections until both directions have ended, or one of them breaks. */
+function join(client: Socket, backend: Socket): void {
+  if (client.destroyed) return void backend.destroy();
+  for (const [one, other] of [
+    [client, backend],
+    [backend, client],
+  ] as const) {
+    one.setKeepAlive(true, keepAliveMs);
+    one.on("error", () => other.resetAndDestroy());
+    // Whoever was cut has not ended; whoever ended may still have data on its way to the other.
+    one.on("close", () => {
+      if (!one.readableEnded) other.destroy();
+    });
+    one.pipe(other);
+  }
+}

@@ -1,0 +1,81 @@
+import { createSocket, type Socket } from "node:dgram";
+import type { Clock } from "../base/clock.ts";
+import { familyOf } from "../base/ip.ts";
+import type { Backend } from "./service-listeners.ts";
+
+export interface UdpFlowParts {
+  readonly clock: Clock;
+  /** Without a datagram in either direction for so long the flow ends. */
+  readonly idleMs: number;
+  readonly onAnswer: (data: Uint8Array) => void;
+  /** Called once, however it ends. */
+  readonly onEnd: () => void;
+}
+
+/** Datagrams that come before the socket is connected; more are dropped. */
+const mostWaiting = 64;
+const mostQueuedBytes = 1_048_576;
+
+/** One client's datagrams to one backend, and the answers. */
+export class UdpFlow {
+  readonly #parts: UdpFlowParts;
+  readonly #socket: Socket;
+  readonly #waiting: Uint8Array[] = [];
+  #isConnected = false;
+  #isEnded = false;
+  #usedAtMs: number;
+  #cancelCheck: () => void = () => {};
+
+  constructor({ address, port }: Backend, parts: UdpFlowParts) {
+    this.#parts = parts;
+    this.#usedAtMs = parts.clock.monotonicMs();
+    this.#socket = createSocket(familyOf(address) === "IPv6" ? "udp6" : "udp4");
+    this.#socket.on("message", (data) => this.#answered(data));
+    // The backend's port is closed (ECONNREFUSED): the client's next datagram asks another one.
+    this.#socket.on("error", () => this.close());
+    this.#socket.connect(port, address, () => this.#connected());
+    this.#checkAfter(parts.idleMs);
+  }
+
+  send(data: Uint8Array): void {
+    this.#usedAtMs = this.#parts.clock.monotonicMs();
+    if (this.#isConnected) this.#sendNow(data);
+    else if (this.#waiting.length < mostWaiting) this.#waiting.push(data);
+  }
+
+  close(): void {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    this.#cancelCheck();
+    this.#socket.close();
+    this.#parts.onEnd();
+  }
+
+  #connected(): void {
+    if (this.#isEnded) return;
+    this.#isConnected = true;
+    for (const data of this.#waiting.splice(0)) this.#sendNow(data);
+  }
+
+  #sendNow(data: Uint8Array): void {
+    if (this.#isEnded || this.#socket.getSendQueueSize() > mostQueuedBytes) return;
+    this.#socket.send(data, (error) => {
+      if (error !== null && error !== undefined) this.close();
+    });
+  }
+
+  #answered(data: Uint8Array): void {
+    this.#usedAtMs = this.#parts.clock.monotonicMs();
+    this.#parts.onAnswer(data);
+  }
+
+  /** One timer for many datagrams: it is set again for what is left. */
+  #checkAfter(delayMs: number): void {
+    const { clock, idleMs } = this.#parts;
+    this.#cancelCheck = clock.after(delayMs, () => {
+      const leftMs = this.#usedAtMs + idleMs - clock.monotonicMs();
+      if (leftMs <= 0) this.close();
+      else this.#checkAfter(leftMs);
+    });
+  }
+}

@@ -1,0 +1,86 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { IpAddress } from "../../../src/base/ip.ts";
+import { Balancer } from "../../../src/userspace/balancer.ts";
+import type { Backend } from "../../../src/userspace/service-listeners.ts";
+
+const backends = (...names: readonly string[]): readonly Backend[] =>
+  names.map((key) => ({ key, address: "10.0.0.1" as IpAddress, port: 80 }));
+
+function balancer(names: readonly string[], affinitySeconds = 0): Balancer {
+  const made = new Balancer();
+  made.update(backends(...names), affinitySeconds);
+  return made;
+}
+
+const chosen = (of: Balancer, count: number, client = "c", nowMs = 0): readonly string[] =>
+  Array.from({ length: count }, () => of.next(client, nowMs)?.key ?? "none");
+
+describe("the balancer", () => {
+  it("takes backends in turn", () => {
+    assert.deepEqual(chosen(balancer(["a", "b", "c"]), 5), ["a", "b", "c", "a", "b"]);
+    assert.deepEqual(chosen(balancer([]), 2), ["none", "none"]);
+  });
+
+  it("goes on with its turn when backends come and go", () => {
+    const made = balancer(["a", "b", "c"]);
+    chosen(made, 2);
+    made.update(backends("a", "aa", "b", "c"), 0);
+    assert.deepEqual(chosen(made, 2), ["c", "a"], "after b comes c");
+    made.update(backends("aa", "c"), 0);
+    assert.deepEqual(chosen(made, 3), ["c", "aa", "c"], "a is gone, behind its place is c");
+    made.update([], 0);
+    assert.deepEqual(chosen(made, 1), ["none"]);
+    made.update(backends("x", "y"), 0);
+    assert.deepEqual(chosen(made, 3).toSorted(), ["x", "x", "y"].toSorted());
+  });
+
+  it("spreads evenly over any number of changes", () => {
+    const made = balancer(["a", "b"]);
+    const counts = new Map<string, number>();
+    for (let round = 0; round < 600; round += 1) {
+      made.update(backends("a", "b", round % 2 === 0 ? "c" : "d"), 0);
+      const key = made.next("c", 0)?.key ?? "none";
+      counts.set(key, (counts.get(key) ?? 0) + 1);
+    }
+    for (const name of ["a", "b"]) {
+      const count = counts.get(name) ?? 0;
+      assert.ok(count >= 150 && count <= 300, `${name}: ${count}`);
+    }
+  });
+});
+
+describe("session affinity", () => {
+  it("keeps a client at its backend until it was quiet for the timeout", () => {
+    const made = balancer(["a", "b", "c"], 10);
+    assert.deepEqual(chosen(made, 2, "one", 0), ["a", "a"]);
+    assert.deepEqual(chosen(made, 1, "two", 0), ["b"]);
+    assert.deepEqual(chosen(made, 1, "one", 9_999), ["a"]);
+    assert.deepEqual(chosen(made, 1, "one", 19_998), ["a"], "the time counts from the last use");
+    assert.deepEqual(chosen(made, 1, "one", 29_998), ["c"]);
+  });
+
+  it("gives a client another backend when its own is gone or cannot be reached", () => {
+    const made = balancer(["a", "b", "c"], 10);
+    chosen(made, 1, "one");
+    made.update(backends("b", "c"), 10);
+    assert.deepEqual(chosen(made, 2, "one"), ["c", "c"]);
+    assert.equal(made.next("one", 0, true)?.key, "b");
+    assert.deepEqual(chosen(made, 1, "one"), ["b"]);
+  });
+
+  it("ends when the Service has none any more, and forgets clients whose time is over", () => {
+    const made = balancer(["a", "b"], 10);
+    for (const client of ["1", "2", "3"]) made.next(client, Number(client) * 1_000);
+    made.forgetExpired(12_000);
+    assert.equal(made.tieCount, 1);
+    made.update(backends("a", "b"), 0);
+    assert.equal(made.tieCount, 0);
+  });
+
+  it("remembers no more clients than memory is meant for", () => {
+    const made = balancer(["a"], 10);
+    for (let client = 0; client < 100_010; client += 1) made.next(String(client), 0);
+    assert.equal(made.tieCount, 100_000);
+  });
+});

@@ -1,0 +1,189 @@
+/** TCP through the userspace proxy, over real sockets. */
+import assert from "node:assert/strict";
+import { createHash, randomBytes } from "node:crypto";
+import { once } from "node:events";
+import { connect, type Socket } from "node:net";
+import { describe, it } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import {
+  closedPort,
+  listenerFor,
+  namedServer,
+  ProxierStage,
+  readAll,
+  tcpServer,
+} from "./backends.ts";
+
+const mebibyte = 1_048_576;
+
+async function opened(port: number): Promise<Socket> {
+  const socket = connect({ port, host: "127.0.0.1", allowHalfOpen: true });
+  await once(socket, "connect");
+  return socket;
+}
+
+describe("TCP connections", () => {
+  it("go to the backends in turn", async (test) => {
+    const names = ["a", "b", "c"];
+    const backends = await Promise.all(names.map((name) => namedServer(test, name)));
+    const port = await new ProxierStage(test).serve(listenerFor(backends));
+    const got: string[] = [];
+    for (let count = 0; count < 6; count += 1) got.push(await readAll(port));
+    assert.deepEqual(got, [...names, ...names]);
+  });
+
+  it("stay with one backend under session affinity", async (test) => {
+    const backends = await Promise.all(["a", "b"].map((name) => namedServer(test, name)));
+    const port = await new ProxierStage(test).serve(listenerFor(backends, { affinitySeconds: 60 }));
+    for (let count = 0; count < 4; count += 1) assert.equal(await readAll(port), "a");
+  });
+
+  it("pass on the end of one direction while the other goes on", async (test) => {
+    const echo = await tcpServer(test, (socket) => {
+      let text = "";
+      socket.on("data", (chunk) => {
+        text += String(chunk);
+      });
+      socket.on("end", () => void pause(30).then(() => socket.end(`got ${text}`)));
+    });
+    const port = await new ProxierStage(test).serve(listenerFor([echo]));
+    const socket = await opened(port);
+    socket.end("question");
+    let answer = "";
+    for await (const chunk of socket) answer += String(chunk);
+    assert.equal(answer, "got question");
+  });
+
+  it("carry megabytes in both directions unchanged, at the pace of a slow reader", async (test) => {
+    const data = randomBytes(64 * mebibyte);
+    const sum = createHash("sha256").update(data).digest("hex");
+    let received = 0;
+    const echo = await tcpServer(test, (socket) => {
+      socket.on("data", (chunk) => {
+        received += chunk.length;
+      });
+      socket.pipe(socket);
+    });
+    const stage = new ProxierStage(test);
+    const port = await stage.serve(listenerFor([echo]));
+    const socket = await opened(port);
+    socket.end(data);
+    await pause(300);
+    // The kernel's buffers of two connections in each direction, and no more.
+    assert.ok(received < 48 * mebibyte, `${received} bytes taken while nobody reads`);
+    const hash = createHash("sha256");
+    for await (const chunk of socket) hash.update(chunk as Buffer);
+    assert.equal(hash.digest("hex"), sum);
+    assert.equal(stage.proxier.openCount, 0);
+  });
+
+  it("pass on a reset", async (test) => {
+    const backend = await tcpServer(test, (socket) => void socket.resetAndDestroy());
+    const port = await new ProxierStage(test).serve(listenerFor([backend]));
+    const socket = await opened(port);
+    const [error] = (await once(socket, "error")) as [NodeJS.ErrnoException];
+    assert.equal(error.code, "ECONNRESET");
+  });
+
+  it("end at the backend when the client resets", async (test) => {
+    const closed = Promise.withResolvers<boolean>();
+    const backend = await tcpServer(test, (socket) => {
+      socket.write("hello");
+      socket.on("close", () => closed.resolve(true));
+    });
+    const port = await new ProxierStage(test).serve(listenerFor([backend]));
+    const socket = await opened(port);
+    await once(socket, "data");
+    socket.resetAndDestroy();
+    assert.equal(await closed.promise, true);
+  });
+
+  it("ask the next backend when one cannot be reached", async (test) => {
+    const dead = await closedPort();
+    const alive = await namedServer(test, "alive");
+    const port = await new ProxierStage(test).serve(listenerFor([dead, alive]));
+    for (let count = 0; count < 4; count += 1) assert.equal(await readAll(port), "alive");
+  });
+
+  it("are reset when no backend can be reached, or there is none", async (test) => {
+    const stage = new ProxierStage(test);
+    for (const backends of [[await closedPort()], []]) {
+      await assert.rejects(readAll(await stage.serve(listenerFor(backends))), /ECONNRESET/);
+    }
+    const lines = stage.log.lines.filter(({ level }) => level === "warn");
+    assert.deepEqual(
+      lines.map(({ event }) => event),
+      ["Cannot connect to any endpoint, closing the connection"],
+    );
+  });
+});
+
+describe("a change", () => {
+  it("of endpoints keeps connections and sends new ones elsewhere", async (test) => {
+    const echo = await tcpServer(test, (socket) => socket.pipe(socket));
+    const stage = new ProxierStage(test);
+    const port = await stage.serve(listenerFor([echo]));
+    const socket = await opened(port);
+    const other = await namedServer(test, "other");
+    assert.equal(await stage.serve(listenerFor([other])), port, "the listener stays");
+    assert.equal(await readAll(port), "other");
+    socket.write("still here");
+    assert.equal(String((await once(socket, "data"))[0]), "still here");
+    socket.destroy();
+  });
+
+  it("that takes a Service away closes its listener; its connections go on until the deadline", async (test) => {
+    const echo = await tcpServer(test, (socket) => socket.pipe(socket));
+    const stage = new ProxierStage(test, { drainMs: 150 });
+    const port = await stage.serve(listenerFor([echo]));
+    const socket = await opened(port);
+    const closed = new Promise((resolve) => void socket.on("error", resolve));
+    socket.write("a");
+    await once(socket, "data");
+    await stage.proxier.replaceService("default/web", []);
+    assert.deepEqual(stage.proxier.open(), []);
+    await assert.rejects(opened(port), /ECONNREFUSED/);
+    socket.write("b");
+    assert.equal(String((await once(socket, "data"))[0]), "b");
+    await closed;
+    assert.equal(stage.proxier.openCount, 0);
+  });
+
+  it("is served once a port that was taken is free", async (test) => {
+    const taken = await closedPort();
+    const blocker = new ProxierStage(test, { port: taken.port });
+    await blocker.serve(listenerFor([]));
+    const stage = new ProxierStage(test, { port: taken.port });
+    const backend = await namedServer(test, "web");
+    assert.equal(await stage.serve(listenerFor([backend])), 0);
+    assert.equal(stage.proxier.failedCount, 1);
+    const [line] = stage.log.lines.filter(({ level }) => level === "error");
+    assert.match(String(line?.keys["err"]), /EADDRINUSE/);
+    await blocker.proxier.stop();
+    await stage.proxier.retryFailed();
+    assert.equal(stage.proxier.failedCount, 0);
+    assert.equal(await readAll(taken.port), "web");
+  });
+});
+
+describe("a thousand connections", () => {
+  it("are open at once and all answered", async (test) => {
+    const echo = await tcpServer(test, (socket) => socket.pipe(socket));
+    const stage = new ProxierStage(test);
+    const port = await stage.serve(listenerFor([echo]));
+    const sockets = await Promise.all(Array.from({ length: 1_000 }, () => opened(port)));
+    const answers = await Promise.all(
+      sockets.map(async (socket, number) => {
+        socket.write(String(number));
+        const [data] = (await once(socket, "data")) as [Buffer];
+        return data.toString();
+      }),
+    );
+    assert.deepEqual(
+      answers,
+      sockets.map((_, number) => String(number)),
+    );
+    assert.equal(stage.proxier.openCount, 1_000);
+    for (const socket of sockets) socket.destroy();
+  });
+});
