@@ -76,6 +76,8 @@ export type Target =
   | { readonly kind: "none" }
   /** `DNAT --to-destination ADDRESS:PORT`. */
   | { readonly kind: "translate"; readonly address: IpAddress; readonly port: number }
+  /** `REDIRECT --to-ports PORT`: to the node itself. */
+  | { readonly kind: "redirect"; readonly port: number }
   /** `MARK --set-xmark VALUE/MASK`: bits of MASK are cleared, then VALUE is XORed in. */
   | { readonly kind: "xmark"; readonly value: number; readonly mask: number }
   | { readonly kind: "masquerade"; readonly isRandomFully: boolean };

@@ -4,6 +4,7 @@ import { Exclusive } from "../base/exclusive.ts";
 import type { Logger } from "../base/log.ts";
 import { Balancer } from "./balancer.ts";
 import type { ListenAddress, Listener, ListenerParts } from "./listener.ts";
+import type { OpenListener } from "./open-listener.ts";
 import type { ServiceListener } from "./service-listeners.ts";
 import { TcpListener } from "./tcp-listener.ts";
 import { UdpListener } from "./udp-listener.ts";
@@ -16,13 +17,6 @@ export interface ProxierParts {
   readonly addressOf: (wanted: ServiceListener) => ListenAddress | undefined;
   /** How long connections of a listener that is gone may go on; 0: until they end. */
   readonly drainMs: number;
-}
-
-/** A service port that is served. */
-export interface OpenListener {
-  readonly wanted: ServiceListener;
-  /** The port of the listener's socket. */
-  readonly localPort: number;
 }
 
 interface Served {

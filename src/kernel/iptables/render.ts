@@ -93,6 +93,8 @@ function renderTarget(family: IpFamily, target: Target): string {
       return "";
     case "translate":
       return renderTranslation(family, target);
+    case "redirect":
+      return `-j REDIRECT --to-ports ${checkNumber("port", target.port, 65_535)}`;
     case "xmark":
       return `-j MARK --set-xmark ${hex(target.value)}/${hex(target.mask)}`;
     case "masquerade":

@@ -1,0 +1,90 @@
+/** `--proxy-mode=userspace`: listeners in this process; of the kernel nothing but iptables, and that where it is. */
+import type { EventRecorder } from "../../api/event.ts";
+import type { ObjectSource, SourceListener } from "../../api/source.ts";
+import type { Clock } from "../../base/clock.ts";
+import { errorText } from "../../base/error-text.ts";
+import { ipFamilies } from "../../base/ip.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Config } from "../../config/config.ts";
+import { openIptables, type UsableIptables } from "../../kernel/open-iptables.ts";
+import type { Metrics } from "../../metrics/metrics.ts";
+import { listenAddressOf } from "../../userspace/listen-addresses.ts";
+import { Portals } from "../../userspace/portals.ts";
+import { UserspaceProxier } from "../../userspace/proxier.ts";
+import type { Stop } from "../process/life-cycle.ts";
+import { startingEvent } from "../report/events.ts";
+import { tellListDoubt } from "../report/list-doubt.ts";
+import type { ProxyHealth } from "../report/proxy-health.ts";
+import { UserspaceLoop } from "./userspace-loop.ts";
+
+export interface UserspaceParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly health: ProxyHealth;
+  readonly metrics: Pick<Metrics, "objectRefused" | "listDoubted">;
+  readonly source: ObjectSource;
+  readonly events: EventRecorder;
+  /** Absent: the programs of this machine. */
+  readonly openIptables?: (log: Logger) => Promise<UsableIptables>;
+}
+
+/** Starts listeners, rules and source; gives the stop. */
+export async function beginUserspace(config: Config, parts: UserspaceParts): Promise<Stop> {
+  const { clock, log, source, events } = parts;
+  const usable = await findIptables(config, parts);
+  const rule = { bindAddress: config.bindAddress, isRedirected: usable !== undefined };
+  const proxier = new UserspaceProxier({
+    clock,
+    log,
+    udpTimeoutMs: config.udpTimeoutMs,
+    drainMs: config.drain.tcpDeadlineSeconds * 1_000,
+    addressOf: (wanted) => listenAddressOf(wanted, rule),
+  });
+  const families = usable?.families ?? ipFamilies;
+  const portals = usable === undefined ? undefined : new Portals(usable.iptables, families);
+  const loop = new UserspaceLoop({ ...parts, proxier, portals, families }, config);
+  loop.start();
+  await source.start(listenerOf(loop, parts));
+  events.record(startingEvent(config.nodeName));
+  return async () => {
+    await source.stop();
+    await loop.stop();
+  };
+}
+
+async function findIptables(
+  { bindAddress, isObserveOnly }: Config,
+  { log, openIptables: open = openIptables }: UserspaceParts,
+): Promise<UsableIptables | undefined> {
+  if (isObserveOnly) return undefined;
+  try {
+    const usable = await open(log);
+    log.info("Using iptables", { backend: usable.iptables.backend, ipFamilies: usable.families });
+    return usable;
+  } catch (error) {
+    const event = "iptables cannot be used, listening at node ports and service ports only";
+    log.warn(event, { bindAddress, err: errorText(error) });
+    return undefined;
+  }
+}
+
+function listenerOf(
+  loop: UserspaceLoop,
+  parts: Pick<UserspaceParts, "health" | "metrics" | "log">,
+): SourceListener {
+  const { health, metrics, log } = parts;
+  return {
+    onService: (previous, current) => loop.noteService(previous, current),
+    onEndpointSlice: (previous, current) => loop.noteSlice(previous, current),
+    onNode: (_previous, current) => loop.noteNode(current),
+    onSynced: (kind) => {
+      health.listed(kind);
+      loop.noteSynced(kind);
+    },
+    onRefusal: ({ kind, subject, field, reason, message }) => {
+      metrics.objectRefused(kind, reason);
+      log.warn("Ignoring invalid field", { kind, subject, field, reason, message });
+    },
+    onListDoubt: (doubt) => tellListDoubt(doubt, parts),
+  };
+}

@@ -1,0 +1,31 @@
+/** iptables alone, for who needs nothing else of the kernel. */
+import type { IpFamily } from "../base/ip.ts";
+import { ipFamilies } from "../base/ip.ts";
+import type { Logger } from "../base/log.ts";
+import { chooseBackend } from "./iptables/backend.ts";
+import { IptablesClient } from "./iptables/client.ts";
+import type { Iptables } from "./kernel.ts";
+import { runProgram } from "./run-program.ts";
+
+export interface UsableIptables {
+  readonly iptables: Iptables;
+  /** Never empty. */
+  readonly families: readonly IpFamily[];
+}
+
+/** Rejects, with what is missing, where no family's programs are installed or allowed. */
+export async function openIptables(log: Logger): Promise<UsableIptables> {
+  const choice = await chooseBackend(runProgram);
+  // Nobody asks whether its rules change.
+  const generations = { read: async () => undefined };
+  const iptables = new IptablesClient({ runProgram, generations, log }, choice);
+  const families: IpFamily[] = [];
+  const reasons: string[] = [];
+  for (const family of ipFamilies) {
+    const { isSupported, reason = "" } = await iptables.probe(family);
+    if (isSupported) families.push(family);
+    else reasons.push(reason);
+  }
+  if (families.length === 0) throw new Error(`Cannot use iptables: ${reasons.join("; ")}`);
+  return { iptables, families };
+}
