@@ -42,6 +42,8 @@ export function buildConfig(
   checkLogging(settings, report);
   problems.push(...gateProblems(settings.featureGates, nameOf("featureGates")));
   const config: Config = {
+    mode: settings.mode === "userspace" ? "userspace" : "ipvs",
+    udpTimeoutMs: settings["kubeIpvs.udpTimeout"],
     objectsFrom: objectsFrom(settings, surroundings),
     nodeName: nodeName(settings, surroundings, report),
     ...servers(settings, surroundings, report),
@@ -63,10 +65,13 @@ export function buildConfig(
   return { config, problems };
 }
 
-function checkMode({ mode }: Settings, report: Report): void {
-  if (mode === "" || mode === "ipvs") return;
+function checkMode(settings: Settings, report: Report): void {
+  const { mode, "kubeIpvs.observeOnly": observes } = settings;
+  if (mode === "userspace" && observes)
+    report("kubeIpvs.observeOnly", true, "mode userspace has nothing to observe");
+  if (["", "ipvs", "userspace"].includes(mode)) return;
   const known = ["iptables", "nftables"].includes(mode) ? `; for mode ${mode}, use kube-proxy` : "";
-  report("mode", mode, `kube-ipvs supports proxy mode ipvs only${known}`);
+  report("mode", mode, `kube-ipvs supports the proxy modes ipvs and userspace${known}`);
 }
 
 function checkPeriods(settings: Settings, report: Report): void {

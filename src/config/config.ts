@@ -65,8 +65,12 @@ export interface TuningConfig {
   readonly slowStartMs: number;
 }
 
+/** How Services are served. */
+export type ProxyMode = "ipvs" | "userspace";
+
 /** Everything the program is told, from file, flags and defaults; validated and frozen. */
 export interface Config {
+  readonly mode: ProxyMode;
   readonly objectsFrom: ObjectsFrom;
   /** Name of our Node object: trimmed, lower case. */
   readonly nodeName: string;
@@ -104,6 +108,8 @@ export interface Config {
   readonly minSyncPeriodMs: number;
   /** Longest time without comparing the whole kernel state with what is wanted. */
   readonly verificationPeriodMs: number;
+  /** Mode userspace: a UDP client that is quiet for so long may get another endpoint. */
+  readonly udpTimeoutMs: number;
   /** How long a removed endpoint may keep its connections. TCP (and SCTP) 0: no limit; UDP 0: cut at once. */
   readonly drain: { readonly tcpDeadlineSeconds: number; readonly udpDeadlineSeconds: number };
   /** File that carries the ages of drains over a restart; empty: none. */

@@ -1,6 +1,7 @@
 /** The working part of the program: what the command line calls. Loaded only when it is needed. */
 
 import type { Clock } from "../base/clock.ts";
+import { type IpFamily, ipFamilies } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
@@ -10,6 +11,7 @@ import type { Kernel } from "../kernel/kernel.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
 import { measureEventLoopDelay } from "../metrics/event-loop-delay.ts";
 import { PrometheusMetrics } from "../metrics/prometheus-metrics.ts";
+import { Portals } from "../userspace/portals.ts";
 import { cleanUp } from "./clean-up.ts";
 import type { ShownConfig } from "./http/metrics-server.ts";
 import { startServers } from "./http/servers.ts";
@@ -61,7 +63,7 @@ type DaemonRunParts = CommandParts & { readonly fail: (error: Error) => void };
 
 /** Runs until a signal; rejects where the start makes no sense. */
 export async function runDaemon(config: Config, parts: CommandParts): Promise<void> {
-  parts.log.info("Using ipvs Proxier", { version, node: config.nodeName });
+  parts.log.info(`Using ${config.mode} Proxier`, { version, node: config.nodeName });
   await runUntilSignal(parts, (signal, fail) => start(config, { ...parts, fail }, signal));
 }
 
@@ -94,6 +96,7 @@ export async function cleanUpNode(config: Config, parts: CommandParts): Promise<
       });
       const unused = await cleanUnusedBackend(kernel, config);
       const isUnusedClean = printUnusedBackend(unused, parts.print);
+      await removePortals(kernel.iptables);
       return (await cleanUp(kernel, config, parts.print)) && isUnusedClean && areModesClean;
     } finally {
       kernel.close();
@@ -101,6 +104,15 @@ export async function cleanUpNode(config: Config, parts: CommandParts): Promise<
   } finally {
     await lock?.release();
   }
+}
+
+/** Rules of mode userspace. */
+async function removePortals(iptables: Kernel["iptables"]): Promise<void> {
+  const families: IpFamily[] = [];
+  for (const family of ipFamilies) {
+    if ((await iptables.probe(family)).isSupported) families.push(family);
+  }
+  await new Portals(iptables, families).remove();
 }
 
 /**
@@ -118,7 +130,8 @@ async function start(config: Config, parts: DaemonRunParts, signal: AbortSignal)
     for (const stop of stops.toReversed()) await stop();
   };
   try {
-    for await (const stop of beginParts(config, { ...parts, fail, fatal })) {
+    const begin = config.mode === "userspace" ? beginUserspaceParts : beginParts;
+    for await (const stop of begin(config, { ...parts, fail, fatal })) {
       stops.push(stop);
       if (signal.aborted) break;
     }
@@ -231,6 +244,34 @@ function openNodeKernel(
   parts: Pick<CommandParts, "clock" | "log">,
 ): ReturnType<typeof openKernel> {
   return openKernel({ ...parts, environment: process.env, virtualAddresses });
+}
+
+/** As {@link beginParts}, without a kernel: what needs rights is left out where the process has none. */
+async function* beginUserspaceParts(
+  config: Config,
+  parts: DaemonRunParts & { readonly fatal: FatalEvents },
+): AsyncGenerator<Stop> {
+  const { clock, log } = parts;
+  keepMemoryPrivate(parts);
+  const lock = await acquireInstanceLock(config.lockName);
+  yield () => lock.release();
+  if (!config.isOtherProxyAllowed) await refuseOtherProxy();
+  const metrics = new PrometheusMetrics(clock, {
+    version,
+    featureGates: gateStates(config.featureGates),
+  });
+  const stopMeasuring = measureEventLoopDelay(clock, metrics);
+  yield async () => stopMeasuring();
+  const apiContact = new ApiContact(clock, metrics);
+  const { source, events, close } = await openSource(config, { clock, log, observer: apiContact });
+  yield close;
+  parts.fatal.recordWith(events);
+  const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
+  health.setNodeEligible(config.objectsFrom.kind === "manifests");
+  const shown = { flags: parts.shown.flags, object: () => parts.shown.object };
+  yield await startServers({ ...parts, shown, metrics, health, events }, config);
+  const { beginUserspace } = await import("./userspace/begin-userspace.ts");
+  yield await beginUserspace(config, { clock, log, health, metrics, source, events });
 }
 
 /** Before credentials are read. Where it cannot be, the proxy's work is worth more. */

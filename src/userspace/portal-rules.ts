@@ -9,10 +9,8 @@ const nodePortChains = ["KUBE-NODEPORT-CONTAINER", "KUBE-NODEPORT-HOST"] as cons
 /** Lets redirected packets in where INPUT would drop them. */
 const nonLocalChain = "KUBE-NODEPORT-NON-LOCAL";
 
-const clusterIpsComment =
-  "handle ClusterIPs; NOTE: this must be before the NodePort rules";
-const nodePortsComment =
-  "handle service NodePorts; NOTE: this must be the last rule in the chain";
+const clusterIpsComment = "handle ClusterIPs; NOTE: this must be before the NodePort rules";
+const nodePortsComment = "handle service NodePorts; NOTE: this must be the last rule in the chain";
 const nonLocalComment = "Ensure that non-local NodePort traffic can flow";
 
 /**

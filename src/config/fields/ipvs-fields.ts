@@ -6,9 +6,9 @@ export const ipvsFields = [
     default: "",
     flag: "proxy-mode",
     fillsFile: true,
-    help: "proxy mode: ipvs; may be empty only where there is no configuration file",
+    help: "proxy mode: ipvs or userspace; may be empty only where there is no configuration file",
     differs:
-      "other modes are rejected: kube-ipvs has mode ipvs only. Empty is rejected in a file, where it means iptables to kube-proxy, unless the flag is given",
+      "modes iptables and nftables are rejected; mode userspace, which kube-proxy dropped, is there. Empty is rejected in a file, where it means iptables to kube-proxy, unless the flag is given",
   },
   {
     path: "ipvs.scheduler",

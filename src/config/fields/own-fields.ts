@@ -286,6 +286,15 @@ export const ownFields = [
     help: "serve only Services whose label service.kubernetes.io/service-proxy-name has this value, alongside kube-proxy in mode nftables; empty: Services without the label",
   },
   {
+    path: "kubeIpvs.udpTimeout",
+    kind: "duration",
+    default: "250ms",
+    min: 1,
+    flag: "udp-timeout",
+    winsOverFile: true,
+    help: "mode userspace: a UDP client that is quiet for so long may get another endpoint",
+  },
+  {
     path: "kubeIpvs.lockName",
     kind: "text",
     default: "kube-ipvs",

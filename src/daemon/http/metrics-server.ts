@@ -1,5 +1,6 @@
 import type { Clock } from "../../base/clock.ts";
 import { kubernetesVersion, version } from "../../base/version.ts";
+import type { ProxyMode } from "../../config/config.ts";
 import { SliMetrics } from "../../metrics/sli-metrics.ts";
 import {
   type HttpAnswer,
@@ -29,6 +30,7 @@ export interface MetricsServerParts {
 }
 
 export interface MetricsServerOptions {
+  readonly mode: ProxyMode;
   readonly isProfilingEnabled: boolean;
   /** ComponentFlagz and ComponentStatusz count. */
   readonly featureGates: ReadonlyMap<string, boolean>;
@@ -51,7 +53,7 @@ export function metricsResponder(
 
 function pagesOf(
   { clock, metrics, shown }: MetricsServerParts,
-  { featureGates }: MetricsServerOptions,
+  { featureGates, mode }: MetricsServerOptions,
 ): ReadonlyMap<string, Page> {
   const slis = new SliMetrics();
   const startedAtMs = clock.nowMs();
@@ -61,7 +63,7 @@ function pagesOf(
     ["/healthz/ping", () => textAnswer("ok")],
     ["/metrics", (request) => metricsPage(metrics, request)],
     ["/metrics/slis", (request) => sliPage(slis, request)],
-    ["/proxyMode", () => textAnswer("ipvs")],
+    ["/proxyMode", () => textAnswer(mode)],
   ]);
   if (featureGates.get("ComponentFlagz") !== false) {
     pages.set("/flagz", (request) => flagzPage(shown.flags, request));

@@ -22,6 +22,7 @@ export interface ServerParts {
 
 type ServerConfig = Pick<
   Config,
+  | "mode"
   | "nodeName"
   | "healthzBindAddress"
   | "metricsBindAddress"

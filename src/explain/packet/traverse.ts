@@ -91,6 +91,7 @@ function follow(target: Target, walk: Walk, depth: number): End | undefined {
       return undefined;
     // Only a third party translates what IPVS is to have.
     case "translate":
+    case "redirect":
       return "accept";
     case "masquerade":
       walk.isMasqueraded = true;

@@ -60,6 +60,8 @@ describe("the configuration without any setting", () => {
       isLeftoverRemoved: false,
       virtualAddresses: "addresses",
       nodeAddressPeriodMs: 600_000,
+      mode: "ipvs",
+      udpTimeoutMs: 250,
       lockName: "kube-ipvs",
       operatorSocketPath: "/run/kube-ipvs/kube-ipvs.sock",
       featureGates: gateValues(new Map()),

@@ -39,7 +39,7 @@ describe("an empty mode in a file", () => {
   it("is refused with a flag that names another mode", () => {
     assert.match(
       refusal(() => load({ "proxy-mode": "iptables" }, file)),
-      /--proxy-mode: "iptables": kube-ipvs supports proxy mode ipvs only/,
+      /--proxy-mode: "iptables": kube-ipvs supports the proxy modes ipvs and userspace/,
     );
   });
 

@@ -43,9 +43,12 @@ describe("the message for a bad field", () => {
     ],
     [
       "mode: nftables",
-      'mode: "nftables": kube-ipvs supports proxy mode ipvs only; for mode nftables, use kube-proxy',
+      'mode: "nftables": kube-ipvs supports the proxy modes ipvs and userspace; for mode nftables, use kube-proxy',
     ],
-    ["mode: userspace", 'mode: "userspace": kube-ipvs supports proxy mode ipvs only'],
+    [
+      "mode: userspace\nkubeIpvs: {observeOnly: true}",
+      "kubeIpvs.observeOnly: true: mode userspace has nothing to observe",
+    ],
     [
       "detectLocalMode: Pods",
       'detectLocalMode: "Pods": must be one of ClusterCIDR, NodeCIDR, BridgeInterface, InterfaceNamePrefix',
@@ -115,7 +118,7 @@ describe("the message for a bad flag", () => {
   const cases: readonly (readonly [flags: FlagInput, message: string])[] = [
     [
       { "proxy-mode": "iptables" },
-      '--proxy-mode: "iptables": kube-ipvs supports proxy mode ipvs only; for mode iptables, use kube-proxy',
+      '--proxy-mode: "iptables": kube-ipvs supports the proxy modes ipvs and userspace; for mode iptables, use kube-proxy',
     ],
     [{ "ipvs-sync-period": "0s" }, '--ipvs-sync-period: "0s": must be greater than zero'],
     [{ v: "much" }, '--v: "much": must be an integer'],

@@ -31,6 +31,7 @@ function server(
   const respond = metricsResponder(
     { clock, metrics: exposition, shown: { object: () => object, flags }, setVerbosity },
     {
+      mode: "ipvs",
       isProfilingEnabled: options.isProfilingEnabled ?? false,
       featureGates: new Map(options.gates),
     },

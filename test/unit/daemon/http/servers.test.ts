@@ -14,7 +14,12 @@ const rest = {
   shown: { object: () => ({}), flags: new Map<string, string>() },
   setVerbosity: () => {},
 };
-const options = { nodeName: "node-1", isProfilingEnabled: false, featureGates: new Map() };
+const options = {
+  nodeName: "node-1",
+  mode: "ipvs",
+  isProfilingEnabled: false,
+  featureGates: new Map(),
+};
 
 describe("startServers", () => {
   async function freePort(): Promise<number> {

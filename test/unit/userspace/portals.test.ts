@@ -1,0 +1,102 @@
+/** Rules that lead to listeners: what they say, and how they are kept. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { IpAddress } from "../../../src/base/ip.ts";
+import { renderRule } from "../../../src/kernel/iptables/render.ts";
+import { listenAddressOf } from "../../../src/userspace/listen-addresses.ts";
+import { portalRules } from "../../../src/userspace/portal-rules.ts";
+import { Portals } from "../../../src/userspace/portals.ts";
+import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import { listenerFor } from "./backends.ts";
+
+const web = { wanted: listenerFor([], { nodePort: 30_080 }), localPort: 40_001 };
+const dns = {
+  wanted: listenerFor([], {
+    key: "IPv6 kube-system/dns/UDP",
+    portName: "kube-system/dns",
+    family: "IPv6",
+    protocol: "UDP",
+    port: 53,
+    addresses: ["fd00:96::a" as IpAddress, "2001:db8::1" as IpAddress],
+  }),
+  localPort: 40_002,
+};
+
+const linesOf = (family: "IPv4" | "IPv6", ...open: Parameters<typeof portalRules>[1]): string[] =>
+  portalRules(family, open).chains.flatMap(({ table, name, rules }) =>
+    rules.map((rule) => `${table} ${name} ${renderRule(family, rule)}`),
+  );
+
+describe("the rules of mode userspace", () => {
+  it("lead virtual IPs and node ports to the listener's port", () => {
+    assert.deepEqual(linesOf("IPv4", web, dns), [
+      'nat KUBE-PORTALS-CONTAINER -d 10.96.0.1/32 -p tcp -m comment --comment "default/web:http" -m tcp --dport 80 -j REDIRECT --to-ports 40001',
+      'nat KUBE-PORTALS-HOST -d 10.96.0.1/32 -p tcp -m comment --comment "default/web:http" -m tcp --dport 80 -j REDIRECT --to-ports 40001',
+      'nat KUBE-NODEPORT-CONTAINER -p tcp -m comment --comment "default/web:http" -m tcp --dport 30080 -j REDIRECT --to-ports 40001',
+      'nat KUBE-NODEPORT-HOST -p tcp -m comment --comment "default/web:http" -m tcp --dport 30080 -j REDIRECT --to-ports 40001',
+      'filter KUBE-NODEPORT-NON-LOCAL -p tcp -m comment --comment "default/web:http" -m tcp --dport 40001 -m conntrack --ctstate NEW -j ACCEPT',
+    ]);
+    const portals = linesOf("IPv6", web, dns).filter((line) => line.includes("PORTALS-HOST"));
+    assert.deepEqual(
+      portals.map((line) => line.replace(/ -m comment --comment \S+/, "")),
+      [
+        "nat KUBE-PORTALS-HOST -d fd00:96::a/128 -p udp -m udp --dport 53 -j REDIRECT --to-ports 40002",
+        "nat KUBE-PORTALS-HOST -d 2001:db8::1/128 -p udp -m udp --dport 53 -j REDIRECT --to-ports 40002",
+      ],
+    );
+  });
+
+  it("are written once, and then only the chains that changed", async () => {
+    const { iptables } = new FakeKernel();
+    const portals = new Portals(iptables, ["IPv4"]);
+    await portals.sync([web]);
+    const jumps = (): readonly string[] =>
+      ["PREROUTING", "OUTPUT"].flatMap((name) =>
+        iptables
+          .table("IPv4", "nat")
+          .observe()
+          .filter((chain) => chain.name === name)
+          .flatMap(({ rules }) => rules.map(({ text }) => `${name} ${text.split(" ").at(-1)}`)),
+      );
+    assert.deepEqual(jumps(), [
+      "PREROUTING KUBE-PORTALS-CONTAINER",
+      "PREROUTING KUBE-NODEPORT-CONTAINER",
+      "OUTPUT KUBE-PORTALS-HOST",
+      "OUTPUT KUBE-NODEPORT-HOST",
+    ]);
+    const applied: number[] = [];
+    const counted = {
+      observe: iptables.observe.bind(iptables),
+      render: iptables.render.bind(iptables),
+      apply: (...given: Parameters<typeof iptables.apply>) => {
+        applied.push(given[1].length);
+        return iptables.apply(...given);
+      },
+    };
+    const restarted = new Portals(counted, ["IPv4"]);
+    await restarted.sync([web]);
+    assert.deepEqual(applied, [], "a start on right rules writes nothing");
+    const withoutNodePort = { ...web, wanted: { ...web.wanted, nodePort: 0 } };
+    await restarted.sync([withoutNodePort]);
+    assert.deepEqual(applied, [2], "the two chains of node ports");
+    await restarted.remove();
+    assert.deepEqual(jumps(), []);
+  });
+});
+
+describe("a listener's address", () => {
+  const port = { family: "IPv4", port: 80, nodePort: 30_080 } as const;
+  const at = (bindAddress: string, isRedirected: boolean, fields = {}): unknown =>
+    listenAddressOf(
+      { ...port, ...fields },
+      { bindAddress: bindAddress as IpAddress, isRedirected },
+    );
+
+  it("is any free port behind rules, and a known one without them", () => {
+    assert.deepEqual(at("127.0.0.1", true), { host: "0.0.0.0", port: 0 });
+    assert.deepEqual(at("0.0.0.0", false), { host: "0.0.0.0", port: 30_080 });
+    assert.deepEqual(at("127.0.0.1", false, { nodePort: 0 }), { host: "127.0.0.1", port: 80 });
+    assert.deepEqual(at("0.0.0.0", false, { family: "IPv6" }), { host: "::", port: 30_080 });
+    assert.equal(at("127.0.0.1", false, { family: "IPv6" }), undefined);
+  });
+});
