@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { execFileSync, spawn } from "node:child_process";
 import { copyFileSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
+import { connect, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, afterEach, describe, it } from "node:test";
@@ -58,6 +58,32 @@ metadata: { name: web-2, labels: { app: web } }
 spec: { containers: [{ ports: [{ name: http, containerPort: 8081 }] }] }
 status: { podIP: 10.244.1.11, conditions: [{ type: Ready, status: "False" }] }
 `;
+
+describe("mode userspace", () => {
+  it("leads a virtual IP to its endpoints by iptables alone; --cleanup removes the rules", async () => {
+    for (const given of ["address add 10.244.1.10/32 dev lo", "route add 10.96.0.0/16 dev lo"]) {
+      execFileSync("ip", given.split(" "));
+    }
+    const server = createServer((socket) => socket.end("web"));
+    await new Promise<void>((resolve) => server.listen(8080, "10.244.1.10", resolve));
+    const pods = join(folder, "userspace.yaml");
+    writeFileSync(pods, podsAndService);
+    const program = start(["--proxy-mode=userspace"]);
+    await program.prints(synced);
+    let answer = "";
+    for await (const chunk of connect(80, "10.96.0.20")) answer += String(chunk);
+    assert.equal(answer, "web");
+    assert.equal((await get(10249, "/proxyMode"))[1], "userspace");
+    program.kill("SIGTERM");
+    assert.equal((await program.ends()).code, 0);
+    assert.match(execFileSync("iptables-save").toString(), /KUBE-PORTALS-HOST/);
+    const cleanUp = start(["--cleanup"]);
+    assert.equal((await cleanUp.ends()).code, 0, cleanUp.output);
+    assert.doesNotMatch(execFileSync("iptables-save").toString(), /KUBE-/);
+    server.close();
+    rmSync(pods);
+  });
+});
 
 describe("the daemon", () => {
   it("serves a folder with Pods in place of EndpointSlices", async () => {

@@ -23,12 +23,12 @@ const clock = systemClock;
 const hurried: Clock = { ...clock, after: (_delayMs, callback) => clock.after(0, callback) };
 const health = new ProxyHealth(clock, 60_000);
 
-function metricsPages(mode: "ipvs", isProfilingEnabled: boolean): HttpResponder {
+function metricsPages(isProfilingEnabled: boolean): HttpResponder {
   const metrics = new PrometheusMetrics(clock, { version: "0.0.0" });
   const shown = { object: () => ({}), flags: new Map<string, string>() };
   return metricsResponder(
     { clock: hurried, metrics, shown, setVerbosity() {} },
-    { isProfilingEnabled, featureGates: new Map() },
+    { mode: "ipvs", isProfilingEnabled, featureGates: new Map() },
   );
 }
 

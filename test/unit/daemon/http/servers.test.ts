@@ -16,7 +16,7 @@ const rest = {
 };
 const options = {
   nodeName: "node-1",
-  mode: "ipvs",
+  mode: "ipvs" as const,
   isProfilingEnabled: false,
   featureGates: new Map(),
 };

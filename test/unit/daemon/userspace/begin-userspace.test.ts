@@ -1,0 +1,96 @@
+/** Mode userspace from objects to answers, on loopback. */
+import assert from "node:assert/strict";
+import { describe, it, type TestContext } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import { silentEvents } from "../../../../src/api/event.ts";
+import { systemClock } from "../../../../src/base/clock.ts";
+import { loadConfig } from "../../../../src/config/load-config.ts";
+import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
+import {
+  beginUserspace,
+  type UserspaceParts,
+} from "../../../../src/daemon/userspace/begin-userspace.ts";
+import { PrometheusMetrics } from "../../../../src/metrics/prometheus-metrics.ts";
+import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
+import { MemorySource, type NamedObject } from "../../../support/memory-source.ts";
+import { endpointSlice, service } from "../../../support/objects.ts";
+import { RecordingLogger } from "../../../support/recording-logger.ts";
+import { closedPort, readAll } from "../../userspace/backends.ts";
+
+/** An address of this machine that endpoints may have; loopback addresses are refused. */
+const flags = new Map([
+  ["proxy-mode", ["userspace"]],
+  ["bind-address", ["127.0.0.1"]],
+  ["hostname-override", ["node-1"]],
+  ["ipvs-min-sync-period", ["0s"]],
+]);
+
+/** Builders give every object its name. */
+const web = (options: Parameters<typeof service>[0] = {}): NamedObject =>
+  service(options) as unknown as NamedObject;
+const slice = endpointSlice() as unknown as NamedObject;
+
+class Stage {
+  readonly source: MemorySource = new MemorySource();
+  readonly log: RecordingLogger = new RecordingLogger();
+  readonly health: ProxyHealth = new ProxyHealth(systemClock, 60_000);
+
+  async start(test: TestContext, openIptables: UserspaceParts["openIptables"]): Promise<this> {
+    const { config } = loadConfig(flags, { readFile: () => "", hostname: () => "node-1" });
+    const { source, log, health } = this;
+    const metrics = new PrometheusMetrics(systemClock, { version: "0" });
+    const parts = { clock: systemClock, log, health, metrics, source, events: silentEvents };
+    const stop = await beginUserspace(config, {
+      ...parts,
+      ...(openIptables === undefined ? {} : { openIptables }),
+    });
+    test.after(stop);
+    return this;
+  }
+}
+
+const withoutIptables = async (): Promise<never> => {
+  throw new Error("Cannot use iptables: not installed");
+};
+
+describe("mode userspace", () => {
+  it("listens at node ports where there is no iptables, and says so", async (test) => {
+    const { port: nodePort } = await closedPort();
+    const stage = new Stage();
+    const ports = [{ name: "http", protocol: "TCP", port: 80, nodePort }];
+    stage.source.apply(web({ type: "NodePort", ports }));
+    await stage.start(test, withoutIptables);
+    while (stage.health.notReadyReason !== undefined) await pause(10);
+    await assert.rejects(readAll(nodePort), /ECONNRESET/, "a listener without endpoints");
+    const [warning] = stage.log.lines.filter(({ level }) => level === "warn");
+    assert.match(warning?.event ?? "", /^iptables cannot be used/);
+    stage.source.delete(web());
+    for (let tries = 0; tries < 100; tries += 1) {
+      const error = await readAll(nodePort).catch(String);
+      if (String(error).includes("ECONNREFUSED")) return;
+      await pause(10);
+    }
+    assert.fail("still listening");
+  });
+
+  it("writes rules where there is iptables, and removes those of a Service that goes", async (test) => {
+    const { iptables } = new FakeKernel();
+    const stage = new Stage();
+    stage.source.apply(web(), slice);
+    await stage.start(test, async () => ({ iptables, families: ["IPv4"] }));
+    const rules = (): readonly string[] =>
+      iptables
+        .table("IPv4", "nat")
+        .observe()
+        .filter(({ name }) => name === "KUBE-PORTALS-HOST")
+        .flatMap((chain) => chain.rules.map(({ text }) => text));
+    while (stage.health.notReadyReason !== undefined) await pause(10);
+    assert.match(
+      rules().join(),
+      /^-d 10\.96\.0\.10\/32 -p tcp .* --dport 80 -j REDIRECT --to-ports \d+$/,
+    );
+    stage.source.delete(web());
+    for (let tries = 0; rules().length > 0 && tries < 100; tries += 1) await pause(10);
+    assert.deepEqual(rules(), []);
+  });
+});
