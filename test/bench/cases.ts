@@ -9,6 +9,7 @@ import { firstSyncCases } from "./cases/first-sync.ts";
 import { largeNodeCases } from "./cases/large-node.ts";
 import { memoryCases } from "./cases/memory.ts";
 import { startUpCases } from "./cases/start-up.ts";
+import { userspaceCases } from "./cases/userspace.ts";
 
 export const cases: readonly Case[] = [
   ...changeCases,
@@ -20,4 +21,5 @@ export const cases: readonly Case[] = [
   ...startUpCases,
   ...apiLoadCases,
   ...dataPlaneCases,
+  ...userspaceCases,
 ];
