@@ -1,7 +1,8 @@
 /** The working part of the program: what the command line calls. Loaded only when it is needed. */
 
 import type { Clock } from "../base/clock.ts";
-import { type IpFamily, ipFamilies } from "../base/ip.ts";
+import { errorText } from "../base/error-text.ts";
+import { ipFamilies } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
@@ -96,8 +97,9 @@ export async function cleanUpNode(config: Config, parts: CommandParts): Promise<
       });
       const unused = await cleanUnusedBackend(kernel, config);
       const isUnusedClean = printUnusedBackend(unused, parts.print);
-      await removePortals(kernel.iptables);
-      return (await cleanUp(kernel, config, parts.print)) && isUnusedClean && areModesClean;
+      const isIpvsClean = await cleanUp(kernel, config, parts.print);
+      const arePortalsClean = await removePortals(kernel.iptables, parts.print);
+      return isIpvsClean && arePortalsClean && isUnusedClean && areModesClean;
     } finally {
       kernel.close();
     }
@@ -106,13 +108,21 @@ export async function cleanUpNode(config: Config, parts: CommandParts): Promise<
   }
 }
 
-/** Rules of mode userspace. */
-async function removePortals(iptables: Kernel["iptables"]): Promise<void> {
-  const families: IpFamily[] = [];
-  for (const family of ipFamilies) {
-    if ((await iptables.probe(family)).isSupported) families.push(family);
+/** Removes the rules of mode userspace; false where some were left. */
+async function removePortals(
+  iptables: Kernel["iptables"],
+  print: CommandParts["print"],
+): Promise<boolean> {
+  try {
+    for (const family of ipFamilies) {
+      if ((await iptables.probe(family)).isSupported)
+        await new Portals(iptables, [family]).remove();
+    }
+    return true;
+  } catch (error) {
+    print(`Cannot remove the rules of mode userspace: ${errorText(error)}`);
+    return false;
   }
-  await new Portals(iptables, families).remove();
 }
 
 /**
