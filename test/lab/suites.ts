@@ -58,7 +58,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   "busy-cluster": { expectedSeconds: 70, waits: true },
   "ownership-histories": { expectedSeconds: 77 },
   namespaces: { expectedSeconds: 25 },
-  tuning: { expectedSeconds: 30, waits: true },
+  tuning: { expectedSeconds: 20, waits: true },
   "random-walks": { expectedSeconds: 50, timeoutSeconds: 1_200 },
 };
 

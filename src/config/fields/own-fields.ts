@@ -66,7 +66,7 @@ export const ownFields = [
     flag: "kube-ipvs-one-packet",
     winsOverFile: true,
     isLive: true,
-    help: "schedule each UDP datagram on its own; replies do not reach the client. The annotation kube-ipvs.io/one-packet overrides it",
+    help: "schedule each UDP datagram on its own; replies are not translated back. The annotation kube-ipvs.io/one-packet overrides it",
   },
   {
     path: "kubeIpvs.maxConnections",
