@@ -62,6 +62,17 @@ const cases: readonly {
     want: { ...node1, isEligible: false },
   },
   {
+    name: "has the weight of its label",
+    given: node({ labels: { "kube-ipvs.io/weight": "16" } }),
+    want: { ...node1, weight: 16 },
+  },
+  {
+    name: "leaves out a weight that is none",
+    given: node({ labels: { "kube-ipvs.io/weight": "65536" } }),
+    want: node1,
+    reasons: ["metadata.labels[kube-ipvs.io/weight] invalid-node-weight"],
+  },
+  {
     name: "leaves out invalid addresses and CIDRs",
     given: node({
       addresses: ["192.168.10.11", "x"],

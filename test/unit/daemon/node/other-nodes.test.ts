@@ -198,4 +198,31 @@ describe("addresses of other Nodes", () => {
     stage.others.stop();
     assert.equal(stage.clock.pendingTimers, 0);
   });
+
+  it("come with the weights of Nodes, and are read for them while a Service asks", async () => {
+    let weights: Readonly<Record<string, number>> = { "node-2": 4 };
+    let readings = 0;
+    const stage = new Stage({
+      source: {
+        listNodeAddresses: async (_signal, noteWeight = () => {}) => {
+          readings += 1;
+          for (const [name, weight] of Object.entries(weights)) noteWeight(name, weight);
+          return new Map(Object.entries(cluster));
+        },
+      },
+    });
+    const weighted = serviceRecord({ annotations: { "kube-ipvs.io/weights": "node" } });
+    await stage.listed(weighted);
+    assert.deepEqual([stage.others.isReady, readings], [true, 1]);
+    assert.deepEqual([...stage.others.weights], [["node-2", 4]]);
+    const { changes } = stage;
+    weights = { "node-2": 8 };
+    await stage.clock.advance(700_000);
+    assert.deepEqual([...stage.others.weights], [["node-2", 8]]);
+    assert.equal(stage.changes, changes + 1);
+    stage.others.noteService(weighted, undefined);
+    await stage.clock.advance(2_000_000);
+    assert.equal(readings, 2, "nobody asks");
+    stage.others.stop();
+  });
 });
