@@ -33,6 +33,7 @@ const running = runCommandLine(process.argv.slice(2), {
   loadCommands: async () => ({
     ...(await import("./daemon/run.ts")),
     ...(await import("./daemon/print-plan.ts")),
+    ...(await import("./daemon/print-cleanup-plan.ts")),
     ...(await import("./doctor/print-doctor.ts")),
     ...(await import("./daemon/run-endpoint-controller.ts")),
     ...(await import("./daemon/operator/list-without-daemon.ts")),

@@ -32,6 +32,8 @@ export interface Commands {
   cleanUpNode(config: Config, parts: CommandParts): Promise<boolean>;
   /** Prints what a sync would change; false where nothing would. */
   printPlan(config: Config, parts: CommandParts, format: PlanFormat): Promise<boolean>;
+  /** Prints what `--cleanup` would remove; false where there is nothing. */
+  printCleanUpPlan(config: Config, parts: CommandParts, format: PlanFormat): Promise<boolean>;
   /** Prints what is wrong with this node; gives the worst verdict. */
   printDoctor(config: Config, parts: CommandParts, options: DoctorOptions): Promise<Verdict>;
   /** Makes EndpointSlices from Pods until a signal; rejects where there is no API server to do it for. */
@@ -228,11 +230,13 @@ async function runPlan(
   { options }: SubcommandLine,
   ...given: Parameters<RunLoaded>
 ): Promise<number> {
-  const [{ config }, , world] = given;
+  const [{ config }, values, world] = given;
   const parts = partsOf(...given);
   const commands = await world.loadCommands();
   const format = options.get("output") === "json" ? "json" : "text";
-  return (await commands.printPlan(config, parts, format)) ? exitWithChanges : 0;
+  const isCleanup = values.get("cleanup")?.at(-1) === "true";
+  const print = isCleanup ? commands.printCleanUpPlan : commands.printPlan;
+  return (await print(config, parts, format)) ? exitWithChanges : 0;
 }
 
 function printCompletion({ arguments: [shell = ""] }: SubcommandLine, world: CommandWorld): number {

@@ -84,7 +84,8 @@ export const subcommands: readonly Subcommand[] = [
     usage: "[flags]",
     summary: "print what a sync would change in this kernel",
     description:
-      "Prints what a sync would change in this kernel, and changes nothing. It takes the daemon's flags.\n" +
+      "Prints what a sync would change in this kernel, and changes nothing. It takes the daemon's flags; with --cleanup it\n" +
+      "prints what --cleanup would remove.\n" +
       "Exit code 0: no change, 2: changes, 1: error.",
     options: [outputOption(["text", "json"])],
     takesDaemonFlags: true,
@@ -95,6 +96,7 @@ export const subcommands: readonly Subcommand[] = [
         purpose: "what taking over this node from kube-proxy would change",
       },
       { command: "kube-ipvs plan --manifests ./services -o json", purpose: "without a cluster" },
+      { command: "kube-ipvs plan --cleanup", purpose: "what kube-ipvs --cleanup would remove" },
     ],
   },
   {

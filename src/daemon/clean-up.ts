@@ -8,7 +8,7 @@ import { planRules } from "../plan/rules.ts";
 import type { ChangeKind } from "../reconcile/change.ts";
 import type { Kept } from "../reconcile/diff/plan-removal.ts";
 import { readAddresses } from "../reconcile/observed/read-addresses.ts";
-import { type RemovalReport, removeAll } from "../reconcile/remove-all.ts";
+import { type RemovalGoal, type RemovalReport, removeAll } from "../reconcile/remove-all.ts";
 import type { RuleSet } from "../state/rule.ts";
 import { removeLeftoverSocket } from "./operator/operator-socket.ts";
 import { removeBootFile, systemBootClock } from "./process/boot-file.ts";
@@ -22,16 +22,7 @@ export async function cleanUp(
   clock: Clock = systemClock,
 ): Promise<boolean> {
   const recordPath = ownershipRecordPath(config.drainAgesPath);
-  const report = await removeAll(kernel, clock, {
-    rules: await plannedRules(kernel, config),
-    nodeAddresses: (await readAddresses(kernel)).ofNode,
-    recorded: readOwnership(recordPath, systemBootClock()),
-    ownership: {
-      foreignVirtualServers: config.foreignVirtualServers,
-      excludeCidrs: config.excludeCidrs,
-    },
-    hasIpvs: await findIpvs(kernel),
-  });
+  const report = await removeAll(kernel, clock, await removalGoal(kernel, config));
   const files = [
     await removeFile(config.drainAgesPath, removeBootFile),
     await removeFile(recordPath, removeBootFile),
@@ -42,6 +33,20 @@ export async function cleanUp(
   ];
   for (const line of reportLines(report, files)) print(line);
   return report.failures.length === 0 && files.every(({ error }) => error === undefined);
+}
+
+/** What clean-up is about: everything of ours. */
+export async function removalGoal(kernel: Kernel, config: Config): Promise<RemovalGoal> {
+  return {
+    rules: await plannedRules(kernel, config),
+    nodeAddresses: (await readAddresses(kernel)).ofNode,
+    recorded: readOwnership(ownershipRecordPath(config.drainAgesPath), systemBootClock()),
+    ownership: {
+      foreignVirtualServers: config.foreignVirtualServers,
+      excludeCidrs: config.excludeCidrs,
+    },
+    hasIpvs: await findIpvs(kernel),
+  };
 }
 
 interface FileRemoval {
@@ -134,7 +139,8 @@ function reportLines(
   ];
 }
 
-const keptReasons: Readonly<Record<Kept["reason"], string>> = {
+/** In words. */
+export const keptReasons: Readonly<Record<Kept["reason"], string>> = {
   "referenced-by-third-party": "a rule that is not ours still uses it",
   "foreign-virtual-server": "it is not ours",
   "possibly-owned": "it may be ours, but no set or record names it",

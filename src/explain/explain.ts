@@ -86,7 +86,9 @@ export async function readFamilies(
     if (destinations.length === 0 || planned === undefined) continue;
     const observed = await readPicture(readers, { family, planned, destinations, bound, rules });
     const plan = plannedPicture(facts, family, (rule) => renderRule(family, rule));
-    const peers = peersOf(destinations, [plan, observed], from);
+    const isElsewhere = (address: IpAddress): boolean =>
+      !bound.has(address) && !others.has(address);
+    const peers = [...peersOf(destinations, [plan, observed], from)].filter(isElsewhere);
     states.set(family, {
       planned: plan,
       observed,

@@ -39,15 +39,22 @@ export interface RemovalReport {
   readonly kept: readonly Kept[];
 }
 
-/**
- * Removes everything that is ours: observes, plans towards nothing, applies the plan. What cannot be read or removed
- * holds up nothing else; removing what is not there is success.
- */
-export async function removeAll(
+/** What clean-up would do. */
+export interface PlannedRemoval {
+  readonly plan: ChangePlan;
+  readonly kept: readonly Kept[];
+  /** What could not be read. */
+  readonly failures: readonly RemovalFailure[];
+  /** As observed. */
+  readonly cached: CachedState;
+}
+
+/** Observes, and plans towards nothing. What cannot be read holds up nothing else. */
+export async function planRemovalFrom(
   kernel: Kernel,
   clock: Clock,
   goal: RemovalGoal,
-): Promise<RemovalReport> {
+): Promise<PlannedRemoval> {
   const cached = new CachedState();
   const observer = new Observer(kernel, cached);
   const failures: RemovalFailure[] = [];
@@ -70,13 +77,26 @@ export async function removeAll(
     }),
   );
   const rules = await observeRules(kernel, goal, failures);
-  const { plan, kept } = planRemoval({
+  const removal = planRemoval({
     cached,
     owners,
     policy: goal.ownership,
     rules,
     render: (family, rule) => kernel.iptables.render(family, rule),
   });
+  return { ...removal, failures, cached };
+}
+
+/**
+ * Removes everything that is ours: observes, plans towards nothing, applies the plan. What cannot be read or removed
+ * holds up nothing else; removing what is not there is success.
+ */
+export async function removeAll(
+  kernel: Kernel,
+  clock: Clock,
+  goal: RemovalGoal,
+): Promise<RemovalReport> {
+  const { plan, kept, cached, failures: unread } = await planRemovalFrom(kernel, clock, goal);
   const outcomes = await applyChanges(plan.changes, {
     kernel,
     cached,
@@ -84,10 +104,11 @@ export async function removeAll(
     cleanConntrack: async () => {},
   });
   const inUse = outcomes.refused.filter(isKept);
-  failures.push(
+  const failures: readonly RemovalFailure[] = [
+    ...unread,
     ...outcomes.refused.filter((refused) => !isKept(refused)).map(refusedFailure),
     ...outcomes.unknown.map(({ first, error }) => ({ subject: subjectText(first), error })),
-  );
+  ];
   return {
     plan,
     changes: outcomes.done,

@@ -31,12 +31,24 @@ export interface Traffic {
   finish(): Promise<TrafficReport>;
 }
 
+export interface CommandResult {
+  readonly status: number;
+  readonly output: string;
+}
+
+interface CommandFailure {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
 /** The parts of the demo that live: started once, stopped at the end whatever happens. */
 export class Cluster {
   readonly #folder = mkdtempSync(join(tmpdir(), "kube-ipvs-demo-"));
   readonly #pods = new Map<string, ChildProcess>();
   readonly #children = new Set<ChildProcess>();
   #daemon: ChildProcess | undefined;
+  #daemonFlags: readonly string[] = [];
   #daemonLog = "";
   #isBuilt = false;
 
@@ -73,7 +85,8 @@ export class Cluster {
     const naming = ["--hostname-override", "node-1", "--ipvs-min-sync-period", "0s"];
     // The limit of tracked connections is the host's, and may not be set from the demo's node.
     const conntrack = ["--conntrack-max-per-core", "0"];
-    this.#daemon = spawn(program, [...flags, ...naming, ...conntrack], {
+    this.#daemonFlags = [...flags, ...naming, ...conntrack];
+    this.#daemon = spawn(program, this.#daemonFlags, {
       stdio: ["ignore", "pipe", "pipe"],
     });
     for (const stream of [this.#daemon.stdout, this.#daemon.stderr]) {
@@ -98,6 +111,18 @@ export class Cluster {
     const status = await stopped(daemon, "SIGTERM");
     this.#daemon = undefined;
     return { status, elapsedMs: performance.now() - beganMs };
+  }
+
+  /** A command of the operator's, with the daemon's flags; what it prints, and the exit status. */
+  async command(...args: readonly string[]): Promise<CommandResult> {
+    try {
+      const { stdout } = await promisify(execFile)(program, [...args, ...this.#daemonFlags]);
+      return { status: 0, output: stdout };
+    } catch (error) {
+      const { code, stdout = "", stderr = "" } = error as Partial<CommandFailure>;
+      if (typeof code !== "number") throw error;
+      return { status: code, output: stdout + stderr };
+    }
   }
 
   async cleanUp(): Promise<string> {

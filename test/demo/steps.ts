@@ -1,7 +1,15 @@
 /** What each step does, shows and expects. */
 import { shell } from "../support/netns/network-namespace.ts";
 import { clientAddress, nodeAddress, type Pod, podGateway } from "../support/node-network.ts";
-import { type Cluster, clusterIp, fetchText, nodePort, pause, pods } from "./cluster.ts";
+import {
+  type Cluster,
+  type CommandResult,
+  clusterIp,
+  fetchText,
+  nodePort,
+  pause,
+  pods,
+} from "./cluster.ts";
 import { show, table } from "./screen.ts";
 import type { TrafficReport } from "./traffic.ts";
 
@@ -33,6 +41,7 @@ export const steps: readonly Step[] = [
   { title: "The endpoint comes back", run: addEndpoint },
   { title: "What an operator sees in the kernel", run: kernelState },
   { title: "What an operator sees of the daemon", run: daemonState },
+  { title: "What the operator's commands say", run: operatorCommands },
   { title: "The daemon stops, and traffic goes on", run: stopDaemon },
   { title: "Clean-up leaves nothing behind", run: cleanUp },
 ];
@@ -141,6 +150,37 @@ async function daemonState(): Promise<readonly Check[]> {
     {
       text: "/metrics counts syncs",
       isGood: /^kubeproxy_sync_proxy_rules_duration_seconds_count\{.*\} [1-9]/m.test(metrics),
+    },
+  ];
+}
+
+/** Four questions about the same Service: is it well, who serves it, what becomes of packets, what would change. */
+async function operatorCommands(cluster: Cluster): Promise<readonly Check[]> {
+  const ask = async (...args: readonly string[]): Promise<CommandResult> => {
+    show(`$ kube-ipvs ${args.join(" ")}`);
+    const result = await cluster.command(...args);
+    show(`${result.output}\n`);
+    return result;
+  };
+  const status = await ask("status");
+  const services = await ask("services", "web");
+  const explained = await ask("explain", "--from", clientAddress, "--to", `${clusterIp}:80`);
+  const plan = await ask("plan");
+  const [verdict = ""] = explained.output.split("\n");
+  const count = pods.length;
+  return [
+    { text: "status: all is well", isGood: status.status === 0 && /^OK, /.test(status.output) },
+    {
+      text: `services: ${count} endpoints of ${count} take connections`,
+      isGood: services.output.includes(` ${count}/${count} `),
+    },
+    {
+      text: "explain: packets from outside are masqueraded, as the pods saw it",
+      isGood: verdict.endsWith(`over ${count} of ${count} endpoints and masqueraded`),
+    },
+    {
+      text: "plan: nothing would change",
+      isGood: plan.status === 0 && plan.output.trim() === "No changes.",
     },
   ];
 }

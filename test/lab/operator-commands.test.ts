@@ -372,4 +372,25 @@ describe("the operator's commands", () => {
     assert.match(out, /^ +10\.244\.1\.20:8080 +node-1 +ready +yes +- +1 +0 +\d+ /m);
     assert.equal(code, 0);
   });
+
+  it("say what a start would change, and change nothing", (test) => {
+    node.apply(...webOf(one, two));
+    const { code, out, err } = kubeIpvs("plan", ...node.flags);
+    test.diagnostic(out);
+    assert.equal(code, 2, err);
+    assert.match(out, /^Real servers: 1\n {2}\S+ .*10\.244\.1\.10:8080.*# .*default\/web$/m);
+    assert.doesNotMatch(shell("ipvsadm -Sn"), /10\.244\.1\.10:8080/);
+  });
+
+  it("say what a clean-up would remove, and remove nothing", (test) => {
+    const { code, out, err } = kubeIpvs("plan", "--cleanup");
+    test.diagnostic(out);
+    assert.equal(code, 2, err);
+    assert.match(out, /^Virtual servers: \d+\n {2}- TCP 10\.96\.0\.10:80 /m);
+    assert.match(out, /^iptables chains and jumps: [1-9]\d\n/m);
+    assert.match(out, /^Link: 1\n {2}- kube-ipvs0 /m);
+    assert.match(out, /^Sets: \d\d\n/m);
+    assert.match(out, /^Files: \d\n(?: {2}- .*\n)* {2}- \/run\/kube-ipvs\/kube-ipvs\.sock$/m);
+    assert.match(shell("ipvsadm -Sn"), /-A -t 10\.96\.0\.10:80/);
+  });
 });

@@ -4,7 +4,13 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, it } from "node:test";
 import { documentText, matrixText } from "../packet-paths/document.ts";
-import { type ColumnName, columnName, expectedIn, type Row } from "../packet-paths/path.ts";
+import {
+  type Column,
+  type ColumnName,
+  columnName,
+  expectedIn,
+  type Row,
+} from "../packet-paths/path.ts";
 import { runPacketPaths } from "../packet-paths/run.ts";
 import { allSections } from "../packet-paths/sections.ts";
 
@@ -14,6 +20,11 @@ let results: Awaited<ReturnType<typeof runPacketPaths>> = [];
 /** `cluster IP, Cluster, pod, TCP IPv4: local←pod` */
 function line({ path: { labels } }: Row, name: ColumnName, outcome: string | undefined): string {
   return `${labels.join(", ")}, ${name}: ${outcome}`;
+}
+
+/** What is lost for its size is lost by the link: the rules let it pass. */
+function isExplained({ path }: Row, column: Column): boolean {
+  return path.payload === undefined || expectedIn(path, column) !== "silence";
 }
 
 describe("packet paths", () => {
@@ -39,6 +50,27 @@ describe("packet paths", () => {
       );
     });
   }
+
+  it("`explain` says of every row what the packets did", (test) => {
+    const lines = results.flatMap(({ section, rows }) =>
+      rows.flatMap((row) =>
+        section.columns
+          .filter((column) => isExplained(row, column))
+          .map((column) => {
+            const name = columnName(column);
+            // A system call that fails at once is a refusal, too.
+            const seen = row.outcomes.get(name)?.replace("EPERM", "refused");
+            const explained = row.explained?.get(name);
+            return { seen: line(row, name, seen), explained: line(row, name, explained) };
+          }),
+      ),
+    );
+    test.diagnostic(`${lines.length} paths`);
+    assert.deepEqual(
+      lines.map(({ explained }) => explained),
+      lines.map(({ seen }) => seen),
+    );
+  });
 
   it("docs/packet-paths.md says what happened; `make packet-paths` writes it", () => {
     assert.deepEqual(documentText(results).split("\n"), readFileSync(path, "utf8").split("\n"));

@@ -1,5 +1,6 @@
 /** Session affinity: connections of one client over time. Takes half a minute; runs beside the other sections. */
 import { setTimeout as pause } from "node:timers/promises";
+import type { Explainer } from "./explained.ts";
 import { type Column, columnName, type Path, type Row, type Section, transports } from "./path.ts";
 import type { Probe } from "./probe.ts";
 import { affinitySeconds, destinationOf, type Frontend } from "./services.ts";
@@ -40,13 +41,18 @@ export const affinity: Section = {
   })),
 };
 
-export async function walkAffinity(stations: Stations): Promise<readonly Row[]> {
+export async function walkAffinity(
+  stations: Stations,
+  explainer: Explainer,
+): Promise<readonly Row[]> {
+  const explained = await explainer.explain(affinity.paths, affinity.columns);
   return await Promise.all(
     affinity.paths.map(async (path) => {
       const cells = affinity.columns.map(async (column) => {
         return [columnName(column), await tryCell(path, column, stations)] as const;
       });
-      return { path, outcomes: new Map(await Promise.all(cells)) };
+      const outcomes = new Map(await Promise.all(cells));
+      return { path, outcomes, explained: explained.get(path) ?? new Map() };
     }),
   );
 }

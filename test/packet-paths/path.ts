@@ -91,6 +91,8 @@ export function expectedIn(path: Path, column: Column): string {
 export interface Row {
   readonly path: Path;
   readonly outcomes: ReadonlyMap<ColumnName, string>;
+  /** What `explain` said before. */
+  readonly explained?: ReadonlyMap<ColumnName, string>;
 }
 
 export interface SectionResult {

@@ -8,7 +8,7 @@ import { MemorySource, type NamedObject } from "../support/memory-source.ts";
 import { node } from "../support/objects.ts";
 import { serviceObjects } from "./services.ts";
 
-export type Proxy = Pick<InProcessDaemon, "stop">;
+export type Proxy = Pick<InProcessDaemon, "stop" | "view">;
 
 type Fields = Readonly<Record<string, unknown>>;
 

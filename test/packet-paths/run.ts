@@ -1,5 +1,6 @@
 /** Runs every section in one set of namespaces. Needs a kernel with IPVS (test/lab) that is all its own. */
 import { affinity, walkAffinity } from "./affinity.ts";
+import { type Explainer, readPlan, withExplainer } from "./explained.ts";
 import type { Section, SectionResult } from "./path.ts";
 import { startProxy } from "./proxy.ts";
 import { variants, withDefaults } from "./sections.ts";
@@ -11,10 +12,12 @@ import { buildWorld } from "./world.ts";
 export async function runPacketPaths(): Promise<readonly SectionResult[]> {
   const { stations, stop } = await buildWorld();
   try {
-    const results = await runWith({}, () => walkDefaults(stations));
+    const results = await runWith({}, (explainer) => walkDefaults(stations, explainer));
     for (const sections of byConfiguration(variants)) {
       results.push(
-        ...(await runWith(sections[0]?.configuration, () => walkAll(sections, stations))),
+        ...(await runWith(sections[0]?.configuration, (explainer) =>
+          walkAll(sections, stations, explainer),
+        )),
       );
     }
     const rows = await walkWithoutParts(stations);
@@ -27,11 +30,11 @@ export async function runPacketPaths(): Promise<readonly SectionResult[]> {
 
 async function runWith<T>(
   configuration: Section["configuration"],
-  body: () => Promise<T>,
+  body: (explainer: Explainer) => Promise<T>,
 ): Promise<T> {
   const proxy = await startProxy(configuration);
   try {
-    return await body();
+    return await withExplainer(await readPlan(proxy.view), body);
   } finally {
     await proxy.stop();
   }
@@ -48,16 +51,20 @@ function byConfiguration(sections: readonly Section[]): readonly (readonly Secti
   return groups;
 }
 
-async function walkAll(sections: readonly Section[], stations: Stations): Promise<SectionResult[]> {
+async function walkAll(
+  sections: readonly Section[],
+  stations: Stations,
+  explainer: Explainer,
+): Promise<SectionResult[]> {
   const results: SectionResult[] = [];
-  for (const section of sections) results.push(await walk(section, stations));
+  for (const section of sections) results.push(await walk(section, stations, explainer));
   return results;
 }
 
-async function walkDefaults(stations: Stations): Promise<SectionResult[]> {
+async function walkDefaults(stations: Stations, explainer: Explainer): Promise<SectionResult[]> {
   const [results, rows] = await Promise.all([
-    walkAll(withDefaults, stations),
-    walkAffinity(stations),
+    walkAll(withDefaults, stations, explainer),
+    walkAffinity(stations, explainer),
   ]);
   return [...results, { section: affinity, rows }];
 }

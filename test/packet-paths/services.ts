@@ -9,6 +9,7 @@ import {
   service,
   slicePort,
 } from "../support/objects.ts";
+import type { Target } from "./path.ts";
 import { type Addresses, branch, guestNamed, node } from "./places.ts";
 
 export const servicePort = 80;
@@ -133,6 +134,22 @@ export function destinationOf(
       return { address: addressesOf(name)[frontend][family], port: servicePort };
   }
 }
+
+/** As {@link destinationOf}, for any target of a path. */
+export function destinationIn(target: Target, family: IpFamily): Destination {
+  switch (target.kind) {
+    case "service":
+      return destinationOf(target.service, target.frontend, family);
+    case "other-port": {
+      const { address } = destinationOf(target.service, target.frontend, family);
+      return { address, port: target.port };
+    }
+    case "loopback":
+      return { address: loopback[family], port: target.port };
+  }
+}
+
+const loopback: Addresses = { IPv4: "127.0.0.1", IPv6: "::1" };
 
 export function nodePortOf(name: ServiceName): number {
   return 30_000 + numberOf(name);

@@ -2,6 +2,7 @@
 import { execFile } from "node:child_process";
 import { promisify } from "node:util";
 import { shell } from "../support/netns/network-namespace.ts";
+import type { Explained, Explainer } from "./explained.ts";
 import {
   type Column,
   type ColumnName,
@@ -11,9 +12,9 @@ import {
   type Section,
   type SectionResult,
 } from "./path.ts";
-import { type Addresses, ownerOf } from "./places.ts";
+import { ownerOf } from "./places.ts";
 import type { Outcome, Probe } from "./probe.ts";
-import { type Destination, destinationOf } from "./services.ts";
+import { type Destination, destinationIn } from "./services.ts";
 import type { Station } from "./station.ts";
 
 export type Stations = ReadonlyMap<string, Station>;
@@ -24,7 +25,6 @@ const answerMs = 10_000;
 /** Where some connections are answered and others are not. */
 const mixedMs = 3_000;
 const lanes = 24;
-const loopback: Addresses = { IPv4: "127.0.0.1", IPv6: "::1" };
 
 interface Cell {
   readonly path: Path;
@@ -33,7 +33,11 @@ interface Cell {
 }
 
 /** Runs in the node's namespace. */
-export async function walk(section: Section, stations: Stations): Promise<SectionResult> {
+export async function walk(
+  section: Section,
+  stations: Stations,
+  explainer: Explainer,
+): Promise<SectionResult> {
   const outcomesByPath = new Map(
     section.paths.map((path) => [path, new Map<ColumnName, string>()] as const),
   );
@@ -46,13 +50,18 @@ export async function walk(section: Section, stations: Stations): Promise<Sectio
       }
     }
   };
+  let explained: ReadonlyMap<Path, Explained> = new Map();
   shell(section.before ?? "");
   try {
+    explained = await explainer.explain(section.paths, section.columns);
     await Promise.all(Array.from({ length: lanes }, lane));
   } finally {
     shell(section.after ?? "");
   }
-  const rows = [...outcomesByPath].map(([path, outcomes]) => ({ path, outcomes }));
+  const rows = [...outcomesByPath].map(([path, outcomes]) => ({
+    ...{ path, outcomes },
+    explained: explained.get(path) ?? new Map(),
+  }));
   return { section, rows };
 }
 
@@ -61,7 +70,7 @@ function queuesOf({ paths, columns }: Section): Cell[][] {
   const queues = new Map<string, Cell[]>();
   for (const path of paths) {
     for (const column of columns) {
-      const destination = destinationIn(path, column);
+      const destination = destinationIn(path.target, column.family);
       const key = `${column.protocol} ${destination.address} ${destination.port}`;
       const queue = queues.get(key) ?? [];
       queue.push({ path, column, destination });
@@ -69,19 +78,6 @@ function queuesOf({ paths, columns }: Section): Cell[][] {
     }
   }
   return [...queues.values()];
-}
-
-function destinationIn({ target }: Path, { family }: Column): Destination {
-  switch (target.kind) {
-    case "service":
-      return destinationOf(target.service, target.frontend, family);
-    case "other-port": {
-      const { address } = destinationOf(target.service, target.frontend, family);
-      return { address, port: target.port };
-    }
-    case "loopback":
-      return { address: loopback[family], port: target.port };
-  }
 }
 
 async function tryCell({ path, column, destination }: Cell, stations: Stations): Promise<string> {

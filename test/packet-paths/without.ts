@@ -2,7 +2,9 @@
  * What each part is for: the proxy is stopped (the kernel keeps its state), one part is taken away, and paths
  * come out otherwise. It shows too that the suite sees such a loss.
  */
+import type { PlanFacts } from "../../src/daemon/operator/answers.ts";
 import { shell } from "../support/netns/network-namespace.ts";
+import { readPlan, withExplainer } from "./explained.ts";
 import { inColumns } from "./matrix.ts";
 import { type Path, type Row, type Section, transports } from "./path.ts";
 import { startProxy } from "./proxy.ts";
@@ -139,10 +141,21 @@ export async function walkWithoutParts(stations: Stations): Promise<readonly Row
   const rows: Row[] = [];
   for (const [{ lines }, paths] of pathsByPart) {
     // It puts back what the part before has lost.
-    await startProxy().then((proxy) => proxy.stop());
+    const facts = await planAndStop();
     shell(lines);
-    const result = await walk({ ...withoutParts, paths }, stations);
+    const result = await withExplainer(facts, (explainer) =>
+      walk({ ...withoutParts, paths }, stations, explainer),
+    );
     rows.push(...result.rows);
   }
   return rows;
+}
+
+async function planAndStop(): Promise<PlanFacts> {
+  const proxy = await startProxy();
+  try {
+    return await readPlan(proxy.view);
+  } finally {
+    await proxy.stop();
+  }
 }

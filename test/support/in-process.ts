@@ -1,6 +1,7 @@
 /** The daemon in this process, on the kernel of the present network namespace: its composition root, no more. */
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
+import type { DaemonView } from "../../src/daemon/operator/daemon-view.ts";
 import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { type DaemonParts, startDaemon } from "../../src/daemon/start.ts";
 import type { BackendChoice } from "../../src/kernel/iptables/backend.ts";
@@ -19,6 +20,8 @@ export interface InProcessParts extends Pick<DaemonParts, "config" | "source"> {
 export interface InProcessDaemon {
   /** What it talks to; open until the stop. */
   readonly kernel: Kernel;
+  /** Its state, for whoever only reads. */
+  readonly view: DaemonView;
   /** Resolves when everything the source told so far is in the kernel. */
   settled(): Promise<void>;
   /** The kernel keeps its state. */
@@ -37,6 +40,7 @@ export async function startInProcess(parts: InProcessParts): Promise<InProcessDa
     const daemon = await startDaemon({ config, kernel, source, metrics, health, clock, log });
     return {
       kernel,
+      view: daemon.view,
       settled: () => daemon.settled(),
       stop: async () => {
         await daemon.stop();

@@ -41,6 +41,19 @@ export async function cleanUnusedBackend(
   return { backend: unusedBackend.backend, removedCount, kept, failures };
 }
 
+/** Chains and jumps of ours there, which clean-up would remove. */
+export async function countUnusedRules(
+  { unusedBackend }: Pick<Kernel, "unusedBackend">,
+  config: Config,
+): Promise<number> {
+  if (unusedBackend === undefined) return 0;
+  let count = 0;
+  for (const family of ipFamilies) {
+    count += await unusedBackend.countRules(family, plannedOf(family, config));
+  }
+  return count;
+}
+
 /** Rules of an empty cluster name all our chains and jumps. */
 function plannedOf(family: IpFamily, { isMasqueradeAll, masqueradeMark }: Config): RuleSet {
   const empty = { filledSets: new Set<never>(), deniedToNode: [], localDetector: undefined };

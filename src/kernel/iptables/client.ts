@@ -141,6 +141,12 @@ export class IptablesClient implements Iptables {
     }
   }
 
+  /** As `UnusedBackend.countRules`. */
+  async countRules(family: IpFamily, planned: RuleSet): Promise<number> {
+    const observed = await this.observe(family, { planned, hasOthers: true });
+    return planRemoval(planned, observed, (rule) => renderRule(family, rule)).changes.length;
+  }
+
   /** As `UnusedBackend.removeRules`. */
   async removeRules(
     family: IpFamily,

@@ -80,6 +80,10 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
         calls.push([`plan ${format}`, config]);
         return (await commands.printPlan?.(config, parts, format)) ?? false;
       },
+      async printCleanUpPlan(config, parts, format) {
+        calls.push([`plan --cleanup ${format}`, config]);
+        return (await commands.printCleanUpPlan?.(config, parts, format)) ?? false;
+      },
       async printDoctor(config, parts, options) {
         calls.push([`doctor ${options.format} ${options.isBeforeInstall}`, config]);
         return (await commands.printDoctor?.(config, parts, options)) ?? "ok";
@@ -301,6 +305,10 @@ describe("--strict", () => {
     );
     const some = await run(["plan", "-o", "json"], { printPlan: async () => true });
     assert.deepEqual([some.code, some.calls[0]?.[0]], [2, "plan json"]);
+    const cleanup = await run(["plan", "--cleanup"], { printCleanUpPlan: async () => true });
+    assert.deepEqual([cleanup.code, cleanup.calls[0]?.[0]], [2, "plan --cleanup text"]);
+    const clean = await run(["plan", "--cleanup", "-o", "json"]);
+    assert.deepEqual([clean.code, clean.calls[0]?.[0]], [0, "plan --cleanup json"]);
     const mistaken = await run(["plan", "-o", "xml"]);
     const checked = await run(["doctor", "--before-install", "-ojson"]);
     assert.deepEqual([checked.code, checked.calls[0]?.[0]], [0, "doctor json true"]);

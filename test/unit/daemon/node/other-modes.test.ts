@@ -58,6 +58,7 @@ function leftoverNode(): Node {
   const tables = new Set<IpFamily>(["IPv4", "IPv6"]);
   const unusedBackend = {
     backend: "legacy",
+    countRules: async () => 0,
     removeRules: async () => ({ removedCount: 0, kept: [] }),
   } as const;
   const kernel: Kernel = Object.assign(new FakeKernel(), {

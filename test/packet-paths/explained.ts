@@ -1,0 +1,191 @@
+/** What `kube-ipvs explain` says of every row, from the plan and the kernel as they are: to be held against the packets. */
+import { systemClock } from "../../src/base/clock.ts";
+import { familyOf, type IpAddress, type IpFamily, parseIpAddress } from "../../src/base/ip.ts";
+import type { Destination, PlanFacts } from "../../src/daemon/operator/answers.ts";
+import type { DaemonView } from "../../src/daemon/operator/daemon-view.ts";
+import { planFacts } from "../../src/daemon/operator/plan-facts.ts";
+import { type FamilyState, readFamilies } from "../../src/explain/explain.ts";
+import { explainDestination } from "../../src/explain/explain-destination.ts";
+import type { Explanation } from "../../src/explain/explanation.ts";
+import { noConnections } from "../../src/explain/read/read-connections.ts";
+import { readNetwork } from "../../src/explain/read/read-network.ts";
+import type { Routes } from "../../src/kernel/kernel.ts";
+import { type KernelReaders, openReaders } from "../../src/kernel/open-readers.ts";
+import { type Column, type ColumnName, columnName, type Path } from "./path.ts";
+import { type Addresses, branch, client, guests, node, ownerOf } from "./places.ts";
+import { destinationIn, ownPort } from "./services.ts";
+
+/** By column, in the words of the matrix. */
+export type Explained = ReadonlyMap<ColumnName, string>;
+
+export interface Explainer {
+  /** Reads what a section may have changed: settings and routes. */
+  explain(
+    paths: readonly Path[],
+    columns: readonly Column[],
+  ): Promise<ReadonlyMap<Path, Explained>>;
+}
+
+/** What is planned for all Services; the daemon may be stopped afterwards. */
+export async function readPlan(view: DaemonView): Promise<PlanFacts> {
+  const all: PlanFacts[] = [];
+  for (const service of view.plan.serviceNames()) {
+    const [namespace = "", name = ""] = service.split("/");
+    all.push(await planFacts(view, { kind: "service", namespace, name }));
+  }
+  const [first] = all;
+  if (first === undefined) throw new Error("No Service is planned");
+  const entries = Map.groupBy(
+    all.flatMap(({ setEntries }) => Object.entries(setEntries)),
+    ([name]) => name,
+  );
+  return {
+    ...first,
+    destinations: all.flatMap(({ destinations }) => destinations),
+    services: all.flatMap(({ services }) => services),
+    virtualServers: all.flatMap(({ virtualServers }) => virtualServers),
+    boundAddresses: all.flatMap(({ boundAddresses }) => boundAddresses),
+    setEntries: Object.fromEntries(
+      [...entries].map(([name, lists]) => [name, lists.flatMap(([, list]) => list)]),
+    ),
+  };
+}
+
+/** Reads rules, sets and virtual servers once; sockets are open until `body` ends. */
+export async function withExplainer<T>(
+  facts: PlanFacts,
+  body: (explainer: Explainer) => Promise<T>,
+): Promise<T> {
+  const opened = openReaders(systemClock, process.env);
+  const readers = { ...opened, routes: { find: rememberedRoutes(opened) } };
+  try {
+    const states = await readFamilies(readers, facts, undefined);
+    return await body({
+      explain: (paths, columns) => explainAll(paths, columns, { readers, facts, states }),
+    });
+  } finally {
+    opened.close();
+  }
+}
+
+/** Nobody moves: one lookup is enough for all sections. */
+const routes = new Map<IpAddress, ReturnType<Routes["find"]>>();
+
+function rememberedRoutes({ routes: lookup }: KernelReaders): Routes["find"] {
+  return (address) => {
+    const route = routes.get(address) ?? lookup.find(address);
+    routes.set(address, route);
+    return route;
+  };
+}
+
+interface Known {
+  readonly readers: Pick<KernelReaders, "sysctl"> & { readonly routes: Routes };
+  readonly facts: PlanFacts;
+  readonly states: ReadonlyMap<IpFamily, FamilyState>;
+}
+
+async function explainAll(
+  paths: readonly Path[],
+  columns: readonly Column[],
+  { readers, facts, states }: Known,
+): Promise<ReadonlyMap<Path, Explained>> {
+  const now = new Map<IpFamily, FamilyState>();
+  for (const [family, state] of states) {
+    const { addresses } = state.network;
+    const network = await readNetwork(readers, { family, addresses, peers: peersOf(family) });
+    now.set(family, { ...state, network });
+  }
+  return new Map(
+    paths.map((path) => [
+      path,
+      new Map(columns.map((column) => [columnName(column), explainedIn(path, column, facts, now)])),
+    ]),
+  );
+}
+
+/** Everybody who sends or receives. */
+function peersOf(family: IpFamily): readonly IpAddress[] {
+  const all = [client, branch, ...guests.map(({ addresses }) => addresses)];
+  return all.map((addresses) => addressOf(addresses[family]));
+}
+
+function explainedIn(
+  path: Path,
+  column: Column,
+  facts: PlanFacts,
+  states: ReadonlyMap<IpFamily, FamilyState>,
+): string {
+  const { family } = column;
+  const state = states.get(family);
+  if (state === undefined) throw new Error(`${family} is not served`);
+  const destination = targetOf(path, column);
+  const source = path.source ?? sources.get(path.from);
+  const explanation = explainDestination({
+    ...{ destination, facts, connections: noConnections },
+    ...state,
+    from: source === undefined ? "node" : addressOf(source[family]),
+  });
+  return outcomeText(explanation, destination);
+}
+
+const sources: ReadonlyMap<string, Addresses> = new Map([
+  ["client", client],
+  ...guests.map(({ name, addresses }) => [name, addresses] as const),
+]);
+
+function targetOf(path: Path, { protocol, family }: Column): Destination {
+  const { address, port } = destinationIn(path.target, family);
+  const isPing = protocol === "ping";
+  return {
+    protocol: isPing ? "ICMP" : protocol,
+    address: addressOf(address),
+    port: isPing ? 0 : port,
+  };
+}
+
+/** The words that a row of the matrix has for what happens. */
+function outcomeText(explanation: Explanation, destination: Destination): string {
+  const [packet] = explanation.packets;
+  switch (explanation.verdict) {
+    case "balanced":
+      return balancedText(explanation, destination.address);
+    case "refused":
+      return "refused";
+    case "dropped":
+    case "forwarded":
+      return "silence";
+    case "node":
+      return processText(destination, packet?.source ?? "");
+  }
+}
+
+function balancedText({ packets, virtualServer }: Explanation, destination: string): string {
+  const deliveries = packets[0]?.deliveries ?? [];
+  const outcomes = deliveries.flatMap(({ realServers, fate, obstacle, seenSource = "" }) =>
+    realServers.map((realServer) => {
+      if (fate !== "delivered" || obstacle !== undefined) {
+        return fate === "refused" ? "refused" : "silence";
+      }
+      const backend = ownerOf(realServer.replace(/^\[?(.*?)\]?:\d+$/, "$1"), "");
+      return `${backend}←${ownerOf(seenSource, destination)}`;
+    }),
+  );
+  const isKept = (virtualServer?.persistenceTimeoutSeconds ?? 0) > 0 && outcomes.length > 1;
+  return isKept ? "kept, then another" : [...new Set(outcomes)].sort().join(", ");
+}
+
+/** What the node's own processes do is known here, and to nobody else. */
+function processText({ protocol, address, port }: Destination, source: string): string {
+  if (protocol === "ICMP") return "answered";
+  if (port !== ownPort) return "refused";
+  // A socket for all addresses answers from the node's, which is not the one that was asked.
+  const isAnswered = protocol === "TCP" || address === node[familyOf(address)];
+  return isAnswered ? `node←${ownerOf(source, address)}` : "silence";
+}
+
+function addressOf(text: string): IpAddress {
+  const address = parseIpAddress(text);
+  if (address === undefined) throw new Error(`Not an address: ${text}`);
+  return address;
+}
