@@ -116,7 +116,7 @@ function realServers(
     `real server ${hostPort(address, port)} of ${key}`;
   return [
     ...wanted.realServers
-      .filter((one) => !takes.has(realServerKey(one)))
+      .filter((one) => one.weight > 0 && !takes.has(realServerKey(one)))
       .map((one) => missing(subject(one))),
     ...present.realServers
       .filter((one) => one.weight > 0 && !planned.has(realServerKey(one)))

@@ -50,7 +50,8 @@ export function openReaders(
     ipvs: lazyIpvs(() => openIpvs(parts)),
     ipSets: openIpSets(parts),
     nftTables: openNftTables(parts),
-    link: openDummyLink({ ...parts, modules }, dummyLinkName),
+    // Virtual IPs in either form are seen.
+    link: openDummyLink({ ...parts, modules, virtualAddresses: "routes" }, dummyLinkName),
     routes: openRoutes(parts),
     conntrack: openConntrack(parts),
   };
