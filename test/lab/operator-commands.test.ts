@@ -379,7 +379,7 @@ describe("the operator's commands", () => {
     test.diagnostic(out);
     assert.equal(code, 2, err);
     assert.match(out, /^Real servers: 1\n {2}\S+ .*10\.244\.1\.10:8080.*# .*default\/web$/m);
-    assert.doesNotMatch(shell("ipvsadm -Sn"), /10\.244\.1\.10:8080/);
+    assert.doesNotMatch(shell("ipvsadm -Sn"), /10\.244\.1\.10:8080 -m -w 1/);
   });
 
   it("say what a clean-up would remove, and remove nothing", (test) => {
