@@ -12,6 +12,8 @@ import type { ConfigProblem } from "./config-error.ts";
 import { gateProblems, gateValues } from "./feature-gates.ts";
 import type { FieldValues } from "./field.ts";
 import type { Settings } from "./fields.ts";
+import { checkPeriods, periodsOf } from "./periods.ts";
+import { proxyModeOf } from "./proxy-mode.ts";
 import { readCidrs } from "./read-value.ts";
 import { traffic } from "./traffic-settings.ts";
 
@@ -19,6 +21,8 @@ import { traffic } from "./traffic-settings.ts";
 export interface ConfigSurroundings {
   readonly masterUrl?: string;
   readonly hostname: string;
+  /** There is a configuration file. */
+  readonly hasFile?: boolean;
   /** From the deprecated flags; 0 means «no server». */
   readonly healthzPort?: number;
   readonly metricsPort?: number;
@@ -37,12 +41,13 @@ export function buildConfig(
   const report: Report = (path, value, reason) =>
     problems.push({ path: nameOf(path), value, reason });
   checkMode(settings, report);
-  checkPeriods(settings, report);
+  const mode = proxyModeOf(settings.mode, surroundings.hasFile === true);
+  checkPeriods(settings, mode, report);
   checkHiddenMetrics(settings, report);
   checkLogging(settings, report);
   problems.push(...gateProblems(settings.featureGates, nameOf("featureGates")));
   const config: Config = {
-    mode: settings.mode === "userspace" ? "userspace" : "ipvs",
+    mode,
     udpTimeoutMs: settings["kubeIpvs.udpTimeout"],
     objectsFrom: objectsFrom(settings, surroundings),
     nodeName: nodeName(settings, surroundings, report),
@@ -50,6 +55,8 @@ export function buildConfig(
     localTraffic: localTraffic(settings, report),
     nodePortAddresses: nodePortAddresses(settings, report),
     ...ipvs(settings),
+    ...periodsOf(settings, mode),
+    servesLoopbackNodePorts: settings["iptables.localhostNodePorts"],
     ...own(settings),
     ...traffic(settings, report),
     ...serviceProxy(settings, report),
@@ -69,15 +76,9 @@ function checkMode(settings: Settings, report: Report): void {
   const { mode, "kubeIpvs.observeOnly": observes } = settings;
   if (mode === "userspace" && observes)
     report("kubeIpvs.observeOnly", true, "mode userspace has nothing to observe");
-  if (["", "ipvs", "userspace"].includes(mode)) return;
-  const known = ["iptables", "nftables"].includes(mode) ? `; for mode ${mode}, use kube-proxy` : "";
-  report("mode", mode, `kube-ipvs supports the proxy modes ipvs and userspace${known}`);
-}
-
-function checkPeriods(settings: Settings, report: Report): void {
-  if (settings["ipvs.syncPeriod"] >= settings["ipvs.minSyncPeriod"]) return;
-  const minimum = `${settings["ipvs.minSyncPeriod"] / 1000}s`;
-  report("ipvs.syncPeriod", undefined, `must not be shorter than ipvs.minSyncPeriod (${minimum})`);
+  if (["", "ipvs", "iptables", "userspace"].includes(mode)) return;
+  const known = mode === "nftables" ? "; for mode nftables, use kube-proxy" : "";
+  report("mode", mode, `kube-ipvs supports the proxy modes ipvs, iptables and userspace${known}`);
 }
 
 /** Metrics are hidden one release after they were deprecated. */
@@ -243,8 +244,6 @@ function ipvs(
   | "ipvsTimeouts"
   | "isMasqueradeAll"
   | "masqueradeMark"
-  | "syncPeriodMs"
-  | "minSyncPeriodMs"
 > {
   return {
     scheduler: settings["ipvs.scheduler"] || "rr",
@@ -257,8 +256,6 @@ function ipvs(
     },
     isMasqueradeAll: settings["iptables.masqueradeAll"],
     masqueradeMark: (1 << settings["iptables.masqueradeBit"]) >>> 0,
-    syncPeriodMs: settings["ipvs.syncPeriod"],
-    minSyncPeriodMs: settings["ipvs.minSyncPeriod"],
   };
 }
 

@@ -32,6 +32,7 @@ const liveParts = [
   "estimator",
   "isMasqueradeAll",
   "masqueradeMark",
+  "servesLoopbackNodePorts",
   "syncPeriodMs",
   "minSyncPeriodMs",
   "verificationPeriodMs",

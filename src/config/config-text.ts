@@ -3,7 +3,7 @@
 import { durationText } from "../base/duration.ts";
 import { cidrText, hostPort } from "../base/ip.ts";
 import { yamlText } from "../base/yaml.ts";
-import type { Config } from "./config.ts";
+import type { Config, ProxyMode } from "./config.ts";
 import { configApiVersion, configKind } from "./config-file.ts";
 import type { Field, FieldKind, FieldValues } from "./field.ts";
 import { allFields } from "./fields.ts";
@@ -37,12 +37,12 @@ const leftOutWhenEmpty: ReadonlySet<string> = new Set([
 ]);
 
 /** The sections of the other modes carry no periods. */
-const periodsOfOtherModes: ReadonlySet<string> = new Set([
-  "iptables.syncPeriod",
-  "iptables.minSyncPeriod",
-  "nftables.syncPeriod",
-  "nftables.minSyncPeriod",
-]);
+function isPeriodOfOtherMode(path: string, mode: ProxyMode): boolean {
+  return (
+    /\.(?:syncPeriod|minSyncPeriod)$/.test(path) &&
+    !path.startsWith(mode === "iptables" ? "iptables." : "ipvs.")
+  );
+}
 
 /** YAML of {@link configObject}. */
 export function configText(...given: Parameters<typeof configObject>): string {
@@ -55,11 +55,11 @@ export function configText(...given: Parameters<typeof configObject>): string {
  */
 export function configObject(
   values: ReadonlyMap<string, unknown>,
-  config: Pick<Config, "healthzBindAddress" | "metricsBindAddress">,
+  config: Pick<Config, "mode" | "healthzBindAddress" | "metricsBindAddress">,
 ): Readonly<Record<string, unknown>> {
   const resolved = new Map<string, unknown>([
     ...values,
-    ["mode", "ipvs"],
+    ["mode", config.mode],
     ...(config.healthzBindAddress === undefined
       ? []
       : [["healthzBindAddress", config.healthzBindAddress] as const]),
@@ -67,14 +67,14 @@ export function configObject(
   ]);
   const root: Record<string, unknown> = { apiVersion: configApiVersion, kind: configKind };
   for (const field of allFields) {
-    const value = written(field, resolved.get(field.path));
+    const value = written(field, resolved.get(field.path), config.mode);
     if (value !== undefined) put(root, field.path.split("."), value);
   }
   return root;
 }
 
-function written({ path, kind }: Field, value: unknown): unknown {
-  if (periodsOfOtherModes.has(path)) return durationText(0);
+function written({ path, kind }: Field, value: unknown, mode: ProxyMode): unknown {
+  if (isPeriodOfOtherMode(path, mode)) return durationText(0);
   const result = writers[kind](value as never);
   return leftOutWhenEmpty.has(path) && isEmpty(result) ? undefined : result;
 }

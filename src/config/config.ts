@@ -66,7 +66,7 @@ export interface TuningConfig {
 }
 
 /** How Services are served. */
-export type ProxyMode = "ipvs" | "userspace";
+export type ProxyMode = "ipvs" | "iptables" | "userspace";
 
 /** Everything the program is told, from file, flags and defaults; validated and frozen. */
 export interface Config {
@@ -102,6 +102,8 @@ export interface Config {
   readonly isMasqueradeAll: boolean;
   /** The mark as a number with one bit set: 0x4000 for the default bit 14. */
   readonly masqueradeMark: number;
+  /** Mode iptables: node ports answer on IPv4 loopback addresses, which needs route_localnet. */
+  readonly servesLoopbackNodePorts: boolean;
   /** Longest time without a sync. */
   readonly syncPeriodMs: number;
   /** Shortest pause between two syncs. */

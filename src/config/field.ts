@@ -1,4 +1,5 @@
 import type { Cidr, IpAddress } from "../base/ip.ts";
+import type { ProxyMode } from "./config.ts";
 
 /** What the value of each kind of field is in the program. */
 export interface FieldValues {
@@ -67,6 +68,8 @@ export interface Field {
   readonly fillsFile?: true;
   /** With configReload a new value of the file counts at once; otherwise after a restart. */
   readonly isLive?: true;
+  /** In the other mode it changes nothing. */
+  readonly onlyInMode?: ProxyMode;
   /** A line for --help. */
   readonly help: string;
   /** Accepted, checked for its type, and why it changes nothing. */

@@ -1,5 +1,6 @@
 import type { Field, FieldGroup, FieldValues, FlagOnlyOption } from "./field.ts";
 import { ignoredFields } from "./fields/ignored-fields.ts";
+import { iptablesFields } from "./fields/iptables-fields.ts";
 import { ipvsFields } from "./fields/ipvs-fields.ts";
 import { loggingFields } from "./fields/logging-fields.ts";
 import { nodeFields } from "./fields/node-fields.ts";
@@ -11,6 +12,7 @@ import { serverFields } from "./fields/server-fields.ts";
 export const fieldGroups: readonly FieldGroup[] = [
   { title: "Node and cluster", fields: nodeFields },
   { title: "IPVS", fields: ipvsFields },
+  { title: "iptables", fields: iptablesFields },
   { title: "Servers", fields: serverFields },
   { title: "Connection tracking", fields: conntrackFields },
   { title: "Process", fields: processFields },
@@ -24,6 +26,7 @@ export const allFields: readonly Field[] = fieldGroups.flatMap(({ fields }) => f
 type ReadField =
   | (typeof nodeFields)[number]
   | (typeof ipvsFields)[number]
+  | (typeof iptablesFields)[number]
   | (typeof serverFields)[number]
   | (typeof conntrackFields)[number]
   | (typeof processFields)[number]
@@ -42,7 +45,7 @@ export const flagOnlyOptions: readonly FlagOnlyOption[] = [
     kind: "boolean",
     help: "remove all kernel state of kube-ipvs and exit",
     differs:
-      "removes kernel state of kube-ipvs and of kube-proxy in mode ipvs, except foreign virtual servers, virtual servers in excludeCIDRs and state of mode nftables",
+      "removes kernel state of kube-ipvs and of kube-proxy in every mode, except foreign virtual servers and virtual servers in excludeCIDRs",
   },
   {
     flag: "init-only",

@@ -1,8 +1,10 @@
 import { isDeepStrictEqual } from "node:util";
+import type { ProxyMode } from "./config.ts";
 import type { ConfigProblem } from "./config-error.ts";
 import type { Field, FieldKind } from "./field.ts";
 import { allFields, type Settings } from "./fields.ts";
 import { type ConfigNotice, ignoredFlagNotice, noEffectNotice } from "./notice.ts";
+import { proxyModeOf } from "./proxy-mode.ts";
 import { isMapping, type Reading, readFileValue, readText } from "./read-value.ts";
 
 /** Flags as given: name without dashes → raw values in order. */
@@ -47,7 +49,10 @@ export function gatherSettings(
       problems.push({ path: choice.name, value: choice.raw, reason: choice.reading.reason });
       values.set(field.path, defaultValue(field));
     } else values.set(field.path, choice.reading.value);
-    notices.push(...noticesOf(field, choice, file !== undefined && flags.has(field.flag ?? "")));
+    const isFlagBesideFile = file !== undefined && flags.has(field.flag ?? "");
+    // The field of the mode stands before those that depend on it.
+    const mode = proxyModeOf(values.get("mode"), file !== undefined);
+    notices.push(...noticesOf(field, choice, { isFlagBesideFile, mode }));
   }
   return {
     settings: Object.fromEntries(values) as Settings,
@@ -144,15 +149,19 @@ function unknownField(path: string): ConfigNotice {
   return { level: "warn", event: "Ignoring unknown configuration field", keys, ignored: path };
 }
 
-function noticesOf(field: Field, choice: Choice, isFlagBesideFile: boolean): ConfigNotice[] {
+function noticesOf(
+  field: Field,
+  choice: Choice,
+  { isFlagBesideFile, mode }: { readonly isFlagBesideFile: boolean; readonly mode: ProxyMode },
+): ConfigNotice[] {
   const notices: ConfigNotice[] = [];
   if (isFlagBesideFile && choice.from !== "flag") {
     notices.push(ignoredFlagNotice(field.flag ?? ""));
   }
   const isSaid = choice.from === "flag" || (choice.from === "file" && !isDefault(field, choice));
-  if (field.noEffect !== undefined && isSaid) {
-    notices.push(noEffectNotice(choice.name, field.noEffect));
-  }
+  const isOfOtherMode = field.onlyInMode !== undefined && field.onlyInMode !== mode;
+  const noEffect = isOfOtherMode ? `applies to mode ${field.onlyInMode} only` : field.noEffect;
+  if (noEffect !== undefined && isSaid) notices.push(noEffectNotice(choice.name, noEffect));
   return notices;
 }
 

@@ -4,7 +4,7 @@ import type { Command, Config, ListenAddress, LogFormat } from "./config.ts";
 import { ConfigError, type ConfigProblem } from "./config-error.ts";
 import { readConfigFile } from "./config-file.ts";
 import { configObject, configText } from "./config-text.ts";
-import { emptyModeNotices, emptyModeProblems } from "./empty-mode.ts";
+import { emptyModeNotices } from "./empty-mode.ts";
 import { gateNotices } from "./feature-gates.ts";
 import { blankNodeName, type FlagOnlyValues, readFlagOnlyOptions } from "./flag-only-options.ts";
 import { type FlagValues, type GatheredSettings, gatherSettings } from "./gather-settings.ts";
@@ -48,31 +48,23 @@ export function loadConfig(
   const file = path === "" ? undefined : readConfigFile(path, world.readFile);
   const gathered = gatherSettings(file?.fields, flags);
   const command = asked ?? commandOf(flagOnly);
-  const mode = {
-    mode: gathered.settings.mode,
-    hasFile: file !== undefined,
-    command,
-    isObserveOnly: gathered.settings["kubeIpvs.observeOnly"],
-  };
-  const early = [
-    ...[...flagOnly.problems, ...gathered.problems, ...blankNodeName(flags)],
-    ...emptyModeProblems(mode),
-  ];
+  const early = [...flagOnly.problems, ...gathered.problems, ...blankNodeName(flags)];
   const logFormat = gathered.settings["logging.format"] === "json" ? "json" : "text";
   const build = (surroundings: ConfigSurroundings): Config =>
     built(early, buildConfig(gathered.settings, surroundings, gathered.nameOf), logFormat);
-  const surroundings = surroundingsOf(flagOnly, world);
+  const hasFile = file !== undefined;
+  const surroundings = surroundingsOf(flagOnly, world, hasFile);
   const config = build(surroundings);
   const writtenPath = flagOnly.texts.get("write-config-to") ?? "";
   // The deprecated port flags are left out of it, as upstream.
   const text = (): string =>
-    configText(gathered.values, build({ hostname: surroundings.hostname }));
+    configText(gathered.values, build({ hostname: surroundings.hostname, hasFile }));
   const { settings, nameOf } = gathered;
   const notices = [
     ...[...flagOnly.notices, ...(file?.notices ?? []), ...gathered.notices],
     ...gateNotices(settings.featureGates, nameOf("featureGates")),
     ...clusterNotices(gathered, flagOnly),
-    ...emptyModeNotices(mode),
+    ...emptyModeNotices({ mode: gathered.settings.mode, hasFile, command }),
     ...portNotice(config),
   ];
   if (flagOnly.texts.get("strict") === "true") refuseIgnored(notices, logFormat);
@@ -120,12 +112,17 @@ function commandOf({ texts }: FlagOnlyValues): Command {
   return texts.get("init-only") === "true" ? "init-only" : "run";
 }
 
-function surroundingsOf({ texts }: FlagOnlyValues, world: ConfigWorld): ConfigSurroundings {
+function surroundingsOf(
+  { texts }: FlagOnlyValues,
+  world: ConfigWorld,
+  hasFile: boolean,
+): ConfigSurroundings {
   const masterUrl = texts.get("master");
   const healthzPort = texts.get("healthz-port");
   const metricsPort = texts.get("metrics-port");
   return {
     hostname: world.hostname(),
+    hasFile,
     ...(masterUrl === undefined ? {} : { masterUrl }),
     ...(healthzPort === undefined ? {} : { healthzPort: Number(healthzPort) }),
     ...(metricsPort === undefined ? {} : { metricsPort: Number(metricsPort) }),

@@ -3,7 +3,7 @@ import type { Config } from "../config/config.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
 import { silentMetrics } from "../metrics/metrics.ts";
 import type { SyncReport } from "../reconcile/report.ts";
-import type { DaemonView } from "./operator/daemon-view.ts";
+import type { ModeView } from "./operator/daemon-view.ts";
 import { openSource } from "./process/open-source.ts";
 import { readOwnershipRecord } from "./process/ownership-record.ts";
 import { ProxyHealth } from "./report/proxy-health.ts";
@@ -13,7 +13,7 @@ import { startDaemon } from "./start.ts";
 /** What a first sync would find and do. */
 export interface Observation {
   readonly report: SyncReport;
-  readonly view: DaemonView;
+  readonly view: ModeView;
 }
 
 /** Hands over what a first sync finds; rejects where that cannot be worked out. */

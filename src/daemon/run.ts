@@ -22,7 +22,7 @@ import { findOtherProxy, OtherProxyError } from "./node/other-proxy.ts";
 import { prepareConntrack } from "./node/prepare-conntrack.ts";
 import { prepareKernel } from "./node/prepare-kernel.ts";
 import { cleanUnusedBackend, printUnusedBackend } from "./node/unused-backend.ts";
-import type { DaemonView } from "./operator/daemon-view.ts";
+import type { ModeView } from "./operator/daemon-view.ts";
 import { openOperatorSocket } from "./operator/operator-socket.ts";
 import { systemBootClock } from "./process/boot-file.ts";
 import { checkCapabilities } from "./process/capabilities.ts";
@@ -200,11 +200,11 @@ async function* beginParts(
 
   const shown = { flags: parts.shown.flags, object: () => object };
   yield await startServers({ ...parts, shown, metrics, health, events }, config);
-  let view: DaemonView | undefined;
+  let view: ModeView | undefined;
   if (config.trafficMetrics !== undefined) {
     const { sysctl } = kernel;
     const traffic = new TrafficMetrics(
-      { clock, log, sysctl, view: () => view },
+      { clock, log, sysctl, view: () => (view?.mode === "ipvs" ? view : undefined) },
       config.trafficMetrics,
     );
     metrics.addTextSource(() => traffic.exposition());
@@ -245,7 +245,10 @@ async function* beginParts(
   started.resolve(daemon);
   view = daemon.view;
   yield () => daemon.stop();
-  const stopWatching = watchEstimator({ clock, log, sysctl: kernel.sysctl, view });
+  // IPVS alone counts its connections.
+  if (daemon.view.mode !== "ipvs") return;
+  const { sysctl } = kernel;
+  const stopWatching = watchEstimator({ clock, log, sysctl, view: daemon.view });
   yield async () => stopWatching();
 }
 

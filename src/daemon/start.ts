@@ -12,20 +12,17 @@ import type { DrainStartTimes } from "../reconcile/drain/drains.ts";
 import type { OwnershipRecord } from "../reconcile/ownership/ownership.ts";
 import type { SyncReport } from "../reconcile/report.ts";
 import { type MakeListener, ServiceHealthServers } from "./http/service-health.ts";
-import { LocalhostNodePorts } from "./localhost/localhost-node-ports.ts";
+import { beginIptables } from "./modes/iptables-mode.ts";
+import { beginIpvs } from "./modes/ipvs-mode.ts";
 import { BackendWatch } from "./node/backend-watch.ts";
 import { checkFamilies, type FamilyFacts, primaryFamily } from "./node/family-check.ts";
 import { rememberServers } from "./node/known-servers.ts";
-import { tellLeftoverChains } from "./node/other-modes.ts";
-import { configureKernel, prepareKernel, StartError } from "./node/prepare-kernel.ts";
-import { readServedAddresses } from "./node/served-before.ts";
+import { StartError } from "./node/prepare-kernel.ts";
 import { tidyOnceSynced } from "./node/tidy-once-synced.ts";
-import type { DaemonView } from "./operator/daemon-view.ts";
+import type { ModeView } from "./operator/daemon-view.ts";
 import { healthPortFailedEvent, startingEvent } from "./report/events.ts";
 import { tellListDoubt } from "./report/list-doubt.ts";
 import type { ProxyHealth } from "./report/proxy-health.ts";
-import { SyncReporter } from "./report/sync-reporter.ts";
-import { SyncLoop } from "./sync/sync-loop.ts";
 
 /** What the working part of the daemon is made of; tests bring their own kernel and source. */
 export interface DaemonParts {
@@ -58,7 +55,7 @@ export interface DaemonParts {
 export interface Daemon {
   readonly families: readonly IpFamily[];
   /** Its state, for whoever only reads. */
-  readonly view: DaemonView;
+  readonly view: ModeView;
   /** Resolves when everything the source told so far is in the kernel. */
   settled(): Promise<void>;
   /** From now on another configuration counts. Rejects, and changes nothing, where the kernel cannot do it. */
@@ -71,36 +68,27 @@ export interface Daemon {
 export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const { config, source, log, metrics, events = silentEvents } = parts;
   const kernel = config.isObserveOnly ? observeOnly(parts.kernel) : parts.kernel;
-  const families = await prepareKernel(kernel, config, log);
-  const servedBefore = await readServedAddresses(kernel, config);
   const live = { current: config };
   const healthChecks = new ServiceHealthServers({
     ...parts,
     onFailure: ({ service, port }, reason) =>
       events.record(healthPortFailedEvent(config.nodeName, service, { port }, reason)),
   });
-  const localhostNodePorts = config.areNodePortsOnLocalhost
-    ? new LocalhostNodePorts(parts)
-    : undefined;
-  const loop = new SyncLoop(
-    {
-      ...parts,
-      kernel,
-      reporter: new SyncReporter({ ...parts, nodeName: config.nodeName }),
-      healthChecks,
-      ...(localhostNodePorts === undefined ? {} : { localhostNodePorts }),
-      apiServers: rememberServers(() => source.servers?.() ?? []),
-      onNodeReady: (node) => tellFamilies({ config: live.current, families, node }, parts),
-    },
+  const begin = config.mode === "iptables" ? beginIptables : beginIpvs;
+  const mode = await begin({
+    ...parts,
+    kernel,
     live,
-    families,
-  );
+    healthChecks,
+    apiServers: rememberServers(() => source.servers?.() ?? []),
+    onNodeReady: (node, families) => tellFamilies({ config: live.current, families, node }, parts),
+  });
+  const { loop } = mode;
   const backendWatch = new BackendWatch(kernel.iptables, parts, config.verificationPeriodMs);
   loop.start();
   backendWatch.start();
   const settled = (): Promise<void> => loop.settled();
-  const tidy = tidyOnceSynced({ kernel, config, log, settled });
-  tellLeftoverChains(kernel, config, log);
+  const tidy = tidyOnceSynced({ tidy: mode.tidy, log, settled });
   const listener: SourceListener = {
     onService: (previous, current) => loop.noteService(previous, current),
     onEndpointSlice: (previous, current) => loop.noteSlice(previous, current),
@@ -118,24 +106,15 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
     onListDoubt: (doubt) => tellListDoubt(doubt, parts),
     onServerVersion: (version) => metrics.serverVersion(version),
   };
-  for (const family of families) kernel.iptables.readAhead(family);
-  await source.start(listener, servedBefore);
+  for (const family of mode.families) kernel.iptables.readAhead(family);
+  await source.start(listener, mode.servedBefore);
   events.record(startingEvent(config.nodeName));
   return {
-    families,
-    view: {
-      ...loop.view,
-      families,
-      clock: parts.clock,
-      ipvs: kernel.ipvs,
-      iptables: kernel.iptables,
-      get config() {
-        return live.current;
-      },
-    },
+    families: mode.families,
+    view: mode.view,
     settled,
     reconfigure: async (next) => {
-      await configureKernel(kernel, next, { families, log });
+      await mode.configure(next);
       live.current = next;
       loop.reconfigured();
     },

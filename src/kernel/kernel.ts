@@ -32,6 +32,8 @@ export interface Kernel {
   readonly iptablesMode?: readonly IptablesModeRules[];
   /** Absent where the kernel has no nftables, or is only observed. */
   readonly nftTables?: NftTables;
+  /** Absent where the kernel is only imitated. */
+  readonly accounting?: Accounting;
   readonly conntrack: Conntrack;
   readonly sysctl: Sysctl;
   readonly modules: Modules;
@@ -295,6 +297,13 @@ export interface NftTables {
   has(family: IpFamily, name: string): Promise<boolean>;
   /** Removes a table with all that is in it; absent is success. */
   remove(family: IpFamily, name: string): Promise<void>;
+}
+
+/** Netfilter's counters that rules name: nfnetlink subsystem 7, `nfacct`. */
+export interface Accounting {
+  /** Makes a counter; one that is there goes on counting. Rejects where the kernel has none. */
+  ensure(name: string): Promise<void>;
+  has(name: string): Promise<boolean>;
 }
 
 /** Netfilter's connection tracking: nfnetlink subsystem 1. */

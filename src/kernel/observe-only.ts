@@ -5,7 +5,7 @@ import type { Ipvs, Kernel } from "./kernel.ts";
  * schedulers not probed, since either changes the kernel.
  */
 export function observeOnly(kernel: Kernel): Kernel {
-  const { ipSets, link, iptables, conntrack, sysctl, modules } = kernel;
+  const { ipSets, link, iptables, accounting, conntrack, sysctl, modules } = kernel;
   return {
     ipvs: observedIpvs(kernel.ipvs),
     ipSets: {
@@ -40,6 +40,9 @@ export function observeOnly(kernel: Kernel): Kernel {
       render: (family, rule) => iptables.render(family, rule),
       probe: (family) => iptables.probe(family),
     },
+    ...(accounting === undefined
+      ? {}
+      : { accounting: { has: (name) => accounting.has(name), async ensure() {} } }),
     conntrack: {
       listUdpFlows: (family, selection) => conntrack.listUdpFlows(family, selection),
       remove: async (flows) => flows.length,

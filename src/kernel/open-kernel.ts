@@ -5,6 +5,7 @@ import { debugSinkOf } from "../netlink/debug.ts";
 import { nativeSocket } from "../netlink/native-socket.ts";
 import type { TransportParts } from "../netlink/transport.ts";
 import { dummyLinkName, type VirtualAddresses } from "../state/dummy-link.ts";
+import { openAccounting } from "./accounting/client.ts";
 import { openConntrack } from "./conntrack/client.ts";
 import { openIpSets } from "./ipset/client.ts";
 import { type BackendChoice, chooseBackend } from "./iptables/backend.ts";
@@ -54,6 +55,7 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
     ipSets: openIpSets(parts),
     link: openDummyLink({ ...parts, modules, virtualAddresses }, dummyLinkName),
     conntrack: openConntrack(parts),
+    accounting: openAccounting(parts),
   };
   const generations = openGenerations(choice.backend, { ...parts, log });
   const nftTables = modules.isAvailable("nf_tables") === false ? undefined : openNftTables(parts);

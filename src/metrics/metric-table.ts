@@ -104,6 +104,38 @@ export const metricTable = {
     help: "iptables-restore runs that failed",
     labels: ["ip_family"],
   },
+  fullSyncDuration: {
+    name: "kubeproxy_sync_full_proxy_rules_duration_seconds",
+    type: "histogram",
+    help: "Mode iptables: latency of syncs that compared all rules, in seconds",
+    labels: ["ip_family"],
+    buckets: "sync",
+  },
+  partialSyncDuration: {
+    name: "kubeproxy_sync_partial_proxy_rules_duration_seconds",
+    type: "histogram",
+    help: "Mode iptables: latency of syncs that wrote what changed, in seconds",
+    labels: ["ip_family"],
+    buckets: "sync",
+  },
+  partialRestoreFailures: {
+    name: "kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total",
+    type: "counter",
+    help: "Mode iptables: failed iptables-restore runs that wrote what changed",
+    labels: ["ip_family"],
+  },
+  iptablesRules: {
+    name: "kubeproxy_sync_proxy_rules_iptables_total",
+    type: "gauge",
+    help: "Mode iptables: rules in our chains",
+    labels: ["ip_family", "table"],
+  },
+  iptablesRulesWritten: {
+    name: "kubeproxy_sync_proxy_rules_iptables_last",
+    type: "gauge",
+    help: "Mode iptables: rules written by the last sync",
+    labels: ["ip_family", "table"],
+  },
   buildInfo: {
     name: "kubernetes_build_info",
     type: "gauge",

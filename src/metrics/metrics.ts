@@ -1,5 +1,16 @@
 import type { IpFamily } from "../base/ip.ts";
 
+/** A sync of one family's tables in mode iptables. */
+export interface TablesSync {
+  /** `full`: all rules were compared. */
+  readonly kind: "full" | "partial";
+  readonly seconds: number;
+  /** Rules in our chains, by table; empty: not known. */
+  readonly totalRules: ReadonlyMap<string, number>;
+  /** Rules that were written, by table. */
+  readonly writtenRules: ReadonlyMap<string, number>;
+}
+
 /** What the program counts and measures. Each call is cheap; none throws. */
 export interface Metrics {
   /** A sync is asked for. */
@@ -21,6 +32,9 @@ export interface Metrics {
   /** Service ports with a Local policy whose endpoints are all on other nodes. */
   noLocalEndpoints(policy: "internal" | "external", family: IpFamily, count: number): void;
   iptablesRestoreFailed(family: IpFamily): void;
+  /** Of the failed runs, those that wrote only what had changed. */
+  partialRestoreFailed(family: IpFamily): void;
+  tablesSynced(family: IpFamily, sync: TablesSync): void;
   /** A look for stale flows that could list them. */
   conntrackReconciled(family: IpFamily, seconds: number, deletedCount: number): void;
   healthzAnswered(status: number): void;
@@ -83,6 +97,8 @@ export const silentMetrics: Metrics = {
   changesTaken() {},
   noLocalEndpoints() {},
   iptablesRestoreFailed() {},
+  partialRestoreFailed() {},
+  tablesSynced() {},
   conntrackReconciled() {},
   healthzAnswered() {},
   livezAnswered() {},

@@ -2,7 +2,7 @@ import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Clock } from "../base/clock.ts";
 import type { IpFamily } from "../base/ip.ts";
 import { bucketLists, type MetricRow, metricTable as table } from "./metric-table.ts";
-import type { Metrics } from "./metrics.ts";
+import type { Metrics, TablesSync } from "./metrics.ts";
 import { registerProcessMetrics } from "./process-metrics.ts";
 
 export interface BuildVersions {
@@ -40,6 +40,11 @@ export class PrometheusMetrics implements Metrics {
   readonly #conntrackDuration = this.#histogram(table.conntrackDuration);
   readonly #conntrackDeleted = this.#counter(table.conntrackDeleted);
   readonly #iptablesRestoreFailures = this.#counter(table.iptablesRestoreFailures);
+  readonly #fullSyncDuration = this.#histogram(table.fullSyncDuration);
+  readonly #partialSyncDuration = this.#histogram(table.partialSyncDuration);
+  readonly #partialRestoreFailures = this.#counter(table.partialRestoreFailures);
+  readonly #iptablesRules = this.#gauge(table.iptablesRules);
+  readonly #iptablesRulesWritten = this.#gauge(table.iptablesRulesWritten);
   readonly #firstSync = this.#gauge(table.firstSyncCompleted);
   readonly #syncRuns = this.#counter(table.syncRuns);
   readonly #kernelChanges = this.#counter(table.kernelChanges);
@@ -133,6 +138,20 @@ export class PrometheusMetrics implements Metrics {
 
   iptablesRestoreFailed(family: IpFamily): void {
     this.#iptablesRestoreFailures.inc({ ip_family: family });
+  }
+
+  partialRestoreFailed(family: IpFamily): void {
+    this.#partialRestoreFailures.inc({ ip_family: family });
+  }
+
+  tablesSynced(family: IpFamily, { kind, seconds, totalRules, writtenRules }: TablesSync): void {
+    const duration = kind === "full" ? this.#fullSyncDuration : this.#partialSyncDuration;
+    duration.observe({ ip_family: family }, seconds);
+    for (const [table, count] of totalRules) {
+      const labels = { ip_family: family, table };
+      this.#iptablesRules.set(labels, count);
+      this.#iptablesRulesWritten.set(labels, writtenRules.get(table) ?? 0);
+    }
   }
 
   conntrackReconciled(family: IpFamily, seconds: number, deletedCount: number): void {

@@ -69,7 +69,9 @@ export class FakeNode {
   /** What an operator sees of the daemon that runs. */
   get view(): DaemonView {
     assert.ok(this.#daemon !== undefined, "a daemon runs");
-    return this.#daemon.view;
+    const { view } = this.#daemon;
+    assert.ok(view.mode === "ipvs", "the mode is ipvs");
+    return view;
   }
 
   /** Ends the daemon; it must leave no timer and no listener behind. */

@@ -40,7 +40,10 @@ export async function startInProcess(parts: InProcessParts): Promise<InProcessDa
     const daemon = await startDaemon({ config, kernel, source, metrics, health, clock, log });
     return {
       kernel,
-      view: daemon.view,
+      get view() {
+        if (daemon.view.mode !== "ipvs") throw new Error("The mode is not ipvs");
+        return daemon.view;
+      },
       settled: () => daemon.settled(),
       stop: async () => {
         await daemon.stop();

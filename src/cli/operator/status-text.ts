@@ -48,7 +48,7 @@ export function statusText(status: Status): string {
 
 function modeText({ mode, observeOnly, ipFamilies, scheduler }: Status): string {
   const families = ipFamilies.length === 0 ? "" : `, ${ipFamilies.join(" and ")}`;
-  return `${mode}${observeOnly ? ", observe-only" : ""}${families}, scheduler ${scheduler}`;
+  return `${mode}${observeOnly ? ", observe-only" : ""}${families}${mode === "ipvs" ? `, scheduler ${scheduler}` : ""}`;
 }
 
 function sourceRow({ source }: Status): readonly [string, string] {

@@ -6,9 +6,9 @@ export const ipvsFields = [
     default: "",
     flag: "proxy-mode",
     fillsFile: true,
-    help: "proxy mode: ipvs or userspace; may be empty only where there is no configuration file",
+    help: "proxy mode: ipvs, iptables or userspace; empty: iptables with a configuration file, ipvs without",
     differs:
-      "modes iptables and nftables are rejected; mode userspace, which kube-proxy dropped, is there. Empty is rejected in a file, where it means iptables to kube-proxy, unless the flag is given",
+      "mode nftables is rejected; mode userspace, which kube-proxy dropped, is there. Empty means iptables in a file only, and with a warning; without a file it means ipvs. The flag fills an empty mode in the file",
   },
   {
     path: "ipvs.scheduler",
@@ -16,6 +16,7 @@ export const ipvsFields = [
     default: "",
     flag: "ipvs-scheduler",
     isLive: true,
+    onlyInMode: "ipvs",
     help: "IPVS scheduler, as in ipvsadm; empty: rr",
   },
   {
@@ -25,6 +26,7 @@ export const ipvsFields = [
     isPositive: true,
     flag: "ipvs-sync-period",
     isLive: true,
+    onlyInMode: "ipvs",
     help: "maximum interval between syncs",
   },
   {
@@ -35,6 +37,7 @@ export const ipvsFields = [
     min: 0,
     flag: "ipvs-min-sync-period",
     isLive: true,
+    onlyInMode: "ipvs",
     help: "minimum interval between syncs; 0s: none",
   },
   {
@@ -43,6 +46,7 @@ export const ipvsFields = [
     default: "",
     flag: "ipvs-exclude-cidrs",
     isLive: true,
+    onlyInMode: "ipvs",
     help: "CIDRs in which virtual servers are never removed",
   },
   {
@@ -51,6 +55,7 @@ export const ipvsFields = [
     default: "false",
     flag: "ipvs-strict-arp",
     isLive: true,
+    onlyInMode: "ipvs",
     help: "set arp_ignore to 1 and arp_announce to 2",
   },
   {
@@ -60,6 +65,7 @@ export const ipvsFields = [
     min: 0,
     flag: "ipvs-tcp-timeout",
     isLive: true,
+    onlyInMode: "ipvs",
     help: "timeout of idle TCP connections; 0s: keep the kernel's value",
   },
   {
@@ -69,6 +75,7 @@ export const ipvsFields = [
     min: 0,
     flag: "ipvs-tcpfin-timeout",
     isLive: true,
+    onlyInMode: "ipvs",
     help: "timeout of TCP connections after a FIN; 0s: keep the kernel's value",
   },
   {
@@ -78,6 +85,7 @@ export const ipvsFields = [
     min: 0,
     flag: "ipvs-udp-timeout",
     isLive: true,
+    onlyInMode: "ipvs",
     help: "timeout of idle UDP connections; 0s: keep the kernel's value",
   },
   {

@@ -4,6 +4,7 @@ import { type IpAddress, type IpFamily, parseIpAddress } from "../../base/ip.ts"
 import type { Logger } from "../../base/log.ts";
 import { bySeniority } from "../../model/service-port.ts";
 import type { ServicePlan } from "../../plan/planner.ts";
+import type { ServicePortPlan } from "../../plan/service-port-plan.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import {
   type HttpAnswer,
@@ -23,6 +24,11 @@ export interface ServiceHealthCheck {
   readonly createdAtSeconds: number;
   /** Absent: the Service is not from a manifest. */
   readonly manifestOrder?: string;
+}
+
+/** The part of a Service's plan that tells of its health check, whatever the mode. */
+export interface HealthPlan extends Pick<ServicePlan, "service" | "family" | "localReadyCount"> {
+  readonly servicePorts: readonly Pick<ServicePortPlan, "servicePort">[];
 }
 
 /** What listens on a port. */
@@ -76,7 +82,7 @@ export class ServiceHealthServers {
   }
 
   /** Takes note of what a plan wants served; nothing is opened or closed yet. */
-  note(plan: ServicePlan): void {
+  note(plan: HealthPlan): void {
     const key = `${plan.family} ${plan.service}`;
     const check = healthCheckOf(plan);
     const before = this.#checks.get(key);
@@ -151,7 +157,7 @@ export class ServiceHealthServers {
   }
 }
 
-function healthCheckOf(plan: ServicePlan): ServiceHealthCheck | undefined {
+function healthCheckOf(plan: HealthPlan): ServiceHealthCheck | undefined {
   const { service, family, servicePorts, localReadyCount } = plan;
   const [first] = servicePorts;
   if (first === undefined || first.servicePort.healthCheckNodePort === 0) return undefined;

@@ -5,8 +5,6 @@ import type { FamilyOptions, PlanOptions } from "../../plan/options.ts";
 import { type NodeFacts, nodePortNetworks } from "./node-facts.ts";
 
 export interface IptablesFacts extends Pick<NodeFacts, "config" | "node"> {
-  /** Node ports are to be served on loopback addresses. */
-  readonly servesLoopbackNodePorts: boolean;
   /** What every mode must know. */
   readonly shared: PlanOptions;
   readonly hasCounters: boolean;
@@ -31,13 +29,13 @@ export function iptablesOptionsOf(facts: IptablesFacts): IptablesNodeOptions {
 function familyOptions(
   family: IpFamily,
   { nodePortAddresses }: FamilyOptions,
-  { config, node, servesLoopbackNodePorts }: IptablesFacts,
+  { config, node }: IptablesFacts,
 ): IptablesFamilyOptions {
   const networks = nodePortNetworks(family, config, node);
   const servesAllAddresses = networks.length === 0;
   const isLoopbackNamed = networks.some((network) => cidrContains(network, loopback));
   const servesLoopback =
-    family === "IPv4" && servesLoopbackNodePorts && (servesAllAddresses || isLoopbackNamed);
+    family === "IPv4" && config.servesLoopbackNodePorts && (servesAllAddresses || isLoopbackNamed);
   const addresses = new Set([...nodePortAddresses, ...(servesLoopback ? [loopback] : [])]);
   return {
     servesAllAddresses,

@@ -30,7 +30,7 @@ export interface OtherModesReport {
 }
 
 /** Whether a kube-proxy may be using them at the same time, in another mode than ours. */
-function mayBeInUse({
+export function mayBeInUse({
   isOtherProxyAllowed,
   serviceProxyName,
 }: Pick<Config, "isOtherProxyAllowed" | "serviceProxyName">): boolean {
@@ -119,6 +119,16 @@ export async function tidyOtherModes(kernel: Kernel, config: Config, log: Logger
   if (!config.isLeftoverRemoved) return;
   const isUnused = (backend: string): boolean => backend === kernel.unusedBackend?.backend;
   report(await removeIptablesMode(kernel, config, isUnused), log);
+}
+
+/** To be called in mode iptables when its rules stand. Never rejects. */
+export async function removeNftTablesOnce(
+  kernel: Tables,
+  config: Config,
+  log: Logger,
+): Promise<void> {
+  if (config.isObserveOnly || mayBeInUse(config)) return;
+  report(await removeNftTables(kernel), log);
 }
 
 function report({ nftTables, iptables, kept, failures }: OtherModesReport, log: Logger): void {

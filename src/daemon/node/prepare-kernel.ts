@@ -48,7 +48,8 @@ async function loadIpvs(kernel: Kernel, log: Logger): Promise<void> {
   }
 }
 
-async function supportedFamilies(kernel: Kernel, log: Logger): Promise<readonly IpFamily[]> {
+/** Families whose programs and kernel parts work here. Throws where none does. */
+export async function supportedFamilies(kernel: Kernel, log: Logger): Promise<readonly IpFamily[]> {
   const supported: IpFamily[] = [];
   for (const family of ipFamilies) {
     const reason = await unsupportedReason(kernel, family);

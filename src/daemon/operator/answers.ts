@@ -22,7 +22,7 @@ export interface Status {
   /** Empty: OK. */
   readonly problems: readonly Problem[];
   readonly node: { readonly name: string; readonly isEligible: boolean };
-  readonly mode: "ipvs";
+  readonly mode: "ipvs" | "iptables" | "userspace";
   /** Nothing in the kernel is changed. */
   readonly observeOnly: boolean;
   readonly ipFamilies: readonly string[];

@@ -8,6 +8,7 @@ import type { SyncHistory } from "../report/sync-history.ts";
 
 /** What answers are made of: the daemon's own state, read where it is. Nothing is copied, nothing decided again. */
 export interface DaemonView {
+  readonly mode: "ipvs";
   readonly config: Config;
   readonly clock: Clock;
   readonly families: readonly IpFamily[];
@@ -20,3 +21,12 @@ export interface DaemonView {
   readonly ipvs: Pick<Ipvs, "listRealServers"> & IpvsTraffic;
   readonly iptables: Pick<Iptables, "choice">;
 }
+
+/** What mode iptables can tell: it has no objects in the kernel that answer for a Service. */
+export interface TablesView
+  extends Pick<DaemonView, "config" | "clock" | "families" | "history" | "iptables"> {
+  readonly mode: "iptables";
+  readonly serviceCount: number;
+}
+
+export type ModeView = DaemonView | TablesView;

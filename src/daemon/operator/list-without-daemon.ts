@@ -2,6 +2,7 @@ import type { Config } from "../../config/config.ts";
 import { observeOnce } from "../observe-once.ts";
 import type { CommandParts } from "../run.ts";
 import type { ServicesQuery } from "./answers.ts";
+import { onlyIpvs } from "./routes.ts";
 import { serviceRows } from "./service-rows.ts";
 import { writeList } from "./write-list.ts";
 
@@ -15,6 +16,7 @@ export async function listServicesWithoutDaemon(
   query: ServicesQuery,
 ): Promise<string> {
   return await observeOnce(config, parts, async ({ view }) => {
+    if (view.mode === "iptables") throw new Error(`Cannot list Services: ${onlyIpvs}`);
     const chunks: string[] = [];
     await writeList("ServiceList", serviceRows(view, query), {
       clock: parts.clock,

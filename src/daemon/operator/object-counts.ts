@@ -1,5 +1,5 @@
 import type { Counts } from "./answers.ts";
-import type { DaemonView } from "./daemon-view.ts";
+import type { ModeView } from "./daemon-view.ts";
 
 const nothing: Counts = {
   services: 0,
@@ -17,8 +17,10 @@ const nothing: Counts = {
 };
 
 /** Counts what there is, once through; yields after each object. `view` undefined: there is nothing yet. */
-export function* countsOf(view: DaemonView | undefined): Generator<void, Counts> {
+export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
   if (view === undefined) return nothing;
+  // Mode iptables has neither virtual nor real servers.
+  if (view.mode === "iptables") return { ...nothing, services: view.serviceCount };
   const { plan, reconciler, history } = view;
   let endpoints = 0;
   for (const name of plan.serviceNames()) {

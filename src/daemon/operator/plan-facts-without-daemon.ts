@@ -3,6 +3,7 @@ import { observeOnce } from "../observe-once.ts";
 import type { CommandParts } from "../run.ts";
 import type { PlanFacts, PlanQuery } from "./answers.ts";
 import { planFacts } from "./plan-facts.ts";
+import { onlyIpvs } from "./routes.ts";
 
 /** What a daemon would answer to `/v1/plan`, from the objects as a start would find them. */
 export async function planFactsWithoutDaemon(
@@ -10,5 +11,8 @@ export async function planFactsWithoutDaemon(
   parts: Pick<CommandParts, "clock" | "log">,
   query: PlanQuery,
 ): Promise<PlanFacts> {
-  return await observeOnce(config, parts, ({ view }) => planFacts(view, query));
+  return await observeOnce(config, parts, ({ view }) => {
+    if (view.mode === "iptables") throw new Error(`Cannot explain: ${onlyIpvs}`);
+    return planFacts(view, query);
+  });
 }

@@ -3,7 +3,7 @@
 import type { Clock } from "../../base/clock.ts";
 import { inSlices } from "../../base/time-slice.ts";
 import { apiVersion, type ListKind, type ServicesQuery } from "./answers.ts";
-import type { DaemonView } from "./daemon-view.ts";
+import type { DaemonView, ModeView } from "./daemon-view.ts";
 import { drainRows } from "./drain-rows.ts";
 import { planFacts } from "./plan-facts.ts";
 import { readPlanQuery } from "./plan-query.ts";
@@ -19,7 +19,7 @@ export interface RouteParts {
   readonly clock: Clock;
   readonly status: () => StatusParts;
   /** Undefined until the kernel was prepared. */
-  readonly view: () => DaemonView | undefined;
+  readonly view: () => ModeView | undefined;
 }
 
 /** `target`: path and query of a request, as it was sent. */
@@ -34,6 +34,7 @@ export async function answerTo(target: string, parts: RouteParts): Promise<Opera
   }
   const view = parts.view();
   if (view === undefined) return failure(503, "the kernel is not prepared yet");
+  if (view.mode === "iptables") return failure(501, `${path}: ${onlyIpvs}`);
   if (path === "/v1/plan") return await planAnswer(view, new URLSearchParams(query));
   if (path === "/v1/drains") return { kind: "list", listKind: "DrainList", rows: drainRows(view) };
   const rows = serviceRows(view, servicesQuery(new URLSearchParams(query)));
@@ -47,6 +48,10 @@ async function planAnswer(view: DaemonView, parameters: URLSearchParams): Promis
   if (typeof query === "string") return failure(400, query);
   return { kind: "object", status: 200, object: await planFacts(view, query) };
 }
+
+/** What lists and drains say where there is nothing of which they tell. */
+export const onlyIpvs =
+  "mode iptables has no virtual servers; the rules of a Service are found with: iptables-save | grep NAMESPACE/NAME";
 
 export function failure(status: number, message: string): OperatorAnswer {
   return { kind: "object", status, object: { apiVersion, kind: "Error", message } };

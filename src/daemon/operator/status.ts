@@ -10,7 +10,7 @@ import type { ProxyHealth } from "../report/proxy-health.ts";
 import { type PastSync, SyncHistory } from "../report/sync-history.ts";
 import { agesNow, type SecondsSince, toTenth } from "./ages.ts";
 import { apiVersion, type Status, type SyncStatus } from "./answers.ts";
-import type { DaemonView } from "./daemon-view.ts";
+import type { ModeView } from "./daemon-view.ts";
 import { countsOf } from "./object-counts.ts";
 import { problemsOf, summaryOf } from "./verdict.ts";
 
@@ -22,7 +22,7 @@ export interface StatusParts {
   /** Monotonic. */
   readonly startedAtMs: number;
   /** Undefined until the kernel was prepared. */
-  readonly view: DaemonView | undefined;
+  readonly view: ModeView | undefined;
 }
 
 /** Objects listed of each kind; the counts count all. */
@@ -43,7 +43,7 @@ export function* statusOf(parts: StatusParts): Generator<void, Status> {
     summary: summaryOf(problems, counts, history.last, secondsSince),
     problems,
     node: { name: config.nodeName, isEligible: health.report().isNodeEligible },
-    mode: "ipvs",
+    mode: config.mode,
     observeOnly: config.isObserveOnly,
     ipFamilies: view?.families ?? [],
     scheduler: config.scheduler,

@@ -14,6 +14,7 @@ import {
   type SharedRule,
   sharedChains,
 } from "./shared-chains.ts";
+import { type UdpDestination, UdpDestinations } from "./udp-destinations.ts";
 
 /** A chain of one family that is another one than before, or gone. */
 export interface TouchedChain {
@@ -135,6 +136,7 @@ export class DesiredTables {
   readonly #services = new Map<string, ServiceRules>();
   readonly #families = new Map<IpFamily, FamilyTables>();
   readonly #endpointCounts = new Map<IpFamily, number>();
+  readonly #udp = new UdpDestinations();
 
   /** Of all service ports of a family. */
   endpointCount(family: IpFamily): number {
@@ -149,6 +151,12 @@ export class DesiredTables {
     const added = countOf(plan.servicePorts) - countOf(before);
     this.#endpointCounts.set(plan.family, this.endpointCount(plan.family) + added);
     this.#tables(plan.family).replace(before, plan.servicePorts);
+    this.#udp.replace(before, plan.servicePorts);
+  }
+
+  /** What tracked UDP flows are to be compared with, since this was last asked. */
+  takeTouchedUdp(): readonly UdpDestination[] {
+    return this.#udp.takeTouched();
   }
 
   /** What a Service wants at present; empty where it wants nothing. */

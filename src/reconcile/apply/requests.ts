@@ -189,7 +189,8 @@ function addressChange({ kind, address }: AddressBinding): AddressChange {
   return { kind: kind === "address-add" ? "add" : "remove", address };
 }
 
-function rulesChange(change: RuleChange): RulesChange {
+/** A change of rules as the kernel's client takes it. */
+export function rulesChange(change: RuleChange): RulesChange {
   switch (change.kind) {
     case "chain-write":
       return { kind: "write-chain", chain: change.chain };

@@ -6,6 +6,7 @@ const freshValues: Readonly<Record<string, string>> = {
   "net/ipv4/ip_forward": "0",
   "net/ipv4/conf/all/arp_ignore": "0",
   "net/ipv4/conf/all/arp_announce": "0",
+  "net/ipv4/conf/all/route_localnet": "0",
   "net/ipv4/vs/conntrack": "0",
   "net/ipv4/vs/conn_reuse_mode": "1",
   "net/ipv4/vs/expire_nodest_conn": "0",

@@ -39,7 +39,7 @@ describe("the process", () => {
   });
 
   it("ends with 1 and one line on stderr after a mistake", async () => {
-    const { code, out, err } = await program("--proxy-mode", "iptables", "--v=1");
+    const { code, out, err } = await program("--proxy-mode", "nftables", "--v=1");
     assert.deepEqual([code, out], [1, ""]);
     assert.match(
       err,

@@ -204,7 +204,7 @@ describe("the last lines on stderr", () => {
       name: "for another proxy mode",
       args: ["--proxy-mode=nftables"],
       want: [
-        "--proxy-mode: kube-ipvs supports the proxy modes ipvs and userspace; for mode nftables, use kube-proxy",
+        "--proxy-mode: kube-ipvs supports the proxy modes ipvs, iptables and userspace; for mode nftables, use kube-proxy",
       ],
     },
     {

@@ -47,10 +47,13 @@ const modeOf: Readonly<Record<string, string>> = {
 
 describe("a change of one setting", () => {
   for (const field of allFields.filter(({ noEffect, flag }) => noEffect === undefined && flag)) {
-    const { path, flag = "", isLive } = field;
+    const { path, flag = "", isLive, onlyInMode } = field;
     it(`${isLive === true ? "counts at once" : "needs a restart"}: ${path}`, () => {
       const mode = modeOf[path];
-      const base = { ...(mode === undefined ? {} : { "detect-local-mode": mode, [flag]: "eth0" }) };
+      const base = {
+        ...(mode === undefined ? {} : { "detect-local-mode": mode, [flag]: "eth0" }),
+        ...(onlyInMode === undefined ? {} : { "proxy-mode": onlyInMode }),
+      };
       const running = load(base);
       const read = load({ ...base, [flag]: otherValue(field) });
       const { state, applied, needRestart } = changeConfig(running, read);

@@ -10,6 +10,8 @@ describe("the configuration without any setting", () => {
     const { config, command } = load({});
     assert.equal(command, "run");
     assert.deepEqual(config, {
+      mode: "ipvs",
+      servesLoopbackNodePorts: true,
       objectsFrom: { kind: "cluster" },
       nodeName: "node-from-os",
       bindAddress: "0.0.0.0",
@@ -60,7 +62,6 @@ describe("the configuration without any setting", () => {
       isLeftoverRemoved: false,
       virtualAddresses: "addresses",
       nodeAddressPeriodMs: 600_000,
-      mode: "ipvs",
       udpTimeoutMs: 250,
       lockName: "kube-ipvs",
       operatorSocketPath: "/run/kube-ipvs/kube-ipvs.sock",

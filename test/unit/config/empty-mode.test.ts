@@ -1,88 +1,58 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { loadConfig } from "../../../src/config/load-config.ts";
-import { configPath, type FlagInput, load, refusal } from "./loading.ts";
+import { load } from "./loading.ts";
 
 /** As kubeadm writes it for a cluster of mode iptables. */
 const file =
   'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ""\n';
 const withoutMode = file.replace('mode: ""\n', "");
-const mistake =
-  'Invalid configuration: mode: "": means iptables in kube-proxy\'s configuration, and kube-ipvs has mode ipvs only; ' +
-  "write mode: ipvs, or pass --proxy-mode=ipvs, to serve with IPVS; otherwise run kube-proxy";
 
 describe("an empty mode in a file", () => {
   for (const [name, text] of [
     ["that says so", file],
     ["that says nothing", withoutMode],
   ] as const) {
-    it(`${name} is refused, and the error says what to write`, () => {
-      assert.equal(
-        refusal(() => load({}, text)),
-        mistake,
-      );
+    it(`${name} means iptables, as to kube-proxy, and the log says what to write for IPVS`, () => {
+      const { config, notices } = load({}, text);
+      assert.equal(config.mode, "iptables");
+      assert.deepEqual(notices, [
+        {
+          level: "warn",
+          event: "No proxy mode chosen, using iptables",
+          keys: {
+            reason:
+              "an empty mode in a configuration file means iptables, as it does to kube-proxy",
+            todo: "To serve with IPVS, write mode: ipvs, or pass --proxy-mode=ipvs",
+          },
+        },
+      ]);
     });
   }
 
-  it("is refused before the node is prepared", () => {
-    assert.equal(
-      refusal(() => load({ "init-only": "true" }, file)),
-      mistake,
-    );
-  });
+  for (const mode of ["ipvs", "iptables"]) {
+    it(`is filled by the flag with ${mode}`, () => {
+      const { config, notices, values } = load({ "proxy-mode": mode }, file);
+      assert.deepEqual([notices, values.get("mode"), config.mode], [[], mode, mode]);
+    });
+  }
 
-  it("is filled by the flag", () => {
-    const { notices, values } = load({ "proxy-mode": "ipvs" }, file);
-    assert.deepEqual([notices, values.get("mode")], [[], "ipvs"]);
-  });
-
-  it("is refused with a flag that names another mode", () => {
-    assert.match(
-      refusal(() => load({ "proxy-mode": "iptables" }, file)),
-      /--proxy-mode: "iptables": kube-ipvs supports the proxy modes ipvs and userspace/,
-    );
-  });
-
-  it("does not keep anybody from cleaning up", () => {
+  it("says nothing when cleaning up", () => {
     assert.deepEqual(load({ cleanup: "true" }, file).notices, []);
   });
 
-  const harmless: readonly [string, FlagInput][] = [
-    ["a written configuration", { "write-config-to": "/out" }],
-    ["observing only", { "kube-ipvs-observe-only": "true" }],
-  ];
-  for (const [name, flags] of harmless) {
-    it(`is a warning for ${name}, and a mistake with --strict`, () => {
-      const [{ level, event } = {}] = load(flags, file).notices;
-      assert.deepEqual([level, event], ["warn", "Proxy mode in the configuration file is empty"]);
-      assert.match(
-        refusal(() => load({ ...flags, strict: "true" }, file)),
-        /mode: Proxy mode in the configuration file is empty/,
-      );
-    });
-  }
-
-  it("is a warning for a command such as plan, which shows what a start with --proxy-mode=ipvs would do", () => {
-    const world = { hostname: () => "node-1", readFile: () => file };
-    const { command, notices } = loadConfig(
-      new Map([["config", [configPath]]]),
-      world,
-      "subcommand",
-    );
-    assert.deepEqual(
-      [command, notices.map(({ event }) => event)],
-      ["subcommand", ["Proxy mode in the configuration file is empty"]],
-    );
-  });
-
-  it("is written as ipvs by --write-config-to", () => {
-    assert.match(load({ "write-config-to": "/out" }, file).written?.text ?? "", /^mode: ipvs$/m);
+  it("is written as iptables by --write-config-to, with that section's periods alone", () => {
+    const text = load({ "write-config-to": "/out" }, file).written?.text ?? "";
+    assert.match(text, /^mode: iptables$/m);
+    assert.match(text, /^iptables:\n(?: {2}.*\n)* {2}syncPeriod: 30s$/m);
+    assert.match(text, /^ipvs:\n(?: {2}.*\n)* {2}syncPeriod: 0s$/m);
   });
 });
 
 describe("no mode and no file", () => {
   it("is told that ipvs is assumed", () => {
-    assert.deepEqual(load({}).notices, [
+    const { config, notices } = load({});
+    assert.equal(config.mode, "ipvs");
+    assert.deepEqual(notices, [
       { level: "info", event: "No proxy mode chosen, using ipvs", keys: {} },
     ]);
   });

@@ -43,11 +43,11 @@ describe("the message for a bad field", () => {
     ],
     [
       "mode: nftables",
-      'mode: "nftables": kube-ipvs supports the proxy modes ipvs and userspace; for mode nftables, use kube-proxy',
+      'mode: "nftables": kube-ipvs supports the proxy modes ipvs, iptables and userspace; for mode nftables, use kube-proxy',
     ],
     [
-      "mode: userspace\nkubeIpvs: {observeOnly: true}",
-      "kubeIpvs.observeOnly: true: mode userspace has nothing to observe",
+      "mode: kernelspace",
+      'mode: "kernelspace": kube-ipvs supports the proxy modes ipvs, iptables and userspace',
     ],
     [
       "detectLocalMode: Pods",
@@ -117,8 +117,8 @@ describe("the message for a bad field", () => {
 describe("the message for a bad flag", () => {
   const cases: readonly (readonly [flags: FlagInput, message: string])[] = [
     [
-      { "proxy-mode": "iptables" },
-      '--proxy-mode: "iptables": kube-ipvs supports the proxy modes ipvs and userspace; for mode iptables, use kube-proxy',
+      { "proxy-mode": "nftables" },
+      '--proxy-mode: "nftables": kube-ipvs supports the proxy modes ipvs, iptables and userspace; for mode nftables, use kube-proxy',
     ],
     [{ "ipvs-sync-period": "0s" }, '--ipvs-sync-period: "0s": must be greater than zero'],
     [{ v: "much" }, '--v: "much": must be an integer'],

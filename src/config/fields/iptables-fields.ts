@@ -1,0 +1,33 @@
+/** What mode iptables alone reads. `iptables.masquerade*` counts in mode ipvs, too. */
+export const iptablesFields = [
+  {
+    path: "iptables.syncPeriod",
+    kind: "duration",
+    default: "30s",
+    isPositive: true,
+    flag: "iptables-sync-period",
+    isLive: true,
+    onlyInMode: "iptables",
+    help: "maximum interval between syncs in mode iptables",
+  },
+  {
+    path: "iptables.minSyncPeriod",
+    kind: "duration",
+    default: "1s",
+    min: 0,
+    flag: "iptables-min-sync-period",
+    isLive: true,
+    onlyInMode: "iptables",
+    help: "minimum interval between syncs in mode iptables",
+  },
+  {
+    path: "iptables.localhostNodePorts",
+    kind: "boolean",
+    default: "true",
+    keepsZero: true,
+    flag: "iptables-localhost-nodeports",
+    isLive: true,
+    onlyInMode: "iptables",
+    help: "serve node ports on loopback addresses (IPv4 only); sets route_localnet",
+  },
+] as const;

@@ -1,0 +1,43 @@
+import { removeNftTablesOnce } from "../node/other-modes.ts";
+import { prepareTables } from "../node/prepare-tables.ts";
+import { tidyIpvs } from "../node/tidy-ipvs.ts";
+import { TablesReporter } from "../report/tables-reporter.ts";
+import { TablesLoop } from "../sync/tables-loop.ts";
+import type { ModeParts, RunningMode } from "./mode.ts";
+
+/** Prepares the kernel for mode iptables. Throws where a start makes no sense. */
+export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
+  const { config, kernel, log, clock, live } = parts;
+  const prepared = await prepareTables(kernel, config, log);
+  const { families } = prepared;
+  const reporter = new TablesReporter(parts);
+  const loop = new TablesLoop(
+    { ...parts, reporter, onNodeReady: (node) => parts.onNodeReady(node, families) },
+    live,
+    prepared,
+  );
+  return {
+    families,
+    loop,
+    // The tables do not tell which of their addresses were served.
+    servedBefore: undefined,
+    view: {
+      mode: "iptables",
+      families,
+      clock,
+      history: reporter.history,
+      iptables: kernel.iptables,
+      get serviceCount() {
+        return loop.serviceCount;
+      },
+      get config() {
+        return live.current;
+      },
+    },
+    configure: async () => {},
+    tidy: async () => {
+      await tidyIpvs(kernel, config, { clock, log });
+      await removeNftTablesOnce(kernel, config, log);
+    },
+  };
+}

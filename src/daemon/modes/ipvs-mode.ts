@@ -1,0 +1,48 @@
+import { LocalhostNodePorts } from "../localhost/localhost-node-ports.ts";
+import { tellLeftoverChains, tidyOtherModes } from "../node/other-modes.ts";
+import { configureKernel, prepareKernel } from "../node/prepare-kernel.ts";
+import { readServedAddresses } from "../node/served-before.ts";
+import { tidyVirtualAddresses } from "../node/tidy-virtual-addresses.ts";
+import { tidyUnusedBackend } from "../node/unused-backend.ts";
+import { SyncReporter } from "../report/sync-reporter.ts";
+import { SyncLoop } from "../sync/sync-loop.ts";
+import type { ModeParts, RunningMode } from "./mode.ts";
+
+/** Prepares the kernel for mode ipvs. Throws where a start makes no sense. */
+export async function beginIpvs(parts: ModeParts): Promise<RunningMode> {
+  const { config, kernel, log, live } = parts;
+  const families = await prepareKernel(kernel, config, log);
+  const servedBefore = await readServedAddresses(kernel, config);
+  const reporter = new SyncReporter({ ...parts, nodeName: config.nodeName });
+  const onNodeReady: SyncLoopNodeReady = (node) => parts.onNodeReady(node, families);
+  const localhost = config.areNodePortsOnLocalhost
+    ? { localhostNodePorts: new LocalhostNodePorts(parts) }
+    : {};
+  const loop = new SyncLoop({ ...parts, ...localhost, reporter, onNodeReady }, live, families);
+  tellLeftoverChains(kernel, config, log);
+  return {
+    families,
+    loop,
+    servedBefore,
+    view: {
+      mode: "ipvs",
+      ...loop.view,
+      families,
+      clock: parts.clock,
+      ipvs: kernel.ipvs,
+      iptables: kernel.iptables,
+      get config() {
+        return live.current;
+      },
+    },
+    configure: (next) => configureKernel(kernel, next, { families, log }),
+    // What mode iptables left goes first, since it leads to chains of ours in the unused backend.
+    tidy: async () => {
+      await tidyOtherModes(kernel, config, log);
+      await tidyUnusedBackend(kernel, config, log);
+      await tidyVirtualAddresses(kernel, config, log);
+    },
+  };
+}
+
+type SyncLoopNodeReady = NonNullable<ConstructorParameters<typeof SyncLoop>[0]["onNodeReady"]>;

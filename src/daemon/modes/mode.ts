@@ -1,0 +1,54 @@
+/** What the composition root needs of a proxy mode. */
+import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/objects.ts";
+import type {
+  NodeAddresses,
+  NodeWeights,
+  ResourceKind,
+  ServedAddresses,
+  ServerEndpoint,
+} from "../../api/source.ts";
+import type { IpFamily } from "../../base/ip.ts";
+import type { Config } from "../../config/config.ts";
+import type { ServiceHealthServers } from "../http/service-health.ts";
+import type { ModeView } from "../operator/daemon-view.ts";
+import type { LiveConfig } from "../process/live-config.ts";
+import type { DaemonParts } from "../start.ts";
+
+/** Takes what the source tells and brings the kernel there. */
+export interface ProxyLoop {
+  start(): void;
+  /** Resolves when everything told so far is in the kernel. */
+  settled(): Promise<void>;
+  stop(): Promise<void>;
+  noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void;
+  noteSlice(
+    previous: EndpointSliceRecord | undefined,
+    current: EndpointSliceRecord | undefined,
+  ): void;
+  noteNode(node: NodeRecord | undefined): void;
+  noteNodeAddresses(nodes: NodeAddresses, weights?: NodeWeights): void;
+  noteSynced(kind: ResourceKind): void;
+  reconfigured(): void;
+}
+
+/** A mode whose kernel is prepared. */
+export interface RunningMode {
+  readonly families: readonly IpFamily[];
+  readonly loop: ProxyLoop;
+  readonly view: ModeView;
+  /** What the kernel serves at the start; undefined where no list is guarded by it. */
+  readonly servedBefore: ServedAddresses | undefined;
+  /** What a configuration asks of the kernel, whatever Services there are. Rejects before the first write. */
+  configure(next: Config): Promise<void>;
+  /** Removes what other modes and earlier runs left; called once, when the first sync ended. */
+  tidy(): Promise<void>;
+}
+
+/** What a mode is made of. */
+export interface ModeParts extends DaemonParts {
+  readonly live: LiveConfig;
+  readonly healthChecks: ServiceHealthServers;
+  readonly apiServers: () => readonly ServerEndpoint[];
+  /** Called once, before the first plan. */
+  readonly onNodeReady: (node: NodeRecord | undefined, families: readonly IpFamily[]) => void;
+}

@@ -1,0 +1,91 @@
+/** What must be right before the first sync in mode iptables: programs, counters, sysctls. */
+import { errorText } from "../../base/error-text.ts";
+import { type IpFamily, ipFamilies } from "../../base/ip.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Config } from "../../config/config.ts";
+import type { Kernel, RulesChange } from "../../kernel/kernel.ts";
+import { counters } from "../../plan/iptables/fixed-chains.ts";
+import { supportedFamilies } from "./prepare-kernel.ts";
+
+/** What the kernel can do for this mode. */
+export interface PreparedTables {
+  readonly families: readonly IpFamily[];
+  /** Rules may name our nfacct counters. */
+  readonly hasCounters: boolean;
+}
+
+/** Finds out what works here. Throws where a start makes no sense. */
+export async function prepareTables(
+  kernel: Kernel,
+  config: Config,
+  log: Logger,
+): Promise<PreparedTables> {
+  const families = await supportedFamilies(kernel, log);
+  const hasCounters = config.isObserveOnly
+    ? await hasAllCounters(kernel)
+    : await makeCounters(kernel, families, log);
+  return { families, hasCounters };
+}
+
+/**
+ * Loopback node ports need packets to 127.0.0.0/8 to be routed. Called when a sync has blocked them from outside, not
+ * before. Where node ports are not served there, the setting is left as it is: others may need it.
+ */
+export function routeLocalnet({ sysctl }: Pick<Kernel, "sysctl">, log: Logger): void {
+  const path = "net/ipv4/conf/all/route_localnet";
+  try {
+    if (!sysctl.ensure(path, "1")) return;
+    log.info("Set sysctl, so that node ports answer on loopback addresses", { sysctl: path });
+  } catch (error) {
+    log.error("Cannot set sysctl: node ports do not answer on loopback addresses", {
+      sysctl: path,
+      err: errorText(error),
+      todo: "Set it on the node, or set iptables.localhostNodePorts: false",
+    });
+  }
+}
+
+async function hasAllCounters({ accounting }: Kernel): Promise<boolean> {
+  try {
+    for (const name of Object.values(counters)) if (!(await accounting?.has(name))) return false;
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+/** A rule with a counter is tried before all others depend on it: a kernel may have counters and no match for them. */
+async function makeCounters(
+  kernel: Kernel,
+  families: readonly IpFamily[],
+  log: Logger,
+): Promise<boolean> {
+  const { accounting, iptables } = kernel;
+  if (accounting === undefined) return false;
+  try {
+    for (const name of Object.values(counters)) await accounting.ensure(name);
+    for (const family of ipFamilies.filter((one) => families.includes(one))) {
+      await iptables.apply(family, [probe]);
+      await iptables.apply(family, [{ kind: "remove-chain", table: "filter", name: probeChain }]);
+    }
+    return true;
+  } catch (error) {
+    log.info("Rules do without nfacct counters", { reason: errorText(error) });
+    return false;
+  }
+}
+
+const probeChain = "KUBE-IPVS-PROBE";
+const probe: RulesChange = {
+  kind: "write-chain",
+  chain: {
+    table: "filter",
+    name: probeChain,
+    rules: [
+      {
+        matches: [{ kind: "accounting", counter: counters.invalidDropped }],
+        target: { kind: "return" },
+      },
+    ],
+  },
+};

@@ -1,0 +1,77 @@
+import { text } from "../../netlink/attribute-field.ts";
+import { attributeSet } from "../../netlink/attribute-set.ts";
+import { isAlreadyExists, isNotFound } from "../../netlink/errors.ts";
+import { protocols } from "../../netlink/netlink-package.ts";
+import type { RequestKind } from "../../netlink/request.ts";
+import {
+  type NetlinkTransport,
+  openTransport,
+  type TransportParts,
+} from "../../netlink/transport.ts";
+import type { Accounting } from "../kernel.ts";
+
+/** The client, and the end of its socket. */
+export interface OpenAccounting extends Accounting {
+  close(): void;
+}
+
+/** NFNL_SUBSYS_ACCT in the high byte, NFNL_MSG_ACCT_NEW and NFNL_MSG_ACCT_GET in the low one: linux/netfilter/nfnetlink_acct.h. */
+const messages = { create: 0x700, get: 0x701 } as const;
+/** NLM_F_EXCL and NLM_F_CREATE: one that exists is kept, with what it has counted. */
+const mustBeNew = 0x600;
+
+/** NFACCT_*. */
+const counterAttributes = attributeSet({ name: text(1) });
+
+function counterRequest(type: number, flags: number, operation: string): RequestKind<string> {
+  return {
+    type: () => type,
+    flags: () => flags,
+    encode(writer, name) {
+      // struct nfgenmsg: u8 family, u8 version, u16be resource.
+      writer.u8(0);
+      writer.u8(0);
+      writer.u16be(0);
+      counterAttributes.encode(writer, { name });
+    },
+    describe: (name) => ({ operation, subject: name }),
+  };
+}
+
+const createRequest = counterRequest(messages.create, mustBeNew, "create nfacct counter");
+const getRequest = counterRequest(messages.get, 0, "look for nfacct counter");
+
+/** Opens a socket. Throws NetlinkError. */
+export function openAccounting(parts: TransportParts): OpenAccounting {
+  return new AccountingClient(openTransport(parts, { protocol: protocols.netfilter }));
+}
+
+class AccountingClient implements OpenAccounting {
+  readonly #transport: NetlinkTransport;
+
+  constructor(transport: NetlinkTransport) {
+    this.#transport = transport;
+  }
+
+  async ensure(name: string): Promise<void> {
+    try {
+      await this.#transport.request(createRequest, name);
+    } catch (error) {
+      if (!isAlreadyExists(error)) throw error;
+    }
+  }
+
+  async has(name: string): Promise<boolean> {
+    try {
+      const found = await this.#transport.request(getRequest, name, () => true);
+      return found.length > 0;
+    } catch (error) {
+      if (isNotFound(error)) return false;
+      throw error;
+    }
+  }
+
+  close(): void {
+    this.#transport.close();
+  }
+}

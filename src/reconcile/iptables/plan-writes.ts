@@ -1,0 +1,75 @@
+/** Which chains of mode iptables are to be written: all that differ, or those that planning touched. Pure. */
+import type { IpFamily } from "../../base/ip.ts";
+import type { ObservedChain } from "../../kernel/kernel.ts";
+import type { TouchedChain } from "../../plan/iptables/desired-tables.ts";
+import { kubeletFirewall } from "../../plan/iptables/fixed-chains.ts";
+import type { RuleSet } from "../../state/rule.ts";
+import { diffRules, type PlannedRuleChange } from "../diff/diff-rules.ts";
+import { cachedRulesOf, chainKey, type RenderRule } from "../diff/rule-texts.ts";
+import type { PresentChains } from "./present-chains.ts";
+
+/** Chains that belong to a service port; only this mode makes them. XLB was EXT before 1.24. */
+const ownChain = /^KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16}$/;
+
+/**
+ * From what stands in the tables to what should: every chain that differs, jumps that are missing or out of order, and
+ * the end of chains of Services that are gone. What is right is not written again.
+ */
+export function planEverything(
+  family: IpFamily,
+  wanted: RuleSet,
+  observed: readonly ObservedChain[],
+  render: RenderRule,
+): readonly PlannedRuleChange[] {
+  const inForm: RenderRule = (rule) => spaced(render(rule));
+  const cached = cachedRulesOf(observed.map(inOneForm), wanted, inForm);
+  const differences = diffRules({ family, planned: wanted, cached, render: inForm });
+  const present = new Set(wanted.chains.map(({ table, name }) => chainKey(table, name)));
+  const gone = observed.filter(
+    ({ table, name }) => table === "nat" && ownChain.test(name) && !present.has(`nat ${name}`),
+  );
+  return [
+    ...missingFirewall(family, observed),
+    ...differences,
+    ...gone.map(({ table, name: chainName }): PlannedRuleChange => {
+      return { kind: "chain-remove", family, table, chainName, reason: "unwanted" };
+    }),
+  ];
+}
+
+/** Chains that planning touched; `present` says which of them are there. */
+export function planTouched(
+  family: IpFamily,
+  touched: readonly TouchedChain[],
+  present: Pick<PresentChains, "has">,
+): readonly PlannedRuleChange[] {
+  return touched.flatMap(({ table, name, chain }): readonly PlannedRuleChange[] => {
+    const isPresent = present.has(table, name);
+    if (chain !== undefined) {
+      const reason = isPresent ? "differs" : "missing";
+      return [{ kind: "chain-write", family, chain, before: undefined, reason }];
+    }
+    if (!isPresent) return [];
+    return [{ kind: "chain-remove", family, table, chainName: name, reason: "unwanted" }];
+  });
+}
+
+/** kubelet's chain is made where it is missing, and left as it is where it is there. */
+function missingFirewall(
+  family: IpFamily,
+  observed: readonly ObservedChain[],
+): readonly PlannedRuleChange[] {
+  const { table, name } = kubeletFirewall;
+  if (observed.some((chain) => chain.table === table && chain.name === name)) return [];
+  const chain = { table, name, rules: [] };
+  return [{ kind: "chain-write", family, chain, before: undefined, reason: "missing" }];
+}
+
+/** Versions of iptables-save differ in the spaces that they print. */
+function inOneForm(chain: ObservedChain): ObservedChain {
+  return { ...chain, rules: chain.rules.map(({ text }) => ({ text: spaced(text) })) };
+}
+
+function spaced(text: string): string {
+  return text.includes("  ") ? text.replaceAll(/ {2,}/g, " ") : text;
+}

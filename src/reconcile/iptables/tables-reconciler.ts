@@ -1,0 +1,215 @@
+import type { Clock } from "../../base/clock.ts";
+import type { IpFamily } from "../../base/ip.ts";
+import type { Conntrack, Iptables } from "../../kernel/kernel.ts";
+import type { TouchedChain } from "../../plan/iptables/desired-tables.ts";
+import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
+import type { RuleSet, TableName } from "../../state/rule.ts";
+import type { ConntrackPass } from "../apply/outcome.ts";
+import { rulesChange } from "../apply/requests.ts";
+import type { Change, ChangeKind } from "../change.ts";
+import { emptyPlan } from "../change-plan.ts";
+import type { PlannedRuleChange } from "../diff/diff-rules.ts";
+import type { RenderRule } from "../diff/rule-texts.ts";
+import { emptyReport, type Failure, type SyncReport } from "../report.ts";
+import { planEverything, planTouched } from "./plan-writes.ts";
+import { PresentChains } from "./present-chains.ts";
+import { StaleUdp } from "./stale-udp.ts";
+
+export interface TablesReconcilerParts {
+  readonly kernel: { readonly iptables: Iptables; readonly conntrack: Conntrack };
+  readonly clock: Clock;
+  /** Nothing is written: each sync compares everything, and reports what it would change. */
+  readonly isDryRun: boolean;
+}
+
+/** What a sync is to reach in one family. */
+export interface FamilyGoal {
+  readonly family: IpFamily;
+  /** Everything; asked for only where all is compared. */
+  readonly wanted: () => RuleSet;
+  readonly touched: readonly TouchedChain[];
+}
+
+export interface TablesGoal {
+  readonly families: readonly FamilyGoal[];
+  readonly touchedUdp: readonly UdpDestination[];
+}
+
+/** What a sync of one family came to. */
+export interface FamilySync {
+  readonly family: IpFamily;
+  /** Everything was compared. */
+  readonly isFull: boolean;
+  readonly hasWorked: boolean;
+  readonly elapsedMs: number;
+  /** Rules in the chains that were written, by table. */
+  readonly writtenRules: ReadonlyMap<TableName, number>;
+  /** Rules in all our chains, by table; empty where that is not known. */
+  readonly totalRules: ReadonlyMap<TableName, number>;
+}
+
+export interface TablesReport extends SyncReport {
+  readonly families: readonly FamilySync[];
+}
+
+/**
+ * Brings the tables to what is planned: one run of iptables-restore for each family that has changes, with the chains
+ * that changed. At start, when told that something may differ, and after a failure everything is compared.
+ */
+export class TablesReconciler {
+  readonly #iptables: Iptables;
+  readonly #clock: Clock;
+  readonly #isDryRun: boolean;
+  readonly #staleUdp: StaleUdp;
+  /** Chains of ours that are there, by family; a family without an entry is compared as a whole. */
+  readonly #present = new Map<IpFamily, PresentChains>();
+  /** As they were after the last write. */
+  readonly #generations = new Map<IpFamily, number | undefined>();
+
+  constructor({ kernel, clock, isDryRun }: TablesReconcilerParts) {
+    this.#iptables = kernel.iptables;
+    this.#clock = clock;
+    this.#isDryRun = isDryRun;
+    this.#staleUdp = new StaleUdp(kernel.conntrack, clock);
+  }
+
+  /** The next sync compares everything again. */
+  invalidate(): void {
+    this.#present.clear();
+  }
+
+  /** Whether any program changed rules since our last write; true where that cannot be told. */
+  async mayDiffer(family: IpFamily): Promise<boolean> {
+    const generation = await this.#iptables.readGeneration(family);
+    return generation === undefined || generation !== this.#generations.get(family);
+  }
+
+  /** Never rejects: what failed is in the report. */
+  async sync(goal: TablesGoal): Promise<TablesReport> {
+    if (this.#isDryRun) this.invalidate();
+    const passes: FamilyPass[] = [];
+    for (const family of goal.families) passes.push(await this.#syncFamily(family));
+    const failures = passes.flatMap(({ failure }) => (failure === undefined ? [] : [failure]));
+    const conntrackPasses = this.#isDryRun ? [] : await this.#cleanUdp(goal, failures);
+    return {
+      ...emptyReport,
+      plan: { ...emptyPlan, changes: passes.flatMap(({ changes }) => changes) },
+      changes: countsOf(passes, conntrackPasses),
+      failedRestores: passes.filter((pass) => pass.isRefused).map(({ family }) => family),
+      failures,
+      conntrackPasses,
+      families: passes,
+    };
+  }
+
+  async #syncFamily(goal: FamilyGoal): Promise<FamilyPass> {
+    const { family } = goal;
+    const beganMs = this.#clock.monotonicMs();
+    const isFull = !this.#present.has(family);
+    let changes: readonly PlannedRuleChange[] = [];
+    let failure: Failure | undefined;
+    try {
+      const planned = await this.#plan(goal);
+      changes = planned.changes;
+      if (!this.#isDryRun) await this.#carryOut(family, planned, isFull);
+    } catch (error) {
+      const kind = changes.length === 0 ? "observe" : "chain-write";
+      failure = { kind, subject: `${family} iptables`, error: error as Error };
+    }
+    return {
+      family,
+      isFull,
+      changes,
+      hasWorked: failure === undefined,
+      isRefused: failure !== undefined && changes.length > 0,
+      elapsedMs: this.#clock.monotonicMs() - beganMs,
+      writtenRules: failure === undefined ? rulesIn(changes) : new Map(),
+      totalRules: this.#present.get(family)?.totals ?? new Map(),
+      ...(failure === undefined ? {} : { failure }),
+    };
+  }
+
+  async #plan({ family, wanted, touched }: FamilyGoal): Promise<PlannedWrites> {
+    const present = this.#present.get(family);
+    if (present !== undefined) return { changes: planTouched(family, touched, present), present };
+    const everything = wanted();
+    const scope = { planned: everything, hasOthers: true } as const;
+    const observed = await this.#iptables.observe(family, scope);
+    const render: RenderRule = (rule) => this.#iptables.render(family, rule);
+    const changes = planEverything(family, everything, observed, render);
+    return { changes, present: new PresentChains(everything) };
+  }
+
+  /** Until the restore ended well nobody knows what is there. */
+  async #carryOut(
+    family: IpFamily,
+    { changes, present }: PlannedWrites,
+    isFull: boolean,
+  ): Promise<void> {
+    this.#present.delete(family);
+    await this.#write(family, changes, isFull);
+    present.note(changes);
+    this.#present.set(family, present);
+  }
+
+  async #write(
+    family: IpFamily,
+    changes: readonly PlannedRuleChange[],
+    isFull: boolean,
+  ): Promise<void> {
+    if (changes.length > 0) await this.#iptables.apply(family, changes.map(rulesChange));
+    // Nothing was written and nothing was read: what is known stays as it is.
+    else if (!isFull) return;
+    this.#generations.set(family, await this.#iptables.readGeneration(family));
+  }
+
+  async #cleanUdp(
+    { touchedUdp }: TablesGoal,
+    failures: Failure[],
+  ): Promise<readonly ConntrackPass[]> {
+    try {
+      return await this.#staleUdp.clean(touchedUdp);
+    } catch (error) {
+      const subject = "stale conntrack entries";
+      failures.push({ kind: "conntrack-delete", subject, error: error as Error });
+      return [];
+    }
+  }
+}
+
+interface PlannedWrites {
+  readonly changes: readonly PlannedRuleChange[];
+  readonly present: PresentChains;
+}
+
+interface FamilyPass extends FamilySync {
+  readonly changes: readonly Change[];
+  /** iptables-restore was run, and failed. */
+  readonly isRefused: boolean;
+  readonly failure?: Failure;
+}
+
+function rulesIn(changes: readonly Change[]): ReadonlyMap<TableName, number> {
+  const counts = new Map<TableName, number>();
+  for (const change of changes) {
+    if (change.kind !== "chain-write") continue;
+    const { table, rules } = change.chain;
+    counts.set(table, (counts.get(table) ?? 0) + rules.length);
+  }
+  return counts;
+}
+
+function countsOf(
+  passes: readonly FamilyPass[],
+  conntrackPasses: readonly ConntrackPass[],
+): ReadonlyMap<ChangeKind, number> {
+  const counts = new Map<ChangeKind, number>();
+  const add = (kind: ChangeKind, times: number): void => {
+    if (times > 0) counts.set(kind, (counts.get(kind) ?? 0) + times);
+  };
+  for (const { changes, hasWorked } of passes) {
+    for (const { kind } of hasWorked ? changes : []) add(kind, 1);
+  }
+  for (const { deletedCount } of conntrackPasses) add("conntrack-delete", deletedCount);
+  return counts;
+}

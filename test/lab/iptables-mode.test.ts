@@ -1,0 +1,199 @@
+/**
+ * Mode iptables on a real kernel: recorded states by way of the composition root; packets, kill and restart, and changes
+ * of mode with the built program and real pods.
+ */
+import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { after, before, describe, it } from "node:test";
+import { loadConfig } from "../../src/config/load-config.ts";
+import { configurationText } from "../golden/configuration.ts";
+import { nodeSetUp } from "../golden/node-world.ts";
+import type { Scenario } from "../golden/scenario.ts";
+import { recordedForm } from "../golden-iptables/expected-form.ts";
+import { readScenario } from "../golden-iptables/recorded.ts";
+import { askName, Datagrams } from "../support/client-traffic.ts";
+import { startInProcess } from "../support/in-process.ts";
+import { LabNode, until } from "../support/lab-node.ts";
+import { MemorySource } from "../support/memory-source.ts";
+import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
+import { nodeAddress } from "../support/node-network.ts";
+import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
+
+const scenarios = [
+  "clusterip-udp-affinity",
+  "dual-stack-lb",
+  "nodeport-addresses-v4-only",
+  "lb-source-ranges-local",
+  "step-basic-endpoints",
+] as const;
+
+async function differencesOf(scenario: Scenario): Promise<readonly string[]> {
+  const source = new MemorySource();
+  const { config } = loadConfig(new Map([["config", ["scenario.yaml"]]]), {
+    hostname: () => "ignored",
+    readFile: () => configurationText(scenario.config),
+  });
+  source.apply(...(scenario.steps[0]?.apply ?? []));
+  const daemon = await startInProcess({ config, source });
+  const differences: string[] = [];
+  try {
+    for (const [index, step] of scenario.steps.entries()) {
+      source.delete(...step.delete);
+      source.apply(...step.apply);
+      await daemon.settled();
+      for (const file of ["iptables", "ip6tables"] as const) {
+        const saved = recordedForm(execFileSync(`${file}-save`, { encoding: "utf8" }));
+        const recorded = recordedForm(step.recorded[file] ?? "");
+        if (saved !== recorded)
+          differences.push(`step ${index} ${file}\n${lines(recorded, saved)}`);
+      }
+      const localnet = /route_localnet = (\d)/.exec(step.recorded.sysctl ?? "")?.[1];
+      assert.equal(readFileSync("/proc/sys/net/ipv4/conf/all/route_localnet", "utf8")[0], localnet);
+    }
+  } finally {
+    await daemon.stop();
+  }
+  return differences;
+}
+
+function lines(recorded: string, saved: string): string {
+  const [wanted, there] = [recorded.split("\n"), saved.split("\n")];
+  return [
+    ...wanted.filter((line) => !there.includes(line)).map((line) => `- ${line}`),
+    ...there.filter((line) => !wanted.includes(line)).map((line) => `+ ${line}`),
+  ].join("\n");
+}
+
+describe("recorded states of mode iptables", () => {
+  for (const name of scenarios) {
+    it(name, async () => {
+      const scenario = readScenario(name);
+      await withNetworkNamespace("golden", [...nodeSetUp, ...scenario.pre], async () => {
+        assert.deepEqual(await differencesOf(scenario), []);
+      });
+    });
+  }
+});
+
+const pods = [
+  { name: "pod-1", address: "10.244.1.10" },
+  { name: "pod-2", address: "10.244.1.20" },
+];
+const clusterIp = "10.96.0.10";
+const nodePort = 30_080;
+const flags = ["--proxy-mode=iptables", "--iptables-min-sync-period=0s"];
+
+function web(spec: Readonly<Record<string, unknown>> = {}): ApiObject {
+  const port = { name: "http", protocol: "TCP", port: 80, nodePort, targetPort: 8080 };
+  return service({ type: "NodePort", ports: [port], spec });
+}
+
+function webSlice(...addresses: readonly string[]): ApiObject {
+  return endpointSlice({
+    name: "web-a",
+    service: "web",
+    endpoints: addresses.map((address) => endpoint(address, { nodeName: "node-1" })),
+  });
+}
+
+function dns(...addresses: readonly string[]): readonly ApiObject[] {
+  const port = { name: "dns", protocol: "UDP", port: 53, targetPort: 5353 };
+  const ports = [{ name: "dns", protocol: "UDP", port: 5353 }];
+  const endpoints = addresses.map((address) => endpoint(address, { nodeName: "node-1" }));
+  return [
+    service({ name: "dns", clusterIps: ["10.96.0.11"], ports: [port] }),
+    endpointSlice({ name: "dns-a", service: "dns", endpoints, ports }),
+  ];
+}
+
+describe("mode iptables", () => {
+  let node: LabNode;
+
+  before(async () => {
+    node = await LabNode.build(pods);
+    // Mode ipvs sets it; to kube-proxy in mode iptables it is the node's affair.
+    shell("sysctl -qw net.ipv4.ip_forward=1");
+    // Its gateway is the client: redirects would use up what the kernel allows in ICMP messages to one host.
+    shell("sysctl -qw net.ipv4.conf.all.send_redirects=0 net.ipv4.conf.eth0.send_redirects=0");
+    node.apply(web(), webSlice("10.244.1.10", "10.244.1.20"), ...dns("10.244.1.10"));
+    await node.start(flags);
+  });
+  after(() => node.destroy());
+
+  async function eventually(what: string, isSo: () => Promise<boolean>): Promise<void> {
+    await until(isSo, 10_000, async () => `${what}\n${node.program.output}`);
+  }
+
+  /** The pods that answer so many connections, each once. */
+  async function answering(address: string, port: number, count = 12): Promise<string> {
+    const names = new Set<string>();
+    for (let index = 0; index < count; index += 1) names.add(await askName(address, port));
+    return [...names].sort().join(" ");
+  }
+
+  it("spreads connections to a cluster IP and a node port over both pods", async () => {
+    assert.equal(await answering(clusterIp, 80), "pod-1 pod-2");
+    assert.equal(await answering(nodeAddress, nodePort), "pod-1 pod-2");
+  });
+
+  it("says its mode on the metrics port, and status says it, too", async () => {
+    assert.equal(await (await fetch("http://127.0.0.1:10249/proxyMode")).text(), "iptables");
+    assert.ok(
+      (await node.metric(
+        'kubeproxy_sync_proxy_rules_iptables_total{ip_family="IPv4",table="nat"}',
+      )) > 10,
+    );
+  });
+
+  it("keeps a client at its pod under session affinity, and refuses at once when nobody is there", async () => {
+    const sessionAffinityConfig = { clientIP: { timeoutSeconds: 60 } };
+    node.apply(
+      web({ sessionAffinity: "ClientIP", sessionAffinityConfig }),
+      webSlice("10.244.1.10", "10.244.1.20"),
+      ...dns("10.244.1.10"),
+    );
+    await eventually("affinity", async () =>
+      / --rcheck --seconds 60 /.test(shell("iptables-save -t nat")),
+    );
+    assert.match(await answering(clusterIp, 80), /^pod-[12]$/);
+    node.apply(web(), webSlice(), ...dns("10.244.1.10"));
+    await eventually("refusal", async () =>
+      /has no endpoints/.test(shell("iptables-save -t filter")),
+    );
+    await assert.rejects(askName(clusterIp, 80), /ECONNREFUSED/);
+    await assert.rejects(askName(nodeAddress, nodePort), /ECONNREFUSED/);
+  });
+
+  it("takes a UDP client that keeps its source port to the pod that is there now", async () => {
+    const client = await Datagrams.open(20_001);
+    try {
+      assert.equal(await client.ask("10.96.0.11", 53), "pod-1");
+      node.apply(web(), webSlice("10.244.1.10", "10.244.1.20"), ...dns("10.244.1.20"));
+      await eventually(
+        "the other pod",
+        async () => (await client.ask("10.96.0.11", 53, 200)) === "pod-2",
+      );
+    } finally {
+      client.close();
+    }
+  });
+
+  it("is killed and starts again without writing, and puts flushed tables right", async () => {
+    const before = recordedForm(shell("iptables-save"));
+    await node.stop();
+    assert.equal(await answering(clusterIp, 80), "pod-1 pod-2");
+    await node.start(flags);
+    await node.program.prints(/"First sync completed".* changes=0 /);
+    shell("iptables -t nat -F; iptables -t mangle -X");
+    await eventually("rules again", async () => recordedForm(shell("iptables-save")) === before);
+    assert.match(shell("iptables-save -t mangle"), /^:KUBE-PROXY-CANARY /m);
+  });
+
+  it("leaves kubelet's firewall alone after --cleanup", async () => {
+    await node.stop("SIGTERM");
+    shell(`dist/kube-ipvs --cleanup ${node.flags.join(" ")} ${flags.join(" ")}`);
+    const left = shell("iptables-save").match(/^:KUBE-\S+/gm);
+    assert.deepEqual(left, [":KUBE-FIREWALL"]);
+  });
+});
