@@ -10,6 +10,8 @@ export interface Measured {
   readonly failed: number;
   /** Names of the cases that failed. */
   readonly red: readonly string[];
+  /** What its output says is wrong. */
+  readonly why?: readonly string[];
   /** Figures that the report shows. */
   readonly notes?: readonly string[];
 }
@@ -75,9 +77,9 @@ export function renderReport(measured: readonly Measured[], suites: readonly str
     ({ release, backend, suite, passed, failed }) =>
       `| ${release} | ${backend} | ${suite} | ${passed} | ${failed} |`,
   );
-  const red = sorted.flatMap(({ release, backend, suite, red: names }) =>
+  const red = sorted.flatMap(({ release, backend, suite, red: names, why = [] }) =>
     names.map((name) => {
-      const reason = knownDeviations.get(name) ?? "a fault";
+      const reason = knownDeviations.get(name) ?? ["a fault", ...why].join(": ");
       return `- ${release}, ${backend}, ${suite}, \`${name}\`: ${reason}`;
     }),
   );

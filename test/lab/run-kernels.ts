@@ -69,7 +69,7 @@ async function runWith(
 function readMeasured(
   suite: string,
   output: string,
-): Pick<Measured, "passed" | "failed" | "red" | "notes"> {
+): Pick<Measured, "passed" | "failed" | "red" | "why" | "notes"> {
   const row = new RegExp(`^${suite} +[0-9.]+ +(\\d+|-) +(\\d+|-) +(\\d+|-)$`, "m").exec(output);
   const [passed, failed] = [Number(row?.[1]), Number(row?.[2])];
   if (Number.isNaN(passed) || Number.isNaN(failed)) {
@@ -84,7 +84,14 @@ function readMeasured(
   ].map(([, name = ""]) => name);
   const told = new RegExp(`^${suite}\\n((?: +.*\\n?)+)`, "m").exec(output)?.[1] ?? "";
   const notes = [...told.matchAll(figureLine)].map(([, note = ""]) => note.replace(/ +/g, " "));
-  return { passed, failed, red, notes: [...new Set(notes)] };
+  const why = [...output.matchAll(/^ +NO (.+)$/gm)].map(([, line = ""]) => line);
+  return {
+    passed,
+    failed,
+    red,
+    why: [...new Set(red.length === 0 ? [] : why)],
+    notes: [...new Set(notes)],
+  };
 }
 
 function readEarlier(): readonly Measured[] {
