@@ -105,10 +105,10 @@ lab-kernel: ## build a lab kernel with nf_tables, outside of the tree: half an h
 test-kernels: setup-lab build lab lab-kernel ## the suites of the lab on that kernel with each iptables backend; writes docs/reports/kernels.md; SUITES='golden drift', BACKEND=nft
 	@LAB_KERNEL=$$(toolchain/build-lab-kernel.sh --folder) node test/lab/run-kernels.ts $(if $(BACKEND),--backend $(BACKEND)) $(SUITES)
 
-bench: setup-lab build lab $(bench_programs) ## measure and write docs/benchmarks.md; CASES=a,b, PEER='command with {config}'
+bench: setup-lab build lab $(bench_programs) ## measure and write docs/reports/benchmarks.md; CASES=a,b, PEER='command with {config}'
 	@node test/bench/main.ts --cases '$(CASES)' --peer '$(PEER)'
 
-faults: setup-lab build lab ## every fault, the long form; writes the table in docs/reliability.md
+faults: setup-lab build lab ## every fault, the long form; writes the table in docs/reports/reliability.md
 	@node test/lab/boot.ts --timeout 14400 -- node test/faults/main.ts --form long > build/faults.json
 	@node test/faults/write-document.ts build/faults.json
 
@@ -122,9 +122,9 @@ soak: setup-lab build lab ## churn and random faults for MINUTES (60) at 2,000 S
 demo: setup-lab build lab ## real packets over real backends, step by step
 	@node test/demo/demo.ts
 
-packet-paths: setup-lab build lab ## write docs/packet-paths.md: where packets go, tried with real ones
+packet-paths: setup-lab build lab ## write docs/reports/packet-paths.md: where packets go, tried with real ones
 	@node test/lab/boot.ts -- node test/packet-paths/print-document.ts > build/packet-paths.md
-	@mv build/packet-paths.md docs/packet-paths.md
+	@mv build/packet-paths.md docs/reports/packet-paths.md
 
 seccomp: setup-lab build lab ## write deploy/seccomp/: the system calls of the program's life in the lab, and the profile
 	@mkdir -p build/seccomp

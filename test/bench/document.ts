@@ -1,4 +1,4 @@
-/** docs/benchmarks.md and docs/plots/*.svg, from what was measured. */
+/** docs/reports/benchmarks.md and docs/reports/plots/*.svg, from what was measured. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, writeFileSync } from "node:fs";
 import { cpus, release, totalmem } from "node:os";
@@ -8,7 +8,7 @@ import { type CaseResult, type Growth, type Row, summarize, verdictOf } from "./
 import { loadText, number, totals } from "./table.ts";
 
 const project: string = join(import.meta.dirname, "../..");
-const plotsFolder: string = join(project, "docs/plots");
+const plotsFolder: string = join(project, "docs/reports/plots");
 
 export function writeDocument(results: readonly CaseResult[]): void {
   const plots = plotsOf(results.flatMap(({ growth }) => growth));
@@ -22,7 +22,7 @@ export function writeDocument(results: readonly CaseResult[]): void {
     "# Case by case\n",
     ...results.map(caseText),
   ];
-  writeFileSync(join(project, "docs/benchmarks.md"), `${parts.join("\n").trimEnd()}\n`);
+  writeFileSync(join(project, "docs/reports/benchmarks.md"), `${parts.join("\n").trimEnd()}\n`);
 }
 
 function head(results: readonly CaseResult[]): string {
@@ -31,7 +31,7 @@ function head(results: readonly CaseResult[]): string {
   return `# Benchmarks
 
 Every target with what was measured. Written by \`make bench\`; do not edit. What each case does, and how it is measured from
-outside the daemon: [test/bench/README.md](../test/bench/README.md).
+outside the daemon: [test/bench/README.md](../../test/bench/README.md).
 
 - **Where**: user-mode Linux ${labVersion()} on one processor, the API server outside it on another one; both on a machine
   with ${cpus().length} × ${cpus()[0]?.model.trim() ?? "unknown"}, ${Math.round(totalmem() / 2 ** 30)} GB, Linux ${release().split("-")[0]}. A system call or a fork costs several times

@@ -1,6 +1,6 @@
 /**
  * `make bench`: runs the cases one after the other, prints their table, and writes build/bench/*.json,
- * docs/benchmarks.md and docs/plots/*.svg.
+ * docs/reports/benchmarks.md and docs/reports/plots/*.svg.
  *
  *     node test/bench/main.ts [--cases a,b] [--peer 'command with {config}'] [--table]
  *

@@ -1,5 +1,5 @@
 /**
- * Puts the table of the results into docs/reliability.md: `node test/faults/write-document.ts build/faults.json…`. What
+ * Puts the table of the results into docs/reports/reliability.md: `node test/faults/write-document.ts build/faults.json…`. What
  * several files hold of a row is added up.
  */
 import { readFileSync, writeFileSync } from "node:fs";
@@ -9,7 +9,7 @@ import { rows } from "./rows.ts";
 import { addResults } from "./run-row.ts";
 import { resultTable } from "./table.ts";
 
-const document = join(import.meta.dirname, "../../docs/reliability.md");
+const document = join(import.meta.dirname, "../../docs/reports/reliability.md");
 const begin = "<!-- faults: written by make faults -->";
 const end = "<!-- end of faults -->";
 

@@ -15,7 +15,7 @@ import {
 import { runPacketPaths } from "../packet-paths/run.ts";
 import { allSections } from "../packet-paths/sections.ts";
 
-const path = join(import.meta.dirname, "../../docs/packet-paths.md");
+const path = join(import.meta.dirname, "../../docs/reports/packet-paths.md");
 let results: Awaited<ReturnType<typeof runPacketPaths>> = [];
 
 /** `cluster IP, Cluster, pod, TCP IPv4: local←pod` */
@@ -79,7 +79,7 @@ describe("packet paths", () => {
     );
   });
 
-  it("docs/packet-paths.md says what happened; `make packet-paths` writes it", () => {
+  it("docs/reports/packet-paths.md says what happened; `make packet-paths` writes it", () => {
     assert.deepEqual(documentText(results).split("\n"), readFileSync(path, "utf8").split("\n"));
   });
 });

@@ -1,4 +1,4 @@
-/** Results as text: the matrix for a terminal, and docs/packet-paths.md. Pure. */
+/** Results as text: the matrix for a terminal, and docs/reports/packet-paths.md. Pure. */
 import { table } from "../demo/screen.ts";
 import { type ColumnName, columnName, type Row, type SectionResult } from "./path.ts";
 

@@ -1,4 +1,4 @@
-/** Prints docs/packet-paths.md from a run: `make packet-paths`. */
+/** Prints docs/reports/packet-paths.md from a run: `make packet-paths`. */
 import { documentText } from "./document.ts";
 import { runPacketPaths } from "./run.ts";
 

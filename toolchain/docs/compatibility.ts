@@ -1,4 +1,4 @@
-/** docs/compatibility.md: what of kube-proxy 1.36 is here, item by item. */
+/** docs/reports/compatibility.md: what of kube-proxy 1.36 is here, item by item. */
 import { flagsAndFields } from "./flags-and-fields.ts";
 import { kernelObjects } from "./kernel-objects.ts";
 import { code, documentOf, table } from "./markdown.ts";

@@ -9,7 +9,7 @@ import { sysctlsDocument } from "./sysctls.ts";
 /** Text by path from the project's root. */
 export const documents: Readonly<Record<string, () => string>> = {
   "docs/configuration.md": configurationDocument,
-  "docs/compatibility.md": compatibilityDocument,
+  "docs/reports/compatibility.md": compatibilityDocument,
   "docs/metrics.md": metricsDocument,
   "docs/sysctls.md": sysctlsDocument,
   "docs/man/kube-ipvs.1": manualPage,

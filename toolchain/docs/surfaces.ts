@@ -87,7 +87,7 @@ export const surfaces: readonly CompatibilitySection[] = [
   {
     title: "Metrics",
     head: "Metric",
-    text: "See also [metrics.md](metrics.md).",
+    text: "See also [metrics.md](../metrics.md).",
     rows: metrics,
   },
   { title: "Endpoints", head: "Endpoint", rows: endpoints },

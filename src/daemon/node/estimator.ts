@@ -26,7 +26,7 @@ export function setEstimator(
   }
 }
 
-/** From here on its work is felt on nodes with many processors: docs/scale.md. */
+/** From here on its work is felt on nodes with many processors: docs/reports/scale.md. */
 const manyServers = 10_000;
 const pauseMs = 600_000;
 /** Syncs of the start are over by then, unless there are very many. */

@@ -85,7 +85,7 @@ export function judgeOtherNamespaces({ otherNamespaces }: NodeFacts): Judgement 
   });
 }
 
-/** What reading one counter costs at most: kernel commit 2232642ec3fb, see docs/scale.md. */
+/** What reading one counter costs at most: kernel commit 2232642ec3fb, see docs/reports/scale.md. */
 const nanosecondsPerCounter = 38;
 /** Of the 2 s between two rounds. */
 const longRoundMs = { timer: 50, threads: 500 } as const;
