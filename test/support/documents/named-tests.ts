@@ -1,4 +1,4 @@
-/** Tests that a document names in its tables: `[drains](../test/lab/drains.test.ts) «is cut at the deadline»`. */
+/** Tests that a document names in its tables: `[drains](../test/lab/drains.test.ts) "is cut at the deadline"`. */
 import { readFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
@@ -10,7 +10,7 @@ export interface NamedTest {
 
 /** Those that a cell names. */
 export function testsOf(cell: string): readonly NamedTest[] {
-  const found = cell.matchAll(/\]\((\.\.\/test\/[^)]+)\) «([^»]+)»/g);
+  const found = cell.matchAll(/\]\((\.\.\/test\/[^)]+)\) "([^"]+)"/g);
   return [...found].map(([, file = "", title = ""]) => ({ file, title }));
 }
 

@@ -49,7 +49,7 @@ describe("the table of differences", () => {
       const tests = testsOf(cells.at(-1) ?? "");
       assert.ok(tests.length > 0, `no test: ${cells[0]}`);
       for (const test of tests) {
-        assert.ok(isThere(path, test), `${test.file} has no test «${test.title}»`);
+        assert.ok(isThere(path, test), `${test.file} has no test "${test.title}"`);
       }
     }
   });

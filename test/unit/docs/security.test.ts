@@ -1,4 +1,4 @@
-/** docs/security.md: each claim in a table with a column «test» names one that exists under this title. */
+/** docs/security.md: each claim in a table with a column "test" names one that exists under this title. */
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
@@ -9,7 +9,7 @@ const path = join(import.meta.dirname, "../../../docs/security.md");
 const text = readFileSync(path, "utf8");
 
 /** Tables of claims come after this heading. */
-const claims = rowsOf(text.slice(text.indexOf("## What somebody who may write")).split("\n"));
+const claims = rowsOf(text.slice(text.indexOf("## What someone who may write")).split("\n"));
 
 describe("the security model", () => {
   it("has claims", () => assert.ok(claims.length > 25, `${claims.length} rows`));
@@ -21,7 +21,7 @@ describe("the security model", () => {
       const tests = testsOf(last);
       assert.ok(tests.length > 0 || /^none: /.test(last), "neither a test nor why there is none");
       for (const test of tests) {
-        assert.ok(isThere(path, test), `${test.file} has no test «${test.title}»`);
+        assert.ok(isThere(path, test), `${test.file} has no test "${test.title}"`);
       }
     });
   }
