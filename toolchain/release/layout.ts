@@ -45,7 +45,7 @@ export interface Layout {
   readonly blobs: readonly Blob[];
 }
 
-/** The layout of one image under a name, `kube-ipvs:0.1.0`. */
+/** The layout of one image under a name, `kube-ipvs:0.2.0`. */
 export function layoutOf(top: Blob, blobs: readonly Blob[], name: string): Layout {
   const tag = name.slice(name.lastIndexOf(":") + 1);
   const annotations = {
