@@ -19,8 +19,8 @@ const documents: readonly string[] = globSync(["*.md", "docs/**/*.md", "deploy/*
 /** Lines without what is quoted: code, link targets, titles of tests. */
 function proseOf(path: string): readonly string[] {
   const text = readFileSync(join(project, path), "utf8")
-    .replaceAll(/^```[^]*?^```$/gm, (block) => "\n".repeat(block.split("\n").length - 1))
-    .replace(/^### Renamed\n[^]*?(?=^### )/m, (part) => "\n".repeat(part.split("\n").length - 1));
+    .replaceAll(/^```.*?^```$/gms, (block) => "\n".repeat(block.split("\n").length - 1))
+    .replace(/^### Renamed\n.*?(?=^### )/ms, (part) => "\n".repeat(part.split("\n").length - 1));
   return text.split("\n").map((line) => line.replaceAll(/`[^`]*`|\]\([^)]*\)|"[^"]*"/g, ""));
 }
 
