@@ -44,6 +44,11 @@ export interface Commands {
     parts: Pick<CommandParts, "clock" | "log">,
     query: ServicesQuery,
   ): Promise<string>;
+  /** What a daemon would answer about drains, from what a start would find. */
+  listDrainsWithoutDaemon(
+    config: Config,
+    parts: Pick<CommandParts, "clock" | "log">,
+  ): Promise<string>;
   /** What a daemon would answer about its plan, from what a start would find. */
   planFactsWithoutDaemon(config: Config, parts: CommandParts, query: PlanQuery): Promise<PlanFacts>;
   /** Holds a plan against the kernel, for packets of a client or of every kind. */
@@ -162,10 +167,7 @@ async function runSubcommand(line: SubcommandLine, world: CommandWorld): Promise
     case "explain":
       return await runWithFlags(line, world, (...given) => runExplainCommand(line, ...given));
     case "drains":
-      return await runWithFlags(line, world, async ({ config }) => {
-        const { runDrains } = await import("./operator/run-list.ts");
-        return await runDrains({ ...line, config }, world);
-      });
+      return await runWithFlags(line, world, (...given) => runDrainsCommand(line, ...given));
     case "endpoint-controller":
       return await runWithFlags(line, world, async (...given) => {
         const [{ config }, , { loadCommands }] = given;
@@ -189,6 +191,18 @@ async function runServicesCommand(
   return await runServices({ ...line, config }, world, async (query) => {
     const { listServicesWithoutDaemon } = await world.loadCommands();
     return await listServicesWithoutDaemon(config, partsOf(...given), query);
+  });
+}
+
+async function runDrainsCommand(
+  line: SubcommandLine,
+  ...given: Parameters<RunLoaded>
+): Promise<number> {
+  const [{ config }, , world] = given;
+  const { runDrains } = await import("./operator/run-list.ts");
+  return await runDrains({ ...line, config }, world, async () => {
+    const { listDrainsWithoutDaemon } = await world.loadCommands();
+    return await listDrainsWithoutDaemon(config, partsOf(...given));
   });
 }
 

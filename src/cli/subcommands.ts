@@ -256,7 +256,7 @@ export const subcommands: readonly Subcommand[] = [
     summary: "print the real servers that wait for their connections to end",
     description:
       "Prints the real servers with weight 0 that wait for their connections to end, the oldest first.\n" +
-      "Exit code 0: printed, 1: error, 2: no daemon runs.",
+      "Without a daemon: what a start would find, by the daemon's flags; then --watch reads everything each time.\nExit code 0: printed, 1: error.",
     options: [outputOption(["table", "json", "yaml"]), watchOption],
     takesDaemonFlags: true,
     hidesDaemonFlags: true,

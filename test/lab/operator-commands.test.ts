@@ -365,7 +365,12 @@ describe("the operator's commands", () => {
     test.diagnostic(status.out);
     assert.match(status.out, /^Not running: .*\(ECONNREFUSED\)\n$/);
     assert.equal(status.code, 2);
-    assert.equal(kubeIpvs("drains").code, 2);
+    const drains = kubeIpvs("drains", ...node.flags);
+    assert.match(
+      drains.err,
+      /No kube-ipvs on this node answers .*: showing what a start would find/,
+    );
+    assert.equal(drains.code, 0);
     const { code, out, err } = kubeIpvs("services", "web", ...node.flags);
     test.diagnostic(out);
     assert.match(err, /No kube-ipvs on this node answers .*: showing what a start would find/);
@@ -380,6 +385,19 @@ describe("the operator's commands", () => {
     assert.equal(code, 2, err);
     assert.match(out, /^Real servers: 1\n {2}\S+ .*10\.244\.1\.10:8080.*# .*default\/web$/m);
     assert.doesNotMatch(shell("ipvsadm -Sn"), /10\.244\.1\.10:8080 -m -w 1/);
+  });
+
+  it("list what would drain after a start", (test) => {
+    node.apply(...webOf(two));
+    const server = `${web.address}:${web.port}`;
+    shell(`ipvsadm -a -t ${server} -r 10.244.1.77:8080 -m -w 0`);
+    const { out } = kubeIpvs("drains", ...node.flags);
+    test.diagnostic(out);
+    assert.match(
+      out,
+      /^\d+ s +in 1[45] min.* default +web +TCP +10\.96\.0\.10:80 +10\.244\.1\.77:8080 +0 +0$/m,
+    );
+    shell(`ipvsadm -d -t ${server} -r 10.244.1.77:8080`);
   });
 
   it("say what a clean-up would remove, and remove nothing", (test) => {

@@ -171,7 +171,7 @@ describe("a UDP client that keeps its source port", () => {
     assert.doesNotMatch(flows(), /10\.244\.1\.99/);
     assert.match(flows(), new RegExp(`src=${first.address} `));
     const counted = await node.metric(
-      'kubeproxy_conntrack_reconciler_deleted_entries_total\\{ip_family="IPv4"\\}',
+      'kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv4"}',
     );
     assert.equal(counted, 2);
   });

@@ -11,7 +11,7 @@ import { servicesTable, wideServicesTable } from "./service-tables.ts";
 
 const watchPeriodMs = 2_000;
 
-/** Answers the same question without a daemon. */
+/** Answers the same question about Services without a daemon. */
 export type WithoutDaemon = (query: ServicesQuery) => Promise<string>;
 
 /** Prints Services; where no daemon runs, what a start would find. Rejects where there is no answer. */
@@ -21,41 +21,43 @@ export async function runServices(
   withoutDaemon: WithoutDaemon,
 ): Promise<number> {
   const query = servicesQuery(question);
-  const { operatorSocketPath: path } = question.config;
-  let isTold = false;
   return await printList(question, world, {
-    read: async () => {
-      const reply = await askDaemon(path, servicesTarget(query));
-      if (reply.kind === "answer") return reply.text;
-      if (reply.kind === "failed")
-        throw new Error(`Cannot ask kube-ipvs on ${path}: ${reply.reason}`);
-      if (!isTold) world.writeErr(withoutDaemonText(path, reply.reason));
-      isTold = true;
-      return await withoutDaemon(query);
-    },
+    read: reader(question, world, {
+      target: servicesTarget(query),
+      withoutDaemon: () => withoutDaemon(query),
+    }),
     render: (text) => servicesText(text, query, question, world),
   });
 }
 
-/** Prints what drains. Ends with 2 where no daemon runs: nobody else knows since when. */
-export async function runDrains(question: Question, world: QuestionWorld): Promise<number> {
-  const { operatorSocketPath: path } = question.config;
-  const first = await askDaemon(path, "/v1/drains");
-  if (first.kind === "absent") {
-    world.writeErr(
-      `Not running: no kube-ipvs on this node answers on ${path} (${first.reason}). ` +
-        "Real servers that drain have weight 0: kube-ipvs services -A -o wide\n",
-    );
-    return exitCodes.notRunning;
-  }
+/** Prints what drains; where no daemon runs, what a start would find. Rejects where there is no answer. */
+export async function runDrains(
+  question: Question,
+  world: QuestionWorld,
+  withoutDaemon: () => Promise<string>,
+): Promise<number> {
   return await printList(question, world, {
-    read: async () => {
-      const reply = await askDaemon(path, "/v1/drains");
-      if (reply.kind === "answer") return reply.text;
-      throw new Error(`Cannot ask kube-ipvs on ${path}: ${reply.reason}`);
-    },
+    read: reader(question, world, { target: "/v1/drains", withoutDaemon }),
     render: (text) => drainsText(text, question, world),
   });
+}
+
+/** The daemon's answer, or the same without one, which is said once. */
+function reader(
+  { config: { operatorSocketPath: path } }: Question,
+  world: QuestionWorld,
+  { target, withoutDaemon }: { readonly target: string; withoutDaemon(): Promise<string> },
+): () => Promise<string> {
+  let isTold = false;
+  return async () => {
+    const reply = await askDaemon(path, target);
+    if (reply.kind === "answer") return reply.text;
+    if (reply.kind === "failed")
+      throw new Error(`Cannot ask kube-ipvs on ${path}: ${reply.reason}`);
+    if (!isTold) world.writeErr(withoutDaemonText(path, reply.reason));
+    isTold = true;
+    return await withoutDaemon();
+  };
 }
 
 function withoutDaemonText(path: string, reason: string): string {

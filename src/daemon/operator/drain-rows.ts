@@ -8,10 +8,12 @@ import type { DaemonView } from "./daemon-view.ts";
 /** Drains whose connections are counted at a time. Thousands may be of one virtual server, which is read once each time. */
 const drainsPerRead = 500;
 
-/** Rejects where the kernel does not answer. */
-export async function* drainRows(view: DaemonView): AsyncGenerator<DrainRow> {
-  const { drainer } = view.reconciler;
-  const drains = [...drainer.drains.all()].sort((one, other) => one.sinceMs - other.sinceMs);
+/** `unsorted`: absent, what the daemon drains. Rejects where the kernel does not answer. */
+export async function* drainRows(
+  view: DaemonView,
+  unsorted: Iterable<Drain> = view.reconciler.drainer.drains.all(),
+): AsyncGenerator<DrainRow> {
+  const drains = [...unsorted].sort((one, other) => one.sinceMs - other.sinceMs);
   for (let index = 0; index < drains.length; index += drainsPerRead) {
     const group = drains.slice(index, index + drainsPerRead);
     const observed = await readServers(group, view);

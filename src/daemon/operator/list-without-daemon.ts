@@ -1,7 +1,11 @@
 import type { Config } from "../../config/config.ts";
-import { observeOnce } from "../observe-once.ts";
+import { type Drain, drainKey } from "../../reconcile/drain/drains.ts";
+import { type Observation, observeOnce } from "../observe-once.ts";
+import { systemBootClock } from "../process/boot-file.ts";
+import { DrainStartTimesFile } from "../process/drain-start-times.ts";
 import type { CommandParts } from "../run.ts";
-import type { ServicesQuery } from "./answers.ts";
+import type { ListKind, ServicesQuery } from "./answers.ts";
+import { drainRows } from "./drain-rows.ts";
 import { onlyIpvs } from "./routes.ts";
 import { serviceRows } from "./service-rows.ts";
 import { writeList } from "./write-list.ts";
@@ -17,11 +21,47 @@ export async function listServicesWithoutDaemon(
 ): Promise<string> {
   return await observeOnce(config, parts, async ({ view }) => {
     if (view.mode === "iptables") throw new Error(`Cannot list Services: ${onlyIpvs}`);
-    const chunks: string[] = [];
-    await writeList("ServiceList", serviceRows(view, query), {
-      clock: parts.clock,
-      write: async (text) => void chunks.push(text),
-    });
-    return chunks.join("");
+    return await listText("ServiceList", serviceRows(view, query), parts);
   });
+}
+
+/** What a daemon would answer to `/v1/drains` once started: what has weight 0 and is not wanted. */
+export async function listDrainsWithoutDaemon(
+  config: Config,
+  parts: Pick<CommandParts, "clock" | "log">,
+): Promise<string> {
+  return await observeOnce(config, parts, async ({ report, view }) => {
+    if (view.mode === "iptables") throw new Error(`Cannot list drains: ${onlyIpvs}`);
+    const drains = foundDrains(report, config, parts);
+    return await listText("DrainList", drainRows(view, drains), parts);
+  });
+}
+
+/** Those of which no start is recorded begin now, as they would with a start. */
+function foundDrains(
+  { plan }: Observation["report"],
+  { drainAgesPath }: Config,
+  parts: Pick<CommandParts, "clock" | "log">,
+): readonly Drain[] {
+  const recorded = new DrainStartTimesFile(drainAgesPath, {
+    ...parts,
+    bootClock: systemBootClock(),
+  });
+  const nowMs = parts.clock.monotonicMs();
+  return plan.drainStarts
+    .filter(({ reason }) => reason === "found-draining")
+    .map((start): Drain => {
+      const drain = { ...start, sinceMs: nowMs };
+      return { ...drain, sinceMs: recorded.recall(drainKey(drain)) ?? nowMs };
+    });
+}
+
+async function listText(
+  kind: ListKind,
+  rows: AsyncIterable<object>,
+  { clock }: Pick<CommandParts, "clock">,
+): Promise<string> {
+  const chunks: string[] = [];
+  await writeList(kind, rows, { clock, write: async (text) => void chunks.push(text) });
+  return chunks.join("");
 }

@@ -66,6 +66,10 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
         calls.push(["services", config]);
         return '{"items":[]}';
       },
+      async listDrainsWithoutDaemon(config) {
+        calls.push(["drains", config]);
+        return '{"items":[]}';
+      },
       async planFactsWithoutDaemon(config) {
         calls.push(["plan facts", config]);
         return noFacts;

@@ -182,15 +182,24 @@ describe("kube-ipvs services", () => {
 describe("kube-ipvs drains", () => {
   const question = { options: new Map([["output", "table"]]), arguments: [] };
 
-  it("ends with 2 where no daemon runs", async () => {
-    let err = "";
+  it("prints what a start would find where no daemon runs, and says so", async () => {
+    let [out, err] = ["", ""];
     const config = { operatorSocketPath: path, lockName: "x" };
-    const writeErr = (text: string): void => {
-      err += text;
+    const world = {
+      clock: new FakeClock(),
+      writeOut: (text: string): void => {
+        out += text;
+      },
+      writeErr: (text: string): void => {
+        err += text;
+      },
     };
-    const world = { clock: new FakeClock(), writeOut: () => {}, writeErr };
-    assert.equal(await runDrains({ ...question, config }, world), 2);
-    assert.match(err, /^Not running: .* kube-ipvs services -A -o wide\n$/);
+    const status = await runDrains({ ...question, config }, world, async () => '{"items":[]}');
+    assert.deepEqual([status, out], [0, "Nothing drains\n"]);
+    assert.match(
+      err,
+      /^No kube-ipvs on this node answers on .*: showing what a start would find\n$/,
+    );
   });
 
   it("says so where nothing drains", async () => {
@@ -204,6 +213,7 @@ describe("kube-ipvs drains", () => {
     await runDrains(
       { ...question, config },
       { clock: new FakeClock(), writeOut, writeErr: () => {} },
+      () => Promise.reject(new Error("a daemon runs")),
     );
     assert.equal(out, "Nothing drains\n");
   });
