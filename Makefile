@@ -167,7 +167,7 @@ dist/kube-ipvs: $(bundle_sources) $(addon) | setup-build
 $(addon): $(wildcard native-shim/*.c native-shim/*.h) native-shim/Makefile | setup-build
 	@$(step) "Compiling native-shim" $(MAKE) -C native-shim
 
-build/image/root/usr/local/bin/kube-proxy: dist/kube-ipvs deploy/image/packages.txt deploy/image/assemble-root.sh
+build/image/root/usr/local/bin/kube-proxy: dist/kube-ipvs deploy/image/packages.txt deploy/image/assemble-root.sh docs/man/kube-ipvs.1
 	@$(step) "Assembling the image's root" deploy/image/assemble-root.sh build/image/root
 	@touch $@
 

@@ -98,6 +98,8 @@ place_program() {
   for name in kube-ipvs kube-proxy; do
     cp "$dist/$name" "$root/usr/local/bin/$name"
   done
+  mkdir -p "$root/usr/local/share/man/man1"
+  cp "$project/docs/man/kube-ipvs.1" "$root/usr/local/share/man/man1"
   (cd "$dist/lib" && tar -c --exclude ./compile-cache .) | tar -x -C "$root/usr/local/lib/kube-ipvs"
 }
 

@@ -17,11 +17,13 @@ export function zshCompletion(commands: readonly CompletedCommand[]): string {
     '  case "$words[2]" in',
     ...others.flatMap((command) => [
       `    ${command.name})`,
-      ...argumentLines(command, 2),
+      // _arguments offers flags of the first word.
+      "      shift words; ((CURRENT--))",
+      ...argumentLines(command),
       "      ;;",
     ]),
     "    *)",
-    ...(daemon === undefined ? [] : argumentLines(daemon, 1)),
+    ...(daemon === undefined ? [] : argumentLines(daemon)),
     "      ;;",
     "  esac",
     "}",
@@ -30,13 +32,10 @@ export function zshCompletion(commands: readonly CompletedCommand[]): string {
   return `${lines.join("\n")}\n`;
 }
 
-function argumentLines(
-  { options, argumentChoices }: CompletedCommand,
-  firstWord: number,
-): readonly string[] {
+function argumentLines({ options, argumentChoices }: CompletedCommand): readonly string[] {
   const specs = [
     ...options.flatMap(optionSpecs),
-    ...(argumentChoices.length === 0 ? [] : [`${firstWord}:name:(${argumentChoices.join(" ")})`]),
+    ...(argumentChoices.length === 0 ? [] : [`1:name:(${argumentChoices.join(" ")})`]),
   ];
   return ["      _arguments \\", `${specs.map((spec) => `        ${quoted(spec)}`).join(" \\\n")}`];
 }
