@@ -60,16 +60,6 @@ export class NodeContainers {
     return pid;
   }
 
-  /** Runs a command in a container, as `kubectl exec` does; gives what it prints. Throws where it fails. */
-  exec(program: Program, command: readonly string[]): string {
-    const options = { encoding: "utf8" } as const;
-    return execFileSync(
-      "crun",
-      [...runtimeArguments, "exec", this.#idOf(program), ...command],
-      options,
-    );
-  }
-
   /** Sends a signal to process 1 of the container, as a runtime does. */
   signal(program: Program, name: "TERM" | "KILL"): void {
     execFileSync("crun", [...runtimeArguments, "kill", this.#idOf(program), name]);
