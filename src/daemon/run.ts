@@ -36,7 +36,7 @@ import { FatalEvents } from "./process/fatal-events.ts";
 import { acquireInstanceLock, lockForCleanup } from "./process/instance-lock.ts";
 import { runUntilSignal, type Stop } from "./process/life-cycle.ts";
 import { writeOomScore } from "./process/oom-score.ts";
-import { openSource } from "./process/open-source.ts";
+import { type OpenSource, openSource } from "./process/open-source.ts";
 import { OwnershipRecordFile, ownershipRecordPath } from "./process/ownership-record.ts";
 import { ApiContact } from "./report/api-contact.ts";
 import { ProxyHealth } from "./report/proxy-health.ts";
@@ -160,31 +160,9 @@ async function* beginParts(
 ): AsyncGenerator<Stop> {
   const { clock, log, fail } = parts;
   checkCapabilities();
-  keepMemoryPrivate(parts);
-  const lock = await acquireInstanceLock(config.lockName);
-  yield () => lock.release();
-  // Only to observe is no conflict: it is how a change of proxies is rehearsed.
-  if (!config.isOtherProxyAllowed && !config.isObserveOnly) await refuseOtherProxy();
-  await writeOomScore(config.oomScoreAdj, parts);
-
-  const metrics = new PrometheusMetrics(clock, {
-    version,
-    featureGates: gateStates(config.featureGates),
-  });
-  const stopMeasuring = measureEventLoopDelay(clock, metrics);
-  yield async () => stopMeasuring();
-
-  // Before anything is written: without objects the node stays as it is.
-  const apiContact = new ApiContact(clock, metrics);
-  const { source, events, close } = await openSource(config, { clock, log, observer: apiContact });
-  yield close;
-  parts.fatal.recordWith(events);
-
+  const { metrics, apiContact, source, events, health } = yield* beginCommonParts(config, parts);
   const kernel = await openNodeKernel(config, parts);
   yield async () => kernel.close();
-  const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
-  // A cluster's node is eligible when its Node object says so; without a cluster nobody says otherwise.
-  health.setNodeEligible(config.objectsFrom.kind === "manifests");
   let object = parts.shown.object;
   const started = Promise.withResolvers<Daemon>();
   yield followConfig(parts, async (next, values) => {
@@ -259,28 +237,48 @@ function openNodeKernel(
   return openKernel({ ...parts, environment: process.env, virtualAddresses });
 }
 
-/** As {@link beginParts}, without a kernel: what needs rights is left out where the process has none. */
-async function* beginUserspaceParts(
+type CommonParts = Pick<OpenSource, "source" | "events"> & {
+  readonly metrics: PrometheusMetrics;
+  readonly apiContact: ApiContact;
+  readonly health: ProxyHealth;
+};
+
+/** What every mode begins with; the kernel's tables are not touched. */
+async function* beginCommonParts(
   config: Config,
   parts: DaemonRunParts & { readonly fatal: FatalEvents },
-): AsyncGenerator<Stop> {
+): AsyncGenerator<Stop, CommonParts> {
   const { clock, log } = parts;
   keepMemoryPrivate(parts);
   const lock = await acquireInstanceLock(config.lockName);
   yield () => lock.release();
-  if (!config.isOtherProxyAllowed) await refuseOtherProxy();
+  // Only to observe is no conflict: it is how a change of proxies is rehearsed.
+  if (!config.isOtherProxyAllowed && !config.isObserveOnly) await refuseOtherProxy();
+  await writeOomScore(config.oomScoreAdj, parts);
   const metrics = new PrometheusMetrics(clock, {
     version,
     featureGates: gateStates(config.featureGates),
   });
   const stopMeasuring = measureEventLoopDelay(clock, metrics);
   yield async () => stopMeasuring();
+  // Before anything is written: without objects the node stays as it is.
   const apiContact = new ApiContact(clock, metrics);
   const { source, events, close } = await openSource(config, { clock, log, observer: apiContact });
   yield close;
   parts.fatal.recordWith(events);
   const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
+  // A cluster's node is eligible when its Node object says so; without a cluster nobody says otherwise.
   health.setNodeEligible(config.objectsFrom.kind === "manifests");
+  return { metrics, apiContact, source, events, health };
+}
+
+/** As {@link beginParts}, without a kernel: what needs rights is left out where the process has none. */
+async function* beginUserspaceParts(
+  config: Config,
+  parts: DaemonRunParts & { readonly fatal: FatalEvents },
+): AsyncGenerator<Stop> {
+  const { clock, log } = parts;
+  const { metrics, source, events, health } = yield* beginCommonParts(config, parts);
   const shown = { flags: parts.shown.flags, object: () => parts.shown.object };
   yield await startServers({ ...parts, shown, metrics, health, events }, config);
   const { beginUserspace } = await import("./userspace/begin-userspace.ts");

@@ -160,7 +160,7 @@ export interface DummyLink {
   find(): Promise<{ readonly index: number } | undefined>;
   /** Creates the link (kind dummy, DOWN, transmit queue length 0) unless it is there. */
   ensure(): Promise<{ readonly index: number; readonly wasCreated: boolean }>;
-  /** Removes the link with all its addresses; absent is success. */
+  /** Removes the link with all its addresses, and local routes of ours; absent is success. */
   remove(): Promise<void>;
   /** Every address of every link, both families. */
   listAddresses(): Promise<readonly NodeAddress[]>;

@@ -104,8 +104,14 @@ export async function removeAll(
     cleanConntrack: async () => {},
   });
   const inUse = outcomes.refused.filter(isKept);
+  const leftRoutes: RemovalFailure[] = [];
+  // Local routes outlive a link that a third party removed.
+  if (!cached.hasLink && unread.every(({ subject }) => subject !== "link")) {
+    await attempt(leftRoutes, "local routes", () => kernel.link.remove());
+  }
   const failures: readonly RemovalFailure[] = [
     ...unread,
+    ...leftRoutes,
     ...outcomes.refused.filter((refused) => !isKept(refused)).map(refusedFailure),
     ...outcomes.unknown.map(({ first, error }) => ({ subject: subjectText(first), error })),
   ];

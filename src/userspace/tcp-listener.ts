@@ -2,6 +2,7 @@ import { createServer, type Server, type Socket } from "node:net";
 import { background } from "../base/background.ts";
 import { errorText } from "../base/error-text.ts";
 import { dial } from "./dial.ts";
+import { joinSockets } from "./join-sockets.ts";
 import type { ListenAddress, Listener, ListenerParts } from "./listener.ts";
 
 /** How long each try to reach a backend may take; every try asks the next one. */
@@ -10,10 +11,7 @@ const dialTimeoutsMs = [250, 500, 1_000, 2_000] as const;
 const keepAliveMs = 60_000;
 const backlog = 1_024;
 
-/**
- * Takes TCP connections and joins each with one to a backend. Data waits in the sender's socket while the receiver
- * is slow; the end of one direction is passed on while the other goes on; so is a reset.
- */
+/** Takes TCP connections and joins each with one to a backend. */
 export class TcpListener implements Listener {
   readonly #parts: ListenerParts;
   readonly #address: ListenAddress;
@@ -62,7 +60,8 @@ export class TcpListener implements Listener {
     client.pause();
     const backend = await this.#connect(client);
     if (backend === undefined) return void client.resetAndDestroy();
-    join(client, backend);
+    for (const socket of [client, backend]) socket.setKeepAlive(true, keepAliveMs);
+    joinSockets(client, backend);
   }
 
   /** The connection to a backend; `undefined` when none can be reached, or the client is gone. */
@@ -85,22 +84,5 @@ export class TcpListener implements Listener {
 
   #noteError(error: Error): void {
     this.#parts.log.error("Cannot accept connections", { err: errorText(error) });
-  }
-}
-
-/** Joins two connections until both directions have ended, or one of them breaks. */
-function join(client: Socket, backend: Socket): void {
-  if (client.destroyed) return void backend.destroy();
-  for (const [one, other] of [
-    [client, backend],
-    [backend, client],
-  ] as const) {
-    one.setKeepAlive(true, keepAliveMs);
-    one.on("error", () => other.resetAndDestroy());
-    // Whoever was cut has not ended; whoever ended may still have data on its way to the other.
-    one.on("close", () => {
-      if (!one.readableEnded) other.destroy();
-    });
-    one.pipe(other);
   }
 }

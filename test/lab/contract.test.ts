@@ -1,11 +1,13 @@
 /** The contract suite against the real kernel, each case in a network namespace of its own. */
 import assert from "node:assert/strict";
 import { describe } from "node:test";
+import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import { chooseBackend } from "../../src/kernel/iptables/backend.ts";
 import type { AddressChange } from "../../src/kernel/kernel.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
 import { runProgram } from "../../src/kernel/run-program.ts";
+import { removeAll } from "../../src/reconcile/remove-all.ts";
 import type { VirtualAddresses } from "../../src/state/dummy-link.ts";
 import type { Flow } from "../../src/state/flow.ts";
 import { describeKernelContract } from "../contract/all-contracts.ts";
@@ -135,6 +137,25 @@ describe("virtual addresses in the other form", () => {
       assert.equal(routes(), "");
       assert.match(onLink(), /10\.96\.0\.1\/32/);
       assert.equal(localTypes("10.96.0.1")[0], "local");
+    },
+  );
+
+  contractCase(
+    () => openRealKernel("routes"),
+    "routes that outlive a link go with --cleanup",
+    async (kernel) => {
+      await kernel.link.ensure();
+      await kernel.link.apply(change("add", "10.96.0.1"));
+      shell("ip link delete kube-ipvs0");
+      assert.equal(routes().split("\n").length, 1);
+      const { failures } = await removeAll(kernel, systemClock, {
+        rules: new Map(),
+        nodeAddresses: new Set(),
+        recorded: { owned: new Set(), foreign: new Set() },
+        ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
+        hasIpvs: true,
+      });
+      assert.deepEqual([failures, routes()], [[], ""]);
     },
   );
 

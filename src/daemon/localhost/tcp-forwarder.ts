@@ -4,6 +4,7 @@ import { errorText } from "../../base/error-text.ts";
 import { hostPort } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { ListenAddress } from "../../config/config.ts";
+import { joinSockets } from "../../userspace/join-sockets.ts";
 
 export interface TcpForwarderParts {
   readonly clock: Clock;
@@ -76,21 +77,13 @@ export class TcpForwarder {
     return error;
   }
 
-  /** What ends one side ends the other, in the same way. */
   #forward(client: Socket): void {
     const { address: host, port } = this.#options.to;
     const target = createConnection({ host, port, allowHalfOpen: true, noDelay: true });
-    for (const [socket, other] of [
-      [client, target],
-      [target, client],
-    ] as const) {
+    for (const socket of [client, target]) {
       this.#sockets.add(socket);
-      socket.on("error", () => other.resetAndDestroy());
-      socket.on("close", () => {
-        this.#sockets.delete(socket);
-        other.destroySoon();
-      });
-      socket.pipe(other);
+      socket.on("close", () => this.#sockets.delete(socket));
     }
+    joinSockets(client, target);
   }
 }

@@ -11,6 +11,7 @@ import { readByChain, UnexpectedAnswer } from "./read-by-chain.ts";
 import { planRemoval } from "./remove-rules.ts";
 import { renderRule } from "./render.ts";
 import { renderRestoreInput } from "./restore-input.ts";
+import { RulesAhead } from "./rules-ahead.ts";
 
 /** How long iptables waits for the xtables lock. */
 const lockWaitSeconds = 5;
@@ -36,12 +37,6 @@ export interface IptablesParts {
   readonly log?: Logger;
 }
 
-/** What a save printed, and the generation of the rules before it. */
-interface SavedAhead {
-  readonly generation: number;
-  readonly output: string;
-}
-
 interface IptablesCall {
   readonly verb: "save" | "restore";
   readonly input?: string;
@@ -55,8 +50,10 @@ export class IptablesClient implements Iptables {
   #choice: BackendChoice;
   /** Families whose chains were read before: they are there, and reading them one by one is cheaper. */
   readonly #familiar = new Set<IpFamily>();
-  /** Read before they were asked for, by family; each is taken once. */
-  readonly #ahead = new Map<IpFamily, Promise<SavedAhead | undefined>>();
+  readonly #ahead = new RulesAhead({
+    readGeneration: (family) => this.readGeneration(family),
+    print: (family) => this.#print(family),
+  });
   /** Named in the log, as `IPv4 nat POSTROUTING`, until they can be read again. */
   #unreadable: ReadonlySet<string> = new Set();
 
@@ -111,11 +108,7 @@ export class IptablesClient implements Iptables {
   }
 
   readAhead(family: IpFamily): void {
-    this.#ahead.set(
-      family,
-      // Whoever observes meets the failure again.
-      this.#saveAhead(family).catch(() => undefined),
-    );
+    this.#ahead.read(family);
   }
 
   readGeneration(family: IpFamily): Promise<number | undefined> {
@@ -190,28 +183,12 @@ export class IptablesClient implements Iptables {
     family: IpFamily,
     { planned, hasOthers }: { readonly planned: RuleSet | undefined; readonly hasOthers: boolean },
   ): Promise<readonly ObservedChain[]> {
-    const output = (await this.#takeAhead(family)) ?? (await this.#print(family));
+    const output = (await this.#ahead.take(family)) ?? (await this.#print(family));
     return parseSaved(output, hasOthers ? undefined : namesOf(planned), tablesOf(planned));
   }
 
   async #print(family: IpFamily): Promise<string> {
     return (await this.#run(family, { action: "read iptables rules", verb: "save" })).output;
-  }
-
-  async #saveAhead(family: IpFamily): Promise<SavedAhead | undefined> {
-    const generation = await this.readGeneration(family);
-    if (generation === undefined) return undefined;
-    const output = await this.#print(family);
-    return { generation, output };
-  }
-
-  /** Undefined where nothing was read ahead, or a rule may have changed since. */
-  async #takeAhead(family: IpFamily): Promise<string | undefined> {
-    const saved = await this.#ahead.get(family);
-    this.#ahead.delete(family);
-    if (saved === undefined) return undefined;
-    const isCurrent = saved.generation === (await this.readGeneration(family));
-    return isCurrent ? saved.output : undefined;
   }
 
   /** Undefined where this version of the program answers otherwise than those we know. */
