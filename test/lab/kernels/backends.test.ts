@@ -3,7 +3,7 @@
  * nftables rules stand in the tables of iptables-nft. Needs a kernel with both.
  */
 import assert from "node:assert/strict";
-import { execFileSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -115,6 +115,24 @@ for (const [before, after] of directions) {
         const printed = cleanUp();
         assert.match(printed, new RegExp(`iptables chains and jumps from ${before}`));
         assert.deepEqual([ours(before), ours(after), ourSets()], [[], [], []]);
+      });
+    });
+
+    it("is what the doctor warns of", async () => {
+      await inNamespace(async () => {
+        hint(before, "-N");
+        await runOnce();
+        hint(before, "-X");
+        hint(after, "-N");
+        shell(`iptables-${after} -A INPUT -s 192.0.2.1 -j DROP`);
+        const manifests = join(import.meta.dirname, "../../../docs/examples");
+        const flags = ["doctor", "--manifests", manifests, "-o", "json"];
+        const { stdout } = spawnSync(program, flags, { encoding: "utf8" });
+        const { checks } = JSON.parse(stdout) as {
+          readonly checks: readonly { readonly name: string; readonly verdict: string }[];
+        };
+        const found = checks.find(({ name }) => name === "iptables-backends");
+        assert.equal(found?.verdict, "warn", JSON.stringify(found));
       });
     });
 
