@@ -1,12 +1,10 @@
 import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/objects.ts";
-import type { NodeAddresses, NodeWeights, ResourceKind, ServerEndpoint } from "../../api/source.ts";
+import type { NodeAddresses, NodeWeights, ResourceKind } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
 import { earliest } from "../../base/earliest.ts";
 import { Exclusive } from "../../base/exclusive.ts";
-import type { IpAddress, IpFamily } from "../../base/ip.ts";
-import type { Logger } from "../../base/log.ts";
+import type { IpFamily } from "../../base/ip.ts";
 import { inSlices, yieldToEventLoop } from "../../base/time-slice.ts";
-import type { Kernel } from "../../kernel/kernel.ts";
 import { noRampStartTimes, type RampStartTimes } from "../../model/slow-starts.ts";
 import { ClusterPlan } from "../../plan/cluster-plan.ts";
 import type { ApplyProgress } from "../../reconcile/apply/apply-plan.ts";
@@ -18,24 +16,18 @@ import type { SyncGoal } from "../../reconcile/sync-goal.ts";
 import type { ServiceHealthServers } from "../http/service-health.ts";
 import type { LocalhostNodePorts } from "../localhost/localhost-node-ports.ts";
 import { AvailableSchedulers } from "../node/available-schedulers.ts";
-import { KnownNode } from "../node/known-node.ts";
-import { apiServerService, sliceEndpoints } from "../node/node-network.ts";
-import { NodeWait } from "../node/node-wait.ts";
+import type { KnownNode } from "../node/known-node.ts";
 import { AllNodeWeights } from "../node/node-weights.ts";
-import { OtherNodes, type OtherNodesParts } from "../node/other-nodes.ts";
 import { sysctlsOf } from "../node/prepare-kernel.ts";
 import type { DaemonView } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { SyncReporter } from "../report/sync-reporter.ts";
-import { InitialLists } from "./initial-lists.ts";
+import { ClusterInput, type ClusterInputCollaborators } from "./cluster-input.ts";
 import { KernelChecks } from "./kernel-checks.ts";
 import { Runner } from "./runner.ts";
 import { runnerOptions } from "./runner-options.ts";
 
-export interface SyncLoopCollaborators {
-  readonly kernel: Kernel;
-  readonly clock: Clock;
-  readonly log: Logger;
+export interface SyncLoopCollaborators extends ClusterInputCollaborators {
   readonly reporter: SyncReporter;
   readonly healthChecks: ServiceHealthServers;
   /** Absent: node ports are not served on loopback addresses. */
@@ -47,14 +39,6 @@ export interface SyncLoopCollaborators {
   readonly onReport?: (report: SyncReport) => void;
   /** Milliseconds of processor time that the process has used. */
   readonly processorMs?: () => number;
-  /** Where the API server is, as the connection knows; absent: there is none. */
-  readonly apiServers?: () => readonly ServerEndpoint[];
-  /** Where the addresses of other Nodes come from; absent: nobody knows them. */
-  readonly source?: OtherNodesParts["source"];
-  /** Called once, with the Node object as far as there is one, before the first plan. */
-  readonly onNodeReady?: (node: NodeRecord | undefined) => void;
-  /** Ends the program, which cannot go on as it is. */
-  readonly fail?: (error: Error) => void;
 }
 
 /**
@@ -65,16 +49,13 @@ export class SyncLoop {
   readonly #live: LiveConfig;
   readonly #families: readonly IpFamily[];
   readonly #isObserveOnly: boolean;
-  readonly #kernel: Kernel;
+  readonly #kernel: ClusterInputCollaborators["kernel"];
   readonly #clock: Clock;
   readonly #reporter: SyncReporter;
   readonly #healthChecks: ServiceHealthServers;
   readonly #localhostNodePorts: LocalhostNodePorts | undefined;
   readonly #onReport: (report: SyncReport) => void;
-  readonly #lists = new InitialLists();
-  readonly #nodeWait: NodeWait;
-  readonly #node: KnownNode;
-  readonly #otherNodes: OtherNodes;
+  readonly #input: ClusterInput;
   readonly #schedulers: AvailableSchedulers;
   readonly #rampStartTimes: RampStartTimes;
   readonly #plan: ClusterPlan;
@@ -102,7 +83,6 @@ export class SyncLoop {
     this.#healthChecks = healthChecks;
     this.#localhostNodePorts = localhostNodePorts;
     this.#onReport = collaborators.onReport ?? (() => {});
-    this.#nodeWait = this.#makeNodeWait(collaborators, live);
     this.#rampStartTimes = collaborators.rampStartTimes ?? noRampStartTimes;
     this.#plan = new ClusterPlan({
       startedAtMs: clock.nowMs(),
@@ -112,14 +92,16 @@ export class SyncLoop {
       },
       recallRamp: (key) => this.#rampStartTimes.recall(key),
     });
-    const apiServers = (): readonly ServerEndpoint[] => [
-      ...(collaborators.apiServers?.() ?? []),
-      ...sliceEndpoints(this.#plan.slicesOf(apiServerService)),
-    ];
-    this.#otherNodes = this.#watchOtherNodes(collaborators);
-    const otherNodes = (): ReadonlySet<IpAddress> => this.#otherNodes.reserved;
+    this.#input = new ClusterInput(collaborators, {
+      live,
+      families,
+      tracker: this.#plan,
+      reporter,
+      onChange: () => this.#request(),
+      onListed: (counts) => reporter.firstSync.listed(counts),
+      areWeightsDefault: () => this.#live.current.tuning.weights === "node",
+    });
     this.#schedulers = new AvailableSchedulers({ ipvs: kernel.ipvs, clock, families });
-    this.#node = new KnownNode({ kernel, live, families, apiServers, otherNodes });
     this.#reconciler = new Reconciler({ ...collaborators, isDryRun: this.#isObserveOnly });
     this.#runner = this.#makeRunner(collaborators);
     this.#checks = this.#makeChecks(collaborators);
@@ -127,7 +109,7 @@ export class SyncLoop {
 
   start(): void {
     this.#reporter.started(this.#families);
-    this.#nodeWait.start();
+    this.#input.start();
     this.#checks.start();
     this.#runner.start();
   }
@@ -140,8 +122,7 @@ export class SyncLoop {
   /** Ends after the sync that may be running. The kernel keeps its state. */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    this.#nodeWait.stop();
-    this.#otherNodes.stop();
+    this.#input.stop();
     this.#checks.stop();
     this.#cancelRetry();
     await this.#runner.stop();
@@ -156,49 +137,27 @@ export class SyncLoop {
   }
 
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
-    this.#otherNodes.noteService(previous, current);
     this.#schedulers.noteService(previous, current);
-    this.#plan.noteService(previous, current);
-    this.#reporter.serviceChanged(this.#families, this.#plan.pendingCount);
-    this.#request();
+    this.#input.noteService(previous, current);
   }
 
   noteSlice(
     previous: EndpointSliceRecord | undefined,
     current: EndpointSliceRecord | undefined,
   ): void {
-    this.#plan.noteSlice(previous, current);
-    this.#reporter.sliceChanged(this.#plan.pendingCount);
-    // A slice may move away from that Service, or to it.
-    const owners = [previous?.service, current?.service];
-    if (owners.includes(apiServerService)) this.#node.noteStale();
-    this.#request();
+    this.#input.noteSlice(previous, current);
   }
 
   noteNode(node: NodeRecord | undefined): void {
-    this.#reporter.nodeChanged(node);
-    this.#node.noteRecord(node);
-    this.#nodeWait.noteRecord(node);
-    this.#request();
+    this.#input.noteNode(node);
   }
 
-  /** All Nodes, where the source tells them. */
   noteNodeAddresses(nodes: NodeAddresses, weights?: NodeWeights): void {
-    this.#otherNodes.noteNodes(nodes, weights);
+    this.#input.noteNodeAddresses(nodes, weights);
   }
 
   noteSynced(kind: ResourceKind): void {
-    if (kind === "services") this.#otherNodes.noteListed();
-    if (kind === "nodes") this.#nodeWait.noteListed();
-    else this.#noteListed(kind);
-    this.#request();
-  }
-
-  #noteListed(kind: Exclude<ResourceKind, "nodes">): void {
-    if (this.#lists.isComplete) return;
-    this.#lists.note(kind);
-    const { serviceCount: services, sliceCount: endpointSlices } = this.#plan;
-    if (this.#lists.isComplete) this.#reporter.firstSync.listed({ services, endpointSlices });
+    this.#input.noteSynced(kind);
   }
 
   /** The configuration is another one: everything that depends on it is planned again. */
@@ -209,22 +168,22 @@ export class SyncLoop {
     this.#request();
   }
 
-  get #isInitialized(): boolean {
-    return this.#lists.isComplete && this.#nodeWait.isReady && this.#otherNodes.isReady;
+  get #node(): KnownNode {
+    return this.#input.node;
   }
 
   #request(): void {
-    if (!this.#isInitialized) return;
+    if (!this.#input.isReady) return;
     this.#reporter.queued(this.#families);
     this.#runner.request();
   }
 
   /** Says whether the sync ran and the kernel answers. */
   async #sync(onProgress?: ApplyProgress): Promise<boolean> {
-    if (!this.#isInitialized) return true;
+    if (!this.#input.isReady) return true;
     const startedAtMs = this.#clock.monotonicMs();
     const options = await this.#node.refresh();
-    const weights = this.#nodeWeights.of(this.#otherNodes.weights, this.#node.record);
+    const weights = this.#nodeWeights.of(this.#input.nodeWeights, this.#node.record);
     this.#plan.noteNodeWeights(weights, options);
     this.#plan.noteMissingSchedulers(await this.#schedulers.refresh());
     const { services, triggers } = await inSlices(
@@ -292,32 +251,6 @@ export class SyncLoop {
     // At once is part of this sync: it is not settled before.
     if (delayMs === 0) this.#runner.request();
     else this.#cancelRetry = this.#clock.after(delayMs, () => this.#runner.request());
-  }
-
-  #watchOtherNodes({ source = {}, clock, log }: SyncLoopCollaborators): OtherNodes {
-    const { nodeName, nodeAddressPeriodMs: periodMs } = this.#live.current;
-    const onChange = (): void => {
-      this.#node.noteStale();
-      this.#request();
-    };
-    const areWeightsDefault = (): boolean => this.#live.current.tuning.weights === "node";
-    return new OtherNodes({
-      ...{ source, clock, log, nodeName, periodMs, onChange, areWeightsDefault },
-      random: Math.random,
-    });
-  }
-
-  #makeNodeWait(collaborators: SyncLoopCollaborators, live: LiveConfig): NodeWait {
-    const { onNodeReady = () => {}, fail = () => {} } = collaborators;
-    return new NodeWait({
-      ...collaborators,
-      live,
-      fail,
-      onReady: () => {
-        onNodeReady(this.#node.record);
-        this.#request();
-      },
-    });
   }
 
   #makeRunner(collaborators: SyncLoopCollaborators): Runner {

@@ -1,12 +1,9 @@
 import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/objects.ts";
-import type { NodeAddresses, ResourceKind, ServerEndpoint } from "../../api/source.ts";
-import type { Clock } from "../../base/clock.ts";
+import type { NodeAddresses, ResourceKind } from "../../api/source.ts";
 import { Exclusive } from "../../base/exclusive.ts";
 import type { IpFamily } from "../../base/ip.ts";
-import type { Logger } from "../../base/log.ts";
 import { type NextRun, Periodic } from "../../base/periodic.ts";
 import { inSlices, yieldToEventLoop } from "../../base/time-slice.ts";
-import type { Kernel } from "../../kernel/kernel.ts";
 import type { IptablesNodeOptions } from "../../plan/iptables/options.ts";
 import { TablesPlan } from "../../plan/iptables/tables-plan.ts";
 import type { PlanOptions } from "../../plan/options.ts";
@@ -14,34 +11,21 @@ import { TablesReconciler, type TablesReport } from "../../reconcile/iptables/ta
 import type { SyncReport } from "../../reconcile/report.ts";
 import type { ServiceHealthServers } from "../http/service-health.ts";
 import { iptablesOptionsOf } from "../node/iptables-facts.ts";
-import { KnownNode } from "../node/known-node.ts";
-import { apiServerService, sliceEndpoints } from "../node/node-network.ts";
-import { NodeWait } from "../node/node-wait.ts";
-import { OtherNodes, type OtherNodesParts } from "../node/other-nodes.ts";
+import type { KnownNode } from "../node/known-node.ts";
 import { type PreparedTables, routeLocalnet } from "../node/prepare-tables.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { TablesReporter } from "../report/tables-reporter.ts";
 import { AddressWatch } from "./address-watch.ts";
-import { InitialLists } from "./initial-lists.ts";
-import { Runner, type RunnerOptions } from "./runner.ts";
+import { ClusterInput, type ClusterInputCollaborators } from "./cluster-input.ts";
+import { Runner } from "./runner.ts";
+import { runnerOptions } from "./runner-options.ts";
 
-export interface TablesLoopCollaborators {
-  readonly kernel: Kernel;
-  readonly clock: Clock;
-  readonly log: Logger;
+export interface TablesLoopCollaborators extends ClusterInputCollaborators {
   readonly reporter: TablesReporter;
   readonly healthChecks: ServiceHealthServers;
   readonly onReport?: (report: SyncReport) => void;
   /** Milliseconds of processor time that the process has used. */
   readonly processorMs?: () => number;
-  /** Where the API server is, as the connection knows; absent: there is none. */
-  readonly apiServers?: () => readonly ServerEndpoint[];
-  /** Where the addresses of other Nodes come from; absent: nobody knows them. */
-  readonly source?: OtherNodesParts["source"];
-  /** Called once, with the Node object as far as there is one, before the first plan. */
-  readonly onNodeReady?: (node: NodeRecord | undefined) => void;
-  /** Ends the program, which cannot go on as it is. */
-  readonly fail?: (error: Error) => void;
 }
 
 /** Most of a processor that checks between syncs may take. */
@@ -59,10 +43,7 @@ export class TablesLoop {
   readonly #live: LiveConfig;
   readonly #prepared: PreparedTables;
   readonly #parts: TablesLoopCollaborators;
-  readonly #lists = new InitialLists();
-  readonly #nodeWait: NodeWait;
-  readonly #node: KnownNode;
-  readonly #otherNodes: OtherNodes;
+  readonly #input: ClusterInput;
   readonly #plan: TablesPlan;
   readonly #reconciler: TablesReconciler;
   readonly #runner: Runner;
@@ -77,21 +58,16 @@ export class TablesLoop {
     this.#parts = parts;
     this.#live = live;
     this.#prepared = prepared;
-    this.#nodeWait = this.#makeNodeWait();
     this.#plan = new TablesPlan({
       startedAtMs: clock.nowMs(),
       onPlan: (plan) => healthChecks.note(plan),
     });
-    this.#otherNodes = this.#watchOtherNodes();
-    this.#node = new KnownNode({
-      kernel,
+    this.#input = new ClusterInput(parts, {
       live,
       families: prepared.families,
-      apiServers: () => [
-        ...(parts.apiServers?.() ?? []),
-        ...sliceEndpoints(this.#plan.tracker.slicesOf(apiServerService)),
-      ],
-      otherNodes: () => this.#otherNodes.reserved,
+      tracker: this.#plan.tracker,
+      reporter: parts.reporter,
+      onChange: () => this.#request(),
     });
     const { isObserveOnly: isDryRun } = live.current;
     this.#reconciler = new TablesReconciler({ kernel, clock, isDryRun });
@@ -114,7 +90,7 @@ export class TablesLoop {
 
   start(): void {
     this.#parts.reporter.started(this.families);
-    this.#nodeWait.start();
+    this.#input.start();
     this.#addressWatch.start();
     for (const check of this.#checks) check.start();
     this.#runner.start();
@@ -127,8 +103,7 @@ export class TablesLoop {
 
   /** Ends after the sync that may be running. The kernel keeps its state. */
   async stop(): Promise<void> {
-    this.#nodeWait.stop();
-    this.#otherNodes.stop();
+    this.#input.stop();
     this.#addressWatch.stop();
     for (const check of this.#checks) check.stop();
     await this.#runner.stop();
@@ -137,41 +112,26 @@ export class TablesLoop {
   }
 
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
-    this.#otherNodes.noteService(previous, current);
-    this.#plan.tracker.noteService(previous, current);
-    this.#parts.reporter.serviceChanged(this.families, this.#plan.tracker.pendingCount);
-    this.#request();
+    this.#input.noteService(previous, current);
   }
 
   noteSlice(
     previous: EndpointSliceRecord | undefined,
     current: EndpointSliceRecord | undefined,
   ): void {
-    this.#plan.tracker.noteSlice(previous, current);
-    this.#parts.reporter.sliceChanged(this.#plan.tracker.pendingCount);
-    // A slice may move away from that Service, or to it.
-    const owners = [previous?.service, current?.service];
-    if (owners.includes(apiServerService)) this.#node.noteStale();
-    this.#request();
+    this.#input.noteSlice(previous, current);
   }
 
   noteNode(node: NodeRecord | undefined): void {
-    this.#parts.reporter.nodeChanged(node);
-    this.#node.noteRecord(node);
-    this.#nodeWait.noteRecord(node);
-    this.#request();
+    this.#input.noteNode(node);
   }
 
-  /** All Nodes, where the source tells them. */
   noteNodeAddresses(nodes: NodeAddresses): void {
-    this.#otherNodes.noteNodes(nodes);
+    this.#input.noteNodeAddresses(nodes);
   }
 
   noteSynced(kind: ResourceKind): void {
-    if (kind === "services") this.#otherNodes.noteListed();
-    if (kind === "nodes") this.#nodeWait.noteListed();
-    else this.#lists.note(kind);
-    this.#request();
+    this.#input.noteSynced(kind);
   }
 
   /** The configuration is another one: everything that depends on it is planned again. */
@@ -183,12 +143,12 @@ export class TablesLoop {
     this.#request();
   }
 
-  get #isInitialized(): boolean {
-    return this.#lists.isComplete && this.#nodeWait.isReady && this.#otherNodes.isReady;
+  get #node(): KnownNode {
+    return this.#input.node;
   }
 
   #request(): void {
-    if (!this.#isInitialized) return;
+    if (!this.#input.isReady) return;
     this.#parts.reporter.queued(this.families);
     this.#runner.request();
   }
@@ -200,7 +160,7 @@ export class TablesLoop {
   }
 
   async #sync(): Promise<boolean> {
-    if (!this.#isInitialized) return true;
+    if (!this.#input.isReady) return true;
     const { clock, reporter, healthChecks, onReport = () => {} } = this.#parts;
     const startedAtMs = clock.monotonicMs();
     const { families: own } = await this.#refreshOptions();
@@ -266,7 +226,7 @@ export class TablesLoop {
   /** Some program changed a rule, a canary is gone, or nobody has looked for an hour: the next sync compares everything. */
   async #compare(): Promise<NextRun> {
     await this.#exclusive.runIfIdle(async () => {
-      if (!this.#isInitialized) return;
+      if (!this.#input.isReady) return;
       const { clock, reporter } = this.#parts;
       const isOverdue = clock.monotonicMs() - this.#comparedAtMs >= fullComparisonMs;
       if (!isOverdue && !(await this.#mayDiffer())) return;
@@ -298,37 +258,4 @@ export class TablesLoop {
     };
     return [new Periodic(task, { clock, log })];
   }
-
-  #watchOtherNodes(): OtherNodes {
-    const { source = {}, clock, log } = this.#parts;
-    const { nodeName, nodeAddressPeriodMs: periodMs } = this.#live.current;
-    const onChange = (): void => {
-      this.#node.noteStale();
-      this.#request();
-    };
-    const parts = { source, clock, log, nodeName, periodMs, random: Math.random, onChange };
-    return new OtherNodes(parts);
-  }
-
-  #makeNodeWait(): NodeWait {
-    const { onNodeReady = () => {}, fail = () => {} } = this.#parts;
-    return new NodeWait({
-      ...this.#parts,
-      live: this.#live,
-      fail,
-      onReady: () => {
-        onNodeReady(this.#node.record);
-        this.#request();
-      },
-    });
-  }
-}
-
-/** Pause before a sync that failed is tried again. */
-const firstRetryMs = 1_000;
-
-function runnerOptions({ current }: LiveConfig): RunnerOptions {
-  const { minSyncPeriodMs: minIntervalMs, syncPeriodMs, verificationPeriodMs } = current;
-  const longestRetryMs = Math.min(syncPeriodMs, verificationPeriodMs);
-  return { minIntervalMs, firstRetryMs, longestRetryMs };
 }

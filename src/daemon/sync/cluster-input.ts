@@ -1,0 +1,169 @@
+import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/objects.ts";
+import type { NodeAddresses, NodeWeights, ResourceKind, ServerEndpoint } from "../../api/source.ts";
+import type { Clock } from "../../base/clock.ts";
+import type { IpFamily } from "../../base/ip.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Kernel } from "../../kernel/kernel.ts";
+import type { ChangeTracker } from "../../model/change-tracker.ts";
+import { KnownNode } from "../node/known-node.ts";
+import { apiServerService, sliceEndpoints } from "../node/node-network.ts";
+import { NodeWait } from "../node/node-wait.ts";
+import { OtherNodes, type OtherNodesParts } from "../node/other-nodes.ts";
+import type { LiveConfig } from "../process/live-config.ts";
+import { InitialLists } from "./initial-lists.ts";
+
+/** What a loop is given, and hands on to its input. */
+export interface ClusterInputCollaborators {
+  readonly kernel: Kernel;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** Where the API server is, as the connection knows; absent: there is none. */
+  readonly apiServers?: () => readonly ServerEndpoint[];
+  /** Where the addresses of other Nodes come from; absent: nobody knows them. */
+  readonly source?: OtherNodesParts["source"];
+  /** Called once, with the Node object as far as there is one, before the first plan. */
+  readonly onNodeReady?: (node: NodeRecord | undefined) => void;
+  /** Ends the program, which cannot go on as it is. */
+  readonly fail?: (error: Error) => void;
+}
+
+export interface ClusterInputParts {
+  readonly live: LiveConfig;
+  readonly families: readonly IpFamily[];
+  /** Takes what changed. */
+  readonly tracker: Pick<
+    ChangeTracker,
+    "noteService" | "noteSlice" | "pendingCount" | "slicesOf" | "serviceCount" | "sliceCount"
+  >;
+  readonly reporter: {
+    serviceChanged(families: readonly IpFamily[], pendingCount: number): void;
+    sliceChanged(pendingCount: number): void;
+    nodeChanged(node: NodeRecord | undefined): void;
+  };
+  /** Something is to be planned again; called once more whenever {@link ClusterInput.isReady} may have become true. */
+  readonly onChange: () => void;
+  /** Services and EndpointSlices are completely listed; absent: nobody wants to know. */
+  readonly onListed?: (counts: {
+    readonly services: number;
+    readonly endpointSlices: number;
+  }) => void;
+  /** As `OtherNodesParts.areWeightsDefault`. */
+  readonly areWeightsDefault?: () => boolean;
+}
+
+/** What any mode's loop is told of the cluster and of the nodes, and whether it is enough to plan. */
+export class ClusterInput {
+  readonly #parts: ClusterInputParts;
+  readonly #lists = new InitialLists();
+  readonly #nodeWait: NodeWait;
+  readonly #otherNodes: OtherNodes;
+  readonly node: KnownNode;
+
+  constructor(collaborators: ClusterInputCollaborators, parts: ClusterInputParts) {
+    this.#parts = parts;
+    this.#nodeWait = this.#makeNodeWait(collaborators);
+    this.#otherNodes = this.#watchOtherNodes(collaborators);
+    const { live, families, tracker } = parts;
+    this.node = new KnownNode({
+      kernel: collaborators.kernel,
+      live,
+      families,
+      apiServers: () => [
+        ...(collaborators.apiServers?.() ?? []),
+        ...sliceEndpoints(tracker.slicesOf(apiServerService)),
+      ],
+      otherNodes: () => this.#otherNodes.reserved,
+    });
+  }
+
+  /** Everything is listed, and the Node and the other Nodes are known as far as planning needs them. */
+  get isReady(): boolean {
+    return this.#lists.isComplete && this.#nodeWait.isReady && this.#otherNodes.isReady;
+  }
+
+  /** As `OtherNodes.weights`. */
+  get nodeWeights(): NodeWeights {
+    return this.#otherNodes.weights;
+  }
+
+  start(): void {
+    this.#nodeWait.start();
+  }
+
+  stop(): void {
+    this.#nodeWait.stop();
+    this.#otherNodes.stop();
+  }
+
+  noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
+    const { tracker, reporter, families, onChange } = this.#parts;
+    this.#otherNodes.noteService(previous, current);
+    tracker.noteService(previous, current);
+    reporter.serviceChanged(families, tracker.pendingCount);
+    onChange();
+  }
+
+  noteSlice(
+    previous: EndpointSliceRecord | undefined,
+    current: EndpointSliceRecord | undefined,
+  ): void {
+    const { tracker, reporter, onChange } = this.#parts;
+    tracker.noteSlice(previous, current);
+    reporter.sliceChanged(tracker.pendingCount);
+    // A slice may move away from that Service, or to it.
+    const owners = [previous?.service, current?.service];
+    if (owners.includes(apiServerService)) this.node.noteStale();
+    onChange();
+  }
+
+  noteNode(node: NodeRecord | undefined): void {
+    this.#parts.reporter.nodeChanged(node);
+    this.node.noteRecord(node);
+    this.#nodeWait.noteRecord(node);
+    this.#parts.onChange();
+  }
+
+  /** All Nodes, where the source tells them. */
+  noteNodeAddresses(nodes: NodeAddresses, weights?: NodeWeights): void {
+    this.#otherNodes.noteNodes(nodes, weights);
+  }
+
+  noteSynced(kind: ResourceKind): void {
+    if (kind === "services") this.#otherNodes.noteListed();
+    if (kind === "nodes") this.#nodeWait.noteListed();
+    else this.#noteListed(kind);
+    this.#parts.onChange();
+  }
+
+  #noteListed(kind: Exclude<ResourceKind, "nodes">): void {
+    if (this.#lists.isComplete) return;
+    this.#lists.note(kind);
+    const { serviceCount: services, sliceCount: endpointSlices } = this.#parts.tracker;
+    if (this.#lists.isComplete) this.#parts.onListed?.({ services, endpointSlices });
+  }
+
+  #watchOtherNodes({ source = {}, clock, log }: ClusterInputCollaborators): OtherNodes {
+    const { live, onChange, areWeightsDefault = () => false } = this.#parts;
+    const { nodeName, nodeAddressPeriodMs: periodMs } = live.current;
+    return new OtherNodes({
+      ...{ source, clock, log, nodeName, periodMs, areWeightsDefault },
+      random: Math.random,
+      onChange: () => {
+        this.node.noteStale();
+        onChange();
+      },
+    });
+  }
+
+  #makeNodeWait(collaborators: ClusterInputCollaborators): NodeWait {
+    const { clock, log, onNodeReady = () => {}, fail = () => {} } = collaborators;
+    const { live, onChange } = this.#parts;
+    return new NodeWait({
+      ...{ clock, log, live, fail },
+      onReady: () => {
+        onNodeReady(this.node.record);
+        onChange();
+      },
+    });
+  }
+}
