@@ -34,11 +34,11 @@ import {
   type OwnershipRecord,
   type OwnershipView,
 } from "./ownership/ownership.ts";
-import { Refusals } from "./refusals.ts";
+import { joinReports, type RefusalReport, Refusals } from "./refusals.ts";
 import {
-  addCounts,
   emptyReport,
   type Failure,
+  joinOutcomes,
   type OutcomeReport,
   reportOf,
   type SyncReport,
@@ -89,7 +89,9 @@ export class Reconciler {
     const startTimes = parts.drainStartTimes ?? noDrainStartTimes;
     this.#drainer = new Drainer({ clock, log, startTimes });
     this.#cleaner = new ConntrackCleaner(kernel.conntrack, clock);
-    this.#drainPass = new DrainPass(this.#drainer, kernel.ipvs, {
+    this.#drainPass = new DrainPass(this.#drainer, {
+      clock,
+      ipvs: kernel.ipvs,
       apply: (changes, desired) => applyChanges(changes, this.#applyTools(desired)),
       noteUnknown: (outcomes) => this.#freshness.noteUnknown(outcomes),
     });
@@ -141,6 +143,7 @@ export class Reconciler {
   async sync(goal: SyncGoal, onProgress?: ApplyProgress): Promise<SyncReport> {
     if (this.#parts.isDryRun === true) this.invalidate();
     this.#scope.include(goal.touched);
+    this.#drainPass.hasten(goal.touched.virtualServers);
     const failure = await this.#observe(goal);
     if (failure !== undefined) return { ...emptyReport, failures: [failure] };
     const differences = this.#takeDifferences();
@@ -180,13 +183,8 @@ export class Reconciler {
     if (this.#cleaner.isPending) await this.#cleaner.clean([], this.#cached, leftovers);
     const ends = await this.#drainPass.end(this.#drainer.takeKeysToCheck(), desired, policy);
     this.#drainer.keepStartTimes();
-    return {
-      ...emptyReport,
-      ...ends,
-      changes: addCounts(ends.changes, leftovers.done),
-      failures: [...ends.failures, ...reportOf(leftovers).failures],
-      conntrackPasses: [...ends.conntrackPasses, ...leftovers.conntrackPasses],
-    };
+    const done = joinOutcomes(ends, reportOf(leftovers));
+    return { ...emptyReport, ...done, refusals: this.#takeRefusals() };
   }
 
   /** Brings the cache up to date, and the scope with what was found to differ or is due again. */
@@ -298,6 +296,10 @@ export class Reconciler {
     return this.#refusals.isWaiting(key, this.#parts.clock.monotonicMs());
   }
 
+  #takeRefusals(): RefusalReport {
+    return joinReports(this.#refusals.takeReport(), this.#drainPass.takeRefusals());
+  }
+
   #applyTools(desired: DesiredView): ApplyTools {
     return {
       kernel: this.#parts.kernel,
@@ -335,15 +337,10 @@ export class Reconciler {
     ends: OutcomeReport,
     drifts: SyncReport["drifts"],
   ): SyncReport {
-    const done = reportOf(outcomes);
     return {
       plan,
-      changes: addCounts(done.changes, ends.changes),
-      refusedChanges: addCounts(done.refusedChanges, ends.refusedChanges),
-      failedRestores: done.failedRestores,
-      failures: [...done.failures, ...ends.failures],
-      refusals: this.#refusals.takeReport(),
-      conntrackPasses: [...done.conntrackPasses, ...ends.conntrackPasses],
+      ...joinOutcomes(reportOf(outcomes), ends),
+      refusals: this.#takeRefusals(),
       foreignServers: [...this.#ownership.foreign],
       conflicts: plan.conflicts,
       possiblyOwned: this.#ownership.possiblyOwned,

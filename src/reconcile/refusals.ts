@@ -1,7 +1,7 @@
 /** Changes that the kernel refused: each is tried again alone, later and later. Time comes in as an argument. */
 import { earliest } from "../base/earliest.ts";
 import type { ServiceName } from "../base/service-name.ts";
-import type { Outcomes } from "./apply/outcome.ts";
+import type { Outcomes, RefusedChange } from "./apply/outcome.ts";
 import { contradictsCache, refusalReason } from "./apply/refusal-reason.ts";
 import type { Change, ChangeKind } from "./change.ts";
 import type { ChangePlan } from "./change-plan.ts";
@@ -94,14 +94,7 @@ export class Refusals {
       this.#blocked.clear();
       return;
     }
-    const refusedKeys = new Set<string>();
-    for (const { change, error } of outcomes.refused) {
-      const subject = subjectOf(change);
-      const key = subjectKey(subject);
-      if (refusedKeys.has(key)) continue;
-      refusedKeys.add(key);
-      this.#refuse(key, { subject, kind: change.kind, error }, plan.servicesOf(change), nowMs);
-    }
+    const refusedKeys = this.refuse(outcomes.refused, plan, nowMs);
     this.#noteBlocked(outcomes, plan, scope);
     const waiting = [...plan.deferred.map(({ change }) => change), ...outcomes.blocked];
     const waitingKeys = new Set(waiting.map((change) => subjectKey(subjectOf(change))));
@@ -112,6 +105,37 @@ export class Refusals {
       const isResolved = plannedKeys.has(key) || isCompared(entry.subject, scope);
       if (waitingKeys.has(key) || isUnknown) this.#postpone(key, entry, nowMs);
       else if (isResolved) this.#end(key, entry);
+    }
+  }
+
+  /** Each of these waits from now on. Returns the keys of their subjects. */
+  refuse(
+    refused: readonly RefusedChange[],
+    { servicesOf }: Pick<ChangePlan, "servicesOf">,
+    nowMs: number,
+  ): ReadonlySet<string> {
+    const keys = new Set<string>();
+    for (const { change, error } of refused) {
+      const subject = subjectOf(change);
+      const key = subjectKey(subject);
+      if (keys.has(key)) continue;
+      keys.add(key);
+      this.#refuse(key, { subject, kind: change.kind, error }, servicesOf(change), nowMs);
+    }
+    return keys;
+  }
+
+  /** Those of which this is true are tried again with the next occasion. */
+  hasten(isChanged: (subject: Subject) => boolean, nowMs: number): void {
+    for (const [key, entry] of this.#entries) {
+      if (isChanged(entry.subject)) this.#entries.set(key, { ...entry, dueMs: nowMs });
+    }
+  }
+
+  /** Those of which this is true are done, or not wanted any more. */
+  endWhere(isOver: (subject: Subject) => boolean): void {
+    for (const [key, entry] of this.#entries) {
+      if (isOver(entry.subject)) this.#end(key, entry);
     }
   }
 
@@ -187,6 +211,15 @@ function isCompared(subject: Subject, { servers, entries, addresses }: Scope): b
     default:
       return true;
   }
+}
+
+/** What two of them tell, as one. */
+export function joinReports(one: RefusalReport, other: RefusalReport): RefusalReport {
+  return {
+    begun: [...one.begun, ...other.begun],
+    ended: [...one.ended, ...other.ended],
+    present: [...one.present, ...other.present],
+  };
 }
 
 /** Presently refused objects, by kind and reason. */

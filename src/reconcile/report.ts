@@ -104,8 +104,19 @@ function failureOf({ kind, first, count, error }: UnknownOutcome): Failure {
   return { kind, subject: `${subjectText(first)}${more}`, error };
 }
 
+/** What came of two lists of changes, as one. */
+export function joinOutcomes(one: OutcomeReport, other: OutcomeReport): OutcomeReport {
+  return {
+    changes: addCounts(one.changes, other.changes),
+    refusedChanges: addCounts(one.refusedChanges, other.refusedChanges),
+    failedRestores: [...one.failedRestores, ...other.failedRestores],
+    failures: [...one.failures, ...other.failures],
+    conntrackPasses: [...one.conntrackPasses, ...other.conntrackPasses],
+  };
+}
+
 /** Both sums of counts, kind by kind. */
-export function addCounts(
+function addCounts(
   one: ReadonlyMap<ChangeKind, number>,
   other: ReadonlyMap<ChangeKind, number>,
 ): ReadonlyMap<ChangeKind, number> {

@@ -151,6 +151,13 @@ function toldOnce(subject: RegExp, serviceName: string, count: number): void {
   for (const line of lines) assert.ok(line.includes(`"service":"default/${serviceName}"`), line);
 }
 
+/** From now until the count is this. */
+async function secondsBetween(count: () => Promise<number>, wanted: number): Promise<number> {
+  const begin = performance.now();
+  await node.until(`there are ${wanted}`, async () => (await count()) === wanted);
+  return (performance.now() - begin) / 1000;
+}
+
 describe("an endpoint that the kernel refuses", () => {
   const bad = service({ name: "bad", clusterIps: ["10.96.0.66"] });
   const slice = (address: string): ApiObject =>
@@ -270,6 +277,56 @@ for (const { kind, reason, address, port, named, isThere, ...fault } of injected
     });
   });
 }
+
+describe("a removal at the end of a drain that the kernel refuses", () => {
+  /** The header of an IPVS_CMD_DEL_DEST of linux/ip_vs.h, of generic netlink. */
+  const removal = { protocol: 16, subsystem: -1, content: Uint8Array.of(7, 1, 0, 0) };
+  const objects = [
+    service({ name: "draining", clusterIps: ["10.96.0.80"] }),
+    endpointSlice({
+      name: "draining-a",
+      service: "draining",
+      endpoints: ["10.244.2.80", "10.244.2.81"],
+    }),
+  ];
+  const remaining = endpointSlice({
+    name: "draining-a",
+    service: "draining",
+    endpoints: ["10.244.2.81"],
+  });
+  const leaving = (): readonly string[] =>
+    realServersAt("10.96.0.80:80").filter((line) => line.includes("-r 10.244.2.80:8080 "));
+  const refusals = (): Promise<number> =>
+    node.metric("kube_ipvs_kernel_changes_total", {
+      kind: "real-server-remove",
+      result: "failure",
+    });
+
+  it("is counted and named once with its Service, and tried again later and later", async () => {
+    node.api.apply(...objects);
+    await node.until("it is served", () => leaving().length === 1);
+    refuseRequests({ ...removal, errno: 16, percent: 100 });
+    node.api.apply(remaining);
+    await node.until(
+      "the refusal is counted",
+      async () => (await refusedCount("real-server", { reason: "EBUSY" })) === 1,
+    );
+    await node.until("it was tried three times", async () => (await refusals()) === 3);
+    const seconds = await secondsBetween(refusals, 4);
+    assert.ok(seconds > 2, `tried again after ${seconds} s`);
+    assert.match(leaving().join(), / -w 0$/);
+    assert.equal(await node.healthStatus(), 200, node.tail());
+    toldOnce(/10\.244\.2\.80:8080.*EBUSY/, "draining", 1);
+  });
+
+  it("is done by itself once the kernel takes it, with one line", async () => {
+    endFaults();
+    await node.until("it is gone", () => leaving().length === 0);
+    await node.until("nothing is refused", async () => (await refusedCount("real-server")) === 0);
+    toldOnce(/10\.244\.2\.80:8080.*EBUSY/, "draining", 2);
+    node.api.delete(...objects);
+  });
+});
 
 describe("a chain that iptables-restore refuses", () => {
   const chain = "KUBE-LOAD-BALANCER";

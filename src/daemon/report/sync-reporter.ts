@@ -174,6 +174,9 @@ export class SyncReporter {
     this.#countChanges(report);
     this.#drainFigures(drains);
     this.#logFailures(report);
+    if (report.failures.length > 0) return;
+    this.history.refusals = report.refusals.present;
+    this.#refusals.report(report.refusals);
   }
 
   /** What a sync that ran knows of the kernel, beside what it changed. */

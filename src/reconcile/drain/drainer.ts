@@ -95,16 +95,21 @@ export class Drainer {
     this.#logUnknownStarts(news);
   }
 
-  /** Counts the connections of what drains in these virtual servers. Rejects with what the kernel says. */
+  /**
+   * Counts the connections of what drains in these virtual servers, but for what waits. Rejects with what the kernel says.
+   */
   async findDueEnds(
     keys: Iterable<string>,
     tools: {
       readonly ipvs: Pick<Ipvs, "listRealServers">;
       readonly desired: DesiredView;
       readonly policy: DrainPolicy;
+      isWaiting(drain: Drain): boolean;
     },
   ): Promise<DueEnds> {
-    const groups = [...new Set(keys)].map((key) => this.#drains.of(key));
+    const groups = [...new Set(keys)].map((key) =>
+      this.#drains.of(key).filter((drain) => !tools.isWaiting(drain)),
+    );
     const filled = groups.filter((group) => group.length > 0);
     if (filled.length === 0) return { ended: [], changes: [] };
     const observed = await tools.ipvs.listRealServers(

@@ -108,21 +108,92 @@ describe("a drain", () => {
     assert.match(bench.lines().join(), /reason=deadline elapsedSeconds=900$/);
   });
 
-  it("goes on with its age when the removal is refused, and ends with the next check", async () => {
-    await bench.clock.advance(900_000);
-    bench.kernel.operations.failWhere(
-      ({ action }) => action === "remove-real-server",
-      errno.EBUSY,
-      1,
-    );
-    const report = await bench.checkDrains();
-    assert.deepEqual(report.failures, []);
-    assert.deepEqual([...report.refusedChanges], [["real-server-remove", 1]]);
-    assert.equal(bench.reconciler.needsObservation, false);
-    assert.equal(bench.reconciler.drainer.oldestAgeSeconds, 900);
-    await bench.checkDrains();
-    assert.equal(bench.reconciler.drainer.count, 0);
-    assert.doesNotMatch(ipvsText(bench.kernel), /10\.244\.2\.11/);
+  describe("whose removal is refused", () => {
+    const noSuch = (): void => {};
+    let allow = noSuch;
+
+    beforeEach(async () => {
+      await bench.clock.advance(900_000);
+      bench.lines();
+      allow = bench.kernel.operations.failWhere(
+        ({ action }) => action === "remove-real-server",
+        errno.EBUSY,
+      );
+    });
+
+    /** Seconds of this time in which the removal is tried. */
+    async function attemptsIn(seconds: number): Promise<readonly number[]> {
+      const attempts: number[] = [];
+      for (let second = 1; second <= seconds; second += 1) {
+        await bench.clock.advance(1_000);
+        const { refusedChanges } = await bench.checkDrains();
+        if (refusedChanges.size > 0) attempts.push(second);
+      }
+      return attempts;
+    }
+
+    it("goes on with its age, and is no failure", async () => {
+      const report = await bench.checkDrains();
+      assert.deepEqual(report.failures, []);
+      assert.deepEqual([...report.refusedChanges], [["real-server-remove", 1]]);
+      assert.equal(bench.reconciler.needsObservation, false);
+      assert.equal(bench.reconciler.drainer.oldestAgeSeconds, 900);
+    });
+
+    it("is tried again after 1, 2, 4 … seconds, and every five minutes in the end", async () => {
+      await bench.checkDrains();
+      const attempts = await attemptsIn(1_200);
+      assert.deepEqual(attempts, [1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111]);
+    });
+
+    it("is told when it begins and when it ends, with its Service", async () => {
+      const { refusals } = await bench.checkDrains();
+      assert.deepEqual(
+        refusals.begun.map(({ kind, reason, services }) => [kind, reason, services]),
+        [["real-server-remove", "EBUSY", ["default/a"]]],
+      );
+      await bench.clock.advance(1_000);
+      const again = (await bench.checkDrains()).refusals;
+      assert.deepEqual([again.begun, again.present.length], [[], 1]);
+      assert.equal((await bench.sync()).refusals.present.length, 1);
+      allow();
+      assert.deepEqual((await bench.checkDrains()).refusals.ended, []);
+      await bench.clock.advance(2_000);
+      const last = (await bench.checkDrains()).refusals;
+      assert.deepEqual(
+        last.ended.map(({ attempts }) => attempts),
+        [2],
+      );
+      assert.deepEqual(last.present, []);
+      assert.equal(bench.reconciler.drainer.count, 0);
+      assert.doesNotMatch(ipvsText(bench.kernel), /10\.244\.2\.11/);
+    });
+
+    it("holds up no other drain of its virtual server", async () => {
+      await bench.checkDrains();
+      allow();
+      bench.put(a, [endpointRecord("10.244.3.12")]);
+      await bench.clock.advance(500);
+      await bench.sync();
+      assert.doesNotMatch(ipvsText(bench.kernel), /10\.244\.1\.10/);
+    });
+
+    it("is tried at once when its Service changes", async () => {
+      await bench.checkDrains();
+      await attemptsIn(20);
+      allow();
+      bench.put(a, [here, endpointRecord("10.244.3.12")]);
+      await bench.sync();
+      await bench.checkDrains();
+      assert.equal(bench.reconciler.drainer.count, 0);
+    });
+
+    it("is refused no more when the endpoint is wanted again", async () => {
+      await bench.checkDrains();
+      bench.put(a, [here, there]);
+      const { refusals } = await bench.sync();
+      assert.deepEqual([refusals.ended.length, refusals.present], [1, []]);
+    });
   });
 
   it("goes on with its age when the reply to the removal is lost, and is observed", async () => {
