@@ -30,6 +30,24 @@ export function isSchedulerName(text: string): boolean {
   return /^[a-z0-9_]{1,15}$/.test(text);
 }
 
+/** net/netfilter/ipvs: the schedulers of Linux 6, by their names without `ip_vs_`. */
+export const knownSchedulers: readonly string[] = [
+  "rr",
+  "wrr",
+  "lc",
+  "wlc",
+  "lblc",
+  "lblcr",
+  "dh",
+  "sh",
+  "sed",
+  "nq",
+  "fo",
+  "ovf",
+  "mh",
+  "twos",
+];
+
 /** Schedulers that share connections by weight, and can follow one that grows. */
 const ramping = ["wrr", "wlc", "sed", "nq", "lblc", "lblcr", "twos"];
 /** Those that look at weights: `sh` and `mh` share clients by them, `fo` and `ovf` rank by them. */

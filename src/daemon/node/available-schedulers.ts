@@ -2,6 +2,7 @@ import type { ServiceRecord } from "../../api/objects.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { sameSet } from "../../base/same-set.ts";
+import { knownSchedulers } from "../../base/scheduler.ts";
 import type { Ipvs } from "../../kernel/kernel.ts";
 import { requestedScheduler } from "../../model/annotations.ts";
 
@@ -13,7 +14,10 @@ export interface AvailableSchedulersParts {
 
 /** The kernel is asked again for a scheduler that it did not have: somebody may have loaded the module. */
 const recheckMs = 60_000;
-/** Whoever may write Services could have the kernel look for modules without end: names beyond count as missing. */
+/**
+ * Whoever may write Services could have the kernel look for modules without end: of the names that it does not have, those
+ * beyond count as missing. Names of Linux come first, so that made-up ones cannot crowd them out.
+ */
 const mostNames = 64;
 
 /** Asks the kernel for the schedulers that Services name in annotations, each once. */
@@ -52,16 +56,19 @@ export class AvailableSchedulers {
     const nowMs = this.#parts.clock.monotonicMs();
     const isDue = (this.nextCheckMs ?? Number.POSITIVE_INFINITY) <= nowMs;
     const missing = new Set<string>();
-    const names = [...this.#requests.keys()];
-    for (const name of names.slice(mostNames)) missing.add(name);
-    for (const name of names.slice(0, mostNames)) {
-      if (this.#present.has(name)) continue;
+    for (const [rank, name] of this.#namesToAsk().entries()) {
       const isKnownMissing = this.#missing.has(name) && !isDue;
-      if (isKnownMissing || !(await this.#isThere(name))) missing.add(name);
+      if (rank >= mostNames || isKnownMissing || !(await this.#isThere(name))) missing.add(name);
     }
     if (isDue || missing.size > this.#missing.size) this.#checkedMs = nowMs;
     if (!sameSet(missing, this.#missing)) this.#missing = missing;
     return this.#missing;
+  }
+
+  #namesToAsk(): readonly string[] {
+    const names = [...this.#requests.keys()].filter((name) => !this.#present.has(name));
+    const isKnown = (name: string): boolean => knownSchedulers.includes(name);
+    return [...names.filter(isKnown), ...names.filter((name) => !isKnown(name))];
   }
 
   /** What cannot be asked counts as missing: the default scheduler works. */

@@ -40,21 +40,3 @@ export const HASHED_FLAG = 0x2;
 
 /** IP_VS_CONN_F_FWD_MASK; 0 is masquerading. */
 export const FORWARDING_MASK = 0x7;
-
-/** net/netfilter/ipvs: the schedulers of Linux 6, by their names without `ip_vs_`. */
-export const knownSchedulers: readonly string[] = [
-  "rr",
-  "wrr",
-  "lc",
-  "wlc",
-  "lblc",
-  "lblcr",
-  "dh",
-  "sh",
-  "sed",
-  "nq",
-  "fo",
-  "ovf",
-  "mh",
-  "twos",
-];

@@ -11,6 +11,7 @@
 
 import { errno as errnos } from "../../base/errno.ts";
 import type { IpFamily } from "../../base/ip.ts";
+import { knownSchedulers } from "../../base/scheduler.ts";
 import {
   type Description,
   isAlreadyExists,
@@ -20,7 +21,7 @@ import {
 import type { RequestKind } from "../../netlink/request.ts";
 import type { NetlinkTransport } from "../../netlink/transport.ts";
 import { encodeFirewallMarkService, type FirewallMarkService } from "./codec.ts";
-import { commands, knownSchedulers } from "./constants.ts";
+import { commands } from "./constants.ts";
 
 interface Probe extends FirewallMarkService {
   readonly command: number;

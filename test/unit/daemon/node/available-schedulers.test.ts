@@ -31,4 +31,22 @@ describe("schedulers that Services ask for", () => {
     await schedulers.refresh();
     assert.equal(asked.length, 64);
   });
+
+  it("are found behind any number of made-up ones", async () => {
+    const schedulers = new AvailableSchedulers({
+      ipvs: {
+        checkScheduler: async (name) => {
+          if (name !== "mh") throw new Error(`no ${name}`);
+        },
+      },
+      clock: new FakeClock(),
+      families: ["IPv4"],
+    });
+    for (let number = 0; number < 100; number++) {
+      schedulers.noteService(undefined, asking(`none${number}`));
+    }
+    schedulers.noteService(undefined, asking("mh"));
+    assert.ok(!(await schedulers.refresh()).has("mh"));
+    assert.ok(!(await schedulers.refresh()).has("mh"));
+  });
 });
