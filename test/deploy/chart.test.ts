@@ -229,7 +229,7 @@ describe("monitoring from the chart", () => {
       readFileSync(join(chartPath, "../../monitoring/prometheus-rule.yaml"), "utf8"),
     ) as { readonly spec: object };
     const expected = JSON.stringify(original.spec)
-      .replaceAll("docs/troubleshooting.md", `${runbookBaseUrl}docs/troubleshooting.md`)
+      .replaceAll("docs/troubleshooting", `${runbookBaseUrl}docs/troubleshooting`)
       .replaceAll('job=\\"kube-proxy\\"', 'job=\\"proxies\\"');
     assert.deepEqual(spec, JSON.parse(expected));
   });

@@ -1,5 +1,5 @@
 /**
- * The commands of docs/migrate.md that save kubeadm's DaemonSet and put it back, run by kubectl against a server with the API
+ * The commands of docs/migrate/kubeadm.md that save kubeadm's DaemonSet and put it back, run by kubectl against a server with the API
  * server's rule for updates: one that carries another resourceVersion than the stored object's is a conflict.
  */
 import assert from "node:assert/strict";
@@ -12,13 +12,13 @@ import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
 
-const guide = readFileSync(join(import.meta.dirname, "../../docs/migrate.md"), "utf8");
+const guide = readFileSync(join(import.meta.dirname, "../../docs/migrate/kubeadm.md"), "utf8");
 
 /** The command lines of the guide that hold `part`, without comments; exactly one block has them. */
 function commandsWith(part: string): string {
   const blocks = [...guide.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, text]) => text ?? "");
   const [block, ...more] = blocks.filter((text) => text.includes(part));
-  assert.ok(block !== undefined && more.length === 0, `not one block of migrate.md has ${part}`);
+  assert.ok(block !== undefined && more.length === 0, `not one block of kubeadm.md has ${part}`);
   return block;
 }
 

@@ -17,7 +17,14 @@ import { shell } from "../support/netns/network-namespace.ts";
 
 const project = join(import.meta.dirname, "../..");
 /** The last one cleans up. */
-const order = ["quick-start.md", "kernel.md", "troubleshooting.md", "migrate.md"];
+const order = [
+  "quick-start.md",
+  "upgrade.md",
+  "kernel.md",
+  "troubleshooting.md",
+  "troubleshooting-traffic.md",
+  "migrate.md",
+];
 const settleMs = 45_000;
 const retryMs = 300;
 

@@ -1,13 +1,16 @@
-/** Each example of docs/tuning.md gives the virtual servers that it shows, and no annotation of it is ignored. */
+/** Each example of docs/tuning.md and its pages gives the virtual servers that it shows, and no annotation of it is ignored. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
 import { annotationReasons } from "../../../src/model/tuning.ts";
 import { TunedNode } from "../../support/tuned-node.ts";
 
-const page = readFileSync(join(import.meta.dirname, "../../../docs/tuning.md"), "utf8");
+const docs = join(import.meta.dirname, "../../../docs");
+const page = globSync(["tuning.md", "tuning/*.md"], { cwd: docs })
+  .map((path) => readFileSync(join(docs, path), "utf8"))
+  .join("\n");
 
 interface Example {
   readonly title: string;

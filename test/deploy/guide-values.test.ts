@@ -1,0 +1,61 @@
+/** The values that guides and README give Helm: each such command renders the chart, with the image that it names. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { argumentsOf, commandsOf } from "../support/documents/guide-commands.ts";
+import { readGuides } from "../support/documents/guides.ts";
+import { renderChart, type Values } from "./chart.ts";
+
+const pages = [
+  {
+    path: "../README.md",
+    text: readFileSync(join(import.meta.dirname, "../../README.md"), "utf8"),
+  },
+  ...readGuides(),
+];
+
+/** What a reader fills in. */
+const filledIn: Readonly<Record<string, string>> = {
+  REPOSITORY: "registry.example/network",
+  HOST: "10.0.0.1",
+  CIDR: "10.244.0.0/16",
+};
+
+/** `--set config.clusterCIDR=CIDR` as Helm reads it: a number or a boolean where it looks like one. */
+function valuesIn(args: readonly string[]): Values {
+  const values: Record<string, unknown> = {};
+  for (const [index, argument] of args.entries()) {
+    if (args[index - 1] !== "--set") continue;
+    const [path = "", text = ""] = argument.split("=");
+    const value = text.replaceAll(/\b[A-Z]+\b/g, (name) => filledIn[name] ?? name);
+    put(values, path.split("."), /^(?:\d+|true|false)$/.test(value) ? JSON.parse(value) : value);
+  }
+  return values;
+}
+
+function put(values: Record<string, unknown>, [key = "", ...rest]: string[], value: unknown): void {
+  if (rest.length === 0) values[key] = value;
+  else {
+    const inner = (values[key] ?? {}) as Record<string, unknown>;
+    values[key] = inner;
+    put(inner, rest, value);
+  }
+}
+
+describe("helm install in a guide", () => {
+  for (const { path, text } of pages) {
+    const calls = commandsOf(text)
+      .flatMap((command) => argumentsOf("helm", command))
+      .filter(([verb, , chart]) => verb === "install" && chart === "deploy/helm/kube-ipvs");
+    for (const args of calls.filter((all) => !all.some((argument) => argument.includes("…")))) {
+      it(`renders the chart: docs/${path}`, () => {
+        const values = valuesIn(args);
+        const { objects, text: manifests, error } = renderChart(values);
+        assert.ok(objects !== undefined, error);
+        const { repository } = values["image"] as { readonly repository: string };
+        assert.ok(manifests.includes(`${repository}:`), "no container has the image");
+      });
+    }
+  }
+});

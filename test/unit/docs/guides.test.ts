@@ -1,0 +1,54 @@
+/** A guide is read to its end: at most three screens, all of them in half an hour. Reports and references may be longer. */
+import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { describe, it } from "node:test";
+import { readGuides } from "../../support/documents/guides.ts";
+
+const readme = readFileSync(join(import.meta.dirname, "../../../README.md"), "utf8");
+
+const screenLines = 40;
+const screenColumns = 130;
+const mostScreens = 3;
+const mostWords = 9_000;
+const mostReadmeWords = 900;
+
+/** Lines on a screen: a longer one is wrapped. */
+function linesOf(text: string): number {
+  const lengths = text
+    .trimEnd()
+    .split("\n")
+    .map((line) => Math.max(1, line.length));
+  return lengths.reduce((sum, length) => sum + Math.ceil(length / screenColumns), 0);
+}
+
+const wordsOf = (text: string): number => text.split(/\s+/).filter((word) => word !== "").length;
+
+describe("a guide", () => {
+  for (const { path, text } of readGuides()) {
+    it(`has at most ${mostScreens} screens: docs/${path}`, () => {
+      const lines = linesOf(text);
+      assert.ok(lines <= mostScreens * screenLines, `${lines} lines of ${screenColumns} columns`);
+    });
+  }
+});
+
+describe("the guides", () => {
+  it("are those that the index of documents links, and their pages", () => {
+    const paths = readGuides().map(({ path }) => path);
+    for (const path of ["quick-start.md", "kind.md", "migrate/kubeadm.md", "tuning/weights.md"])
+      assert.ok(paths.includes(path), path);
+  });
+
+  it(`have fewer than ${mostWords} words together`, () => {
+    const words = readGuides().reduce((sum, { text }) => sum + wordsOf(text), 0);
+    assert.ok(words < mostWords, `${words} words`);
+  });
+});
+
+describe("the README", () => {
+  it(`has fewer than ${mostReadmeWords} words`, () => {
+    const words = wordsOf(readme);
+    assert.ok(words < mostReadmeWords, `${words} words`);
+  });
+});
