@@ -16,7 +16,7 @@ version := $(shell sed -n 's/^  "version": "\(.*\)",$$/\1/p' package.json)
 release_folder := build/release/kube-ipvs-$(version)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-build setup-lab setup-prometheus setup-release build shim lab image manifests lab-kernel test-kernels check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab test-lab-boot test-lab-suites bench faults walks soak demo packet-paths docs pictures seccomp sbom release release-check containerfile clean
+.PHONY: help setup setup-build setup-lab setup-prometheus setup-release build shim lab image manifests lab-kernel test-kernels check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab test-lab-boot test-lab-suites bench faults walks soak demo shell packet-paths docs pictures seccomp sbom release release-check containerfile clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -121,6 +121,9 @@ soak: setup-lab build lab ## churn and random faults for MINUTES (60) at 2,000 S
 
 demo: setup-lab build lab ## real packets over real backends, step by step
 	@node test/demo/demo.ts
+
+shell: setup-lab build lab ## a shell where the kernel has IPVS, with kube-ipvs in PATH, to follow docs/quick-start.md; nothing of it stays
+	@node test/lab/shell.ts
 
 packet-paths: setup-lab build lab ## write docs/reports/packet-paths.md: where packets go, tried with real ones
 	@node test/lab/boot.ts -- node test/packet-paths/print-document.ts > build/packet-paths.md

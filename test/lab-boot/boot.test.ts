@@ -133,6 +133,20 @@ describe("the lab", () => {
     });
   }
 
+  it("gives a person a shell, with the program and an address", async () => {
+    const child = spawn(process.execPath, ["test/lab/shell.ts"], { cwd: project });
+    const status = new Promise<number | null>((resolve) => child.once("close", resolve));
+    let shown = "";
+    child.stdout.on("data", (chunk: Buffer) => {
+      if (shown === "")
+        child.stdin.write("ip -br -4 address show eth0; kube-ipvs --version; exit 3\n");
+      shown += chunk.toString();
+    });
+    assert.equal(await status, 3);
+    assert.match(shown, /eth0 .*192\.168\.10\.11\/24/);
+    assert.match(shown, /kube-ipvs v\d+\.\d+/);
+  });
+
   it("says so when the kernel dies", async () => {
     if (findLab().kind !== "lab-kernel") return;
     const run = await boot("--", "sh", "-c", "echo o > /proc/sysrq-trigger; sleep 60");

@@ -1,7 +1,8 @@
 #!/bin/sh
 # Second stage inside the lab kernel, in the writable overlay: loads what the tests need, runs the command
 # that lies in /lab/command, writes its exit status to /lab/status, and switches the kernel off.
-# Standard output goes through tty1, standard error through tty2: as the command wrote them, no line edited.
+# Standard output goes through tty1, standard error through tty2: as the command wrote them, no line edited. With LAB_ROWS
+# the command has a terminal, tty3.
 
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
@@ -36,6 +37,15 @@ ip link set lo up
 stty -F /dev/tty1 raw
 stty -F /dev/tty2 raw
 echo > /lab/booted
+if [ -n "$LAB_ROWS" ]; then
+  stty -F /dev/tty3 rows "$LAB_ROWS" cols "$LAB_COLUMNS"
+  setsid --ctty --wait /bin/sh /lab/command < /dev/tty3 > /dev/tty3 2>&1
+  echo $? > /lab/status
+  stty -F /dev/tty3 sane # Waits until what was written is shown.
+  sync
+  echo o > /proc/sysrq-trigger
+  sleep 60
+fi
 mkfifo /run/lab-out /run/lab-err
 cat /run/lab-out > /dev/tty1 &
 out=$!

@@ -25,10 +25,10 @@ export function runInHostNamespace(
   const child = spawn("unshare", [...isolate, "sh", "-c", SET_UP, "sh", ...command.argv], {
     cwd: command.workingDirectory,
     env: command.environment,
-    stdio: ["ignore", "pipe", "pipe"],
+    stdio: options.terminal === undefined ? ["ignore", "pipe", "pipe"] : "inherit",
   });
-  child.stdout.on("data", (chunk: Buffer) => output.stdout(chunk));
-  child.stderr.on("data", (chunk: Buffer) => output.stderr(chunk));
+  child.stdout?.on("data", (chunk: Buffer) => output.stdout(chunk));
+  child.stderr?.on("data", (chunk: Buffer) => output.stderr(chunk));
   return new Promise((resolve, reject) => {
     let timedOut = false;
     const kill = (): void => void child.kill("SIGKILL");

@@ -37,6 +37,13 @@ export interface LabOptions {
   readonly iptables?: IptablesVariant;
   /** A tap device of this network namespace that becomes link `vec0` of the lab kernel; absent: no way out. */
   readonly tap?: string;
+  /** Standard input and output are a terminal of the command; absent: it reads nothing. */
+  readonly terminal?: TerminalSize;
+}
+
+export interface TerminalSize {
+  readonly rows: number;
+  readonly columns: number;
 }
 
 export interface Output {
@@ -128,6 +135,7 @@ function writeCommand(
     LAB_MODULES: kernel.modules,
     LAB_IPVS: options.ipvs,
     LAB_IPTABLES: options.iptables ?? "legacy",
+    ...terminalEnvironment(options.terminal),
   };
   const assignments = Object.entries(environment).map(
     ([name, value]) => `export ${name}=${shellQuote(value)}\n`,
@@ -138,11 +146,20 @@ function writeCommand(
   writeFileSync(join(labDirectory, "command"), script);
 }
 
+function terminalEnvironment(size: TerminalSize | undefined): Record<string, string> {
+  return size === undefined
+    ? {}
+    : { LAB_ROWS: String(size.rows), LAB_COLUMNS: String(size.columns) };
+}
+
 export function shellQuote(text: string): string {
   return `'${text.replaceAll("'", `'\\''`)}'`;
 }
 
-/** Standard output: kernel messages; descriptors 3 and 4: the command's output, as terminals 1 and 2. */
+/**
+ * Standard output: kernel messages; descriptors 3 and 4: the command's output, as terminals 1 and 2. Descriptors 0 and 5
+ * are terminal 3, where the command has one.
+ */
 function startKernel(kernel: LabKernel, labDirectory: string, options: LabOptions): ChildProcess {
   const parameters = [
     `mem=${options.memory}`,
@@ -157,6 +174,7 @@ function startKernel(kernel: LabKernel, labDirectory: string, options: LabOption
     "con0=null,fd:1",
     "con1=null,fd:3",
     "con2=null,fd:4",
+    ...(options.terminal === undefined ? [] : ["con3=fd:0,fd:5"]),
     "quiet",
     ...(options.tap === undefined ? [] : [`vec0:transport=tap,ifname=${options.tap},depth=128`]),
   ];
@@ -167,7 +185,10 @@ function startKernel(kernel: LabKernel, labDirectory: string, options: LabOption
   const notFirst = ["sh", "-c", '"$@"; exit', "sh"];
   const pin = ["taskset", "-c", String(options.cpu)];
   return spawn("setpriv", [...isolate, ...notFirst, ...pin, kernel.binary, ...parameters], {
-    stdio: ["ignore", "pipe", "pipe", "pipe", "pipe"],
+    stdio:
+      options.terminal === undefined
+        ? ["ignore", "pipe", "pipe", "pipe", "pipe"]
+        : ["inherit", "pipe", "pipe", "pipe", "pipe", process.stdout.fd],
     env: { PATH: process.env["PATH"] ?? "", HOME: labDirectory, ...preload },
   });
 }

@@ -60,7 +60,13 @@ export function runInLab(
   const command = {
     argv,
     workingDirectory: process.cwd(),
-    environment: { ...testEnvironment(), PATH: labPath(), HOME: "/root", LAB_KIND: lab.kind },
+    environment: {
+      ...testEnvironment(),
+      PATH: labPath(),
+      HOME: "/root",
+      LAB_KIND: lab.kind,
+      ...(options.terminal === undefined ? {} : { TERM: process.env["TERM"] ?? "dumb" }),
+    },
   };
   return lab.kind === "host"
     ? runInHostNamespace(command, options, output, signal)

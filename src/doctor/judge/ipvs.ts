@@ -41,7 +41,7 @@ export function judgeSysctls(facts: NodeFacts): Judgement {
   const judged = settings.map((setting) => judgeSetting(facts, setting));
   const bad = judged.filter(({ verdict }) => verdict !== "ok");
   if (bad.length === 0) return ok(judged.map(({ evidence }) => evidence).join("; "));
-  const remedies = bad.flatMap(({ remedy }) => remedy ?? []);
+  const remedies = [...new Set(bad.flatMap(({ remedy }) => remedy ?? []))];
   return {
     verdict:
       (["fail", "warn"] as const).find((one) => bad.some(({ verdict }) => verdict === one)) ??
