@@ -18,7 +18,7 @@ extern const struct reply_buffer no_replies;
 /* Throws a TypeError, unless something is thrown already; returns NULL. */
 napi_value throw_type_error(napi_env env, const char *message);
 
-/* Throws an Error with `errno` and `operation`, «Cannot <action>: <operation>: …»; returns NULL. */
+/* Throws an Error with `errno` and `operation`, "Cannot <action>: <operation>: …"; returns NULL. */
 napi_value throw_errno(napi_env env, const char *action, int error, const char *operation);
 
 napi_value undefined(napi_env env);

@@ -50,7 +50,7 @@ export function open(protocol: number, options: OpenOptions): SocketHandle;
  * With `pieceBytes`, it ends as soon as it has received so many bytes, end or no end: a long listing comes piece by
  * piece, and whoever reads it is not kept waiting by the kernel for all of it. A call with `length` 0 goes on with it.
  *
- * The time-out also ends a call that waits inside the kernel for a lock. Until the kernel lets go, later
+ * The timeout also ends a call that waits inside the kernel for a lock. Until the kernel lets go, later
  * calls on the socket end with ETIMEDOUT at their own deadlines, not sent; then it works again. Replies
  * to a call that ended early may come before those to the next: sequence numbers tell.
  */
@@ -82,7 +82,7 @@ export function transactEach(
 
 /**
  * The same on the calling thread, after the calls that are pending; for many small dumps (9 µs each instead
- * of 80). Its time-out does not cover a kernel lock. Throws only for wrong arguments.
+ * of 80). Its timeout does not cover a kernel lock. Throws only for wrong arguments.
  */
 export function transactSync(
   socket: SocketHandle,

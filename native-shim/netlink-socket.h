@@ -3,7 +3,7 @@
  * Node-API: what is finished goes to an outbox, whose owner empties it on a thread of its own.
  *
  * Why a thread per socket and not libuv's pool: a request can be stuck inside send(2) for as long
- * as somebody holds a kernel lock, and nothing can interrupt it. Four such requests would stop all
+ * as someone holds a kernel lock, and nothing can interrupt it. Four such requests would stop all
  * file and name-service work of the process. Here only the calls of the same socket wait. The
  * thread starts with the first call that needs it (a socket used only synchronously has none) and
  * ends with the socket.
@@ -13,7 +13,7 @@
  * call's memory and frees it when the kernel lets go. Until then the socket is poisoned: later
  * calls wait in the queue and end with ETIMEDOUT at their own deadlines, never sent. When the
  * kernel lets go it works again. Replies to a call that ended early may be left in the kernel's
- * queue; they come before those of the next call and are told apart by their sequence numbers.
+ * queue; they come before those of the next call and are distinguished by their sequence numbers.
  *
  * Who owns what: the functions below are for one thread, the owner's. Only the outbox and the
  * fields under `lock` are shared with the socket's thread. Locks are taken in the order socket,
@@ -86,7 +86,7 @@ int netlink_socket_submit(struct netlink_socket *socket, const struct call *call
 
 /*
  * Runs a call on the calling thread after those that are queued; `exchange` as for `exchange_run`.
- * The replies are valid until the next synchronous call. Its time-out cannot cover a kernel lock.
+ * The replies are valid until the next synchronous call. Its timeout cannot cover a kernel lock.
  */
 void netlink_socket_transact(struct netlink_socket *socket, struct exchange *exchange);
 

@@ -12,7 +12,7 @@
 enum { MAX_WATCHED_IN_OUTBOX = 64 };
 
 /*
- * Puts into the outbox what somebody still waits for. Enters and leaves with the lock held, and
+ * Puts into the outbox what someone still waits for. Enters and leaves with the lock held, and
  * puts under it: whoever looks for a call finds it in the socket or in the outbox, and a closed
  * socket puts nothing, so that its owner may end.
  */

@@ -33,7 +33,7 @@ export interface ServiceRecord {
   /** As given, host bits cleared; the rule about zero networks is the model's. */
   readonly sourceRanges: readonly Cidr[];
   readonly ports: readonly ServicePortRecord[];
-  /** Seconds; 0 without session affinity. 10800 where ClientIP is set without a time-out. */
+  /** Seconds; 0 without session affinity. 10800 where ClientIP is set without a timeout. */
   readonly affinitySeconds: number;
   readonly isExternalPolicyLocal: boolean;
   readonly isInternalPolicyLocal: boolean;

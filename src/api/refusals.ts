@@ -66,9 +66,9 @@ const kindNames: Readonly<Record<Refusal["kind"], string>> = {
 };
 
 /**
- * Composes a refusal: «Cannot use spec.ports[0].port of Service default/web: 0 is not a port …», or without
- * `value` «Cannot use Service default/web: it has no valid port», or with `detail` «Cannot use
- * manifest a.yaml: it cannot be read: EACCES …». Pure.
+ * Composes a refusal: "Cannot use spec.ports[0].port of Service default/web: 0 is not a port …", or without
+ * `value` "Cannot use Service default/web: it has no valid port", or with `detail` "Cannot use
+ * manifest a.yaml: it cannot be read: EACCES …". Pure.
  */
 export function refusal(part: {
   readonly kind: Refusal["kind"];

@@ -23,7 +23,7 @@ export function familyOf(address: IpAddress): IpFamily {
   return address.includes(":") ? "IPv6" : "IPv4";
 }
 
-/** The prefix length that means «this host only»: 32 or 128. */
+/** The prefix length that means "this host only": 32 or 128. */
 export function hostPrefixLength(family: IpFamily): number {
   return family === "IPv4" ? 32 : 128;
 }

@@ -2,7 +2,7 @@
 export type LogKeys = Readonly<Record<string, unknown>>;
 
 /**
- * Log lines are events with keys. `event` is a fixed sentence («SyncProxyRules complete»), everything
+ * Log lines are events with keys. `event` is a fixed sentence ("SyncProxyRules complete"), everything
  * that varies is a key; a skip or refusal carries `reason`, one of the codes used in metrics and tests.
  */
 export interface Logger {

@@ -23,7 +23,7 @@ export interface ConfigSurroundings {
   readonly hostname: string;
   /** There is a configuration file. */
   readonly hasFile?: boolean;
-  /** From the deprecated flags; 0 means «no server». */
+  /** From the deprecated flags; 0 means "no server". */
   readonly healthzPort?: number;
   readonly metricsPort?: number;
 }

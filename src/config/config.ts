@@ -11,7 +11,7 @@ export type ObjectsFrom =
 
 /** How traffic of this node's pods is told from other traffic (detectLocalMode). */
 export type LocalTraffic =
-  /** At most one network of each family; none: pod traffic cannot be told apart. */
+  /** At most one network of each family; none: pod traffic cannot be distinguished. */
   | { readonly kind: "cluster-cidr"; readonly cidrs: readonly Cidr[] }
   /** The pod networks of the Node object. */
   | { readonly kind: "node-cidr" }
@@ -79,7 +79,7 @@ export interface Config {
   /** Absent: no health server. */
   readonly healthzBindAddress?: ListenAddress;
   readonly metricsBindAddress: ListenAddress;
-  /** A port that cannot be opened ends the program instead of being tried again. */
+  /** A port that cannot be opened ends the program instead of being retried. */
   readonly isBindFailureFatal: boolean;
   /** Debug handlers on the metrics address. */
   readonly isProfilingEnabled: boolean;
@@ -93,7 +93,7 @@ export interface Config {
   readonly excludeCidrs: readonly Cidr[];
   readonly foreignVirtualServers: ForeignVirtualServers;
   readonly isStrictArp: boolean;
-  /** Time-outs of IPVS connections, as `ipvsadm --set`; 0 leaves the kernel's value. */
+  /** Timeouts of IPVS connections, as `ipvsadm --set`; 0 leaves the kernel's value. */
   readonly ipvsTimeouts: {
     readonly tcpSeconds: number;
     readonly tcpFinSeconds: number;

@@ -37,7 +37,7 @@ export function readFlagOnlyOptions(flags: FlagValues): FlagOnlyValues {
   return { texts, problems, notices };
 }
 
-/** White space alone is a mistake (an unset variable in a manifest), not «no override». */
+/** White space alone is a mistake (an unset variable in a manifest), not "no override". */
 export function blankNodeName(flags: FlagValues): readonly ConfigProblem[] {
   const value = flags.get("hostname-override")?.at(-1) ?? "";
   if (value === "" || value.trim() !== "") return [];

@@ -55,9 +55,9 @@ export interface AddressFacts {
 export interface ProxyFacts {
   /** A kube-proxy: process or answer on its port, in words. */
   readonly otherProxy?: string;
-  /** Somebody holds the instance lock: a kube-ipvs runs. */
+  /** Someone holds the instance lock: a kube-ipvs runs. */
   readonly isInstanceRunning: boolean;
-  /** Of the health and metrics ports, those that somebody listens on. */
+  /** Of the health and metrics ports, those that someone listens on. */
   readonly takenPorts: readonly number[];
 }
 

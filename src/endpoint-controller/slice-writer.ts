@@ -70,7 +70,7 @@ export class SliceWriter {
   }
 }
 
-/** Somebody else wrote first, or what was read is old by now: to be expected, and gone when it is read. */
+/** Someone else wrote first, or what was read is old by now: to be expected, and gone when it is read. */
 export function isConflict(error: unknown): boolean {
   return error instanceof ApiError && error.status === 409;
 }

@@ -42,7 +42,7 @@ export class WorkQueue {
     this.#parts = parts;
   }
 
-  /** Nothing waits, is being worked on, or is to be tried again. */
+  /** Nothing waits, is being worked on, or is to be retried. */
   get isIdle(): boolean {
     return this.#waiting.size + this.#ready.size + this.#running.size === 0;
   }
@@ -62,7 +62,7 @@ export class WorkQueue {
     await Promise.all(this.#running.values());
   }
 
-  /** A key that waits to be tried again is tried now: what it failed at may have changed. */
+  /** A key that waits to be retried is tried now: what it failed at may have changed. */
   add(key: string): void {
     if (this.#running.has(key)) this.#addedMeanwhile.add(key);
     else if (!this.#ready.has(key)) this.#wait(key, batchMs);
@@ -98,7 +98,7 @@ export class WorkQueue {
     this.#next();
   }
 
-  /** The delay after which the key is to be tried again; `undefined`: it is done. */
+  /** The delay after which the key is to be retried; `undefined`: it is done. */
   async #work(key: string): Promise<number | undefined> {
     try {
       await this.#parts.work(key);

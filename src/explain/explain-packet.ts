@@ -19,7 +19,7 @@ export interface PacketInput {
   readonly observed: Picture;
   readonly network: NodeNetwork;
   readonly onNode: EndpointsOnNode;
-  /** Ready or not: «3 of 4» counts them. */
+  /** Ready or not: "3 of 4" counts them. */
   readonly endpointCount: number;
   /** For this address and port; empty: everybody is let in. */
   readonly ranges: readonly Cidr[];

@@ -5,7 +5,7 @@
  *
  * Rules for every client: creating what exists and removing what is absent is success. A list of
  * changes is carried out in order and never stops at a failure; the result names each failed change by
- * its index. A rejected promise means that nothing is known about the whole request (time-out, ENOBUFS:
+ * its index. A rejected promise means that nothing is known about the whole request (timeout, ENOBUFS:
  * the kernel may have executed it): observe again.
  */
 import type { IpAddress, IpFamily } from "../base/ip.ts";
@@ -69,7 +69,7 @@ export type IpvsChange =
 /** Cached real servers by the key of their virtual server; undefined: none are cached. */
 export type CachedRealServers = (key: string) => readonly RealServer[] | undefined;
 
-/** IPVS connection time-outs in seconds; 0 in a request keeps the kernel's value. */
+/** IPVS connection timeouts in seconds; 0 in a request keeps the kernel's value. */
 export interface IpvsTimeouts {
   readonly tcpSeconds: number;
   readonly tcpFinSeconds: number;
@@ -223,7 +223,7 @@ export type RulesChange =
   /** The chain must be unreferenced; it is emptied first. */
   | { readonly kind: "remove-chain"; readonly table: TableName; readonly name: string };
 
-/** What a look at both back ends of iptables tells. */
+/** What a look at both backends of iptables tells. */
 export interface BackendFinding {
   /** The one that the node uses, as far as its rules tell. */
   readonly backend: "legacy" | "nft";
@@ -235,11 +235,11 @@ export interface BackendFinding {
 
 /** iptables and ip6tables, through their own programs: there is no stable netlink API for legacy tables. */
 export interface Iptables {
-  /** The back end in use; found once at start. */
+  /** The backend in use; found once at start. */
   readonly backend: BackendFinding["backend"];
-  /** What the last look found that spoke for the back end in use. */
+  /** What the last look found that spoke for the backend in use. */
   readonly choice: BackendFinding;
-  /** Looks at both back ends again. A change of mind is told, not followed. Rejects as at start. */
+  /** Looks at both backends again. A change of mind is told, not followed. Rejects as at start. */
   checkBackend(): Promise<BackendFinding>;
   /**
    * Chains of the nat and filter tables, and of those the plan has chains in; with a plan only those that it is about, which saves most of the work beside

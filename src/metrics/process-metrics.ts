@@ -35,7 +35,7 @@ export function registerProcessMetrics(registry: Registry): void {
   }
 }
 
-/** What the kernel says for «no limit», as Go programs print it. */
+/** What the kernel says for "no limit", as Go programs print it. */
 const noLimit = 2 ** 64 - 1;
 const startSeconds: number = Math.round(Date.now() / 1000 - process.uptime());
 

@@ -69,7 +69,7 @@ export class ChangeTracker {
     for (const [name, service] of this.#services) if (concerns(service)) this.#touched.add(name);
   }
 
-  /** Hands over what is pending and starts anew. */
+  /** Hands over what is pending and starts again. */
   take(): PendingChanges {
     const services = [...this.#touched];
     const triggers = [...this.#triggers.values()].flat();

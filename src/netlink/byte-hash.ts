@@ -9,7 +9,7 @@ const secondPrime = 0x85ebca6b;
 
 /**
  * 53 bits that stand for stretches of bytes, and for a seed, as long as the process lives. Fast, and good enough to
- * see that something came again; no proof against somebody who can see the result. One object serves for many.
+ * see that something came again; no proof against someone who can see the result. One object serves for many.
  */
 export class ByteHash {
   #first = 0;

@@ -3,11 +3,11 @@ import { errnoName } from "../base/errno.ts";
 
 /** What a request was about, in an operator's words; asked for only when the request has failed. */
 export interface Description {
-  /** «create virtual server»: fits behind «Cannot». */
+  /** "create virtual server": fits behind "Cannot". */
   readonly operation: string;
-  /** «TCP 10.96.0.1:443»; empty where the operation says it all. */
+  /** "TCP 10.96.0.1:443"; empty where the operation says it all. */
   readonly subject: string;
-  /** Name of an error number that errno(3) does not know: «IPSET_ERR_EXIST». */
+  /** Name of an error number that errno(3) does not know: "IPSET_ERR_EXIST". */
   readonly code?: string;
   /** What this error means here and what the operator can do; printed where the kernel gave no words. */
   readonly meaning?: string;
@@ -44,7 +44,7 @@ export class NetlinkError extends Error {
   }
 }
 
-/** «Cannot create virtual server TCP 10.96.0.1:443: EEXIST (the kernel's words)». */
+/** "Cannot create virtual server TCP 10.96.0.1:443: EEXIST (the kernel's words)". */
 function errorMessage(facts: NetlinkErrorFacts): string {
   const subject = facts.subject === "" ? "" : ` ${facts.subject}`;
   const words = facts.kernelMessage ?? facts.meaning;

@@ -102,7 +102,7 @@ export function endsRequest(message: Message): boolean {
   );
 }
 
-/** Reads NLMSG_ERROR (also «no error»), NLMSG_DONE or NLMSG_OVERRUN. */
+/** Reads NLMSG_ERROR (also "no error"), NLMSG_DONE or NLMSG_OVERRUN. */
 export function decodeOutcome(message: Message): Outcome {
   if (message.type === messageTypes.overrun) return { errno: errno.ENOBUFS };
   return message.type === messageTypes.done ? decodeDone(message) : decodeError(message);

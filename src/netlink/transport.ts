@@ -47,7 +47,7 @@ export interface TransportOptions {
   readonly printBody?: BodyPrinter;
 }
 
-/** Two datagrams of a listing: they are decoded in a few milliseconds, and their memory is not mapped anew each time. */
+/** Two datagrams of a listing: they are decoded in a few milliseconds, and their memory is not mapped again each time. */
 const PIECE_BYTES = 48 * 1024;
 
 /** Dumps in one call, and replies after which it ends: a millisecond or two of decoding. */
@@ -183,7 +183,7 @@ export class NetlinkTransport {
     return readFailures(kind, datagram, result.replies, take);
   }
 
-  /** Busy: the dump before it on this socket was not read to its end, after a time-out. */
+  /** Busy: the dump before it on this socket was not read to its end, after a timeout. */
   async #dumpWithRetries<T, R>(
     kind: RequestKind<T>,
     request: T,

@@ -5,7 +5,7 @@ export interface ConntrackOptions {
   /** 0: the limit and the hash table are left as they are. */
   readonly maxPerCore: number;
   readonly min: number;
-  /** Time-outs in seconds; 0 leaves the kernel's value. */
+  /** Timeouts in seconds; 0 leaves the kernel's value. */
   readonly tcpEstablishedSeconds: number;
   readonly tcpCloseWaitSeconds: number;
   readonly udpSeconds: number;

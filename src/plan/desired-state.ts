@@ -60,7 +60,7 @@ export class DesiredState {
     else this.#plans.set(owner, [...after.values()]);
   }
 
-  /** Hands over the marks and starts anew. */
+  /** Hands over the marks and starts again. */
   takeDirty(): DirtyKeys {
     const dirty = this.#dirty;
     this.#dirty = noMarks();

@@ -2,7 +2,7 @@ import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { NodePlace } from "../model/topology.ts";
 import type { Tuning } from "../model/tuning.ts";
 
-/** How pod traffic of this node is recognised; absent when it cannot be told apart. */
+/** How pod traffic of this node is recognised; absent when it cannot be distinguished. */
 export type LocalDetector =
   /** By source network, text form. */
   | { readonly kind: "source"; readonly cidr: string }
@@ -56,7 +56,7 @@ export interface FamilyOptions {
   readonly edges?: EdgeOptions;
 }
 
-/** Everything planning needs besides Services and endpoints. Plain values; a new one plans all anew. */
+/** Everything planning needs besides Services and endpoints. Plain values; a new one plans everything again. */
 export interface PlanOptions {
   readonly place: NodePlace;
   /** The families that the node supports. */

@@ -103,7 +103,7 @@ function servicesRules(input: RulesInput): readonly Rule[] {
 
 /**
  * Which traffic to cluster IPs is masqueraded: all of it, or what does not come from pods of this node,
- * or, where pods cannot be told apart, what carries a cluster IP as its source (a process of the node
+ * or, where pods cannot be distinguished, what carries a cluster IP as its source (a process of the node
  * that connects to one, since the address is local on kube-ipvs0).
  */
 function clusterIpMasquerade(input: RulesInput): Rule {

@@ -59,13 +59,13 @@ export const standardMaxElements = 65_536;
 
 /**
  * Capacity of a hash set for so many entries. A power of two beyond the standard one, so that a set that
- * grows entry by entry is seldom made anew.
+ * grows entry by entry is seldom recreated.
  */
 export function capacityFor(entryCount: number): number {
   return Math.max(standardMaxElements, 2 ** Math.ceil(Math.log2(Math.max(entryCount, 1))));
 }
 
-/** Under this name a set is made anew beside the one it replaces. As long as the set's own: it fits. */
+/** Under this name a set is recreated beside the one it replaces. As long as the set's own: it fits. */
 export function temporaryNameOf(setName: string): string {
   return `KTMP-${setName.slice("KUBE-".length)}`;
 }

@@ -19,7 +19,7 @@ export type DrainStartReason = "endpoint-removed" | "found-draining";
 
 /** Why a change waits. */
 export type DeferralReason =
-  /** The kernel refused it before; it is tried again later, or at once when its object changes. */
+  /** The kernel refused it before; it is retried later, or at once when its object changes. */
   | "refused"
   /** It depends on a change that was refused. */
   | "blocked"

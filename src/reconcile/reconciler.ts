@@ -61,7 +61,7 @@ export interface ReconcilerParts {
 
 /**
  * Brings the kernel to the desired state with the fewest writes: plans everything, then applies each change on its own. A
- * change that the kernel refuses is tried again later and holds up nothing else; where the outcome of a request is
+ * change that the kernel refuses is retried later and holds up nothing else; where the outcome of a request is
  * unknown, that part of the kernel is observed again.
  */
 export class Reconciler {
@@ -124,7 +124,7 @@ export class Reconciler {
     return this.#drainer.count > 0 || this.#cleaner.isPending;
   }
 
-  /** Monotonic; when something that was refused or suppressed is to be tried again. Undefined: nothing waits. */
+  /** Monotonic; when something that was refused or suppressed is to be retried. Undefined: nothing waits. */
   get nextRetryMs(): number | undefined {
     return earliest([this.#refusals.nextDueMs, this.#guard.nextDueMs]);
   }

@@ -1,4 +1,4 @@
-/** Changes that the kernel refused: each is tried again alone, later and later. Time comes in as an argument. */
+/** Changes that the kernel refused: each is retried alone, later and later. Time comes in as an argument. */
 import { earliest } from "../base/earliest.ts";
 import type { ServiceName } from "../base/service-name.ts";
 import type { Outcomes, RefusedChange } from "./apply/outcome.ts";
@@ -24,7 +24,7 @@ export interface Refusal {
   readonly sinceMs: number;
   /** Refusals in a row. */
   readonly attempts: number;
-  /** Monotonic; when it is tried again. */
+  /** Monotonic; when it is retried. */
   readonly dueMs: number;
 }
 
@@ -69,7 +69,7 @@ export class Refusals {
     return earliest([...this.#entries.values()].map(({ dueMs }) => dueMs));
   }
 
-  /** Adds what is to be tried again to a scope. */
+  /** Adds what is to be retried to a scope. */
   includeDue(scope: Scope, nowMs: number): void {
     const due = [...this.#entries.values()].filter(({ dueMs }) => dueMs <= nowMs);
     for (const { subject } of due) scope.includeSubject(subject);
@@ -125,7 +125,7 @@ export class Refusals {
     return keys;
   }
 
-  /** Those of which this is true are tried again with the next occasion. */
+  /** Those of which this is true are retried with the next occasion. */
   hasten(isChanged: (subject: Subject) => boolean, nowMs: number): void {
     for (const [key, entry] of this.#entries) {
       if (isChanged(entry.subject)) this.#entries.set(key, { ...entry, dueMs: nowMs });
@@ -166,7 +166,7 @@ export class Refusals {
     const before = this.#entries.get(key);
     const attempts = (before?.attempts ?? 0) + 1;
     const reason = refusalReason(refused.error);
-    // What contradicts the cache is observed and tried again at once: it may be no refusal at all.
+    // What contradicts the cache is observed and retried at once: it may be no refusal at all.
     const isFirstContradiction = attempts === 1 && contradictsCache(refused.error);
     const dueMs = isFirstContradiction ? nowMs : nowMs + pauseAfter(attempts);
     const isReported = before?.isReported === true || !isFirstContradiction;

@@ -29,7 +29,7 @@ export interface ObservedIpSet {
   /** Number of rules and sets that refer to it; such a set cannot be destroyed. */
   readonly references: number;
   readonly elementCount: number;
-  /** Made with a time-out, counters, comments, a netmask or the like, which our sets have not. */
+  /** Made with a timeout, counters, comments, a netmask or the like, which our sets have not. */
   readonly hasOptions?: true;
 }
 

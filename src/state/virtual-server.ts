@@ -8,13 +8,13 @@ export interface VirtualServerId {
   readonly port: number;
 }
 
-/** An address, port and protocol that IPVS balances («service» in linux/ip_vs.h). */
+/** An address, port and protocol that IPVS balances ("service" in linux/ip_vs.h). */
 export interface VirtualServer extends VirtualServerId {
   /** Scheduler module name without `ip_vs_`: rr, lc, mh … At most 15 characters. */
   readonly scheduler: string;
   /** Seconds a client keeps its real server; 0 turns persistence off. IPVS_SVC_ATTR_TIMEOUT. */
   readonly persistenceTimeoutSeconds: number;
-  /** Prefix length by which clients are grouped for persistence: 32 or 128 is «each address alone». */
+  /** Prefix length by which clients are grouped for persistence: 32 or 128 is "each address alone". */
   readonly persistencePrefixLength: number;
   /**
    * IP_VS_SVC_F_* other than PERSISTENT (follows from the timeout) and HASHED (the kernel's own):

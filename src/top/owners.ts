@@ -13,7 +13,7 @@ export type NamesAnswer =
   /** Rows show virtual servers alone. */
   | { readonly kind: "unnamed"; readonly reason: string };
 
-/** Why somebody else has the virtual server. */
+/** Why someone else has the virtual server. */
 const otherOwners: ReadonlySet<string> = new Set([
   "claimed-by-another-service",
   "foreign-virtual-server",

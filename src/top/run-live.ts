@@ -1,4 +1,4 @@
-/** The live view: reads, shows, and does what keys ask for, until somebody ends it. */
+/** The live view: reads, shows, and does what keys ask for, until someone ends it. */
 import { type Clock, sleep } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 import { NameLookup } from "./name-lookup.ts";

@@ -1,6 +1,6 @@
 /*
  * Tells when the kernel shows what is waited for. Beside the daemon it costs about a tenth of the processor
- * while somebody waits, and nothing otherwise.
+ * while someone waits, and nothing otherwise.
  *
  *     observe PORT
  *

@@ -52,7 +52,7 @@ export class Cluster {
   #daemonLog = "";
   #isBuilt = false;
 
-  /** From here on this process is «the node»: commands and requests are made there. */
+  /** From here on this process is "the node": commands and requests are made there. */
   async build(): Promise<void> {
     buildNodeNetwork(pods);
     this.#isBuilt = true;

@@ -1,4 +1,4 @@
-/** Why NET_RAW is granted with both back ends of iptables: tried in a network namespace of this machine. */
+/** Why NET_RAW is granted with both backends of iptables: tried in a network namespace of this machine. */
 import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { describe, it } from "node:test";

@@ -8,13 +8,13 @@
  * Why not in the product's own shim: a door for faults in a program that runs as root on every node would be a
  * fault of its own, and what is tested here is the very code that is shipped.
  *
- * The file named by NETLINK_FAULT says what to do: «PROTOCOL SUBSYSTEM ERRNO PERCENT», SUBSYSTEM -1 for protocols
+ * The file named by NETLINK_FAULT says what to do: "PROTOCOL SUBSYSTEM ERRNO PERCENT", SUBSYSTEM -1 for protocols
  * that have none. Without the file nothing happens. Each hit adds a byte to NETLINK_FAULT.hits.
  *
- * «PROTOCOL SUBSYSTEM ERRNO PERCENT HEX»: only requests that carry these bytes, such as the address of one real server,
+ * "PROTOCOL SUBSYSTEM ERRNO PERCENT HEX": only requests that carry these bytes, such as the address of one real server,
  * and that change something: dumps are answered.
  *
- * «kill N»: the Nth write to the kernel from now on, of whatever protocol, is the last: the process is killed when it is
+ * "kill N": the Nth write to the kernel from now on, of whatever protocol, is the last: the process is killed when it is
  * done, in the middle of a datagram with many writes if need be.
  */
 #define _GNU_SOURCE

@@ -2,7 +2,7 @@
 import { clusterIpOf, endpointOf } from "../support/many-services.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 
-/** Something that somebody does to the kernel. */
+/** Something that someone does to the kernel. */
 export interface Intrusion {
   readonly name: string;
   /** `index`: the number of a Service that is always there, and its first endpoint too. */

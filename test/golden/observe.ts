@@ -69,7 +69,7 @@ function sysctlPath(name: string): string {
   return `/proc/sys/${name.replaceAll(".", "/")}`;
 }
 
-/** «port body status», white space folded; status 000 without a body where nothing listens. */
+/** "port body status", white space folded; status 000 without a body where nothing listens. */
 function askHealth(port: number): Promise<string> {
   return new Promise((resolve) => {
     const request = get({ host: nodeAddress, port, agent: false, timeout: 2000 }, (response) => {

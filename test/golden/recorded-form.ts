@@ -40,7 +40,7 @@ export function iptablesForm(text: string): string {
 }
 
 interface SavedChain {
-  /** ACCEPT, DROP, or `-` for a chain that somebody made. */
+  /** ACCEPT, DROP, or `-` for a chain that someone made. */
   readonly policy: string;
   readonly rules: string[];
 }

@@ -62,7 +62,7 @@ function readRecorded(stepFolder: string): KernelState {
   return state;
 }
 
-/** «Nothing» was recorded as one empty line. */
+/** "Nothing" was recorded as one empty line. */
 function readLines(path: string): string {
   const text = readFileSync(path, "utf8");
   return text === "\n" ? "" : text;

@@ -1,5 +1,5 @@
 /**
- * Sets that are there with other parameters than ours, in a real kernel: made anew under the rules that refer
+ * Sets that are there with other parameters than ours, in a real kernel: recreated under the rules that refer
  * to them. And the promise to kube-proxy: on what we leave, each of its set creations succeeds.
  */
 import assert from "node:assert/strict";
@@ -208,7 +208,7 @@ describe("sets that are there with other parameters", () => {
         assert.ok(
           daemon.errors.some((text) => text.includes(`Cannot replace set ${name} (hash:ip)`)),
         );
-        // It is tried again at its time, and nothing else waits for it.
+        // It is retried at its time, and nothing else waits for it.
         await eventually(state, fresh, 60_000);
       } finally {
         await daemon.stop();

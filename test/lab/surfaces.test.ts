@@ -23,7 +23,7 @@ const slices: readonly ApiObject[] = [
 
 let server: ApiServer;
 let program: Program;
-/** Somebody else's: it has the IPv6 port. */
+/** Someone else's: it has the IPv6 port. */
 const other = createServer();
 
 before(async () => {
@@ -46,7 +46,7 @@ async function get(target: string): Promise<readonly [status: number, body: stri
   return [response.status, await response.text()];
 }
 
-/** Waits until the check passes; the lab's own time-out bounds it. */
+/** Waits until the check passes; the lab's own timeout bounds it. */
 async function eventually(check: () => Promise<void>): Promise<void> {
   for (let attempt = 0; attempt < 100; attempt += 1) {
     if (

@@ -8,7 +8,7 @@ import { connectFrom, type Stations } from "./walk.ts";
 
 const service = "affinity";
 const expected = "kept, then another";
-/** Less than the time-out alone, more than it together. */
+/** Less than the timeout alone, more than it together. */
 const breaksMs: readonly number[] = [0, 0, affinitySeconds * 600, affinitySeconds * 600];
 /** The kernel looks at its timers a little later. */
 const expiryMs: number = affinitySeconds * 1_000 + 4_000;

@@ -18,7 +18,7 @@ export type Expectations = readonly [
 interface Side {
   /** By traffic policy. */
   readonly services: Readonly<Record<string, ServiceName>>;
-  /** The place that stands for «a pod of this node». */
+  /** The place that stands for "a pod of this node". */
   readonly pod: string;
 }
 

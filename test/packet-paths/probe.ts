@@ -33,7 +33,7 @@ export interface Answer {
 
 export type Outcome =
   | { readonly kind: "answer"; readonly answer: Answer }
-  /** Somebody said no at once: TCP reset or ICMP port unreachable. */
+  /** Someone said no at once: TCP reset or ICMP port unreachable. */
   | { readonly kind: "refused" }
   | { readonly kind: "silence" }
   | { readonly kind: "failure"; readonly code: string };
@@ -56,7 +56,7 @@ export interface Reply {
 }
 
 /**
- * The wire format. A request begins with the line «payload answer», both in bytes, followed by the payload;
+ * The wire format. A request begins with the line "payload answer", both in bytes, followed by the payload;
  * an answer is a line of JSON, made longer by blanks.
  */
 export function requestText({ payloadBytes, answerBytes }: Probe): string {

@@ -1,12 +1,12 @@
 /*
  * One end of SCTP associations, since Node.js has no sockets for them. Tests only.
  *
- *   sctp-station answer NAME PORT ADDRESS...   says «ready», then answers one client after the other
- *   sctp-station ask                           reads lines «ADDRESS PORT TIMEOUT_MS FROM», FROM may be «-», and
+ *   sctp-station answer NAME PORT ADDRESS...   says "ready", then answers one client after the other
+ *   sctp-station ask                           reads lines "ADDRESS PORT TIMEOUT_MS FROM", FROM may be "-", and
  *                                              prints a line for each: what came of an association
  *
  * An answer is a line of JSON: who answers, the client's address, the bytes that arrived. Otherwise `ask` prints
- * «silence», or the name of an errno. Both ends bind one address: with more they would tell each other all of
+ * "silence", or the name of an errno. Both ends bind one address: with more they would tell each other all of
  * them (RFC 9260, 6.4), and the association would not go through the virtual address alone.
  */
 #define _GNU_SOURCE

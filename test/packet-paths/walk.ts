@@ -136,7 +136,7 @@ function outcomeText(outcome: Outcome, { address, payloadBytes }: Probe): string
   }
 }
 
-/** `refused`: somebody said that the destination is unreachable, as `ping` shows it. */
+/** `refused`: someone said that the destination is unreachable, as `ping` shows it. */
 async function ping(from: string, address: string): Promise<string> {
   const argv = ["netns", "exec", from, "ping", "-n", "-c", "1", "-W", "2", address];
   const { stdout } = await promisify(execFile)("ip", argv).catch((error) => error);

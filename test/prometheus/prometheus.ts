@@ -42,7 +42,7 @@ export class Prometheus {
     }
   }
 
-  /** `target` is `127.0.0.1:10249`, scraped as job kube-proxy of cluster «lab»; resolves after the first scrape. */
+  /** `target` is `127.0.0.1:10249`, scraped as job kube-proxy of cluster "lab"; resolves after the first scrape. */
   static async start(target: string): Promise<Prometheus> {
     const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-prometheus-"));
     const config = {

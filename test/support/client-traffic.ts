@@ -121,7 +121,7 @@ export class Datagrams {
 
   private constructor(socket: UdpSocket) {
     this.#socket = socket;
-    // ICMP «port unreachable» arrives as an error.
+    // ICMP "port unreachable" arrives as an error.
     socket.on("error", () => {});
     socket.on("message", (text) => {
       const [name = "", number = ""] = text.toString().split(" ");
@@ -140,7 +140,7 @@ export class Datagrams {
     return new Datagrams(socket);
   }
 
-  /** The name of the pod that answers one datagram, or «nobody» after `timeoutMs`. */
+  /** The name of the pod that answers one datagram, or "nobody" after `timeoutMs`. */
   async ask(address: string, port: number, timeoutMs = 500): Promise<string> {
     const number = ++this.#count;
     const { promise, resolve } = Promise.withResolvers<string>();

@@ -166,7 +166,7 @@ export class ClusterNode {
   }
 
   /**
-   * Resolves when `times` verifications ran to their end: a sysctl that somebody changes is found by nothing
+   * Resolves when `times` verifications ran to their end: a sysctl that someone changes is found by nothing
    * else. Each counts as one drift of kind `sysctl`, and one write.
    */
   async verified(times: number): Promise<void> {

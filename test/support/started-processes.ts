@@ -5,7 +5,7 @@ const kernelThreadParent = 2;
 
 /**
  * Counts processes and threads that were started on this machine. The kernel starts threads of its own now and then:
- * those are seen when somebody asks, and left out.
+ * those are seen when someone asks, and left out.
  */
 export class StartedProcesses {
   readonly #kernelThreads = new Set<string>();

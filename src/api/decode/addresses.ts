@@ -36,7 +36,7 @@ export function cidrAt(
   return cidr ?? refusePart(scope, field, reason, value);
 }
 
-/** True for what upstream drops without a word: absent, empty, only white space. */
+/** True for what upstream drops silently: absent, empty, only white space. */
 export function isBlank(value: unknown): boolean {
   return isAbsent(value) || (typeof value === "string" && value.trim() === "");
 }
@@ -45,7 +45,7 @@ function isSpecial(address: IpAddress): boolean {
   if (isLoopback(address)) return true;
   if (familyOf(address) === "IPv6") return address === "::" || address.startsWith("ff");
   const firstOctet = Number(address.slice(0, address.indexOf(".")));
-  // 0.0.0.0/8 is «this network», 224.0.0.0/4 multicast, 255.255.255.255 broadcast.
+  // 0.0.0.0/8 is "this network", 224.0.0.0/4 multicast, 255.255.255.255 broadcast.
   return (
     firstOctet === 0 || (firstOctet >= 224 && firstOctet < 240) || address === "255.255.255.255"
   );

@@ -65,7 +65,7 @@ function portsOf(scope: DecodeScope, object: unknown): readonly SlicePortRecord[
   return ports.slice();
 }
 
-/** An absent name or number means «any» to the API; there is nothing to balance then. */
+/** An absent name or number means "any" to the API; there is nothing to balance then. */
 function portAt(scope: DecodeScope, value: unknown, field: string): SlicePortRecord | undefined {
   const givenName = fieldOf(value, "name");
   const givenNumber = fieldOf(value, "port");

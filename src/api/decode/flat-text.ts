@@ -6,7 +6,7 @@ export function flatText(text: string): string {
   return Buffer.from(text, "utf8").toString("utf8");
 }
 
-/** Most texts a pool remembers; beyond, it starts anew, so that names that come and go cannot fill it. */
+/** Most texts a pool remembers; beyond, it starts again, so that names that come and go cannot fill it. */
 const poolLimit = 20_000;
 
 /** Gives one flat string for equal texts: node names and zones repeat on every endpoint. */

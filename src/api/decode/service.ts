@@ -209,7 +209,7 @@ function loadBalancerIpsOf(scope: DecodeScope, object: unknown): readonly IpAddr
 }
 
 /**
- * `isClosed` when ranges were given and none is valid: an empty list means «no restriction», so what was
+ * `isClosed` when ranges were given and none is valid: an empty list means "no restriction", so what was
  * meant to be restricted would be open to everybody.
  */
 function sourceRangesOf(

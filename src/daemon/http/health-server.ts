@@ -5,7 +5,7 @@ import { type HttpAnswer, type HttpResponder, notFound } from "./http-listener.t
 
 const headers = { "Content-Type": "application/json", "X-Content-Type-Options": "nosniff" };
 
-/** Go's zero time, for «never». */
+/** Go's zero time, for "never". */
 const zeroTime = "0001-01-01T00:00:00Z";
 
 /**
@@ -45,7 +45,7 @@ function answer(
       [family, { lastUpdated: timeText(updatedAtMs), healthy: isHealthy }] as const,
   );
   const body = {
-    // As upstream: an answer that says «well» is as fresh as can be.
+    // As upstream: an answer that says "well" is as fresh as can be.
     lastUpdated: timeText(status === 200 ? nowMs : report.updatedAtMs),
     currentTime: timeText(nowMs),
     ...eligibility,

@@ -34,7 +34,7 @@ export interface HttpListenerOptions {
   /** What the server is called in messages: `metrics server`. */
   readonly name: string;
   readonly address: ListenAddress;
-  /** Reject the start instead of trying again. */
+  /** Reject the start instead of retrying. */
   readonly isFailureFatal: boolean;
   /** The unspecified address means this family only; two listeners then share a port. Default: both. */
   readonly isSingleFamily?: boolean;
@@ -71,7 +71,7 @@ const backlog = 2_048;
 /** Nobody has more to tell us than a number. */
 const maxBodyBytes = 1_024;
 
-/** A server with one address. A busy port is tried again every 5 s; nothing else of the program waits for it. */
+/** A server with one address. A busy port is retried every 5 s; nothing else of the program waits for it. */
 export class HttpListener {
   readonly #clock: Clock;
   readonly #log: Logger;
@@ -183,7 +183,7 @@ export class HttpListener {
 
 /**
  * Makes room for a new connection by ending the oldest. To refuse the new one would let a stranger who holds
- * connections without a word silence the answers that probes and load balancers wait for.
+ * connections silently silence the answers that probes and load balancers wait for.
  */
 export function keepNewest(most: number): (socket: Socket) => void {
   const open = new Set<Socket>();

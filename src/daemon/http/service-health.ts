@@ -61,7 +61,7 @@ interface OpenPort {
 /**
  * Answers load balancers that ask whether this node has endpoints of a Service: a listener for each
  * health-check node port and address, each family on sockets of its own with its own count. Listeners
- * whose address and port stay are kept; a port that is taken is tried again. Of two Services that ask for
+ * whose address and port stay are kept; a port that is taken is retried. Of two Services that ask for
  * one port the older has it, then the first by name.
  */
 export class ServiceHealthServers {

@@ -22,7 +22,7 @@ export interface TcpForwarderOptions {
 const maxConnections = 1_000;
 const retryMs = 30_000;
 
-/** Accepts connections at one address and makes one to another for each. A port that is taken is tried again. */
+/** Accepts connections at one address and makes one to another for each. A port that is taken is retried. */
 export class TcpForwarder {
   readonly #parts: TcpForwarderParts;
   readonly #options: TcpForwarderOptions;

@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Severity } from "./log-format.ts";
 
-/** What makes two lines «the same problem»: the event and its reason code, whatever the subject. */
+/** What makes two lines "the same problem": the event and its reason code, whatever the subject. */
 export interface Problem {
   readonly severity: Severity;
   readonly event: string;
@@ -16,7 +16,7 @@ export interface LeftOut extends Problem {
 const windowMs = 60_000;
 /** Lines of one problem in a minute; the rest becomes a number. */
 const linesPerWindow = 10;
-/** Reasons may be free text: no more than this many are told apart. */
+/** Reasons may be free text: no more than this many are distinguished. */
 const maxProblems = 500;
 
 interface Window {

@@ -12,7 +12,7 @@ export interface AvailableSchedulersParts {
   readonly families: readonly IpFamily[];
 }
 
-/** The kernel is asked again for a scheduler that it did not have: somebody may have loaded the module. */
+/** The kernel is asked again for a scheduler that it did not have: someone may have loaded the module. */
 const recheckMs = 60_000;
 /**
  * Whoever may write Services could have the kernel look for modules without end: of the names that it does not have, those

@@ -8,7 +8,7 @@ import { StartError } from "./prepare-kernel.ts";
 
 /** As upstream: so long for the Node object and its addresses … */
 const addressWaitMs = 30_000;
-/** … and so much longer for its pod CIDRs, which somebody else allocates. */
+/** … and so much longer for its pod CIDRs, which someone else allocates. */
 const podCidrWaitMs = 300_000;
 
 export interface NodeWaitParts {
@@ -23,7 +23,7 @@ export interface NodeWaitParts {
 
 /**
  * Waits for the Node object, and for those of its fields without which planning would go wrong: addresses
- * where nodePortAddresses is `primary`, pod CIDRs in mode NodeCIDR. Everything else is planned anew when the
+ * where nodePortAddresses is `primary`, pod CIDRs in mode NodeCIDR. Everything else is planned again when the
  * node tells it. Without a cluster there is nobody to wait for. Later changes of the node are told.
  */
 export class NodeWait {
@@ -76,7 +76,7 @@ export class NodeWait {
     this.#check();
   }
 
-  /** Everything but pod CIDRs is planned anew, without an end: upstream 1.37 ends here, earlier ones do nothing. */
+  /** Everything but pod CIDRs is planned again, without an end: upstream 1.37 ends here, earlier ones do nothing. */
   #tell(record: NodeRecord | undefined): void {
     const { log, live } = this.#parts;
     const { nodeName: node } = live.current;

@@ -1,4 +1,4 @@
-/** Limits and time-outs of connection tracking, set at start as kube-proxy does. */
+/** Limits and timeouts of connection tracking, set at start as kube-proxy does. */
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
 import type { Logger } from "../../base/log.ts";

@@ -1,4 +1,4 @@
-/** What must be right before the first sync: programs, modules, scheduler, sysctls, time-outs. */
+/** What must be right before the first sync: programs, modules, scheduler, sysctls, timeouts. */
 import { readFileSync } from "node:fs";
 import { release } from "node:os";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";

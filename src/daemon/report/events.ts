@@ -46,7 +46,7 @@ export function serverFailedEvent(
   };
 }
 
-/** A health-check node port cannot be opened; it is tried again. */
+/** A health-check node port cannot be opened; it is retried. */
 export function healthPortFailedEvent(
   nodeName: string,
   service: ServiceName,

@@ -28,7 +28,7 @@ export interface HealthReport {
 
 /**
  * Whether the proxy keeps up: a family is unhealthy when a request for a sync waits longer than the
- * time-out. A family with nothing pending is healthy however long ago its last sync was.
+ * timeout. A family with nothing pending is healthy however long ago its last sync was.
  */
 export class ProxyHealth {
   readonly #clock: Clock;
@@ -37,7 +37,7 @@ export class ProxyHealth {
   readonly #readiness = new Readiness();
   #isNodeEligible = true;
 
-  /** Upstream's time-out is twice the sync period. */
+  /** Upstream's timeout is twice the sync period. */
   constructor(clock: Clock, timeoutMs: number) {
     this.#clock = clock;
     this.#timeoutMs = timeoutMs;

@@ -83,7 +83,7 @@ export class KernelChecks {
       }),
       periodic({
         // What it costs are mostly programs, which our own processor time does not tell: beside many rules of others
-        // and somebody who writes one each second, each look starts them.
+        // and someone who writes one each second, each look starts them.
         ...passing,
         name: "check of rules",
         intervalMs: ruleCheckMs,

@@ -1,7 +1,7 @@
 import type { LiveConfig } from "../process/live-config.ts";
 import type { RunnerOptions } from "./runner.ts";
 
-/** Pause before a sync that failed is tried again. */
+/** Pause before a sync that failed is retried. */
 const firstRetryMs = 1_000;
 
 /** When syncs run, as configured. */

@@ -238,7 +238,7 @@ export class SyncLoop {
     };
   }
 
-  /** What the kernel refused or did not have, or a third party reverts, is tried again at its time; weights grow at theirs. */
+  /** What the kernel refused or did not have, or a third party reverts, is retried at its time; weights grow at theirs. */
   #scheduleRetry(): void {
     this.#cancelRetry();
     const dueMs = earliest([

@@ -66,7 +66,7 @@ function unset({ isBeforeInstall }: NodeFacts, path: string): Judgement {
     : unknown(evidence, "load ip_vs; older kernels do not have every setting");
 }
 
-/** Before anything is installed nobody has set it; afterwards somebody set it back. */
+/** Before anything is installed nobody has set it; afterwards someone set it back. */
 function wrong(facts: NodeFacts, evidence: string, { path, value }: SysctlSetting): Judgement {
   if (facts.isBeforeInstall) return ok(`${evidence}, kube-ipvs sets ${value} when it starts`);
   const judge = essentialPaths.has(path) ? fail : warn;

@@ -18,7 +18,7 @@ export type PathEnd =
     }
   /** A rule refuses or drops it. */
   | { readonly kind: "refused" | "dropped"; readonly by: Step | undefined }
-  /** The virtual server has no real server that takes connections: IPVS answers «port unreachable». */
+  /** The virtual server has no real server that takes connections: IPVS answers "port unreachable". */
   | { readonly kind: "no-endpoint"; readonly server: ListedServer }
   /** It is no packet of a Service: a process of this node gets it, if there is one. */
   | { readonly kind: "node" }

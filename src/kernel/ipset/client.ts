@@ -97,7 +97,7 @@ class IpSetsClient implements OpenIpSets {
   }
 
   /**
-   * The kernel compares type, capacity and extensions (a time-out would make our entries vanish), but
+   * The kernel compares type, capacity and extensions (a timeout would make our entries vanish), but
    * lets a set of the other family pass.
    */
   async #checkExisting(set: IpSet, refusal: NetlinkError): Promise<void> {

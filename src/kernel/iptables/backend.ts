@@ -1,5 +1,5 @@
 /**
- * Which of the two back ends of iptables to speak to. Rules of both are in force at once, each invisible
+ * Which of the two backends of iptables to speak to. Rules of both are in force at once, each invisible
  * to the other's programs; a node should use one. The order of reasons is that of the wrapper scripts
  * that Kubernetes images use, so that we end up where kubelet and the network plugin are.
  */
@@ -19,7 +19,7 @@ export interface BackendChoice extends BackendFinding {
   readonly leftovers?: ReadonlyMap<IpFamily, readonly string[]>;
 }
 
-/** What one back end's programs show. */
+/** What one backend's programs show. */
 export interface BackendSurvey {
   /** False when the programs are not installed. */
   readonly isInstalled: boolean;
@@ -42,7 +42,7 @@ export interface BackendSurveys {
 
 const surveyTimeoutMs = 30_000;
 
-/** Looks at both back ends and picks one. Reads only. Rejects when no iptables is installed. */
+/** Looks at both backends and picks one. Reads only. Rejects when no iptables is installed. */
 export async function chooseBackend(runProgram: RunProgram): Promise<BackendChoice> {
   return pickBackend(await surveyBackends(runProgram));
 }
@@ -59,7 +59,7 @@ export async function programsOf(
   return isInstalled ? namedPrograms[backend] : plainPrograms;
 }
 
-/** What both back ends show. Reads only. */
+/** What both backends show. Reads only. */
 export async function surveyBackends(runProgram: RunProgram): Promise<BackendSurveys> {
   return {
     nft: await survey(runProgram, "nft"),
@@ -142,7 +142,7 @@ async function survey(runProgram: RunProgram, backend: IptablesBackend): Promise
   return { isInstalled, hasKubeletChain, ruleCount, hasChains, leftovers };
 }
 
-/** Everything a back end holds; undefined when its program is missing, "" when it cannot say. */
+/** Everything a backend holds; undefined when its program is missing, "" when it cannot say. */
 async function save(runProgram: RunProgram, program: string): Promise<string | undefined> {
   try {
     const result = await runProgram({
@@ -157,7 +157,7 @@ async function save(runProgram: RunProgram, program: string): Promise<string | u
   }
 }
 
-/** `iptables v1.8.9 (nf_tables)`; versions before 1.8 name no back end and are legacy. */
+/** `iptables v1.8.9 (nf_tables)`; versions before 1.8 name no backend and are legacy. */
 async function readStandard(runProgram: RunProgram): Promise<IptablesBackend | undefined> {
   try {
     const { exitCode, output } = await runProgram({

@@ -57,7 +57,7 @@ export class IptablesClient implements Iptables {
   /** Named in the log, as `IPv4 nat POSTROUTING`, until they can be read again. */
   #unreadable: ReadonlySet<string> = new Set();
 
-  /** `choice` as {@link chooseBackend} found it, `generations` of its back end. */
+  /** `choice` as {@link chooseBackend} found it, `generations` of its backend. */
   constructor(collaborators: IptablesParts, choice: BackendChoice) {
     this.#runProgram = collaborators.runProgram;
     this.#generations = collaborators.generations;
@@ -74,8 +74,8 @@ export class IptablesClient implements Iptables {
   }
 
   /**
-   * Looks again which back end the node uses; rules may have come after us. A change of mind is reported,
-   * not followed: our own rules stand in the back end of the start.
+   * Looks again which backend the node uses; rules may have come after us. A change of mind is reported,
+   * not followed: our own rules stand in the backend of the start.
    */
   async checkBackend(): Promise<BackendChoice> {
     const found = await chooseBackend(this.#runProgram);
@@ -156,7 +156,7 @@ export class IptablesClient implements Iptables {
   }
 
   /**
-   * Restores what leaves no trace into both tables: fails where the kernel lacks them. A lock that somebody holds
+   * Restores what leaves no trace into both tables: fails where the kernel lacks them. A lock that someone holds
    * says nothing against the family: giving it up would leave its rules as they are for good.
    */
   async probe(

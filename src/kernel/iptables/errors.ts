@@ -4,7 +4,7 @@ import type { ProgramResult } from "../program.ts";
 
 /** What a run of an iptables program was for. */
 export interface IptablesRun {
-  /** «read rules», «write rules»: completes the sentence «Cannot …». */
+  /** "read rules", "write rules": completes the sentence "Cannot …". */
   readonly action: string;
   readonly family: IpFamily;
   readonly program: string;
@@ -24,7 +24,7 @@ export class IptablesError extends Error {
   readonly table?: TableName;
   /** The offending line of the input. */
   readonly lineText?: string;
-  /** Another program held the lock, or changed rules at the same time: worth trying again. */
+  /** Another program held the lock, or changed rules at the same time: worth a retry. */
   readonly isBusy: boolean;
 
   constructor(run: IptablesRun, result: ProgramResult) {
@@ -44,7 +44,7 @@ export class IptablesError extends Error {
   }
 }
 
-/** Someone else holds the xtables lock, or changed the rules at the same time: worth trying again. */
+/** Someone else holds the xtables lock, or changed the rules at the same time: worth a retry. */
 export function isIptablesBusy(error: unknown): boolean {
   return error instanceof IptablesError && error.isBusy;
 }
@@ -94,8 +94,8 @@ interface Place {
 }
 
 /**
- * The line that restore stopped at. It says «line 7 failed» (legacy; the COMMIT when the kernel refused),
- * «Error occurred at line: 7» (legacy) or «line 7: RULE_APPEND failed» (nft).
+ * The line that restore stopped at. It says "line 7 failed" (legacy; the COMMIT when the kernel refused),
+ * "Error occurred at line: 7" (legacy) or "line 7: RULE_APPEND failed" (nft).
  */
 function findPlace(input: string | undefined, errorOutput: string): Place | undefined {
   const found = /\bline:? (\d+)/.exec(errorOutput);

@@ -6,7 +6,7 @@ import type { IptablesBackend } from "./backend.ts";
 import { readLegacyGeneration } from "./legacy-generation.ts";
 import { nftTransportOptions, readNftGeneration } from "./nft-generation.ts";
 
-/** Where one back end's rules are seen to change, without a program. */
+/** Where one backend's rules are seen to change, without a program. */
 export interface RuleGenerations {
   /** As `Iptables.readGeneration`. */
   read(family: IpFamily): Promise<number | undefined>;

@@ -121,7 +121,7 @@ async function listChains(
   return listings;
 }
 
-/** iptables 1.8.9 says of an absent chain what it says of one with rules of nft; later ones tell them apart. */
+/** iptables 1.8.9 says of an absent chain what it says of one with rules of nft; later ones distinguish them. */
 const absentChain = /is incompatible, use 'nft' tool|No chain\/target\/match|does not exist/;
 
 /**

@@ -186,7 +186,7 @@ function virtualServerOf(values: ServiceValues, body: ByteReader): VirtualServer
   if (protocol === undefined || familyOf(address) !== family) return undefined;
   const flags = required(values.flags, "flags", body);
   const timeoutSeconds = required(values.timeoutSeconds, "timeout", body);
-  // Persistent with a time-out of 0 is nothing we make: the flag stays visible, so that it differs.
+  // Persistent with a timeout of 0 is nothing we make: the flag stays visible, so that it differs.
   const isPersistent = (flags & PERSISTENT_FLAG) !== 0 && timeoutSeconds > 0;
   return {
     protocol,

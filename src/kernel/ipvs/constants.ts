@@ -33,7 +33,7 @@ export const changeCommands: Readonly<Record<IpvsChange["kind"], number>> = {
 /** AF_*, linux/socket.h. */
 export const addressFamilies: Readonly<Record<IpFamily, number>> = { IPv4: 2, IPv6: 10 };
 
-/** IP_VS_SVC_F_PERSISTENT: follows from the time-out. */
+/** IP_VS_SVC_F_PERSISTENT: follows from the timeout. */
 export const PERSISTENT_FLAG = 0x1;
 /** IP_VS_SVC_F_HASHED: the kernel's own, present in every reply. */
 export const HASHED_FLAG = 0x2;

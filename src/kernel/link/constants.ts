@@ -29,7 +29,7 @@ export const hostScope = 254;
  */
 export const loopbackIndex = 1;
 
-/** RTPROT_*: who made a route. Free in linux/rtnetlink.h and iproute2's rt_protos; «K». */
+/** RTPROT_*: who made a route. Free in linux/rtnetlink.h and iproute2's rt_protos; "K". */
 export const ownRouteProtocol = 75;
 
 /** RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV6_ROUTE */

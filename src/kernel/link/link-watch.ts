@@ -12,7 +12,7 @@ const gatherMs = 100;
 /** Changes of routes cost a list of all of them. */
 const gatherRoutesMs = 1_000;
 const routeTypes: ReadonlySet<number> = new Set([messageTypes.newRoute, messageTypes.deleteRoute]);
-/** Until listening is tried again. */
+/** Until listening is retried. */
 const retryMs = 1_000;
 
 export interface LinkListener {

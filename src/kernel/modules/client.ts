@@ -53,7 +53,7 @@ export class ModulesClient implements Modules {
 
   /**
    * Loaded: /sys/module or /proc/modules. Built in: the list that comes with the kernel, which containers
-   * often lack; then a module that is not loaded may still be built in, and the answer is «unknown».
+   * often lack; then a module that is not loaded may still be built in, and the answer is "unknown".
    */
   isAvailable(name: string): boolean | undefined {
     checkName(name);

@@ -11,7 +11,7 @@ export interface IptablesFamilyOptions {
   readonly servesLoopback: boolean;
 }
 
-/** What the node and the configuration say. A new one plans all anew. */
+/** What the node and the configuration say. A new one plans everything again. */
 export interface IptablesNodeOptions {
   readonly shared: PlanOptions;
   readonly families: ReadonlyMap<IpFamily, IptablesFamilyOptions>;

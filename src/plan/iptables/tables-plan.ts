@@ -33,7 +33,7 @@ export class TablesPlan {
 
   /**
    * Plans what was touched, and every Service where the options are others than before; yields after each. A cluster
-   * that becomes large, or small again, is planned anew as a whole: the form of its rules is another one.
+   * that becomes large, or small again, is planned again as a whole: the form of its rules is another one.
    */
   *update(nodeOptions: IptablesNodeOptions): Generator<void, PendingChanges> {
     if (nodeOptions !== this.#nodeOptions || this.#options === undefined) {

@@ -23,7 +23,7 @@ export interface DrainEffects {
   noteUnknown(outcomes: Outcomes): void;
 }
 
-/** Begins and ends drains in the kernel. A removal that the kernel refuses is tried again later and later. */
+/** Begins and ends drains in the kernel. A removal that the kernel refuses is retried with back-off. */
 export class DrainPass {
   readonly #drainer: Drainer;
   readonly #clock: Pick<Clock, "monotonicMs">;
@@ -48,7 +48,7 @@ export class DrainPass {
     this.#effects = effects;
   }
 
-  /** Planning touched these virtual servers: what was refused of theirs is tried again at once. */
+  /** Planning touched these virtual servers: what was refused of theirs is retried at once. */
   hasten(virtualServers: ReadonlySet<string>): void {
     const isTouched = (subject: Subject): boolean =>
       "virtualServer" in subject && virtualServers.has(subject.virtualServer);

@@ -55,7 +55,7 @@ export class Freshness {
     return hadUnknownWrites;
   }
 
-  /** What refusals contradict is checked before it is tried again. */
+  /** What refusals contradict is checked before it is retried. */
   noteContradictions({ refused }: Pick<Outcomes, "refused">): void {
     for (const { change, error } of refused) {
       if (contradictsCache(error)) this.#suspectPart(subjectOf(change));

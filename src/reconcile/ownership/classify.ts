@@ -52,7 +52,7 @@ export function* classifyServers(
 interface KernelTraces {
   /** Addresses that our address sets name. */
   readonly namedAddresses: ReadonlySet<string>;
-  /** Families in which addresses are bound of which no set knows: somebody flushed the sets. */
+  /** Families in which addresses are bound of which no set knows: someone flushed the sets. */
   readonly flushedFamilies: ReadonlySet<IpFamily>;
 }
 
@@ -69,7 +69,7 @@ function ownerOf(
   // The sets of SCTP name addresses as well: they tell even when the address has gone from the node.
   const isNodePort = id.protocol === "SCTP" || facts.nodeAddresses.has(id.address);
   if (isNodePort && isNamedByPort(id, cached)) return "owned";
-  // On kube-ipvs0 only we bind addresses: of one that no set names any more, since somebody flushed it, they tell.
+  // On kube-ipvs0 only we bind addresses: of one that no set names any more, since someone flushed it, they tell.
   const isBound = cached.addresses.has(id.address);
   if (isBound && !facts.namedAddresses.has(id.address)) return "owned";
   const isClaimed = facts.isClaimed(key);

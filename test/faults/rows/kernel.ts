@@ -63,7 +63,7 @@ function lockRules(world: World, turn: Turn): Promise<string> {
   });
 }
 
-/** A start while somebody holds the lock: both families are served, the rules follow. */
+/** A start while someone holds the lock: both families are served, the rules follow. */
 async function startLocked(world: World, turn: Turn): Promise<string> {
   world.program.kill("SIGKILL");
   await world.program.ends();

@@ -288,7 +288,7 @@ describe("the built program", () => {
     { table: "nat", chain: "POSTROUTING", rule: 'oifname "eth0" masquerade' },
     { table: "filter", chain: "INPUT", rule: "ct state established accept" },
   ] as const;
-  /** More than twice the sync period: kube-proxy's time-out. */
+  /** More than twice the sync period: kube-proxy's timeout. */
   const unhealthyAfterMs = 6_000;
 
   for (const { table, chain, rule } of natives) {

@@ -121,7 +121,7 @@ export class ApiServer {
     for (const watch of this.#watches) watch.bookmark(this.store.revision);
   }
 
-  /** Ends all watches in good order, as at their time-out. */
+  /** Ends all watches in good order, as at their timeout. */
   endWatches(): void {
     for (const watch of this.#watches) watch.end();
   }

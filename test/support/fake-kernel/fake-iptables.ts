@@ -24,7 +24,7 @@ const tableOrder: readonly TableName[] = ["nat", "filter", "mangle"];
 export class FakeIptables implements Iptables {
   readonly backend = "legacy";
   choice: BackendFinding = { backend: "legacy", reason: "it is the default of the system" };
-  /** What the next look at both back ends finds; absent: what was chosen. */
+  /** What the next look at both backends finds; absent: what was chosen. */
   finding: BackendFinding | undefined;
   /** False: whether rules were changed is seen by reading them, and in no other way. */
   hasGenerations = true;

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { ConfigError } from "../../../src/config/config-error.ts";
 import { configPath, type FlagInput, load, loadFile, refusal } from "./loading.ts";
 
-/** What a user reads behind «Invalid configuration: ». */
+/** What a user reads behind "Invalid configuration: ". */
 describe("the message for a bad field", () => {
   const cases: readonly (readonly [lines: string, message: string])[] = [
     ["ipvs: {scheduler: 1}", "ipvs.scheduler: 1: must be a string"],

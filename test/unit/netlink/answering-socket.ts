@@ -1,4 +1,4 @@
-/** A socket that answers datagrams: «given this request, these replies». Stands in for the native shim. */
+/** A socket that answers datagrams: "given this request, these replies". Stands in for the native shim. */
 import { type Message, MessageWriter, messagesOf } from "../../../src/netlink/message.ts";
 import type { NetlinkShim } from "../../../src/netlink/transport.ts";
 

@@ -1,4 +1,4 @@
-/** Refused changes: when each is tried again, when it begins and ends. */
+/** Refused changes: when each is retried, when it begins and ends. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../src/base/errno.ts";

@@ -37,7 +37,7 @@ const retryMs = 10_000;
 const requestTimeoutMs = 10_000;
 /** What did not happen again for this long is over. */
 const silenceMs = 360_000;
-/** A series that goes on is told anew this often. */
+/** A series that goes on is reported again this often. */
 const refreshMs = 1_800_000;
 /** How long the rest of the queue may take when the program stops. */
 const stopGraceMs = 300;
@@ -189,7 +189,7 @@ export class EventWriter implements EventRecorder {
 }
 
 interface Problem {
-  /** Trying again cannot help. */
+  /** A retry cannot help. */
   readonly isFinal: boolean;
   readonly text: string;
 }

@@ -237,7 +237,7 @@ describe("a reflector's requests", () => {
     await stage.fail();
     await stage.untilNextRequest();
     assert.equal(stage.query["resourceVersion"], "10");
-    // «Too large resource version»
+    // "Too large resource version"
     await stage.fail(504);
     await stage.untilNextRequest();
     assert.equal(stage.query["watch"], undefined);

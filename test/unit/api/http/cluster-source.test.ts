@@ -108,7 +108,7 @@ describe("objects from an API server", () => {
   it("come from servers that ignore the limit", async (test) => {
     const { server, told } = await startCluster(test, {
       objects: many(1100),
-      // Nothing fails here, so no time-out has to pass; a busy machine must not run into one.
+      // Nothing fails here, so no timeout has to pass; a busy machine must not run into one.
       speed: 1,
       prepare: (made) => {
         made.lists.ignoresLimit = true;
@@ -121,7 +121,7 @@ describe("objects from an API server", () => {
   it("come in one piece after a page token expired", async (test) => {
     const { server, told } = await startCluster(test, {
       objects: many(1100),
-      // The one fault must hit the second page: no list before it may run into a time-out.
+      // The one fault must hit the second page: no list before it may run into a timeout.
       speed: 1,
       prepare: ({ faults }) =>
         faults.add({ on: "list", path: "/services", skip: 1, effect: "status", code: 410 }),
