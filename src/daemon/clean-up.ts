@@ -12,6 +12,7 @@ import { type RemovalGoal, type RemovalReport, removeAll } from "../reconcile/re
 import type { RuleSet } from "../state/rule.ts";
 import { removeLeftoverSocket } from "./operator/operator-socket.ts";
 import { removeBootFile, systemBootClock } from "./process/boot-file.ts";
+import { modeRecordPath } from "./process/mode-record.ts";
 import { ownershipRecordPath, readOwnership } from "./process/ownership-record.ts";
 
 /** Cleans up and prints a line for each kind of thing; resolves with whether everything could be removed. */
@@ -26,6 +27,7 @@ export async function cleanUp(
   const files = [
     await removeFile(config.drainAgesPath, removeBootFile),
     await removeFile(recordPath, removeBootFile),
+    await removeFile(modeRecordPath(config.drainAgesPath), removeBootFile),
     // That of a daemon that runs goes with it.
     await removeFile(config.operatorSocketPath, (path) =>
       removeLeftoverSocket(path).catch(() => false),

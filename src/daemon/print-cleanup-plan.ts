@@ -11,6 +11,7 @@ import { planObject } from "../reconcile/render/plan-json.ts";
 import { planText } from "../reconcile/render/plan-text.ts";
 import { keptReasons, removalGoal } from "./clean-up.ts";
 import { countUnusedRules } from "./node/unused-backend.ts";
+import { modeRecordPath } from "./process/mode-record.ts";
 import { ownershipRecordPath } from "./process/ownership-record.ts";
 import type { CommandParts } from "./run.ts";
 
@@ -53,7 +54,12 @@ async function planCleanUp(
     throw new Error(message, { cause: failure.error });
   }
   const { drainAgesPath, operatorSocketPath } = config;
-  const paths = [drainAgesPath, ownershipRecordPath(drainAgesPath), operatorSocketPath];
+  const paths = [
+    drainAgesPath,
+    ownershipRecordPath(drainAgesPath),
+    modeRecordPath(drainAgesPath),
+    operatorSocketPath,
+  ];
   return {
     ...{ plan, kept },
     files: paths.filter((path) => path !== "" && existsSync(path)),

@@ -2,7 +2,6 @@
 
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
-import { ipFamilies } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
@@ -12,7 +11,6 @@ import type { Kernel } from "../kernel/kernel.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
 import { measureEventLoopDelay } from "../metrics/event-loop-delay.ts";
 import { PrometheusMetrics } from "../metrics/prometheus-metrics.ts";
-import { Portals } from "../userspace/portals.ts";
 import { cleanUp } from "./clean-up.ts";
 import type { ShownConfig } from "./http/metrics-server.ts";
 import { startServers } from "./http/servers.ts";
@@ -21,6 +19,7 @@ import { cleanUpOtherModes } from "./node/other-modes.ts";
 import { findOtherProxy, OtherProxyError } from "./node/other-proxy.ts";
 import { prepareConntrack } from "./node/prepare-conntrack.ts";
 import { prepareKernel } from "./node/prepare-kernel.ts";
+import { removePortals } from "./node/tidy-portals.ts";
 import { cleanUnusedBackend, printUnusedBackend } from "./node/unused-backend.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
 import { openOperatorSocket } from "./operator/operator-socket.ts";
@@ -35,6 +34,7 @@ import { DrainStartTimesFile } from "./process/drain-start-times.ts";
 import { FatalEvents } from "./process/fatal-events.ts";
 import { acquireInstanceLock, lockForCleanup } from "./process/instance-lock.ts";
 import { runUntilSignal, type Stop } from "./process/life-cycle.ts";
+import { ModeRecord, modeRecordPath } from "./process/mode-record.ts";
 import { writeOomScore } from "./process/oom-score.ts";
 import { type OpenSource, openSource } from "./process/open-source.ts";
 import { OwnershipRecordFile, ownershipRecordPath } from "./process/ownership-record.ts";
@@ -98,7 +98,7 @@ export async function cleanUpNode(config: Config, parts: CommandParts): Promise<
       const unused = await cleanUnusedBackend(kernel, config);
       const isUnusedClean = printUnusedBackend(unused, parts.print);
       const isIpvsClean = await cleanUp(kernel, config, parts.print);
-      const arePortalsClean = await removePortals(kernel.iptables, parts.print);
+      const arePortalsClean = await cleanUpPortals(kernel, parts.print);
       return isIpvsClean && arePortalsClean && isUnusedClean && areModesClean;
     } finally {
       kernel.close();
@@ -109,15 +109,12 @@ export async function cleanUpNode(config: Config, parts: CommandParts): Promise<
 }
 
 /** Removes the rules of mode userspace; false where some were left. */
-async function removePortals(
-  iptables: Kernel["iptables"],
+async function cleanUpPortals(
+  kernel: Pick<Kernel, "iptables">,
   print: CommandParts["print"],
 ): Promise<boolean> {
   try {
-    for (const family of ipFamilies) {
-      if ((await iptables.probe(family)).isSupported)
-        await new Portals(iptables, [family]).remove();
-    }
+    await removePortals(kernel);
     return true;
   } catch (error) {
     print(`Cannot remove the rules of mode userspace: ${errorText(error)}`);
@@ -201,6 +198,8 @@ async function* beginParts(
   const recordPath = ownershipRecordPath(config.drainAgesPath);
   const ownershipRecord = new OwnershipRecordFile(recordPath, { log, bootClock });
   yield () => ownershipRecord.idle();
+  const modeRecord = new ModeRecord(modeRecordPath(config.drainAgesPath), { log, bootClock });
+  yield () => modeRecord.idle();
 
   const daemon = await startDaemon({
     config,
@@ -214,6 +213,7 @@ async function* beginParts(
     drainStartTimes,
     rampStartTimes: drainStartTimes.ramps,
     ownershipRecord,
+    ...(config.isObserveOnly ? {} : { modeRecord }),
     processorMs: () => {
       const { user, system } = process.cpuUsage();
       return (user + system) / 1_000;
@@ -281,8 +281,13 @@ async function* beginUserspaceParts(
   const { metrics, source, events, health } = yield* beginCommonParts(config, parts);
   const shown = { flags: parts.shown.flags, object: () => parts.shown.object };
   yield await startServers({ ...parts, shown, metrics, health, events }, config);
+  const modeRecord = new ModeRecord(modeRecordPath(config.drainAgesPath), {
+    log,
+    bootClock: systemBootClock(),
+  });
+  yield () => modeRecord.idle();
   const { beginUserspace } = await import("./userspace/begin-userspace.ts");
-  yield await beginUserspace(config, { clock, log, health, metrics, source, events });
+  yield await beginUserspace(config, { clock, log, health, metrics, source, events, modeRecord });
 }
 
 /** Before credentials are read. Where it cannot be, the proxy's work is worth more. */

@@ -14,12 +14,14 @@ import type { SyncReport } from "../reconcile/report.ts";
 import { type MakeListener, ServiceHealthServers } from "./http/service-health.ts";
 import { beginIptables } from "./modes/iptables-mode.ts";
 import { beginIpvs } from "./modes/ipvs-mode.ts";
+import type { RunningMode } from "./modes/mode.ts";
 import { BackendWatch } from "./node/backend-watch.ts";
 import { checkFamilies, type FamilyFacts, primaryFamily } from "./node/family-check.ts";
 import { rememberServers } from "./node/known-servers.ts";
 import { StartError } from "./node/prepare-kernel.ts";
 import { tidyOnceSynced } from "./node/tidy-once-synced.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
+import type { ModeRecord } from "./process/mode-record.ts";
 import { healthPortFailedEvent, startingEvent } from "./report/events.ts";
 import { tellListDoubt } from "./report/list-doubt.ts";
 import type { ProxyHealth } from "./report/proxy-health.ts";
@@ -39,6 +41,8 @@ export interface DaemonParts {
   readonly rampStartTimes?: RampStartTimes;
   /** Absent: a restart knows what the kernel's sets tell, and no more. */
   readonly ownershipRecord?: OwnershipRecord;
+  /** Absent: nobody knows which modes ran before. */
+  readonly modeRecord?: ModeRecord;
   /** Milliseconds of processor time that the process has used; absent: checks are paced by time that passes. */
   readonly processorMs?: () => number;
   /** Called after each sync. */
@@ -66,7 +70,7 @@ export interface Daemon {
 
 /** Prepares the kernel, then starts source and loop. Throws where a start makes no sense. */
 export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
-  const { config, source, log, metrics, events = silentEvents } = parts;
+  const { config, source, log, metrics, events = silentEvents, modeRecord } = parts;
   const kernel = config.isObserveOnly ? observeOnly(parts.kernel) : parts.kernel;
   const live = { current: config };
   const healthChecks = new ServiceHealthServers({
@@ -75,8 +79,12 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
       events.record(healthPortFailedEvent(config.nodeName, service, { port }, reason)),
   });
   const begin = config.mode === "iptables" ? beginIptables : beginIpvs;
-  const mode = await begin({
+  const mode: RunningMode = await begin({
     ...parts,
+    onReport: (report) => {
+      parts.onReport?.(report);
+      if (report.failures.length === 0) tidy();
+    },
     kernel,
     live,
     healthChecks,
@@ -84,11 +92,20 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
     onNodeReady: (node, families) => tellFamilies({ config: live.current, families, node }, parts),
   });
   const { loop } = mode;
+  const stopped = new AbortController();
+  modeRecord?.begin(config.mode);
+  const settled = (): Promise<void> => loop.settled();
+  const tidy = tidyOnceSynced({
+    log,
+    settled,
+    tidy: async () => {
+      await mode.tidy(stopped.signal);
+      if (!stopped.signal.aborted) modeRecord?.tidied(config.mode);
+    },
+  });
   const backendWatch = new BackendWatch(kernel.iptables, parts, config.verificationPeriodMs);
   loop.start();
   backendWatch.start();
-  const settled = (): Promise<void> => loop.settled();
-  const tidy = tidyOnceSynced({ tidy: mode.tidy, log, settled });
   const listener: SourceListener = {
     onService: (previous, current) => loop.noteService(previous, current),
     onEndpointSlice: (previous, current) => loop.noteSlice(previous, current),
@@ -96,7 +113,6 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
     onSynced: (kind) => {
       parts.health.listed(kind);
       loop.noteSynced(kind);
-      tidy(kind);
     },
     onRefusal: ({ kind, subject, field, reason, message }) => {
       metrics.objectRefused(kind, reason);
@@ -119,6 +135,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
       loop.reconfigured();
     },
     stop: async () => {
+      stopped.abort();
       backendWatch.stop();
       await source.stop();
       await loop.stop();

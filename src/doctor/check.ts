@@ -26,6 +26,8 @@ export interface Check {
   readonly name: string;
   readonly why: string;
   readonly needs?: Need;
+  /** Modes that it is about, and is left out in others; absent: all. */
+  readonly modes?: readonly NodeFacts["mode"][];
   readonly judge: (facts: NodeFacts) => Judgement;
 }
 

@@ -17,95 +17,128 @@ import {
   judgeModulesFolder,
   judgeScheduler,
 } from "./judge/kernel.ts";
-import { judgeBackends, judgeConntrack, judgeLeftovers, judgeSets } from "./judge/netfilter.ts";
+import {
+  judgeBackends,
+  judgeConntrack,
+  judgeForwarding,
+  judgeLeftovers,
+  judgeSets,
+} from "./judge/netfilter.ts";
 import { judgeClock, judgeFiles, judgeLock, judgeProxies } from "./judge/processes.ts";
+
+/** What is only there with virtual servers. */
+const ipvs = { modes: ["ipvs"] } as const;
+/** What works by rules of the kernel, and cannot do without. */
+const kernelModes = { modes: ["ipvs", "iptables"] } as const;
 
 export const checks: readonly Check[] = [
   {
     name: "capabilities",
+    ...kernelModes,
     why: "without NET_ADMIN nothing in the kernel can be read or changed",
     judge: judgeCapabilities,
   },
   {
     name: "kernel",
+    ...ipvs,
     why: "faults of IPVS that no proxy can work around",
     judge: judgeKernel,
   },
   {
     name: "modules",
+    ...kernelModes,
     why: "virtual servers, sets, rules and kube-ipvs0 each need theirs",
     judge: judgeModules,
   },
   {
     name: "modules-folder",
+    ...kernelModes,
     why: "modprobe loads what is missing from there",
     judge: judgeModulesFolder,
   },
   {
     name: "scheduler",
+    ...ipvs,
     why: "without it no virtual server can be created, and kube-ipvs does not start",
     judge: judgeScheduler,
   },
   {
     name: "network-namespaces",
+    ...ipvs,
     why: "IPVS shares its connection table and the work of its statistics among all namespaces",
     judge: judgeOtherNamespaces,
   },
   {
     name: "sysctls",
+    ...ipvs,
     why: "masquerading, forwarding and session affinity depend on them",
     judge: judgeSysctls,
   },
   {
+    name: "forwarding",
+    modes: ["iptables"],
+    why: "without it packets to pods end at this node, and in mode iptables nobody sets it",
+    judge: judgeForwarding,
+  },
+  {
     name: "conn-reuse-mode",
+    ...ipvs,
     why: "decides what becomes of a client port that is used again soon",
     judge: judgeConnReuse,
   },
   {
     name: "expire-nodest-conn",
+    ...ipvs,
     why: "without it packets to a removed real server vanish until the client gives up",
     judge: judgeExpireNoDestination,
   },
   {
     name: "estimator",
+    ...ipvs,
     needs: "installed",
     why: "its work grows with servers times processors, and older kernels do it all at once",
     judge: judgeEstimator,
   },
   {
     name: "connection-table",
+    ...ipvs,
     needs: "installed",
     why: "long chains make every new connection slower",
     judge: judgeConnectionTable,
   },
   {
     name: "conntrack",
+    ...kernelModes,
     why: "new connections are dropped when it is full",
     judge: judgeConntrack,
   },
   {
     name: "ipset-limits",
+    ...ipvs,
     why: "a full set leaves out further Services",
     judge: judgeSets,
   },
   {
     name: "iptables-backends",
+    ...kernelModes,
     why: "rules of both are in force, each invisible to the programs of the other",
     judge: judgeBackends,
   },
   {
     name: "leftovers",
-    why: "rules of kube-proxy's other modes catch packets before IPVS does",
+    why: "rules of kube-proxy's other modes catch packets first",
     judge: judgeLeftovers,
   },
   {
     name: "vip-collisions",
+    ...ipvs,
     needs: "installed",
     why: "an address on kube-ipvs0 is answered by this node alone: who else has it cannot be reached",
     judge: judgeCollisions,
   },
   {
     name: "strict-arp",
+    ...ipvs,
     needs: "cluster",
     why: "without it every node answers ARP for the addresses that MetalLB announces",
     judge: judgeStrictArp,
@@ -140,6 +173,7 @@ export const checks: readonly Check[] = [
   },
   {
     name: "iptables-lock",
+    ...kernelModes,
     why: "programs that do not share the lock overwrite each other's rules",
     judge: judgeLock,
   },

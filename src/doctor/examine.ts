@@ -12,7 +12,8 @@ export interface Examination {
 export function examine(facts: NodeFacts, table: readonly Check[] = checks): Examination {
   const findings: Finding[] = [];
   const skipped: SkippedCheck[] = [];
-  for (const { name, why, judge, needs } of table) {
+  for (const { name, why, judge, needs, modes } of table) {
+    if (modes !== undefined && !modes.includes(facts.mode)) continue;
     const reason = skipReason(needs, facts);
     if (reason === undefined) findings.push({ name, ...judge(facts), why });
     else skipped.push({ name, reason });

@@ -1,5 +1,6 @@
 /** What the readers find on a node. Plain values: the judgements need nothing else. */
 import type { IpAddress } from "../base/ip.ts";
+import type { Config } from "../config/config.ts";
 import type { ObservedIpSet } from "../state/ip-set.ts";
 import type { Judgement } from "./check.ts";
 
@@ -108,6 +109,8 @@ export interface NodeFacts {
   readonly kernelRelease: string;
   readonly cpuCount: number;
   readonly isBeforeInstall: boolean;
+  /** As the configuration says. */
+  readonly mode: Config["mode"];
   readonly scheduler: string;
   readonly isStrictArp: boolean;
   /** Names of capabilities that are needed and absent. */

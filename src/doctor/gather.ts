@@ -31,7 +31,8 @@ export async function gatherFacts(
 ): Promise<NodeFacts> {
   const readers = openReaders(parts.clock, parts.environment);
   try {
-    const { scheduler, isStrictArp, lockName, healthzBindAddress, metricsBindAddress } = config;
+    const { mode, scheduler, isStrictArp, lockName, healthzBindAddress, metricsBindAddress } =
+      config;
     const kernelRelease = release();
     const ports = [healthzBindAddress?.port, metricsBindAddress.port].filter(
       (port) => port !== undefined,
@@ -40,10 +41,11 @@ export async function gatherFacts(
       kernelRelease,
       cpuCount: availableParallelism(),
       isBeforeInstall,
+      mode,
       scheduler,
       isStrictArp,
       missingCapabilities: await factOf(() => readMissingCapabilities()),
-      ...(await gatherKernel(readers, scheduler)),
+      ...(await gatherKernel(readers, config)),
       sysctls: readSysctls(readers, { isStrictArp, kernelRelease }),
       otherNamespaces: await factOf(() => readOtherNamespaces()),
       proxies: await factOf(() => readProxies({ lockName, ports })),
@@ -68,9 +70,12 @@ type KernelFacts = Pick<
   | "addresses"
 >;
 
-async function gatherKernel(readers: KernelReaders, scheduler: string): Promise<KernelFacts> {
+async function gatherKernel(
+  readers: KernelReaders,
+  { mode, scheduler }: Config,
+): Promise<KernelFacts> {
   return {
-    modules: await factOf(() => readModules(readers)),
+    modules: await factOf(() => readModules(readers, mode)),
     schedulerProblem: await factOf(() => readSchedulerProblem(readers, scheduler)),
     ipvs: await factOf(() => readIpvs(readers)),
     connTabBits: await factOf(() => readConnTabBits(readers)),

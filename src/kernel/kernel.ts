@@ -30,6 +30,8 @@ export interface Kernel {
   readonly unusedBackend?: UnusedBackend;
   /** Backends of iptables in which kube-proxy's mode iptables left rules; absent: none. */
   readonly iptablesMode?: readonly IptablesModeRules[];
+  /** The backend in use holds chains of our mode userspace; absent: it does not. */
+  readonly hasPortals?: true;
   /** Absent where the kernel has no nftables, or is only observed. */
   readonly nftTables?: NftTables;
   /** Absent where the kernel is only imitated. */

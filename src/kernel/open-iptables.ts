@@ -5,10 +5,13 @@ import type { Logger } from "../base/log.ts";
 import { chooseBackend } from "./iptables/backend.ts";
 import { IptablesClient } from "./iptables/client.ts";
 import type { Iptables } from "./kernel.ts";
+import { type OpenKernel, openKernel } from "./open-kernel.ts";
 import { runProgram } from "./run-program.ts";
 
 export interface UsableIptables {
   readonly iptables: Iptables;
+  /** Everything else of the kernel, for who removes what other modes left. Rejects where sockets are not allowed. */
+  readonly openKernel: () => Promise<OpenKernel>;
   /** Never empty. */
   readonly families: readonly IpFamily[];
 }
@@ -27,5 +30,8 @@ export async function openIptables(log: Logger): Promise<UsableIptables> {
     else reasons.push(reason);
   }
   if (families.length === 0) throw new Error(`Cannot use iptables: ${reasons.join("; ")}`);
-  return { iptables, families };
+  return {
+    ...{ iptables, families },
+    openKernel: () => openKernel({ log, iptablesBackend: choice, environment: process.env }),
+  };
 }

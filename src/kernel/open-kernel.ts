@@ -47,7 +47,7 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
   const { log, clock = systemClock, environment = {} } = kernelParts;
   const { iptablesBackend, virtualAddresses = "addresses" } = kernelParts;
   const choice = iptablesBackend ?? (await chooseBackend(runProgram));
-  reportBackend(choice, log);
+  if (iptablesBackend === undefined) reportBackend(choice, log);
   const parts: TransportParts = { shim: nativeSocket, clock, debug: debugSinkOf(environment) };
   const modules = new ModulesClient({ runProgram });
   const sockets = {
@@ -68,6 +68,7 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
     iptables: new IptablesClient({ runProgram, generations, log }, choice),
     ...(unused === undefined ? {} : { unusedBackend: openUnused(unused, log) }),
     ...(iptablesMode.length === 0 ? {} : { iptablesMode }),
+    ...(choice.hasPortals === true ? { hasPortals: true } : {}),
     ...(nftTables === undefined ? {} : { nftTables }),
     sysctl: new SysctlClient(),
     modules,

@@ -1,18 +1,19 @@
 /**
- * Mode iptables on a real kernel: recorded states by way of the composition root; packets, kill and restart, and changes
- * of mode with the built program and real pods.
+ * Mode iptables on a real kernel: recorded states by way of the composition root; packets, kill and restart; changes
+ * between all three modes, under traffic, with the built program and real pods.
  */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { configurationText } from "../golden/configuration.ts";
 import { nodeSetUp } from "../golden/node-world.ts";
 import type { Scenario } from "../golden/scenario.ts";
 import { recordedForm } from "../golden-iptables/expected-form.ts";
 import { readScenario } from "../golden-iptables/recorded.ts";
-import { askName, Datagrams } from "../support/client-traffic.ts";
+import { askName, Connection, Datagrams } from "../support/client-traffic.ts";
 import { startInProcess } from "../support/in-process.ts";
 import { LabNode, until } from "../support/lab-node.ts";
 import { MemorySource } from "../support/memory-source.ts";
@@ -107,6 +108,49 @@ function dns(...addresses: readonly string[]): readonly ApiObject[] {
   ];
 }
 
+/** Connections that stand to a cluster IP and a node port, and are used all the time. */
+class Standing {
+  readonly #connections: readonly Connection[];
+  readonly #traffic: Promise<unknown>;
+  #isOver = false;
+
+  private constructor(connections: readonly Connection[]) {
+    this.#connections = connections;
+    this.#traffic = Promise.all(connections.map((one) => this.#use(one)));
+    // A connection that breaks meanwhile is seen at the end.
+    this.#traffic.catch(() => {});
+  }
+
+  static async open(): Promise<Standing> {
+    const places = [
+      [clusterIp, 80],
+      [nodeAddress, nodePort],
+    ] as const;
+    const connections: Connection[] = [];
+    for (const [address, port] of [...places, ...places]) {
+      const connection = await Connection.open(address, port, "echo");
+      await connection.name();
+      connections.push(connection);
+    }
+    return new Standing(connections);
+  }
+
+  /** Rejects where one broke. */
+  async endAll(): Promise<void> {
+    this.#isOver = true;
+    await this.#traffic;
+    for (const connection of this.#connections) connection.reset();
+  }
+
+  async #use(connection: Connection): Promise<void> {
+    for (let count = 0; !this.#isOver; count += 1) {
+      await connection.ping(`${count}.`);
+      await pause(50);
+    }
+    await connection.ping("last");
+  }
+}
+
 describe("mode iptables", () => {
   let node: LabNode;
 
@@ -122,7 +166,7 @@ describe("mode iptables", () => {
   after(() => node.destroy());
 
   async function eventually(what: string, isSo: () => Promise<boolean>): Promise<void> {
-    await until(isSo, 10_000, async () => `${what}\n${node.program.output}`);
+    await until(isSo, 60_000, async () => `${what}\n${node.program.output}`);
   }
 
   /** The pods that answer so many connections, each once. */
@@ -190,10 +234,106 @@ describe("mode iptables", () => {
     assert.match(shell("iptables-save -t mangle"), /^:KUBE-PROXY-CANARY /m);
   });
 
-  it("leaves kubelet's firewall alone after --cleanup", async () => {
-    await node.stop("SIGTERM");
-    shell(`dist/kube-ipvs --cleanup ${node.flags.join(" ")} ${flags.join(" ")}`);
-    const left = shell("iptables-save").match(/^:KUBE-\S+/gm);
-    assert.deepEqual(left, [":KUBE-FIREWALL"]);
+  describe("changing the mode under traffic", () => {
+    const ipvs = ["--proxy-mode=ipvs"];
+    const userspace = ["--proxy-mode=userspace"];
+    const ipvsKept = /"Keeping what mode ipvs left until its connections end" virtualServers=\d/;
+    const ipvsRemoved = /"Removed what mode ipvs left"/;
+    const rulesRemoved = /"Removed rules of kube-proxy's mode iptables"/;
+    const portalsRemoved = /"Removed what mode userspace left"/;
+
+    /** Chains of ours and, where mode ipvs is there, what else it has. */
+    function left(): string {
+      const chains = ["iptables-save", "ip6tables-save"].flatMap(
+        (save) => shell(save).match(/^:KUBE-\S+/gm) ?? [],
+      );
+      const names = chains.map((chain) => chain.replace(/^:|-[A-Z2-7]{16}$/g, ""));
+      const others = [
+        ...(shell("ipset list -n").match(/^KUBE-\S+/gm) ?? []).slice(0, 1),
+        ...(shell("ipvsadm -Sn").match(/^-A /gm) ?? []).slice(0, 1),
+        ...(/kube-ipvs0/.exec(shell("ip link show")) ?? []),
+      ];
+      return [...new Set([...names, ...others])].sort().join(" ");
+    }
+
+    async function change(to: readonly string[], signal: NodeJS.Signals): Promise<void> {
+      await node.stop(signal);
+      await node.start(to);
+    }
+
+    const modeChains = {
+      ipvs:
+        "-A  KUBE-FIREWALL KUBE-FORWARD KUBE-IPVS-FILTER KUBE-IPVS-OUT-FILTER KUBE-LOAD-BALANCER KUBE-LOOP-BACK KUBE-MARK-MASQ " +
+        "KUBE-NODE-PORT KUBE-POSTROUTING KUBE-PROXY-FIREWALL KUBE-SERVICES KUBE-SOURCE-RANGES-FIREWALL kube-ipvs0",
+      iptables:
+        "KUBE-EXT KUBE-EXTERNAL-SERVICES KUBE-FIREWALL KUBE-FORWARD KUBE-MARK-MASQ KUBE-NODEPORTS KUBE-POSTROUTING " +
+        "KUBE-PROXY-CANARY KUBE-PROXY-FIREWALL KUBE-SEP KUBE-SERVICES KUBE-SVC",
+      userspace:
+        "KUBE-FIREWALL KUBE-NODEPORT-CONTAINER KUBE-NODEPORT-HOST KUBE-NODEPORT-NON-LOCAL KUBE-PORTALS-CONTAINER " +
+        "KUBE-PORTALS-HOST",
+    };
+
+    before(() => {
+      node.apply(web(), webSlice("10.244.1.10", "10.244.1.20"), ...dns("10.244.1.20"));
+    });
+
+    it("iptables, ipvs, iptables: connections of either mode go on, and nothing of the old one is left", async () => {
+      const standing = await Standing.open();
+      await change(ipvs, "SIGKILL");
+      await node.program.prints(rulesRemoved);
+      assert.equal(left(), modeChains.ipvs);
+      assert.equal(await answering(clusterIp, 80), "pod-1 pod-2");
+      await standing.endAll();
+
+      const throughIpvs = await Standing.open();
+      await change([...flags, "--kube-ipvs-udp-drain-deadline=0s"], "SIGKILL");
+      await node.program.prints(ipvsKept);
+      assert.equal(await answering(clusterIp, 80), "pod-1 pod-2");
+      assert.equal(await answering(nodeAddress, nodePort), "pod-1 pod-2");
+      await throughIpvs.endAll();
+      await node.program.prints(ipvsRemoved);
+      assert.equal(left(), modeChains.iptables);
+    });
+
+    it("iptables, userspace: likewise, and a listener that was killed is replaced", async () => {
+      const standing = await Standing.open();
+      await change(userspace, "SIGKILL");
+      await node.program.prints(rulesRemoved);
+      await eventually("the rest is gone", async () => left() === modeChains.userspace);
+      assert.equal(await answering(clusterIp, 80), "pod-1 pod-2");
+      await standing.endAll();
+      await change(userspace, "SIGKILL");
+      assert.equal(left(), modeChains.userspace);
+      assert.equal(await answering(clusterIp, 80), "pod-1 pod-2");
+      assert.equal(await answering(nodeAddress, nodePort), "pod-1 pod-2");
+    });
+
+    it("userspace, ipvs, userspace: a listener that is gone refuses nobody", async () => {
+      const client = await Datagrams.open(20_002);
+      assert.equal(await client.ask("10.96.0.11", 53), "pod-2");
+      await change(ipvs, "SIGKILL");
+      await node.program.prints(portalsRemoved);
+      assert.equal(left(), modeChains.ipvs);
+      assert.equal(await answering(clusterIp, 80), "pod-1 pod-2");
+      await eventually(
+        "a client that keeps its source port",
+        async () => (await client.ask("10.96.0.11", 53, 200)) === "pod-2",
+      );
+      client.close();
+      const throughIpvs = await Standing.open();
+      await change(userspace, "SIGTERM");
+      await node.program.prints(ipvsKept);
+      assert.equal(await answering(clusterIp, 80), "pod-1 pod-2");
+      await throughIpvs.endAll();
+    });
+
+    it("--cleanup removes what all three modes left, and leaves kubelet's firewall alone", async () => {
+      // Beside another proxy nothing of other modes is touched; what mode ipvs left waits for a UDP flow.
+      await change([...flags, "--kube-ipvs-ignore-running-kube-proxy"], "SIGKILL");
+      assert.match(left(), /KUBE-IPVS-FILTER.* KUBE-PORTALS-HOST .*KUBE-SEP .*kube-ipvs0$/);
+      await node.stop("SIGTERM");
+      shell(`dist/kube-ipvs --cleanup ${node.flags.join(" ")}`);
+      assert.equal(left(), "KUBE-FIREWALL");
+    });
   });
 });

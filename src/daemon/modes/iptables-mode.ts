@@ -1,6 +1,7 @@
 import { removeNftTablesOnce } from "../node/other-modes.ts";
 import { prepareTables } from "../node/prepare-tables.ts";
-import { tidyIpvs } from "../node/tidy-ipvs.ts";
+import { rulesOfIpvsAlone, tidyIpvs } from "../node/tidy-ipvs.ts";
+import { tidyPortals } from "../node/tidy-portals.ts";
 import { TablesReporter } from "../report/tables-reporter.ts";
 import { TablesLoop } from "../sync/tables-loop.ts";
 import type { ModeParts, RunningMode } from "./mode.ts";
@@ -10,6 +11,7 @@ export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
   const { config, kernel, log, clock, live } = parts;
   const prepared = await prepareTables(kernel, config, log);
   const { families } = prepared;
+  await tidyPortals(kernel, config, log);
   const reporter = new TablesReporter(parts);
   const loop = new TablesLoop(
     { ...parts, reporter, onNodeReady: (node) => parts.onNodeReady(node, families) },
@@ -35,9 +37,9 @@ export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
       },
     },
     configure: async () => {},
-    tidy: async () => {
-      await tidyIpvs(kernel, config, { clock, log });
+    tidy: async (stop) => {
       await removeNftTablesOnce(kernel, config, log);
+      await tidyIpvs(kernel, config, { clock, log, stop, rulesOf: rulesOfIpvsAlone });
     },
   };
 }

@@ -2,6 +2,7 @@ import { LocalhostNodePorts } from "../localhost/localhost-node-ports.ts";
 import { tellLeftoverChains, tidyOtherModes } from "../node/other-modes.ts";
 import { configureKernel, prepareKernel } from "../node/prepare-kernel.ts";
 import { readServedAddresses } from "../node/served-before.ts";
+import { tidyPortals } from "../node/tidy-portals.ts";
 import { tidyVirtualAddresses } from "../node/tidy-virtual-addresses.ts";
 import { tidyUnusedBackend } from "../node/unused-backend.ts";
 import { SyncReporter } from "../report/sync-reporter.ts";
@@ -12,6 +13,7 @@ import type { ModeParts, RunningMode } from "./mode.ts";
 export async function beginIpvs(parts: ModeParts): Promise<RunningMode> {
   const { config, kernel, log, live } = parts;
   const families = await prepareKernel(kernel, config, log);
+  await tidyPortals(kernel, config, log);
   const servedBefore = await readServedAddresses(kernel, config);
   const reporter = new SyncReporter({ ...parts, nodeName: config.nodeName });
   const onNodeReady: SyncLoopNodeReady = (node) => parts.onNodeReady(node, families);
@@ -19,7 +21,8 @@ export async function beginIpvs(parts: ModeParts): Promise<RunningMode> {
     ? { localhostNodePorts: new LocalhostNodePorts(parts) }
     : {};
   const loop = new SyncLoop({ ...parts, ...localhost, reporter, onNodeReady }, live, families);
-  tellLeftoverChains(kernel, config, log);
+  const ranIptables = parts.modeRecord?.earlier.has("iptables") === true;
+  tellLeftoverChains(kernel, config, { log, ranIptables });
   return {
     families,
     loop,
@@ -38,7 +41,7 @@ export async function beginIpvs(parts: ModeParts): Promise<RunningMode> {
     configure: (next) => configureKernel(kernel, next, { families, log }),
     // What mode iptables left goes first, since it leads to chains of ours in the unused backend.
     tidy: async () => {
-      await tidyOtherModes(kernel, config, log);
+      await tidyOtherModes(kernel, config, { log, ranIptables });
       await tidyUnusedBackend(kernel, config, log);
       await tidyVirtualAddresses(kernel, config, log);
     },

@@ -40,8 +40,8 @@ export interface RunningMode {
   readonly servedBefore: ServedAddresses | undefined;
   /** What a configuration asks of the kernel, whatever Services there are. Rejects before the first write. */
   configure(next: Config): Promise<void>;
-  /** Removes what other modes and earlier runs left; called once, when the first sync ended. */
-  tidy(): Promise<void>;
+  /** Removes what other modes and earlier runs left; called once, when the first sync ended. `stop`: the program ends. */
+  tidy(stop: AbortSignal): Promise<void>;
 }
 
 /** What a mode is made of. */

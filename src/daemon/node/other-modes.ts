@@ -41,9 +41,9 @@ export function mayBeInUse({
 export function tellLeftoverChains(
   { iptablesMode = [] }: Tables,
   config: Config,
-  log: Logger,
+  { log, ranIptables }: { readonly log: Logger; readonly ranIptables: boolean },
 ): void {
-  if (config.isLeftoverRemoved || mayBeInUse(config)) return;
+  if (config.isLeftoverRemoved || ranIptables || mayBeInUse(config)) return;
   const found = iptablesMode.flatMap(({ found }) => [...found]);
   const chains = found.flatMap(([, names]) => names);
   if (chains.length === 0) return;
@@ -112,13 +112,27 @@ function ourChains(
   return new Set(chains.map(({ table, name }) => `${table} ${name}`));
 }
 
-/** To be called when the new rules stand: until then those of the old mode serve. Never rejects. */
-export async function tidyOtherModes(kernel: Kernel, config: Config, log: Logger): Promise<void> {
+/**
+ * To be called in mode ipvs when its rules stand: until then those of the old mode serve. Chains of mode iptables go where
+ * the configuration says so, or where they are our own of an earlier run. Never rejects.
+ */
+export async function tidyOtherModes(
+  kernel: Kernel,
+  config: Config,
+  { log, ranIptables }: { readonly log: Logger; readonly ranIptables: boolean },
+): Promise<void> {
   if (config.isObserveOnly || mayBeInUse(config)) return;
   report(await removeNftTables(kernel), log);
-  if (!config.isLeftoverRemoved) return;
+  if (!config.isLeftoverRemoved && !ranIptables) return;
   const isUnused = (backend: string): boolean => backend === kernel.unusedBackend?.backend;
   report(await removeIptablesMode(kernel, config, isUnused), log);
+}
+
+/** To be called in mode userspace when its rules stand: no chain of another mode is in use. Never rejects. */
+export async function removeOtherModes(kernel: Kernel, config: Config, log: Logger): Promise<void> {
+  if (config.isObserveOnly || mayBeInUse(config)) return;
+  report(await removeIptablesMode(kernel, config, () => true), log);
+  report(await removeNftTables(kernel), log);
 }
 
 /** To be called in mode iptables when its rules stand. Never rejects. */

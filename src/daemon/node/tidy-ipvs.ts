@@ -1,4 +1,4 @@
-/** What mode ipvs left on a node that goes on in mode iptables: virtual servers, kube-ipvs0, sets, rules. */
+/** What mode ipvs left on a node that goes on in another mode: virtual servers, kube-ipvs0, sets, rules. */
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
@@ -10,39 +10,68 @@ import type { IptablesOptions } from "../../plan/iptables/options.ts";
 import { sharedChains } from "../../plan/iptables/shared-chains.ts";
 import { planRules } from "../../plan/rules.ts";
 import { readAddresses } from "../../reconcile/observed/read-addresses.ts";
-import { removeAll } from "../../reconcile/remove-all.ts";
+import { planRemovalFrom, type RemovalGoal, removeAll } from "../../reconcile/remove-all.ts";
 import type { Jump, RuleSet } from "../../state/rule.ts";
+import type { VirtualServerId } from "../../state/virtual-server.ts";
 import { systemBootClock } from "../process/boot-file.ts";
 import { ownershipRecordPath, readOwnership } from "../process/ownership-record.ts";
 import { mayBeInUse } from "./other-modes.ts";
+import { connectionsEnd, forgetFlows } from "./standing-connections.ts";
 
-/** To be called when the rules of mode iptables stand: until then the old ones serve. Never rejects. */
+export interface TidyIpvsParts {
+  readonly clock: Clock;
+  readonly log: Logger;
+  readonly stop: AbortSignal;
+  /** Its rules may be there without its link: chains of both modes, which mode iptables left. */
+  readonly mayHaveRules?: boolean;
+  /** Chains and jumps that go. */
+  readonly rulesOf: (family: IpFamily, config: Config) => RuleSet;
+}
+
+/**
+ * To be called when the rules of the new mode stand: until then the old ones serve. New connections take the new way from
+ * then on; those that go through a virtual server need it, so all stays until the last one ended, or its time as a drain
+ * is over. Never rejects.
+ */
 export async function tidyIpvs(
   kernel: Kernel,
   config: Config,
-  { clock, log }: { readonly clock: Clock; readonly log: Logger },
+  parts: TidyIpvsParts,
 ): Promise<void> {
   if (config.isObserveOnly || mayBeInUse(config)) return;
+  const { clock, log, stop } = parts;
   try {
-    if (!(await hasTraces(kernel))) return;
-    const { changes, kept, failures } = await removeAll(kernel, clock, {
-      rules: new Map(ipFamilies.map((family) => [family, rulesOfIpvsAlone(family, config)])),
-      nodeAddresses: (await readAddresses(kernel)).ofNode,
-      recorded: readOwnership(ownershipRecordPath(config.drainAgesPath), systemBootClock()),
-      ownership: {
-        foreignVirtualServers: config.foreignVirtualServers,
-        excludeCidrs: config.excludeCidrs,
-      },
-      hasIpvs: kernel.modules.isAvailable("ip_vs") !== false,
-    });
-    log.info("Removed what mode ipvs left", Object.fromEntries(changes));
-    for (const { subject, reason } of kept)
-      log.info("Kept what mode ipvs left", { subject, reason });
-    for (const { subject, error } of failures) {
-      log.warn("Cannot remove what mode ipvs left", { subject, err: errorText(error) });
-    }
+    const hasServed = await hasTraces(kernel);
+    if (!hasServed && parts.mayHaveRules !== true) return;
+    const goal = {
+      ...(await goalOf(kernel, config, parts.rulesOf)),
+      hasIpvs: hasServed && kernel.modules.isAvailable("ip_vs") !== false,
+    };
+    const left = await virtualServersOf(kernel, clock, goal);
+    const onWait = (virtualServers: number): void =>
+      log.info("Keeping what mode ipvs left until its connections end", {
+        virtualServers,
+        ...config.drain,
+      });
+    const standing = await connectionsEnd(kernel, left, config, { clock, stop, onWait });
+    if (stop.aborted) return;
+    await remove(kernel, goal, parts);
+    await forgetFlows(kernel, standing);
   } catch (error) {
     log.warn("Cannot remove what mode ipvs left", { err: errorText(error) });
+  }
+}
+
+async function remove(
+  kernel: Kernel,
+  goal: RemovalGoal,
+  { clock, log }: Pick<TidyIpvsParts, "clock" | "log">,
+): Promise<void> {
+  const { changes, kept, failures } = await removeAll(kernel, clock, goal);
+  log.info("Removed what mode ipvs left", Object.fromEntries(changes));
+  for (const { subject, reason } of kept) log.info("Kept what mode ipvs left", { subject, reason });
+  for (const { subject, error } of failures) {
+    log.warn("Cannot remove what mode ipvs left", { subject, err: errorText(error) });
   }
 }
 
@@ -51,11 +80,46 @@ async function hasTraces({ link }: Pick<Kernel, "link">): Promise<boolean> {
   return (await link.find()) !== undefined;
 }
 
-/** Chains and jumps that mode iptables has, too, are its own by now. */
-function rulesOfIpvsAlone(family: IpFamily, config: Config): RuleSet {
-  const { isMasqueradeAll, masqueradeMark } = config;
+async function goalOf(
+  kernel: Kernel,
+  config: Config,
+  rulesOf: TidyIpvsParts["rulesOf"],
+): Promise<Omit<RemovalGoal, "hasIpvs">> {
+  return {
+    rules: new Map(ipFamilies.map((family) => [family, rulesOf(family, config)])),
+    nodeAddresses: (await readAddresses(kernel)).ofNode,
+    recorded: readOwnership(ownershipRecordPath(config.drainAgesPath), systemBootClock()),
+    ownership: {
+      foreignVirtualServers: config.foreignVirtualServers,
+      excludeCidrs: config.excludeCidrs,
+    },
+  };
+}
+
+/** Those that will be removed. */
+async function virtualServersOf(
+  kernel: Kernel,
+  clock: Clock,
+  goal: RemovalGoal,
+): Promise<readonly VirtualServerId[]> {
+  const { plan } = await planRemovalFrom(kernel, clock, { ...goal, rules: new Map() });
+  return plan.changes.flatMap((change) =>
+    change.kind === "virtual-server-remove" ? [change.before] : [],
+  );
+}
+
+/** Rules of an empty cluster name all chains and jumps of mode ipvs. */
+export function rulesOfIpvs(
+  family: IpFamily,
+  { isMasqueradeAll, masqueradeMark }: Pick<Config, "isMasqueradeAll" | "masqueradeMark">,
+): RuleSet {
   const empty = { filledSets: new Set<never>(), deniedToNode: [], localDetector: undefined };
-  const { chains, jumps } = planRules({ family, ...empty, isMasqueradeAll, masqueradeMark });
+  return planRules({ family, ...empty, isMasqueradeAll, masqueradeMark });
+}
+
+/** Without chains and jumps that mode iptables has, too: those are its own by now. */
+export function rulesOfIpvsAlone(family: IpFamily, config: Config): RuleSet {
+  const { chains, jumps } = rulesOfIpvs(family, config);
   const used = new Set([...fixedChains(anyOptions), ...sharedChains].map(keyOf));
   const usedJumps = new Set(
     fixedJumps({ servesAllAddresses: true, nodePortAddresses: [], servesLoopback: true }).map(

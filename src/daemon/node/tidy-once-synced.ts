@@ -1,4 +1,3 @@
-import type { ResourceKind } from "../../api/source.ts";
 import { background } from "../../base/background.ts";
 import type { Logger } from "../../base/log.ts";
 
@@ -11,15 +10,13 @@ export interface TidyParts {
 }
 
 /**
- * Removes what earlier runs and other modes of kube-proxy left, once the first sync ended: in between, traffic would be
- * without both.
+ * Removes what earlier runs and other modes of kube-proxy left, once a first sync worked: in between, traffic would be
+ * without both. The result is to be called after each sync that worked.
  */
-export function tidyOnceSynced(parts: TidyParts): (kind: ResourceKind) => void {
-  const waitsFor = new Set<ResourceKind>(["services", "endpointslices"]);
+export function tidyOnceSynced(parts: TidyParts): () => void {
   let hasBegun = false;
-  return (kind) => {
-    waitsFor.delete(kind);
-    if (hasBegun || waitsFor.size > 0) return;
+  return () => {
+    if (hasBegun) return;
     hasBegun = true;
     background(run(parts), parts.log, "removal of what earlier runs left");
   };

@@ -11,10 +11,13 @@ import type { Metrics } from "../../metrics/metrics.ts";
 import { listenAddressOf } from "../../userspace/listen-addresses.ts";
 import { Portals } from "../../userspace/portals.ts";
 import { UserspaceProxier } from "../../userspace/proxier.ts";
+import { tidyOnceSynced } from "../node/tidy-once-synced.ts";
 import type { Stop } from "../process/life-cycle.ts";
+import type { ModeRecord } from "../process/mode-record.ts";
 import { startingEvent } from "../report/events.ts";
 import { tellListDoubt } from "../report/list-doubt.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
+import { tidyForUserspace } from "./tidy-for-userspace.ts";
 import { UserspaceLoop } from "./userspace-loop.ts";
 
 export interface UserspaceParts {
@@ -24,6 +27,8 @@ export interface UserspaceParts {
   readonly metrics: Pick<Metrics, "objectRefused" | "listDoubted">;
   readonly source: ObjectSource;
   readonly events: EventRecorder;
+  /** Absent: nobody knows which modes ran before. */
+  readonly modeRecord?: ModeRecord;
   /** Absent: the programs of this machine. */
   readonly openIptables?: (log: Logger) => Promise<UsableIptables>;
 }
@@ -42,11 +47,24 @@ export async function beginUserspace(config: Config, parts: UserspaceParts): Pro
   });
   const families = usable?.families ?? ipFamilies;
   const portals = usable === undefined ? undefined : new Portals(usable.iptables, families);
-  const loop = new UserspaceLoop({ ...parts, proxier, portals, families }, config);
+  const onSynced = (): void => tidy();
+  const loop = new UserspaceLoop({ ...parts, proxier, portals, families, onSynced }, config);
+  const stopped = new AbortController();
+  if (usable !== undefined) parts.modeRecord?.begin("userspace");
+  const tidy = tidyOnceSynced({
+    log,
+    settled: () => loop.settled(),
+    tidy: async () => {
+      if (usable === undefined) return;
+      await tidyForUserspace(usable, config, { clock, log, stop: stopped.signal });
+      if (!stopped.signal.aborted) parts.modeRecord?.tidied("userspace");
+    },
+  });
   loop.start();
   await source.start(listenerOf(loop, parts));
   events.record(startingEvent(config.nodeName));
   return async () => {
+    stopped.abort();
     await source.stop();
     await loop.stop();
   };

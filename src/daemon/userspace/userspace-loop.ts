@@ -23,6 +23,8 @@ export interface UserspaceLoopParts {
   /** Absent: listeners alone. */
   readonly portals: Portals | undefined;
   readonly families: readonly IpFamily[];
+  /** Called after each sync that worked. */
+  readonly onSynced: () => void;
 }
 
 type LoopConfig = Pick<Config, "nodeName" | "syncPeriodMs" | "minSyncPeriodMs">;
@@ -141,6 +143,7 @@ export class UserspaceLoop {
       return this.#syncSoon();
     }
     for (const family of families) health.updated(family);
+    this.#parts.onSynced();
     log.verbose(2, "SyncProxyRules complete", {
       elapsedMs: Math.round(clock.monotonicMs() - beganMs),
       services: services.length,

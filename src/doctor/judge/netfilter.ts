@@ -20,6 +20,15 @@ export function judgeConntrack({ sysctls, isBeforeInstall }: NodeFacts): Judgeme
   return count >= max * nearlyFull ? warn(evidence, remedy) : ok(evidence);
 }
 
+const forwardingPath = "net/ipv4/ip_forward";
+
+export function judgeForwarding({ sysctls }: NodeFacts): Judgement {
+  const value = sysctls.get(forwardingPath);
+  if (value === undefined) return unknown("the kernel shows no net.ipv4.ip_forward");
+  const evidence = `net.ipv4.ip_forward is ${value}`;
+  return value === "1" ? ok(evidence) : fail(evidence, "sysctl -w net.ipv4.ip_forward=1");
+}
+
 export function judgeSets({ sets }: NodeFacts): Judgement {
   return judging(sets, (all) => {
     const ours = all.filter(
@@ -56,7 +65,7 @@ export function judgeBackends({ backends }: NodeFacts): Judgement {
   });
 }
 
-export function judgeLeftovers({ backends, nftTables }: NodeFacts): Judgement {
+export function judgeLeftovers({ backends, nftTables, mode }: NodeFacts): Judgement {
   return judging(nftTables, (tables) =>
     judging(backends, ({ legacy, nft }) => {
       if (tables.length > 0) {
@@ -64,9 +73,12 @@ export function judgeLeftovers({ backends, nftTables }: NodeFacts): Judgement {
         return fail(`kube-proxy's mode nftables left table ${tables.join(", ")}`, remedy);
       }
       const chains = legacy.leftoverChainCount + nft.leftoverChainCount;
+      if (mode === "iptables")
+        return ok(`no table of mode nftables; ${chains} chains of this mode`);
       if (chains === 0) return ok("neither chains of mode iptables nor tables of mode nftables");
       const backend = legacy.leftoverChainCount > nft.leftoverChainCount ? "legacy" : "nft";
       const evidence = `kube-proxy's mode iptables left ${counted(chains, "chain")} in ${backend}`;
+      if (mode === "userspace") return ok(`${evidence}, which a first sync removes`);
       return warn(
         evidence,
         "set kubeIpvs.removeLeftovers: true, or kube-ipvs --cleanup before a start",

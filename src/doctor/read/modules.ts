@@ -1,8 +1,12 @@
 /** Kernel modules that kube-ipvs cannot do without: docs/kernel.md. */
 import { existsSync } from "node:fs";
 import { errorText } from "../../base/error-text.ts";
+import type { Config } from "../../config/config.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import type { ModuleFact, ModuleState } from "../facts.ts";
+
+/** Where the match `recent` shows its lists. */
+const recentFolder = "/proc/net/xt_recent";
 
 /** A file or call that shows a module at work, where the kernel does not list what is built in. */
 interface NeededModule {
@@ -10,20 +14,32 @@ interface NeededModule {
   readonly shownBy?: string;
 }
 
-const needed: readonly NeededModule[] = [
-  { name: "ip_vs", shownBy: "/proc/net/ip_vs" },
-  { name: "nf_conntrack", shownBy: "/proc/sys/net/netfilter/nf_conntrack_max" },
-  { name: "ip_set" },
-  { name: "ip_set_hash_ipport" },
-  { name: "xt_set" },
-  { name: "dummy" },
-];
+const conntrack: NeededModule = {
+  name: "nf_conntrack",
+  shownBy: "/proc/sys/net/netfilter/nf_conntrack_max",
+};
+
+const needed: Readonly<Record<Config["mode"], readonly NeededModule[]>> = {
+  ipvs: [
+    { name: "ip_vs", shownBy: "/proc/net/ip_vs" },
+    conntrack,
+    { name: "ip_set" },
+    { name: "ip_set_hash_ipport" },
+    { name: "xt_set" },
+    { name: "dummy" },
+  ],
+  iptables: [conntrack, { name: "xt_statistic" }, { name: "xt_recent", shownBy: recentFolder }],
+  userspace: [],
+};
 
 /** Asks files alone, and the kernel for the sets that it may have. Loads nothing. */
-export async function readModules(readers: KernelReaders): Promise<readonly ModuleFact[]> {
+export async function readModules(
+  readers: KernelReaders,
+  mode: Config["mode"],
+): Promise<readonly ModuleFact[]> {
   const hasSets = await answers(readers.ipSets.listSets());
   const hasLink = (await readers.link.find().catch(() => undefined)) !== undefined;
-  return needed.map(({ name, shownBy }) => {
+  return needed[mode].map(({ name, shownBy }) => {
     const isShown =
       (shownBy !== undefined && existsSync(shownBy)) ||
       (name === "ip_set" && hasSets) ||

@@ -17,6 +17,8 @@ export interface BackendChoice extends BackendFinding {
   readonly unused?: BackendChoice;
   /** Chains of kube-proxy's mode iptables: `nat KUBE-SEP-…`; absent: none. */
   readonly leftovers?: ReadonlyMap<IpFamily, readonly string[]>;
+  /** Chains of our mode userspace; absent: none. */
+  readonly hasPortals?: true;
 }
 
 /** What one backend's programs show. */
@@ -31,6 +33,7 @@ export interface BackendSurvey {
   readonly hasChains: boolean;
   /** As {@link BackendChoice.leftovers}. */
   readonly leftovers?: ReadonlyMap<IpFamily, readonly string[]>;
+  readonly hasPortals?: boolean;
 }
 
 export interface BackendSurveys {
@@ -92,8 +95,14 @@ function unusedChoice(backend: IptablesBackend, survey: BackendSurvey): BackendC
   return { backend, programs, reason: "it is not in use", ...leftoversOf(survey) };
 }
 
-function leftoversOf({ leftovers }: BackendSurvey): Pick<BackendChoice, "leftovers"> {
-  return leftovers === undefined || leftovers.size === 0 ? {} : { leftovers };
+function leftoversOf({
+  leftovers,
+  hasPortals,
+}: BackendSurvey): Pick<BackendChoice, "leftovers" | "hasPortals"> {
+  return {
+    ...(leftovers === undefined || leftovers.size === 0 ? {} : { leftovers }),
+    ...(hasPortals === true ? { hasPortals } : {}),
+  };
 }
 
 function pick(surveys: BackendSurveys): { backend: IptablesBackend; reason: string } {
@@ -128,6 +137,7 @@ async function survey(runProgram: RunProgram, backend: IptablesBackend): Promise
   let hasKubeletChain = false;
   let ruleCount = 0;
   let hasChains = false;
+  let hasPortals = false;
   const leftovers = new Map<IpFamily, readonly string[]>();
   for (const family of ipFamilies) {
     const output = await save(runProgram, namedPrograms[backend][family]);
@@ -135,11 +145,12 @@ async function survey(runProgram: RunProgram, backend: IptablesBackend): Promise
     isInstalled = true;
     hasKubeletChain ||= /^:KUBE-(?:IPTABLES-HINT|KUBELET-CANARY) /m.test(output);
     hasChains ||= /^:\S+ - /m.test(output);
+    hasPortals ||= /^:KUBE-PORTALS-(?:CONTAINER|HOST) /m.test(output);
     ruleCount += output.match(/^(?:-A |# Table `\w+' is incompatible)/gm)?.length ?? 0;
     const chains = findLeftoverChains(output);
     if (chains.length > 0) leftovers.set(family, chains);
   }
-  return { isInstalled, hasKubeletChain, ruleCount, hasChains, leftovers };
+  return { isInstalled, hasKubeletChain, ruleCount, hasChains, leftovers, hasPortals };
 }
 
 /** Everything a backend holds; undefined when its program is missing, "" when it cannot say. */

@@ -35,6 +35,20 @@ describe("an examination", () => {
     );
   });
 
+  it("judges nothing of IPVS in other modes", () => {
+    const namesIn = (mode: "iptables" | "userspace"): readonly string[] =>
+      examine(nodeFacts({ mode })).findings.map(({ name }) => name);
+    const everywhere = [
+      ...["leftovers", "other-proxy", "clock", "api-server", "api-rights"],
+      "file-descriptors",
+    ];
+    assert.deepEqual(namesIn("userspace"), everywhere);
+    assert.deepEqual(namesIn("iptables"), [
+      ...["capabilities", "modules", "modules-folder", "forwarding", "conntrack"],
+      ...["iptables-backends", ...everywhere, "iptables-lock"],
+    ]);
+  });
+
   it("is as bad as its worst verdict", () => {
     assert.equal(worstVerdict([]), "ok");
     const verdicts = ["ok", "fail", "warn", "unknown"] as const;

@@ -291,6 +291,19 @@ const cases: readonly Case[] = [
     says: /nft delete table ip kube-proxy; nft delete table ip6 kube-proxy/,
   },
   { check: "leftovers", verdict: "unknown", facts: { nftTables: unreadable }, says: /EACCES/ },
+  {
+    check: "leftovers",
+    verdict: "ok",
+    facts: { mode: "iptables", backends: backendsWith({ legacy: { leftoverChainCount: 12 } }) },
+    says: /12 chains of this mode/,
+  },
+  { check: "forwarding", verdict: "ok", facts: { mode: "iptables" }, says: /is 1/ },
+  {
+    check: "forwarding",
+    verdict: "fail",
+    facts: { mode: "iptables", sysctls: new Map([["net/ipv4/ip_forward", "0"]]) },
+    says: /sysctl -w net\.ipv4\.ip_forward=1/,
+  },
 
   { check: "vip-collisions", verdict: "ok", facts: {}, says: /and of 1 other node,/ },
   {

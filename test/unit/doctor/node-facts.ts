@@ -56,6 +56,7 @@ export function nodeFacts(changed: Partial<NodeFacts> = {}): NodeFacts {
     kernelRelease: "6.1.0-13-amd64",
     cpuCount: 4,
     isBeforeInstall: false,
+    mode: "ipvs",
     scheduler: "rr",
     isStrictArp: false,
     missingCapabilities: known([]),

@@ -72,7 +72,7 @@ function leftoverNode(): Node {
 describe("what kube-proxy's other modes left", () => {
   it("is named in one line when the program starts, with what removes it", () => {
     const log = new RecordingLogger();
-    tellLeftoverChains(leftoverNode().kernel, configOf(), log);
+    tellLeftoverChains(leftoverNode().kernel, configOf(), { log, ranIptables: false });
     assert.equal(log.lines.length, 1);
     const [{ level, keys }] = log.lines as [RecordedLine];
     assert.deepEqual([level, keys["chainCount"], keys["backends"]], ["warn", 4, ["nft", "legacy"]]);
@@ -82,14 +82,14 @@ describe("what kube-proxy's other modes left", () => {
   it("is not named where there is nothing", () => {
     const log = new RecordingLogger();
     const kernel: Kernel = new FakeKernel();
-    tellLeftoverChains(kernel, configOf(), log);
+    tellLeftoverChains(kernel, configOf(), { log, ranIptables: false });
     assert.deepEqual(log.lines, []);
   });
 
   it("of mode nftables is removed at the start, and the rules of mode iptables stay", async () => {
     const { kernel, asked, tables } = leftoverNode();
     const log = new RecordingLogger();
-    await tidyOtherModes(kernel, configOf(), log);
+    await tidyOtherModes(kernel, configOf(), { log, ranIptables: false });
     assert.deepEqual([[...tables], asked], [[], []]);
     assert.deepEqual(
       log.lines.map(({ event, keys }) => [event, keys["tables"]]),
@@ -100,9 +100,19 @@ describe("what kube-proxy's other modes left", () => {
   it("of mode iptables is removed with removeLeftovers; chains of ours are emptied where they are not in use", async () => {
     const { kernel, asked } = leftoverNode();
     const log = new RecordingLogger();
-    await tidyOtherModes(kernel, configOf({ "kube-ipvs-remove-leftovers": "true" }), log);
+    const config = configOf({ "kube-ipvs-remove-leftovers": "true" });
+    await tidyOtherModes(kernel, config, { log, ranIptables: false });
     assert.deepEqual(asked, ["nft IPv4 kept", "legacy IPv4 emptied"]);
     assert.ok(log.lines.some(({ event }) => /^Kept chains of/.test(event)));
+  });
+
+  it("of our own mode iptables is removed without a setting, and not named", async () => {
+    const { kernel, asked } = leftoverNode();
+    const log = new RecordingLogger();
+    tellLeftoverChains(kernel, configOf(), { log, ranIptables: true });
+    assert.deepEqual(log.lines, []);
+    await tidyOtherModes(kernel, configOf(), { log, ranIptables: true });
+    assert.deepEqual(asked, ["nft IPv4 kept", "legacy IPv4 emptied"]);
   });
 
   const inUse: readonly (readonly [string, Readonly<Record<string, string>>])[] = [
@@ -114,8 +124,8 @@ describe("what kube-proxy's other modes left", () => {
       const { kernel, asked, tables } = leftoverNode();
       const log = new RecordingLogger();
       const config = configOf({ ...flags, "kube-ipvs-remove-leftovers": "true" });
-      tellLeftoverChains(kernel, config, log);
-      await tidyOtherModes(kernel, config, log);
+      tellLeftoverChains(kernel, config, { log, ranIptables: true });
+      await tidyOtherModes(kernel, config, { log, ranIptables: true });
       assert.deepEqual([asked, tables.size, log.lines], [[], 2, []]);
     });
   }

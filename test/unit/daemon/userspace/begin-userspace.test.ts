@@ -10,6 +10,7 @@ import {
   beginUserspace,
   type UserspaceParts,
 } from "../../../../src/daemon/userspace/begin-userspace.ts";
+import type { OpenKernel } from "../../../../src/kernel/open-kernel.ts";
 import { PrometheusMetrics } from "../../../../src/metrics/prometheus-metrics.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { MemorySource, type NamedObject } from "../../../support/memory-source.ts";
@@ -74,10 +75,14 @@ describe("mode userspace", () => {
   });
 
   it("writes rules where there is iptables, and removes those of a Service that goes", async (test) => {
-    const { iptables } = new FakeKernel();
+    const kernel = Object.assign(new FakeKernel(), { close() {} });
+    const { iptables } = kernel;
     const stage = new Stage();
     stage.source.apply(web(), slice);
-    await stage.start(test, async () => ({ iptables, families: ["IPv4"] }));
+    await stage.start(test, async () => ({
+      ...{ iptables, families: ["IPv4"] },
+      openKernel: async () => kernel as unknown as OpenKernel,
+    }));
     const rules = (): readonly string[] =>
       iptables
         .table("IPv4", "nat")

@@ -1,0 +1,33 @@
+/** What modes ipvs and iptables left on a node that goes on in mode userspace. */
+import type { Clock } from "../../base/clock.ts";
+import { errorText } from "../../base/error-text.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Config } from "../../config/config.ts";
+import type { UsableIptables } from "../../kernel/open-iptables.ts";
+import { removeOtherModes } from "../node/other-modes.ts";
+import { rulesOfIpvs, tidyIpvs } from "../node/tidy-ipvs.ts";
+
+/** To be called when the rules of this mode stand. Never rejects; what a process without rights may not remove stays. */
+export async function tidyForUserspace(
+  { openKernel }: Pick<UsableIptables, "openKernel">,
+  config: Config,
+  parts: { readonly clock: Clock; readonly log: Logger; readonly stop: AbortSignal },
+): Promise<void> {
+  const { log } = parts;
+  try {
+    const kernel = await openKernel();
+    try {
+      // Chains of mode iptables lead to chains of both modes, so they go first.
+      await removeOtherModes(kernel, config, log);
+      await tidyIpvs(kernel, config, {
+        ...parts,
+        rulesOf: rulesOfIpvs,
+        mayHaveRules: kernel.iptablesMode !== undefined,
+      });
+    } finally {
+      kernel.close();
+    }
+  } catch (error) {
+    log.warn("Cannot remove what other modes left", { err: errorText(error) });
+  }
+}

@@ -1,0 +1,162 @@
+/** From mode to mode on the kernel in memory: what of the old one goes, and when. */
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import { parseIpAddress } from "../../../src/base/ip.ts";
+import { ModeRecord } from "../../../src/daemon/process/mode-record.ts";
+import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
+import { type Daemon, startDaemon } from "../../../src/daemon/start.ts";
+import { silentMetrics } from "../../../src/metrics/metrics.ts";
+import type { Flow } from "../../../src/state/flow.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import { iptablesText } from "../../support/fake-kernel/state-text.ts";
+import { MemorySource, type NamedObject } from "../../support/memory-source.ts";
+import { endpoint, endpointSlice, service } from "../../support/objects.ts";
+import { RecordingLogger } from "../../support/recording-logger.ts";
+import { load } from "../config/loading.ts";
+
+const address = parseIpAddress("10.96.0.10") ?? assert.fail();
+const podAddress = parseIpAddress("10.244.1.10") ?? assert.fail();
+const pod = { address: podAddress, port: 8080 } as const;
+const tcp = { protocol: "TCP", address, port: 80 } as const;
+const udp = { protocol: "UDP", address, port: 80 } as const;
+
+function objects(): readonly NamedObject[] {
+  const ports = [
+    { name: "http", protocol: "TCP", port: 80, targetPort: 8080 },
+    { name: "quic", protocol: "UDP", port: 80, targetPort: 8080 },
+  ];
+  const slicePorts = [
+    { name: "http", protocol: "TCP", port: 8080 },
+    { name: "quic", protocol: "UDP", port: 8080 },
+  ];
+  const slice = endpointSlice({ endpoints: [endpoint("10.244.1.10")], ports: slicePorts });
+  return [service({ ports }), slice] as unknown as readonly NamedObject[];
+}
+
+describe("a change of mode", () => {
+  let kernel: FakeKernel;
+  let clock: FakeClock;
+  let daemon: Daemon;
+  let log: RecordingLogger;
+
+  async function start(mode: string, flags: Readonly<Record<string, string>> = {}): Promise<void> {
+    const { config } = load({ "proxy-mode": mode, ...flags });
+    log = new RecordingLogger();
+    const source = new MemorySource();
+    source.apply(...objects());
+    const health = new ProxyHealth(clock, 60_000);
+    const parts = { config, kernel, source, clock, metrics: silentMetrics, health, log };
+    daemon = await startDaemon(parts);
+    await clock.advance(2_000);
+    await daemon.settled();
+    await clock.advance(100);
+  }
+
+  beforeEach(async () => {
+    kernel = new FakeKernel();
+    clock = new FakeClock();
+    await start("ipvs");
+    await daemon.stop();
+    assert.equal(kernel.ipvs.peek().length, 2);
+  });
+
+  afterEach(() => daemon.stop());
+
+  function events(): readonly string[] {
+    return log.lines.map(({ event }) => event).filter((event) => event.includes("mode ipvs left"));
+  }
+
+  it("to iptables removes at once what no connection needs", async () => {
+    await start("iptables");
+    assert.deepEqual([kernel.ipvs.peek(), kernel.ipSets.peek()], [[], []]);
+    assert.equal(await kernel.link.find(), undefined);
+    assert.doesNotMatch(iptablesText(kernel, "IPv4"), /KUBE-IPVS/);
+    assert.deepEqual(events(), ["Removed what mode ipvs left"]);
+  });
+
+  it("keeps everything until the last connection ended", async () => {
+    kernel.ipvs.setConnections(tcp, pod, { active: 1 });
+    await start("iptables");
+    assert.equal(kernel.ipvs.peek().length, 2);
+    assert.match(iptablesText(kernel, "IPv4"), /KUBE-IPVS-FILTER/);
+    await clock.advance(60_000);
+    assert.equal(kernel.ipvs.peek().length, 2);
+    kernel.ipvs.setConnections(tcp, pod, { inactive: 1 });
+    await clock.advance(2_000);
+    assert.equal(kernel.ipvs.peek().length, 0);
+    assert.equal(await kernel.link.find(), undefined);
+  });
+
+  it("ends connections that outlive the deadline of a drain", async () => {
+    kernel.ipvs.setConnections(tcp, pod, { active: 1 });
+    await start("iptables", { "kube-ipvs-tcp-drain-deadline": "10m" });
+    await clock.advance(590_000);
+    assert.equal(kernel.ipvs.peek().length, 2);
+    await clock.advance(12_000);
+    assert.equal(kernel.ipvs.peek().length, 0);
+  });
+
+  it("sends UDP clients that go on the new way when their time is over", async () => {
+    const flow: Flow = {
+      protocol: "UDP",
+      source: podAddress,
+      sourcePort: 4000,
+      destination: address,
+      destinationPort: 80,
+      replySource: podAddress,
+      replySourcePort: 8080,
+    };
+    kernel.conntrack.flows = [flow, { ...flow, destinationPort: 81 }];
+    kernel.ipvs.setConnections(udp, pod, { inactive: 1 });
+    await start("iptables", { "kube-ipvs-udp-drain-deadline": "1m" });
+    assert.equal(kernel.ipvs.peek().length, 2);
+    await clock.advance(62_000);
+    assert.equal(kernel.ipvs.peek().length, 0);
+    assert.deepEqual(kernel.conntrack.flows, [{ ...flow, destinationPort: 81 }]);
+  });
+
+  it("that a stop cuts short is finished by the next start", async () => {
+    kernel.ipvs.setConnections(tcp, pod, { active: 1 });
+    await start("iptables");
+    await daemon.stop();
+    await clock.advance(60_000);
+    assert.equal(kernel.ipvs.peek().length, 2);
+    kernel.ipvs.setConnections(tcp, pod, {});
+    await start("iptables");
+    assert.equal(kernel.ipvs.peek().length, 0);
+  });
+
+  it("removes nothing where another proxy may be running, and nothing in observe-only mode", async () => {
+    for (const flag of ["kube-ipvs-ignore-running-kube-proxy", "kube-ipvs-observe-only"]) {
+      await start("iptables", { [flag]: "true" });
+      assert.equal(kernel.ipvs.peek().length, 2);
+      await daemon.stop();
+    }
+  });
+});
+
+describe("the record of modes", () => {
+  const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-modes-"));
+  const path = join(folder, "drains-modes.json");
+  const bootClock = { bootId: "boot-1", uptimeMs: () => 1_000 };
+  const open = (): ModeRecord => new ModeRecord(path, { log: new RecordingLogger(), bootClock });
+
+  it("tells which modes ran until one of them put the node in order, killed or not", async () => {
+    assert.deepEqual([...open().earlier], []);
+    for (const mode of ["iptables", "ipvs"] as const) {
+      const record = open();
+      record.begin(mode);
+      await record.idle();
+    }
+    assert.deepEqual([...open().earlier].sort(), ["iptables", "ipvs"]);
+    const record = open();
+    record.tidied("ipvs");
+    await record.idle();
+    assert.deepEqual([...open().earlier], ["ipvs"]);
+    rmSync(folder, { recursive: true });
+  });
+});
