@@ -119,6 +119,8 @@ describe("the image on a node", () => {
     assert.match(shell("ipset list KUBE-CLUSTER-IP"), /^10\.96\.0\.10,tcp:80$/m);
     assert.match(shell("iptables-legacy-save -t nat"), /-A KUBE-SERVICES .*KUBE-CLUSTER-IP/);
 
+    assert.match(onNode.exec(program, ["kube-ipvs", "status"]), /^OK, 1 Service, last sync /);
+
     assert.deepEqual(capabilitiesOf(main.securityContext), ["CAP_NET_ADMIN", "CAP_NET_RAW"]);
     // Bits 12 and 13 of linux/capability.h.
     for (const set of ["CapEff", "CapPrm", "CapBnd"]) {

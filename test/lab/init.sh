@@ -31,4 +31,8 @@ mount -t hostfs -o "$LAB_DIR" none $root/lab || fail "cannot mount $LAB_DIR"
 mkdir -p $root/lib/modules
 mount --bind "${LAB_MODULES%/*}" $root/lib/modules
 LAB_SCRIPTS=${0%/*}
-exec chroot $root /bin/sh "$LAB_SCRIPTS/guest.sh"
+# A mere chroot would not do: who enters a container's mount namespace later lands on the first root.
+cd $root || fail "cannot enter the overlay"
+pivot_root . mnt || fail "cannot make the overlay the root"
+umount -l mnt
+exec chroot . /bin/sh "$LAB_SCRIPTS/guest.sh"

@@ -60,6 +60,12 @@ export class NodeContainers {
     return pid;
   }
 
+  /** Runs a command in a container, as `kubectl exec` does; gives what it prints. Throws where it fails. */
+  exec(program: Program, command: readonly string[]): string {
+    const argv = [...runtimeArguments, "exec", this.#idOf(program), ...command];
+    return execFileSync("crun", argv, { encoding: "utf8" });
+  }
+
   /** Sends a signal to process 1 of the container, as a runtime does. */
   signal(program: Program, name: "TERM" | "KILL"): void {
     execFileSync("crun", [...runtimeArguments, "kill", this.#idOf(program), name]);
