@@ -3,6 +3,7 @@ import { hostname } from "node:os";
 import { forbidCoreDumps } from "../native-shim/index.ts";
 import { systemClock } from "./base/clock.ts";
 import { uncaughtText } from "./cli/fatal.ts";
+import { flushed } from "./cli/flush.ts";
 import { runCommandLine } from "./cli/run-command-line.ts";
 import type { LogFormat } from "./config/config.ts";
 import { endEarlyOnSignals, exitOnUncaught } from "./daemon/process/life-cycle.ts";
@@ -10,6 +11,7 @@ import { endEarlyOnSignals, exitOnUncaught } from "./daemon/process/life-cycle.t
 const outlet = { clock: systemClock, pid: process.pid };
 let logFormat: LogFormat = "text";
 let isDaemon = true;
+let waitsForReaders = true;
 exitOnUncaught((error) => void writeSync(2, uncaughtText(error, outlet, logFormat)));
 endEarlyOnSignals(() => isDaemon);
 // A reader that went away (`kube-ipvs --help | head`) is no reason to stop.
@@ -29,6 +31,7 @@ const running = runCommandLine(process.argv.slice(2), {
   noteLoaded: ({ command, config }) => {
     logFormat = config.logging.format;
     isDaemon = command === "run";
+    waitsForReaders = !isDaemon;
   },
   loadCommands: async () => ({
     ...(await import("./daemon/run.ts")),
@@ -42,5 +45,10 @@ const running = runCommandLine(process.argv.slice(2), {
     ...(await import("./top/run-top.ts")),
   }),
 });
+/** A daemon that ends waits for no reader of its log. */
+async function end(code: number): Promise<never> {
+  if (waitsForReaders) await Promise.all([process.stdout, process.stderr].map(flushed));
+  process.exit(code);
+}
 // No await up here: the bundle is made of CommonJS modules, see toolchain/bundle.ts.
-void running.then((code) => process.exit(code));
+void running.then(end);

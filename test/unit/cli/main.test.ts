@@ -3,10 +3,12 @@ import { execFile, execFileSync, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { open } from "node:fs/promises";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
+import type { ServiceRow } from "../../../src/daemon/operator/answers.ts";
 
 const main = fileURLToPath(new URL("../../../src/main.ts", import.meta.url));
 
@@ -25,6 +27,14 @@ function program(...args: string[]): Promise<Outcome> {
   });
 }
 
+function serviceRow(index: number): ServiceRow {
+  return {
+    ...{ namespace: "default", name: `svc-${index}`, type: "ClusterIP", frontend: "cluster-ip" },
+    ...{ protocol: "TCP", address: "10.96.0.10", port: 80, scheduler: "rr", affinitySeconds: 0 },
+    ...{ trafficPolicy: "Cluster", realServers: { planned: 1, programmed: 1, draining: 0 } },
+  };
+}
+
 describe("the process", () => {
   it("ends with 0 after --version", async () => {
     const { code, out, err } = await program("--version");
@@ -36,6 +46,32 @@ describe("the process", () => {
     const { code, out } = await program("--help");
     assert.equal(code, 0);
     assert.match(out, /--proxy-port-range .*\n[\s\S]*\n {2}kube-ipvs --cleanup\n$/);
+  });
+
+  it("writes a long answer into a pipe whose reader is slow", async (test) => {
+    const folder = mkdtempSync(join(tmpdir(), "main-"));
+    const socket = join(folder, "operator.sock");
+    const items = Array.from({ length: 10_000 }, (_, index) => serviceRow(index));
+    const server = createServer((_, response) => response.end(JSON.stringify({ items })));
+    server.listen(socket);
+    await once(server, "listening");
+    test.after(() => {
+      server.close();
+      rmSync(folder, { recursive: true });
+    });
+    const line = `"$@" | (sleep 1; cat)`;
+    const argv = [
+      "services",
+      "-A",
+      `--kube-ipvs-operator-socket=${socket}`,
+      `--manifests=${folder}`,
+    ];
+    const child = spawn("sh", ["-c", line, "sh", process.execPath, main, ...argv], {
+      stdio: ["ignore", "pipe", "inherit"],
+    });
+    const out: Buffer[] = [];
+    for await (const part of child.stdout) out.push(part as Buffer);
+    assert.equal(Buffer.concat(out).toString().trimEnd().split("\n").length, 1 + items.length);
   });
 
   it("ends with 1 and one line on stderr after a mistake", async () => {
