@@ -19,7 +19,7 @@ import { destinationText } from "./verdict-text.ts";
 
 export interface DestinationInput {
   readonly destination: Destination;
-  readonly facts: Pick<PlanFacts, "services">;
+  readonly facts: Pick<PlanFacts, "services" | "forwards">;
   readonly planned: Picture;
   readonly observed: Picture;
   readonly network: NodeNetwork;

@@ -4,7 +4,8 @@ import { familyOf, hostPort, type IpAddress, type IpFamily, isLoopback } from ".
 import type { Destination, PlanFacts } from "../daemon/operator/answers.ts";
 import { renderRule } from "../kernel/iptables/render.ts";
 import { type KernelReaders, openReaders } from "../kernel/open-readers.ts";
-import { explainDestination } from "./explain-destination.ts";
+import { type DestinationInput, explainDestination } from "./explain-destination.ts";
+import { explainForwarded } from "./explain-forwarded.ts";
 import type { Explanation } from "./explanation.ts";
 import type { From } from "./origins.ts";
 import type { NodeNetwork, Picture } from "./packet/picture.ts";
@@ -30,7 +31,7 @@ export async function explain(
 /** What is read of the kernel. */
 export type ExplainReaders = Pick<
   KernelReaders,
-  "ipSets" | "routes" | "conntrack" | "openRules"
+  "ipSets" | "routes" | "conntrack" | "openRules" | "sockets"
 > & {
   readonly ipvs: Pick<KernelReaders["ipvs"], "listVirtualServers" | "listRealServers">;
   readonly link: Pick<KernelReaders["link"], "find" | "listAddresses">;
@@ -48,13 +49,10 @@ export async function explainWith(
     const state = states.get(familyOf(destination.address));
     if (state === undefined)
       throw new Error(`Cannot explain: ${unservedText(destination, facts.families)}`);
-    const connections = await readConnections(
-      readers,
-      destination,
-      clientOf(from, destination, state),
-    );
+    const to = forwardOf(facts, destination, from) ?? destination;
+    const connections = await readConnections(readers, to, clientOf(from, to, state));
     explanations.push(
-      explainDestination({
+      explainOne({
         ...{ destination, facts, connections },
         ...state,
         ...(from === undefined ? {} : { from }),
@@ -62,6 +60,25 @@ export async function explainWith(
     );
   }
   return explanations;
+}
+
+/** Of a node port that kube-ipvs forwards itself, both halves of the way. */
+export function explainOne(input: DestinationInput): Explanation {
+  const to = forwardOf(input.facts, input.destination, input.from);
+  return to === undefined ? explainDestination(input) : explainForwarded(input, to);
+}
+
+/** Nobody else gets to a loopback address. */
+function forwardOf(
+  { forwards }: Pick<PlanFacts, "forwards">,
+  { protocol, address, port }: Destination,
+  from: From | undefined,
+): Destination | undefined {
+  if (from !== undefined && from !== "node" && !isLoopback(from)) return undefined;
+  return forwards.find(
+    (one) =>
+      one.from.protocol === protocol && one.from.address === address && one.from.port === port,
+  )?.to;
 }
 
 /** What one family's packets meet. */
@@ -80,8 +97,9 @@ export async function readFamilies(
   const rules = await readers.openRules(facts.iptablesBackend);
   const { bound, others } = await readAddresses(readers);
   const states = new Map<IpFamily, FamilyState>();
+  const concerned = [...facts.destinations, ...facts.forwards.map(({ to }) => to)];
   for (const family of facts.families) {
-    const destinations = facts.destinations.filter(({ address }) => familyOf(address) === family);
+    const destinations = concerned.filter(({ address }) => familyOf(address) === family);
     const planned = facts.rules[family];
     if (destinations.length === 0 || planned === undefined) continue;
     const observed = await readPicture(readers, { family, planned, destinations, bound, rules });

@@ -24,6 +24,8 @@ export interface Explanation {
   readonly service?: ServiceOfDestination;
   /** Services that ask for the same and do not get it. */
   readonly losers: readonly string[];
+  /** `192.168.10.11:30080`: kube-ipvs itself takes the packets and connects there; what follows is about that address. */
+  readonly forwardedTo?: string;
   /** Absent: there is none in the kernel. */
   readonly virtualServer?: VirtualServer;
   readonly sourceRanges: readonly string[];

@@ -18,6 +18,7 @@ import type { DummyLink, IpSets, Iptables, Ipvs, IpvsTraffic, NftTables } from "
 import { lazyIpvs } from "./lazy-ipvs.ts";
 import { openDummyLink } from "./link/client.ts";
 import { type OpenRoutes, openRoutes } from "./link/routes.ts";
+import { type ListeningSocket, listListeningSockets } from "./listening-sockets.ts";
 import { ModulesClient } from "./modules/client.ts";
 import { openNftTables } from "./nftables/client.ts";
 import { runProgram } from "./run-program.ts";
@@ -32,6 +33,7 @@ export interface KernelReaders {
   readonly routes: Pick<OpenRoutes, "find">;
   readonly conntrack: Pick<OpenConntrack, "listFlows">;
   readonly sysctl: SysctlClient;
+  readonly sockets: { listListening(): readonly ListeningSocket[] };
   readonly modules: ModulesClient;
   readonly surveyBackends: () => Promise<BackendSurveys>;
   readonly openRules: (backend: IptablesBackend) => Promise<Pick<Iptables, "observe">>;
@@ -58,6 +60,7 @@ export function openReaders(
   return {
     ...sockets,
     sysctl: new SysctlClient(),
+    sockets: { listListening: listListeningSockets },
     modules,
     surveyBackends: () => surveyBackends(runProgram),
     openRules: async (backend) => {

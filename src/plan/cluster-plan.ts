@@ -1,5 +1,5 @@
 import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../api/objects.ts";
-import type { IpFamily } from "../base/ip.ts";
+import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { requestedScheduler } from "../model/annotations.ts";
 import { ChangeTracker, type PendingChanges } from "../model/change-tracker.ts";
 import { noRampStartTimes, type RampStartTimes, SlowStarts } from "../model/slow-starts.ts";
@@ -78,6 +78,11 @@ export class ClusterPlan {
   /** The slices of one Service. */
   slicesOf(service: ServiceName): Iterable<EndpointSliceRecord> {
     return this.#tracker.slicesOf(service);
+  }
+
+  /** The address by which the cluster knows the node; undefined: nothing is planned yet. */
+  nodeIp(family: IpFamily): IpAddress | undefined {
+    return this.#options?.families.get(family)?.nodeIp;
   }
 
   /** Annotations that do not count, by Service. */

@@ -12,7 +12,7 @@ export interface ListenAddress {
 export interface ListenerParts {
   readonly clock: Clock;
   readonly log: Logger;
-  readonly balancer: Balancer;
+  readonly balancer: Pick<Balancer, "next">;
   /** A UDP client that is quiet for so long may get another backend. */
   readonly udpTimeoutMs: number;
 }

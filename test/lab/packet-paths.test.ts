@@ -10,7 +10,6 @@ import {
   columnName,
   expectedIn,
   type Row,
-  type Section,
 } from "../packet-paths/path.ts";
 import { runPacketPaths } from "../packet-paths/run.ts";
 import { allSections } from "../packet-paths/sections.ts";
@@ -26,11 +25,6 @@ function line({ path: { labels } }: Row, name: ColumnName, outcome: string | und
 /** What is lost for its size is lost by the link: the rules let it pass. */
 function isExplained({ path }: Row, column: Column): boolean {
   return path.payload === undefined || expectedIn(path, column) !== "silence";
-}
-
-/** Where settings go beyond kube-proxy (edges.ts), explain was not held against the packets yet. */
-function hasOwnSettings({ configuration = {} }: Section): boolean {
-  return "kubeIpvs" in configuration;
 }
 
 describe("packet paths", () => {
@@ -58,8 +52,7 @@ describe("packet paths", () => {
   }
 
   it("`explain` says of every row what the packets did", (test) => {
-    const compared = results.filter(({ section }) => !hasOwnSettings(section));
-    const lines = compared.flatMap(({ section, rows }) =>
+    const lines = results.flatMap(({ section, rows }) =>
       rows.flatMap((row) =>
         section.columns
           .filter((column) => isExplained(row, column))

@@ -31,6 +31,7 @@ const kernelSuites: readonly string[] = [
   "start-and-stop",
   "demo",
   "kernels/backends",
+  "kernels/estimator",
 ];
 
 const runner: string = join(import.meta.dirname, "run-suites.ts");

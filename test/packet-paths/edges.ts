@@ -96,13 +96,18 @@ const strictRanges: Section = {
   ],
 };
 
-function loopbackRow(service: ServiceName, label: string, expected: string): Path {
+function loopbackRow(
+  service: ServiceName,
+  label: string,
+  expected: string,
+  except: NonNullable<Path["except"]> = {},
+): Path {
   return {
     labels: ["the loopback address", label, "node"],
     from: "node",
     target: { kind: "loopback", port: nodePortOf(service) },
     expected,
-    except: inColumns("UDP", "refused"),
+    except,
   };
 }
 
@@ -110,8 +115,8 @@ const loopbackNodePorts: Section = {
   title: "Node ports on 127.0.0.1 and ::1, with `kubeIpvs.localhostNodePorts`",
   text: [
     "IPVS drops what comes from a loopback address and goes to another host, so the proxy itself takes these connections " +
-      "and makes others to the address by which the cluster knows the node: TCP alone, in both families. UDP and SCTP are refused as without the setting. Where there is no endpoint, the connection " +
-      "is accepted and then reset.",
+      "and makes others to the address by which the cluster knows the node: TCP and UDP, in both families. SCTP is refused " +
+      "as without the setting. Where there is no endpoint, a connection is accepted and then reset, and a datagram is lost.",
   ],
   headings: ["address", "traffic policy", "from"],
   columns: transports,
@@ -120,7 +125,7 @@ const loopbackNodePorts: Section = {
     loopbackRow("cluster", "Cluster", "local←gateway, remote←node"),
     loopbackRow("local", "Local", "local←node"),
     loopbackRow("none-local", "Local, endpoints elsewhere", "remote←node"),
-    loopbackRow("empty", "Cluster, no endpoints", "ECONNRESET"),
+    loopbackRow("empty", "Cluster, no endpoints", "ECONNRESET", inColumns("UDP", "silence")),
   ],
 };
 

@@ -4,13 +4,13 @@ import { familyOf, type IpAddress, type IpFamily, parseIpAddress } from "../../s
 import type { Destination, PlanFacts } from "../../src/daemon/operator/answers.ts";
 import type { DaemonView } from "../../src/daemon/operator/daemon-view.ts";
 import { planFacts } from "../../src/daemon/operator/plan-facts.ts";
-import { type FamilyState, readFamilies } from "../../src/explain/explain.ts";
-import { explainDestination } from "../../src/explain/explain-destination.ts";
+import { explainOne, type FamilyState, readFamilies } from "../../src/explain/explain.ts";
 import type { Explanation } from "../../src/explain/explanation.ts";
 import { noConnections } from "../../src/explain/read/read-connections.ts";
 import { readNetwork } from "../../src/explain/read/read-network.ts";
 import type { Routes } from "../../src/kernel/kernel.ts";
 import { type KernelReaders, openReaders } from "../../src/kernel/open-readers.ts";
+import { loopbackAddresses } from "../../src/plan/loopback-node-ports.ts";
 import { type Column, type ColumnName, columnName, type Path } from "./path.ts";
 import { type Addresses, branch, client, guests, node, ownerOf } from "./places.ts";
 import { destinationIn, ownPort } from "./services.ts";
@@ -33,6 +33,9 @@ export async function readPlan(view: DaemonView): Promise<PlanFacts> {
     const [namespace = "", name = ""] = service.split("/");
     all.push(await planFacts(view, { kind: "service", namespace, name }));
   }
+  for (const destination of loopbackDestinations(view)) {
+    all.push(await planFacts(view, { kind: "destination", destination }));
+  }
   const [first] = all;
   if (first === undefined) throw new Error("No Service is planned");
   const entries = Map.groupBy(
@@ -42,6 +45,7 @@ export async function readPlan(view: DaemonView): Promise<PlanFacts> {
   return {
     ...first,
     destinations: all.flatMap(({ destinations }) => destinations),
+    forwards: all.flatMap(({ forwards }) => forwards),
     services: all.flatMap(({ services }) => services),
     virtualServers: all.flatMap(({ virtualServers }) => virtualServers),
     boundAddresses: all.flatMap(({ boundAddresses }) => boundAddresses),
@@ -49,6 +53,20 @@ export async function readPlan(view: DaemonView): Promise<PlanFacts> {
       [...entries].map(([name, lists]) => [name, lists.flatMap(([, list]) => list)]),
     ),
   };
+}
+
+/** No Service has them among its virtual servers: they are asked about one by one. */
+function loopbackDestinations({ config, families, plan }: DaemonView): readonly Destination[] {
+  if (!config.areNodePortsOnLocalhost) return [];
+  const ports = [...plan.serviceNames()].flatMap((name) => plan.service(name)?.ports ?? []);
+  return families.flatMap((family) =>
+    ports
+      .filter(({ nodePort }) => nodePort !== 0)
+      .map(({ protocol, nodePort }) => ({
+        ...{ protocol, port: nodePort },
+        address: loopbackAddresses[family],
+      })),
+  );
 }
 
 /** Reads rules, sets and virtual servers once; sockets are open until `body` ends. */
@@ -80,7 +98,7 @@ function rememberedRoutes({ routes: lookup }: KernelReaders): Routes["find"] {
 }
 
 interface Known {
-  readonly readers: Pick<KernelReaders, "sysctl"> & { readonly routes: Routes };
+  readonly readers: Pick<KernelReaders, "sysctl" | "sockets"> & { readonly routes: Routes };
   readonly facts: PlanFacts;
   readonly states: ReadonlyMap<IpFamily, FamilyState>;
 }
@@ -121,7 +139,7 @@ function explainedIn(
   if (state === undefined) throw new Error(`${family} is not served`);
   const destination = targetOf(path, column);
   const source = path.source ?? sources.get(path.from);
-  const explanation = explainDestination({
+  const explanation = explainOne({
     ...{ destination, facts, connections: noConnections },
     ...state,
     from: source === undefined ? "node" : addressOf(source[family]),
@@ -146,7 +164,10 @@ function targetOf(path: Path, { protocol, family }: Column): Destination {
 
 /** The words that a row of the matrix has for what happens. */
 function outcomeText(explanation: Explanation, destination: Destination): string {
-  const [packet] = explanation.packets;
+  const packet = explanation.packets.at(-1);
+  // The process that forwards has accepted the connection before it finds nobody.
+  const isReset = explanation.forwardedTo !== undefined && explanation.verdict === "refused";
+  if (isReset) return "ECONNRESET";
   switch (explanation.verdict) {
     case "balanced":
       return balancedText(explanation, destination.address);
@@ -161,7 +182,7 @@ function outcomeText(explanation: Explanation, destination: Destination): string
 }
 
 function balancedText({ packets, virtualServer }: Explanation, destination: string): string {
-  const deliveries = packets[0]?.deliveries ?? [];
+  const deliveries = packets.at(-1)?.deliveries ?? [];
   const outcomes = deliveries.flatMap(({ realServers, fate, obstacle, seenSource = "" }) =>
     realServers.map((realServer) => {
       if (fate !== "delivered" || obstacle !== undefined) {

@@ -47,17 +47,19 @@ function factsOf({
   losers,
   virtualServer,
   sourceRanges,
+  forwardedTo,
   ...destination
 }: Explanation): readonly Fact[] {
   const { protocol } = destination;
   return [
     ["Service", service === undefined ? "none" : serviceText(service)],
     ...(losers.length === 0 ? [] : [["Claimed too by", losers.join(", ")] as const]),
+    ...(forwardedTo === undefined ? [] : [["Forwarded to", forwardedTo] as const]),
     [
       "Virtual server",
       virtualServer === undefined
         ? "none"
-        : `${protocol} ${addressPort(destination)}, scheduler ${virtualServer.scheduler}${affinityText(virtualServer.persistenceTimeoutSeconds)}`,
+        : `${protocol} ${forwardedTo ?? addressPort(destination)}, scheduler ${virtualServer.scheduler}${affinityText(virtualServer.persistenceTimeoutSeconds)}`,
     ],
     ...(sourceRanges.length === 0 ? [] : [["Source ranges", sourceRanges.join(", ")] as const]),
   ];

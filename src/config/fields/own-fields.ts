@@ -202,7 +202,7 @@ export const ownFields = [
     default: "false",
     flag: "kube-ipvs-localhost-node-ports",
     winsOverFile: true,
-    help: "serve TCP node ports on 127.0.0.1 and ::1 too, by forwarding connections in this process: the kernel does not balance what comes from a loopback address",
+    help: "serve TCP and UDP node ports on 127.0.0.1 and ::1 too, by forwarding them in this process: the kernel does not balance what comes from a loopback address",
   },
   {
     path: "kubeIpvs.trafficMetrics",

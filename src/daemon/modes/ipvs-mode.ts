@@ -9,6 +9,9 @@ import { SyncReporter } from "../report/sync-reporter.ts";
 import { SyncLoop } from "../sync/sync-loop.ts";
 import type { ModeParts, RunningMode } from "./mode.ts";
 
+/** The kernel's own time-out of UDP flows, where `ipvs.udpTimeout` sets none. */
+const ipvsUdpSeconds = 300;
+
 /** Prepares the kernel for mode ipvs. Throws where a start makes no sense. */
 export async function beginIpvs(parts: ModeParts): Promise<RunningMode> {
   const { config, kernel, log, live } = parts;
@@ -17,8 +20,9 @@ export async function beginIpvs(parts: ModeParts): Promise<RunningMode> {
   const servedBefore = await readServedAddresses(kernel, config);
   const reporter = new SyncReporter({ ...parts, nodeName: config.nodeName });
   const onNodeReady: SyncLoopNodeReady = (node) => parts.onNodeReady(node, families);
+  const udpIdleMs = (): number => (live.current.ipvsTimeouts.udpSeconds || ipvsUdpSeconds) * 1_000;
   const localhost = config.areNodePortsOnLocalhost
-    ? { localhostNodePorts: new LocalhostNodePorts(parts) }
+    ? { localhostNodePorts: new LocalhostNodePorts({ ...parts, udpIdleMs }) }
     : {};
   const loop = new SyncLoop({ ...parts, ...localhost, reporter, onNodeReady }, live, families);
   const ranIptables = parts.modeRecord?.earlier.has("iptables") === true;

@@ -228,6 +228,8 @@ export interface PlanFacts {
   readonly destinations: readonly Destination[];
   /** There were more, which are left out. */
   readonly isTruncated: boolean;
+  /** Of the destinations those that this process itself forwards: node ports on a loopback address. */
+  readonly forwards: readonly { readonly from: Destination; readonly to: Destination }[];
   /** Rows of `/v1/services` about these, with endpoints: also of Services that lost the claim. */
   readonly services: readonly ServiceRow[];
   readonly virtualServers: readonly {

@@ -14,7 +14,7 @@ export interface DaemonView {
   readonly families: readonly IpFamily[];
   readonly plan: Pick<
     ClusterPlan,
-    "serviceCount" | "serviceNames" | "service" | "slicesOf" | "desired" | "rulesOf"
+    "serviceCount" | "serviceNames" | "service" | "slicesOf" | "desired" | "rulesOf" | "nodeIp"
   >;
   readonly reconciler: Pick<Reconciler, "cachedServers" | "drainer">;
   readonly history: SyncHistory;

@@ -1,5 +1,6 @@
 /** What is planned about some addresses and ports, from the daemon's own state. Nothing is decided again. */
-import { familyOf, type IpAddress, type IpFamily } from "../../base/ip.ts";
+import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
+import { loopbackNodePorts } from "../../plan/loopback-node-ports.ts";
 import type { ServicePortPlan } from "../../plan/service-port-plan.ts";
 import { setsFor } from "../../plan/sets.ts";
 import { addressEntry, addressPortEntry, portEntry, type SetEntry } from "../../state/set-entry.ts";
@@ -22,10 +23,12 @@ export async function planFacts(view: DaemonView, query: PlanQuery): Promise<Pla
   const asked = destinationsOf(view, query);
   const destinations = asked.slice(0, maxDestinations);
   const { desired } = view.plan;
-  const keys = destinations.flatMap(serverKeys);
+  const forwards = destinations.flatMap((destination) => forwardOf(view, destination));
+  const concerned = [...destinations, ...forwards.map(({ to }) => to)];
+  const keys = concerned.flatMap(serverKeys);
   const { from } = query;
   const addresses = [
-    ...destinations.map(({ address }) => address),
+    ...concerned.map(({ address }) => address),
     ...(from === undefined ? [] : [from]),
   ];
   return {
@@ -35,6 +38,7 @@ export async function planFacts(view: DaemonView, query: PlanQuery): Promise<Pla
     iptablesBackend: view.iptables.choice.backend,
     destinations,
     isTruncated: asked.length > destinations.length,
+    forwards,
     services: await rowsOf(view, new Set(keys)),
     virtualServers: keys.flatMap((key) => {
       const planned = desired.virtualServer(key);
@@ -43,7 +47,7 @@ export async function planFacts(view: DaemonView, query: PlanQuery): Promise<Pla
         : [{ virtualServer: planned.virtualServer, realServers: planned.realServers }];
     }),
     rules: Object.fromEntries(view.families.map((family) => [family, view.plan.rulesOf(family)])),
-    setEntries: entriesAbout(view, destinations, from),
+    setEntries: entriesAbout(view, concerned, from),
     boundAddresses: [...new Set(addresses)].filter((address) => desired.hasAddress(address)),
   };
 }
@@ -60,6 +64,25 @@ function destinationsOf({ plan, families }: DaemonView, query: PlanQuery): reado
       })),
     ),
   );
+}
+
+/** Asked for a loopback address alone, all Services are gone through: nobody looks them up by node port. */
+function forwardOf({ config, plan }: DaemonView, from: Destination): PlanFacts["forwards"] {
+  if (!config.areNodePortsOnLocalhost || !isLoopback(from.address)) return [];
+  const family = familyOf(from.address);
+  for (const service of plan.serviceNames()) {
+    const nodePorts = plan.desired
+      .plansOf(service, family)
+      .flatMap((one) => loopbackNodePorts({ family, servicePorts: [one] }, plan.nodeIp(family)));
+    const found = nodePorts.find(
+      (one) =>
+        one.protocol === from.protocol &&
+        one.from.address === from.address &&
+        one.from.port === from.port,
+    );
+    if (found !== undefined) return [{ from, to: { protocol: found.protocol, ...found.to } }];
+  }
+  return [];
 }
 
 function serverKeys({ protocol, address, port }: Destination): readonly string[] {

@@ -1,4 +1,4 @@
-import type { IpAddress } from "../../base/ip.ts";
+import { hostPort, type IpAddress } from "../../base/ip.ts";
 import type { RealServer } from "../../state/real-server.ts";
 import type { Rule, TableName } from "../../state/rule.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
@@ -47,10 +47,25 @@ export interface NodeNetwork {
   readonly addresses: ReadonlySet<IpAddress>;
   /** Of addresses that are not this node's; absent: nothing gets there. */
   readonly routes: ReadonlyMap<IpAddress, KnownRoute>;
+  /** Where processes listen, as {@link listenerKey} has it. */
+  readonly listeners: ReadonlySet<string>;
   /** net.ipv4.vs.conntrack: without it nothing that IPVS balances is masqueraded. */
   readonly isIpvsTracked: boolean;
   /** bridge-nf-call-iptables, or -ip6tables: packets between ports of a bridge pass netfilter. */
   readonly isBridgeFiltered: boolean;
+}
+
+/** `TCP 127.0.0.1:30080`. */
+export function listenerKey({
+  protocol,
+  address,
+  port,
+}: {
+  readonly protocol: string;
+  readonly address: IpAddress;
+  readonly port: number;
+}): string {
+  return `${protocol} ${hostPort(address, port)}`;
 }
 
 /** `nat KUBE-SERVICES`. */

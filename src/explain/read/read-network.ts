@@ -2,7 +2,7 @@
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Sysctl } from "../../kernel/kernel.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
-import type { KnownRoute, NodeNetwork } from "../packet/picture.ts";
+import { type KnownRoute, listenerKey, type NodeNetwork } from "../packet/picture.ts";
 
 export interface NetworkQuery {
   readonly family: IpFamily;
@@ -13,14 +13,15 @@ export interface NetworkQuery {
 }
 
 export async function readNetwork(
-  readers: Pick<KernelReaders, "routes"> & { readonly sysctl: Pick<Sysctl, "read"> },
+  readers: Pick<KernelReaders, "routes" | "sockets"> & { readonly sysctl: Pick<Sysctl, "read"> },
   { family, addresses, peers }: NetworkQuery,
 ): Promise<NodeNetwork> {
-  const { sysctl } = readers;
+  const { sysctl, sockets } = readers;
   const bridgeCalls = family === "IPv4" ? "bridge-nf-call-iptables" : "bridge-nf-call-ip6tables";
   return {
     addresses,
     routes: await readRoutes(readers, peers),
+    listeners: new Set(sockets.listListening().map(listenerKey)),
     isIpvsTracked: sysctl.read("net/ipv4/vs/conntrack") !== "0",
     isBridgeFiltered: sysctl.read(`net/bridge/${bridgeCalls}`) === "1",
   };

@@ -99,7 +99,7 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
 
 const noFacts: Awaited<ReturnType<Commands["planFactsWithoutDaemon"]>> = {
   ...{ apiVersion: "kube-ipvs/v1", kind: "PlanFacts", families: ["IPv4"], iptablesBackend: "nft" },
-  ...{ destinations: [], isTruncated: false, services: [], virtualServers: [] },
+  ...{ destinations: [], isTruncated: false, forwards: [], services: [], virtualServers: [] },
   ...{ rules: {}, setEntries: {}, boundAddresses: [] },
 };
 

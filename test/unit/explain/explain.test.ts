@@ -7,11 +7,19 @@ import { explainWith } from "../../../src/explain/explain.ts";
 import type { Explanation } from "../../../src/explain/explanation.ts";
 import type { From } from "../../../src/explain/origins.ts";
 import type { Route } from "../../../src/kernel/kernel.ts";
+import type { ListeningSocket } from "../../../src/kernel/listening-sockets.ts";
 import { setFor } from "../../../src/plan/sets.ts";
 import { addressPortEntry } from "../../../src/state/set-entry.ts";
 import { FakeNode } from "../../support/fake-node.ts";
 import type { NamedObject } from "../../support/memory-source.ts";
-import { type ApiObject, endpoint, endpointSlice, node, service } from "../../support/objects.ts";
+import {
+  type ApiObject,
+  endpoint,
+  endpointSlice,
+  node,
+  service,
+  servicePort,
+} from "../../support/objects.ts";
 import { ip } from "../../support/records.ts";
 
 const web = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
@@ -37,8 +45,9 @@ async function find(address: IpAddress): Promise<Route | undefined> {
 async function withNode(
   objects: readonly ApiObject[],
   body: (onNode: FakeNode) => Promise<void>,
+  flags: Readonly<Record<string, string>> = {},
 ): Promise<void> {
-  const onNode = new FakeNode({});
+  const onNode = new FakeNode(flags);
   onNode.source.apply(...([node(), ...objects] as readonly unknown[] as readonly NamedObject[]));
   await onNode.start();
   try {
@@ -53,6 +62,7 @@ async function explained(
   { view, kernel }: FakeNode,
   from: From | undefined,
   destination: Destination = web,
+  listening: readonly ListeningSocket[] = [],
 ): Promise<Explanation> {
   const asks = from === undefined || from === "node" ? {} : { from };
   const facts = await planFacts(view, { kind: "destination", destination, ...asks });
@@ -64,6 +74,7 @@ async function explained(
       link: kernel.link,
       sysctl: kernel.sysctl,
       routes: { find },
+      sockets: { listListening: () => listening },
       conntrack: { listFlows: async () => [] },
       openRules: async () => kernel.iptables,
     },
@@ -202,6 +213,50 @@ describe("explain", () => {
         );
       },
     );
+  });
+
+  it("follows a node port on a loopback address through the process that forwards it", async () => {
+    const nodePort = 31_977;
+    const ports = (["TCP", "UDP"] as const).map((protocol) =>
+      servicePort({ name: protocol.toLowerCase(), protocol, nodePort }),
+    );
+    const slicePorts = ports.map(({ name, protocol }) => ({ name, protocol, port: 8080 }));
+    const slice = endpointSlice({ endpoints: [here], ports: slicePorts });
+    const tcp = { protocol: "TCP", address: ip("127.0.0.1"), port: nodePort } as const;
+    const udp = { ...tcp, protocol: "UDP" } as const;
+    const body = async (onNode: FakeNode): Promise<void> => {
+      const { summary, verdict, forwardedTo, service, packets, differences } = await explained(
+        ...([onNode, "node", udp, [udp]] as const),
+      );
+      assert.equal(
+        summary,
+        "Packets from this node to 127.0.0.1:31977/udp are forwarded by kube-ipvs to 192.168.10.11:31977/udp, where they are balanced over 1 of 1 endpoint and masqueraded",
+      );
+      assert.deepEqual([verdict, forwardedTo], ["balanced", "192.168.10.11:31977"]);
+      assert.equal(service?.frontend, "node-port");
+      assert.equal(packets.length, 2);
+      assert.deepEqual(differences, []);
+      const gone = await explained(onNode, undefined, tcp);
+      assert.match(gone.summary, / are refused: kube-ipvs does not listen there$/);
+      assert.match(gone.packets[0]?.planned ?? "", / forwarded by kube-ipvs to 192\.168\.10\.11/);
+      assert.deepEqual(gone.differences, [
+        { kind: "missing", subject: "listener of kube-ipvs at 127.0.0.1:31977" },
+      ]);
+      onNode.source.apply(
+        endpointSlice({ endpoints: [], ports: slicePorts }) as unknown as NamedObject,
+      );
+      await onNode.settle();
+      const reset = await explained(onNode, "node", tcp, [tcp]);
+      assert.match(
+        reset.summary,
+        /accepted by kube-ipvs and reset: at 192\.168\.10\.11:31977 they are refused: /,
+      );
+      const lost = await explained(onNode, "node", udp, [udp]);
+      assert.match(lost.summary, / are lost: at /);
+      assert.deepEqual([reset.verdict, lost.verdict], ["refused", "dropped"]);
+    };
+    const flags = { "kube-ipvs-localhost-node-ports": "true" };
+    await withNode([service({ type: "NodePort", ports }), slice], body, flags);
   });
 
   it("finds what is missing, and says what the plan would do", async () => {

@@ -43,7 +43,14 @@ const explanation: Explanation = {
 const facts: PlanFacts = {
   ...{ apiVersion: "kube-ipvs/v1", kind: "PlanFacts", families: ["IPv4"], iptablesBackend: "nft" },
   destinations: [{ protocol: "TCP", address: ip("10.96.0.10"), port: 80 }],
-  ...{ isTruncated: false, services: [], virtualServers: [], rules: {}, setEntries: {} },
+  ...{
+    isTruncated: false,
+    forwards: [],
+    services: [],
+    virtualServers: [],
+    rules: {},
+    setEntries: {},
+  },
   boundAddresses: [],
 };
 

@@ -1,0 +1,70 @@
+/** Node ports on a loopback address: kube-ipvs itself takes what comes there, and connects to the node's own address. Pure. */
+import { hostPort } from "../base/ip.ts";
+import type { Destination } from "../daemon/operator/answers.ts";
+import { type DestinationInput, explainDestination } from "./explain-destination.ts";
+import type { Explanation, PacketExplanation, Verdict } from "./explanation.ts";
+import { listenerKey } from "./packet/picture.ts";
+import { destinationText } from "./verdict-text.ts";
+
+/** `to`: where it connects to. */
+export function explainForwarded(input: DestinationInput, to: Destination): Explanation {
+  const { destination, network } = input;
+  const before = explainDestination({ ...input, from: "node" });
+  const target = explainDestination({ ...input, destination: to, from: "node" });
+  const isReached = before.verdict === "node";
+  const isListening = network.listeners.has(listenerKey(destination));
+  const planned = forwardedText(target.packets[0]?.planned ?? target.summary, destination, to);
+  const summary = isListening
+    ? forwardedText(target.summary, destination, to)
+    : `Packets from this node to ${nameOf(destination)} are refused: kube-ipvs does not listen there`;
+  const taken = takenPacket(before, isReached ? summary : before.summary, planned);
+  const listener = `listener of kube-ipvs at ${nameOf(destination)}`;
+  return {
+    ...target,
+    ...destination,
+    summary: isReached ? summary : before.summary,
+    verdict: verdictOf(before, target, isListening, destination),
+    forwardedTo: hostPort(to.address, to.port),
+    packets: isReached && isListening ? [taken, ...target.packets] : [taken],
+    differences: isListening
+      ? target.differences
+      : [...target.differences, { kind: "missing", subject: listener }],
+  };
+}
+
+function takenPacket(
+  { packets: [packet] }: Explanation,
+  summary: string,
+  planned: string,
+): PacketExplanation {
+  if (packet === undefined) throw new Error("A packet of this node is always explained");
+  return { ...packet, summary, ...(planned === summary ? {} : { planned }) };
+}
+
+/** What the client sees: a connection that is accepted and reset, or datagrams that nobody answers. */
+function verdictOf(
+  before: Explanation,
+  target: Explanation,
+  isListening: boolean,
+  { protocol }: Destination,
+): Verdict {
+  if (before.verdict !== "node") return before.verdict;
+  if (!isListening) return "refused";
+  if (target.verdict === "balanced") return "balanced";
+  return protocol === "TCP" ? "refused" : "dropped";
+}
+
+/** `summary` is about packets of this node to the other address. */
+function forwardedText(summary: string, destination: Destination, to: Destination): string {
+  const fate = summary.slice(`Packets from this node to ${nameOf(to)} `.length);
+  const packets = `Packets from this node to ${nameOf(destination)} are`;
+  if (fate.startsWith("are balanced")) {
+    return `${packets} forwarded by kube-ipvs to ${nameOf(to)}, where they ${fate}`;
+  }
+  const end = destination.protocol === "TCP" ? "accepted by kube-ipvs and reset" : "lost";
+  return `${packets} ${end}: at ${nameOf(to)} they ${fate}`;
+}
+
+function nameOf({ protocol, address, port }: Destination): string {
+  return destinationText({ protocol, destination: address, port });
+}

@@ -1,0 +1,45 @@
+/** Where processes of this network namespace listen: /proc/net/tcp and its like. */
+import { existsSync, readFileSync } from "node:fs";
+import { type IpAddress, parseIpAddress } from "../base/ip.ts";
+
+export interface ListeningSocket {
+  readonly protocol: "TCP" | "UDP";
+  /** `0.0.0.0`, `::`: every address. */
+  readonly address: IpAddress;
+  readonly port: number;
+}
+
+/** A kernel without IPv6 has no files for it. Throws where a file cannot be read. */
+export function listListeningSockets(): readonly ListeningSocket[] {
+  return (["TCP", "UDP"] as const).flatMap((protocol) =>
+    ["", "6"].flatMap((suffix) => {
+      const path = `/proc/net/${protocol.toLowerCase()}${suffix}`;
+      return existsSync(path) ? parseSockets(readFileSync(path, "latin1"), protocol) : [];
+    }),
+  );
+}
+
+/**
+ * `   0: 0100007F:2808 00000000:0000 0A …`: 0A is LISTEN, and 07 a datagram socket, which is connected to nobody where the
+ * other port is 0.
+ */
+export function parseSockets(
+  table: string,
+  protocol: ListeningSocket["protocol"],
+): readonly ListeningSocket[] {
+  const state = protocol === "TCP" ? "0A" : "07";
+  const line = new RegExp(`^ *\\d+: ([0-9A-F]+):([0-9A-F]{4}) [0-9A-F]+:0000 ${state} `, "gm");
+  return [...table.matchAll(line)].flatMap(([, words = "", port = ""]) => {
+    const address = addressOf(words);
+    return address === undefined ? [] : [{ protocol, address, port: Number.parseInt(port, 16) }];
+  });
+}
+
+/** Words of 32 bits, each printed as a number of this machine: its bytes stand in reverse order on amd64 and arm64. */
+function addressOf(words: string): IpAddress | undefined {
+  const bytes = (words.match(/.{8}/g) ?? []).flatMap((word) => (word.match(/../g) ?? []).reverse());
+  if (bytes.length === 4)
+    return parseIpAddress(bytes.map((one) => Number.parseInt(one, 16)).join("."));
+  const groups = bytes.join("").match(/.{4}/g) ?? [];
+  return parseIpAddress(groups.join(":"));
+}

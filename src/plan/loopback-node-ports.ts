@@ -1,0 +1,45 @@
+/** Node ports on the loopback addresses, with `kubeIpvs.localhostNodePorts`. Pure. */
+import { type IpAddress, type IpFamily, parseIpAddress } from "../base/ip.ts";
+import type { Protocol } from "../base/protocol.ts";
+import { servicePortName } from "../model/service-port.ts";
+import type { ServicePlan } from "./planner.ts";
+
+/** Node.js has sockets for these. */
+export type ForwardedProtocol = Extract<Protocol, "TCP" | "UDP">;
+
+export interface AddressPort {
+  readonly address: IpAddress;
+  readonly port: number;
+}
+
+/** A node port on a loopback address, and the address of the node that serves it for the kernel. */
+export interface LoopbackNodePort {
+  /** The service port, for messages. */
+  readonly service: string;
+  readonly protocol: ForwardedProtocol;
+  readonly from: AddressPort;
+  readonly to: AddressPort;
+}
+
+export const loopbackAddresses: Readonly<Record<IpFamily, IpAddress>> = {
+  IPv4: parseIpAddress("127.0.0.1") as IpAddress,
+  IPv6: parseIpAddress("::1") as IpAddress,
+};
+
+/** By way of the address by which the cluster knows the node, if it serves there: pods elsewhere find the way back to it. */
+export function loopbackNodePorts(
+  { family, servicePorts }: Pick<ServicePlan, "family" | "servicePorts">,
+  nodeIp: IpAddress | undefined,
+): readonly LoopbackNodePort[] {
+  return servicePorts.flatMap(({ servicePort, virtualServers }) => {
+    const { protocol, nodePort: port } = servicePort;
+    if (protocol === "SCTP" || port === 0) return [];
+    const addresses = virtualServers
+      .filter(({ kind }) => kind === "node-port")
+      .map(({ virtualServer }) => virtualServer.address);
+    const address = addresses.find((one) => one === nodeIp) ?? addresses[0];
+    if (address === undefined) return [];
+    const from = { address: loopbackAddresses[family], port };
+    return [{ service: servicePortName(servicePort), protocol, from, to: { address, port } }];
+  });
+}
