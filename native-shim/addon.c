@@ -25,8 +25,9 @@ static napi_value open_socket(napi_env env, napi_callback_info call) {
   const char *problem = read_options(env, arguments[1], &options, groups);
   if (problem != NULL) return throw_type_error(env, problem);
   const char *failed;
-  struct outbox *outbox = ((struct environment *)environment)->outbox;
-  struct netlink_socket *socket = netlink_socket_open((int)protocol, &options, outbox, &failed);
+  struct completion_queue *completion_queue = ((struct environment *)environment)->completion_queue;
+  struct netlink_socket *socket =
+      netlink_socket_open((int)protocol, &options, completion_queue, &failed);
   if (socket == NULL) return throw_errno(env, "open netlink socket", errno, failed);
   return wrap_socket(env, environment, socket);
 }

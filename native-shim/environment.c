@@ -88,12 +88,12 @@ static bool hand_over(napi_env env, struct delivery *delivery) {
 /* On any thread. The environment lives as long as a socket is open. */
 static void ring(void *context) {
   struct environment *environment = context;
-  napi_call_threadsafe_function(environment->doorbell, NULL, napi_tsfn_nonblocking);
+  napi_call_threadsafe_function(environment->wake_up, NULL, napi_tsfn_nonblocking);
 }
 
 void hand_over_all(napi_env env, struct environment *environment) {
   for (int watched = 0; watched < WATCHED_PER_RING;) {
-    struct outbox_item *item = outbox_take(environment->outbox);
+    struct completion_queue_item *item = completion_queue_take(environment->completion_queue);
     if (item == NULL) return;
     if (hand_over(env, (struct delivery *)item)) watched++;
   }
@@ -174,7 +174,7 @@ napi_value wrap_socket(napi_env env, struct environment *environment,
   return object;
 }
 
-/* Frees the calls that nobody will be told about. */
+/* Frees the calls whose result nobody awaits. */
 static void forget_calls(struct environment *environment, struct netlink_socket *socket) {
   struct abandoned abandoned;
   while (netlink_socket_abandon(socket, INT64_MAX, &abandoned))
@@ -182,7 +182,8 @@ static void forget_calls(struct environment *environment, struct netlink_socket 
 }
 
 static void forget_finished(struct environment *environment) {
-  for (struct outbox_item *left; (left = outbox_take(environment->outbox)) != NULL;) {
+  struct completion_queue *queue = environment->completion_queue;
+  for (struct completion_queue_item *left; (left = completion_queue_take(queue)) != NULL;) {
     struct delivery *delivery = (struct delivery *)left;
     if (!delivery->is_watched) pending_free(environment->env, delivery->context);
     delivery_free(delivery);
@@ -203,8 +204,8 @@ static void end_environment(void *data) {
     handle_close(environment->env, handle);
   }
   forget_finished(environment);
-  outbox_free(environment->outbox);
-  napi_release_threadsafe_function(environment->doorbell, napi_tsfn_abort);
+  completion_queue_free(environment->completion_queue);
+  napi_release_threadsafe_function(environment->wake_up, napi_tsfn_abort);
 }
 
 static void free_environment(napi_env env, void *data, void *hint) {
@@ -214,21 +215,21 @@ static void free_environment(napi_env env, void *data, void *hint) {
 }
 
 /* The thread-safe function owns `environment` from here on. */
-static bool make_doorbell(napi_env env, struct environment *environment) {
+static bool make_wake_up(napi_env env, struct environment *environment) {
   napi_value name;
   if (napi_create_string_utf8(env, "native-shim", NAPI_AUTO_LENGTH, &name) != napi_ok) return false;
   napi_status status =
       napi_create_threadsafe_function(env, NULL, NULL, name, 0, 1, environment, free_environment,
-                                      environment, on_ring, &environment->doorbell);
-  return status == napi_ok && napi_unref_threadsafe_function(env, environment->doorbell) == napi_ok;
+                                      environment, on_ring, &environment->wake_up);
+  return status == napi_ok && napi_unref_threadsafe_function(env, environment->wake_up) == napi_ok;
 }
 
 struct environment *start_environment(napi_env env) {
   struct environment *environment = calloc(1, sizeof *environment);
   if (environment == NULL) return NULL;
   environment->env = env;
-  environment->outbox = outbox_create(ring, environment);
-  if (environment->outbox == NULL || !make_doorbell(env, environment)) return NULL;
+  environment->completion_queue = completion_queue_create(ring, environment);
+  if (environment->completion_queue == NULL || !make_wake_up(env, environment)) return NULL;
   napi_add_env_cleanup_hook(env, end_environment, environment);
   return environment;
 }

@@ -2,8 +2,8 @@
  * The state of one JavaScript environment (main thread, or a worker): its open sockets, the calls
  * it waits for, and how what is finished reaches it. Nothing is static.
  *
- * The outbox rings a thread-safe function that carries no data: what is finished is taken from the
- * outbox, so nothing is lost or freed twice when an environment ends in between. The thread-safe
+ * The completion queue rings a thread-safe function that carries no data: what is finished is taken from the
+ * completion queue, so nothing is lost or freed twice when an environment ends in between. The thread-safe
  * function does not keep the event loop alive by itself; a pending call does, through the timer
  * that `index.ts` sets for its deadline.
  */
@@ -17,8 +17,8 @@
 
 struct environment {
   napi_env env;
-  struct outbox *outbox;
-  napi_threadsafe_function doorbell;
+  struct completion_queue *completion_queue;
+  napi_threadsafe_function wake_up;
   /* All that have not been closed. */
   struct handle *handles;
 };

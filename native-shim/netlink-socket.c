@@ -34,7 +34,7 @@ void delivery_free(struct delivery *delivery) {
   struct netlink_socket *socket = delivery->socket;
   if (delivery->is_watched) {
     pthread_mutex_lock(&socket->lock);
-    socket->watched_in_outbox--;
+    socket->watched_in_queue--;
     pthread_cond_broadcast(&socket->changed);
     pthread_mutex_unlock(&socket->lock);
   }
@@ -43,7 +43,7 @@ void delivery_free(struct delivery *delivery) {
   socket_release(socket);
 }
 
-static struct netlink_socket *socket_create(int fd, struct outbox *outbox) {
+static struct netlink_socket *socket_create(int fd, struct completion_queue *completion_queue) {
   struct netlink_socket *socket = calloc(1, sizeof *socket);
   if (socket == NULL) return NULL;
   pthread_mutex_init(&socket->lock, NULL);
@@ -53,7 +53,7 @@ static struct netlink_socket *socket_create(int fd, struct outbox *outbox) {
   pthread_cond_init(&socket->changed, &monotonic);
   pthread_condattr_destroy(&monotonic);
   atomic_init(&socket->references, 1);
-  socket->outbox = outbox;
+  socket->completion_queue = completion_queue;
   socket->fd = fd;
   socket->wake_fd = -1;
   return socket;
@@ -102,14 +102,15 @@ static const char *set_up(int fd, const struct open_options *options) {
 }
 
 struct netlink_socket *netlink_socket_open(int protocol, const struct open_options *options,
-                                           struct outbox *outbox, const char **failed) {
+                                           struct completion_queue *completion_queue,
+                                           const char **failed) {
   *failed = "socket";
   int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, protocol);
   if (fd < 0) return NULL;
   struct netlink_socket *opened = NULL;
   *failed = set_up(fd, options);
   if (*failed == NULL) {
-    opened = socket_create(fd, outbox);
+    opened = socket_create(fd, completion_queue);
     if (opened == NULL) *failed = "allocate";
   }
   if (opened == NULL) {

@@ -52,7 +52,7 @@ export function open(protocol: number, options: OpenOptions): SocketHandle;
  *
  * The timeout also ends a call that waits inside the kernel for a lock. Until the kernel lets go, later
  * calls on the socket end with ETIMEDOUT at their own deadlines, not sent; then it works again. Replies
- * to a call that ended early may come before those to the next: sequence numbers tell.
+ * to a call that ended early may come before those to the next: sequence numbers show it.
  */
 export function transact(
   socket: SocketHandle,
@@ -68,7 +68,7 @@ export function transact(
  * The same for many requests that each need a socket of their own until they are answered, as dumps do: on the
  * socket's own thread, sends each message of the bytes as a datagram and receives until its answer, one after
  * the other, with three system calls for a small dump. Ends after the last, or behind the one with which
- * `pieceBytes` of replies were received: sequence numbers tell which were answered, and the rest was not sent.
+ * `pieceBytes` of replies were received: sequence numbers show which were answered, and the rest was not sent.
  * An error of the socket ends it at once.
  */
 export function transactEach(

@@ -1,6 +1,6 @@
 /*
  * A netlink socket, the queue of calls on it, and the thread that carries them out. Plain C without
- * Node-API: what is finished goes to an outbox, whose owner empties it on a thread of its own.
+ * Node-API: what is finished goes to a completion queue, whose owner empties it on a thread of its own.
  *
  * Why a thread per socket and not libuv's pool: a request can be stuck inside send(2) for as long
  * as someone holds a kernel lock, and nothing can interrupt it. Four such requests would stop all
@@ -15,9 +15,9 @@
  * kernel lets go it works again. Replies to a call that ended early may be left in the kernel's
  * queue; they come before those of the next call and are distinguished by their sequence numbers.
  *
- * Who owns what: the functions below are for one thread, the owner's. Only the outbox and the
+ * Who owns what: the functions below are for one thread, the owner's. Only the completion queue and the
  * fields under `lock` are shared with the socket's thread. Locks are taken in the order socket,
- * outbox.
+ * completion queue.
  */
 #ifndef NETLINK_SOCKET_H
 #define NETLINK_SOCKET_H
@@ -26,7 +26,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "outbox.h"
+#include "completion-queue.h"
 #include "receive-loop.h"
 
 struct netlink_socket;
@@ -47,11 +47,12 @@ struct open_options {
  * network namespace. Returns NULL with errno and the name of the call that failed.
  */
 struct netlink_socket *netlink_socket_open(int protocol, const struct open_options *options,
-                                           struct outbox *outbox, const char **failed);
+                                           struct completion_queue *completion_queue,
+                                           const char **failed);
 
-/* A finished call, or something that a watched socket received: what comes through the outbox. */
+/* A finished call, or something that a watched socket received: what comes through the completion queue. */
 struct delivery {
-  struct outbox_item item;
+  struct completion_queue_item item;
   /* In the socket's queue. */
   struct delivery *next;
   struct netlink_socket *socket;
@@ -78,7 +79,7 @@ struct call {
 };
 
 /*
- * Queues a call; its delivery comes through the outbox unless it is abandoned. Returns 0, or an
+ * Queues a call; its delivery comes through the completion queue unless it is abandoned. Returns 0, or an
  * errno and nothing is delivered: EBADF closed, EBUSY watched, EAGAIN or ENOMEM no thread or
  * memory.
  */
@@ -91,8 +92,8 @@ int netlink_socket_submit(struct netlink_socket *socket, const struct call *call
 void netlink_socket_transact(struct netlink_socket *socket, struct exchange *exchange);
 
 /*
- * Delivers every datagram with `context` from now on. At most 64 wait in the outbox, then the
- * kernel's receive buffer takes the rest and ENOBUFS tells when it overflowed. An error other than
+ * Delivers every datagram with `context` from now on. At most 64 wait in the completion queue, then the
+ * kernel's receive buffer takes the rest and ENOBUFS says when it overflowed. An error other than
  * ENOBUFS ends the watch. Returns 0 or an errno as `netlink_socket_submit`.
  */
 int netlink_socket_watch(struct netlink_socket *socket, void *context);

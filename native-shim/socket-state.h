@@ -16,7 +16,7 @@ struct netlink_socket {
   /* Signalled when any of the fields below changes. */
   pthread_cond_t changed;
   atomic_int references;
-  struct outbox *outbox;
+  struct completion_queue *completion_queue;
   int fd;
   /* Readable once the socket is closed, so that a wait in poll(2) ends; -1 without a thread. */
   int wake_fd;
@@ -24,7 +24,7 @@ struct netlink_socket {
   bool is_closed;
   bool is_watching;
   void *watch_context;
-  size_t watched_in_outbox;
+  size_t watched_in_queue;
   struct delivery *first, *last;
   /* The call that the thread is carrying out; its context is NULL once it is abandoned. */
   struct delivery *running;

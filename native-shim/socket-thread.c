@@ -9,16 +9,16 @@
 #include "socket-state.h"
 #include "thread.h"
 
-enum { MAX_WATCHED_IN_OUTBOX = 64 };
+enum { MAX_WATCHED_IN_QUEUE = 64 };
 
 /*
- * Puts into the outbox what someone still waits for. Enters and leaves with the lock held, and
- * puts under it: whoever looks for a call finds it in the socket or in the outbox, and a closed
+ * Puts into the completion queue what someone still waits for. Enters and leaves with the lock held, and
+ * puts under it: whoever looks for a call finds it in the socket or in the completion queue, and a closed
  * socket puts nothing, so that its owner may end.
  */
 static void deliver(struct netlink_socket *socket, struct delivery *delivery) {
   if (delivery->context != NULL && !socket->is_closed) {
-    outbox_put(socket->outbox, &delivery->item);
+    completion_queue_put(socket->completion_queue, &delivery->item);
     return;
   }
   pthread_mutex_unlock(&socket->lock);
@@ -72,7 +72,7 @@ static void run_next(struct netlink_socket *socket, struct reply_buffer *receive
 }
 
 /*
- * Enters and leaves with the lock held. Without memory for a delivery there is no way to tell, and
+ * Enters and leaves with the lock held. Without memory for a delivery there is no way to report it, and
  * the event is lost as it would be in the kernel.
  */
 static void deliver_watched(struct netlink_socket *socket, int error,
@@ -83,7 +83,7 @@ static void deliver_watched(struct netlink_socket *socket, int error,
   delivery->context = socket->watch_context;
   delivery->exchange.error = error;
   if (move_bytes(received, &delivery->exchange.replies) != 0) delivery->exchange.error = ENOBUFS;
-  socket->watched_in_outbox++;
+  socket->watched_in_queue++;
   deliver(socket, delivery);
 }
 
@@ -105,7 +105,7 @@ static void *thread_main(void *argument) {
   struct reply_buffer received = {0};
   pthread_mutex_lock(&socket->lock);
   while (!socket->is_closed) {
-    bool may_watch = socket->is_watching && socket->watched_in_outbox < MAX_WATCHED_IN_OUTBOX;
+    bool may_watch = socket->is_watching && socket->watched_in_queue < MAX_WATCHED_IN_QUEUE;
     if (socket->first != NULL) run_next(socket, &received);
     else if (may_watch) watch_once(socket, &received);
     else pthread_cond_wait(&socket->changed, &socket->lock);

@@ -36,7 +36,7 @@ export function isGone(error: unknown): boolean {
   return error instanceof ApiError && error.status === 410;
 }
 
-/** What was told so far may not be so any more: only a new list helps. */
+/** What was reported so far may be out of date: only a new list helps. */
 export function needsList(error: unknown): boolean {
   return isGone(error) || (error instanceof ApiError && error.reason === "older-history");
 }

@@ -37,7 +37,7 @@ export interface ApiConnection {
 export interface RequestObserver {
   /** `code` is the HTTP status, or `<error>` where no answer came. */
   apiRequestAnswered(method: string, host: string, code: string): void;
-  /** A request was answered to its end, or failed; watches, which have no end, are not told. */
+  /** A request was answered to its end, or failed; watches, which have no end, are not counted. */
   apiRequestEnded(method: string, host: string, figures: RequestFigures): void;
 }
 

@@ -6,7 +6,7 @@ export interface EventSubject {
   readonly name: string;
 }
 
-/** Something that people who look at an object with kubectl should see. */
+/** Something to show where an object is inspected with kubectl. */
 export interface ClusterEvent {
   readonly type: "Normal" | "Warning";
   /** CamelCase, fixed: what happened. */

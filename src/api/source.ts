@@ -56,9 +56,9 @@ export interface ServerVersion {
 }
 
 /**
- * What a source tells. `previous` is the record last told under the same name. A Service that turns
- * headless, or a slice that is no longer ours, is told as a removal. `synced` comes once per kind, after
- * every object of the first complete list was told. Callbacks must not throw.
+ * What a source reports. `previous` is the last-known record of the same name. A Service that turns
+ * headless, or a slice that is no longer ours, is reported as a removal. `synced` comes once per kind, after
+ * every object of the first complete list was reported. Callbacks must not throw.
  */
 export interface SourceListener {
   onService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void;
@@ -68,7 +68,7 @@ export interface SourceListener {
   ): void;
   onNode(previous: NodeRecord | undefined, current: NodeRecord | undefined): void;
   onSynced(kind: ResourceKind): void;
-  /** Told anew for each occurrence; who logs must summarise. */
+  /** Called again for each occurrence; who logs must summarise. */
   onRefusal(refusal: Refusal): void;
   /** Only where lists are guarded. */
   onListDoubt?(doubt: ListDoubt): void;
@@ -84,7 +84,7 @@ export interface ObjectSource {
   start(listener: SourceListener, servedBefore?: ServedAddresses): Promise<void>;
   /** Where the objects come from, as far as it is known; absent or empty: not from an API server. */
   servers?(): readonly ServerEndpoint[];
-  /** Reads the addresses of all Nodes, and their weights; absent: nobody has them, or they are told unasked. */
+  /** Reads the addresses of all Nodes, and their weights; absent: nobody has them, or the source reports them by itself. */
   listNodeAddresses?(
     signal: AbortSignal,
     noteWeight?: (nodeName: string, weight: number) => void,

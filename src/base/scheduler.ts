@@ -1,4 +1,4 @@
-/** What is known of IPVS' schedulers beside their names: which flags they take, and which look at weights. */
+/** What is known of IPVS' schedulers beside their names: which flags they take, and which use weights. */
 
 /** Bits by the names that `ipvsadm -b` uses; two schedulers give the same bits different names. linux/ip_vs.h. */
 export const schedulerFlagBits = {
@@ -50,7 +50,7 @@ export const knownSchedulers: readonly string[] = [
 
 /** Schedulers that share connections by weight, and can follow one that grows. */
 const ramping = ["wrr", "wlc", "sed", "nq", "lblc", "lblcr", "twos"];
-/** Those that look at weights: `sh` and `mh` share clients by them, `fo` and `ovf` rank by them. */
+/** Those that use weights: `sh` and `mh` share clients by them, `fo` and `ovf` rank by them. */
 const weighted: ReadonlySet<string> = new Set([...ramping, "sh", "mh", "fo", "ovf"]);
 
 /** Weights other than 0 and 1 mean something to it. */

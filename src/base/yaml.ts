@@ -28,7 +28,7 @@ export interface YamlDocument {
 /** More aliases than this in one document are refused: nested ones grow exponentially. */
 const maxAliases = 100;
 
-/** One mistake can make hundreds of follow-up problems; these first ones tell enough. */
+/** One mistake can make hundreds of follow-up problems; the first ones are enough. */
 const maxProblems = 10;
 
 /** Words that the YAML readers of the Kubernetes tools (YAML 1.1) take for booleans too. */

@@ -24,7 +24,7 @@ export type PlanFormat = "text" | "json";
 
 /** The working part of the program, loaded only when it is needed: --version should be instant. */
 export interface Commands {
-  /** Runs until a signal; rejects where the start makes no sense, or the daemon cannot go on. */
+  /** Runs until a signal; rejects where the start makes no sense, or the daemon cannot continue. */
   runDaemon(config: Config, parts: CommandParts): Promise<void>;
   /** Loads modules and sets sysctls, for a later run with fewer rights. */
   prepareNode(config: Config, parts: CommandParts): Promise<void>;
@@ -76,7 +76,7 @@ export interface CommandWorld extends ConfigWorld {
   readonly writeFile: (path: string, text: string) => void;
   /** Keeps the process's memory out of core dumps and other users' debuggers. Throws where the kernel refuses. */
   readonly forbidCoreDumps: () => void;
-  /** Told once, when the configuration is known. */
+  /** Called once, when the configuration is known. */
   readonly noteLoaded: (loaded: LoadedConfig) => void;
   readonly loadCommands: () => Promise<Commands>;
 }

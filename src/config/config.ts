@@ -9,7 +9,7 @@ export type ObjectsFrom =
   /** An API server. Neither path nor URL: the credentials of the pod we run in. */
   | { readonly kind: "cluster"; readonly kubeconfigPath?: string; readonly masterUrl?: string };
 
-/** How traffic of this node's pods is told from other traffic (detectLocalMode). */
+/** How traffic of this node's pods is distinguished from other traffic (detectLocalMode). */
 export type LocalTraffic =
   /** At most one network of each family; none: pod traffic cannot be distinguished. */
   | { readonly kind: "cluster-cidr"; readonly cidrs: readonly Cidr[] }
@@ -21,7 +21,7 @@ export type LocalTraffic =
 /** Which addresses of the node serve node ports. */
 export type NodePortAddresses =
   | { readonly kind: "all" }
-  /** The node's addresses as the Node object tells them. */
+  /** The node's addresses as the Node object has them. */
   | { readonly kind: "primary" }
   | { readonly kind: "cidrs"; readonly cidrs: readonly Cidr[] };
 
@@ -68,7 +68,7 @@ export interface TuningConfig {
 /** How Services are served. */
 export type ProxyMode = "ipvs" | "iptables" | "userspace";
 
-/** Everything the program is told, from file, flags and defaults; validated and frozen. */
+/** All settings of the program, from file, flags and defaults; validated and frozen. */
 export interface Config {
   readonly mode: ProxyMode;
   readonly objectsFrom: ObjectsFrom;
@@ -114,9 +114,9 @@ export interface Config {
   readonly udpTimeoutMs: number;
   /** How long a removed endpoint may keep its connections. TCP (and SCTP) 0: no limit; UDP 0: cut at once. */
   readonly drain: { readonly tcpDeadlineSeconds: number; readonly udpDeadlineSeconds: number };
-  /** File that carries the ages of drains over a restart; empty: none. */
+  /** File that carries the start times of drains over a restart; empty: none. */
   readonly drainAgesPath: string;
-  /** Pause between two looks at our rules; 0: only full syncs look. */
+  /** Pause between two checks of our rules; 0: only full syncs check. */
   readonly ruleCheckPeriodMs: number;
   /** A list that would take away more percent of what is known must be confirmed; 0: none must. */
   readonly listGuardPercent: number;

@@ -1,4 +1,4 @@
-/** Flags that stand for no field of the file: read, checked, told of. */
+/** Flags that stand for no field of the file: read, checked, reported. */
 import type { ConfigProblem } from "./config-error.ts";
 import { flagOnlyOptions } from "./fields.ts";
 import type { FlagValues } from "./gather-settings.ts";

@@ -80,7 +80,7 @@ export function loadConfig(
   };
 }
 
-/** Everything that is wrong, told once: a rule may stumble over a setting that is wrong by itself. */
+/** Everything that is wrong, reported once: a rule may stumble over a setting that is wrong by itself. */
 function built(
   early: readonly ConfigProblem[],
   { config, problems }: ReturnType<typeof buildConfig>,
@@ -92,7 +92,7 @@ function built(
   return config;
 }
 
-/** `--strict`: what would only be told ends the program. */
+/** `--strict`: what would only be a warning ends the program. */
 function refuseIgnored(notices: readonly ConfigNotice[], logFormat: LogFormat): void {
   const problems = notices.flatMap(({ event, keys, ignored }): readonly ConfigProblem[] => {
     if (ignored === undefined) return [];
@@ -105,7 +105,7 @@ function refuseIgnored(notices: readonly ConfigNotice[], logFormat: LogFormat): 
   if (problems.length > 0) throw new ConfigError(problems, logFormat);
 }
 
-/** Where several are asked for, the one that upstream looks at first. */
+/** Where several are asked for, the one that upstream takes first. */
 function commandOf({ texts }: FlagOnlyValues): Command {
   if ((texts.get("write-config-to") ?? "") !== "") return "write-config";
   if (texts.get("cleanup") === "true") return "clean-up";

@@ -128,7 +128,7 @@ function readListen(text: string): Reading<FieldValues["listen"]> {
   return { value: { address, port } };
 }
 
-/** Host without brackets and port; an IPv6 address without brackets has no port that could be told. */
+/** Host without brackets and port; an IPv6 address without brackets has no port that could be recognised. */
 function splitPort(text: string): readonly [host: string, port: number] {
   const colon = text.lastIndexOf(":");
   const host = text.slice(0, colon);

@@ -57,7 +57,7 @@ interface FileRemoval {
   readonly error?: unknown;
 }
 
-/** What they tell of is gone. */
+/** What they describe is gone. */
 async function removeFile(
   path: string,
   remove: (path: string) => Promise<boolean>,

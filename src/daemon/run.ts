@@ -252,7 +252,7 @@ async function* beginCommonParts(
   keepMemoryPrivate(parts);
   const lock = await acquireInstanceLock(config.lockName);
   yield () => lock.release();
-  // Only to observe is no conflict: it is how a change of proxies is rehearsed.
+  // Only to observe is no conflict: that is the dry run before a change of proxies.
   if (!config.isOtherProxyAllowed && !config.isObserveOnly) await refuseOtherProxy();
   await writeOomScore(config.oomScoreAdj, parts);
   const metrics = new PrometheusMetrics(clock, {
@@ -299,7 +299,7 @@ function keepMemoryPrivate({ forbidCoreDumps, log }: CommandParts): void {
   }
 }
 
-/** The daemon runs: what cannot be set is told, and the rest of the configuration counts. */
+/** The daemon runs: what cannot be set is logged, and the rest of the configuration counts. */
 async function limitConntrack(kernel: Kernel, config: Config, log: Logger): Promise<void> {
   try {
     await prepareConntrack(kernel, config, log);

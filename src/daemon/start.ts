@@ -39,7 +39,7 @@ export interface DaemonParts {
   readonly drainStartTimes?: DrainStartTimes;
   /** Absent: a restart does not know which endpoints are new. */
   readonly rampStartTimes?: RampStartTimes;
-  /** Absent: a restart knows what the kernel's sets tell, and no more. */
+  /** Absent: a restart knows what the kernel's sets say, and no more. */
   readonly ownershipRecord?: OwnershipRecord;
   /** Absent: nobody knows which modes ran before. */
   readonly modeRecord?: ModeRecord;
@@ -49,7 +49,7 @@ export interface DaemonParts {
   readonly onReport?: (report: SyncReport) => void;
   /** Absent: nobody reads events. */
   readonly events?: EventRecorder;
-  /** Ends the program, which cannot go on as it is; absent: nobody can. */
+  /** Ends the program, which cannot continue as it is; absent: nothing can. */
   readonly fail?: (error: Error) => void;
   /** Absent: health-check node ports listen on real sockets. */
   readonly makeListener?: MakeListener;
@@ -60,7 +60,7 @@ export interface Daemon {
   readonly families: readonly IpFamily[];
   /** Its state, for whoever only reads. */
   readonly view: ModeView;
-  /** Resolves when everything the source told so far is in the kernel. */
+  /** Resolves when everything the source reported so far is in the kernel. */
   settled(): Promise<void>;
   /** From now on another configuration counts. Rejects, and changes nothing, where the kernel cannot do it. */
   reconfigure(config: Config): Promise<void>;

@@ -90,7 +90,7 @@ export interface OtherNode {
   readonly addresses: readonly IpAddress[];
 }
 
-/** What an API server tells; each part may be unreadable on its own. */
+/** What an API server answers; each part may be unreadable on its own. */
 export interface ClusterFacts {
   /** The server's version, and the milliseconds by which our clock is ahead of its. */
   readonly version: Fact<{

@@ -1,4 +1,4 @@
-/** `kube-ipvs doctor`: looks at the node, judges, prints. Changes nothing. */
+/** `kube-ipvs doctor`: reads the node, judges, prints. Changes nothing. */
 import type { Clock } from "../base/clock.ts";
 import type { Config } from "../config/config.ts";
 import { type Verdict, worstVerdict } from "./check.ts";

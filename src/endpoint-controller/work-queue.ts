@@ -6,7 +6,7 @@ export interface WorkQueueParts {
   readonly random: () => number;
   /** One at a time for each key. */
   readonly work: (key: string) => Promise<void>;
-  /** Told before the delay begins; `failures` in a row, this one counted. */
+  /** Called before the delay begins; `failures` in a row, this one counted. */
   readonly onFailure: (key: string, error: unknown, retry: Retry) => void;
   /** At least so long the key waits after this error; 0: no longer than otherwise. */
   readonly leastDelayMs: (error: unknown) => number;

@@ -104,7 +104,7 @@ function pathStep({ entry, rule, ...place }: Step, planned: Picture): PathStep {
   };
 }
 
-/** Endpoints whose packets take the same way are told together. */
+/** Endpoints whose packets take the same way are shown together. */
 function groupsOf(endpoints: readonly EndpointPath[], planned: Picture): readonly DeliveryGroup[] {
   const groups = new Map<string, DeliveryGroup & { readonly realServers: string[] }>();
   for (const { realServer, steps, fate, isMasqueraded, source, obstacle } of endpoints) {

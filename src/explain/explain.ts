@@ -140,7 +140,7 @@ function clientOf(
   return isOwn ? address : network.routes.get(address)?.source;
 }
 
-/** `10.96.0.10:80` is no address of a family that is served. */
+/** `10.96.0.10:80` is not an address of a family that is served. */
 function unservedText({ address, port }: Destination, families: readonly IpFamily[]): string {
   const family = familyOf(address);
   return `${hostPort(address, port)} is ${family}, and kube-ipvs serves ${families.join(" and ")} on this node`;

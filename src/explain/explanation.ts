@@ -5,7 +5,7 @@ import type { VirtualServer } from "../state/virtual-server.ts";
 export type Verdict =
   /** IPVS gives them to real servers. */
   | "balanced"
-  /** The client is told "unreachable". */
+  /** The client gets "unreachable". */
   | "refused"
   | "dropped"
   /** No packets of a Service: a process of this node gets them, if there is one. */

@@ -1,4 +1,4 @@
-/** Whose packets are followed: of one client, or of every kind that rules tell apart. Pure. */
+/** Whose packets are followed: of one client, or of every kind that rules distinguish. Pure. */
 import {
   type Cidr,
   cidrText,
@@ -48,7 +48,7 @@ export function originOf(from: From, input: OriginInput): Origin {
   return { label: from, packet, isExample: false };
 }
 
-/** Where no client is named: this node, its pods where rules distinguish them, everybody else, and each source range. */
+/** Where no client is named: this node, its pods where rules distinguish them, everyone else, and each source range. */
 export function usualOrigins(
   input: OriginInput,
   planned: Picture,

@@ -160,7 +160,7 @@ export interface DummyLink {
   readonly name: string;
   /** The link's index, or undefined when there is none. Throws when it is not of kind dummy. */
   find(): Promise<{ readonly index: number } | undefined>;
-  /** Creates the link (kind dummy, DOWN, transmit queue length 0) unless it is there. */
+  /** Creates the link (kind dummy, DOWN, transmit queue length 0) where it is missing. */
   ensure(): Promise<{ readonly index: number; readonly wasCreated: boolean }>;
   /** Removes the link with all its addresses, and local routes of ours; absent is success. */
   remove(): Promise<void>;
@@ -225,9 +225,9 @@ export type RulesChange =
   /** The chain must be unreferenced; it is emptied first. */
   | { readonly kind: "remove-chain"; readonly table: TableName; readonly name: string };
 
-/** What a look at both backends of iptables tells. */
+/** What a check of both backends of iptables found. */
 export interface BackendFinding {
-  /** The one that the node uses, as far as its rules tell. */
+  /** The one that the node uses, as far as its rules show. */
   readonly backend: "legacy" | "nft";
   /** Why that one, in words for the log. */
   readonly reason: string;
@@ -239,9 +239,9 @@ export interface BackendFinding {
 export interface Iptables {
   /** The backend in use; found once at start. */
   readonly backend: BackendFinding["backend"];
-  /** What the last look found that spoke for the backend in use. */
+  /** What the last check found that spoke for the backend in use. */
   readonly choice: BackendFinding;
-  /** Looks at both backends again. A change of mind is told, not followed. Rejects as at start. */
+  /** Checks both backends again. A different result is reported, not followed. Rejects as at start. */
   checkBackend(): Promise<BackendFinding>;
   /**
    * Chains of the nat and filter tables, and of those the plan has chains in; with a plan only those that it is about, which saves most of the work beside
@@ -256,7 +256,7 @@ export interface Iptables {
   readAhead(family: IpFamily): void;
   /**
    * A number that is another one after any program changed any rule of nat or filter, counters left out. It costs
-   * a look, and no program. Undefined: that cannot be told now, read the rules.
+   * one read, and no program. Undefined: unknown for now, read the rules.
    */
   readGeneration(family: IpFamily): Promise<number | undefined>;
   /** One `iptables-restore --noflush` with all tables. A table is changed wholly or not at all. */
@@ -325,9 +325,9 @@ export interface Sysctl {
 }
 
 export interface Modules {
-  /** True when a module is loaded or built in; undefined when that cannot be told. */
+  /** True when a module is loaded or built in; undefined when that is unknown. */
   isAvailable(name: string): boolean | undefined;
-  /** Loads a module by modprobe; success when it is there already. The error says what is missing. */
+  /** Loads a module by modprobe; success when it is loaded already. The error says what is missing. */
   load(name: string): Promise<void>;
   /** The text of a loaded module's parameter; undefined where there is none. */
   readParameter(name: string, parameter: string): string | undefined;

@@ -26,7 +26,7 @@ export interface KernelParts {
   readonly clock?: Clock;
   /** Read for KUBE_IPVS_DEBUG_NETLINK. */
   readonly environment?: NodeJS.ProcessEnv;
-  /** What was found before, to save the look at both backends of iptables: five processes. */
+  /** What was found before, to save the check of both backends of iptables: five processes. */
   readonly iptablesBackend?: BackendChoice;
   /** Absent: addresses. */
   readonly virtualAddresses?: VirtualAddresses;

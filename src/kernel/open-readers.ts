@@ -1,4 +1,4 @@
-/** Clients for who only looks at a kernel: no backend of iptables is chosen, and nothing fails that is not used. */
+/** Clients for what only reads a kernel: no backend of iptables is chosen, and nothing fails that is not used. */
 import type { Clock } from "../base/clock.ts";
 import { debugSinkOf } from "../netlink/debug.ts";
 import { nativeSocket } from "../netlink/native-socket.ts";

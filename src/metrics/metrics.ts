@@ -35,7 +35,7 @@ export interface Metrics {
   /** Of the failed runs, those that wrote only what had changed. */
   partialRestoreFailed(family: IpFamily): void;
   tablesSynced(family: IpFamily, sync: TablesSync): void;
-  /** A look for stale flows that could list them. */
+  /** A check for stale conntrack entries that could list them. */
   conntrackReconciled(family: IpFamily, seconds: number, deletedCount: number): void;
   healthzAnswered(status: number): void;
   livezAnswered(status: number): void;

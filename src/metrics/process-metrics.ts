@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from "node:fs";
 import { Counter, Gauge, type Registry } from "prom-client";
 import type { MetricRow } from "./metric-table.ts";
 
-/** A figure of the process; undefined where this system does not tell it. */
+/** A figure of the process; undefined where this system does not have it. */
 export interface ProcessMetric extends MetricRow {
   readonly type: "counter" | "gauge";
   readonly read: () => number | undefined;
@@ -141,7 +141,7 @@ function networkOctets(field: string): number | undefined {
   return column < 0 ? undefined : Number(values?.split(" ")[column]);
 }
 
-/** A scrape must not fail for a figure that this system does not tell. */
+/** A scrape must not fail for a figure that this system does not have. */
 function attempt<T>(read: () => T): T | undefined {
   try {
     return read();

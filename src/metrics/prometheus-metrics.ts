@@ -8,11 +8,11 @@ import { registerProcessMetrics } from "./process-metrics.ts";
 export interface BuildVersions {
   /** Ours. */
   readonly version: string;
-  /** Absent: none is told. */
+  /** Absent: none is shown. */
   readonly featureGates?: readonly FeatureGateState[];
 }
 
-/** A feature gate as Kubernetes' components tell of it. */
+/** A feature gate as Kubernetes' components show it. */
 export interface FeatureGateState {
   readonly name: string;
   /** `ALPHA`, `BETA`, `DEPRECATED`; empty: GA. */

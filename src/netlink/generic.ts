@@ -32,7 +32,7 @@ export function readGenericHeader(body: ByteReader): number {
 
 /**
  * Finds the number of a family, which is the message type of its requests. The kernel loads the module
- * of a missing family by itself where it may. `whenMissing` tells the operator what to do.
+ * of a missing family by itself where it may. `whenMissing` says what the operator can do.
  */
 export async function resolveFamily(
   transport: NetlinkTransport,

@@ -12,7 +12,7 @@ export interface Subscription {
   /** RTNLGRP_*, NFNLGRP_* … */
   readonly groups: readonly number[];
   onMessage(message: Message): void;
-  /** Messages were lost (ENOBUFS) or could not be read: look at the whole state again. Listening goes on. */
+  /** Messages were lost (ENOBUFS) or could not be read: check the whole state. Listening continues. */
   onError(error: Error): void;
 }
 

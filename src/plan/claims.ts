@@ -40,7 +40,7 @@ export class Claims {
   /** Keys with more than one claim; nearly always empty. */
   readonly #contested = new Set<string>();
 
-  /** Puts `next` in the place of `previous` and tells the keys whose winner looks different now. */
+  /** Puts `next` in the place of `previous` and reports the keys whose winner changed. */
   replace(
     previous: ServicePortPlan | undefined,
     next: ServicePortPlan | undefined,

@@ -110,7 +110,7 @@ function putLoadBalancer(
   }
 }
 
-/** The node's own connections pass no chain that looks at these. */
+/** The node's own connections pass no chain that matches these. */
 function putRanges(
   { port: { protocol, sourceRanges } }: Subject,
   frontend: Frontend,

@@ -26,7 +26,7 @@ export type SetRole =
   | "healthCheckNodePort"
   | "ipvsIps";
 
-/** In creation order. What goes in is told in `set-entries.ts`; what refers to them in `rules.ts`. */
+/** In creation order. What goes in: see `set-entries.ts`; what refers to them: `rules.ts`. */
 const specs: Readonly<Record<SetRole, SetSpec>> = {
   /** Local endpoint talking to itself through a virtual IP: its source must be masqueraded. */
   loopBack: { suffix: "LOOP-BACK", type: "hash:ip,port,ip" },
@@ -44,7 +44,7 @@ const specs: Readonly<Record<SetRole, SetSpec>> = {
   nodePortLocalTcp: { suffix: "NODE-PORT-LOCAL-TCP", type: "bitmap:port" },
   nodePortUdp: { suffix: "NODE-PORT-UDP", type: "bitmap:port" },
   nodePortLocalUdp: { suffix: "NODE-PORT-LOCAL-UDP", type: "bitmap:port" },
-  /** bitmap:port looks at TCP and UDP only, so SCTP has hashes with the node's addresses. */
+  /** bitmap:port matches TCP and UDP only, so SCTP has hashes with the node's addresses. */
   nodePortSctp: { suffix: "NODE-PORT-SCTP-HASH", type: "hash:ip,port" },
   nodePortLocalSctp: { suffix: "NODE-PORT-LOCAL-SCTP-HASH", type: "hash:ip,port" },
   healthCheckNodePort: { suffix: "HEALTH-CHECK-NODE-PORT", type: "bitmap:port" },

@@ -151,7 +151,7 @@ export interface AddressBinding {
   readonly address: IpAddress;
 }
 
-/** Deletes the UDP flows of a virtual server that nobody answers; of `selection.answeredBy` alone where it is there. */
+/** Deletes the UDP flows of a virtual server that nobody answers; of `selection.answeredBy` alone where it is given. */
 export interface ConntrackDelete {
   readonly kind: "conntrack-delete";
   readonly key: string;

@@ -53,7 +53,7 @@ export interface ReconcilerParts {
   readonly log: Logger;
   /** Absent: a restart does not know when drains began. */
   readonly drainStartTimes?: DrainStartTimes;
-  /** Absent: a restart knows what the kernel's sets tell, and no more. */
+  /** Absent: a restart knows what the kernel's sets say, and no more. */
   readonly ownershipRecord?: OwnershipRecord;
   /** Nothing is written: each sync observes everything, and reports what it would change. */
   readonly isDryRun?: boolean;

@@ -213,7 +213,7 @@ function isCompared(subject: Subject, { servers, entries, addresses }: Scope): b
   }
 }
 
-/** What two of them tell, as one. */
+/** The results of two of them, as one. */
 export function joinReports(one: RefusalReport, other: RefusalReport): RefusalReport {
   return {
     begun: [...one.begun, ...other.begun],

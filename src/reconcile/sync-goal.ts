@@ -16,7 +16,7 @@ export interface SyncGoal {
   readonly sysctls: readonly SysctlSetting[];
   /** Kernel modules that should be loaded and are known not to be. */
   readonly missingModules: readonly string[];
-  /** Addresses of the node other than ours: they tell a node port's virtual server. */
+  /** Addresses of the node other than ours: they identify a node port's virtual server. */
   readonly nodeAddresses: ReadonlySet<IpAddress>;
   readonly ownership: OwnershipPolicy;
   readonly drain: DrainPolicy;

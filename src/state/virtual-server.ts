@@ -39,7 +39,7 @@ export function virtualServerFamily(id: VirtualServerId): IpFamily {
   return familyOf(id.address);
 }
 
-/** True when the kernel need not be told anything. Identity is taken for granted. */
+/** True when nothing need be written. Identity is taken for granted. */
 export function sameVirtualServer(desired: VirtualServer, observed: VirtualServer): boolean {
   return (
     desired.scheduler === observed.scheduler &&

@@ -12,7 +12,7 @@ export class Portals {
   readonly #families: readonly IpFamily[];
   /** Text of each chain as it was written last. */
   readonly #written = new Map<string, string>();
-  /** Families whose rules were read since they were last in doubt. */
+  /** Families whose rules were read since they may last have changed. */
   readonly #verified = new Set<IpFamily>();
 
   constructor(iptables: Rules, families: readonly IpFamily[]) {

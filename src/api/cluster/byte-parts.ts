@@ -22,7 +22,7 @@ export class ByteParts {
     this.#parts.push(part);
   }
 
-  /** Hands over the text and starts again. Invalid UTF-8 becomes replacement characters. */
+  /** Hands over the text and begins with an empty one. Invalid UTF-8 becomes replacement characters. */
   take(): string {
     const [first, ...others] = this.#parts;
     this.#parts.length = 0;

@@ -147,7 +147,7 @@ function userOf({ cert, key }: TlsMaterial): User {
   };
 }
 
-/** Exec plugins expect to be told which version of their API is spoken (client.authentication.k8s.io). */
+/** Exec plugins expect to be given which version of their API is spoken (client.authentication.k8s.io). */
 function withExecInfo(user: User, cluster: Cluster): User {
   const exec: unknown = user.exec;
   const apiVersion = pathOf(exec, "apiVersion");

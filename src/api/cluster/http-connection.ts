@@ -63,7 +63,7 @@ export class HttpConnection implements ApiConnection {
       method,
       agent,
       signal,
-      // Said here, since agents for proxies forget the host where it is an address and check "localhost".
+      // Set here, since proxy agents forget the host where it is an address and check "localhost".
       checkServerIdentity: (_host, certificate) =>
         checkServerIdentity(this.#credentials.certifiedName, certificate),
       headers: {

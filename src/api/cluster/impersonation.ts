@@ -1,4 +1,4 @@
-/** Acting as someone else: `as`, `as-groups`, `as-uid` and `as-user-extra` of a kubeconfig's user. Pure. */
+/** Impersonation: `as`, `as-groups`, `as-uid` and `as-user-extra` of a kubeconfig's user. Pure. */
 import { fieldOf, pathOf } from "../decode/fields.ts";
 
 /** Request headers; several values stand for several headers of one name. */

@@ -1,4 +1,4 @@
-/** The types that a kubeconfig's fields must have. Values are never told: among them are tokens and keys. Pure. */
+/** The types that a kubeconfig's fields must have. Values are never printed: among them are tokens and keys. Pure. */
 import { fieldOf } from "../decode/fields.ts";
 
 /** Fields that are text where they are given, by list and by the object in each entry (clientcmd/api/v1). */

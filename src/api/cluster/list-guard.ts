@@ -31,9 +31,9 @@ export function countMissing(known: ReadonlySet<string>, listed: ReadonlySet<str
 }
 
 /**
- * Doubts a list that would take away much of what is known: a server that lost its data, or came back
+ * Quarantines a list that would remove much of what is known: a server that lost its data, or came back
  * with old data, must not empty the node. The second such list in a row counts, and so does the first
- * after a minute. Watch events are never doubted: they tell what someone did.
+ * after a minute. Watch events are never quarantined: each is something that was done.
  */
 export class ListGuard {
   readonly #parts: ListGuardParts;

@@ -23,12 +23,12 @@ export class ListTerms {
     this.#version = "";
   }
 
-  /** Another API server's cache may lag behind: what was told is not to be taken back. */
+  /** Another API server's cache may lag behind: what was reported is not to be undone. */
   askForNotOlderThan(position: string): void {
     this.#version = position;
   }
 
-  /** A server that was set back does not have what was told. */
+  /** A server that was set back does not have what was reported. */
   noteRefusal(): void {
     if (this.#version !== "0") this.#version = "";
   }

@@ -29,7 +29,7 @@ export class ListedObjects<T> {
     else this.#records.put(name, record);
   }
 
-  /** Tells what waits, and the removal of everything that is not in the list. */
+  /** Reports what waits, and the removal of everything that is not in the list. */
   takeAway(): void {
     for (const [name, record] of this.#waiting) this.#records.put(name, record);
     for (const name of this.#records.names()) {

@@ -9,7 +9,7 @@ export interface MeteredRequest {
   readonly sentBytes: number;
 }
 
-/** Tells an observer about one request: how it was answered, how long it took and how much came. */
+/** Notifies an observer of one request: how it was answered, how long it took and how much came. */
 export class RequestMeter {
   readonly #clock: Clock;
   readonly #observer: RequestObserver | undefined;

@@ -2,8 +2,8 @@ import { ApiError } from "../api-error.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
 /**
- * Throws ApiError `older-history` where a watch tells a version before the one it began at: the server was set back, as
- * by a restore from a backup, and what changed in between is told by nobody. Versions are whole numbers that
+ * Throws ApiError `older-history` where a watch reports a version before the one it began at: the server was set back, as
+ * by a restore from a backup, and what changed in between is never reported. Versions are whole numbers that
  * grow (KEP-5504); what is none cannot be compared and passes.
  */
 export function expectNewer(resource: WatchedResource, version: string, position: string): void {

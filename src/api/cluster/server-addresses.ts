@@ -33,7 +33,7 @@ export class ServerAddresses {
     try {
       this.#known = addressesOf(await this.#lookUp(this.#hostname));
     } catch {
-      // The connection tells what is wrong with the name.
+      // The connection reports what is wrong with the name.
     } finally {
       this.#isAsking = false;
     }

@@ -6,7 +6,7 @@ import { ApiError } from "../api-error.ts";
 /** Tokens in pods are replaced every hour or so; upstream reads them about once a minute too. */
 const freshMs = 60_000;
 
-/** A bearer token in a file that someone else replaces from time to time. */
+/** A bearer token in a file that another program replaces from time to time. */
 export class TokenFile {
   readonly #clock: Clock;
   readonly #path: string;

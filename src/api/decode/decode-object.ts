@@ -33,7 +33,7 @@ export interface DecodedObject<T> {
 }
 
 /**
- * Narrows anything to a record of `kind`. Never throws; what is invalid is told to `refuse` and left out.
+ * Narrows anything to a record of `kind`. Never throws; what is invalid is reported to `refuse` and left out.
  * `undefined` when the object cannot even be named.
  */
 export function decodeObject<Kind extends ResourceKind>(

@@ -3,7 +3,7 @@ import { type RefusalReason, type Refuse, refusal } from "../refusals.ts";
 import type { Refusal } from "../source.ts";
 import type { TextPool } from "./flat-text.ts";
 
-/** What decoding needs beside the object: where refusals are told, where texts are pooled, whose Services count. */
+/** What decoding needs beside the object: where refusals are reported, where strings are interned, whose Services count. */
 export interface DecodeContext {
   readonly refuse: Refuse;
   readonly texts: TextPool;
@@ -18,7 +18,7 @@ export interface DecodeScope extends DecodeContext {
   readonly subject: string;
 }
 
-/** Tells that a part is left out; its `undefined` lets callers write `return refusePart(…)`. */
+/** Reports that a part is left out; its `undefined` lets callers write `return refusePart(…)`. */
 export function refusePart(
   scope: DecodeScope,
   field: string,
@@ -29,7 +29,7 @@ export function refusePart(
   scope.refuse(refusal({ kind, subject, field, reason, value }));
 }
 
-/** Tells that the whole object is left out, since nothing in it remains that could be used. */
+/** Reports that the whole object is left out, since nothing in it remains that could be used. */
 export function refuseWhole(scope: DecodeScope, reason: RefusalReason): undefined {
   const { kind, subject } = scope;
   scope.refuse(refusal({ kind, subject, field: "", reason }));

@@ -1,7 +1,7 @@
 import type { Logger } from "../../base/log.ts";
 import { printableText } from "../refusals.ts";
 
-/** A folder may hold anything: so many names are remembered, and no more told. */
+/** A folder may hold anything: so many names are remembered, and no more reported. */
 const maxNames = 100;
 
 /** Says once what of a folder is not read: an operator must not wait for it. */

@@ -86,7 +86,7 @@ export class ManifestSource implements ObjectSource {
     }
   }
 
-  /** Tells everything there is before it resolves. Throws when the folder cannot be read. */
+  /** Reports everything there is before it resolves. Throws when the folder cannot be read. */
   async start(listener: SourceListener): Promise<void> {
     await this.checkFolder();
     this.#listener = listener;

@@ -70,7 +70,7 @@ const youngMs = 2_000;
 
 /**
  * Reads a manifest file, or returns `last` where nothing changed or the file cannot be understood; the
- * latter is told to `refuse`. `undefined` when the file is gone. Parts of objects that are refused are told
+ * latter is reported to `refuse`. `undefined` when the file is gone. Parts of objects that are refused are reported
  * whenever the file is read again.
  */
 export async function readManifestFile(
@@ -135,7 +135,7 @@ function objectsOf(
 }
 
 /**
- * Files have no order of creation, and a time that someone copied from a cluster says nothing here: the place in
+ * Files have no order of creation, and a time that was copied from a cluster says nothing here: the place in
  * the order of files decides, the same after every restart.
  */
 function inOrder(

@@ -66,7 +66,7 @@ function destinationOf(text: string): Destination | undefined {
   const portText = place.slice(colon + 1);
   const addressText = place.slice(0, Math.max(0, colon));
   if (protocol === undefined || !/^\d{1,5}$/.test(portText)) return undefined;
-  // Without brackets nobody can tell an IPv6 address from its port.
+  // Without brackets an IPv6 address cannot be distinguished from its port.
   if (addressText.includes(":") && !addressText.startsWith("[")) return undefined;
   const port = Number(portText);
   return port < 1 || port > 65_535 ? undefined : withPort(bare(addressText), port, protocol);

@@ -33,7 +33,7 @@ function namedBy(text: string): NamesAnswer {
   return { kind: "named", rows: items };
 }
 
-/** Someone said where objects come from, or this is a pod. */
+/** The command line says where objects come from, or this is a pod. */
 function hasObjects(
   { objectsFrom }: Pick<Config, "objectsFrom">,
   environment: Readonly<Record<string, string | undefined>>,

@@ -1,4 +1,4 @@
-/** The node, the cluster and how they are distinguished. KubeProxyConfiguration v1alpha1. */
+/** The node, the cluster and how their traffic is distinguished. KubeProxyConfiguration v1alpha1. */
 export const nodeFields = [
   {
     path: "clientConnection.kubeconfig",

@@ -6,7 +6,7 @@ import { hostPort, isLoopback, parseIpAddress } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { ListenAddress } from "../../config/config.ts";
 
-/** A request as far as our servers look at it. */
+/** The parts of a request that our servers use. */
 export interface HttpRequest {
   readonly method: string;
   /** Without the query: `/healthz`. */
@@ -51,7 +51,7 @@ export class ListenError extends Error {
 }
 
 const retryMs = 5_000;
-/** A port that stays busy is told once a minute. */
+/** A port that stays busy is reported once a minute. */
 const retriesBetweenReports = 12;
 /** How long open requests may go on when the server stops. */
 const closeGraceMs = 300;
@@ -68,7 +68,7 @@ const idleTimeoutMs = 30_000;
 const maxConnections = 200;
 /** Connections that wait to be accepted; net.core.somaxconn is the kernel's own limit. */
 const backlog = 2_048;
-/** Nobody has more to tell us than a number. */
+/** No request needs a longer body than a number. */
 const maxBodyBytes = 1_024;
 
 /** A server with one address. A busy port is retried every 5 s; nothing else of the program waits for it. */

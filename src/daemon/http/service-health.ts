@@ -26,7 +26,7 @@ export interface ServiceHealthCheck {
   readonly manifestOrder?: string;
 }
 
-/** The part of a Service's plan that tells of its health check, whatever the mode. */
+/** The part of a Service's plan that describes its health check, whatever the mode. */
 export interface HealthPlan extends Pick<ServicePlan, "service" | "family" | "localReadyCount"> {
   readonly servicePorts: readonly Pick<ServicePortPlan, "servicePort">[];
 }

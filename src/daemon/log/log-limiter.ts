@@ -25,7 +25,7 @@ interface Window {
   leftOut: number;
 }
 
-/** Lets the first lines of a problem through each minute, counts the others and tells the count after it. */
+/** Lets the first lines of a problem through each minute, counts the rest and reports the count after it. */
 export class LogLimiter {
   readonly #clock: Clock;
   readonly #tell: (leftOut: LeftOut) => void;

@@ -21,7 +21,7 @@ export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
   return {
     families,
     loop,
-    // The tables do not tell which of their addresses were served.
+    // The tables do not show which of their addresses were served.
     servedBefore: undefined,
     view: {
       mode: "iptables",

@@ -14,10 +14,10 @@ import type { ModeView } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { DaemonParts } from "../start.ts";
 
-/** Takes what the source tells and brings the kernel there. */
+/** Takes what the source reports and brings the kernel there. */
 export interface ProxyLoop {
   start(): void;
-  /** Resolves when everything told so far is in the kernel. */
+  /** Resolves when everything reported so far is in the kernel. */
   settled(): Promise<void>;
   stop(): Promise<void>;
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void;

@@ -4,14 +4,14 @@ import { errorText } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
 import type { BackendFinding, Iptables } from "../../kernel/kernel.ts";
 
-/** A look starts five processes and reads the rules of everybody. */
+/** A check starts five processes and reads all rules of the node. */
 const shortestPauseMs = 600_000;
 
 type WatchedIptables = Pick<Iptables, "backend" | "choice" | "checkBackend">;
 
 /**
  * Looks from time to time whether the node's other programs speak to the same iptables backend as we
- * do: a network plugin or kubelet may have come after us. What differs is told once, as long as it lasts,
+ * do: a network plugin or kubelet may have come after us. What differs is logged once, as long as it lasts,
  * and not followed: our rules would then stand in both.
  */
 export class BackendWatch {
@@ -24,7 +24,7 @@ export class BackendWatch {
   #isStopped = false;
   #cancel: () => void = () => {};
 
-  /** `verificationPeriodMs`: a look is not taken more often than this. What was found at start is told. */
+  /** `verificationPeriodMs`: no check more often than this. What was found at start is given. */
   constructor(
     iptables: WatchedIptables,
     { clock, log }: { readonly clock: Clock; readonly log: Logger },
@@ -44,7 +44,7 @@ export class BackendWatch {
     });
   }
 
-  /** No look begins any more; one that runs tells nothing. */
+  /** No further check begins; one that runs reports nothing. */
   stop(): void {
     this.#isStopped = true;
     this.#cancel();

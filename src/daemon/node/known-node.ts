@@ -32,7 +32,7 @@ export class KnownNode {
     this.#parts = parts;
   }
 
-  /** The Node object as told last; absent: never. */
+  /** The last-known Node object; absent: never. */
   get record(): NodeRecord | undefined {
     return this.#record;
   }
@@ -58,13 +58,13 @@ export class KnownNode {
     this.#isStale = true;
   }
 
-  /** Something may have changed: the next {@link refresh} reads everything anew. */
+  /** Something may have changed: the next {@link refresh} reads everything again. */
   noteStale(): void {
     this.#isStale = true;
   }
 
   /**
-   * Reads the node anew where it may have changed. The object is the one given before while nothing in it
+   * Reads the node again where it may have changed. The object is the one given before while nothing in it
    * differs. Throws what the kernel says.
    */
   async refresh(): Promise<PlanOptions> {

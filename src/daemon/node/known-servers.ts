@@ -5,7 +5,7 @@ import { serverKey } from "./node-network.ts";
 const maxServers = 256;
 
 /**
- * All servers that `read` ever told. A Service that takes the one we are connected to keeps the news of its own end
+ * All servers that `read` ever reported. A Service that takes the one we are connected to keeps the news of its own end
  * away: a name that is looked up differently today frees nothing.
  */
 export function rememberServers(

@@ -23,7 +23,7 @@ export interface NodeFacts {
   readonly config: Config;
   /** Families whose programs and kernel parts work here. */
   readonly families: readonly IpFamily[];
-  /** Absent until the API told it, or where there is none. */
+  /** Absent until the API reported it, or where there is none. */
   readonly node: NodeRecord | undefined;
   /** Addresses on the node's links other than kube-ipvs0. */
   readonly nodeAddresses: ReadonlySet<IpAddress>;
@@ -142,7 +142,7 @@ function firstNetwork(family: IpFamily, cidrs: readonly Cidr[]): LocalDetector |
   return cidr === undefined ? undefined : { kind: "source", cidr: cidrText(cidr) };
 }
 
-/** Options are small and plain: text tells whether they are equal. */
+/** Options are small and plain: their text shows whether they are equal. */
 export function sameOptions(left: PlanOptions, right: PlanOptions): boolean {
   return optionsText(left) === optionsText(right);
 }

@@ -100,7 +100,7 @@ function networkText({ ofNode, reserved, apiServers, isIpv6Disabled }: NodeNetwo
   return JSON.stringify([...parts, isIpv6Disabled]);
 }
 
-/** The API servers, as the endpoints of their Service tell. */
+/** The API servers, as the endpoints of their Service are. */
 export function sliceEndpoints(slices: Iterable<EndpointSliceRecord>): readonly ServerEndpoint[] {
   return [...slices].flatMap(({ endpoints, ports }) =>
     endpoints.flatMap(({ address }) => ports.map(({ port }) => ({ address, port }))),

@@ -17,14 +17,14 @@ export interface NodeWaitParts {
   readonly live: LiveConfig;
   /** Called once, when planning may begin as far as the node is concerned. */
   readonly onReady: () => void;
-  /** Ends the program: it cannot work, or must begin anew. */
+  /** Ends the program: it cannot work, or must restart. */
   readonly fail: (error: Error) => void;
 }
 
 /**
  * Waits for the Node object, and for those of its fields without which planning would go wrong: addresses
  * where nodePortAddresses is `primary`, pod CIDRs in mode NodeCIDR. Everything else is planned again when the
- * node tells it. Without a cluster there is nobody to wait for. Later changes of the node are told.
+ * node has it. Without a cluster there is nobody to wait for. Later changes of the node are reported.
  */
 export class NodeWait {
   readonly #parts: NodeWaitParts;

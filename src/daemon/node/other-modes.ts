@@ -175,7 +175,7 @@ function isUsedBy(proxy: OtherProxy | undefined): boolean {
 }
 
 /**
- * `--cleanup`: both modes, and what to print. A kube-proxy that runs in one of them goes on without ours, not without its
+ * `--cleanup`: both modes, and what to print. A kube-proxy that runs in one of them works on without ours, not without its
  * own. False where something was left that should not be.
  */
 export async function cleanUpOtherModes(

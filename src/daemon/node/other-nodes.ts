@@ -101,7 +101,7 @@ export class OtherNodes {
     this.#planReading(0);
   }
 
-  /** All Nodes, as the source tells them. None at all is no cluster's state. */
+  /** All Nodes, as the source reports them. None at all is no cluster's state. */
   noteNodes(nodes: NodeAddresses, weights: NodeWeights = new Map()): void {
     if (nodes.size === 0 || this.#parts.periodMs === 0) return;
     this.#noteWeights(weights);

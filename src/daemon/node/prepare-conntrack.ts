@@ -28,7 +28,7 @@ export async function prepareConntrack(
   for (const setting of sysctls) setSysctl(kernel, setting, log);
 }
 
-/** Where it cannot be loaded, the missing sysctl tells why that matters. */
+/** Where it cannot be loaded, the missing sysctl shows why that matters. */
 async function loadConntrack({ modules }: Pick<Kernel, "modules">, log: Logger): Promise<void> {
   if (modules.isAvailable(module) === true) return;
   try {

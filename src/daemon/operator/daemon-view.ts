@@ -22,7 +22,7 @@ export interface DaemonView {
   readonly iptables: Pick<Iptables, "choice">;
 }
 
-/** What mode iptables can tell: it has no objects in the kernel that answer for a Service. */
+/** What mode iptables knows: it has no objects in the kernel that answer for a Service. */
 export interface TablesView
   extends Pick<DaemonView, "config" | "clock" | "families" | "history" | "iptables"> {
   readonly mode: "iptables";

@@ -49,7 +49,7 @@ async function planAnswer(view: DaemonView, parameters: URLSearchParams): Promis
   return { kind: "object", status: 200, object: await planFacts(view, query) };
 }
 
-/** What lists and drains say where there is nothing of which they tell. */
+/** What lists and drains say where there is nothing to list. */
 export const onlyIpvs =
   "mode iptables has no virtual servers; the rules of a Service are found with: iptables-save | grep NAMESPACE/NAME";
 

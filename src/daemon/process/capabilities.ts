@@ -28,7 +28,7 @@ export function checkCapabilities(
 /** Names what is absent from the effective set, `CapEff` in /proc/self/status. */
 function missingCapabilities(status: string): readonly string[] {
   const digits = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1];
-  // Where /proc does not tell, the kernel will.
+  // Where /proc does not say it, the kernel will.
   if (digits === undefined) return [];
   const effective = BigInt(`0x${digits}`);
   return needed.filter(({ bit }) => ((effective >> bit) & 1n) === 0n).map(({ name }) => name);

@@ -11,7 +11,7 @@ export interface ConfigFileSource {
   readonly path: string;
   /** What it said at start. */
   readonly initial: ConfigState;
-  /** Reads and checks it, with the same flags; what it is told of goes to the log. Throws ConfigError. */
+  /** Reads and checks it, with the same flags; what it reports goes to the log. Throws ConfigError. */
   read(log: Logger): ConfigState;
 }
 
@@ -23,7 +23,7 @@ export interface ConfigReloadParts {
 }
 
 /**
- * Looks after the configuration file as the configuration says: a change ends the program by `fail`, or is
+ * Watches the configuration file as the configuration says: a change ends the program by `fail`, or is
  * applied. Throws where the file cannot be watched. Returns the stop.
  */
 export function followConfigFile(

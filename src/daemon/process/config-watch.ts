@@ -1,4 +1,4 @@
-/** Looks after the configuration file. The watches of Node.js do not tell a write from a change of mode. */
+/** Watches the configuration file. The watches of Node.js do not distinguish a write from a change of mode. */
 import {
   closeSync,
   type FSWatcher,
@@ -15,7 +15,7 @@ import type { Logger } from "../../base/log.ts";
 
 /** Editors and volumes make several changes in a row. */
 const settleMs = 200;
-/** How often the file is read without being told of a change: network file systems tell of none. */
+/** How often the file is read without a notification: network file systems give none. */
 const rereadMs = 30_000;
 
 /** Throws where the file cannot be watched. */
@@ -71,7 +71,7 @@ export function watchForWrites(
 export interface TextWatchParts {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Tells of a text that differs from the one before. */
+  /** Reports a text that differs from the one before. */
   readonly onText: () => void;
 }
 
@@ -112,7 +112,7 @@ function readText(path: string): string | undefined {
   try {
     return readFileSync(path, "utf8");
   } catch {
-    // Tried again with the next change, and from time to time.
+    // Retried with the next change, and from time to time.
     return undefined;
   }
 }

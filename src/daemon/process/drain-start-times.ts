@@ -25,7 +25,7 @@ export interface DrainStartTimesParts {
 
 /** The oldest are recorded; the others count from a restart. Keys are at most about 110 characters. */
 const maxDrains = 10_000;
-/** The others have their full weight after a restart. Keys are at most about 170 characters. */
+/** All more have their full weight after a restart. Keys are at most about 170 characters. */
 const maxRamps = 2_000;
 
 /** The start times of drains in a file that is replaced as a whole. */
@@ -118,7 +118,7 @@ function withTimes(recalled: Recalled, path: string): Recalled {
   return { kind: "unknown", reason: `${path} was written in another boot or by another version` };
 }
 
-/** A begin that lies in the future or is no number is left out. */
+/** A start that lies in the future or is not a number is left out. */
 function timesFrom(content: unknown, { uptimeMs }: BootClock): ReadonlyMap<string, number> {
   const nowMs = uptimeMs();
   const beganMs = new Map<string, number>();

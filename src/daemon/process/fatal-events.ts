@@ -3,7 +3,7 @@ import { errorText } from "../../base/error-text.ts";
 import { ListenError } from "../http/http-listener.ts";
 import { startFailedEvent } from "../report/events.ts";
 
-/** Tells the cluster why the program ends, once there is a way to it; the end waits a moment for the delivery. */
+/** Reports to the cluster why the program ends, once there is a way to it; the end waits a moment for the delivery. */
 export class FatalEvents {
   readonly #nodeName: string;
   #events: EventRecorder = silentEvents;

@@ -1,6 +1,6 @@
 import { connect, createServer, type Server } from "node:net";
 
-/** Whoever holds the lock, as far as it told. */
+/** Whoever holds the lock, as far as it is known. */
 export interface LockHolder {
   readonly pid: number;
   readonly command: string;

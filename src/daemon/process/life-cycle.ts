@@ -19,7 +19,7 @@ export type Stop = () => Promise<void>;
  * Runs `start`, waits for SIGTERM or SIGINT, ends what was started and resolves. The listeners are needed
  * as process 1 too, where the kernel drops signals that have none. A signal during the start aborts it. A
  * stop that hangs, and a second signal, end the process at once: with 0, since leaving the kernel as it is
- * is what a stop does; with 128 + n as shells expect. A failure that `start` tells later ends what was started
+ * is what a stop does; with 128 + n as shells expect. A failure that `start` reports later ends what was started
  * too, and rejects.
  */
 export async function runUntilSignal(

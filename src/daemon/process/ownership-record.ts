@@ -1,6 +1,6 @@
 /**
- * The file that says, after a restart, whose the virtual servers are of which the kernel's sets tell nothing:
- * docs/decisions/0013. It is written after the kernel; a program that is killed in between leaves what the sets tell.
+ * The file that says, after a restart, whose the virtual servers are of which the kernel's sets say nothing:
+ * docs/decisions/0013. It is written after the kernel; a program that is killed in between leaves what the sets say.
  */
 import { basename, dirname, join } from "node:path";
 import type { Logger } from "../../base/log.ts";

@@ -28,7 +28,7 @@ export interface Conflict {
   readonly keys: LogKeys;
   /** The Service that does not get it. */
   readonly service: ServiceName;
-  /** For people who look at the Service. */
+  /** For people who inspect the Service. */
   readonly note: string;
 }
 

@@ -9,7 +9,7 @@ const events: Readonly<Record<ListDoubt["outcome"], string>> = {
   expired: "No second list came within a minute; the first one counts",
 };
 
-/** Tells a list that is held, and what becomes of it. */
+/** Reports a quarantined list, and its outcome. */
 export function tellListDoubt(
   { kind, outcome, known, missing }: ListDoubt,
   { metrics, log }: { readonly metrics: Pick<Metrics, "listDoubted">; readonly log: Logger },

@@ -6,7 +6,7 @@ import type { Kernel } from "../../kernel/kernel.ts";
 /** Pause after a change of links or addresses before they are read. */
 const quietMs = 50;
 
-/** Looks when links or addresses change, by us or by others; many messages are one look. */
+/** Looks when links or addresses change, by us or by third parties; many messages are one check. */
 export class AddressWatch {
   readonly #look: () => Promise<void>;
   readonly #kernel: Pick<Kernel, "link">;
@@ -14,7 +14,7 @@ export class AddressWatch {
   readonly #log: Logger;
   #cancelLook: () => void = () => {};
   #stopWatching: () => void = () => {};
-  /** A look runs, or waits for a sync to end. */
+  /** A check runs, or waits for a sync to end. */
   #isLooking = false;
   #mustLookAgain = false;
   #isStopped = false;
@@ -50,7 +50,7 @@ export class AddressWatch {
     });
   }
 
-  /** A look may wait for a long sync, whose own writes tell of changes all the time: one look is for all of them. */
+  /** A check may wait for a long sync, whose own writes notify of changes all the time: one check is for all of them. */
   async #lookOnce(): Promise<void> {
     this.#isLooking = true;
     this.#mustLookAgain = false;

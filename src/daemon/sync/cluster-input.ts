@@ -23,7 +23,7 @@ export interface ClusterInputCollaborators {
   readonly source?: OtherNodesParts["source"];
   /** Called once, with the Node object as far as there is one, before the first plan. */
   readonly onNodeReady?: (node: NodeRecord | undefined) => void;
-  /** Ends the program, which cannot go on as it is. */
+  /** Ends the program, which cannot continue as it is. */
   readonly fail?: (error: Error) => void;
 }
 
@@ -51,7 +51,7 @@ export interface ClusterInputParts {
   readonly areWeightsDefault?: () => boolean;
 }
 
-/** What any mode's loop is told of the cluster and of the nodes, and whether it is enough to plan. */
+/** What the loop of any mode knows of the cluster and of the nodes, and whether it is enough to plan. */
 export class ClusterInput {
   readonly #parts: ClusterInputParts;
   readonly #lists = new InitialLists();
@@ -123,7 +123,7 @@ export class ClusterInput {
     this.#parts.onChange();
   }
 
-  /** All Nodes, where the source tells them. */
+  /** All Nodes, where the source reports them. */
   noteNodeAddresses(nodes: NodeAddresses, weights?: NodeWeights): void {
     this.#otherNodes.noteNodes(nodes, weights);
   }

@@ -82,8 +82,8 @@ export class KernelChecks {
           this.#check("sets", async () => (await this.#verification.checkSets()).length > 0),
       }),
       periodic({
-        // What it costs are mostly programs, which our own processor time does not tell: beside many rules of others
-        // and someone who writes one each second, each look starts them.
+        // What it costs are mostly programs, which our own processor time does not show: beside many rules of others
+        // and someone who writes one each second, each check starts them.
         ...passing,
         name: "check of rules",
         intervalMs: ruleCheckMs,

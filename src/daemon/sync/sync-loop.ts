@@ -42,7 +42,7 @@ export interface SyncLoopCollaborators extends ClusterInputCollaborators {
 }
 
 /**
- * The heart of the daemon: takes what the source tells, and from time to time plans what changed and
+ * The heart of the daemon: takes what the source reports, and from time to time plans what changed and
  * brings the kernel there. Nothing is written before Services and EndpointSlices are completely listed.
  */
 export class SyncLoop {
@@ -114,7 +114,7 @@ export class SyncLoop {
     this.#runner.start();
   }
 
-  /** Resolves when everything told so far is in the kernel. */
+  /** Resolves when everything reported so far is in the kernel. */
   settled(): Promise<void> {
     return this.#runner.settled();
   }

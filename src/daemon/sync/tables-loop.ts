@@ -31,11 +31,11 @@ export interface TablesLoopCollaborators extends ClusterInputCollaborators {
 /** Most of a processor that checks between syncs may take. */
 const checkShare = 0.02;
 const mostIntervals = 8;
-/** Everything is compared at least this often, whatever tells that nothing changed. */
+/** Everything is compared at least this often, even where nothing seems to have changed. */
 const fullComparisonMs = 3_600_000;
 
 /**
- * The heart of mode iptables: takes what the source tells, and from time to time plans what changed and writes the chains
+ * The heart of mode iptables: takes what the source reports, and from time to time plans what changed and writes the chains
  * that are about it. The same Node, lists, runner and health as in mode ipvs; another plan, another reconciler. Nothing
  * is written before Services and EndpointSlices are completely listed.
  */
@@ -96,7 +96,7 @@ export class TablesLoop {
     this.#runner.start();
   }
 
-  /** Resolves when everything told so far is in the kernel. */
+  /** Resolves when everything reported so far is in the kernel. */
   settled(): Promise<void> {
     return this.#runner.settled();
   }

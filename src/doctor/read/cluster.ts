@@ -1,4 +1,4 @@
-/** What an API server tells: version, rights, other nodes, MetalLB. Bounded in time and bytes. */
+/** What an API server answers: version, rights, other nodes, MetalLB. Bounded in time and bytes. */
 
 import type { ApiConnection, ApiResponse } from "../../api/connection.ts";
 import { fieldOf, pathOf } from "../../api/decode/fields.ts";

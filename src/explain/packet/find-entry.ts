@@ -25,7 +25,7 @@ export function findEntry(
     case "hash:ip":
       return has(address);
     case "bitmap:port":
-      // It looks at these two protocols only.
+      // It reads these two protocols only.
       if (!["TCP", "UDP"].includes(passing.packet.protocol)) return undefined;
       return has(String(portAt(passing, first)));
     case "hash:ip,port":

@@ -42,7 +42,7 @@ export const revisions: Readonly<Record<IpSetType, number>> = {
   "bitmap:port": 3,
 };
 
-/** Buckets of a new hash set: what `ipset` takes when not told otherwise; it grows by itself. */
+/** Buckets of a new hash set: what `ipset` takes unless set otherwise; it grows by itself. */
 export const initialHashSize = 1024;
 
 /**

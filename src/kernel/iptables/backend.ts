@@ -45,12 +45,12 @@ export interface BackendSurveys {
 
 const surveyTimeoutMs = 30_000;
 
-/** Looks at both backends and picks one. Reads only. Rejects when no iptables is installed. */
+/** Checks both backends and picks one. Reads only. Rejects when no iptables is installed. */
 export async function chooseBackend(runProgram: RunProgram): Promise<BackendChoice> {
   return pickBackend(await surveyBackends(runProgram));
 }
 
-/** The programs of a backend that was chosen before. One process, and no look at any rule. */
+/** The programs of a backend that was chosen before. One process, and no rule is read. */
 export async function programsOf(
   runProgram: RunProgram,
   backend: IptablesBackend,

@@ -33,7 +33,7 @@ const probeInputs: Readonly<Record<IptablesBackend, string>> = {
 export interface IptablesParts {
   readonly runProgram: RunProgram;
   readonly generations: Pick<RuleGenerations, "read">;
-  /** Absent: nobody is told of chains that cannot be read. */
+  /** Absent: there is no report of chains that cannot be read. */
   readonly log?: Logger;
 }
 
@@ -117,7 +117,7 @@ export class IptablesClient implements Iptables {
 
   /**
    * Removing a jump that is gone fails a whole table, so on a failure the jumps are looked for, and what
-   * is left to do is tried once more. In a chain that cannot be read, the failure does not tell its place: there the
+   * is left to do is tried once more. In a chain that cannot be read, the failure does not show its place: there the
    * jumps are looked for first.
    */
   async apply(family: IpFamily, wanted: readonly RulesChange[]): Promise<void> {

@@ -20,7 +20,7 @@ export class IptablesError extends Error {
   readonly exitCode: number;
   /** What the program wrote, as one line, shortened. */
   readonly programMessage: string;
-  /** The table that was not changed, where that can be told; tables before it were. */
+  /** The table that was not changed, where that is known; tables before it were. */
   readonly table?: TableName;
   /** The offending line of the input. */
   readonly lineText?: string;

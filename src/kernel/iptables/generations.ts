@@ -17,7 +17,7 @@ export interface GenerationParts extends TransportParts {
   readonly log: Logger;
 }
 
-/** What cannot be read cannot be told: the rules themselves are read then, and say what is wrong. */
+/** What cannot be read is unknown: the rules themselves are read then, and say what is wrong. */
 export function openGenerations(backend: IptablesBackend, parts: GenerationParts): RuleGenerations {
   if (backend === "legacy") {
     const read = async (family: IpFamily): Promise<number> => readLegacyGeneration(family);
@@ -30,7 +30,7 @@ export function openGenerations(backend: IptablesBackend, parts: GenerationParts
   };
 }
 
-/** Told once: each look starts two programs from then on, and nobody would know why. */
+/** Logged once: each check starts two programs from then on, and nobody would know why. */
 function unlessUnreadable(
   read: (family: IpFamily) => Promise<number | undefined>,
   log: Logger,

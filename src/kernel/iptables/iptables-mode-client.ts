@@ -14,7 +14,7 @@ export class IptablesModeClient implements IptablesModeRules {
   readonly #runProgram: RunProgram;
   readonly #choice: BackendChoice;
 
-  /** `choice` as the look at the backends found it. */
+  /** `choice` as the check of the backends found it. */
   constructor(collaborators: { readonly runProgram: RunProgram }, choice: BackendChoice) {
     this.#runProgram = collaborators.runProgram;
     this.#choice = choice;

@@ -16,8 +16,8 @@ export type Restore = (input: string) => Promise<ProgramResult>;
 
 export interface ReadByChain {
   /**
-   * The chains of the plan that exist, and those that its jumps stand in. Of an unreadable one only our jumps are
-   * told, each once and in the planned order.
+   * The chains of the plan that exist, and those that its jumps stand in. Of an unreadable one only our jumps are given,
+   * each once and in the planned order.
    */
   readonly chains: readonly ObservedChain[];
   /** Built-in chains with rules that iptables cannot print: `nat POSTROUTING`. */
@@ -80,7 +80,7 @@ function chainsOf({ chains, jumps }: RuleSet): readonly ChainName[] {
   return [...new Map(names.map((one) => [keyOf(one), one])).values()];
 }
 
-/** A check does not tell how many copies there are. */
+/** A check does not show how many copies there are. */
 function uniqueJumps(family: IpFamily, jumps: readonly Jump[]): readonly Jump[] {
   const keyed = jumps.map((jump): [string, Jump] => [
     `${jump.table} ${jump.from} ${renderRule(family, jump.rule)}`,

@@ -102,7 +102,7 @@ function renderTarget(family: IpFamily, target: Target): string {
   }
 }
 
-/** What REJECT answers when not told otherwise. */
+/** What REJECT answers unless set otherwise. */
 export const rejectAnswers: Readonly<Record<IpFamily, string>> = {
   IPv4: "icmp-port-unreachable",
   IPv6: "icmp6-port-unreachable",

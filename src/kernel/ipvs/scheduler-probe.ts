@@ -4,7 +4,7 @@
  * The probe asks for an IPv6 firewall-mark service with the netmask 0. ip_vs_add_service() looks the
  * scheduler up first, loading its module where it may, and then refuses the netmask, so EINVAL says that
  * the scheduler is there and ENOENT that it is not. Nothing comes into being, and no existing service is
- * looked at: a firewall mark is no address, and a mark that happens to be in use gives EEXIST.
+ * looked at: a firewall mark is not an address, and a mark that happens to be in use gives EEXIST.
  * A scheduler serves both families; EAFNOSUPPORT says that IPVS is built without IPv6. Then a service with
  * an unused mark is created for IPv4, which has no such second check, and removed at once.
  */

@@ -48,7 +48,7 @@ const counterFields = [
   "bytesOut",
 ] as const;
 
-/** Undefined: it takes packets by their mark, or its address or protocol is none of ours. */
+/** Undefined: it takes packets by their mark, or its address or protocol is not one of ours. */
 export function readVirtualServerTraffic(body: ByteReader): VirtualServerTraffic | undefined {
   enter(body, commands.newService);
   let protocol: Protocol | undefined;

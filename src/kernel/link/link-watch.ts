@@ -1,4 +1,4 @@
-/** Tells that links, addresses or routes of the node changed: many messages are one notice. */
+/** Notifies of changed links, addresses or routes of the node: many messages are one notification. */
 import type { Clock } from "../../base/clock.ts";
 import { errno } from "../../base/errno.ts";
 import { NetlinkError } from "../../netlink/errors.ts";
@@ -39,8 +39,8 @@ export class LinkWatch {
   }
 
   /**
-   * Hears nothing until {@link resume}: the kernel tells of each of our own writes too, and tens of thousands of
-   * messages cost more than the look that follows anyway.
+   * Hears nothing until {@link resume}: the kernel notifies of each of our own writes too, and tens of thousands of
+   * messages cost more than the check that follows anyway.
    */
   pause(): void {
     this.#cancelRetry();

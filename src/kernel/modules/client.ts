@@ -175,7 +175,7 @@ function readIfThere(file: string): string | undefined {
   try {
     return readFileSync(file, "utf8");
   } catch {
-    // Absent or unreadable says the same here: nothing can be told from it.
+    // Absent or unreadable says the same here: it proves nothing.
     return undefined;
   }
 }

@@ -17,7 +17,7 @@ import {
   stop,
 } from "./rule-words.ts";
 
-/** Created empty in three tables: one that is gone tells that someone flushed a table. */
+/** Created empty in three tables: one that is gone shows that someone flushed a table. */
 export const canaryChain = "KUBE-PROXY-CANARY";
 
 /** kubelet's chain, which it and kube-proxy share: never emptied, never removed. */

@@ -27,5 +27,5 @@ export interface IptablesOptions extends IptablesNodeOptions {
   readonly largeFamilies: ReadonlySet<IpFamily>;
 }
 
-/** Above this many endpoints comments cost more than they tell, as upstream has it. */
+/** Above this many endpoints comments cost more than they are worth, as upstream has it. */
 export const largeClusterEndpoints = 1_000;

@@ -40,7 +40,7 @@ export interface ServicePortRules {
   readonly endpointCount: number;
   /** The service port has traffic policy Local, usable endpoints somewhere, and none here. */
   readonly hasNoLocalEndpoints: { readonly internal: boolean; readonly external: boolean };
-  /** Which tracked flows may go on; UDP only. */
+  /** Which conntrack entries may stay; UDP only. */
   readonly udpFlows?: UdpFlows;
 }
 

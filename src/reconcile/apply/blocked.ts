@@ -69,7 +69,7 @@ export class NotDone {
           names.has(change.temporary.name),
         );
       case "set-destroy":
-        // A set tells whose a virtual server is: while one of ours could not be removed, its sets stay.
+        // A set shows whose a virtual server is: while one of ours could not be removed, its sets stay.
         return change.reason === "unwanted" && this.#removedServers.size > 0;
       case "entry-remove":
         return this.#isStillNamed(change);

@@ -24,7 +24,7 @@ const contradictions: ReadonlySet<number> = new Set([
 
 /**
  * The kernel does not hold what the cache says, or holds what it does not say: what a third party did meanwhile. A
- * program that writes rules does not tell; it builds on sets and chains.
+ * program that writes rules does not say; it builds on sets and chains.
  */
 export function contradictsCache(error: Error): boolean {
   const number = errnoOf(error);

@@ -73,7 +73,7 @@ export function diffSets(input: SetsInput): SetChanges {
   return { changes, redirected, unusable };
 }
 
-/** What fills the stand-ins, then recreates the sets while `redirectRules` lead around them. */
+/** What fills the stand-ins, then recreates the sets while `redirectRules` bypass them. */
 export function redirectChanges(
   sets: readonly IpSet[],
   { cached, wantedEntries }: Pick<SetsInput, "cached" | "wantedEntries">,

@@ -54,7 +54,7 @@ export function planTouched(
   });
 }
 
-/** kubelet's chain is made where it is missing, and left as it is where it is there. */
+/** kubelet's chain is made where it is missing, and left as it is where it exists. */
 function missingFirewall(
   family: IpFamily,
   observed: readonly ObservedChain[],

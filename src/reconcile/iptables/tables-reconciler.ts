@@ -54,7 +54,7 @@ export interface TablesReport extends SyncReport {
 
 /**
  * Brings the tables to what is planned: one run of iptables-restore for each family that has changes, with the chains
- * that changed. At start, when told that something may differ, and after a failure everything is compared.
+ * that changed. At start, when something may differ, and after a failure everything is compared.
  */
 export class TablesReconciler {
   readonly #iptables: Iptables;
@@ -78,7 +78,7 @@ export class TablesReconciler {
     this.#present.clear();
   }
 
-  /** Whether any program changed rules since our last write; true where that cannot be told. */
+  /** Whether any program changed rules since our last write; true where that is unknown. */
   async mayDiffer(family: IpFamily): Promise<boolean> {
     const generation = await this.#iptables.readGeneration(family);
     return generation === undefined || generation !== this.#generations.get(family);

@@ -66,10 +66,10 @@ function ownerOf(
   if (policy.foreignVirtualServers === "delete") return "owned";
   if (recorded.foreign.has(key)) return "foreign";
   if (recorded.owned.has(key) || isNamedByAddress(id, cached)) return "owned";
-  // The sets of SCTP name addresses as well: they tell even when the address has gone from the node.
+  // The sets of SCTP name addresses as well: they say it even when the address has gone from the node.
   const isNodePort = id.protocol === "SCTP" || facts.nodeAddresses.has(id.address);
   if (isNodePort && isNamedByPort(id, cached)) return "owned";
-  // On kube-ipvs0 only we bind addresses: of one that no set names any more, since someone flushed it, they tell.
+  // On kube-ipvs0 only we bind addresses: of one that no set names any more, since someone flushed it, they say whose.
   const isBound = cached.addresses.has(id.address);
   if (isBound && !facts.namedAddresses.has(id.address)) return "owned";
   const isClaimed = facts.isClaimed(key);

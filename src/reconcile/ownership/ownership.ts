@@ -6,7 +6,7 @@ import { isExcluded, type OwnershipPolicy } from "./policy.ts";
 import { isNamedByAddress, isNamedByPort } from "./set-marks.ts";
 
 /**
- * Carries over a restart what the kernel's sets cannot tell: which virtual servers are ours although no set names them
+ * Carries over a restart what the kernel's sets cannot say: which virtual servers are ours although no set names them
  * by address (node ports, excluded networks), and which are a third party's although a set may.
  */
 export interface OwnershipRecord {
@@ -121,7 +121,7 @@ export class Ownership {
   }
 
   /**
-   * Before the first write: adds to the record what the sets will tell wrongly, or tell no more, once they are written. The
+   * Before the first write: adds to the record what the sets will say wrongly, or not at all, once they are written. The
    * entry of a node port names third parties' virtual servers on that port as well; what is ours in an excluded network
    * stays when its entries go. `keys` undefined: all.
    */
@@ -140,7 +140,7 @@ export class Ownership {
     await this.#record.idle();
   }
 
-  /** After a sync: forgets what is gone, and records what the sets do not tell. `keys` undefined: all. */
+  /** After a sync: forgets what is gone, and records what the sets do not say. `keys` undefined: all. */
   update(view: OwnershipView, keys: Iterable<string> | undefined): void {
     const { desired, cached } = view;
     for (const key of keys ?? allKeys(this.#owned, this.#foreign, cached)) {
@@ -198,7 +198,7 @@ export class Ownership {
   }
 }
 
-/** A set names it by address, and the address is on kube-ipvs0: what a flush of the one leaves, the other tells. */
+/** A set names it by address, and the address is on kube-ipvs0: what a flush of the one leaves, the other shows. */
 function isTraced(server: VirtualServer, desired: DesiredView): boolean {
   return isNamedByAddress(server, desired) && desired.hasAddress(server.address);
 }

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "outbox.h"
+#include "completion-queue.h"
 #include "receive-loop.h"
 
 /* Ends the driver at once: a failed case is a defect, and what follows would only be noise. */
@@ -73,16 +73,16 @@ void count_threads_at_start(void);
 void wait_for_threads(void);
 int count_entries(const char *folder);
 
-/* The owner's side: an outbox whose ring is an eventfd. */
+/* The owner's side: a completion queue whose ring is an eventfd. */
 struct owner {
-  struct outbox *outbox;
+  struct completion_queue *completion_queue;
   int bell;
 };
 void start_owner(struct owner *owner);
 /* Waits for every thread, so that whatever still holds memory is a leak. */
 void stop_owner(struct owner *owner);
-/* What comes out of the outbox next, waited for up to ten seconds. */
-struct outbox_item *next_item(struct owner *owner);
+/* What comes out of the completion queue next, waited for up to ten seconds. */
+struct completion_queue_item *next_item(struct owner *owner);
 
 /* Makes calls of send(2) block, as a kernel lock would, until they are let go. */
 void stall_sends(void);

@@ -13,7 +13,7 @@ static struct delivery *next_delivery(struct owner *owner) {
 }
 
 static struct delivery *take_delivery(struct owner *owner) {
-  return (struct delivery *)outbox_take(owner->outbox);
+  return (struct delivery *)completion_queue_take(owner->completion_queue);
 }
 
 static struct netlink_socket *open_route(struct owner *owner, int receive_bytes, uint32_t group) {
@@ -25,7 +25,7 @@ static struct netlink_socket *open_route(struct owner *owner, int receive_bytes,
                                  .group_count = group == 0 ? 0 : 1};
   const char *failed;
   struct netlink_socket *socket =
-      netlink_socket_open(NETLINK_ROUTE, &options, owner->outbox, &failed);
+      netlink_socket_open(NETLINK_ROUTE, &options, owner->completion_queue, &failed);
   CHECK(socket != NULL);
   return socket;
 }
@@ -145,7 +145,7 @@ static void closes_while_stuck(void) {
   stop_owner(&owner);
 }
 
-/* The owner ends while a call is still running: nothing may be put into its outbox any more. */
+/* The owner ends while a call is still running: nothing may be put into its completion queue any more. */
 static void outlives_its_owner(void) {
   static char stuck;
   struct owner owner;
@@ -155,7 +155,7 @@ static void outlives_its_owner(void) {
   CHECK_EQUAL(submit(socket, 1, 1, 5000, &stuck), 0);
   wait_for_stalled_send();
   netlink_socket_close(socket);
-  outbox_free(owner.outbox);
+  completion_queue_free(owner.completion_queue);
   let_sends_go();
   wait_for_threads();
   close(owner.bell);
@@ -177,9 +177,9 @@ static void refuses_what_it_cannot_do(void) {
   const char *failed = NULL;
   uint32_t group = 4096;
   struct open_options options = {.groups = &group, .group_count = 1};
-  CHECK(netlink_socket_open(NETLINK_ROUTE, &options, owner.outbox, &failed) == NULL);
+  CHECK(netlink_socket_open(NETLINK_ROUTE, &options, owner.completion_queue, &failed) == NULL);
   CHECK(errno == EINVAL && strcmp(failed, "join group") == 0);
-  CHECK(netlink_socket_open(31, &(struct open_options){0}, owner.outbox, &failed) == NULL);
+  CHECK(netlink_socket_open(31, &(struct open_options){0}, owner.completion_queue, &failed) == NULL);
   CHECK(errno == EPROTONOSUPPORT && strcmp(failed, "socket") == 0);
   CHECK_EQUAL(count_entries("/proc/self/fd"), files);
   stop_owner(&owner);
@@ -206,7 +206,7 @@ static void flap_loopback(struct netlink_socket *socket, int count) {
 }
 
 /* Takes what the thread has put while nobody took anything; returns how often it told of a loss. */
-static int losses_in_full_outbox(struct owner *owner) {
+static int losses_in_full_queue(struct owner *owner) {
   struct delivery *taken[100];
   int count = 0, losses = 0;
   while (count < 100 && (taken[count] = take_delivery(owner)) != NULL) count++;
@@ -218,7 +218,7 @@ static int losses_in_full_outbox(struct owner *owner) {
   return losses;
 }
 
-/* The outbox is not emptied meanwhile: it takes 64, the kernel's buffer a few, and the rest is
+/* The completion queue is not emptied meanwhile: it takes 64, the kernel's buffer a few, and the rest is
  * lost. */
 static void watches_and_tells_of_loss(void) {
   static char marker;
@@ -237,7 +237,7 @@ static void watches_and_tells_of_loss(void) {
     flap_loopback(socket, 4);
     pause_ms(1);
   }
-  int losses = losses_in_full_outbox(&owner);
+  int losses = losses_in_full_queue(&owner);
   while (losses == 0) {
     struct delivery *delivery = next_delivery(&owner);
     if (delivery->exchange.error == ENOBUFS) losses++;

@@ -100,21 +100,22 @@ static void ring(void *context) {
 
 void start_owner(struct owner *owner) {
   owner->bell = eventfd(0, EFD_CLOEXEC);
-  owner->outbox = outbox_create(ring, owner);
-  CHECK(owner->bell >= 0 && owner->outbox != NULL);
+  owner->completion_queue = completion_queue_create(ring, owner);
+  CHECK(owner->bell >= 0 && owner->completion_queue != NULL);
 }
 
 void stop_owner(struct owner *owner) {
-  for (struct outbox_item *left; (left = outbox_take(owner->outbox)) != NULL;)
+  struct completion_queue *queue = owner->completion_queue;
+  for (struct completion_queue_item *left; (left = completion_queue_take(queue)) != NULL;)
     delivery_free((struct delivery *)left);
-  outbox_free(owner->outbox);
+  completion_queue_free(owner->completion_queue);
   wait_for_threads();
   close(owner->bell);
 }
 
-struct outbox_item *next_item(struct owner *owner) {
+struct completion_queue_item *next_item(struct owner *owner) {
   for (;;) {
-    struct outbox_item *item = outbox_take(owner->outbox);
+    struct completion_queue_item *item = completion_queue_take(owner->completion_queue);
     if (item != NULL) return item;
     struct pollfd bell = {.fd = owner->bell, .events = POLLIN};
     CHECK(poll(&bell, 1, 10000) == 1);

@@ -60,7 +60,7 @@ export function eventObject(
   };
 }
 
-/** A merge patch that tells how often it happened by now. */
+/** A merge patch with the number of times that it has happened. */
 export function seriesPatch({ count, lastObservedMs }: EventSeries): object {
   return { series: { count, lastObservedTime: microTime(lastObservedMs) } };
 }

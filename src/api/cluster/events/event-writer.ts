@@ -19,7 +19,7 @@ export interface EventWriterParts {
   readonly log: Logger;
 }
 
-/** Something that happened once or more, and the object that tells of it. */
+/** Something that happened once or more, and the object that reports it. */
 interface Series {
   readonly path: string;
   count: number;
@@ -37,7 +37,7 @@ const retryMs = 10_000;
 const requestTimeoutMs = 10_000;
 /** What did not happen again for this long is over. */
 const silenceMs = 360_000;
-/** A series that goes on is reported again this often. */
+/** A series that continues is reported again this often. */
 const refreshMs = 1_800_000;
 /** How long the rest of the queue may take when the program stops. */
 const stopGraceMs = 300;
@@ -45,7 +45,7 @@ const stopGraceMs = 300;
 /**
  * Writes events to the API server, one after the other, beside everything else: whoever records one never
  * waits. What happens again becomes a series on the first object. Needs create and patch of
- * events.events.k8s.io, which system:node-proxier has; without them a line in the log tells it once.
+ * events.events.k8s.io, which system:node-proxier has; without them a line in the log says so once.
  */
 export class EventWriter implements EventRecorder {
   readonly #parts: EventWriterParts;
@@ -95,7 +95,7 @@ export class EventWriter implements EventRecorder {
     this.#enqueue({ method: "POST", path: collection, contentType: "application/json", body });
   }
 
-  /** The second time is told at once, later ones with the next sweep. */
+  /** The second time is reported at once, later ones with the next sweep. */
   #repeat(series: Series): void {
     series.count += 1;
     series.lastObservedMs = this.#parts.clock.nowMs();

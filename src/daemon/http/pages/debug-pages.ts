@@ -22,8 +22,8 @@ heap                memory statistics
 `;
 
 /**
- * Profiling, with enableProfiling only. As kube-proxy's paths, with what Node.js can tell; asked for from this
- * machine only, since a profile costs time and tells of the inside.
+ * Profiling, with enableProfiling only. As kube-proxy's paths, with what Node.js offers; asked for from this
+ * machine only, since a profile costs time and shows the inside.
  */
 export class DebugPages {
   readonly #parts: DebugParts;
