@@ -11,7 +11,9 @@ const project: string = join(import.meta.dirname, "../../..");
 /** Imports are not printed. */
 const importPath = /^\.{1,2}\//;
 
-const sources: readonly string[] = globSync("{src,native-shim}/**/*.ts", { cwd: project }).sort();
+const sources: readonly string[] = globSync("{src,native-shim}/**/*.{ts,c,h}", {
+  cwd: project,
+}).sort();
 
 describe("a printed string", () => {
   for (const [pattern, instead] of bannedWords) {
