@@ -21,7 +21,7 @@ export interface Forwarding {
 
 const retryMs = 30_000;
 
-/** Forwards what comes to one address to another one. A port that is taken is tried again. */
+/** Forwards what comes to one address to another one. A port that is taken is retried. */
 export class Forwarder {
   readonly #parts: ForwarderParts;
   readonly #nodePort: LoopbackNodePort;

@@ -9,7 +9,7 @@ import { SyncReporter } from "../report/sync-reporter.ts";
 import { SyncLoop } from "../sync/sync-loop.ts";
 import type { ModeParts, RunningMode } from "./mode.ts";
 
-/** The kernel's own time-out of UDP flows, where `ipvs.udpTimeout` sets none. */
+/** The kernel's own timeout of UDP flows, where `ipvs.udpTimeout` sets none. */
 const ipvsUdpSeconds = 300;
 
 /** Prepares the kernel for mode ipvs. Throws where a start makes no sense. */

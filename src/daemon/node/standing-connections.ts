@@ -5,7 +5,7 @@ import type { Kernel } from "../../kernel/kernel.ts";
 import type { ConnectionCounts } from "../../state/traffic.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
 
-/** Pause between two looks, and how many times longer than a look it is at least. */
+/** Pause between two readings, and how many times longer than a reading it is at least. */
 const pauseMs = 1_000;
 const pausePerLook = 50;
 
@@ -41,7 +41,7 @@ export async function connectionsEnd(
   }
 }
 
-/** Deletes the tracked flows to these: their next datagram goes the new way. */
+/** Deletes the conntrack entries of these: their next datagram goes the new way. */
 export async function forgetFlows(
   { conntrack }: Pick<Kernel, "conntrack">,
   ids: readonly VirtualServerId[],
@@ -52,7 +52,7 @@ export async function forgetFlows(
   }
 }
 
-/** Of TCP what is established; a flow of datagrams has no end but its time-out. */
+/** Of TCP what is established; a flow of datagrams has no end but its timeout. */
 function isStanding(id: VirtualServerId, counts: ConnectionCounts | undefined): boolean {
   const { activeConnections = 0, inactiveConnections = 0 } = counts ?? {};
   return activeConnections + (isUdp(id) ? inactiveConnections : 0) > 0;

@@ -1,6 +1,6 @@
 /**
  * The file that says which modes ran on this node since it was last put in order: chains of mode iptables are called as
- * kube-proxy's, and only this file tells after a change of mode that they are ours to remove.
+ * kube-proxy's, and only this file says after a change of mode that they are ours to remove.
  */
 import { basename, dirname, join } from "node:path";
 import type { Logger } from "../../base/log.ts";
