@@ -146,7 +146,7 @@ describe("the chart, rendered", () => {
     assert.match(text, new RegExp(`image: r@${digest}`));
   });
 
-  it("binds the account to the proxy's role, unless told otherwise", () => {
+  it("binds the account to the proxy's role, unless set otherwise", () => {
     const kinds = (values: Values): readonly string[] =>
       (renderChart({ ...leastValues, ...values }).objects ?? []).map(({ kind }) => kind);
     assert.deepEqual(kinds({}), ["ConfigMap", "DaemonSet", "ServiceAccount", "ClusterRoleBinding"]);

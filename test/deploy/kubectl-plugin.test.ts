@@ -80,7 +80,7 @@ describe("kubectl kube-ipvs", () => {
     assert.match(err, /no running pod with k8s-app=kube-ipvs in kube-system on node gone/);
   });
 
-  it("knows its options, and tells of them", () => {
+  it("knows its options, and lists them", () => {
     assert.match(run("--nod", "x", "status").err, /unknown option --nod /);
     assert.match(run("--node").err, /--node needs a value/);
     assert.deepEqual(run("--help").code, 0);

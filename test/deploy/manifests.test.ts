@@ -103,7 +103,7 @@ describe("the manifests", () => {
   }
 
   for (const { name, objects } of proxies.filter(hasConfiguration)) {
-    it(`bring a configuration that the program takes without a word: ${name}`, () => {
+    it(`bring a configuration that the program takes without a warning: ${name}`, () => {
       const files = configOf(objects);
       const { config, notices } = loadConfig(new Map([["config", ["config.conf"]]]), {
         readFile: (path) => files[path] ?? "",

@@ -126,7 +126,7 @@ function messages(output: string): readonly string[] {
   );
 }
 
-describe("the program goes on without what it cannot use, and its log says what and where", () => {
+describe("the program continues without what it cannot use, and its log says what and where", () => {
   it("for manifests: broken YAML, cluster IP, port, protocol, slice port", async () => {
     const place = join(folder, "manifests");
     mkdirSync(place);

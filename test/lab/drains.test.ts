@@ -127,7 +127,7 @@ describe("a real server that leaves", () => {
     });
   }
 
-  it("starts its deadline anew where its age is not known, and says so", async () => {
+  it("restarts its deadline where its age is unknown, and says so", async () => {
     const flags = ["--kube-ipvs-drain-start-times-file="];
     const connection = await drainingWith("echo", flags);
     await node.stop();
@@ -196,7 +196,7 @@ describe("a real server that leaves", () => {
     connection.reset();
   });
 
-  it("is cut at the deadline: the client is told, and the next connection works", async () => {
+  it("is cut at the deadline: the client is notified, and the next connection works", async () => {
     const connection = await drainingWith("echo", ["--kube-ipvs-tcp-drain-deadline=3s"]);
     await node.hasWeights(tcp, "pod-2 1");
     // By the program's own clock, and not before.

@@ -282,7 +282,7 @@ describe("found by the looks between verifications", () => {
   }
 
   for (const tool of ["iptables", "ip6tables"]) {
-    it(`${tool}-restore with a complete rule set of somebody else`, async (test) => {
+    it(`${tool}-restore with a complete rule set of a third party`, async (test) => {
       const text = tool === "iptables" ? firewall : firewall.replaceAll(/-A .*\n/g, "");
       writeFileSync("/run/firewall", text);
       const one = {
@@ -296,7 +296,7 @@ describe("found by the looks between verifications", () => {
     });
   }
 
-  it("somebody who takes an address again and again makes its repair wait, and nothing else", async () => {
+  it("whoever takes an address again and again makes its repair wait, and nothing else", async () => {
     const drifts = async (): Promise<number> =>
       (await figures(daemon, "kube_ipvs_drift_total"))["address"] ?? 0;
     const take = async (address: string): Promise<void> => {
@@ -370,7 +370,7 @@ describe("found by the verification", () => {
 });
 
 describe("while only observing", () => {
-  it("everything is told and nothing is changed", async () => {
+  it("everything is reported and nothing is changed", async () => {
     const daemon = await startLabDaemon([web, slice], {
       "kube-ipvs-verification-period": "1s",
       "kube-ipvs-rule-check-period": "1s",

@@ -220,7 +220,7 @@ describe("the image on a node", () => {
     );
   });
 
-  it("tells nobody the account's token, in the log or on a page", async () => {
+  it("never shows the account's token, in the log or on a page", async () => {
     const program = onNode.start({ ...main, command: [...main.command, "-v=10"] });
     await program.prints(/SyncProxyRules complete/);
     const pages = [

@@ -43,7 +43,7 @@ const chain: RulesChange = {
 
 describe("sets", () => {
   for (const family of ipFamilies) {
-    it(`of ours are accepted by «ipset create … -exist», ${family}`, async () => {
+    it(`of ours are accepted by 'ipset create … -exist', ${family}`, async () => {
       await withKernel(async ({ ipSets }) => {
         for (const set of setsFor(family)) await ipSets.create(set);
         shell(setsFor(family).map(createCommand).join("\n"));
@@ -58,7 +58,7 @@ describe("sets", () => {
     });
   }
 
-  it("with a time-out, in which entries would vanish, are refused", async () => {
+  it("with a timeout, in which entries would vanish, are refused", async () => {
     await withKernel(async ({ ipSets }) => {
       const [set] = setsFor("IPv4");
       assert.ok(set);
@@ -69,7 +69,7 @@ describe("sets", () => {
 });
 
 describe("the dummy link", () => {
-  it("is as «ip link add kube-ipvs0 txqueuelen 0 type dummy» makes it", async () => {
+  it("is as 'ip link add kube-ipvs0 txqueuelen 0 type dummy' makes it", async () => {
     await withKernel(async ({ link }) => {
       await link.ensure();
       shell("ip link add kube-ipvs1 txqueuelen 0 type dummy");

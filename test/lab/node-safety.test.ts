@@ -106,7 +106,7 @@ describe("external IPs that the node needs itself", () => {
     }
   });
 
-  it("are told once for each address, and counted", async () => {
+  it("are reported once for each address, and counted", async () => {
     const told = daemon.lines
       .filter(({ event }) => event.startsWith("Address is never bound"))
       .map(({ keys }) => `${keys["address"]} ${keys["reason"]} ${keys["servicePortName"]}`);
@@ -120,7 +120,7 @@ describe("external IPs that the node needs itself", () => {
     assert.ok(counted.includes('kube_ipvs_frontend_conflicts{reason="gateway-address"} 1'));
   });
 
-  it("are those of the moment: another gateway is set free with the next look at all", async () => {
+  it("are those of the moment: another gateway is set free with the next check of all", async () => {
     daemon.apply(claiming(["192.168.10.7"], "later", "10.96.0.12"));
     await daemon.settled();
     assert.ok(bound().includes("192.168.10.7"));

@@ -183,7 +183,7 @@ describe("rules that are gone between two looks", () => {
   });
 });
 
-describe("sets that others change", () => {
+describe("sets that a third party changes", () => {
   const losses: readonly [name: string, command: string][] = [
     ["emptied", "ipset flush KUBE-CLUSTER-IP; ipset flush KUBE-NODE-PORT-TCP"],
     ["filled", "ipset add KUBE-LOOP-BACK 10.9.9.9,tcp:1,10.9.9.9"],
@@ -237,7 +237,7 @@ describe("links and addresses", () => {
     assert.deepEqual(nodePorts(), own);
   });
 
-  it("an address that somebody takes from kube-ipvs0, or puts there, is as it was", async () => {
+  it("an address that someone takes from kube-ipvs0, or puts there, is as it was", async () => {
     const wanted = addresses("kube-ipvs0");
     shell("ip address del 10.96.0.10/32 dev kube-ipvs0; ip address add 10.9.9.9/32 dev kube-ipvs0");
     await eventually(() => addresses("kube-ipvs0"), wanted, noticedMs);
@@ -257,7 +257,7 @@ describe("links and addresses", () => {
 });
 
 describe(`beside ${foreignRuleCount.toLocaleString("en")} rules of others`, () => {
-  it("a look at ours reads our chains alone", async (test) => {
+  it("a check of ours reads our chains alone", async (test) => {
     const lines = Array.from(
       { length: foreignRuleCount },
       (_, index) =>

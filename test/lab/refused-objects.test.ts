@@ -180,7 +180,7 @@ describe("an endpoint that the kernel refuses", () => {
 
   it("does not slow down what changes elsewhere", changesElsewhereGoThrough);
 
-  it("is tried again by itself without a further line", async () => {
+  it("is retried by itself without a further line", async () => {
     const failures = (): Promise<number> =>
       node.metric("kube_ipvs_kernel_changes_total", {
         kind: "real-server-create",
@@ -302,7 +302,7 @@ describe("a removal at the end of a drain that the kernel refuses", () => {
       result: "failure",
     });
 
-  it("is counted and named once with its Service, and tried again later and later", async () => {
+  it("is counted and named once with its Service, and retried with back-off", async () => {
     node.api.apply(...objects);
     await node.until("it is served", () => leaving().length === 1);
     refuseRequests({ ...removal, errno: 16, percent: 100 });

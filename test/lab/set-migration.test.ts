@@ -169,7 +169,7 @@ describe("sets that are there with other parameters", () => {
   for (const [index, misfits] of rounds.entries()) {
     const names = misfits.map(({ set, how }) => `${set.name} ${how}`).join("; ");
 
-    it(`are made anew (${names})`, async () => {
+    it(`are recreated (${names})`, async () => {
       await inNamespace(async () => {
         const all = index === 0 ? misfits : [...misfits, ofOtherFamily];
         shell(all.map(createMisfit).join("\n"));
@@ -181,7 +181,7 @@ describe("sets that are there with other parameters", () => {
       });
     });
 
-    it(`are made anew under our rules (${index + 1})`, async () => {
+    it(`are recreated under our rules (${index + 1})`, async () => {
       await inNamespace(async () => {
         await withLabDaemon(objects, {}, async () => {});
         exchange(misfits);
@@ -194,7 +194,7 @@ describe("sets that are there with other parameters", () => {
     });
   }
 
-  it("are reported where a rule of others refers to one of another type; everything else works; then it is made anew", async () => {
+  it("are reported where a rule of others refers to one of another type; everything else works; then it is recreated", async () => {
     const { name } = setFor("clusterIp", "IPv4");
     const foreign = `FORWARD -m set --match-set ${name} dst -j DROP`;
     await inNamespace(async () => {

@@ -100,7 +100,7 @@ describe("a netlink socket", () => {
     );
   });
 
-  it("takes the part of the buffer that it is told, and a copy of it", async () => {
+  it("takes the part of the buffer that it is given, and a copy of it", async () => {
     const bytes = Buffer.concat([Buffer.alloc(7, 0xff), noop(20), Buffer.alloc(9, 0xff)]);
     const pending = transact(socket, bytes, 7, 16, 20, 5000);
     bytes.fill(0xee);

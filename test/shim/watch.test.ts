@@ -79,7 +79,7 @@ describe("watch()", () => {
     assert.equal(count, 1);
   });
 
-  it("tells of lost events and goes on", async () => {
+  it("reports lost events and continues", async () => {
     const socket = open(protocols.route, { groups: [linkGroup], receiveBufferBytes: 2048 });
     const seen = new Seen();
     watch(socket, seen.onDatagram);

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { LastKnownRecords } from "../../../src/api/last-known-records.ts";
 
-it("tells each difference once, with the record told before", () => {
+it("reports each difference once, with the record reported before", () => {
   const told: (readonly [unknown, unknown])[] = [];
   const records = new LastKnownRecords<{ readonly a: number }>((...pair) => told.push(pair));
   const [one, alsoOne, two] = [{ a: 1 }, { a: 1 }, { a: 2 }];

@@ -17,7 +17,7 @@ describe("sameValue", () => {
     [Object.create({ a: 1 }), { a: 1 }],
   ];
   for (const [left, right] of different) {
-    it(`tells ${JSON.stringify(left)} from ${JSON.stringify(right)}`, () => {
+    it(`distinguishes ${JSON.stringify(left)} from ${JSON.stringify(right)}`, () => {
       assert.equal(sameValue(left, right), false);
       assert.equal(sameValue(right, left), false);
       assert.equal(sameValue(left, structuredClone(left)), true);

@@ -14,7 +14,7 @@ const newAddress =
   "828 sendto(23<NETLINK:[ROUTE:810]>, [{nlmsg_len=40, nlmsg_type=RTM_NEWADDR, nlmsg_flags";
 
 describe("system calls seen by strace", () => {
-  it("tells messages that change from those that ask", () => {
+  it("distinguishes messages that change from those that ask", () => {
     const calls = readSystemCalls([newServer, listServers, lookAtSets, newAddress].join("\n"));
     assert.equal(calls.changeMessages.length, 2);
     assert.equal(calls.readMessages.length, 2);

@@ -90,7 +90,7 @@ describe("a mistake", () => {
 });
 
 describe("--help", () => {
-  it("tells of every flag that has something to tell, under its heading", () => {
+  it("lists every flag that has a description, under its heading", () => {
     const text = helpText();
     const headings = text.split("\n").filter((line) => /^[A-Z][^.]*:$/.test(line));
     assert.deepEqual(headings, [
@@ -125,7 +125,7 @@ describe("--help", () => {
   });
 
   for (const { name, summary, examples } of subcommands) {
-    it(`tells of ${name}, which has examples of its own`, () => {
+    it(`describes ${name}, which has examples of its own`, () => {
       assert.match(helpText(), new RegExp(`^ {2}${name} +${summary}$`, "m"));
       const own = parseCommandLine([name, "--help"]);
       const text = own.kind === "help" ? own.text : assert.fail();

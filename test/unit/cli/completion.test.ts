@@ -39,7 +39,7 @@ describe("completion", () => {
   }
 
   for (const shell of ["bash", "zsh", "fish"]) {
-    it(`in ${shell} names every command and every flag that has something to tell`, () => {
+    it(`in ${shell} names every command and every flag that has a description`, () => {
       const script = completionScript(shell) ?? assert.fail();
       for (const { name } of subcommands) assert.match(script, new RegExp(`\\b${name}\\b`));
       for (const { name, help } of flags) {

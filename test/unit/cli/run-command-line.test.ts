@@ -113,7 +113,7 @@ describe("the program", () => {
     );
   });
 
-  it("logs what the configuration was told, in the form asked for", async () => {
+  it("logs what was noticed in the configuration, in the form asked for", async () => {
     const { err } = await run(["--config=/config", "--logging-format=json"]);
     assert.match(
       err,
@@ -121,7 +121,7 @@ describe("the program", () => {
     );
   });
 
-  it("tells the daemon what to show: the configuration in force, the flags, no password", async () => {
+  it("gives the daemon what to show: the configuration in force, the flags, no password", async () => {
     let parts: CommandParts | undefined;
     await run(["--config=/config", "-v=4", "--master=https://me:secret@10.0.0.1:6443"], {
       async runDaemon(_config, given) {
@@ -283,7 +283,7 @@ describe("the last lines on stderr", () => {
 });
 
 describe("--strict", () => {
-  it("refuses unknown fields, settings without effect and idle flags, each in its line", async () => {
+  it("refuses unknown fields, settings without effect and ignored flags, each in its line", async () => {
     const args = ["--config=/config", "--strict", "--ipvs-scheduler=lc", "--boot-id-file=x"];
     for (const more of [[], ["--write-config-to=/out"]]) {
       const { code, err, calls, files } = await run([...args, ...more]);

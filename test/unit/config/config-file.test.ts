@@ -103,7 +103,7 @@ describe("a file", () => {
     assert.equal(load({}, text).config.scheduler, "lc");
   });
 
-  it("is told of fields nobody knows, by path, with the one that was meant", () => {
+  it("is warned of fields nobody knows, by path, with the one that was meant", () => {
     const { notices } = loadFile(
       "mode: ipvs\nfoo: 1\nipvs: {Scheduler: lc, a: {b: 1}}\nWinKernel: {}",
     );
@@ -116,19 +116,19 @@ describe("a file", () => {
     ]);
   });
 
-  it("is told of settings without effect when it says something new", () => {
+  it("is warned of settings without effect when it says something new", () => {
     const { notices } = loadFile("mode: ipvs\niptables: {syncPeriod: 10s, minSyncPeriod: 1s}");
     const keys = { setting: "iptables.syncPeriod", reason: "applies to mode iptables only" };
     assert.deepEqual(notices, [{ level: "warn", event: "Setting has no effect", keys }]);
   });
 
-  it("is told nothing of settings without effect that are empty or say the default", () => {
+  it("is not warned of settings without effect that are empty or say the default", () => {
     const lines =
       "clientConnection: {qps: 5, burst: 10}\nlogging: {vmodule: [], flushFrequency: 5s}";
     assert.deepEqual(loadFile(`mode: ipvs\n${lines}`).notices, []);
   });
 
-  it("is told of a field given twice; the last one counts", () => {
+  it("is warned of a field given twice; the last one counts", () => {
     const { config, notices } = loadFile("mode: ipvs\noomScoreAdj: 1\noomScoreAdj: 2");
     assert.equal(config.oomScoreAdj, 2);
     assert.match(notices[0]?.event ?? "", /Duplicate/);

@@ -49,7 +49,7 @@ describe("an empty mode in a file", () => {
 });
 
 describe("no mode and no file", () => {
-  it("is told that ipvs is assumed", () => {
+  it("is warned that ipvs is assumed", () => {
     const { config, notices } = load({});
     assert.equal(config.mode, "ipvs");
     assert.deepEqual(notices, [

@@ -61,7 +61,7 @@ describe("a feature gate", () => {
     );
   });
 
-  it("that changes nothing is told of; those of other components in one line", () => {
+  it("that changes nothing is reported; those of other components in one line", () => {
     const gates =
       "{TopologyAwareHints: true, AllowServiceExternalIPs: false, WinDSR: true, AppArmor: true}";
     const { config, notices } = loadFile(`mode: ipvs\nfeatureGates: ${gates}`);

@@ -145,7 +145,7 @@ describe("flags beside a file", () => {
     assert.deepEqual(notices, []);
   });
 
-  it("that are deprecated are told of, and count only without a file", () => {
+  it("that are deprecated are reported, and count only without a file", () => {
     const flags = { "healthz-port": "0" };
     const deprecated = {
       level: "warn",

@@ -174,7 +174,7 @@ describe("the message for a bad file", () => {
 });
 
 describe("ConfigError", () => {
-  it("tells every problem at once, of file and flags", () => {
+  it("reports every problem at once, of file and flags", () => {
     try {
       loadFile("oomScoreAdj: 5000\nipvs: {tcpTimeout: never}", { v: "-1" });
       assert.fail("accepted");
@@ -187,7 +187,7 @@ describe("ConfigError", () => {
     }
   });
 
-  it("tells of wrong values and of broken rules together, of each setting once", () => {
+  it("reports wrong values and broken rules together, of each setting once", () => {
     const lines =
       "ipvs: {syncPeriod: never, minSyncPeriod: 1m}\nclusterCIDR: x\nfeatureGates: {Nonsense: true}";
     assert.equal(

@@ -20,7 +20,7 @@ describe("kubeadm's ConfigMap", () => {
   const folder = mkdtempSync(join(tmpdir(), "kubeadm-"));
   after(() => rmSync(folder, { recursive: true }));
 
-  it("means the defaults wherever config.conf says zero, without a word of warning", () => {
+  it("means the defaults wherever config.conf says zero, without a warning", () => {
     const { config, notices } = load({ "hostname-override": "n1" }, data["config.conf"]);
     const { config: defaults } = loadFile("", { "hostname-override": "n1" });
     assert.deepEqual(notices, []);
@@ -50,7 +50,7 @@ describe("kubeadm's ConfigMap", () => {
 });
 
 describe("kubespray's file", () => {
-  it("is read without a word of warning", () => {
+  it("is read without a warning", () => {
     const { config, notices } = load({}, fileText("kubespray-config.yaml"));
     assert.deepEqual(notices, []);
     assert.deepEqual(config, {
@@ -82,7 +82,7 @@ describe("flags as k3s and RKE2 give them", () => {
     "--v=2",
   ];
 
-  it("are read without a word of warning", () => {
+  it("are read without a warning", () => {
     const parsed = parseCommandLine(args);
     assert.ok(parsed.kind === "flags");
     const world = { hostname: () => "x", readFile: () => "" };

@@ -15,7 +15,7 @@ describe("settings of traffic", () => {
     assert.deepEqual(config.estimator, { isRunning: true, cpuList: "0-3,8", nice: -20 });
   });
 
-  it("refuse what is no list of processors, and no priority", () => {
+  it("refuse what is not a list of processors, or not a priority", () => {
     for (const list of ["a", "0-", "0,,1", "0 1", "1\n2"]) {
       assert.throws(() => load({ "kube-ipvs-estimator-cpus": list }), /processors such as 0-3,8/);
     }

@@ -145,7 +145,7 @@ describe("the record of modes", () => {
   const bootClock = { bootId: "boot-1", uptimeMs: () => 1_000 };
   const open = (): ModeRecord => new ModeRecord(path, { log: new RecordingLogger(), bootClock });
 
-  it("tells which modes ran until one of them put the node in order, killed or not", async () => {
+  it("says which modes ran until one of them put the node in order, killed or not", async () => {
     assert.deepEqual([...open().earlier], []);
     for (const mode of ["iptables", "ipvs"] as const) {
       const record = open();

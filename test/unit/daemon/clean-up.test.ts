@@ -160,7 +160,7 @@ describe("cleanUp", () => {
   });
 });
 
-describe("cleanUp and the file with the ages of drains", () => {
+describe("cleanUp and the file with the start times of drains", () => {
   let folder: string;
 
   beforeEach(() => {

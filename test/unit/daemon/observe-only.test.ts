@@ -113,7 +113,7 @@ describe("observing only", () => {
     assert.deepEqual(await figures("kube_ipvs_pending_changes"), []);
   });
 
-  it("tells what a third party changes, each time once, and what would repair it", async () => {
+  it("reports what a third party changes, each time once, and what would repair it", async () => {
     await start();
     await running?.stop();
     await start(observing);

@@ -36,7 +36,7 @@ describe("checkCapabilities", () => {
     );
   });
 
-  it("leaves it to the kernel where /proc does not tell", () => {
+  it("leaves it to the kernel where /proc does not say it", () => {
     checkCapabilities(() => "Name:\tnode\n");
   });
 });
@@ -66,7 +66,7 @@ describe("writeOomScore", () => {
     assert.deepEqual(log.lines, []);
   });
 
-  it("goes on without it, telling only who asks for more", async () => {
+  it("continues without it, saying so only at a higher verbosity", async () => {
     const { texts, log } = await attempt(2);
     assert.deepEqual(texts, [line, line]);
     assert.deepEqual(

@@ -10,7 +10,7 @@ import { type ApiObject, node } from "../../support/objects.ts";
 import { RecordingLogger } from "../../support/recording-logger.ts";
 import { loadFile } from "../config/loading.ts";
 
-it("open node ports are told once, whatever becomes of node and configuration", async () => {
+it("open node ports are reported once, whatever becomes of node and configuration", async () => {
   const { config } = loadFile("mode: ipvs\nnodePortAddresses: []", {
     "hostname-override": "node-1",
   });

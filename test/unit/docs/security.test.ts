@@ -26,7 +26,7 @@ describe("the security model", () => {
     });
   }
 
-  it("would tell of a test that is gone", () => {
+  it("would notice a test that is gone", () => {
     assert.ok(!isThere(path, { file: "../test/lab/image.test.ts", title: "no such title" }));
   });
 });

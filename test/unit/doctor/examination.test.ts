@@ -61,7 +61,7 @@ describe("an examination", () => {
 describe("a printed examination", () => {
   const examination = examine(nodeFacts({ missingCapabilities: known(["NET_RAW"]) }));
 
-  it("is aligned, and tells why and what to do where something is wrong", () => {
+  it("is aligned, and says why and what to do where something is wrong", () => {
     const [head, first, why, remedy, next] = renderExamination(examination, "table", false).split(
       "\n",
     );

@@ -149,7 +149,7 @@ describe("explain", () => {
     });
   });
 
-  it("tells what a pod that reaches itself needs", async () => {
+  it("says what a pod that reaches itself needs", async () => {
     await withNode(objects, async (onNode) => {
       const { summary, packets } = await explained(onNode, ip("10.244.1.5"));
       assert.match(summary, /masqueraded to 1 of them$/);

@@ -39,7 +39,7 @@ describe("growth in a soak", () => {
     it(`is seen in ${name}`, () => assert.deepEqual(findGrowth(run(change)), [want]));
   }
 
-  it("is told with the figures of every kind", () => {
+  it("is reported with the figures of every kind", () => {
     assert.equal(
       growthLine(run((index) => ({ sockets: index }))),
       "Medians of the second quarter and of the last: memoryMiB 100.0 → 100.0, heapMiB 40.0 → 40.0, files 30.0 → 30.0, sockets 15.0 → 35.0, handles 20.0 → 20.0, timers 9.0 → 9.0",

@@ -27,7 +27,7 @@ describe("the table of faults", () => {
     ]);
   });
 
-  it("tells a turn that did not come to its end", () => {
+  it("reports a turn that did not come to its end", () => {
     const lines = resultTable([{ ...row, failure: "Error: not repaired" }]);
     assert.equal(lines.at(-1), "Disk full: Error: not repaired");
   });

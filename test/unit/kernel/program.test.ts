@@ -107,7 +107,7 @@ describe("where programs are looked for", () => {
     assert.equal(programFolders(":.:bin:/usr/bin")[0], "/usr/bin");
   });
 
-  it("is what the program is told, too", () => {
+  it("is given to the program, too", () => {
     assert.equal(programEnvironment()["PATH"], programFolders().join(":"));
   });
 });

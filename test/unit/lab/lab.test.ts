@@ -24,7 +24,7 @@ describe("the summary of a test run", () => {
     assert.deepEqual(parseTestSummary(output), { passed: 4, failed: 1, skipped: 2 });
   });
 
-  it("has notes: what a suite tells of itself, without the closing lines", () => {
+  it("has notes: what a suite says of itself, without the closing lines", () => {
     const output = [
       "golden: 98 scenarios",
       "✔ a test (3ms)",

@@ -33,14 +33,14 @@ describe("before anything happened", () => {
     ]);
   });
 
-  it("the versions are told", async () => {
+  it("the versions are shown", async () => {
     const lines = await samples(() => {});
     const found = lines.filter((line) => line.includes("build_info"));
     assert.equal(found.length, 1);
     assert.match(found[0] ?? "", /^kube_ipvs_build_info\{version="9.9.9",node_version="v\d+\./);
   });
 
-  it("the API server's version is told once it is known, and only the last one", async () => {
+  it("the API server's version is shown once it is known, and only the last one", async () => {
     const lines = await samples((metrics) => {
       metrics.serverVersion({ major: "1", minor: "29", gitVersion: "v1.29.8" });
       metrics.serverVersion({ major: "1", minor: "30+", gitVersion: "v1.30.4+k3s1" });

@@ -158,7 +158,7 @@ describe("annotations of a Service", () => {
     assert.equal(readTuning(serviceRecord(), defaults, new Set()).tuning, defaults);
   });
 
-  it("tell the scheduler that the kernel is asked for", () => {
+  it("give the scheduler that the kernel is asked for", () => {
     const asked = (annotations?: Readonly<Record<string, string>>): string | undefined =>
       requestedScheduler(serviceRecord(annotations === undefined ? {} : { annotations }));
     assert.equal(asked(), undefined);

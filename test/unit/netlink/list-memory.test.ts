@@ -76,7 +76,7 @@ describe("ListMemory", () => {
     assert.equal(count, 1);
   });
 
-  it("tells messages apart, whatever changed in them", async () => {
+  it("distinguishes messages, whatever changed in them", async () => {
     const values = { type: fc.nat(3), bytes: fc.array(fc.nat(255), { maxLength: 24 }) };
     const sent = fc.record(values, { noNullPrototype: true });
     await fc.assert(

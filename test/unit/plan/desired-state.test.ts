@@ -46,7 +46,7 @@ describe("DesiredState", () => {
     assert.equal(dirty.rules.size, 0);
   });
 
-  it("tells what is denied to the node in one order, whatever came first", () => {
+  it("reports what is denied to the node in one order, whatever came first", () => {
     const closed = (name: string, clusterIp: string, loadBalancerIp: string): ServiceRecord =>
       serviceRecord({
         name,
@@ -260,7 +260,7 @@ const eventArbitrary: fc.Arbitrary<Event> = fc.oneof(
 );
 
 describe("planning what changed", () => {
-  it("ends in the state that planning everything anew gives, after any order of events", () => {
+  it("ends in the state that planning everything again gives, after any order of events", () => {
     fc.assert(
       fc.property(fc.array(eventArbitrary, { maxLength: 60 }), fc.nat(4), (events, every) => {
         const tracker = new ChangeTracker(0);

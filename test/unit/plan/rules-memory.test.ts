@@ -34,7 +34,7 @@ describe("planned rules", () => {
     { masqueradeMark: 0x8000 },
   ];
   for (const difference of differences) {
-    it(`are planned anew with another ${Object.keys(difference).join()}`, () => {
+    it(`are planned again with another ${Object.keys(difference).join()}`, () => {
       const memory = new RulesMemory();
       const first = memory.plan(input);
       assert.notEqual(memory.plan({ ...input, ...difference }), first);

@@ -84,7 +84,7 @@ describe("a drain", () => {
     assert.equal(bench.reconciler.needsDrainCheck, false);
   });
 
-  it("is told when it begins and when it ends, with the reasons", async () => {
+  it("is reported when it begins and when it ends, with the reasons", async () => {
     assert.deepEqual(bench.lines(), [
       `info Real server draining ${subject} reason=endpoint-removed`,
     ]);
@@ -140,13 +140,13 @@ describe("a drain", () => {
       assert.equal(bench.reconciler.drainer.oldestAgeSeconds, 900);
     });
 
-    it("is tried again after 1, 2, 4 … seconds, and every five minutes in the end", async () => {
+    it("is retried after 1, 2, 4 … seconds, and every five minutes in the end", async () => {
       await bench.checkDrains();
       const attempts = await attemptsIn(1_200);
       assert.deepEqual(attempts, [1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111]);
     });
 
-    it("is told when it begins and when it ends, with its Service", async () => {
+    it("is reported when it begins and when it ends, with its Service", async () => {
       const { refusals } = await bench.checkDrains();
       assert.deepEqual(
         refusals.begun.map(({ kind, reason, services }) => [kind, reason, services]),
@@ -230,7 +230,7 @@ describe("a drain", () => {
     assert.match(ipvsText(bench.kernel), /10\.244\.2\.11:8080 -m -w 1/);
   });
 
-  it("ends when somebody gave the weight back and the real server is wanted again", async () => {
+  it("ends when someone gave the weight back and the real server is wanted again", async () => {
     const realServer = { ...leaving, weight: 1, forwardingMethod: 0 };
     await bench.kernel.ipvs.apply([
       { kind: "update-real-server", virtualServer: server, realServer },
@@ -289,7 +289,7 @@ describe("a drain", () => {
   });
 
   describe("after a restart", () => {
-    it("goes on without a write, with the age that was noted", async () => {
+    it("continues without a write, with the age that was noted", async () => {
       const noted = new RecordedTimes(new Map([[leavingKey, -600_000]]));
       const restarted = benchOn(bench.kernel, noted);
       restarted.put(a, [here]);
@@ -350,7 +350,7 @@ describe("a real server without connections", () => {
   });
 });
 
-it("looks at very many in turns", async () => {
+it("checks very many in turns", async () => {
   const bench = benchOn(new FakeKernel());
   const addressOf = (index: number) => ip(`10.96.${1 + Math.floor(index / 250)}.${index % 250}`);
   const indices = Array.from({ length: 2_100 }, (_, index) => index);
@@ -373,7 +373,7 @@ it("looks at very many in turns", async () => {
   assert.deepEqual(counts, [1_100, 100, 0]);
 });
 
-it("tells the first twenty drains at every verbosity, the others as a number", async () => {
+it("reports the first twenty drains at every verbosity, the others as a number", async () => {
   const bench = benchOn(new FakeKernel());
   const many = Array.from({ length: 30 }, (_, index) => endpointRecord(`10.244.2.${index + 1}`));
   bench.put(a, many);

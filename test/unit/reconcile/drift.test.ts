@@ -299,7 +299,7 @@ describe("drift", () => {
     assert.deepEqual(kernel.operations.texts(), []);
   });
 
-  it("is repaired and told while changes go on, whatever else the partial sync has to do", async () => {
+  it("is repaired and reported while changes go on, whatever else the partial sync has to do", async () => {
     await kernel.ipvs.apply([{ kind: "remove-real-server", virtualServer, realServer }]);
     assert.equal(await bench.verify(), true);
     bench.put(serviceRecord({ name: "default/other", clusterIps: [ip("10.96.0.11")] }), [
@@ -323,7 +323,7 @@ describe("drift", () => {
     ]);
   });
 
-  it("of rules reads them only after somebody changed a rule", async () => {
+  it("of rules reads them only after someone changed a rule", async () => {
     const filter = kernel.iptables.table("IPv4", "filter");
     const read: string[] = [];
     kernel.operations.failWhere(({ facility, action, subject }) => {
@@ -372,7 +372,7 @@ describe("drift", () => {
     assert.equal(iptablesText(kernel, "IPv4"), before);
   });
 
-  it("found by the check of the rules is told with the sync that repairs it, once", async () => {
+  it("found by the check of the rules is reported with the sync that repairs it, once", async () => {
     kernel.iptables.table("IPv4", "filter").remove("INPUT", /KUBE-IPVS-FILTER/);
     await bench.checkRules();
     assert.deepEqual(told(await bench.sync()), [

@@ -72,7 +72,7 @@ describe("a Service that claims a virtual server of a third party", () => {
     assert.doesNotMatch(bench.state(), /kube-ipvs0 .*203\.0\.113\.5|add KUBE-.* 203\.0\.113\.5/);
   });
 
-  it("is told", () => {
+  it("is reported", () => {
     assert.deepEqual(report.conflicts, ["TCP 203.0.113.5:80"]);
     assert.equal(bench.desired.claimantOf("TCP 203.0.113.5:80"), "default/a:http");
   });
@@ -301,7 +301,7 @@ describe("a node port that a third party has on one of the node's addresses", ()
   });
 });
 
-describe("after somebody flushed the sets", () => {
+describe("after someone flushed the sets", () => {
   let bench: Bench;
 
   beforeEach(async () => {
@@ -323,7 +323,7 @@ describe("after somebody flushed the sets", () => {
     assert.equal(bench.state(), want.state());
   });
 
-  it("a restarted daemon serves its Services all the same, told by the addresses", async () => {
+  it("a restarted daemon serves its Services all the same, known by the addresses", async () => {
     const restarted = new Bench(bench.kernel);
     restarted.put(nodePort, [endpointRecord("10.244.2.12")]);
     restarted.put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }), [there]);
@@ -342,7 +342,7 @@ describe("after somebody flushed the sets", () => {
   });
 });
 
-it("after somebody flushed one set, a restarted daemon removes what that named, and no other's port", async () => {
+it("after someone flushed one set, a restarted daemon removes what that named, and no other's port", async () => {
   const kernel = new FakeKernel();
   const bench = new Bench(kernel);
   bench.put(serviceRecord(), [there]);
@@ -428,7 +428,7 @@ describe("a virtual server whose set entry is refused", () => {
     assert.match(restarted.state(), /10\.96\.0\.10:80 -r 10\.244\.2\.11:8080/);
   });
 
-  it("is changed all the same where it is there", async () => {
+  it("is changed all the same where it exists", async () => {
     const bench = new Bench();
     bench.put(serviceRecord(), [there]);
     await bench.sync();

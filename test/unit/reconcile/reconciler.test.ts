@@ -59,7 +59,7 @@ describe("Reconciler", () => {
     );
   });
 
-  it("writes nothing when it looks at everything again", async () => {
+  it("writes nothing when it reads everything again", async () => {
     bench.put(a, [here]);
     await bench.sync();
     assert.deepEqual(await bench.writes(true), []);
@@ -361,7 +361,7 @@ describe("Reconciler", () => {
     assert.match(ipvsText(bench.kernel), /10\.50\.0\.1:80 -s wlc/);
   });
 
-  it("removes them where it is told to, except in excluded networks", async () => {
+  it("removes them where it is set to, except in excluded networks", async () => {
     for (const excludeCidrs of [[], [cidr("10.50.0.0/16")]]) {
       const strict = new Bench(new FakeKernel(), {
         ownership: { foreignVirtualServers: "delete", excludeCidrs },
@@ -372,7 +372,7 @@ describe("Reconciler", () => {
     }
   });
 
-  it("removes what an earlier run left behind, told by the sets", async () => {
+  it("removes what an earlier run left behind, known by the sets", async () => {
     bench.put(a, [there]);
     bench.put(
       serviceRecord({

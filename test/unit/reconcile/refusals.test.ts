@@ -75,7 +75,7 @@ function note({ refused = [], blocked = [], deferred = [], done = [], scope }: S
 const einval = refusedWith(errno.EINVAL);
 
 describe("a refused change", () => {
-  it("is tried again later and later, each pause twice the one before, five minutes at most", () => {
+  it("is retried with back-off, each pause twice the one before, five minutes at most", () => {
     const pauses: number[] = [];
     for (let attempt = 0; attempt < 11; attempt += 1) {
       note({ refused: [[change, einval]] });

@@ -171,7 +171,7 @@ describe("a repair that a third party reverts", () => {
     ],
   ];
   for (const [name, attack, conflict] of attacks) {
-    it(`waits after the fourth time, is told, and comes when the pause is over: ${name}`, async () => {
+    it(`waits after the fourth time, is reported, and comes when the pause is over: ${name}`, async () => {
       assert.ok((await fight(4, attack)).writes.length > 0);
       const { report, writes } = await fight(1, attack);
       assert.deepEqual(writes, []);
@@ -207,7 +207,7 @@ describe("a repair that a third party reverts", () => {
     assert.deepEqual((await bench.sync(true)).drifts, []);
   });
 
-  it("does not delay what the cluster wants anew", async () => {
+  it("does not delay what the cluster wants again", async () => {
     await fight(5, takeWeight);
     bench.put(serviceRecord(), [endpointRecord("10.244.2.11")]);
     const { writes } = await fight(1, () => undefined);

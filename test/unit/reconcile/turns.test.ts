@@ -42,7 +42,7 @@ async function turnsDuring(work: () => Promise<unknown>): Promise<number> {
 }
 
 describe("a sync of many Services", () => {
-  it("lets others have their turn while it compares, the first time and later", async () => {
+  it("yields to the event loop while it compares, the first time and later", async () => {
     const bench = benchOfMany();
     // Each Service is compared by its virtual server, two entries and its address; 16 at most between two looks.
     const least = (serviceCount * 4) / 16;

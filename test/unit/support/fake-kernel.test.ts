@@ -88,7 +88,7 @@ describe("the fake kernel", () => {
     assert.equal((await observeIpvs(ipvs)).length, 1);
   });
 
-  it("counts connections as told, and keeps them through an update", async () => {
+  it("counts connections as given, and keeps them through an update", async () => {
     const { ipvs } = new FakeKernel();
     const real = { virtualServer: server(80), realServer: target };
     await ipvs.apply([...create(80), { kind: "create-real-server", ...real }]);

@@ -54,7 +54,7 @@ describe("NO_PROXY", () => {
     ["[fd00::1]:443", "https://[fd00::1]:6443", false],
   ];
   for (const [noProxy, url, isExcepted] of cases) {
-    it(`«${noProxy}» ${isExcepted ? "excepts" : "does not except"} ${url}`, () => {
+    it(`'${noProxy}' ${isExcepted ? "excepts" : "does not except"} ${url}`, () => {
       const found = proxyFor(new URL(url), { HTTPS_PROXY: proxy, NO_PROXY: noProxy });
       assert.equal(found, isExcepted ? undefined : proxy);
     });

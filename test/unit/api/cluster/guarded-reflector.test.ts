@@ -114,7 +114,7 @@ describe("a list after a gap in the history", () => {
     ]);
   });
 
-  it("tells at once what is new, and endpoints that moved to another slice are not missing", async (test) => {
+  it("reports at once what is new, and endpoints that moved to another slice are not missing", async (test) => {
     const stage = new Stage(test);
     await stage.list("10", sliceOf("a", 20));
     stage.told.take();

@@ -9,7 +9,7 @@ function addresses(count: number, first = 0): ReadonlySet<IpAddress> {
   return new Set(Array.from({ length: count }, (_, index) => ip(`10.0.0.${first + index}`)));
 }
 
-describe("a list is doubted", () => {
+describe("a list is quarantined", () => {
   it("when more than the share is missing", () => {
     assert.equal(isDoubtful({ known: 100, missing: 51 }, 50), true);
     assert.equal(isDoubtful({ known: 100, missing: 50 }, 50), false);
@@ -62,7 +62,7 @@ describe("a list guard", () => {
     assert.deepEqual(said, ["taken"]);
   });
 
-  it("holds the first doubtful list, and lets the second count", () => {
+  it("quarantines the first such list, and lets the second count", () => {
     const { guard, said } = guardAt(50);
     assert.equal(
       guard.judge(addresses(20), addresses(0), () => said.push("first")),

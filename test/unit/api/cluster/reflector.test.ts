@@ -154,7 +154,7 @@ describe("a reflector's requests", () => {
     }
   });
 
-  it("list anew when the server fails a watch three times", async (test) => {
+  it("list again when the server fails a watch three times", async (test) => {
     const stage = new Stage(test);
     (await stage.toWatch()).send("{nonsense\n");
     for (const _ of [1, 2]) {
@@ -195,7 +195,7 @@ describe("a reflector's requests", () => {
     assert.equal(stage.query["limit"], "500");
   });
 
-  it("list anew when the server goes back in its history", async (test) => {
+  it("list again when the server goes back in its history", async (test) => {
     const stage = new Stage(test);
     const body = await stage.toWatch();
     body.send(eventText("ADDED", service({ name: "late" }), "11"));
@@ -209,7 +209,7 @@ describe("a reflector's requests", () => {
     assert.equal(stage.reflector.counts.get("older-history"), 1);
   });
 
-  it("list anew when three watches in a row stay silent", async (test) => {
+  it("list again when three watches in a row stay silent", async (test) => {
     const stage = new Stage(test);
     await stage.toWatch();
     for (const _ of [1, 2]) {
@@ -225,7 +225,7 @@ describe("a reflector's requests", () => {
     assert.equal(stage.query["resourceVersionMatch"], "NotOlderThan");
   });
 
-  it("ask for the newest state when the server does not have what was told", async (test) => {
+  it("ask for the newest state when the server does not have what was given", async (test) => {
     const stage = new Stage(test);
     (await stage.toWatch()).send("{nonsense\n");
     for (const _ of [1, 2]) {
@@ -297,7 +297,7 @@ describe("a silent connection", () => {
   });
 });
 
-describe("what a reflector tells", () => {
+describe("what a reflector reports", () => {
   const two = [service({ name: "a" }), service({ name: "b" })];
 
   it("is each item as soon as it has arrived, and synced at the end", async (test) => {

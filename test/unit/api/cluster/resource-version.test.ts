@@ -20,7 +20,7 @@ describe("a resourceVersion in a watch", () => {
     ["007", "10"],
     [`1${"0".repeat(30)}`, "10"],
   ] as const) {
-    it(`of «${version}» may follow «${position}»`, () => expectNewer(services, version, position));
+    it(`of '${version}' may follow '${position}'`, () => expectNewer(services, version, position));
   }
 
   for (const [version, position] of [

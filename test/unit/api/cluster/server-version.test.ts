@@ -35,7 +35,7 @@ const versionText = (gitVersion: string): string =>
   JSON.stringify({ major: "1", minor: "30+", gitVersion, goVersion: "go1.22.5" });
 
 describe("the API server's version", () => {
-  it("is told once, and again when it changes", async (test) => {
+  it("is reported once, and again when it changes", async (test) => {
     const stage = new Stage(test);
     await stage.answer(versionText("v1.30.4+k3s1"));
     assert.equal(stage.connection.latest.path, "/version");

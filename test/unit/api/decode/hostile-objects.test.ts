@@ -136,7 +136,7 @@ describe("decoding", () => {
     }
   });
 
-  it("does not look at inherited names", () => {
+  it("ignores inherited names", () => {
     const text = '{"metadata":{"name":"a","namespace":"b","labels":{"__proto__":{"x":1}}},"spec":';
     const spec = '{"__proto__":{"clusterIP":"10.0.0.1","ports":[{"port":80}]}}}';
     assert.equal(decode("services", parseJson(text + spec)).record, undefined);
@@ -145,7 +145,7 @@ describe("decoding", () => {
     assert.deepEqual(reasons, ["spec.type unknown-service-type"]);
   });
 
-  it("does not look at inherited fields", () => {
+  it("ignores inherited fields", () => {
     const { metadata, spec } = service();
     assert.equal(decode("services", Object.create({ metadata, spec })).record, undefined);
     assert.deepEqual(

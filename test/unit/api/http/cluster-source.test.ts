@@ -24,7 +24,7 @@ function requestsFor(server: ApiServer, part: string, verb: string): ApiServer["
 }
 
 describe("objects from an API server", () => {
-  it("are told once, then their changes", async (test) => {
+  it("are reported once, then their changes", async (test) => {
     const objects = [service(), endpointSlice(), node(), node({ name: "node-2" })];
     const { server, told } = await startCluster(test, { objects });
     const synced = ["synced nodes", "synced services", "synced endpointslices"];
@@ -231,7 +231,7 @@ describe("a watch", () => {
     while (!isResumed()) await new Promise((resolve) => setTimeout(resolve, 5));
   });
 
-  it("after a gap is replaced by a list that tells only the differences", async (test) => {
+  it("after a gap is replaced by a list that reports only the differences", async (test) => {
     const objects = [service({ name: "a" }), service({ name: "b" }), service({ name: "c" })];
     const cluster = await startCluster(test, { objects });
     const { server, told } = cluster;
@@ -251,7 +251,7 @@ describe("a watch", () => {
 });
 
 describe("an API server that goes away", () => {
-  it("and comes back is found again; equal objects are not told again", async (test) => {
+  it("and comes back is found again; equal objects are not reported again", async (test) => {
     const first = await startCluster(test, { objects: [service(), service({ name: "b" })] });
     const { port } = new URL(first.server.url);
     first.told.take();

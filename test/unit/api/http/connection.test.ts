@@ -201,7 +201,7 @@ describe("credentials", () => {
 });
 
 describe("an API server that cannot be reached", () => {
-  it("is named, with the reason and what to look at", async (test) => {
+  it("is named, with the reason and what to check", async (test) => {
     const way = await Way.make(test);
     const unused = createTcpServer();
     const port = await portOf(unused, test);
@@ -298,7 +298,7 @@ describe("on the way to an API server", () => {
     assert.deepEqual(targets, [target]);
   });
 
-  it("the user may act as somebody else", async (test) => {
+  it("the user may impersonate another", async (test) => {
     const heads: IncomingMessage["headersDistinct"][] = [];
     const server = createServer((request: IncomingMessage, response) => {
       heads.push(request.headersDistinct);

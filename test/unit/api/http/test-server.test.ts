@@ -90,7 +90,7 @@ describe("the test API server", () => {
     }
   });
 
-  it("tells changes to a watch, and into and out of its selection", async (test) => {
+  it("sends changes to a watch, and into and out of its selection", async (test) => {
     const server = await started(test, { objects: [service({ name: "a" })] });
     const { revision } = server.store;
     const query = `resourceVersion=${revision}&labelSelector=!k`;

@@ -16,7 +16,7 @@ const yaml = (...objects: readonly unknown[]): string =>
 const synced = ["synced nodes", "synced services", "synced endpointslices"];
 
 describe("a folder of manifests", () => {
-  it("tells what is there and that it is complete", async (test) => {
+  it("reports what is there and that it is complete", async (test) => {
     const folder = await ManifestFolder.make(test, {
       "web.yaml": yaml(service(), endpointSlice()),
       "node.json": JSON.stringify(node()),
@@ -73,7 +73,7 @@ describe("a folder of manifests", () => {
     );
   });
 
-  it("tells only its own Node", async (test) => {
+  it("reports only its own Node", async (test) => {
     const folder = await ManifestFolder.make(test, {
       "nodes.yaml": yaml(node(), node({ name: "node-2" })),
     });
@@ -86,7 +86,7 @@ describe("a folder of manifests", () => {
     );
   });
 
-  it("tells only what changed", async (test) => {
+  it("reports only what changed", async (test) => {
     const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service(), endpointSlice()) });
     const { source, told } = await startedSource(test, folder);
     told.take();
@@ -102,7 +102,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual(told.take(), ["-services default/web", "+services default/b"]);
   });
 
-  it("tells a Service that turns headless as a removal", async (test) => {
+  it("reports a Service that turns headless as a removal", async (test) => {
     const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
     const { source, told } = await startedSource(test, folder);
     told.take();
@@ -112,7 +112,7 @@ describe("a folder of manifests", () => {
     assert.deepEqual(told.takeRefusals(), []);
   });
 
-  it("tells removals when it is emptied", async (test) => {
+  it("reports removals when it is emptied", async (test) => {
     const folder = await ManifestFolder.make(test, { "a.yaml": yaml(service()) });
     const { source, told } = await startedSource(test, folder);
     told.take();

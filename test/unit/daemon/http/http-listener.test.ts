@@ -94,7 +94,7 @@ describe("HttpListener answers", () => {
     assert.ok(text.endsWith("\r\n\r\n"));
   });
 
-  it("with path and query told apart", async () => {
+  it("with path and query apart", async () => {
     const { listener } = listenerWith({
       respond: ({ path, query, acceptsGzip }) => ({
         ...ok,
@@ -160,7 +160,7 @@ describe("HttpListener with strangers", () => {
 });
 
 describe("HttpListener with a busy port", () => {
-  it("reports it, tries every 5 s, tells it once a minute, and says when it listens", async () => {
+  it("reports it, tries every 5 s, reports it once a minute, and says when it listens", async () => {
     const { port, free } = await busyPort();
     const { listener, clock, log } = listenerWith({ address: { address: loopback, port } });
     await listener.start();

@@ -80,7 +80,7 @@ describe("the metrics server answers", () => {
     assert.equal(gunzipSync(answer.body).toString(), "up 1\n");
   });
 
-  it("how often /healthz was asked, until somebody sets it back", async () => {
+  it("how often /healthz was asked, until it is reset", async () => {
     const { ask } = server();
     await ask("/healthz");
     await ask("/healthz");
@@ -190,7 +190,7 @@ describe("the debug pages", () => {
     assert.equal((await ask("/debug/pprof/symbol")).status, 404);
   });
 
-  it("tell of the heap", async () => {
+  it("describe the heap", async () => {
     const { body } = await server(profiling).ask("/debug/pprof/heap");
     const { process, spaces } = JSON.parse(String(body)) as {
       process: { rss: number };

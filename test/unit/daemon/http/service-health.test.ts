@@ -149,7 +149,7 @@ describe("ServiceHealthServers", () => {
     await assert.rejects(fetch(`http://127.0.0.1:${before}/`));
   });
 
-  it("tells of a port that is taken, and tries it again until it is free", async () => {
+  it("reports a port that is taken, and tries it again until it is free", async () => {
     const other = createServer();
     await new Promise<void>((resolve) => other.listen(port, "127.0.0.1", resolve));
     await serve(1);

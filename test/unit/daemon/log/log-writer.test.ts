@@ -106,7 +106,7 @@ describe("a JSON line", () => {
     });
   });
 
-  it("tells its verbosity", () => {
+  it("knows its verbosity", () => {
     assert.deepEqual(
       one((log) => log.verbose(4, "Deep")),
       { ts: moment, level: "info", v: 4, msg: "Deep" },
@@ -150,7 +150,7 @@ describe("a flood", () => {
     );
   });
 
-  it("that goes on is told each minute; after silence the next line is written at once", async () => {
+  it("that continues is reported each minute; after silence the next line is written at once", async () => {
     const clock = new FakeClock(moment);
     const lines: string[] = [];
     const outlet = { clock, pid: 1, write: (line: string) => lines.push(line) };

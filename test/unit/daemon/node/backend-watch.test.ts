@@ -59,7 +59,7 @@ describe("BackendWatch", () => {
     },
   ];
   for (const { name, findings, want } of cases) {
-    it(`tells ${name}`, async () => {
+    it(`reports ${name}`, async () => {
       const warnings = want.map((event) => `warn: ${event}`);
       assert.deepEqual(await told(...findings), warnings);
     });
@@ -72,7 +72,7 @@ describe("BackendWatch", () => {
     assert.match(String(advice), /reboot the node/);
   });
 
-  it("does not repeat what was told at start", async () => {
+  it("does not repeat what was given at start", async () => {
     kernel.iptables.choice = both;
     watch = new BackendWatch(kernel.iptables, { clock, log }, 30_000);
     assert.deepEqual(await told(both), []);
@@ -100,7 +100,7 @@ describe("BackendWatch", () => {
     assert.equal(clock.pendingTimers, 0);
   });
 
-  it("tells of a look that failed, and looks again", async () => {
+  it("reports a check that failed, and checks again", async () => {
     const isLook = ({ action }: { readonly action: string }): boolean => action === "check-backend";
     kernel.operations.failWhere(isLook, errno.ENOBUFS, 1);
     assert.deepEqual(await told(other, other), [

@@ -86,7 +86,7 @@ describe("waiting for the node", () => {
       event: "Node object has no addresses, continuing without them",
     },
   ]) {
-    it(`goes on without an ${name} after 30 s, and says so`, async () => {
+    it(`continues without an ${name} after 30 s, and says so`, async () => {
       const waiting = new Waiting(primary);
       if (record !== undefined) waiting.wait.noteRecord(record);
       await waiting.clock.advance(30_000);
@@ -119,7 +119,7 @@ describe("waiting for the node", () => {
 });
 
 describe("a change of the node", () => {
-  it("is told: other addresses, a deletion; nothing else", () => {
+  it("is reported: other addresses, a deletion; nothing else", () => {
     const waiting = new Waiting({});
     waiting.wait.noteRecord(nodeRecord());
     waiting.wait.noteListed();

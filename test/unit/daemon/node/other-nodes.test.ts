@@ -155,7 +155,7 @@ describe("addresses of other Nodes", () => {
     assert.deepEqual(names({ "node-1": [] }), []);
   });
 
-  it("stay reserved when they cannot be read; that is told once, with what to do", async () => {
+  it("stay reserved when they cannot be read; that is reported once, with what to do", async () => {
     const stage = new Stage();
     await stage.listed();
     stage.nodes = new Error("nodes is forbidden");
@@ -185,7 +185,7 @@ describe("addresses of other Nodes", () => {
     assert.deepEqual([stage.others.isReady, stage.readings, stage.reserved], [true, 0, []]);
   });
 
-  it("are told unasked by a folder of manifests", async () => {
+  it("are reported unasked by a folder of manifests", async () => {
     const stage = new Stage({ source: {} });
     await stage.listed();
     stage.others.noteNodes(new Map(Object.entries(cluster)));

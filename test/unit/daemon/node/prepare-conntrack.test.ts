@@ -19,7 +19,7 @@ function nodeKernel(): FakeKernel {
 const { config: defaults } = load({});
 
 describe("prepareConntrack", () => {
-  it("sets kube-proxy's defaults: limit, hash table, time-outs", async () => {
+  it("sets kube-proxy's defaults: limit, hash table, timeouts", async () => {
     const kernel = nodeKernel();
     const log = new RecordingLogger();
     await prepareConntrack(kernel, defaults, log, 2);

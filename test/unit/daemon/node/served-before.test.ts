@@ -59,8 +59,8 @@ describe("what a node serves at a start", () => {
   });
 });
 
-describe("a doubted list", () => {
-  it("is counted and told with its figures", () => {
+describe("a quarantined list", () => {
+  it("is counted and reported with its figures", () => {
     const log = new RecordingLogger();
     const counted: string[] = [];
     const metrics = {

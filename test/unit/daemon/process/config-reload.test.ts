@@ -70,7 +70,7 @@ describe("a configuration file that is read again", () => {
     assert.equal(applied[0]?.scheduler, "lc");
   });
 
-  it("is tried again with the next change where the kernel refused it", async () => {
+  it("is retried with the next change where the kernel refused it", async () => {
     let isRefused = true;
     const tried: string[] = [];
     const lines = ["", "ipvs: {scheduler: mh}", "ipvs: {scheduler: mh}\noomScoreAdj: 5"];

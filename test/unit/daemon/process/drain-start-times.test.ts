@@ -36,7 +36,7 @@ function drain(host: number, sinceMs: number): Drain {
 
 const first = drain(1, 400);
 
-describe("the file of drain ages", () => {
+describe("the file of drain start times", () => {
   let folder: string;
   let path: string;
   let log: RecordingLogger;
@@ -73,7 +73,7 @@ describe("the file of drain ages", () => {
     writeFileSync(path, content);
   }
 
-  it("tells the next program when a drain began, in that program's time", async () => {
+  it("gives the next program the start of a drain, in that program's time", async () => {
     await kept([first]);
     // It began 600 ms before; the next program has run for a second too, a minute later.
     const next = open(110_000);
@@ -149,7 +149,7 @@ describe("the file of drain ages", () => {
     });
   }
 
-  it("leaves a file alone where the boot cannot be told", () => {
+  it("leaves a file alone where the boot is unknown", () => {
     write(JSON.stringify({ ...good, bootId: "" }));
     assert.match(open(50_000, { bootId: "" }).whyUnknown ?? "", /another boot/);
   });

@@ -52,7 +52,7 @@ describe("the ownership record", () => {
     writeFileSync(path, typeof content === "string" ? content : JSON.stringify(content));
   }
 
-  it("tells the next program of this boot what the one before kept", async () => {
+  it("gives the next program of this boot what the one before kept", async () => {
     await keep([nodePort], [foreign]);
     const want = { owned: new Set([nodePort]), foreign: new Set([foreign]) };
     assert.deepEqual(open().recorded, want);
@@ -79,7 +79,7 @@ describe("the ownership record", () => {
     assert.deepEqual([...open().recorded.owned], [nodePort]);
   });
 
-  it("is no file while there is nothing to tell", async () => {
+  it("is no file while there is nothing to record", async () => {
     await keep([]);
     assert.equal(existsSync(path), false);
     await keep([nodePort]);
@@ -88,7 +88,7 @@ describe("the ownership record", () => {
     assert.deepEqual(open().recorded, nothingRecorded);
   });
 
-  it("tells nothing of another boot", async () => {
+  it("gives nothing of another boot", async () => {
     await keep([nodePort], [foreign]);
     assert.deepEqual(open("boot-2").recorded, nothingRecorded);
     assert.deepEqual(open("").recorded, nothingRecorded);
@@ -101,7 +101,7 @@ describe("the ownership record", () => {
     ["without lists", { version: 1, bootId: "boot-1", owned: { [nodePort]: 1 }, foreign: 7 }],
   ];
   for (const [name, content] of broken) {
-    it(`tells nothing where the file is ${name}`, () => {
+    it(`gives nothing where the file is ${name}`, () => {
       write(content);
       assert.deepEqual(open().recorded, nothingRecorded);
     });

@@ -83,7 +83,7 @@ describe("events of conflicts", () => {
     ]);
   });
 
-  it("tell of other software's virtual servers and of addresses that the node needs", () => {
+  it("report other software's virtual servers and of addresses that the node needs", () => {
     put(a, { reserved: new Map([[ip("203.0.113.5"), "node-address"]]) });
     report(["TCP 10.96.0.10:80"]);
     const told = events.map(({ reason, subject, note }) => `${reason} ${subject.name}: ${note}`);
@@ -95,7 +95,7 @@ describe("events of conflicts", () => {
 });
 
 describe("conflicts", () => {
-  it("of two Services are told when they appear, and counted as long as they last", () => {
+  it("of two Services are reported when they appear, and counted as long as they last", () => {
     put(a);
     put(b);
     const lost = {
@@ -126,7 +126,7 @@ describe("conflicts", () => {
     assert.deepEqual(report(["TCP 203.0.113.5:80"]), [[told], counted]);
   });
 
-  it("with addresses that the node needs are told once for each address", () => {
+  it("with addresses that the node needs are reported once for each address", () => {
     const reserved = new Map([[ip("203.0.113.5"), "gateway-address"]] as const);
     put(a, { reserved });
     put({ ...b, ports: [{ name: "http", protocol: "TCP", port: 81, nodePort: 0 }] }, { reserved });

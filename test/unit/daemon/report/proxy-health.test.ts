@@ -27,7 +27,7 @@ describe("ProxyHealth", () => {
     assert.equal(health.isHealthy, true);
   });
 
-  it("is judged by a new time-out at once", async () => {
+  it("is judged by a new timeout at once", async () => {
     const { clock, health } = setUp();
     health.updated("IPv4");
     health.queued("IPv4");
@@ -38,7 +38,7 @@ describe("ProxyHealth", () => {
     assert.equal(health.isHealthy, false);
   });
 
-  it("is ill from the time-out of the oldest request on, and well after a sync", async () => {
+  it("is ill from the timeout of the oldest request on, and well after a sync", async () => {
     const { clock, health } = setUp();
     health.updated("IPv4");
     health.queued("IPv4");

@@ -34,7 +34,7 @@ class Stage {
 }
 
 describe("the watch of links and addresses", () => {
-  it("looks once for all changes that are told while a look waits, and once more after it", async () => {
+  it("checks once for all changes that are reported while a check waits, and once more after it", async () => {
     const stage = new Stage();
     await stage.changes(20);
     assert.equal(stage.looks.length, 1);
@@ -46,7 +46,7 @@ describe("the watch of links and addresses", () => {
     assert.equal(stage.looks.length, 2);
   });
 
-  it("looks at each change when there is time for it", async () => {
+  it("checks at each change when there is time for it", async () => {
     const stage = new Stage();
     for (const count of [1, 2, 3]) {
       await stage.changes(1);
@@ -55,7 +55,7 @@ describe("the watch of links and addresses", () => {
     }
   });
 
-  it("looks no more after its stop, also where a change was told meanwhile", async () => {
+  it("checks no more after its stop, also where a change was reported meanwhile", async () => {
     const stage = new Stage();
     await stage.changes(2);
     stage.watch.stop();

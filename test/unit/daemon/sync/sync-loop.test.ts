@@ -77,7 +77,7 @@ describe("SyncLoop", () => {
     assert.match(ipvsText(kernel), /-A -t 10\.96\.0\.10:80/);
   });
 
-  it("goes on without the Node after 30 s", async () => {
+  it("continues without the Node after 30 s", async () => {
     loop.noteService(undefined, service);
     loop.noteSynced("services");
     loop.noteSynced("endpointslices");
@@ -130,7 +130,7 @@ describe("SyncLoop", () => {
     assert.match(addressesText(kernel), /203\.0\.113\.5/);
   });
 
-  it("repairs with the next period what somebody else took away", async () => {
+  it("repairs with the next period what a third party took away", async () => {
     await synced();
     const server = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
     await kernel.ipvs.apply([{ kind: "remove-virtual-server", virtualServer: server }]);
@@ -142,14 +142,14 @@ describe("SyncLoop", () => {
     ]);
   });
 
-  it("binds an address again at once when somebody takes it away", async () => {
+  it("binds an address again at once when someone takes it away", async () => {
     await synced();
     await kernel.link.apply([{ kind: "remove", address: ip("10.96.0.10") }]);
     kernel.operations.clear();
     assert.deepEqual(await writes(), ["link add-address 10.96.0.10"]);
   });
 
-  it("looks at draining real servers each second until they are gone", async () => {
+  it("checks draining real servers each second until they are gone", async () => {
     await synced();
     const server = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
     kernel.ipvs.setConnections(server, { address: first.address, port: 8080 }, { active: 3 });
@@ -161,7 +161,7 @@ describe("SyncLoop", () => {
     assert.doesNotMatch(ipvsText(kernel), /10\.244\.2\.11/);
   });
 
-  it("looks at rules for a fiftieth of the time where programs are slow and rules change all the time", async () => {
+  it("checks rules for a fiftieth of the time where programs are slow and rules change all the time", async () => {
     await synced();
     const { iptables } = kernel;
     iptables.hasGenerations = false;

@@ -89,7 +89,7 @@ describe("the iptables backend", () => {
     }
   });
 
-  it("uses programs without a back end in their name where there are no others", () => {
+  it("uses programs without a backend in their name where there are no others", () => {
     const choice = pickBackend({ nft: absent, legacy: absent, standard: "legacy" });
     assert.deepEqual(choice.programs, { IPv4: "iptables", IPv6: "ip6tables" });
   });
@@ -134,7 +134,7 @@ describe("the iptables backend", () => {
     }
   });
 
-  it("takes a back end that cannot print its rules for empty", async () => {
+  it("takes a backend that cannot print its rules for empty", async () => {
     const { run } = programs({
       "iptables-nft-save": { exitCode: 1, errorOutput: "no kernel support" },
       "iptables-legacy-save": { output: "*nat\n:A - [0:0]\n-A A -j DROP\nCOMMIT\n" },

@@ -146,7 +146,7 @@ describe("the client of iptables", () => {
     assert.match(reason ?? "", /can't initialize ip6tables table/);
   });
 
-  it("takes a family for supported whose lock somebody holds", async () => {
+  it("takes a family for supported whose lock someone holds", async () => {
     const errorOutput =
       "Another app is currently holding the xtables lock. Stopped waiting after 5s.\n";
     const { client } = clientOf({ "iptables-legacy-restore": { exitCode: 4, errorOutput } });
@@ -159,7 +159,7 @@ describe("the client of iptables", () => {
     await assert.rejects(client.observe("IPv4"), ProgramError);
   });
 
-  it("tells of a change of back end without following it", async () => {
+  it("reports a change of backend without following it", async () => {
     const { client } = clientOf({
       "iptables-nft-save": { output: "*nat\n:A - [0:0]\n-A A -j DROP\nCOMMIT\n" },
       iptables: { output: "iptables v1.8.9 (legacy)" },

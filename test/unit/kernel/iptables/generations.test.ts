@@ -57,7 +57,7 @@ describe("the generation of nft's rules", () => {
     ["fails", () => ({ errno: 105, operation: "receive", replies: new Uint8Array(0) })],
   ];
   for (const [what, answer] of unreadable) {
-    it(`is not told when the kernel ${what}`, async () => {
+    it(`is unknown when the kernel ${what}`, async () => {
       const { generations, log } = open(answer);
       for (const family of ["IPv4", "IPv6", "IPv4"] as const) {
         assert.equal(await generations.read(family), undefined);

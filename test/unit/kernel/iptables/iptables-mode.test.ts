@@ -118,7 +118,7 @@ describe("chains of kube-proxy's mode iptables", () => {
   });
 });
 
-describe("the look at the backends", () => {
+describe("the check of the backends", () => {
   it("finds them in both, without a program more", async () => {
     const { run } = programs({
       "iptables-nft-save": { output: "*mangle\n:KUBE-IPTABLES-HINT - [0:0]\nCOMMIT\n" },

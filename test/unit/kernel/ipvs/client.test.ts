@@ -282,7 +282,7 @@ describe("reading", () => {
   });
 });
 
-describe("time-outs", () => {
+describe("timeouts", () => {
   it("are read", async () => {
     const reply = bytesOf(readCapture("ipvs", "read-timeouts"), "received");
     const { ipvs } = await open((requests) => {

@@ -203,7 +203,7 @@ describe("replies that the kernel sent", () => {
     );
   });
 
-  it("give the time-outs", () => {
+  it("give the timeouts", () => {
     const reply = bytesOf(readCapture("ipvs", "read-timeouts"), "received");
     const [message] = [...messagesOf(reply)];
     assert.ok(message);
@@ -305,7 +305,7 @@ describe("what is encoded is decoded", () => {
 });
 
 describe("decodeService", () => {
-  it("shows the flag of persistence without a time-out, which is nothing we make", () => {
+  it("shows the flag of persistence without a timeout, which is nothing we make", () => {
     const virtualServer = { ...web, flags: 0x1 };
     const change = { kind: "create-virtual-server", virtualServer } as const;
     const body = encoded((writer) => encodeChange(writer, change));

@@ -192,7 +192,7 @@ describe("watching links and addresses", () => {
     return { ...setup, notices: () => count, errors, stop };
   }
 
-  it("tells once for all changes that come together", async () => {
+  it("reports once for all changes that come together", async () => {
     const { deliver, clock, notices } = watching();
     for (let time = 0; time < 50; time += 1) deliver(0, linkMessage("find"));
     assert.equal(notices(), 0);
@@ -211,7 +211,7 @@ describe("watching links and addresses", () => {
     assert.deepEqual(errors, []);
   });
 
-  it("tells of messages that it cannot read, and looks again", async () => {
+  it("reports messages that it cannot read, and checks again", async () => {
     const { deliver, clock, notices, errors } = watching();
     deliver(0, new Uint8Array([1, 2, 3]));
     await clock.advance(1_000);
@@ -219,7 +219,7 @@ describe("watching links and addresses", () => {
     assert.equal(errors.length, 1);
   });
 
-  it("tells nothing after it was stopped", async () => {
+  it("reports nothing after it was stopped", async () => {
     const { deliver, clock, notices, stop } = watching();
     deliver(0, linkMessage("find"));
     stop();
@@ -227,7 +227,7 @@ describe("watching links and addresses", () => {
     assert.equal(notices(), 0);
   });
 
-  it("does not hear what many addresses of our own cause, and tells once after them", async () => {
+  it("does not hear what many addresses of our own cause, and reports once after them", async () => {
     const addresses = Array.from({ length: 200 }, (_, index) => `10.96.1.${index + 1}`);
     const changes = addresses.map((text): AddressChange => ({ kind: "add", address: ip(text) }));
     const heard: number[] = [];

@@ -140,12 +140,12 @@ describe("requests about the link", () => {
     it(`are these bytes: ${name}`, () => assert.equal(hex(bytes), expected.replaceAll(" ", "")));
   }
 
-  it("create what «ip link add kube-ipvs0 txqueuelen 0 type dummy» creates", () => {
+  it("create what 'ip link add kube-ipvs0 txqueuelen 0 type dummy' creates", () => {
     const ours = linkValues(only(encoded(linkRequestKind, link("create"))));
     assert.deepEqual(ours, linkValues(captured("create", "sent", messageTypes.newLink)));
   });
 
-  it("bind what «ip address add» binds", () => {
+  it("bind what 'ip address add' binds", () => {
     for (const [name, address] of [
       ["add-address", "10.96.0.1"],
       ["add-address-ipv6", "fd00:96::1"],
@@ -158,7 +158,7 @@ describe("requests about the link", () => {
     assert.deepEqual(removal, addressValues(tools));
   });
 
-  it("are told apart in errors", () => {
+  it("are distinguished in errors", () => {
     const { operation, subject, meaning } = linkRequestKind.describe(link("create"), 95);
     assert.match(
       `${operation} ${subject}: ${meaning}`,
@@ -181,7 +181,7 @@ describe("replies about links and addresses", () => {
     ["find-loopback", "lo", undefined],
   ];
   for (const [name, linkName, kind] of kinds) {
-    it(`tell a link's kind: ${name}`, () => {
+    it(`give a link's kind: ${name}`, () => {
       const found = decodeLink(captured(name, "received", messageTypes.newLink));
       assert.equal(found?.name, linkName);
       assert.equal(found.kind, kind);
@@ -189,7 +189,7 @@ describe("replies about links and addresses", () => {
     });
   }
 
-  it("tell addresses: this end of point-to-point links, both families", () => {
+  it("give addresses: this end of point-to-point links, both families", () => {
     const bytes = bytesOf(readCapture("link", "list-addresses"), "received");
     const addresses = [...messagesOf(bytes)].flatMap((message) => decodeAddress(message) ?? []);
     assert.deepEqual(
@@ -198,7 +198,7 @@ describe("replies about links and addresses", () => {
     );
   });
 
-  it("tell the gateways of routes: of several hops too, and of the other family", () => {
+  it("give the gateways of routes: of several hops too, and of the other family", () => {
     const gateways = ["list-routes", "list-routes-ipv6"].flatMap((name) => {
       const datagrams = readCapture("link", name).datagrams.filter(
         ({ direction }) => direction === "received",
@@ -209,7 +209,7 @@ describe("replies about links and addresses", () => {
     assert.deepEqual(gateways, ["192.0.2.1", "192.0.2.2", "fd00:10::2", "fd00:10::1"]);
   });
 
-  it("tell no gateways of another table", () => {
+  it("give no gateways of another table", () => {
     const changed = firstRoutes().slice();
     const tableInHeader = 20;
     const tableAttribute = 32;

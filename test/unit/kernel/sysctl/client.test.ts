@@ -56,7 +56,7 @@ describe("sysctls", () => {
     );
   });
 
-  it("tell the operator what to do where /proc/sys cannot be written", () => {
+  it("say what the operator can do where /proc/sys cannot be written", () => {
     // Read-only in the kernel itself: even root gets EACCES.
     assert.throws(
       () => new SysctlClient().ensure("kernel/ostype", "Minix"),

@@ -14,7 +14,7 @@ describe("chain names", () => {
     });
   });
 
-  it("tell protocols and endpoints apart", () => {
+  it("distinguish protocols and endpoints", () => {
     const ofUdp = servicePortChains({ ...owner, protocol: "UDP" });
     assert.notEqual(ofUdp.cluster, servicePortChains(owner).cluster);
     assert.equal(endpointChain(owner, "10.244.1.10:8080"), "KUBE-SEP-6E37RDV4FITU7CIU");

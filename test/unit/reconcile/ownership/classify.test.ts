@@ -109,14 +109,14 @@ describe("a virtual server of which nothing speaks for us", () => {
 });
 
 describe("the record", () => {
-  it("tells what is ours, whatever the sets say", () => {
+  it("says what is ours, whatever the sets say", () => {
     put(nodePort);
     const owned = new Set([virtualServerKey(nodePort)]);
     const nodeAddresses = new Set<never>();
     assert.equal(ownerOf(nodePort, { recorded: { owned }, nodeAddresses }), "owned");
   });
 
-  it("tells what is a third party's, although a set names it", () => {
+  it("says what is a third party's, although a set names it", () => {
     put(nodePort, "10.244.2.11");
     name("nodePortTcp", portEntry(nodePort.port));
     const foreign = new Set([virtualServerKey(nodePort)]);
@@ -125,7 +125,7 @@ describe("the record", () => {
     assert.equal(ownerOf(nodePort, { ...known, recorded: { foreign } }), "foreign");
   });
 
-  it("tells of that key alone", () => {
+  it("speaks of that key alone", () => {
     put(service);
     const owned = new Set([virtualServerKey({ ...service, port: 81 })]);
     assert.equal(ownerOf(service, { recorded: { owned } }), "foreign");
@@ -208,13 +208,13 @@ describe("an entry of a node port", () => {
 });
 
 describe("an address on kube-ipvs0", () => {
-  it("of which no set knows a port tells what is ours, claimed or not", () => {
+  it("of which no set knows a port says what is ours, claimed or not", () => {
     put(service);
     bind("10.96.0.10");
     assert.equal(ownerOf(service), "owned");
   });
 
-  it("of which a set names another port tells it of what a Service claims and serves alone", () => {
+  it("of which a set names another port says it of what a Service claims and serves alone", () => {
     const other = { ...service, port: 81 };
     put(service, "10.244.1.5", "10.50.0.1");
     bind("10.96.0.10");
@@ -227,7 +227,7 @@ describe("an address on kube-ipvs0", () => {
     assert.equal(ownerOf(service, { claims: [service] }), "owned");
   });
 
-  it("tells nothing of another address", () => {
+  it("says nothing of another address", () => {
     put(service);
     bind("10.96.0.11");
     assert.equal(ownerOf(service, { claims: [service] }), "foreign");
@@ -245,7 +245,7 @@ describe("sets that were flushed while addresses are bound", () => {
     assert.equal(ownerOf(nodePort, { claims: [nodePort] }), "foreign");
   });
 
-  it("are told by KUBE-IPVS-IPS: one entry there, and they were not", () => {
+  it("are known by KUBE-IPVS-IPS: one entry there, and they were not", () => {
     put(nodePort);
     bind("10.96.0.10");
     assert.equal(ownerOf(nodePort, { claims: [nodePort] }), "foreign");

@@ -66,7 +66,7 @@ describe("the object of an event", () => {
   });
 });
 
-it("a series tells how often and when last", () => {
+it("a series has its count and its last time", () => {
   assert.deepEqual(seriesPatch({ count: 3, lastObservedMs: timeMs }), {
     series: { count: 3, lastObservedTime: "2026-11-21T15:04:05.067000Z" },
   });

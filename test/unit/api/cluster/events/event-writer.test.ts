@@ -70,7 +70,7 @@ describe("an event", () => {
     await writer.stop();
   });
 
-  it("that happens again is told the second time, then when it is over", async () => {
+  it("that happens again is reported the second time, then when it is over", async () => {
     for (let times = 0; times < 5; times += 1) writer.record(event());
     await clock.advance(0);
     await answer(201);
@@ -139,7 +139,7 @@ describe("an API server in trouble", () => {
     await writer.stop();
   });
 
-  it("that forbids events is told once, with what to do; the next event is tried too", async () => {
+  it("that forbids events is reported once, with what to do; the next event is tried too", async () => {
     for (const reason of ["One", "Two"]) {
       writer.record(event({ reason }));
       await clock.advance(0);
