@@ -1,0 +1,112 @@
+/** What a forge shows around the documents: pictures in both themes, templates of issues, supported and released versions. */
+import assert from "node:assert/strict";
+import { existsSync, globSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { describe, it } from "node:test";
+import { version } from "../../../src/base/version.ts";
+
+const project = join(import.meta.dirname, "../../..");
+const read = (path: string): string => readFileSync(join(project, path), "utf8");
+const documents = globSync(["*.md", "{docs,deploy,src}/**/*.md"], { cwd: project }).sort();
+
+interface Picture {
+  readonly document: string;
+  /** From the root of the project. */
+  readonly path: string;
+  readonly alt: string;
+}
+
+const pictures: readonly Picture[] = documents.flatMap((document) => {
+  const text = read(document);
+  const markdown = [...text.matchAll(/!\[([^\]]*)\]\(([^)]+)\)/g)].map(([, alt, path]) => ({
+    alt,
+    path,
+  }));
+  const html = [...text.matchAll(/<img src="([^"]+)" alt="([^"]*)"/g)].map(([, path, alt]) => ({
+    alt,
+    path,
+  }));
+  return [...markdown, ...html].map(({ alt = "", path = "" }) => ({
+    document,
+    alt,
+    path: join(dirname(document), path),
+  }));
+});
+
+/** A picture adapts by itself, or its document offers one for the dark theme. */
+function hasDarkForm({ document, path }: Picture): boolean {
+  const isAdapting = read(path).includes("prefers-color-scheme: dark");
+  const dark = path.replace(/-light\.svg$/, "-dark.svg");
+  const isOffered = dark !== path && existsSync(join(project, dark));
+  return isAdapting || (isOffered && read(document).includes("prefers-color-scheme: dark"));
+}
+
+describe("a picture", () => {
+  for (const picture of pictures) {
+    it(`says what it shows, and can be read on light and dark: ${picture.document}, ${picture.path}`, () => {
+      assert.ok(picture.alt.length > 20, "no alternative text");
+      assert.ok(hasDarkForm(picture), "light only");
+    });
+  }
+
+  it("is found", () => assert.ok(pictures.length >= 6, `${pictures.length} pictures`));
+});
+
+describe("a heading", () => {
+  for (const document of documents) {
+    it(`can be linked to, since no other of its document has the same words: ${document}`, () => {
+      const text = read(document).replaceAll(/^```.*?^```$/gms, "");
+      const headings = [...text.matchAll(/^## (.*)$/gm)].map(([, heading]) => heading);
+      assert.deepEqual(headings, [...new Set(headings)]);
+    });
+  }
+});
+
+describe("the index of documents", () => {
+  const index = read("docs/README.md");
+
+  for (const path of [
+    ...readdirSync(join(project, "docs")),
+    "reports/",
+    "releases/",
+    "decisions/",
+  ]) {
+    if (!/\.md$|\/$/.test(path) || path === "README.md") continue;
+    it(`leads to ${path}`, () => assert.ok(index.includes(`](${path}`)));
+  }
+});
+
+describe("a release", () => {
+  const minor = version.split(".").slice(0, 2).join(".");
+
+  it("has notes, a section of the changelog, and fixes of security", () => {
+    assert.match(read(`docs/releases/${version}.md`), new RegExp(`^# kube-ipvs ${version}`));
+    assert.ok(read("CHANGELOG.md").includes(`\n## ${version}\n`));
+    assert.ok(read("SECURITY.md").includes(`| ${minor} | yes |`));
+  });
+
+  it("asks who reports a fault for what the commands print", () => {
+    const template = read(".github/ISSUE_TEMPLATE/bug.md");
+    for (const command of ["kube-ipvs status -o json", "kube-ipvs doctor", "kube-ipvs explain"])
+      assert.ok(template.includes(command), command);
+  });
+});
+
+describe("ARCHITECTURE.md", () => {
+  const text = read("ARCHITECTURE.md");
+
+  for (const room of readdirSync(join(project, "src"), { withFileTypes: true })) {
+    if (!room.isDirectory()) continue;
+    it(`has the room src/${room.name}/, which has a README`, () => {
+      assert.ok(text.includes(`\`src/${room.name}/\``));
+      assert.ok(existsSync(join(project, "src", room.name, "README.md")));
+    });
+  }
+
+  it("names folders that exist", () => {
+    const folders = [...text.matchAll(/`((?:src|native-shim|deploy|toolchain|test)\/[\w/-]*)`/g)];
+    assert.ok(folders.length > 25);
+    const missing = folders.filter(([, path = ""]) => !existsSync(join(project, path)));
+    assert.deepEqual(missing, []);
+  });
+});
