@@ -1,5 +1,5 @@
 /**
- * The bench's hand inside the lab: starts programs, reads /proc and tells, asked over HTTP by the bench
+ * The bench's hand inside the lab: starts programs, reads /proc and answers, asked over HTTP by the bench
  * outside. It does nothing unasked, so that it takes no time from what is measured.
  *
  *     node test/bench/agent.ts ADDRESS/PREFIX PORT

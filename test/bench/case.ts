@@ -1,4 +1,4 @@
-/** What a case is: it measures, and tells rows. */
+/** What a case is: it measures, and gives rows. */
 import { ApiServer } from "../support/api-server/api-server.ts";
 import type { ApiObject } from "../support/objects.ts";
 import { Machine, type MachineOptions } from "./machine.ts";

@@ -1,5 +1,5 @@
 /*
- * Tells when the kernel shows what is waited for. Beside the daemon it costs about a tenth of the processor
+ * Reports when the kernel shows what is waited for. Beside the daemon it costs about a tenth of the processor
  * while someone waits, and nothing otherwise.
  *
  *     observe PORT

@@ -1,6 +1,6 @@
 /** What `strace` saw a daemon do: the netlink messages it sent, the files it opened, the processes it started. */
 
-/** Arguments for strace: follow all threads, tell sockets apart, show the first bytes of each payload. */
+/** Arguments for strace: follow all threads, distinguish sockets, show the first bytes of each payload. */
 export function straceArguments(pid: number, output: string): readonly string[] {
   const calls = "sendto,sendmsg,execve,execveat,fork,vfork,clone,clone3,open,openat,openat2,creat";
   const what = ["-e", `trace=${calls}`, "-yy", "-x", "-s", "24"];
@@ -49,7 +49,7 @@ function isQuery(message: string): boolean {
   );
 }
 
-/** The daemon looks at the sizes of its sets every 5 s; that belongs to no change. */
+/** The daemon checks the sizes of its sets every 5 s; that belongs to no change. */
 export function isSetLook(message: string): boolean {
   return message.includes("IPSET_CMD_LIST");
 }

@@ -23,7 +23,7 @@ export function readCaptures(facility: string): readonly Capture[] {
   });
 }
 
-/** One recording; throws when there is none of that name. */
+/** One recording; throws where no recording has that name. */
 export function readCapture(facility: string, name: string): Capture {
   const capture = readCaptures(facility).find((candidate) => candidate.name === name);
   if (capture === undefined) throw new Error(`No recording ${name} in ${facility}.txt`);

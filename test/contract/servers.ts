@@ -5,7 +5,7 @@ import type { RealServer } from "../../src/state/real-server.ts";
 import type { VirtualServer } from "../../src/state/virtual-server.ts";
 import { ip } from "./contract-kernel.ts";
 
-/** TCP 10.96.0.1:80, scheduler rr, unless told otherwise. */
+/** TCP 10.96.0.1:80, scheduler rr, unless given otherwise. */
 export function virtual(overrides: Partial<VirtualServer> = {}): VirtualServer {
   const address = overrides.address ?? ip("10.96.0.1");
   return {

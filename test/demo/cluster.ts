@@ -103,7 +103,7 @@ export class Cluster {
     this.#daemon?.kill("SIGSTOP");
   }
 
-  /** SIGTERM; tells the exit status and how long it took. */
+  /** SIGTERM; returns the exit status and how long it took. */
   async stopDaemon(): Promise<{ readonly status: number | null; readonly elapsedMs: number }> {
     const daemon = this.#daemon;
     if (daemon === undefined) throw new Error("The daemon does not run");

@@ -28,7 +28,7 @@ export function showStep(number: number, title: string): void {
   print(`\n${paint(1, `${number}. ${title}`)}`);
 }
 
-/** Something to look at, indented below the step. */
+/** Something to show, indented below the step. */
 export function show(text: string): void {
   for (const line of text.trimEnd().split("\n")) print(`     ${line}`);
 }

@@ -30,7 +30,7 @@ function echoObjects(): readonly ApiObject[] {
   ];
 }
 
-/** A Service over UDP: when it loses an endpoint, stale flows are looked for. */
+/** A Service over UDP: when it loses an endpoint, stale conntrack entries are looked for. */
 function datagramObjects(endpointAddress: string): readonly ApiObject[] {
   const port = { name: "dns", protocol: "UDP", port: 53, targetPort: 5353 };
   return [

@@ -7,7 +7,7 @@ export const library: string = join(import.meta.dirname, "../../build/test/netli
 const file = "/run/faults/netlink-fault";
 const hitsFile = `${file}.hits`;
 
-/** A program with the library, which does nothing until it is told to. */
+/** A program with the library, which does nothing until it is asked to. */
 export const underFaults: ProgramStart = {
   environment: { LD_PRELOAD: [library, ...otherLibraries()].join(":"), NETLINK_FAULT: file },
 };

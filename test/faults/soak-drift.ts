@@ -1,4 +1,4 @@
-/** What others change in a soak, with the operator's tools: never what the clients' connections need. */
+/** What third parties change in a soak, with the operator's tools: never what the clients' connections need. */
 import { clusterIpOf, endpointOf } from "../support/many-services.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 

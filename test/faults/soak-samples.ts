@@ -64,7 +64,7 @@ const allowances = {
   timers: 4,
 } as const;
 
-/** In a quarter: fewer tell nothing, since some faults leave sockets open for a while. */
+/** In a quarter: fewer prove nothing, since some faults leave sockets open for a while. */
 const fewestSamples = 8;
 
 type Grown = keyof typeof allowances;

@@ -115,7 +115,7 @@ async function countTraffic(name: string): Promise<void> {
   totals.broken += broken;
 }
 
-/** All faults in any order, and again: none comes so often that its repair would be held back as a storm. */
+/** All faults in any order, and again: none comes so often that its repair would be suppressed. */
 function* shuffled(): Generator<Fault, never> {
   for (;;) {
     const places = faults.map((fault) => ({ fault, place: Math.random() }));

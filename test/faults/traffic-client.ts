@@ -8,7 +8,7 @@
  *   that a busy machine counts nothing as broken that only takes its time.
  * - `reopen`: all connections are given up without being counted, and new ones take their places.
  *
- * Each target has an address of its own to be called from: IPVS tells answers apart by client, client's port and real
+ * Each target has an address of its own to be called from: IPVS distinguishes answers by client, client's port and real
  * server alone, so that two connections from one port through two frontends of one pod would disturb each other.
  */
 import { connect, type Socket } from "node:net";

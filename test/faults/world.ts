@@ -101,7 +101,7 @@ export class World {
 
   // -- what changes ------------------------------------------------------------------------------------
 
-  /** One step of the churn, told to the API server. */
+  /** One step of the churn, sent to the API server. */
   async churn(size: number = churnSize): Promise<void> {
     const { applied, deleted } = this.objects.change(size);
     await this.api.command("delete", deleted);
@@ -113,7 +113,7 @@ export class World {
     this.objects.change(churnSize);
   }
 
-  /** Breaks all connections to the API server, and lets it forget its history: everything is listed anew. */
+  /** Breaks all connections to the API server, and lets it forget its history: everything is listed again. */
   async forceLists(): Promise<void> {
     await this.api.command("apply", this.objects.all().slice(0, 1));
     await this.api.command("compact");
@@ -188,7 +188,7 @@ export class World {
     });
   }
 
-  /** Resolves when the API server has done all the faults that it was told. */
+  /** Resolves when the API server has done all the faults that it was given. */
   faultsDone(): Promise<void> {
     return this.until("all faults have happened", async () => {
       const { faultsLeft } = (await this.api.command("state")) as { readonly faultsLeft: number };

@@ -5,7 +5,7 @@ import { observeKernel } from "./observe.ts";
 import { pendingFiles } from "./pending.ts";
 import type { Scenario } from "./scenario.ts";
 
-/** What the last look at the kernel found, after a step. */
+/** What the last read of the kernel found, after a step. */
 export interface StepDifferences {
   readonly differences: readonly Difference[];
   /** Differences in the files of pending.ts: nobody waits for them, and they fail nothing. */

@@ -92,7 +92,7 @@ describe("the program does not start, and its last line says why", () => {
       const started = start(args);
       assert.deepEqual(await started.ends(), { code: 1, signal: null }, started.output);
       assert.equal(started.failures.join("; "), want);
-      // What can be known before is told before the node is touched.
+      // What can be known before is reported before the node is touched.
       if (isKernelAsked !== true) assert.doesNotMatch(started.output, /Set (?:sysctl|module)/);
     });
   }

@@ -133,7 +133,7 @@ describe(`what changes cost beside ${size.services} Services`, () => {
     const argv = straceArguments(program.pid, tracePath);
     const tracer = spawn("strace", argv, { stdio: ["ignore", "ignore", "pipe"] });
     const ended = once(tracer, "close");
-    // It tells on standard error that it is attached.
+    // It says on standard error that it is attached.
     await once(tracer.stderr, "data");
     await body();
     await pause(aftermathMs);

@@ -1,5 +1,5 @@
 /**
- * What the documents tell people to type, typed: the blocks ```console lab of each document, in order, on one node, with
+ * What the documents ask people to type, typed: the blocks ```console lab of each document, in order, on one node, with
  * the program that the first document starts.
  */
 import assert from "node:assert/strict";

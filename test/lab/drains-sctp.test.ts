@@ -16,7 +16,7 @@ const sctp = { protocol: "SCTP", address: ip(clusterIp), port: 80 } as const;
 
 /** IPVS remembers an association for so long after its orderly end. */
 const closedMs = 60_000;
-/** For the next look at the drains, on a busy machine. */
+/** For the next check of the drains, on a busy machine. */
 const patienceMs = 60_000;
 
 /** Behind the Service are these pods, by their places. */

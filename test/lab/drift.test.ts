@@ -1,5 +1,5 @@
 /**
- * Others change what is ours, with the operator's own tools: each change is found, counted by kind, told with
+ * Third parties change what is ours, with the operator's own tools: each change is found, counted by kind, reported with
  * before and after, and repaired with the fewest writes. Then the same while only observing.
  */
 import assert from "node:assert/strict";
@@ -173,7 +173,7 @@ const allRules = {
   writes: { "chain-write": 11, "jump-insert": 9 },
 } as const;
 
-/** Found by the verification: IPVS, sysctls and edits that leave the sizes of sets alone tell nobody. */
+/** Found by the verification: IPVS, sysctls and edits that leave the sizes of sets alone notify nobody. */
 const verified: readonly Case[] = [
   {
     name: "a virtual server is deleted",

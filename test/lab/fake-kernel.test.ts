@@ -1,6 +1,6 @@
 /**
  * The fake kernel against the real one: the same random changes in both, the same refusals and the same
- * state after each. The contract tells what must hold; this finds what nobody thought of.
+ * state after each. The contract says what must hold; this finds what nobody thought of.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";

@@ -1,5 +1,5 @@
 /**
- * Virtual servers of others in a real kernel: kept, counted, named; the first take-over from kube-proxy, told
+ * Virtual servers of others in a real kernel: kept, counted, named; the first take-over from kube-proxy, reported
  * by the recorded states; restarts; clean-up.
  */
 import assert from "node:assert/strict";
@@ -153,7 +153,7 @@ describe("virtual servers of others", () => {
   }
 });
 
-/** Recorded states of kube-proxy with everything that tells ownership. */
+/** Recorded states of kube-proxy with everything that shows ownership. */
 const takeOvers: readonly string[] = [
   "clusterip-tcp",
   "clusterip-udp-affinity",

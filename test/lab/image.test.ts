@@ -44,9 +44,9 @@ let server: ApiServer;
 let onNode: NodeContainers;
 
 before(async () => {
-  // The runtime looks for it, although it is told to leave cgroups alone.
+  // The runtime looks for it, although it is configured to leave cgroups alone.
   shell("mountpoint -q /sys/fs/cgroup || mount -t cgroup2 cgroup2 /sys/fs/cgroup");
-  // What kubelet leaves: it tells which iptables the node uses.
+  // What kubelet leaves: it shows which iptables the node uses.
   for (const program of ["iptables-legacy", "ip6tables-legacy"]) {
     shell(`${program} -t mangle -N KUBE-IPTABLES-HINT`);
   }

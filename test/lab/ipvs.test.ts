@@ -46,7 +46,7 @@ function creations(virtualServer: VirtualServer, ...realServers: RealServer[]): 
   ];
 }
 
-/** The state as `ipvsadm -S -n` tells it. */
+/** The state as `ipvsadm -S -n` shows it. */
 function saved(): string[] {
   return shell("ipvsadm -S -n")
     .split("\n")
@@ -373,7 +373,7 @@ async function sendDatagram(address: string): Promise<void> {
   }
 }
 
-/** Without counts, which only one of the two ways tells. */
+/** Without counts, which only one of the two ways gives. */
 function byText(realServers: readonly RealServer[]): string[] {
   const fields = ["address", "port", "weight", "forwardingMethod"];
   return realServers.map((one) => JSON.stringify(one, fields)).sort();

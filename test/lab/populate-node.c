@@ -9,7 +9,7 @@
  * This library (LD_PRELOAD), where the program is `node`, asks in one piece for what is used anyway: the code and
  * constants of the program and its libraries, the first megabytes of malloc(3)'s heap, and what V8 maps for its own.
  *
- * The lab kernel (6.1) tells the machine of a populated page only at its first use, with a page fault after all – or
+ * The lab kernel (6.1) informs the machine of a populated page only at its first use, with a page fault after all – or
  * for a whole range when its protection changes. So each range gets its protection last.
  */
 #define _GNU_SOURCE

@@ -44,7 +44,7 @@ const sequences: fc.Arbitrary<Sequence> = fc.record({
   }),
 });
 
-/** A daemon that can be started again with the objects that it was told. */
+/** A daemon that can be started again with the objects that it was given. */
 class Subject {
   readonly #flags: Flags;
   readonly #objects = new MemorySource();

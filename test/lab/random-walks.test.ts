@@ -22,7 +22,7 @@ function takeInLab(walk: Walk): Promise<void> {
     try {
       await runWalk(walk, node);
     } catch (error) {
-      // Lines of the daemon tell what it did, and what it took for a third party's.
+      // Lines of the daemon say what it did, and what it took for a third party's.
       throw new Error(`The log ends with\n${node.tail}`, { cause: error });
     } finally {
       await node.close();

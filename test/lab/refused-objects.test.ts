@@ -76,7 +76,7 @@ before(async () => {
   enterNetworkNamespace(namespace);
   mkdirSync("/run/faults", { recursive: true });
   writeWrappers();
-  // A verification may look at everything; what is counted here is what changes and refusals cost.
+  // A verification may read everything; what is counted here is what changes and refusals cost.
   node = await ClusterNode.build(bulk, { kubeIpvs: { verificationPeriod: "1h" } });
   await node.start(environment);
 });

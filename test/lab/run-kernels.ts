@@ -40,7 +40,7 @@ const report: string = join(project, "docs/reports/kernels.md");
 /** What was measured so far, of every kernel. */
 const measuredPath: string = join(project, "build/kernels.json");
 
-/** What suites tell of themselves that belongs into the report: lines of compared states, shares of a processor. */
+/** What suites say of themselves that belongs into the report: lines of compared states, shares of a processor. */
 const figureLine = /^ +(golden: \S+ +\d+ of \d+ match|beside \d+ rules of others in .*)$/gm;
 
 /** Runs the suites and passes their output on. */

@@ -116,7 +116,7 @@ function printTable(outcomes: readonly Outcome[]): void {
   }
 }
 
-/** What suites tell of themselves: counts, measurements. */
+/** What suites say of themselves: counts, measurements. */
 function printNotes(outcomes: readonly Outcome[]): void {
   for (const { suite, output } of outcomes) {
     const notes = readNotes(output);

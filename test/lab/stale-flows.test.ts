@@ -195,7 +195,7 @@ describe("a UDP client that keeps its source port", () => {
     assert.match(left.join("\n"), new RegExp(`dst=fd00:96::b .* src=${gone} `));
   });
 
-  /** A tracked flow, as a packet would leave it. */
+  /** A conntrack entry, as a packet would leave it. */
   function track(flow: {
     readonly destination: string;
     readonly port: number;

@@ -16,7 +16,7 @@ export function parseTestSummary(output: string): TestSummary | undefined {
   return { passed, failed, skipped: (count("skipped") ?? 0) + (count("todo") ?? 0) };
 }
 
-/** Lines by which a suite tells counts and measurements: `name: …` of its own, and test diagnostics. */
+/** Lines by which a suite reports counts and measurements: `name: …` of its own, and test diagnostics. */
 export function readNotes(output: string): readonly string[] {
   const diagnostics = output.split("\n").filter((line) => /^ +ℹ /.test(line));
   const own = output.split("\n").filter((line) => /^[a-z-]+: \S/.test(line));

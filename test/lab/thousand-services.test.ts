@@ -87,7 +87,7 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
       "--ipvs-min-sync-period=0s",
       "--ipvs-sync-period=300s",
       "--kube-ipvs-verification-period=300s",
-      // A look at the rules starts programs.
+      // A check of the rules starts programs.
       "--kube-ipvs-rule-check-period=0s",
       // Only the first network namespace may set the limit.
       "--conntrack-max-per-core=0",
@@ -191,7 +191,7 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
 
   /**
    * A burst of new and changed Services; the kill comes with the first write of it that is seen (odd
-   * turns) or a little later. Tells whether writes of the burst were still to come.
+   * turns) or a little later. Returns whether writes of the burst were still to come.
    */
   async function killInBurst(turn: number): Promise<boolean> {
     const set = setFor("clusterIp", "IPv4");

@@ -10,7 +10,7 @@ const service = "affinity";
 const expected = "kept, then another";
 /** Less than the timeout alone, more than it together. */
 const breaksMs: readonly number[] = [0, 0, affinitySeconds * 600, affinitySeconds * 600];
-/** The kernel looks at its timers a little later. */
+/** The kernel checks its timers a little later. */
 const expiryMs: number = affinitySeconds * 1_000 + 4_000;
 const answerMs = 5_000;
 

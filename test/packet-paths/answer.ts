@@ -1,4 +1,4 @@
-/** A backend: tells its name, the source it saw and how much arrived. */
+/** A backend: answers with its name, the source it saw and how much arrived. */
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { createServer, type Socket } from "node:net";

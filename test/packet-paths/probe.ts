@@ -1,4 +1,4 @@
-/** What one end of a connection is told to do, and what it saw. Values that travel between threads. */
+/** What one end of a connection is asked to do, and what it saw. Values that travel between threads. */
 import type { Protocol } from "../../src/base/protocol.ts";
 
 export interface Listener {
@@ -50,7 +50,7 @@ export interface Call {
 
 export interface Reply {
   readonly id: number;
-  /** Absent: done, nothing to tell. */
+  /** Absent: done, nothing to report. */
   readonly outcome?: Outcome;
   readonly error?: string;
 }

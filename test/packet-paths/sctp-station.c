@@ -6,7 +6,7 @@
  *                                              prints a line for each: what came of an association
  *
  * An answer is a line of JSON: who answers, the client's address, the bytes that arrived. Otherwise `ask` prints
- * "silence", or the name of an errno. Both ends bind one address: with more they would tell each other all of
+ * "silence", or the name of an errno. Both ends bind one address: with more they would send each other all of
  * them (RFC 9260, 6.4), and the association would not go through the virtual address alone.
  */
 #define _GNU_SOURCE

@@ -18,7 +18,7 @@ import { endpointSlice, node, service, servicePort, slicePort } from "../support
 import { freePort } from "./free-port.ts";
 
 const activityMs = 250;
-/** Answers to the first watches that are begun anew. */
+/** Answers to the first watches that are begun again. */
 const interruptions = [302, 500];
 /** Of the cluster; another release than the one that kube-ipvs behaves like. */
 export const clusterVersion = "v1.30.4";

@@ -1,6 +1,6 @@
 /**
  * Prints the calls of the program's life, one per line: deploy/seccomp/recorded-calls.txt (`make seccomp`). Which programs
- * were started is told on standard error. Runs in the lab.
+ * were started is printed on standard error. Runs in the lab.
  */
 import { shell } from "../support/netns/network-namespace.ts";
 import { nodeSetUp, recordLife } from "./life.ts";

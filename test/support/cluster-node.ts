@@ -199,7 +199,7 @@ export class ClusterNode {
       ipvs: { syncPeriod: "1h", minSyncPeriod: "0s", ...ipvs },
       kubeIpvs: {
         verificationPeriod: "2s",
-        // A look at the rules starts programs, which are dear in the lab.
+        // A check of the rules starts programs, which are dear in the lab.
         ruleCheckPeriod: "0s",
         drainStartTimesFile: this.#path("state/drains.json"),
         configReload: true,

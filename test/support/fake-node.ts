@@ -29,7 +29,7 @@ const baseFlags: Flags = {
   "ipvs-min-sync-period": "0s",
 };
 
-/** Longer than the pause between two looks at the drains. */
+/** Longer than the pause between two checks of the drains. */
 const allDrainsMs = 15_000;
 
 export class FakeNode {
@@ -116,7 +116,7 @@ export class FakeNode {
     await this.#clock.advance(milliseconds);
   }
 
-  /** Lets time go on until everything told is in the kernel. */
+  /** Lets time go on until everything reported is in the kernel. */
   async settle(): Promise<void> {
     let isSettled = false;
     const settled = this.#daemon?.settled().then(() => {

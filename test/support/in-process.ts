@@ -22,7 +22,7 @@ export interface InProcessDaemon {
   readonly kernel: Kernel;
   /** Its state, for whoever only reads. */
   readonly view: DaemonView;
-  /** Resolves when everything the source told so far is in the kernel. */
+  /** Resolves when everything the source reported so far is in the kernel. */
   settled(): Promise<void>;
   /** The kernel keeps its state. */
   stop(): Promise<void>;

@@ -30,7 +30,7 @@ export function observedText(): KernelText {
   return { servers: serversText(), entries: entriesThere(), addresses: addressesText() };
 }
 
-/** Says whether all of it is there; looks no further than the first difference. */
+/** Says whether all of it exists; looks no further than the first difference. */
 export function isInKernel({ servers, entries, addresses }: KernelText): boolean {
   return servers === serversText() && addresses === addressesText() && entries === entriesThere();
 }

@@ -164,7 +164,7 @@ export async function eventually<T>(
     } catch (error) {
       if (!(error instanceof assert.AssertionError)) throw error;
     }
-    // A look with the operator's tools blocks this thread, in which the daemon works too.
+    // A check with the operator's tools blocks this thread, in which the daemon works too.
     await pause(Math.max(20, 2 * lookMs));
   }
 }

@@ -14,7 +14,7 @@ const kindsByName: Readonly<Record<string, ResourceKind>> = {
   Node: "nodes",
 };
 
-/** Objects held in memory, told through the real decoders. Changes are told at once. */
+/** Objects held in memory, reported through the real decoders. Changes are reported at once. */
 export class MemorySource implements ObjectSource {
   readonly #objects = new Map<string, NamedObject>();
   readonly #records = new Map<string, RecordOf[ResourceKind]>();
@@ -50,7 +50,7 @@ export class MemorySource implements ObjectSource {
     }
   }
 
-  /** All Nodes, as a folder of manifests tells them. */
+  /** All Nodes, as a folder of manifests has them. */
   tellNodes(...nodes: readonly NamedObject[]): void {
     const into = { refuse: () => {}, texts: this.#texts };
     const records = nodes.flatMap((node) => decodeObject("nodes", node, into)?.record ?? []);

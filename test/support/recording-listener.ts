@@ -6,7 +6,7 @@ type AnyRecord = ServiceRecord | EndpointSliceRecord | NodeRecord;
 /** Far beyond what a busy machine needs. */
 const hangMs = 120_000;
 
-/** Writes down what a source tells: `+services default/web`, `~…` for a change, `-…` for a removal. */
+/** Writes down what a source reports: `+services default/web`, `~…` for a change, `-…` for a removal. */
 export class RecordingListener implements SourceListener {
   readonly events: string[] = [];
   readonly refusals: Refusal[] = [];
@@ -14,7 +14,7 @@ export class RecordingListener implements SourceListener {
   readonly services: Map<string, ServiceRecord> = new Map<string, ServiceRecord>();
   readonly slices: Map<string, EndpointSliceRecord> = new Map<string, EndpointSliceRecord>();
   readonly nodes: Map<string, NodeRecord> = new Map<string, NodeRecord>();
-  /** Of all Nodes, as told last. */
+  /** Of all Nodes, as reported last. */
   nodeAddresses: NodeAddresses | undefined;
   #wake = (): void => {};
 
@@ -72,7 +72,7 @@ export class RecordingListener implements SourceListener {
     }
   }
 
-  /** A previous record that was not the last one told is a broken promise of the source. */
+  /** A previous record that was not the last one reported is a broken promise of the source. */
   #note<T extends AnyRecord>(
     kind: ResourceKind,
     known: Map<string, T>,

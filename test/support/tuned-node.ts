@@ -79,7 +79,7 @@ export class TunedNode {
     return this.kernel.operations.texts();
   }
 
-  /** Nodes are kept for the source to tell all at once. */
+  /** Nodes are kept for the source to report all at once. */
   #withoutNodes(objects: readonly unknown[]): readonly NamedObject[] {
     const named = objects as readonly NamedObject[];
     for (const node of named.filter(({ kind }) => kind === "Node")) {

@@ -260,7 +260,7 @@ function ratioRows(one: Measured, direct: Measured, where: string): readonly Row
   ];
 }
 
-/** What the kernel keeps for each connection, from its slab allocator; nothing where that does not tell. */
+/** What the kernel keeps for each connection, from its slab allocator; nothing where that does not show it. */
 async function kernelRows(machine: Machine): Promise<readonly Row[]> {
   const rows: Row[] = [];
   for (const [slab, what] of [

@@ -1,4 +1,4 @@
-/** Start-up on the host itself: CPU until the first watch. No IPVS is needed for that. */
+/** Startup on the host itself: CPU until the first watch. No IPVS is needed for that. */
 import { spawn } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { basename, join } from "node:path";

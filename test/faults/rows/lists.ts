@@ -1,4 +1,4 @@
-/** The API server tells another history: an older one, that of a restored cluster, or next to nothing. */
+/** The API server gives another history: an older one, that of a restored cluster, or next to nothing. */
 import assert from "node:assert/strict";
 import type { Row } from "../row.ts";
 import type { World } from "../world.ts";
@@ -11,7 +11,7 @@ const noGuard = "--kube-ipvs-relist-guard-percent=0";
 
 /**
  * The state of before a step of the churn, and then changes under versions that are all smaller: the watch that goes
- * on where the program was tells no more than those.
+ * on where the program was says no more than those.
  */
 async function goBack(world: World): Promise<string> {
   const before = world.objects.all();

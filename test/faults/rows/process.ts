@@ -30,7 +30,7 @@ async function block(world: World): Promise<string> {
 
 const disk = "/run/kube-ipvs";
 
-/** The file of drain ages and the log share a disk of 64 kB. */
+/** The file of drain start times and the log share a disk of 64 kB. */
 async function mountSmallDisk(world: World): Promise<void> {
   shell(`mkdir -p ${disk}; mount -t tmpfs -o size=64k tmpfs ${disk}`);
   const command = ["sh", "-c", `exec "$@" >>${disk}/log 2>&1`, "sh"];

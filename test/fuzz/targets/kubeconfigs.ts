@@ -12,7 +12,7 @@ import { type FuzzTarget, type Verdict, verdictOf } from "../target.ts";
 /** In every kept file, where a token, a password or a key stands. */
 const secret = "s3cr3t";
 
-/** A change may put it where names and addresses stand, which are told. */
+/** A change may put it where names and addresses stand, which are printed. */
 const isShown = new RegExp(`(?:server|name|user|cluster|current-context)["']?:.*${secret}`, "u");
 
 function open(text: string): Verdict {

@@ -55,7 +55,7 @@ function decoded<Kind extends ResourceKind>(
   return decodeObject(kind, object, { refuse, texts: new TextPool() })?.record;
 }
 
-/** Plans a Service with these endpoints and looks at all that would be given to the kernel. */
+/** Plans a Service with these endpoints and checks all that would be given to the kernel. */
 function checkPlan(
   service: RecordOf["services"],
   slices: readonly RecordOf["endpointslices"][],

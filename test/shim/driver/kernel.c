@@ -90,7 +90,7 @@ static void keeps_what_enobufs_left(void) {
   close(fd);
 }
 
-/* Any process may write to a NETLINK_USERSOCK socket; its port id tells that it is not the kernel.
+/* Any process may write to a NETLINK_USERSOCK socket; its port id shows that it is not the kernel.
  */
 static void ignores_other_senders(void) {
   int fd = open_netlink(NETLINK_USERSOCK, 0);

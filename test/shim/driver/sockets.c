@@ -205,7 +205,7 @@ static void flap_loopback(struct netlink_socket *socket, int count) {
   }
 }
 
-/* Takes what the thread has put while nobody took anything; returns how often it told of a loss. */
+/* Takes what the thread has put while nobody took anything; returns how often it reported a loss. */
 static int losses_in_full_queue(struct owner *owner) {
   struct delivery *taken[100];
   int count = 0, losses = 0;

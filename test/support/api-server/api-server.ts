@@ -58,7 +58,7 @@ export class ApiServer {
   tellsGoneAsEvent = false;
   /** `undefined`: every token is good. */
   token: string | undefined;
-  /** What /version tells; `undefined`: nobody may read it. */
+  /** What /version answers; `undefined`: nobody may read it. */
   gitVersion: string | undefined = "v1.36.2";
   readonly #options: ApiServerOptions;
   readonly #server: Server;

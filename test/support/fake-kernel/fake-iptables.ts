@@ -24,7 +24,7 @@ const tableOrder: readonly TableName[] = ["nat", "filter", "mangle"];
 export class FakeIptables implements Iptables {
   readonly backend = "legacy";
   choice: BackendFinding = { backend: "legacy", reason: "it is the default of the system" };
-  /** What the next look at both backends finds; absent: what was chosen. */
+  /** What the next check of both backends finds; absent: what was chosen. */
   finding: BackendFinding | undefined;
   /** False: whether rules were changed is seen by reading them, and in no other way. */
   hasGenerations = true;
@@ -42,7 +42,7 @@ export class FakeIptables implements Iptables {
     this.#tables = { IPv4: makeTables("IPv4"), IPv6: makeTables("IPv6") };
   }
 
-  /** Tells where sets are looked up; a rule that names another is refused. */
+  /** Reports where sets are looked up; a rule that names another is refused. */
   useSets(hasSet: (name: string) => boolean): void {
     this.#hasSet = hasSet;
   }
@@ -88,7 +88,7 @@ export class FakeIptables implements Iptables {
     return !this.unreadable.has(`${family} ${table} ${name}`);
   }
 
-  /** As the real client tells of a chain that it cannot read. */
+  /** As the real client reports a chain that it cannot read. */
   #jumpsAlone(
     family: IpFamily,
     { table, name, rules }: ObservedChain,

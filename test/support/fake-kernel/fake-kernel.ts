@@ -10,7 +10,7 @@ import { Operations } from "./operations.ts";
 
 /**
  * A kernel in memory. It refuses what the kernel refuses, logs every change in `operations`, and can be
- * told to fail, to lose a reply, or to "die" at the n-th change. The contract suite keeps it honest: the
+ * made to fail, to lose a reply, or to "die" at the n-th change. The contract suite keeps it honest: the
  * same cases run against it and, in the lab, against the real one.
  *
  *     const kernel = new FakeKernel();

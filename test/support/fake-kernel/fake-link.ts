@@ -35,7 +35,7 @@ export class FakeLink implements DummyLink {
     this.#operations = operations;
   }
 
-  /** Replaces the addresses of the node's other links and tells the watchers. */
+  /** Replaces the addresses of the node's other links and notifies the watchers. */
   setNodeAddresses(addresses: readonly NodeAddress[]): void {
     this.#nodeAddresses = addresses;
     this.#notify();

@@ -15,7 +15,7 @@ import type { VirtualServerId } from "../../../src/state/virtual-server.ts";
 import type { FakeKernel } from "./fake-kernel.ts";
 import { nodeAddress } from "./fake-link.ts";
 
-/** Runs one command; says whether it succeeded. Throws where it is none of those known here. */
+/** Runs one command; says whether it succeeded. Throws where it is not one of those known here. */
 export function runCommand(kernel: FakeKernel, command: string): boolean {
   const words = command.split(" ");
   const run = programs[words[0] ?? ""];

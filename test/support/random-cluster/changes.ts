@@ -37,7 +37,7 @@ const nodes: fc.Arbitrary<ApiObject> = fc
     return node({ addresses, podCidrs, metadata: { labels } });
   });
 
-/** A Node that was seen is never deleted: what it told goes on to count, and a new start cannot know it. */
+/** A Node that was seen is never deleted: what it reported continues to count, and a new start cannot know it. */
 export const clusterChanges: fc.Arbitrary<ClusterChange> = fc.oneof(
   { weight: 5, arbitrary: changes("apply", services) },
   { weight: 2, arbitrary: changes("delete", services) },

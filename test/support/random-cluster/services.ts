@@ -49,7 +49,7 @@ const clusterIps: fc.Arbitrary<(index: number) => readonly string[]> = fc
     return byFamilies[families] ?? ["None"];
   });
 
-/** Of nobody, of a Service, of this node, of its gateway and its broadcast; then what is no address. */
+/** Of nobody, of a Service, of this node, of its gateway and its broadcast; then what is not an address. */
 const externalIps = fc.uniqueArray(
   mostly(
     ["198.51.100.1", "198.51.100.2", "2001:db8::1", "10.96.0.12", "203.0.113.1", "192.168.10.11"],

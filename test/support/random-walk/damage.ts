@@ -56,7 +56,7 @@ const choicesOf: Readonly<Record<DamageKind, Choices>> = {
     chains(state).map(({ table, chain }) => `iptables -t ${table} -F ${chain}`),
 };
 
-/** Kinds after which a start cannot tell from the sets or the link alone what is ours. */
+/** Kinds after which a start cannot know from the sets or the link alone what is ours. */
 export const ownershipKinds: ReadonlySet<DamageKind> = new Set([
   "remove-entry",
   "remove-node-port-entry",

@@ -36,7 +36,7 @@ function nodePort(port: number): ForeignServer {
   return { ...foreign("-t", "192.168.10.11", port), entry: `${port}` };
 }
 
-/** Says whether it is there already, or one of our sets names it: then it would be taken for ours. */
+/** Says whether it exists already, or one of our sets names it: then it would be taken for ours. */
 export function isClaimed({ place, entry }: ForeignServer, state: KernelState): boolean {
   return (
     lines(state.ipvs).some((line) => placeOf(line) === place) ||

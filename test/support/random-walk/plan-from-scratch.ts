@@ -8,7 +8,7 @@ import type { WalkSettings } from "./walk-step.ts";
 export interface Beginning {
   readonly objects: readonly NamedObject[];
   readonly settings: WalkSettings;
-  /** What others have done on the node before. */
+  /** What was done on the node before. */
   readonly commands: readonly string[];
 }
 

@@ -16,7 +16,7 @@ export type WalkStep =
   /** Until all is quiet; then the kernel is compared. Starts a program that is away. */
   | { readonly kind: "settle" }
   | { readonly kind: "stop" | "start" }
-  /** Before its n-th write from now on, where that can be told. */
+  /** Before its n-th write from now on, where that is known. */
   | { readonly kind: "kill"; readonly nth: number }
   | { readonly kind: "node-address"; readonly verb: "add" | "del"; readonly nth: number }
   | { readonly kind: "damage"; readonly damage: Damage }

@@ -54,7 +54,7 @@ export class Walker {
   readonly #foreign: ForeignServer[] = [];
   readonly #nodeAddresses = new Set(togglingAddresses.slice(0, 1));
   readonly #repeats = new Map<string, number>();
-  /** Something was done after which ownership is harder to tell: one such thing at a time. */
+  /** Something was done after which ownership is harder to know: one such thing at a time. */
   #isOwnershipShaken = false;
   /** What the program had just made when it was killed may be in no record yet, until the next one settles. */
   #isRecordOld = false;

@@ -61,7 +61,7 @@ describe("inSlices", () => {
     };
     setImmediate(look);
     await inSlices(tickingClock(2), pieces(480, done));
-    // A look after each 16 pieces, 2 ms apart: a pause after each three, and after the first four.
+    // A check after each 16 pieces, 2 ms apart: a pause after each three, and after the first four.
     assert.deepEqual(seen, [64, 112, 160, 208, 256, 304, 352, 400, 448]);
   });
 

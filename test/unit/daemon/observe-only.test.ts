@@ -1,4 +1,4 @@
-/** `--kube-ipvs-observe-only` tells everything and writes nothing. */
+/** `--kube-ipvs-observe-only` reports everything and writes nothing. */
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { loadConfig } from "../../../src/config/load-config.ts";

@@ -29,7 +29,7 @@ interface Sequence {
   readonly steps: readonly (readonly [ClusterChange, Interlude])[];
 }
 
-/** Between two looks at everything; an hour leaves all to what is known of the kernel. */
+/** Between two reads of everything; an hour leaves all to what is known of the kernel. */
 const periods = fc.constantFrom("30s", "1h").map((period) => ({
   "ipvs-sync-period": period,
   "kube-ipvs-verification-period": period,
@@ -60,7 +60,7 @@ async function endOf({ flags, steps }: Sequence): Promise<FakeNode> {
   return node;
 }
 
-/** The same objects in another order, told to a kernel that has seen nothing. */
+/** The same objects in another order, given to a kernel that has seen nothing. */
 async function freshStart(after: FakeNode, { flags }: Sequence): Promise<FakeNode> {
   const node = new FakeNode(flags);
   node.kernel.link.setNodeAddresses(after.kernel.link.peekNode());

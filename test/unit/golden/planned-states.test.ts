@@ -27,7 +27,7 @@ import { MemorySource } from "../../support/memory-source.ts";
 /** What the kernel in memory has no idea of. */
 const unmodelled = ["link", "sysctl", "health"] as const;
 
-/** These begin on a kernel that others have written to, with shell lines that only a real one can run. */
+/** These begin on a kernel that third parties wrote to, with shell lines that only a real one can run. */
 const needsRealKernel = new Set(["cfg-exclude-cidrs", "pre-dirty-kernel"]);
 
 function observed(kernel: FakeKernel): KernelState {

@@ -20,7 +20,7 @@ function decode({ type, body }: Message): { readonly type: number; readonly byte
   return { type, bytes: [...body.bytes(body.remaining, "all")] };
 }
 
-/** Reads the listing, and tells how many messages were decoded for it. */
+/** Reads the listing, and returns how many messages were decoded for it. */
 async function read(memory: ListMemory<ReturnType<typeof decode>>, sent: readonly Sent[]) {
   let decodedCount = 0;
   const values = await memory.read(

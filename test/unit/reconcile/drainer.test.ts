@@ -19,7 +19,7 @@ import {
 
 const drain = { tcpDeadlineSeconds: 900, udpDeadlineSeconds: 300 };
 
-/** What was noted, and what is told of an earlier run. */
+/** What was noted, and what is reported of an earlier run. */
 class RecordedTimes implements DrainStartTimes {
   readonly earlier: ReadonlyMap<string, number>;
   readonly whyUnknown: string | undefined;

@@ -1,4 +1,4 @@
-/** What a third party changes is found, told with before and after, and repaired with the fewest writes. */
+/** What a third party changes is found, reported with before and after, and repaired with the fewest writes. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { setFor } from "../../../src/plan/sets.ts";

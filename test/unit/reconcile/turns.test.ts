@@ -5,7 +5,7 @@ import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import { Bench } from "../../support/reconcile-bench.ts";
 import { endpointRecord, ip, serviceRecord } from "../../support/records.ts";
 
-/** On which every look takes 10 ms: a look at the clock ends the turn. */
+/** On which every reading takes 10 ms: a reading of the clock ends the turn. */
 class TickingClock extends FakeClock {
   #ms = 0;
 
@@ -27,7 +27,7 @@ function benchOfMany(): Bench {
   return bench;
 }
 
-/** Turns that others have while `work` runs. */
+/** Turns of the event loop while `work` runs. */
 async function turnsDuring(work: () => Promise<unknown>): Promise<number> {
   let turns = 0;
   let isOver = false;

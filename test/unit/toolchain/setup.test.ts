@@ -18,7 +18,7 @@ const toolchain = join(import.meta.dirname, "../../../toolchain");
 const root = mkdtempSync(join(tmpdir(), "kube-ipvs-setup-"));
 after(() => rmSync(root, { recursive: true, force: true }));
 
-/** Commands that only do what they are told, by name: what a machine has beside the basic ones. */
+/** Commands that only do what they are asked, by name: what a machine has beside the basic ones. */
 type Machine = Readonly<Record<string, string>>;
 
 const base = [

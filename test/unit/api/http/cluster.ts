@@ -25,7 +25,7 @@ export function clockAt(speed: number): Clock {
 
 const usualSpeed = 400;
 
-/** A test API server, and a source that reads it over HTTP and tells a listener. */
+/** A test API server, and a source that reads it over HTTP and notifies a listener. */
 export interface Cluster {
   readonly server: ApiServer;
   readonly source: ClusterSource;

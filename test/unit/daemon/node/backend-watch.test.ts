@@ -28,7 +28,7 @@ describe("BackendWatch", () => {
     watch = new BackendWatch(kernel.iptables, { clock, log }, 30_000);
   });
 
-  /** What is told when each look finds one of these. */
+  /** What is reported when each check finds one of these. */
   async function told(...findings: readonly BackendFinding[]): Promise<readonly string[]> {
     watch.start();
     for (const finding of findings) {

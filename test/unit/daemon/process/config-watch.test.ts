@@ -56,7 +56,7 @@ afterEach(() => {
   rmSync(folder, { recursive: true });
 });
 
-/** What the watch told, once a last write to another file shows that all before it was seen. */
+/** What the watch reported, once a last write to another file shows that all before it was seen. */
 function firstChange(watched: string): Promise<string> {
   const { promise, resolve } = Promise.withResolvers<string>();
   stop = watchForWrites(watched, resolve);

@@ -23,7 +23,7 @@ async function recorded(
   const parts = { clock: systemClock, log: silentLogger, observer: silentMetrics };
   const { events, close } = await openSource(config, parts);
   events.record(startingEvent("node-1"));
-  // An event waits for nothing: it is there soon, or it was never sent.
+  // An event waits for nothing: it comes soon, or it was never sent.
   const sent = (): boolean => server.events.events.length > 0 || flags.length > 0;
   while (!sent()) await new Promise((resolve) => setImmediate(resolve));
   await close();

@@ -173,7 +173,7 @@ describe("SyncLoop", () => {
       return observe(family, scope);
     };
     await clock.advance(600_000);
-    // 600 ms for both families, 29.4 s of pause; without a limit there were 60 looks at each.
+    // 600 ms for both families, 29.4 s of pause; without a limit there were 60 checks of each.
     assert.ok(looks > 30 && looks <= 42, `${looks}`);
   });
 

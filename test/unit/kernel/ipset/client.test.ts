@@ -27,7 +27,7 @@ function add(...texts: readonly string[]): SetChange[] {
   return texts.map((text) => ({ kind: "add", set: clusterIps, entry: text as SetEntry }));
 }
 
-/** A client whose kernel answers each datagram; `sent` tells the commands of each datagram so far. */
+/** A client whose kernel answers each datagram; `sent` lists the commands of each datagram so far. */
 function clientOf(answer: (messages: readonly Message[], count: number) => Answer): {
   readonly client: IpSets & { close(): void };
   readonly sent: readonly (readonly string[])[];
@@ -45,7 +45,7 @@ function commandName(type: number): string {
   return found?.[0] ?? String(type);
 }
 
-/** The same errno for every message of a datagram; 0 is told for the last one only, as asked. */
+/** The same errno for every message of a datagram; 0 is given for the last one only, as asked. */
 function answerAll(received: readonly Message[], errno: number): Answer {
   const parts = received
     .filter((_, index) => errno !== 0 || index === received.length - 1)
