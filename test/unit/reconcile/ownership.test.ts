@@ -342,6 +342,24 @@ describe("after someone flushed the sets", () => {
   });
 });
 
+for (const isWhole of [true, false]) {
+  const how = isWhole ? "when everything is observed" : "when a Service claims it";
+  it(`what was ours and went is a third party's where that makes it anew: it stays ${how}`, async () => {
+    const bench = new Bench();
+    const service = serviceRecord({ externalIps: [foreign.address] });
+    bench.put(service, [there]);
+    await bench.sync();
+    bench.drop(service.name);
+    await bench.sync();
+    await make(bench.kernel, foreign);
+    if (!isWhole) bench.put(service, [there]);
+    const { foreignServers, conflicts } = await bench.sync(isWhole);
+    assert.deepEqual(isWhole ? foreignServers : conflicts, ["TCP 203.0.113.5:80"]);
+    assert.match(bench.state(), new RegExp(`${foreignText}$`, "m"));
+    assert.doesNotMatch(bench.state(), /203\.0\.113\.5:80 -r/);
+  });
+}
+
 it("after someone flushed one set, a restarted daemon removes what that named, and no other's port", async () => {
   const kernel = new FakeKernel();
   const bench = new Bench(kernel);
