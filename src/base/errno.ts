@@ -33,7 +33,6 @@ export const errno = {
   EEXIST: 17,
   ENODEV: 19,
   EINVAL: 22,
-  ERANGE: 34,
   EMSGSIZE: 90,
   EOPNOTSUPP: 95,
   EAFNOSUPPORT: 97,

@@ -13,15 +13,14 @@ export interface FatalOutlet {
 
 /** A line for each mistake of the configuration, one for everything else; with their line ends. */
 export function fatalText(error: unknown, outlet: FatalOutlet, form: LogFormat): string {
+  const format = formatOf(outlet, form);
+  return linesOf(error).map(format).join("");
+}
+
+function formatOf({ clock, pid }: FatalOutlet, form: LogFormat): (line: FatalLine) => string {
   const format = form === "json" ? formatJson : formatText;
-  const head = {
-    severity: "error",
-    level: 0,
-    timeMs: outlet.clock.nowMs(),
-    pid: outlet.pid,
-  } as const;
-  const lines = linesOf(error).map(({ event, keys }) => format({ ...head, event, keys }));
-  return lines.map((line) => `${line}\n`).join("");
+  const head = { severity: "error", level: 0, timeMs: clock.nowMs(), pid } as const;
+  return (line) => `${format({ ...head, ...line })}\n`;
 }
 
 interface FatalLine {
@@ -42,14 +41,7 @@ function linesOf(error: unknown): readonly FatalLine[] {
 
 /** An error that nobody caught: where it came from belongs into the line too. */
 export function uncaughtText(error: unknown, outlet: FatalOutlet, form: LogFormat): string {
-  const format = form === "json" ? formatJson : formatText;
   const stack = error instanceof Error && error.stack !== undefined ? { stack: error.stack } : {};
   const keys = { err: `kube-ipvs cannot continue: ${errorText(error)}`, ...stack };
-  const head = {
-    severity: "error",
-    level: 0,
-    timeMs: outlet.clock.nowMs(),
-    pid: outlet.pid,
-  } as const;
-  return `${format({ ...head, event: failed, keys })}\n`;
+  return formatOf(outlet, form)({ event: failed, keys });
 }

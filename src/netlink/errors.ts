@@ -87,8 +87,3 @@ export function isInvalid(error: unknown): boolean {
 export function isUnsupported(error: unknown): boolean {
   return hasCode(error, "EOPNOTSUPP", "EAFNOSUPPORT");
 }
-
-/** True when the outcome is unknown: the kernel may have executed the request. Observe again. */
-export function isOutcomeUnknown(error: unknown): boolean {
-  return hasCode(error, "ENOBUFS", "ETIMEDOUT", "EBADF") || error instanceof DecodeError;
-}

@@ -1,4 +1,4 @@
-import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../api/objects.ts";
+import type { ServiceName } from "../api/objects.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { requestedScheduler } from "../model/annotations.ts";
 import { ChangeTracker, type PendingChanges } from "../model/change-tracker.ts";
@@ -23,7 +23,8 @@ export interface ClusterPlanParts {
 /** Services and slices as last known, and what they want in the kernel. Pure but for its own state. */
 export class ClusterPlan {
   readonly #onPlan: (plan: ServicePlan) => void;
-  readonly #tracker: ChangeTracker;
+  /** The objects, and which Services have to be planned again. */
+  readonly tracker: ChangeTracker;
   readonly #desired = new DesiredState();
   readonly #rulesMemory = new RulesMemory();
   #options: PlanOptions | undefined;
@@ -35,49 +36,11 @@ export class ClusterPlan {
   constructor({ startedAtMs, onPlan, recallRamp }: ClusterPlanParts) {
     this.#slowStarts = new SlowStarts(recallRamp ?? noRampStartTimes.recall);
     this.#onPlan = onPlan;
-    this.#tracker = new ChangeTracker(startedAtMs);
+    this.tracker = new ChangeTracker(startedAtMs);
   }
 
   get desired(): DesiredState {
     return this.#desired;
-  }
-
-  get serviceCount(): number {
-    return this.#tracker.serviceCount;
-  }
-
-  /** Counted each time. */
-  get sliceCount(): number {
-    return this.#tracker.sliceCount;
-  }
-
-  /** Services touched since the last {@link update}. */
-  get pendingCount(): number {
-    return this.#tracker.pendingCount;
-  }
-
-  noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
-    this.#tracker.noteService(previous, current);
-  }
-
-  noteSlice(
-    previous: EndpointSliceRecord | undefined,
-    current: EndpointSliceRecord | undefined,
-  ): void {
-    this.#tracker.noteSlice(previous, current);
-  }
-
-  serviceNames(): Iterable<ServiceName> {
-    return this.#tracker.serviceNames();
-  }
-
-  service(name: ServiceName): ServiceRecord | undefined {
-    return this.#tracker.service(name);
-  }
-
-  /** The slices of one Service. */
-  slicesOf(service: ServiceName): Iterable<EndpointSliceRecord> {
-    return this.#tracker.slicesOf(service);
   }
 
   /** The address by which the cluster knows the node; undefined: nothing is planned yet. */
@@ -96,14 +59,14 @@ export class ClusterPlan {
     if (missing === before) return;
     this.#facts = { ...this.#facts, missingSchedulers: missing };
     const isConcerned = (name: string): boolean => missing.has(name) !== before.has(name);
-    this.#tracker.touchWhere((service) => isConcerned(requestedScheduler(service) ?? ""));
+    this.tracker.touchWhere((service) => isConcerned(requestedScheduler(service) ?? ""));
   }
 
   /** Services whose endpoints weigh what their Nodes do are planned again, under these options. */
   noteNodeWeights(nodeWeights: ReadonlyMap<string, number>, options: PlanOptions): void {
     if (nodeWeights === this.#facts.nodeWeights) return;
     this.#facts = { ...this.#facts, nodeWeights };
-    this.#tracker.touchWhere(
+    this.tracker.touchWhere(
       (service) => tuningOf(service, options, this.#facts).tuning.weights === "node",
     );
   }
@@ -123,10 +86,10 @@ export class ClusterPlan {
    * monotonic: weights of new endpoints grow with it.
    */
   *update(options: PlanOptions, nowMs: number = 0): Generator<void, PendingChanges> {
-    for (const name of this.#slowStarts.due(nowMs)) this.#tracker.touch(name);
-    if (options !== this.#options) this.#tracker.touchAll();
+    for (const name of this.#slowStarts.due(nowMs)) this.tracker.touch(name);
+    if (options !== this.#options) this.tracker.touchAll();
     this.#options = options;
-    const pending = this.#tracker.take();
+    const pending = this.tracker.take();
     for (const name of pending.services) {
       this.#planService(name, options, nowMs);
       yield;
@@ -152,8 +115,8 @@ export class ClusterPlan {
   }
 
   #planService(name: string, options: PlanOptions, nowMs: number): void {
-    const service = this.#tracker.service(name);
-    const slices = this.#tracker.slicesOf(name);
+    const service = this.tracker.service(name);
+    const slices = this.tracker.slicesOf(name);
     const { slowStartMs = 0 } = tuningOf(service, options, this.#facts).tuning;
     const periodMs = service === undefined ? 0 : slowStartMs;
     this.#slowStarts.note(name, slices, { periodMs, nowMs });

@@ -28,13 +28,6 @@ export interface EdgeOptions {
   readonly areSourceRangesStrict: boolean;
 }
 
-/** As kube-proxy. */
-export const noEdges: EdgeOptions = {
-  isPingAnswered: false,
-  isNodeMasqueraded: false,
-  areSourceRangesStrict: false,
-};
-
 /** What planning must know of one IP family. */
 export interface FamilyOptions {
   /** This node's address as the cluster knows it; decides whether source ranges admit the node itself. */

@@ -42,11 +42,6 @@ export class Scope {
     return this.#formerServices.get(subject);
   }
 
-  includeAll(): void {
-    this.areAllServers = true;
-    this.areAllMembers = true;
-  }
-
   include(keys: DirtyKeys): void {
     for (const key of keys.virtualServers) this.#servers.add(key);
     for (const [name, entries] of keys.setEntries) {

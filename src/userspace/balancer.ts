@@ -21,10 +21,6 @@ export class Balancer {
   /** By client address; who was quiet for longest stands first. */
   readonly #ties = new Map<string, Tie>();
 
-  get backendCount(): number {
-    return this.#backends.length;
-  }
-
   /** How many clients are tied to a backend. */
   get tieCount(): number {
     return this.#ties.size;

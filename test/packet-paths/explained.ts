@@ -29,7 +29,7 @@ export interface Explainer {
 /** What is planned for all Services; the daemon may be stopped afterwards. */
 export async function readPlan(view: DaemonView): Promise<PlanFacts> {
   const all: PlanFacts[] = [];
-  for (const service of view.plan.serviceNames()) {
+  for (const service of view.plan.tracker.serviceNames()) {
     const [namespace = "", name = ""] = service.split("/");
     all.push(await planFacts(view, { kind: "service", namespace, name }));
   }
@@ -58,7 +58,9 @@ export async function readPlan(view: DaemonView): Promise<PlanFacts> {
 /** No Service has them among its virtual servers: they are asked about one by one. */
 function loopbackDestinations({ config, families, plan }: DaemonView): readonly Destination[] {
   if (!config.areNodePortsOnLocalhost) return [];
-  const ports = [...plan.serviceNames()].flatMap((name) => plan.service(name)?.ports ?? []);
+  const ports = [...plan.tracker.serviceNames()].flatMap(
+    (name) => plan.tracker.service(name)?.ports ?? [],
+  );
   return families.flatMap((family) =>
     ports
       .filter(({ nodePort }) => nodePort !== 0)

@@ -12,10 +12,7 @@ export interface DaemonView {
   readonly config: Config;
   readonly clock: Clock;
   readonly families: readonly IpFamily[];
-  readonly plan: Pick<
-    ClusterPlan,
-    "serviceCount" | "serviceNames" | "service" | "slicesOf" | "desired" | "rulesOf" | "nodeIp"
-  >;
+  readonly plan: Pick<ClusterPlan, "tracker" | "desired" | "rulesOf" | "nodeIp">;
   readonly reconciler: Pick<Reconciler, "cachedServers" | "drainer">;
   readonly history: SyncHistory;
   readonly ipvs: Pick<Ipvs, "listRealServers"> & IpvsTraffic;

@@ -23,8 +23,8 @@ export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
   if (view.mode === "iptables") return { ...nothing, services: view.serviceCount };
   const { plan, reconciler, history } = view;
   let endpoints = 0;
-  for (const name of plan.serviceNames()) {
-    for (const slice of plan.slicesOf(name)) endpoints += slice.endpoints.length;
+  for (const name of plan.tracker.serviceNames()) {
+    for (const slice of plan.tracker.slicesOf(name)) endpoints += slice.endpoints.length;
     yield;
   }
   const claimed = new Set(history.claimedForeignServers);
@@ -37,7 +37,7 @@ export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
     realServers += server.realServers.length;
   }
   return {
-    services: plan.serviceCount,
+    services: plan.tracker.serviceCount,
     endpoints,
     virtualServers,
     realServers,

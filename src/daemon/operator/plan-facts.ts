@@ -70,7 +70,7 @@ function destinationsOf({ plan, families }: DaemonView, query: PlanQuery): reado
 function forwardOf({ config, plan }: DaemonView, from: Destination): PlanFacts["forwards"] {
   if (!config.areNodePortsOnLocalhost || !isLoopback(from.address)) return [];
   const family = familyOf(from.address);
-  for (const service of plan.serviceNames()) {
+  for (const service of plan.tracker.serviceNames()) {
     const nodePorts = plan.desired
       .plansOf(service, family)
       .flatMap((one) => loopbackNodePorts({ family, servicePorts: [one] }, plan.nodeIp(family)));

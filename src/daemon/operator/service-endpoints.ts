@@ -26,7 +26,7 @@ export class ServiceEndpoints {
   /** All that the slices name for this port, ready or not. */
   of({ portName: name, protocol }: ServicePort): readonly Endpoint[] {
     this.#byPort ??= mergeSlices(
-      this.#view.plan.slicesOf(this.#service),
+      this.#view.plan.tracker.slicesOf(this.#service),
       this.#family,
       this.#view.config.nodeName,
     );
@@ -41,7 +41,7 @@ export class ServiceEndpoints {
 
   #readNodes(): ReadonlyMap<IpAddress, string> {
     const nodes = new Map<IpAddress, string>();
-    for (const { endpoints } of this.#view.plan.slicesOf(this.#service)) {
+    for (const { endpoints } of this.#view.plan.tracker.slicesOf(this.#service)) {
       for (const { address, nodeName } of endpoints) nodes.set(address, nodeName);
     }
     return nodes;

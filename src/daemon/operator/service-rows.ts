@@ -51,7 +51,7 @@ export async function* serviceRows(
 
 function* wantedServers(view: DaemonView, names: readonly ServiceName[]): Generator<Wanted> {
   for (const name of names) {
-    const record = view.plan.service(name);
+    const record = view.plan.tracker.service(name);
     if (record === undefined) continue;
     for (const family of view.families) {
       const endpoints = new ServiceEndpoints(view, name, family);
@@ -70,7 +70,7 @@ async function namesOf(
   { namespace, name }: ServicesQuery,
 ): Promise<readonly ServiceName[]> {
   if (namespace !== undefined && name !== undefined) return [`${namespace}/${name}`];
-  const names = [...plan.serviceNames()];
+  const names = [...plan.tracker.serviceNames()];
   const isAsked = (service: ServiceName): boolean =>
     (namespace === undefined || service.startsWith(`${namespace}/`)) &&
     (name === undefined || service.endsWith(`/${name}`));

@@ -95,7 +95,7 @@ export class SyncLoop {
     this.#input = new ClusterInput(collaborators, {
       live,
       families,
-      tracker: this.#plan,
+      tracker: this.#plan.tracker,
       reporter,
       onChange: () => this.#request(),
       onListed: (counts) => reporter.firstSync.listed(counts),
@@ -202,7 +202,7 @@ export class SyncLoop {
       report,
       isFull,
       isObserveOnly: this.#isObserveOnly,
-      serviceCount: this.#plan.serviceCount,
+      serviceCount: this.#plan.tracker.serviceCount,
       plannedServiceCount: services.length,
       elapsedMs: this.#clock.monotonicMs() - startedAtMs,
       triggers,

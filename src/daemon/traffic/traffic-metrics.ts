@@ -151,7 +151,7 @@ function labelsOf(
 /** A series begins with the name of its Service. */
 function isServed({ plan }: DaemonView, series: string): boolean {
   const [namespace = "", name = ""] = series.split("\n");
-  return plan.service(`${namespace}/${name}`) !== undefined;
+  return plan.tracker.service(`${namespace}/${name}`) !== undefined;
 }
 
 function counted(

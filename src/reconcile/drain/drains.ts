@@ -118,8 +118,6 @@ export interface DrainsView {
   isDraining(virtualServerKey: string, realServerKey: string): boolean;
 }
 
-export const noDrains: DrainsView = { isDraining: () => false };
-
 /** Everything that drains, by virtual server. What is here has weight 0 in the kernel. */
 export class Drains implements DrainsView {
   readonly #byServer = new Map<string, Map<string, Drain>>();

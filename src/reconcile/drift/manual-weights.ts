@@ -23,8 +23,6 @@ export interface ManualWeightsView {
   isKept(virtualServerKey: string, planned: RealServer, present: RealServer): boolean;
 }
 
-export const noManualWeights: ManualWeightsView = { isKept: () => false };
-
 /** What a sync knows before it plans. */
 export interface WeightsInput {
   readonly differences: Differences;

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { parseCidr } from "../../../src/base/ip.ts";
 import { renderRule } from "../../../src/kernel/iptables/render.ts";
-import { type EdgeOptions, noEdges } from "../../../src/plan/options.ts";
+import type { EdgeOptions } from "../../../src/plan/options.ts";
 import { planService } from "../../../src/plan/planner.ts";
 import { planRules } from "../../../src/plan/rules.ts";
 import { RulesMemory } from "../../../src/plan/rules-memory.ts";
@@ -17,6 +17,13 @@ import {
   serviceRecord,
   sliceRecord,
 } from "../../support/records.ts";
+
+/** As kube-proxy. */
+const noEdges: EdgeOptions = {
+  isPingAnswered: false,
+  isNodeMasqueraded: false,
+  areSourceRangesStrict: false,
+};
 
 const deniedToNode = [{ protocol: "TCP", address: ip("203.0.113.10"), port: 80 }] as const;
 

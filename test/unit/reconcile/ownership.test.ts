@@ -344,7 +344,7 @@ describe("after someone flushed the sets", () => {
 
 for (const isWhole of [true, false]) {
   const how = isWhole ? "when everything is observed" : "when a Service claims it";
-  it(`what was ours and went is a third party's where that makes it anew: it stays ${how}`, async () => {
+  it(`what was ours and went is a third party's where that makes it again: it stays ${how}`, async () => {
     const bench = new Bench();
     const service = serviceRecord({ externalIps: [foreign.address] });
     bench.put(service, [there]);

@@ -183,6 +183,21 @@ describe("Reconciler", () => {
     assert.equal(bench.reconciler.nextRetryMs, undefined);
   });
 
+  it("tries a refused entry again at once when another Service takes it, not when any changes", async () => {
+    const writesEntry = ({ subject }: Operation): boolean =>
+      subject === "KUBE-CLUSTER-IP 10.96.0.10,tcp:80";
+    bench.kernel.operations.failWhere(writesEntry, errno.EINVAL, 1);
+    bench.put(a, [there]);
+    await bench.sync();
+    bench.put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }), [there]);
+    const added = "ipset add-entry KUBE-CLUSTER-IP 10.96.0.10,tcp:80";
+    assert.ok(!(await bench.writes()).includes(added));
+    bench.drop("default/a");
+    bench.put({ ...a, name: "default/c" }, [there]);
+    assert.ok((await bench.writes()).includes(added));
+    assert.equal(bench.reconciler.nextRetryMs, undefined);
+  });
+
   it("forgets a refused change when nobody wants it any more", async () => {
     bench.kernel.operations.failWhere(
       ({ subject }) => subject.includes("10.244.2.255:8080"),

@@ -2,7 +2,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { IpvsChange } from "../../../src/kernel/kernel.ts";
-import { isOutcomeUnknown } from "../../../src/netlink/errors.ts";
 import type { VirtualServer } from "../../../src/state/virtual-server.ts";
 import { ip } from "../../contract/contract-kernel.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
@@ -73,7 +72,7 @@ describe("the fake kernel", () => {
   it("executes a request whose reply is lost", async () => {
     const { ipvs, operations } = new FakeKernel();
     operations.loseReplyWhere(({ facility }) => facility === "ipvs");
-    await assert.rejects(ipvs.apply(create(80, 81)), isOutcomeUnknown);
+    await assert.rejects(ipvs.apply(create(80, 81)), { code: "ENOBUFS" });
     assert.equal(ipvs.peek().length, 2);
     await ipvs.apply(create(82));
   });

@@ -1,0 +1,42 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { DirtyKeys } from "../../../src/plan/desired-state.ts";
+import { isTouched } from "../../../src/reconcile/scope.ts";
+import type { Subject } from "../../../src/reconcile/subject.ts";
+import { addressEntry } from "../../../src/state/set-entry.ts";
+import { ip } from "../../support/records.ts";
+
+const [address, other] = [ip("10.96.0.10"), ip("10.96.0.11")];
+const virtualServer = "TCP 10.96.0.10:80";
+
+const touched: DirtyKeys = {
+  virtualServers: new Set([virtualServer]),
+  setEntries: new Map([["KUBE-IPVS-IPS", new Set([addressEntry(address)])]]),
+  addresses: new Set([address]),
+  rules: new Set(["IPv4"]),
+  formerServices: new Map(),
+};
+
+const chain = { type: "chain", table: "nat", chainName: "KUBE-SERVICES" } as const;
+
+const rows: readonly (readonly [subject: Subject, expected: boolean])[] = [
+  [{ type: "virtual-server", virtualServer }, true],
+  [{ type: "virtual-server", virtualServer: "TCP 10.96.0.11:80" }, false],
+  [{ type: "real-server", virtualServer, realServer: "10.244.2.11:80" }, true],
+  [{ type: "entry", setName: "KUBE-IPVS-IPS", entry: addressEntry(address) }, true],
+  [{ type: "entry", setName: "KUBE-IPVS-IPS", entry: addressEntry(other) }, false],
+  [{ type: "entry", setName: "KUBE-CLUSTER-IP", entry: addressEntry(address) }, false],
+  [{ type: "address", address }, true],
+  [{ type: "address", address: other }, false],
+  [{ ...chain, family: "IPv4" }, true],
+  [{ ...chain, family: "IPv6" }, false],
+  [{ type: "sysctl", path: "net/ipv4/ip_forward" }, false],
+];
+
+describe("what planning touched", () => {
+  for (const [subject, expected] of rows) {
+    it(`${expected ? "holds" : "does not hold"} ${JSON.stringify(subject)}`, () => {
+      assert.equal(isTouched(subject, touched), expected);
+    });
+  }
+});
