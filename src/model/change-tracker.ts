@@ -78,6 +78,18 @@ export class ChangeTracker {
     return { services, triggers };
   }
 
+  /** Hands over those touched Services that are here with a slice, and of which `isWanted` is true; the others stay pending. */
+  takeListed(isWanted: (service: ServiceRecord) => boolean): readonly ServiceName[] {
+    const taken: ServiceName[] = [];
+    for (const name of this.#touched) {
+      const service = this.#services.get(name);
+      if (service === undefined || !this.#slices.has(name) || !isWanted(service)) continue;
+      taken.push(name);
+    }
+    for (const name of taken) this.#touched.delete(name);
+    return taken;
+  }
+
   get pendingCount(): number {
     return this.#touched.size;
   }

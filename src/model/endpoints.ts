@@ -1,4 +1,4 @@
-import type { EndpointRecord, EndpointSliceRecord, SlicePortRecord } from "../api/objects.ts";
+import type { EndpointSliceRecord, SlicePortRecord } from "../api/objects.ts";
 import { hostPort, type IpAddress, type IpFamily } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
 import { parseWeight } from "../base/weight.ts";
@@ -69,41 +69,30 @@ function addSlicePort(
   const portKey = endpointPortKey(port);
   const endpoints = merged.get(portKey) ?? new Map<string, Endpoint>();
   merged.set(portKey, endpoints);
-  const ofSlice = {
-    slice: slice.name.slice(slice.name.indexOf("/") + 1),
-    ...weightOf(slice),
-  };
+  const name = slice.name.slice(slice.name.indexOf("/") + 1);
+  const sliceWeight = slice.weightText === undefined ? undefined : parseWeight(slice.weightText);
   for (const record of slice.endpoints) {
     const key = hostPort(record.address, port.port);
     if (endpoints.has(key) && record.isTerminating) continue;
-    endpoints.set(key, { ...endpointOf(record, port.port, key, nodeName), ...ofSlice });
+    const { zone, zoneHints, nodeHints } = record;
+    // One object for each: there are as many as endpoints in the cluster.
+    const endpoint: { -readonly [Name in keyof Endpoint]: Endpoint[Name] } = {
+      address: record.address,
+      port: port.port,
+      key,
+      isLocal: nodeName !== "" && record.nodeName === nodeName,
+      nodeName: record.nodeName,
+      slice: name,
+      isReady: record.isReady,
+      isServing: record.isServing,
+      isTerminating: record.isTerminating,
+    };
+    if (zone !== undefined) endpoint.zone = zone;
+    if (zoneHints !== undefined) endpoint.zoneHints = zoneHints;
+    if (nodeHints !== undefined) endpoint.nodeHints = nodeHints;
+    if (sliceWeight !== undefined) endpoint.sliceWeight = sliceWeight;
+    endpoints.set(key, endpoint);
   }
-}
-
-function weightOf({ weightText }: EndpointSliceRecord): Pick<Endpoint, "sliceWeight"> {
-  const sliceWeight = weightText === undefined ? undefined : parseWeight(weightText);
-  return sliceWeight === undefined ? {} : { sliceWeight };
-}
-
-function endpointOf(
-  record: EndpointRecord,
-  port: number,
-  key: string,
-  nodeName: string,
-): Omit<Endpoint, "slice"> {
-  return {
-    address: record.address,
-    port,
-    key,
-    isLocal: nodeName !== "" && record.nodeName === nodeName,
-    nodeName: record.nodeName,
-    ...(record.zone === undefined ? {} : { zone: record.zone }),
-    isReady: record.isReady,
-    isServing: record.isServing,
-    isTerminating: record.isTerminating,
-    ...(record.zoneHints === undefined ? {} : { zoneHints: record.zoneHints }),
-    ...(record.nodeHints === undefined ? {} : { nodeHints: record.nodeHints }),
-  };
 }
 
 /** Distinct addresses that are ready and on this node, over all ports: the health-check weight. */

@@ -30,6 +30,8 @@ export class ClusterPlan {
   #options: PlanOptions | undefined;
   #facts: TuningFacts = noTuningFacts;
   readonly #slowStarts: SlowStarts;
+  /** Since the last {@link update}. */
+  readonly #plannedAhead = new Set<ServiceName>();
   /** Of Services that have any. */
   readonly #annotationProblems = new Map<ServiceName, readonly AnnotationProblem[]>();
 
@@ -87,14 +89,41 @@ export class ClusterPlan {
    */
   *update(options: PlanOptions, nowMs: number = 0): Generator<void, PendingChanges> {
     for (const name of this.#slowStarts.due(nowMs)) this.tracker.touch(name);
-    if (options !== this.#options) this.tracker.touchAll();
-    this.#options = options;
-    const pending = this.tracker.take();
-    for (const name of pending.services) {
+    this.#setOptions(options);
+    const { services: touched, triggers } = this.tracker.take();
+    for (const name of touched) {
       this.#planService(name, options, nowMs);
       yield;
     }
-    return pending;
+    const services = this.#plannedAhead.size === 0 ? touched : this.#takePlannedAhead(touched);
+    return { services, triggers };
+  }
+
+  /**
+   * While lists arrive: plans what is here so far, yields after each. What comes later for the same Service has it planned
+   * again. Services with a slow start wait for {@link update}: what is listed last would count as new.
+   */
+  *updateAhead(options: PlanOptions): Generator<void, void> {
+    this.#setOptions(options);
+    const isSlow = (service: ServiceRecord): boolean =>
+      (tuningOf(service, options, this.#facts).tuning.slowStartMs ?? 0) > 0;
+    for (const name of this.tracker.takeListed((service) => !isSlow(service))) {
+      this.#planService(name, options, 0);
+      this.#plannedAhead.add(name);
+      yield;
+    }
+  }
+
+  #takePlannedAhead(touched: readonly ServiceName[]): readonly ServiceName[] {
+    for (const name of touched) this.#plannedAhead.add(name);
+    const services = [...this.#plannedAhead];
+    this.#plannedAhead.clear();
+    return services;
+  }
+
+  #setOptions(options: PlanOptions): void {
+    if (options !== this.#options) this.tracker.touchAll();
+    this.#options = options;
   }
 
   /** What the next sync is to reach, and what changed since the one before. */

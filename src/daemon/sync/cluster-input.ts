@@ -81,6 +81,11 @@ export class ClusterInput {
     return this.#lists.isComplete && this.#nodeWait.isReady && this.#otherNodes.isReady;
   }
 
+  /** The node is known, and the lists are still arriving. */
+  get isListing(): boolean {
+    return !this.#lists.isComplete && this.#nodeWait.isReady;
+  }
+
   /** As `OtherNodes.weights`. */
   get nodeWeights(): NodeWeights {
     return this.#otherNodes.weights;

@@ -24,6 +24,7 @@ import type { LiveConfig } from "../process/live-config.ts";
 import type { SyncReporter } from "../report/sync-reporter.ts";
 import { ClusterInput, type ClusterInputCollaborators } from "./cluster-input.ts";
 import { KernelChecks } from "./kernel-checks.ts";
+import { PlanAhead } from "./plan-ahead.ts";
 import { Runner } from "./runner.ts";
 import { runnerOptions } from "./runner-options.ts";
 
@@ -63,6 +64,7 @@ export class SyncLoop {
   readonly #runner: Runner;
   readonly #checks: KernelChecks;
   readonly #exclusive = new Exclusive();
+  readonly #planAhead: PlanAhead;
   #lastGoal: SyncGoal | undefined;
   readonly #nodeWeights = new AllNodeWeights();
   #isStopped = false;
@@ -100,6 +102,11 @@ export class SyncLoop {
       onChange: () => this.#request(),
       onListed: (counts) => reporter.firstSync.listed(counts),
       areWeightsDefault: () => this.#live.current.tuning.weights === "node",
+    });
+    this.#planAhead = new PlanAhead({
+      ...{ clock, log: collaborators.log, plan: this.#plan, node: this.#input.node },
+      exclusive: this.#exclusive,
+      isListing: () => this.#input.isListing,
     });
     this.#schedulers = new AvailableSchedulers({ ipvs: kernel.ipvs, clock, families });
     this.#reconciler = new Reconciler({ ...collaborators, isDryRun: this.#isObserveOnly });
@@ -173,7 +180,10 @@ export class SyncLoop {
   }
 
   #request(): void {
-    if (!this.#input.isReady) return;
+    if (!this.#input.isReady) {
+      this.#planAhead.note();
+      return;
+    }
     this.#reporter.queued(this.#families);
     this.#runner.request();
   }

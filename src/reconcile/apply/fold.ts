@@ -143,6 +143,11 @@ function foldRealServers(
 ): void {
   const server = tools.cached.virtualServers.get(key);
   if (server === undefined) return;
+  const planned = tools.desired.virtualServer(key);
+  if (planned !== undefined && completes(changes, server, planned)) {
+    tools.cached.virtualServers.set(key, planned);
+    return;
+  }
   const byKey = new Map(server.realServers.map((one) => [realServerKey(one), one]));
   for (const change of changes) {
     if (change.kind === "real-server-remove") byKey.delete(realServerKey(change.before));
@@ -150,6 +155,22 @@ function foldRealServers(
   }
   const realServers: readonly RealServer[] = [...byKey.values()];
   share(key, { virtualServer: server.virtualServer, realServers }, tools);
+}
+
+/** The changes make exactly what is planned, where nothing was: nearly all of a first sync. */
+function completes(
+  changes: readonly RealServerChange[],
+  { virtualServer, realServers }: CachedVirtualServer,
+  planned: CachedVirtualServer,
+): boolean {
+  return (
+    realServers.length === 0 &&
+    virtualServer === planned.virtualServer &&
+    changes.length === planned.realServers.length &&
+    changes.every((change, index) => {
+      return change.kind === "real-server-create" && change.after === planned.realServers[index];
+    })
+  );
 }
 
 /** Keeps the desired value in the place of an equal one. */

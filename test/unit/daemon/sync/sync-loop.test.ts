@@ -77,6 +77,24 @@ describe("SyncLoop", () => {
     assert.match(ipvsText(kernel), /-A -t 10\.96\.0\.10:80/);
   });
 
+  it("plans while the lists arrive, and writes when they are complete", async () => {
+    loop.noteSynced("nodes");
+    for (const name of Array.from({ length: 300 }, (_, index) => `default/${index}`)) {
+      loop.noteService(undefined, { ...service, name, clusterIps: [], type: "NodePort" });
+      loop.noteSlice(undefined, sliceRecord([first], { name: `${name}-1`, service: name }));
+    }
+    loop.noteService(undefined, service);
+    loop.noteSlice(undefined, sliceRecord([first]));
+    await clock.advance(5_000);
+    assert.ok(loop.view.plan.pendingCount < 100, `${loop.view.plan.pendingCount} pending`);
+    assert.deepEqual(kernel.operations.texts(), []);
+    loop.noteSynced("services");
+    loop.noteSynced("endpointslices");
+    await clock.advance(0);
+    await loop.settled();
+    assert.match(ipvsText(kernel), /-a -t 10\.96\.0\.10:80 -r 10\.244\.2\.11:8080/);
+  });
+
   it("continues without the Node after 30 s", async () => {
     loop.noteService(undefined, service);
     loop.noteSynced("services");

@@ -1,0 +1,85 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ClusterPlan } from "../../../src/plan/cluster-plan.ts";
+import { endpointRecord, planOptions, serviceRecord, sliceRecord } from "../../support/records.ts";
+
+const key = "TCP 10.96.0.10:80";
+const options = planOptions();
+const first = sliceRecord([endpointRecord("10.244.2.11")]);
+const second = sliceRecord([endpointRecord("10.244.2.12")], { name: "default/a-2" });
+
+function newPlan(): ClusterPlan {
+  return new ClusterPlan({ startedAtMs: 0, onPlan: () => {} });
+}
+
+function serversOf(plan: ClusterPlan): readonly string[] {
+  const [planned = key] = plan.desired.virtualServerKeys();
+  return (plan.desired.virtualServer(planned)?.realServers ?? []).map(({ address }) => address);
+}
+
+/** Runs it to its end. */
+function last<T>(steps: Iterator<unknown, T>): T {
+  for (;;) {
+    const step = steps.next();
+    if (step.done === true) return step.value;
+  }
+}
+
+describe("planning while lists arrive", () => {
+  it("takes a Service once one of its slices is here, and again when another one comes", () => {
+    const plan = newPlan();
+    plan.noteService(undefined, serviceRecord());
+    last(plan.updateAhead(options));
+    assert.equal(plan.pendingCount, 1);
+    plan.noteSlice(undefined, first);
+    last(plan.updateAhead(options));
+    assert.equal(plan.pendingCount, 0);
+    assert.deepEqual(serversOf(plan), ["10.244.2.11"]);
+    plan.noteSlice(undefined, second);
+    assert.deepEqual(last(plan.update(options)).services, ["default/a"]);
+    assert.deepEqual([...serversOf(plan)].sort(), ["10.244.2.11", "10.244.2.12"]);
+  });
+
+  it("is told with the next update, and keeps what began the changes for it", () => {
+    const plan = newPlan();
+    plan.noteService(undefined, serviceRecord());
+    plan.noteSlice(undefined, { ...first, triggeredAtMs: 5 });
+    last(plan.updateAhead(options));
+    const { services, triggers } = last(plan.update(options));
+    assert.deepEqual(services, ["default/a"]);
+    assert.deepEqual(triggers, [{ family: "IPv4", timeMs: 5 }]);
+    assert.deepEqual(last(plan.update(options)).services, []);
+  });
+
+  it("is done again under other options", () => {
+    const plan = newPlan();
+    plan.noteService(undefined, serviceRecord());
+    plan.noteSlice(undefined, first);
+    last(plan.updateAhead(options));
+    last(plan.update(planOptions({ scheduler: "wrr" })));
+    const [planned = ""] = plan.desired.virtualServerKeys();
+    assert.equal(plan.desired.virtualServer(planned)?.virtualServer.scheduler, "wrr");
+  });
+
+  it("leaves a Service with a slow start: what is listed last is not new", () => {
+    const annotations = { "kube-ipvs.io/scheduler": "wrr", "kube-ipvs.io/slow-start": "90s" };
+    const plan = newPlan();
+    plan.noteService(undefined, serviceRecord({ annotations }));
+    plan.noteSlice(undefined, first);
+    last(plan.updateAhead(options));
+    assert.equal(plan.pendingCount, 1);
+    plan.noteSlice(undefined, second);
+    last(plan.update(options));
+    assert.equal(plan.nextRampMs, undefined);
+  });
+
+  it("wants nothing of a Service that goes before the lists are complete", () => {
+    const plan = newPlan();
+    plan.noteService(undefined, serviceRecord());
+    plan.noteSlice(undefined, first);
+    last(plan.updateAhead(options));
+    plan.noteService(serviceRecord(), undefined);
+    last(plan.update(options));
+    assert.deepEqual([...plan.desired.virtualServerKeys()], []);
+  });
+});
