@@ -11,10 +11,7 @@
 import { type Field, hexText, NESTED_BIT, TYPE_MASK } from "./attribute-field.ts";
 import type { ByteReader } from "./byte-reader.ts";
 import { DecodeError } from "./errors.ts";
-import type { MessageWriter } from "./message.ts";
-
-/** struct nlattr: u16 length, u16 type. */
-export const ATTRIBUTE_HEADER_BYTES = 4;
+import { ATTRIBUTE_HEADER_BYTES, type MessageWriter } from "./message.ts";
 
 export type FieldTable = Readonly<Record<string, Field<unknown>>>;
 
@@ -37,12 +34,15 @@ export interface AttributeSet<V> {
 
 export function attributeSet<F extends FieldTable>(table: F): AttributeSet<ValuesOf<F>> {
   const rows = Object.entries(table) as unknown as readonly Row[];
+  const names = rows.map(([name]) => name);
+  const fields = rows.map(([, field]) => field);
   const rowByType = new Map(rows.map((row) => [row[1].type, row]));
   return {
     encode(writer, values) {
-      for (const [name, field] of rows) {
-        const value = (values as Record<string, unknown>)[name];
-        if (value !== undefined) encodeAttribute(writer, field, value);
+      // By number: taking rows apart costs more than writing their values, before the engine has compiled it.
+      for (let index = 0; index < fields.length; index += 1) {
+        const value = (values as Record<string, unknown>)[names[index] as string];
+        if (value !== undefined) encodeAttribute(writer, fields[index] as Field<unknown>, value);
       }
     },
     decode(reader) {

@@ -244,7 +244,10 @@ function serviceValues(server: VirtualServer): ServiceValues {
   const isPersistent = server.persistenceTimeoutSeconds > 0;
   const family = familyOf(server.address);
   return {
-    ...serviceKey(server),
+    addressFamily: addressFamilies[family],
+    protocol: protocolNumbers[server.protocol],
+    address: serviceAddress.put(server.address),
+    port: server.port,
     scheduler: server.scheduler,
     flags: server.flags | (isPersistent ? PERSISTENT_FLAG : 0),
     timeoutSeconds: server.persistenceTimeoutSeconds,
@@ -262,7 +265,9 @@ function destinationKey(id: RealServerId): DestinationValues {
 
 function destinationValues(server: RealServer): DestinationValues {
   return {
-    ...destinationKey(server),
+    address: destinationAddress.put(server.address),
+    port: server.port,
+    addressFamily: addressFamilies[familyOf(server.address)],
     forwardingMethod: server.forwardingMethod,
     weight: server.weight,
     upperThreshold: server.limit?.upper ?? 0,

@@ -4,10 +4,10 @@
  */
 import { copyIpAddress, familyOf, type IpFamily, ipAddressFromBytes } from "../../base/ip.ts";
 import { TYPE_MASK } from "../../netlink/attribute-field.ts";
-import { ATTRIBUTE_HEADER_BYTES } from "../../netlink/attribute-set.ts";
 import type { ByteReader } from "../../netlink/byte-reader.ts";
 import { DecodeError } from "../../netlink/errors.ts";
 import { readGenericHeader } from "../../netlink/generic.ts";
+import { ATTRIBUTE_HEADER_BYTES } from "../../netlink/message.ts";
 import { limitOf, type RealServer, sameRealServers } from "../../state/real-server.ts";
 import { addressFamilies, commands, FORWARDING_MASK } from "./constants.ts";
 

@@ -5,10 +5,10 @@
 import { familyOf, type IpFamily, ipAddressFromBytes } from "../../base/ip.ts";
 import { type Protocol, protocolOfNumber } from "../../base/protocol.ts";
 import { TYPE_MASK } from "../../netlink/attribute-field.ts";
-import { ATTRIBUTE_HEADER_BYTES } from "../../netlink/attribute-set.ts";
 import { type ByteReader, isLittleEndianHost } from "../../netlink/byte-reader.ts";
 import { DecodeError } from "../../netlink/errors.ts";
 import { readGenericHeader } from "../../netlink/generic.ts";
+import { ATTRIBUTE_HEADER_BYTES } from "../../netlink/message.ts";
 import {
   type ConnectionCounts,
   noTraffic,
