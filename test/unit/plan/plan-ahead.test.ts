@@ -40,7 +40,7 @@ describe("planning while lists arrive", () => {
     assert.deepEqual([...serversOf(plan)].sort(), ["10.244.2.11", "10.244.2.12"]);
   });
 
-  it("is told with the next update, and keeps what began the changes for it", () => {
+  it("is part of the next update, and keeps what began the changes for it", () => {
     const plan = newPlan();
     plan.noteService(undefined, serviceRecord());
     plan.noteSlice(undefined, { ...first, triggeredAtMs: 5 });
