@@ -1,4 +1,4 @@
-import type { ServiceName } from "../api/objects.ts";
+import type { ServiceName, ServiceRecord } from "../api/objects.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { requestedScheduler } from "../model/annotations.ts";
 import { ChangeTracker, type PendingChanges } from "../model/change-tracker.ts";

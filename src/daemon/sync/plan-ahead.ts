@@ -34,7 +34,8 @@ export class PlanAhead {
   /** Something was listed. Cheap: it is called for each object. */
   note(): void {
     const { plan, log, isListing, exclusive } = this.#parts;
-    if (this.#isBusy || plan.pendingCount < this.#leftCount + fewestPending || !isListing()) return;
+    if (this.#isBusy || plan.tracker.pendingCount < this.#leftCount + fewestPending || !isListing())
+      return;
     this.#isBusy = true;
     background(
       exclusive.run(() => this.#pass()),
@@ -47,7 +48,7 @@ export class PlanAhead {
     const { clock, plan, node, isListing } = this.#parts;
     const options = await node.refresh();
     if (isListing()) await inSlices(clock, plan.updateAhead(options));
-    this.#leftCount = plan.pendingCount;
+    this.#leftCount = plan.tracker.pendingCount;
     this.#isBusy = false;
   }
 }

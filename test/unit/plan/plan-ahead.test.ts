@@ -28,22 +28,22 @@ function last<T>(steps: Iterator<unknown, T>): T {
 describe("planning while lists arrive", () => {
   it("takes a Service once one of its slices is here, and again when another one comes", () => {
     const plan = newPlan();
-    plan.noteService(undefined, serviceRecord());
+    plan.tracker.noteService(undefined, serviceRecord());
     last(plan.updateAhead(options));
-    assert.equal(plan.pendingCount, 1);
-    plan.noteSlice(undefined, first);
+    assert.equal(plan.tracker.pendingCount, 1);
+    plan.tracker.noteSlice(undefined, first);
     last(plan.updateAhead(options));
-    assert.equal(plan.pendingCount, 0);
+    assert.equal(plan.tracker.pendingCount, 0);
     assert.deepEqual(serversOf(plan), ["10.244.2.11"]);
-    plan.noteSlice(undefined, second);
+    plan.tracker.noteSlice(undefined, second);
     assert.deepEqual(last(plan.update(options)).services, ["default/a"]);
     assert.deepEqual([...serversOf(plan)].sort(), ["10.244.2.11", "10.244.2.12"]);
   });
 
   it("is part of the next update, and keeps what began the changes for it", () => {
     const plan = newPlan();
-    plan.noteService(undefined, serviceRecord());
-    plan.noteSlice(undefined, { ...first, triggeredAtMs: 5 });
+    plan.tracker.noteService(undefined, serviceRecord());
+    plan.tracker.noteSlice(undefined, { ...first, triggeredAtMs: 5 });
     last(plan.updateAhead(options));
     const { services, triggers } = last(plan.update(options));
     assert.deepEqual(services, ["default/a"]);
@@ -53,8 +53,8 @@ describe("planning while lists arrive", () => {
 
   it("is done again under other options", () => {
     const plan = newPlan();
-    plan.noteService(undefined, serviceRecord());
-    plan.noteSlice(undefined, first);
+    plan.tracker.noteService(undefined, serviceRecord());
+    plan.tracker.noteSlice(undefined, first);
     last(plan.updateAhead(options));
     last(plan.update(planOptions({ scheduler: "wrr" })));
     const [planned = ""] = plan.desired.virtualServerKeys();
@@ -64,21 +64,21 @@ describe("planning while lists arrive", () => {
   it("leaves a Service with a slow start: what is listed last is not new", () => {
     const annotations = { "kube-ipvs.io/scheduler": "wrr", "kube-ipvs.io/slow-start": "90s" };
     const plan = newPlan();
-    plan.noteService(undefined, serviceRecord({ annotations }));
-    plan.noteSlice(undefined, first);
+    plan.tracker.noteService(undefined, serviceRecord({ annotations }));
+    plan.tracker.noteSlice(undefined, first);
     last(plan.updateAhead(options));
-    assert.equal(plan.pendingCount, 1);
-    plan.noteSlice(undefined, second);
+    assert.equal(plan.tracker.pendingCount, 1);
+    plan.tracker.noteSlice(undefined, second);
     last(plan.update(options));
     assert.equal(plan.nextRampMs, undefined);
   });
 
   it("wants nothing of a Service that goes before the lists are complete", () => {
     const plan = newPlan();
-    plan.noteService(undefined, serviceRecord());
-    plan.noteSlice(undefined, first);
+    plan.tracker.noteService(undefined, serviceRecord());
+    plan.tracker.noteSlice(undefined, first);
     last(plan.updateAhead(options));
-    plan.noteService(serviceRecord(), undefined);
+    plan.tracker.noteService(serviceRecord(), undefined);
     last(plan.update(options));
     assert.deepEqual([...plan.desired.virtualServerKeys()], []);
   });
