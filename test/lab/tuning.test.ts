@@ -5,7 +5,13 @@ import { askName, Connection } from "../support/client-traffic.ts";
 import { LabNode, until } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import { clientAddress } from "../support/node-network.ts";
-import { type ApiObject, endpointSlice, service } from "../support/objects.ts";
+import {
+  type ApiObject,
+  endpoint,
+  endpointSlice,
+  node as nodeObject,
+  service,
+} from "../support/objects.ts";
 import { ip } from "../support/records.ts";
 
 const [first, second] = [
@@ -22,6 +28,8 @@ const slicePorts = [
   { name: "http", protocol: "TCP", port: 8080 },
   { name: "dns", protocol: "UDP", port: 5353 },
 ];
+
+const weightLabel = "kube-ipvs.io/weight";
 
 type Annotations = Readonly<Record<string, string>>;
 
@@ -156,6 +164,38 @@ describe("annotations of a Service", () => {
     assert.ok(ofFirst >= 58 && ofFirst <= 62, `${ofFirst} of 80`);
   });
 
+  it("share new connections by the labels of Nodes, and follow a label", async () => {
+    const nodes = (...weights: readonly string[]): readonly ApiObject[] =>
+      [1, 2].map((number) => {
+        const weight = weights[number - 1];
+        return nodeObject({
+          name: `node-${number}`,
+          addresses: [`192.168.10.1${number}`],
+          podCidrs: [`10.244.${number}.0/24`],
+          labels: weight === undefined ? {} : { [weightLabel]: weight },
+        });
+      });
+    const onNodes = [first, second].map(({ name, address }, index) =>
+      endpointSlice({
+        ...{ name, ports: slicePorts },
+        endpoints: [endpoint(address, { nodeName: `node-${index + 1}` })],
+      }),
+    );
+    const byNode = web({ scheduler: "wrr", weights: "node" });
+    node.apply(byNode, ...nodes("3", "1"), ...onNodes);
+    await hasServer("-t", 80, "-s wrr");
+    await node.hasWeights(tcp, "pod-1 3, pod-2 1");
+    const lives = [await open(), await open()];
+    const { "pod-1": ofFirst = 0 } = await shareOf(40);
+    assert.ok(ofFirst >= 28 && ofFirst <= 32, `${ofFirst} of 40`);
+    node.apply(byNode, ...nodes("1", "4"), ...onNodes);
+    await node.hasWeights(tcp, "pod-1 1, pod-2 4");
+    for (const connection of lives) await connection.ping("another label");
+    node.apply(byNode, ...nodes(), ...onNodes);
+    await node.hasWeights(tcp, "pod-1 1, pod-2 1");
+    for (const connection of lives) await connection.ping("no label");
+  });
+
   it("give a canary its share", async () => {
     node.apply(web({ scheduler: "wrr", canary: "slice=web-2,share=10%" }), ...slices);
     await node.hasWeights(tcp, "pod-1 9, pod-2 1");
@@ -178,6 +218,22 @@ describe("annotations of a Service", () => {
     assert.ok(resumed > 1 && resumed <= 10, `weight ${resumed}`);
     await node.hasWeights(tcp, "pod-1 10, pod-2 10");
     assert.deepEqual(await shareOf(8), { "pod-1": 4, "pod-2": 4 });
+  });
+
+  it("cut what is left of a drain at the Service's own deadline, also of one that began before", async () => {
+    node.apply(web({}), ...slices);
+    await node.hasWeights(tcp, "pod-1 1, pod-2 1");
+    let connection = await open();
+    if ((await connection.name()) !== first.name) connection = await open();
+    node.apply(web({}), slices[1] as ApiObject);
+    await node.hasWeights(tcp, "pod-1 0, pod-2 1");
+    await connection.ping("until 15 minutes are over");
+    node.apply(web({ "drain-deadline": "3s" }), slices[1] as ApiObject);
+    await node.program.prints(/"Real server drain ended" .* reason="deadline" elapsedSeconds=\d+/);
+    assert.equal(await node.weights(tcp), "pod-2 1");
+    connection.write("into the void");
+    assert.match(await connection.ends(5_000), /ECONNRESET|ECONNREFUSED/);
+    assert.equal(await askName(clusterIp, 80), "pod-2");
   });
 
   /** Datagrams that each pod has got so far. */
