@@ -328,3 +328,63 @@ describe("a slow start", () => {
     assert.deepEqual(weights(), ["10.244.1.10 10", "10.244.1.20 10"]);
   });
 });
+
+describe("a default for all Services", () => {
+  it("of one packet, and a Service that says otherwise", async () => {
+    const ports = [servicePort({ name: "dns", protocol: "UDP", port: 53 })];
+    const named = (name: string, clusterIp: string, annotations: object): ApiObject =>
+      service({ name, clusterIps: [clusterIp], ports, metadata: { annotations } });
+    const own = named("other", "10.96.0.20", { "kube-ipvs.io/one-packet": "false" });
+    await node.start([named("web", "10.96.0.10", {}), own], { "kube-ipvs-one-packet": "true" });
+    assert.deepEqual(node.servers, ["-A -u 10.96.0.10:53 -s rr -o", "-A -u 10.96.0.20:53 -s rr"]);
+  });
+
+  it("of weights, and a Service that says otherwise", async () => {
+    const heavy = (name: string, address: string): ApiObject => {
+      const metadata = { annotations: { "kube-ipvs.io/weight": "3" } };
+      return endpointSlice({ service: name, endpoints: [address], metadata });
+    };
+    const own = service({
+      name: "other",
+      clusterIps: ["10.96.0.20"],
+      metadata: { annotations: { "kube-ipvs.io/weights": "equal" } },
+    });
+    const objects = [web(), heavy("web", "10.244.1.10"), own, heavy("other", "10.244.1.30")];
+    await node.start(objects, { "ipvs-scheduler": "wrr", "kube-ipvs-weights": "slice" });
+    assert.deepEqual(node.servers.slice(2), [
+      "-a -t 10.96.0.10:80 -r 10.244.1.10:8080 -m -w 3",
+      "-a -t 10.96.0.20:80 -r 10.244.1.30:8080 -m -w 1",
+    ]);
+  });
+
+  it("of a slow start, and a Service that says otherwise", async () => {
+    const own = web({ "kube-ipvs.io/slow-start": "0s" });
+    const flags = { "ipvs-scheduler": "wrr", "kube-ipvs-slow-start": "90s" };
+    await node.start([...other, own, endpoints], flags);
+    assert.deepEqual(node.servers.slice(2), [
+      "-a -t 10.96.0.10:80 -r 10.244.1.10:8080 -m -w 1",
+      "-a -t 10.96.0.10:80 -r 10.244.1.20:8080 -m -w 1",
+      "-a -t 10.96.0.20:80 -r 10.244.1.30:8080 -m -w 10",
+    ]);
+  });
+
+  it("of drain deadlines, and a Service that says otherwise", async () => {
+    const ip = (text: string): IpAddress => parseIpAddress(text) as IpAddress;
+    const own = web({ "kube-ipvs.io/drain-deadline": "1h" });
+    await node.start([...other, own, endpoints], { "kube-ipvs-tcp-drain-deadline": "10s" });
+    for (const [virtual, real] of [
+      ["10.96.0.10", "10.244.1.10"],
+      ["10.96.0.20", "10.244.1.30"],
+    ] as const) {
+      const server = { protocol: "TCP", address: ip(virtual), port: 80 } as const;
+      node.kernel.ipvs.setConnections(server, { address: ip(real), port: 8080 }, { active: 1 });
+    }
+    await node.apply(
+      endpointSlice({ endpoints: ["10.244.1.20"] }),
+      endpointSlice({ service: "other", endpoints: ["10.244.1.31"] }),
+    );
+    assert.deepEqual(await node.pass(30_000), [
+      "ipvs remove-real-server TCP 10.96.0.20:80 -> 10.244.1.30:8080",
+    ]);
+  });
+});
