@@ -22,7 +22,7 @@ export interface Refusal {
  * A list that would take away so much that a second one is asked for: what became of it. `refuted`: the
  * second list has what the first lacked; `expired`: no second one came, so the first one counts.
  */
-export interface ListDoubt {
+export interface ListQuarantine {
   readonly kind: ResourceKind;
   readonly outcome: "held" | "confirmed" | "refuted" | "expired";
   /** Addresses known before, and how many of them the list does not have. */
@@ -71,7 +71,7 @@ export interface SourceListener {
   /** Called again for each occurrence; who logs must summarise. */
   onRefusal(refusal: Refusal): void;
   /** Only where lists are guarded. */
-  onListDoubt?(doubt: ListDoubt): void;
+  onListQuarantine?(quarantine: ListQuarantine): void;
   /** Only where all Nodes are at hand: when anything of them changed. */
   onNodeAddresses?(nodes: NodeAddresses, weights?: NodeWeights): void;
   /** Only from an API server: when it is known, and when it changes. */

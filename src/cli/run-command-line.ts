@@ -289,7 +289,7 @@ const exitWithChanges = 2;
 function partsOf(loaded: LoadedConfig, values: FlagValues, world: CommandWorld): CommandParts {
   const { clock, pid, forbidCoreDumps } = world;
   const log = new LogWriter({ clock, pid, write: world.writeErr }, loaded.config.logging);
-  tell(loaded, log);
+  logNotices(loaded, log);
   return {
     clock,
     log,
@@ -316,7 +316,7 @@ function writeConfig(
   return 0;
 }
 
-function tell({ notices }: LoadedConfig, log: Logger): void {
+function logNotices({ notices }: LoadedConfig, log: Logger): void {
   for (const { level, event, keys } of notices) log[level](event, keys);
 }
 
@@ -330,7 +330,7 @@ function configFile(
     initial,
     read: (log) => {
       const loaded = loadConfig(values, world);
-      tell(loaded, log);
+      logNotices(loaded, log);
       return loaded;
     },
   };

@@ -266,7 +266,7 @@ function own(
   | "foreignVirtualServers"
   | "verificationPeriodMs"
   | "drain"
-  | "drainAgesPath"
+  | "drainStartTimesPath"
   | "ruleCheckPeriodMs"
   | "listGuardPercent"
   | "isObserveOnly"
@@ -290,7 +290,7 @@ function own(
       tcpDeadlineSeconds: settings["kubeIpvs.tcpDrainDeadline"] / 1000,
       udpDeadlineSeconds: settings["kubeIpvs.udpDrainDeadline"] / 1000,
     },
-    drainAgesPath: settings["kubeIpvs.drainStartTimesFile"],
+    drainStartTimesPath: settings["kubeIpvs.drainStartTimesFile"],
     ruleCheckPeriodMs: settings["kubeIpvs.ruleCheckPeriod"],
     listGuardPercent: settings["kubeIpvs.relistGuardPercent"],
     isObserveOnly: settings["kubeIpvs.observeOnly"],

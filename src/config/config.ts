@@ -115,7 +115,7 @@ export interface Config {
   /** How long a removed endpoint may keep its connections. TCP (and SCTP) 0: no limit; UDP 0: cut at once. */
   readonly drain: { readonly tcpDeadlineSeconds: number; readonly udpDeadlineSeconds: number };
   /** File that carries the start times of drains over a restart; empty: none. */
-  readonly drainAgesPath: string;
+  readonly drainStartTimesPath: string;
   /** Pause between two checks of our rules; 0: only full syncs check. */
   readonly ruleCheckPeriodMs: number;
   /** A list that would take away more percent of what is known must be confirmed; 0: none must. */

@@ -86,8 +86,8 @@ function built(
   { config, problems }: ReturnType<typeof buildConfig>,
   logFormat: LogFormat,
 ): Config {
-  const told = new Set(early.map(({ path }) => path));
-  const all = [...early, ...problems.filter(({ path }) => !told.has(path))];
+  const reported = new Set(early.map(({ path }) => path));
+  const all = [...early, ...problems.filter(({ path }) => !reported.has(path))];
   if (all.length > 0) throw new ConfigError(all, logFormat);
   return config;
 }

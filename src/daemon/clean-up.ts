@@ -22,12 +22,12 @@ export async function cleanUp(
   print: (line: string) => void,
   clock: Clock = systemClock,
 ): Promise<boolean> {
-  const recordPath = ownershipRecordPath(config.drainAgesPath);
+  const recordPath = ownershipRecordPath(config.drainStartTimesPath);
   const report = await removeAll(kernel, clock, await removalGoal(kernel, config));
   const files = [
-    await removeFile(config.drainAgesPath, removeBootFile),
+    await removeFile(config.drainStartTimesPath, removeBootFile),
     await removeFile(recordPath, removeBootFile),
-    await removeFile(modeRecordPath(config.drainAgesPath), removeBootFile),
+    await removeFile(modeRecordPath(config.drainStartTimesPath), removeBootFile),
     // That of a daemon that runs goes with it.
     await removeFile(config.operatorSocketPath, (path) =>
       removeLeftoverSocket(path).catch(() => false),
@@ -42,7 +42,7 @@ export async function removalGoal(kernel: Kernel, config: Config): Promise<Remov
   return {
     rules: await plannedRules(kernel, config),
     nodeAddresses: (await readAddresses(kernel)).ofNode,
-    recorded: readOwnership(ownershipRecordPath(config.drainAgesPath), systemBootClock()),
+    recorded: readOwnership(ownershipRecordPath(config.drainStartTimesPath), systemBootClock()),
     ownership: {
       foreignVirtualServers: config.foreignVirtualServers,
       excludeCidrs: config.excludeCidrs,

@@ -41,7 +41,7 @@ export async function observeOnce<T>(
         health: new ProxyHealth(clock, config.syncPeriodMs),
         clock,
         log,
-        ownershipRecord: readOwnershipRecord(config.drainAgesPath),
+        ownershipRecord: readOwnershipRecord(config.drainStartTimesPath),
         onReport: planned.resolve,
         fail: planned.reject,
       });

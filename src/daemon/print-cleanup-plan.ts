@@ -53,11 +53,11 @@ async function planCleanUp(
     const message = `Cannot plan the clean-up: ${failure.subject}: ${errorText(failure.error)}`;
     throw new Error(message, { cause: failure.error });
   }
-  const { drainAgesPath, operatorSocketPath } = config;
+  const { drainStartTimesPath, operatorSocketPath } = config;
   const paths = [
-    drainAgesPath,
-    ownershipRecordPath(drainAgesPath),
-    modeRecordPath(drainAgesPath),
+    drainStartTimesPath,
+    ownershipRecordPath(drainStartTimesPath),
+    modeRecordPath(drainStartTimesPath),
     operatorSocketPath,
   ];
   return {

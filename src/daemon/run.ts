@@ -193,12 +193,16 @@ async function* beginParts(
   });
 
   const bootClock = systemBootClock();
-  const drainStartTimes = new DrainStartTimesFile(config.drainAgesPath, { clock, log, bootClock });
+  const drainStartTimes = new DrainStartTimesFile(config.drainStartTimesPath, {
+    clock,
+    log,
+    bootClock,
+  });
   yield () => drainStartTimes.idle();
-  const recordPath = ownershipRecordPath(config.drainAgesPath);
+  const recordPath = ownershipRecordPath(config.drainStartTimesPath);
   const ownershipRecord = new OwnershipRecordFile(recordPath, { log, bootClock });
   yield () => ownershipRecord.idle();
-  const modeRecord = new ModeRecord(modeRecordPath(config.drainAgesPath), { log, bootClock });
+  const modeRecord = new ModeRecord(modeRecordPath(config.drainStartTimesPath), { log, bootClock });
   yield () => modeRecord.idle();
 
   const daemon = await startDaemon({
@@ -281,7 +285,7 @@ async function* beginUserspaceParts(
   const { metrics, source, events, health } = yield* beginCommonParts(config, parts);
   const shown = { flags: parts.shown.flags, object: () => parts.shown.object };
   yield await startServers({ ...parts, shown, metrics, health, events }, config);
-  const modeRecord = new ModeRecord(modeRecordPath(config.drainAgesPath), {
+  const modeRecord = new ModeRecord(modeRecordPath(config.drainStartTimesPath), {
     log,
     bootClock: systemBootClock(),
   });

@@ -23,7 +23,7 @@ import { tidyOnceSynced } from "./node/tidy-once-synced.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
 import type { ModeRecord } from "./process/mode-record.ts";
 import { healthPortFailedEvent, startingEvent } from "./report/events.ts";
-import { tellListDoubt } from "./report/list-doubt.ts";
+import { reportListQuarantine } from "./report/list-quarantine.ts";
 import type { ProxyHealth } from "./report/proxy-health.ts";
 
 /** What the working part of the daemon is made of; tests bring their own kernel and source. */
@@ -89,7 +89,8 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
     live,
     healthChecks,
     apiServers: rememberServers(() => source.servers?.() ?? []),
-    onNodeReady: (node, families) => tellFamilies({ config: live.current, families, node }, parts),
+    onNodeReady: (node, families) =>
+      reportFamilies({ config: live.current, families, node }, parts),
   });
   const { loop } = mode;
   const stopped = new AbortController();
@@ -119,7 +120,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
       log.warn("Ignoring invalid field", { kind, subject, field, reason, message });
     },
     onNodeAddresses: (nodes, weights) => loop.noteNodeAddresses(nodes, weights),
-    onListDoubt: (doubt) => tellListDoubt(doubt, parts),
+    onListQuarantine: (quarantine) => reportListQuarantine(quarantine, parts),
     onServerVersion: (version) => metrics.serverVersion(version),
   };
   for (const family of mode.families) kernel.iptables.readAhead(family);
@@ -144,7 +145,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
 }
 
 /** One line about the families, and one for each thing that does not fit; the first fatal one ends the program. */
-function tellFamilies(
+function reportFamilies(
   facts: FamilyFacts,
   { log, fail = () => {} }: Pick<DaemonParts, "log" | "fail">,
 ): void {

@@ -107,7 +107,7 @@ export class EndpointController {
       keysOf,
       onSynced: () => this.#noteSynced(kind),
       onRefusal: (refusal) => this.#refusals.note(refusal),
-      onListDoubt: ({ outcome, known, missing }) =>
+      onListQuarantine: ({ outcome, known, missing }) =>
         this.#log.warn("List removes many objects, relist guard", {
           resource: kind,
           outcome,

@@ -43,7 +43,7 @@ export interface Metrics {
   /** `reason` is one of the fixed codes, never text from an object. */
   objectRefused(resource: string, reason: string): void;
   /** A list would take away too much; `outcome`: held, confirmed, refuted or expired. */
-  listDoubted(resource: string, outcome: string): void;
+  listQuarantined(resource: string, outcome: string): void;
   foreignVirtualServers(count: number): void;
   /** A check between syncs found that a third party changed sets or rules. */
   driftDetected(state: "sets" | "rules"): void;
@@ -104,7 +104,7 @@ export const silentMetrics: Metrics = {
   livezAnswered() {},
   kernelChanges() {},
   objectRefused() {},
-  listDoubted() {},
+  listQuarantined() {},
   foreignVirtualServers() {},
   driftDetected() {},
   drifted() {},

@@ -175,7 +175,7 @@ export class PrometheusMetrics implements Metrics {
     this.#invalidFields.inc({ resource, reason });
   }
 
-  listDoubted(resource: string, outcome: string): void {
+  listQuarantined(resource: string, outcome: string): void {
     this.#relistGuardOutcomes.inc({ resource, outcome });
     this.#quarantinedLists.set({ resource }, outcome === "held" ? 1 : 0);
   }

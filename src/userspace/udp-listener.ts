@@ -16,7 +16,7 @@ export class UdpListener implements Listener {
   readonly #socket: Socket;
   /** By `port address` of the client, in the order in which they came. */
   readonly #flows = new Map<string, UdpFlow>();
-  #hasToldLimit = false;
+  #hasReportedLimit = false;
 
   constructor(parts: ListenerParts, address: ListenAddress) {
     this.#parts = parts;
@@ -86,8 +86,8 @@ export class UdpListener implements Listener {
   #dropOldest(): void {
     const [oldest] = this.#flows.values();
     oldest?.close();
-    if (this.#hasToldLimit) return;
-    this.#hasToldLimit = true;
+    if (this.#hasReportedLimit) return;
+    this.#hasReportedLimit = true;
     this.#parts.log.warn("Too many UDP clients, closing the oldest", { limit: mostFlows });
   }
 

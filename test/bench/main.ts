@@ -54,12 +54,12 @@ class Progress {
 
   constructor(label: string) {
     this.#label = label;
-    this.#timer = setInterval(() => this.#tell(), progressIntervalMs);
+    this.#timer = setInterval(() => this.#report(), progressIntervalMs);
   }
 
   step(text: string): void {
     this.#step = text;
-    if (process.stdout.isTTY) this.#tell();
+    if (process.stdout.isTTY) this.#report();
   }
 
   get lastStep(): string {
@@ -74,7 +74,7 @@ class Progress {
     );
   }
 
-  #tell(): void {
+  #report(): void {
     const now = performance.now();
     const seconds = ((now - this.#beganMs) / 1_000).toFixed(0);
     const line = `  ${this.#label}: ${seconds} s, ${this.#step}`;

@@ -124,7 +124,7 @@ function addedEntryCount(): Promise<number> {
 }
 
 /** In the log of the program that runs now, and as an Event. */
-async function isTold(name: string, place: string, mark: number): Promise<void> {
+async function isReported(name: string, place: string, mark: number): Promise<void> {
   const lines = (): readonly unknown[] =>
     node
       .lines()
@@ -162,7 +162,7 @@ describe("a Service that claims a foreign virtual server", () => {
         await node.until("the conflict is counted", async () => (await conflictCount()) === 1);
         isUntouched(claim);
         assert.equal(await addedEntryCount(), entryCount, node.tail());
-        await isTold(name, place, mark);
+        await isReported(name, place, mark);
       });
 
       it("leaves it through later changes and verifications", async () => {
@@ -179,7 +179,7 @@ describe("a Service that claims a foreign virtual server", () => {
           await node.start();
           isUntouched(claim);
           await node.until("the conflict is counted", async () => (await conflictCount()) === 1);
-          await isTold(name, place, mark);
+          await isReported(name, place, mark);
           await node.verified(1);
           isUntouched(claim);
         });
@@ -208,7 +208,7 @@ describe("a node port that a foreign virtual server has on one node address", ()
     await node.until("it is served on the others", () => {
       return serverText("172.16.5.11:30098") === served;
     });
-    await isTold("node-port", nodePortPlace, mark);
+    await isReported("node-port", nodePortPlace, mark);
     for (const signal of ["SIGTERM", "SIGKILL"] as const) {
       await node.stop(signal);
       await node.start();

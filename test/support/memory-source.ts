@@ -23,7 +23,7 @@ export class MemorySource implements ObjectSource {
 
   async start(listener: SourceListener): Promise<void> {
     this.#listener = listener;
-    for (const object of this.#objects.values()) this.#tell(object, object);
+    for (const object of this.#objects.values()) this.#report(object, object);
     for (const kind of Object.values(kindsByName)) listener.onSynced(kind);
   }
 
@@ -39,19 +39,19 @@ export class MemorySource implements ObjectSource {
   apply(...objects: readonly NamedObject[]): void {
     for (const object of objects) {
       this.#objects.set(objectKey(object), object);
-      this.#tell(object, object);
+      this.#report(object, object);
     }
   }
 
   delete(...objects: readonly NamedObject[]): void {
     for (const object of objects) {
       this.#objects.delete(objectKey(object));
-      this.#tell(object, undefined);
+      this.#report(object, undefined);
     }
   }
 
   /** All Nodes, as a folder of manifests has them. */
-  tellNodes(...nodes: readonly NamedObject[]): void {
+  reportNodes(...nodes: readonly NamedObject[]): void {
     const into = { refuse: () => {}, texts: this.#texts };
     const records = nodes.flatMap((node) => decodeObject("nodes", node, into)?.record ?? []);
     const addresses = records.map(({ name, addresses: own }) => [name, own] as const);
@@ -61,7 +61,7 @@ export class MemorySource implements ObjectSource {
     this.#listener?.onNodeAddresses?.(new Map(addresses), new Map(weights));
   }
 
-  #tell(named: NamedObject, current: NamedObject | undefined): void {
+  #report(named: NamedObject, current: NamedObject | undefined): void {
     const listener = this.#listener;
     const kind = kindsByName[named.kind];
     if (listener === undefined || kind === undefined) return;

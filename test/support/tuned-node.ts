@@ -58,7 +58,7 @@ export class TunedNode {
       events: { record: (event) => void events.push(event) },
       ...(rampStartTimes === undefined ? {} : { rampStartTimes }),
     });
-    this.source.tellNodes(...this.#nodes.values());
+    this.source.reportNodes(...this.#nodes.values());
     await this.pass(0);
   }
 
@@ -66,7 +66,7 @@ export class TunedNode {
   async apply(...objects: readonly unknown[]): Promise<readonly string[]> {
     this.kernel.operations.clear();
     this.source.apply(...this.#withoutNodes(objects));
-    this.source.tellNodes(...this.#nodes.values());
+    this.source.reportNodes(...this.#nodes.values());
     await this.pass(0);
     return this.kernel.operations.texts();
   }

@@ -1,11 +1,11 @@
 import type { Clock } from "../../base/clock.ts";
-import type { ListDoubt } from "../source.ts";
+import type { ListQuarantine } from "../source.ts";
 
 export interface ListGuardParts {
   readonly clock: Clock;
   /** A list may take away so much of the known addresses, in percent; 0: as much as it likes. */
   readonly percent: number;
-  readonly onDoubt: (doubt: Omit<ListDoubt, "kind">) => void;
+  readonly onQuarantine: (quarantine: Omit<ListQuarantine, "kind">) => void;
 }
 
 /** Below this number half of what is known is an everyday change. */
@@ -16,7 +16,7 @@ export const confirmAfterMs = 10_000;
 const longestHoldMs = 60_000;
 
 /** Says whether a list without `missing` of `known` addresses takes away too much. */
-export function isDoubtful(
+export function isImplausible(
   { known, missing }: { readonly known: number; readonly missing: number },
   percent: number,
 ): boolean {
@@ -49,21 +49,21 @@ export class ListGuard {
    */
   judge(known: ReadonlySet<string>, listed: ReadonlySet<string>, take: () => void): boolean {
     const counts = { known: known.size, missing: countMissing(known, listed) };
-    const { clock, percent, onDoubt } = this.#parts;
+    const { clock, percent, onQuarantine } = this.#parts;
     const isSecond = this.#cancelHold !== undefined;
-    const isBelieved = !isDoubtful(counts, percent);
+    const isBelieved = !isImplausible(counts, percent);
     if (isBelieved || isSecond) {
-      if (isSecond) onDoubt({ ...counts, outcome: isBelieved ? "refuted" : "confirmed" });
+      if (isSecond) onQuarantine({ ...counts, outcome: isBelieved ? "refuted" : "confirmed" });
       this.stop();
       take();
       return true;
     }
     this.#cancelHold = clock.after(longestHoldMs, () => {
       this.#cancelHold = undefined;
-      onDoubt({ ...counts, outcome: "expired" });
+      onQuarantine({ ...counts, outcome: "expired" });
       take();
     });
-    onDoubt({ ...counts, outcome: "held" });
+    onQuarantine({ ...counts, outcome: "held" });
     return false;
   }
 

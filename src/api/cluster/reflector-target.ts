@@ -2,7 +2,7 @@ import { type DecodedObject, decodeObject, type RecordOf } from "../decode/decod
 import type { DecodeContext } from "../decode/fields.ts";
 import { type Notify, notifyOf } from "../last-known-records.ts";
 import type { Refuse } from "../refusals.ts";
-import type { ListDoubt, ResourceKind, ServedAddresses, SourceListener } from "../source.ts";
+import type { ListQuarantine, ResourceKind, ServedAddresses, SourceListener } from "../source.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
 /** What becomes of the objects of one resource: how they turn into records, and who is notified. */
@@ -16,7 +16,7 @@ export interface ReflectorTarget<T> {
   readonly servedBefore?: ReadonlySet<string> | undefined;
   readonly onSynced: () => void;
   readonly onRefusal: Refuse;
-  readonly onListDoubt: (doubt: Omit<ListDoubt, "kind">) => void;
+  readonly onListQuarantine: (quarantine: Omit<ListQuarantine, "kind">) => void;
 }
 
 /** By which addresses a list is judged. There is one Node; to lose it takes away nothing that is served. */
@@ -46,6 +46,6 @@ export function listenerTarget<Kind extends ResourceKind>(
     servedBefore: served[kind],
     onSynced: () => listener.onSynced(kind),
     onRefusal: (refused) => listener.onRefusal(refused),
-    onListDoubt: (doubt) => listener.onListDoubt?.({ kind, ...doubt }),
+    onListQuarantine: (quarantine) => listener.onListQuarantine?.({ kind, ...quarantine }),
   };
 }

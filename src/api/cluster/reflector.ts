@@ -86,7 +86,7 @@ export class Reflector<T> {
     this.#guard = new ListGuard({
       clock: dependencies.clock,
       percent: guard?.percent ?? 0,
-      onDoubt: target.onListDoubt,
+      onQuarantine: target.onListQuarantine,
     });
   }
 

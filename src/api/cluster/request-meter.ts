@@ -36,7 +36,7 @@ export class RequestMeter {
   failed(): void {
     const { method, host } = this.#request;
     this.#observer?.apiRequestAnswered(method, host, "<error>");
-    this.#tellEnd({});
+    this.#reportEnd({});
   }
 
   received(bytes: number): void {
@@ -45,10 +45,10 @@ export class RequestMeter {
 
   /** The answer was read, or nobody wants more of it. */
   ended(): void {
-    this.#tellEnd({ receivedBytes: this.#receivedBytes });
+    this.#reportEnd({ receivedBytes: this.#receivedBytes });
   }
 
-  #tellEnd(received: { readonly receivedBytes?: number }): void {
+  #reportEnd(received: { readonly receivedBytes?: number }): void {
     const { method, host, isWatch, sentBytes } = this.#request;
     if (isWatch) return;
     const seconds = (this.#clock.monotonicMs() - this.#startedAtMs) / 1000;

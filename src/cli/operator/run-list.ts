@@ -48,14 +48,14 @@ function reader(
   world: QuestionWorld,
   { target, withoutDaemon }: { readonly target: string; withoutDaemon(): Promise<string> },
 ): () => Promise<string> {
-  let isTold = false;
+  let isReported = false;
   return async () => {
     const reply = await askDaemon(path, target);
     if (reply.kind === "answer") return reply.text;
     if (reply.kind === "failed")
       throw new Error(`Cannot ask kube-ipvs on ${path}: ${reply.reason}`);
-    if (!isTold) world.writeErr(withoutDaemonText(path, reply.reason));
-    isTold = true;
+    if (!isReported) world.writeErr(withoutDaemonText(path, reply.reason));
+    isReported = true;
     return await withoutDaemon();
   };
 }

@@ -28,12 +28,12 @@ interface Window {
 /** Lets the first lines of a problem through each minute, counts the rest and reports the count after it. */
 export class LogLimiter {
   readonly #clock: Clock;
-  readonly #tell: (leftOut: LeftOut) => void;
+  readonly #report: (leftOut: LeftOut) => void;
   readonly #windows = new Map<string, Window>();
 
-  constructor(clock: Clock, tell: (leftOut: LeftOut) => void) {
+  constructor(clock: Clock, report: (leftOut: LeftOut) => void) {
     this.#clock = clock;
-    this.#tell = tell;
+    this.#report = report;
   }
 
   /** Says whether the line may be written. */
@@ -49,11 +49,11 @@ export class LogLimiter {
 
   #windowOf(problem: Problem): Window {
     const isCrowded = this.#windows.size >= maxProblems;
-    const told = isCrowded ? { ...problem, reason: "" } : problem;
-    const key = JSON.stringify([told.severity, told.event, told.reason]);
+    const counted = isCrowded ? { ...problem, reason: "" } : problem;
+    const key = JSON.stringify([counted.severity, counted.event, counted.reason]);
     const open = this.#windows.get(key);
     if (open !== undefined) return open;
-    const window: Window = { problem: told, written: 0, leftOut: 0 };
+    const window: Window = { problem: counted, written: 0, leftOut: 0 };
     this.#windows.set(key, window);
     this.#clock.after(windowMs, () => this.#close(key, window));
     return window;
@@ -61,6 +61,6 @@ export class LogLimiter {
 
   #close(key: string, { problem, leftOut }: Window): void {
     this.#windows.delete(key);
-    if (leftOut > 0) this.#tell({ ...problem, count: leftOut });
+    if (leftOut > 0) this.#report({ ...problem, count: leftOut });
   }
 }

@@ -1,5 +1,5 @@
 import { LocalhostNodePorts } from "../localhost/localhost-node-ports.ts";
-import { tellLeftoverChains, tidyOtherModes } from "../node/other-modes.ts";
+import { reportLeftoverChains, tidyOtherModes } from "../node/other-modes.ts";
 import { configureKernel, prepareKernel } from "../node/prepare-kernel.ts";
 import { readServedAddresses } from "../node/served-before.ts";
 import { tidyPortals } from "../node/tidy-portals.ts";
@@ -26,7 +26,7 @@ export async function beginIpvs(parts: ModeParts): Promise<RunningMode> {
     : {};
   const loop = new SyncLoop({ ...parts, ...localhost, reporter, onNodeReady }, live, families);
   const ranIptables = parts.modeRecord?.earlier.has("iptables") === true;
-  tellLeftoverChains(kernel, config, { log, ranIptables });
+  reportLeftoverChains(kernel, config, { log, ranIptables });
   return {
     families,
     loop,

@@ -19,8 +19,8 @@ export class BackendWatch {
   readonly #clock: Clock;
   readonly #log: Logger;
   readonly #pauseMs: number;
-  #hasToldBoth: boolean;
-  #hasToldOther = false;
+  #hasReportedBoth: boolean;
+  #hasReportedOther = false;
   #isStopped = false;
   #cancel: () => void = () => {};
 
@@ -34,7 +34,7 @@ export class BackendWatch {
     this.#clock = clock;
     this.#log = log;
     this.#pauseMs = Math.max(verificationPeriodMs, shortestPauseMs);
-    this.#hasToldBoth = iptables.choice.warning !== undefined;
+    this.#hasReportedBoth = iptables.choice.warning !== undefined;
   }
 
   start(): void {
@@ -53,17 +53,17 @@ export class BackendWatch {
   async #look(): Promise<void> {
     try {
       const finding = await this.#iptables.checkBackend();
-      if (!this.#isStopped) this.#tell(finding);
+      if (!this.#isStopped) this.#report(finding);
     } catch (error) {
       this.#log.warn("Cannot check the iptables backend", { err: errorText(error) });
     }
     this.start();
   }
 
-  #tell({ backend, reason, warning }: BackendFinding): void {
+  #report({ backend, reason, warning }: BackendFinding): void {
     const inUse = this.#iptables.backend;
     const isOther = backend !== inUse;
-    if (isOther && !this.#hasToldOther) {
+    if (isOther && !this.#hasReportedOther) {
       this.#log.warn("Node uses a different iptables backend than kube-ipvs", {
         backend: inUse,
         found: backend,
@@ -72,13 +72,13 @@ export class BackendWatch {
       });
     }
     const isBoth = warning !== undefined && !isOther;
-    if (isBoth && !this.#hasToldBoth) {
+    if (isBoth && !this.#hasReportedBoth) {
       this.#log.warn("Two iptables backends are in use", {
         reason: warning,
         advice: `Configure all programs on the node to use ${inUse}; iptables-legacy-save and iptables-nft-save show the rules of each backend`,
       });
     }
-    this.#hasToldOther = isOther;
-    this.#hasToldBoth = isBoth;
+    this.#hasReportedOther = isOther;
+    this.#hasReportedBoth = isBoth;
   }
 }

@@ -41,14 +41,14 @@ export interface EstimatorWatchParts {
 
 /** Counts now and then, and warns once while there are too many servers. Returns the stop. */
 export function watchEstimator(parts: EstimatorWatchParts): () => void {
-  let isTold = false;
+  let isReported = false;
   let isStopped = false;
   let cancel = (): void => {};
   const check = async (): Promise<void> => {
     const count = await estimatedServers(parts);
     if (isStopped) return;
-    if (count >= manyServers && !isTold) warn(parts, count);
-    isTold = count >= manyServers;
+    if (count >= manyServers && !isReported) warn(parts, count);
+    isReported = count >= manyServers;
     arm(pauseMs);
   };
   const arm = (delayMs: number): void => {

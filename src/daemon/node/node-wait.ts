@@ -59,7 +59,7 @@ export class NodeWait {
   /** A change of the pod CIDRs in mode NodeCIDR ends the program, as upstream: rules hang on them. */
   noteRecord(record: NodeRecord | undefined): void {
     const before = podCidrTexts(this.#record);
-    if (this.#isReady) this.#tell(record);
+    if (this.#isReady) this.#report(record);
     this.#record = record ?? this.#record;
     const after = podCidrTexts(this.#record);
     if (
@@ -77,7 +77,7 @@ export class NodeWait {
   }
 
   /** Everything but pod CIDRs is planned again, without an end: upstream 1.37 ends here, earlier ones do nothing. */
-  #tell(record: NodeRecord | undefined): void {
+  #report(record: NodeRecord | undefined): void {
     const { log, live } = this.#parts;
     const { nodeName: node } = live.current;
     const before = this.#record?.addresses ?? [];

@@ -38,7 +38,7 @@ export function mayBeInUse({
 }
 
 /** Names the chains of mode iptables in one line, and what removes them. */
-export function tellLeftoverChains(
+export function reportLeftoverChains(
   { iptablesMode = [] }: Tables,
   config: Config,
   { log, ranIptables }: { readonly log: Logger; readonly ranIptables: boolean },

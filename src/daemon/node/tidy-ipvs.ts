@@ -88,7 +88,7 @@ async function goalOf(
   return {
     rules: new Map(ipFamilies.map((family) => [family, rulesOf(family, config)])),
     nodeAddresses: (await readAddresses(kernel)).ofNode,
-    recorded: readOwnership(ownershipRecordPath(config.drainAgesPath), systemBootClock()),
+    recorded: readOwnership(ownershipRecordPath(config.drainStartTimesPath), systemBootClock()),
     ownership: {
       foreignVirtualServers: config.foreignVirtualServers,
       excludeCidrs: config.excludeCidrs,

@@ -40,10 +40,10 @@ export async function listDrainsWithoutDaemon(
 /** Those of which no start is recorded begin now, as they would with a start. */
 function foundDrains(
   { plan }: Observation["report"],
-  { drainAgesPath }: Config,
+  { drainStartTimesPath }: Config,
   parts: Pick<CommandParts, "clock" | "log">,
 ): readonly Drain[] {
-  const recorded = new DrainStartTimesFile(drainAgesPath, {
+  const recorded = new DrainStartTimesFile(drainStartTimesPath, {
     ...parts,
     bootClock: systemBootClock(),
   });

@@ -95,10 +95,10 @@ class LifeSigns {
   }
 
   #schedule(): void {
-    this.#cancel = this.#parts.clock.after(lifeSignMs, () => this.#tell());
+    this.#cancel = this.#parts.clock.after(lifeSignMs, () => this.#report());
   }
 
-  #tell(): void {
+  #report(): void {
     const { clock, log } = this.#parts;
     log.info("First sync in progress", {
       ...(this.#applied === undefined ? { phase: "plan" } : { phase: "apply", ...this.#applied }),

@@ -15,7 +15,7 @@ import { tidyOnceSynced } from "../node/tidy-once-synced.ts";
 import type { Stop } from "../process/life-cycle.ts";
 import type { ModeRecord } from "../process/mode-record.ts";
 import { startingEvent } from "../report/events.ts";
-import { tellListDoubt } from "../report/list-doubt.ts";
+import { reportListQuarantine } from "../report/list-quarantine.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import { tidyForUserspace } from "./tidy-for-userspace.ts";
 import { UserspaceLoop } from "./userspace-loop.ts";
@@ -24,7 +24,7 @@ export interface UserspaceParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly health: ProxyHealth;
-  readonly metrics: Pick<Metrics, "objectRefused" | "listDoubted">;
+  readonly metrics: Pick<Metrics, "objectRefused" | "listQuarantined">;
   readonly source: ObjectSource;
   readonly events: EventRecorder;
   /** Absent: nobody knows which modes ran before. */
@@ -103,6 +103,6 @@ function listenerOf(
       metrics.objectRefused(kind, reason);
       log.warn("Ignoring invalid field", { kind, subject, field, reason, message });
     },
-    onListDoubt: (doubt) => tellListDoubt(doubt, parts),
+    onListQuarantine: (quarantine) => reportListQuarantine(quarantine, parts),
   };
 }

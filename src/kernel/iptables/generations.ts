@@ -35,14 +35,14 @@ function unlessUnreadable(
   read: (family: IpFamily) => Promise<number | undefined>,
   log: Logger,
 ): RuleGenerations["read"] {
-  const told = new Set<IpFamily>();
+  const reported = new Set<IpFamily>();
   return async (family) => {
     try {
       return await read(family);
     } catch (error) {
       const keys = { ipFamily: family, err: errorText(error) };
-      if (!told.has(family)) log.info("Each check of the rules starts iptables-save", keys);
-      told.add(family);
+      if (!reported.has(family)) log.info("Each check of the rules starts iptables-save", keys);
+      reported.add(family);
       return undefined;
     }
   };

@@ -113,7 +113,7 @@ function diffRealServers(
 ): void {
   const { key, desired, manualWeights } = input;
   const { virtualServer } = desired;
-  let getsSomebody = false;
+  let getsServer = false;
   const remaining = new Map(cached.realServers.map((server) => [realServerKey(server), server]));
   for (const planned of desired.realServers) {
     const serverKey = realServerKey(planned);
@@ -121,7 +121,7 @@ function diffRealServers(
     remaining.delete(serverKey);
     const isKept = before !== undefined && manualWeights.isKept(key, planned, before);
     const after = isKept ? { ...planned, weight: before.weight } : planned;
-    getsSomebody ||= !isKept;
+    getsServer ||= !isKept;
     if (before === undefined) addRealServer(key, virtualServer, after, changes);
     else if (!sameRealServer(after, before)) {
       const kind = "real-server-update";
@@ -129,8 +129,8 @@ function diffRealServers(
     }
   }
   for (const [serverKey, before] of remaining) leave(input, serverKey, before, changes);
-  const hadSomebody = cached.realServers.some(({ weight }) => weight > 0);
-  if (!hadSomebody && getsSomebody) noteFlows(key, virtualServer, changes);
+  const hadServer = cached.realServers.some(({ weight }) => weight > 0);
+  if (!hadServer && getsServer) noteFlows(key, virtualServer, changes);
 }
 
 /** Nobody wants this real server any more. */

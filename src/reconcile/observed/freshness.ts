@@ -105,12 +105,12 @@ export class Freshness {
     } else if (this.#suspect.has(part)) {
       await this.#check(part, goal);
     }
-    this.#hasListedServers ||= part === "servers" && this.#isDoubted(part);
+    this.#hasListedServers ||= part === "servers" && this.#isUncertain(part);
     this.#stale.delete(part);
     this.#suspect.delete(part);
   }
 
-  #isDoubted(part: ObservedPart): boolean {
+  #isUncertain(part: ObservedPart): boolean {
     return this.#stale.has(part) || this.#suspect.has(part);
   }
 

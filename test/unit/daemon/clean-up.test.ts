@@ -30,7 +30,11 @@ import {
 
 type Cleaning = Pick<
   Config,
-  "foreignVirtualServers" | "excludeCidrs" | "isMasqueradeAll" | "masqueradeMark" | "drainAgesPath"
+  | "foreignVirtualServers"
+  | "excludeCidrs"
+  | "isMasqueradeAll"
+  | "masqueradeMark"
+  | "drainStartTimesPath"
 >;
 
 const config: Cleaning = {
@@ -38,15 +42,15 @@ const config: Cleaning = {
   excludeCidrs: [],
   isMasqueradeAll: false,
   masqueradeMark: 0x4000,
-  drainAgesPath: "",
+  drainStartTimesPath: "",
 };
 
 async function clean(
   kernel: FakeKernel,
-  drainAgesPath = "",
+  drainStartTimesPath = "",
 ): Promise<{ readonly worked: boolean; readonly lines: readonly string[] }> {
   const lines: string[] = [];
-  const settings = { ...config, drainAgesPath } as Config;
+  const settings = { ...config, drainStartTimesPath } as Config;
   const worked = await cleanUp(kernel, settings, (line) => lines.push(line));
   return { worked, lines };
 }

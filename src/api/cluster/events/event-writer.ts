@@ -25,8 +25,8 @@ interface Series {
   count: number;
   lastObservedMs: number;
   /** The count in the API server's object. */
-  toldCount: number;
-  toldAtMs: number;
+  reportedCount: number;
+  reportedAtMs: number;
 }
 
 /** As client-go: 25 events about an object at once, then one every five minutes. */
@@ -57,7 +57,7 @@ export class EventWriter implements EventRecorder {
   #working: Promise<void> | undefined;
   #cancelSweep: (() => void) | undefined;
   #lastSerial = 0n;
-  #hasToldRefusal = false;
+  #hasReportedRefusal = false;
 
   /** `hostname`: the machine's own name, not the node's. */
   constructor(parts: EventWriterParts, { hostname }: { readonly hostname: string }) {
@@ -89,8 +89,8 @@ export class EventWriter implements EventRecorder {
     const stamp = this.#stamp();
     const collection = eventsPath(event.subject);
     const path = `${collection}/${encodeURIComponent(eventName(event.subject, stamp))}`;
-    const told = { toldCount: 1, toldAtMs: clock.monotonicMs() };
-    this.#series.set(key, { path, count: 1, lastObservedMs: clock.nowMs(), ...told });
+    const reported = { reportedCount: 1, reportedAtMs: clock.monotonicMs() };
+    this.#series.set(key, { path, count: 1, lastObservedMs: clock.nowMs(), ...reported });
     const body = JSON.stringify(eventObject(event, stamp));
     this.#enqueue({ method: "POST", path: collection, contentType: "application/json", body });
   }
@@ -99,12 +99,12 @@ export class EventWriter implements EventRecorder {
   #repeat(series: Series): void {
     series.count += 1;
     series.lastObservedMs = this.#parts.clock.nowMs();
-    if (series.count === 2) this.#tell(series);
+    if (series.count === 2) this.#report(series);
   }
 
-  #tell(series: Series): void {
-    series.toldCount = series.count;
-    series.toldAtMs = this.#parts.clock.monotonicMs();
+  #report(series: Series): void {
+    series.reportedCount = series.count;
+    series.reportedAtMs = this.#parts.clock.monotonicMs();
     this.#enqueue({
       method: "PATCH",
       path: series.path,
@@ -117,8 +117,8 @@ export class EventWriter implements EventRecorder {
     const { clock } = this.#parts;
     for (const [key, series] of this.#series) {
       const isOver = clock.nowMs() - series.lastObservedMs >= silenceMs;
-      const isStale = clock.monotonicMs() - series.toldAtMs >= refreshMs;
-      if (series.count > series.toldCount && (isOver || isStale)) this.#tell(series);
+      const isStale = clock.monotonicMs() - series.reportedAtMs >= refreshMs;
+      if (series.count > series.reportedCount && (isOver || isStale)) this.#report(series);
       if (isOver) this.#series.delete(key);
     }
     this.#cancelSweep =
@@ -154,7 +154,7 @@ export class EventWriter implements EventRecorder {
     for (let attempt = 1; attempt <= maxTries; attempt += 1) {
       const problem = await this.#attempt(write);
       if (problem === undefined || this.#abort.signal.aborted) return;
-      if (problem.isFinal) return this.#toldRefused(problem.text);
+      if (problem.isFinal) return this.#reportRefused(problem.text);
       log.verbose(2, "Cannot write Event, retrying", { err: problem.text, attempt });
       await sleep(clock, retryMs, this.#abort.signal);
     }
@@ -180,11 +180,11 @@ export class EventWriter implements EventRecorder {
     }
   }
 
-  #toldRefused(text: string): void {
+  #reportRefused(text: string): void {
     const keys = { reason: "event-refused", err: text };
-    if (this.#hasToldRefusal) this.#parts.log.verbose(2, "API server rejected Event", keys);
+    if (this.#hasReportedRefusal) this.#parts.log.verbose(2, "API server rejected Event", keys);
     else this.#parts.log.warn("API server rejected Event", keys);
-    this.#hasToldRefusal = true;
+    this.#hasReportedRefusal = true;
   }
 }
 

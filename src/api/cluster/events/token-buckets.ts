@@ -39,11 +39,11 @@ export class TokenBuckets {
     const nowMs = this.#clock.monotonicMs();
     if (this.#buckets.size >= maxBuckets) this.#forgetFull(nowMs);
     const isCrowded = this.#buckets.size >= maxBuckets && !this.#buckets.has(key);
-    const told = isCrowded ? "" : key;
-    const bucket = this.#buckets.get(told) ?? { tokens: this.#burst, filledAtMs: nowMs };
+    const known = isCrowded ? "" : key;
+    const bucket = this.#buckets.get(known) ?? { tokens: this.#burst, filledAtMs: nowMs };
     bucket.tokens = this.#tokensAt(bucket, nowMs);
     bucket.filledAtMs = nowMs;
-    this.#buckets.set(told, bucket);
+    this.#buckets.set(known, bucket);
     return bucket;
   }
 

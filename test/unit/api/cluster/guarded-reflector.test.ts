@@ -3,7 +3,7 @@ import { describe, it, type TestContext } from "node:test";
 import { Reflector } from "../../../../src/api/cluster/reflector.ts";
 import { listenerTarget } from "../../../../src/api/cluster/reflector-target.ts";
 import { watchedResources } from "../../../../src/api/cluster/watched-resources.ts";
-import type { ListDoubt, ServedAddresses } from "../../../../src/api/source.ts";
+import type { ListQuarantine, ServedAddresses } from "../../../../src/api/source.ts";
 import { silentLogger } from "../../../../src/base/log.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { type ApiObject, endpoint, endpointSlice } from "../../../support/objects.ts";
@@ -12,7 +12,7 @@ import { ip } from "../../../support/records.ts";
 import { ScriptedConnection } from "./scripted-connection.ts";
 
 class DoubtfulListener extends RecordingListener {
-  onListDoubt({ kind, outcome, known, missing }: ListDoubt): void {
+  onListQuarantine({ kind, outcome, known, missing }: ListQuarantine): void {
     this.events.push(`${outcome} ${kind} ${missing}/${known}`);
   }
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { countMissing, isDoubtful, ListGuard } from "../../../../src/api/cluster/list-guard.ts";
+import { countMissing, isImplausible, ListGuard } from "../../../../src/api/cluster/list-guard.ts";
 import type { IpAddress } from "../../../../src/base/ip.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { ip } from "../../../support/records.ts";
@@ -11,19 +11,19 @@ function addresses(count: number, first = 0): ReadonlySet<IpAddress> {
 
 describe("a list is quarantined", () => {
   it("when more than the share is missing", () => {
-    assert.equal(isDoubtful({ known: 100, missing: 51 }, 50), true);
-    assert.equal(isDoubtful({ known: 100, missing: 50 }, 50), false);
-    assert.equal(isDoubtful({ known: 100, missing: 21 }, 20), true);
+    assert.equal(isImplausible({ known: 100, missing: 51 }, 50), true);
+    assert.equal(isImplausible({ known: 100, missing: 50 }, 50), false);
+    assert.equal(isImplausible({ known: 100, missing: 21 }, 20), true);
   });
 
   it("not at 100 percent, not at 0, which turns the guard off", () => {
-    assert.equal(isDoubtful({ known: 100, missing: 100 }, 100), false);
-    assert.equal(isDoubtful({ known: 100, missing: 100 }, 0), false);
+    assert.equal(isImplausible({ known: 100, missing: 100 }, 100), false);
+    assert.equal(isImplausible({ known: 100, missing: 100 }, 0), false);
   });
 
   it("not where fewer than ten addresses are known", () => {
-    assert.equal(isDoubtful({ known: 9, missing: 9 }, 50), false);
-    assert.equal(isDoubtful({ known: 10, missing: 10 }, 50), true);
+    assert.equal(isImplausible({ known: 9, missing: 9 }, 50), false);
+    assert.equal(isImplausible({ known: 10, missing: 10 }, 50), true);
   });
 
   it("by what it lacks, whatever it has besides", () => {
@@ -40,7 +40,7 @@ function guardAt(percent: number): {
 } {
   const clock = new FakeClock();
   const said: string[] = [];
-  const onDoubt = ({
+  const onQuarantine = ({
     outcome,
     known,
     missing,
@@ -49,7 +49,7 @@ function guardAt(percent: number): {
     known: number;
     missing: number;
   }): void => void said.push(`${outcome} ${missing}/${known}`);
-  return { clock, guard: new ListGuard({ clock, percent, onDoubt }), said };
+  return { clock, guard: new ListGuard({ clock, percent, onQuarantine }), said };
 }
 
 describe("a list guard", () => {

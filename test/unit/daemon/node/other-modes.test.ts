@@ -5,7 +5,7 @@ import type { Config } from "../../../../src/config/config.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
 import {
   cleanUpOtherModes,
-  tellLeftoverChains,
+  reportLeftoverChains,
   tidyOtherModes,
 } from "../../../../src/daemon/node/other-modes.ts";
 import type { OtherProxy } from "../../../../src/daemon/node/other-proxy.ts";
@@ -72,7 +72,7 @@ function leftoverNode(): Node {
 describe("what kube-proxy's other modes left", () => {
   it("is named in one line when the program starts, with what removes it", () => {
     const log = new RecordingLogger();
-    tellLeftoverChains(leftoverNode().kernel, configOf(), { log, ranIptables: false });
+    reportLeftoverChains(leftoverNode().kernel, configOf(), { log, ranIptables: false });
     assert.equal(log.lines.length, 1);
     const [{ level, keys }] = log.lines as [RecordedLine];
     assert.deepEqual([level, keys["chainCount"], keys["backends"]], ["warn", 4, ["nft", "legacy"]]);
@@ -82,7 +82,7 @@ describe("what kube-proxy's other modes left", () => {
   it("is not named where there is nothing", () => {
     const log = new RecordingLogger();
     const kernel: Kernel = new FakeKernel();
-    tellLeftoverChains(kernel, configOf(), { log, ranIptables: false });
+    reportLeftoverChains(kernel, configOf(), { log, ranIptables: false });
     assert.deepEqual(log.lines, []);
   });
 
@@ -109,7 +109,7 @@ describe("what kube-proxy's other modes left", () => {
   it("of our own mode iptables is removed without a setting, and not named", async () => {
     const { kernel, asked } = leftoverNode();
     const log = new RecordingLogger();
-    tellLeftoverChains(kernel, configOf(), { log, ranIptables: true });
+    reportLeftoverChains(kernel, configOf(), { log, ranIptables: true });
     assert.deepEqual(log.lines, []);
     await tidyOtherModes(kernel, configOf(), { log, ranIptables: true });
     assert.deepEqual(asked, ["nft IPv4 kept", "legacy IPv4 emptied"]);
@@ -124,7 +124,7 @@ describe("what kube-proxy's other modes left", () => {
       const { kernel, asked, tables } = leftoverNode();
       const log = new RecordingLogger();
       const config = configOf({ ...flags, "kube-ipvs-remove-leftovers": "true" });
-      tellLeftoverChains(kernel, config, { log, ranIptables: true });
+      reportLeftoverChains(kernel, config, { log, ranIptables: true });
       await tidyOtherModes(kernel, config, { log, ranIptables: true });
       assert.deepEqual([asked, tables.size, log.lines], [[], 2, []]);
     });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { Config } from "../../../../src/config/config.ts";
 import { readServedAddresses } from "../../../../src/daemon/node/served-before.ts";
-import { tellListDoubt } from "../../../../src/daemon/report/list-doubt.ts";
+import { reportListQuarantine } from "../../../../src/daemon/report/list-quarantine.ts";
 import type { Kernel } from "../../../../src/kernel/kernel.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
@@ -64,10 +64,13 @@ describe("a quarantined list", () => {
     const log = new RecordingLogger();
     const counted: string[] = [];
     const metrics = {
-      listDoubted: (...labels: readonly string[]) => void counted.push(labels.join(" ")),
+      listQuarantined: (...labels: readonly string[]) => void counted.push(labels.join(" ")),
     };
     for (const outcome of ["held", "refuted"] as const) {
-      tellListDoubt({ kind: "endpointslices", outcome, known: 20, missing: 19 }, { metrics, log });
+      reportListQuarantine(
+        { kind: "endpointslices", outcome, known: 20, missing: 19 },
+        { metrics, log },
+      );
     }
     assert.deepEqual(counted, ["endpointslices held", "endpointslices refuted"]);
     assert.deepEqual(

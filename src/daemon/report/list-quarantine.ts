@@ -1,8 +1,8 @@
-import type { ListDoubt } from "../../api/source.ts";
+import type { ListQuarantine } from "../../api/source.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
 
-const events: Readonly<Record<ListDoubt["outcome"], string>> = {
+const events: Readonly<Record<ListQuarantine["outcome"], string>> = {
   held: "A list would take away much of what is served; it waits for a second one",
   confirmed: "A second list takes away as much; it counts",
   refuted: "A second list has what the first one lacked; that one is forgotten",
@@ -10,11 +10,11 @@ const events: Readonly<Record<ListDoubt["outcome"], string>> = {
 };
 
 /** Reports a quarantined list, and its outcome. */
-export function tellListDoubt(
-  { kind, outcome, known, missing }: ListDoubt,
-  { metrics, log }: { readonly metrics: Pick<Metrics, "listDoubted">; readonly log: Logger },
+export function reportListQuarantine(
+  { kind, outcome, known, missing }: ListQuarantine,
+  { metrics, log }: { readonly metrics: Pick<Metrics, "listQuarantined">; readonly log: Logger },
 ): void {
-  metrics.listDoubted(kind, outcome);
+  metrics.listQuarantined(kind, outcome);
   const keys = { resource: kind, known, missing, reason: `list-${outcome}` };
   if (outcome === "refuted") log.info(events[outcome], keys);
   else log.warn(events[outcome], keys);
