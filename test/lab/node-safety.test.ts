@@ -8,6 +8,7 @@ import { after, before, describe, it } from "node:test";
 import { systemClock } from "../../src/base/clock.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { printDoctor } from "../../src/doctor/print-doctor.ts";
+import { ClusterNode } from "../support/cluster-node.ts";
 import { eventually, type Flags, type LabDaemon, startLabDaemon } from "../support/lab-daemon.ts";
 import {
   enterNetworkNamespace,
@@ -16,7 +17,8 @@ import {
   shell,
 } from "../support/netns/network-namespace.ts";
 import { buildNodeNetwork, clientAddress, nodeAddress } from "../support/node-network.ts";
-import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
+import { type ApiObject, endpoint, endpointSlice, node, service } from "../support/objects.ts";
+import { Program } from "../support/program.ts";
 
 const broadcast = "192.168.10.255";
 const apiServer = "192.168.10.200";
@@ -172,6 +174,98 @@ it("with `refuse` they get nothing at all, and come when they are not needed any
   } finally {
     await daemon.stop();
   }
+});
+
+describe("another Node's address as an external IP", () => {
+  const [other, joining] = ["192.168.10.12", "192.168.10.13"] as const;
+  const allNodes = [node({ name: "node-2", addresses: [other] })];
+  let proxy: ClusterNode;
+  let monitor: Program;
+
+  /** What the log says of these, of all programs so far: the address each time. */
+  function named(): readonly unknown[] {
+    return proxy
+      .lines()
+      .filter(({ msg }) => msg.startsWith("Address is never bound"))
+      .map(({ address, reason }) => `${address} ${reason}`);
+  }
+
+  function counted(): Promise<number> {
+    return proxy.metric("kube_ipvs_frontend_conflicts", { reason: "other-node-address" });
+  }
+
+  /** Every address that was bound since the monitor began, even for a moment. */
+  function everBound(): string {
+    return monitor.output;
+  }
+
+  function isServed(address: string): boolean {
+    return bound().includes(address) || servers().includes(address);
+  }
+
+  before(async () => {
+    shell("ipvsadm -C");
+    monitor = new Program(["-4", "monitor", "address"], [], { program: "ip" });
+    proxy = await ClusterNode.build(
+      [claiming([other, harmless]), slice, ...allNodes, ...apiServerObjects],
+      { kubeIpvs: { nodeAddressPeriod: "1s" } },
+    );
+    await proxy.start();
+  });
+
+  after(async () => {
+    await proxy.close();
+    monitor.kill("SIGKILL");
+    await monitor.ends();
+  });
+
+  it("is neither bound nor served, and the Service's other addresses are", async () => {
+    await monitor.prints(new RegExp(`inet ${harmless}/32`));
+    assert.deepEqual(bound(), ["10.96.0.1", "10.96.0.10", harmless]);
+    assert.deepEqual(servers(), ["10.96.0.1", "10.96.0.10", harmless].sort());
+    assert.doesNotMatch(shell("ipset save"), new RegExp(other));
+  });
+
+  it("is named once: a line, a metric, an Event", async () => {
+    const eventsOf = (): readonly string[] =>
+      proxy.events().filter((event) => event.startsWith("ReservedAddress Service web"));
+    await proxy.until("the Event is written", () => eventsOf().length > 0);
+    proxy.api.apply(claiming(["203.0.113.9"], "unrelated", "10.96.0.15"));
+    await proxy.until("another sync ended", () => isServed("203.0.113.9"));
+    assert.deepEqual(named(), [`${other} other-node-address`]);
+    assert.equal(await counted(), 1);
+    assert.equal(eventsOf().length, 1);
+    assert.match(eventsOf()[0] ?? "", /192\.168\.10\.12 is not bound .* another Node's/);
+  });
+
+  it("is taken back where its Node appears later, and named", async () => {
+    proxy.api.apply(claiming([joining], "later", "10.96.0.14"));
+    await proxy.until("it is served as long as nobody has it", () => isServed(joining));
+    proxy.api.apply(node({ name: "node-3", addresses: [joining] }));
+    await proxy.until("it is neither bound nor served", () => !isServed(joining));
+    await proxy.until("both are counted", async () => (await counted()) === 2);
+    assert.deepEqual(
+      named(),
+      [other, joining].map((address) => `${address} other-node-address`),
+    );
+  });
+
+  for (const signal of ["SIGTERM", "SIGKILL"] as const) {
+    it(`is not bound for a moment over a restart after ${signal}`, async () => {
+      const before = everBound();
+      const printed = named().length;
+      await proxy.stop(signal);
+      await proxy.start();
+      await proxy.until("both are counted", async () => (await counted()) === 2);
+      assert.equal(isServed(other) || isServed(joining), false);
+      assert.doesNotMatch(everBound().slice(before.length), /192\.168\.10\.1[23]/);
+      assert.equal(named().length, printed + 2);
+    });
+  }
+
+  it("was never bound since the first start", () => {
+    assert.doesNotMatch(everBound(), new RegExp(other));
+  });
 });
 
 describe("the doctor on this node", () => {
