@@ -16,7 +16,7 @@ version := $(shell sed -n 's/^  "version": "\(.*\)",$$/\1/p' package.json)
 release_folder := build/release/kube-ipvs-$(version)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-build setup-lab setup-prometheus setup-release build shim lab image manifests lab-kernel test-kernels check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab test-lab-boot test-lab-suites bench faults walks soak demo shell packet-paths docs pictures seccomp sbom release release-check containerfile clean
+.PHONY: help setup setup-build setup-lab setup-prometheus setup-release build shim lab image manifests lab-kernel test-kernels check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab test-lab-boot test-lab-suites bench e2e faults walks soak demo shell packet-paths docs pictures seccomp sbom release release-check containerfile clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -107,6 +107,9 @@ test-kernels: setup-lab build lab lab-kernel ## the suites of the lab on that ke
 
 bench: setup-lab build lab $(bench_programs) ## measure and write docs/reports/benchmarks.md; CASES=a,b, PEER='command with {config}'
 	@node test/bench/main.ts --cases '$(CASES)' --peer '$(PEER)'
+
+e2e: build ## test a cluster with kube-ipvs: KUBECONFIG=FILE, FLAGS='--skip=restart -o json'; docs/acceptance.md
+	@dist/kube-ipvs-e2e --kubeconfig='$(KUBECONFIG)' $(FLAGS)
 
 faults: setup-lab build lab ## every fault, the long form; writes the table in docs/reports/reliability.md
 	@node test/lab/boot.ts --timeout 14400 -- node test/faults/main.ts --form long > build/faults.json

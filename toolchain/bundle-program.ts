@@ -15,12 +15,33 @@ export const moduleEnding = ".cjs";
 
 const target = "node22.19";
 
-/** Chunks are cut only in the newer module format; each is put into the older one afterwards. */
+/** Programs by their names in dist/. Each has chunks of its own: what the daemon loads does not depend on the other. */
+export const programEntries: Readonly<Record<string, string>> = {
+  "kube-ipvs": "src/main.ts",
+  "kube-ipvs-e2e": "src/e2e/main.ts",
+};
+
+/** All programs. */
 export async function bundleProgram(project: string): Promise<Bundle> {
+  const entries = Object.entries(programEntries);
+  const bundles = await Promise.all(
+    entries.map(([name, source]) => bundleOne(project, { name, source })),
+  );
+  return {
+    files: new Map(bundles.flatMap(({ files }) => [...files])),
+    packageFolders: [...new Set(bundles.flatMap(({ packageFolders }) => packageFolders))].sort(),
+  };
+}
+
+/** Chunks are cut only in the newer module format; each is put into the older one afterwards. */
+async function bundleOne(
+  project: string,
+  { name, source }: { readonly name: string; readonly source: string },
+): Promise<Bundle> {
   const { outputFiles, metafile } = await build({
     // Paths in comments and in the names of chunks are from here.
     absWorkingDir: project,
-    entryPoints: { "kube-ipvs": join(project, "src/main.ts") },
+    entryPoints: { [name]: join(project, source) },
     outdir: join(project, "dist/lib"),
     outExtension: { ".js": moduleEnding },
     chunkNames: "[name]-[hash]",

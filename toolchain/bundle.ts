@@ -14,6 +14,7 @@ import {
   linkSync,
   mkdirSync,
   readdirSync,
+  readFileSync,
   rmSync,
   statSync,
   writeFileSync,
@@ -26,7 +27,13 @@ const project: string = join(import.meta.dirname, "..");
 const dist: string = join(project, "dist");
 const library: string = join(dist, "lib");
 const addon: string = join(project, "build/native-shim", process.arch, "netlink_socket.node");
-const programNames = ["kube-ipvs", "kube-proxy"] as const;
+/** What each launcher starts. */
+const modulesByLauncher: Readonly<Record<string, string>> = {
+  "kube-ipvs": "kube-ipvs",
+  "kube-proxy": "kube-ipvs",
+  "kube-ipvs-e2e": "kube-ipvs-e2e",
+};
+
 /** Its files, and the licences of what is in them. */
 async function placeProgram(): Promise<void> {
   const { files, packageFolders } = await bundleProgram(project);
@@ -47,23 +54,26 @@ function placeNode(): void {
 }
 
 function placeLaunchers(): void {
-  for (const name of programNames) {
-    const target = join(dist, name);
-    copyFileSync(join(import.meta.dirname, "launcher.sh"), target);
-    chmodSync(target, 0o755);
+  const launcher = readFileSync(join(import.meta.dirname, "launcher.sh"), "utf8");
+  for (const [name, module] of Object.entries(modulesByLauncher)) {
+    const text = launcher.replace(`/kube-ipvs${moduleEnding}"`, `/${module}${moduleEnding}"`);
+    writeFileSync(join(dist, name), text, { mode: 0o755 });
   }
 }
 
-/** Runs it once: proves that it starts, and fills the compile cache for the next start. */
-function tryProgram(): void {
-  const { status, stdout, stderr } = spawnSync(join(dist, "kube-ipvs"), ["--version"], {
-    cwd: "/",
-    encoding: "utf8",
-  });
-  if (status !== 0) throw new Error(`dist/kube-ipvs --version failed (${status}): ${stderr}`);
-  console.log(
-    `dist/kube-ipvs: ${stdout.trim()}, ${kilobytes(library, moduleEnding)} kB of program`,
-  );
+/** Runs each once: proves that they start, and fills the compile cache for the next start. */
+function tryPrograms(): void {
+  run("kube-ipvs-e2e", "ask", "[]");
+  run("kube-ipvs-e2e", "--help");
+  const version = run("kube-ipvs", "--version").trim();
+  console.log(`dist/kube-ipvs: ${version}, ${kilobytes(library, moduleEnding)} kB of program`);
+}
+
+function run(name: string, ...args: readonly string[]): string {
+  const path = join(dist, name);
+  const { status, stdout, stderr } = spawnSync(path, args, { cwd: "/", encoding: "utf8" });
+  if (status !== 0) throw new Error(`dist/${name} ${args.join(" ")} failed (${status}): ${stderr}`);
+  return stdout;
 }
 
 function kilobytes(folder: string, ending: string): number {
@@ -78,4 +88,4 @@ await placeProgram();
 cpSync(addon, join(library, "netlink_socket.node"));
 placeNode();
 placeLaunchers();
-tryProgram();
+tryPrograms();

@@ -95,7 +95,7 @@ configure() {
 
 place_program() {
   mkdir -p "$root/usr/local/bin" "$root/usr/local/lib/kube-ipvs"
-  for name in kube-ipvs kube-proxy; do
+  for name in kube-ipvs kube-proxy kube-ipvs-e2e; do
     cp "$dist/$name" "$root/usr/local/bin/$name"
   done
   mkdir -p "$root/usr/local/share/man/man1"

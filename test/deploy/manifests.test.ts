@@ -7,6 +7,15 @@ import { describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
 import { loadConfig } from "../../src/config/load-config.ts";
 import {
+  claimingService,
+  hintsSlice,
+  namespaceObject,
+  podObject,
+  roles,
+  serviceObject,
+  serviceRoles,
+} from "../../src/e2e/objects.ts";
+import {
   configOf,
   type Manifest,
   podOf,
@@ -30,10 +39,24 @@ const monitoring = ["pod-monitor.yaml", "prometheus-rule.yaml"].flatMap((name) =
 const endpointController = ["rbac.yaml", "deployment.yaml"].flatMap((name) =>
   objectsOf(`kustomize/endpoint-controller/${name}`),
 );
+const e2e = ["rbac.yaml", "job.yaml"].flatMap((name) => objectsOf(`kustomize/e2e/${name}`));
+/** What the acceptance test applies: no API server is at hand that would refuse a wrong field. */
+const appliedByE2e = [
+  namespaceObject("e2e"),
+  podObject({
+    ...{ name: "backend-0", namespace: "e2e", nodeName: "node-1", image: "kube-ipvs:0.2.0" },
+    labels: { ...roles.backend, ...roles.draining },
+  }),
+  ...serviceRoles.map((role) => serviceObject("e2e", role)),
+  claimingService("e2e", "10.96.0.10"),
+  hintsSlice("e2e", [{ address: "10.244.1.10", nodeName: "node-1", zone: "z1" }]),
+].map((object) => JSON.parse(JSON.stringify(object)) as Manifest);
 const sets: readonly { readonly name: string; readonly objects: readonly Manifest[] }[] = [
   ...overlays.map((name) => ({ name: `manifests/${name}.yaml`, objects: readManifests(name) })),
   { name: "monitoring", objects: monitoring },
   { name: "kustomize/endpoint-controller", objects: endpointController },
+  { name: "kustomize/e2e", objects: e2e },
+  { name: "what kube-ipvs-e2e applies", objects: appliedByE2e },
   { name: "the chart", objects: renderChart(leastValues).objects ?? [] },
   {
     name: "the chart with all that can be turned on",

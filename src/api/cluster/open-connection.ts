@@ -1,5 +1,6 @@
 import type { Clock } from "../../base/clock.ts";
 import type { ApiConnection, RequestObserver } from "../connection.ts";
+import type { Credentials } from "./credentials.ts";
 import {
   type Kubeconfig,
   kubeconfigOfMaster,
@@ -16,35 +17,46 @@ export interface ConnectionOptions {
   readonly userAgent: string;
 }
 
+interface Dependencies {
+  readonly clock: Clock;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+  /** Absent: nobody counts requests. */
+  readonly observer?: RequestObserver;
+}
+
 /**
  * Opens the way to the API server: by a kubeconfig, by an address alone, or from inside a pod where neither is
  * given. Throws ApiError when that is not possible on this machine; whether the server can be reached shows
  * with the first request.
  */
 export async function openConnection(
-  dependencies: {
-    readonly clock: Clock;
-    readonly environment: Readonly<Record<string, string | undefined>>;
-    /** Absent: nobody counts requests. */
-    readonly observer?: RequestObserver;
-  },
+  dependencies: Dependencies,
   options: ConnectionOptions,
 ): Promise<ApiConnection> {
   const { environment, ...rest } = dependencies;
+  const credentials = await openCredentials({ clock: rest.clock, environment }, options);
+  const { HttpConnection } = await import("./http-connection.ts");
+  return new HttpConnection(credentials, { ...rest, userAgent: options.userAgent });
+}
+
+/** Credentials for requests to the API server; throws as {@link openConnection}. */
+export async function openCredentials(
+  { clock, environment }: Pick<Dependencies, "clock" | "environment">,
+  options: Pick<ConnectionOptions, "kubeconfig" | "master">,
+): Promise<Credentials> {
   const kubeconfig = await readKubeconfig(options, environment);
   // Loaded late: who reads manifests shall not pay for the client library.
   const { ClientConfig } = await import("./client-config.ts");
   const { Credentials } = await import("./credentials.ts");
-  const { HttpConnection } = await import("./http-connection.ts");
   const makeConfig = (): InstanceType<typeof ClientConfig> =>
     new ClientConfig(kubeconfig, options.master, environment);
-  const credentials = new Credentials(rest.clock, makeConfig);
+  const credentials = new Credentials(clock, makeConfig);
   await credentials.current();
-  return new HttpConnection(credentials, { ...rest, userAgent: options.userAgent });
+  return credentials;
 }
 
 function readKubeconfig(
-  { kubeconfig, master }: ConnectionOptions,
+  { kubeconfig, master }: Pick<ConnectionOptions, "kubeconfig" | "master">,
   environment: Readonly<Record<string, string | undefined>>,
 ): Promise<Kubeconfig> {
   if (kubeconfig !== "") return readKubeconfigFile(kubeconfig);

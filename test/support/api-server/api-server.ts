@@ -3,11 +3,14 @@ import { createServer as createTlsServer, type ServerOptions } from "node:https"
 import type { AddressInfo, Socket } from "node:net";
 import type { TLSSocket } from "node:tls";
 import type { ApiObject } from "../objects.ts";
+import { type Attributes, attributesOf } from "./access.ts";
 import { BodyWriter } from "./body-writer.ts";
 import { EventStore } from "./event-store.ts";
 import { type Fault, FaultQueue } from "./faults.ts";
 import { ListAnswer, type ResourceRequest } from "./list-answer.ts";
 import { ObjectStore } from "./object-store.ts";
+import { bodyOf, ObjectWrites } from "./object-writes.ts";
+import { PodExec, type StartCommand } from "./pod-exec.ts";
 import { resetSocket } from "./reset-socket.ts";
 import { type Resource, resources } from "./resources.ts";
 import { type Selector, selectorOf } from "./selectors.ts";
@@ -29,7 +32,11 @@ export interface ApiServerOptions {
   /** Absent: 60 s, as an API server. */
   readonly bookmarkIntervalMs?: number;
   readonly firstRevision?: number;
+  /** How long a connection without requests stays open; absent: Node.js's 5 s. */
+  readonly keepAliveMs?: number;
 }
+
+const reviewPath = "/apis/authorization.k8s.io/v1/subjectaccessreviews";
 
 /** A request that arrived, for tests that count them. */
 export interface SeenRequest {
@@ -52,6 +59,8 @@ export class ApiServer {
   readonly events: EventStore = new EventStore();
   readonly lists: ListAnswer;
   readonly #sliceWrites: SliceWrites;
+  /** Namespaces, pods and Services of clients that write them. */
+  readonly writes: ObjectWrites;
   readonly faults: FaultQueue = new FaultQueue();
   readonly requests: SeenRequest[] = [];
   /** A watch from a forgotten revision gets an ERROR event instead of status 410. */
@@ -60,6 +69,13 @@ export class ApiServer {
   token: string | undefined;
   /** What /version answers; `undefined`: nobody may read it. */
   gitVersion: string | undefined = "v1.36.2";
+  /** By the bearer token: whether its owner may do this; absent: all may do everything. */
+  authorize: ((token: string, attributes: Attributes) => boolean) | undefined;
+  /** Answers to SubjectAccessReviews; absent: no such path. */
+  review: ((user: string, attributes: Attributes) => boolean) | undefined;
+  /** Starts what pods/exec asks for; absent: there are no pods. */
+  startCommand: StartCommand = () => undefined;
+  readonly #podExec = new PodExec();
   readonly #options: ApiServerOptions;
   readonly #server: Server;
   readonly #watches = new Set<WatchStream>();
@@ -73,10 +89,16 @@ export class ApiServer {
     this.store.apply(...(options.objects ?? []));
     this.lists = new ListAnswer(this.store);
     this.#sliceWrites = new SliceWrites(this.store);
+    this.writes = new ObjectWrites(this.store);
     const answer = (request: IncomingMessage, response: ServerResponse): void =>
       this.#answer(request, response);
     this.#server =
       options.tls === undefined ? createServer(answer) : createTlsServer(options.tls, answer);
+    if (options.keepAliveMs !== undefined) this.#server.keepAliveTimeout = options.keepAliveMs;
+    this.#server.on("upgrade", (request, socket, head) => {
+      if (this.#isForbidden(request)) socket.end("HTTP/1.1 403 Forbidden\r\n\r\n");
+      else this.#podExec.answer(request, socket, head, this.startCommand);
+    });
     this.#server.on("connection", (socket) => this.#noteSocket(socket));
     this.#bookmarks = setInterval(() => this.sendBookmarks(), options.bookmarkIntervalMs ?? 60_000);
     this.#bookmarks.unref();
@@ -153,6 +175,19 @@ export class ApiServer {
       sendVersion(response, this.gitVersion);
       return;
     }
+    if (this.#isForbidden(request)) {
+      sendStatus(response, 403, `forbidden: ${request.method} ${url.pathname}`);
+      return;
+    }
+    if (url.pathname === reviewPath && this.review !== undefined) {
+      void this.#review(request, response);
+      return;
+    }
+    const target = ObjectWrites.targetOf(request, url.pathname);
+    if (target !== undefined) {
+      void this.writes.answer(target, request, response, url.searchParams);
+      return;
+    }
     const resource = resources.find(({ path }) => path === url.pathname);
     const isSliceWrite = SliceWrites.isWritePath(url.pathname);
     const isWrite = EventStore.isEventPath(url.pathname) || isSliceWrite;
@@ -185,6 +220,24 @@ export class ApiServer {
     else if (resource === undefined) void this.events.answer(url.pathname, request, response);
     else if (verb === "list") this.lists.send(response, { resource, query, fault });
     else this.#watch(response, { resource, query, fault });
+  }
+
+  #isForbidden({ method = "GET", url = "/", headers }: IncomingMessage): boolean {
+    const { pathname, searchParams } = new URL(url, "http://server");
+    const attributes = attributesOf(method, pathname, searchParams);
+    if (this.authorize === undefined || attributes === undefined) return false;
+    const token = (headers.authorization ?? "").replace(/^Bearer /, "");
+    return !this.authorize(token, attributes);
+  }
+
+  async #review(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const review = (await bodyOf(request)) as {
+      readonly spec: { readonly user: string; readonly resourceAttributes: Attributes };
+    };
+    const { user, resourceAttributes } = review.spec;
+    const allowed = this.review?.(user, resourceAttributes) === true;
+    response.writeHead(201, { "content-type": "application/json" });
+    response.end(JSON.stringify({ ...review, status: { allowed } }));
   }
 
   #watch(response: ServerResponse, { resource, query, fault }: ResourceRequest): void {

@@ -8,7 +8,7 @@ export type StoredEvent = Readonly<Record<string, unknown>> & {
 
 const pathForm = /^\/apis\/events\.k8s\.io\/v1\/namespaces\/([^/]+)\/events(?:\/([^/]+))?$/;
 
-/** Events of events.k8s.io/v1: create and merge patch, checked as far as an API server would refuse them. */
+/** Events of events.k8s.io/v1: create, merge patch and list, checked as far as an API server would refuse them. */
 export class EventStore {
   readonly #events = new Map<string, StoredEvent>();
 
@@ -23,6 +23,10 @@ export class EventStore {
 
   async answer(path: string, request: IncomingMessage, response: ServerResponse): Promise<void> {
     const [, namespace = "", name] = pathForm.exec(path) ?? [];
+    if (request.method === "GET" && name === undefined) {
+      const items = this.events.filter(({ metadata }) => metadata.namespace === namespace);
+      return send(response, 200, { kind: "EventList", apiVersion: "events.k8s.io/v1", items });
+    }
     const body = JSON.parse(await textOf(request)) as Record<string, unknown>;
     const type = request.headers["content-type"];
     if (request.method === "POST" && name === undefined && type === "application/json") {

@@ -10,6 +10,7 @@ export interface Resource {
 export const resources: readonly Resource[] = [
   { path: "/api/v1/services", kind: "Service", apiVersion: "v1" },
   { path: "/api/v1/pods", kind: "Pod", apiVersion: "v1" },
+  { path: "/api/v1/namespaces", kind: "Namespace", apiVersion: "v1" },
   { path: "/api/v1/nodes", kind: "Node", apiVersion: "v1" },
   {
     path: "/apis/discovery.k8s.io/v1/endpointslices",

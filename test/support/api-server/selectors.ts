@@ -5,7 +5,7 @@ export type Selector = (object: ApiObject) => boolean;
 
 type Lookup = (object: ApiObject, key: string) => unknown;
 
-/** Reads labelSelector and fieldSelector: `key`, `!key`, `key=value`, `key!=value`, joined by commas. */
+/** Reads labelSelector and fieldSelector: `key`, `!key`, `key=value`, `key!=value`, `key in (a,b)`, joined by commas. */
 export function selectorOf(query: URLSearchParams): Selector {
   const tests = [
     ...requirements(query.get("labelSelector"), labelOf),
@@ -16,10 +16,15 @@ export function selectorOf(query: URLSearchParams): Selector {
 
 function requirements(text: string | null, lookup: Lookup): readonly Selector[] {
   if (text === null || text === "") return [];
-  return text.split(",").map((part) => requirement(part, lookup));
+  // Commas in brackets separate values.
+  return text.split(/,(?![^(]*\))/).map((part) => requirement(part, lookup));
 }
 
 function requirement(text: string, lookup: Lookup): Selector {
+  const [, listed = "", values] = /^(\S+) in \(([^)]*)\)$/.exec(text) ?? [];
+  if (values !== undefined) {
+    return (object) => values.split(",").includes(String(lookup(object, listed) ?? ""));
+  }
   const compared = /^([^!=]+)(!?)==?(.*)$/.exec(text);
   if (compared !== null) {
     const [, key = "", not, value] = compared;

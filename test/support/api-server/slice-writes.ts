@@ -1,6 +1,7 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { isDeepStrictEqual } from "node:util";
 import type { ApiObject } from "../objects.ts";
+import { mergePatch } from "./merge-patch.ts";
 import type { ObjectStore } from "./object-store.ts";
 import { resourceOf } from "./resources.ts";
 import { sendStatus } from "./status.ts";
@@ -62,7 +63,7 @@ export class SliceWrites {
     if (resourceVersion !== undefined && resourceVersion !== stored.metadata["resourceVersion"]) {
       return void sendStatus(response, 409, "the object has been modified");
     }
-    const patched = merged(stored, patch) as ApiObject;
+    const patched = mergePatch(stored, patch) as ApiObject;
     const problem = problemOf(patched);
     if (problem !== undefined) return void sendStatus(response, 422, problem);
     if (!isDeepStrictEqual(patched, stored)) this.#store.apply(patched);
@@ -78,17 +79,6 @@ export class SliceWrites {
   }
 }
 
-/** RFC 7386. */
-function merged(target: unknown, patch: unknown): unknown {
-  if (!isFields(patch)) return patch;
-  const result: Record<string, unknown> = isFields(target) ? { ...target } : {};
-  for (const [name, value] of Object.entries(patch)) {
-    if (value === null) delete result[name];
-    else result[name] = merged(result[name], value);
-  }
-  return result;
-}
-
 /** Rules of validation that a wrong client would break first (pkg/apis/discovery/validation). */
 function problemOf({ addressType, endpoints, ports, metadata }: ApiObject): string | undefined {
   if (addressType !== "IPv4" && addressType !== "IPv6") return "addressType";
@@ -98,10 +88,6 @@ function problemOf({ addressType, endpoints, ports, metadata }: ApiObject): stri
   const owners = (metadata["ownerReferences"] ?? []) as readonly Fields[];
   if (owners.some(({ uid }) => typeof uid !== "string" || uid === "")) return "owner without uid";
   return undefined;
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function send(response: ServerResponse, status: number, object: unknown): void {

@@ -87,6 +87,11 @@ const cases: readonly Planted[] = [
   { folder: "top", code: imports("../reconcile/reconciler.ts"), rule: wall },
   { folder: "top", code: imports("../kernel/open-readers.ts") },
   { folder: "kernel", code: imports("../top/rows.ts"), rule: wall },
+  { folder: "e2e", code: imports("../kernel/kernel.ts"), rule: wall },
+  { folder: "e2e", code: imports("../daemon/start.ts"), rule: wall },
+  { folder: "e2e", code: imports("../daemon/operator/answers.ts") },
+  { folder: "e2e", code: imports("ws") },
+  { folder: "daemon", code: imports("../e2e/run.ts"), rule: wall },
   { folder: "cli", code: imports("../kernel/kernel.ts"), rule: wall },
   { folder: "cli", code: imports("commander") },
   {

@@ -1,0 +1,42 @@
+/** Judges answers of backends. Pure. */
+import type { Answers, Question } from "../pod/conversation.ts";
+import type { Backend } from "../scene.ts";
+
+/** `10.96.0.7:80/TCP`. */
+export function targetText({ address, port, protocol }: Question): string {
+  const host = address.includes(":") ? `[${address}]` : address;
+  return `${host}:${port}/${protocol}`;
+}
+
+/** Each attempt has to reach one of these. `from`: a Vantage's label. */
+export function reachProblems(
+  from: string,
+  question: Question,
+  { answers, errors }: Answers,
+  wanted: readonly Backend[],
+): readonly string[] {
+  const names = new Set(wanted.map(({ name }) => name));
+  const strangers = answers.map(({ name }) => name).filter((name) => !names.has(name));
+  const target = `from ${from} to ${targetText(question)}`;
+  return [
+    ...countedTexts(errors).map((error) => `${target}: ${error}`),
+    ...countedTexts(strangers).map((name) => `${target}: answered by ${name}`),
+  ];
+}
+
+/** No attempt may be answered. */
+export function silenceProblems(
+  from: string,
+  question: Question,
+  { answers }: Answers,
+): readonly string[] {
+  const names = countedTexts(answers.map(({ name }) => name));
+  return names.map((name) => `from ${from} to ${targetText(question)}: answered by ${name}`);
+}
+
+/** `timeout (3 times)`. */
+function countedTexts(texts: readonly string[]): readonly string[] {
+  const counts = new Map<string, number>();
+  for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1);
+  return [...counts].map(([text, count]) => (count === 1 ? text : `${text} (${count} times)`));
+}

@@ -1,0 +1,121 @@
+/** What changes under open connections: an endpoint leaves, and the daemon is restarted. */
+import { pathOf } from "../../api/decode/fields.ts";
+import { parseJson } from "../../base/parse-json.ts";
+import type { PodPlace } from "../cluster/pod-shell.ts";
+import { type Daemon, listOf } from "../daemon-pod.ts";
+import { paths, program, roles, servicePort } from "../objects.ts";
+import { judged, type Outcome } from "../outcome.ts";
+import type { HeldConnection } from "../pod/conversation.ts";
+import {
+  allBackends,
+  askFrom,
+  clusterIps,
+  outputOf,
+  podVantage,
+  runOnNode,
+  type Scene,
+  statusOf,
+} from "../scene.ts";
+
+const attempts = 6;
+/** Long enough for several pings. */
+const aWhileMs = 1_500;
+
+/** An endpoint that leaves keeps its connection and gets no new one. */
+export async function draining(scene: Scene): Promise<Outcome> {
+  const [first] = scene.nodes;
+  const [address = ""] = clusterIps(scene, "draining");
+  const leaver = await firstAnswer(scene, address);
+  const held = await scene.shell.start(first.client, holdCommand(address));
+  const { name } = parseJson(await held.firstLine()) as HeldConnection;
+  await leave(scene, name);
+  const strays = await scene.patience.problemsOf(async () => {
+    const names = await namesAt(scene, address);
+    return names.includes(name) || names.length === 0 ? [`new connections reach ${name}`] : [];
+  });
+  const drains = await drainNames(scene, first.daemon);
+  await scene.patience.pause(aWhileMs);
+  const connection = await endOf(held.stop(), first.client);
+  const problems = [...strays, ...connectionProblems(connection), ...drainProblems(drains, name)];
+  return judged(
+    problems,
+    `${name} left (first answer: ${leaver}): its connection stayed open, new ones went elsewhere`,
+  );
+
+  function drainProblems(listed: readonly string[] | undefined, who: string): readonly string[] {
+    const addresses = allBackends(scene).find((one) => one.name === who)?.addresses ?? [];
+    const isListed = listed === undefined || addresses.some((one) => listed.includes(one));
+    return isListed ? [] : [`kube-ipvs drains on ${first.name} does not list ${who}`];
+  }
+}
+
+/** A daemon that is replaced breaks no connection, and the new one serves as the old one did. */
+export async function restart(scene: Scene): Promise<Outcome> {
+  const [first] = scene.nodes;
+  const [address = ""] = clusterIps(scene, "web");
+  const held = await scene.shell.start(first.client, holdCommand(address));
+  await held.firstLine();
+  const { place, uid } = first.daemon;
+  await scene.objects.delete(`${paths.pods(place.namespace)}/${place.pod}`);
+  await scene.patience.until(`another ready daemon on ${first.name}`, async () => {
+    const daemons = await scene.listDaemons();
+    return daemons.find((one) => one.nodeName === first.name && one.uid !== uid && one.isReady);
+  });
+  const names = await namesAt(scene, address);
+  const connection = await endOf(held.stop(), first.client);
+  const lost = attempts - names.length;
+  const problems = [
+    ...connectionProblems(connection),
+    ...(lost === 0 ? [] : [`${lost} of ${attempts} new connections failed`]),
+  ];
+  return judged(
+    problems,
+    `${first.name}: an open connection lasted, ${attempts} new ones were made`,
+  );
+}
+
+function holdCommand(address: string): readonly string[] {
+  return [program, "hold", address, String(servicePort)];
+}
+
+async function namesAt(scene: Scene, address: string): Promise<readonly string[]> {
+  const question = { protocol: "TCP", address, port: servicePort, count: attempts } as const;
+  const [found] = await askFrom(scene, podVantage(scene.nodes[0]), [question]);
+  return (found?.answers ?? []).map(({ name }) => name);
+}
+
+async function firstAnswer(scene: Scene, address: string): Promise<string> {
+  return await scene.patience.until("the Service whose endpoint leaves", async () => {
+    const names = new Set(await namesAt(scene, address));
+    return names.size > 1 ? [...names][0] : undefined;
+  });
+}
+
+/** Takes the label off that the Service selects by. */
+async function leave({ objects, namespace }: Scene, name: string): Promise<void> {
+  const labels = Object.fromEntries(Object.keys(roles.draining).map((label) => [label, null]));
+  await objects.patch(`${paths.pods(namespace)}/${name}`, { metadata: { labels } });
+}
+
+/** Addresses of real servers that drain; undefined: the mode has no such list. */
+async function drainNames(scene: Scene, daemon: Daemon): Promise<readonly string[] | undefined> {
+  if ((await statusOf(scene, daemon)).mode !== "ipvs") return undefined;
+  const result = await runOnNode(scene, daemon, ["drains", "--output=json"]);
+  const items = pathOf(parseJson(outputOf(result, `kube-ipvs on ${daemon.nodeName}`)), "items");
+  return listOf(items).map((row) => String(pathOf(row, "realServer", "address")));
+}
+
+async function endOf(
+  stopped: Promise<{ readonly exitCode: number; readonly out: string; readonly err: string }>,
+  { pod }: PodPlace,
+): Promise<HeldConnection> {
+  const lines = outputOf(await stopped, `pod ${pod}`)
+    .trim()
+    .split("\n");
+  return parseJson(lines.at(-1) ?? "") as HeldConnection;
+}
+
+function connectionProblems({ ending, pings, name }: HeldConnection): readonly string[] {
+  if (ending !== "open") return [`the open connection to ${name} ended: ${ending}`];
+  return pings > 0 ? [] : [`the open connection to ${name} carried nothing`];
+}

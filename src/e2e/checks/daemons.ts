@@ -1,0 +1,54 @@
+/** The daemons themselves: on each node, healthy, and the kernel as planned. */
+import { pathOf } from "../../api/decode/fields.ts";
+import { parseJson } from "../../base/parse-json.ts";
+import { type Daemon, listOf } from "../daemon-pod.ts";
+import { judged, notApplicable, type Outcome } from "../outcome.ts";
+import { outputOf, runOnNode, type Scene, statusOf } from "../scene.ts";
+
+export async function health(scene: Scene): Promise<Outcome> {
+  const problems = await scene.patience.problemsOf(async () => {
+    const daemons = await scene.listDaemons();
+    const found = await Promise.all(daemons.map((daemon) => healthProblems(scene, daemon)));
+    return found.flat();
+  });
+  const { length } = scene.daemons;
+  return judged(
+    problems,
+    `kube-ipvs is ready and OK on ${length} ${length === 1 ? "node" : "nodes"}`,
+  );
+}
+
+async function healthProblems(scene: Scene, daemon: Daemon): Promise<readonly string[]> {
+  if (!daemon.isReady) return [`the daemon on ${daemon.nodeName} is not ready`];
+  const { verdict, summary } = await statusOf(scene, daemon);
+  return verdict === "OK" ? [] : [`${daemon.nodeName}: ${summary}`];
+}
+
+/** `kube-ipvs plan` on each node: 0: the kernel is as planned, 2: it is not, 1: it cannot be worked out. */
+export async function kernelAsPlanned(scene: Scene): Promise<Outcome> {
+  const daemons = await scene.listDaemons();
+  const modes = await Promise.all(daemons.map((one) => statusOf(scene, one)));
+  const other = modes.find(({ mode }) => mode !== "ipvs");
+  if (other !== undefined)
+    return notApplicable(`${other.node.name} runs in mode ${other.mode}, which has no plan`);
+  const problems = await scene.patience.problemsOf(async () => {
+    const found = await Promise.all(daemons.map((daemon) => planProblems(scene, daemon)));
+    return found.flat();
+  });
+  const { length } = daemons;
+  return judged(
+    problems,
+    `kube-ipvs plan finds nothing to change on ${length} ${length === 1 ? "node" : "nodes"}`,
+  );
+}
+
+async function planProblems(scene: Scene, daemon: Daemon): Promise<readonly string[]> {
+  const result = await runOnNode(scene, daemon, ["plan", "--output=json"]);
+  if (result.exitCode !== 2) {
+    outputOf(result, `kube-ipvs plan on ${daemon.nodeName}`);
+    return [];
+  }
+  const changes = listOf(pathOf(parseJson(result.out), "changes"));
+  const [first] = changes;
+  return [`${daemon.nodeName}: ${changes.length} changes, the first ${JSON.stringify(first)}`];
+}

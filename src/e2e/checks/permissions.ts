@@ -1,0 +1,108 @@
+/** What the daemon's account may do, whether anything was forbidden to it, and whether its Events arrive. */
+import { ApiError } from "../../api/api-error.ts";
+import { pathOf } from "../../api/decode/fields.ts";
+import { errorText } from "../../base/error-text.ts";
+import { textOf } from "../daemon-pod.ts";
+import { claimingService, paths, program } from "../objects.ts";
+import { judged, notApplicable, type Outcome, ok } from "../outcome.ts";
+import { clusterIps, outputOf, type Scene } from "../scene.ts";
+import { forbiddenRequests } from "./forbidden-requests.ts";
+
+interface Permission {
+  readonly verb: string;
+  readonly group: string;
+  readonly resource: string;
+  readonly isAllowed: boolean;
+}
+
+function permissions(
+  isAllowed: boolean,
+  group: string,
+  resource: string,
+  verbs: readonly string[],
+): readonly Permission[] {
+  return verbs.map((verb) => ({ verb, group, resource, isAllowed }));
+}
+
+/** What the role system:node-proxier gives, and some of what it does not. */
+const expected: readonly Permission[] = [
+  ...permissions(true, "", "services", ["list", "watch"]),
+  ...permissions(true, "", "nodes", ["get", "list", "watch"]),
+  ...permissions(true, "discovery.k8s.io", "endpointslices", ["list", "watch"]),
+  ...permissions(true, "events.k8s.io", "events", ["create", "patch"]),
+  ...permissions(false, "", "secrets", ["list"]),
+  ...permissions(false, "", "pods", ["create"]),
+  ...permissions(false, "", "services", ["patch"]),
+];
+
+export async function account(scene: Scene): Promise<Outcome> {
+  const user = scene.nodes[0].daemon.account;
+  try {
+    const problems = await Promise.all(expected.map((one) => permissionProblems(scene, user, one)));
+    return judged(problems.flat(), `${user} may read what it needs and write Events, no more`);
+  } catch (error) {
+    if (!(error instanceof ApiError && error.status === 403)) throw error;
+    return notApplicable(errorText(error));
+  }
+}
+
+async function permissionProblems(
+  { objects }: Scene,
+  user: string,
+  { verb, group, resource, isAllowed }: Permission,
+): Promise<readonly string[]> {
+  const [, , namespace = ""] = user.split(":");
+  const answer = await objects.create(paths.reviews, {
+    apiVersion: "authorization.k8s.io/v1",
+    kind: "SubjectAccessReview",
+    spec: {
+      user,
+      groups: [
+        "system:serviceaccounts",
+        `system:serviceaccounts:${namespace}`,
+        "system:authenticated",
+      ],
+      resourceAttributes: { verb, group, resource },
+    },
+  });
+  if ((pathOf(answer, "status", "allowed") === true) === isAllowed) return [];
+  return [`${user} may ${isAllowed ? "not " : ""}${verb} ${resource}`];
+}
+
+/** A Service that asks for a cluster IP of another one: it does not get it, and an Event says so. */
+export async function events(scene: Scene): Promise<Outcome> {
+  const { objects, namespace, patience } = scene;
+  const [address = ""] = clusterIps(scene, "web");
+  try {
+    await objects.create(paths.services(namespace), claimingService(namespace, address));
+  } catch (error) {
+    return notApplicable(`the API server admits no Service with external IPs: ${errorText(error)}`);
+  }
+  const note = await patience.until("an Event AddressClaimed about Service claim", async () => {
+    const all = await objects.list(paths.events(namespace));
+    const event = all.find(
+      (one) =>
+        textOf(one, "reason") === "AddressClaimed" && textOf(one, "regarding", "name") === "claim",
+    );
+    return event === undefined ? undefined : textOf(event, "note");
+  });
+  return ok(note);
+}
+
+/** Counts of the daemons' own requests. */
+export async function forbidden(scene: Scene): Promise<Outcome> {
+  const unread: string[] = [];
+  const problems = await Promise.all(
+    scene.daemons.map(async (daemon) => {
+      const { nodeName, place, metricsPort } = daemon;
+      const urls = ["127.0.0.1", "[::1]"].map((host) => `http://${host}:${metricsPort}/metrics`);
+      const result = await scene.shell.run(place, [program, "get", ...urls]);
+      if (result.exitCode !== 0) unread.push(`${nodeName}: ${result.err.trim()}`);
+      const refused = result.exitCode === 0 ? forbiddenRequests(outputOf(result, nodeName)) : [];
+      return refused.map((what) => `${nodeName}: ${what}`);
+    }),
+  );
+  const [first] = unread;
+  if (first !== undefined) return notApplicable(`metrics cannot be read: ${first}`);
+  return judged(problems.flat(), "no request of a daemon was answered with 403");
+}

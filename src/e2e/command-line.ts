@@ -1,0 +1,63 @@
+/** The test itself, from its arguments to an exit code. */
+import { openConnection, openCredentials } from "../api/cluster/open-connection.ts";
+import { systemClock } from "../base/clock.ts";
+import { version } from "../base/version.ts";
+import { ClusterObjects } from "./cluster/cluster-objects.ts";
+import { ExecShell } from "./cluster/exec-shell.ts";
+import { type E2eOptions, helpText, readOptions } from "./options.ts";
+import { hasFailed, reportText } from "./report.ts";
+import { runChecks } from "./run.ts";
+
+/** No check failed, one did, the test could not be run. */
+const exitCodes = { passed: 0, failed: 1, notRun: 2 } as const;
+
+export interface Surroundings {
+  readonly print: (text: string) => void;
+  readonly environment: Readonly<Record<string, string | undefined>>;
+}
+
+/** Rejects where the test cannot be run, or was broken off. */
+export async function runCommandLine(
+  args: readonly string[],
+  { print, environment }: Surroundings,
+): Promise<number> {
+  const options = readOptions(args, environment);
+  if (options === undefined) {
+    print(helpText);
+    return exitCodes.passed;
+  }
+  const outcomes = await test(options, environment);
+  print(reportText(outcomes, options.format));
+  return hasFailed(outcomes) ? exitCodes.failed : exitCodes.passed;
+}
+
+async function test(
+  options: E2eOptions,
+  environment: Surroundings["environment"],
+): ReturnType<typeof runChecks> {
+  const dependencies = { clock: systemClock, environment };
+  const userAgent = `kube-ipvs-e2e/${version} (linux/${process.arch})`;
+  const access = { kubeconfig: options.kubeconfig, master: "", userAgent };
+  const connection = await openConnection(dependencies, access);
+  return await runChecks({
+    clock: systemClock,
+    objects: new ClusterObjects(connection),
+    shell: new ExecShell(await openCredentials(dependencies, access)),
+    options,
+    progress: (line) => void process.stderr.write(`${line}\n`),
+    signal: signalOf(["SIGINT", "SIGTERM"]),
+  });
+}
+
+/** Aborts with the first of these; a second one ends the program at once. */
+function signalOf(names: readonly NodeJS.Signals[]): AbortSignal {
+  const abort = new AbortController();
+  for (const name of names) {
+    process.on(name, () => {
+      if (abort.signal.aborted) process.exit(exitCodes.notRun);
+      process.stderr.write(`${name}: removing everything; once more ends at once\n`);
+      abort.abort(new Error(`Broken off by ${name}`));
+    });
+  }
+  return abort.signal;
+}

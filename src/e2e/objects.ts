@@ -1,0 +1,177 @@
+/** What an acceptance test applies to the cluster: namespace, backends, clients, Services. Pure. */
+import type { KubeObject } from "./cluster/cluster-objects.ts";
+import { backendPort } from "./pod/conversation.ts";
+
+/** Of the namespace: without it nothing is removed. Of pods: what they are for. */
+export const ownLabel = "kube-ipvs.io/e2e";
+export const program = "kube-ipvs-e2e";
+export const servicePort = 80;
+
+export function namespaceObject(name: string): KubeObject {
+  return {
+    apiVersion: "v1",
+    kind: "Namespace",
+    metadata: {
+      name,
+      labels: { [ownLabel]: "true", "pod-security.kubernetes.io/enforce": "restricted" },
+    },
+  };
+}
+
+export interface PodTemplate {
+  readonly name: string;
+  readonly namespace: string;
+  readonly nodeName: string;
+  readonly image: string;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+/** A pod that says its name, on this node, whatever its taints. The image is the daemon's own. */
+export function podObject({ name, namespace, nodeName, image, labels }: PodTemplate): KubeObject {
+  return {
+    apiVersion: "v1",
+    kind: "Pod",
+    metadata: { name, namespace, labels },
+    spec: {
+      nodeName,
+      automountServiceAccountToken: false,
+      enableServiceLinks: false,
+      terminationGracePeriodSeconds: 1,
+      tolerations: [{ operator: "Exists" }],
+      securityContext: {
+        runAsUser: 65_534,
+        runAsNonRoot: true,
+        seccompProfile: { type: "RuntimeDefault" },
+      },
+      containers: [
+        {
+          name: "main",
+          image,
+          imagePullPolicy: "IfNotPresent",
+          command: [`/usr/local/bin/${program}`, "serve", name],
+          ports: [
+            { name: "tcp", containerPort: backendPort, protocol: "TCP" },
+            { name: "udp", containerPort: backendPort, protocol: "UDP" },
+          ],
+          readinessProbe: { tcpSocket: { port: backendPort }, periodSeconds: 1 },
+          resources: { requests: { cpu: "10m", memory: "48Mi" } },
+          securityContext: {
+            allowPrivilegeEscalation: false,
+            readOnlyRootFilesystem: true,
+            capabilities: { drop: ["ALL"] },
+          },
+        },
+      ],
+    },
+  };
+}
+
+/** Labels of backends. */
+export const roles = {
+  backend: { "kube-ipvs.io/e2e": "backend" },
+  client: { "kube-ipvs.io/e2e": "client" },
+  /** Those on the first node. */
+  first: { "kube-ipvs.io/e2e-node": "first" },
+  /** One of these leaves its Service. */
+  draining: { "kube-ipvs.io/e2e-drain": "true" },
+} as const;
+
+type Fields = Readonly<Record<string, unknown>>;
+
+/** Services of the test by the name of what they are for. */
+const specs: Readonly<Record<string, Fields>> = {
+  web: { ipFamilyPolicy: "PreferDualStack" },
+  "node-port": { type: "NodePort" },
+  affinity: { sessionAffinity: "ClientIP" },
+  headless: { clusterIP: "None" },
+  internal: { internalTrafficPolicy: "Local", selector: roles.first },
+  external: { type: "NodePort", externalTrafficPolicy: "Local", selector: roles.first },
+  draining: { selector: roles.draining },
+  hints: { selector: undefined },
+};
+
+export type ServiceRole =
+  | "web"
+  | "node-port"
+  | "affinity"
+  | "headless"
+  | "internal"
+  | "external"
+  | "draining"
+  | "hints";
+
+export const serviceRoles: readonly ServiceRole[] = Object.keys(specs) as ServiceRole[];
+
+export function serviceObject(namespace: string, role: ServiceRole): KubeObject {
+  return service(namespace, role, specs[role] ?? {});
+}
+
+/** It asks for another Service's address and port, which it does not get. */
+export function claimingService(namespace: string, address: string): KubeObject {
+  return service(namespace, "claim", { externalIPs: [address] });
+}
+
+function service(namespace: string, name: string, spec: Fields): KubeObject {
+  return {
+    apiVersion: "v1",
+    kind: "Service",
+    metadata: { name, namespace },
+    spec: {
+      selector: roles.backend,
+      ports: (["TCP", "UDP"] as const).map((protocol) => ({
+        name: protocol.toLowerCase(),
+        protocol,
+        port: servicePort,
+        targetPort: backendPort,
+      })),
+      ...spec,
+    },
+  };
+}
+
+export interface HintedEndpoint {
+  readonly address: string;
+  readonly nodeName: string;
+  /** The zone that it is meant for. */
+  readonly zone: string;
+}
+
+/** Endpoints of the Service without a selector, each for one zone. */
+export function hintsSlice(namespace: string, endpoints: readonly HintedEndpoint[]): KubeObject {
+  return {
+    apiVersion: "discovery.k8s.io/v1",
+    kind: "EndpointSlice",
+    metadata: {
+      name: "hints-by-hand",
+      namespace,
+      labels: {
+        "kubernetes.io/service-name": "hints",
+        "endpointslice.kubernetes.io/managed-by": program,
+      },
+    },
+    addressType: endpoints[0]?.address.includes(":") === true ? "IPv6" : "IPv4",
+    ports: (["TCP", "UDP"] as const).map((protocol) => ({
+      name: protocol.toLowerCase(),
+      protocol,
+      port: backendPort,
+    })),
+    endpoints: endpoints.map(({ address, nodeName, zone }) => ({
+      addresses: [address],
+      nodeName,
+      conditions: { ready: true, serving: true, terminating: false },
+      hints: { forZones: [{ name: zone }] },
+    })),
+  };
+}
+
+export const paths = {
+  nodes: "/api/v1/nodes",
+  namespaces: "/api/v1/namespaces",
+  reviews: "/apis/authorization.k8s.io/v1/subjectaccessreviews",
+  namespace: (name: string): string => `/api/v1/namespaces/${name}`,
+  pods: (namespace: string): string => `/api/v1/namespaces/${namespace}/pods`,
+  services: (namespace: string): string => `/api/v1/namespaces/${namespace}/services`,
+  slices: (namespace: string): string =>
+    `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`,
+  events: (namespace: string): string => `/apis/events.k8s.io/v1/namespaces/${namespace}/events`,
+} as const;

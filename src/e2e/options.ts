@@ -1,0 +1,95 @@
+/** The command line of the acceptance test. Pure. */
+import { parseArgs } from "node:util";
+import { allChecks } from "./checks/all-checks.ts";
+import type { ReportFormat } from "./report.ts";
+
+export interface E2eOptions {
+  /** Empty: the pod's account. */
+  readonly kubeconfig: string;
+  readonly namespace: string;
+  readonly daemonNamespace: string;
+  readonly daemonSelector: string;
+  /** Of the pods of the test; absent: the daemon's. */
+  readonly image?: string;
+  /** Nodes that get pods of the test. */
+  readonly nodeCount: number;
+  /** Names of checks that are not run. */
+  readonly skipped: ReadonlySet<string>;
+  readonly format: ReportFormat;
+  /** For each thing that a cluster does in its own time. */
+  readonly patienceMs: number;
+}
+
+export const helpText: string = `kube-ipvs-e2e tests kube-ipvs in a cluster: it applies a namespace with backends, clients and Services, checks what
+reaches them, compares the kernel of each node with the plan, and removes everything.
+
+Usage: kube-ipvs-e2e [flags]
+
+  --kubeconfig FILE        default: $KUBECONFIG, else the account of the pod
+  --namespace NAME         of the test, made and removed (default kube-ipvs-e2e)
+  --daemon-namespace NAME  of the daemons (default kube-system)
+  --daemon-selector LABELS of their pods (default k8s-app in (kube-ipvs,kube-proxy))
+  --image IMAGE            of the pods of the test (default: the daemon's)
+  --nodes N                nodes that get pods; plan, health and 403 are checked on all (default 3)
+  --skip CHECK,…           leave these out
+  --wait SECONDS           for each thing that the cluster has to do (default 60)
+  -o, --output FORMAT      table or json
+
+Checks:
+${allChecks.map(({ name, promise }) => `  ${name.padEnd(18)} ${promise}`).join("\n")}
+
+Exit code 0: all checks ok or not applicable, 1: a check failed, 2: the test could not be run.
+`;
+
+/** Undefined: help was asked for. Throws where the arguments make no sense. */
+export function readOptions(
+  args: readonly string[],
+  environment: Readonly<Record<string, string | undefined>>,
+): E2eOptions | undefined {
+  const { values } = parseArgs({
+    args: [...args],
+    options: {
+      help: { type: "boolean", short: "h", default: false },
+      kubeconfig: { type: "string", default: environment["KUBECONFIG"] ?? "" },
+      namespace: { type: "string", default: "kube-ipvs-e2e" },
+      "daemon-namespace": { type: "string", default: "kube-system" },
+      "daemon-selector": { type: "string", default: "k8s-app in (kube-ipvs,kube-proxy)" },
+      image: { type: "string" },
+      nodes: { type: "string", default: "3" },
+      skip: { type: "string", default: "" },
+      wait: { type: "string", default: "60" },
+      output: { type: "string", short: "o", default: "table" },
+    },
+  });
+  if (values.help) return undefined;
+  return {
+    kubeconfig: values.kubeconfig,
+    namespace: values.namespace,
+    daemonNamespace: values["daemon-namespace"],
+    daemonSelector: values["daemon-selector"],
+    ...(values.image === undefined ? {} : { image: values.image }),
+    nodeCount: wholeNumber("--nodes", values.nodes),
+    skipped: skippedChecks(values.skip),
+    format: formatOf(values.output),
+    patienceMs: wholeNumber("--wait", values.wait) * 1000,
+  };
+}
+
+function wholeNumber(flag: string, text: string): number {
+  const number = Number(text);
+  if (Number.isSafeInteger(number) && number > 0) return number;
+  throw new Error(`${flag} ${text}: must be a whole number above 0`);
+}
+
+function skippedChecks(text: string): ReadonlySet<string> {
+  const names = text.split(",").filter((name) => name !== "");
+  const known = allChecks.map(({ name }) => name);
+  const unknown = names.find((name) => !known.includes(name));
+  if (unknown === undefined) return new Set(names);
+  throw new Error(`--skip ${unknown}: no such check; there are ${known.join(", ")}`);
+}
+
+function formatOf(text: string): ReportFormat {
+  if (text === "table" || text === "json") return text;
+  throw new Error(`--output ${text}: must be table or json`);
+}

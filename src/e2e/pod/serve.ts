@@ -1,0 +1,41 @@
+/** `kube-ipvs-e2e serve NAME`: a backend that says who it is, over TCP and UDP. */
+import { createSocket, type Socket as UdpSocket } from "node:dgram";
+import { once } from "node:events";
+import { createServer, type Socket } from "node:net";
+import { createInterface } from "node:readline";
+import { backendPort, greeting, wishes } from "./conversation.ts";
+
+/** Resolves when both ports listen; serves until the process ends. */
+export async function serve(name: string): Promise<void> {
+  const server = createServer((socket) => serveClient(socket, name));
+  // Without a host: both families where the node has IPv6, else IPv4.
+  server.listen(backendPort);
+  await once(server, "listening");
+  await openDatagrams(name);
+}
+
+function serveClient(socket: Socket, name: string): void {
+  socket.on("error", () => socket.destroy());
+  const lines = createInterface(socket);
+  // It passes on the errors of the socket.
+  lines.on("error", () => {});
+  lines.once("line", (wish) => {
+    socket.write(`${greeting(name, socket.remoteAddress)}\n`);
+    if (wish === wishes.hold) lines.on("line", (line) => socket.write(`${line}\n`));
+    else socket.end();
+  });
+}
+
+async function openDatagrams(name: string): Promise<void> {
+  const socket = await bound("udp6").catch(() => bound("udp4"));
+  socket.on("message", (_text, { address, port }) => {
+    socket.send(greeting(name, address), port, address, () => {});
+  });
+}
+
+async function bound(family: "udp4" | "udp6"): Promise<UdpSocket> {
+  const socket = createSocket(family);
+  socket.bind(backendPort);
+  await once(socket, "listening");
+  return socket;
+}

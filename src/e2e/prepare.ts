@@ -1,0 +1,215 @@
+/** Sets the scene: finds nodes and daemons, applies namespace, pods and Services, and waits for them. */
+import { pathOf } from "../api/decode/fields.ts";
+import type { ClusterObjects, KubeObject } from "./cluster/cluster-objects.ts";
+import type { PodShell } from "./cluster/pod-shell.ts";
+import { type Daemon, daemonOf, isPodReady, listOf, textOf } from "./daemon-pod.ts";
+import {
+  hintsSlice,
+  namespaceObject,
+  ownLabel,
+  paths,
+  podObject,
+  roles,
+  type ServiceRole,
+  serviceObject,
+  serviceRoles,
+} from "./objects.ts";
+import type { E2eOptions } from "./options.ts";
+import type { Patience } from "./patience.ts";
+import type { Backend, Scene, TestNode } from "./scene.ts";
+
+export interface Parts {
+  readonly objects: ClusterObjects;
+  readonly shell: PodShell;
+  readonly patience: Patience;
+  readonly options: E2eOptions;
+  /** One line for whoever waits. */
+  readonly progress: (line: string) => void;
+}
+
+/** A pod of the test before it runs. */
+interface PlannedPod {
+  readonly name: string;
+  readonly node: PlannedNode;
+  readonly labels: Readonly<Record<string, string>>;
+}
+
+type PlannedNode = Pick<TestNode, "name" | "addresses" | "zone" | "daemon">;
+
+const zoneLabel = "topology.kubernetes.io/zone";
+/** A zone that no node is in. */
+const nowhere = "kube-ipvs-e2e-elsewhere";
+
+/** Rejects where the cluster cannot be tested; what was applied until then stays for {@link removeAll}. */
+export async function prepare(parts: Parts): Promise<Scene> {
+  const { objects, patience, options, progress } = parts;
+  const listDaemons = (): Promise<readonly Daemon[]> => findDaemons(parts);
+  const daemons = await listDaemons();
+  const nodes = await chooseNodes(parts, daemons);
+  progress(
+    `Testing ${daemons.length} daemons, with pods on ${nodes.map(({ name }) => name).join(", ")}`,
+  );
+  await makeNamespace(parts);
+  const planned = plannedPods(nodes);
+  const image = options.image ?? nodes[0].daemon.image;
+  const { namespace } = options;
+  await Promise.all(
+    planned.map(({ name, node, labels }) => {
+      const pod = podObject({ name, namespace, nodeName: node.name, image, labels });
+      return objects.create(paths.pods(namespace), pod);
+    }),
+  );
+  const services = await makeServices(parts);
+  progress(`Waiting for ${planned.length} pods in namespace ${namespace}`);
+  const pods = await patience.until(`${planned.length} ready pods in ${namespace}`, async () => {
+    const listed = await objects.list(paths.pods(namespace));
+    return listed.filter(isPodReady).length >= planned.length ? listed : undefined;
+  });
+  const [first, ...rest] = nodes.map((node) => furnished(node, { planned, pods, namespace }));
+  if (first === undefined) throw new Error("No node was chosen");
+  await makeHints(parts, [first, ...rest]);
+  return {
+    namespace,
+    objects,
+    shell: parts.shell,
+    patience,
+    daemons,
+    nodes: [first, ...rest],
+    services,
+    listDaemons,
+  };
+}
+
+async function findDaemons({ objects, options }: Parts): Promise<readonly Daemon[]> {
+  const labelSelector = options.daemonSelector;
+  const pods = await objects.list(paths.pods(options.daemonNamespace), { labelSelector });
+  // One that ends is replaced.
+  return pods
+    .filter((pod) => pathOf(pod, "metadata", "deletionTimestamp") === undefined)
+    .flatMap((pod) => daemonOf(pod) ?? [])
+    .toSorted((one, other) => (one.nodeName < other.nodeName ? -1 : 1));
+}
+
+async function chooseNodes(
+  { objects, options }: Parts,
+  daemons: readonly Daemon[],
+): Promise<readonly [PlannedNode, ...PlannedNode[]]> {
+  const nodes = new Map(
+    (await objects.list(paths.nodes)).map((node) => [textOf(node, "metadata", "name"), node]),
+  );
+  const [first, ...rest] = daemons
+    .filter(({ isReady }) => isReady)
+    .flatMap((daemon) => {
+      const node = nodes.get(daemon.nodeName);
+      return node === undefined ? [] : [plannedNode(node, daemon)];
+    })
+    .slice(0, options.nodeCount);
+  if (first !== undefined) return [first, ...rest];
+  const where = `namespace ${options.daemonNamespace}, selector ${options.daemonSelector}`;
+  throw new Error(
+    `No ready pod of kube-ipvs among ${daemons.length} (${where}); see --daemon-namespace and --daemon-selector`,
+  );
+}
+
+function plannedNode(node: KubeObject, daemon: Daemon): PlannedNode {
+  const zone = textOf(node, "metadata", "labels", zoneLabel);
+  return {
+    name: daemon.nodeName,
+    addresses: listOf(pathOf(node, "status", "addresses"))
+      .filter((one) => textOf(one, "type") === "InternalIP")
+      .map((one) => textOf(one, "address")),
+    ...(zone === "" ? {} : { zone }),
+    daemon,
+  };
+}
+
+/** Two backends on the first node, one on each other; a client on each. */
+function plannedPods(nodes: readonly PlannedNode[]): readonly PlannedPod[] {
+  const [first] = nodes;
+  const places = first === undefined ? [] : [first, first, ...nodes.slice(1)];
+  const backends = places.map((node, index): PlannedPod => {
+    const labels = { ...roles.backend, ...roles.draining, ...(node === first ? roles.first : {}) };
+    return { name: `backend-${index}`, node, labels };
+  });
+  const clients = nodes.map((node, index): PlannedPod => {
+    return { name: `client-${index}`, node, labels: roles.client };
+  });
+  return [...backends, ...clients];
+}
+
+function furnished(
+  node: PlannedNode,
+  parts: {
+    readonly planned: readonly PlannedPod[];
+    readonly pods: readonly KubeObject[];
+    readonly namespace: string;
+  },
+): TestNode {
+  const { planned, pods, namespace } = parts;
+  const own = planned.filter((one) => one.node === node);
+  const isClient = ({ labels }: PlannedPod): boolean => labels[ownLabel] === "client";
+  const client = own.find(isClient)?.name ?? "";
+  const backends = own
+    .filter((one) => !isClient(one))
+    .map(({ name }): Backend => {
+      const pod = pods.find((one) => textOf(one, "metadata", "name") === name);
+      const addresses = listOf(pathOf(pod, "status", "podIPs")).map((one) => textOf(one, "ip"));
+      return { name, place: { namespace, pod: name }, nodeName: node.name, addresses };
+    });
+  return { ...node, client: { namespace, pod: client }, backends };
+}
+
+/** One that an earlier run left is removed first. */
+async function makeNamespace(parts: Parts): Promise<void> {
+  const { objects, options, progress } = parts;
+  const { namespace } = options;
+  const left = await objects.find(paths.namespace(namespace));
+  if (left !== undefined) {
+    progress(`Removing namespace ${namespace}, which an earlier run left`);
+    await removeAll(parts);
+  }
+  await objects.create(paths.namespaces, namespaceObject(namespace));
+}
+
+async function makeServices({
+  objects,
+  options: { namespace },
+}: Parts): Promise<ReadonlyMap<ServiceRole, KubeObject>> {
+  const made = serviceRoles.map(async (role) => {
+    const object = await objects.create(paths.services(namespace), serviceObject(namespace, role));
+    return [role, object] as const;
+  });
+  return new Map(await Promise.all(made));
+}
+
+async function makeHints(
+  { objects, options: { namespace } }: Parts,
+  nodes: readonly TestNode[],
+): Promise<void> {
+  const backends = nodes.flatMap(({ backends: own }) => own);
+  const endpoints = backends.flatMap(({ addresses: [address], nodeName }, index) => {
+    const zone = index === 0 ? (nodes[0]?.zone ?? nowhere) : nowhere;
+    return address === undefined ? [] : [{ address, nodeName, zone }];
+  });
+  await objects.create(paths.slices(namespace), hintsSlice(namespace, endpoints));
+}
+
+/** Removes the namespace with all in it, and waits until it is gone. One that is not ours stays. */
+export async function removeAll({
+  objects,
+  patience,
+  options: { namespace },
+}: Pick<Parts, "objects" | "patience" | "options">): Promise<void> {
+  const path = paths.namespace(namespace);
+  const found = await objects.find(path);
+  if (found === undefined) return;
+  if (textOf(found, "metadata", "labels", ownLabel) !== "true") {
+    throw new Error(
+      `Namespace ${namespace} is not of kube-ipvs-e2e; choose another by --namespace`,
+    );
+  }
+  await objects.delete(path);
+  await patience.until(`the end of namespace ${namespace}`, async () =>
+    (await objects.find(path)) === undefined ? true : undefined,
+  );
+}

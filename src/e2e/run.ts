@@ -1,0 +1,104 @@
+import type { Clock } from "../base/clock.ts";
+import { errorText } from "../base/error-text.ts";
+import { allChecks, type Check, cleanUpCheck } from "./checks/all-checks.ts";
+import { servedPorts } from "./checks/policies.ts";
+import type { ClusterObjects } from "./cluster/cluster-objects.ts";
+import type { PodShell } from "./cluster/pod-shell.ts";
+import type { E2eOptions } from "./options.ts";
+import { judged, type NamedOutcome, notApplicable, type Outcome } from "./outcome.ts";
+import { Patience } from "./patience.ts";
+import { type Parts, prepare, removeAll } from "./prepare.ts";
+import type { Scene } from "./scene.ts";
+
+export interface RunParts {
+  readonly clock: Clock;
+  readonly objects: ClusterObjects;
+  readonly shell: PodShell;
+  readonly options: E2eOptions;
+  readonly progress: (line: string) => void;
+  /** Breaks the run off; what was applied is removed all the same. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * Runs all checks and removes everything, however they end. Rejects where the cluster cannot be tested, where the run
+ * was broken off, or where something could not be removed.
+ */
+export async function runChecks(given: RunParts): Promise<readonly NamedOutcome[]> {
+  const { clock, options, signal } = given;
+  const parts: Parts = { ...given, patience: new Patience(clock, signal, options.patienceMs) };
+  // Not to be broken off.
+  const patience = new Patience(clock, new AbortController().signal, options.patienceMs);
+  const removal = { ...parts, patience };
+  try {
+    const scene = await prepare(parts);
+    const outcomes = await outcomesOf(scene, parts);
+    parts.progress("Removing everything");
+    await removeAll(removal);
+    const last = await attempt(() => nothingLeft(scene));
+    return [...outcomes, { check: cleanUpCheck, ...last }];
+  } catch (error) {
+    await removeAll(removal).catch((removing: unknown) => {
+      throw new Error(`${errorText(error)}; then ${errorText(removing)}`, { cause: error });
+    });
+    throw error;
+  }
+}
+
+/** One after the other: some change what others see. */
+async function outcomesOf(
+  scene: Scene,
+  { options, progress, patience }: Parts,
+): Promise<readonly NamedOutcome[]> {
+  const outcomes: NamedOutcome[] = [];
+  for (const check of allChecks) {
+    const outcome = options.skipped.has(check.name)
+      ? notApplicable("left out by --skip")
+      : await attemptCheck(check, scene);
+    progress(`${check.name}: ${outcome.result}`);
+    outcomes.push({ check: check.name, ...outcome });
+    await patience.pause(0);
+  }
+  return outcomes;
+}
+
+async function attemptCheck({ run }: Check, scene: Scene): Promise<Outcome> {
+  const daemons = await scene.listDaemons();
+  return await attempt(() => run(withDaemons(scene, daemons)));
+}
+
+/** A restart gives a node another pod. */
+function withDaemons(scene: Scene, daemons: Scene["daemons"]): Scene {
+  const byNode = new Map(daemons.map((daemon) => [daemon.nodeName, daemon]));
+  const [first, ...rest] = scene.nodes.map((node) => {
+    return { ...node, daemon: byNode.get(node.name) ?? node.daemon };
+  });
+  return { ...scene, daemons, nodes: [first ?? scene.nodes[0], ...rest] };
+}
+
+/** What cannot be tried has failed, with the reason. */
+async function attempt(run: () => Promise<Outcome>): Promise<Outcome> {
+  try {
+    return await run();
+  } catch (error) {
+    return { result: "failed", detail: errorText(error) };
+  }
+}
+
+async function nothingLeft(scene: Scene): Promise<Outcome> {
+  const problems = await scene.patience.problemsOf(async () => {
+    const found = await Promise.all(
+      (await scene.listDaemons()).map(async (daemon) => {
+        const served = await servedPorts(scene, daemon, scene.namespace);
+        return served.size === 0
+          ? []
+          : [`${daemon.nodeName} still serves ${[...served].join(", ")}`];
+      }),
+    );
+    return found.flat();
+  });
+  return judged(
+    problems,
+    `namespace ${scene.namespace} is gone, and no node serves anything of it`,
+  );
+}

@@ -1,0 +1,63 @@
+/** Role-based access control, as far as the tests need it: which rule of a role allows a request. Pure. */
+
+/** Of a Role or ClusterRole. */
+export interface PolicyRule {
+  readonly apiGroups: readonly string[];
+  readonly resources: readonly string[];
+  readonly verbs: readonly string[];
+}
+
+/** Rules that hold in one namespace, or everywhere. */
+export interface Grant {
+  readonly namespace?: string;
+  readonly rules: readonly PolicyRule[];
+}
+
+export interface Attributes {
+  readonly verb: string;
+  readonly group: string;
+  /** `pods`, `pods/exec`. */
+  readonly resource: string;
+  readonly namespace?: string;
+}
+
+export function isAllowed(
+  grants: readonly Grant[],
+  { verb, group, resource, namespace }: Attributes,
+): boolean {
+  return grants
+    .filter((grant) => grant.namespace === undefined || grant.namespace === namespace)
+    .flatMap(({ rules }) => rules)
+    .some(
+      (rule) =>
+        rule.apiGroups.includes(group) &&
+        rule.resources.includes(resource) &&
+        rule.verbs.includes(verb),
+    );
+}
+
+const pathForm =
+  /^\/(?:api|apis\/([^/]+))\/v1(?:\/namespaces\/([^/]+)(?=\/))?\/([a-z]+)(?:\/([^/]+)(?:\/([a-z]+))?)?$/;
+const verbs: Readonly<Record<string, string>> = {
+  POST: "create",
+  PATCH: "patch",
+  DELETE: "delete",
+};
+
+/** Undefined: a path that is open to everybody, as `/version`. */
+export function attributesOf(
+  method: string,
+  path: string,
+  query: URLSearchParams,
+): Attributes | undefined {
+  const [match, group = "", namespace, collection = "", name, part] = pathForm.exec(path) ?? [];
+  if (match === undefined) return undefined;
+  const isWatch = ["1", "true"].includes(query.get("watch") ?? "");
+  const reading = name !== undefined ? "get" : isWatch ? "watch" : "list";
+  return {
+    verb: verbs[method] ?? reading,
+    group,
+    resource: part === undefined ? collection : `${collection}/${part}`,
+    ...(namespace === undefined ? {} : { namespace }),
+  };
+}

@@ -1,0 +1,243 @@
+/**
+ * A cluster of two nodes in the lab: the test API server, EndpointSlices by our own controller, kubelets that run each pod
+ * in a network namespace, and the built program on each node as the pods of a DaemonSet. Each account may do what its
+ * roles give, as `deploy/` and Kubernetes write them. This process is in the namespace of the LAN.
+ */
+import type { ChildProcess } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { parseAllDocuments } from "yaml";
+import { openConnection } from "../../../src/api/cluster/open-connection.ts";
+import { systemClock } from "../../../src/base/clock.ts";
+import { silentLogger } from "../../../src/base/log.ts";
+import { EndpointController } from "../../../src/endpoint-controller/controller.ts";
+import { type Grant, isAllowed, type PolicyRule } from "../api-server/access.ts";
+import { ApiServer } from "../api-server/api-server.ts";
+import { enterNetworkNamespace, leaveNetworkNamespace } from "../netns/network-namespace.ts";
+import { type ApiObject, node } from "../objects.ts";
+import { Allocator } from "./allocator.ts";
+import {
+  buildClusterNetwork,
+  type ClusterNodePlace,
+  lan,
+  lanAddress,
+  nodePlaces,
+  removeClusterNetwork,
+} from "./cluster-network.ts";
+import { Kubelet } from "./kubelet.ts";
+
+const roleFile: string = join(import.meta.dirname, "../../../deploy/kustomize/e2e/rbac.yaml");
+export const daemonAccount = "system:serviceaccount:kube-system:kube-ipvs";
+const readyLine = /First sync completed|^Ready$/m;
+
+/** ClusterRole system:node-proxier of Kubernetes 1.36 (plugin/pkg/auth/authorizer/rbac/bootstrappolicy). */
+const nodeProxier: readonly PolicyRule[] = [
+  { apiGroups: [""], resources: ["services"], verbs: ["list", "watch"] },
+  { apiGroups: [""], resources: ["nodes"], verbs: ["get", "list", "watch"] },
+  { apiGroups: ["discovery.k8s.io"], resources: ["endpointslices"], verbs: ["list", "watch"] },
+  {
+    apiGroups: ["", "events.k8s.io"],
+    resources: ["events"],
+    verbs: ["create", "patch", "update"],
+  },
+];
+
+export class SmallCluster {
+  readonly api: ApiServer;
+  readonly #folder: string;
+  readonly #kubelets: readonly Kubelet[];
+  #stopController: () => Promise<void> = async () => {};
+  #isStopping = false;
+  #daemonCount = 0;
+
+  private constructor(api: ApiServer) {
+    this.api = api;
+    this.#folder = mkdtempSync(join(tmpdir(), "kube-ipvs-cluster-"));
+    this.#kubelets = nodePlaces.map((place) => new Kubelet(api, place, readyLine));
+    for (const [index, kubelet] of this.#kubelets.entries()) {
+      kubelet.onEnd = ({ metadata }) => this.#replaceDaemon(metadata, index);
+    }
+  }
+
+  /** Resolves when it takes objects; daemons start meanwhile. */
+  static async start(): Promise<SmallCluster> {
+    buildClusterNetwork();
+    enterNetworkNamespace(lan);
+    const nodes = nodePlaces.map(({ name, addresses, podCidrs }) =>
+      node({ name, addresses, podCidrs }),
+    );
+    const api = await ApiServer.start({
+      host: lanAddress,
+      objects: nodes,
+      keepAliveMs: 120_000,
+    });
+    const cluster = new SmallCluster(api);
+    const allocator = new Allocator();
+    api.writes.admit = (object) => allocator.admit(object);
+    api.startCommand = ({ pod, command }) => cluster.exec(pod, command);
+    const grants = grantsByToken();
+    api.authorize = (token, attributes) => isAllowed(grants.get(token) ?? [], attributes);
+    api.review = (user, attributes) =>
+      user === daemonAccount && isAllowed([{ rules: nodeProxier }], attributes);
+    api.store.subscribe(({ resource, current, previous }) => {
+      if (resource.kind === "Namespace" && current === undefined && previous !== undefined) {
+        cluster.#empty(String(previous.metadata["name"]));
+      }
+    });
+    await cluster.#startController();
+    for (const place of nodePlaces) cluster.#startDaemon(place);
+    return cluster;
+  }
+
+  /** For whoever uses the cluster as the account of the Job under `deploy/`. */
+  get kubeconfig(): string {
+    return this.#kubeconfigFor("e2e");
+  }
+
+  exec(pod: string, command: readonly string[]): ChildProcess | undefined {
+    for (const kubelet of this.#kubelets) {
+      const child = kubelet.exec(pod, command);
+      if (child !== undefined) return child;
+    }
+    return undefined;
+  }
+
+  /** Names of objects of a kind in a namespace. */
+  names(path: string, namespace: string): readonly string[] {
+    return this.#objects(path)
+      .filter(({ metadata }) => metadata["namespace"] === namespace)
+      .map(({ metadata }) => String(metadata["name"]));
+  }
+
+  get namespaces(): readonly string[] {
+    return this.#objects("/api/v1/namespaces").map(({ metadata }) => String(metadata["name"]));
+  }
+
+  /** What the daemons printed, for the message of a failure. */
+  get daemonOutput(): string {
+    return this.#kubelets.map(({ output }) => output).join("\n");
+  }
+
+  async stop(): Promise<void> {
+    this.#isStopping = true;
+    await this.#stopController();
+    await Promise.all(this.#kubelets.map((kubelet) => kubelet.stop()));
+    await this.api.stop();
+    leaveNetworkNamespace();
+    removeClusterNetwork();
+    rmSync(this.#folder, { recursive: true });
+  }
+
+  #objects(path: string): readonly ApiObject[] {
+    return this.api.store.list({ path, kind: "", apiVersion: "" });
+  }
+
+  /** As the controllers do it once a namespace is deleted. */
+  #empty(namespace: string): void {
+    for (const path of [
+      "/api/v1/pods",
+      "/api/v1/services",
+      "/apis/discovery.k8s.io/v1/endpointslices",
+    ]) {
+      const own = this.#objects(path).filter(({ metadata }) => metadata["namespace"] === namespace);
+      this.api.delete(...own);
+    }
+  }
+
+  async #startController(): Promise<void> {
+    const connection = await openConnection(
+      { clock: systemClock, environment: {} },
+      { kubeconfig: this.#kubeconfigFor("controller"), master: "", userAgent: "controller" },
+    );
+    const controller = new EndpointController({
+      ...{ connection, clock: systemClock, log: silentLogger, guard: { percent: 0 } },
+      random: Math.random,
+    });
+    controller.start();
+    this.#stopController = async () => {
+      await controller.stop();
+      connection.close();
+    };
+  }
+
+  #replaceDaemon(metadata: ApiObject["metadata"], index: number): void {
+    const place = nodePlaces[index];
+    if (this.#isStopping || place === undefined || metadata["namespace"] !== "kube-system") return;
+    this.#startDaemon(place);
+  }
+
+  #startDaemon(place: ClusterNodePlace): void {
+    this.#daemonCount += 1;
+    const name = `kube-ipvs-${this.#daemonCount}`;
+    const command = [
+      "/usr/local/bin/kube-proxy",
+      `--config=${this.#configFor(place)}`,
+      "--hostname-override=$(NODE_NAME)",
+    ];
+    const env = [{ name: "NODE_NAME", valueFrom: { fieldRef: { fieldPath: "spec.nodeName" } } }];
+    const image = "kube-ipvs:test";
+    this.api.apply({
+      apiVersion: "v1",
+      kind: "Pod",
+      metadata: {
+        ...{ name, namespace: "kube-system", uid: name },
+        labels: { "k8s-app": "kube-ipvs" },
+      },
+      spec: {
+        ...{ nodeName: place.name, hostNetwork: true, serviceAccountName: "kube-ipvs" },
+        containers: [{ name: "kube-ipvs", image, command, env }],
+      },
+    });
+  }
+
+  #configFor({ name }: ClusterNodePlace): string {
+    const path = join(this.#folder, `${name}.json`);
+    const config = {
+      apiVersion: "kubeproxy.config.k8s.io/v1alpha1",
+      kind: "KubeProxyConfiguration",
+      mode: "ipvs",
+      clusterCIDR: "10.244.0.0/16,fd00:244::/32",
+      clientConnection: { kubeconfig: this.#kubeconfigFor("daemon") },
+      // The limit belongs to the first network namespace.
+      conntrack: { maxPerCore: 0 },
+      ipvs: { minSyncPeriod: "0s" },
+      kubeIpvs: { lockName: name, drainStartTimesFile: join(this.#folder, `${name}.drains`) },
+    };
+    writeFileSync(path, JSON.stringify(config));
+    return path;
+  }
+
+  #kubeconfigFor(token: string): string {
+    const path = join(this.#folder, `${token}.kubeconfig`);
+    const config = {
+      clusters: [{ name: "lab", cluster: { server: this.api.url } }],
+      contexts: [{ name: "lab", context: { cluster: "lab", user: token } }],
+      users: [{ name: token, user: { token } }],
+      "current-context": "lab",
+    };
+    writeFileSync(path, JSON.stringify(config));
+    return path;
+  }
+}
+
+/** The account of the Job by its manifest, that of the daemon by Kubernetes; the controller is no part of the test. */
+function grantsByToken(): ReadonlyMap<string, readonly Grant[]> {
+  const documents = parseAllDocuments(readFileSync(roleFile, "utf8")).map(
+    (document) => document.toJS() as ApiObject & { readonly rules?: readonly PolicyRule[] },
+  );
+  const roles = documents.filter(({ rules }) => rules !== undefined);
+  const job = roles.map(({ kind, metadata, rules = [] }): Grant => {
+    return kind === "ClusterRole" ? { rules } : { namespace: String(metadata["namespace"]), rules };
+  });
+  const everything: PolicyRule = {
+    apiGroups: ["", "discovery.k8s.io"],
+    resources: ["services", "pods", "endpointslices"],
+    verbs: ["list", "watch", "create", "patch", "delete"],
+  };
+  return new Map<string, readonly Grant[]>([
+    ["e2e", job],
+    ["daemon", [{ rules: nodeProxier }]],
+    ["controller", [{ rules: [everything] }]],
+  ]);
+}

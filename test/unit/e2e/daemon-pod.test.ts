@@ -1,0 +1,62 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { daemonOf } from "../../../src/e2e/daemon-pod.ts";
+
+const container = {
+  name: "kube-proxy",
+  image: "registry.example/kube-ipvs:0.2.0",
+  command: [
+    "/usr/local/bin/kube-proxy",
+    "--config=/var/lib/kube-proxy/config.conf",
+    "--hostname-override=$(NODE_NAME)",
+  ],
+  args: ["-v=2", "--unknown=$(OTHER)"],
+  env: [
+    { name: "NODE_NAME", valueFrom: { fieldRef: { fieldPath: "spec.nodeName" } } },
+    { name: "PLAIN", value: "x" },
+  ],
+  ports: [
+    { name: "healthz", containerPort: 10_256 },
+    { name: "metrics", containerPort: 10_250 },
+  ],
+};
+const pod = {
+  metadata: { name: "kube-proxy-x7", namespace: "kube-system", uid: "u1" },
+  spec: {
+    nodeName: "node-1",
+    serviceAccountName: "kube-proxy",
+    containers: [{ name: "sidecar", image: "other" }, container],
+  },
+  status: { conditions: [{ type: "Ready", status: "True" }] },
+};
+
+describe("the pod of a daemon", () => {
+  it("says where it is, what it was started with, and as whom", () => {
+    assert.deepEqual(daemonOf(pod), {
+      nodeName: "node-1",
+      place: { namespace: "kube-system", pod: "kube-proxy-x7", container: "kube-proxy" },
+      uid: "u1",
+      image: "registry.example/kube-ipvs:0.2.0",
+      flags: [
+        "--config=/var/lib/kube-proxy/config.conf",
+        "--hostname-override=node-1",
+        "-v=2",
+        "--unknown=$(OTHER)",
+      ],
+      account: "system:serviceaccount:kube-system:kube-proxy",
+      metricsPort: 10_250,
+      isReady: true,
+    });
+  });
+
+  it("is not ready without the condition, nor while it ends", () => {
+    assert.equal(daemonOf({ ...pod, status: {} })?.isReady, false);
+    const metadata = { ...pod.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" };
+    assert.equal(daemonOf({ ...pod, metadata })?.isReady, false);
+  });
+
+  it("is none before it has a node", () => {
+    const { nodeName: _nodeName, ...spec } = pod.spec;
+    assert.equal(daemonOf({ ...pod, spec }), undefined);
+  });
+});

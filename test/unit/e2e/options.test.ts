@@ -1,0 +1,36 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { allChecks } from "../../../src/e2e/checks/all-checks.ts";
+import { helpText, readOptions } from "../../../src/e2e/options.ts";
+
+describe("the command line of kube-ipvs-e2e", () => {
+  it("takes the kubeconfig of the environment, and defaults for the rest", () => {
+    assert.deepEqual(readOptions([], { KUBECONFIG: "/root/.kube/config" }), {
+      kubeconfig: "/root/.kube/config",
+      namespace: "kube-ipvs-e2e",
+      daemonNamespace: "kube-system",
+      daemonSelector: "k8s-app in (kube-ipvs,kube-proxy)",
+      nodeCount: 3,
+      skipped: new Set(),
+      format: "table",
+      patienceMs: 60_000,
+    });
+  });
+
+  it("refuses what makes no sense, and says what would", () => {
+    const wrong: readonly (readonly [string, RegExp])[] = [
+      ["--nodes=0", /^Error: --nodes 0: must be a whole number above 0$/],
+      ["--output=yaml", /^Error: --output yaml: must be table or json$/],
+      ["--skip=restarts", /^Error: --skip restarts: no such check; there are daemons, .*restart/],
+      ["--wat", /Unknown option '--wat'/],
+    ];
+    for (const [flag, message] of wrong) assert.throws(() => readOptions([flag], {}), message);
+  });
+
+  it("names each check in its help", () => {
+    assert.equal(readOptions(["--help"], {}), undefined);
+    for (const { name, promise } of allChecks) {
+      assert.match(helpText, new RegExp(`^ +${name} +${promise}$`, "m"));
+    }
+  });
+});
