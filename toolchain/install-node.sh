@@ -40,6 +40,11 @@ if ! [ -x "$pinned" ]; then
   "$here/install-npm.sh" || exit 1
   "$here/step.sh" "Installing Node.js for this project" npm ci --prefix "$here" --ignore-scripts || exit 1
 fi
+# It is an optional dependency, which npm leaves out without an error.
+if ! [ -x "$pinned" ]; then
+  echo "setup: npm did not install $pinned: check that the npm registry answers (npm ping); or install Node.js $needed or newer" >&2
+  exit 1
+fi
 if ! is_new_enough "$pinned"; then
   "$pinned" --version >&2 # says why
   echo "setup: the Node.js of this project does not run here ($pinned): it needs glibc 2.28 or newer; install Node.js $needed or newer" >&2

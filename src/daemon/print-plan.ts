@@ -2,6 +2,7 @@
 import type { Config } from "../config/config.ts";
 import { planObject } from "../reconcile/render/plan-json.ts";
 import { planText } from "../reconcile/render/plan-text.ts";
+import { withoutFlowChecks } from "../reconcile/render/without-flow-checks.ts";
 import { observeOnce } from "./observe-once.ts";
 import type { CommandParts } from "./run.ts";
 
@@ -11,7 +12,8 @@ export async function printPlan(
   parts: Pick<CommandParts, "clock" | "log" | "print">,
   format: "text" | "json",
 ): Promise<boolean> {
-  return await observeOnce(config, parts, ({ report: { plan } }) => {
+  return await observeOnce(config, parts, ({ report }) => {
+    const plan = withoutFlowChecks(report.plan);
     parts.print(
       format === "json" ? JSON.stringify(planObject(plan), undefined, 2) : planText(plan).trimEnd(),
     );

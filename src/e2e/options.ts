@@ -16,7 +16,7 @@ export interface E2eOptions {
   /** Names of checks that are not run. */
   readonly skipped: ReadonlySet<string>;
   readonly format: ReportFormat;
-  /** For each thing that a cluster does in its own time. */
+  /** For a check that does not hold at once. */
   readonly patienceMs: number;
 }
 
@@ -32,7 +32,7 @@ Usage: kube-ipvs-e2e [flags]
   --image IMAGE            of the pods of the test (default: the daemon's)
   --nodes N                nodes that get pods; plan, health and 403 are checked on all (default 3)
   --skip CHECK,…           leave these out
-  --wait SECONDS           for each thing that the cluster has to do (default 60)
+  --wait SECONDS           for a check that does not hold at once (default 60)
   -o, --output FORMAT      table or json
 
 Checks:

@@ -16,12 +16,15 @@ import {
 } from "./objects.ts";
 import type { E2eOptions } from "./options.ts";
 import type { Patience } from "./patience.ts";
-import type { Backend, Scene, TestNode } from "./scene.ts";
+import { type Backend, type Scene, statusOf, type TestNode } from "./scene.ts";
 
 export interface Parts {
   readonly objects: ClusterObjects;
   readonly shell: PodShell;
+  /** For pods, whose image may have to come first, and for the end of a namespace. */
   readonly patience: Patience;
+  /** For checks. */
+  readonly checkPatience: Patience;
   readonly options: E2eOptions;
   /** One line for whoever waits. */
   readonly progress: (line: string) => void;
@@ -72,10 +75,11 @@ export async function prepare(parts: Parts): Promise<Scene> {
     namespace,
     objects,
     shell: parts.shell,
-    patience,
+    patience: parts.checkPatience,
     daemons,
     nodes: [first, ...rest],
     services,
+    firstStatus: await statusOf(parts, first.daemon),
     listDaemons,
   };
 }

@@ -1,7 +1,8 @@
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 import { allChecks, type Check, cleanUpCheck } from "./checks/all-checks.ts";
-import { servedPorts } from "./checks/policies.ts";
+import { servedServices } from "./checks/served-services.ts";
+import { runTraffic, type TrafficPlan } from "./checks/traffic.ts";
 import type { ClusterObjects } from "./cluster/cluster-objects.ts";
 import type { PodShell } from "./cluster/pod-shell.ts";
 import type { E2eOptions } from "./options.ts";
@@ -9,6 +10,8 @@ import { judged, type NamedOutcome, notApplicable, type Outcome } from "./outcom
 import { Patience } from "./patience.ts";
 import { type Parts, prepare, removeAll } from "./prepare.ts";
 import type { Scene } from "./scene.ts";
+
+const preparationMs = 300_000;
 
 export interface RunParts {
   readonly clock: Clock;
@@ -26,9 +29,13 @@ export interface RunParts {
  */
 export async function runChecks(given: RunParts): Promise<readonly NamedOutcome[]> {
   const { clock, options, signal } = given;
-  const parts: Parts = { ...given, patience: new Patience(clock, signal, options.patienceMs) };
+  const parts: Parts = {
+    ...given,
+    patience: new Patience(clock, signal, preparationMs),
+    checkPatience: new Patience(clock, signal, options.patienceMs),
+  };
   // Not to be broken off.
-  const patience = new Patience(clock, new AbortController().signal, options.patienceMs);
+  const patience = new Patience(clock, new AbortController().signal, preparationMs);
   const removal = { ...parts, patience };
   try {
     const scene = await prepare(parts);
@@ -45,16 +52,21 @@ export async function runChecks(given: RunParts): Promise<readonly NamedOutcome[
   }
 }
 
-/** One after the other: some change what others see. */
 async function outcomesOf(
   scene: Scene,
   { options, progress, patience }: Parts,
 ): Promise<readonly NamedOutcome[]> {
   const outcomes: NamedOutcome[] = [];
+  const checks = allChecks.filter(({ name }) => !options.skipped.has(name));
+  let traffic: ReadonlyMap<string, Outcome> | undefined;
   for (const check of allChecks) {
-    const outcome = options.skipped.has(check.name)
-      ? notApplicable("left out by --skip")
-      : await attemptCheck(check, scene);
+    const outcome = await attempt(async () => {
+      if (!checks.includes(check)) return notApplicable("left out by --skip");
+      const present = withDaemons(scene, await scene.listDaemons());
+      if ("run" in check) return await check.run(present);
+      traffic ??= await trafficOutcomes(present, checks);
+      return traffic.get(check.name) ?? notApplicable("was not asked");
+    });
     progress(`${check.name}: ${outcome.result}`);
     outcomes.push({ check: check.name, ...outcome });
     await patience.pause(0);
@@ -62,9 +74,19 @@ async function outcomesOf(
   return outcomes;
 }
 
-async function attemptCheck({ run }: Check, scene: Scene): Promise<Outcome> {
-  const daemons = await scene.listDaemons();
-  return await attempt(() => run(withDaemons(scene, daemons)));
+async function trafficOutcomes(
+  scene: Scene,
+  checks: readonly Check[],
+): Promise<ReadonlyMap<string, Outcome>> {
+  const plans = new Map<string, TrafficPlan>();
+  const outcomes = new Map<string, Outcome>();
+  for (const check of checks) {
+    if (!("plan" in check)) continue;
+    const planned = check.plan(scene);
+    if ("result" in planned) outcomes.set(check.name, planned);
+    else plans.set(check.name, planned);
+  }
+  return new Map([...outcomes, ...(await runTraffic(scene, plans))]);
 }
 
 /** A restart gives a node another pod. */
@@ -89,7 +111,7 @@ async function nothingLeft(scene: Scene): Promise<Outcome> {
   const problems = await scene.patience.problemsOf(async () => {
     const found = await Promise.all(
       (await scene.listDaemons()).map(async (daemon) => {
-        const served = await servedPorts(scene, daemon, scene.namespace);
+        const served = await servedServices(scene, daemon, scene.namespace);
         return served.size === 0
           ? []
           : [`${daemon.nodeName} still serves ${[...served].join(", ")}`];

@@ -40,6 +40,8 @@ export interface Scene {
   /** One at least. */
   readonly nodes: readonly [TestNode, ...TestNode[]];
   readonly services: ReadonlyMap<ServiceRole, KubeObject>;
+  /** Of the first node's daemon, before anything was tried. */
+  readonly firstStatus: Status;
   /** Finds the pods of the daemons again. */
   readonly listDaemons: () => Promise<readonly Daemon[]>;
 }

@@ -60,21 +60,21 @@ export class Program {
   }
 
   /** Resolves when the output matches; fails when the program ended or took too long. */
-  async prints(pattern: RegExp): Promise<void> {
+  async prints(pattern: RegExp, limitMs: number = deadlineMs): Promise<void> {
     const { promise, resolve, reject } = Promise.withResolvers<void>();
     const fail = (why: string): void => reject(new Error(`${why}: ${pattern}\n${this.#output}`));
     this.#onOutput = () => {
       if (pattern.test(this.#output)) resolve();
     };
     this.#onOutput();
-    const timer = setTimeout(() => fail("Not printed in time"), deadlineMs);
+    const timer = setTimeout(() => fail("Not printed in time"), limitMs);
     void this.#ending.then(() => fail("Ended without printing"));
     await promise.finally(() => clearTimeout(timer));
   }
 
   /** How it ended; one that goes on is killed and fails the test. */
-  async ends(): Promise<Ending> {
-    const timer = setTimeout(() => this.#child.kill("SIGKILL"), deadlineMs);
+  async ends(limitMs: number = deadlineMs): Promise<Ending> {
+    const timer = setTimeout(() => this.#child.kill("SIGKILL"), limitMs);
     const ending = await this.#ending;
     clearTimeout(timer);
     return ending;

@@ -32,6 +32,12 @@ if [ -z "$base" ]; then
     base=localhost/base
   fi
 fi
+# The build installs from the npm registry that this machine uses, and trusts the authorities that it trusts: its settings
+# are mounted where Debian reads them, and the image, made from nothing, has none of them.
+set --
+for path in /etc/npmrc "$(npm config get userconfig)" "$(npm config get cafile)" /usr/local/share/ca-certificates; do
+  if [ -e "$path" ]; then set -- "$@" --volume "$path:$path:ro"; fi
+done
 "$here/../step.sh" "Building the Containerfile" \
   buildah --root "$work/root" --runroot "$work/run" --storage-driver vfs \
-  bud --isolation chroot --build-arg "BASE=$base" -f "$project/deploy/image/Containerfile" -t kube-ipvs "$project"
+  bud --isolation chroot "$@" --build-arg "BASE=$base" -f "$project/deploy/image/Containerfile" -t kube-ipvs "$project"

@@ -14,7 +14,6 @@ import {
   podVantage,
   runOnNode,
   type Scene,
-  statusOf,
 } from "../scene.ts";
 
 const attempts = 6;
@@ -99,7 +98,7 @@ async function leave({ objects, namespace }: Scene, name: string): Promise<void>
 
 /** Addresses of real servers that drain; undefined: the mode has no such list. */
 async function drainNames(scene: Scene, daemon: Daemon): Promise<readonly string[] | undefined> {
-  if ((await statusOf(scene, daemon)).mode !== "ipvs") return undefined;
+  if (scene.firstStatus.mode !== "ipvs") return undefined;
   const result = await runOnNode(scene, daemon, ["drains", "--output=json"]);
   const items = pathOf(parseJson(outputOf(result, `kube-ipvs on ${daemon.nodeName}`)), "items");
   return listOf(items).map((row) => String(pathOf(row, "realServer", "address")));

@@ -1,131 +1,93 @@
-/** Traffic policies, headless Services and topology hints: which backends a node uses. */
-import { pathOf } from "../../api/decode/fields.ts";
-import { parseJson } from "../../base/parse-json.ts";
-import type { Daemon } from "../daemon-pod.ts";
-import { listOf } from "../daemon-pod.ts";
+/** Traffic policies and topology hints: which backends a node uses. Pure. */
 import { servicePort } from "../objects.ts";
-import { judged, notApplicable, type Outcome } from "../outcome.ts";
+import { notApplicable, type Outcome } from "../outcome.ts";
 import type { Answers, Question } from "../pod/conversation.ts";
 import {
-  askFrom,
+  type Backend,
   clusterIps,
   hostVantage,
   nodeAddress,
   nodePort,
-  outputOf,
   podVantage,
-  runOnNode,
   type Scene,
+  type TestNode,
   type Vantage,
 } from "../scene.ts";
 import { reachProblems, silenceProblems } from "./answers.ts";
+import type { Probe, TrafficPlan } from "./traffic.ts";
 
 const attempts = 4;
 const oneNode = "the test uses one node";
 
-export async function internalPolicy(scene: Scene): Promise<Outcome> {
+export function internalPolicy(scene: Scene): TrafficPlan {
   const [address = ""] = clusterIps(scene, "internal");
   const [first, second] = scene.nodes;
-  const question = tcp(address, servicePort, attempts);
-  const problems = await scene.patience.problemsOf(async () => [
-    ...reachProblems(
-      podVantage(first).label,
-      question,
-      await askOnce(scene, podVantage(first), question),
-      first.backends,
-    ),
-    ...(second === undefined ? [] : await silence(scene, podVantage(second), address, servicePort)),
-  ]);
-  const elsewhere = second === undefined ? oneNode : `nobody answers on ${second.name}`;
-  return judged(problems, `backends of ${first.name} answer there; ${elsewhere}`);
+  const inside = reached(podVantage(first), tcp(address, servicePort, attempts), first.backends);
+  if (second === undefined)
+    return { probes: [inside], detail: `backends of ${first.name} answer; ${oneNode}` };
+  return {
+    probes: [inside, silent(podVantage(second), tcp(address, servicePort, 1))],
+    detail: `backends of ${first.name} answer there; nobody answers on ${second.name}`,
+  };
 }
 
 /** The node of the backends answers with the client's address kept; another node does not answer at all. */
-export async function externalPolicy(scene: Scene): Promise<Outcome> {
+export function externalPolicy(scene: Scene): TrafficPlan | Outcome {
   const [first, second] = scene.nodes;
   if (second === undefined) return notApplicable(oneNode);
   const port = nodePort(scene, "external");
-  const question = tcp(nodeAddress(scene, "external", first), port, attempts);
   const outside = hostVantage(second);
-  const problems = await scene.patience.problemsOf(async () => {
-    const answers = await askOnce(scene, outside, question);
-    const hidden = answers.answers.filter(({ from }) => !second.addresses.includes(from));
-    return [
-      ...reachProblems(outside.label, question, answers, first.backends),
-      ...hidden.slice(0, 1).map(({ from }) => `${outside.label} was seen as ${from}`),
-      ...(await silence(scene, hostVantage(first), nodeAddress(scene, "external", second), port)),
-    ];
-  });
-  return judged(
-    problems,
-    `${first.name} answers and sees the client's address; ${second.name}, without backends, does not answer`,
-  );
+  const question = tcp(nodeAddress(scene, "external", first), port, attempts);
+  const inside = reached(outside, question, first.backends);
+  return {
+    probes: [
+      {
+        ...inside,
+        problemsOf: (answers) => [
+          ...inside.problemsOf(answers),
+          ...hiddenProblems(second, answers),
+        ],
+      },
+      silent(hostVantage(first), tcp(nodeAddress(scene, "external", second), port, 1)),
+    ],
+    detail: `${first.name} answers and sees the client's address; ${second.name}, without backends, does not answer`,
+  };
 }
 
-export async function headless(scene: Scene): Promise<Outcome> {
-  const problems = await scene.patience.problemsOf(async () => {
-    const found = await Promise.all(
-      scene.nodes.map(async ({ name, daemon }) => {
-        const served = await servedPorts(scene, daemon, scene.namespace);
-        if (!served.has("web")) return [`kube-ipvs on ${name} does not know Service web`];
-        return served.has("headless") ? [`${name} serves the headless Service`] : [];
-      }),
-    );
-    return found.flat();
-  });
-  return judged(problems, "no virtual server on any node");
-}
-
-export async function hints(scene: Scene): Promise<Outcome> {
+export function hints(scene: Scene): TrafficPlan | Outcome {
   const [first] = scene.nodes;
   if (first.zone === undefined)
     return notApplicable(`node ${first.name} has no label topology.kubernetes.io/zone`);
   const [address = ""] = clusterIps(scene, "hints");
   const question = tcp(address, servicePort, 2 * attempts);
-  const vantage = podVantage(first);
-  const problems = await scene.patience.problemsOf(async () =>
-    reachProblems(
-      vantage.label,
-      question,
-      await askOnce(scene, vantage, question),
-      first.backends.slice(0, 1),
-    ),
-  );
-  return judged(problems, `zone ${first.zone} uses the endpoint that is meant for it alone`);
-}
-
-/** Names of the Services of a namespace that a node serves. */
-export async function servedPorts(
-  scene: Pick<Scene, "shell">,
-  daemon: Daemon,
-  namespace: string,
-): Promise<ReadonlySet<string>> {
-  const result = await runOnNode(scene, daemon, [
-    "services",
-    `--namespace=${namespace}`,
-    "--output=json",
-  ]);
-  const text = outputOf(result, `kube-ipvs on ${daemon.nodeName}`);
-  return new Set(
-    listOf(pathOf(parseJson(text), "items")).map((row) => String(pathOf(row, "name"))),
-  );
+  return {
+    probes: [reached(podVantage(first), question, first.backends.slice(0, 1))],
+    detail: `zone ${first.zone} uses the endpoint that is meant for it alone`,
+  };
 }
 
 function tcp(address: string, port: number, count: number): Question {
   return { protocol: "TCP", address, port, count };
 }
 
-async function askOnce(scene: Scene, vantage: Vantage, question: Question): Promise<Answers> {
-  const [answers] = await askFrom(scene, vantage, [question]);
-  return answers ?? { answers: [], errors: [] };
+function reached(vantage: Vantage, question: Question, wanted: readonly Backend[]): Probe {
+  return {
+    vantage,
+    question,
+    problemsOf: (answers) => reachProblems(vantage.label, question, answers, wanted),
+  };
 }
 
-async function silence(
-  scene: Scene,
-  vantage: Vantage,
-  address: string,
-  port: number,
-): Promise<readonly string[]> {
-  const question = tcp(address, port, 1);
-  return silenceProblems(vantage.label, question, await askOnce(scene, vantage, question));
+function silent(vantage: Vantage, question: Question): Probe {
+  return {
+    vantage,
+    question,
+    problemsOf: (answers) => silenceProblems(vantage.label, question, answers),
+  };
+}
+
+/** The node's address is to be seen, not that of the node that it asked. */
+function hiddenProblems({ name, addresses }: TestNode, { answers }: Answers): readonly string[] {
+  const hidden = answers.find(({ from }) => !addresses.includes(from));
+  return hidden === undefined ? [] : [`node ${name} was seen as ${hidden.from}`];
 }

@@ -103,6 +103,16 @@ export class SmallCluster {
     return undefined;
   }
 
+  /** Resolves when each node has a daemon that did its first sync. */
+  async daemonsReady(): Promise<void> {
+    const ready = Promise.withResolvers<void>();
+    const unsubscribe = this.api.store.subscribe(() => {
+      const daemons = this.#objects("/api/v1/pods").filter(({ status }) => status !== undefined);
+      if (daemons.length >= nodePlaces.length) ready.resolve();
+    });
+    await ready.promise.finally(unsubscribe);
+  }
+
   /** Names of objects of a kind in a namespace. */
   names(path: string, namespace: string): readonly string[] {
     return this.#objects(path)
