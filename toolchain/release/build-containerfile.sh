@@ -35,7 +35,7 @@ fi
 # The build installs from the npm registry that this machine uses, and trusts the authorities that it trusts: its settings
 # are mounted where Debian reads them, and the image, made from nothing, has none of them.
 set --
-for path in /etc/npmrc "$(npm config get userconfig)" "$(npm config get cafile)" /usr/local/share/ca-certificates; do
+for path in /etc/npmrc "$(npm config get userconfig 2> /dev/null)" "$(npm config get cafile 2> /dev/null)" /usr/local/share/ca-certificates; do
   if [ -e "$path" ]; then set -- "$@" --volume "$path:$path:ro"; fi
 done
 "$here/../step.sh" "Building the Containerfile" \
