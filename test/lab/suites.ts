@@ -51,6 +51,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   configuration: { expectedSeconds: 30 },
   "bad-input": { expectedSeconds: 13 },
   image: { expectedSeconds: 45 },
+  acceptance: { expectedSeconds: 60, waits: true },
   documents: { expectedSeconds: 20 },
   "drains-sctp": { expectedSeconds: 110, waits: true },
   "refused-objects": { expectedSeconds: 40 },
