@@ -43,7 +43,7 @@ export class Kubelet {
     });
   }
 
-  /** Starts a command in a pod's network; undefined: it is none of this node's. */
+  /** Starts a command in a pod's network; undefined: it runs on another node. */
   exec(name: string, command: readonly string[]): ChildProcess | undefined {
     const pod = this.#pods.get(name);
     if (pod === undefined) return undefined;
