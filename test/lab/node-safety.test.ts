@@ -204,7 +204,8 @@ describe("another Node's address as an external IP", () => {
   }
 
   before(async () => {
-    shell("ipvsadm -C");
+    // Addresses that are bound already would not be seen.
+    shell("ipvsadm -C; ip link del kube-ipvs0");
     monitor = new Program(["-4", "monitor", "address"], [], { program: "ip" });
     proxy = await ClusterNode.build(
       [claiming([other, harmless]), slice, ...allNodes, ...apiServerObjects],
