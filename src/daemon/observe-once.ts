@@ -10,6 +10,9 @@ import { ProxyHealth } from "./report/proxy-health.ts";
 import type { CommandParts } from "./run.ts";
 import { startDaemon } from "./start.ts";
 
+const userspaceText =
+  "Cannot say what a start would find: mode userspace serves from sockets of its own process; where it runs, ask it: kube-ipvs services";
+
 /** What a first sync would find and do. */
 export interface Observation {
   readonly report: SyncReport;
@@ -22,6 +25,7 @@ export async function observeOnce<T>(
   { clock, log }: Pick<CommandParts, "clock" | "log">,
   read: (observation: Observation) => T | Promise<T>,
 ): Promise<T> {
+  if (config.mode === "userspace") throw new Error(userspaceText);
   const planned = Promise.withResolvers<SyncReport>();
   const observer = silentMetrics;
   const { source, close } = await openSource(config, { clock, log, observer });

@@ -282,7 +282,8 @@ async function* beginUserspaceParts(
   parts: DaemonRunParts & { readonly fatal: FatalEvents },
 ): AsyncGenerator<Stop> {
   const { clock, log } = parts;
-  const { metrics, source, events, health } = yield* beginCommonParts(config, parts);
+  const common = yield* beginCommonParts(config, parts);
+  const { metrics, apiContact, source, events, health } = common;
   const shown = { flags: parts.shown.flags, object: () => parts.shown.object };
   yield await startServers({ ...parts, shown, metrics, health, events }, config);
   const modeRecord = new ModeRecord(modeRecordPath(config.drainStartTimesPath), {
@@ -291,7 +292,19 @@ async function* beginUserspaceParts(
   });
   yield () => modeRecord.idle();
   const { beginUserspace } = await import("./userspace/begin-userspace.ts");
-  yield await beginUserspace(config, { clock, log, health, metrics, source, events, modeRecord });
+  const startedAtMs = clock.monotonicMs();
+  let view: ModeView | undefined;
+  yield await openOperatorSocket(config.operatorSocketPath, {
+    clock,
+    log,
+    view: () => view,
+    status: () => ({ clock, config, health, apiContact, startedAtMs, view }),
+  });
+  const running = await beginUserspace(config, {
+    ...{ clock, log, health, metrics, source, events, modeRecord },
+  });
+  view = running.view;
+  yield running.stop;
 }
 
 /** Before credentials are read. Where it cannot be, the proxy's work is worth more. */

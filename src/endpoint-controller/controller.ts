@@ -2,6 +2,7 @@ import { ApiError } from "../api/api-error.ts";
 import { Reflector, type ReflectorDependencies } from "../api/cluster/reflector.ts";
 import type { ReflectorTarget } from "../api/cluster/reflector-target.ts";
 import { type Decoder, decodeWith } from "../api/decode/decode-object.ts";
+import { decodeNode } from "../api/decode/node.ts";
 import { decodePod } from "../api/decode/pod.ts";
 import { decodeSelectingService } from "../api/decode/selecting-service.ts";
 import { decodeStoredSlice } from "../api/decode/stored-slice.ts";
@@ -77,6 +78,12 @@ export class EndpointController {
         decode: decodePod,
         keysOf: ({ addresses }) => addresses,
         replace: (...change) => objects.replacePod(...change),
+      }),
+      this.#follow({
+        kind: "nodes",
+        decode: decodeNode,
+        keysOf: ({ name }) => [name],
+        replace: (...change) => objects.replaceNode(...change),
       }),
       this.#follow({
         kind: "endpointslices",

@@ -1,3 +1,4 @@
+import type { NodeRecord } from "../api/objects.ts";
 import type { ServiceName } from "../base/service-name.ts";
 import type { PodRecord, SelectingService, StoredSlice } from "../endpoint-slices/objects.ts";
 import type { SliceSituation } from "../endpoint-slices/plan-slices.ts";
@@ -11,6 +12,7 @@ export class EndpointObjects {
   readonly #pods = new PodIndex();
   readonly #slices = new Map<ServiceName, Map<string, StoredSlice>>();
   readonly #sliceNames = new Set<string>();
+  readonly #zones = new Map<string, string>();
 
   /** Services that select Pods, and those that slices belong to. */
   names(): ReadonlySet<ServiceName> {
@@ -56,6 +58,18 @@ export class EndpointObjects {
     return [...new Set(concerned)];
   }
 
+  /** Nodes come and go, and seldom change their zone: every Service may have Pods there. */
+  replaceNode(
+    previous: NodeRecord | undefined,
+    current: NodeRecord | undefined,
+  ): readonly ServiceName[] {
+    const name = (current ?? previous)?.name;
+    if (name === undefined || previous?.zone === current?.zone) return [];
+    if (current?.zone === undefined) this.#zones.delete(name);
+    else this.#zones.set(name, current.zone);
+    return [...this.#services.keys()];
+  }
+
   /** Everything that the slices of a Service depend on. */
   situationOf(name: ServiceName): SliceSituation {
     const service = this.#services.get(name);
@@ -65,6 +79,7 @@ export class EndpointObjects {
       pods: service === undefined ? [] : this.#pods.candidates(service),
       stored: [...(this.#slices.get(name)?.values() ?? [])],
       isNameTaken: (taken) => this.#sliceNames.has(taken),
+      zoneOf: (node) => this.#zones.get(node),
     };
   }
 

@@ -8,7 +8,7 @@ export const slicesName = "endpointslices.discovery.k8s.io";
 
 /** What endpoints are made from, in all namespaces. */
 export const controllerResources: {
-  readonly [Kind in "services" | "pods" | "endpointslices"]: WatchedResource<Kind>;
+  readonly [Kind in "services" | "pods" | "nodes" | "endpointslices"]: WatchedResource<Kind>;
 } = {
   services: {
     kind: "services",
@@ -24,6 +24,14 @@ export const controllerResources: {
     role: controllerRole,
     // Those that ended have no endpoints, and there may be many.
     selectors: { fieldSelector: "status.phase!=Succeeded,status.phase!=Failed" },
+  },
+  // Their zones.
+  nodes: {
+    kind: "nodes",
+    path: "/api/v1/nodes",
+    name: "nodes",
+    role: controllerRole,
+    selectors: {},
   },
   endpointslices: {
     kind: "endpointslices",

@@ -1,4 +1,5 @@
 import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
+import { hintsOf } from "./hints.ts";
 import type { PodRecord, SelectingService, SliceEndpoint, SlicePort } from "./objects.ts";
 import { bareName } from "./selection.ts";
 
@@ -24,7 +25,7 @@ export function portsKey(ports: readonly SlicePort[]): string {
 export function endpointGroups(
   service: SelectingService,
   pods: readonly PodRecord[],
-  family: IpFamily,
+  { family, zoneOf }: { readonly family: IpFamily; readonly zoneOf: ZoneOf },
 ): ReadonlyMap<string, EndpointGroup> {
   const groups = new Map<string, { ports: readonly SlicePort[]; endpoints: EndpointMap }>();
   for (const pod of pods) {
@@ -33,12 +34,15 @@ export function endpointGroups(
     const ports = portsAt(service, pod);
     const key = portsKey(ports);
     const group = groups.get(key) ?? { ports, endpoints: new Map<string, SliceEndpoint>() };
-    group.endpoints.set(pod.name, endpointOf(service, pod, address));
+    group.endpoints.set(pod.name, endpointOf(service, pod, { address, zoneOf }));
     groups.set(key, group);
   }
   if (groups.size === 0) groups.set("", { ports: [], endpoints: new Map() });
   return groups;
 }
+
+/** The zone of a node; undefined: unknown. */
+export type ZoneOf = (nodeName: string) => string | undefined;
 
 type EndpointMap = Map<string, SliceEndpoint>;
 
@@ -54,10 +58,15 @@ function namedPort(pod: PodRecord, name: string, protocol: string): number | und
   return pod.namedPorts.find((port) => port.name === name && port.protocol === protocol)?.port;
 }
 
-function endpointOf(service: SelectingService, pod: PodRecord, address: IpAddress): SliceEndpoint {
+function endpointOf(
+  service: SelectingService,
+  pod: PodRecord,
+  { address, zoneOf }: { readonly address: IpAddress; readonly zoneOf: ZoneOf },
+): SliceEndpoint {
   const { isReady, isTerminating } = pod;
+  const zone = zoneOf(pod.nodeName);
   const hasHostname = pod.hostname !== "" && pod.subdomain === bareName(service.name);
-  return {
+  const endpoint: SliceEndpoint = {
     pod: pod.name,
     podUid: pod.uid,
     address,
@@ -67,5 +76,7 @@ function endpointOf(service: SelectingService, pod: PodRecord, address: IpAddres
     isReady: service.publishesNotReady || (isReady && !isTerminating),
     isServing: isReady,
     isTerminating,
+    ...(zone === undefined ? {} : { zone }),
   };
+  return { ...endpoint, ...hintsOf(service, endpoint) };
 }

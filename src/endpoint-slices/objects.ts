@@ -56,6 +56,8 @@ export interface SelectingService {
   readonly ports: readonly TargetedPort[];
   readonly publishesNotReady: boolean;
   readonly isHeadless: boolean;
+  /** Traffic is to stay in the client's zone, or on its node; absent: neither. */
+  readonly trafficDistribution?: "zone" | "node";
 }
 
 export interface SlicePort {
@@ -76,6 +78,11 @@ export interface SliceEndpoint {
   readonly isReady: boolean;
   readonly isServing: boolean;
   readonly isTerminating: boolean;
+  /** Of its node; absent: unknown. */
+  readonly zone?: string;
+  /** Absent: none. */
+  readonly zoneHints?: readonly string[];
+  readonly nodeHints?: readonly string[];
 }
 
 /** What of a slice is ours to write. */

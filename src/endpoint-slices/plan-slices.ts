@@ -1,7 +1,7 @@
 import type { IpFamily } from "../base/ip.ts";
 import { sameValue } from "../base/same-value.ts";
 import type { ServiceName } from "../base/service-name.ts";
-import { endpointGroups, portsKey } from "./desired-endpoints.ts";
+import { endpointGroups, portsKey, type ZoneOf } from "./desired-endpoints.ts";
 import { headlessLabel, managedByLabel, ourManagerName, serviceNameLabel } from "./labels.ts";
 import type {
   Labels,
@@ -26,6 +26,8 @@ export interface SliceSituation {
   readonly stored: readonly StoredSlice[];
   /** Says whether any slice has this name: `namespace/name`. */
   readonly isNameTaken: (name: string) => boolean;
+  /** Absent: no zone is known. */
+  readonly zoneOf?: ZoneOf;
 }
 
 /** What is to be written; nothing at all when everything is as it should be. */
@@ -66,9 +68,10 @@ function planOurs(
 ): SlicePlan {
   const pods = podsOf(service, situation.pods);
   const families = familiesOf(service, pods);
+  const { zoneOf = () => undefined } = situation;
   const plans = families.map((family) => {
     const stored = ours.filter((slice) => slice.family === family);
-    return planFamily(situation, { service, pods, family, stored });
+    return planFamily(situation, { service, pods, family, stored, zoneOf });
   });
   const elsewhere = ours.filter(({ family }) => family === undefined || !families.includes(family));
   return {
@@ -82,6 +85,7 @@ interface FamilySituation {
   readonly service: SelectingService;
   readonly pods: readonly PodRecord[];
   readonly family: IpFamily;
+  readonly zoneOf: ZoneOf;
   /** Ours, of this family. */
   readonly stored: readonly StoredSlice[];
 }
@@ -104,7 +108,7 @@ function plannedSlices(family: FamilySituation): readonly PlannedSlice[] {
   const { service, pods, stored } = family;
   const byName = stored.toSorted((one, other) => (one.name < other.name ? -1 : 1));
   const mustWrite = (slice: StoredSlice): boolean => !hasMetadata(slice, service);
-  const groups = [...endpointGroups(service, pods, family.family)];
+  const groups = [...endpointGroups(service, pods, family)];
   return groups.flatMap(([key, group]): readonly PlannedSlice[] => {
     const { ports } = group;
     const candidates = byName.filter((slice) => portsKey(slice.ports) === key);

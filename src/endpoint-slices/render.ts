@@ -50,7 +50,7 @@ function portFields({ name, protocol, port, appProtocol }: SlicePort): Fields {
 }
 
 function endpointFields(endpoint: SliceEndpoint): Fields {
-  const { pod, podUid, address, nodeName, hostname } = endpoint;
+  const { pod, podUid, address, nodeName, hostname, zone } = endpoint;
   const target = { kind: "Pod", namespace: namespaceOf(pod), name: bareName(pod) };
   return {
     addresses: [address],
@@ -61,6 +61,19 @@ function endpointFields(endpoint: SliceEndpoint): Fields {
     },
     ...(hostname === "" ? {} : { hostname }),
     ...(nodeName === "" ? {} : { nodeName }),
+    ...(zone === undefined ? {} : { zone }),
+    ...hintFields(endpoint),
     targetRef: { ...target, ...(podUid === "" ? {} : { uid: podUid }) },
+  };
+}
+
+function hintFields({ zoneHints, nodeHints }: SliceEndpoint): Fields {
+  if (zoneHints === undefined && nodeHints === undefined) return {};
+  const named = (names: readonly string[]): readonly Fields[] => names.map((name) => ({ name }));
+  return {
+    hints: {
+      ...(zoneHints === undefined ? {} : { forZones: named(zoneHints) }),
+      ...(nodeHints === undefined ? {} : { forNodes: named(nodeHints) }),
+    },
   };
 }

@@ -20,7 +20,7 @@ export function listenAddressOf(
   { bindAddress, isRedirected }: ListenRule,
 ): ListenAddress | undefined {
   const anyAddress = family === "IPv6" ? "::" : "0.0.0.0";
-  if (isRedirected) return { host: anyAddress, port: 0 };
+  if (isRedirected) return { host: anyAddress, port: 0, isRedirected };
   const ownPort = nodePort === 0 ? port : nodePort;
   if (bindAddress === "0.0.0.0" || bindAddress === "::") return { host: anyAddress, port: ownPort };
   return familyOf(bindAddress) === family ? { host: bindAddress, port: ownPort } : undefined;

@@ -7,6 +7,15 @@ export interface ListenAddress {
   readonly host: string;
   /** 0: any free port. */
   readonly port: number;
+  /** Rules lead processes of this node to the loopback address. */
+  readonly isRedirected?: boolean;
+}
+
+/** Where a listener is reached. */
+export interface LocalPorts {
+  readonly port: number;
+  /** For processes of this node, by rules; most often the same. */
+  readonly portOnLoopback: number;
 }
 
 export interface ListenerParts {
@@ -19,8 +28,8 @@ export interface ListenerParts {
 
 /** Sockets that stand for one service port. */
 export interface Listener {
-  /** The port that it listens on. Rejects when it cannot. */
-  open(): Promise<number>;
+  /** Where it listens from now on. Rejects when it cannot. */
+  open(): Promise<LocalPorts>;
   /** Takes no new connections; those that are open go on. */
   close(): Promise<void>;
   /** Cuts what is still open. */

@@ -1,13 +1,30 @@
-import { hostPrefixLength, type IpAddress, type IpFamily } from "../base/ip.ts";
+import { hostPrefixLength, type IpFamily } from "../base/ip.ts";
 import type { Chain, Jump, Match, Rule, RuleSet } from "../state/rule.ts";
 import type { OpenListener } from "./open-listener.ts";
 
-/** Virtual IPs, for packets from elsewhere and for those of this node. */
-const portalChains = ["KUBE-PORTALS-CONTAINER", "KUBE-PORTALS-HOST"] as const;
-/** Node ports, likewise. */
-const nodePortChains = ["KUBE-NODEPORT-CONTAINER", "KUBE-NODEPORT-HOST"] as const;
+/** For packets from elsewhere, and for those of this node. */
+const sides: readonly Side[] = [
+  {
+    portals: "KUBE-PORTALS-CONTAINER",
+    nodePorts: "KUBE-NODEPORT-CONTAINER",
+    portOf: ({ localPorts }) => localPorts.port,
+  },
+  // What this node sends is redirected to the loopback address.
+  {
+    portals: "KUBE-PORTALS-HOST",
+    nodePorts: "KUBE-NODEPORT-HOST",
+    portOf: ({ localPorts }) => localPorts.portOnLoopback,
+  },
+];
 /** Lets redirected packets in where INPUT would drop them. */
 const nonLocalChain = "KUBE-NODEPORT-NON-LOCAL";
+
+interface Side {
+  /** The chain for virtual IPs. */
+  readonly portals: string;
+  readonly nodePorts: string;
+  readonly portOf: (listener: OpenListener) => number;
+}
 
 const clusterIpsComment = "handle ClusterIPs; NOTE: this must be before the NodePort rules";
 const nodePortsComment = "handle service NodePorts; NOTE: this must be the last rule in the chain";
@@ -19,13 +36,16 @@ const nonLocalComment = "Ensure that non-local NodePort traffic can flow";
  */
 export function portalRules(family: IpFamily, open: readonly OpenListener[]): RuleSet {
   const listeners = open.filter(({ wanted }) => wanted.family === family);
-  const portals = listeners.flatMap((listener) =>
-    listener.wanted.addresses.map((address) => portalRule(family, listener, address)),
-  );
-  const nodePorts = listeners.filter(({ wanted }) => wanted.nodePort !== 0).map(nodePortRule);
+  const withNodePort = listeners.filter(({ wanted }) => wanted.nodePort !== 0);
   const chains: Chain[] = [
-    ...portalChains.map((name): Chain => ({ table: "nat", name, rules: portals })),
-    ...nodePortChains.map((name): Chain => ({ table: "nat", name, rules: nodePorts })),
+    ...sides.map(({ portals, portOf }): Chain => {
+      const rules = listeners.flatMap((listener) => portalRulesOf(listener, portOf(listener)));
+      return { table: "nat", name: portals, rules };
+    }),
+    ...sides.map(({ nodePorts, portOf }): Chain => {
+      const rules = withNodePort.map((listener) => nodePortRule(listener, portOf(listener)));
+      return { table: "nat", name: nodePorts, rules };
+    }),
     { table: "filter", name: nonLocalChain, rules: listeners.map(acceptRule) },
   ];
   return { chains, jumps };
@@ -49,39 +69,35 @@ function nodePortJump(chain: string): Rule {
   return jumpTo(chain, nodePortsComment, local);
 }
 
-function portalRule(
-  family: IpFamily,
-  { wanted, localPort }: OpenListener,
-  address: IpAddress,
-): Rule {
-  const cidr = `${address}/${hostPrefixLength(family)}`;
-  const { port } = wanted;
+function portalRulesOf({ wanted }: OpenListener, localPort: number): readonly Rule[] {
+  return wanted.addresses.map((address) => {
+    const cidr = `${address}/${hostPrefixLength(wanted.family)}`;
+    return {
+      matches: [
+        { kind: "destination", cidr, isNegated: false },
+        ...portMatches(wanted, wanted.port),
+      ],
+      target: { kind: "redirect", port: localPort },
+    };
+  });
+}
+
+function nodePortRule({ wanted }: OpenListener, localPort: number): Rule {
   return {
-    matches: [
-      { kind: "destination", cidr, isNegated: false },
-      ...portMatches({ wanted, localPort }, port),
-    ],
+    matches: portMatches(wanted, wanted.nodePort),
     target: { kind: "redirect", port: localPort },
   };
 }
 
-function nodePortRule(listener: OpenListener): Rule {
-  const { wanted, localPort } = listener;
-  return {
-    matches: portMatches(listener, wanted.nodePort),
-    target: { kind: "redirect", port: localPort },
-  };
-}
-
-function acceptRule(listener: OpenListener): Rule {
+function acceptRule({ wanted, localPorts }: OpenListener): Rule {
   const isNew = { kind: "conntrack-state", states: ["NEW"] } as const;
   return {
-    matches: [...portMatches(listener, listener.localPort), isNew],
+    matches: [...portMatches(wanted, localPorts.port), isNew],
     target: { kind: "accept" },
   };
 }
 
-function portMatches({ wanted }: OpenListener, destination: number): readonly Match[] {
+function portMatches(wanted: OpenListener["wanted"], destination: number): readonly Match[] {
   const protocol = wanted.protocol === "TCP" ? "tcp" : "udp";
   return [
     { kind: "protocol", protocol },

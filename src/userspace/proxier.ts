@@ -3,7 +3,7 @@ import { errorText } from "../base/error-text.ts";
 import { Exclusive } from "../base/exclusive.ts";
 import type { Logger } from "../base/log.ts";
 import { Balancer } from "./balancer.ts";
-import type { ListenAddress, Listener, ListenerParts } from "./listener.ts";
+import type { ListenAddress, Listener, ListenerParts, LocalPorts } from "./listener.ts";
 import type { OpenListener } from "./open-listener.ts";
 import type { ServiceListener } from "./service-listeners.ts";
 import { TcpListener } from "./tcp-listener.ts";
@@ -23,7 +23,7 @@ interface Served {
   wanted: ServiceListener;
   readonly balancer: Balancer;
   readonly listener: Listener;
-  readonly localPort: number;
+  readonly localPorts: LocalPorts;
 }
 
 /** How often expired affinities are forgotten. */
@@ -51,7 +51,11 @@ export class UserspaceProxier {
 
   /** What is listened for, in no particular order. */
   open(): readonly OpenListener[] {
-    return [...this.#served.values()].map(({ wanted, localPort }) => ({ wanted, localPort }));
+    return [...this.#served.values()].map(({ wanted, localPorts }) => ({ wanted, localPorts }));
+  }
+
+  isOpen(key: string): boolean {
+    return this.#served.has(key);
   }
 
   /** Service ports that have no listener for now. */
@@ -137,10 +141,13 @@ export class UserspaceProxier {
     const Kind = wanted.protocol === "TCP" ? TcpListener : UdpListener;
     const listener = new Kind(parts, address);
     try {
-      const localPort = await listener.open();
-      this.#served.set(wanted.key, { wanted, balancer, listener, localPort });
+      const localPorts = await listener.open();
+      this.#served.set(wanted.key, { wanted, balancer, listener, localPorts });
       this.#failed.delete(wanted.key);
-      log.verbose(1, "Listening for Service", { ...keys, host: address.host, port: localPort });
+      log.verbose(1, "Listening for Service", {
+        ...{ ...keys, host: address.host },
+        port: localPorts.port,
+      });
     } catch (error) {
       this.#failed.set(wanted.key, wanted);
       const event = "Cannot listen for Service, retrying";

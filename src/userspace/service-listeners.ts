@@ -1,7 +1,7 @@
 import type { EndpointSliceRecord, ServiceRecord } from "../api/objects.ts";
 import { type IpAddress, type IpFamily, ipFamilies } from "../base/ip.ts";
 import { endpointPortKey, mergeSlices } from "../model/endpoints.ts";
-import { servicePortName } from "../model/service-port.ts";
+import { type ServicePort, servicePortName } from "../model/service-port.ts";
 import { servicePortsOf } from "../model/service-ports.ts";
 import { chooseEndpoints, type NodePlace } from "../model/topology.ts";
 
@@ -50,7 +50,7 @@ export function serviceListeners(
       const addresses = [port.clusterIp, ...port.externalIps, ...port.loadBalancerIps];
       return [
         {
-          key: `${family} ${portName}/${protocol}`,
+          key: listenerKey(port, family),
           service: service.name,
           portName,
           family,
@@ -64,6 +64,11 @@ export function serviceListeners(
       ];
     });
   });
+}
+
+/** Of the listener that serves a service port. */
+export function listenerKey(port: ServicePort, family: IpFamily): string {
+  return `${family} ${servicePortName(port)}/${port.protocol}`;
 }
 
 function backendOf({ key, address, port }: Backend): Backend {

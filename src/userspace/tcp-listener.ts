@@ -3,7 +3,7 @@ import { background } from "../base/background.ts";
 import { errorText } from "../base/error-text.ts";
 import { dial } from "./dial.ts";
 import { joinSockets } from "./join-sockets.ts";
-import type { ListenAddress, Listener, ListenerParts } from "./listener.ts";
+import type { ListenAddress, Listener, ListenerParts, LocalPorts } from "./listener.ts";
 
 /** How long each try to reach a backend may take; every try asks the next one. */
 const dialTimeoutsMs = [250, 500, 1_000, 2_000] as const;
@@ -30,15 +30,16 @@ export class TcpListener implements Listener {
     return this.#clients.size;
   }
 
-  open(): Promise<number> {
+  open(): Promise<LocalPorts> {
     const { host, port } = this.#address;
     return new Promise((resolve, reject) => {
       this.#server.once("error", reject);
       this.#server.listen({ host, port, backlog, ipv6Only: true }, () => {
         this.#server.off("error", reject);
         this.#server.on("error", (error) => this.#noteError(error));
-        const bound = this.#server.address();
-        resolve(typeof bound === "object" && bound !== null ? bound.port : port);
+        const address = this.#server.address();
+        const bound = typeof address === "object" && address !== null ? address.port : port;
+        resolve({ port: bound, portOnLoopback: bound });
       });
     });
   }

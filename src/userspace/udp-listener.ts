@@ -1,53 +1,51 @@
-import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
+import type { RemoteInfo } from "node:dgram";
 import { isIPv6 } from "node:net";
 import { errorText } from "../base/error-text.ts";
-import type { ListenAddress, Listener, ListenerParts } from "./listener.ts";
+import type { ListenAddress, Listener, ListenerParts, LocalPorts } from "./listener.ts";
 import { UdpFlow } from "./udp-flow.ts";
+import { UdpSocket } from "./udp-socket.ts";
 
 /** So many clients have a socket each; the oldest one makes room for a new one. */
 const mostFlows = 4_096;
-/** What is queued beyond this is dropped, as a full socket buffer would do. */
-const mostQueuedBytes = 1_048_576;
 
 /** Takes datagrams, and gives each client a socket of its own to one backend until it is quiet for long. */
 export class UdpListener implements Listener {
   readonly #parts: ListenerParts;
-  readonly #address: ListenAddress;
-  readonly #socket: Socket;
+  readonly #socket: UdpSocket;
+  /** Answers from the loopback address: a socket of all addresses answers a process of this node from another one. */
+  readonly #onLoopback: UdpSocket | undefined;
   /** By `port address` of the client, in the order in which they came. */
   readonly #flows = new Map<string, UdpFlow>();
   #hasReportedLimit = false;
 
   constructor(parts: ListenerParts, address: ListenAddress) {
     this.#parts = parts;
-    this.#address = address;
-    const type = isIPv6(address.host) ? "udp6" : "udp4";
-    this.#socket = createSocket({ type, ipv6Only: type === "udp6" });
-    this.#socket.on("message", (data, from) => this.#pass(data, from));
+    this.#socket = this.#socketAt(address);
+    const host = isIPv6(address.host) ? "::1" : "127.0.0.1";
+    this.#onLoopback =
+      address.isRedirected === true ? this.#socketAt({ host, port: 0 }) : undefined;
   }
 
   get openCount(): number {
     return this.#flows.size;
   }
 
-  open(): Promise<number> {
-    const { host: address, port } = this.#address;
-    return new Promise((resolve, reject) => {
-      this.#socket.once("error", reject);
-      this.#socket.bind({ address, port, exclusive: true }, () => {
-        this.#socket.off("error", reject);
-        this.#socket.on("error", (error) => this.#noteError(error));
-        resolve(this.#socket.address().port);
-      });
-    });
+  async open(): Promise<LocalPorts> {
+    const port = await this.#socket.open();
+    if (this.#onLoopback === undefined) return { port, portOnLoopback: port };
+    try {
+      return { port, portOnLoopback: await this.#onLoopback.open() };
+    } catch (error) {
+      await this.#socket.close();
+      throw error;
+    }
   }
 
   /** There is no end that a client would wait for: flows end with the listener. */
-  close(): Promise<void> {
+  async close(): Promise<void> {
     this.cut();
-    return new Promise((resolve) => {
-      this.#socket.close(() => resolve());
-    });
+    await this.#socket.close();
+    await this.#onLoopback?.close();
   }
 
   cut(): void {
@@ -55,13 +53,23 @@ export class UdpListener implements Listener {
     this.#flows.clear();
   }
 
-  #pass(data: Uint8Array, from: RemoteInfo): void {
+  #socketAt(address: ListenAddress): UdpSocket {
+    const socket: UdpSocket = new UdpSocket(address, {
+      onDatagram: (data, from) => this.#pass(data, from, socket),
+      onError: (error) =>
+        this.#parts.log.error("Cannot receive datagrams", { err: errorText(error) }),
+    });
+    return socket;
+  }
+
+  /** Answers go the way that the first datagram came. */
+  #pass(data: Uint8Array, from: RemoteInfo, socket: UdpSocket): void {
     const key = `${from.port} ${from.address}`;
-    const flow = this.#flows.get(key) ?? this.#begin(key, from);
+    const flow = this.#flows.get(key) ?? this.#begin(key, from, socket);
     flow?.send(data);
   }
 
-  #begin(key: string, from: RemoteInfo): UdpFlow | undefined {
+  #begin(key: string, from: RemoteInfo, socket: UdpSocket): UdpFlow | undefined {
     const { balancer, clock, udpTimeoutMs } = this.#parts;
     const backend = balancer.next(from.address, clock.monotonicMs());
     if (backend === undefined) return undefined;
@@ -69,7 +77,7 @@ export class UdpListener implements Listener {
     const flow = new UdpFlow(backend, {
       clock,
       idleMs: udpTimeoutMs,
-      onAnswer: (data) => this.#answer(data, from),
+      onAnswer: (answer) => socket.answer(answer, from),
       onEnd: () => {
         if (this.#flows.get(key) === flow) this.#flows.delete(key);
       },
@@ -78,20 +86,11 @@ export class UdpListener implements Listener {
     return flow;
   }
 
-  #answer(data: Uint8Array, { port, address }: RemoteInfo): void {
-    if (this.#socket.getSendQueueSize() > mostQueuedBytes) return;
-    this.#socket.send(data, port, address, () => {});
-  }
-
   #dropOldest(): void {
     const [oldest] = this.#flows.values();
     oldest?.close();
     if (this.#hasReportedLimit) return;
     this.#hasReportedLimit = true;
     this.#parts.log.warn("Too many UDP clients, closing the oldest", { limit: mostFlows });
-  }
-
-  #noteError(error: Error): void {
-    this.#parts.log.error("Cannot receive datagrams", { err: errorText(error) });
   }
 }

@@ -16,6 +16,7 @@ export function decodeSelectingService(
   const selector = labelsOf(scope, fieldOf(spec, "selector"));
   if (fieldOf(spec, "type") === "ExternalName" || Object.keys(selector).length === 0)
     return undefined;
+  const trafficDistribution = distributions.get(fieldOf(spec, "trafficDistribution"));
   return {
     name: identity.name,
     uid: plainTextOf(scope, pathOf(object, "metadata", "uid")),
@@ -25,8 +26,15 @@ export function decodeSelectingService(
     ports: portsOf(scope, spec),
     publishesNotReady: fieldOf(spec, "publishNotReadyAddresses") === true,
     isHeadless: fieldOf(spec, "clusterIP") === "None",
+    ...(trafficDistribution === undefined ? {} : { trafficDistribution }),
   };
 }
+
+const distributions: ReadonlyMap<unknown, SelectingService["trafficDistribution"]> = new Map([
+  ["PreferClose", "zone"],
+  ["PreferSameZone", "zone"],
+  ["PreferSameNode", "node"],
+] as const);
 
 /** What is invalid about addresses is the node daemon's to report. */
 function familiesOf(spec: unknown): readonly IpFamily[] {

@@ -2,7 +2,7 @@ import { type IpAddress, ipFamilies, parseIpAddress } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
 import { managedByLabel, ourManagerName, serviceNameLabel } from "../../endpoint-slices/labels.ts";
 import type { SliceEndpoint, SlicePort, StoredSlice } from "../../endpoint-slices/objects.ts";
-import { type DecodeScope, fieldOf } from "./fields.ts";
+import { type DecodeScope, fieldOf, pathOf } from "./fields.ts";
 import { isSafeName, type ObjectIdentity } from "./identity.ts";
 import { labelsOf, plainTextOf } from "./labels.ts";
 
@@ -67,6 +67,7 @@ function endpointOf(scope: DecodeScope, endpoint: unknown): SliceEndpoint {
   const address = typeof text === "string" ? parseIpAddress(text) : undefined;
   const target = fieldOf(endpoint, "targetRef");
   const conditions = fieldOf(endpoint, "conditions");
+  const zone = plainTextOf(scope, fieldOf(endpoint, "zone"));
   // Without one address it is no endpoint that we wrote.
   const isOfPod = address !== undefined && more.length === 0;
   return {
@@ -78,7 +79,22 @@ function endpointOf(scope: DecodeScope, endpoint: unknown): SliceEndpoint {
     isReady: fieldOf(conditions, "ready") === true,
     isServing: fieldOf(conditions, "serving") === true,
     isTerminating: fieldOf(conditions, "terminating") === true,
+    ...(zone === "" ? {} : { zone }),
+    ...hintsOf(scope, endpoint, "zoneHints"),
+    ...hintsOf(scope, endpoint, "nodeHints"),
   };
+}
+
+const hintFields = { zoneHints: "forZones", nodeHints: "forNodes" } as const;
+
+function hintsOf(
+  scope: DecodeScope,
+  endpoint: unknown,
+  kind: keyof typeof hintFields,
+): Pick<SliceEndpoint, "zoneHints" | "nodeHints"> {
+  const items = itemsOf(pathOf(endpoint, "hints", hintFields[kind]));
+  const names = items.map((item) => plainTextOf(scope, fieldOf(item, "name")));
+  return names.length === 0 ? {} : { [kind]: names };
 }
 
 const noAddress = "" as IpAddress;

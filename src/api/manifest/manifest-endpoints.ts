@@ -16,6 +16,8 @@ export interface EndpointParts {
   readonly pods: readonly PodRecord[];
   readonly services: readonly SelectingService[];
   readonly slices: readonly StoredSlice[];
+  /** Of nodes, by name. */
+  readonly zones: ReadonlyMap<string, string>;
 }
 
 /**
@@ -54,6 +56,7 @@ export class ManifestEndpoints {
       stored: [...before, ...theirs.map(asForeign)],
       isNameTaken: (taken) =>
         folder.names.has(taken) || before.some((slice) => slice.name === taken),
+      zoneOf: (node) => folder.zones.get(node),
     });
     if (plan.managedBy !== undefined) this.#nameOnce(name);
     const after = carriedOut(before, plan);
@@ -75,13 +78,15 @@ interface Folder {
   readonly slices: ReadonlyMap<ServiceName, readonly StoredSlice[]>;
   /** Of slices. */
   readonly names: ReadonlySet<string>;
+  readonly zones: ReadonlyMap<string, string>;
 }
 
 function indexed(parts: EndpointParts): Folder {
   const pods = new PodIndex();
   for (const pod of parts.pods) pods.replace(undefined, pod);
   const slices = Map.groupBy(parts.slices, ({ service }) => service);
-  return { pods, slices, names: new Set(parts.slices.map(({ name }) => name)) };
+  const names = new Set(parts.slices.map(({ name }) => name));
+  return { pods, slices, names, zones: parts.zones };
 }
 
 /** A file cannot be written over, whatever its labels say. */
@@ -121,13 +126,7 @@ function recordOf({
         protocol,
         port: number,
       })),
-      endpoints: endpoints.map(({ address, nodeName, isReady, isServing, isTerminating }) => ({
-        address,
-        nodeName,
-        isReady,
-        isServing,
-        isTerminating,
-      })),
+      endpoints: endpoints.map(({ pod: _pod, podUid: _uid, hostname: _host, ...record }) => record),
     },
   ];
 }

@@ -165,7 +165,10 @@ export class ManifestSource implements ObjectSource {
   #notifyAll(): void {
     this.#listener?.onNodeAddresses?.(this.#nodeAddresses(), this.#nodeWeights());
     const objects = [...this.#distinctObjects().values()];
-    const made = this.#endpoints.make(endpointPartsOf(objects));
+    const made = this.#endpoints.make({
+      ...endpointPartsOf(objects),
+      zones: this.#nodeZones(),
+    });
     this.#notifyKind("nodes", recordsOf("nodes", objects));
     this.#notifyKind("services", recordsOf("services", objects));
     const slices = recordsOf("endpointslices", objects);
@@ -203,6 +206,18 @@ export class ManifestSource implements ObjectSource {
       }
     }
     return weights;
+  }
+
+  /** Of all Nodes in the folder, as {@link #nodeAddresses}. */
+  #nodeZones(): ReadonlyMap<string, string> {
+    const zones = new Map<string, string>();
+    for (const { objects } of this.#files.values()) {
+      for (const { kind, name, record } of objects) {
+        const zone = kind === "nodes" ? (record as NodeRecord).zone : undefined;
+        if (zone !== undefined && !zones.has(name)) zones.set(name, zone);
+      }
+    }
+    return zones;
   }
 
   /** The first object of each name, without other Nodes; later ones are refused once. */
@@ -282,7 +297,7 @@ function recordsOf<Kind extends ResourceKind>(
   return new Map(ofKind.map(({ name, record }) => [name, record as RecordOf[Kind] | undefined]));
 }
 
-function endpointPartsOf(objects: readonly ManifestObject[]): EndpointParts {
+function endpointPartsOf(objects: readonly ManifestObject[]): Omit<EndpointParts, "zones"> {
   const parts = objects.flatMap(({ endpointPart }) => endpointPart ?? []);
   return {
     pods: parts.flatMap((part) => (part.kind === "pod" ? part.pod : [])),

@@ -15,8 +15,7 @@ export function statusText(status: Status): string {
     ["Last full sync", syncText(status.lastFullSync)],
     ["Last partial sync", syncText(status.lastPartialSync)],
     ["Services", `${number(counts.services)} with ${number(counts.endpoints)} endpoints`],
-    ["Virtual servers", virtualServersText(counts)],
-    ["Real servers", `${number(counts.realServers)}, ${number(counts.draining)} draining`],
+    ...(status.mode === "ipvs" ? serverRows(counts) : []),
     ["Refused objects", number(counts.refusedObjects), status.refusedObjects.map(refusalText)],
     ["Conflicts", number(counts.conflicts), status.conflicts.map(conflictText)],
     ["Drift", driftText(counts.drifts, lastDrift)],
@@ -44,6 +43,14 @@ export function statusText(status: Status): string {
     ...(details.length > maxShown ? [`  and ${details.length - maxShown} more (-o json)`] : []),
   ]);
   return `${[status.summary, "", ...lines].map(escapeUnprintable).join("\n")}\n`;
+}
+
+/** Other modes have none. */
+function serverRows(counts: Status["counts"]): readonly (readonly [title: string, text: string])[] {
+  return [
+    ["Virtual servers", virtualServersText(counts)],
+    ["Real servers", `${number(counts.realServers)}, ${number(counts.draining)} draining`],
+  ];
 }
 
 function modeText({ mode, observeOnly, ipFamilies, scheduler }: Status): string {

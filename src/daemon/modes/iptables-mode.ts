@@ -29,9 +29,14 @@ export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
       clock,
       history: reporter.history,
       iptables: kernel.iptables,
-      get serviceCount() {
-        return loop.serviceCount;
+      scheduler: "random",
+      objects: loop.objects,
+      get place() {
+        return loop.place;
       },
+      choose: ({ cluster, local }, isPolicyLocal) => (isPolicyLocal ? local : cluster),
+      // Rules of a family are written wholly or not at all.
+      absentReason: () => (reporter.history.failing === undefined ? undefined : "sync-failed"),
       get config() {
         return live.current;
       },

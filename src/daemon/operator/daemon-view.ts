@@ -2,6 +2,10 @@ import type { Clock } from "../../base/clock.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import type { Config } from "../../config/config.ts";
 import type { Iptables, Ipvs, IpvsTraffic } from "../../kernel/kernel.ts";
+import type { ChangeTracker } from "../../model/change-tracker.ts";
+import type { Endpoint } from "../../model/endpoints.ts";
+import type { ServicePort } from "../../model/service-port.ts";
+import type { ChosenEndpoints, NodePlace } from "../../model/topology.ts";
 import type { ClusterPlan } from "../../plan/cluster-plan.ts";
 import type { Reconciler } from "../../reconcile/reconciler.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
@@ -19,11 +23,19 @@ export interface DaemonView {
   readonly iptables: Pick<Iptables, "choice">;
 }
 
-/** What mode iptables knows: it has no objects in the kernel that answer for a Service. */
-export interface TablesView
-  extends Pick<DaemonView, "config" | "clock" | "families" | "history" | "iptables"> {
-  readonly mode: "iptables";
-  readonly serviceCount: number;
+/** What a mode without virtual servers knows: its objects, and which of their endpoints it uses. */
+export interface ObjectsView extends Pick<DaemonView, "config" | "clock" | "families" | "history"> {
+  readonly mode: "iptables" | "userspace";
+  /** Absent: without rules. */
+  readonly iptables?: Pick<Iptables, "choice">;
+  readonly objects: Pick<ChangeTracker, "serviceCount" | "serviceNames" | "service" | "slicesOf">;
+  readonly place: NodePlace;
+  /** By lot, or in turn. */
+  readonly scheduler: "random" | "rr";
+  /** Of what `model/topology.ts` chooses: for a frontend with policy Local, or another one. */
+  choose(chosen: ChosenEndpoints, isPolicyLocal: boolean): readonly Endpoint[];
+  /** Why a service port is not served; undefined: it is. */
+  absentReason(port: ServicePort, family: IpFamily): string | undefined;
 }
 
-export type ModeView = DaemonView | TablesView;
+export type ModeView = DaemonView | ObjectsView;

@@ -6,7 +6,8 @@ import { DrainStartTimesFile } from "../process/drain-start-times.ts";
 import type { CommandParts } from "../run.ts";
 import type { ListKind, ServicesQuery } from "./answers.ts";
 import { drainRows } from "./drain-rows.ts";
-import { onlyIpvs } from "./routes.ts";
+import { objectRows } from "./object-rows.ts";
+import { withoutServers } from "./routes.ts";
 import { serviceRows } from "./service-rows.ts";
 import { writeList } from "./write-list.ts";
 
@@ -20,8 +21,8 @@ export async function listServicesWithoutDaemon(
   query: ServicesQuery,
 ): Promise<string> {
   return await observeOnce(config, parts, async ({ view }) => {
-    if (view.mode === "iptables") throw new Error(`Cannot list Services: ${onlyIpvs}`);
-    return await listText("ServiceList", serviceRows(view, query), parts);
+    const rows = view.mode === "ipvs" ? serviceRows(view, query) : objectRows(view, query);
+    return await listText("ServiceList", rows, parts);
   });
 }
 
@@ -31,7 +32,7 @@ export async function listDrainsWithoutDaemon(
   parts: Pick<CommandParts, "clock" | "log">,
 ): Promise<string> {
   return await observeOnce(config, parts, async ({ report, view }) => {
-    if (view.mode === "iptables") throw new Error(`Cannot list drains: ${onlyIpvs}`);
+    if (view.mode !== "ipvs") throw new Error(`Cannot list drains: ${withoutServers(view.mode)}`);
     const drains = foundDrains(report, config, parts);
     return await listText("DrainList", drainRows(view, drains), parts);
   });

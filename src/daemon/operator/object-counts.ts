@@ -1,5 +1,5 @@
 import type { Counts } from "./answers.ts";
-import type { ModeView } from "./daemon-view.ts";
+import type { ModeView, ObjectsView } from "./daemon-view.ts";
 
 const nothing: Counts = {
   services: 0,
@@ -19,14 +19,13 @@ const nothing: Counts = {
 /** Counts what there is, once through; yields after each object. `view` undefined: there is nothing yet. */
 export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
   if (view === undefined) return nothing;
-  // Mode iptables has neither virtual nor real servers.
-  if (view.mode === "iptables") return { ...nothing, services: view.serviceCount };
-  const { plan, reconciler, history } = view;
-  let endpoints = 0;
-  for (const name of plan.tracker.serviceNames()) {
-    for (const slice of plan.tracker.slicesOf(name)) endpoints += slice.endpoints.length;
-    yield;
+  if (view.mode !== "ipvs") {
+    const { objects } = view;
+    const endpoints = yield* countEndpoints(objects);
+    return { ...nothing, services: objects.serviceCount, endpoints };
   }
+  const { plan, reconciler, history } = view;
+  const endpoints = yield* countEndpoints(plan.tracker);
   const claimed = new Set(history.claimedForeignServers);
   let virtualServers = 0;
   let realServers = 0;
@@ -50,4 +49,15 @@ export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
     suppressedRepairs: history.reverted.length,
     manualWeights: history.manualWeights.length,
   };
+}
+
+function* countEndpoints(
+  objects: Pick<ObjectsView["objects"], "serviceNames" | "slicesOf">,
+): Generator<void, number> {
+  let endpoints = 0;
+  for (const name of objects.serviceNames()) {
+    for (const slice of objects.slicesOf(name)) endpoints += slice.endpoints.length;
+    yield;
+  }
+  return endpoints;
 }

@@ -3,8 +3,9 @@
 import type { Clock } from "../../base/clock.ts";
 import { inSlices } from "../../base/time-slice.ts";
 import { apiVersion, type ListKind, type ServicesQuery } from "./answers.ts";
-import type { DaemonView, ModeView } from "./daemon-view.ts";
+import type { DaemonView, ModeView, ObjectsView } from "./daemon-view.ts";
 import { drainRows } from "./drain-rows.ts";
+import { objectRows } from "./object-rows.ts";
 import { planFacts } from "./plan-facts.ts";
 import { readPlanQuery } from "./plan-query.ts";
 import { serviceRows } from "./service-rows.ts";
@@ -34,10 +35,17 @@ export async function answerTo(target: string, parts: RouteParts): Promise<Opera
   }
   const view = parts.view();
   if (view === undefined) return failure(503, "the kernel is not prepared yet");
-  if (view.mode === "iptables") return failure(501, `${path}: ${onlyIpvs}`);
+  if (view.mode !== "ipvs") return answerWithout(view, path, query);
   if (path === "/v1/plan") return await planAnswer(view, new URLSearchParams(query));
   if (path === "/v1/drains") return { kind: "list", listKind: "DrainList", rows: drainRows(view) };
   const rows = serviceRows(view, servicesQuery(new URLSearchParams(query)));
+  return { kind: "list", listKind: "ServiceList", rows };
+}
+
+/** In modes without virtual servers. */
+function answerWithout(view: ObjectsView, path: string, query: string): OperatorAnswer {
+  if (path !== "/v1/services") return failure(501, `${path}: ${withoutServers(view.mode)}`);
+  const rows = objectRows(view, servicesQuery(new URLSearchParams(query)));
   return { kind: "list", listKind: "ServiceList", rows };
 }
 
@@ -49,9 +57,12 @@ async function planAnswer(view: DaemonView, parameters: URLSearchParams): Promis
   return { kind: "object", status: 200, object: await planFacts(view, query) };
 }
 
-/** What lists and drains say where there is nothing to list. */
-export const onlyIpvs =
-  "mode iptables has no virtual servers; the rules of a Service are found with: iptables-save | grep NAMESPACE/NAME";
+/** What commands say that tell of virtual servers. */
+export function withoutServers(mode: ObjectsView["mode"]): string {
+  return mode === "iptables"
+    ? "mode iptables has no virtual servers and drains nothing; the rules of a Service are found with: iptables-save | grep NAMESPACE/NAME"
+    : "mode userspace has no virtual servers; its listeners are shown by: kube-ipvs services";
+}
 
 export function failure(status: number, message: string): OperatorAnswer {
   return { kind: "object", status, object: { apiVersion, kind: "Error", message } };

@@ -1,5 +1,6 @@
 import type { ServiceName } from "../../api/objects.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
+import type { Config } from "../../config/config.ts";
 import {
   type Endpoint,
   type EndpointsByPort,
@@ -7,17 +8,22 @@ import {
   mergeSlices,
 } from "../../model/endpoints.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import type { DaemonView } from "./daemon-view.ts";
+import type { ObjectsView } from "./daemon-view.ts";
+
+interface Known {
+  readonly plan: { readonly tracker: Pick<ObjectsView["objects"], "slicesOf"> };
+  readonly config: Pick<Config, "nodeName">;
+}
 
 /** The endpoints of one Service in one family, merged as planning does it, when they are first asked for. */
 export class ServiceEndpoints {
-  readonly #view: Pick<DaemonView, "plan" | "config">;
+  readonly #view: Known;
   readonly #service: ServiceName;
   readonly #family: IpFamily;
   #byPort: EndpointsByPort | undefined;
   #nodes: ReadonlyMap<IpAddress, string> | undefined;
 
-  constructor(view: Pick<DaemonView, "plan" | "config">, service: ServiceName, family: IpFamily) {
+  constructor(view: Known, service: ServiceName, family: IpFamily) {
     this.#view = view;
     this.#service = service;
     this.#family = family;

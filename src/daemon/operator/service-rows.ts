@@ -1,7 +1,5 @@
 /** Rows of Services, made one after another from the daemon's own state: pure reading, but for counts of connections. */
 import type { ServiceName, ServiceRecord } from "../../api/objects.ts";
-import { sortInSteps } from "../../base/sort-in-steps.ts";
-import { inSlices } from "../../base/time-slice.ts";
 import type { PlannedVirtualServer, ServicePortPlan } from "../../plan/service-port-plan.ts";
 import { type RealServer, realServerKey } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
@@ -10,6 +8,7 @@ import type { ServiceRow, ServicesQuery } from "./answers.ts";
 import type { DaemonView } from "./daemon-view.ts";
 import { endpointRows, type ObservedServers } from "./endpoint-rows.ts";
 import { ServiceEndpoints } from "./service-endpoints.ts";
+import { serviceNames } from "./service-names.ts";
 
 /** A virtual server that a Service wants, with all that a row is made of. */
 interface Wanted {
@@ -32,7 +31,7 @@ export async function* serviceRows(
   query: ServicesQuery,
 ): AsyncGenerator<ServiceRow> {
   const absence = absenceOf(view.history);
-  const names = await namesOf(view, query);
+  const names = await serviceNames(view.plan.tracker, view.clock, query);
   if (!query.hasConnections) {
     for (const wanted of wantedServers(view, names)) yield rowOf(wanted, { view, query, absence });
     return;
@@ -63,19 +62,6 @@ function* wantedServers(view: DaemonView, names: readonly ServiceName[]): Genera
       }
     }
   }
-}
-
-async function namesOf(
-  { plan, clock }: DaemonView,
-  { namespace, name }: ServicesQuery,
-): Promise<readonly ServiceName[]> {
-  if (namespace !== undefined && name !== undefined) return [`${namespace}/${name}`];
-  const names = [...plan.tracker.serviceNames()];
-  const isAsked = (service: ServiceName): boolean =>
-    (namespace === undefined || service.startsWith(`${namespace}/`)) &&
-    (name === undefined || service.endsWith(`/${name}`));
-  const isAll = namespace === undefined && name === undefined;
-  return await inSlices(clock, sortInSteps(isAll ? names : names.filter(isAsked)));
 }
 
 interface RowContext {

@@ -35,7 +35,7 @@ export function* statusOf(parts: StatusParts): Generator<void, Status> {
   const history = view?.history ?? new SyncHistory(parts.clock);
   const secondsSince = agesNow(parts.clock);
   const problems = problemsOf({ ...parts, history }, secondsSince);
-  const choice = view?.iptables.choice;
+  const choice = view?.iptables?.choice;
   return {
     apiVersion,
     kind: "Status",

@@ -69,20 +69,33 @@ export class SyncHistory {
     this.#noteDrifts(report, endedAtMs);
     const [failure] = report.failures;
     if (failure !== undefined) {
-      const message = `${failure.kind} ${failure.subject}: ${errorText(failure.error)}`;
-      this.failing = { sinceMs: this.failing?.sinceMs ?? endedAtMs, message };
+      this.noteFailure(`${failure.kind} ${failure.subject}: ${errorText(failure.error)}`);
       return;
     }
-    this.failing = undefined;
-    const past = { endedAtMs, elapsedMs: sync.elapsedMs };
-    if (sync.isFull) this.lastFull = past;
-    else this.lastPartial = past;
+    this.noteWorked(sync);
     this.refusals = report.refusals.present;
     this.manualWeights = report.manualWeights;
     this.reverted = report.reconcileConflicts;
     this.foreignServers = report.foreignServers;
     this.possiblyOwned = report.possiblyOwned;
     this.claimedForeignServers = report.conflicts;
+  }
+
+  noteFailure(message: string): void {
+    this.failing = { sinceMs: this.failing?.sinceMs ?? this.#clock.monotonicMs(), message };
+  }
+
+  noteWorked({
+    isFull,
+    elapsedMs,
+  }: {
+    readonly isFull: boolean;
+    readonly elapsedMs: number;
+  }): void {
+    this.failing = undefined;
+    const past = { endedAtMs: this.#clock.monotonicMs(), elapsedMs };
+    if (isFull) this.lastFull = past;
+    else this.lastPartial = past;
   }
 
   /** All that there are now; each keeps its beginning. */

@@ -4,6 +4,8 @@ import { Exclusive } from "../../base/exclusive.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { type NextRun, Periodic } from "../../base/periodic.ts";
 import { inSlices, yieldToEventLoop } from "../../base/time-slice.ts";
+import type { ChangeTracker } from "../../model/change-tracker.ts";
+import type { NodePlace } from "../../model/topology.ts";
 import type { IptablesNodeOptions } from "../../plan/iptables/options.ts";
 import { TablesPlan } from "../../plan/iptables/tables-plan.ts";
 import type { PlanOptions } from "../../plan/options.ts";
@@ -84,8 +86,14 @@ export class TablesLoop {
     return this.#prepared.families;
   }
 
-  get serviceCount(): number {
-    return this.#plan.tracker.serviceCount;
+  /** As last told. */
+  get objects(): ChangeTracker {
+    return this.#plan.tracker;
+  }
+
+  /** Where this node stood at the last sync. */
+  get place(): NodePlace {
+    return this.#nodeOptions?.shared.place ?? { nodeName: this.#live.current.nodeName, zone: "" };
   }
 
   start(): void {
@@ -171,7 +179,7 @@ export class TablesLoop {
     reporter.synced({
       report,
       isObserveOnly: this.#live.current.isObserveOnly,
-      serviceCount: this.serviceCount,
+      serviceCount: this.objects.serviceCount,
       plannedServiceCount: services.length,
       elapsedMs: clock.monotonicMs() - startedAtMs,
       triggers,

@@ -3,7 +3,7 @@ import type { EventRecorder } from "../../api/event.ts";
 import type { ObjectSource, SourceListener } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
-import { ipFamilies } from "../../base/ip.ts";
+import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import { openIptables, type UsableIptables } from "../../kernel/open-iptables.ts";
@@ -11,12 +11,15 @@ import type { Metrics } from "../../metrics/metrics.ts";
 import { listenAddressOf } from "../../userspace/listen-addresses.ts";
 import { Portals } from "../../userspace/portals.ts";
 import { UserspaceProxier } from "../../userspace/proxier.ts";
+import { listenerKey } from "../../userspace/service-listeners.ts";
 import { tidyOnceSynced } from "../node/tidy-once-synced.ts";
+import type { ObjectsView } from "../operator/daemon-view.ts";
 import type { Stop } from "../process/life-cycle.ts";
 import type { ModeRecord } from "../process/mode-record.ts";
 import { startingEvent } from "../report/events.ts";
 import { reportListQuarantine } from "../report/list-quarantine.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
+import { SyncHistory } from "../report/sync-history.ts";
 import { tidyForUserspace } from "./tidy-for-userspace.ts";
 import { UserspaceLoop } from "./userspace-loop.ts";
 
@@ -33,8 +36,17 @@ export interface UserspaceParts {
   readonly openIptables?: (log: Logger) => Promise<UsableIptables>;
 }
 
-/** Starts listeners, rules and source; gives the stop. */
-export async function beginUserspace(config: Config, parts: UserspaceParts): Promise<Stop> {
+/** Mode userspace at work. */
+export interface RunningUserspace {
+  readonly view: ObjectsView;
+  readonly stop: Stop;
+}
+
+/** Starts listeners, rules and source. */
+export async function beginUserspace(
+  config: Config,
+  parts: UserspaceParts,
+): Promise<RunningUserspace> {
   const { clock, log, source, events } = parts;
   const usable = await findIptables(config, parts);
   const rule = { bindAddress: config.bindAddress, isRedirected: usable !== undefined };
@@ -48,7 +60,9 @@ export async function beginUserspace(config: Config, parts: UserspaceParts): Pro
   const families = usable?.families ?? ipFamilies;
   const portals = usable === undefined ? undefined : new Portals(usable.iptables, families);
   const onSynced = (): void => tidy();
-  const loop = new UserspaceLoop({ ...parts, proxier, portals, families, onSynced }, config);
+  const history = new SyncHistory(clock);
+  const own = { proxier, portals, families, history, onSynced };
+  const loop = new UserspaceLoop({ ...parts, ...own }, config);
   const stopped = new AbortController();
   if (usable !== undefined) parts.modeRecord?.begin("userspace");
   const tidy = tidyOnceSynced({
@@ -63,10 +77,43 @@ export async function beginUserspace(config: Config, parts: UserspaceParts): Pro
   loop.start();
   await source.start(listenerOf(loop, parts));
   events.record(startingEvent(config.nodeName));
-  return async () => {
-    stopped.abort();
-    await source.stop();
-    await loop.stop();
+  return {
+    view: viewOf({ loop, proxier, usable, history }, config, clock, families),
+    stop: async () => {
+      stopped.abort();
+      await source.stop();
+      await loop.stop();
+    },
+  };
+}
+
+interface Viewed {
+  readonly loop: UserspaceLoop;
+  readonly proxier: UserspaceProxier;
+  readonly usable: UsableIptables | undefined;
+  readonly history: SyncHistory;
+}
+
+function viewOf(
+  { loop, proxier, usable, history }: Viewed,
+  config: Config,
+  clock: Clock,
+  families: readonly IpFamily[],
+): ObjectsView {
+  return {
+    mode: "userspace",
+    ...{ config, clock, families, history },
+    ...(usable === undefined ? {} : { iptables: usable.iptables }),
+    scheduler: "rr",
+    objects: loop.objects,
+    get place() {
+      return loop.place;
+    },
+    choose: ({ cluster, local }) => (cluster.length > 0 ? cluster : local),
+    absentReason: (port, family) => {
+      if (port.protocol === "SCTP") return "protocol-not-supported";
+      return proxier.isOpen(listenerKey(port, family)) ? undefined : "cannot-listen";
+    },
   };
 }
 

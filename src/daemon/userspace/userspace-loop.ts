@@ -13,6 +13,7 @@ import type { Portals } from "../../userspace/portals.ts";
 import type { UserspaceProxier } from "../../userspace/proxier.ts";
 import { serviceListeners } from "../../userspace/service-listeners.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
+import type { SyncHistory } from "../report/sync-history.ts";
 import { InitialLists } from "../sync/initial-lists.ts";
 
 export interface UserspaceLoopParts {
@@ -23,6 +24,7 @@ export interface UserspaceLoopParts {
   /** Absent: listeners alone. */
   readonly portals: Portals | undefined;
   readonly families: readonly IpFamily[];
+  readonly history: SyncHistory;
   /** Called after each sync that worked. */
   readonly onSynced: () => void;
 }
@@ -48,6 +50,15 @@ export class UserspaceLoop {
     this.#config = config;
     this.#tracker = new ChangeTracker(parts.clock.nowMs());
     this.#place = { nodeName: config.nodeName, zone: "" };
+  }
+
+  /** As last told. */
+  get objects(): ChangeTracker {
+    return this.#tracker;
+  }
+
+  get place(): NodePlace {
+    return this.#place;
   }
 
   start(): void {
@@ -124,7 +135,7 @@ export class UserspaceLoop {
 
   async #sync(): Promise<void> {
     if (!this.#lists.isComplete || this.#isStopped) return;
-    const { clock, log, proxier, portals, health, families } = this.#parts;
+    const { clock, log, proxier, portals, health, families, history } = this.#parts;
     const beganMs = clock.monotonicMs();
     this.#syncedAtMs = beganMs;
     const { services } = this.#tracker.take();
@@ -137,12 +148,14 @@ export class UserspaceLoop {
     try {
       await portals?.sync(proxier.open());
     } catch (error) {
-      log.error("Cannot write the rules that lead to the listeners, retrying", {
-        err: errorText(error),
-      });
+      const event = "Cannot write the rules that lead to the listeners, retrying";
+      log.error(event, { err: errorText(error) });
+      history.noteFailure(`Cannot write rules: ${errorText(error)}`);
       return this.#syncSoon();
     }
     for (const family of families) health.updated(family);
+    const isFull = history.last === undefined;
+    history.noteWorked({ isFull, elapsedMs: clock.monotonicMs() - beganMs });
     this.#parts.onSynced();
     log.verbose(2, "SyncProxyRules complete", {
       elapsedMs: Math.round(clock.monotonicMs() - beganMs),

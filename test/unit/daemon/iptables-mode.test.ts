@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { silentLogger } from "../../../src/base/log.ts";
 import { loadConfig } from "../../../src/config/load-config.ts";
+import { answerTo } from "../../../src/daemon/operator/routes.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../../src/daemon/start.ts";
 import { silentMetrics } from "../../../src/metrics/metrics.ts";
@@ -96,6 +97,39 @@ describe("mode iptables", () => {
       iptablesText(kernel, "IPv4"),
       /KUBE-SERVICES -d 10\.96\.0\.10\/32 .* -j KUBE-SVC-/,
     );
+  });
+
+  it("lists Services with the endpoints that it uses, and says that it explains nothing", async () => {
+    const notReady = { addresses: ["10.244.2.11"], conditions: { ready: false } };
+    const ready = { addresses: ["10.244.1.10"] };
+    source.apply({ ...slice("a", []), endpoints: [ready, notReady] } as NamedObject);
+    await settle();
+    const parts = { clock, status: () => assert.fail(), view: () => daemon.view };
+    const answer = await answerTo("/v1/services?namespace=default&name=a&endpoints=true", parts);
+    assert.ok(answer.kind === "list");
+    const rows: unknown[] = [];
+    for await (const row of answer.rows) rows.push(row);
+    const from = { ready: true, serving: true, terminating: false, local: false };
+    assert.deepEqual(rows, [
+      {
+        ...{ namespace: "default", name: "a", portName: "http", type: "ClusterIP" },
+        ...{ frontend: "cluster-ip", protocol: "TCP", address: "10.96.0.10", port: 80 },
+        ...{ scheduler: "random", affinitySeconds: 0, trafficPolicy: "Cluster" },
+        realServers: { planned: 1, programmed: 1, draining: 0 },
+        endpoints: [
+          { address: "10.244.1.10", port: 8080, ...from },
+          {
+            ...{ address: "10.244.2.11", port: 8080, ...from, ready: false },
+            reason: "not-ready",
+          },
+        ],
+      },
+    ]);
+    for (const path of ["/v1/plan", "/v1/drains"]) {
+      const refusal = await answerTo(path, parts);
+      assert.ok(refusal.kind === "object" && refusal.status === 501);
+      assert.match(JSON.stringify(refusal.object), /has no virtual servers .* iptables-save/);
+    }
   });
 
   it("writes two chains when one endpoint comes, and none when nothing changed", async () => {

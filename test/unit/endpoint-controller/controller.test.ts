@@ -7,7 +7,7 @@ import { systemClock } from "../../../src/base/clock.ts";
 import { EndpointController } from "../../../src/endpoint-controller/controller.ts";
 import { ApiServer } from "../../support/api-server/api-server.ts";
 import { resourceOf } from "../../support/api-server/resources.ts";
-import { type ApiObject, endpointSlice, pod, service } from "../../support/objects.ts";
+import { type ApiObject, endpointSlice, node, pod, service } from "../../support/objects.ts";
 import { RecordingLogger } from "../../support/recording-logger.ts";
 
 const sliceResource = resourceOf(endpointSlice());
@@ -92,6 +92,30 @@ const quickClock: typeof systemClock = {
 };
 
 describe("the endpoint controller", () => {
+  it("names zones and hints as nodes and Services say, and writes nothing at a second start", async (test) => {
+    const near = selecting({ spec: { trafficDistribution: "PreferSameNode" } });
+    const inZone = (zone: string): ApiObject =>
+      node({ labels: { "topology.kubernetes.io/zone": zone } });
+    const stage = await (await Stage.make(test, near, pod(), inZone("z1"))).start();
+    const seen = (): unknown => {
+      const [endpoint] = (stage.slices[0]?.["endpoints"] ?? []) as readonly ApiObject[];
+      return [endpoint?.["zone"], endpoint?.["hints"]];
+    };
+    await stage.until(["web-ipv4-0: 10.244.1.10"]);
+    const hints = { forZones: [{ name: "z1" }], forNodes: [{ name: "node-1" }] };
+    assert.deepEqual(seen(), ["z1", hints]);
+    await stage.controller?.stop();
+    await stage.start();
+    await stage.until(["web-ipv4-0: 10.244.1.10"]);
+    assert.deepEqual(stage.writes, ["POST endpointslices"]);
+    stage.server.apply(inZone("z2"), selecting({ spec: { trafficDistribution: "PreferClose" } }));
+    for (let tries = 0; tries < 400 && JSON.stringify(seen()).includes("z1"); tries += 1) {
+      await pause(10);
+    }
+    await stage.until(["web-ipv4-0: 10.244.1.10"]);
+    assert.deepEqual(seen(), ["z2", { forZones: [{ name: "z2" }] }]);
+  });
+
   it("makes a Service's slice, follows its Pods, and writes nothing when nothing changed", async (test) => {
     const stage = await (await Stage.make(test, selecting(), pod())).start();
     await stage.until(["web-ipv4-0: 10.244.1.10"]);

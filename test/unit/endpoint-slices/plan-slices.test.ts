@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { PodRecord, SelectingService } from "../../../src/endpoint-slices/objects.ts";
+import { planSlices } from "../../../src/endpoint-slices/plan-slices.ts";
 import { ip, pod, pods, SliceShelf, selecting, served } from "./slices.ts";
 
 /** The slices of a Service planned from scratch. */
@@ -33,6 +34,34 @@ describe("endpoints of a Service", () => {
         isServing: true,
         isTerminating: false,
       },
+    ]);
+  });
+
+  it("have the zone of their node, and hints where the Service wants traffic near", () => {
+    const endpointsOf = (fields: Partial<SelectingService>): readonly unknown[] => {
+      const situation = { name: "default/web", stored: [], isNameTaken: () => false };
+      const notReady = pod(2, { isReady: false });
+      const plan = planSlices({
+        ...situation,
+        service: selecting(fields),
+        pods: [pod(1), notReady, pod(3, { nodeName: "node-2" })],
+        zoneOf: (name) => (name === "node-1" ? "z1" : undefined),
+      });
+      return plan.creates.flatMap(({ endpoints }) =>
+        endpoints.map(({ zone, zoneHints, nodeHints }) => [zone, zoneHints, nodeHints]),
+      );
+    };
+    const none = [undefined, undefined, undefined];
+    assert.deepEqual(endpointsOf({}), [["z1", undefined, undefined], ["z1", undefined, undefined], none]);
+    assert.deepEqual(endpointsOf({ trafficDistribution: "zone" }), [
+      ["z1", ["z1"], undefined],
+      ["z1", undefined, undefined],
+      none,
+    ]);
+    assert.deepEqual(endpointsOf({ trafficDistribution: "node" }), [
+      ["z1", ["z1"], ["node-1"]],
+      ["z1", undefined, undefined],
+      [undefined, undefined, ["node-2"]],
     ]);
   });
 

@@ -109,7 +109,7 @@ export class ProxierStage {
   /** Serves it; the result is the local port. */
   async serve(wanted: ServiceListener): Promise<number> {
     await this.proxier.replaceService(wanted.service, [wanted]);
-    return this.proxier.open().find((open) => open.wanted === wanted)?.localPort ?? 0;
+    return this.proxier.open().find((open) => open.wanted === wanted)?.localPorts.port ?? 0;
   }
 }
 

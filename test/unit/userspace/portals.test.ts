@@ -9,7 +9,10 @@ import { Portals } from "../../../src/userspace/portals.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import { listenerFor } from "./backends.ts";
 
-const web = { wanted: listenerFor([], { nodePort: 30_080 }), localPort: 40_001 };
+const web = {
+  wanted: listenerFor([], { nodePort: 30_080 }),
+  localPorts: { port: 40_001, portOnLoopback: 40_001 },
+};
 const dns = {
   wanted: listenerFor([], {
     key: "IPv6 kube-system/dns/UDP",
@@ -19,7 +22,7 @@ const dns = {
     port: 53,
     addresses: ["fd00:96::a" as IpAddress, "2001:db8::1" as IpAddress],
   }),
-  localPort: 40_002,
+  localPorts: { port: 40_002, portOnLoopback: 40_003 },
 };
 
 const linesOf = (family: "IPv4" | "IPv6", ...open: Parameters<typeof portalRules>[1]): string[] =>
@@ -40,8 +43,8 @@ describe("the rules of mode userspace", () => {
     assert.deepEqual(
       portals.map((line) => line.replace(/ -m comment --comment \S+/, "")),
       [
-        "nat KUBE-PORTALS-HOST -d fd00:96::a/128 -p udp -m udp --dport 53 -j REDIRECT --to-ports 40002",
-        "nat KUBE-PORTALS-HOST -d 2001:db8::1/128 -p udp -m udp --dport 53 -j REDIRECT --to-ports 40002",
+        "nat KUBE-PORTALS-HOST -d fd00:96::a/128 -p udp -m udp --dport 53 -j REDIRECT --to-ports 40003",
+        "nat KUBE-PORTALS-HOST -d 2001:db8::1/128 -p udp -m udp --dport 53 -j REDIRECT --to-ports 40003",
       ],
     );
   });
@@ -93,7 +96,7 @@ describe("a listener's address", () => {
     );
 
   it("is any free port behind rules, and a known one without them", () => {
-    assert.deepEqual(at("127.0.0.1", true), { host: "0.0.0.0", port: 0 });
+    assert.deepEqual(at("127.0.0.1", true), { host: "0.0.0.0", port: 0, isRedirected: true });
     assert.deepEqual(at("0.0.0.0", false), { host: "0.0.0.0", port: 30_080 });
     assert.deepEqual(at("127.0.0.1", false, { nodePort: 0 }), { host: "127.0.0.1", port: 80 });
     assert.deepEqual(at("0.0.0.0", false, { family: "IPv6" }), { host: "::", port: 30_080 });

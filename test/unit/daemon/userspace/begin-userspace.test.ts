@@ -5,6 +5,9 @@ import { setTimeout as pause } from "node:timers/promises";
 import { silentEvents } from "../../../../src/api/event.ts";
 import { systemClock } from "../../../../src/base/clock.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
+import type { ServiceRow } from "../../../../src/daemon/operator/answers.ts";
+import type { ObjectsView } from "../../../../src/daemon/operator/daemon-view.ts";
+import { objectRows } from "../../../../src/daemon/operator/object-rows.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
 import {
   beginUserspace,
@@ -35,17 +38,19 @@ class Stage {
   readonly source: MemorySource = new MemorySource();
   readonly log: RecordingLogger = new RecordingLogger();
   readonly health: ProxyHealth = new ProxyHealth(systemClock, 60_000);
+  view: ObjectsView | undefined;
 
   async start(test: TestContext, openIptables: UserspaceParts["openIptables"]): Promise<this> {
     const { config } = loadConfig(flags, { readFile: () => "", hostname: () => "node-1" });
     const { source, log, health } = this;
     const metrics = new PrometheusMetrics(systemClock, { version: "0" });
     const parts = { clock: systemClock, log, health, metrics, source, events: silentEvents };
-    const stop = await beginUserspace(config, {
+    const { stop, view } = await beginUserspace(config, {
       ...parts,
       ...(openIptables === undefined ? {} : { openIptables }),
     });
     test.after(stop);
+    this.view = view;
     return this;
   }
 }
@@ -93,6 +98,16 @@ describe("mode userspace", () => {
     assert.match(
       rules().join(),
       /^-d 10\.96\.0\.10\/32 -p tcp .* --dport 80 -j REDIRECT --to-ports \d+$/,
+    );
+    const rows: ServiceRow[] = [];
+    const query = { hasEndpoints: true, hasConnections: false };
+    for await (const row of objectRows(stage.view ?? assert.fail(), query)) rows.push(row);
+    assert.deepEqual(
+      rows.map(({ name, address, port, scheduler, reason, realServers, endpoints = [] }) => [
+        ...[name, address, port, scheduler, reason, realServers.programmed],
+        ...endpoints.map((one) => [one.address, one.reason]),
+      ]),
+      [["web", "10.96.0.10", 80, "rr", undefined, 1, ["10.244.1.10", undefined]]],
     );
     stage.source.delete(web());
     for (let tries = 0; rules().length > 0 && tries < 100; tries += 1) await pause(10);

@@ -1,0 +1,142 @@
+/** Rows of Services in modes without virtual servers: from the objects, chosen as planning chooses. Pure reading. */
+import type { ServiceName, ServiceRecord } from "../../api/objects.ts";
+import type { IpFamily } from "../../base/ip.ts";
+import type { Endpoint } from "../../model/endpoints.ts";
+import type { ServicePort } from "../../model/service-port.ts";
+import { servicePortsOf } from "../../model/service-ports.ts";
+import { chooseEndpoints } from "../../model/topology.ts";
+import type { EndpointRow, ServiceRow, ServicesQuery } from "./answers.ts";
+import type { ObjectsView } from "./daemon-view.ts";
+import { ServiceEndpoints } from "./service-endpoints.ts";
+import { serviceNames } from "./service-names.ts";
+
+interface Frontend {
+  readonly kind: ServiceRow["frontend"];
+  readonly address: string;
+  readonly port: number;
+}
+
+/** What the rows of one service port have in common. */
+interface Subject {
+  readonly record: ServiceRecord;
+  readonly family: IpFamily;
+  readonly servicePort: ServicePort;
+  readonly endpoints: ServiceEndpoints;
+}
+
+/** Any address of the node. */
+const everyAddress: Readonly<Record<IpFamily, string>> = { IPv4: "0.0.0.0", IPv6: "::" };
+
+/** Rows by namespace and name of the Service, then in the order of its ports. */
+export async function* objectRows(
+  view: ObjectsView,
+  query: ServicesQuery,
+): AsyncGenerator<ServiceRow> {
+  for (const name of await serviceNames(view.objects, view.clock, query)) {
+    const record = view.objects.service(name);
+    if (record === undefined) continue;
+    for (const family of view.families) yield* rowsOfFamily(view, query, { name, record, family });
+  }
+}
+
+function* rowsOfFamily(
+  view: ObjectsView,
+  query: ServicesQuery,
+  asked: { readonly name: ServiceName; readonly record: ServiceRecord; readonly family: IpFamily },
+): Generator<ServiceRow> {
+  const { name, record, family } = asked;
+  const endpoints = new ServiceEndpoints(
+    { plan: { tracker: view.objects }, config: view.config },
+    name,
+    family,
+  );
+  for (const servicePort of servicePortsOf(record, family)) {
+    const subject = { record, family, servicePort, endpoints };
+    for (const frontend of frontendsOf(servicePort, family)) {
+      yield rowOf(subject, frontend, view, query);
+    }
+  }
+}
+
+function frontendsOf(port: ServicePort, family: IpFamily): readonly Frontend[] {
+  const { clusterIp, externalIps, loadBalancerIps, nodePort } = port;
+  const nodePorts: readonly Frontend[] =
+    nodePort === 0 ? [] : [{ kind: "node-port", address: everyAddress[family], port: nodePort }];
+  const at = (kind: Frontend["kind"], addresses: readonly string[]): readonly Frontend[] =>
+    addresses.map((address) => ({ kind, address, port: port.port }));
+  return [
+    ...at("cluster-ip", [clusterIp]),
+    ...at("external-ip", externalIps),
+    ...at("load-balancer", loadBalancerIps),
+    ...nodePorts,
+  ];
+}
+
+function rowOf(
+  subject: Subject,
+  { kind, address, port }: Frontend,
+  view: ObjectsView,
+  query: ServicesQuery,
+): ServiceRow {
+  const { record, servicePort, endpoints, family } = subject;
+  const [namespace = "", name = ""] = record.name.split("/");
+  const isLocal =
+    kind === "cluster-ip" ? servicePort.isInternalPolicyLocal : servicePort.isExternalPolicyLocal;
+  const named = endpoints.of(servicePort);
+  const chosen = view.choose(chooseEndpoints(named, servicePort, view.place), isLocal);
+  const reason = view.absentReason(servicePort, family);
+  return {
+    ...{ namespace, name },
+    ...(servicePort.portName === "" ? {} : { portName: servicePort.portName }),
+    type: record.type,
+    frontend: kind,
+    protocol: servicePort.protocol,
+    ...{ address, port },
+    scheduler: view.scheduler,
+    affinitySeconds: servicePort.affinitySeconds,
+    trafficPolicy: isLocal ? "Local" : "Cluster",
+    ...(reason === undefined ? {} : { reason }),
+    realServers: {
+      planned: chosen.length,
+      programmed: reason === undefined ? chosen.length : 0,
+      draining: 0,
+    },
+    ...(query.hasEndpoints || query.hasConnections
+      ? { endpoints: named.map((one) => endpointRow(one, { ...subject, isLocal, chosen, reason })) }
+      : {}),
+  };
+}
+
+interface EndpointContext extends Subject {
+  readonly isLocal: boolean;
+  readonly chosen: readonly Endpoint[];
+  /** Why nothing of this service port is served; undefined: it is. */
+  readonly reason: string | undefined;
+}
+
+function endpointRow(endpoint: Endpoint, context: EndpointContext): EndpointRow {
+  const { zoneHints, nodeHints } = endpoint;
+  const node = context.endpoints.nodeOf(endpoint.address);
+  const isChosen = context.chosen.some(({ key }) => key === endpoint.key);
+  const reason = isChosen ? context.reason : notChosenReason(endpoint, context.isLocal);
+  return {
+    address: endpoint.address,
+    port: endpoint.port,
+    ...(node === "" ? {} : { node }),
+    ready: endpoint.isReady,
+    serving: endpoint.isServing,
+    terminating: endpoint.isTerminating,
+    local: endpoint.isLocal,
+    ...(zoneHints === undefined ? {} : { zoneHints }),
+    ...(nodeHints === undefined ? {} : { nodeHints }),
+    ...(reason === undefined ? {} : { reason }),
+  };
+}
+
+/** What is left of the table in `model/topology.ts`. */
+function notChosenReason(endpoint: Endpoint, isPolicyLocal: boolean): string {
+  if (!endpoint.isReady) {
+    return endpoint.isServing && endpoint.isTerminating ? "terminating" : "not-ready";
+  }
+  return isPolicyLocal && !endpoint.isLocal ? "not-local" : "hinted-elsewhere";
+}
