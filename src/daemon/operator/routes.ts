@@ -57,7 +57,7 @@ async function planAnswer(view: DaemonView, parameters: URLSearchParams): Promis
   return { kind: "object", status: 200, object: await planFacts(view, query) };
 }
 
-/** What commands say that tell of virtual servers. */
+/** What commands about virtual servers say. */
 export function withoutServers(mode: ObjectsView["mode"]): string {
   return mode === "iptables"
     ? "mode iptables has no virtual servers and drains nothing; the rules of a Service are found with: iptables-save | grep NAMESPACE/NAME"

@@ -86,7 +86,7 @@ export class TablesLoop {
     return this.#prepared.families;
   }
 
-  /** As last told. */
+  /** Objects as last known. */
   get objects(): ChangeTracker {
     return this.#plan.tracker;
   }

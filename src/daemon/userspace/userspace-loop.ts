@@ -52,7 +52,7 @@ export class UserspaceLoop {
     this.#place = { nodeName: config.nodeName, zone: "" };
   }
 
-  /** As last told. */
+  /** Objects as last known. */
   get objects(): ChangeTracker {
     return this.#tracker;
   }
