@@ -52,7 +52,11 @@ describe("endpoints of a Service", () => {
       );
     };
     const none = [undefined, undefined, undefined];
-    assert.deepEqual(endpointsOf({}), [["z1", undefined, undefined], ["z1", undefined, undefined], none]);
+    assert.deepEqual(endpointsOf({}), [
+      ["z1", undefined, undefined],
+      ["z1", undefined, undefined],
+      none,
+    ]);
     assert.deepEqual(endpointsOf({ trafficDistribution: "zone" }), [
       ["z1", ["z1"], undefined],
       ["z1", undefined, undefined],
