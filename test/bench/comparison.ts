@@ -17,6 +17,7 @@ export function comparison(results: readonly CaseResult[]): readonly CaseResult[
     {
       name: "change",
       title: "One changed endpoint, with few and with many Services present",
+      version: sources[0]?.version ?? "",
       startedAt: sources[0]?.startedAt ?? "",
       elapsedSeconds: sources.reduce((total, { elapsedSeconds }) => total + elapsedSeconds, 0),
       load: sources.flatMap(({ load }) => load),

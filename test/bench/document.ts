@@ -1,6 +1,6 @@
 /** docs/reports/benchmarks.md and docs/reports/plots/*.svg, from what was measured. */
 import { execFileSync } from "node:child_process";
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, release, totalmem } from "node:os";
 import { join } from "node:path";
 import { type Plot, plotSvg } from "./plot.ts";
@@ -9,6 +9,11 @@ import { loadText, number, totals } from "./table.ts";
 
 const project: string = join(import.meta.dirname, "../..");
 const plotsFolder: string = join(project, "docs/reports/plots");
+
+/** Of the program in this tree. */
+export const version: string = (
+  JSON.parse(readFileSync(join(project, "package.json"), "utf8")) as { readonly version: string }
+).version;
 
 export function writeDocument(results: readonly CaseResult[]): void {
   const plots = plotsOf(results.flatMap(({ growth }) => growth));
@@ -36,6 +41,7 @@ outside the daemon: [test/bench/README.md](../../test/bench/README.md).
 - **Where**: user-mode Linux ${labVersion()} on one processor, the API server outside it on another one; both on a machine
   with ${cpus().length} × ${cpus()[0]?.model.trim() ?? "unknown"}, ${Math.round(totalmem() / 2 ** 30)} GB, Linux ${release().split("-")[0]}. A system call or a fork costs several times
   what it costs on a node: take ratios and growth from here, not absolute times.
+- **Version**: ${[...new Set(results.map((result) => result.version))].sort().join(" and ")}; each case says which.
 - **When**: ${dates[0] ?? "never"} to ${dates.at(-1) ?? "never"} UTC; load average of the machine ${loadText(loads)}
   (up to 2 of it is the bench itself; above that, other work took part of the processors and every figure below is worse for it).
 - **Result**: ${totals(results)}.
@@ -70,11 +76,19 @@ function labVersion(): string {
   }
 }
 
-function caseText({ name, title, rows, load, failure, peer }: CaseResult): string {
+function caseText({
+  name,
+  title,
+  rows,
+  load,
+  failure,
+  peer,
+  version: measured,
+}: CaseResult): string {
   const lines = rows.map((row) => `| ${documentCells(row).join(" | ")} |`);
   return `## ${title}
 
-\`make bench CASES=${name}\` · load ${loadText(load)}${peer === undefined ? "" : ` · peer: \`${peer}\``}
+\`make bench CASES=${name}\` · version ${measured} · load ${loadText(load)}${peer === undefined ? "" : ` · peer: \`${peer}\``}
 ${failure === undefined ? "" : `\n**Broke off**: ${failure.split("\n")[0]}\n`}
 | figure | whose | target | measured | | median / p95 | least – most | messages | processes | resident |
 |---|---|---|--:|---|--:|--:|--:|--:|--:|

@@ -16,7 +16,7 @@ import { parseArgs } from "node:util";
 import type { Case } from "./case.ts";
 import { cases } from "./cases.ts";
 import { comparison } from "./comparison.ts";
-import { writeDocument } from "./document.ts";
+import { version, writeDocument } from "./document.ts";
 import { outsideCpu } from "./machine.ts";
 import { type CaseResult, verdictOf } from "./rows.ts";
 import { tableText, totals } from "./table.ts";
@@ -119,6 +119,7 @@ function brokenOff(one: Case, step: string): CaseResult {
   return {
     name: one.name,
     title: one.title,
+    version,
     startedAt: new Date().toISOString(),
     elapsedSeconds: limitSeconds(one),
     load: loadavg().slice(0, 1),

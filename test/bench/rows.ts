@@ -44,6 +44,8 @@ export interface Growth {
 export interface CaseResult {
   readonly name: string;
   readonly title: string;
+  /** Of the program that was measured. */
+  readonly version: string;
   readonly startedAt: string;
   readonly elapsedSeconds: number;
   /** Load average of the machine over a minute, before and after. */

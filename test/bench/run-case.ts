@@ -6,6 +6,7 @@ import { writeFileSync } from "node:fs";
 import { loadavg } from "node:os";
 import type { CaseOutcome } from "./case.ts";
 import { cases } from "./cases.ts";
+import { version } from "./document.ts";
 import type { CaseResult } from "./rows.ts";
 
 const [name = "", file = "", seconds = ""] = process.argv.slice(2);
@@ -24,6 +25,7 @@ function finish(outcome: CaseOutcome, failure?: string): never {
   const result: CaseResult = {
     name,
     title,
+    version,
     startedAt,
     elapsedSeconds: (performance.now() - beganMs) / 1_000,
     load: [loadBefore, loadavg()[0] ?? 0],
