@@ -17,6 +17,7 @@ function resultOf(rows: readonly Row[]): Parameters<typeof tableText>[0][number]
   return {
     name: "change",
     title: "A change",
+    version: "0.0.0",
     startedAt,
     elapsedSeconds: 3,
     load: [1, 2],
