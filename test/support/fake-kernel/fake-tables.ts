@@ -26,6 +26,8 @@ export class FakeTable {
   readonly #family: IpFamily;
   readonly #name: TableName;
   #chains: Chains;
+  /** Rules that name each set, counted with the first question after a change: it is asked for every set at once. */
+  #references: ReadonlyMap<string, number> | undefined;
 
   constructor(family: IpFamily, name: TableName) {
     this.#family = family;
@@ -45,11 +47,13 @@ export class FakeTable {
 
   /** Puts a rule behind the others, making the chain where it is missing: as another program would. */
   append(chain: string, text: string): void {
+    this.#references = undefined;
     this.#chains.set(chain, [...(this.#chains.get(chain) ?? []), { text }]);
   }
 
   /** Takes away the rules of a chain whose text matches, as another program would. */
   remove(chain: string, pattern: RegExp): void {
+    this.#references = undefined;
     const rules = this.#chains.get(chain) ?? [];
     this.#chains.set(
       chain,
@@ -59,15 +63,14 @@ export class FakeTable {
 
   /** Removes every rule and every chain that is not built in, as `iptables -F` and `-X` do. */
   flush(): void {
+    this.#references = undefined;
     this.#chains = new Map(builtInChains[this.#name].map((chain) => [chain, []]));
   }
 
   /** Number of rules that refer to a set. */
   referencesTo(setName: string): number {
-    // Asked for each set whenever they are listed: no pattern is matched.
-    const words = ` --match-set ${setName} `;
-    const rules = [...this.#chains.values()].flat();
-    return rules.filter(({ text }) => text.includes(words)).length;
+    this.#references ??= countReferences(this.#chains);
+    return this.#references.get(setName) ?? 0;
   }
 
   /** All changes or, with a {@link TableRefusal}, none. In the phases of the restore input. */
@@ -91,6 +94,7 @@ export class FakeTable {
     }
     checkReferences(chains, hasSet);
     this.#chains = chains;
+    this.#references = undefined;
   }
 
   /** A jump must lead somewhere when it is inserted, also when the same input takes it out again. */
@@ -124,6 +128,14 @@ export class FakeTable {
   #observed(rule: Rule): ObservedRule {
     return { text: renderRule(this.#family, rule) };
   }
+}
+
+function countReferences(chains: Chains): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
+  for (const rule of [...chains.values()].flat()) {
+    for (const name of new Set(setsOf(rule))) counts.set(name, (counts.get(name) ?? 0) + 1);
+  }
+  return counts;
 }
 
 /** The rules of each written chain, undefined for a removed one; of several changes the last counts. */
