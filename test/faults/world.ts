@@ -7,6 +7,7 @@ import { isInKernel, type KernelText, observedText, plannedText } from "../suppo
 import { enterNetworkNamespace, shell } from "../support/netns/network-namespace.ts";
 import { buildNodeNetwork } from "../support/node-network.ts";
 import type { ApiObject } from "../support/objects.ts";
+import { pauseAfterCheck } from "../support/pause-after-check.ts";
 import { Program } from "../support/program.ts";
 import { ApiProcess, type ApiStart } from "./api-process.ts";
 import { ask } from "./ask.ts";
@@ -158,11 +159,12 @@ export class World {
   /** Resolves, with the milliseconds it took, when the kernel holds what the objects plan to, and the rules. */
   async repaired(withinMs: number = settleMs): Promise<number> {
     const beginMs = performance.now();
-    while (!(this.isRepaired() && this.hasRules())) {
-      if (performance.now() - beginMs > withinMs) this.#failUnrepaired();
-      await pause(100);
+    for (;;) {
+      const checkBeganMs = performance.now();
+      if (this.isRepaired() && this.hasRules()) return performance.now() - beginMs;
+      if (checkBeganMs - beginMs > withinMs) this.#failUnrepaired();
+      await pauseAfterCheck(checkBeganMs);
     }
-    return performance.now() - beginMs;
   }
 
   /** Resolves when all connections of the clients stand. */

@@ -1,5 +1,5 @@
 /** Looks until the kernel holds what was recorded, or the time is up. */
-import { setTimeout as pause } from "node:timers/promises";
+import { pauseAfterCheck } from "../support/pause-after-check.ts";
 import { compareStates, type Difference, type KernelState } from "./kernel-state.ts";
 import { observeKernel } from "./observe.ts";
 import { pendingFiles } from "./pending.ts";
@@ -20,10 +20,11 @@ export async function differencesWithin(
 ): Promise<StepDifferences> {
   const begin = performance.now();
   for (;;) {
+    const checkBeganMs = performance.now();
     const found = sortOut(compareStates(recorded, await observeKernel(healthPorts)));
     const isOver = performance.now() - begin > deadlineMs;
     if (found.differences.length === 0 || isOver) return found;
-    await pause(100);
+    await pauseAfterCheck(checkBeganMs);
   }
 }
 

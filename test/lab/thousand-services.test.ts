@@ -11,11 +11,12 @@ import { silentLogger } from "../../src/base/log.ts";
 import { type OpenKernel, openKernel } from "../../src/kernel/open-kernel.ts";
 import { setFor } from "../../src/plan/sets.ts";
 import { ApiServer } from "../support/api-server/api-server.ts";
-import { isInKernel, observedText, plannedText } from "../support/kernel-text.ts";
+import { isInKernel, type KernelText, observedText, plannedText } from "../support/kernel-text.ts";
 import { positions, serviceOf, sliceOf } from "../support/many-services.ts";
 import { enterNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { buildNodeNetwork, nodeAddress } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, node, service } from "../support/objects.ts";
+import { pauseAfterCheck } from "../support/pause-after-check.ts";
 import { Program } from "../support/program.ts";
 import { StartedProcesses } from "../support/started-processes.ts";
 
@@ -36,8 +37,16 @@ const synced = /SyncProxyRules complete/;
 class Cluster {
   readonly objects = new Map<string, ApiObject>();
   server: ApiServer | undefined;
+  #plan: KernelText | undefined;
+
+  /** Planned once for each state of the objects: it takes longer than to read the kernel. */
+  get planned(): KernelText {
+    this.#plan ??= plannedText(this.objects.values());
+    return this.#plan;
+  }
 
   apply(...objects: readonly ApiObject[]): void {
+    this.#plan = undefined;
     for (const object of objects) {
       this.objects.set(`${object.kind} ${String(object.metadata["name"])}`, object);
     }
@@ -45,6 +54,7 @@ class Cluster {
   }
 
   delete(...objects: readonly ApiObject[]): void {
+    this.#plan = undefined;
     for (const object of objects) {
       this.objects.delete(`${object.kind} ${String(object.metadata["name"])}`);
     }
@@ -218,13 +228,17 @@ describe(`${serviceCount} Services with ${endpointCount} endpoints each, over HT
   }
 
   function isKernelAsPlanned(): boolean {
-    return isInKernel(plannedText(cluster.objects.values()));
+    return isInKernel(cluster.planned);
   }
 
   async function assertKernelEqualsPlan(): Promise<void> {
     const deadlineMs = performance.now() + settleTimeoutMs;
-    while (performance.now() < deadlineMs && !isKernelAsPlanned()) await pause(200);
-    assert.deepEqual(observedText(), plannedText(cluster.objects.values()));
+    for (;;) {
+      const checkBeganMs = performance.now();
+      if (isKernelAsPlanned()) return;
+      if (checkBeganMs > deadlineMs) assert.deepEqual(observedText(), cluster.planned);
+      await pauseAfterCheck(checkBeganMs);
+    }
   }
 
   interface Changes {

@@ -7,10 +7,10 @@ import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { ask } from "../faults/ask.ts";
 import { ApiServer } from "./api-server/api-server.ts";
 import { type ApiObject, node } from "./objects.ts";
+import { pauseAfterCheck } from "./pause-after-check.ts";
 import { Program } from "./program.ts";
 
 /** Fields of a KubeProxyConfiguration, laid over those that every node has. */
@@ -157,12 +157,13 @@ export class ClusterNode {
     timeoutMs: number = graceMs,
   ): Promise<number> {
     const beganMs = performance.now();
-    while (!(await condition())) {
+    for (;;) {
+      const checkBeganMs = performance.now();
+      if (await condition()) return performance.now() - beganMs;
       const elapsedMs = performance.now() - beganMs;
       assert.ok(elapsedMs < timeoutMs, `Not within ${timeoutMs} ms: ${what}\n${this.tail()}`);
-      await pause(100);
+      await pauseAfterCheck(checkBeganMs);
     }
-    return performance.now() - beganMs;
   }
 
   /**

@@ -1,6 +1,5 @@
 /** The daemon in this process, in the present network namespace of the lab, with objects in memory. */
 import assert from "node:assert/strict";
-import { setTimeout as pause } from "node:timers/promises";
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import type { Config } from "../../src/config/config.ts";
@@ -13,6 +12,7 @@ import { PrometheusMetrics } from "../../src/metrics/prometheus-metrics.ts";
 import { type InProcessDaemon, startInProcess } from "./in-process.ts";
 import { MemorySource, type NamedObject } from "./memory-source.ts";
 import type { ApiObject } from "./objects.ts";
+import { pauseAfterCheck } from "./pause-after-check.ts";
 import { type RecordedLine, RecordingLogger } from "./recording-logger.ts";
 
 const usualBackend: BackendChoice = await chooseBackend(runProgram);
@@ -153,9 +153,8 @@ export async function eventually<T>(
 ): Promise<number> {
   const beganMs = performance.now();
   for (;;) {
-    const lookedMs = performance.now();
+    const checkedMs = performance.now();
     const found = await look();
-    const lookMs = performance.now() - lookedMs;
     const elapsedMs = performance.now() - beganMs;
     if (elapsedMs > timeoutMs) assert.deepEqual(found, wanted);
     try {
@@ -164,7 +163,7 @@ export async function eventually<T>(
     } catch (error) {
       if (!(error instanceof assert.AssertionError)) throw error;
     }
-    // A check with the operator's tools blocks this thread, in which the daemon works too.
-    await pause(Math.max(20, 2 * lookMs));
+    // It blocks this thread, in which the daemon works too.
+    await pauseAfterCheck(checkedMs, 20);
   }
 }
