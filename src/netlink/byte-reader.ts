@@ -1,6 +1,5 @@
 /** Bounds-checked reading of received bytes. */
 import { endianness } from "node:os";
-import { hashOfBytes } from "./byte-hash.ts";
 import { DecodeError } from "./errors.ts";
 
 /** Netlink speaks the byte order of the machine. */
@@ -33,11 +32,6 @@ export class ByteReader {
 
   get remaining(): number {
     return this.#end - this.#offset;
-  }
-
-  /** 53 bits that stand for the bytes not yet read, and for `seed`; reads nothing. */
-  hash(seed: number): number {
-    return hashOfBytes(this.#view, this.#offset, this.#end, seed);
   }
 
   u8(what: string): number {

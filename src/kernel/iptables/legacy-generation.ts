@@ -2,9 +2,9 @@
 import { readFileSync } from "node:fs";
 import { readLegacyTable } from "../../../native-shim/legacy-table.ts";
 import type { IpFamily } from "../../base/ip.ts";
-import { ByteHash } from "../../netlink/byte-hash.ts";
 import { isLittleEndianHost } from "../../netlink/byte-reader.ts";
 import type { TableName } from "../../state/rule.ts";
+import { ByteHash } from "./byte-hash.ts";
 
 /** Some 10,000 rules; 6,000 take 5 ms to read and hash (measured), on our thread. More are read by the program, beside us. */
 const mostBytes = 2 * 1024 * 1024;

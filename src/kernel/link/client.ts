@@ -7,7 +7,6 @@ import {
   ipFamilies,
 } from "../../base/ip.ts";
 import { isAlreadyExists, isNotFound, isUnsupported, NetlinkError } from "../../netlink/errors.ts";
-import { ListMemory } from "../../netlink/list-memory.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { FailedRequest } from "../../netlink/request.ts";
 import {
@@ -81,8 +80,6 @@ class DummyLinkClient implements OpenDummyLink {
   readonly name: string;
   readonly #parts: DummyLinkParts;
   readonly #transport: NetlinkTransport;
-  readonly #addresses = new ListMemory<NodeAddress>();
-  readonly #localRoutes = new ListMemory<IpAddress>();
   readonly #watches = new Set<LinkWatch>();
 
   constructor(parts: DummyLinkParts, transport: NetlinkTransport, name: string) {
@@ -204,17 +201,13 @@ class DummyLinkClient implements OpenDummyLink {
   }
 
   #listRealAddresses(): Promise<readonly NodeAddress[]> {
-    return this.#addresses.read(decodeAddress, (decode) =>
-      this.#transport.dump(listAddressesKind, undefined, decode),
-    );
+    return this.#transport.dump(listAddressesKind, undefined, decodeAddress);
   }
 
   /** A namespace that never had an address has no table. */
   async #listLocalRoutes(): Promise<readonly IpAddress[]> {
     try {
-      return await this.#localRoutes.read(decodeLocalRoute, (decode) =>
-        this.#transport.dump(listLocalRoutesKind, undefined, decode),
-      );
+      return await this.#transport.dump(listLocalRoutesKind, undefined, decodeLocalRoute);
     } catch (error) {
       if (isNotFound(error)) return [];
       throw error;

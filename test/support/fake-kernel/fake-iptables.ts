@@ -1,3 +1,4 @@
+import { hash } from "node:crypto";
 import type { IpFamily } from "../../../src/base/ip.ts";
 import { IptablesError } from "../../../src/kernel/iptables/errors.ts";
 import { UnreadableTableError } from "../../../src/kernel/iptables/parse.ts";
@@ -10,7 +11,6 @@ import type {
   RulesChange,
   RulesScope,
 } from "../../../src/kernel/kernel.ts";
-import { ByteReader } from "../../../src/netlink/byte-reader.ts";
 import type { Rule, TableName } from "../../../src/state/rule.ts";
 import { FakeTable, TableRefusal } from "./fake-tables.ts";
 import type { Operation, Operations } from "./operations.ts";
@@ -106,8 +106,7 @@ export class FakeIptables implements Iptables {
 
   async readGeneration(family: IpFamily): Promise<number | undefined> {
     if (!this.hasGenerations) return undefined;
-    const chains = Buffer.from(JSON.stringify(this.peek(family)));
-    return new ByteReader(chains).hash(0);
+    return Number.parseInt(hash("sha256", JSON.stringify(this.peek(family))).slice(0, 12), 16);
   }
 
   async apply(family: IpFamily, changes: readonly RulesChange[]): Promise<void> {

@@ -2,15 +2,18 @@ import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import { describe, it } from "node:test";
 import fc from "fast-check";
-import { hashOfBytes } from "../../../src/netlink/byte-hash.ts";
+import { ByteHash } from "../../../../src/kernel/iptables/byte-hash.ts";
+
+function hashOf(view: DataView, start: number, end: number, seed = 0): number {
+  const hash = new ByteHash();
+  hash.start(seed);
+  hash.add(view, start, end);
+  return hash.value;
+}
 
 function hash(bytes: Uint8Array, seed = 0): number {
-  return hashOfBytes(
-    new DataView(bytes.buffer, bytes.byteOffset, bytes.length),
-    0,
-    bytes.length,
-    seed,
-  );
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  return hashOf(view, 0, bytes.length, seed);
 }
 
 describe("the hash of bytes", () => {
@@ -18,7 +21,7 @@ describe("the hash of bytes", () => {
     fc.assert(
       fc.property(fc.uint8Array({ maxLength: 40 }), fc.nat(5), (bytes, before) => {
         const moved = new DataView(Uint8Array.of(...new Array(before).fill(7), ...bytes, 9).buffer);
-        const here = hashOfBytes(moved, before, before + bytes.length);
+        const here = hashOf(moved, before, before + bytes.length);
         assert.equal(here, hash(Uint8Array.from(bytes)));
         assert.ok(Number.isSafeInteger(here) && here >= 0);
       }),
@@ -26,8 +29,10 @@ describe("the hash of bytes", () => {
   });
 
   it("draws its start when the program starts", () => {
-    const file = JSON.stringify(new URL("../../../src/netlink/byte-hash.ts", import.meta.url).href);
-    const script = `import(${file}).then(({ hashOfBytes }) => console.log(hashOfBytes(new DataView(new ArrayBuffer(8)), 0, 8)))`;
+    const file = JSON.stringify(
+      new URL("../../../../src/kernel/iptables/byte-hash.ts", import.meta.url).href,
+    );
+    const script = `import(${file}).then(({ ByteHash }) => { const hash = new ByteHash(); hash.start(); console.log(hash.value); })`;
     const ask = (): string => execFileSync(process.execPath, ["-e", script], { encoding: "utf8" });
     assert.notEqual(ask(), ask());
   });

@@ -43,12 +43,3 @@ export class ByteHash {
     return (this.#first >>> 0) * 2 ** 21 + (this.#second >>> 11);
   }
 }
-
-const shared = new ByteHash();
-
-/** Of one stretch. */
-export function hashOfBytes(bytes: DataView, start: number, end: number, seed = 0): number {
-  shared.start(seed);
-  shared.add(bytes, start, end);
-  return shared.value;
-}
