@@ -12,7 +12,7 @@ import type { Routes } from "../../src/kernel/kernel.ts";
 import { type KernelReaders, openReaders } from "../../src/kernel/open-readers.ts";
 import { loopbackAddresses } from "../../src/plan/loopback-node-ports.ts";
 import { type Column, type ColumnName, columnName, type Path } from "./path.ts";
-import { type Addresses, branch, client, guests, node, ownerOf } from "./places.ts";
+import { type Addresses, branch, client, guests, node, node2, ownerOf } from "./places.ts";
 import { destinationIn, ownPort } from "./services.ts";
 
 /** By column, in the words of the matrix. */
@@ -176,8 +176,10 @@ function outcomeText(explanation: Explanation, destination: Destination): string
     case "refused":
       return "refused";
     case "dropped":
-    case "forwarded":
       return "silence";
+    case "forwarded":
+      // Nobody listens there; behind other addresses is nobody who could say so.
+      return destination.address === node2[familyOf(destination.address)] ? "refused" : "silence";
     case "node":
       return processText(destination, packet?.source ?? "");
   }

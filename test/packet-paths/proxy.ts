@@ -6,6 +6,7 @@ import { configurationText } from "../golden/configuration.ts";
 import { type InProcessDaemon, startInProcess } from "../support/in-process.ts";
 import { MemorySource, type NamedObject } from "../support/memory-source.ts";
 import { node } from "../support/objects.ts";
+import { node2 } from "./places.ts";
 import { serviceObjects } from "./services.ts";
 
 export type Proxy = Pick<InProcessDaemon, "stop" | "view">;
@@ -23,6 +24,9 @@ export async function startProxy(fields: Fields = {}): Promise<Proxy> {
   const source = new MemorySource();
   source.apply(...([node(), ...serviceObjects()] as unknown as readonly NamedObject[]));
   const daemon = await startInProcess({ config, source });
+  await daemon.settled();
+  const others = [node({ name: "node-2", addresses: Object.values(node2) })];
+  source.reportNodes(...(others as unknown as readonly NamedObject[]));
   await daemon.settled();
   return daemon;
 }

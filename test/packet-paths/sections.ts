@@ -230,6 +230,23 @@ const nodeAddress: Section = {
   ],
 };
 
+const otherNodeAddress: Section = {
+  title: "An external IP that is another Node's address",
+  text: [
+    "A Service names the address of `node-2` as its external IP. Whatever is set, this node neither binds nor serves it, " +
+      "although it is the node's gateway too, whose address would be served: packets go to `node-2` itself, where port 80 " +
+      "is closed.",
+  ],
+  headings: ["address", "port", "from"],
+  columns: transports,
+  paths: (["pod", "node"] as const).map((from) => ({
+    labels: ["external IP", "the Service's", from],
+    from,
+    target: toService("other-node-address", "external IP"),
+    expected: "refused",
+  })),
+};
+
 const sctp: Section = {
   title: "SCTP",
   text: [
@@ -320,6 +337,7 @@ export const withDefaults: readonly Section[] = [
   ranges,
   otherPorts,
   nodeAddress,
+  otherNodeAddress,
   ping,
   large,
   largeAnswers,

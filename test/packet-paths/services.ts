@@ -10,7 +10,7 @@ import {
   slicePort,
 } from "../support/objects.ts";
 import type { Target } from "./path.ts";
-import { type Addresses, branch, guestNamed, node } from "./places.ts";
+import { type Addresses, branch, guestNamed, node, node2 } from "./places.ts";
 
 export const servicePort = 80;
 export const podPort = 8080;
@@ -78,7 +78,8 @@ export type ServiceName =
   | "affinity"
   | "sctp"
   | "sctp-local"
-  | "node-address";
+  | "node-address"
+  | "other-node-address";
 
 const table: Readonly<Record<ServiceName, TestService>> = {
   cluster: { endpoints: ["local", "remote"] },
@@ -111,6 +112,7 @@ const table: Readonly<Record<ServiceName, TestService>> = {
   sctp: { endpoints: sctpEndpoints, protocols: ["SCTP"] },
   "sctp-local": { endpoints: sctpEndpoints, protocols: ["SCTP"], policy: "Local" },
   "node-address": { endpoints: ["local", "remote"], externalIps: node },
+  "other-node-address": { endpoints: ["local", "remote"], externalIps: node2 },
 };
 const names = Object.keys(table) as readonly ServiceName[];
 

@@ -50,11 +50,11 @@ export async function readNodeNetwork(
   const gateways = keptGateways(await kernel.link.listGateways(), previous.gateways);
   const servers = [...apiServers];
   const reserved = new Map<IpAddress, ReservedReason>();
-  // The reasons below say more of an address than that some Node has it.
-  for (const address of nodeAddresses) reserved.set(address, "other-node-address");
   for (const address of broadcasts) reserved.set(address, "broadcast-address");
   for (const { address } of servers) reserved.set(address, "api-server-address");
   for (const address of gateways) reserved.set(address, "gateway-address");
+  // Last: it alone keeps an address from being served at all, and a gateway or an API server may be a Node as well.
+  for (const address of nodeAddresses) reserved.set(address, "other-node-address");
   return {
     bound,
     ofNode,

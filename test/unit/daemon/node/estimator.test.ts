@@ -54,9 +54,9 @@ describe("the estimator's settings", () => {
 function viewOf(servers: number): DaemonView {
   const realServers = Array.from({ length: servers - 1 }, () => ({}));
   return {
+    mode: "ipvs",
     plan: {
-      serviceNames: () => [],
-      serviceCount: 1,
+      tracker: { serviceNames: () => [], serviceCount: 1 },
       desired: { virtualServer: () => ({}) },
     },
     reconciler: {

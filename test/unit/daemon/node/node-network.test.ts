@@ -21,7 +21,7 @@ describe("the node's network", () => {
     assert.deepEqual([...ofNode], ["192.168.10.11", "fd00:10::11", "172.16.5.11"]);
     assert.deepEqual(Object.fromEntries(reserved), {
       "192.168.10.12": "other-node-address",
-      "192.168.10.1": "gateway-address",
+      "192.168.10.1": "other-node-address",
       "192.168.10.255": "broadcast-address",
       "172.16.5.255": "broadcast-address",
       "10.0.0.9": "api-server-address",
