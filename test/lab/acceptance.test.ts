@@ -44,11 +44,11 @@ describe("kube-ipvs-e2e", () => {
 
   it("says what fails, and leaves nothing where it is broken off", async () => {
     const drop = "OUTPUT -d 10.244.1.0/24 -p udp -j DROP";
-    shell(`ip netns exec node-2 iptables -I ${drop}`);
-    const run = start("--wait=2");
+    shell(`ip netns exec node-1 iptables -I ${drop}`);
+    const run = start("--nodes=1", "--wait=1");
     try {
       await run.prints(/^cluster-ip: failed$/m, limitMs);
-      assert.match(run.output, /^Waiting for 5 pods in namespace kube-ipvs-e2e$/m);
+      assert.match(run.output, /^Waiting for 3 pods in namespace kube-ipvs-e2e$/m);
       run.kill("SIGTERM");
       const { code } = await run.ends(limitMs);
       assert.equal(code, 2, run.output);
@@ -56,7 +56,7 @@ describe("kube-ipvs-e2e", () => {
       assertNothingLeft();
     } finally {
       run.kill("SIGKILL");
-      shell(`ip netns exec node-2 iptables -D ${drop}`);
+      shell(`ip netns exec node-1 iptables -D ${drop}`);
     }
   });
 });
