@@ -10,7 +10,7 @@ addon := build/native-shim/$(architecture)/netlink_socket.node
 step := toolchain/step.sh
 # What Node.js keeps of the sources of tests, types taken out: half of a start's time. The program has its own beside it.
 with_cache := NODE_COMPILE_CACHE=$(CURDIR)/build/compile-cache
-bench_programs := build/bench/limit build/bench/observe build/bench/connect build/bench/pretend-ipvs.so
+bench_programs := build/bench/limit build/bench/observe build/bench/connect build/bench/forward build/bench/pretend-ipvs.so
 
 version := $(shell sed -n 's/^  "version": "\(.*\)",$$/\1/p' package.json)
 release_folder := build/release/kube-ipvs-$(version)
@@ -131,6 +131,8 @@ shell: setup-lab build lab ## a shell where the kernel has IPVS, with kube-ipvs 
 packet-paths: setup-lab build lab ## write docs/reports/packet-paths.md: where packets go, tried with real ones
 	@node test/lab/boot.ts -- node test/packet-paths/print-document.ts > build/packet-paths.md
 	@mv build/packet-paths.md docs/reports/packet-paths.md
+	@node test/lab/boot.ts -- node test/packet-paths/print-modes-document.ts > build/packet-paths-modes.md
+	@mv build/packet-paths-modes.md docs/reports/packet-paths-modes.md
 
 seccomp: setup-lab build lab ## write deploy/seccomp/: the system calls of the program's life in the lab, and the profile
 	@mkdir -p build/seccomp

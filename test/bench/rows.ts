@@ -12,7 +12,7 @@ export interface Target {
 }
 
 export interface Row {
-  /** Whose figure it is: `kube-ipvs`, `limit`, `tools`, `baseline`, or `peer`, the other proxy. */
+  /** Whose figure it is: `kube-ipvs`, `limit`, `tools`, `baseline`, `forwarder`, or `peer`, the other proxy. */
   readonly subject: string;
   readonly what: string;
   readonly unit: string;

@@ -30,6 +30,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   drift: { expectedSeconds: 115, waits: true },
   golden: { expectedSeconds: 330, timeoutSeconds: 1_200 },
   "packet-paths": { expectedSeconds: 130, timeoutSeconds: 1_200 },
+  "packet-paths-modes": { expectedSeconds: 60, timeoutSeconds: 600 },
   "thousand-services": { expectedSeconds: 250, timeoutSeconds: 600 },
   faults: { expectedSeconds: 310, timeoutSeconds: 1_200, waits: true },
   "broken-writes": { expectedSeconds: 500, timeoutSeconds: 1_200, waits: true },

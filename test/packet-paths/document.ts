@@ -1,6 +1,7 @@
 /** Results as text: the matrix for a terminal, and docs/reports/packet-paths.md. Pure. */
 import { table } from "../demo/screen.ts";
 import { type ColumnName, columnName, type Row, type SectionResult } from "./path.ts";
+import type { ModeResult } from "./run-modes.ts";
 
 const introduction = `# Where packets go
 
@@ -45,10 +46,31 @@ export function matrixText(results: readonly SectionResult[]): string {
 }
 
 export function documentText(results: readonly SectionResult[]): string {
-  return [introduction, ...results.map(sectionText)].join("\n");
+  return [introduction, ...results.map((result) => sectionText(result))].join("\n");
 }
 
-function sectionText({ section, rows }: SectionResult): string {
+const modesIntroduction = `# Where packets go in modes iptables and userspace
+
+As [where packets go](packet-paths.md), whose words these are, for the other two modes. Every line was tried with real
+connections; written by \`make packet-paths\`, and \`test/lab/packet-paths-modes.test.ts\` tries a part of it in each test.
+`;
+
+/** The document of modes iptables and userspace. */
+export function modesDocumentText(all: readonly ModeResult[]): string {
+  const modes = all.map(({ given, results }) =>
+    [
+      `# Mode ${given.mode}\n`,
+      `${given.text.map(wrap).join("\n\n")}\n`,
+      ...results.map((result) => sectionText(result, given.mode)),
+      `## Not there in mode ${given.mode}\n`,
+      `${given.without.map(([title, reason]) => wrap(`- ${title}: ${reason}.`)).join("\n")}\n`,
+    ].join("\n"),
+  );
+  return [modesIntroduction, ...modes].join("\n");
+}
+
+/** One section of a document. `mode`: of a document of several modes. */
+export function sectionText({ section, rows }: SectionResult, mode?: string): string {
   const names = section.columns.map(columnName);
   const heads = [...section.headings, "over", "outcome"];
   const lines = rows.flatMap((row) =>
@@ -57,7 +79,8 @@ function sectionText({ section, rows }: SectionResult): string {
   const rule = heads.map(() => "---");
   const rendered = [heads, rule, ...lines].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
   const text = section.text.map(wrap).join("\n\n");
-  return `## ${section.title}\n\n${text}\n\n${rendered}\n`;
+  const title = mode === undefined ? section.title : `Mode ${mode}: ${section.title}`;
+  return `## ${title}\n\n${text}\n\n${rendered}\n`;
 }
 
 interface OutcomeOver {

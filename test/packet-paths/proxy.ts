@@ -1,7 +1,15 @@
 /** The proxy in this process: the composition root on objects in memory. */
 import { readFileSync } from "node:fs";
 import { hostname } from "node:os";
+import { setTimeout as pause } from "node:timers/promises";
+import { silentEvents } from "../../src/api/event.ts";
+import { systemClock } from "../../src/base/clock.ts";
+import { silentLogger } from "../../src/base/log.ts";
+import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
+import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
+import { beginUserspace } from "../../src/daemon/userspace/begin-userspace.ts";
+import { silentMetrics } from "../../src/metrics/metrics.ts";
 import { configurationText } from "../golden/configuration.ts";
 import { type InProcessDaemon, startInProcess } from "../support/in-process.ts";
 import { MemorySource, type NamedObject } from "../support/memory-source.ts";
@@ -15,18 +23,41 @@ type Fields = Readonly<Record<string, unknown>>;
 
 /** Starts it in the namespace of this thread; resolves when every Service is in the kernel. */
 export async function startProxy(fields: Fields = {}): Promise<Proxy> {
-  // UDP flows must be gone before an affinity ends.
-  const base = { kubeIpvs: { ignoreRunningKubeProxy: true }, ipvs: { udpTimeout: "5s" } };
-  const text = configurationText({ ...base, ...fields });
-  const path = "proxy.yaml";
-  const readFile = (name: string): string => (name === path ? text : readFileSync(name, "utf8"));
-  const { config } = loadConfig(new Map([["config", [path]]]), { readFile, hostname });
-  const source = new MemorySource();
-  source.apply(...([node(), ...serviceObjects()] as unknown as readonly NamedObject[]));
-  const daemon = await startInProcess({ config, source });
+  const source = sourceOfAll();
+  const daemon = await startInProcess({ config: configOf(fields), source });
   await daemon.settled();
   const others = [node({ name: "node-2", addresses: Object.values(node2) })];
   source.reportNodes(...(others as unknown as readonly NamedObject[]));
   await daemon.settled();
   return daemon;
+}
+
+/** As {@link startProxy}, in mode userspace; resolves when every Service has its listeners. */
+export async function startUserspaceProxy(fields: Fields = {}): Promise<Pick<Proxy, "stop">> {
+  // A machine under load may take longer for an answer than a client may be quiet.
+  const config = { ...configOf({ mode: "userspace", ...fields }), udpTimeoutMs: 10_000 };
+  const health = new ProxyHealth(systemClock, 2 * config.syncPeriodMs);
+  const parts = { clock: systemClock, log: silentLogger, metrics: silentMetrics, health };
+  const { stop } = await beginUserspace(config, {
+    ...parts,
+    source: sourceOfAll(),
+    events: silentEvents,
+  });
+  while (health.notReadyReason !== undefined) await pause(10);
+  return { stop };
+}
+
+function configOf(fields: Fields): Config {
+  // UDP flows must be gone before an affinity ends.
+  const base = { kubeIpvs: { ignoreRunningKubeProxy: true }, ipvs: { udpTimeout: "5s" } };
+  const text = configurationText({ ...base, ...fields });
+  const path = "proxy.yaml";
+  const readFile = (name: string): string => (name === path ? text : readFileSync(name, "utf8"));
+  return loadConfig(new Map([["config", [path]]]), { readFile, hostname }).config;
+}
+
+function sourceOfAll(): MemorySource {
+  const source = new MemorySource();
+  source.apply(...([node(), ...serviceObjects()] as unknown as readonly NamedObject[]));
+  return source;
 }

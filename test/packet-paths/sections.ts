@@ -377,3 +377,10 @@ export const allSections: readonly Section[] = [
   ...variants,
   withoutParts,
 ];
+
+/** For the matrix of other modes. */
+export function sectionNamed(title: string): Section {
+  const found = allSections.find((one) => one.title === title);
+  if (found === undefined) throw new Error(`No section is called ${title}`);
+  return found;
+}

@@ -1,4 +1,7 @@
-/** Mode userspace beside a direct connection: throughput, latency, a thousand connections, memory. On the host. */
+/**
+ * Mode userspace beside a direct connection and a forwarder of 150 lines of C: throughput, latency, a thousand
+ * connections, memory. On the host.
+ */
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
@@ -14,6 +17,8 @@ import { quantile, type Row } from "../rows.ts";
 const backend = "10.244.1.10";
 const connections = 1_000;
 const serverScript: string = join(import.meta.dirname, "../userspace-server.ts");
+
+const forwarderPath: string = join(import.meta.dirname, "../../../build/bench/forward");
 
 /** Two node ports: one for the echo, one for what sends. */
 const manifest = `
@@ -34,7 +39,7 @@ endpoints: [{ addresses: [${backend}] }]
 export const userspaceCases: readonly Case[] = [
   {
     name: "userspace",
-    title: "Mode userspace beside a direct connection",
+    title: "Mode userspace beside a direct connection and a forwarder in C",
     expectedSeconds: 30,
     run: (context) => run(context),
   },
@@ -42,7 +47,7 @@ export const userspaceCases: readonly Case[] = [
 
 /** Where the two ports are reached. */
 interface Way {
-  readonly subject: "baseline" | "kube-ipvs";
+  readonly subject: "baseline" | "forwarder" | "kube-ipvs";
   readonly host: string;
   readonly echoPort: number;
   readonly sendPort: number;
@@ -50,6 +55,7 @@ interface Way {
 
 const ways: readonly Way[] = [
   { subject: "baseline", host: backend, echoPort: 8_080, sendPort: 8_081 },
+  { subject: "forwarder", host: "127.0.0.1", echoPort: 20_080, sendPort: 20_081 },
   { subject: "kube-ipvs", host: "127.0.0.1", echoPort: 30_080, sendPort: 30_081 },
 ];
 
@@ -61,17 +67,21 @@ async function run(context: CaseContext): Promise<CaseOutcome> {
   const server = spawn(process.execPath, [serverScript, backend], {
     stdio: ["ignore", "pipe", "inherit"],
   });
+  const forwarder = spawn(forwarderPath, [backend, "8080", "20080", "8081", "20081"], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
   const program = new Program([
     ...["--proxy-mode=userspace", `--manifests=${folder}`, "--hostname-override=node-1", "-v=2"],
     ...["--kube-ipvs-lock-name=bench-userspace", "--healthz-bind-address=127.0.0.1:20256"],
     "--metrics-bind-address=127.0.0.1:20249",
   ]);
   try {
-    await Promise.all([ready(server), program.prints(/SyncProxyRules complete/)]);
+    await Promise.all([ready(server), ready(forwarder), program.prints(/SyncProxyRules complete/)]);
     return { rows: await measure(context, program.pid) };
   } finally {
     program.kill("SIGTERM");
     server.kill("SIGTERM");
+    forwarder.kill("SIGTERM");
     await program.ends();
     rmSync(folder, { recursive: true });
   }

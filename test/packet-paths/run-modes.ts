@@ -1,0 +1,70 @@
+/** Runs the sections of modes iptables and userspace, in one set of namespaces. */
+import { shell } from "../support/netns/network-namespace.ts";
+import { type ModeSections, modeSections } from "./modes.ts";
+import type { Section, SectionResult } from "./path.ts";
+import { startProxy, startUserspaceProxy } from "./proxy.ts";
+import { type Stations, walk } from "./walk.ts";
+import { buildWorld } from "./world.ts";
+
+export interface ModeResult {
+  readonly given: ModeSections;
+  readonly results: readonly SectionResult[];
+}
+
+/** Commands say nothing about paths in these modes. */
+const silentExplainer = { explain: async () => new Map<never, never>() };
+
+/** All sections, or those that are tried always. */
+export async function runModes(which: "all" | "always"): Promise<readonly ModeResult[]> {
+  const { stations, stop } = await buildWorld();
+  // To modes without IPVS it is the node's affair.
+  shell("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
+  try {
+    const all: ModeResult[] = [];
+    for (const given of modeSections) {
+      const sections = given.sections.filter((one) => which === "all" || given.always.has(one));
+      all.push({ given, results: await runMode(given, sections, stations) });
+    }
+    return all;
+  } finally {
+    await stop();
+  }
+}
+
+async function runMode(
+  { mode, mostProbes = 0 }: ModeSections,
+  sections: readonly Section[],
+  stations: Stations,
+): Promise<readonly SectionResult[]> {
+  const results: SectionResult[] = [];
+  const groups = Map.groupBy(sections, ({ configuration }) => configuration);
+  for (const [configuration, group] of groups) {
+    const proxy = await start(mode, configuration);
+    try {
+      for (const section of group) {
+        results.push(await walk(section, stations, silentExplainer, { mostProbes }));
+      }
+    } finally {
+      await proxy.stop();
+    }
+  }
+  if (mode === "iptables") removeRules();
+  return results;
+}
+
+function start(
+  mode: ModeSections["mode"],
+  fields: Section["configuration"] = {},
+): ReturnType<typeof startUserspaceProxy> {
+  if (mode === "iptables") return startProxy({ mode, ...fields });
+  return startUserspaceProxy(fields);
+}
+
+/** They outlive the proxy. */
+function removeRules(): void {
+  for (const tool of ["iptables", "ip6tables"]) {
+    for (const table of ["nat", "filter", "mangle"]) {
+      shell(`${tool} -w 5 -t ${table} -F; ${tool} -w 5 -t ${table} -X`);
+    }
+  }
+}
