@@ -27,7 +27,7 @@ import {
 } from "./cluster-network.ts";
 import { Kubelet } from "./kubelet.ts";
 
-const roleFile: string = join(import.meta.dirname, "../../../deploy/kustomize/e2e/rbac.yaml");
+const deployFolder: string = join(import.meta.dirname, "../../../deploy/kustomize");
 export const daemonAccount = "system:serviceaccount:kube-system:kube-ipvs";
 const readyLine = /First sync completed|^Ready$/m;
 
@@ -231,23 +231,24 @@ export class SmallCluster {
   }
 }
 
-/** The account of the Job by its manifest, that of the daemon by Kubernetes; the controller is no part of the test. */
+/** Accounts of the Job and of the controller by their manifests, that of the daemon by Kubernetes. */
 function grantsByToken(): ReadonlyMap<string, readonly Grant[]> {
-  const documents = parseAllDocuments(readFileSync(roleFile, "utf8")).map(
+  return new Map<string, readonly Grant[]>([
+    ["e2e", grantsOf("e2e")],
+    ["daemon", [{ rules: nodeProxier }]],
+    ["controller", grantsOf("endpoint-controller")],
+  ]);
+}
+
+function grantsOf(kustomization: string): readonly Grant[] {
+  const file = join(deployFolder, kustomization, "rbac.yaml");
+  const documents = parseAllDocuments(readFileSync(file, "utf8")).map(
     (document) => document.toJS() as ApiObject & { readonly rules?: readonly PolicyRule[] },
   );
-  const roles = documents.filter(({ rules }) => rules !== undefined);
-  const job = roles.map(({ kind, metadata, rules = [] }): Grant => {
-    return kind === "ClusterRole" ? { rules } : { namespace: String(metadata["namespace"]), rules };
+  return documents.flatMap(({ kind, metadata, rules }): readonly Grant[] => {
+    if (rules === undefined) return [];
+    return kind === "ClusterRole"
+      ? [{ rules }]
+      : [{ namespace: String(metadata["namespace"]), rules }];
   });
-  const everything: PolicyRule = {
-    apiGroups: ["", "discovery.k8s.io"],
-    resources: ["services", "pods", "endpointslices"],
-    verbs: ["list", "watch", "create", "patch", "delete"],
-  };
-  return new Map<string, readonly Grant[]>([
-    ["e2e", job],
-    ["daemon", [{ rules: nodeProxier }]],
-    ["controller", [{ rules: [everything] }]],
-  ]);
 }
