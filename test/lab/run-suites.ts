@@ -24,6 +24,10 @@ interface Outcome {
 
 const processors: number = Math.min(2, availableParallelism());
 const progressIntervalMs = 15_000;
+const reporters: readonly string[] = [
+  "spec",
+  join(import.meta.dirname, "process-end-reporter.ts"),
+].flatMap((reporter) => [`--test-reporter=${reporter}`, "--test-reporter-destination=stdout"]);
 
 async function runSuite(
   lab: UsableLab,
@@ -37,7 +41,7 @@ async function runSuite(
   const running = setInterval(() => {
     console.log(`  ${suite.name}: running, ${secondsSince(begin).toFixed(0)} s`);
   }, progressIntervalMs);
-  const command = [...withQuickNode(lab), "node", "--test", suite.file];
+  const command = [...withQuickNode(lab), "node", "--test", ...reporters, suite.file];
   const output = { stdout: keep, stderr: keep };
   const result = await runInLab(lab, command, { ...suite.options, cpu }, output, signal);
   clearInterval(running);
