@@ -1,15 +1,16 @@
 /** `--cleanup`: removes everything of ours from this node and says what it removed. */
 import { type Clock, systemClock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
-import { type IpFamily, ipFamilies } from "../base/ip.ts";
+import type { IpFamily } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
-import { planRules } from "../plan/rules.ts";
+import { planEmptyRules } from "../plan/rules.ts";
 import type { ChangeKind } from "../reconcile/change.ts";
 import type { Kept } from "../reconcile/diff/plan-removal.ts";
 import { readAddresses } from "../reconcile/observed/read-addresses.ts";
 import { type RemovalGoal, type RemovalReport, removeAll } from "../reconcile/remove-all.ts";
 import type { RuleSet } from "../state/rule.ts";
+import { usableFamilies } from "./node/iptables-families.ts";
 import { removeLeftoverSocket } from "./operator/operator-socket.ts";
 import { removeBootFile, systemBootClock } from "./process/boot-file.ts";
 import { modeRecordPath } from "./process/mode-record.ts";
@@ -69,20 +70,13 @@ async function removeFile(
   }
 }
 
-/** Rules of an empty cluster name all our chains and jumps; families whose programs work. */
+/** All our chains and jumps, of families whose programs work. */
 async function plannedRules(
   kernel: Kernel,
   config: Config,
 ): Promise<ReadonlyMap<IpFamily, RuleSet>> {
-  const planned = new Map<IpFamily, RuleSet>();
-  for (const family of ipFamilies) {
-    const { isSupported } = await kernel.iptables.probe(family);
-    if (!isSupported) continue;
-    const empty = { filledSets: new Set<never>(), deniedToNode: [], localDetector: undefined };
-    const { isMasqueradeAll, masqueradeMark } = config;
-    planned.set(family, planRules({ family, ...empty, isMasqueradeAll, masqueradeMark }));
-  }
-  return planned;
+  const families = await usableFamilies(kernel.iptables);
+  return new Map(families.map((family) => [family, planEmptyRules(family, config)]));
 }
 
 async function findIpvs(kernel: Kernel): Promise<boolean> {

@@ -3,11 +3,21 @@
  * many Services there are; only KUBE-IPVS-OUT-FILTER has a rule per load balancer that shuts this node
  * out. Chains, order and comments are kube-proxy's: it and other software look for them by text.
  */
+import type { IpFamily } from "../base/ip.ts";
 import { protocolNumbers } from "../base/protocol.ts";
 import type { Chain, Jump, Match, Rule, RuleSet, TableName, Target } from "../state/rule.ts";
 import type { LocalDetector } from "./options.ts";
 import { comment, described, jumpFrom, matchSet, type RulesInput, when } from "./rule-parts.ts";
 import type { SetRole } from "./sets.ts";
+
+/** Rules of an empty cluster: they name all our chains and jumps. */
+export function planEmptyRules(
+  family: IpFamily,
+  { isMasqueradeAll, masqueradeMark }: Pick<RulesInput, "isMasqueradeAll" | "masqueradeMark">,
+): RuleSet {
+  const empty = { filledSets: new Set<never>(), deniedToNode: [], localDetector: undefined };
+  return planRules({ family, ...empty, isMasqueradeAll, masqueradeMark });
+}
 
 /** Plans all chains and jumps of a family. Pure. */
 export function planRules(input: RulesInput): RuleSet {

@@ -4,7 +4,7 @@ import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { IptablesModeRules, Kernel } from "../../kernel/kernel.ts";
-import { planRules } from "../../plan/rules.ts";
+import { planEmptyRules } from "../../plan/rules.ts";
 import { type OtherProxy, proxyText } from "./other-proxy.ts";
 
 type Tables = Pick<Kernel, "iptablesMode" | "nftTables">;
@@ -102,13 +102,9 @@ export async function removeIptablesMode(
   return { nftTables: [], iptables, kept, failures };
 }
 
-/** `nat KUBE-SERVICES` and so on: rules of an empty cluster name all our chains. */
-function ourChains(
-  family: IpFamily,
-  { isMasqueradeAll, masqueradeMark }: Config,
-): ReadonlySet<string> {
-  const empty = { filledSets: new Set<never>(), deniedToNode: [], localDetector: undefined };
-  const { chains } = planRules({ family, ...empty, isMasqueradeAll, masqueradeMark });
+/** `nat KUBE-SERVICES` and so on. */
+function ourChains(family: IpFamily, config: Config): ReadonlySet<string> {
+  const { chains } = planEmptyRules(family, config);
   return new Set(chains.map(({ table, name }) => `${table} ${name}`));
 }
 

@@ -8,7 +8,7 @@ import type { Kernel } from "../../kernel/kernel.ts";
 import { fixedChains, fixedJumps } from "../../plan/iptables/fixed-chains.ts";
 import type { IptablesOptions } from "../../plan/iptables/options.ts";
 import { sharedChains } from "../../plan/iptables/shared-chains.ts";
-import { planRules } from "../../plan/rules.ts";
+import { planEmptyRules } from "../../plan/rules.ts";
 import { readAddresses } from "../../reconcile/observed/read-addresses.ts";
 import { planRemovalFrom, type RemovalGoal, removeAll } from "../../reconcile/remove-all.ts";
 import type { Jump, RuleSet } from "../../state/rule.ts";
@@ -108,18 +108,9 @@ async function virtualServersOf(
   );
 }
 
-/** Rules of an empty cluster name all chains and jumps of mode ipvs. */
-export function rulesOfIpvs(
-  family: IpFamily,
-  { isMasqueradeAll, masqueradeMark }: Pick<Config, "isMasqueradeAll" | "masqueradeMark">,
-): RuleSet {
-  const empty = { filledSets: new Set<never>(), deniedToNode: [], localDetector: undefined };
-  return planRules({ family, ...empty, isMasqueradeAll, masqueradeMark });
-}
-
-/** Without chains and jumps that mode iptables has, too: those are its own by now. */
+/** All of mode ipvs without chains and jumps that mode iptables has, too: those are its own by now. */
 export function rulesOfIpvsAlone(family: IpFamily, config: Config): RuleSet {
-  const { chains, jumps } = rulesOfIpvs(family, config);
+  const { chains, jumps } = planEmptyRules(family, config);
   const used = new Set([...fixedChains(anyOptions), ...sharedChains].map(keyOf));
   const usedJumps = new Set(
     fixedJumps({ servesAllAddresses: true, nodePortAddresses: [], servesLoopback: true }).map(

@@ -3,8 +3,7 @@ import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Kernel, UnusedBackend } from "../../kernel/kernel.ts";
-import { planRules } from "../../plan/rules.ts";
-import type { RuleSet } from "../../state/rule.ts";
+import { planEmptyRules } from "../../plan/rules.ts";
 
 /** What was done in the backend of iptables that is not in use. */
 export interface UnusedBackendReport {
@@ -31,7 +30,7 @@ export async function cleanUnusedBackend(
   const failures: { family: IpFamily; error: unknown }[] = [];
   for (const family of ipFamilies) {
     try {
-      const removal = await unusedBackend.removeRules(family, plannedOf(family, config));
+      const removal = await unusedBackend.removeRules(family, planEmptyRules(family, config));
       removedCount += removal.removedCount;
       kept.push(...removal.kept.map((chain) => `${family} ${chain}`));
     } catch (error) {
@@ -49,15 +48,9 @@ export async function countUnusedRules(
   if (unusedBackend === undefined) return 0;
   let count = 0;
   for (const family of ipFamilies) {
-    count += await unusedBackend.countRules(family, plannedOf(family, config));
+    count += await unusedBackend.countRules(family, planEmptyRules(family, config));
   }
   return count;
-}
-
-/** Rules of an empty cluster name all our chains and jumps. */
-function plannedOf(family: IpFamily, { isMasqueradeAll, masqueradeMark }: Config): RuleSet {
-  const empty = { filledSets: new Set<never>(), deniedToNode: [], localDetector: undefined };
-  return planRules({ family, ...empty, isMasqueradeAll, masqueradeMark });
 }
 
 /** To be called when the new rules stand: in between, traffic would be without both. Never rejects. */

@@ -12,6 +12,7 @@ import type { Absence } from "./absence.ts";
 import type { DrainTimes, EndpointRow } from "./answers.ts";
 import type { DaemonView } from "./daemon-view.ts";
 import { drainTimes } from "./drain-rows.ts";
+import { notChosenReason } from "./not-chosen-reason.ts";
 import type { ServiceEndpoints } from "./service-endpoints.ts";
 
 export type ObservedServers = readonly ObservedRealServer[];
@@ -50,7 +51,7 @@ export function endpointRows(
     byKey.delete(endpoint.key);
     const reason = isWanted.has(endpoint.key)
       ? absentReason(endpoint, server, input, context)
-      : notChosenReason(endpoint, input, isWanted);
+      : notChosenReason(endpoint, isOnlyLocal(input, isWanted));
     return {
       address: endpoint.address,
       port: endpoint.port,
@@ -126,25 +127,18 @@ function absentReason(
   return absence.reasonOf({ type: "real-server", virtualServer: key, realServer }, record.name);
 }
 
-/**
- * Why planning did not choose it. What is chosen is the plan's; the reason is what is left of the table in
- * `model/topology.ts`.
- */
-function notChosenReason(
-  endpoint: Endpoint,
+/** Policy Local, and no endpoint elsewhere was chosen in its place. */
+function isOnlyLocal(
   { plan, planned, endpoints }: EndpointsInput,
   chosen: ReadonlySet<string>,
-): string {
+): boolean {
   const { servicePort } = plan;
   const isPolicyLocal =
     planned.kind === "cluster-ip"
       ? servicePort.isInternalPolicyLocal
       : servicePort.isExternalPolicyLocal;
-  if (!endpoint.isReady) {
-    return endpoint.isServing && endpoint.isTerminating ? "terminating" : "not-ready";
-  }
-  const isOnlyLocal =
+  return (
     isPolicyLocal &&
-    endpoints.of(servicePort).every(({ key, isLocal }) => isLocal || !chosen.has(key));
-  return isOnlyLocal && !endpoint.isLocal ? "not-local" : "hinted-elsewhere";
+    endpoints.of(servicePort).every(({ key, isLocal }) => isLocal || !chosen.has(key))
+  );
 }

@@ -7,6 +7,7 @@ import { servicePortsOf } from "../../model/service-ports.ts";
 import { chooseEndpoints } from "../../model/topology.ts";
 import type { EndpointRow, ServiceRow, ServicesQuery } from "./answers.ts";
 import type { ObjectsView } from "./daemon-view.ts";
+import { notChosenReason } from "./not-chosen-reason.ts";
 import { ServiceEndpoints } from "./service-endpoints.ts";
 import { serviceNames } from "./service-names.ts";
 
@@ -131,12 +132,4 @@ function endpointRow(endpoint: Endpoint, context: EndpointContext): EndpointRow 
     ...(nodeHints === undefined ? {} : { nodeHints }),
     ...(reason === undefined ? {} : { reason }),
   };
-}
-
-/** What is left of the table in `model/topology.ts`. */
-function notChosenReason(endpoint: Endpoint, isPolicyLocal: boolean): string {
-  if (!endpoint.isReady) {
-    return endpoint.isServing && endpoint.isTerminating ? "terminating" : "not-ready";
-  }
-  return isPolicyLocal && !endpoint.isLocal ? "not-local" : "hinted-elsewhere";
 }

@@ -4,8 +4,9 @@ import { errorText } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { UsableIptables } from "../../kernel/open-iptables.ts";
+import { planEmptyRules } from "../../plan/rules.ts";
 import { removeOtherModes } from "../node/other-modes.ts";
-import { rulesOfIpvs, tidyIpvs } from "../node/tidy-ipvs.ts";
+import { tidyIpvs } from "../node/tidy-ipvs.ts";
 
 /** To be called when the rules of this mode stand. Never rejects; what a process without rights may not remove stays. */
 export async function tidyForUserspace(
@@ -21,7 +22,7 @@ export async function tidyForUserspace(
       await removeOtherModes(kernel, config, log);
       await tidyIpvs(kernel, config, {
         ...parts,
-        rulesOf: rulesOfIpvs,
+        rulesOf: planEmptyRules,
         mayHaveRules: kernel.iptablesMode !== undefined,
       });
     } finally {
