@@ -8,6 +8,8 @@ export interface ProcessFigures {
   readonly residentKb: number;
   /** VmHWM: the most that it ever was. */
   readonly peakKb: number;
+  /** RssAnon: without the pages of files, which the kernel may drop at any time. */
+  readonly anonymousKb: number;
   readonly processCount: number;
 }
 

@@ -96,15 +96,16 @@ function of(pid: number): Started {
 /** A process with all its descendants, those that ended included in the CPU time of who waited for them. */
 function figuresOf(pid: number): ProcessFigures {
   const family = descendants(pid);
-  let [cpuTicks, residentKb, peakKb] = [0, 0, 0];
+  let [cpuTicks, residentKb, peakKb, anonymousKb] = [0, 0, 0, 0];
   for (const member of family) {
     const fields = statFields(member);
     for (const index of [11, 12, 13, 14]) cpuTicks += Number(fields[index]);
     const status = readFileSync(`/proc/${member}/status`, "utf8");
     residentKb += Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1] ?? 0);
     peakKb += Number(/^VmHWM:\s+(\d+)/m.exec(status)?.[1] ?? 0);
+    anonymousKb += Number(/^RssAnon:\s+(\d+)/m.exec(status)?.[1] ?? 0);
   }
-  return { cpuMs: cpuTicks * 10, residentKb, peakKb, processCount: family.length };
+  return { cpuMs: cpuTicks * 10, residentKb, peakKb, anonymousKb, processCount: family.length };
 }
 
 function descendants(pid: number): readonly number[] {
