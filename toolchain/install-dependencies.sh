@@ -6,5 +6,5 @@ installed=$root/node_modules/.package-lock.json
 [ -e "$installed" ] && ! [ "$root/package-lock.json" -nt "$installed" ] && exit 0
 
 "$here/install-npm.sh" || exit 1
-"$here/step.sh" "Installing dependencies" npm ci --prefix "$root" --ignore-scripts || exit 1
+"$here/step.sh" "Installing dependencies" "$here/npm-ci.sh" "$root" || exit 1
 touch "$installed"

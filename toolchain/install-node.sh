@@ -38,11 +38,11 @@ esac
 
 if ! [ -x "$pinned" ]; then
   "$here/install-npm.sh" || exit 1
-  "$here/step.sh" "Installing Node.js for this project" npm ci --prefix "$here" --ignore-scripts || exit 1
+  "$here/step.sh" "Installing Node.js for this project" "$here/npm-ci.sh" "$here" || exit 1
 fi
 # It is an optional dependency, which npm leaves out without an error.
 if ! [ -x "$pinned" ]; then
-  echo "setup: npm did not install $pinned: check that the npm registry answers (npm ping); or install Node.js $needed or newer" >&2
+  echo "setup: npm did not install $pinned: npm says why in its newest log (npm config get cache, folder _logs): often a certificate that it does not know (npm config get cafile) or a mirror without the package; or install Node.js $needed or newer" >&2
   exit 1
 fi
 if ! is_new_enough "$pinned"; then

@@ -2,7 +2,7 @@
 import { type ChildProcess, execFile, spawn } from "node:child_process";
 import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { get } from "node:http";
-import { tmpdir } from "node:os";
+import { loadavg, tmpdir } from "node:os";
 import { join } from "node:path";
 import { promisify } from "node:util";
 import {
@@ -24,7 +24,8 @@ export const pods: readonly Pod[] = [
 const podPort = 8080;
 const here = import.meta.dirname;
 const program = join(here, "../../dist/kube-ipvs");
-const readyTimeoutMs = 20_000;
+/** For hangs: on a busy machine the lab kernel takes minutes. */
+const readyTimeoutMs = 180_000;
 
 export interface Traffic {
   /** Ends it and gives the counts. */
@@ -167,7 +168,8 @@ export class Cluster {
   async waitFor(condition: () => boolean): Promise<void> {
     const deadlineMs = performance.now() + readyTimeoutMs;
     while (!condition()) {
-      if (performance.now() > deadlineMs) throw new Error(`Not within 20 s\n${this.#daemonLog}`);
+      if (performance.now() > deadlineMs)
+        throw new Error(`Not within ${waitText()}\n${this.#daemonLog}`);
       await pause(50);
     }
   }
@@ -222,10 +224,16 @@ export function fetchText(url: string): Promise<string | undefined> {
   });
 }
 
+/** How long was waited, and how busy the machine is. */
+function waitText(): string {
+  return `${readyTimeoutMs / 1_000} s; load average here ${loadavg()[0]?.toFixed(1)}`;
+}
+
 async function until(url: string): Promise<void> {
   const deadlineMs = performance.now() + readyTimeoutMs;
   while ((await fetchText(url)) === undefined) {
-    if (performance.now() > deadlineMs) throw new Error(`No answer from ${url} within 20 s`);
+    if (performance.now() > deadlineMs)
+      throw new Error(`No answer from ${url} within ${waitText()}`);
     await pause(50);
   }
 }

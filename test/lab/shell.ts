@@ -20,6 +20,7 @@ async function main(): Promise<number> {
   }
   const { rows, columns } = process.stdout.isTTY ? process.stdout : usualSize;
   const settings = terminalSettings();
+  console.error("Booting a kernel with IPVS: some 15 s; exit ends it");
   const result = await runInLab(
     lab,
     ["sh", script],

@@ -14,7 +14,7 @@ if ! [ -x "$node/bin/node" ]; then
   mkdir -p "$toolchain"
   cp "$project/toolchain/arm64/package.json" "$project/toolchain/arm64/package-lock.json" "$toolchain/"
   # --force: it is another machine's, and npm 9 knows no other way to ask for one.
-  npm ci --prefix "$toolchain" --ignore-scripts --no-audit --no-fund --force
+  "$project/toolchain/npm-ci.sh" "$toolchain" --no-audit --no-fund --force
 fi
 make -s -C "$project/native-shim" CC=aarch64-linux-gnu-gcc ARCH=arm64
 

@@ -16,10 +16,10 @@ export const apiVersion = "kube-ipvs/v1";
 export interface Status {
   readonly apiVersion: typeof apiVersion;
   readonly kind: "Status";
-  readonly verdict: "OK" | "Degraded";
+  readonly verdict: "OK" | "Starting" | "Degraded";
   /** One sentence: what is served, or what is wrong and since when. */
   readonly summary: string;
-  /** Empty: OK. */
+  /** Empty: OK. Starting: what the first sync waits for. */
   readonly problems: readonly Problem[];
   readonly node: { readonly name: string; readonly isEligible: boolean };
   readonly mode: "ipvs" | "iptables" | "userspace";

@@ -12,7 +12,7 @@ import { agesNow, type SecondsSince, toTenth } from "./ages.ts";
 import { apiVersion, type Status, type SyncStatus } from "./answers.ts";
 import type { ModeView } from "./daemon-view.ts";
 import { countsOf } from "./object-counts.ts";
-import { problemsOf, summaryOf } from "./verdict.ts";
+import { problemsOf, summaryOf, verdictOf } from "./verdict.ts";
 
 export interface StatusParts {
   readonly clock: Pick<Clock, "monotonicMs">;
@@ -34,13 +34,15 @@ export function* statusOf(parts: StatusParts): Generator<void, Status> {
   const counts = yield* countsOf(view);
   const history = view?.history ?? new SyncHistory(parts.clock);
   const secondsSince = agesNow(parts.clock);
-  const problems = problemsOf({ ...parts, history }, secondsSince);
+  const evidence = { ...parts, history };
+  const problems = problemsOf(evidence, secondsSince);
+  const verdict = verdictOf(problems, evidence, secondsSince);
   const choice = view?.iptables?.choice;
   return {
     apiVersion,
     kind: "Status",
-    verdict: problems.length === 0 ? "OK" : "Degraded",
-    summary: summaryOf(problems, counts, history.last, secondsSince),
+    verdict,
+    summary: summaryOf(verdict, problems, counts, history.last, secondsSince),
     problems,
     node: { name: config.nodeName, isEligible: health.report().isNodeEligible },
     mode: config.mode,

@@ -4,7 +4,7 @@ import type { ApiContact } from "../report/api-contact.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import type { PastSync, SyncHistory } from "../report/sync-history.ts";
 import type { SecondsSince } from "./ages.ts";
-import type { Counts, Problem } from "./answers.ts";
+import type { Counts, Problem, Status } from "./answers.ts";
 
 /** What is judged. */
 export interface Evidence {
@@ -27,14 +27,30 @@ export function problemsOf(evidence: Evidence, secondsSince: SecondsSince): read
   ];
 }
 
+/** A start takes seconds, with tens of thousands of Services half a minute: what takes longer is a problem. */
+const longestStartSeconds = 60;
+
+/** A start that goes well is not degraded, though nothing is served yet. */
+export function verdictOf(
+  problems: readonly Problem[],
+  { history, startedAtMs }: Evidence,
+  secondsSince: SecondsSince,
+): Status["verdict"] {
+  if (problems.length === 0) return "OK";
+  const waitsOnly = problems.every(({ reason }) => reason === "not-ready");
+  const isFirst = history.last === undefined && secondsSince(startedAtMs) < longestStartSeconds;
+  return waitsOnly && isFirst ? "Starting" : "Degraded";
+}
+
 /** `OK, 1,204 Services, last sync 3 s ago, 4.1 ms`. */
 export function summaryOf(
+  verdict: Status["verdict"],
   problems: readonly Problem[],
   { services }: Counts,
   last: PastSync | undefined,
   secondsSince: SecondsSince,
 ): string {
-  if (problems.length === 0) {
+  if (verdict === "OK") {
     const sync =
       last === undefined
         ? "no sync yet"
@@ -44,7 +60,7 @@ export function summaryOf(
   const texts = problems.map(({ message, sinceSeconds }) =>
     sinceSeconds === undefined ? message : `${message} (for ${durationText(sinceSeconds)})`,
   );
-  return `Degraded: ${texts.join("; ")}`;
+  return `${verdict}: ${texts.join("; ")}`;
 }
 
 function readiness(

@@ -112,10 +112,22 @@ describe("the status", () => {
     const status = run(
       statusOf({ clock, config, health, apiContact, startedAtMs: 0, view: undefined }),
     );
-    assert.match(
-      status.summary,
-      /^Degraded: The first sync waits for the Node object, Services, EndpointSlices/,
-    );
+    const waits = "The first sync waits for the Node object, Services, EndpointSlices";
+    assert.ok(status.summary.startsWith(`Starting: ${waits}`), status.summary);
+    assert.equal(status.verdict, "Starting");
     assert.equal(status.iptables, undefined);
+  });
+
+  it("is degraded where the first sync has not ended a minute after the start", () => {
+    const clock = new FakeClock();
+    const parts = {
+      clock,
+      config: new FakeNode({}).config,
+      health: new ProxyHealth(clock, 60_000),
+      apiContact: new ApiContact(clock, silentMetrics),
+      startedAtMs: clock.monotonicMs() - 60_000,
+      view: undefined,
+    };
+    assert.equal(run(statusOf(parts)).verdict, "Degraded");
   });
 });
