@@ -244,6 +244,25 @@ describe("monitoring from the chart", () => {
   });
 });
 
+describe("the chart, only observing", () => {
+  it("listens on other ports than kube-proxy, whatever the configuration names", () => {
+    const config = { clusterCIDR: "10.244.0.0/16", metricsBindAddress: "0.0.0.0:10249" };
+    const values = { ...leastValues, config, observeOnly: true };
+    assert.deepEqual(problems(values), []);
+    const { objects = [], text } = renderChart(values);
+    assert.doesNotMatch(configOf(objects)["config.conf"] ?? "", /1024[0-9]|1025[0-9]/);
+    assert.match(text, /changes nothing/);
+    assert.doesNotMatch(text, /refuses to start/);
+  });
+
+  it("takes the ConfigMap of kubeadm's kube-proxy", () => {
+    const { objects = [] } = renderChart({ existingConfigMap: "kube-proxy", observeOnly: true });
+    const { volumes, containers } = podOf(objects);
+    assert.equal(volumes[0]?.configMap?.name, "kube-proxy");
+    assert.equal(containers[0]?.command.at(-1), "--kube-ipvs-observe-only");
+  });
+});
+
 describe("the chart, for leaving", () => {
   it("cleans each node with the proxy's configuration in the place of running it", () => {
     const cleanUp = podOf(renderChart({ ...leastValues, cleanUp: true }).objects ?? []);

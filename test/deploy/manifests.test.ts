@@ -67,6 +67,10 @@ const sets: readonly { readonly name: string; readonly objects: readonly Manifes
     objects: renderChart({ ...leastValues, cleanUp: true }).objects ?? [],
   },
   {
+    name: "the chart that only observes",
+    objects: renderChart({ ...leastValues, observeOnly: true }).objects ?? [],
+  },
+  {
     name: "the chart with a PodMonitor and kubeadm's ConfigMap",
     objects:
       renderChart({ existingConfigMap: "kube-proxy", podMonitor: { enabled: true } }).objects ?? [],
@@ -98,10 +102,19 @@ describe("what goes to an API server", () => {
   });
 });
 
-/** Each DaemonSet that is the proxy. */
-const proxies = sets
+/** Each DaemonSet that runs the proxy, whether it changes the node or only observes. */
+const running = sets
   .filter(({ objects }) => objects.some(({ kind }) => kind === "DaemonSet"))
-  .filter(({ objects }) => podOf(objects).initContainers[0]?.name !== "clean-up");
+  .filter(({ objects }) => podOf(objects).containers[0]?.name !== "done");
+
+const observeFlag = "--kube-ipvs-observe-only";
+
+function isObserver({ objects }: { readonly objects: readonly Manifest[] }): boolean {
+  return podOf(objects).containers[0]?.command.includes(observeFlag) ?? false;
+}
+
+const proxies = running.filter((set) => !isObserver(set));
+const observers = running.filter(isObserver);
 
 /** Of its own, and not kubeadm's. */
 function hasConfiguration({ objects }: { readonly objects: readonly Manifest[] }): boolean {
@@ -125,14 +138,19 @@ describe("the manifests", () => {
     });
   }
 
-  for (const { name, objects } of proxies.filter(hasConfiguration)) {
+  for (const { name, objects } of running.filter(hasConfiguration)) {
     it(`bring a configuration that the program takes without a warning: ${name}`, () => {
       const files = configOf(objects);
-      const { config, notices } = loadConfig(new Map([["config", ["config.conf"]]]), {
+      const flags = new Map([["config", ["config.conf"]]]);
+      if (isObserver({ objects })) flags.set("kube-ipvs-observe-only", ["true"]);
+      const { config, notices } = loadConfig(flags, {
         readFile: (path) => files[path] ?? "",
         hostname: () => "node-1",
       });
-      assert.deepEqual(notices, []);
+      assert.deepEqual(
+        notices.filter(({ level }) => level !== "info"),
+        [],
+      );
       const mounted = podOf(objects).containers[0]?.volumeMounts?.[0]?.mountPath;
       assert.deepEqual(config.objectsFrom, {
         kind: "cluster",
@@ -171,6 +189,42 @@ describe("the manifests", () => {
       });
     });
   }
+});
+
+describe("what observes beside kube-proxy", () => {
+  it("is an overlay for kubeadm, and a value of the chart", () => {
+    assert.deepEqual(
+      observers.map(({ name }) => name),
+      ["manifests/observe.yaml", "the chart that only observes"],
+    );
+  });
+
+  for (const { name, objects } of observers) {
+    const [proxy] = podOf(readManifests("replace-kube-proxy")).containers;
+    const { initContainers, containers } = podOf(objects);
+    const [observer] = containers;
+
+    it(`is the proxy with one flag more, and with no more rights: ${name}`, () => {
+      assert.deepEqual(observer?.command, [...(proxy?.command ?? []), observeFlag]);
+      assert.deepEqual(observer?.securityContext, proxy?.securityContext);
+    });
+
+    it(`leaves the node as it is, and kube-proxy's ports alone: ${name}`, () => {
+      assert.equal(initContainers, undefined);
+      const ports = observer?.ports?.map(({ containerPort }) => containerPort);
+      assert.deepEqual(ports, [10_349, 10_356]);
+      assert.deepEqual([observer?.livenessProbe, observer?.readinessProbe], [undefined, undefined]);
+    });
+  }
+
+  it("shares no name, label or account with the proxy, and reads kubeadm's configuration", () => {
+    const objects = readManifests("observe");
+    const names = new Set(objects.map(({ metadata }) => metadata.name));
+    assert.deepEqual([...names], ["kube-ipvs-observe"]);
+    assert.match(JSON.stringify(objects), /"matchLabels":\{"k8s-app":"kube-ipvs-observe"\}/);
+    assert.equal(podOf(objects).volumes[0]?.configMap?.name, "kube-proxy");
+    assert.deepEqual(podOf(objects).volumes[0], podOf(readManifests("kubeadm")).volumes[0]);
+  });
 });
 
 describe("the manifest that cleans nodes up", () => {

@@ -11,13 +11,15 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { parseAllDocuments } from "yaml";
+import { readManifests } from "../support/container/pod.ts";
+import { shellBlocksOf } from "../support/documents/guides.ts";
 
-const guide = readFileSync(join(import.meta.dirname, "../../docs/migrate/kubeadm.md"), "utf8");
+const project = join(import.meta.dirname, "../..");
+const guide = readFileSync(join(project, "docs/migrate/kubeadm.md"), "utf8");
 
 /** The command lines of the guide that hold `part`, without comments; exactly one block has them. */
 function commandsWith(part: string): string {
-  const blocks = [...guide.matchAll(/^```sh\n(.*?)^```$/gms)].map(([, text]) => text ?? "");
-  const [block, ...more] = blocks.filter((text) => text.includes(part));
+  const [block, ...more] = shellBlocksOf(guide).filter((text) => text.includes(part));
   assert.ok(block !== undefined && more.length === 0, `not one block of kubeadm.md has ${part}`);
   return block;
 }
@@ -216,5 +218,17 @@ describe("the way back with kubectl", { skip: hasKubectl ? false : "no kubectl h
       [documents[1]?.get("mode"), documents[1]?.get("clusterCIDR")],
       ["ipvs", "10.244.0.0/16"],
     );
+  });
+
+  it("changes a node only when its pod is deleted, where one node is first", async () => {
+    const [printed = ""] = commandsWith("OnDelete/").split("| kubectl apply");
+    const script = `cd '${project}'; ${printed}`;
+    const { code, output } = await run(script);
+    assert.equal(code, 0, output);
+    const documents = parseAllDocuments(output).map((document) => document.toJS());
+    const [daemonSet] = documents.filter(({ kind }) => kind === "DaemonSet");
+    assert.deepEqual(daemonSet.spec.updateStrategy, { type: "OnDelete" });
+    const [usual] = readManifests("kubeadm").filter(({ kind }) => kind === "DaemonSet");
+    assert.deepEqual(daemonSet.spec.template, (usual as unknown as typeof daemonSet).spec.template);
   });
 });

@@ -23,7 +23,7 @@ const order = [
   "kernel.md",
   "troubleshooting.md",
   "troubleshooting-traffic.md",
-  "migrate.md",
+  "clean-up.md",
 ];
 const settleMs = 45_000;
 const retryMs = 300;

@@ -46,7 +46,10 @@ seccompProfile:
 {{- define "kube-ipvs.ports" -}}
 {{- $metrics := "10249" }}
 {{- $healthz := "10256" }}
-{{- if not .Values.existingConfigMap }}
+{{- if .Values.observeOnly }}
+{{- $metrics = "10349" }}
+{{- $healthz = "10356" }}
+{{- else if not .Values.existingConfigMap }}
 {{- $metrics = include "kube-ipvs.port" .Values.config.metricsBindAddress }}
 {{- $healthz = include "kube-ipvs.port" .Values.config.healthzBindAddress }}
 {{- end -}}

@@ -4,8 +4,11 @@
 {{- if gt (int .Values.verbosity) 0 }}
 {{- $command = append $command (printf "-v=%d" (int .Values.verbosity)) }}
 {{- end }}
+{{- if .Values.observeOnly }}
+{{- $command = append $command "--kube-ipvs-observe-only" }}
+{{- end }}
 {{- $command = concat $command .Values.extraArgs }}
-{{- if .Values.prepareNode -}}
+{{- if and .Values.prepareNode (not .Values.observeOnly) -}}
 initContainers:
   - name: prepare-node
     image: {{ include "kube-ipvs.image" . }}
@@ -25,6 +28,7 @@ containers:
       {{- toYaml $command | nindent 6 }}
     {{- include "kube-ipvs.container" . | nindent 4 }}
     {{- include "kube-ipvs.ports" . | nindent 4 }}
+    {{- if not .Values.observeOnly }}
     livenessProbe:
       {{- include "kube-ipvs.httpGet" (dict "path" "/livez" "root" .) | nindent 6 }}
       {{- with .Values.livenessProbe }}
@@ -35,6 +39,7 @@ containers:
       {{- with .Values.readinessProbe }}
       {{- toYaml . | nindent 6 }}
       {{- end }}
+    {{- end }}
     securityContext:
       {{- include "kube-ipvs.securityContext" . | nindent 6 }}
 {{- end }}
