@@ -1,12 +1,12 @@
 /** A saved rule as a value: what `render.ts` writes, read back. Pure. */
-import { ipFamilies } from "../../base/ip.ts";
+import { ipFamilies, parseIpAddress } from "../../base/ip.ts";
 import type { Match, Rule, Target } from "../../state/rule.ts";
 import { echoRequestWords } from "./render.ts";
 import { splitWords } from "./words.ts";
 
 /**
- * The rule behind `-A CHAIN `, as `iptables-save` prints it; undefined for one with a match or target that rules beside
- * IPVS do not have: it is a third party's, or of mode iptables.
+ * The rule behind `-A CHAIN `, as `iptables-save` prints it; undefined for one with a match or target that rules of ours
+ * do not have: it is a third party's.
  */
 export function parseRule(text: string): Rule | undefined {
   const words = splitWords(text);
@@ -21,7 +21,7 @@ export function parseRule(text: string): Rule | undefined {
     matches.push(found.match);
     rest = rest.slice(found.length);
   }
-  return undefined;
+  return matches.length === 0 ? undefined : { matches, target: { kind: "none" } };
 }
 
 interface Found {
@@ -61,6 +61,11 @@ function readMatch(words: readonly string[]): Found | undefined {
 /** `-m NAME` with the options that this module has in rules of ours. */
 function readModule(words: readonly string[]): Found | undefined {
   const [, name = ""] = words;
+  const protocol = protocolNamed(name);
+  // Only asks for the protocol: the next words begin another match, or the target.
+  if (protocol !== undefined && (words[2] === "-m" || words[2] === "-j")) {
+    return { match: { kind: "port", protocol }, length: 2 };
+  }
   const isNegated = words[2] === "!";
   const [option = "", ...values] = words.slice(isNegated ? 3 : 2);
   const match = matchOf(`${name} ${option}`, { values, isNegated });
@@ -70,6 +75,10 @@ function readModule(words: readonly string[]): Found | undefined {
 
 /** Words behind the first option of a module. */
 const valueCounts: Readonly<Partial<Record<Match["kind"], number>>> = {
+  accounting: 1,
+  chance: 3,
+  "recent-check": 8,
+  "recent-set": 5,
   port: 1,
   comment: 1,
   mark: 1,
@@ -95,7 +104,7 @@ function matchOf(option: string, { values, isNegated }: Words): Match | undefine
     case "set --match-set":
       return isNegated ? undefined : setMatch(values);
     case "conntrack --ctstate":
-      return isNegated ? undefined : { kind: "conntrack-state", states: value.split(",") };
+      return statesMatch(value, isNegated);
     case "addrtype --src-type":
       return { kind: "address-type", end: "src", type: value, isNegated };
     case "addrtype --dst-type":
@@ -108,9 +117,40 @@ function matchOf(option: string, { values, isNegated }: Words): Match | undefine
       return isNegated ? undefined : portMatch(option, value);
     case "ipvs --vproto":
       return isNegated ? undefined : ipvsMatch(values);
+    case "nfacct --nfacct-name":
+      return isNegated ? undefined : { kind: "accounting", counter: value };
+    case "statistic --mode":
+      return chanceMatch(values);
+    case "recent --rcheck":
+    case "recent --set":
+      return isNegated ? undefined : recentMatch(option, values);
     default:
       return undefined;
   }
+}
+
+function statesMatch(value: string, isNegated: boolean): Match {
+  const states = value.split(",");
+  return { kind: "conntrack-state", states, ...(isNegated ? { isNegated } : {}) };
+}
+
+/** `random --probability P`. */
+function chanceMatch([mode, option, value = ""]: readonly string[]): Match | undefined {
+  if (mode !== "random" || option !== "--probability" || !/^[01]\.\d+$/.test(value))
+    return undefined;
+  return { kind: "chance", probability: Number(value) };
+}
+
+/** `--seconds N --reap --name LIST --mask MASK --rsource`, and without the first three for `--set`. */
+function recentMatch(option: string, values: readonly string[]): Match | undefined {
+  const text = values.join(" ");
+  if (option === "recent --set") {
+    const [, list] = /^--name (\S+) --mask \S+ --rsource(?: |$)/.exec(text) ?? [];
+    return list === undefined ? undefined : { kind: "recent-set", list };
+  }
+  const found = /^--seconds (\d+) --reap --name (\S+) --mask \S+ --rsource(?: |$)/.exec(text);
+  if (found === null) return undefined;
+  return { kind: "recent-check", list: found[2] ?? "", seconds: Number(found[1]) };
 }
 
 function markMatch(text: string, isNegated: boolean): Match | undefined {
@@ -121,9 +161,13 @@ function markMatch(text: string, isNegated: boolean): Match | undefined {
 
 /** One port; a range is a third party's. */
 function portMatch(option: string, value: string): Match | undefined {
-  const protocol = (["tcp", "udp", "sctp"] as const).find((one) => option.startsWith(one));
+  const protocol = protocolNamed(option.split(" ", 1)[0] ?? "");
   if (protocol === undefined || !/^\d+$/.test(value)) return undefined;
   return { kind: "port", protocol, destination: Number(value) };
+}
+
+function protocolNamed(name: string): "tcp" | "udp" | "sctp" | undefined {
+  return (["tcp", "udp", "sctp"] as const).find((protocol) => protocol === name);
 }
 
 function setMatch([name = "", directions = ""]: readonly string[]): Match | undefined {
@@ -157,9 +201,22 @@ function readTarget([option, name = "", ...rest]: readonly string[]): Target | u
     }
     case "MASQUERADE":
       return { kind: "masquerade", isRandomFully: first === "--random-fully" };
+    case "DNAT":
+      return first === "--to-destination" && rest.length === 2 ? translation(second) : undefined;
+    case "REDIRECT":
+      if (first !== "--to-ports" || !/^\d+$/.test(second) || rest.length !== 2) return undefined;
+      return { kind: "redirect", port: Number(second) };
     default:
       return rest.length === 0 ? { kind: "jump", chain: name } : undefined;
   }
+}
+
+/** `ADDRESS:PORT`, or `[ADDRESS]:PORT`; another port for each address, or none, is a third party's. */
+function translation(text: string): Target | undefined {
+  const [, bracketed, plain = "", port = ""] =
+    /^(?:\[([0-9a-f:.]+)\]|([\d.]+)):(\d+)$/.exec(text) ?? [];
+  const address = parseIpAddress(bracketed ?? plain);
+  return address === undefined ? undefined : { kind: "translate", address, port: Number(port) };
 }
 
 const plainTargets = { ACCEPT: "accept", DROP: "drop", RETURN: "return" } as const;

@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import { ipFamilies } from "../../../../src/base/ip.ts";
 import { parseRule } from "../../../../src/kernel/iptables/parse-rule.ts";
@@ -6,7 +8,14 @@ import { renderRule } from "../../../../src/kernel/iptables/render.ts";
 import type { LocalDetector } from "../../../../src/plan/options.ts";
 import { planRules } from "../../../../src/plan/rules.ts";
 import { setRoles } from "../../../../src/plan/sets.ts";
+import { listScenarios, readScenario } from "../../../golden-iptables/recorded.ts";
 import { ip } from "../../../support/records.ts";
+
+const scenarios = join(import.meta.dirname, "../../../golden-iptables/scenarios");
+const savedFiles = [
+  ["IPv4", "iptables.txt"],
+  ["IPv6", "ip6tables.txt"],
+] as const;
 
 describe("a saved rule, read back", () => {
   for (const family of ipFamilies) {
@@ -34,6 +43,25 @@ describe("a saved rule, read back", () => {
     });
   }
 
+  it("is the rule that kube-proxy's mode iptables wrote: every one that was recorded", () => {
+    const texts = listScenarios().flatMap((name) =>
+      readScenario(name).steps.flatMap((_, index) =>
+        savedFiles.flatMap(([family, file]) =>
+          readFileSync(join(scenarios, name, `step${index}`, file), "utf8")
+            .split("\n")
+            .flatMap((line) => /^-A KUBE-\S+ (.+)$/.exec(line)?.[1] ?? [])
+            .map((text) => ({ family, text })),
+        ),
+      ),
+    );
+    assert.ok(texts.length > 1_000, `${texts.length} rules`);
+    for (const { family, text } of texts) {
+      const rule = parseRule(text);
+      assert.ok(rule !== undefined, text);
+      assert.equal(renderRule(family, rule), text);
+    }
+  });
+
   it("may be a third party's that says no more than ours do", () => {
     assert.deepEqual(parseRule("-d 192.168.10.11/32 ! -i eth0 -p tcp -m tcp --dport 22 -j DROP"), {
       matches: [
@@ -53,6 +81,13 @@ describe("a saved rule, read back", () => {
     "-m limit --limit 1/sec -j LOG",
     "-j MASQUERADE-ALL now",
     "-d 10.0.0.1/32 -j DNAT --to-destination 10.0.0.2",
+    "-d 10.0.0.1/32 -p tcp -j DNAT --to-destination 10.0.0.2:80-90",
+    "-p tcp -m tcp -j DNAT --to-destination 10.0.0.2:80 --persistent",
+    "-p tcp -j REDIRECT --to-ports 80-90",
+    "-p tcp -m tcp --sport 53 -j ACCEPT",
+    "-m statistic --mode nth --every 2 --packet 0 -j ACCEPT",
+    "-m recent --update --seconds 60 --name DEFAULT --mask 255.255.255.255 --rsource -j DROP",
+    "-m recent --rcheck --seconds 60 --hitcount 4 --name L --mask 255.255.255.255 --rsource -j DROP",
     '-m comment --comment "open',
     "",
   ]) {
