@@ -1,22 +1,18 @@
-/** Where the kernel is not as planned, as far as it concerns one destination. Pure. */
+/** Where the kernel is not as planned in mode ipvs, as far as it concerns one destination; and its chains, in every mode. Pure. */
 import { hostPort } from "../base/ip.ts";
-import type { Destination } from "../daemon/operator/answers.ts";
 import { realServerKey } from "../state/real-server.ts";
+import { chainsAbout, type RuleDestination } from "../state/rules-about.ts";
 import { sameVirtualServer, virtualServerKey } from "../state/virtual-server.ts";
 import type { Difference } from "./explanation.ts";
-import type { ListedRule, ListedServer, NodeNetwork, Picture } from "./packet/picture.ts";
-
-export interface Compared {
-  readonly planned: Picture;
-  readonly observed: Picture;
-  readonly network: NodeNetwork;
-  readonly destination: Destination;
-}
+import type { Compared } from "./modes/mode.ts";
+import type { ListedRule, ListedServer, Picture } from "./packet/picture.ts";
 
 export function differencesOf(compared: Compared): readonly Difference[] {
   return [
     ...addressDifferences(compared),
-    ...chainDifferences(compared),
+    ...chainDifferences(compared.planned.chains, compared.observed.chains, (key) =>
+      key.includes(" KUBE-"),
+    ),
     ...setDifferences(compared),
     ...serverDifferences(compared),
     ...(compared.network.isIpvsTracked
@@ -43,17 +39,42 @@ function addressDifferences({
   return [planned.bound.has(address) ? missing(subject) : notPlanned(subject)];
 }
 
-/** Chains of ours; in the built-in ones only our jumps are of interest. */
-function chainDifferences({ planned, observed }: Compared): readonly Difference[] {
-  return [...planned.chains].flatMap(([key, rules]) => {
-    const present = observed.chains.get(key);
+type ListedChains = ReadonlyMap<string, readonly ListedRule[]>;
+
+/** Of chains that are not `isOurs`, as the built-in ones, only our rules are of interest. */
+function chainDifferences(
+  planned: ListedChains,
+  observed: ListedChains,
+  isOurs: (key: string) => boolean,
+): readonly Difference[] {
+  return [...planned].flatMap(([key, rules]) => {
+    const present = observed.get(key);
     if (present === undefined) return [missing(`chain ${key}`)];
-    const isOurs = key.includes(" KUBE-");
     return [
       ...without(rules, present).map((text) => missing(`rule ${key} ${text}`)),
-      ...(isOurs ? without(present, rules).map((text) => notPlanned(`rule ${key} ${text}`)) : []),
+      ...(isOurs(key)
+        ? without(present, rules).map((text) => notPlanned(`rule ${key} ${text}`))
+        : []),
     ];
   });
+}
+
+/** Of chains that packets to some destinations meet; `isOurs` as of {@link chainDifferences}. */
+export function differencesAbout(
+  { planned, observed }: Pick<Compared, "planned" | "observed">,
+  destinations: readonly RuleDestination[],
+  isOurs: (key: string) => boolean,
+): readonly Difference[] {
+  const about = ({ chains }: Picture): ListedChains =>
+    chainsAbout(destinations, (key) => chains.get(key));
+  const wanted = about(planned);
+  const present = new Map(about(observed));
+  // A chain to which no rule leads any more is there all the same.
+  for (const key of wanted.keys()) {
+    const rules = observed.chains.get(key);
+    if (!present.has(key) && rules !== undefined) present.set(key, rules);
+  }
+  return chainDifferences(wanted, present, isOurs);
 }
 
 function without(rules: readonly ListedRule[], others: readonly ListedRule[]): readonly string[] {

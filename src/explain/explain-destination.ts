@@ -1,25 +1,18 @@
 /** One address, port and protocol: who is served there, from where, and what is wrong. Pure. */
-import {
-  type Cidr,
-  familyOf,
-  hostPort,
-  hostPrefixLength,
-  type IpAddress,
-  parseCidr,
-} from "../base/ip.ts";
-import type { Destination, PlanFacts, ServiceRow } from "../daemon/operator/answers.ts";
-import { setFor } from "../plan/sets.ts";
+import { hostPort, type IpAddress, isLoopback } from "../base/ip.ts";
+import type { Destination, ServiceRow } from "../daemon/operator/answers.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
-import { differencesOf } from "./differences.ts";
 import { explainPacket } from "./explain-packet.ts";
 import type { Connections, Explanation, PacketExplanation } from "./explanation.ts";
+import type { ExplainedMode } from "./modes/mode.ts";
 import { type From, originOf, usualOrigins } from "./origins.ts";
 import type { NodeNetwork, Picture } from "./packet/picture.ts";
 import { destinationText } from "./verdict-text.ts";
 
 export interface DestinationInput {
   readonly destination: Destination;
-  readonly facts: Pick<PlanFacts, "services" | "forwards">;
+  readonly mode: ExplainedMode;
+  readonly services: readonly ServiceRow[];
   readonly planned: Picture;
   readonly observed: Picture;
   readonly network: NodeNetwork;
@@ -29,13 +22,13 @@ export interface DestinationInput {
 }
 
 export function explainDestination(input: DestinationInput): Explanation {
-  const { destination, facts, planned, observed, network, from, connections } = input;
-  const rows = facts.services.filter((row) => isAt(row, destination));
+  const { destination, mode, services, planned, observed, network, from, connections } = input;
+  const rows = services.filter((row) => isAt(row, destination));
   const row = rows.find(({ reason }) => reason !== lostClaim) ?? undefined;
-  const ranges = rangesOf(destination, planned, observed);
+  const ranges = mode.sourceRanges(destination, [planned, observed]);
   const endpoints = row?.endpoints ?? [];
   const packetInput = {
-    ...{ planned, observed, network, ranges },
+    ...{ mode, planned, observed, network, ranges },
     onNode: new Set(
       endpoints
         .filter(({ local }) => local === true)
@@ -44,12 +37,17 @@ export function explainDestination(input: DestinationInput): Explanation {
     endpointCount: endpoints.filter(({ ready }) => ready !== undefined).length,
   };
   const originInput = { destination, picture: observed, network };
+  // Nobody else gets to a loopback address.
+  const only = from ?? (isLoopback(destination.address) ? "node" : undefined);
   const origins =
-    from === undefined ? usualOrigins(originInput, planned, ranges) : [originOf(from, originInput)];
+    only === undefined
+      ? usualOrigins(originInput, { detector: mode.localDetector(planned), ranges })
+      : [originOf(only, originInput)];
   const packets = origins.map((origin) => explainPacket(origin, packetInput));
   const virtualServer = observed.servers.get(serverKey(destination))?.virtualServer;
   return {
     ...destination,
+    mode: mode.name,
     verdict: worstOf(packets),
     summary: summaryOf(packets, destination, row),
     ...(row === undefined ? {} : { service: serviceOf(row) }),
@@ -60,7 +58,7 @@ export function explainDestination(input: DestinationInput): Explanation {
     sourceRanges: ranges.map(({ address, prefixLength }) => `${address}/${prefixLength}`),
     endpoints,
     packets,
-    differences: differencesOf({ planned, observed, network, destination }),
+    differences: mode.differences({ planned, observed, network, destination }),
     connections,
   };
 }
@@ -83,24 +81,6 @@ function serviceOf(row: ServiceRow): NonNullable<Explanation["service"]> {
     ...(portName === undefined ? {} : { portName }),
     ...{ frontend, trafficPolicy, affinitySeconds },
   };
-}
-
-/** As planned or in force; a range that only one of them has is among the differences. */
-function rangesOf(destination: Destination, ...pictures: readonly Picture[]): readonly Cidr[] {
-  const { protocol, address, port } = destination;
-  const family = familyOf(address);
-  const prefix = `${address},${protocol.toLowerCase()}:${port},`;
-  const { name } = setFor("loadBalancerSourceCidr", family);
-  const texts = new Set(
-    pictures.flatMap(({ sets }) =>
-      [...(sets.get(name)?.entries ?? [])]
-        .filter((entry) => entry.startsWith(prefix))
-        .map((entry) => entry.slice(prefix.length)),
-    ),
-  );
-  return [...texts].flatMap(
-    (text) => parseCidr(text.includes("/") ? text : `${text}/${hostPrefixLength(family)}`) ?? [],
-  );
 }
 
 const severity: readonly Explanation["verdict"][] = [

@@ -1,20 +1,17 @@
 /** What becomes of packets of one client, in words. Pure. */
-import { type Cidr, cidrContains, cidrText, hostPort } from "../base/ip.ts";
+import { type Cidr, hostPort } from "../base/ip.ts";
+import { chainKey } from "../state/rules-about.ts";
 import type { DeliveryGroup, PacketExplanation, PathStep, Verdict } from "./explanation.ts";
+import type { ExplainedMode } from "./modes/mode.ts";
 import type { Origin } from "./origins.ts";
-import {
-  type EndpointPath,
-  type EndpointsOnNode,
-  followPacket,
-  type PacketPath,
-  type PathEnd,
-} from "./packet/follow-packet.ts";
 import type { Packet } from "./packet/packet.ts";
-import { chainKey, type NodeNetwork, type Picture } from "./packet/picture.ts";
+import type { EndpointPath, EndpointsOnNode, PacketPath, PathEnd } from "./packet/path.ts";
+import type { NodeNetwork, Picture } from "./packet/picture.ts";
 import type { Step } from "./packet/traverse.ts";
 import { packetSummary } from "./verdict-text.ts";
 
 export interface PacketInput {
+  readonly mode: ExplainedMode;
   readonly planned: Picture;
   readonly observed: Picture;
   readonly network: NodeNetwork;
@@ -31,63 +28,54 @@ export function explainPacket(origin: Origin, input: PacketInput): PacketExplana
   const path = pathIn(input.observed, origin, input);
   const summary = packetSummary(path, origin, input);
   const planned = packetSummary(pathIn(input.planned, origin, input), origin, input);
-  const sourceRange = rangeText(packet, input.ranges);
-  const masquerading = masqueradeText(path, input.network);
+  const { mode, ranges } = input;
+  const sourceRange = ranges.length === 0 ? undefined : mode.sourceRangeText(packet, ranges);
+  const masquerading = mode.masqueradeText(path, input.network);
   return {
     from: label,
     source: packet.source,
     ...(packet.inLink === "" ? {} : { inLink: packet.inLink }),
-    verdict: verdictOf(path.end),
+    verdict: verdictOf(path.end, packet),
     summary,
     ...(planned === summary ? {} : { planned }),
     ...(sourceRange === undefined ? {} : { sourceRange }),
     ...(masquerading === undefined ? {} : { masquerading }),
     path: path.steps.map((step) => pathStep(step, input.planned)),
-    deliveries: path.end.kind === "balanced" ? groupsOf(path.end.endpoints, input.planned) : [],
+    deliveries: groupsOf(endpointsOf(path.end), input.planned),
   };
 }
 
 function pathIn(picture: Picture, origin: Origin, input: PacketInput): PacketPath {
-  const { network, onNode } = input;
-  const path = followPacket(origin.packet, { picture, network }, onNode);
+  const { mode, network, onNode } = input;
+  const path = mode.follow(origin.packet, { picture, network }, onNode);
   return origin.isExample ? withoutObstacles(path) : path;
 }
 
 /** Where an example stands for many clients, nobody knows how their answers go. */
 function withoutObstacles({ steps, end }: PacketPath): PacketPath {
   if (end.kind !== "balanced") return { steps, end };
-  const endpoints = end.endpoints.map(({ obstacle, ...path }) => path);
+  const endpoints = end.endpoints.map(({ obstacle, ...path }) =>
+    path.fate === "delivered" || obstacle === undefined ? path : { ...path, obstacle },
+  );
   return { steps, end: { ...end, endpoints } };
 }
 
-export function verdictOf({ kind }: PathEnd): Verdict {
-  return kind === "no-endpoint" ? "refused" : kind;
+function verdictOf(end: PathEnd, { protocol }: Packet): Verdict {
+  switch (end.kind) {
+    case "no-endpoint":
+    case "unheard":
+      return "refused";
+    // What the client sees: a connection that is reset, or datagrams that nobody answers.
+    case "taken":
+      if (end.endpoints.length > 0) return "balanced";
+      return protocol === "TCP" ? "refused" : "dropped";
+    default:
+      return end.kind;
+  }
 }
 
-/** `192.168.20.1/32 lets 192.168.20.1 in`. */
-function rangeText({ source, isFromNode }: Packet, ranges: readonly Cidr[]): string | undefined {
-  if (ranges.length === 0) return undefined;
-  const all = ranges.map(cidrText).join(", ");
-  // Its own address is the virtual one there; what counts is the address by which the cluster knows the node.
-  if (isFromNode) return `this node gets in where one of ${all} holds its node address`;
-  const range = ranges.find((one) => cidrContains(one, source));
-  return range === undefined
-    ? `${source} is in none of ${all}`
-    : `${cidrText(range)} lets ${source} in`;
-}
-
-function masqueradeText({ steps, end }: PacketPath, network: NodeNetwork): string | undefined {
-  if (end.kind !== "balanced") return undefined;
-  const mark = steps.find(({ rule }) => rule.endsWith("-j KUBE-MARK-MASQ"));
-  if (!network.isIpvsTracked) return "none: net.ipv4.vs.conntrack is 0";
-  const hairpin = end.endpoints
-    .flatMap((endpoint) => endpoint.steps)
-    .find(({ rule }) => rule.includes("LOOP-BACK"));
-  if (hairpin !== undefined) return `to itself: ${hairpin.entry} is in KUBE-LOOP-BACK`;
-  if (mark === undefined) return "none: no rule marks the packet";
-  const isDone = end.endpoints.some(({ isMasqueraded }) => isMasqueraded);
-  const without = isDone ? "" : "none, although ";
-  return `${without}marked in ${chainKey(mark.table, mark.chain)}: ${mark.rule}`;
+function endpointsOf(end: PathEnd): readonly EndpointPath[] {
+  return end.kind === "balanced" || end.kind === "taken" ? end.endpoints : [];
 }
 
 function pathStep({ entry, rule, ...place }: Step, planned: Picture): PathStep {
@@ -104,18 +92,22 @@ function pathStep({ entry, rule, ...place }: Step, planned: Picture): PathStep {
   };
 }
 
-/** Endpoints whose packets take the same way are shown together. */
+/** Endpoints whose packets take the same way, but for the rules that choose them, are shown together. */
 function groupsOf(endpoints: readonly EndpointPath[], planned: Picture): readonly DeliveryGroup[] {
   const groups = new Map<string, DeliveryGroup & { readonly realServers: string[] }>();
-  for (const { realServer, steps, fate, isMasqueraded, source, obstacle } of endpoints) {
+  for (const endpoint of endpoints) {
+    const { realServer, choice = [], steps, fate, isMasqueraded, source, obstacle } = endpoint;
+    const chosenBy = choice.map((step) => pathStep(step, planned));
     const group = {
       path: steps.map((step) => pathStep(step, planned)),
       ...{ fate, isMasqueraded },
       ...(source === undefined ? {} : { seenSource: source }),
       ...(obstacle === undefined ? {} : { obstacle }),
     };
-    const key = JSON.stringify(group);
-    const same = groups.get(key) ?? { realServers: [], ...group };
+    const isChosenAsPlanned = chosenBy.every(({ isPlanned }) => isPlanned);
+    const key = JSON.stringify([group, isChosenAsPlanned]);
+    const path = [...chosenBy, ...group.path];
+    const same = groups.get(key) ?? { realServers: [], ...group, path };
     groups.set(key, same);
     same.realServers.push(hostPort(realServer.address, realServer.port));
   }

@@ -2,17 +2,17 @@
 import type { Clock } from "../base/clock.ts";
 import { familyOf, hostPort, type IpAddress, type IpFamily, isLoopback } from "../base/ip.ts";
 import type { Destination, PlanFacts } from "../daemon/operator/answers.ts";
-import { renderRule } from "../kernel/iptables/render.ts";
-import { type KernelReaders, openReaders } from "../kernel/open-readers.ts";
+import { openReaders } from "../kernel/open-readers.ts";
 import { type DestinationInput, explainDestination } from "./explain-destination.ts";
 import { explainForwarded } from "./explain-forwarded.ts";
-import type { Explanation } from "./explanation.ts";
+import type { Connections, Explanation } from "./explanation.ts";
+import { iptablesMode } from "./modes/iptables.ts";
+import { ipvsMode } from "./modes/ipvs.ts";
+import type { ExplainedMode } from "./modes/mode.ts";
+import { userspaceMode } from "./modes/userspace.ts";
 import type { From } from "./origins.ts";
-import type { NodeNetwork, Picture } from "./packet/picture.ts";
-import { plannedPicture } from "./planned-picture.ts";
-import { readConnections } from "./read/read-connections.ts";
-import { readNetwork } from "./read/read-network.ts";
-import { readAddresses, readPicture } from "./read/read-picture.ts";
+import { readConnections, readTracked } from "./read/read-connections.ts";
+import { type ExplainReaders, type FamilyState, readFamilies } from "./read/read-families.ts";
 
 /** One for each destination of the facts. Rejects where the kernel cannot be read. */
 export async function explain(
@@ -28,16 +28,6 @@ export async function explain(
   }
 }
 
-/** What is read of the kernel. */
-export type ExplainReaders = Pick<
-  KernelReaders,
-  "ipSets" | "routes" | "conntrack" | "openRules" | "sockets"
-> & {
-  readonly ipvs: Pick<KernelReaders["ipvs"], "listVirtualServers" | "listRealServers">;
-  readonly link: Pick<KernelReaders["link"], "find" | "listAddresses">;
-  readonly sysctl: Pick<KernelReaders["sysctl"], "read">;
-};
-
 export async function explainWith(
   readers: ExplainReaders,
   facts: PlanFacts,
@@ -49,8 +39,7 @@ export async function explainWith(
     const state = states.get(familyOf(destination.address));
     if (state === undefined)
       throw new Error(`Cannot explain: ${unservedText(destination, facts.families)}`);
-    const to = forwardOf(facts, destination, from) ?? destination;
-    const connections = await readConnections(readers, to, clientOf(from, to, state));
+    const connections = await connectionsOf(readers, { facts, destination, from, state });
     explanations.push(
       explainOne({
         ...{ destination, facts, connections },
@@ -62,70 +51,59 @@ export async function explainWith(
   return explanations;
 }
 
-/** Of a node port that kube-ipvs forwards itself, both halves of the way. */
-export function explainOne(input: DestinationInput): Explanation {
-  const to = forwardOf(input.facts, input.destination, input.from);
+/** One address and port of the facts, with what the kernel has. */
+export interface FactsInput extends Omit<DestinationInput, "mode" | "services"> {
+  readonly facts: PlanFacts;
+}
+
+/** In mode ipvs, of a node port that kube-ipvs forwards itself, both halves of the way. Pure. */
+export function explainOne({ facts, ...given }: FactsInput): Explanation {
+  const input = { ...given, mode: modeOf(facts), services: facts.services };
+  const to = forwardOf(facts, input.destination, input.from);
   return to === undefined ? explainDestination(input) : explainForwarded(input, to);
+}
+
+function modeOf(facts: PlanFacts): ExplainedMode {
+  switch (facts.mode) {
+    case "ipvs":
+      return ipvsMode;
+    case "iptables":
+      return iptablesMode;
+    case "userspace":
+      return userspaceMode(facts.listeners);
+  }
+}
+
+interface Asked {
+  readonly facts: PlanFacts;
+  readonly destination: Destination;
+  readonly from: From | undefined;
+  readonly state: FamilyState;
+}
+
+async function connectionsOf(
+  readers: ExplainReaders,
+  { facts, destination, from, state }: Asked,
+): Promise<Connections> {
+  const to = forwardOf(facts, destination, from) ?? destination;
+  const client = clientOf(from, to, state);
+  return facts.mode === "ipvs"
+    ? await readConnections(readers, to, client)
+    : await readTracked(readers, to, client);
 }
 
 /** Nobody else gets to a loopback address. */
 function forwardOf(
-  { forwards }: Pick<PlanFacts, "forwards">,
+  facts: PlanFacts,
   { protocol, address, port }: Destination,
   from: From | undefined,
 ): Destination | undefined {
+  if (facts.mode !== "ipvs") return undefined;
   if (from !== undefined && from !== "node" && !isLoopback(from)) return undefined;
-  return forwards.find(
+  return facts.forwards.find(
     (one) =>
       one.from.protocol === protocol && one.from.address === address && one.from.port === port,
   )?.to;
-}
-
-/** What one family's packets meet. */
-export interface FamilyState {
-  readonly planned: Picture;
-  readonly observed: Picture;
-  readonly network: NodeNetwork;
-}
-
-/** Families of the destinations. */
-export async function readFamilies(
-  readers: ExplainReaders,
-  facts: PlanFacts,
-  from: From | undefined,
-): Promise<ReadonlyMap<IpFamily, FamilyState>> {
-  const rules = await readers.openRules(facts.iptablesBackend);
-  const { bound, others } = await readAddresses(readers);
-  const states = new Map<IpFamily, FamilyState>();
-  const concerned = [...facts.destinations, ...facts.forwards.map(({ to }) => to)];
-  for (const family of facts.families) {
-    const destinations = concerned.filter(({ address }) => familyOf(address) === family);
-    const planned = facts.rules[family];
-    if (destinations.length === 0 || planned === undefined) continue;
-    const observed = await readPicture(readers, { family, planned, destinations, bound, rules });
-    const plan = plannedPicture(facts, family, (rule) => renderRule(family, rule));
-    const isElsewhere = (address: IpAddress): boolean =>
-      !bound.has(address) && !others.has(address);
-    const peers = [...peersOf(destinations, [plan, observed], from)].filter(isElsewhere);
-    states.set(family, {
-      planned: plan,
-      observed,
-      network: await readNetwork(readers, { family, addresses: others, peers }),
-    });
-  }
-  return states;
-}
-
-function* peersOf(
-  destinations: readonly Destination[],
-  pictures: readonly Picture[],
-  from: From | undefined,
-): Generator<IpAddress> {
-  if (from !== undefined && from !== "node") yield from;
-  for (const { address } of destinations) yield address;
-  for (const { realServers } of pictures.flatMap(({ servers }) => [...servers.values()])) {
-    for (const { address } of realServers) yield address;
-  }
 }
 
 /** A process of the node talks to a virtual IP from that very address. */

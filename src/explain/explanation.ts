@@ -3,7 +3,7 @@ import type { EndpointRow } from "../daemon/operator/answers.ts";
 import type { VirtualServer } from "../state/virtual-server.ts";
 
 export type Verdict =
-  /** IPVS gives them to real servers. */
+  /** One of some endpoints gets each connection. */
   | "balanced"
   /** The client gets "unreachable". */
   | "refused"
@@ -14,6 +14,7 @@ export type Verdict =
   | "forwarded";
 
 export interface Explanation {
+  readonly mode: "ipvs" | "iptables" | "userspace";
   readonly protocol: string;
   readonly address: string;
   readonly port: number;
@@ -26,7 +27,7 @@ export interface Explanation {
   readonly losers: readonly string[];
   /** `192.168.10.11:30080`: kube-ipvs itself takes the packets and connects there; what follows is about that address. */
   readonly forwardedTo?: string;
-  /** Absent: there is none in the kernel. */
+  /** Absent: there is none in the kernel; in modes iptables and userspace always. */
   readonly virtualServer?: VirtualServer;
   readonly sourceRanges: readonly string[];
   readonly endpoints: readonly EndpointRow[];
@@ -59,9 +60,9 @@ export interface PacketExplanation {
   /** The source range that decides; absent: there are none for this address. */
   readonly sourceRange?: string;
   readonly masquerading?: string;
-  /** Rules that match, in the packet's order, up to IPVS. */
+  /** Rules that match, in the packet's order, until an endpoint is chosen. */
   readonly path: readonly PathStep[];
-  /** Groups of real servers whose packets take the same way. */
+  /** Groups of endpoints whose packets take the same way; of rules that choose one, those of the first. */
   readonly deliveries: readonly DeliveryGroup[];
 }
 
@@ -82,7 +83,7 @@ export interface DeliveryGroup {
   readonly isMasqueraded: boolean;
   /** The source that the endpoint sees. */
   readonly seenSource?: string;
-  /** Why answers do not come back. */
+  /** Why packets or answers get lost. */
   readonly obstacle?: string;
 }
 

@@ -12,7 +12,7 @@ import {
 import type { Destination } from "../daemon/operator/answers.ts";
 import type { Match } from "../state/rule.ts";
 import type { Packet } from "./packet/packet.ts";
-import { chainKey, isLocal, type NodeNetwork, type Picture } from "./packet/picture.ts";
+import { isLocal, type NodeNetwork, type Picture } from "./packet/picture.ts";
 
 /** `node`: a process of this node, with the source that the kernel chooses. */
 export type From = IpAddress | "node";
@@ -48,11 +48,17 @@ export function originOf(from: From, input: OriginInput): Origin {
   return { label: from, packet, isExample: false };
 }
 
+/** How rules distinguish clients. */
+export interface Distinction {
+  /** Of pods; undefined: they are clients like others. */
+  readonly detector: Match | undefined;
+  readonly ranges: readonly Cidr[];
+}
+
 /** Where no client is named: this node, its pods where rules distinguish them, everyone else, and each source range. */
 export function usualOrigins(
   input: OriginInput,
-  planned: Picture,
-  ranges: readonly Cidr[],
+  { detector, ranges }: Distinction,
 ): readonly Origin[] {
   const { destination } = input;
   const family = familyOf(destination.address);
@@ -63,7 +69,7 @@ export function usualOrigins(
   });
   return [
     originOf("node", input),
-    ...podOrigin(localDetector(planned), example, family),
+    ...podOrigin(detector, example, family),
     example("elsewhere", outside[family]),
     ...ranges.map((range) => example(`${cidrText(range)} (a source range)`, range.address)),
   ];
@@ -90,14 +96,6 @@ function podOrigin(
 /** A name that `cni+` matches. */
 function linkOf(pattern: string): string {
   return pattern.replace(/\+$/, "0");
-}
-
-/** The rule that keeps pods' sources says how they are recognised. */
-function localDetector({ chains }: Picture): Match | undefined {
-  const rules = chains.get(chainKey("nat", "KUBE-SERVICES")) ?? [];
-  return rules
-    .flatMap(({ rule }) => rule?.matches ?? [])
-    .find((match) => (match.kind === "source" || match.kind === "in-interface") && match.isNegated);
 }
 
 /** To an address of its own a process has that very address. */

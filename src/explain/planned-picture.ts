@@ -1,13 +1,14 @@
 import type { IpAddress, IpFamily } from "../base/ip.ts";
-import type { PlanFacts } from "../daemon/operator/answers.ts";
+import type { IpvsFacts } from "../daemon/operator/answers.ts";
 import { setsFor } from "../plan/sets.ts";
 import type { Rule, RuleSet } from "../state/rule.ts";
+import { chainKey } from "../state/rules-about.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
-import { chainKey, type ListedRule, type Picture } from "./packet/picture.ts";
+import type { ListedRule, Picture } from "./packet/picture.ts";
 
-/** What the kernel is to have of one family, as far as the facts go. Pure. */
+/** What the kernel is to have of one family in mode ipvs, as far as the facts go. Pure. */
 export function plannedPicture(
-  facts: Pick<PlanFacts, "rules" | "setEntries" | "virtualServers" | "boundAddresses">,
+  facts: Pick<IpvsFacts, "rules" | "setEntries" | "virtualServers" | "boundAddresses">,
   family: IpFamily,
   render: (rule: Rule) => string,
 ): Picture {
@@ -26,7 +27,8 @@ export function plannedPicture(
   };
 }
 
-function plannedChains(
+/** By `chainKey`. */
+export function plannedChains(
   { chains, jumps }: RuleSet,
   render: (rule: Rule) => string,
 ): ReadonlyMap<string, readonly ListedRule[]> {

@@ -2,15 +2,15 @@
 import { hostPort } from "../base/ip.ts";
 import type { PacketInput } from "./explain-packet.ts";
 import type { Origin } from "./origins.ts";
-import type { EndpointPath, PacketPath, PathEnd } from "./packet/follow-packet.ts";
 import type { Packet } from "./packet/packet.ts";
+import type { EndpointPath, PacketPath, PathEnd } from "./packet/path.ts";
 import type { Step } from "./packet/traverse.ts";
 
 /** `Packets from 10.244.1.7 to 10.96.0.10:80 are balanced over 3 of 4 endpoints and not masqueraded`. */
 export function packetSummary(
   { end }: PacketPath,
   { label, packet }: Pick<Origin, "label" | "packet">,
-  input: Pick<PacketInput, "endpointCount">,
+  input: Pick<PacketInput, "endpointCount" | "mode">,
 ): string {
   return `Packets from ${label} to ${destinationText(packet)} ${fateText(end, packet, input)}`;
 }
@@ -25,10 +25,18 @@ export function destinationText({
   return `${hostPort(destination, port)}${protocol === "TCP" ? "" : `/${protocol.toLowerCase()}`}`;
 }
 
-function fateText(end: PathEnd, packet: Packet, input: Pick<PacketInput, "endpointCount">): string {
+function fateText(
+  end: PathEnd,
+  packet: Packet,
+  input: Pick<PacketInput, "endpointCount" | "mode">,
+): string {
   switch (end.kind) {
     case "balanced":
-      return balancedText(end.endpoints, input);
+      return `${balancedText(end.endpoints, input)}${restText(end.rest, packet, input)}`;
+    case "taken":
+      return takenText(end.endpoints, packet, input);
+    case "unheard":
+      return `are led to port ${end.port} of this node, where kube-ipvs does not listen`;
     case "no-endpoint":
       return "are refused: the virtual server has no real server that takes connections";
     case "refused":
@@ -49,16 +57,46 @@ function byText(step: Step | undefined): string {
 
 function balancedText(
   endpoints: readonly EndpointPath[],
-  { endpointCount }: Pick<PacketInput, "endpointCount">,
+  { endpointCount, mode }: Pick<PacketInput, "endpointCount" | "mode">,
 ): string {
   const delivered = endpoints.filter(({ fate }) => fate === "delivered");
   if (delivered.length === 0) {
     const [first] = endpoints;
-    return `are ${first?.fate ?? "dropped"} behind IPVS${byText(first?.steps.at(-1))}`;
+    const why = first?.obstacle === undefined ? byText(first?.steps.at(-1)) : `: ${first.obstacle}`;
+    return `are ${first?.fate ?? "dropped"} ${mode.behindChoice}${why}`;
   }
-  const of = Math.max(endpointCount, endpoints.length);
-  const over = `are balanced over ${endpoints.length} of ${of} endpoint${of === 1 ? "" : "s"}`;
+  const over = `are balanced over ${countText(endpoints, endpointCount)}`;
   return `${over} and ${masqueradedText(delivered)}${unansweredText(delivered)}`;
+}
+
+/** `2 of 3 endpoints`. */
+function countText({ length }: readonly EndpointPath[], endpointCount: number): string {
+  const of = Math.max(endpointCount, length);
+  return `${length} of ${of} endpoint${of === 1 ? "" : "s"}`;
+}
+
+/** What no rule gives to an endpoint, although rules should. */
+function restText(
+  rest: PathEnd | undefined,
+  packet: Packet,
+  input: Pick<PacketInput, "endpointCount" | "mode">,
+): string {
+  return rest === undefined
+    ? ""
+    : `; those that no rule gives to one ${fateText(rest, packet, input)}`;
+}
+
+/** A process accepts a connection before it looks for an endpoint. */
+function takenText(
+  endpoints: readonly EndpointPath[],
+  { protocol }: Packet,
+  { endpointCount }: Pick<PacketInput, "endpointCount">,
+): string {
+  if (endpoints.length > 0) {
+    return `are taken by kube-ipvs and balanced over ${countText(endpoints, endpointCount)}`;
+  }
+  const end = protocol === "TCP" ? "reset" : "lost";
+  return `are taken by kube-ipvs and ${end}: no endpoint takes connections`;
 }
 
 function masqueradedText(endpoints: readonly EndpointPath[]): string {

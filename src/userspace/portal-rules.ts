@@ -2,16 +2,21 @@ import { hostPrefixLength, type IpFamily } from "../base/ip.ts";
 import type { Chain, Jump, Match, Rule, RuleSet } from "../state/rule.ts";
 import type { OpenListener } from "./open-listener.ts";
 
-/** For packets from elsewhere, and for those of this node. */
+/** Chains of nat for virtual IPs: for packets from elsewhere, and for those of this node. */
+export const portalChains = {
+  fromElsewhere: "KUBE-PORTALS-CONTAINER",
+  fromNode: "KUBE-PORTALS-HOST",
+} as const;
+
 const sides: readonly Side[] = [
   {
-    portals: "KUBE-PORTALS-CONTAINER",
+    portals: portalChains.fromElsewhere,
     nodePorts: "KUBE-NODEPORT-CONTAINER",
     portOf: ({ localPorts }) => localPorts.port,
   },
   // What this node sends is redirected to the loopback address.
   {
-    portals: "KUBE-PORTALS-HOST",
+    portals: portalChains.fromNode,
     nodePorts: "KUBE-NODEPORT-HOST",
     portOf: ({ localPorts }) => localPorts.portOnLoopback,
   },

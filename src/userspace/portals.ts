@@ -3,6 +3,7 @@ import type { Iptables, ObservedChain, RulesChange } from "../kernel/kernel.ts";
 import type { Chain, Jump, RuleSet } from "../state/rule.ts";
 import type { OpenListener } from "./open-listener.ts";
 import { portalRules } from "./portal-rules.ts";
+import { byKey } from "./service-listeners.ts";
 
 type Rules = Pick<Iptables, "observe" | "apply" | "render">;
 
@@ -27,9 +28,7 @@ export class Portals {
 
   /** Writes the chains that changed. Rejects where the kernel refuses; the next sync reads first. */
   async sync(open: readonly OpenListener[]): Promise<void> {
-    const inOrder = open.toSorted(({ wanted: one }, { wanted: other }) =>
-      one.key < other.key ? -1 : 1,
-    );
+    const inOrder = open.toSorted((one, other) => byKey(one.wanted, other.wanted));
     for (const family of this.#families) await this.#syncFamily(family, inOrder);
   }
 

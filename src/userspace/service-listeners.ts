@@ -71,6 +71,14 @@ export function listenerKey(port: ServicePort, family: IpFamily): string {
   return `${family} ${servicePortName(port)}/${port.protocol}`;
 }
 
+/** In this order their rules stand. */
+export function byKey(
+  one: Pick<ServiceListener, "key">,
+  other: Pick<ServiceListener, "key">,
+): number {
+  return one.key < other.key ? -1 : 1;
+}
+
 function backendOf({ key, address, port }: Backend): Backend {
   return { key, address, port };
 }

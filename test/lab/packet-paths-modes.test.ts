@@ -4,6 +4,7 @@ import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, it } from "node:test";
 import { matrixText, sectionText } from "../packet-paths/document.ts";
+import { explainedOtherwise } from "../packet-paths/explained-otherwise.ts";
 import { modeSections } from "../packet-paths/modes.ts";
 import { columnName, expectedIn, type Path, type SectionResult } from "../packet-paths/path.ts";
 import { runModes } from "../packet-paths/run-modes.ts";
@@ -43,6 +44,7 @@ describe("packet paths of modes iptables and userspace", () => {
           expectedIn(tried, columns[index] ?? assert.fail()),
         );
         assert.deepEqual(seen, expected);
+        assert.deepEqual(explainedOtherwise([result]), [], "explain says what the packets did");
         assert.ok(readFileSync(path, "utf8").includes(sectionText(result, mode)), "the document");
       });
     }

@@ -5,10 +5,10 @@ import { join } from "node:path";
 import { before, describe, it } from "node:test";
 import { documentText, matrixText } from "../packet-paths/document.ts";
 import {
-  type Column,
   type ColumnName,
   columnName,
   expectedIn,
+  isExplained,
   type Row,
 } from "../packet-paths/path.ts";
 import { runPacketPaths } from "../packet-paths/run.ts";
@@ -20,11 +20,6 @@ let results: Awaited<ReturnType<typeof runPacketPaths>> = [];
 /** `cluster IP, Cluster, pod, TCP IPv4: local←pod` */
 function line({ path: { labels } }: Row, name: ColumnName, outcome: string | undefined): string {
   return `${labels.join(", ")}, ${name}: ${outcome}`;
-}
-
-/** What is lost for its size is lost by the link: the rules let it pass. */
-function isExplained({ path }: Row, column: Column): boolean {
-  return path.payload === undefined || expectedIn(path, column) !== "silence";
 }
 
 describe("packet paths", () => {
@@ -55,7 +50,7 @@ describe("packet paths", () => {
     const lines = results.flatMap(({ section, rows }) =>
       rows.flatMap((row) =>
         section.columns
-          .filter((column) => isExplained(row, column))
+          .filter((column) => isExplained(row.path, column))
           .map((column) => {
             const name = columnName(column);
             // A system call that fails at once is a refusal, too.

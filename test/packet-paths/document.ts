@@ -52,7 +52,8 @@ export function documentText(results: readonly SectionResult[]): string {
 const modesIntroduction = `# Where packets go in modes iptables and userspace
 
 As [where packets go](packet-paths.md), whose words these are, for the other two modes. Every line was tried with real
-connections; written by \`make packet-paths\`, and \`test/lab/packet-paths-modes.test.ts\` tries a part of it in each test.
+connections, after \`kube-ipvs explain\` had said what would happen; written by \`make packet-paths\`, and
+\`test/lab/packet-paths-modes.test.ts\` tries a part of it in each test.
 `;
 
 /** The document of modes iptables and userspace. */

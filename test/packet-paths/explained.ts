@@ -1,12 +1,15 @@
 /** What `kube-ipvs explain` says of every row, from the plan and the kernel as they are: to be held against the packets. */
 import { systemClock } from "../../src/base/clock.ts";
 import { familyOf, type IpAddress, type IpFamily, parseIpAddress } from "../../src/base/ip.ts";
-import type { Destination, PlanFacts } from "../../src/daemon/operator/answers.ts";
-import type { DaemonView } from "../../src/daemon/operator/daemon-view.ts";
+import type { Destination, IpvsFacts } from "../../src/daemon/operator/answers.ts";
+import type { DaemonView, ModeView } from "../../src/daemon/operator/daemon-view.ts";
+import { ipvsFacts } from "../../src/daemon/operator/ipvs-facts.ts";
 import { planFacts } from "../../src/daemon/operator/plan-facts.ts";
-import { explainOne, type FamilyState, readFamilies } from "../../src/explain/explain.ts";
+import { explainOne, explainWith } from "../../src/explain/explain.ts";
 import type { Explanation } from "../../src/explain/explanation.ts";
+import type { From } from "../../src/explain/origins.ts";
 import { noConnections } from "../../src/explain/read/read-connections.ts";
+import { type FamilyState, readFamilies } from "../../src/explain/read/read-families.ts";
 import { readNetwork } from "../../src/explain/read/read-network.ts";
 import type { Routes } from "../../src/kernel/kernel.ts";
 import { type KernelReaders, openReaders } from "../../src/kernel/open-readers.ts";
@@ -27,14 +30,14 @@ export interface Explainer {
 }
 
 /** What is planned for all Services; the daemon may be stopped afterwards. */
-export async function readPlan(view: DaemonView): Promise<PlanFacts> {
-  const all: PlanFacts[] = [];
+export async function readPlan(view: DaemonView): Promise<IpvsFacts> {
+  const all: IpvsFacts[] = [];
   for (const service of view.plan.tracker.serviceNames()) {
     const [namespace = "", name = ""] = service.split("/");
-    all.push(await planFacts(view, { kind: "service", namespace, name }));
+    all.push(await ipvsFacts(view, { kind: "service", namespace, name }));
   }
   for (const destination of loopbackDestinations(view)) {
-    all.push(await planFacts(view, { kind: "destination", destination }));
+    all.push(await ipvsFacts(view, { kind: "destination", destination }));
   }
   const [first] = all;
   if (first === undefined) throw new Error("No Service is planned");
@@ -73,7 +76,7 @@ function loopbackDestinations({ config, families, plan }: DaemonView): readonly 
 
 /** Reads rules, sets and virtual servers once; sockets are open until `body` ends. */
 export async function withExplainer<T>(
-  facts: PlanFacts,
+  facts: IpvsFacts,
   body: (explainer: Explainer) => Promise<T>,
 ): Promise<T> {
   const opened = openReaders(systemClock, process.env);
@@ -101,7 +104,7 @@ function rememberedRoutes({ routes: lookup }: KernelReaders): Routes["find"] {
 
 interface Known {
   readonly readers: Pick<KernelReaders, "sysctl" | "sockets"> & { readonly routes: Routes };
-  readonly facts: PlanFacts;
+  readonly facts: IpvsFacts;
   readonly states: ReadonlyMap<IpFamily, FamilyState>;
 }
 
@@ -133,20 +136,87 @@ function peersOf(family: IpFamily): readonly IpAddress[] {
 function explainedIn(
   path: Path,
   column: Column,
-  facts: PlanFacts,
+  facts: IpvsFacts,
   states: ReadonlyMap<IpFamily, FamilyState>,
 ): string {
   const { family } = column;
   const state = states.get(family);
   if (state === undefined) throw new Error(`${family} is not served`);
   const destination = targetOf(path, column);
-  const source = path.source ?? sources.get(path.from);
   const explanation = explainOne({
     ...{ destination, facts, connections: noConnections },
     ...state,
-    from: source === undefined ? "node" : addressOf(source[family]),
+    from: fromOf(path, family),
   });
   return outcomeText(explanation, destination);
+}
+
+function fromOf(path: Path, family: IpFamily): From {
+  const source = path.source ?? sources.get(path.from);
+  return source === undefined ? "node" : addressOf(source[family]);
+}
+
+/** In modes iptables and userspace: asks as the command does, once for each path. Rules are read once for each section. */
+export async function withCommand<T>(
+  view: ModeView,
+  body: (explainer: Explainer) => Promise<T>,
+): Promise<T> {
+  const opened = openReaders(systemClock, process.env);
+  try {
+    return await body({
+      explain: async (paths, columns) => {
+        const readers = readersOnce(opened);
+        const explained = new Map<Path, Explained>();
+        for (const path of paths) {
+          const outcomes = new Map<ColumnName, string>();
+          for (const column of columns) {
+            const destination = targetOf(path, column);
+            const facts = await planFacts(view, { kind: "destination", destination });
+            const [explanation] = await explainWith(readers, facts, fromOf(path, column.family));
+            if (explanation === undefined) throw new Error(`${destination.address} is not served`);
+            outcomes.set(columnName(column), outcomeText(explanation, destination));
+          }
+          explained.set(path, outcomes);
+        }
+        return explained;
+      },
+    });
+  } finally {
+    opened.close();
+  }
+}
+
+/** Nobody writes rules while a section is explained. */
+function readersOnce(opened: KernelReaders): Parameters<typeof explainWith>[0] {
+  const addresses = opened.link.listAddresses();
+  const link = opened.link.find();
+  const listening = opened.sockets.listListening();
+  const rules = new Map<string, ReturnType<KernelReaders["openRules"]>>();
+  const chains = new Map<
+    IpFamily,
+    ReturnType<Awaited<ReturnType<KernelReaders["openRules"]>>["observe"]>
+  >();
+  return {
+    ...opened,
+    link: { find: () => link, listAddresses: () => addresses },
+    sockets: { listListening: () => listening },
+    routes: { find: rememberedRoutes(opened) },
+    conntrack: { listFlows: async () => [] },
+    openRules: async (backend) => {
+      const opening = rules.get(backend) ?? opened.openRules(backend);
+      rules.set(backend, opening);
+      const { observe } = await opening.then((client) => ({
+        observe: client.observe.bind(client),
+      }));
+      return {
+        observe: (family) => {
+          const reading = chains.get(family) ?? observe(family);
+          chains.set(family, reading);
+          return reading;
+        },
+      };
+    },
+  };
 }
 
 const sources: ReadonlyMap<string, Addresses> = new Map([
@@ -168,8 +238,11 @@ function targetOf(path: Path, { protocol, family }: Column): Destination {
 function outcomeText(explanation: Explanation, destination: Destination): string {
   const packet = explanation.packets.at(-1);
   // The process that forwards has accepted the connection before it finds nobody.
-  const isReset = explanation.forwardedTo !== undefined && explanation.verdict === "refused";
+  const isTaken = packet?.summary.includes(" are taken by kube-ipvs ") === true;
+  const isReset =
+    explanation.verdict === "refused" && (explanation.forwardedTo !== undefined || isTaken);
   if (isReset) return "ECONNRESET";
+  if (explanation.mode !== "ipvs" && isDenied(explanation)) return "EPERM";
   switch (explanation.verdict) {
     case "balanced":
       return balancedText(explanation, destination.address);
@@ -183,6 +256,12 @@ function outcomeText(explanation: Explanation, destination: Destination): string
     case "node":
       return processText(destination, packet?.source ?? "");
   }
+}
+
+/** What filter stops in OUTPUT fails the system call that sends a datagram. */
+function isDenied({ protocol, verdict, packets }: Explanation): boolean {
+  const isStopped = verdict === "refused" || verdict === "dropped";
+  return isStopped && protocol === "UDP" && packets.at(-1)?.path.at(-1)?.hook === "OUTPUT";
 }
 
 function balancedText({ packets, virtualServer }: Explanation, destination: string): string {

@@ -88,6 +88,11 @@ export function expectedIn(path: Path, column: Column): string {
   return path.except?.[columnName(column)] ?? path.expected;
 }
 
+/** What is lost for its size is lost by the link: the rules let it pass. */
+export function isExplained(path: Path, column: Column): boolean {
+  return path.payload === undefined || expectedIn(path, column) !== "silence";
+}
+
 export interface Row {
   readonly path: Path;
   readonly outcomes: ReadonlyMap<ColumnName, string>;

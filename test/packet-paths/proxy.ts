@@ -17,7 +17,7 @@ import { node } from "../support/objects.ts";
 import { node2 } from "./places.ts";
 import { serviceObjects } from "./services.ts";
 
-export type Proxy = Pick<InProcessDaemon, "stop" | "view">;
+export type Proxy = Pick<InProcessDaemon, "stop" | "view" | "modeView">;
 
 type Fields = Readonly<Record<string, unknown>>;
 
@@ -33,18 +33,20 @@ export async function startProxy(fields: Fields = {}): Promise<Proxy> {
 }
 
 /** As {@link startProxy}, in mode userspace; resolves when every Service has its listeners. */
-export async function startUserspaceProxy(fields: Fields = {}): Promise<Pick<Proxy, "stop">> {
+export async function startUserspaceProxy(
+  fields: Fields = {},
+): Promise<Pick<Proxy, "stop" | "modeView">> {
   // A machine under load may take longer for an answer than a client may be quiet.
   const config = { ...configOf({ mode: "userspace", ...fields }), udpTimeoutMs: 10_000 };
   const health = new ProxyHealth(systemClock, 2 * config.syncPeriodMs);
   const parts = { clock: systemClock, log: silentLogger, metrics: silentMetrics, health };
-  const { stop } = await beginUserspace(config, {
+  const { stop, view } = await beginUserspace(config, {
     ...parts,
     source: sourceOfAll(),
     events: silentEvents,
   });
   while (health.notReadyReason !== undefined) await pause(10);
-  return { stop };
+  return { stop, modeView: view };
 }
 
 function configOf(fields: Fields): Config {

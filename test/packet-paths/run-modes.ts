@@ -1,5 +1,6 @@
 /** Runs the sections of modes iptables and userspace, in one set of namespaces. */
 import { shell } from "../support/netns/network-namespace.ts";
+import { withCommand } from "./explained.ts";
 import { type ModeSections, modeSections } from "./modes.ts";
 import type { Section, SectionResult } from "./path.ts";
 import { startProxy, startUserspaceProxy } from "./proxy.ts";
@@ -10,9 +11,6 @@ export interface ModeResult {
   readonly given: ModeSections;
   readonly results: readonly SectionResult[];
 }
-
-/** Commands say nothing about paths in these modes. */
-const silentExplainer = { explain: async () => new Map<never, never>() };
 
 /** All sections, or those that are tried always. */
 export async function runModes(which: "all" | "always"): Promise<readonly ModeResult[]> {
@@ -41,9 +39,14 @@ async function runMode(
   for (const [configuration, group] of groups) {
     const proxy = await start(mode, configuration);
     try {
-      for (const section of group) {
-        results.push(await walk(section, stations, silentExplainer, { mostProbes }));
-      }
+      const walked = await withCommand(proxy.modeView, async (explainer) => {
+        const ofGroup: SectionResult[] = [];
+        for (const section of group) {
+          ofGroup.push(await walk(section, stations, explainer, { mostProbes }));
+        }
+        return ofGroup;
+      });
+      results.push(...walked);
     } finally {
       await proxy.stop();
     }

@@ -5,7 +5,7 @@ import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import type { HttpListenerOptions } from "../../src/daemon/http/http-listener.ts";
 import type { Listener } from "../../src/daemon/http/service-health.ts";
-import type { DaemonView } from "../../src/daemon/operator/daemon-view.ts";
+import type { DaemonView, ModeView } from "../../src/daemon/operator/daemon-view.ts";
 import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
 import { type Metrics, silentMetrics } from "../../src/metrics/metrics.ts";
@@ -72,6 +72,11 @@ export class FakeNode {
     const { view } = this.#daemon;
     assert.ok(view.mode === "ipvs", "the mode is ipvs");
     return view;
+  }
+
+  /** The same in any mode. */
+  get modeView(): ModeView {
+    return this.#daemon?.view ?? assert.fail("no daemon runs");
   }
 
   /** Ends the daemon; it must leave no timer and no listener behind. */

@@ -1,7 +1,7 @@
 /** The daemon in this process, on the kernel of the present network namespace: its composition root, no more. */
 import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
-import type { DaemonView } from "../../src/daemon/operator/daemon-view.ts";
+import type { DaemonView, ModeView } from "../../src/daemon/operator/daemon-view.ts";
 import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { type DaemonParts, startDaemon } from "../../src/daemon/start.ts";
 import type { BackendChoice } from "../../src/kernel/iptables/backend.ts";
@@ -22,6 +22,8 @@ export interface InProcessDaemon {
   readonly kernel: Kernel;
   /** Its state, for whoever only reads. */
   readonly view: DaemonView;
+  /** The same in any mode. */
+  readonly modeView: ModeView;
   /** Resolves when everything the source reported so far is in the kernel. */
   settled(): Promise<void>;
   /** The kernel keeps its state. */
@@ -44,6 +46,7 @@ export async function startInProcess(parts: InProcessParts): Promise<InProcessDa
         if (daemon.view.mode !== "ipvs") throw new Error("The mode is not ipvs");
         return daemon.view;
       },
+      modeView: daemon.view,
       settled: () => daemon.settled(),
       stop: async () => {
         await daemon.stop();

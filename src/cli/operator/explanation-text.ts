@@ -48,19 +48,16 @@ function factsOf({
   virtualServer,
   sourceRanges,
   forwardedTo,
+  mode,
   ...destination
 }: Explanation): readonly Fact[] {
-  const { protocol } = destination;
   return [
     ["Service", service === undefined ? "none" : serviceText(service)],
     ...(losers.length === 0 ? [] : [["Claimed too by", losers.join(", ")] as const]),
     ...(forwardedTo === undefined ? [] : [["Forwarded to", forwardedTo] as const]),
-    [
-      "Virtual server",
-      virtualServer === undefined
-        ? "none"
-        : `${protocol} ${forwardedTo ?? addressPort(destination)}, scheduler ${virtualServer.scheduler}${affinityText(virtualServer.persistenceTimeoutSeconds)}`,
-    ],
+    mode === "ipvs"
+      ? ["Virtual server", serverText({ ...destination, forwardedTo, virtualServer })]
+      : ["Mode", `${mode}${affinityText(service?.affinitySeconds ?? 0)}`],
     ...(sourceRanges.length === 0 ? [] : [["Source ranges", sourceRanges.join(", ")] as const]),
   ];
 }
@@ -69,6 +66,20 @@ function serviceText(service: NonNullable<Explanation["service"]>): string {
   const { namespace, name, portName, frontend, trafficPolicy } = service;
   const port = portName === undefined ? "" : `:${portName}`;
   return `${namespace}/${name}${port}, ${frontend}, traffic policy ${trafficPolicy}`;
+}
+
+function serverText({
+  virtualServer,
+  forwardedTo,
+  ...destination
+}: Pick<Explanation, "protocol" | "address" | "port"> & {
+  readonly virtualServer: Explanation["virtualServer"];
+  readonly forwardedTo: string | undefined;
+}): string {
+  if (virtualServer === undefined) return "none";
+  const { scheduler, persistenceTimeoutSeconds } = virtualServer;
+  const place = `${destination.protocol} ${forwardedTo ?? addressPort(destination)}`;
+  return `${place}, scheduler ${scheduler}${affinityText(persistenceTimeoutSeconds)}`;
 }
 
 function affinityText(seconds: number): string {

@@ -35,7 +35,7 @@ export async function runExplain(
   const items = await explainer.explain(facts, from);
   const format = options.get("output");
   if (facts.isTruncated) {
-    world.writeErr(`Only the first ${items.length} virtual servers are explained\n`);
+    world.writeErr(`Only the first ${items.length} addresses are explained\n`);
   }
   world.writeOut(
     format === "json" || format === "yaml"
@@ -64,7 +64,7 @@ async function factsFor(
 function nothingText(query: PlanQuery): string {
   if (query.kind === "destination") return "Nothing to explain";
   return (
-    `Service ${query.namespace}/${query.name} has no virtual server: there is no such Service (-n: its namespace), ` +
+    `Service ${query.namespace}/${query.name} has no address that is served: there is no such Service (-n: its namespace), ` +
     "or it is headless, of type ExternalName, or of a family that is not served"
   );
 }

@@ -36,6 +36,8 @@ export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
       },
       choose: ({ cluster, local }, isPolicyLocal) => (isPolicyLocal ? local : cluster),
       // Rules of a family are written wholly or not at all.
+      frontends: (port, family) => loop.frontends(port, family),
+      rulesOf: (family) => loop.rulesOf(family),
       absentReason: () => (reporter.history.failing === undefined ? undefined : "sync-failed"),
       get config() {
         return live.current;

@@ -5,7 +5,7 @@
 
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
-import type { RealServer } from "../../state/real-server.ts";
+import type { RealServer, RealServerId } from "../../state/real-server.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import type { VirtualServer } from "../../state/virtual-server.ts";
@@ -219,28 +219,67 @@ export interface ServicesQuery {
 }
 
 /** `/v1/plan`: what is planned about some addresses and ports, to be held against the kernel. */
-export interface PlanFacts {
+export type PlanFacts = IpvsFacts | TablesFacts | ListenerFacts;
+
+/** What is known in every mode. */
+export interface CommonFacts {
   readonly apiVersion: typeof apiVersion;
   readonly kind: "PlanFacts";
   readonly families: readonly IpFamily[];
-  readonly iptablesBackend: "legacy" | "nft";
-  /** What was asked for; for a Service all its virtual servers. */
+  /** What was asked for; for a Service all its addresses and ports. */
   readonly destinations: readonly Destination[];
   /** There were more, which are left out. */
   readonly isTruncated: boolean;
-  /** Of the destinations those that this process itself forwards: node ports on a loopback address. */
-  readonly forwards: readonly { readonly from: Destination; readonly to: Destination }[];
   /** Rows of `/v1/services` about these, with endpoints: also of Services that lost the claim. */
   readonly services: readonly ServiceRow[];
+  /** In mode userspace that of rules that lead to listeners. */
+  readonly rules: Readonly<Partial<Record<IpFamily, RuleSet>>>;
+}
+
+/** In mode ipvs. */
+export interface IpvsFacts extends CommonFacts {
+  readonly mode: "ipvs";
+  readonly iptablesBackend: IptablesBackend;
+  /** Of the destinations those that this process itself forwards: node ports on a loopback address. */
+  readonly forwards: readonly { readonly from: Destination; readonly to: Destination }[];
   readonly virtualServers: readonly {
     readonly virtualServer: VirtualServer;
     readonly realServers: readonly RealServer[];
   }[];
-  readonly rules: Readonly<Partial<Record<IpFamily, RuleSet>>>;
   /** Planned entries about these addresses and ports, by the name of the set. */
   readonly setEntries: Readonly<Record<string, readonly SetEntry[]>>;
   /** Of the addresses asked about, those that belong on kube-ipvs0. */
   readonly boundAddresses: readonly IpAddress[];
+}
+
+/** In mode iptables: of the rules those that packets to these destinations may meet. */
+export interface TablesFacts extends CommonFacts {
+  readonly mode: "iptables";
+  readonly iptablesBackend: IptablesBackend;
+}
+
+/** In mode userspace. */
+export interface ListenerFacts extends CommonFacts {
+  readonly mode: "userspace";
+  /** Absent: there are no rules, only listeners. */
+  readonly iptablesBackend?: IptablesBackend;
+  /** Those that serve the destinations. */
+  readonly listeners: readonly ListenerFact[];
+}
+
+type IptablesBackend = "legacy" | "nft";
+
+/** A socket of this process that stands for a service port. */
+export interface ListenerFact {
+  readonly family: IpFamily;
+  readonly protocol: Protocol;
+  /** Unspecified: every address. */
+  readonly host: IpAddress;
+  readonly port: number;
+  /** Where rules lead what this node sends; most often the same. */
+  readonly portOnLoopback: number;
+  /** In turn; empty: a connection is accepted and reset, a datagram lost. */
+  readonly backends: readonly RealServerId[];
 }
 
 export interface Destination {

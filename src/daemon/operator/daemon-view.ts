@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
-import type { IpFamily } from "../../base/ip.ts";
+import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Config } from "../../config/config.ts";
 import type { Iptables, Ipvs, IpvsTraffic } from "../../kernel/kernel.ts";
 import type { ChangeTracker } from "../../model/change-tracker.ts";
@@ -7,7 +7,10 @@ import type { Endpoint } from "../../model/endpoints.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { ChosenEndpoints, NodePlace } from "../../model/topology.ts";
 import type { ClusterPlan } from "../../plan/cluster-plan.ts";
+import type { Frontend } from "../../plan/frontends.ts";
 import type { Reconciler } from "../../reconcile/reconciler.ts";
+import type { RuleSet } from "../../state/rule.ts";
+import type { OpenListener } from "../../userspace/open-listener.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 
 /** What answers are made of: the daemon's own state, read where it is. Nothing is copied, nothing decided again. */
@@ -23,7 +26,12 @@ export interface DaemonView {
   readonly iptables: Pick<Iptables, "choice">;
 }
 
-/** What a mode without virtual servers knows: its objects, and which of their endpoints it uses. */
+/** An address and port of a service port; without an address: every one of the node. */
+export interface ServedAddress extends Pick<Frontend, "kind" | "port"> {
+  readonly address?: IpAddress;
+}
+
+/** What modes without virtual servers know alike: their objects, and which of their endpoints they use. */
 export interface ObjectsView extends Pick<DaemonView, "config" | "clock" | "families" | "history"> {
   readonly mode: "iptables" | "userspace";
   /** Absent: without rules. */
@@ -36,6 +44,23 @@ export interface ObjectsView extends Pick<DaemonView, "config" | "clock" | "fami
   choose(chosen: ChosenEndpoints, isPolicyLocal: boolean): readonly Endpoint[];
   /** Why a service port is not served; undefined: it is. */
   absentReason(port: ServicePort, family: IpFamily): string | undefined;
+  /** Where a service port is served. */
+  frontends(port: ServicePort, family: IpFamily): readonly ServedAddress[];
 }
 
-export type ModeView = DaemonView | ObjectsView;
+/** In mode iptables. */
+export interface TablesView extends ObjectsView {
+  readonly mode: "iptables";
+  readonly iptables: Pick<Iptables, "choice">;
+  /** Everything that is planned for a family. */
+  rulesOf(family: IpFamily): RuleSet;
+}
+
+/** In mode userspace. */
+export interface ListenersView extends ObjectsView {
+  readonly mode: "userspace";
+  /** Service ports that are served now, and where. */
+  open(): readonly OpenListener[];
+}
+
+export type ModeView = DaemonView | TablesView | ListenersView;

@@ -7,7 +7,7 @@ import type { CommandParts } from "../run.ts";
 import type { ListKind, ServicesQuery } from "./answers.ts";
 import { drainRows } from "./drain-rows.ts";
 import { objectRows } from "./object-rows.ts";
-import { withoutServers } from "./routes.ts";
+import { withoutDrains } from "./routes.ts";
 import { serviceRows } from "./service-rows.ts";
 import { writeList } from "./write-list.ts";
 
@@ -32,7 +32,7 @@ export async function listDrainsWithoutDaemon(
   parts: Pick<CommandParts, "clock" | "log">,
 ): Promise<string> {
   return await observeOnce(config, parts, async ({ report, view }) => {
-    if (view.mode !== "ipvs") throw new Error(`Cannot list drains: ${withoutServers(view.mode)}`);
+    if (view.mode !== "ipvs") throw new Error(`Cannot list drains: ${withoutDrains(view.mode)}`);
     const drains = foundDrains(report, config, parts);
     return await listText("DrainList", drainRows(view, drains), parts);
   });

@@ -3,7 +3,6 @@ import { observeOnce } from "../observe-once.ts";
 import type { CommandParts } from "../run.ts";
 import type { PlanFacts, PlanQuery } from "./answers.ts";
 import { planFacts } from "./plan-facts.ts";
-import { withoutServers } from "./routes.ts";
 
 /** What a daemon would answer to `/v1/plan`, from the objects as a start would find them. */
 export async function planFactsWithoutDaemon(
@@ -11,8 +10,5 @@ export async function planFactsWithoutDaemon(
   parts: Pick<CommandParts, "clock" | "log">,
   query: PlanQuery,
 ): Promise<PlanFacts> {
-  return await observeOnce(config, parts, ({ view }) => {
-    if (view.mode !== "ipvs") throw new Error(`Cannot explain: ${withoutServers(view.mode)}`);
-    return planFacts(view, query);
-  });
+  return await observeOnce(config, parts, ({ view }) => planFacts(view, query));
 }

@@ -3,7 +3,7 @@
 import type { Clock } from "../../base/clock.ts";
 import { inSlices } from "../../base/time-slice.ts";
 import { apiVersion, type ListKind, type ServicesQuery } from "./answers.ts";
-import type { DaemonView, ModeView, ObjectsView } from "./daemon-view.ts";
+import type { ListenersView, ModeView, ObjectsView, TablesView } from "./daemon-view.ts";
 import { drainRows } from "./drain-rows.ts";
 import { objectRows } from "./object-rows.ts";
 import { planFacts } from "./plan-facts.ts";
@@ -35,33 +35,37 @@ export async function answerTo(target: string, parts: RouteParts): Promise<Opera
   }
   const view = parts.view();
   if (view === undefined) return failure(503, "the kernel is not prepared yet");
-  if (view.mode !== "ipvs") return answerWithout(view, path, query);
   if (path === "/v1/plan") return await planAnswer(view, new URLSearchParams(query));
+  if (view.mode !== "ipvs") return listWithout(view, path, query);
   if (path === "/v1/drains") return { kind: "list", listKind: "DrainList", rows: drainRows(view) };
   const rows = serviceRows(view, servicesQuery(new URLSearchParams(query)));
   return { kind: "list", listKind: "ServiceList", rows };
 }
 
-/** In modes without virtual servers. */
-function answerWithout(view: ObjectsView, path: string, query: string): OperatorAnswer {
-  if (path !== "/v1/services") return failure(501, `${path}: ${withoutServers(view.mode)}`);
+/** Lists in modes without virtual servers. */
+function listWithout(
+  view: TablesView | ListenersView,
+  path: string,
+  query: string,
+): OperatorAnswer {
+  if (path === "/v1/drains") return failure(501, `${path}: ${withoutDrains(view.mode)}`);
   const rows = objectRows(view, servicesQuery(new URLSearchParams(query)));
   return { kind: "list", listKind: "ServiceList", rows };
 }
 
 const viewPaths = ["/v1/services", "/v1/drains", "/v1/plan"];
 
-async function planAnswer(view: DaemonView, parameters: URLSearchParams): Promise<OperatorAnswer> {
+async function planAnswer(view: ModeView, parameters: URLSearchParams): Promise<OperatorAnswer> {
   const query = readPlanQuery(parameters);
   if (typeof query === "string") return failure(400, query);
   return { kind: "object", status: 200, object: await planFacts(view, query) };
 }
 
-/** What commands about virtual servers say. */
-export function withoutServers(mode: ObjectsView["mode"]): string {
+/** What a command about drains says. */
+export function withoutDrains(mode: ObjectsView["mode"]): string {
   return mode === "iptables"
-    ? "mode iptables has no virtual servers and drains nothing; the rules of a Service are found with: iptables-save | grep NAMESPACE/NAME"
-    : "mode userspace has no virtual servers; its listeners are shown by: kube-ipvs services";
+    ? "mode iptables drains nothing: connections that stand go on by conntrack"
+    : "mode userspace drains nothing in the kernel: the process ends its connections";
 }
 
 export function failure(status: number, message: string): OperatorAnswer {

@@ -5,16 +5,21 @@ import type { IpFamily } from "../../base/ip.ts";
 import { type NextRun, Periodic } from "../../base/periodic.ts";
 import { inSlices, yieldToEventLoop } from "../../base/time-slice.ts";
 import type { ChangeTracker } from "../../model/change-tracker.ts";
+import type { ServicePort } from "../../model/service-port.ts";
 import type { NodePlace } from "../../model/topology.ts";
+import { frontendsOf } from "../../plan/frontends.ts";
 import type { IptablesNodeOptions } from "../../plan/iptables/options.ts";
 import { TablesPlan } from "../../plan/iptables/tables-plan.ts";
+import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
 import type { PlanOptions } from "../../plan/options.ts";
 import { TablesReconciler, type TablesReport } from "../../reconcile/iptables/tables-reconciler.ts";
 import type { SyncReport } from "../../reconcile/report.ts";
+import type { RuleSet } from "../../state/rule.ts";
 import type { ServiceHealthServers } from "../http/service-health.ts";
 import { iptablesOptionsOf } from "../node/iptables-facts.ts";
 import type { KnownNode } from "../node/known-node.ts";
 import { type PreparedTables, routeLocalnet } from "../node/prepare-tables.ts";
+import type { ServedAddress } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { TablesReporter } from "../report/tables-reporter.ts";
 import { AddressWatch } from "./address-watch.ts";
@@ -35,6 +40,8 @@ const checkShare = 0.02;
 const mostIntervals = 8;
 /** Everything is compared at least this often, even where nothing seems to have changed. */
 const fullComparisonMs = 3_600_000;
+
+const noRules: RuleSet = { chains: [], jumps: [] };
 
 /**
  * The heart of mode iptables: takes what the source reports, and from time to time plans what changed and writes the chains
@@ -89,6 +96,23 @@ export class TablesLoop {
   /** Objects as last known. */
   get objects(): ChangeTracker {
     return this.#plan.tracker;
+  }
+
+  /** What was planned for a family at the last sync; empty before the first one. */
+  rulesOf(family: IpFamily): RuleSet {
+    return this.#plan.isPlanned ? this.#plan.ruleSet(family) : noRules;
+  }
+
+  /** Addresses and ports of a service port, as they were planned; those of loopback, too. */
+  frontends(port: ServicePort, family: IpFamily): readonly ServedAddress[] {
+    const { shared, own } = this.#nodeOptions ?? {};
+    const options = shared?.families.get(family);
+    if (options === undefined) return [];
+    const isOnLoopback = own?.families.get(family)?.servesLoopback === true && port.nodePort !== 0;
+    const onLoopback: readonly ServedAddress[] = isOnLoopback
+      ? [{ kind: "node-port", address: loopbackAddresses[family], port: port.nodePort }]
+      : [];
+    return [...frontendsOf(port, options), ...onLoopback];
   }
 
   /** Where this node stood at the last sync. */

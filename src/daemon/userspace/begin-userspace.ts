@@ -13,13 +13,14 @@ import { Portals } from "../../userspace/portals.ts";
 import { UserspaceProxier } from "../../userspace/proxier.ts";
 import { listenerKey } from "../../userspace/service-listeners.ts";
 import { tidyOnceSynced } from "../node/tidy-once-synced.ts";
-import type { ObjectsView } from "../operator/daemon-view.ts";
+import type { ListenersView } from "../operator/daemon-view.ts";
 import type { Stop } from "../process/life-cycle.ts";
 import type { ModeRecord } from "../process/mode-record.ts";
 import { startingEvent } from "../report/events.ts";
 import { reportListQuarantine } from "../report/list-quarantine.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import { SyncHistory } from "../report/sync-history.ts";
+import { servedAddresses } from "./served-addresses.ts";
 import { tidyForUserspace } from "./tidy-for-userspace.ts";
 import { UserspaceLoop } from "./userspace-loop.ts";
 
@@ -38,7 +39,7 @@ export interface UserspaceParts {
 
 /** Mode userspace at work. */
 export interface RunningUserspace {
-  readonly view: ObjectsView;
+  readonly view: ListenersView;
   readonly stop: Stop;
 }
 
@@ -99,7 +100,7 @@ function viewOf(
   config: Config,
   clock: Clock,
   families: readonly IpFamily[],
-): ObjectsView {
+): ListenersView {
   return {
     mode: "userspace",
     ...{ config, clock, families, history },
@@ -110,6 +111,12 @@ function viewOf(
       return loop.place;
     },
     choose: ({ cluster, local }) => (cluster.length > 0 ? cluster : local),
+    open: () => proxier.open(),
+    frontends: (port) =>
+      servedAddresses(port, {
+        bindAddress: config.bindAddress,
+        isRedirected: usable !== undefined,
+      }),
     absentReason: (port, family) => {
       if (port.protocol === "SCTP") return "protocol-not-supported";
       return proxier.isOpen(listenerKey(port, family)) ? undefined : "cannot-listen";

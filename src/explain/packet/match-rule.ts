@@ -17,6 +17,8 @@ export interface Sight {
   readonly passing: Passing;
   /** In OUTPUT and POSTROUTING there is no link through which it came in. */
   readonly hasInLink: boolean;
+  /** Asked for each rule that matches by chance. */
+  readonly lot: () => boolean;
 }
 
 /** The set entries that a matching rule has found; undefined: the rule does not match. Pure. */
@@ -49,8 +51,9 @@ function isMatch(
     case "accounting":
     case "recent-set":
       return true;
-    // Rules of mode iptables choose endpoints by these; beside IPVS there are none.
     case "chance":
+      return sight.lot();
+    // A client that nobody remembers is explained.
     case "recent-check":
       return false;
     case "source":

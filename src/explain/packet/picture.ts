@@ -1,6 +1,6 @@
 import { hostPort, type IpAddress } from "../../base/ip.ts";
 import type { RealServer } from "../../state/real-server.ts";
-import type { Rule, TableName } from "../../state/rule.ts";
+import type { Rule } from "../../state/rule.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import type { VirtualServer } from "../../state/virtual-server.ts";
 
@@ -24,7 +24,7 @@ export interface ListedServer {
 
 /** What a packet meets: as it is planned, or as the kernel has it. */
 export interface Picture {
-  /** By {@link chainKey}. */
+  /** By `chainKey` of `state/rules-about.ts`. */
   readonly chains: ReadonlyMap<string, readonly ListedRule[]>;
   readonly sets: ReadonlyMap<string, ListedSet>;
   /** By the key of the virtual server. */
@@ -51,6 +51,10 @@ export interface NodeNetwork {
   readonly listeners: ReadonlySet<string>;
   /** net.ipv4.vs.conntrack: without it nothing that IPVS balances is masqueraded. */
   readonly isIpvsTracked: boolean;
+  /** net.ipv4.ip_forward, or net.ipv6.conf.all.forwarding: packets that are not for this node go on. */
+  readonly isForwarding: boolean;
+  /** net.ipv4.conf.all.route_localnet: packets from a loopback address may leave the node. */
+  readonly isLoopbackRouted: boolean;
   /** bridge-nf-call-iptables, or -ip6tables: packets between ports of a bridge pass netfilter. */
   readonly isBridgeFiltered: boolean;
 }
@@ -66,11 +70,6 @@ export function listenerKey({
   readonly port: number;
 }): string {
   return `${protocol} ${hostPort(address, port)}`;
-}
-
-/** `nat KUBE-SERVICES`. */
-export function chainKey(table: TableName, name: string): string {
-  return `${table} ${name}`;
 }
 
 /** An address of this node, on kube-ipvs0 or elsewhere. */

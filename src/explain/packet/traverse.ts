@@ -1,9 +1,9 @@
 import type { TableName, Target } from "../../state/rule.ts";
+import { chainKey } from "../../state/rules-about.ts";
 import { matchRule, type Surroundings } from "./match-rule.ts";
 import type { Passing } from "./packet.ts";
-import { chainKey } from "./picture.ts";
 
-export type Hook = "PREROUTING" | "INPUT" | "OUTPUT" | "POSTROUTING";
+export type Hook = "PREROUTING" | "INPUT" | "FORWARD" | "OUTPUT" | "POSTROUTING";
 
 /** A rule that matched. */
 export interface Step {
@@ -16,9 +16,17 @@ export interface Step {
   readonly entry?: string;
 }
 
+/** A rewritten destination. */
+export type Translation = Target & { readonly kind: "translate" | "redirect" };
+
+/** Whether a rule that matches by chance does so now. */
+export type Lot = () => boolean;
+
 /** What the rules of one table do with a packet at one hook. */
 export interface Traversal {
   readonly verdict: "pass" | "drop" | "refuse";
+  /** The last rule gives the packet another destination. */
+  readonly translation?: Translation;
   readonly isMasqueraded: boolean;
   readonly mark: number;
   readonly steps: readonly Step[];
@@ -32,8 +40,10 @@ interface Walk {
   readonly table: TableName;
   readonly surroundings: Surroundings;
   readonly passing: Passing;
+  readonly lot: Lot;
   mark: number;
   isMasqueraded: boolean;
+  translation?: Translation;
   readonly steps: Step[];
 }
 
@@ -46,29 +56,39 @@ export function traverse(
   table: TableName,
   passing: Passing,
   surroundings: Surroundings,
+  lot: Lot = never,
 ): Traversal {
   const walk: Walk = {
-    ...{ hook, table, passing, surroundings },
+    ...{ hook, table, passing, surroundings, lot },
     mark: passing.mark,
     isMasqueraded: false,
     steps: [],
   };
   const end = walkChain(hook, walk, 0);
   const verdict = end === "drop" || end === "refuse" ? end : "pass";
-  return { verdict, isMasqueraded: walk.isMasqueraded, mark: walk.mark, steps: walk.steps };
+  const { isMasqueraded, mark, steps, translation } = walk;
+  return {
+    ...{ verdict, isMasqueraded, mark, steps },
+    ...(translation === undefined ? {} : { translation }),
+  };
+}
+
+/** Beside IPVS no rule of ours asks. */
+function never(): boolean {
+  return false;
 }
 
 /** `return`: and the chain before goes on behind the jump. */
 type End = "accept" | "drop" | "refuse" | "return";
 
 function walkChain(chain: string, walk: Walk, depth: number): End {
-  const { hook, table, surroundings } = walk;
+  const { hook, table, surroundings, lot } = walk;
   const rules = surroundings.picture.chains.get(chainKey(table, chain)) ?? [];
-  const hasInLink = hook === "PREROUTING" || hook === "INPUT";
+  const hasInLink = hook === "PREROUTING" || hook === "INPUT" || hook === "FORWARD";
   for (const { text, rule } of rules) {
     if (rule === undefined || depth > maxDepth) continue;
     const passing = { ...walk.passing, mark: walk.mark };
-    const entries = matchRule(rule, { passing, hasInLink }, surroundings);
+    const entries = matchRule(rule, { passing, hasInLink, lot }, surroundings);
     if (entries === undefined) continue;
     const entry = entries.join(" ");
     walk.steps.push({ hook, table, chain, rule: text, ...(entry === "" ? {} : { entry }) });
@@ -89,9 +109,9 @@ function follow(target: Target, walk: Walk, depth: number): End | undefined {
       return "refuse";
     case "none":
       return undefined;
-    // Only a third party translates what IPVS is to have.
     case "translate":
     case "redirect":
+      walk.translation = target;
       return "accept";
     case "masquerade":
       walk.isMasqueraded = true;

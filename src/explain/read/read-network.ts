@@ -23,9 +23,16 @@ export async function readNetwork(
     routes: await readRoutes(readers, peers),
     listeners: new Set(sockets.listListening().map(listenerKey)),
     isIpvsTracked: sysctl.read("net/ipv4/vs/conntrack") !== "0",
+    isForwarding: sysctl.read(forwarding[family]) !== "0",
+    isLoopbackRouted: sysctl.read("net/ipv4/conf/all/route_localnet") === "1",
     isBridgeFiltered: sysctl.read(`net/bridge/${bridgeCalls}`) === "1",
   };
 }
+
+const forwarding: Readonly<Record<IpFamily, string>> = {
+  IPv4: "net/ipv4/ip_forward",
+  IPv6: "net/ipv6/conf/all/forwarding",
+};
 
 async function readRoutes(
   { routes }: Pick<KernelReaders, "routes">,

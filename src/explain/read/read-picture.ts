@@ -5,9 +5,10 @@ import { parseRule } from "../../kernel/iptables/parse-rule.ts";
 import type { DummyLink, IpSets, Iptables, Ipvs, NodeAddress } from "../../kernel/kernel.ts";
 import { setsFor } from "../../plan/sets.ts";
 import type { RuleSet } from "../../state/rule.ts";
+import { chainKey } from "../../state/rules-about.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import { serverKey } from "../explain-destination.ts";
-import { chainKey, type ListedServer, type ListedSet, type Picture } from "../packet/picture.ts";
+import type { ListedServer, ListedSet, Picture } from "../packet/picture.ts";
 
 /** Addresses on kube-ipvs0, and the node's others. */
 export interface ReadAddresses {

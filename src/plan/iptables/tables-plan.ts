@@ -51,6 +51,11 @@ export class TablesPlan {
     return pending;
   }
 
+  /** There was an update. */
+  get isPlanned(): boolean {
+    return this.#options !== undefined;
+  }
+
   /** Everything that a family's tables should hold; there must have been an update. */
   ruleSet(family: IpFamily): RuleSet {
     return this.desired.ruleSet(family, this.#planned);

@@ -98,7 +98,13 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
 }
 
 const noFacts: Awaited<ReturnType<Commands["planFactsWithoutDaemon"]>> = {
-  ...{ apiVersion: "kube-ipvs/v1", kind: "PlanFacts", families: ["IPv4"], iptablesBackend: "nft" },
+  ...{
+    apiVersion: "kube-ipvs/v1",
+    kind: "PlanFacts",
+    mode: "ipvs",
+    families: ["IPv4"],
+    iptablesBackend: "nft",
+  },
   ...{ destinations: [], isTruncated: false, forwards: [], services: [], virtualServers: [] },
   ...{ rules: {}, setEntries: {}, boundAddresses: [] },
 };

@@ -1,28 +1,14 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { IpAddress } from "../../../src/base/ip.ts";
-import type { Destination } from "../../../src/daemon/operator/answers.ts";
-import { planFacts } from "../../../src/daemon/operator/plan-facts.ts";
-import { explainWith } from "../../../src/explain/explain.ts";
-import type { Explanation } from "../../../src/explain/explanation.ts";
 import type { From } from "../../../src/explain/origins.ts";
-import type { Route } from "../../../src/kernel/kernel.ts";
-import type { ListeningSocket } from "../../../src/kernel/listening-sockets.ts";
 import { setFor } from "../../../src/plan/sets.ts";
 import { addressPortEntry } from "../../../src/state/set-entry.ts";
-import { FakeNode } from "../../support/fake-node.ts";
+import type { FakeNode } from "../../support/fake-node.ts";
 import type { NamedObject } from "../../support/memory-source.ts";
-import {
-  type ApiObject,
-  endpoint,
-  endpointSlice,
-  node,
-  service,
-  servicePort,
-} from "../../support/objects.ts";
+import { endpoint, endpointSlice, service, servicePort } from "../../support/objects.ts";
 import { ip } from "../../support/records.ts";
+import { explained, web, withNode } from "./on-fake-node.ts";
 
-const web = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
 const here = endpoint("10.244.1.5", { nodeName: "node-1" });
 const there = endpoint("10.244.2.5", { nodeName: "node-2" });
 const notReady = endpoint("10.244.1.9", {
@@ -30,60 +16,6 @@ const notReady = endpoint("10.244.1.9", {
   conditions: { ready: false, serving: false, terminating: false },
 });
 const [pod, client] = [ip("10.244.1.7"), ip("192.168.10.1")];
-
-/** Pods of this node behind a link each, everything else behind eth0. */
-async function find(address: IpAddress): Promise<Route | undefined> {
-  const isPod = address.startsWith("10.244.1.");
-  return {
-    isLocal: false,
-    isBridge: false,
-    link: isPod ? `veth${address}` : "eth0",
-    source: ip(isPod ? "10.244.1.1" : "192.168.10.11"),
-  };
-}
-
-async function withNode(
-  objects: readonly ApiObject[],
-  body: (onNode: FakeNode) => Promise<void>,
-  flags: Readonly<Record<string, string>> = {},
-): Promise<void> {
-  const onNode = new FakeNode(flags);
-  onNode.source.apply(...([node(), ...objects] as readonly unknown[] as readonly NamedObject[]));
-  await onNode.start();
-  try {
-    await onNode.settle();
-    await body(onNode);
-  } finally {
-    await onNode.stop();
-  }
-}
-
-async function explained(
-  { view, kernel }: FakeNode,
-  from: From | undefined,
-  destination: Destination = web,
-  listening: readonly ListeningSocket[] = [],
-): Promise<Explanation> {
-  const asks = from === undefined || from === "node" ? {} : { from };
-  const facts = await planFacts(view, { kind: "destination", destination, ...asks });
-  const [explanation] = await explainWith(
-    {
-      ...kernel,
-      ipvs: kernel.ipvs,
-      ipSets: kernel.ipSets,
-      link: kernel.link,
-      sysctl: kernel.sysctl,
-      routes: { find },
-      sockets: { listListening: () => listening },
-      conntrack: { listFlows: async () => [] },
-      openRules: async () => kernel.iptables,
-    },
-    facts,
-    from,
-  );
-  assert.ok(explanation !== undefined);
-  return explanation;
-}
 
 const objects = [service(), endpointSlice({ endpoints: [here, there, notReady] })];
 

@@ -10,7 +10,14 @@ import { ip } from "../../../support/records.ts";
 const nothing = { subject: undefined, to: "", from: "", namespace: "default" };
 
 const explanation: Explanation = {
-  ...{ protocol: "TCP", address: "10.96.0.10", port: 80, verdict: "balanced", losers: [] },
+  ...{
+    protocol: "TCP",
+    address: "10.96.0.10",
+    port: 80,
+    mode: "ipvs",
+    verdict: "balanced",
+    losers: [],
+  },
   summary: "Packets from 10.244.1.7 to 10.96.0.10:80 are balanced over 1 of 1 endpoint",
   service: {
     ...{ namespace: "default", name: "web", frontend: "cluster-ip" },
@@ -41,7 +48,13 @@ const explanation: Explanation = {
 };
 
 const facts: PlanFacts = {
-  ...{ apiVersion: "kube-ipvs/v1", kind: "PlanFacts", families: ["IPv4"], iptablesBackend: "nft" },
+  ...{
+    apiVersion: "kube-ipvs/v1",
+    kind: "PlanFacts",
+    mode: "ipvs",
+    families: ["IPv4"],
+    iptablesBackend: "nft",
+  },
   destinations: [{ protocol: "TCP", address: ip("10.96.0.10"), port: 80 }],
   ...{
     isTruncated: false,
@@ -159,7 +172,7 @@ describe("explain", () => {
   it("says so where a Service has nothing to explain", async () => {
     await assert.rejects(
       run(["svc/none"], "text", { ...facts, destinations: [] }),
-      /Service .*none has no virtual server/,
+      /Service .*none has no address that is served/,
     );
   });
 });

@@ -4,15 +4,19 @@ import { describe, it, type TestContext } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { silentEvents } from "../../../../src/api/event.ts";
 import { systemClock } from "../../../../src/base/clock.ts";
+import { parseIpAddress } from "../../../../src/base/ip.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
-import type { ServiceRow } from "../../../../src/daemon/operator/answers.ts";
-import type { ObjectsView } from "../../../../src/daemon/operator/daemon-view.ts";
+import type { Destination, ServiceRow } from "../../../../src/daemon/operator/answers.ts";
+import type { ListenersView } from "../../../../src/daemon/operator/daemon-view.ts";
 import { objectRows } from "../../../../src/daemon/operator/object-rows.ts";
+import { planFacts } from "../../../../src/daemon/operator/plan-facts.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
 import {
   beginUserspace,
   type UserspaceParts,
 } from "../../../../src/daemon/userspace/begin-userspace.ts";
+import { explainWith } from "../../../../src/explain/explain.ts";
+import type { Explanation } from "../../../../src/explain/explanation.ts";
 import type { OpenKernel } from "../../../../src/kernel/open-kernel.ts";
 import { PrometheusMetrics } from "../../../../src/metrics/prometheus-metrics.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
@@ -32,13 +36,17 @@ const flags = new Map([
 /** Builders give every object its name. */
 const web = (options: Parameters<typeof service>[0] = {}): NamedObject =>
   service(options) as unknown as NamedObject;
+const web10 = {
+  ...({ protocol: "TCP", port: 80 } as const),
+  address: parseIpAddress("10.96.0.10") ?? assert.fail(),
+};
 const slice = endpointSlice() as unknown as NamedObject;
 
 class Stage {
   readonly source: MemorySource = new MemorySource();
   readonly log: RecordingLogger = new RecordingLogger();
   readonly health: ProxyHealth = new ProxyHealth(systemClock, 60_000);
-  view: ObjectsView | undefined;
+  view: ListenersView | undefined;
 
   async start(test: TestContext, openIptables: UserspaceParts["openIptables"]): Promise<this> {
     const { config } = loadConfig(flags, { readFile: () => "", hostname: () => "node-1" });
@@ -52,6 +60,24 @@ class Stage {
     test.after(stop);
     this.view = view;
     return this;
+  }
+
+  /** What becomes of packets of this node. */
+  async explain(
+    { iptables, link, ipvs, ipSets, sysctl }: FakeKernel,
+    destination: Destination,
+  ): Promise<readonly Explanation[]> {
+    const view = this.view ?? assert.fail();
+    const facts = await planFacts(view, { kind: "destination", destination });
+    const source = parseIpAddress("10.244.1.1") ?? assert.fail();
+    const readers = {
+      ...{ link, ipvs, ipSets, sysctl },
+      routes: { find: async () => ({ isLocal: false, isBridge: false, link: "eth0", source }) },
+      sockets: { listListening: () => [] },
+      conntrack: { listFlows: async () => [] },
+      openRules: async () => iptables,
+    };
+    return await explainWith(readers, facts, "node");
   }
 }
 
@@ -68,6 +94,14 @@ describe("mode userspace", () => {
     await stage.start(test, withoutIptables);
     while (stage.health.notReadyReason !== undefined) await pause(10);
     await assert.rejects(readAll(nodePort), /ECONNRESET/, "a listener without endpoints");
+    const address = parseIpAddress("127.0.0.1") ?? assert.fail();
+    const at = { protocol: "TCP", address, port: nodePort } as const;
+    const [explanation] = await stage.explain(new FakeKernel(), at);
+    assert.equal(
+      explanation?.summary,
+      `Packets from this node to 127.0.0.1:${nodePort} are taken by kube-ipvs and reset: no endpoint takes connections`,
+    );
+    assert.deepEqual([explanation.verdict, explanation.service?.name], ["refused", "web"]);
     const [warning] = stage.log.lines.filter(({ level }) => level === "warn");
     assert.match(warning?.event ?? "", /^iptables cannot be used/);
     stage.source.delete(web());
@@ -109,6 +143,19 @@ describe("mode userspace", () => {
       ]),
       [["web", "10.96.0.10", 80, "rr", undefined, 1, ["10.244.1.10", undefined]]],
     );
+    const [explanation] = await stage.explain(kernel, web10);
+    assert.equal(
+      explanation?.summary,
+      "Packets from this node to 10.96.0.10:80 are taken by kube-ipvs and balanced over 1 of 1 endpoint",
+    );
+    assert.equal(explanation.packets[0]?.deliveries[0]?.seenSource, "10.244.1.1");
+    assert.deepEqual(explanation.differences, []);
+    const emptied = { table: "nat", name: "KUBE-PORTALS-HOST", rules: [] } as const;
+    await iptables.apply("IPv4", [{ kind: "write-chain", chain: emptied }]);
+    const [lost] = await stage.explain(kernel, web10);
+    assert.match(lost?.packets[0]?.planned ?? "", /are taken by kube-ipvs/);
+    assert.match(lost?.summary ?? "", /are routed on through eth0/);
+    assert.equal(lost?.differences[0]?.kind, "missing");
     stage.source.delete(web());
     for (let tries = 0; rules().length > 0 && tries < 100; tries += 1) await pause(10);
     assert.deepEqual(rules(), []);

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { PlanQuery } from "../../../../src/daemon/operator/answers.ts";
-import { planFacts } from "../../../../src/daemon/operator/plan-facts.ts";
+import { ipvsFacts } from "../../../../src/daemon/operator/ipvs-facts.ts";
 import { planTarget, readPlanQuery } from "../../../../src/daemon/operator/plan-query.ts";
 import { FakeNode } from "../../../support/fake-node.ts";
 import type { NamedObject } from "../../../support/memory-source.ts";
@@ -21,7 +21,7 @@ describe("plan facts", () => {
     onNode.source.apply(...(objects as readonly NamedObject[]));
     await onNode.start();
     await onNode.settle();
-    const facts = await planFacts(onNode.view, { kind: "destination", destination: web });
+    const facts = await ipvsFacts(onNode.view, { kind: "destination", destination: web });
     assert.deepEqual(facts.destinations, [web]);
     assert.deepEqual(
       facts.services.map(({ name }) => name),
@@ -33,16 +33,16 @@ describe("plan facts", () => {
     assert.equal(facts.virtualServers[0]?.virtualServer.scheduler, "rr");
     assert.ok((facts.rules.IPv4?.chains.length ?? 0) > 5);
 
-    const all = await planFacts(onNode.view, {
+    const all = await ipvsFacts(onNode.view, {
       kind: "service",
       namespace: "default",
       name: "web",
     });
     assert.deepEqual(all.destinations, [web]);
-    const none = await planFacts(onNode.view, { kind: "service", namespace: "shop", name: "web" });
+    const none = await ipvsFacts(onNode.view, { kind: "service", namespace: "shop", name: "web" });
     assert.deepEqual(none.destinations, []);
     const ping = { protocol: "ICMP", address: ip("192.0.2.9"), port: 0 } as const;
-    const nothing = await planFacts(onNode.view, { kind: "destination", destination: ping });
+    const nothing = await ipvsFacts(onNode.view, { kind: "destination", destination: ping });
     assert.deepEqual(
       [nothing.services, nothing.virtualServers, nothing.boundAddresses],
       [[], [], []],

@@ -1,52 +1,14 @@
-/** The whole way of a packet: rules before IPVS, the virtual server, rules behind it for each real server. Pure. */
-import type { IpAddress } from "../../base/ip.ts";
-import { type RealServer, realServerKey } from "../../state/real-server.ts";
+/** The whole way of a packet in mode ipvs: rules before IPVS, the virtual server, rules behind it for each real server. Pure. */
+import type { RealServer } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
-import { answerObstacle } from "./answers.ts";
+import { deliver } from "./deliver.ts";
 import type { Surroundings } from "./match-rule.ts";
 import type { Packet, Passing } from "./packet.ts";
-import { isLocal, type ListedServer } from "./picture.ts";
+import type { EndpointPath, EndpointsOnNode, PacketPath, PathEnd } from "./path.ts";
+import { isLocal } from "./picture.ts";
 import { type Hook, type Step, type Traversal, traverse } from "./traverse.ts";
 
-/** Where a packet ends. */
-export type PathEnd =
-  /** IPVS chooses among these. */
-  | {
-      readonly kind: "balanced";
-      readonly server: ListedServer;
-      readonly endpoints: readonly EndpointPath[];
-    }
-  /** A rule refuses or drops it. */
-  | { readonly kind: "refused" | "dropped"; readonly by: Step | undefined }
-  /** The virtual server has no real server that takes connections: IPVS answers "port unreachable". */
-  | { readonly kind: "no-endpoint"; readonly server: ListedServer }
-  /** It is no packet of a Service: a process of this node gets it, if there is one. */
-  | { readonly kind: "node" }
-  /** Not an address of this node: it goes on, or nowhere. */
-  | { readonly kind: "forwarded"; readonly link?: string };
-
-/** What becomes of the packets that IPVS sends to one real server. */
-export interface EndpointPath {
-  readonly realServer: RealServer;
-  readonly steps: readonly Step[];
-  readonly fate: "delivered" | "dropped" | "refused";
-  readonly isMasqueraded: boolean;
-  /** What the endpoint sees; undefined: the node's address on the way there, and that is not known. */
-  readonly source?: IpAddress;
-  /** Why its answers do not come back; absent: they do. */
-  readonly obstacle?: string;
-}
-
-export interface PacketPath {
-  /** Rules that matched before IPVS, in the packet's order. */
-  readonly steps: readonly Step[];
-  readonly end: PathEnd;
-}
-
-/** What the objects say of endpoints: by the keys of real servers that run on this node. */
-export type EndpointsOnNode = ReadonlySet<string>;
-
-export function followPacket(
+export function followByIpvs(
   packet: Packet,
   surroundings: Surroundings,
   onNode: EndpointsOnNode,
@@ -112,7 +74,11 @@ class PathWalk {
   #filter(hook: Hook): PathEnd | undefined {
     const { verdict, steps } = this.#pass(hook, "filter");
     if (verdict === "pass") return undefined;
-    return { kind: verdict === "drop" ? "dropped" : "refused", by: steps.at(-1) };
+    const by = steps.at(-1);
+    return {
+      kind: verdict === "drop" ? "dropped" : "refused",
+      ...(by === undefined ? {} : { by }),
+    };
   }
 
   #passing(): Passing {
@@ -128,8 +94,8 @@ class PathWalk {
     const server = this.#surroundings.picture.servers.get(key);
     if (server === undefined) return undefined;
     const taking = server.realServers.filter(({ weight }) => weight > 0);
-    if (taking.length === 0) return { kind: "no-endpoint", server };
-    return { kind: "balanced", server, endpoints: taking.map((one) => this.#toEndpoint(one)) };
+    if (taking.length === 0) return { kind: "no-endpoint" };
+    return { kind: "balanced", endpoints: taking.map((one) => this.#toEndpoint(one)) };
   }
 
   /** IPVS sends it through OUTPUT, also when it came from outside; nat has decided before. */
@@ -153,26 +119,8 @@ class PathWalk {
     return this.#delivered(realServer, [...filtered.steps, ...leaving.steps], isMasqueraded);
   }
 
-  #delivered(realServer: RealServer, steps: readonly Step[], isMasqueraded: boolean): EndpointPath {
-    const packet = this.#packet;
-    const source = isMasqueraded ? this.#masqueradeAddress(realServer.address) : packet.source;
-    const isOnNode = this.#onNode.has(realServerKey(realServer));
-    const obstacle = answerObstacle(
-      { packet, endpoint: realServer, isOnNode, isMasqueraded },
-      this.#surroundings,
-    );
-    return {
-      ...{ realServer, steps, isMasqueraded },
-      fate: "delivered",
-      ...(source === undefined ? {} : { source }),
-      ...(obstacle === undefined ? {} : { obstacle }),
-    };
-  }
-
-  /** The node's address on the way to the endpoint. */
-  #masqueradeAddress(endpoint: IpAddress): IpAddress | undefined {
-    const { picture, network } = this.#surroundings;
-    if (isLocal(endpoint, picture, network)) return endpoint;
-    return network.routes.get(endpoint)?.source;
+  #delivered(endpoint: RealServer, steps: readonly Step[], isMasqueraded: boolean): EndpointPath {
+    const arrival = { packet: this.#packet, endpoint, onNode: this.#onNode, steps, isMasqueraded };
+    return deliver(arrival, this.#surroundings);
   }
 }

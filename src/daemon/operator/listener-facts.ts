@@ -1,0 +1,81 @@
+/** What mode userspace does with packets to some addresses and ports, from the daemon's own state. */
+import { familyOf, type IpAddress } from "../../base/ip.ts";
+import type { RuleSet } from "../../state/rule.ts";
+import { listenAddressOf } from "../../userspace/listen-addresses.ts";
+import type { OpenListener } from "../../userspace/open-listener.ts";
+import { portalRules } from "../../userspace/portal-rules.ts";
+import { byKey, listenerKey } from "../../userspace/service-listeners.ts";
+import {
+  apiVersion,
+  type Destination,
+  type ListenerFact,
+  type ListenerFacts,
+  type PlanQuery,
+} from "./answers.ts";
+import type { ListenersView } from "./daemon-view.ts";
+import { maxDestinations } from "./ipvs-facts.ts";
+import { type Claim, destinationsOf, rowsOfClaims } from "./object-claims.ts";
+
+export async function listenerFacts(view: ListenersView, query: PlanQuery): Promise<ListenerFacts> {
+  const asked =
+    query.kind === "destination"
+      ? [query.destination]
+      : destinationsOf(view, `${query.namespace}/${query.name}`);
+  const destinations = asked.slice(0, maxDestinations);
+  const open = openFor(view, destinations);
+  return {
+    apiVersion,
+    kind: "PlanFacts",
+    mode: "userspace",
+    families: view.families,
+    ...(view.iptables === undefined ? {} : { iptablesBackend: view.iptables.choice.backend }),
+    destinations,
+    isTruncated: asked.length > destinations.length,
+    services: await rowsOfClaims(view, destinations, byListener),
+    rules: view.iptables === undefined ? {} : rulesOf(view, open),
+    listeners: open.map((one) => factOf(one, view)),
+  };
+}
+
+/** In the order of the rules. */
+function openFor(
+  view: ListenersView,
+  destinations: readonly Destination[],
+): readonly OpenListener[] {
+  const isFor = ({ wanted, localPorts }: OpenListener, { address, ...to }: Destination): boolean =>
+    wanted.family === familyOf(address) &&
+    wanted.protocol === to.protocol &&
+    ((wanted.port === to.port && wanted.addresses.includes(address)) ||
+      wanted.nodePort === to.port ||
+      localPorts.port === to.port);
+  return view
+    .open()
+    .filter((one) => destinations.some((destination) => isFor(one, destination)))
+    .sort((one, other) => byKey(one.wanted, other.wanted));
+}
+
+function rulesOf(
+  { families }: ListenersView,
+  open: readonly OpenListener[],
+): ListenerFacts["rules"] {
+  return Object.fromEntries(
+    families.map((family): [string, RuleSet] => [family, portalRules(family, open)]),
+  );
+}
+
+function factOf({ wanted, localPorts }: OpenListener, view: ListenersView): ListenerFact {
+  const { family, protocol, backends } = wanted;
+  const { bindAddress } = view.config;
+  const isRedirected = view.iptables !== undefined;
+  const { host } = listenAddressOf(wanted, { bindAddress, isRedirected }) ?? { host: bindAddress };
+  return {
+    ...{ family, protocol },
+    host: host as IpAddress,
+    ...localPorts,
+    backends: backends.map(({ address, port }) => ({ address, port })),
+  };
+}
+
+function byListener({ servicePort: one }: Claim, { servicePort: other }: Claim): number {
+  return listenerKey(one, one.family) < listenerKey(other, other.family) ? -1 : 1;
+}

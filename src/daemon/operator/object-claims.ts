@@ -1,0 +1,110 @@
+/** In modes without virtual servers: which Services ask for an address and port, from the objects. Pure reading. */
+import type { ServiceName } from "../../api/objects.ts";
+import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
+import { inSlices } from "../../base/time-slice.ts";
+import type { ServicePort } from "../../model/service-port.ts";
+import { servicePortsOf } from "../../model/service-ports.ts";
+import type { Destination, ServiceRow } from "./answers.ts";
+import type { ObjectsView, ServedAddress } from "./daemon-view.ts";
+import { objectRows } from "./object-rows.ts";
+
+/** A service port that asks for the address and port of a destination. */
+export interface Claim {
+  readonly service: ServiceName;
+  readonly servicePort: ServicePort;
+  readonly kind: ServedAddress["kind"];
+}
+
+/** Addresses and ports of one Service; loopback, and node ports on any address, are left out. */
+export function destinationsOf(view: ObjectsView, service: ServiceName): readonly Destination[] {
+  const record = view.objects.service(service);
+  if (record === undefined) return [];
+  return view.families.flatMap((family) =>
+    servicePortsOf(record, family).flatMap((servicePort) =>
+      view.frontends(servicePort, family).flatMap(({ address, port }) => {
+        const { protocol } = servicePort;
+        if (address === undefined || isLoopback(address)) return [];
+        return [{ protocol, address, port }];
+      }),
+    ),
+  );
+}
+
+/** Service ports that ask for a destination. All Services are gone through; yields after each. */
+export function* findClaims(
+  view: ObjectsView,
+  destination: Destination,
+): Generator<void, readonly Claim[]> {
+  const claims: Claim[] = [];
+  const family = familyOf(destination.address);
+  for (const service of view.objects.serviceNames()) {
+    yield;
+    const record = view.objects.service(service);
+    if (record === undefined || !hasPort(record, destination)) continue;
+    for (const servicePort of servicePortsOf(record, family)) {
+      const found = claimOf(view, servicePort, family, destination);
+      if (found !== undefined) claims.push({ service, servicePort, kind: found.kind });
+    }
+  }
+  return claims;
+}
+
+/** Cheap, and sorts out nearly all. */
+function hasPort(
+  { ports }: { readonly ports: readonly { readonly port: number; readonly nodePort: number }[] },
+  { port: wanted }: Destination,
+): boolean {
+  return ports.some(({ port, nodePort }) => port === wanted || nodePort === wanted);
+}
+
+function claimOf(
+  view: ObjectsView,
+  servicePort: ServicePort,
+  family: IpFamily,
+  { protocol, address: wanted, port: number }: Destination,
+): ServedAddress | undefined {
+  if (servicePort.protocol !== protocol) return undefined;
+  const isWanted = ({ address = wanted, port }: ServedAddress): boolean =>
+    address === wanted && port === number;
+  return view.frontends(servicePort, family).find(isWanted);
+}
+
+/** The rows of those that ask for the destinations; of each only the first one in this order gets it. */
+export async function rowsOfClaims(
+  view: ObjectsView,
+  destinations: readonly Destination[],
+  order: (one: Claim, other: Claim) => number,
+): Promise<readonly ServiceRow[]> {
+  const rows: ServiceRow[] = [];
+  for (const destination of destinations) {
+    const { address } = destination;
+    const claims = await inSlices(view.clock, findClaims(view, destination));
+    for (const [index, claim] of claims.toSorted(order).entries()) {
+      const row = await rowOf(view, claim, address);
+      if (row === undefined) continue;
+      const lost = index === 0 ? {} : { reason: "claimed-by-another-service" };
+      rows.push({ ...row, ...lost, address });
+    }
+  }
+  return rows;
+}
+
+/** Of cluster IP and node port there is one row, whatever address leads to it. */
+async function rowOf(
+  view: ObjectsView,
+  { service, servicePort, kind }: Claim,
+  address: IpAddress,
+): Promise<ServiceRow | undefined> {
+  const [namespace = "", name = ""] = service.split("/");
+  const family = familyOf(address);
+  const query = { namespace, name, hasEndpoints: true, hasConnections: false };
+  const isSoleRow = kind === "cluster-ip" || kind === "node-port";
+  for await (const row of objectRows(view, query)) {
+    const isPort =
+      row.protocol === servicePort.protocol && (row.portName ?? "") === servicePort.portName;
+    const isAddress = isSoleRow || row.address === address;
+    const isFamily = familyOf(row.address as IpAddress) === family;
+    if (isPort && isAddress && isFamily && row.frontend === kind) return row;
+  }
+  return undefined;
+}

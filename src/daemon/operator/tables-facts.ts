@@ -1,0 +1,70 @@
+/** What is planned about some addresses and ports in mode iptables, from the daemon's own state. Nothing is decided again. */
+import { familyOf, type IpFamily } from "../../base/ip.ts";
+import { bySeniority, servicePortKey } from "../../model/service-port.ts";
+import { ranks } from "../../plan/iptables/shared-chains.ts";
+import type { RuleSet } from "../../state/rule.ts";
+import { chainKey, chainsAbout } from "../../state/rules-about.ts";
+import { apiVersion, type Destination, type PlanQuery, type TablesFacts } from "./answers.ts";
+import type { TablesView } from "./daemon-view.ts";
+import { maxDestinations } from "./ipvs-facts.ts";
+import { type Claim, destinationsOf, rowsOfClaims } from "./object-claims.ts";
+
+export async function tablesFacts(view: TablesView, query: PlanQuery): Promise<TablesFacts> {
+  const asked =
+    query.kind === "destination"
+      ? [query.destination]
+      : destinationsOf(view, `${query.namespace}/${query.name}`);
+  const destinations = asked.slice(0, maxDestinations);
+  return {
+    apiVersion,
+    kind: "PlanFacts",
+    mode: "iptables",
+    families: view.families,
+    iptablesBackend: view.iptables.choice.backend,
+    destinations,
+    isTruncated: asked.length > destinations.length,
+    services: await rowsOfClaims(view, destinations, byRule),
+    rules: Object.fromEntries(
+      view.families
+        .filter((family) => destinations.some(({ address }) => familyOf(address) === family))
+        .map((family) => [family, rulesAbout(view, family, destinations)]),
+    ),
+  };
+}
+
+/** In the order of the rules: whoever stands first has the packets. */
+function byRule(one: Claim, other: Claim): number {
+  const rank = rankOf(one) - rankOf(other);
+  return rank === 0 ? bySeniority(seniorityOf(one), seniorityOf(other)) : rank;
+}
+
+function rankOf({ kind }: Claim): number {
+  if (kind === "external-ip") return ranks.external;
+  return kind === "load-balancer" ? ranks.loadBalancer : ranks.cluster;
+}
+
+function seniorityOf({ servicePort }: Claim): Parameters<typeof bySeniority>[0] {
+  return { ...servicePort, name: servicePortKey(servicePort) };
+}
+
+/** Those that packets to the destinations may meet. */
+function rulesAbout(
+  view: TablesView,
+  family: IpFamily,
+  destinations: readonly Destination[],
+): RuleSet {
+  const { chains, jumps } = view.rulesOf(family);
+  const byKey = new Map(chains.map((chain) => [chainKey(chain.table, chain.name), chain]));
+  const jumpsByKey = Map.groupBy(jumps, ({ table, from }) => chainKey(table, from));
+  const about = chainsAbout(destinations, (key) => {
+    const rules = byKey.get(key)?.rules ?? jumpsByKey.get(key)?.map(({ rule }) => rule);
+    return rules?.map((rule) => ({ rule }));
+  });
+  return {
+    chains: chains.flatMap((chain) => {
+      const kept = about.get(chainKey(chain.table, chain.name));
+      return kept === undefined ? [] : [{ ...chain, rules: kept.map(({ rule }) => rule) }];
+    }),
+    jumps,
+  };
+}

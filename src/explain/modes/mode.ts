@@ -1,0 +1,35 @@
+/** What explaining asks of a proxy mode. */
+import type { Cidr } from "../../base/ip.ts";
+import type { Destination, PlanFacts } from "../../daemon/operator/answers.ts";
+import type { Match } from "../../state/rule.ts";
+import type { Difference } from "../explanation.ts";
+import type { Surroundings } from "../packet/match-rule.ts";
+import type { Packet } from "../packet/packet.ts";
+import type { EndpointsOnNode, PacketPath } from "../packet/path.ts";
+import type { NodeNetwork, Picture } from "../packet/picture.ts";
+
+/** What is planned and what is there, about one destination. */
+export interface Compared {
+  readonly planned: Picture;
+  readonly observed: Picture;
+  readonly network: NodeNetwork;
+  readonly destination: Destination;
+}
+
+/** How one mode serves packets. Pure. */
+export interface ExplainedMode {
+  readonly name: PlanFacts["mode"];
+  /** Where packets are that an endpoint was chosen for: `behind IPVS`. */
+  readonly behindChoice: string;
+  follow(packet: Packet, surroundings: Surroundings, onNode: EndpointsOnNode): PacketPath;
+  /** Who is let in, as planned or in force; empty: everybody. */
+  sourceRanges(destination: Destination, pictures: readonly Picture[]): readonly Cidr[];
+  /** Why a packet gets in, or does not. There are ranges. */
+  sourceRangeText(packet: Packet, ranges: readonly Cidr[]): string;
+  /** Which rule decides whether the endpoint sees the client; undefined: no endpoint gets the packet. */
+  masqueradeText(path: PacketPath, network: NodeNetwork): string | undefined;
+  /** How rules recognise pods of this node; undefined: they do not. */
+  localDetector(planned: Picture): Match | undefined;
+  /** Where the kernel is not as planned. */
+  differences(compared: Compared): readonly Difference[];
+}

@@ -1,0 +1,103 @@
+/**
+ * The way of a packet in mode userspace: rules lead it to a socket of kube-ipvs, or it comes there by itself; the process
+ * connects to an endpoint. Pure.
+ */
+import type { IpAddress, IpFamily } from "../../base/ip.ts";
+import type { RealServerId } from "../../state/real-server.ts";
+import { leavingAddress } from "./deliver.ts";
+import { filterHooks, followOn, passingOf, stopped } from "./follow-through-tables.ts";
+import type { Surroundings } from "./match-rule.ts";
+import type { Packet, Passing } from "./packet.ts";
+import type { EndpointPath, PacketPath, PathEnd } from "./path.ts";
+import { isLocal } from "./picture.ts";
+import { type Step, type Traversal, traverse } from "./traverse.ts";
+
+/** A socket that stands for a service port. */
+export interface KnownListener {
+  readonly family: IpFamily;
+  readonly protocol: string;
+  /** Unspecified: every address. */
+  readonly host: IpAddress;
+  readonly port: number;
+  /** For what this node sends and rules redirect. */
+  readonly portOnLoopback: number;
+  readonly backends: readonly RealServerId[];
+}
+
+export function followToListener(
+  packet: Packet,
+  surroundings: Surroundings,
+  listeners: readonly KnownListener[],
+): PacketPath {
+  const hook = packet.isFromNode ? "OUTPUT" : "PREROUTING";
+  const first = traverse(hook, "nat", passingOf(packet), surroundings);
+  const { translation } = first;
+  if (translation?.kind === "redirect") {
+    const { port } = translation;
+    const isThere = ({ portOnLoopback, ...at }: KnownListener): boolean =>
+      (packet.isFromNode ? portOnLoopback : at.port) === port;
+    const listener = listenersFor(packet, listeners).find(isThere);
+    return comeIn({ packet, surroundings, first, port, listener });
+  }
+  const { picture, network } = surroundings;
+  const { destination, port } = packet;
+  const isHere = isLocal(destination, picture, network) || destination === loopbacks[packet.family];
+  const listener = listenersFor(packet, listeners).find(
+    (one) => one.port === port && (isUnspecified(one.host) || one.host === destination),
+  );
+  if (!isHere || listener === undefined) return followOn({ packet, surroundings }, first);
+  return comeIn({ packet, surroundings, first, port, listener });
+}
+
+const loopbacks: Readonly<Record<IpFamily, string>> = { IPv4: "127.0.0.1", IPv6: "::1" };
+
+function listenersFor(
+  { family, protocol }: Packet,
+  listeners: readonly KnownListener[],
+): readonly KnownListener[] {
+  return listeners.filter((one) => one.family === family && one.protocol === protocol);
+}
+
+function isUnspecified(address: IpAddress): boolean {
+  return address === "0.0.0.0" || address === "::";
+}
+
+interface Incoming {
+  readonly packet: Packet;
+  readonly surroundings: Surroundings;
+  readonly first: Traversal;
+  /** Of the socket. */
+  readonly port: number;
+  readonly listener: KnownListener | undefined;
+}
+
+/** Filter may refuse it on its way to the socket. */
+function comeIn({ packet, surroundings, first, port, listener }: Incoming): PacketPath {
+  const steps: Step[] = [...first.steps];
+  const passing: Passing = {
+    ...{ packet, port, mark: first.mark },
+    destination: packet.isFromNode
+      ? (loopbacks[packet.family] as IpAddress)
+      : (surroundings.network.routes.get(packet.source)?.source ?? packet.destination),
+  };
+  for (const hook of filterHooks(packet, true)) {
+    const filtered = traverse(hook, "filter", passing, surroundings);
+    steps.push(...filtered.steps);
+    if (filtered.verdict !== "pass") return { steps, end: stopped(filtered) };
+  }
+  const end: PathEnd =
+    listener === undefined
+      ? { kind: "unheard", port }
+      : { kind: "taken", endpoints: listener.backends.map((one) => connected(one, surroundings)) };
+  return { steps, end };
+}
+
+/** A connection of this process: the endpoint sees this node. */
+function connected(endpoint: RealServerId, surroundings: Surroundings): EndpointPath {
+  const source = leavingAddress(endpoint.address, surroundings);
+  return {
+    ...{ realServer: endpoint, steps: [], isMasqueraded: true },
+    fate: "delivered",
+    ...(source === undefined ? {} : { source }),
+  };
+}
