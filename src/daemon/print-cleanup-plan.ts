@@ -5,11 +5,16 @@ import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
+import { type PlannedRuleChange, removalOfRules } from "../reconcile/diff/diff-rules.ts";
 import type { Kept } from "../reconcile/diff/plan-removal.ts";
 import { type PlannedRemoval, planRemovalFrom } from "../reconcile/remove-all.ts";
 import { planObject } from "../reconcile/render/plan-json.ts";
 import { planText } from "../reconcile/render/plan-text.ts";
+import type { Rule } from "../state/rule.ts";
+import { portalRules } from "../userspace/portal-rules.ts";
 import { keptReasons, removalGoal } from "./clean-up.ts";
+import { usableFamilies } from "./node/iptables-families.ts";
+import { presentNftTables } from "./node/other-modes.ts";
 import { countUnusedRules } from "./node/unused-backend.ts";
 import { modeRecordPath } from "./process/mode-record.ts";
 import { ownershipRecordPath } from "./process/ownership-record.ts";
@@ -38,6 +43,8 @@ export interface CleanUpPlan extends Pick<PlannedRemoval, "plan" | "kept"> {
   readonly unusedRuleCount: number;
   /** Chains of kube-proxy's mode iptables: `legacy IPv4 nat KUBE-SEP-…`. They stay while a kube-proxy runs. */
   readonly modeChains: readonly string[];
+  /** Of kube-proxy's mode nftables: `ip kube-proxy`. They stay while a kube-proxy runs. */
+  readonly nftTables: readonly string[];
 }
 
 async function planCleanUp(
@@ -60,8 +67,10 @@ async function planCleanUp(
     modeRecordPath(drainStartTimesPath),
     operatorSocketPath,
   ];
+  const portals = await planPortalRemoval(kernel);
   return {
-    ...{ plan, kept },
+    plan: { ...plan, changes: [...plan.changes, ...portals.changes] },
+    kept: [...kept, ...portals.kept],
     files: paths.filter((path) => path !== "" && existsSync(path)),
     unusedRuleCount: await countUnusedRules(kernel, config),
     modeChains: (kernel.iptablesMode ?? []).flatMap(({ backend, found }) =>
@@ -69,11 +78,33 @@ async function planCleanUp(
         chains.map((chain) => `${backend} ${family} ${chain}`),
       ),
     ),
+    nftTables: await presentNftTables(kernel),
   };
 }
 
-function hasChanges({ plan, files, unusedRuleCount, modeChains }: CleanUpPlan): boolean {
-  return plan.changes.length + files.length + unusedRuleCount + modeChains.length > 0;
+/** The rules of mode userspace. */
+async function planPortalRemoval({ iptables }: Pick<Kernel, "iptables">): Promise<{
+  readonly changes: readonly PlannedRuleChange[];
+  readonly kept: readonly Kept[];
+}> {
+  const removals: ReturnType<typeof removalOfRules>[] = [];
+  for (const family of await usableFamilies(iptables)) {
+    const planned = portalRules(family, []);
+    const observed = await iptables.observe(family, { planned, hasOthers: true });
+    const render = (rule: Rule): string => iptables.render(family, rule);
+    removals.push(removalOfRules({ family, planned, render }, observed));
+  }
+  return {
+    changes: removals.flatMap(({ changes }) => changes),
+    kept: removals
+      .flatMap((removal) => removal.kept)
+      .map((subject) => ({ subject, reason: "referenced-by-third-party" })),
+  };
+}
+
+function hasChanges({ plan, files, unusedRuleCount, modeChains, nftTables }: CleanUpPlan): boolean {
+  const named = files.length + modeChains.length + nftTables.length;
+  return plan.changes.length + unusedRuleCount + named > 0;
 }
 
 /** Pure. */
@@ -83,7 +114,7 @@ export function objectOf({ plan, ...rest }: CleanUpPlan): object {
 
 /** Pure. */
 export function textOf(removal: CleanUpPlan): string {
-  const { plan, kept, files, unusedRuleCount, modeChains } = removal;
+  const { plan, kept, files, unusedRuleCount, modeChains, nftTables } = removal;
   if (!hasChanges(removal)) return [...keptLines(kept), "No changes."].join("\n");
   const chains = plan.changes.length === 0 ? [] : [planText(plan).trimEnd(), ""];
   const group = (title: string, lines: readonly string[]): readonly string[] =>
@@ -98,6 +129,7 @@ export function textOf(removal: CleanUpPlan): string {
     ...chains,
     ...unused,
     ...group("Chains of kube-proxy's mode iptables, unless a kube-proxy runs", modeChains),
+    ...group("Tables of kube-proxy's mode nftables, unless a kube-proxy runs", nftTables),
     ...group("Files", files),
     ...keptLines(kept),
   ]

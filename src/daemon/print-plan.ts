@@ -1,10 +1,11 @@
-/** `kube-ipvs plan`: what a sync would change in this kernel, by the daemon's own planning. Nothing is written. */
+/** `kube-ipvs plan`: what a start would change on this node, by the daemon's own planning. Nothing is written. */
 import type { Config } from "../config/config.ts";
 import { planObject } from "../reconcile/render/plan-json.ts";
 import { planText } from "../reconcile/render/plan-text.ts";
 import { withoutFlowChecks } from "../reconcile/render/without-flow-checks.ts";
 import { observeOnce } from "./observe-once.ts";
 import type { CommandParts } from "./run.ts";
+import { printUserspacePlan } from "./userspace/print-userspace-plan.ts";
 
 /** Prints the plan of a first sync. Resolves with whether it has changes; rejects where it cannot be worked out. */
 export async function printPlan(
@@ -12,6 +13,7 @@ export async function printPlan(
   parts: Pick<CommandParts, "clock" | "log" | "print">,
   format: "text" | "json",
 ): Promise<boolean> {
+  if (config.mode === "userspace") return await printUserspacePlan(config, parts, format);
   return await observeOnce(config, parts, ({ report }) => {
     const plan = withoutFlowChecks(report.plan);
     parts.print(

@@ -63,7 +63,7 @@ export async function removeNftTables({ nftTables }: Tables): Promise<OtherModes
   const removed: string[] = [];
   const failures: { subject: string; error: unknown }[] = [];
   for (const family of nftTables === undefined ? [] : ipFamilies) {
-    const subject = `${family === "IPv4" ? "ip" : "ip6"} ${nftTableName}`;
+    const subject = nftTableText(family);
     try {
       if (!(await nftTables?.has(family, nftTableName))) continue;
       await nftTables?.remove(family, nftTableName);
@@ -73,6 +73,21 @@ export async function removeNftTables({ nftTables }: Tables): Promise<OtherModes
     }
   }
   return { nftTables: removed, iptables: [], kept: [], failures };
+}
+
+/** `ip kube-proxy`. Rejects where that cannot be read. */
+export async function presentNftTables({
+  nftTables,
+}: Pick<Kernel, "nftTables">): Promise<readonly string[]> {
+  const present: string[] = [];
+  for (const family of nftTables === undefined ? [] : ipFamilies) {
+    if (await nftTables?.has(family, nftTableName)) present.push(nftTableText(family));
+  }
+  return present;
+}
+
+function nftTableText(family: IpFamily): string {
+  return `${family === "IPv4" ? "ip" : "ip6"} ${nftTableName}`;
 }
 
 /** Chains of ours, which mode iptables makes too, are emptied only where they are `removedNext`. Never rejects. */

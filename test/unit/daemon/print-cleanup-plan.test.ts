@@ -5,7 +5,7 @@ import { emptyPlan } from "../../../src/reconcile/change-plan.ts";
 
 const nothing: CleanUpPlan = {
   plan: emptyPlan,
-  ...{ kept: [], files: [], unusedRuleCount: 0, modeChains: [] },
+  ...{ kept: [], files: [], unusedRuleCount: 0, modeChains: [], nftTables: [] },
 };
 const some: CleanUpPlan = {
   plan: {
@@ -19,6 +19,7 @@ const some: CleanUpPlan = {
   files: ["/run/kube-ipvs/drains.json"],
   unusedRuleCount: 12,
   modeChains: ["legacy IPv4 nat KUBE-SEP-A"],
+  nftTables: ["ip kube-proxy"],
 };
 
 describe("the plan of a clean-up", () => {
@@ -39,6 +40,9 @@ describe("the plan of a clean-up", () => {
       "",
       "Chains of kube-proxy's mode iptables, unless a kube-proxy runs: 1",
       "  - legacy IPv4 nat KUBE-SEP-A",
+      "",
+      "Tables of kube-proxy's mode nftables, unless a kube-proxy runs: 1",
+      "  - ip kube-proxy",
       "",
       "Files: 1",
       "  - /run/kube-ipvs/drains.json",

@@ -1,0 +1,144 @@
+/** What a start in mode userspace would do on this node: listeners to open, rules to write. Nothing is opened or written. */
+import type { ServiceName } from "../../api/objects.ts";
+import { errorText } from "../../base/error-text.ts";
+import { type IpFamily, ipFamilies } from "../../base/ip.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Config } from "../../config/config.ts";
+import { parseRule } from "../../kernel/iptables/parse-rule.ts";
+import type { Iptables, ObservedChain } from "../../kernel/kernel.ts";
+import { listListeningSockets } from "../../kernel/listening-sockets.ts";
+import type { UsableIptables } from "../../kernel/open-iptables.ts";
+import type { ChangeTracker } from "../../model/change-tracker.ts";
+import { servicePortName } from "../../model/service-port.ts";
+import { servicePortsOf } from "../../model/service-ports.ts";
+import type { NodePlace } from "../../model/topology.ts";
+import { type ChangePlan, emptyPlan } from "../../reconcile/change-plan.ts";
+import { diffRules, type PlannedRuleChange } from "../../reconcile/diff/diff-rules.ts";
+import { cachedRulesOf } from "../../reconcile/diff/rule-texts.ts";
+import type { Rule } from "../../state/rule.ts";
+import { findListeners, type SoughtListener } from "../../userspace/find-listeners.ts";
+import type { OpenListener } from "../../userspace/open-listener.ts";
+import { portalRules } from "../../userspace/portal-rules.ts";
+import {
+  byKey,
+  type ServiceListener,
+  serviceListeners,
+} from "../../userspace/service-listeners.ts";
+
+export interface UserspacePlan {
+  /** To open. */
+  readonly listeners: readonly SoughtListener[];
+  /** Chains and jumps; a rule of a listener that is not open has port 0. */
+  readonly rules: ChangePlan;
+  /** `default/web:sctp`: there are no such sockets. */
+  readonly sctpPorts: readonly string[];
+}
+
+/** What is known of the cluster. */
+export interface KnownObjects {
+  readonly tracker: Pick<ChangeTracker, "serviceNames" | "service" | "slicesOf">;
+  readonly place: NodePlace;
+}
+
+type Rules = Pick<Iptables, "observe" | "render">;
+
+/** What is read of the node. */
+export interface SeenKernel {
+  /** Undefined: there is none, and listeners stand alone. */
+  readonly usable: (Pick<UsableIptables, "families"> & { readonly iptables: Rules }) | undefined;
+  readonly sockets: ReturnType<typeof listListeningSockets>;
+}
+
+/** Rejects where rules cannot be read. */
+export async function planUserspace(
+  { tracker, place }: KnownObjects,
+  { usable, sockets }: SeenKernel,
+  { bindAddress }: Pick<Config, "bindAddress">,
+): Promise<UserspacePlan> {
+  const wanted = [...tracker.serviceNames()].flatMap((name) => listenersOf(name, tracker, place));
+  const observed = await observe(usable);
+  const sought = findListeners(
+    wanted.sort(byKey),
+    { bindAddress, isRedirected: usable !== undefined },
+    { sockets, rulesOf: (family, chain) => rulesIn(observed.get(family) ?? [], chain) },
+  );
+  const changes = usable === undefined ? [] : ruleChanges(usable, observed, sought);
+  return {
+    listeners: sought.filter(({ localPorts }) => localPorts === undefined),
+    rules: { ...emptyPlan, changes },
+    sctpPorts: sctpPortsOf(tracker),
+  };
+}
+
+function listenersOf(
+  name: ServiceName,
+  tracker: KnownObjects["tracker"],
+  place: NodePlace,
+): readonly ServiceListener[] {
+  const service = tracker.service(name);
+  return service === undefined ? [] : serviceListeners(service, tracker.slicesOf(name), place);
+}
+
+/** Each in the families that it has. */
+function sctpPortsOf(tracker: KnownObjects["tracker"]): readonly string[] {
+  const names = [...tracker.serviceNames()].flatMap((name) => {
+    const service = tracker.service(name);
+    if (service === undefined) return [];
+    return ipFamilies
+      .flatMap((family) => servicePortsOf(service, family))
+      .filter(({ protocol }) => protocol === "SCTP")
+      .map(servicePortName);
+  });
+  return [...new Set(names)];
+}
+
+type Observed = ReadonlyMap<IpFamily, readonly ObservedChain[]>;
+
+async function observe(usable: SeenKernel["usable"]): Promise<Observed> {
+  const observed = new Map<IpFamily, readonly ObservedChain[]>();
+  for (const family of usable?.families ?? []) {
+    const planned = portalRules(family, []);
+    observed.set(family, (await usable?.iptables.observe(family, { planned })) ?? []);
+  }
+  return observed;
+}
+
+function rulesIn(chains: readonly ObservedChain[], name: string): readonly Rule[] {
+  const chain = chains.find((one) => one.table === "nat" && one.name === name);
+  return (chain?.rules ?? []).flatMap(({ text }) => parseRule(text) ?? []);
+}
+
+function ruleChanges(
+  { iptables, families }: NonNullable<SeenKernel["usable"]>,
+  observed: Observed,
+  sought: readonly SoughtListener[],
+): readonly PlannedRuleChange[] {
+  const open = sought.map(openOnceStarted);
+  return families.flatMap((family) => {
+    const render = (rule: Rule): string => iptables.render(family, rule);
+    const planned = portalRules(family, open);
+    const cached = cachedRulesOf(observed.get(family) ?? [], planned, render);
+    return diffRules({ family, planned, cached, render });
+  });
+}
+
+/** The port of a listener that is not open is not known before. */
+function openOnceStarted({ wanted, localPorts }: SoughtListener): OpenListener {
+  return { wanted, localPorts: localPorts ?? { port: 0, portOnLoopback: 0 } };
+}
+
+/** Reads what listens now; says why, where iptables cannot be used. */
+export async function seeKernel(
+  open: () => Promise<UsableIptables>,
+  log: Logger,
+): Promise<SeenKernel> {
+  const sockets = listListeningSockets();
+  try {
+    return { usable: await open(), sockets };
+  } catch (error) {
+    log.warn("iptables cannot be used, planning listeners at node ports and service ports only", {
+      err: errorText(error),
+    });
+    return { usable: undefined, sockets };
+  }
+}

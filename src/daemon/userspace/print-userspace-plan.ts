@@ -1,0 +1,110 @@
+/** `kube-ipvs plan` in mode userspace. */
+import type { NodeRecord } from "../../api/objects.ts";
+import type { ObjectSource } from "../../api/source.ts";
+import type { Clock } from "../../base/clock.ts";
+import { hostPort, type IpAddress } from "../../base/ip.ts";
+import type { Config } from "../../config/config.ts";
+import { openIptables } from "../../kernel/open-iptables.ts";
+import { silentMetrics } from "../../metrics/metrics.ts";
+import { ChangeTracker } from "../../model/change-tracker.ts";
+import { planObject } from "../../reconcile/render/plan-json.ts";
+import { planText } from "../../reconcile/render/plan-text.ts";
+import type { SoughtListener } from "../../userspace/find-listeners.ts";
+import { openSource } from "../process/open-source.ts";
+import type { CommandParts } from "../run.ts";
+import { InitialLists } from "../sync/initial-lists.ts";
+import {
+  type KnownObjects,
+  planUserspace,
+  seeKernel,
+  type UserspacePlan,
+} from "./plan-userspace.ts";
+
+/** Prints it. Resolves with whether a start would do anything; rejects where that cannot be worked out. */
+export async function printUserspacePlan(
+  config: Config,
+  parts: Pick<CommandParts, "clock" | "log" | "print">,
+  format: "text" | "json",
+): Promise<boolean> {
+  const { clock, log, print } = parts;
+  const { source, close } = await openSource(config, { clock, log, observer: silentMetrics });
+  try {
+    const objects = await readObjects(source, config, clock);
+    const kernel = await seeKernel(() => openIptables(log), log);
+    const plan = await planUserspace(objects, kernel, config);
+    print(format === "json" ? JSON.stringify(objectOf(plan), undefined, 2) : textOf(plan));
+    return plan.listeners.length + plan.rules.changes.length > 0;
+  } finally {
+    await close();
+  }
+}
+
+/** Resolves when Services and EndpointSlices are listed. */
+async function readObjects(
+  source: ObjectSource,
+  { nodeName }: Pick<Config, "nodeName">,
+  clock: Clock,
+): Promise<KnownObjects> {
+  const tracker = new ChangeTracker(clock.nowMs());
+  const lists = new InitialLists();
+  const listed = Promise.withResolvers<void>();
+  let node: NodeRecord | undefined;
+  await source.start({
+    onService: (previous, current) => tracker.noteService(previous, current),
+    onEndpointSlice: (previous, current) => tracker.noteSlice(previous, current),
+    onNode: (_previous, current) => {
+      node = current;
+    },
+    onSynced: (kind) => {
+      lists.note(kind);
+      if (lists.isComplete) listed.resolve();
+    },
+    onRefusal: () => {},
+  });
+  await listed.promise;
+  await source.stop();
+  return { tracker, place: { nodeName, zone: node?.zone ?? "" } };
+}
+
+/** Pure. */
+export function objectOf({ listeners, rules, sctpPorts }: UserspacePlan): object {
+  return { ...planObject(rules), listeners: listeners.map(listenerObject), sctpPorts };
+}
+
+function listenerObject({ wanted, address }: SoughtListener): object {
+  const { service, portName, protocol, nodePort } = wanted;
+  return {
+    ...{ protocol, host: address.host },
+    // Any free one where rules lead to it.
+    ...(address.port === 0 ? {} : { port: address.port }),
+    ...{ service, portName },
+    ...(address.isRedirected === true ? { addresses: addressesOf(wanted), nodePort } : {}),
+  };
+}
+
+/** Pure. */
+export function textOf({ listeners, rules, sctpPorts }: UserspacePlan): string {
+  const opened =
+    listeners.length === 0
+      ? []
+      : [`Listeners: ${listeners.length}`, ...listeners.map(listenerLine), ""];
+  const isEmpty = listeners.length + rules.changes.length === 0;
+  const changed = rules.changes.length > 0 || isEmpty ? [planText(rules).trimEnd(), ""] : [];
+  const notServed = sctpPorts.map((name) => `Not served: ${name}: there are no sockets for SCTP`);
+  return [...opened, ...changed, ...notServed].join("\n").trimEnd();
+}
+
+function listenerLine({ wanted, address }: SoughtListener): string {
+  const { protocol, portName, nodePort } = wanted;
+  const place =
+    address.port === 0
+      ? `${address.host} at a free port`
+      : hostPort(address.host as IpAddress, address.port);
+  const ways = [...addressesOf(wanted), ...(nodePort === 0 ? [] : [`node port ${nodePort}`])];
+  const led = address.isRedirected === true ? ` for ${ways.join(", ")}` : "";
+  return `  + ${protocol} ${place}${led}  # missing, service ${portName}`;
+}
+
+function addressesOf({ addresses, port }: SoughtListener["wanted"]): readonly string[] {
+  return addresses.map((address) => hostPort(address, port));
+}

@@ -1,0 +1,84 @@
+/** Which listeners a node has already, from what its rules and sockets show: the process that has them is not asked. Pure. */
+import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
+import type { Rule } from "../state/rule.ts";
+import { type ListenRule, listenAddressOf } from "./listen-addresses.ts";
+import type { ListenAddress, LocalPorts } from "./listener.ts";
+import { portalChains } from "./portal-rules.ts";
+import type { ServiceListener } from "./service-listeners.ts";
+
+/** What is seen of a node. */
+export interface SeenNode {
+  /** Rules of a chain of nat, as far as they can be read. */
+  rulesOf(family: IpFamily, chain: string): readonly Rule[];
+  readonly sockets: readonly {
+    readonly protocol: string;
+    readonly address: IpAddress;
+    readonly port: number;
+  }[];
+}
+
+/** A listener that is wanted, and where. */
+export interface SoughtListener {
+  readonly wanted: ServiceListener;
+  readonly address: ListenAddress;
+  /** Absent: nobody listens there. */
+  readonly localPorts?: LocalPorts;
+}
+
+/** Without those of a family that has none here. */
+export function findListeners(
+  wanted: readonly ServiceListener[],
+  rule: ListenRule,
+  seen: SeenNode,
+): readonly SoughtListener[] {
+  return wanted.flatMap((one): readonly SoughtListener[] => {
+    const address = listenAddressOf(one, rule);
+    if (address === undefined) return [];
+    const localPorts = rule.isRedirected
+      ? redirectedPorts(one, seen)
+      : portsAt(one, address.host, address.port, seen);
+    return [{ wanted: one, address, ...(localPorts === undefined ? {} : { localPorts }) }];
+  });
+}
+
+/** Both rules of a service port lead to a socket that listens. */
+function redirectedPorts(wanted: ServiceListener, seen: SeenNode): LocalPorts | undefined {
+  const [port, portOnLoopback] = [portalChains.fromElsewhere, portalChains.fromNode].map((chain) =>
+    seen
+      .rulesOf(wanted.family, chain)
+      .filter((rule) => isOf(wanted, rule))
+      .flatMap(({ target }) => (target.kind === "redirect" ? [target.port] : []))
+      .find((found) => isListened(wanted, found, seen)),
+  );
+  return port === undefined || portOnLoopback === undefined ? undefined : { port, portOnLoopback };
+}
+
+function isOf({ portName, protocol }: ServiceListener, { matches }: Rule): boolean {
+  return matches.every((match) => {
+    if (match.kind === "comment") return match.text === portName;
+    return match.kind !== "protocol" || match.protocol === protocol.toLowerCase();
+  });
+}
+
+function isListened(
+  { family, protocol }: ServiceListener,
+  port: number,
+  { sockets }: SeenNode,
+): boolean {
+  return sockets.some(
+    (socket) =>
+      socket.protocol === protocol && socket.port === port && familyOf(socket.address) === family,
+  );
+}
+
+function portsAt(
+  { protocol }: ServiceListener,
+  host: string,
+  port: number,
+  { sockets }: SeenNode,
+): LocalPorts | undefined {
+  const isThere = sockets.some(
+    (socket) => socket.protocol === protocol && socket.address === host && socket.port === port,
+  );
+  return isThere ? { port, portOnLoopback: port } : undefined;
+}

@@ -1,0 +1,148 @@
+/** `kube-ipvs plan` in mode userspace: what a start would open and write. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import {
+  planUserspace,
+  type UserspacePlan,
+} from "../../../../src/daemon/userspace/plan-userspace.ts";
+import { objectOf, textOf } from "../../../../src/daemon/userspace/print-userspace-plan.ts";
+import type { ListeningSocket } from "../../../../src/kernel/listening-sockets.ts";
+import { ChangeTracker } from "../../../../src/model/change-tracker.ts";
+import { portalRules } from "../../../../src/userspace/portal-rules.ts";
+import { serviceListeners } from "../../../../src/userspace/service-listeners.ts";
+import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
+import { MemorySource, type NamedObject } from "../../../support/memory-source.ts";
+import { type ApiObject, endpointSlice, service, servicePort } from "../../../support/objects.ts";
+import { ip } from "../../../support/records.ts";
+
+const place = { nodeName: "node-1", zone: "" };
+const objects = [
+  service({ type: "NodePort", ports: [servicePort({ nodePort: 30_080 })] }),
+  endpointSlice(),
+];
+const listening = (port: number): ListeningSocket => ({
+  protocol: "TCP",
+  address: ip("0.0.0.0"),
+  port,
+});
+
+async function trackerOf(given: readonly ApiObject[]): Promise<ChangeTracker> {
+  const tracker = new ChangeTracker(0);
+  const source = new MemorySource();
+  source.apply(...(given as readonly unknown[] as readonly NamedObject[]));
+  await source.start({
+    onService: (previous, current) => tracker.noteService(previous, current),
+    onEndpointSlice: (previous, current) => tracker.noteSlice(previous, current),
+    onNode: () => {},
+    onSynced: () => {},
+    onRefusal: () => {},
+  });
+  return tracker;
+}
+
+interface Stage {
+  readonly given?: readonly ApiObject[];
+  readonly kernel?: FakeKernel;
+  readonly sockets?: readonly ListeningSocket[];
+  readonly bindAddress?: string;
+}
+
+async function planOf({
+  given = objects,
+  kernel,
+  sockets = [],
+  bindAddress = "0.0.0.0",
+}: Stage): Promise<UserspacePlan> {
+  const usable =
+    kernel === undefined ? undefined : { iptables: kernel.iptables, families: ["IPv4"] as const };
+  const seen = { usable, sockets };
+  return await planUserspace({ tracker: await trackerOf(given), place }, seen, {
+    bindAddress: ip(bindAddress),
+  });
+}
+
+/** What a daemon leaves whose listener has port 40000. */
+async function served(): Promise<FakeKernel> {
+  const kernel = new FakeKernel();
+  const tracker = await trackerOf(objects);
+  const record = tracker.service("default/web") ?? assert.fail();
+  const [wanted = assert.fail()] = serviceListeners(record, tracker.slicesOf("default/web"), place);
+  const localPorts = { port: 40_000, portOnLoopback: 40_000 };
+  const { chains, jumps } = portalRules("IPv4", [{ wanted, localPorts }]);
+  await kernel.iptables.apply("IPv4", [
+    ...chains.map((chain) => ({ kind: "write-chain", chain }) as const),
+    ...jumps.map((jump) => ({ kind: "insert-jump", jump }) as const),
+  ]);
+  return kernel;
+}
+
+describe("the plan of a start in mode userspace", () => {
+  it("names listeners to open, what leads to them, and the chains to write", async () => {
+    const plan = await planOf({ kernel: new FakeKernel() });
+    const lines = textOf(plan).split("\n");
+    assert.deepEqual(lines.slice(0, 4), [
+      "Listeners: 1",
+      "  + TCP 0.0.0.0 at a free port for 10.96.0.10:80, node port 30080  # missing, service default/web:http",
+      "",
+      "iptables chains and jumps: 10",
+    ]);
+    assert.ok(
+      lines.includes("  ~ IPv4 nat KUBE-PORTALS-CONTAINER (0 -> 1 rules)  # missing"),
+      lines.join("\n"),
+    );
+    const { changes, listeners } = objectOf(plan) as Record<string, readonly unknown[]>;
+    assert.equal(changes?.length, 10);
+    assert.deepEqual(listeners, [
+      {
+        ...{
+          protocol: "TCP",
+          host: "0.0.0.0",
+          service: "default/web",
+          portName: "default/web:http",
+        },
+        ...{ addresses: ["10.96.0.10:80"], nodePort: 30_080 },
+      },
+    ]);
+  });
+
+  it("says that nothing changes where a daemon has all of it", async () => {
+    const plan = await planOf({ kernel: await served(), sockets: [listening(40_000)] });
+    assert.equal(textOf(plan), "No changes.");
+    assert.deepEqual([plan.listeners, plan.rules.changes], [[], []]);
+  });
+
+  it("opens listeners again, and writes the rules, where the rules lead to nobody", async () => {
+    const plan = await planOf({ kernel: await served() });
+    assert.equal(plan.listeners.length, 1);
+    assert.deepEqual(
+      plan.rules.changes.map((change) => change.kind === "chain-write" && change.chain.name),
+      [
+        "KUBE-PORTALS-CONTAINER",
+        "KUBE-PORTALS-HOST",
+        "KUBE-NODEPORT-CONTAINER",
+        "KUBE-NODEPORT-HOST",
+        "KUBE-NODEPORT-NON-LOCAL",
+      ],
+    );
+  });
+
+  it("without iptables has listeners at node ports alone", async () => {
+    const bindAddress = "127.0.0.1";
+    const plan = await planOf({ bindAddress });
+    assert.equal(
+      textOf(plan),
+      "Listeners: 1\n  + TCP 127.0.0.1:30080  # missing, service default/web:http",
+    );
+    const there = { ...listening(30_080), address: ip(bindAddress) };
+    assert.equal(textOf(await planOf({ bindAddress, sockets: [there] })), "No changes.");
+  });
+
+  it("names what is not served", async () => {
+    const ports = [servicePort({ name: "sctp", protocol: "SCTP" })];
+    const plan = await planOf({ given: [service({ ports })] });
+    assert.equal(
+      textOf(plan),
+      "No changes.\n\nNot served: default/web:sctp: there are no sockets for SCTP",
+    );
+  });
+});
