@@ -84,8 +84,8 @@ export const subcommands: readonly Subcommand[] = [
     usage: "[flags]",
     summary: "print what a sync would change in this kernel",
     description:
-      "Prints what a sync would change in this kernel, and changes nothing. It takes the daemon's flags; with --cleanup it\n" +
-      "prints what --cleanup would remove.\n" +
+      "Prints what a sync would change in this kernel, and changes nothing; in mode userspace the listeners, too, that a start\n" +
+      "would open. It takes the daemon's flags; with --cleanup it prints what --cleanup would remove.\n" +
       "Exit code 0: no change, 2: changes, 1: error.",
     options: [outputOption(["text", "json"])],
     takesDaemonFlags: true,
@@ -215,7 +215,8 @@ export const subcommands: readonly Subcommand[] = [
       "rules and set entries that match in the kernel, beside what is planned, the virtual server, each endpoint with why it\n" +
       "is or is not used, masquerading and why, source ranges, what is missing or not planned. What is planned it asks the\n" +
       "daemon on its operator socket; where none runs, it plans as a start would, and needs the daemon's flags for that.\n" +
-      "The kernel it reads itself. Nothing is changed.",
+      "The kernel it reads itself. Nothing is changed. In mode iptables chains choose the endpoint; in mode userspace a socket\n" +
+      "of the daemon takes the packets, so the daemon must run.",
     options: [
       outputOption(["text", "json", "yaml"]),
       namespaceOption,
