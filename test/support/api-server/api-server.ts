@@ -12,8 +12,8 @@ import { ObjectStore } from "./object-store.ts";
 import { bodyOf, ObjectWrites } from "./object-writes.ts";
 import { PodExec, type StartCommand } from "./pod-exec.ts";
 import { resetSocket } from "./reset-socket.ts";
-import { type Resource, resources } from "./resources.ts";
-import { type Selector, selectorOf } from "./selectors.ts";
+import { selectorOf } from "./selectors.ts";
+import { servedAt } from "./served-resources.ts";
 import { SliceWrites } from "./slice-writes.ts";
 import { sendStatus, statusObject } from "./status.ts";
 import { sendVersion } from "./version.ts";
@@ -188,10 +188,10 @@ export class ApiServer {
       void this.writes.answer(target, request, response, url.searchParams);
       return;
     }
-    const resource = resources.find(({ path }) => path === url.pathname);
+    const served = servedAt(url.pathname);
     const isSliceWrite = SliceWrites.isWritePath(url.pathname);
     const isWrite = EventStore.isEventPath(url.pathname) || isSliceWrite;
-    if (resource === undefined && !isWrite) {
+    if (served === undefined && !isWrite) {
       sendStatus(response, 404, `No such path: ${url.pathname}`);
       return;
     }
@@ -217,9 +217,9 @@ export class ApiServer {
     if (fault?.effect === "status") sendFault(response, fault);
     if (fault !== undefined && ["hang", "reset", "status"].includes(fault.effect)) return;
     if (isSliceWrite) void this.#sliceWrites.answer(url.pathname, request, response);
-    else if (resource === undefined) void this.events.answer(url.pathname, request, response);
-    else if (verb === "list") this.lists.send(response, { resource, query, fault });
-    else this.#watch(response, { resource, query, fault });
+    else if (served === undefined) void this.events.answer(url.pathname, request, response);
+    else if (verb === "list") this.lists.send(response, { served, query, fault });
+    else this.#watch(response, { served, query, fault });
   }
 
   #isForbidden({ method = "GET", url = "/", headers }: IncomingMessage): boolean {
@@ -240,7 +240,11 @@ export class ApiServer {
     response.end(JSON.stringify({ ...review, status: { allowed } }));
   }
 
-  #watch(response: ServerResponse, { resource, query, fault }: ResourceRequest): void {
+  #watch(response: ServerResponse, { served, query, fault }: ResourceRequest): void {
+    if (query.has("sendInitialEvents")) {
+      sendStatus(response, 422, "sendInitialEvents is forbidden without feature gate WatchList");
+      return;
+    }
     const selects = selectorOf(query);
     const since = query.get("resourceVersion") ?? "";
     const missed = since === "" || since === "0" ? [] : this.store.since(Number(since));
@@ -253,19 +257,16 @@ export class ApiServer {
     response.flushHeaders();
     const body = new BodyWriter(response, fault);
     const sendsBookmarks = query.get("allowWatchBookmarks") === "true";
-    const watch = new WatchStream(body, { resource, selects, sendsBookmarks });
+    const watch = new WatchStream(body, { served, selects, sendsBookmarks });
     if (isGone) {
       watch.send("ERROR", statusObject(410, `too old resource version: ${since}`));
       watch.end();
       return;
     }
-    if (since === "" || since === "0") this.#sendPresent(watch, resource, selects);
+    const present = since === "" || since === "0" ? this.store.list(served.resource) : [];
+    for (const object of present.filter(selects)) watch.sendObject("ADDED", object);
     for (const event of missed) watch.tell(event);
     this.#keepOpen(response, watch, Number(query.get("timeoutSeconds") ?? 0));
-  }
-
-  #sendPresent(watch: WatchStream, resource: Resource, selects: Selector): void {
-    for (const object of this.store.list(resource).filter(selects)) watch.send("ADDED", object);
   }
 
   #keepOpen(response: ServerResponse, watch: WatchStream, timeoutSeconds: number): void {

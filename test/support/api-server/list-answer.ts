@@ -3,13 +3,14 @@ import type { ApiObject } from "../objects.ts";
 import { BodyWriter } from "./body-writer.ts";
 import type { Fault } from "./faults.ts";
 import type { ObjectStore } from "./object-store.ts";
-import { objectKey, type Resource } from "./resources.ts";
+import { objectKey } from "./resources.ts";
 import { selectorOf } from "./selectors.ts";
+import type { ServedResource } from "./served-resources.ts";
 import { sendStatus } from "./status.ts";
 
 /** A request for objects, with the fault that shall hit it. */
 export interface ResourceRequest {
-  readonly resource: Resource;
+  readonly served: ServedResource;
   readonly query: URLSearchParams;
   readonly fault: Fault | undefined;
 }
@@ -29,24 +30,24 @@ export class ListAnswer {
     this.#generation += 1;
   }
 
-  send(response: ServerResponse, { resource, query, fault }: ResourceRequest): void {
+  send(response: ServerResponse, { served, query, fault }: ResourceRequest): void {
     const after = this.#keyOf(query.get("continue"));
     if (after === undefined) {
       sendStatus(response, 410, "The provided continue parameter is too old");
       return;
     }
-    const selected = this.#store.list(resource).filter(selectorOf(query));
+    const selected = this.#store.list(served.resource).filter(selectorOf(query));
     const rest = selected.filter((object) => objectKey(object) > after);
     const limit = this.ignoresLimit ? 0 : Number(query.get("limit") ?? 0);
     const items = limit > 0 ? rest.slice(0, limit) : rest;
     const head = {
-      kind: `${resource.kind}List`,
-      apiVersion: resource.apiVersion,
+      kind: `${served.resource.kind}List`,
+      apiVersion: served.apiVersion,
       metadata: this.#metadataOf(items, rest.length - items.length),
     };
     response.writeHead(200, { "content-type": "application/json" });
     response.flushHeaders();
-    writeList(new BodyWriter(response, fault), head, items);
+    writeList(new BodyWriter(response, fault), head, items.map(served.convert));
   }
 
   #metadataOf(items: readonly ApiObject[], remainingItemCount: number): Record<string, unknown> {

@@ -7,6 +7,7 @@ import { selectorOf } from "./selectors.ts";
 import { sendStatus } from "./status.ts";
 
 const namespacesForm = /^\/api\/v1\/namespaces(?:\/([^/]+))?$/;
+const nodeForm = /^\/api\/v1\/nodes\/([^/]+)$/;
 const namespacedForm = /^\/api\/v1\/namespaces\/([^/]+)\/(pods|services)(?:\/([^/]+))?$/;
 const slicesForm = /^\/apis\/discovery\.k8s\.io\/v1\/namespaces\/([^/]+)\/endpointslices$/;
 
@@ -21,7 +22,10 @@ interface Target {
 /** Fills in what an API server does: addresses, ports, times. */
 export type Admission = (object: ApiObject) => ApiObject;
 
-/** Get, list, create, merge patch and delete of namespaces, and of pods and Services in one; lists of slices in one. */
+/**
+ * Get, list, create, merge patch and delete of namespaces, and of pods and Services in one; lists of slices in one; get of
+ * a Node.
+ */
 export class ObjectWrites {
   readonly #store: ObjectStore;
   admit: Admission = (object) => object;
@@ -36,7 +40,10 @@ export class ObjectWrites {
     if (namespaces !== null) return targetIn("/api/v1/namespaces", undefined, namespaces[1]);
     const [, namespace, kind, name] = namespacedForm.exec(path) ?? [];
     if (kind !== undefined) return targetIn(`/api/v1/${kind}`, namespace, name);
-    const slices = method === "GET" ? slicesForm.exec(path) : null;
+    if (method !== "GET") return undefined;
+    const node = nodeForm.exec(path);
+    if (node !== null) return targetIn("/api/v1/nodes", undefined, node[1]);
+    const slices = slicesForm.exec(path);
     if (slices === null) return undefined;
     return targetIn("/apis/discovery.k8s.io/v1/endpointslices", slices[1], undefined);
   }

@@ -8,6 +8,7 @@ const reasons: Readonly<Record<number, string>> = {
   404: "NotFound",
   409: "Conflict",
   410: "Expired",
+  422: "Invalid",
   429: "TooManyRequests",
   500: "InternalError",
   503: "ServiceUnavailable",

@@ -1,11 +1,11 @@
 import type { ApiObject } from "../objects.ts";
 import type { BodyWriter } from "./body-writer.ts";
 import type { StoreEvent } from "./object-store.ts";
-import type { Resource } from "./resources.ts";
 import type { Selector } from "./selectors.ts";
+import type { ServedResource } from "./served-resources.ts";
 
 export interface WatchStreamOptions {
-  readonly resource: Resource;
+  readonly served: ServedResource;
   readonly selects: Selector;
   readonly sendsBookmarks: boolean;
 }
@@ -22,22 +22,27 @@ export class WatchStream {
 
   /** A change into or out of the selection is seen as a birth or death. */
   tell({ resource, previous, current }: StoreEvent): void {
-    if (resource !== this.#options.resource) return;
-    const { selects } = this.#options;
+    const { served, selects } = this.#options;
+    if (resource !== served.resource) return;
     const was = previous !== undefined && selects(previous);
     const is = current !== undefined && selects(current);
-    if (is) this.send(was ? "MODIFIED" : "ADDED", current);
-    else if (was) this.send("DELETED", lastState(previous, current));
+    if (is) this.sendObject(was ? "MODIFIED" : "ADDED", current);
+    else if (was) this.sendObject("DELETED", lastState(previous, current));
   }
 
   bookmark(revision: number): void {
     if (!this.#options.sendsBookmarks) return;
-    const { apiVersion, kind } = this.#options.resource;
+    const { apiVersion, resource } = this.#options.served;
     this.send("BOOKMARK", {
       apiVersion,
-      kind,
+      kind: resource.kind,
       metadata: { resourceVersion: String(revision), creationTimestamp: null },
     });
+  }
+
+  /** As it is stored. */
+  sendObject(type: string, object: ApiObject): void {
+    this.send(type, this.#options.served.convert(object));
   }
 
   send(type: string, object: unknown): void {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import { ApiServer, type ApiServerOptions } from "../../../support/api-server/api-server.ts";
 import { startControl } from "../../../support/api-server/control.ts";
-import { endpointSlice, node, service } from "../../../support/objects.ts";
+import { endpoint, endpointSlice, node, service } from "../../../support/objects.ts";
 
 interface Listed {
   readonly kind: string;
@@ -52,6 +52,11 @@ function shortLine(line: string): string {
   };
   const { name, resourceVersion } = object.metadata;
   return `${type} ${name ?? object.code ?? resourceVersion}`;
+}
+
+async function firstChunk({ body }: Response): Promise<string> {
+  for await (const chunk of body ?? []) return Buffer.from(chunk as Uint8Array).toString();
+  return "";
 }
 
 describe("the test API server", () => {
@@ -145,6 +150,38 @@ describe("the test API server", () => {
     assert.match(await ask(), /^200 \?!\{"ki… /);
     server.faults.add({ on: "watch", effect: "reset" });
     assert.match(await ask(), /^200 \{"kind… \d+ null$/);
+  });
+
+  it("serves EndpointSlices to older clients, too, with node and zone as topology", async (test) => {
+    const older = "/apis/discovery.k8s.io/v1beta1/endpointslices";
+    const endpoints = [endpoint("10.244.1.5", { nodeName: "node-1", zone: "z1" }), "10.244.2.5"];
+    const server = await started(test, { objects: [endpointSlice({ endpoints })] });
+    const topology = { "kubernetes.io/hostname": "node-1", "topology.kubernetes.io/zone": "z1" };
+    const wanted = [{ ...endpoint("10.244.1.5"), nodeName: "node-1", topology }];
+    const plain = [{ ...endpoint("10.244.2.5"), topology: {} }];
+    const listed = await list(server, older);
+    assert.equal((listed as { apiVersion?: string }).apiVersion, "discovery.k8s.io/v1beta1");
+    assert.deepEqual((listed.items[0] as { endpoints?: unknown }).endpoints, [...wanted, ...plain]);
+    const watch = await fetch(`${server.url}${older}?watch=1&resourceVersion=0`);
+    const { object } = JSON.parse(await firstChunk(watch)) as {
+      object: { apiVersion: string; endpoints: unknown };
+    };
+    assert.equal(object.apiVersion, "discovery.k8s.io/v1beta1");
+    assert.deepEqual(object.endpoints, [...wanted, ...plain]);
+  });
+
+  it("gives a Node by its name", async (test) => {
+    const server = await started(test, { objects: [node()] });
+    const answer = await fetch(`${server.url}/api/v1/nodes/node-1`);
+    assert.deepEqual(((await answer.json()) as { spec: unknown }).spec, node()["spec"]);
+    assert.equal((await fetch(`${server.url}/api/v1/nodes/node-9`)).status, 404);
+  });
+
+  it("refuses a list by watch as a server without it does, so that clients list", async (test) => {
+    const server = await started(test);
+    const query = "watch=1&sendInitialEvents=true&resourceVersionMatch=NotOlderThan";
+    const answer = await fetch(`${server.url}/api/v1/services?${query}`);
+    assert.equal(((await answer.json()) as { reason: string }).reason, "Invalid");
   });
 
   it("wants a token if it has one", async (test) => {
