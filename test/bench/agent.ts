@@ -98,14 +98,30 @@ function figuresOf(pid: number): ProcessFigures {
   const family = descendants(pid);
   let [cpuTicks, residentKb, peakKb, anonymousKb] = [0, 0, 0, 0];
   for (const member of family) {
-    const fields = statFields(member);
+    const files = filesOf(member);
+    if (files === undefined && member === pid) throw new Error(`Process ${pid} is over`);
+    if (files === undefined) continue;
+    const { fields, status } = files;
     for (const index of [11, 12, 13, 14]) cpuTicks += Number(fields[index]);
-    const status = readFileSync(`/proc/${member}/status`, "utf8");
     residentKb += Number(/^VmRSS:\s+(\d+)/m.exec(status)?.[1] ?? 0);
     peakKb += Number(/^VmHWM:\s+(\d+)/m.exec(status)?.[1] ?? 0);
     anonymousKb += Number(/^RssAnon:\s+(\d+)/m.exec(status)?.[1] ?? 0);
   }
   return { cpuMs: cpuTicks * 10, residentKb, peakKb, anonymousKb, processCount: family.length };
+}
+
+interface ProcessFiles {
+  readonly fields: readonly string[];
+  readonly status: string;
+}
+
+/** Undefined: it ended meanwhile, and whoever waited for it has its CPU time. */
+function filesOf(pid: number): ProcessFiles | undefined {
+  try {
+    return { fields: statFields(pid), status: readFileSync(`/proc/${pid}/status`, "utf8") };
+  } catch {
+    return undefined;
+  }
 }
 
 function descendants(pid: number): readonly number[] {

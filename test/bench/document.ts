@@ -88,7 +88,7 @@ function caseText({
   const lines = rows.map((row) => `| ${documentCells(row).join(" | ")} |`);
   return `## ${title}
 
-\`make bench CASES=${name}\` · version ${measured} · load ${loadText(load)}${peer === undefined ? "" : ` · peer: \`${peer}\``}
+\`make bench CASES=${name}\` · version ${measured} · load ${loadText(load)}${peer === undefined ? "" : ` · peer: ${peer}`}
 ${failure === undefined ? "" : `\n**Broke off**: ${failure.split("\n")[0]}\n`}
 | figure | whose | target | measured | | median / p95 | least – most | messages | processes | resident |
 |---|---|---|--:|---|--:|--:|--:|--:|--:|

@@ -52,10 +52,23 @@ export interface CaseResult {
   readonly load: readonly number[];
   readonly rows: readonly Row[];
   readonly growth: readonly Growth[];
-  /** The other proxy's command. */
+  /** The other proxy and its version. */
   readonly peer?: string;
   /** Why the case could not be measured to its end. */
   readonly failure?: string;
+}
+
+/** Of rows that begin so, the peer's row of the same name is the target. Pure. */
+export function notAbove(
+  ours: readonly Row[],
+  peers: readonly Row[],
+  beginning: string,
+): readonly Row[] {
+  return ours.map((row) => {
+    const peer = peers.find(({ what }) => what === row.what);
+    if (peer === undefined || !row.what.startsWith(beginning)) return row;
+    return { ...row, target: { text: "≤ the peer's", most: peer.value } };
+  });
 }
 
 export type Verdict = "pass" | "MISS" | "";

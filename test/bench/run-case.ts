@@ -4,6 +4,7 @@
  */
 import { writeFileSync } from "node:fs";
 import { loadavg } from "node:os";
+import { peerTitle } from "../support/peer.ts";
 import type { CaseOutcome } from "./case.ts";
 import { cases } from "./cases.ts";
 import { version } from "./document.ts";
@@ -31,7 +32,7 @@ function finish(outcome: CaseOutcome, failure?: string): never {
     load: [loadBefore, loadavg()[0] ?? 0],
     rows: outcome.rows,
     growth: outcome.growth ?? [],
-    ...(peer === undefined ? {} : { peer }),
+    ...(peer === undefined ? {} : { peer: peerTitle(peer) }),
     ...(failure === undefined ? {} : { failure }),
   };
   writeFileSync(file, `${JSON.stringify(result, null, 1)}\n`);

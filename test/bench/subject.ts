@@ -1,8 +1,8 @@
 /** A proxy under measurement: ours, or another one given as a command. */
-import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import type { ApiServer } from "../support/api-server/api-server.ts";
+import { type PeerMode, peerArguments } from "../support/peer.ts";
 import type { ProcessFigures } from "./agent-requests.ts";
 import type { Machine } from "./machine.ts";
 
@@ -51,37 +51,18 @@ export function ourCommand(
   };
 }
 
-/** `template` with `{config}` in place of the path of a KubeProxyConfiguration file. */
-export function peerCommand(template: string, master: string): SubjectCommand {
+/** `template` as `make bench PEER=…` takes it. */
+export function peerCommand(
+  template: string,
+  master: string,
+  mode: PeerMode = "ipvs",
+): SubjectCommand {
   const folder = join(project, "build/bench/peer");
-  mkdirSync(folder, { recursive: true });
-  const [kubeconfig, config] = [join(folder, "kubeconfig"), join(folder, "config.yaml")];
-  writeFileSync(kubeconfig, kubeconfigText(master));
-  writeFileSync(config, configText(kubeconfig));
-  const argv = template.split(/\s+/).map((word) => word.replaceAll("{config}", config));
-  return { name: "peer", argv, isOurs: false };
-}
-
-function kubeconfigText(master: string): string {
-  return `apiVersion: v1
-kind: Config
-clusters: [{name: bench, cluster: {server: ${JSON.stringify(master)}}}]
-users: [{name: bench, user: {}}]
-contexts: [{name: bench, context: {cluster: bench, user: bench}}]
-current-context: bench
-`;
-}
-
-function configText(kubeconfig: string): string {
-  return `apiVersion: kubeproxy.config.k8s.io/v1alpha1
-kind: KubeProxyConfiguration
-mode: ipvs
-hostnameOverride: node-1
-clusterCIDR: 10.244.0.0/16
-clientConnection: {kubeconfig: ${JSON.stringify(kubeconfig)}}
-ipvs: {minSyncPeriod: 0s, syncPeriod: 1h}
-conntrack: {maxPerCore: 0, min: 0}
-`;
+  return {
+    name: "peer",
+    argv: peerArguments(template, { server: master, mode, folder }),
+    isOurs: false,
+  };
 }
 
 export class Subject {

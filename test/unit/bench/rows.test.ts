@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { quantile, type Row, summarize, verdictOf } from "../../bench/rows.ts";
+import { notAbove, quantile, type Row, summarize, verdictOf } from "../../bench/rows.ts";
 import { number, tableText, totals } from "../../bench/table.ts";
 
 const row: Row = {
@@ -43,6 +43,16 @@ describe("a row of the bench", () => {
     );
     assert.deepEqual(summarize(samples), { median: 2, p95: 4, least: 1, most: 4 });
     assert.equal(summarize([]), undefined);
+  });
+
+  it("has the peer's figure as its target where that is wanted", () => {
+    const { target: _, ...free } = row;
+    const [cpu, memory] = [free, { ...free, what: "memory", value: 50 }];
+    const peers = [cpu, memory].map((one) => ({ ...one, subject: "peer", value: 40 }));
+    const [kept, judged] = notAbove([cpu, memory], peers, "mem");
+    assert.deepEqual(kept, cpu);
+    assert.deepEqual(judged, { ...memory, target: { text: "≤ the peer's", most: 40 } });
+    assert.deepEqual(notAbove([memory], [], "mem"), [memory]);
   });
 
   it("is a line of an aligned table", () => {
