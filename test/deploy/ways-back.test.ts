@@ -1,5 +1,5 @@
 /**
- * The commands of docs/migrate/kubeadm.md that save kubeadm's DaemonSet and put it back, run by kubectl against a server with the API
+ * The commands of docs/migrate/kubeadm.md and README that save kubeadm's DaemonSet and put it back, run by kubectl against a server with the API
  * server's rule for updates: one that carries another resourceVersion than the stored object's is a conflict.
  */
 import assert from "node:assert/strict";
@@ -16,6 +16,8 @@ import { shellBlocksOf } from "../support/documents/guides.ts";
 
 const project = join(import.meta.dirname, "../..");
 const guide = readFileSync(join(project, "docs/migrate/kubeadm.md"), "utf8");
+
+const readme = readFileSync(join(project, "README.md"), "utf8");
 
 /** The command lines of the guide that hold `part`, without comments; exactly one block has them. */
 function commandsWith(part: string): string {
@@ -115,15 +117,33 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   const object = discovery[pathname] ?? stored.get(pathname);
   const failure = (code: number, reason: string): void =>
     send(code, { kind: "Status", apiVersion: "v1", status: "Failure", code, reason });
+  if (request.method === "POST") return create(await bodyOf(request), send);
   if (object === undefined) return failure(404, "NotFound");
   if (request.method === "GET") return send(200, object);
-  const chunks = await request.toArray();
-  const update = JSON.parse(Buffer.concat(chunks).toString()) as Stored;
+  if (request.method === "DELETE") {
+    stored.delete(pathname);
+    return send(200, { kind: "Status", apiVersion: "v1", status: "Success" });
+  }
+  const update = await bodyOf(request);
   const current = stored.get(pathname)?.metadata["resourceVersion"];
   const given = update.metadata["resourceVersion"];
   if (given !== undefined && given !== current) return failure(409, "Conflict");
   stored.set(pathname, replaced(update, Number(current) + 1));
   send(200, stored.get(pathname) ?? {});
+}
+
+async function bodyOf(request: IncomingMessage): Promise<Stored> {
+  return JSON.parse(Buffer.concat(await request.toArray()).toString()) as Stored;
+}
+
+/** As the API server: what is new has no version yet. */
+function create(object: Stored, send: (status: number, body: object) => void): void {
+  if (object.metadata["resourceVersion"] === undefined) {
+    stored.set(path, replaced(object, 1));
+    send(201, object);
+  } else {
+    send(400, { kind: "Status", apiVersion: "v1", status: "Failure", code: 400 });
+  }
 }
 
 function replaced(update: Stored, version: number): Stored {
@@ -190,6 +210,20 @@ describe("the way back with kubectl", { skip: hasKubectl ? false : "no kubectl h
     assert.equal(back.code, 0, back.output);
     const images = JSON.stringify(stored.get(path)).match(/"image":"[^"]+"/g);
     assert.deepEqual(images, ['"image":"kube-proxy"']);
+  });
+
+  it("creates again what README saves and deletes", async () => {
+    stored.set(path, daemonSet("kube-proxy"));
+    const [block = ""] = shellBlocksOf(readme).filter((text) => text.includes("helm install"));
+    const kept = await run(linesOf(block, "kubectl -n kube-system get daemonset kube-proxy"));
+    assert.equal(kept.code, 0, kept.output);
+    const gone = await run(linesOf(block, "kubectl -n kube-system delete daemonset kube-proxy"));
+    assert.equal(gone.code, 0, gone.output);
+    assert.ok(!stored.has(path));
+    const [command = ""] = /kubectl create -f [\w.-]+/.exec(readme) ?? [];
+    const back = await run(command.replace("create", "create --validate=false"));
+    assert.equal(back.code, 0, back.output);
+    assert.match(JSON.stringify(stored.get(path)), /"image":"kube-proxy"/);
   });
 
   it("would be refused with the object as it is printed", async () => {
