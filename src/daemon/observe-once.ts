@@ -28,6 +28,7 @@ export async function observeOnce<T>(
   if (config.mode === "userspace") throw new Error(userspaceText);
   const planned = Promise.withResolvers<SyncReport>();
   const observer = silentMetrics;
+  const record = readOwnershipRecord(config.drainStartTimesPath);
   const { source, close } = await openSource(config, { clock, log, observer });
   try {
     const kernel = await openKernel({
@@ -45,7 +46,8 @@ export async function observeOnce<T>(
         health: new ProxyHealth(clock, config.syncPeriodMs),
         clock,
         log,
-        ownershipRecord: readOwnershipRecord(config.drainStartTimesPath),
+        ownershipRecord: record,
+        holderRecord: record,
         onReport: planned.resolve,
         fail: planned.reject,
       });

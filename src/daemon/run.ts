@@ -217,6 +217,7 @@ async function* beginParts(
     drainStartTimes,
     rampStartTimes: drainStartTimes.ramps,
     ownershipRecord,
+    holderRecord: ownershipRecord,
     ...(config.isObserveOnly ? {} : { modeRecord }),
     processorMs: () => {
       const { user, system } = process.cpuUsage();

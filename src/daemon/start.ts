@@ -8,6 +8,7 @@ import type { Kernel } from "../kernel/kernel.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
 import type { Metrics } from "../metrics/metrics.ts";
 import type { RampStartTimes } from "../model/slow-starts.ts";
+import type { HolderRecord } from "../plan/claims/holder-record.ts";
 import type { DrainStartTimes } from "../reconcile/drain/drains.ts";
 import type { OwnershipRecord } from "../reconcile/ownership/ownership.ts";
 import type { SyncReport } from "../reconcile/report.ts";
@@ -41,6 +42,8 @@ export interface DaemonParts {
   readonly rampStartTimes?: RampStartTimes;
   /** Absent: a restart knows what the kernel's sets say, and no more. */
   readonly ownershipRecord?: OwnershipRecord;
+  /** Absent: a restart knows who holds an address that several Services claim where the kernel shows it. */
+  readonly holderRecord?: HolderRecord;
   /** Absent: nobody knows which modes ran before. */
   readonly modeRecord?: ModeRecord;
   /** Milliseconds of processor time that the process has used; absent: checks are paced by time that passes. */

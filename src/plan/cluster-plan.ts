@@ -5,7 +5,9 @@ import { ChangeTracker, type PendingChanges } from "../model/change-tracker.ts";
 import { noRampStartTimes, type RampStartTimes, SlowStarts } from "../model/slow-starts.ts";
 import type { AnnotationProblem } from "../model/tuning.ts";
 import type { RuleSet } from "../state/rule.ts";
-import { DesiredState, type DirtyKeys } from "./desired-state.ts";
+import type { Holders } from "./claims/claim.ts";
+import { DesiredState } from "./desired-state.ts";
+import type { DirtyKeys } from "./dirty-keys.ts";
 import type { PlanOptions } from "./options.ts";
 import { planService, type ServicePlan, tuningOf } from "./planner.ts";
 import { RulesMemory } from "./rules-memory.ts";
@@ -18,6 +20,8 @@ export interface ClusterPlanParts {
   readonly onPlan: (plan: ServicePlan) => void;
   /** When the weight of a new endpoint began to grow in an earlier run; absent: nobody knows. */
   readonly recallRamp?: RampStartTimes["recall"];
+  /** What Services held in an earlier run; absent: nobody knows. */
+  readonly held?: Holders;
 }
 
 /** Services and slices as last known, and what they want in the kernel. Pure but for its own state. */
@@ -25,7 +29,7 @@ export class ClusterPlan {
   readonly #onPlan: (plan: ServicePlan) => void;
   /** The objects, and which Services have to be planned again. */
   readonly tracker: ChangeTracker;
-  readonly #desired = new DesiredState();
+  readonly #desired: DesiredState;
   readonly #rulesMemory = new RulesMemory();
   #options: PlanOptions | undefined;
   #facts: TuningFacts = noTuningFacts;
@@ -35,7 +39,8 @@ export class ClusterPlan {
   /** Of Services that have any. */
   readonly #annotationProblems = new Map<ServiceName, readonly AnnotationProblem[]>();
 
-  constructor({ startedAtMs, onPlan, recallRamp }: ClusterPlanParts) {
+  constructor({ startedAtMs, onPlan, recallRamp, held }: ClusterPlanParts) {
+    this.#desired = new DesiredState(held);
     this.#slowStarts = new SlowStarts(recallRamp ?? noRampStartTimes.recall);
     this.#onPlan = onPlan;
     this.tracker = new ChangeTracker(startedAtMs);
@@ -126,11 +131,15 @@ export class ClusterPlan {
     this.#options = options;
   }
 
-  /** What the next sync is to reach, and what changed since the one before. */
+  /**
+   * What the next sync is to reach, and what changed since the one before. From now on every Service holds the addresses
+   * that it has.
+   */
   takeGoal(): {
     readonly touched: DirtyKeys;
     readonly rules: ReadonlyMap<IpFamily, RuleSet>;
   } {
+    this.#desired.settleClaims();
     const touched = this.#desired.takeDirty();
     const options = this.#options;
     const families = [...(options?.families.keys() ?? [])];

@@ -5,23 +5,13 @@ import { servicePortKey, servicePortName } from "../model/service-port.ts";
 import type { IpSet } from "../state/ip-set.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
-import { Claims, type LostClaim } from "./claims.ts";
+import type { Holder, Holders, LostClaim, LostTo } from "./claims/claim.ts";
+import { ServerClaims, type UndecidedClaim } from "./claims/server-claims.ts";
+import { type DirtyKeys, noMarks } from "./dirty-keys.ts";
 import type { ReservedAddress } from "./frontends.ts";
 import { Owners } from "./owners.ts";
 import type { PlannedVirtualServer, ServicePortPlan } from "./service-port-plan.ts";
 import { type SetRole, setFor, setRoles } from "./sets.ts";
-
-/** Keys whose desired value may differ from what it was when the marks were taken last. */
-export interface DirtyKeys {
-  readonly virtualServers: ReadonlySet<string>;
-  /** By set name. */
-  readonly setEntries: ReadonlyMap<string, ReadonlySet<SetEntry>>;
-  readonly addresses: ReadonlySet<IpAddress>;
-  /** Families whose rules may differ. */
-  readonly rules: ReadonlySet<IpFamily>;
-  /** Services that stopped wanting one of these, by virtual-server key, address, or `set entry`. */
-  readonly formerServices: ReadonlyMap<string, ServiceName>;
-}
 
 /** Which traffic a policy Local concerns. */
 export type TrafficPolicy = "internal" | "external";
@@ -35,7 +25,7 @@ export const trafficPolicies: readonly TrafficPolicy[] = ["internal", "external"
 export class DesiredState {
   /** Plans by `family service`, then by service-port key. */
   readonly #plans = new Map<string, readonly ServicePortPlan[]>();
-  readonly #claims = new Claims();
+  readonly #claims: ServerClaims;
   readonly #entries = new Map<string, Owners<SetEntry>>();
   readonly #addresses = new Owners<IpAddress>();
   readonly #denied = new Map<string, { readonly id: VirtualServerId; owners: number }>();
@@ -43,6 +33,11 @@ export class DesiredState {
   /** Service-port plans with reserved addresses; nearly always none. */
   readonly #withReserved = new Set<ServicePortPlan>();
   #dirty = noMarks();
+
+  /** `held`: what Services held in an earlier run. */
+  constructor(held?: Holders) {
+    this.#claims = new ServerClaims(held);
+  }
 
   /** Makes `plans` all that this Service wants in this family. */
   replace(service: ServiceName, family: IpFamily, plans: readonly ServicePortPlan[]): void {
@@ -118,6 +113,31 @@ export class DesiredState {
     return this.#claims.lost();
   }
 
+  /** Virtual servers that several Services claim by equal right; before the first {@link settleClaims} alone. */
+  undecidedClaims(): readonly UndecidedClaim[] {
+    return this.#claims.undecided();
+  }
+
+  /** Services that turn out to be served there already have it before those of equal rank. */
+  holdClaims(holders: Holders): void {
+    for (const [key, holder] of holders) this.#holdClaim(key, holder);
+  }
+
+  /** From now on every Service holds what it has, until it gives up its claim or one of a better rank comes. */
+  settleClaims(): void {
+    this.#claims.settle();
+  }
+
+  /** Who has what several Services claim: what a record has to carry over a restart. */
+  contestedHolders(): Holders {
+    return this.#claims.contestedHolders();
+  }
+
+  /** The Service that has this virtual server in place of `plan`, and why; undefined: `plan` has it. */
+  lostTo(plan: ServicePortPlan, key: string): LostTo | undefined {
+    return this.#claims.lostTo(plan, key);
+  }
+
   /** Name of the service port that a virtual server is planned for. */
   claimantOf(key: string): string | undefined {
     return this.#claims.winnerName(key);
@@ -125,7 +145,7 @@ export class DesiredState {
 
   /** Services that want this virtual server; the first one has it. */
   servicesOfServer(key: string): readonly ServiceName[] {
-    return this.#claims.plansOf(key).map(({ servicePort }) => servicePort.service);
+    return this.#claims.of(key).map(({ plan }) => plan.servicePort.service);
   }
 
   servicesOfEntry(setName: string, entry: SetEntry): readonly ServiceName[] {
@@ -164,10 +184,7 @@ export class DesiredState {
     const rivals = this.#rivalsOf(previous, next);
     const before = this.#effectsOf(previous, rivals);
     this.#claims.replace(previous, next, (key) => this.#markServer(key, previous));
-    const after = this.#effectsOf(next, rivals);
-    // New wishes first: what both want never leaves the state in between.
-    for (const { plan, set, entry } of after.setEntries) this.#addEntry(plan, set.name, entry);
-    for (const { plan, set, entry } of before.setEntries) this.#removeEntry(plan, set.name, entry);
+    this.#exchange(family, before, this.#effectsOf(next, rivals));
     for (const address of next?.addresses ?? none) {
       if (this.#addresses.add(address, next as ServicePortPlan)) this.#dirty.addresses.add(address);
     }
@@ -180,6 +197,21 @@ export class DesiredState {
     if (next !== undefined && next.reserved.length > 0) this.#withReserved.add(next);
     this.#countWithoutLocal(family, previous, -1);
     this.#countWithoutLocal(family, next, 1);
+  }
+
+  #holdClaim(key: string, holder: Holder): void {
+    const rivals = this.#claims.of(key).map(({ plan }) => plan);
+    const [first] = rivals;
+    if (first === undefined) return;
+    const before = this.#effectsOf(undefined, rivals);
+    if (this.#claims.hold(key, holder)) this.#markServer(key, undefined);
+    this.#exchange(first.servicePort.family, before, this.#effectsOf(undefined, rivals));
+  }
+
+  #exchange(family: IpFamily, before: Effects, after: Effects): void {
+    // New wishes first: what both want never leaves the state in between.
+    for (const { plan, set, entry } of after.setEntries) this.#addEntry(plan, set.name, entry);
+    for (const { plan, set, entry } of before.setEntries) this.#removeEntry(plan, set.name, entry);
     for (const id of after.deniedToNode) this.#deny(family, id);
     for (const id of before.deniedToNode) this.#admit(family, id);
   }
@@ -300,22 +332,4 @@ export type DesiredView = Pick<
 
 function byServicePort(plans: readonly ServicePortPlan[]): ReadonlyMap<string, ServicePortPlan> {
   return new Map(plans.map((plan) => [servicePortKey(plan.servicePort), plan]));
-}
-
-interface Marks {
-  readonly virtualServers: Set<string>;
-  readonly setEntries: Map<string, Set<SetEntry>>;
-  readonly addresses: Set<IpAddress>;
-  readonly rules: Set<IpFamily>;
-  readonly formerServices: Map<string, ServiceName>;
-}
-
-function noMarks(): Marks {
-  return {
-    virtualServers: new Set(),
-    setEntries: new Map(),
-    addresses: new Set(),
-    rules: new Set(),
-    formerServices: new Map(),
-  };
 }

@@ -28,7 +28,7 @@ import { weightsOf } from "./weights.ts";
 /** A virtual server as it should be, with its real servers in the order in which this node makes them, see spread.ts. */
 export interface PlannedVirtualServer {
   readonly virtualServer: VirtualServer;
-  /** Decides who has it where several Services want it, see claims.ts. */
+  /** Decides who has it where several Services want it, see claims/claim.ts. */
   readonly kind: FrontendKind;
   readonly realServers: readonly RealServer[];
   /**

@@ -2,7 +2,7 @@
 
 import type { IpAddress } from "../base/ip.ts";
 import type { ServiceName } from "../base/service-name.ts";
-import type { DirtyKeys } from "../plan/desired-state.ts";
+import type { DirtyKeys } from "../plan/dirty-keys.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import type { Differences } from "./observed/difference.ts";
 import type { Subject } from "./subject.ts";

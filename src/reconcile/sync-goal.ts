@@ -1,5 +1,6 @@
 import type { IpAddress, IpFamily } from "../base/ip.ts";
-import type { DesiredView, DirtyKeys } from "../plan/desired-state.ts";
+import type { DesiredView } from "../plan/desired-state.ts";
+import type { DirtyKeys } from "../plan/dirty-keys.ts";
 import type { SysctlSetting } from "../plan/sysctls.ts";
 import type { RuleSet } from "../state/rule.ts";
 import type { DrainPolicy } from "./drain/drains.ts";

@@ -5,6 +5,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
+import type { Holders } from "../../src/plan/claims/claim.ts";
 import { compareStates, differenceText, type KernelState } from "../golden/kernel-state.ts";
 import { nodeSetUp } from "../golden/node-world.ts";
 import { observeKernel } from "../golden/observe.ts";
@@ -69,34 +70,40 @@ class Subject {
     if (interlude === "none") return;
     await this.#daemon.settled();
     if (interlude === "sync") return;
+    const held = this.#daemon.holders();
     await this.#daemon.stop();
-    this.#daemon = await startLabDaemon(this.#objects.objects(), this.#flags);
+    this.#daemon = await startLabDaemon(this.#objects.objects(), this.#flags, undefined, held);
   }
 
-  /** Settles, waits for the last drain, and ends. */
-  async stop(): Promise<void> {
+  /** Settles, waits for the last drain, and ends. Gives who had what several Services claim. */
+  async stop(): Promise<Holders> {
     await this.#daemon.settled();
     const drains = (): Promise<readonly string[]> =>
       this.#daemon.metrics("kube_ipvs_draining_real_servers ");
     await eventually(drains, ["kube_ipvs_draining_real_servers 0"], 30_000);
     assert.deepEqual(this.#daemon.errors, []);
+    const held = this.#daemon.holders();
     await this.#daemon.stop();
+    return held;
   }
 }
 
-/** The kernel's state after all steps, and the objects that are left. */
-function incremental({ flags, steps }: Sequence): Promise<readonly [KernelState, MemorySource]> {
+/** The kernel's state after all steps, the objects that are left, and who holds what several of them claim. */
+function incremental({
+  flags,
+  steps,
+}: Sequence): Promise<readonly [KernelState, MemorySource, Holders]> {
   return withNetworkNamespace("incremental", nodeSetUp, async () => {
     const subject = await Subject.start(flags);
     for (const step of steps) await subject.take(step);
-    await subject.stop();
-    return [await observeKernel([]), subject.objects];
+    const held = await subject.stop();
+    return [await observeKernel([]), subject.objects, held];
   });
 }
 
-function fresh(objects: MemorySource, flags: Flags): Promise<KernelState> {
+function fresh(objects: MemorySource, flags: Flags, held: Holders): Promise<KernelState> {
   return withNetworkNamespace("fresh", nodeSetUp, async () => {
-    const daemon = await startLabDaemon(objects.objects().toReversed(), flags);
+    const daemon = await startLabDaemon(objects.objects().toReversed(), flags, undefined, held);
     await daemon.stop();
     return observeKernel([]);
   });
@@ -107,8 +114,8 @@ describe(`${changeCount} random changes come to the state of a fresh start`, () 
     it(`with seed ${seed}`, async (test) => {
       const [sequence] = fc.sample(fc.noBias(sequences), { seed, numRuns: 1 });
       assert.ok(sequence !== undefined);
-      const [actual, objects] = await incremental(sequence);
-      const expected = await fresh(objects, sequence.flags);
+      const [actual, objects, held] = await incremental(sequence);
+      const expected = await fresh(objects, sequence.flags, held);
       const lines = expected.ipvs?.split("\n").length ?? 0;
       test.diagnostic(`${objects.objects().length} objects, ${lines} lines of ipvsadm`);
       assert.equal(compareStates(expected, actual).map(differenceText).join("\n"), "");

@@ -7,6 +7,8 @@ import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { readOwnershipRecord } from "../../src/daemon/process/ownership-record.ts";
+import type { Holders } from "../../src/plan/claims/claim.ts";
 import { ask } from "../faults/ask.ts";
 import { ApiServer } from "./api-server/api-server.ts";
 import { type ApiObject, node } from "./objects.ts";
@@ -111,6 +113,11 @@ export class ClusterNode {
     await this.stop("SIGKILL");
     await this.api.stop();
     rmSync(this.#folder, { recursive: true });
+  }
+
+  /** What the record says: who has what several Services claim. Written in the background, soon after each sync. */
+  holders(): Holders {
+    return readOwnershipRecord(this.#path("state/drains.json")).held;
   }
 
   // -- what an operator sees ---------------------------------------------------------------------------

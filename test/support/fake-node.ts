@@ -9,6 +9,8 @@ import type { DaemonView, ModeView } from "../../src/daemon/operator/daemon-view
 import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
 import { type Metrics, silentMetrics } from "../../src/metrics/metrics.ts";
+import type { Holders } from "../../src/plan/claims/claim.ts";
+import type { HolderRecord } from "../../src/plan/claims/holder-record.ts";
 import { nothingRecorded, type RecordedOwnership } from "../../src/reconcile/ownership/classify.ts";
 import type { OwnershipRecord } from "../../src/reconcile/ownership/ownership.ts";
 import type { KernelState } from "../golden/kernel-state.ts";
@@ -41,10 +43,13 @@ export class FakeNode {
   readonly #figures = new Map<string, number>();
   /** What a file keeps on a real node: it outlives the daemon. */
   #ownership: RecordedOwnership = nothingRecorded;
+  #holders: Holders;
   #daemon: Daemon | undefined;
 
-  constructor(flags: Flags) {
+  /** `held`: what Services hold already, as the record of an earlier run has it. */
+  constructor(flags: Flags, held: Holders = new Map()) {
     this.#config = configOf({ ...baseFlags, ...flags });
+    this.#holders = held;
   }
 
   async start(): Promise<void> {
@@ -57,6 +62,7 @@ export class FakeNode {
       health: new ProxyHealth(this.#clock, 60_000),
       clock: this.#clock,
       ownershipRecord: this.#ownershipRecord(),
+      holderRecord: this.#holderRecord(),
       log: silentLogger,
       makeListener: (options) => this.#listener(options),
     });
@@ -77,6 +83,16 @@ export class FakeNode {
   /** The same in any mode. */
   get modeView(): ModeView {
     return this.#daemon?.view ?? assert.fail("no daemon runs");
+  }
+
+  /** Who has what several Services claim. */
+  holders(): Holders {
+    return this.view.plan.desired.contestedHolders();
+  }
+
+  /** The record of who holds what is gone, as where its folder cannot be written. */
+  loseHolders(): void {
+    this.#holders = new Map();
   }
 
   /** Ends the daemon; it must leave no timer and no listener behind. */
@@ -183,6 +199,15 @@ export class FakeNode {
         if (!this.kernel.operations.hasCrashed) this.#ownership = ownership;
       },
       async idle() {},
+    };
+  }
+
+  #holderRecord(): HolderRecord {
+    return {
+      held: this.#holders,
+      keepHolders: (holders) => {
+        if (!this.kernel.operations.hasCrashed) this.#holders = holders;
+      },
     };
   }
 

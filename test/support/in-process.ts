@@ -9,7 +9,7 @@ import type { Kernel } from "../../src/kernel/kernel.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
 import { silentMetrics } from "../../src/metrics/metrics.ts";
 
-export interface InProcessParts extends Pick<DaemonParts, "config" | "source"> {
+export interface InProcessParts extends Pick<DaemonParts, "config" | "source" | "holderRecord"> {
   /** Absent: nobody listens. */
   readonly log?: DaemonParts["log"];
   readonly metrics?: DaemonParts["metrics"];
@@ -33,13 +33,15 @@ export interface InProcessDaemon {
 /** Starts it; it may not be settled yet. */
 export async function startInProcess(parts: InProcessParts): Promise<InProcessDaemon> {
   const { config, source, log = silentLogger, metrics = silentMetrics, iptablesBackend } = parts;
+  const record = parts.holderRecord === undefined ? {} : { holderRecord: parts.holderRecord };
   const backend = iptablesBackend === undefined ? {} : { iptablesBackend };
   const { virtualAddresses } = config;
   const kernel = await openKernel({ log: silentLogger, virtualAddresses, ...backend });
   const clock = systemClock;
   const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
   try {
-    const daemon = await startDaemon({ config, kernel, source, metrics, health, clock, log });
+    const own = { config, kernel, source, metrics, health, clock, log };
+    const daemon = await startDaemon({ ...own, ...record });
     return {
       kernel,
       get view() {

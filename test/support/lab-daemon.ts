@@ -9,6 +9,7 @@ import { type BackendChoice, chooseBackend } from "../../src/kernel/iptables/bac
 import { openKernel } from "../../src/kernel/open-kernel.ts";
 import { runProgram } from "../../src/kernel/run-program.ts";
 import { PrometheusMetrics } from "../../src/metrics/prometheus-metrics.ts";
+import type { Holders } from "../../src/plan/claims/claim.ts";
 import { type InProcessDaemon, startInProcess } from "./in-process.ts";
 import { MemorySource, type NamedObject } from "./memory-source.ts";
 import type { ApiObject } from "./objects.ts";
@@ -36,23 +37,31 @@ export interface LabDaemon {
   apply(...objects: readonly (ApiObject | NamedObject)[]): void;
   delete(...objects: readonly (ApiObject | NamedObject)[]): void;
   settled(): Promise<void>;
+  /** Who has what several Services claim. */
+  holders(): Holders;
   /** Lines of the metrics with this beginning. */
   metrics(name: string): Promise<readonly string[]>;
   stop(): Promise<void>;
 }
 
-/** Starts it and waits until `objects` are in the kernel. `iptablesBackend`: found out when this file was loaded. */
+/**
+ * Starts it and waits until `objects` are in the kernel. `iptablesBackend`: found out when this file was loaded. `held`:
+ * what Services hold already, as the record of an earlier run has it.
+ */
 export async function startLabDaemon(
   objects: readonly (ApiObject | NamedObject)[],
   flags: Flags = {},
   iptablesBackend: BackendChoice = usualBackend,
+  held: Holders = new Map(),
 ): Promise<LabDaemon> {
   const config = configOf(flags);
   const log = new RecordingLogger();
   const metrics = new PrometheusMetrics(systemClock, { version: "0.0.0" });
   const source = new MemorySource();
   source.apply(...named(objects));
-  const daemon = await startInProcess({ config, source, metrics, log, iptablesBackend });
+  const holderRecord = { held, keepHolders() {} };
+  const own = { config, source, metrics, log, holderRecord };
+  const daemon = await startInProcess({ ...own, iptablesBackend });
   await daemon.settled();
   return new RunningDaemon({ source, metrics, log, daemon });
 }
@@ -95,6 +104,10 @@ class RunningDaemon implements LabDaemon {
 
   settled(): Promise<void> {
     return this.#daemon.settled();
+  }
+
+  holders(): Holders {
+    return this.#daemon.view.plan.desired.contestedHolders();
   }
 
   async metrics(name: string): Promise<readonly string[]> {

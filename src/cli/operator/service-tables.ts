@@ -18,7 +18,7 @@ const serviceColumns: readonly Column<ServiceRow>[] = [
   },
   { title: "POLICY", text: ({ trafficPolicy }) => trafficPolicy },
   { title: "ENDPOINTS", text: endpointsText },
-  { title: "REASON", text: ({ reason = "" }) => reason },
+  { title: "REASON", text: reasonText },
 ];
 
 const endpointColumns: readonly Column<EndpointRow>[] = [
@@ -69,6 +69,12 @@ export function endpointsTable(rows: readonly EndpointRow[], width?: number): re
 /** `10.96.0.1:80`, `[fd00::1]:80`, as ipvsadm prints it. */
 export function addressPort(id: { readonly address: string; readonly port: number }): string {
   return id.address.includes(":") ? `[${id.address}]:${id.port}` : `${id.address}:${id.port}`;
+}
+
+/** `claimed-by-another-service (default/a, held-before)`. */
+function reasonText({ reason = "", claimedBy }: ServiceRow): string {
+  if (claimedBy === undefined) return reason;
+  return `${reason} (${claimedBy.namespace}/${claimedBy.name}, ${claimedBy.claim})`;
 }
 
 /** `3/4 +1 draining`: programmed of planned. */

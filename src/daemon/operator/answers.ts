@@ -5,6 +5,7 @@
 
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
+import type { ClaimReason } from "../../plan/claims/claim.ts";
 import type { RealServer, RealServerId } from "../../state/real-server.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
@@ -154,6 +155,12 @@ export interface ServiceRow {
   readonly trafficPolicy: "Cluster" | "Local";
   /** Why there is no such virtual server in the kernel; absent: there is. */
   readonly reason?: string;
+  /** Only where another Service has it: which one, and why. */
+  readonly claimedBy?: {
+    readonly namespace: string;
+    readonly name: string;
+    readonly claim: ClaimReason;
+  };
   readonly realServers: {
     readonly planned: number;
     /** In the kernel, and taking connections. */

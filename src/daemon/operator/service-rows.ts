@@ -5,6 +5,7 @@ import { type RealServer, realServerKey } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import { type Absence, absenceOf } from "./absence.ts";
 import type { ServiceRow, ServicesQuery } from "./answers.ts";
+import { claimedBy } from "./claimed-by.ts";
 import type { DaemonView } from "./daemon-view.ts";
 import { endpointRows, type ObservedServers } from "./endpoint-rows.ts";
 import { ServiceEndpoints } from "./service-endpoints.ts";
@@ -92,6 +93,7 @@ function rowOf(wanted: Wanted, context: RowContext): ServiceRow {
     affinitySeconds: virtualServer.persistenceTimeoutSeconds,
     trafficPolicy: isPolicyLocal(wanted) ? "Local" : "Cluster",
     ...(reason === undefined ? {} : { reason }),
+    ...claimedBy(context.view.plan.desired.lostTo(plan, key)),
     realServers: {
       planned: planned.realServers.length,
       programmed: reason === undefined ? programmedCount(wanted, context) : 0,

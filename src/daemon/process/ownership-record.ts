@@ -1,9 +1,13 @@
 /**
- * The file that says, after a restart, whose the virtual servers are of which the kernel's sets say nothing:
- * docs/decisions/0013. It is written after the kernel; a program that is killed in between leaves what the sets say.
+ * The file that says, after a restart, whose the virtual servers are of which the kernel's sets say nothing, and which
+ * Service holds an address that several claim: docs/decisions/0013 and 0016. It is written after the kernel; a program
+ * that is killed in between leaves what the kernel shows.
  */
 import { basename, dirname, join } from "node:path";
 import type { Logger } from "../../base/log.ts";
+import { sameValue } from "../../base/same-value.ts";
+import type { Holder, Holders } from "../../plan/claims/claim.ts";
+import type { HolderRecord } from "../../plan/claims/holder-record.ts";
 import type { RecordedOwnership } from "../../reconcile/ownership/classify.ts";
 import type { OwnershipRecord } from "../../reconcile/ownership/ownership.ts";
 import {
@@ -25,39 +29,104 @@ export function ownershipRecordPath(drainStartTimesPath: string): string {
 }
 
 export function readOwnership(path: string, bootClock: BootClock): RecordedOwnership {
-  const recalled = readBootFile(path, bootClock);
-  const content = recalled.kind === "read" ? recalled.content : {};
-  return { owned: keysFrom(content["owned"]), foreign: keysFrom(content["foreign"]) };
+  return readRecord(path, bootClock).ownership;
 }
 
 /** What the daemon would know at a start; nothing is recorded. */
-export function readOwnershipRecord(drainStartTimesPath: string): OwnershipRecord {
+export function readOwnershipRecord(drainStartTimesPath: string): OwnershipRecord & HolderRecord {
   const path = ownershipRecordPath(drainStartTimesPath);
-  return { recorded: readOwnership(path, systemBootClock()), keep() {}, async idle() {} };
+  const { ownership: recorded, held } = readRecord(path, systemBootClock());
+  return { recorded, held, keep() {}, keepHolders() {}, async idle() {} };
 }
 
-/** Keys of virtual servers in a file that is replaced as a whole. */
-export class OwnershipRecordFile implements OwnershipRecord {
+/** Virtual servers by key, in a file that is replaced as a whole. */
+export class OwnershipRecordFile implements OwnershipRecord, HolderRecord {
   readonly recorded: RecordedOwnership;
+  readonly held: Holders;
   readonly #writer: BootFileWriter;
+  #ownership: Content["ownership"];
+  #holders: Content["holders"];
 
   /** Reads the file. `path` empty: there is none. */
   constructor(path: string, parts: { readonly log: Logger; readonly bootClock: BootClock }) {
-    this.recorded = readOwnership(path, parts.bootClock);
+    const { ownership, held } = readRecord(path, parts.bootClock);
+    this.recorded = ownership;
+    this.held = held;
+    this.#ownership = ownershipContent(ownership);
+    this.#holders = holdersContent(held);
     const failureEvent = "Cannot save the ownership record, a restart relies on the sets alone";
     this.#writer = new BootFileWriter(path, { ...parts, failureEvent });
   }
 
-  keep({ owned, foreign }: RecordedOwnership): void {
-    const content = { owned: first(owned), foreign: first(foreign) };
-    const isEmpty = content.owned.length + content.foreign.length === 0;
-    this.#writer.write((): FileContent | undefined => (isEmpty ? undefined : content));
+  keep(ownership: RecordedOwnership): void {
+    this.#ownership = ownershipContent(ownership);
+    this.#write();
+  }
+
+  keepHolders(holders: Holders): void {
+    const content = holdersContent(holders);
+    if (sameValue(content, this.#holders)) return;
+    this.#holders = content;
+    this.#write();
   }
 
   /** Resolves when everything given so far is in the file, or could not be written. */
   idle(): Promise<void> {
     return this.#writer.idle();
   }
+
+  #write(): void {
+    const content = { ...this.#ownership, ...(this.#holders && { holders: this.#holders }) };
+    const { owned, foreign, holders } = content;
+    const isEmpty = owned.length + foreign.length === 0 && holders === undefined;
+    this.#writer.write((): FileContent | undefined => (isEmpty ? undefined : content));
+  }
+}
+
+/** As it is in the file. */
+interface Content {
+  readonly ownership: { readonly owned: readonly string[]; readonly foreign: readonly string[] };
+  /** Name of the Service and seconds since the epoch when it was created, by key; absent: nothing is contested. */
+  readonly holders: Readonly<Record<string, readonly [string, number]>> | undefined;
+}
+
+interface Recalled {
+  readonly ownership: RecordedOwnership;
+  readonly held: Holders;
+}
+
+function readRecord(path: string, bootClock: BootClock): Recalled {
+  const recalled = readBootFile(path, bootClock);
+  const { owned, foreign, holders } = recalled.kind === "read" ? recalled.content : {};
+  return {
+    ownership: { owned: keysFrom(owned), foreign: keysFrom(foreign) },
+    held: holdersFrom(holders),
+  };
+}
+
+function ownershipContent({ owned, foreign }: RecordedOwnership): Content["ownership"] {
+  return { owned: first(owned), foreign: first(foreign) };
+}
+
+function holdersContent(holders: Holders): Content["holders"] {
+  if (holders.size === 0) return undefined;
+  const entries = [...holders].slice(0, maxKeys);
+  return Object.fromEntries(
+    entries.map(([key, { service, createdAtSeconds }]) => [key, [service, createdAtSeconds]]),
+  );
+}
+
+function holdersFrom(value: unknown): Holders {
+  if (typeof value !== "object" || value === null) return new Map();
+  const entries = Object.entries(value).slice(0, maxKeys);
+  return new Map(
+    entries.flatMap(([key, holder]): (readonly [string, Holder])[] => {
+      if (!Array.isArray(holder)) return [];
+      const [service, createdAtSeconds] = holder as readonly unknown[];
+      if (typeof service !== "string" || typeof createdAtSeconds !== "number") return [];
+      return [[key, { service, createdAtSeconds }]];
+    }),
+  );
 }
 
 function first(keys: ReadonlySet<string>): readonly string[] {

@@ -1,6 +1,7 @@
 /** Services that do not get what they ask for, in words for log, metric and event. Pure. */
 import type { ServiceName } from "../../api/objects.ts";
 import type { LogKeys } from "../../base/log.ts";
+import type { ClaimReason, LostClaim } from "../../plan/claims/claim.ts";
 import type { DesiredState } from "../../plan/desired-state.ts";
 import type { ReservedReason } from "../../plan/options.ts";
 
@@ -38,16 +39,7 @@ export function conflictsOf(
   foreignServers: readonly string[],
 ): readonly Conflict[] {
   return [
-    ...desired.lostClaims().map(({ virtualServer, winner, loser }): Conflict => {
-      return {
-        key: `${virtualServer} ${loser}`,
-        reason: "claimed-by-another-service",
-        event: "Virtual server is claimed by another Service",
-        keys: { virtualServer, winner, loser },
-        service: serviceOf(loser),
-        note: `${virtualServer} is served for Service ${serviceOf(winner)}, which has a better claim; give this one another address`,
-      };
-    }),
+    ...desired.lostClaims().map(claimConflict),
     ...foreignServers.map((virtualServer): Conflict => {
       const servicePortName = desired.claimantOf(virtualServer) ?? "";
       return {
@@ -74,6 +66,28 @@ export function conflictsOf(
       }),
   ];
 }
+
+/** One Service asks for what another one has. */
+export function claimConflict({ virtualServer, winner, loser, reason }: LostClaim): Conflict {
+  const why = claimWords[reason];
+  return {
+    key: `${virtualServer} ${loser}`,
+    reason: "claimed-by-another-service",
+    event: "Virtual server is claimed by another Service",
+    keys: { virtualServer, winner, loser, claim: reason },
+    service: serviceOf(loser),
+    note: `${virtualServer} is served for Service ${serviceOf(winner)}, ${why}; give this one another address`,
+  };
+}
+
+/** Why a Service is served at an address, and not the other one that claims it; said of the former. */
+export const claimWords: Readonly<Record<ClaimReason, string>> = {
+  "kind-of-address": "whose kind of address comes first",
+  "held-before": "which held it before",
+  older: "which is older",
+  "earlier-manifest": "whose manifest comes first",
+  "earlier-name": "which is as old and comes first by name",
+};
 
 const reservedWords: Readonly<Record<ReservedReason, string>> = {
   "node-address": "the node's own",

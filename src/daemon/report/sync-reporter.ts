@@ -1,4 +1,4 @@
-import { type EventRecorder, silentEvents } from "../../api/event.ts";
+import type { EventRecorder } from "../../api/event.ts";
 import type { NodeRecord, ServiceName } from "../../api/objects.ts";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
@@ -10,10 +10,10 @@ import type { AnnotationProblem } from "../../model/tuning.ts";
 import { type DesiredState, trafficPolicies } from "../../plan/desired-state.ts";
 import { changeCount, type SyncReport } from "../../reconcile/report.ts";
 import { AnnotationReporter } from "./annotation-reporter.ts";
-import { type Conflict, conflictReasons, conflictsOf } from "./conflicts.ts";
+import { ConflictReporter } from "./conflict-reporter.ts";
+import { conflictsOf } from "./conflicts.ts";
 import { DriftReporter } from "./drift-reporter.ts";
 import { DryRunReporter } from "./dry-run-reporter.ts";
-import { conflictEvent } from "./events.ts";
 import { FirstSync } from "./first-sync.ts";
 import { ManualWeightReporter } from "./manual-weight-reporter.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
@@ -56,7 +56,7 @@ export class SyncReporter {
   readonly #health: ProxyHealth;
   readonly #clock: Clock;
   readonly #log: Logger;
-  readonly #recordConflict: (conflict: Conflict) => void;
+  readonly #conflicts: ConflictReporter;
   readonly #drifts: DriftReporter;
   readonly #manualWeights: ManualWeightReporter;
   readonly #dryRun: DryRunReporter;
@@ -65,7 +65,6 @@ export class SyncReporter {
   /** What the last syncs came to. */
   readonly history: SyncHistory;
   /** Each is reported when it appears, not with every sync. */
-  #reportedConflicts = new Set<string>();
   #reportedForeign = new Set<string>();
   #reportedPossible = new Set<string>();
 
@@ -81,8 +80,6 @@ export class SyncReporter {
     this.#health = collaborators.health;
     this.#clock = collaborators.clock;
     this.#log = collaborators.log;
-    const { events = silentEvents, nodeName = "" } = collaborators;
-    this.#recordConflict = (conflict) => events.record(conflictEvent(nodeName, conflict));
     this.#drifts = new DriftReporter(collaborators);
     this.#manualWeights = new ManualWeightReporter(collaborators);
     this.#dryRun = new DryRunReporter(collaborators);
@@ -90,6 +87,7 @@ export class SyncReporter {
     this.#annotations = new AnnotationReporter(collaborators);
     this.firstSync = new FirstSync(collaborators);
     this.history = new SyncHistory(collaborators.clock);
+    this.#conflicts = new ConflictReporter({ ...collaborators, history: this.history });
   }
 
   /** The loop begins: health is judged from now on. */
@@ -142,7 +140,7 @@ export class SyncReporter {
     if (hasWorked) this.#observeLatency(summary);
     this.#logFailures(report);
     this.#annotations.report(summary.annotationProblems ?? new Map());
-    if (hasWorked) this.#noteConflicts(summary);
+    if (hasWorked) this.#conflicts.report(conflictsOf(summary.desired, report.conflicts));
     this.#logCompletion(summary);
     if (hasWorked) this.firstSync.succeeded(summary);
   }
@@ -254,24 +252,5 @@ export class SyncReporter {
     if (failures.length > maxLoggedFailures) {
       this.#log.error("More kernel changes failed", { count: failures.length - maxLoggedFailures });
     }
-  }
-
-  /** Services that do not get what they ask for: counted by reason, and each reported once. */
-  #noteConflicts({ desired, report }: SyncSummary): void {
-    const conflicts = conflictsOf(desired, report.conflicts);
-    this.history.noteConflicts(conflicts);
-    for (const reason of conflictReasons) {
-      const count = conflicts.filter((conflict) => conflict.reason === reason).length;
-      this.#metrics.conflicts(reason, count);
-    }
-    const reported = new Set<string>();
-    for (const conflict of conflicts) {
-      if (!this.#reportedConflicts.has(conflict.key) && !reported.has(conflict.key)) {
-        this.#log.warn(conflict.event, { ...conflict.keys, reason: conflict.reason });
-        this.#recordConflict(conflict);
-      }
-      reported.add(conflict.key);
-    }
-    this.#reportedConflicts = reported;
   }
 }

@@ -6,6 +6,7 @@ import { Exclusive } from "../../base/exclusive.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { inSlices, yieldToEventLoop } from "../../base/time-slice.ts";
 import { noRampStartTimes, type RampStartTimes } from "../../model/slow-starts.ts";
+import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
 import { ClusterPlan } from "../../plan/cluster-plan.ts";
 import type { ApplyProgress } from "../../reconcile/apply/apply-plan.ts";
 import type { DrainStartTimes } from "../../reconcile/drain/drains.ts";
@@ -23,6 +24,7 @@ import type { DaemonView } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { SyncReporter } from "../report/sync-reporter.ts";
 import { ClusterInput, type ClusterInputCollaborators } from "./cluster-input.ts";
+import { findHolders } from "./find-holders.ts";
 import { KernelChecks } from "./kernel-checks.ts";
 import { PlanAhead } from "./plan-ahead.ts";
 import { Runner } from "./runner.ts";
@@ -35,6 +37,8 @@ export interface SyncLoopCollaborators extends ClusterInputCollaborators {
   readonly localhostNodePorts?: LocalhostNodePorts;
   readonly drainStartTimes?: DrainStartTimes;
   readonly ownershipRecord?: OwnershipRecord;
+  /** Absent: a restart knows who holds an address that several Services claim where the kernel shows it. */
+  readonly holderRecord?: HolderRecord;
   /** Absent: a restart does not know which endpoints are new. */
   readonly rampStartTimes?: RampStartTimes;
   readonly onReport?: (report: SyncReport) => void;
@@ -59,6 +63,7 @@ export class SyncLoop {
   readonly #input: ClusterInput;
   readonly #schedulers: AvailableSchedulers;
   readonly #rampStartTimes: RampStartTimes;
+  readonly #holderRecord: HolderRecord;
   readonly #plan: ClusterPlan;
   readonly #reconciler: Reconciler;
   readonly #runner: Runner;
@@ -86,7 +91,9 @@ export class SyncLoop {
     this.#localhostNodePorts = localhostNodePorts;
     this.#onReport = collaborators.onReport ?? (() => {});
     this.#rampStartTimes = collaborators.rampStartTimes ?? noRampStartTimes;
+    this.#holderRecord = collaborators.holderRecord ?? noHolderRecord;
     this.#plan = new ClusterPlan({
+      held: this.#holderRecord.held,
       startedAtMs: clock.nowMs(),
       onPlan: (plan) => {
         healthChecks.note(plan);
@@ -203,9 +210,12 @@ export class SyncLoop {
     const ramps = this.#plan.takeRamps();
     if (ramps !== undefined) this.#rampStartTimes.keep(ramps);
     const isFull = this.#isObserveOnly || this.#reconciler.needsObservation;
+    if (this.#lastGoal === undefined) await findHolders(this.#plan.desired, this.#kernel.ipvs);
     const goal = this.#takeGoal();
     this.#lastGoal = goal;
     const report = await this.#reconciler.sync(goal, onProgress);
+    // Only who writes to the kernel decides whom it serves.
+    if (!this.#isObserveOnly) this.#holderRecord.keepHolders(this.#plan.desired.contestedHolders());
     this.#onReport(report);
     this.#reporter.synced({
       families: this.#families,

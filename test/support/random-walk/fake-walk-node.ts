@@ -1,3 +1,4 @@
+import type { Holders } from "../../../src/plan/claims/claim.ts";
 import type { KernelState } from "../../golden/kernel-state.ts";
 import { runCommand } from "../fake-kernel/operator-commands.ts";
 import { FakeNode } from "../fake-node.ts";
@@ -53,5 +54,10 @@ export class FakeWalkNode implements WalkNode {
     await this.#node.settle();
     await this.#node.wait(quietMs);
     await this.#node.settle();
+  }
+
+  async settleAs(expected: (held: Holders) => Promise<KernelState>): Promise<KernelState> {
+    await this.settle();
+    return expected(this.#node.holders());
   }
 }

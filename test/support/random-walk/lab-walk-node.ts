@@ -1,4 +1,6 @@
 import { execFileSync } from "node:child_process";
+import { isDeepStrictEqual } from "node:util";
+import type { Holders } from "../../../src/plan/claims/claim.ts";
 import type { KernelState } from "../../golden/kernel-state.ts";
 import { observeKernel } from "../../golden/observe.ts";
 import { ClusterNode, type NodeSettings } from "../cluster-node.ts";
@@ -72,12 +74,22 @@ export class LabWalkNode implements WalkNode {
     return { ipvs, ipset, iptables, ip6tables, addresses } as KernelState;
   }
 
-  async settle(expected: KernelState | undefined): Promise<void> {
-    if (expected === undefined) return this.#node.verified(2);
+  settle(): Promise<void> {
+    return this.#node.verified(2);
+  }
+
+  async settleAs(expected: (held: Holders) => Promise<KernelState>): Promise<KernelState> {
     const deadlineMs = performance.now() + settleMs;
-    while (differencesIn(expected, await this.state()).length > 0) {
+    let held = this.#node.holders();
+    let state = await expected(held);
+    for (;;) {
+      // The record is written soon after the kernel.
+      const now = this.#node.holders();
+      if (!isDeepStrictEqual(now, held)) state = await expected(now);
+      held = now;
+      const isReached = differencesIn(state, await this.state()).length === 0;
       // The walker says what differs.
-      if (performance.now() > deadlineMs) return;
+      if (isReached || performance.now() > deadlineMs) return state;
       await new Promise((resolve) => setTimeout(resolve, 200));
     }
   }

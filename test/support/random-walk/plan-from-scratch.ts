@@ -1,4 +1,5 @@
 /** What a fresh start on an untouched kernel comes to, by the daemon on a fake kernel. */
+import type { Holders } from "../../../src/plan/claims/claim.ts";
 import type { KernelState } from "../../golden/kernel-state.ts";
 import { runCommand } from "../fake-kernel/operator-commands.ts";
 import { FakeNode } from "../fake-node.ts";
@@ -10,10 +11,12 @@ export interface Beginning {
   readonly settings: WalkSettings;
   /** What was done on the node before. */
   readonly commands: readonly string[];
+  /** Who is served at what several Services claim: that alone depends on what happened before. */
+  readonly held: Holders;
 }
 
 export async function planFromScratch(beginning: Beginning): Promise<KernelState> {
-  const node = new FakeNode(flagsOf(beginning.settings));
+  const node = new FakeNode(flagsOf(beginning.settings), beginning.held);
   for (const command of beginning.commands) {
     if (!runCommand(node.kernel, command)) throw new Error(`The fake kernel refuses: ${command}`);
   }

@@ -3,6 +3,7 @@
  * comes to with the same objects: in the middle wherever the walk settles, and in the end.
  */
 import assert from "node:assert/strict";
+import type { Holders } from "../../../src/plan/claims/claim.ts";
 import {
   compareStates,
   type Difference,
@@ -29,11 +30,13 @@ export interface WalkNode {
   /** As an operator would; says whether the command succeeded. */
   run(command: string): boolean;
   state(): Promise<KernelState>;
+  /** Lets time go by until the daemon has verified everything. */
+  settle(): Promise<void>;
   /**
-   * Lets time go by until the daemon has verified everything; where a state is expected, until it has come,
-   * or a minute and a half has passed.
+   * Lets time go by until the state has come that is expected with these holders of what several Services claim, or until
+   * a minute and a half has passed. Gives that state.
    */
-  settle(expected: KernelState | undefined): Promise<void>;
+  settleAs(expected: (held: Holders) => Promise<KernelState>): Promise<KernelState>;
 }
 
 const firstSettings: WalkSettings = { scheduler: "rr", excludeCidrs: [], nodePortAddresses: [] };
@@ -132,9 +135,10 @@ export class Walker {
   async #settle(): Promise<void> {
     await this.#start();
     const isComparable = this.#settings.excludeCidrs.length === 0;
-    const expected = isComparable ? await this.#expected() : undefined;
     this.#log(isComparable ? "settle and compare" : "settle");
-    await this.#node.settle(expected);
+    const expected = isComparable
+      ? await this.#node.settleAs((held) => this.#expected(held))
+      : await this.#node.settle();
     this.#isRecordOld = false;
     this.#isAddressGone = false;
     if (expected === undefined) return;
@@ -143,8 +147,9 @@ export class Walker {
     this.#isOwnershipShaken = false;
   }
 
-  #expected(): Promise<KernelState> {
+  #expected(held: Holders): Promise<KernelState> {
     return planFromScratch({
+      held,
       objects: this.#objects.all(),
       settings: this.#settings,
       commands: [

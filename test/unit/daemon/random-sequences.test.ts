@@ -60,9 +60,9 @@ async function endOf({ flags, steps }: Sequence): Promise<FakeNode> {
   return node;
 }
 
-/** The same objects in another order, given to a kernel that has seen nothing. */
+/** The same objects in another order, given to a kernel that has seen nothing; addresses have the same holders. */
 async function freshStart(after: FakeNode, { flags }: Sequence): Promise<FakeNode> {
-  const node = new FakeNode(flags);
+  const node = new FakeNode(flags, after.holders());
   node.kernel.link.setNodeAddresses(after.kernel.link.peekNode());
   node.source.apply(...after.source.objects().toReversed());
   await node.start();

@@ -126,7 +126,12 @@ describe("DesiredState", () => {
       const server = desired.virtualServer("TCP 198.18.0.7:80");
       assert.equal(server?.virtualServer.persistenceTimeoutSeconds, 5);
       assert.deepEqual(desired.lostClaims(), [
-        { virtualServer: "TCP 198.18.0.7:80", winner: "z/older:http", loser: "a/newer:http" },
+        {
+          virtualServer: "TCP 198.18.0.7:80",
+          winner: "z/older:http",
+          loser: "a/newer:http",
+          reason: "older",
+        },
       ]);
       desired.replace("z/older", "IPv4", []);
       assert.equal(

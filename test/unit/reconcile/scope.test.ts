@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { DirtyKeys } from "../../../src/plan/desired-state.ts";
+import type { DirtyKeys } from "../../../src/plan/dirty-keys.ts";
 import { isTouched } from "../../../src/reconcile/scope.ts";
 import type { Subject } from "../../../src/reconcile/subject.ts";
 import { addressEntry } from "../../../src/state/set-entry.ts";

@@ -75,6 +75,13 @@ describe("the table of Services", () => {
     ]);
   });
 
+  it("says which Service has an address, and why", () => {
+    const claimedBy = { namespace: "shop", name: "web", claim: "held-before" } as const;
+    const lost = { ...refused, reason: "claimed-by-another-service", claimedBy };
+    const [, line = ""] = servicesTable([lost]);
+    assert.match(line, / claimed-by-another-service \(shop\/web, held-before\)$/);
+  });
+
   it("has the endpoints below, with what they are used for or why they are not", () => {
     assert.deepEqual(wideServicesTable([detailed]).slice(2), [
       "  ENDPOINT          NODE    STATE                LOCAL  ZONES  WEIGHT  ACTIVE  INACTIVE  DRAIN                        REASON",

@@ -203,7 +203,7 @@ describe("rows of Services", () => {
     await onNode.stop();
   });
 
-  it("say which Service has the address instead", async () => {
+  it("say which Service has the address instead, and why", async () => {
     const spec = { externalIPs: ["203.0.113.7"] };
     const objects = [
       service({ spec }),
@@ -219,6 +219,10 @@ describe("rows of Services", () => {
       assert.deepEqual(
         rows.map(({ address, reason }) => `${address} ${reason}`),
         ["10.96.0.11 undefined", "203.0.113.7 claimed-by-another-service"],
+      );
+      assert.deepEqual(
+        rows.map(({ claimedBy }) => claimedBy),
+        [undefined, { namespace: "default", name: "web", claim: "older" }],
       );
     });
   });

@@ -119,6 +119,57 @@ describe("the ownership record", () => {
     assert.ok(readFileSync(path).length < 2 ** 21);
   });
 
+  describe("of who holds what several Services claim", () => {
+    const young = { service: "default/young", createdAtSeconds: 1_770_000_000 };
+    const held = new Map([["TCP 203.0.113.1:80", young]]);
+
+    it("stands beside whose virtual servers are, and neither takes away the other", async () => {
+      await keep([nodePort], [foreign]);
+      const file = open();
+      file.keepHolders(held);
+      await file.idle();
+      assert.deepEqual(open().held, held);
+      assert.deepEqual([...open().recorded.owned], [nodePort]);
+      await keep([]);
+      assert.deepEqual([open().held, open().recorded], [held, nothingRecorded]);
+      const last = open();
+      last.keepHolders(new Map());
+      await last.idle();
+      assert.equal(existsSync(path), false);
+    });
+
+    it("is written when it changes, and not with every sync", async () => {
+      const file = open();
+      file.keepHolders(held);
+      await file.idle();
+      rmSync(path);
+      file.keepHolders(new Map(held));
+      await file.idle();
+      assert.equal(existsSync(path), false);
+      file.keepHolders(new Map([...held, [foreign, young]]));
+      await file.idle();
+      assert.equal(open().held.size, 2);
+    });
+
+    it("gives nothing of another boot", async () => {
+      const file = open();
+      file.keepHolders(held);
+      await file.idle();
+      assert.equal(open("boot-2").held.size, 0);
+    });
+
+    it("leaves out what is no holder", () => {
+      const holders = { a: [7, 7], b: ["default/b"], c: "default/c", d: ["default/d", 1], e: null };
+      write({ version: 1, bootId: "boot-1", owned: [], foreign: [], holders });
+      assert.deepEqual(
+        open().held,
+        new Map([["d", { service: "default/d", createdAtSeconds: 1 }]]),
+      );
+      write({ version: 1, bootId: "boot-1", owned: [], foreign: [], holders: 7 });
+      assert.equal(open().held.size, 0);
+    });
+  });
+
   it("is neither read nor written without a path", async () => {
     const file = open("boot-1", "");
     file.keep({ owned: new Set([nodePort]), foreign: new Set() });

@@ -78,9 +78,27 @@ describe("events of conflicts", () => {
         reason: "AddressClaimed",
         action: "ServeAddress",
         subject: { kind: "Service", namespace: "default", name: "b" },
-        note: "node node-1: TCP 203.0.113.5:80 is served for Service default/a, which has a better claim; give this one another address",
+        note: "node node-1: TCP 203.0.113.5:80 is served for Service default/a, which is as old and comes first by name; give this one another address",
       },
     ]);
+  });
+
+  it("say why the other Service has it", () => {
+    const noteOf = (): string => {
+      events.length = 0;
+      report([]);
+      return events.map(({ note }) => note.split(", ").at(-1)?.split(";")[0]).join();
+    };
+    put({ ...a, createdAtSeconds: 2 });
+    put({ ...b, createdAtSeconds: 3 });
+    assert.equal(noteOf(), "which is older");
+    desired.settleClaims();
+    put({ ...b, externalIps: [] });
+    report([]);
+    put({ ...b, createdAtSeconds: 1 });
+    assert.equal(noteOf(), "which held it before");
+    put({ ...b, externalIps: [], loadBalancerIps: a.externalIps, type: "LoadBalancer" });
+    assert.equal(noteOf(), "whose kind of address comes first");
   });
 
   it("report other software's virtual servers and of addresses that the node needs", () => {
@@ -102,6 +120,7 @@ describe("conflicts", () => {
       virtualServer: "TCP 203.0.113.5:80",
       winner: "default/a:http",
       loser: "default/b:http",
+      claim: "earlier-name",
     };
     const counted = { "claimed-by-another-service": 1 };
     assert.deepEqual(report([]), [[{ ...lost, reason: "claimed-by-another-service" }], counted]);

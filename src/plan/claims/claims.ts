@@ -1,0 +1,141 @@
+import { none } from "../../base/none.ts";
+import {
+  byRight,
+  type Claim,
+  claimReason,
+  type Holder,
+  type Holders,
+  holderOf,
+  isHeldBy,
+  type LostClaim,
+  type LostTo,
+  lostClaim,
+} from "./claim.ts";
+
+/** Who has an address and port before and after a change; undefined: nobody. */
+export interface WinnerChange<C extends Claim> {
+  readonly before: C | undefined;
+  readonly after: C | undefined;
+}
+
+/**
+ * Addresses and ports by key, each with everyone who claims it, the one who has it first: see {@link byRight}. Who has one
+ * when {@link settle} is called holds it from then on, until it gives up its claim, or one of a better rank comes. Events
+ * between two such calls decide alike in any order.
+ */
+export class Claims<C extends Claim> {
+  readonly #claimsByKey = new Map<string, readonly C[]>();
+  /** Keys with more than one claim; nearly always empty. */
+  readonly #contested = new Set<string>();
+  /** Holders where that is not who has it now: of an earlier run; then of what changed hands since the last settle. */
+  readonly #held: Map<string, Holder | undefined>;
+  #isSettled = false;
+
+  /** `held`: by an earlier run. */
+  constructor(held: Holders = new Map()) {
+    this.#held = new Map(held);
+  }
+
+  /** The one who has it. */
+  winner(key: string): C | undefined {
+    return this.#claimsByKey.get(key)?.[0];
+  }
+
+  /** Everyone who claims it; the first one has it. */
+  of(key: string): readonly C[] {
+    return this.#claimsByKey.get(key) ?? none;
+  }
+
+  keys(): IterableIterator<string> {
+    return this.#claimsByKey.keys();
+  }
+
+  lost(): readonly LostClaim[] {
+    return [...this.#contested].flatMap((key) => {
+      const [winner, ...losers] = this.of(key);
+      if (winner === undefined) return [];
+      return losers.map((loser) => lostClaim(key, winner, loser));
+    });
+  }
+
+  /** Who has it in place of the one that `isLoser` picks, and why; undefined: that one has it, or does not claim it. */
+  lostTo(key: string, isLoser: (claim: C) => boolean): LostTo | undefined {
+    const claims = this.of(key);
+    const [winner] = claims;
+    const loser = claims.find(isLoser);
+    if (winner === undefined || loser === undefined || winner === loser) return undefined;
+    return { service: winner.plan.servicePort.service, reason: claimReason(winner, loser) };
+  }
+
+  /** Puts `claim` in the place of what `previous` and its own plan claimed; undefined: takes that away. */
+  update(key: string, claim: C | undefined, previous: C["plan"] | undefined): WinnerChange<C> {
+    const before = this.of(key);
+    // An external IP may also be a load-balancer IP of the same Service: one plan claims a key once.
+    const others = before.filter(({ plan }) => plan !== previous && plan !== claim?.plan);
+    const same = before.find(({ plan }) => plan === claim?.plan);
+    if (claim === undefined) return this.#set(key, before, others);
+    const better = betterRank(claim, same);
+    // Nearly always one alone: a list that is spread has room for sixteen more.
+    return this.#set(key, before, others.length === 0 ? [better] : [...others, better]);
+  }
+
+  /** Addresses that several claim by equal rank, of whom nobody is known to hold it. Of no use once anything is settled. */
+  undecided(): readonly string[] {
+    return [...this.#contested].filter((key) => {
+      const [first, second] = this.of(key);
+      return first?.rank === second?.rank && !this.of(key).some((one) => this.#isHolder(key, one));
+    });
+  }
+
+  /** A Service turns out to be served there already. */
+  hold(key: string, holder: Holder): WinnerChange<C> {
+    this.#held.set(key, holder);
+    const before = this.of(key);
+    return this.#set(key, before, before);
+  }
+
+  /** From now on everyone holds what it has. */
+  settle(): void {
+    this.#held.clear();
+    this.#isSettled = true;
+  }
+
+  /** Who has what several claim: what a record has to carry over a restart. */
+  contested(): Holders {
+    const holders = new Map<string, Holder>();
+    for (const key of this.#contested) {
+      const winner = this.winner(key);
+      if (winner !== undefined) holders.set(key, holderOf(winner));
+    }
+    return holders;
+  }
+
+  #set(key: string, before: readonly C[], claims: readonly C[]): WinnerChange<C> {
+    const holder = this.#holderAt(key, before[0]);
+    const after =
+      claims.length > 1 ? claims.toSorted((left, right) => byRight(left, right, holder)) : claims;
+    if (after.length === 0) this.#claimsByKey.delete(key);
+    else this.#claimsByKey.set(key, after);
+    if (after.length > 1) this.#contested.add(key);
+    else this.#contested.delete(key);
+    if (this.#isSettled && !isOfHolder(after[0], holder)) this.#held.set(key, holder);
+    return { before: before[0], after: after[0] };
+  }
+
+  #holderAt(key: string, winner: C | undefined): Holder | undefined {
+    if (this.#held.has(key)) return this.#held.get(key);
+    return this.#isSettled && winner !== undefined ? holderOf(winner) : undefined;
+  }
+
+  #isHolder(key: string, claim: C): boolean {
+    return isHeldBy(claim, this.#holderAt(key, this.winner(key)));
+  }
+}
+
+function betterRank<C extends Claim>(claim: C, same: C | undefined): C {
+  return same === undefined || same.rank >= claim.rank ? claim : { ...claim, rank: same.rank };
+}
+
+function isOfHolder(winner: Claim | undefined, holder: Holder | undefined): boolean {
+  return winner !== undefined && isHeldBy(winner, holder);
+}

@@ -1,0 +1,34 @@
+import type { ServiceName } from "../api/objects.ts";
+import type { IpAddress, IpFamily } from "../base/ip.ts";
+import type { SetEntry } from "../state/set-entry.ts";
+
+/** Keys whose desired value may differ from what it was when the marks were taken last. */
+export interface DirtyKeys {
+  readonly virtualServers: ReadonlySet<string>;
+  /** By set name. */
+  readonly setEntries: ReadonlyMap<string, ReadonlySet<SetEntry>>;
+  readonly addresses: ReadonlySet<IpAddress>;
+  /** Families whose rules may differ. */
+  readonly rules: ReadonlySet<IpFamily>;
+  /** Services that stopped wanting one of these, by virtual-server key, address, or `set entry`. */
+  readonly formerServices: ReadonlyMap<string, ServiceName>;
+}
+
+/** The same while they are noted. */
+export interface Marks {
+  readonly virtualServers: Set<string>;
+  readonly setEntries: Map<string, Set<SetEntry>>;
+  readonly addresses: Set<IpAddress>;
+  readonly rules: Set<IpFamily>;
+  readonly formerServices: Map<string, ServiceName>;
+}
+
+export function noMarks(): Marks {
+  return {
+    virtualServers: new Set(),
+    setEntries: new Map(),
+    addresses: new Set(),
+    rules: new Set(),
+    formerServices: new Map(),
+  };
+}

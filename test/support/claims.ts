@@ -1,0 +1,41 @@
+/** Services that claim one address and port, each in its way. */
+import type { ServiceRecord } from "../../src/api/objects.ts";
+import { ip, portRecord, serviceRecord } from "./records.ts";
+
+/** Of the node of `planOptions`: node ports are wanted there, and the other ways meet them. */
+export const claimedAddress = "192.168.10.11";
+export const claimedPort = 30_080;
+export const claimedKey: string = `TCP ${claimedAddress}:${claimedPort}`;
+
+export type Way = "cluster IP" | "node port" | "load-balancer IP" | "external IP";
+
+const fieldsOf: Readonly<Record<Way, Partial<ServiceRecord>>> = {
+  "cluster IP": { clusterIps: [ip(claimedAddress)] },
+  "node port": { type: "NodePort", ports: [portRecord({ port: 80, nodePort: claimedPort })] },
+  "load-balancer IP": { type: "LoadBalancer", loadBalancerIps: [ip(claimedAddress)] },
+  "external IP": { externalIps: [ip(claimedAddress)] },
+};
+
+/** Each pair of ways that may meet at one address, in the order of their right. */
+export const unequalWays: readonly (readonly [winner: Way, loser: Way])[] = [
+  ["cluster IP", "load-balancer IP"],
+  ["cluster IP", "external IP"],
+  ["node port", "load-balancer IP"],
+  ["node port", "external IP"],
+  ["load-balancer IP", "external IP"],
+];
+
+export const ways: readonly Way[] = ["cluster IP", "node port", "load-balancer IP", "external IP"];
+
+/** A Service that claims {@link claimedKey}; without a way, one that does not. */
+export function claimant(
+  name: string,
+  way: Way | undefined,
+  createdAtSeconds: number,
+): ServiceRecord {
+  const ports = [portRecord({ port: claimedPort })];
+  // Another one for each of a few Services.
+  const clusterIps = [ip(`10.96.0.${name.charCodeAt(name.length - 1)}`)];
+  const own = { name, createdAtSeconds, clusterIps, ports };
+  return serviceRecord(way === undefined ? own : { ...own, ...fieldsOf[way] });
+}

@@ -1,0 +1,193 @@
+/** The whole daemon: who is served at an address that several Services claim, while it runs and after restarts. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { FakeNode } from "../../support/fake-node.ts";
+import type { NamedObject } from "../../support/memory-source.ts";
+import { type ApiObject, endpointSlice, service, servicePort } from "../../support/objects.ts";
+
+const address = "198.51.100.7";
+const pods: Readonly<Record<string, string>> = { old: "10.244.2.1", young: "10.244.2.2" };
+const created: Readonly<Record<string, string>> = {
+  old: "2026-01-01T00:00:00Z",
+  young: "2026-02-02T00:00:00Z",
+};
+
+/** With the address as external IP, or without. */
+function claiming(name: string, isClaiming = true): NamedObject {
+  return named(
+    service({
+      name,
+      clusterIps: [name === "old" ? "10.96.0.21" : "10.96.0.22"],
+      ports: [servicePort()],
+      metadata: { creationTimestamp: created[name] },
+      spec: isClaiming ? { externalIPs: [address] } : {},
+    }),
+  );
+}
+
+function sliceOf(name: string, pod = pods[name] ?? ""): NamedObject {
+  return named(endpointSlice({ name: `${name}-a`, service: name, endpoints: [pod] }));
+}
+
+function named(object: ApiObject): NamedObject {
+  return object as unknown as NamedObject;
+}
+
+/** The young Service is served, and the old one comes to claim the address, too. */
+async function contested(): Promise<FakeNode> {
+  const node = new FakeNode({});
+  node.source.apply(claiming("young"), sliceOf("young"), claiming("old", false), sliceOf("old"));
+  await node.start();
+  await node.settle();
+  node.source.apply(claiming("old"));
+  await node.comeToRest();
+  return node;
+}
+
+/** Names of the Services whose pods are behind the address. */
+function served(node: FakeNode): readonly string[] {
+  const server = node.kernel.ipvs
+    .peek()
+    .find(({ virtualServer }) => virtualServer.address === address);
+  const behind = (server?.realServers ?? [])
+    .filter(({ weight }) => weight > 0)
+    .map((real) => real.address as string);
+  return Object.keys(pods).filter((name) => behind.includes(pods[name] ?? ""));
+}
+
+/** Reads of real servers by key that the start makes. */
+async function readsOf(node: FakeNode): Promise<number> {
+  let count = 0;
+  const end = node.kernel.operations.failWhere(({ facility, action }) => {
+    if (facility === "ipvs" && action === "read-real-servers") count += 1;
+    return false;
+  }, 1);
+  await node.start();
+  await node.settle();
+  end();
+  return count;
+}
+
+describe("an address that a younger Service holds", () => {
+  it("stays with it when an older one claims it, which is reported", async () => {
+    const node = await contested();
+    assert.deepEqual(served(node), ["young"]);
+    assert.deepEqual(
+      node.view.history.conflicts.map(({ service: name, note }) => `${name}: ${note}`),
+      [
+        `default/old: TCP ${address}:80 is served for Service default/young, which held it before; give this one another address`,
+      ],
+    );
+    await node.stop();
+  });
+
+  it("stays with it after a restart", async () => {
+    const node = await contested();
+    await node.restart();
+    await node.comeToRest();
+    assert.deepEqual(served(node), ["young"]);
+    await node.stop();
+  });
+
+  it("stays with it where the program is killed at any change of what makes the conflict", async () => {
+    for (let nth = 1; nth <= 6; nth += 1) {
+      const node = new FakeNode({});
+      node.source.apply(claiming("young"), sliceOf("young"));
+      await node.start();
+      await node.settle();
+      node.source.apply(claiming("old"), sliceOf("old"));
+      await node.kill(nth);
+      await node.comeToRest();
+      assert.deepEqual(served(node), ["young"], `killed at change ${nth}`);
+      await node.stop();
+    }
+  });
+
+  it("stays with it when the conflict comes while the program is stopped", async () => {
+    const node = new FakeNode({});
+    node.source.apply(claiming("young"), sliceOf("young"));
+    await node.start();
+    await node.settle();
+    await node.stop();
+    node.source.apply(claiming("old"), sliceOf("old"));
+    await node.start();
+    await node.comeToRest();
+    assert.deepEqual(served(node), ["young"]);
+    assert.equal(node.holders().get(`TCP ${address}:80`)?.service, "default/young");
+    await node.restart();
+    await node.comeToRest();
+    assert.deepEqual(served(node), ["young"]);
+    await node.stop();
+  });
+
+  it("stays with it without a record while its pods are behind the address", async () => {
+    const node = await contested();
+    node.loseHolders();
+    await node.restart();
+    await node.comeToRest();
+    assert.deepEqual(served(node), ["young"]);
+    await node.stop();
+  });
+
+  it("goes to the older one without a record where nobody's pods are there any more", async () => {
+    const node = await contested();
+    await node.stop();
+    node.loseHolders();
+    node.source.apply(sliceOf("young", "10.244.9.9"));
+    await node.start();
+    await node.comeToRest();
+    assert.deepEqual(served(node), ["old"]);
+    await node.stop();
+  });
+
+  it("stays with it by the record where its pods changed meanwhile", async () => {
+    const node = await contested();
+    await node.stop();
+    // A pod of the other one has the address of a pod that it had.
+    node.source.apply(sliceOf("old", pods["young"]), sliceOf("young", "10.244.9.9"));
+    await node.start();
+    await node.comeToRest();
+    assert.equal(node.view.plan.desired.claimantOf(`TCP ${address}:80`), "default/young:http");
+    await node.stop();
+  });
+
+  it("goes to the next when it gives it up, and stays there", async () => {
+    const node = await contested();
+    node.source.apply(claiming("young", false));
+    await node.comeToRest();
+    assert.deepEqual(served(node), ["old"]);
+    node.source.apply(claiming("young"));
+    await node.restart();
+    await node.comeToRest();
+    assert.deepEqual(served(node), ["old"]);
+    await node.stop();
+  });
+
+  it("is decided again by age on a node that starts with an empty kernel", async () => {
+    const node = new FakeNode({});
+    node.source.apply(claiming("young"), sliceOf("young"), claiming("old"), sliceOf("old"));
+    await node.start();
+    await node.settle();
+    assert.deepEqual(served(node), ["old"]);
+    await node.stop();
+  });
+});
+
+describe("a start", () => {
+  it("reads nothing more where no address is contested, nor where the record says who holds it", async () => {
+    const calm = new FakeNode({});
+    calm.source.apply(claiming("young"), sliceOf("young"));
+    await calm.start();
+    await calm.settle();
+    await calm.stop();
+    const usual = await readsOf(calm);
+    await calm.stop();
+    const node = await contested();
+    await node.stop();
+    assert.equal(await readsOf(node), usual);
+    await node.stop();
+    node.loseHolders();
+    assert.equal(await readsOf(node), usual + 1);
+    await node.stop();
+  });
+});

@@ -1,0 +1,84 @@
+/** Who has an address and port that several Services claim, where nobody is served there yet. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { ServiceRecord } from "../../../../src/api/objects.ts";
+import { DesiredState } from "../../../../src/plan/desired-state.ts";
+import { planService } from "../../../../src/plan/planner.ts";
+import {
+  claimant,
+  claimedAddress,
+  claimedKey,
+  unequalWays,
+  ways,
+} from "../../../support/claims.ts";
+import { ip, planOptions } from "../../../support/records.ts";
+
+const options = planOptions();
+
+/** Who has the virtual server after Services came in this order, and why. */
+function outcome(...services: readonly ServiceRecord[]): string {
+  const desired = new DesiredState();
+  for (const service of services) {
+    for (const plan of planService(service.name, service, [], options)) {
+      desired.replace(plan.service, plan.family, plan.servicePorts);
+    }
+  }
+  const winner = desired.claimantOf(claimedKey) ?? "nobody";
+  const losers = desired
+    .lostClaims()
+    .map(({ loser, reason }) => `${loser.split(":")[0]}, ${reason}`);
+  return `${winner.split(":")[0]} before ${losers.join()}`;
+}
+
+function comesTo(expected: string, one: ServiceRecord, other: ServiceRecord): void {
+  assert.equal(outcome(one, other), expected);
+  assert.equal(outcome(other, one), expected);
+}
+
+describe("of two Services that claim one address and port", () => {
+  for (const [winner, loser] of unequalWays) {
+    for (const [age, createdAtSeconds] of [
+      ["an older", 1],
+      ["a younger", 10],
+    ] as const) {
+      it(`a ${winner} has it before ${age} Service's ${loser}`, () =>
+        comesTo(
+          "default/b before default/a, kind-of-address",
+          claimant("default/b", winner, 5),
+          claimant("default/a", loser, createdAtSeconds),
+        ));
+    }
+  }
+
+  for (const way of ways) {
+    it(`the older has it before the younger, both with the ${way}`, () =>
+      comesTo(
+        "default/b before default/a, older",
+        claimant("default/b", way, 1),
+        claimant("default/a", way, 9),
+      ));
+  }
+
+  it("the first by name has it, where both are as old", () =>
+    comesTo(
+      "default/a before default/b, earlier-name",
+      claimant("default/a", "external IP", 1),
+      claimant("default/b", "external IP", 1),
+    ));
+
+  it("a cluster IP that its own Service names as external IP too has it before others", () => {
+    const both = { externalIps: [ip(claimedAddress)] };
+    comesTo(
+      "default/b before default/a, kind-of-address",
+      claimant("default/a", "external IP", 1),
+      { ...claimant("default/b", "cluster IP", 9), ...both },
+    );
+  });
+
+  it("the first in the order of manifests has it before the second, whatever their names", () =>
+    comesTo(
+      "default/b before default/a, earlier-manifest",
+      { ...claimant("default/b", "external IP", 0), manifestOrder: "1.yaml\u00000" },
+      { ...claimant("default/a", "external IP", 0), manifestOrder: "2.yaml\u00000" },
+    ));
+});

@@ -1,0 +1,350 @@
+/** Who is served at an address keeps it against Services of equal right: while the program runs, and over restarts. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import type { ServiceRecord } from "../../../../src/api/objects.ts";
+import type { Holders } from "../../../../src/plan/claims/claim.ts";
+import { DesiredState } from "../../../../src/plan/desired-state.ts";
+import { planService } from "../../../../src/plan/planner.ts";
+import { claimant, claimedKey, unequalWays, type Way, ways } from "../../../support/claims.ts";
+import { entriesText, ipvsText } from "../../../support/plan-text.ts";
+import { cidr, planOptions } from "../../../support/records.ts";
+
+const options = planOptions();
+
+/** A node as planning sees it: Services come and go, syncs end batches of them, restarts begin again. */
+class Node {
+  #desired = new DesiredState();
+  readonly #services = new Map<string, ServiceRecord>();
+
+  get desired(): DesiredState {
+    return this.#desired;
+  }
+
+  /** Events of one batch, in this order. */
+  put(...services: readonly ServiceRecord[]): this {
+    for (const service of services) {
+      this.#services.set(service.name, service);
+      this.#plan(service.name, service);
+    }
+    return this;
+  }
+
+  remove(name: string): this {
+    this.#services.delete(name);
+    this.#plan(name, undefined);
+    return this;
+  }
+
+  sync(): this {
+    this.#desired.settleClaims();
+    return this;
+  }
+
+  /** What is listed comes in this order; all that is not named comes before. */
+  restart(order: readonly string[] = [], held: Holders = this.#desired.contestedHolders()): this {
+    this.#desired = new DesiredState(held);
+    const last = [...this.#services.keys()].filter((name) => order.includes(name));
+    const first = [...this.#services.keys()].filter((name) => !last.includes(name));
+    for (const name of [...first, ...order]) this.#plan(name, this.#services.get(name));
+    return this;
+  }
+
+  get holder(): string | undefined {
+    return this.#desired.claimantOf(claimedKey)?.split(":")[0];
+  }
+
+  /** `loser: reason`, by loser. */
+  get losers(): readonly string[] {
+    const lost = this.#desired.lostClaims();
+    return lost.map(({ loser, reason }) => `${loser.split(":")[0]}: ${reason}`).sort();
+  }
+
+  #plan(name: string, service: ServiceRecord | undefined): void {
+    for (const plan of planService(name, service, [], options)) {
+      this.#desired.replace(plan.service, plan.family, plan.servicePorts);
+    }
+  }
+}
+
+const a = "default/a";
+const b = "default/b";
+const c = "default/c";
+const ages = [
+  ["an older", 1],
+  ["a younger", 10],
+] as const;
+
+describe("while the program runs", () => {
+  for (const [winner, loser] of unequalWays) {
+    for (const [age, createdAtSeconds] of ages) {
+      const better = claimant(b, winner, 5);
+      const worse = claimant(a, loser, createdAtSeconds);
+
+      it(`${age} Service that is edited to claim a ${winner} as ${loser} does not get it`, () => {
+        const node = new Node().put(better, claimant(a, undefined, createdAtSeconds)).sync();
+        node.put(worse).sync();
+        assert.deepEqual([node.holder, node.losers], [b, [`${a}: kind-of-address`]]);
+        assert.equal(node.restart().holder, b);
+      });
+
+      it(`a ${winner} takes an address from ${age} Service that holds it as ${loser}, and leaves it to that one`, () => {
+        const node = new Node().put(worse).sync().put(better).sync();
+        assert.deepEqual([node.holder, node.losers], [b, [`${a}: kind-of-address`]]);
+        assert.equal(node.restart([b, a]).holder, b);
+        assert.equal(node.remove(b).sync().holder, a);
+      });
+    }
+  }
+
+  for (const way of ways) {
+    for (const [age, createdAtSeconds] of ages) {
+      const held = claimant(b, way, 5);
+      const late = claimant(a, way, createdAtSeconds);
+      const reason = age === "an older" ? "held-before" : "older";
+
+      it(`${age} Service that is edited to claim what another one holds does not get it, both with the ${way}`, () => {
+        const node = new Node().put(held, claimant(a, undefined, createdAtSeconds)).sync();
+        node.put(late).sync();
+        assert.deepEqual([node.holder, node.losers], [b, [`${a}: ${reason}`]]);
+        node.put(late).put(held).sync();
+        assert.equal(node.holder, b);
+      });
+
+      it(`nor after restarts, whoever is listed first: ${way}, ${age} one`, () => {
+        const node = new Node().put(held).sync().put(late).sync();
+        for (const order of [
+          [a, b],
+          [b, a],
+        ]) {
+          node.restart(order);
+          assert.deepEqual([node.holder, node.losers], [b, [`${a}: ${reason}`]]);
+          assert.equal(node.sync().restart(order).sync().holder, b);
+        }
+      });
+
+      it(`gets it when the holder gives it up, and keeps it when that one comes back: ${way}, ${age} one`, () => {
+        const node = new Node().put(held).sync().put(late).sync();
+        node.put(claimant(b, undefined, 5)).sync();
+        assert.deepEqual([node.holder, node.losers], [a, []]);
+        node.put(held).sync();
+        assert.equal(node.holder, a);
+        assert.equal(node.restart([b, a]).holder, a);
+      });
+
+      it(`gets it when the holder is deleted, and keeps it when that one is made again: ${way}, ${age} one`, () => {
+        const node = new Node().put(held).sync().put(late).sync();
+        assert.equal(node.remove(b).sync().holder, a);
+        assert.equal(node.put(claimant(b, way, 20)).sync().holder, a);
+        assert.equal(node.restart([b, a]).holder, a);
+      });
+    }
+  }
+
+  it("a holder that is deleted and made again between two syncs has given it up", () => {
+    const held = claimant(b, "external IP", 5);
+    const node = new Node()
+      .put(held)
+      .sync()
+      .put(claimant(a, "external IP", 1))
+      .sync();
+    node
+      .remove(b)
+      .put(claimant(b, "external IP", 20))
+      .sync();
+    assert.equal(node.holder, a);
+  });
+
+  it("a holder keeps it when its ports get other names, its policies other values", () => {
+    const held = claimant(b, "external IP", 5);
+    const node = new Node()
+      .put(held)
+      .sync()
+      .put(claimant(a, "external IP", 1))
+      .sync();
+    const [port] = held.ports;
+    assert.ok(port !== undefined);
+    node.put({ ...held, isExternalPolicyLocal: true, ports: [{ ...port, name: "web" }] }).sync();
+    assert.equal(node.holder, b);
+  });
+
+  it("of two that come between two syncs the older gets it, whichever came first", () => {
+    const [old, young] = [claimant(a, "external IP", 1), claimant(b, "external IP", 5)];
+    for (const services of [
+      [old, young],
+      [young, old],
+    ]) {
+      assert.equal(new Node().sync().put(...services).holder, a);
+    }
+  });
+
+  it("of those that wait the older gets it, not who waits longest", () => {
+    const held = claimant(a, "external IP", 5);
+    const node = new Node()
+      .put(held)
+      .sync()
+      .put(claimant(b, "external IP", 4))
+      .sync();
+    node.put(claimant(c, "external IP", 3)).sync();
+    assert.deepEqual(node.losers, [`${b}: held-before`, `${c}: held-before`]);
+    assert.equal(node.remove(a).sync().holder, c);
+  });
+
+  it("a holder keeps it that gives it up and takes it again before a sync", () => {
+    const held = claimant(b, "external IP", 5);
+    const node = new Node()
+      .put(held)
+      .sync()
+      .put(claimant(a, "external IP", 1))
+      .sync();
+    node
+      .put(claimant(b, undefined, 5))
+      .put(held)
+      .sync();
+    assert.equal(node.holder, b);
+  });
+
+  it("in manifests the holder keeps it before the order of files counts", () => {
+    const second = { ...claimant(b, "external IP", 0), manifestOrder: "2.yaml\u00000" };
+    const first = { ...claimant(a, "external IP", 0), manifestOrder: "1.yaml\u00000" };
+    const node = new Node().put(second).sync().put(first).sync();
+    assert.deepEqual([node.holder, node.losers], [b, [`${a}: held-before`]]);
+    assert.equal(node.restart([a, b]).holder, b);
+    assert.equal(node.restart([b, a], new Map()).holder, a, "nobody knows");
+  });
+});
+
+describe("after a start without a record", () => {
+  const old = claimant(a, "load-balancer IP", 1);
+  const young = {
+    ...claimant(b, "load-balancer IP", 5),
+    sourceRanges: [cidr("198.51.100.0/24")],
+  };
+  const holder = new Map([[claimedKey, { service: b, createdAtSeconds: 5 }]]);
+
+  it("age decides, and the address is undecided until a sync", () => {
+    const node = new Node().put(young, old);
+    assert.equal(node.holder, a);
+    assert.deepEqual(
+      node.desired.undecidedClaims().map(({ key }) => key),
+      [claimedKey],
+    );
+  });
+
+  it("who turns out to be served there gets it, with all that depends on it", () => {
+    const node = new Node().put(young, old);
+    node.desired.takeDirty();
+    node.desired.holdClaims(holder);
+    const fresh = new Node().restart([], holder).put(old, young);
+    assert.equal(node.holder, b);
+    assert.deepEqual(node.desired.undecidedClaims(), []);
+    assert.deepEqual(ipvsText(node.desired), ipvsText(fresh.desired));
+    assert.deepEqual(entriesText(node.desired), entriesText(fresh.desired));
+    assert.deepEqual(node.desired.deniedToNode("IPv4"), fresh.desired.deniedToNode("IPv4"));
+    assert.equal(fresh.desired.deniedToNode("IPv4").length, 1);
+    assert.ok(node.desired.takeDirty().setEntries.size > 0);
+  });
+
+  it("an address with a better claim is decided, and one that a record names", () => {
+    const better = new Node().put(old, claimant(c, "cluster IP", 9));
+    assert.deepEqual(better.desired.undecidedClaims(), []);
+    const recorded = new Node().restart([], holder).put(old, young);
+    assert.deepEqual(recorded.desired.undecidedClaims(), []);
+    assert.equal(recorded.holder, b);
+  });
+
+  it("a record of who claims it no more leaves it to age", () => {
+    const gone = new Map([[claimedKey, { service: c, createdAtSeconds: 3 }]]);
+    const node = new Node().restart([], gone).put(young, old);
+    assert.equal(node.holder, a);
+    assert.equal(node.desired.undecidedClaims().length, 1);
+    assert.equal(node.sync().desired.contestedHolders().get(claimedKey)?.service, a);
+  });
+});
+
+/** What happens to one of four Services, or to all. */
+type Event =
+  | {
+      readonly kind: "put";
+      readonly name: string;
+      readonly way: Way | undefined;
+      readonly age: number;
+    }
+  | { readonly kind: "remove"; readonly name: string }
+  | { readonly kind: "sync" | "restart" };
+
+const names = [a, b, c, "default/d"];
+const events: fc.Arbitrary<Event> = fc.oneof(
+  {
+    weight: 6,
+    arbitrary: fc.record({
+      kind: fc.constant("put" as const),
+      name: fc.constantFrom(...names),
+      way: fc.constantFrom(...ways, undefined),
+      age: fc.constantFrom(1, 2, 3),
+    }),
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant("remove" as const), name: fc.constantFrom(...names) }),
+  },
+  { weight: 3, arbitrary: fc.constant({ kind: "sync" } as const) },
+  { weight: 1, arbitrary: fc.constant({ kind: "restart" } as const) },
+);
+
+const rankOf: Readonly<Record<Way, number>> = {
+  "cluster IP": 0,
+  "node port": 0,
+  "load-balancer IP": 1,
+  "external IP": 2,
+};
+
+interface Claimed {
+  readonly name: string;
+  readonly way: Way;
+  readonly age: number;
+}
+
+/** The rule, said in another way: whoever had it at the last sync is the oldest of all. */
+function winnerOf(claims: readonly Claimed[], had: Claimed | undefined): Claimed | undefined {
+  const isHolder = (one: Claimed): boolean => one.name === had?.name && one.age === had.age;
+  const sorted = claims
+    .map((claim) => ({ claim, age: isHolder(claim) ? 0 : claim.age }))
+    .sort(
+      (one, other) =>
+        rankOf[one.claim.way] - rankOf[other.claim.way] ||
+        one.age - other.age ||
+        (one.claim.name < other.claim.name ? -1 : 1),
+    );
+  return sorted[0]?.claim;
+}
+
+describe("after any events", () => {
+  it("who had the address at the last sync has it, unless it left or a better one came", () => {
+    fc.assert(
+      fc.property(fc.array(events, { maxLength: 50 }), (steps) => {
+        const node = new Node().sync();
+        const claims = new Map<string, Claimed>();
+        let had: Claimed | undefined;
+        for (const step of steps) {
+          if (step.kind === "put") {
+            const { name, way, age } = step;
+            node.put(claimant(name, way, age));
+            if (way === undefined) claims.delete(name);
+            else claims.set(name, { name, way, age });
+          } else if (step.kind === "remove") {
+            node.remove(step.name);
+            claims.delete(step.name);
+          } else {
+            had = winnerOf([...claims.values()], had);
+            node.sync();
+            // What only one claims is in no record, and nobody else can come by a restart alone.
+            if (step.kind === "restart") node.restart().sync();
+          }
+          assert.equal(node.holder, winnerOf([...claims.values()], had)?.name);
+        }
+      }),
+      { numRuns: 500 },
+    );
+  });
+});
