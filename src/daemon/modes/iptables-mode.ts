@@ -12,7 +12,7 @@ export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
   const prepared = await prepareTables(kernel, config, log);
   const { families } = prepared;
   await tidyPortals(kernel, config, log);
-  const reporter = new TablesReporter(parts);
+  const reporter = new TablesReporter({ ...parts, nodeName: config.nodeName });
   const loop = new TablesLoop(
     { ...parts, reporter, onNodeReady: (node) => parts.onNodeReady(node, families) },
     live,
@@ -38,6 +38,7 @@ export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
       // Rules of a family are written wholly or not at all.
       frontends: (port, family) => loop.frontends(port, family),
       rulesOf: (family) => loop.rulesOf(family),
+      lostTo: (port, key) => loop.claims.lostTo(port, key),
       absentReason: () => (reporter.history.failing === undefined ? undefined : "sync-failed"),
       get config() {
         return live.current;

@@ -6,6 +6,7 @@ import type { ChangeTracker } from "../../model/change-tracker.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { ChosenEndpoints, NodePlace } from "../../model/topology.ts";
+import type { LostTo } from "../../plan/claims/claim.ts";
 import type { ClusterPlan } from "../../plan/cluster-plan.ts";
 import type { Frontend } from "../../plan/frontends.ts";
 import type { Reconciler } from "../../reconcile/reconciler.ts";
@@ -42,6 +43,8 @@ export interface ObjectsView extends Pick<DaemonView, "config" | "clock" | "fami
   readonly scheduler: "random" | "rr";
   /** Of what `model/topology.ts` chooses: for a frontend with policy Local, or another one. */
   choose(chosen: ChosenEndpoints, isPolicyLocal: boolean): readonly Endpoint[];
+  /** Who has this address and port (as `virtualServerKey` has it) in place of a service port; undefined: that one. */
+  lostTo(port: ServicePort, key: string): LostTo | undefined;
   /** Why a service port is not served; undefined: it is. */
   absentReason(port: ServicePort, family: IpFamily): string | undefined;
   /** Where a service port is served. */

@@ -4,7 +4,10 @@ import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/
 import { inSlices } from "../../base/time-slice.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { servicePortsOf } from "../../model/service-ports.ts";
+import type { LostTo } from "../../plan/claims/claim.ts";
+import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { Destination, ServiceRow } from "./answers.ts";
+import { claimedBy } from "./claimed-by.ts";
 import type { ObjectsView, ServedAddress } from "./daemon-view.ts";
 import { objectRows } from "./object-rows.ts";
 
@@ -69,7 +72,10 @@ function claimOf(
   return view.frontends(servicePort, family).find(isWanted);
 }
 
-/** The rows of those that ask for the destinations; of each only the first one in this order gets it. */
+/**
+ * The rows of those that ask for the destinations: of each the one that has it first, then in this order. On loopback, where
+ * nobody claims, the first in this order has it.
+ */
 export async function rowsOfClaims(
   view: ObjectsView,
   destinations: readonly Destination[],
@@ -79,14 +85,23 @@ export async function rowsOfClaims(
   for (const destination of destinations) {
     const { address } = destination;
     const claims = await inSlices(view.clock, findClaims(view, destination));
-    for (const [index, claim] of claims.toSorted(order).entries()) {
+    const lostTo = ({ servicePort }: Claim): LostTo | undefined =>
+      view.lostTo(servicePort, keyOf(destination));
+    const byRight = (one: Claim, other: Claim): number =>
+      Number(lostTo(one) !== undefined) - Number(lostTo(other) !== undefined) || order(one, other);
+    for (const [index, claim] of claims.toSorted(byRight).entries()) {
       const row = await rowOf(view, claim, address);
       if (row === undefined) continue;
       const lost = index === 0 ? {} : { reason: "claimed-by-another-service" };
-      rows.push({ ...row, ...lost, address });
+      rows.push({ ...row, ...lost, ...claimedBy(lostTo(claim)), address });
     }
   }
   return rows;
+}
+
+/** No Service asks for an echo request. */
+function keyOf({ protocol, address, port }: Destination): string {
+  return protocol === "ICMP" ? "" : virtualServerKey({ protocol, address, port });
 }
 
 /** Of cluster IP and node port there is one row, whatever address leads to it. */

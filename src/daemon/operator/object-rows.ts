@@ -1,11 +1,13 @@
 /** Rows of Services in modes without virtual servers: from the objects, chosen as planning chooses. Pure reading. */
 import type { ServiceName, ServiceRecord } from "../../api/objects.ts";
-import type { IpFamily } from "../../base/ip.ts";
+import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { servicePortsOf } from "../../model/service-ports.ts";
 import { chooseEndpoints } from "../../model/topology.ts";
+import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { EndpointRow, ServiceRow, ServicesQuery } from "./answers.ts";
+import { claimedBy } from "./claimed-by.ts";
 import type { ObjectsView } from "./daemon-view.ts";
 import { notChosenReason } from "./not-chosen-reason.ts";
 import { ServiceEndpoints } from "./service-endpoints.ts";
@@ -13,7 +15,7 @@ import { serviceNames } from "./service-names.ts";
 
 interface Frontend {
   readonly kind: ServiceRow["frontend"];
-  readonly address: string;
+  readonly address: IpAddress;
   readonly port: number;
 }
 
@@ -26,7 +28,10 @@ interface Subject {
 }
 
 /** Any address of the node. */
-const everyAddress: Readonly<Record<IpFamily, string>> = { IPv4: "0.0.0.0", IPv6: "::" };
+const everyAddress: Readonly<Record<IpFamily, IpAddress>> = {
+  IPv4: "0.0.0.0" as IpAddress,
+  IPv6: "::" as IpAddress,
+};
 
 /** Rows by namespace and name of the Service, then in the order of its ports. */
 export async function* objectRows(
@@ -63,7 +68,7 @@ function frontendsOf(port: ServicePort, family: IpFamily): readonly Frontend[] {
   const { clusterIp, externalIps, loadBalancerIps, nodePort } = port;
   const nodePorts: readonly Frontend[] =
     nodePort === 0 ? [] : [{ kind: "node-port", address: everyAddress[family], port: nodePort }];
-  const at = (kind: Frontend["kind"], addresses: readonly string[]): readonly Frontend[] =>
+  const at = (kind: Frontend["kind"], addresses: readonly IpAddress[]): readonly Frontend[] =>
     addresses.map((address) => ({ kind, address, port: port.port }));
   return [
     ...at("cluster-ip", [clusterIp]),
@@ -85,7 +90,10 @@ function rowOf(
     kind === "cluster-ip" ? servicePort.isInternalPolicyLocal : servicePort.isExternalPolicyLocal;
   const named = endpoints.of(servicePort);
   const chosen = view.choose(chooseEndpoints(named, servicePort, view.place), isLocal);
-  const reason = view.absentReason(servicePort, family);
+  const key = virtualServerKey({ protocol: servicePort.protocol, address, port });
+  const lost = view.lostTo(servicePort, key);
+  const reason =
+    lost === undefined ? view.absentReason(servicePort, family) : "claimed-by-another-service";
   return {
     ...{ namespace, name },
     ...(servicePort.portName === "" ? {} : { portName: servicePort.portName }),
@@ -97,6 +105,7 @@ function rowOf(
     affinitySeconds: servicePort.affinitySeconds,
     trafficPolicy: isLocal ? "Local" : "Cluster",
     ...(reason === undefined ? {} : { reason }),
+    ...claimedBy(lost),
     realServers: {
       planned: chosen.length,
       programmed: reason === undefined ? chosen.length : 0,

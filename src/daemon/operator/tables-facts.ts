@@ -1,7 +1,6 @@
 /** What is planned about some addresses and ports in mode iptables, from the daemon's own state. Nothing is decided again. */
 import { familyOf, type IpFamily } from "../../base/ip.ts";
 import { bySeniority, servicePortKey } from "../../model/service-port.ts";
-import { ranks } from "../../plan/iptables/shared-chains.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import { chainKey, chainsAbout } from "../../state/rules-about.ts";
 import { apiVersion, type Destination, type PlanQuery, type TablesFacts } from "./answers.ts";
@@ -23,7 +22,7 @@ export async function tablesFacts(view: TablesView, query: PlanQuery): Promise<T
     iptablesBackend: view.iptables.choice.backend,
     destinations,
     isTruncated: asked.length > destinations.length,
-    services: await rowsOfClaims(view, destinations, byRule),
+    services: await rowsOfClaims(view, destinations, byAge),
     rules: Object.fromEntries(
       view.families
         .filter((family) => destinations.some(({ address }) => familyOf(address) === family))
@@ -32,15 +31,8 @@ export async function tablesFacts(view: TablesView, query: PlanQuery): Promise<T
   };
 }
 
-/** In the order of the rules: whoever stands first has the packets. */
-function byRule(one: Claim, other: Claim): number {
-  const rank = rankOf(one) - rankOf(other);
-  return rank === 0 ? bySeniority(seniorityOf(one), seniorityOf(other)) : rank;
-}
-
-function rankOf({ kind }: Claim): number {
-  if (kind === "external-ip") return ranks.external;
-  return kind === "load-balancer" ? ranks.loadBalancer : ranks.cluster;
+function byAge(one: Claim, other: Claim): number {
+  return bySeniority(seniorityOf(one), seniorityOf(other));
 }
 
 function seniorityOf({ servicePort }: Claim): Parameters<typeof bySeniority>[0] {

@@ -1,3 +1,4 @@
+import type { EventRecorder } from "../../api/event.ts";
 import type { NodeRecord } from "../../api/objects.ts";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
@@ -9,6 +10,8 @@ import { trafficPolicies } from "../../plan/desired-state.ts";
 import type { DesiredTables } from "../../plan/iptables/desired-tables.ts";
 import type { TablesReport } from "../../reconcile/iptables/tables-reconciler.ts";
 import { changeCount } from "../../reconcile/report.ts";
+import { ConflictReporter } from "./conflict-reporter.ts";
+import { claimConflict } from "./conflicts.ts";
 import { DryRunReporter } from "./dry-run-reporter.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 import { SyncHistory } from "./sync-history.ts";
@@ -24,7 +27,7 @@ export interface TablesSummary {
   readonly elapsedMs: number;
   /** When the changes began in the cluster. */
   readonly triggers: readonly Trigger[];
-  readonly desired: Pick<DesiredTables, "withoutLocalEndpoints">;
+  readonly desired: Pick<DesiredTables, "withoutLocalEndpoints" | "claims">;
 }
 
 export interface TablesReporterParts {
@@ -32,12 +35,16 @@ export interface TablesReporterParts {
   readonly health: ProxyHealth;
   readonly clock: Clock;
   readonly log: Logger;
+  /** Absent: nobody reads events. */
+  readonly events?: EventRecorder;
+  readonly nodeName?: string;
 }
 
 /** Turns what the loop of mode iptables does into metrics, health and log lines. */
 export class TablesReporter {
   readonly #parts: TablesReporterParts;
   readonly #dryRun: DryRunReporter;
+  readonly #conflicts: ConflictReporter;
   /** What the last syncs came to. */
   readonly history: SyncHistory;
   #isFirst = true;
@@ -46,6 +53,7 @@ export class TablesReporter {
     this.#parts = parts;
     this.#dryRun = new DryRunReporter(parts);
     this.history = new SyncHistory(parts.clock);
+    this.#conflicts = new ConflictReporter({ ...parts, history: this.history });
   }
 
   /** The loop begins: health is judged from now on. */
@@ -107,6 +115,7 @@ export class TablesReporter {
     this.#logCompletion(summary);
     if (!hasWorked) return;
     this.#observeLatency(summary);
+    this.#conflicts.report(summary.desired.claims.lost().map(claimConflict));
     if (this.#isFirst) this.#firstSucceeded(summary);
     this.#isFirst = false;
   }

@@ -2,10 +2,13 @@
  * At a start: which of several Services with an equal right to an address is served there already, where no record says
  * so. Nothing is read where there are none. What rejects is the kernel, which does not answer.
  */
-import type { Ipvs } from "../../kernel/kernel.ts";
+import type { IpFamily } from "../../base/ip.ts";
+import type { Iptables, Ipvs } from "../../kernel/kernel.ts";
 import type { Holder } from "../../plan/claims/claim.ts";
 import { holderByEndpoints } from "../../plan/claims/holder-by-endpoints.ts";
 import type { DesiredState } from "../../plan/desired-state.ts";
+import type { TablesPlan } from "../../plan/iptables/tables-plan.ts";
+import { holderByRules } from "../../reconcile/iptables/holder-by-rules.ts";
 
 /** Mode ipvs: by the real servers of those virtual servers alone. */
 export async function findHolders(
@@ -21,4 +24,25 @@ export async function findHolders(
     return holder === undefined ? [] : [[key, holder]];
   });
   desired.holdClaims(new Map(holders));
+}
+
+/** Mode iptables: by the rules that lead to chains of Services. */
+export async function findHoldersInTables(
+  plan: Pick<TablesPlan, "desired" | "ruleSet">,
+  iptables: Pick<Iptables, "observe" | "render">,
+  families: readonly IpFamily[],
+): Promise<void> {
+  const undecided = plan.desired.claims.undecided();
+  for (const family of families) {
+    const ofFamily = undecided.filter(
+      ({ claims: [first] }) => first?.plan.servicePort.family === family,
+    );
+    if (ofFamily.length === 0) continue;
+    const observed = await iptables.observe(family, { planned: plan.ruleSet(family) });
+    const holders = ofFamily.flatMap((one): (readonly [string, Holder])[] => {
+      const holder = holderByRules(one, observed, (rule) => iptables.render(family, rule));
+      return holder === undefined ? [] : [[one.key, holder]];
+    });
+    plan.desired.holdClaims(new Map(holders));
+  }
 }

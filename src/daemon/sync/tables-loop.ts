@@ -7,6 +7,7 @@ import { inSlices, yieldToEventLoop } from "../../base/time-slice.ts";
 import type { ChangeTracker } from "../../model/change-tracker.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { NodePlace } from "../../model/topology.ts";
+import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
 import { frontendsOf } from "../../plan/frontends.ts";
 import type { IptablesNodeOptions } from "../../plan/iptables/options.ts";
 import { TablesPlan } from "../../plan/iptables/tables-plan.ts";
@@ -24,6 +25,7 @@ import type { LiveConfig } from "../process/live-config.ts";
 import type { TablesReporter } from "../report/tables-reporter.ts";
 import { AddressWatch } from "./address-watch.ts";
 import { ClusterInput, type ClusterInputCollaborators } from "./cluster-input.ts";
+import { findHoldersInTables } from "./find-holders.ts";
 import { Runner } from "./runner.ts";
 import { runnerOptions } from "./runner-options.ts";
 
@@ -33,6 +35,8 @@ export interface TablesLoopCollaborators extends ClusterInputCollaborators {
   readonly onReport?: (report: SyncReport) => void;
   /** Milliseconds of processor time that the process has used. */
   readonly processorMs?: () => number;
+  /** Absent: a restart knows who holds an address that several Services claim where the rules show it. */
+  readonly holderRecord?: HolderRecord;
 }
 
 /** Most of a processor that checks between syncs may take. */
@@ -55,6 +59,8 @@ export class TablesLoop {
   readonly #input: ClusterInput;
   readonly #plan: TablesPlan;
   readonly #reconciler: TablesReconciler;
+  readonly #holderRecord: HolderRecord;
+  #hasGoal = false;
   readonly #runner: Runner;
   readonly #addressWatch: AddressWatch;
   readonly #checks: readonly Periodic[];
@@ -67,7 +73,9 @@ export class TablesLoop {
     this.#parts = parts;
     this.#live = live;
     this.#prepared = prepared;
+    this.#holderRecord = parts.holderRecord ?? noHolderRecord;
     this.#plan = new TablesPlan({
+      held: this.#holderRecord.held,
       startedAtMs: clock.nowMs(),
       onPlan: (plan) => healthChecks.note(plan),
     });
@@ -113,6 +121,11 @@ export class TablesLoop {
       ? [{ kind: "node-port", address: loopbackAddresses[family], port: port.nodePort }]
       : [];
     return [...frontendsOf(port, options), ...onLoopback];
+  }
+
+  /** Who has which address and port. */
+  get claims(): TablesPlan["desired"]["claims"] {
+    return this.#plan.desired.claims;
   }
 
   /** Where this node stood at the last sync. */
@@ -198,7 +211,12 @@ export class TablesLoop {
     const { families: own } = await this.#refreshOptions();
     const options = this.#nodeOptions?.own as IptablesNodeOptions;
     const { services, triggers } = await inSlices(clock, this.#plan.update(options));
+    if (!this.#hasGoal) await this.#findHolders();
     const report = await this.#reconciler.sync(this.#takeGoal());
+    const { claims } = this.#plan.desired;
+    // Only who writes the rules decides whom they serve.
+    if (!this.#live.current.isObserveOnly)
+      this.#holderRecord.keepHolders(claims.contestedHolders());
     onReport(report);
     reporter.synced({
       report,
@@ -234,7 +252,14 @@ export class TablesLoop {
     return this.#nodeOptions.own;
   }
 
+  #findHolders(): Promise<void> {
+    return findHoldersInTables(this.#plan, this.#parts.kernel.iptables, this.families);
+  }
+
+  /** From now on every Service holds the addresses that it has. */
   #takeGoal(): Parameters<TablesReconciler["sync"]>[0] {
+    this.#hasGoal = true;
+    this.#plan.desired.claims.settle();
     return {
       families: this.families.map((family) => ({
         family,

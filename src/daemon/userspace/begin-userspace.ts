@@ -117,6 +117,7 @@ function viewOf(
         bindAddress: config.bindAddress,
         isRedirected: usable !== undefined,
       }),
+    lostTo: () => undefined,
     absentReason: (port, family) => {
       if (port.protocol === "SCTP") return "protocol-not-supported";
       return proxier.isOpen(listenerKey(port, family)) ? undefined : "cannot-listen";

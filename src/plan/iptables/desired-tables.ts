@@ -4,16 +4,13 @@ import { sameValue } from "../../base/same-value.ts";
 import type { ServiceName } from "../../base/service-name.ts";
 import { bySeniority, servicePortKey } from "../../model/service-port.ts";
 import type { Chain, Rule, RuleSet, TableName } from "../../state/rule.ts";
+import type { Holder, Holders } from "../claims/claim.ts";
 import { fixedChains, fixedJumps, nodePortEntries } from "./fixed-chains.ts";
 import type { IptablesOptions } from "./options.ts";
 import type { ServiceRules } from "./planner.ts";
 import type { ServicePortRules } from "./service-port-rules.ts";
-import {
-  type SharedChain,
-  type SharedChainKey,
-  type SharedRule,
-  sharedChains,
-} from "./shared-chains.ts";
+import { type SharedChain, type SharedChainKey, sharedChains } from "./shared-chains.ts";
+import { TableClaims } from "./table-claims.ts";
 import { type UdpDestination, UdpDestinations } from "./udp-destinations.ts";
 
 /** A chain of one family that is another one than before, or gone. */
@@ -31,10 +28,12 @@ class FamilyTables {
   readonly #own = new Map<string, Chain>();
   /** Service ports with rules in a shared chain. */
   readonly #shared = new Map<SharedChainKey, Map<string, ServicePortRules>>();
+  readonly #claims: TableClaims;
   #touched = new Set<string>();
 
-  constructor(family: IpFamily) {
+  constructor(family: IpFamily, claims: TableClaims) {
     this.#family = family;
+    this.#claims = claims;
   }
 
   replace(before: readonly ServicePortRules[], after: readonly ServicePortRules[]): void {
@@ -45,6 +44,14 @@ class FamilyTables {
       previous.delete(key);
     }
     for (const [key, gone] of previous) this.#replacePort(key, gone, undefined);
+  }
+
+  /** A Service turns out to be served at an address and port already. */
+  hold(key: string, holder: Holder): void {
+    const plans = this.#claims.of(key).map(({ plan }) => plan);
+    const before = this.#partsOf(plans);
+    this.#claims.hold(key, holder);
+    this.#touchDifferences(before, this.#partsOf(plans));
   }
 
   takeTouched(options: IptablesOptions): readonly TouchedChain[] {
@@ -97,13 +104,36 @@ class FamilyTables {
     before: ServicePortRules | undefined,
     after: ServicePortRules | undefined,
   ): void {
-    const wanted = new Set(after?.shared.map(({ chain }) => chain));
-    for (const chain of new Set([...(before?.shared ?? none).map((one) => one.chain), ...wanted])) {
+    const plans = [before, after].filter((plan) => plan !== undefined);
+    const rivals = this.#claims.rivalsOf(plans);
+    const partsBefore = this.#partsOf(before === undefined ? rivals : [before, ...rivals]);
+    this.#claims.replace(before, after);
+    for (const { chain } of before?.shared ?? none) this.#shared.get(chain)?.delete(key);
+    for (const { chain } of after?.shared ?? none) {
       const ports = this.#shared.get(chain) ?? new Map<string, ServicePortRules>();
-      this.#shared.set(chain, ports);
-      if (after !== undefined && wanted.has(chain)) ports.set(key, after);
-      else ports.delete(key);
-      if (!sameValue(partIn(chain, before), partIn(chain, after))) this.#touched.add(chain);
+      this.#shared.set(chain, ports.set(key, after as ServicePortRules));
+    }
+    const partsAfter = this.#partsOf(after === undefined ? rivals : [after, ...rivals]);
+    this.#touchDifferences(partsBefore, partsAfter);
+  }
+
+  /** Rules of these service ports that count, by chain: who lost an address has none about it. */
+  #partsOf(plans: readonly ServicePortRules[]): Parts {
+    const parts = new Map<SharedChainKey, Rule[]>();
+    for (const plan of plans) {
+      for (const shared of plan.shared) {
+        if (!this.#claims.isWon(plan, shared)) continue;
+        const rules = parts.get(shared.chain) ?? [];
+        rules.push(shared.rule);
+        parts.set(shared.chain, rules);
+      }
+    }
+    return parts;
+  }
+
+  #touchDifferences(before: Parts, after: Parts): void {
+    for (const chain of new Set([...before.keys(), ...after.keys()])) {
+      if (!sameValue(before.get(chain), after.get(chain))) this.#touched.add(chain);
     }
   }
 
@@ -114,22 +144,23 @@ class FamilyTables {
     return { table, name, rules: [...this.#rulesIn(key), ...below] };
   }
 
-  /** By rank, then the older Service first: where two claim one address, every node and every restart decides alike. */
+  /** The older Service first: two dumps can be compared. */
   #rulesIn(key: SharedChainKey): readonly Rule[] {
-    const ports = [...(this.#shared.get(key) ?? [])].map(([name, { servicePort, shared }]) => ({
-      seniority: { ...servicePort, name },
-      shared: shared.filter(({ chain }) => chain === key),
+    const ports = [...(this.#shared.get(key) ?? [])].map(([name, plan]) => ({
+      seniority: { ...plan.servicePort, name },
+      plan,
     }));
-    const inOrder = ports
+    return ports
       .sort((left, right) => bySeniority(left.seniority, right.seniority))
-      .flatMap(({ shared }) => shared);
-    return inOrder.sort((left, right) => left.rank - right.rank).map(({ rule }) => rule);
+      .flatMap(({ plan }) =>
+        plan.shared.filter((one) => one.chain === key && this.#claims.isWon(plan, one)),
+      )
+      .map(({ rule }) => rule);
   }
 }
 
-function partIn(key: SharedChainKey, rules: ServicePortRules | undefined): readonly SharedRule[] {
-  return rules?.shared.filter(({ chain }) => chain === key) ?? none;
-}
+/** Rules by chain. */
+type Parts = ReadonlyMap<SharedChainKey, readonly Rule[]>;
 
 /** What the tables of every family should hold, changed one Service at a time. */
 export class DesiredTables {
@@ -137,6 +168,25 @@ export class DesiredTables {
   readonly #families = new Map<IpFamily, FamilyTables>();
   readonly #endpointCounts = new Map<IpFamily, number>();
   readonly #udp = new UdpDestinations();
+  readonly #claims: TableClaims;
+
+  /** `held`: what Services held in an earlier run. */
+  constructor(held?: Holders) {
+    this.#claims = new TableClaims(held);
+  }
+
+  /** Who has which address and port, of those that Services ask for. */
+  get claims(): Pick<TableClaims, "lost" | "lostTo" | "undecided" | "settle" | "contestedHolders"> {
+    return this.#claims;
+  }
+
+  /** Services that turn out to be served there already have it before those of equal rank. */
+  holdClaims(holders: Holders): void {
+    for (const [key, holder] of holders) {
+      const family = this.#claims.of(key)[0]?.plan.servicePort.family;
+      if (family !== undefined) this.#tables(family).hold(key, holder);
+    }
+  }
 
   /** Of all service ports of a family. */
   endpointCount(family: IpFamily): number {
@@ -187,7 +237,7 @@ export class DesiredTables {
   }
 
   #tables(family: IpFamily): FamilyTables {
-    const tables = this.#families.get(family) ?? new FamilyTables(family);
+    const tables = this.#families.get(family) ?? new FamilyTables(family, this.#claims);
     this.#families.set(family, tables);
     return tables;
   }

@@ -6,9 +6,10 @@ import { type ServicePort, servicePortName } from "../../model/service-port.ts";
 import { isExternallyAccessible } from "../../model/service-ports.ts";
 import { type ChosenEndpoints, chooseEndpoints } from "../../model/topology.ts";
 import type { Chain, Match, Rule, Target } from "../../state/rule.ts";
-import { frontendsOf } from "../frontends.ts";
+import { type Frontend, frontendsOf } from "../frontends.ts";
 import type { FamilyOptions, LocalDetector } from "../options.ts";
 import { type ServicePortChains, servicePortChains } from "./chain-names.ts";
+import { type ClaimedKey, claimKey, claimsOf, nodePortClaim } from "./claimed-keys.ts";
 import { endpointRules, type ListedEndpoint, listEndpoints } from "./endpoint-rules.ts";
 import { countedLocalhost, loopbackNetwork } from "./fixed-chains.ts";
 import type { IptablesFamilyOptions, IptablesOptions } from "./options.ts";
@@ -27,7 +28,7 @@ import {
   sourceIsLocal,
   toMarkMasq,
 } from "./rule-words.ts";
-import { ranks, type SharedChainKey, type SharedRule } from "./shared-chains.ts";
+import type { SharedChainKey, SharedRule } from "./shared-chains.ts";
 import { type UdpFlows, udpFlowsOf } from "./udp-flows.ts";
 
 /** All that one service port wants in the tables of its family. */
@@ -36,6 +37,8 @@ export interface ServicePortRules {
   /** Chains of nat that are its own. */
   readonly chains: readonly Chain[];
   readonly shared: readonly SharedRule[];
+  /** Addresses and ports that its rules are about. */
+  readonly claims: readonly ClaimedKey[];
   /** Of all endpoints, whether they are used here or not. */
   readonly endpointCount: number;
   /** The service port has traffic policy Local, usable endpoints somewhere, and none here. */
@@ -64,6 +67,7 @@ interface Subject extends IptablesContext {
   /** Endpoints that traffic to the cluster IP, and traffic from outside, may reach. */
   readonly hasInternal: boolean;
   readonly hasExternal: boolean;
+  readonly frontends: readonly Frontend[];
   /** Addresses that are served, see {@link frontendsOf}. */
   readonly externalIps: readonly IpAddress[];
   readonly loadBalancerIps: readonly IpAddress[];
@@ -83,6 +87,7 @@ export function planServicePortRules(
     servicePort: port,
     chains: subject.hasUsable ? ownChains(subject) : none,
     shared: sharedRules(subject),
+    claims: claimsOf(port, subject.frontends),
     endpointCount: endpoints.length,
     hasNoLocalEndpoints: {
       internal: port.isInternalPolicyLocal && subject.hasUsable && !subject.hasInternal,
@@ -94,9 +99,9 @@ export function planServicePortRules(
 
 function subjectOf(port: ServicePort, chosen: ChosenEndpoints, context: IptablesContext): Subject {
   const { hasUsable } = chosen;
-  const served = frontendsOf(port, context.family);
+  const frontends = frontendsOf(port, context.family);
   const addressesOf = (kind: "external-ip" | "load-balancer"): readonly IpAddress[] =>
-    served.filter((frontend) => frontend.kind === kind).map(({ address }) => address);
+    frontends.filter((frontend) => frontend.kind === kind).map(({ address }) => address);
   const loadBalancerIps = addressesOf("load-balancer");
   const reached = (isLocal: boolean): boolean =>
     hasUsable && (isLocal ? chosen.local : chosen.cluster).length > 0;
@@ -111,6 +116,7 @@ function subjectOf(port: ServicePort, chosen: ChosenEndpoints, context: Iptables
     hasUsable,
     hasInternal: reached(port.isInternalPolicyLocal),
     hasExternal: reached(port.isExternalPolicyLocal),
+    frontends,
     externalIps: addressesOf("external-ip"),
     loadBalancerIps,
     usesFirewall: hasUsable && loadBalancerIps.length > 0 && port.sourceRanges.length > 0,
@@ -131,16 +137,13 @@ function clusterIpRules(subject: Subject): readonly SharedRule[] {
   const { port, name, hasInternal } = subject;
   if (!hasInternal) return [refuse(subject, "filter KUBE-SERVICES", port.clusterIp)];
   const matches = toAddress(subject, port.clusterIp, `${name} cluster IP`);
-  return [shared("nat KUBE-SERVICES", rule(jumpTo(internalChain(subject)), ...matches))];
+  const leading = rule(jumpTo(internalChain(subject)), ...matches);
+  return [shared("nat KUBE-SERVICES", leading, claimOf(subject, port.clusterIp))];
 }
 
 function externalIpRules(subject: Subject): readonly SharedRule[] {
   return subject.externalIps.flatMap((address) =>
-    fromOutside(subject, address, {
-      what: "external IP",
-      rank: ranks.external,
-      chain: subject.chains.external,
-    }),
+    fromOutside(subject, address, { what: "external IP", chain: subject.chains.external }),
   );
 }
 
@@ -152,33 +155,30 @@ function loadBalancerRules(subject: Subject): readonly SharedRule[] {
   const { name, chains, usesFirewall } = subject;
   const chain = usesFirewall ? chains.firewall : chains.external;
   return subject.loadBalancerIps.flatMap((address) => {
-    const entry = { what: "loadbalancer IP", rank: ranks.loadBalancer, chain };
-    const leading = fromOutside(subject, address, entry);
+    const leading = fromOutside(subject, address, { what: "loadbalancer IP", chain });
     if (!usesFirewall) return leading;
     const text = `${name} traffic not accepted by ${chains.firewall}`;
     const closing = rule(drop, ...toAddress(subject, address, text));
-    return [...leading, shared("filter KUBE-PROXY-FIREWALL", closing)];
+    const claim = claimOf(subject, address);
+    return [...leading, shared("filter KUBE-PROXY-FIREWALL", closing, claim)];
   });
 }
 
 interface Entry {
   readonly what: string;
-  readonly rank: number;
   readonly chain: string;
 }
 
 function fromOutside(
   subject: Subject,
   address: IpAddress,
-  { what, rank, chain }: Entry,
+  { what, chain }: Entry,
 ): readonly SharedRule[] {
   const matches = toAddress(subject, address, `${subject.name} ${what}`);
-  const leading = shared("nat KUBE-SERVICES", rule(jumpTo(chain), ...matches), rank);
+  const leading = rule(jumpTo(chain), ...matches);
   return [
-    ...(subject.hasUsable ? [leading] : []),
-    ...(subject.hasExternal
-      ? []
-      : [refuse(subject, "filter KUBE-EXTERNAL-SERVICES", address, rank)]),
+    ...(subject.hasUsable ? [shared("nat KUBE-SERVICES", leading, claimOf(subject, address))] : []),
+    ...(subject.hasExternal ? [] : [refuse(subject, "filter KUBE-EXTERNAL-SERVICES", address)]),
   ];
 }
 
@@ -192,11 +192,12 @@ function nodePortRules(subject: Subject): readonly SharedRule[] {
   ];
   const toChain = jumpTo(chains.external);
   const counted = rule(toChain, destination(loopbackNetwork.IPv4), ...toPort, countedLocalhost);
+  const claim = nodePortClaim(subject.port, subject.frontends);
   return [
     ...(subject.hasUsable && own.servesLoopback && options.hasCounters
-      ? [shared("nat KUBE-NODEPORTS", counted)]
+      ? [shared("nat KUBE-NODEPORTS", counted, claim)]
       : []),
-    ...(subject.hasUsable ? [shared("nat KUBE-NODEPORTS", rule(toChain, ...toPort))] : []),
+    ...(subject.hasUsable ? [shared("nat KUBE-NODEPORTS", rule(toChain, ...toPort), claim)] : []),
     ...(subject.hasExternal ? [] : [refuseNodePort(subject)]),
   ];
 }
@@ -209,7 +210,11 @@ function refuseNodePort(subject: Subject): SharedRule {
     protocol,
     destination: port.nodePort,
   });
-  return shared("filter KUBE-EXTERNAL-SERVICES", refused);
+  return shared(
+    "filter KUBE-EXTERNAL-SERVICES",
+    refused,
+    nodePortClaim(subject.port, subject.frontends),
+  );
 }
 
 function healthCheckRules({ port, name }: Subject): readonly SharedRule[] {
@@ -333,16 +338,16 @@ function refusal({ name, hasUsable }: Subject): { readonly target: Target; reado
     : { target: { kind: "reject" }, text: `${name} has no endpoints` };
 }
 
-function refuse(
-  subject: Subject,
-  chain: SharedChainKey,
-  address: IpAddress,
-  rank: number = ranks.cluster,
-): SharedRule {
+function refuse(subject: Subject, chain: SharedChainKey, address: IpAddress): SharedRule {
   const { target, text } = refusal(subject);
-  return shared(chain, rule(target, ...toAddress(subject, address, text)), rank);
+  const refused = rule(target, ...toAddress(subject, address, text));
+  return shared(chain, refused, claimOf(subject, address));
 }
 
-function shared(chain: SharedChainKey, one: Rule, rank: number = ranks.cluster): SharedRule {
-  return { chain, rank, rule: one };
+function shared(chain: SharedChainKey, one: Rule, claim?: string): SharedRule {
+  return claim === undefined ? { chain, rule: one } : { chain, rule: one, claim };
+}
+
+function claimOf({ port }: Subject, address: IpAddress): string {
+  return claimKey(port, { address, port: port.port });
 }

@@ -24,16 +24,10 @@ export const sharedChains: readonly SharedChain[] = [
   { key: "filter KUBE-PROXY-FIREWALL", table: "filter", name: "KUBE-PROXY-FIREWALL" },
 ];
 
-/**
- * Who has written an address decides before age does, as in IPVS mode: cluster IPs and node ports come from the API
- * server, load-balancer IPs from a controller, external IPs from whoever may edit a Service.
- */
-export const ranks = { cluster: 0, loadBalancer: 1, external: 2 } as const;
-
 /** A rule of a service port in a chain that it shares with others. */
 export interface SharedRule {
   readonly chain: SharedChainKey;
-  /** One of {@link ranks}: rules of a lower one stand above those of all service ports with a higher one. */
-  readonly rank: number;
   readonly rule: Rule;
+  /** Key of the address and port that it is about: the rule counts only for who has that. Absent: it counts anyway. */
+  readonly claim?: string;
 }

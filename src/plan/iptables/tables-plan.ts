@@ -3,6 +3,7 @@ import type { IpFamily } from "../../base/ip.ts";
 import { sameSet } from "../../base/same-set.ts";
 import { ChangeTracker, type PendingChanges } from "../../model/change-tracker.ts";
 import type { RuleSet } from "../../state/rule.ts";
+import type { Holders } from "../claims/claim.ts";
 import { DesiredTables, type TouchedChain } from "./desired-tables.ts";
 import {
   type IptablesNodeOptions,
@@ -16,17 +17,20 @@ export interface TablesPlanParts {
   readonly startedAtMs: number;
   /** Called with each plan of a Service as it is made. */
   readonly onPlan: (plan: ServiceRules) => void;
+  /** What Services held in an earlier run; absent: nobody knows. */
+  readonly held?: Holders;
 }
 
 /** Services and slices as last known, and the rules that they want. Pure but for its own state. */
 export class TablesPlan {
   readonly tracker: ChangeTracker;
-  readonly desired: DesiredTables = new DesiredTables();
+  readonly desired: DesiredTables;
   readonly #onPlan: (plan: ServiceRules) => void;
   #nodeOptions: IptablesNodeOptions | undefined;
   #options: IptablesOptions | undefined;
 
-  constructor({ startedAtMs, onPlan }: TablesPlanParts) {
+  constructor({ startedAtMs, onPlan, held }: TablesPlanParts) {
+    this.desired = new DesiredTables(held);
     this.tracker = new ChangeTracker(startedAtMs);
     this.#onPlan = onPlan;
   }

@@ -1,0 +1,186 @@
+/** Mode iptables, the whole daemon: who is served at an address that two Services claim, over restarts too. */
+import assert from "node:assert/strict";
+import { afterEach, beforeEach, describe, it } from "node:test";
+import type { ClusterEvent } from "../../../src/api/event.ts";
+import { loadConfig } from "../../../src/config/load-config.ts";
+import { answerTo } from "../../../src/daemon/operator/routes.ts";
+import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
+import { type Daemon, startDaemon } from "../../../src/daemon/start.ts";
+import { silentMetrics } from "../../../src/metrics/metrics.ts";
+import type { Holders } from "../../../src/plan/claims/claim.ts";
+import { servicePortChains } from "../../../src/plan/iptables/chain-names.ts";
+import { configurationText } from "../../golden/configuration.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import { iptablesText } from "../../support/fake-kernel/state-text.ts";
+import { MemorySource, type NamedObject } from "../../support/memory-source.ts";
+import { type ApiObject, endpointSlice, service } from "../../support/objects.ts";
+import { RecordingLogger } from "../../support/recording-logger.ts";
+
+const address = "198.51.100.7";
+const key = `TCP ${address}:80`;
+
+function claiming(name: string, year: number, isClaiming = true): NamedObject {
+  return named(
+    service({
+      name,
+      clusterIps: [`10.96.1.${year - 2000}`],
+      metadata: { creationTimestamp: `${year}-01-01T00:00:00Z` },
+      spec: isClaiming ? { externalIPs: [address] } : {},
+    }),
+  );
+}
+
+function named(object: ApiObject): NamedObject {
+  return object as unknown as NamedObject;
+}
+
+describe("mode iptables: an address that a younger Service holds", () => {
+  let kernel: FakeKernel;
+  let source: MemorySource;
+  let clock: FakeClock;
+  let daemon: Daemon;
+  let log: RecordingLogger;
+  let events: ClusterEvent[];
+  let held: Holders;
+  let reads: number;
+
+  async function start(): Promise<void> {
+    const { config } = loadConfig(new Map([["config", ["file.yaml"]]]), {
+      hostname: () => "node-1",
+      readFile: () => configurationText({ mode: "iptables" }),
+    });
+    daemon = await startDaemon({
+      ...{ config, kernel, source, clock, log },
+      metrics: silentMetrics,
+      health: new ProxyHealth(clock, 60_000),
+      events: { record: (event) => void events.push(event) },
+      holderRecord: {
+        held,
+        keepHolders: (holders) => {
+          held = holders;
+        },
+      },
+    });
+    await settle();
+  }
+
+  async function restart(): Promise<void> {
+    await daemon.stop();
+    reads = 0;
+    await start();
+  }
+
+  async function settle(): Promise<void> {
+    await clock.advance(2_000);
+    await daemon.settled();
+  }
+
+  /** The Service to whose chain the address leads. */
+  function served(): string {
+    const leading = iptablesText(kernel, "IPv4")
+      .split("\n")
+      .filter((line) => line.startsWith(`-A KUBE-SERVICES -d ${address}/32 `));
+    const targets = leading.map((line) => / -j (\S+)$/.exec(line)?.[1]);
+    const names = ["old", "young"].filter((name) => {
+      const owner = { service: `default/${name}`, portName: "http", protocol: "TCP" } as const;
+      return targets.includes(servicePortChains(owner).external);
+    });
+    return names.join();
+  }
+
+  beforeEach(async () => {
+    kernel = new FakeKernel();
+    source = new MemorySource();
+    clock = new FakeClock();
+    log = new RecordingLogger();
+    events = [];
+    held = new Map();
+    reads = 0;
+    kernel.operations.failWhere(({ facility, action }) => {
+      if (facility === "iptables" && action === "observe") reads += 1;
+      return false;
+    }, 1);
+    source.apply(
+      claiming("young", 2026),
+      claiming("old", 2020, false),
+      named(endpointSlice({ name: "young-a", service: "young", endpoints: ["10.244.2.2"] })),
+      named(endpointSlice({ name: "old-a", service: "old", endpoints: ["10.244.2.1"] })),
+    );
+    await start();
+    source.apply(claiming("old", 2020));
+    await settle();
+  });
+
+  afterEach(() => daemon.stop());
+
+  it("stays with it when an older one claims it, which log, Event, status and services say", async () => {
+    assert.equal(served(), "young");
+    const note = `${key} is served for Service default/young, which held it before; give this one another address`;
+    assert.deepEqual(
+      log.lines.filter(({ event }) => event.includes("claimed")).map(({ keys }) => keys),
+      [
+        {
+          ...{ virtualServer: key, winner: "default/young:http", loser: "default/old:http" },
+          ...{ claim: "held-before", reason: "claimed-by-another-service" },
+        },
+      ],
+    );
+    assert.deepEqual(
+      events.filter(({ type }) => type === "Warning").map((event) => event.note),
+      [`node node-1: ${note}`],
+    );
+    assert.deepEqual(
+      daemon.view.history.conflicts.map((conflict) => conflict.note),
+      [note],
+    );
+    const parts = { clock, status: () => assert.fail(), view: () => daemon.view };
+    const answer = await answerTo("/v1/services?namespace=default", parts);
+    assert.ok(answer.kind === "list");
+    const rows: unknown[] = [];
+    for await (const row of answer.rows) {
+      const { name, frontend, reason, claimedBy } = row as Record<string, unknown>;
+      if (frontend === "external-ip") rows.push([name, reason, claimedBy]);
+    }
+    assert.deepEqual(rows, [
+      [
+        "old",
+        "claimed-by-another-service",
+        { namespace: "default", name: "young", claim: "held-before" },
+      ],
+      ["young", undefined, undefined],
+    ]);
+  });
+
+  it("stays with it after restarts, by the record or by the rules that are there", async () => {
+    assert.equal(held.get(key)?.service, "default/young");
+    await restart();
+    assert.equal(served(), "young");
+    const usual = reads;
+    held = new Map();
+    await restart();
+    assert.equal(served(), "young");
+    assert.ok(reads > usual, "the rules are read for it where no record says so");
+    assert.equal(held.get(key)?.service, "default/young");
+  });
+
+  it("goes to the older one where neither is there any more", async () => {
+    await daemon.stop();
+    held = new Map();
+    kernel.iptables.table("IPv4", "nat").flush();
+    await start();
+    assert.equal(served(), "old");
+  });
+
+  it("goes to the next when it gives it up, and stays there", async () => {
+    source.apply(claiming("young", 2026, false));
+    await settle();
+    assert.equal(served(), "old");
+    source.apply(claiming("young", 2026));
+    await settle();
+    assert.equal(served(), "old");
+    held = new Map();
+    await restart();
+    assert.equal(served(), "old");
+  });
+});
