@@ -57,6 +57,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   "drains-sctp": { expectedSeconds: 115, waits: true },
   "refused-objects": { expectedSeconds: 75 },
   "foreign-claims": { expectedSeconds: 70 },
+  holders: { expectedSeconds: 90 },
   "busy-cluster": { expectedSeconds: 75, waits: true },
   "ownership-histories": { expectedSeconds: 90 },
   namespaces: { expectedSeconds: 25 },

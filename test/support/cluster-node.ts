@@ -7,7 +7,10 @@ import assert from "node:assert/strict";
 import { mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { readOwnershipRecord } from "../../src/daemon/process/ownership-record.ts";
+import {
+  ownershipRecordPath,
+  readOwnershipRecord,
+} from "../../src/daemon/process/ownership-record.ts";
 import type { Holders } from "../../src/plan/claims/claim.ts";
 import { ask } from "../faults/ask.ts";
 import { ApiServer } from "./api-server/api-server.ts";
@@ -17,6 +20,7 @@ import { Program } from "./program.ts";
 
 /** Fields of a KubeProxyConfiguration, laid over those that every node has. */
 export interface NodeSettings {
+  readonly mode?: "ipvs" | "iptables" | "userspace";
   readonly nodePortAddresses?: readonly string[];
   readonly ipvs?: Readonly<Record<string, unknown>>;
   readonly kubeIpvs?: Readonly<Record<string, unknown>>;
@@ -118,6 +122,11 @@ export class ClusterNode {
   /** What the record says: who has what several Services claim. Written in the background, soon after each sync. */
   holders(): Holders {
     return readOwnershipRecord(this.#path("state/drains.json")).held;
+  }
+
+  /** The record is gone, as where its folder cannot be written. */
+  loseRecord(): void {
+    rmSync(ownershipRecordPath(this.#path("state/drains.json")), { force: true });
   }
 
   // -- what an operator sees ---------------------------------------------------------------------------
