@@ -69,7 +69,7 @@ const routedInTables = section(
   "Routed pods",
   [
     "As in mode ipvs, but for external policy Local: pods and processes of the node are not bound by it, and get every " +
-      "endpoint. Endpoints are chosen by lot.",
+      "endpoint. Endpoints are chosen at random.",
   ],
   localToAll("local"),
 );

@@ -33,7 +33,7 @@ interface Cell {
 }
 
 export interface WalkOptions {
-  /** Where endpoints are chosen by lot: connections until every one that is expected was seen, at most. Absent: round robin. */
+  /** Where endpoints are chosen at random: connections until every one that is expected was seen, at most. Absent: round robin. */
   readonly mostProbes?: number;
 }
 

@@ -42,7 +42,7 @@ const traffic: readonly string[] = [
   "read at a scrape, every 5 s at most. With `net.ipv4.vs.run_estimation=0` the kernel counts nothing: counters are then absent,",
   "`kube_ipvs_traffic_counted` is 0 and the log says it; connections are counted at any time.",
   "",
-  "Cost of a scrape in the lab kernel, whose system calls are many times dearer than a node's, on one busy processor, with five",
+  "Cost of a scrape in a user-mode Linux kernel, whose system calls are many times dearer than a node's, on one busy processor, with five",
   "endpoints for each Service: 0.5 to 0.9 s of CPU with 1,000 Services, 4.2 s with 10,000, and as much again at most by endpoint; most of",
   "it is one system call for the connections of each virtual server, beside the event loop. The text has 790 bytes for a Service port.",
 ];

@@ -39,7 +39,7 @@ export interface ObjectsView extends Pick<DaemonView, "config" | "clock" | "fami
   readonly iptables?: Pick<Iptables, "choice">;
   readonly objects: Pick<ChangeTracker, "serviceCount" | "serviceNames" | "service" | "slicesOf">;
   readonly place: NodePlace;
-  /** By lot, or in turn. */
+  /** At random, or in turn. */
   readonly scheduler: "random" | "rr";
   /** Of what `model/topology.ts` chooses: for a frontend with policy Local, or another one. */
   choose(chosen: ChosenEndpoints, isPolicyLocal: boolean): readonly Endpoint[];

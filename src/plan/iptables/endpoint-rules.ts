@@ -35,7 +35,7 @@ export interface EndpointRuleParts {
 }
 
 export interface EndpointRules {
-  /** Rules that choose one of them: first whoever the client was at before, then by lot. */
+  /** Rules that choose one of them: first whoever the client was at before, then at random. */
   choice(endpoints: readonly ListedEndpoint[], affinitySeconds: number): readonly Rule[];
   /** The chain of one endpoint: a pod that reaches itself is masqueraded, then the destination is rewritten. */
   endpoint(listed: ListedEndpoint): readonly Rule[];

@@ -22,9 +22,9 @@ describe("the table of differences", () => {
     }
   });
 
-  it("says of each how to get the old behaviour: by a setting, or why there is no way", () => {
+  it("says of each how to get the old behaviour: by a setting, or why it cannot be turned off", () => {
     for (const cells of rows.filter(({ length }) => length === 5)) {
-      assert.match(cells[3] ?? "", /`(?:kubeIpvs\.|--)|^No way: /, cells[0]);
+      assert.match(cells[3] ?? "", /`(?:kubeIpvs\.|--)|^Cannot be turned off: /, cells[0]);
     }
   });
 

@@ -24,5 +24,6 @@ export const bannedWords: readonly (readonly [pattern: RegExp, instead: string])
   [/\bis none of\b|\bwith(?:out)? a word\b/i, "is not one of"],
   [/\bgo(?:es|ing)? on without\b|\bcannot go on\b/i, "continue"],
   [/\btrying again\b|\btried again\b/i, "retrying"],
+  [/\bby lot\b|\bmended\b|\bno way: /i, "at random, fixed, cannot be turned off"],
   [/\bis there already\b|\bit is there\b/i, "exists"],
 ];

@@ -150,7 +150,7 @@ function replaced(update: Stored, version: number): Stored {
   return { ...update, metadata: { ...update.metadata, resourceVersion: String(version) } };
 }
 
-const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-ways-back-"));
+const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-rollback-"));
 let server: Server;
 before(async () => {
   server = createServer((request, response) => void answer(request, response));
@@ -193,20 +193,20 @@ function linesOf(block: string, start: string): string {
 }
 
 /** The guide's command; the server here has no schemas to validate with. */
-function wayBack(): string {
+function rollback(): string {
   return commandsWith("kubectl replace").replace("replace", "replace --validate=false");
 }
 
 const hasKubectl = spawnSync("kubectl", ["version", "--client"]).status === 0;
 
-describe("the way back with kubectl", { skip: hasKubectl ? false : "no kubectl here" }, () => {
+describe("a rollback with kubectl", { skip: hasKubectl ? false : "no kubectl here" }, () => {
   it("puts back what was saved, although the object has changed since", async () => {
     const saved = await run(
       linesOf(commandsWith("> kube-proxy.yaml"), "kubectl -n kube-system get daemonset"),
     );
     assert.equal(saved.code, 0, saved.output);
     stored.set(path, replaced(daemonSet("kube-ipvs"), 8));
-    const back = await run(wayBack());
+    const back = await run(rollback());
     assert.equal(back.code, 0, back.output);
     const images = JSON.stringify(stored.get(path)).match(/"image":"[^"]+"/g);
     assert.deepEqual(images, ['"image":"kube-proxy"']);
@@ -233,7 +233,7 @@ describe("the way back with kubectl", { skip: hasKubectl ? false : "no kubectl h
     );
     assert.equal(saved.code, 0, saved.output);
     stored.set(path, replaced(daemonSet("kube-ipvs"), 8));
-    const back = await run(wayBack());
+    const back = await run(rollback());
     assert.notEqual(back.code, 0);
     assert.match(back.output, /Conflict/);
   });
