@@ -14,21 +14,44 @@ const page = globSync(["tuning.md", "tuning/*.md"], { cwd: docs })
 
 interface Example {
   readonly title: string;
-  readonly objects: readonly unknown[];
-  readonly servers: readonly string[];
+  readonly objects: readonly KubernetesObject[];
+  /** Absent: the example changes none. */
+  readonly servers?: readonly string[];
 }
 
+interface KubernetesObject {
+  readonly kind: string;
+  readonly metadata: { readonly name: string };
+}
+
+function objectsIn(text: string): readonly KubernetesObject[] | undefined {
+  const [, yaml] = /^```yaml\n(.*?)^```$/ms.exec(text) ?? [];
+  if (yaml === undefined) return undefined;
+  return parseAllDocuments(yaml).map((document) => inNamespace(document.toJS()));
+}
+
+/** The endpoints of all examples that bring none of this name. */
+const [endpoints] = objectsIn(readFileSync(join(docs, "tuning.md"), "utf8")) ?? [];
+
 const examples: readonly Example[] = page.split(/^## /m).flatMap((section) => {
-  const [, yaml] = /^```yaml\n(.*?)^```$/ms.exec(section) ?? [];
-  const [, servers = ""] = /^```text\n(.*?)^```$/ms.exec(section) ?? [];
-  if (yaml === undefined) return [];
-  const objects = parseAllDocuments(yaml).map((document): unknown => document.toJS());
+  const own = objectsIn(section) ?? [];
+  if (!own.some(({ kind }) => kind === "Service")) return [];
+  const [, servers] = /^```text\n(.*?)^```$/ms.exec(section) ?? [];
+  const common = endpoints === undefined || own.some(isNamedAs(endpoints)) ? [] : [endpoints];
   const title = section.split("\n")[0] ?? "";
-  return [{ title, objects: objects.map(inNamespace), servers: servers.split("\n").slice(0, -1) }];
+  const objects = [...own, ...common];
+  return [{ title, objects, ...(servers === undefined ? {} : { servers: linesOf(servers) }) }];
 });
 
-function inNamespace(object: unknown): unknown {
-  const { kind, metadata, ...rest } = object as { kind: string; metadata: object };
+function isNamedAs(other: KubernetesObject): (object: KubernetesObject) => boolean {
+  return ({ kind, metadata }) => kind === other.kind && metadata.name === other.metadata.name;
+}
+
+function linesOf(text: string): readonly string[] {
+  return text.split("\n").slice(0, -1);
+}
+
+function inNamespace({ kind, metadata, ...rest }: KubernetesObject): KubernetesObject {
   return {
     kind,
     metadata: kind === "Node" ? metadata : { namespace: "default", ...metadata },
@@ -36,12 +59,21 @@ function inNamespace(object: unknown): unknown {
   };
 }
 
+/** What the Service of the examples is without an annotation. */
+const untuned = [
+  "-A -t 10.96.0.10:80 -s rr",
+  "-a -t 10.96.0.10:80 -r 10.244.1.10:8080 -m -w 1",
+  "-a -t 10.96.0.10:80 -r 10.244.2.10:8080 -m -w 1",
+];
+
 describe("docs/tuning.md", () => {
+  it("has examples", () => assert.equal(examples.length, 8));
+
   for (const { title, objects, servers } of examples) {
     it(`shows what becomes of its example: ${title}`, async () => {
       const node = new TunedNode();
       await node.start(objects);
-      assert.deepEqual(node.servers, servers);
+      assert.deepEqual(node.servers, servers ?? untuned);
       assert.deepEqual(node.warnings, []);
       await node.stop();
     });
