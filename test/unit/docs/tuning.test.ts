@@ -21,7 +21,7 @@ interface Example {
 
 interface KubernetesObject {
   readonly kind: string;
-  readonly metadata: { readonly name: string };
+  readonly metadata: { readonly name: string; readonly namespace?: string };
 }
 
 function objectsIn(text: string): readonly KubernetesObject[] | undefined {
