@@ -9,6 +9,11 @@ export interface NodePlace {
   readonly zone: string;
 }
 
+/** Which traffic a policy Local concerns. */
+export type TrafficPolicy = "internal" | "external";
+
+export const trafficPolicies: readonly TrafficPolicy[] = ["internal", "external"];
+
 /** The endpoints that a service port uses. */
 export interface ChosenEndpoints {
   /** For traffic with policy Cluster; empty where only local endpoints are used. */

@@ -2,6 +2,7 @@ import type { ServiceName } from "../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import { servicePortKey, servicePortName } from "../model/service-port.ts";
+import { type TrafficPolicy, trafficPolicies } from "../model/topology.ts";
 import type { IpSet } from "../state/ip-set.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
@@ -12,11 +13,6 @@ import type { ReservedAddress } from "./frontends.ts";
 import { Owners } from "./owners.ts";
 import type { PlannedVirtualServer, ServicePortPlan } from "./service-port-plan.ts";
 import { type SetRole, setFor, setRoles } from "./sets.ts";
-
-/** Which traffic a policy Local concerns. */
-export type TrafficPolicy = "internal" | "external";
-
-export const trafficPolicies: readonly TrafficPolicy[] = ["internal", "external"];
 
 /**
  * The sum of all service-port plans. It is changed one Service at a time, and remembers which keys a

@@ -6,7 +6,7 @@ import type { IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
 import type { Trigger } from "../../model/change-tracker.ts";
-import { trafficPolicies } from "../../plan/desired-state.ts";
+import { trafficPolicies } from "../../model/topology.ts";
 import type { DesiredTables } from "../../plan/iptables/desired-tables.ts";
 import type { TablesReport } from "../../reconcile/iptables/tables-reconciler.ts";
 import { changeCount } from "../../reconcile/report.ts";

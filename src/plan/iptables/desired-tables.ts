@@ -3,6 +3,7 @@ import { none } from "../../base/none.ts";
 import { sameValue } from "../../base/same-value.ts";
 import type { ServiceName } from "../../base/service-name.ts";
 import { bySeniority, servicePortKey } from "../../model/service-port.ts";
+import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
 import type { Chain, Rule, RuleSet, TableName } from "../../state/rule.ts";
 import type { Holder, Holders } from "../claims/claim.ts";
 import { fixedChains, fixedJumps, nodePortEntries } from "./fixed-chains.ts";
@@ -166,7 +167,8 @@ type Parts = ReadonlyMap<SharedChainKey, readonly Rule[]>;
 export class DesiredTables {
   readonly #services = new Map<string, ServiceRules>();
   readonly #families = new Map<IpFamily, FamilyTables>();
-  readonly #endpointCounts = new Map<IpFamily, number>();
+  /** By what is counted and family, so that a sync need not go through all Services. */
+  readonly #counts = new Map<string, number>();
   readonly #udp = new UdpDestinations();
   readonly #claims: TableClaims;
 
@@ -190,7 +192,7 @@ export class DesiredTables {
 
   /** Of all service ports of a family. */
   endpointCount(family: IpFamily): number {
-    return this.#endpointCounts.get(family) ?? 0;
+    return this.#counts.get(`endpoints ${family}`) ?? 0;
   }
 
   replace(plan: ServiceRules): void {
@@ -198,8 +200,8 @@ export class DesiredTables {
     const before = this.#services.get(key)?.servicePorts ?? none;
     if (plan.servicePorts.length === 0) this.#services.delete(key);
     else this.#services.set(key, plan);
-    const added = countOf(plan.servicePorts) - countOf(before);
-    this.#endpointCounts.set(plan.family, this.endpointCount(plan.family) + added);
+    this.#count(plan.family, before, -1);
+    this.#count(plan.family, plan.servicePorts, 1);
     this.#tables(plan.family).replace(before, plan.servicePorts);
     this.#udp.replace(before, plan.servicePorts);
   }
@@ -225,15 +227,20 @@ export class DesiredTables {
   }
 
   /** Service ports with a Local policy whose endpoints are all on other nodes. */
-  withoutLocalEndpoints(policy: "internal" | "external", family: IpFamily): number {
-    let count = 0;
-    for (const plan of this.#services.values()) {
-      if (plan.family !== family) continue;
-      for (const { hasNoLocalEndpoints } of plan.servicePorts) {
-        if (hasNoLocalEndpoints[policy]) count += 1;
-      }
+  withoutLocalEndpoints(policy: TrafficPolicy, family: IpFamily): number {
+    return this.#counts.get(`${policy} ${family}`) ?? 0;
+  }
+
+  /** `times` -1: they want nothing any more. */
+  #count(family: IpFamily, servicePorts: readonly ServicePortRules[], times: 1 | -1): void {
+    const add = (what: "endpoints" | TrafficPolicy, count: number): void => {
+      const key = `${what} ${family}`;
+      this.#counts.set(key, (this.#counts.get(key) ?? 0) + times * count);
+    };
+    for (const { endpointCount, hasNoLocalEndpoints } of servicePorts) {
+      add("endpoints", endpointCount);
+      for (const policy of trafficPolicies) if (hasNoLocalEndpoints[policy]) add(policy, 1);
     }
-    return count;
   }
 
   #tables(family: IpFamily): FamilyTables {
@@ -241,8 +248,4 @@ export class DesiredTables {
     this.#families.set(family, tables);
     return tables;
   }
-}
-
-function countOf(servicePorts: readonly ServicePortRules[]): number {
-  return servicePorts.reduce((sum, { endpointCount }) => sum + endpointCount, 0);
 }
