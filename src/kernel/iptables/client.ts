@@ -18,6 +18,8 @@ const lockWaitSeconds = 5;
 
 /** A restore beside 50,000 rules of others takes seconds on a slow machine. */
 const programTimeoutMs = 60_000;
+/** 5,000 Services with five endpoints each are 9 MB in mode iptables: nft takes ten seconds of a fast processor for them. */
+const timeoutMsPerKilobyte = 50;
 
 /**
  * legacy reads a table from the kernel before anything else; nft asks the kernel nothing as long as there
@@ -241,7 +243,7 @@ export class IptablesClient implements Iptables {
       program: this.#programOf(family, verb),
       // Saving takes no lock: the kernel hands out a table whole.
       arguments: verb === "save" ? [] : ["-w", String(lockWaitSeconds), "--noflush"],
-      timeoutMs: programTimeoutMs,
+      timeoutMs: programTimeoutMs + Math.floor((input?.length ?? 0) / 1_000) * timeoutMsPerKilobyte,
       ...(input === undefined ? {} : { input }),
     });
   }

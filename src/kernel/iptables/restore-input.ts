@@ -31,9 +31,12 @@ function renderTable(family: IpFamily, table: TableName, changes: readonly Rules
     else jumpLines.push(renderJump(family, change.kind, change.jump));
   }
   const written = [...chains.values()].filter((chain) => chain !== undefined);
+  // iptables-nft keeps chains in order of their names, and looks for a new one's place from the first on: with 30,000 chains it
+  // takes 9.5 s of processor time where the last name comes first, and more than 64 s in another order (1.8.9).
+  const names = [...chains.keys()].sort().reverse();
   const lines = [
     `*${table}`,
-    ...[...chains.keys()].map((name) => `:${checkChainName(name)} - [0:0]`),
+    ...names.map((name) => `:${checkChainName(name)} - [0:0]`),
     ...jumpLines,
     ...written.flatMap((chain) => renderChain(family, chain)),
     ...[...chains].filter(([, chain]) => chain === undefined).map(([name]) => `-X ${name}`),

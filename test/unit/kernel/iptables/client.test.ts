@@ -49,6 +49,19 @@ describe("the client of iptables", () => {
     );
   });
 
+  it("gives a restore more time, the more there is to write", async () => {
+    const { client, calls } = clientOf({ "iptables-legacy-restore": {} });
+    const returns = { matches: [], target: { kind: "return" } } as const;
+    for (const count of [1, 100_000]) {
+      const rules = Array.from({ length: count }, () => returns);
+      const chain = { table: "nat", name: "KUBE-A", rules } as const;
+      await client.apply("IPv4", [{ kind: "write-chain", chain }]);
+    }
+    const [small = 0, large = 0] = calls.map(({ timeoutMs }) => timeoutMs);
+    assert.equal(small, 60_000);
+    assert.ok(large >= 2 * small, `${large} ms`);
+  });
+
   for (const [name, generations, programs] of [
     ["once, where no rule changed", [7, 7], 2],
     ["not, where a rule changed meanwhile", [7, 8], 3],

@@ -38,12 +38,12 @@ describe("the input of iptables-restore", () => {
     assert.equal(renderRestoreInput("IPv4", []), "");
   });
 
-  it("declares every chain before the first rule, so that rules may refer to any", () => {
+  it("declares every chain before the first rule, so that rules may refer to any, and the last name first", () => {
     const toB: Rule = { matches: [], target: { kind: "jump", chain: "B" } };
     assert.deepEqual(lines([write("nat", "A", toB), write("nat", "B", drop)]), [
       "*nat",
-      ":A - [0:0]",
       ":B - [0:0]",
+      ":A - [0:0]",
       "-A A -j B",
       "-A B -j DROP",
       "COMMIT",
