@@ -4,6 +4,8 @@
 export interface ProcessFigures {
   /** User and system time, in ticks of 10 ms; of those that ended, too. */
   readonly cpuMs: number;
+  /** Of that, what the process itself took, without any descendant. */
+  readonly ownCpuMs: number;
   /** VmRSS. */
   readonly residentKb: number;
   /** VmHWM: the most that it ever was. */

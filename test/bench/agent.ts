@@ -107,7 +107,10 @@ function figuresOf(pid: number): ProcessFigures {
     peakKb += Number(/^VmHWM:\s+(\d+)/m.exec(status)?.[1] ?? 0);
     anonymousKb += Number(/^RssAnon:\s+(\d+)/m.exec(status)?.[1] ?? 0);
   }
-  return { cpuMs: cpuTicks * 10, residentKb, peakKb, anonymousKb, processCount: family.length };
+  const own = statFields(pid);
+  const ownCpuMs = (Number(own[11]) + Number(own[12])) * 10;
+  const cpuMs = cpuTicks * 10;
+  return { cpuMs, ownCpuMs, residentKb, peakKb, anonymousKb, processCount: family.length };
 }
 
 interface ProcessFiles {

@@ -6,6 +6,7 @@ import { changeCases } from "./cases/change.ts";
 import { countCases } from "./cases/counts.ts";
 import { dataPlaneCases } from "./cases/data-plane.ts";
 import { firstSyncCases } from "./cases/first-sync.ts";
+import { iptablesCases } from "./cases/iptables.ts";
 import { largeNodeCases } from "./cases/large-node.ts";
 import { memoryCases } from "./cases/memory.ts";
 import { startUpCases } from "./cases/start-up.ts";
@@ -21,5 +22,6 @@ export const cases: readonly Case[] = [
   ...startUpCases,
   ...apiLoadCases,
   ...dataPlaneCases,
+  ...iptablesCases,
   ...userspaceCases,
 ];

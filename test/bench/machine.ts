@@ -66,13 +66,16 @@ export class Machine {
     );
   }
 
-  /** Boots, with a network namespace of this process's own around both ends of the link. */
+  /**
+   * Boots, with a network namespace of this process's own around both ends of the link. One segment a frame: the lab kernel drops
+   * what comes as several ("Incoming GSO frames and GRO disabled").
+   */
   static async boot(options: MachineOptions = {}): Promise<Machine> {
     shell(`
       ip link set lo up
       ip tuntap add ${tap} mode tap
       ip addr add ${outsideAddress}/24 dev ${tap}
-      ip link set ${tap} up
+      ip link set ${tap} gso_max_segs 1 up
     `);
     const machine = new Machine(options);
     await machine.#awaitAgent();
@@ -121,6 +124,20 @@ export class Machine {
   async hasLines(count: number): Promise<void> {
     const found = await this.#observe(`lines ${count}`);
     if (found < count) throw new Error(`/proc/net/ip_vs has ${found} lines of ${count}`);
+  }
+
+  /** Resolves with their number when the nat table of legacy iptables, IPv4, has `least` entries or more. */
+  async hasEntries(least: number): Promise<number> {
+    const found = await this.#observe(`entries ${least}`);
+    if (found < least) throw new Error(`The nat table has ${found} entries of ${least}`);
+    return found;
+  }
+
+  /** Resolves with their number when the nat table has more or fewer entries than that. */
+  async hasOtherEntries(than: number): Promise<number> {
+    const found = await this.#observe(`other-entries ${than}`);
+    if (found === than) throw new Error(`The nat table still has ${found} entries`);
+    return found;
   }
 
   async powerOff(): Promise<void> {

@@ -7,12 +7,15 @@
  * Questions and answers are UDP datagrams of text:
  *     TAG servers ADDRESS PORT COUNT   virtual server TCP ADDRESS:PORT has COUNT real servers of weight > 0
  *     TAG lines COUNT                  /proc/net/ip_vs has at least COUNT lines behind its head
+ *     TAG entries COUNT                the nat table of legacy iptables, IPv4, has at least COUNT entries
+ *     TAG other-entries COUNT          it has another number of entries than COUNT
  * The answer is `TAG COUNT`, as soon as it is so, or with another number after 300 s.
  */
 #include <arpa/inet.h>
 #include <fcntl.h>
 #include <linux/genetlink.h>
 #include <linux/ip_vs.h>
+#include <linux/netfilter_ipv4/ip_tables.h>
 #include <linux/netlink.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +24,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { POLL_NANOSECONDS = 300 * 1000, LINES_POLL_NANOSECONDS = 5 * 1000 * 1000, PATIENCE_SECONDS = 300 };
+enum { POLL_NANOSECONDS = 300 * 1000, SLOW_POLL_NANOSECONDS = 5 * 1000 * 1000, PATIENCE_SECONDS = 300 };
 
 static int netlink_socket;
+static int raw_socket;
 static unsigned short family;
 static char reply[1 << 20];
 
@@ -127,6 +131,14 @@ static int count_lines(void) {
 	return count;
 }
 
+/* Rules, and an entry at the head and at the end of each chain. The kernel says how many without handing them out. */
+static int count_entries(void) {
+	struct ipt_getinfo info = {.name = "nat"};
+	socklen_t size = sizeof info;
+	if (getsockopt(raw_socket, IPPROTO_IP, IPT_SO_GET_INFO, &info, &size) < 0) return 0;
+	return (int)info.num_entries;
+}
+
 static double seconds(void) {
 	struct timespec now;
 	clock_gettime(CLOCK_MONOTONIC, &now);
@@ -134,14 +146,17 @@ static double seconds(void) {
 }
 
 static int wait_for(const char *question) {
-	char address[64];
+	char kind[16] = "", address[64] = "";
 	int port = 0, wanted = 0, found = -1;
-	int is_servers = sscanf(question, "%*s servers %63s %d %d", address, &port, &wanted) == 3;
-	if (!is_servers && sscanf(question, "%*s lines %d", &wanted) != 1) return -1;
-	struct timespec rest = {0, is_servers ? POLL_NANOSECONDS : LINES_POLL_NANOSECONDS};
+	if (sscanf(question, "%*s %15s", kind) != 1) return -1;
+	int is_servers = strcmp(kind, "servers") == 0, is_lines = strcmp(kind, "lines") == 0;
+	int is_other = strcmp(kind, "other-entries") == 0;
+	if (is_servers) sscanf(question, "%*s %*s %63s %d %d", address, &port, &wanted);
+	else sscanf(question, "%*s %*s %d", &wanted);
+	struct timespec rest = {0, is_servers ? POLL_NANOSECONDS : SLOW_POLL_NANOSECONDS};
 	for (double end = seconds() + PATIENCE_SECONDS; seconds() < end; nanosleep(&rest, NULL)) {
-		found = is_servers ? count_servers(address, port) : count_lines();
-		if (is_servers ? found == wanted : found >= wanted) break;
+		found = is_servers ? count_servers(address, port) : is_lines ? count_lines() : count_entries();
+		if (is_servers ? found == wanted : is_other ? found != wanted : found >= wanted) break;
 	}
 	return found;
 }
@@ -149,6 +164,8 @@ static int wait_for(const char *question) {
 int main(int argc, char **argv) {
 	netlink_socket = socket(AF_NETLINK, SOCK_RAW, NETLINK_GENERIC);
 	if (netlink_socket < 0) die("netlink");
+	raw_socket = socket(AF_INET, SOCK_RAW, IPPROTO_RAW);
+	if (raw_socket < 0) die("raw socket");
 	resolve_family();
 	int questions = socket(AF_INET, SOCK_DGRAM, 0);
 	struct sockaddr_in here = {.sin_family = AF_INET};

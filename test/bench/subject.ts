@@ -51,6 +51,13 @@ export function ourCommand(
   };
 }
 
+/** Syncs at once, where mode ipvs has these among the flags of {@link ourCommand}. */
+export const tablesFlags: readonly string[] = [
+  "--proxy-mode=iptables",
+  "--iptables-min-sync-period=0s",
+  "--iptables-sync-period=1h",
+];
+
 /** `template` as `make bench PEER=…` takes it. */
 export function peerCommand(
   template: string,
