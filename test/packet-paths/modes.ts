@@ -15,8 +15,9 @@ export interface ModeSections {
   readonly always: ReadonlySet<Section>;
   /** By title: sections of mode ipvs that there are not, and the reason. */
   readonly without: readonly (readonly [title: string, reason: string])[];
-  /** As `WalkOptions` has it. */
+  /** As `WalkOptions` has them. */
   readonly mostProbes?: number;
+  readonly isTurnShared?: boolean;
 }
 
 /** A section of mode ipvs with other outcomes; `undefined`: that of mode ipvs. */
@@ -212,6 +213,7 @@ const sockets: ModeSections = {
   text: ["With iptables: rules lead virtual IPs and node ports to the listeners."],
   // Round robin, but an endpoint that takes longer than 250 ms is passed over.
   mostProbes: 24,
+  isTurnShared: true,
   always: new Set(quickProxied),
   sections: [
     ...quickProxied,

@@ -30,7 +30,7 @@ export async function runModes(which: "all" | "always"): Promise<readonly ModeRe
 }
 
 async function runMode(
-  { mode, mostProbes = 0 }: ModeSections,
+  { mode, mostProbes = 0, isTurnShared = false }: ModeSections,
   sections: readonly Section[],
   stations: Stations,
 ): Promise<readonly SectionResult[]> {
@@ -41,8 +41,9 @@ async function runMode(
     try {
       const walked = await withCommand(proxy.modeView, async (explainer) => {
         const ofGroup: SectionResult[] = [];
+        const options = { mostProbes, isTurnShared };
         for (const section of group) {
-          ofGroup.push(await walk(section, stations, explainer, { mostProbes }));
+          ofGroup.push(await walk(section, stations, explainer, options));
         }
         return ofGroup;
       });

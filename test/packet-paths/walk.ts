@@ -35,6 +35,8 @@ interface Cell {
 export interface WalkOptions {
   /** Where endpoints are chosen at random: connections until every one that is expected was seen, at most. Absent: round robin. */
   readonly mostProbes?: number;
+  /** The addresses of a Service take turns with one another: one balancer serves them all. Absent: each has turns of its own. */
+  readonly isTurnShared?: boolean;
 }
 
 /** Runs in the node's namespace. */
@@ -47,7 +49,7 @@ export async function walk(
   const outcomesByPath = new Map(
     section.paths.map((path) => [path, new Map<ColumnName, string>()] as const),
   );
-  const queues = queuesOf(section);
+  const queues = queuesOf(section, options);
   const lane = async (): Promise<void> => {
     for (let queue = queues.pop(); queue !== undefined; queue = queues.pop()) {
       for (const cell of queue) {
@@ -71,13 +73,17 @@ export async function walk(
   return { section, rows };
 }
 
-/** Cells by virtual server: another client at the same time would spoil the round robin. */
-function queuesOf({ paths, columns }: Section): Cell[][] {
+/** Cells by virtual server, or by Service: another client at the same time would spoil the round robin. */
+function queuesOf({ paths, columns }: Section, { isTurnShared = false }: WalkOptions): Cell[][] {
   const queues = new Map<string, Cell[]>();
   for (const path of paths) {
     for (const column of columns) {
       const destination = destinationIn(path.target, column.family);
-      const key = `${column.protocol} ${destination.address} ${destination.port}`;
+      const server =
+        isTurnShared && path.target.kind === "service"
+          ? `${column.family} ${path.target.service}`
+          : `${destination.address} ${destination.port}`;
+      const key = `${column.protocol} ${server}`;
       const queue = queues.get(key) ?? [];
       queue.push({ path, column, destination });
       queues.set(key, queue);
