@@ -1,5 +1,6 @@
 /** The values that guides and README give Helm: each such command renders the chart, with the image that it names. */
 import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
@@ -58,4 +59,22 @@ describe("helm install in a guide", () => {
       });
     }
   }
+});
+
+describe("kubectl kustomize in a guide", () => {
+  const project = join(import.meta.dirname, "../..");
+  const [command = ""] = readGuides()
+    .filter(({ path }) => path === "kind.md")
+    .flatMap(({ text }) => commandsOf(text))
+    .filter((text) => text.startsWith("kubectl kustomize"));
+  const hasKubectl = spawnSync("kubectl", ["version", "--client"]).status === 0;
+  const skip = hasKubectl ? false : "no kubectl here";
+
+  it("names the image that the guide loads: docs/kind.md", { skip }, () => {
+    const [rendering = ""] = command.split("| kubectl apply");
+    const { stdout } = spawnSync("sh", ["-c", rendering], { cwd: project, encoding: "utf8" });
+    const images = [...stdout.matchAll(/^ +image: (.*)$/gm)].map(([, image = ""]) => image);
+    assert.equal(images.length, 2);
+    for (const image of images) assert.match(image, /^localhost\/kube-ipvs:\d/);
+  });
 });
