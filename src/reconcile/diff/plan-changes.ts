@@ -176,12 +176,11 @@ function* diffServers(input: PlanInput): Generator<void, ServerChanges> {
       removeServer(key, present, changes);
     }
   }
-  if (isFirst) changes.conntrack.splice(0, Number.POSITIVE_INFINITY, ...staleAtStart(desired));
-  return changes;
+  return isFirst ? { ...changes, conntrack: staleAtStart(desired) } : changes;
 }
 
 /** A program that ran before may have left flows anywhere. */
-function staleAtStart(desired: DesiredView): readonly Change[] {
+function staleAtStart(desired: DesiredView): Change[] {
   const changes: Change[] = [];
   for (const key of desired.virtualServerKeys()) {
     const server = desired.virtualServer(key)?.virtualServer;

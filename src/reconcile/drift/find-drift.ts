@@ -34,10 +34,14 @@ export function findDrift(input: DriftInput): readonly Drift[] {
   if (differences.isEmpty) return [];
   const sets = driftOfSets(differences);
   const changedSets = new Set(sets.map(({ subject }) => subject.setName));
-  const drifts: Drift[] = [...driftOfLink(differences), ...sets];
-  for (const change of changes) drifts.push(...driftOfChange(change, differences, changedSets));
-  drifts.push(...driftOfServers(input), ...driftOfAllRules(input));
-  return drifts;
+  // Into a list of its own, not a call: there may be more than a call takes arguments.
+  return [
+    ...driftOfLink(differences),
+    ...sets,
+    ...changes.flatMap((change) => driftOfChange(change, differences, changedSets)),
+    ...driftOfServers(input),
+    ...driftOfAllRules(input),
+  ];
 }
 
 /** With the link go its addresses: one thing. */

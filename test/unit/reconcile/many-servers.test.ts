@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { DesiredView } from "../../../src/plan/desired-state.ts";
+import type { Change } from "../../../src/reconcile/change.ts";
+import { planChanges } from "../../../src/reconcile/diff/plan-changes.ts";
+import { findDrift } from "../../../src/reconcile/drift/find-drift.ts";
+import { CachedState } from "../../../src/reconcile/observed/cached-state.ts";
+import { Differences } from "../../../src/reconcile/observed/difference.ts";
+import { Scope } from "../../../src/reconcile/scope.ts";
+import { virtual } from "../../contract/servers.ts";
+
+/** A call takes about 125,000 arguments. */
+const keys: readonly string[] = Array.from({ length: 150_000 }, (_, index) => `UDP ${index}`);
+const virtualServer = virtual({ protocol: "UDP" });
+const server = { virtualServer, realServers: [], kind: "cluster-ip" } as const;
+
+const desired: DesiredView = {
+  virtualServer: () => server,
+  virtualServerKeys: () => keys,
+  hasEntry: () => false,
+  entries: () => [],
+  hasAddress: () => false,
+  addresses: () => [],
+  serversOfAddress: () => [],
+  servicesOfServer: () => [],
+  servicesOfEntry: () => [],
+  servicesOfAddress: () => [],
+};
+const noWeights = { isKept: () => false };
+
+describe("more virtual servers than a call takes arguments", () => {
+  it("have their UDP flows looked for at a start", () => {
+    const plan = planChanges({
+      desired,
+      cached: new CachedState(),
+      scope: new Scope(),
+      rules: new Map(),
+      sysctls: [],
+      missingModules: [],
+      conflicts: new Set(),
+      ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
+      isOwned: () => true,
+      drains: { isDraining: () => false },
+      drainPolicy: { tcpDeadlineSeconds: 0, udpDeadlineSeconds: 0 },
+      keptWeights: noWeights,
+      render: () => "",
+      isSetRefused: () => false,
+      isFirst: true,
+    });
+    let step = plan.next();
+    while (step.done !== true) step = plan.next();
+    const flows = step.value.changes.filter(({ kind }) => kind === "conntrack-delete");
+    assert.equal(flows.length, keys.length);
+  });
+
+  it("are each named where a third party removed them all", () => {
+    const differences = new Differences();
+    for (const key of keys) differences.noteServer(key, server, undefined);
+    const changes = keys.map(
+      (key): Change => ({
+        kind: "virtual-server-create",
+        key,
+        after: virtualServer,
+        mustBeNew: true,
+        reason: "missing",
+      }),
+    );
+    const drifts = findDrift({
+      differences,
+      changes,
+      desired,
+      isOwned: () => true,
+      manualWeights: noWeights,
+      wantedRules: () => undefined,
+    });
+    assert.equal(drifts.length, keys.length);
+  });
+});
