@@ -219,7 +219,10 @@ const sockets: ModeSections = {
     ...quickProxied,
     section(
       "Routed pods",
-      ["Endpoints see the node, and external policy Local has no effect."],
+      [
+        "Endpoints see the node. A policy Local has no effect: one listener serves all addresses of a Service, and these are " +
+          "reached from outside, too.",
+      ],
       toAll("local"),
     ),
     section("Policy Local without a local endpoint", ["The policy has no effect."], () => ({
