@@ -47,12 +47,15 @@ export class TablesPlan {
       this.#nodeOptions = nodeOptions;
     }
     const pending = this.tracker.take();
-    yield* this.#planServices(pending.services, this.#options);
-    const largeFamilies = this.#largeFamilies(nodeOptions);
-    if (sameSet(largeFamilies, this.#options.largeFamilies)) return pending;
-    this.#options = { ...nodeOptions, largeFamilies };
-    yield* this.#planServices(this.tracker.serviceNames(), this.#options);
-    return pending;
+    let names: Iterable<ServiceName> = pending.services;
+    for (;;) {
+      yield* this.#planServices(names, this.#options);
+      const largeFamilies = this.#largeFamilies(nodeOptions);
+      if (sameSet(largeFamilies, this.#options.largeFamilies)) return pending;
+      this.#options = { ...nodeOptions, largeFamilies };
+      // Those that are pending and gone are not among the known ones.
+      names = new Set([...pending.services, ...this.tracker.serviceNames()]);
+    }
   }
 
   /** There was an update. */
@@ -76,6 +79,7 @@ export class TablesPlan {
     return this.#options;
   }
 
+  /** Ends early where the cluster turns out to be large: all is planned again then. */
   *#planServices(names: Iterable<ServiceName>, options: IptablesOptions): Generator<void, void> {
     for (const name of names) {
       const service = this.tracker.service(name);
@@ -84,6 +88,8 @@ export class TablesPlan {
         this.#onPlan(plan);
       }
       yield;
+      const isNew = (family: IpFamily): boolean => !options.largeFamilies.has(family);
+      if ([...this.#largeFamilies(options)].some(isNew)) return;
     }
   }
 

@@ -43,4 +43,29 @@ describe("rules of endpoints", () => {
     update(plan, options);
     assert.ok(endpointRules(plan).every(hasComment));
   });
+
+  it("are planned again from where the cluster turns out to be large, and what is gone by then goes", () => {
+    let planned = 0;
+    const plan = new TablesPlan({ startedAtMs: 0, onPlan: () => (planned += 1) });
+    const gone = serviceRecord({ name: "default/0" });
+    plan.tracker.noteService(undefined, gone);
+    update(plan, iptablesOptions());
+    assert.match(JSON.stringify(plan.ruleSet("IPv4")), /default\/0:/);
+    planned = 0;
+    for (let index = 1; index <= 400; index++) {
+      const service = `default/${index}`;
+      const own = [`10.244.${index >> 8}.${index & 255}`, `10.245.${index >> 8}.${index & 255}`];
+      plan.tracker.noteService(undefined, serviceRecord({ name: service }));
+      const endpoints = [...own, "10.1.0.1", "10.1.0.2", "10.1.0.3"].map((address) =>
+        endpointRecord(address),
+      );
+      plan.tracker.noteSlice(undefined, sliceRecord(endpoints, { name: `${service}-1`, service }));
+    }
+    plan.tracker.noteService(gone, undefined);
+    update(plan, iptablesOptions());
+    // 201 Services have more than 1,000 endpoints; then 400 and the one that is gone. Each in two families.
+    assert.equal(planned, 2 * (201 + 401));
+    assert.ok(!endpointRules(plan).some(hasComment));
+    assert.doesNotMatch(JSON.stringify(plan.ruleSet("IPv4")), /default\/0:/);
+  });
 });
