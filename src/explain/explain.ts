@@ -11,6 +11,7 @@ import { ipvsMode } from "./modes/ipvs.ts";
 import type { ExplainedMode } from "./modes/mode.ts";
 import { userspaceMode } from "./modes/userspace.ts";
 import type { From } from "./origins.ts";
+import { readAffinity } from "./read/read-affinity.ts";
 import { readConnections, readTracked } from "./read/read-connections.ts";
 import { type ExplainReaders, type FamilyState, readFamilies } from "./read/read-families.ts";
 
@@ -87,9 +88,13 @@ async function connectionsOf(
 ): Promise<Connections> {
   const to = forwardOf(facts, destination, from) ?? destination;
   const client = clientOf(from, to, state);
-  return facts.mode === "ipvs"
-    ? await readConnections(readers, to, client)
-    : await readTracked(readers, to, client);
+  if (facts.mode === "ipvs") return await readConnections(readers, to, client);
+  const connections = await readTracked(readers, to, client);
+  if (facts.mode !== "iptables" || client === undefined) return connections;
+  return {
+    ...connections,
+    templates: readAffinity(readers, to, client, state.observed.chains),
+  };
 }
 
 /** Nobody else gets to a loopback address. */

@@ -106,7 +106,8 @@ export interface RememberedConnection {
   readonly client: string;
   readonly realServer: string;
   readonly state: string;
-  readonly expiresInSeconds: number;
+  /** Absent: in mode iptables, where the time of the client's last connection is not known. */
+  readonly expiresInSeconds?: number;
 }
 
 export interface TrackedConnection {

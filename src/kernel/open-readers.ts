@@ -1,5 +1,6 @@
 /** Clients for what only reads a kernel: no backend of iptables is chosen, and nothing fails that is not used. */
 import type { Clock } from "../base/clock.ts";
+import type { IpAddress } from "../base/ip.ts";
 import { debugSinkOf } from "../netlink/debug.ts";
 import { nativeSocket } from "../netlink/native-socket.ts";
 import type { TransportParts } from "../netlink/transport.ts";
@@ -21,6 +22,7 @@ import { type OpenRoutes, openRoutes } from "./link/routes.ts";
 import { type ListeningSocket, listListeningSockets } from "./listening-sockets.ts";
 import { ModulesClient } from "./modules/client.ts";
 import { openNftTables } from "./nftables/client.ts";
+import { listRecentClients } from "./recent-lists.ts";
 import { runProgram } from "./run-program.ts";
 import { SysctlClient } from "./sysctl/client.ts";
 
@@ -34,6 +36,8 @@ export interface KernelReaders {
   readonly conntrack: Pick<OpenConntrack, "listFlows">;
   readonly sysctl: SysctlClient;
   readonly sockets: { listListening(): readonly ListeningSocket[] };
+  /** Of the match `recent` of iptables, by which mode iptables keeps session affinity. */
+  readonly recentLists: { clientsIn(list: string): readonly IpAddress[] };
   readonly modules: ModulesClient;
   readonly surveyBackends: () => Promise<BackendSurveys>;
   readonly openRules: (backend: IptablesBackend) => Promise<Pick<Iptables, "observe">>;
@@ -61,6 +65,7 @@ export function openReaders(
     ...sockets,
     sysctl: new SysctlClient(),
     sockets: { listListening: listListeningSockets },
+    recentLists: { clientsIn: listRecentClients },
     modules,
     surveyBackends: () => surveyBackends(runProgram),
     openRules: async (backend) => {

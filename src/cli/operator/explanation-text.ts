@@ -184,9 +184,10 @@ function connectionLines({ connections, packets }: Explanation): readonly string
   const { templates, ipvs, conntrack, isTruncated } = connections;
   const isOfClient = packets.length === 1;
   const lines = [
-    ...templates.map(
-      ({ client, realServer, expiresInSeconds }) =>
-        `affinity: ${client} keeps ${realServer} for ${expiresInSeconds} s more`,
+    ...templates.map(({ client, realServer, expiresInSeconds }) =>
+      expiresInSeconds === undefined
+        ? `affinity: ${client} was at ${realServer}, and returns there until its timeout ends`
+        : `affinity: ${client} keeps ${realServer} for ${expiresInSeconds} s more`,
     ),
     ...ipvs.map(
       ({ client, realServer, state, expiresInSeconds }) =>

@@ -16,7 +16,7 @@ import { type ReadAddresses, readAddresses, readPicture } from "./read-picture.t
 /** What is read of the kernel. */
 export type ExplainReaders = Pick<
   KernelReaders,
-  "ipSets" | "routes" | "conntrack" | "openRules" | "sockets"
+  "ipSets" | "routes" | "conntrack" | "openRules" | "sockets" | "recentLists"
 > & {
   readonly ipvs: Pick<KernelReaders["ipvs"], "listVirtualServers" | "listRealServers">;
   readonly link: Pick<KernelReaders["link"], "find" | "listAddresses">;

@@ -226,6 +226,25 @@ describe("explain in mode iptables", () => {
     });
   });
 
+  it("says where session affinity leads a client that was there before", async () => {
+    const spec = { sessionAffinity: "ClientIP" };
+    await inTables(
+      [service({ spec }), endpointSlice({ endpoints: [here, there] })],
+      async (onNode) => {
+        const lists: string[] = [];
+        const first = await explained(onNode, client, web, [], (list) => {
+          lists.push(list);
+          return lists.length === 2 ? [client] : [];
+        });
+        assert.equal(lists.length, 2);
+        assert.deepEqual(first.connections.templates, [
+          { client, realServer: "10.244.2.5:8080", state: "RECENT" },
+        ]);
+        assert.match(first.summary, /are balanced over 2 of 2 endpoints/);
+      },
+    );
+  });
+
   it("names the Service that has an address, and the one that has not", async () => {
     const spec = { externalIPs: ["198.18.0.10"] };
     const slice = endpointSlice({ endpoints: [here] });

@@ -51,6 +51,7 @@ export async function explained(
   from: From | undefined,
   destination: Destination = web,
   listening: readonly ListeningSocket[] = [],
+  clientsIn: (list: string) => readonly IpAddress[] = () => [],
 ): Promise<Explanation> {
   const asks = from === undefined || from === "node" ? {} : { from };
   const facts = await planFacts(modeView, { kind: "destination", destination, ...asks });
@@ -64,6 +65,7 @@ export async function explained(
       routes: { find },
       sockets: { listListening: () => listening },
       conntrack: { listFlows: async () => [] },
+      recentLists: { clientsIn },
       openRules: async () => kernel.iptables,
     },
     facts,

@@ -75,6 +75,7 @@ class Stage {
       routes: { find: async () => ({ isLocal: false, isBridge: false, link: "eth0", source }) },
       sockets: { listListening: () => [] },
       conntrack: { listFlows: async () => [] },
+      recentLists: { clientsIn: () => [] },
       openRules: async () => iptables,
     };
     return await explainWith(readers, facts, "node");

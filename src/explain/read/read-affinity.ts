@@ -1,0 +1,35 @@
+/** What session affinity remembers of a client in mode iptables. */
+import { hostPort, type IpAddress } from "../../base/ip.ts";
+import type { Destination } from "../../daemon/operator/answers.ts";
+import type { KernelReaders } from "../../kernel/open-readers.ts";
+import { chainKey, chainsAbout } from "../../state/rules-about.ts";
+import type { RememberedConnection } from "../explanation.ts";
+import type { ListedRule } from "../packet/picture.ts";
+
+/** Endpoints in whose lists the client is; how long ago it came there is not shown in seconds. */
+export function readAffinity(
+  { recentLists }: Pick<KernelReaders, "recentLists">,
+  destination: Destination,
+  client: IpAddress,
+  chains: ReadonlyMap<string, readonly ListedRule[]>,
+): readonly RememberedConnection[] {
+  const rules = [...chainsAbout([destination], (key) => chains.get(key)).values()].flat();
+  return rules.flatMap(({ rule }): readonly RememberedConnection[] => {
+    const check = rule?.matches.find((match) => match.kind === "recent-check");
+    if (check === undefined || rule?.target.kind !== "jump") return [];
+    if (!recentLists.clientsIn(check.list).includes(client)) return [];
+    return endpointsOf(rule.target.chain, chains).map((realServer) => ({
+      ...{ client, realServer },
+      state: "RECENT",
+    }));
+  });
+}
+
+function endpointsOf(
+  chain: string,
+  chains: ReadonlyMap<string, readonly ListedRule[]>,
+): readonly string[] {
+  return (chains.get(chainKey("nat", chain)) ?? []).flatMap(({ rule }) =>
+    rule?.target.kind === "translate" ? [hostPort(rule.target.address, rule.target.port)] : [],
+  );
+}
