@@ -1,0 +1,109 @@
+/**
+ * Hands a node over from another proxy to the present build and back, and cleans up, under traffic; prints what came of each
+ * step. In the lab:
+ *
+ *     node test/lab/boot.ts -- node test/upgrade/hand-over.ts 'kube-proxy --config={config}' [MODE] [OUR-MODE]
+ *
+ * MODE is `ipvs` (or `iptables`), of both where OUR-MODE is not given. Exit status 1: a connection broke, a new one failed, or
+ * something was left behind.
+ */
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { ask } from "../faults/ask.ts";
+import { Traffic } from "../faults/traffic.ts";
+import { compareStates, differenceText, type KernelState } from "../golden/kernel-state.ts";
+import { observeKernel } from "../golden/observe.ts";
+import { ApiServer } from "../support/api-server/api-server.ts";
+import { enterNetworkNamespace, shell } from "../support/netns/network-namespace.ts";
+import { type PeerMode, peerTitle } from "../support/peer.ts";
+import { Program } from "../support/program.ts";
+import { nodeWithNeighbours, podNamespace, targets } from "./node.ts";
+import { objects } from "./objects.ts";
+import { stableState, startOtherProxy } from "./other-proxy.ts";
+
+const [template = "", mode = "ipvs", ourMode = mode] = process.argv.slice(2);
+/** Without a program at all, as long as a DaemonSet takes to start the next pod. */
+const gapMs = 1_000;
+const longCount = 10 * targets.length;
+const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-hand-over-"));
+
+shell(nodeWithNeighbours.join("\n"));
+enterNetworkNamespace("node");
+const untouched = await observeKernel([]);
+const server = await ApiServer.start({ objects });
+const traffic = new Traffic(podNamespace, targets);
+let isWell = true;
+
+function startPeer(): Promise<Program> {
+  return startOtherProxy(template, { server: server.url, mode: mode as PeerMode, folder });
+}
+
+function startOurs(): Program {
+  return new Program([
+    "--hostname-override=node-1",
+    "--cluster-cidr=10.244.0.0/16",
+    `--proxy-mode=${ourMode}`,
+    "--conntrack-max-per-core=0",
+    `--master=${server.url}`,
+    "-v=3",
+  ]);
+}
+
+async function end(running: Program): Promise<void> {
+  running.kill("SIGTERM");
+  await running.ends();
+  await pause(gapMs);
+}
+
+async function reportTraffic(step: string): Promise<void> {
+  const { long, broken, short, failed, reasons } = await traffic.take();
+  console.log(
+    `${step}: ${long} connections stand, ${broken} broke; ${failed} of ${short} new ones failed`,
+  );
+  if (long !== longCount || broken + failed > 0) {
+    isWell = false;
+    console.log(JSON.stringify(reasons));
+  }
+}
+
+function reportDifferences(title: string, before: KernelState, after: KernelState): number {
+  const differences = compareStates(before, after).map(differenceText);
+  console.log(`${title}: ${differences.length} lines differ`);
+  for (const line of differences) console.log(`  ${line}`);
+  return differences.length;
+}
+
+console.log(`${peerTitle(template)} in mode ${mode}, the present build in mode ${ourMode}`);
+const first = await startPeer();
+const ofPeer = await stableState();
+while ((await traffic.take()).long < longCount) await pause(500);
+await reportTraffic("under the other proxy");
+await end(first);
+
+const ours = startOurs();
+await ours.prints(/SyncProxyRules complete/);
+const ofOurs = await stableState();
+await reportTraffic("handed over to kube-ipvs");
+const { text } = await ask("http://127.0.0.1:10249/metrics");
+for (const [line] of text.matchAll(/^kube_ipvs_kernel_changes_total\{.*$/gm))
+  console.log(`  ${line}`);
+reportDifferences("what kube-ipvs changed", ofPeer, ofOurs);
+await end(ours);
+
+const second = await startPeer();
+const ofPeerAgain = await stableState();
+await reportTraffic("handed back");
+reportDifferences("what the other proxy changed", ofOurs, ofPeerAgain);
+reportDifferences("beside what it left the first time", ofPeer, ofPeerAgain);
+await end(second);
+
+await traffic.stop();
+const cleanUp = new Program(["--cleanup"]);
+const { code } = await cleanUp.ends();
+console.log(`kube-ipvs --cleanup: status ${code}\n${cleanUp.output.trimEnd()}`);
+const left = await observeKernel([]);
+if (reportDifferences("left behind", untouched, left) > 0 || code !== 0) isWell = false;
+await server.stop();
+process.exit(isWell ? 0 : 1);
