@@ -10,13 +10,22 @@ import type { LocalDetector } from "./options.ts";
 import { comment, described, jumpFrom, matchSet, type RulesInput, when } from "./rule-parts.ts";
 import type { SetRole } from "./sets.ts";
 
-/** Rules of an empty cluster: they name all our chains and jumps. */
+/** Chains that kube-proxy made in mode ipvs once and makes no more: KUBE-FIREWALL of filter is kubelet's, this one is not. */
+const retiredChains: readonly Chain[] = [{ table: "nat", name: "KUBE-FIREWALL", rules: [] }];
+
+/** Rules of an empty cluster, to be removed: they name all chains and jumps of mode ipvs. */
 export function planEmptyRules(
   family: IpFamily,
   { isMasqueradeAll, masqueradeMark }: Pick<RulesInput, "isMasqueradeAll" | "masqueradeMark">,
 ): RuleSet {
   const empty = { filledSets: new Set<never>(), deniedToNode: [], localDetector: undefined };
-  return planRules({ family, ...empty, isMasqueradeAll, masqueradeMark });
+  const { chains, jumps: ours } = planRules({
+    family,
+    ...empty,
+    isMasqueradeAll,
+    masqueradeMark,
+  });
+  return { chains: [...chains, ...retiredChains], jumps: ours };
 }
 
 /** Plans all chains and jumps of a family. Pure. */

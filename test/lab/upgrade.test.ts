@@ -11,11 +11,12 @@ import { nodeSetUp } from "../golden/node-world.ts";
 import { observeKernel } from "../golden/observe.ts";
 import { replayLines } from "../golden/replay.ts";
 import { readScenario } from "../golden/scenario.ts";
-import { type Flags, withLabDaemon } from "../support/lab-daemon.ts";
+import { cleanUpLab, type Flags, withLabDaemon } from "../support/lab-daemon.ts";
 import { withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import type { ApiObject } from "../support/objects.ts";
 import { objects } from "../upgrade/objects.ts";
 
+const othersFolder = join(import.meta.dirname, "../upgrade/other-proxies");
 const statesFolder = join(import.meta.dirname, "../upgrade/states");
 
 interface Found {
@@ -91,5 +92,27 @@ describe("what kube-proxy 1.36.2 left", () => {
     });
     assert.match(changes.join("\n"), /virtual-server/);
     assert.notDeepEqual(differences, []);
+  });
+});
+
+/** It has a chain of its own in nat, which names sets, and serves node ports on loopback, too. */
+describe("what kube-proxy 1.20.2 left", () => {
+  it("is taken over without an error, and a clean-up leaves nothing of it", async () => {
+    const file = join(othersFolder, "kube-proxy-1.20.2-ipvs.json");
+    const state = JSON.parse(readFileSync(file, "utf8")) as KernelState;
+    assert.match(state.ipvs ?? "", /127\.0\.0\.1:30443/);
+    const setUp = [...nodeSetUp, ...replayLines(state)];
+    await withNetworkNamespace("upgrade", setUp, async () => {
+      await withLabDaemon(objects, {}, async ({ errors }) => {
+        assert.deepEqual(errors, []);
+        assert.doesNotMatch((await observeKernel([])).ipvs ?? "", /127\.0\.0\.1/);
+      });
+      const kept = (await cleanUpLab()).filter((line) => !line.startsWith("Removed"));
+      const { ipvs, ipset, iptables, addresses } = await observeKernel([]);
+      const empty = { kept: [], ipvs: "", ipset: "", addresses: "" };
+      assert.deepEqual({ kept, ipvs, ipset, addresses }, empty);
+      // KUBE-MARK-DROP is kubelet's.
+      assert.deepEqual(iptables?.match(/KUBE-(?!MARK-DROP)\S+/g) ?? [], []);
+    });
   });
 });

@@ -2,7 +2,7 @@
  * Whose the virtual servers are that a start finds in the kernel. The same kernel state, objects and record always give
  * the same answer; docs/decisions/0013 has the rule, and what it cannot know. Pure.
  */
-import { familyOf, type IpAddress, type IpFamily, ipFamilies } from "../../base/ip.ts";
+import { familyOf, type IpAddress, type IpFamily, ipFamilies, isLoopback } from "../../base/ip.ts";
 import { setFor } from "../../plan/sets.ts";
 import { type RealServer, realServerKey } from "../../state/real-server.ts";
 import { addressOf } from "../../state/set-entry.ts";
@@ -67,7 +67,9 @@ function ownerOf(
   if (recorded.foreign.has(key)) return "foreign";
   if (recorded.owned.has(key) || isNamedByAddress(id, cached)) return "owned";
   // The sets of SCTP name addresses as well: they say it even when the address has gone from the node.
-  const isNodePort = id.protocol === "SCTP" || facts.nodeAddresses.has(id.address);
+  // kube-proxy 1.20 serves node ports on loopback, too; we do not, so nobody else would remove them.
+  const isOnNode = facts.nodeAddresses.has(id.address) || isLoopback(id.address);
+  const isNodePort = id.protocol === "SCTP" || isOnNode;
   if (isNodePort && isNamedByPort(id, cached)) return "owned";
   // On kube-ipvs0 only we bind addresses: of one that no set names any more, since someone flushed it, they say whose.
   const isBound = cached.addresses.has(id.address);

@@ -177,6 +177,14 @@ describe("an entry of a node port", () => {
     assert.equal(ownerOf(nodePort), "owned");
   });
 
+  it("marks it as ours on loopback, where kube-proxy 1.20 serves node ports, too", () => {
+    const onLoopback = { ...nodePort, address: ip("127.0.0.1") };
+    put(onLoopback);
+    assert.equal(ownerOf(onLoopback), "foreign");
+    name("nodePortTcp", portEntry(nodePort.port));
+    assert.equal(ownerOf(onLoopback), "owned");
+  });
+
   it("marks nothing on an address that the node does not have", () => {
     put(nodePort);
     name("nodePortTcp", portEntry(nodePort.port));
