@@ -7,6 +7,8 @@ export async function ask(
   body?: string,
 ): Promise<{ readonly status: number; readonly text: string }> {
   const sent = request(url, { agent: false, method: body === undefined ? "GET" : "POST" });
+  // Where the connection breaks after the head, reading the body fails: the request's own event must not end the process.
+  sent.on("error", () => {});
   sent.end(body);
   const [response] = (await once(sent, "response")) as [IncomingMessage];
   const chunks: Buffer[] = [];
