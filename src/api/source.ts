@@ -30,10 +30,10 @@ export interface ListQuarantine {
   readonly missing: number;
 }
 
-/** What the node served before the start: the first lists are compared with it. */
+/** What the node served before the start: each first list is compared with it, and asks for it when it is complete. */
 export interface ServedAddresses {
-  readonly services: ReadonlySet<IpAddress>;
-  readonly endpointslices: ReadonlySet<IpAddress>;
+  readonly services: () => Promise<ReadonlySet<IpAddress>>;
+  readonly endpointslices: () => Promise<ReadonlySet<IpAddress>>;
 }
 
 /** The InternalIP and ExternalIP addresses of all Nodes, by name. */

@@ -25,6 +25,7 @@ import { Differences } from "./observed/difference.ts";
 import { Freshness } from "./observed/freshness.ts";
 import { Observer } from "./observed/observer.ts";
 import { noteRightRules } from "./observed/right-rules.ts";
+import { ServersAhead } from "./observed/servers-ahead.ts";
 import { Verification } from "./observed/verification.ts";
 import { adoptServers } from "./ownership/adopt.ts";
 import { withoutForeign } from "./ownership/contested-view.ts";
@@ -79,13 +80,15 @@ export class Reconciler {
   /** What the next sync compares; kept while the kernel cannot be read. */
   #scope = new Scope();
   readonly verification: Verification;
+  readonly serversAhead: ServersAhead;
   #isFirst = true;
   #isInitialized = false;
 
   constructor(parts: ReconcilerParts) {
     const { kernel, clock, log } = parts;
     this.#parts = parts;
-    this.#observer = new Observer(kernel, this.#cached);
+    this.serversAhead = new ServersAhead({ ipvs: kernel.ipvs, clock });
+    this.#observer = new Observer(kernel, this.#cached, this.serversAhead);
     const startTimes = parts.drainStartTimes ?? noDrainStartTimes;
     this.#drainer = new Drainer({ clock, log, startTimes });
     this.#cleaner = new ConntrackCleaner(kernel.conntrack, clock);

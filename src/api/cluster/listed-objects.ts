@@ -43,13 +43,21 @@ export class ListedObjects<T> {
   }
 }
 
-/** What a list is compared with: the keys of the last known objects, and what was served before startup. */
+/** What a list is compared with: the keys of the last known objects. */
 export function knownKeys<T>(
   { keysOf }: Judged<T>,
   records: LastKnownRecords<T>,
-  servedBefore: ReadonlySet<string> | undefined,
 ): ReadonlySet<string> {
-  const known = new Set<string>(servedBefore);
+  const known = new Set<string>();
   for (const record of records.records()) for (const key of keysOf(record)) known.add(key);
   return known;
+}
+
+/** The union; of an empty set and another one it is the other one itself. */
+export function eitherOf(
+  one: ReadonlySet<string>,
+  other: ReadonlySet<string>,
+): ReadonlySet<string> {
+  if (one.size === 0) return other;
+  return other.size === 0 ? one : new Set([...one, ...other]);
 }

@@ -12,8 +12,8 @@ export interface ReflectorTarget<T> {
   readonly notify: Notify<T>;
   /** By which keys a list is judged by the relist guard: addresses, names. */
   readonly keysOf: (record: T) => readonly string[];
-  /** What the first list is compared with; absent: nothing. */
-  readonly servedBefore?: ReadonlySet<string> | undefined;
+  /** Reads what the first list is compared with; absent: nothing. */
+  readonly servedBefore?: (() => Promise<ReadonlySet<string>>) | undefined;
   readonly onSynced: () => void;
   readonly onRefusal: Refuse;
   readonly onListQuarantine: (quarantine: Omit<ListQuarantine, "kind">) => void;
@@ -38,7 +38,8 @@ export function listenerTarget<Kind extends ResourceKind>(
   listener: SourceListener,
   servedBefore?: ServedAddresses,
 ): ReflectorTarget<RecordOf[Kind]> {
-  const served: { readonly [Of in ResourceKind]?: ReadonlySet<string> } = servedBefore ?? {};
+  const served: { readonly [Of in ResourceKind]?: () => Promise<ReadonlySet<string>> } =
+    servedBefore ?? {};
   return {
     decode: (object, into) => decodeObject(kind, object, into),
     notify: notifyOf(listener)[kind],

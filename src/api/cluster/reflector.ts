@@ -13,7 +13,7 @@ import { LineSplitter } from "./line-splitter.ts";
 import { confirmAfterMs, ListGuard } from "./list-guard.ts";
 import { ListSplitter } from "./list-splitter.ts";
 import { ListTerms } from "./list-terms.ts";
-import { knownKeys, ListedObjects } from "./listed-objects.ts";
+import { eitherOf, knownKeys, ListedObjects } from "./listed-objects.ts";
 import type { ReflectorTarget } from "./reflector-target.ts";
 import { expectNewer } from "./resource-version.ts";
 import { ResourceSelectors } from "./selectors.ts";
@@ -55,8 +55,6 @@ export class Reflector<T> {
   readonly #dependencies: Omit<ReflectorDependencies, "guard">;
   readonly #resource: WatchedResource;
   readonly #target: ReflectorTarget<T>;
-  /** Until the first list: the addresses of a large cluster are megabytes. */
-  #servedBefore: ReadonlySet<string> | undefined;
   readonly #log: Logger;
   readonly #records: LastKnownRecords<T>;
   readonly #texts = new TextPool();
@@ -76,7 +74,6 @@ export class Reflector<T> {
     target: ReflectorTarget<T>,
   ) {
     this.#dependencies = dependencies;
-    this.#servedBefore = target.servedBefore;
     this.#resource = resource;
     this.#selectors = new ResourceSelectors(resource);
     this.#target = target;
@@ -106,7 +103,7 @@ export class Reflector<T> {
   /** Notifies of every object, then of removals, unless the list is quarantined until a second one confirms it. */
   async #list(signal: AbortSignal): Promise<void> {
     this.#count("list");
-    const known = knownKeys(this.#target, this.#records, this.#servedBefore);
+    const listedBefore = knownKeys(this.#target, this.#records);
     const listed = new ListedObjects(this.#target, this.#records);
     let head: ListHead = { resourceVersion: "", continueToken: "" };
     do {
@@ -114,10 +111,18 @@ export class Reflector<T> {
       if (signal.aborted) return;
     } while (head.continueToken !== "");
     this.#terms.noteComplete();
+    const known = eitherOf(listedBefore, await this.#servedBefore());
+    if (signal.aborted) return;
     const take = (): void => this.#takeList(listed, head);
     // A resourceVersion that was set meanwhile is that of a quarantined list that expired: take this newer list.
     if (this.#resourceVersion !== undefined) take();
     else if (!this.#guard.judge(known, listed.keys, take)) await this.#awaitSecond(signal);
+  }
+
+  /** Asked for late, and not held: the addresses of a large cluster are megabytes. */
+  async #servedBefore(): Promise<ReadonlySet<string>> {
+    const { servedBefore } = this.#target;
+    return this.#isSynced || servedBefore === undefined ? new Set() : servedBefore();
   }
 
   /** The second list is the newest state, not what a server has in its cache. */
@@ -132,7 +137,6 @@ export class Reflector<T> {
     this.#advance(head.resourceVersion);
     if (this.#isSynced) return;
     this.#isSynced = true;
-    this.#servedBefore = undefined;
     this.#log.verbose(1, "Listed", { count: this.#records.size });
     this.#target.onSynced();
   }

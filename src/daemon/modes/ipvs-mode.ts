@@ -1,7 +1,7 @@
 import { LocalhostNodePorts } from "../localhost/localhost-node-ports.ts";
 import { reportLeftoverChains, tidyOtherModes } from "../node/other-modes.ts";
 import { configureKernel, prepareKernel } from "../node/prepare-kernel.ts";
-import { readServedAddresses } from "../node/served-before.ts";
+import { servedBefore } from "../node/served-before.ts";
 import { tidyPortals } from "../node/tidy-portals.ts";
 import { tidyVirtualAddresses } from "../node/tidy-virtual-addresses.ts";
 import { tidyUnusedBackend } from "../node/unused-backend.ts";
@@ -17,7 +17,6 @@ export async function beginIpvs(parts: ModeParts): Promise<RunningMode> {
   const { config, kernel, log, live } = parts;
   const families = await prepareKernel(kernel, config, log);
   await tidyPortals(kernel, config, log);
-  const servedBefore = await readServedAddresses(kernel, config);
   const reporter = new SyncReporter({ ...parts, nodeName: config.nodeName });
   const onNodeReady: SyncLoopNodeReady = (node) => parts.onNodeReady(node, families);
   const udpIdleMs = (): number => (live.current.ipvsTimeouts.udpSeconds || ipvsUdpSeconds) * 1_000;
@@ -30,7 +29,14 @@ export async function beginIpvs(parts: ModeParts): Promise<RunningMode> {
   return {
     families,
     loop,
-    servedBefore,
+    servedBefore: servedBefore(
+      {
+        readBound: () => loop.readBound(),
+        readServers: () => loop.readServers(),
+        fail: parts.fail ?? (() => {}),
+      },
+      config,
+    ),
     view: {
       mode: "ipvs",
       ...loop.view,

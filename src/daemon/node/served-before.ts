@@ -1,28 +1,54 @@
 import type { ServedAddresses } from "../../api/source.ts";
+import type { IpAddress } from "../../base/ip.ts";
 import type { Config } from "../../config/config.ts";
-import type { Kernel } from "../../kernel/kernel.ts";
+import type { CachedVirtualServer } from "../../reconcile/observed/cached-state.ts";
+
+/** Reads what is in the kernel at a start. */
+export interface ServedBeforeParts {
+  /** Addresses of kube-ipvs0; undefined where there is no such link. */
+  readonly readBound: () => Promise<readonly IpAddress[] | undefined>;
+  readonly readServers: () => Promise<readonly CachedVirtualServer[]>;
+  /** Ends the program: without what is served no list can be judged. */
+  readonly fail: (error: Error) => void;
+}
 
 /**
  * What the kernel serves at a start: the addresses of kube-ipvs0, and the real servers behind them that get
  * new connections. `undefined` where no list is guarded.
  */
-export async function readServedAddresses(
-  { ipvs, link }: Pick<Kernel, "ipvs" | "link">,
+export function servedBefore(
+  { readBound, readServers, fail }: ServedBeforeParts,
   { objectsFrom, listGuardPercent }: Pick<Config, "objectsFrom" | "listGuardPercent">,
-): Promise<ServedAddresses | undefined> {
+): ServedAddresses | undefined {
   if (objectsFrom.kind !== "cluster" || listGuardPercent === 0) return undefined;
-  const device = await link.find();
-  if (device === undefined) return undefined;
-  const addresses = await link.listAddresses();
-  const services = new Set(
-    addresses.filter(({ linkIndex }) => linkIndex === device.index).map(({ address }) => address),
-  );
-  const virtualServers = await ipvs.listVirtualServers();
-  const served = virtualServers.filter(({ address }) => services.has(address));
-  const realServers = await ipvs.readRealServers(served);
-  const endpoints = realServers
-    .flat()
-    .filter(({ weight }) => weight > 0)
-    .map(({ address }) => address);
-  return { services, endpointslices: new Set(endpoints) };
+  const failing = async <T>(reading: Promise<T>): Promise<T> => {
+    try {
+      return await reading;
+    } catch (error) {
+      fail(error as Error);
+      throw error;
+    }
+  };
+  const services = async (): Promise<ReadonlySet<IpAddress>> => new Set(await readBound());
+  const endpointslices = async (): Promise<ReadonlySet<IpAddress>> => {
+    const bound = await services();
+    // A kernel without IPVS, of which only a plan is wanted, has no addresses either.
+    return bound.size === 0 ? bound : endpointsBehind(bound, await readServers());
+  };
+  return {
+    services: () => failing(services()),
+    endpointslices: () => failing(endpointslices()),
+  };
+}
+
+function endpointsBehind(
+  bound: ReadonlySet<IpAddress>,
+  servers: readonly CachedVirtualServer[],
+): ReadonlySet<IpAddress> {
+  const endpoints = new Set<IpAddress>();
+  for (const { virtualServer, realServers } of servers) {
+    if (!bound.has(virtualServer.address)) continue;
+    for (const { address, weight } of realServers) if (weight > 0) endpoints.add(address);
+  }
+  return endpoints;
 }

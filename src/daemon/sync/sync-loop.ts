@@ -3,13 +3,14 @@ import type { NodeAddresses, NodeWeights, ResourceKind } from "../../api/source.
 import type { Clock } from "../../base/clock.ts";
 import { earliest } from "../../base/earliest.ts";
 import { Exclusive } from "../../base/exclusive.ts";
-import type { IpFamily } from "../../base/ip.ts";
+import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import { inSlices, yieldToEventLoop } from "../../base/time-slice.ts";
 import { noRampStartTimes, type RampStartTimes } from "../../model/slow-starts.ts";
 import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
 import { ClusterPlan } from "../../plan/cluster-plan.ts";
 import type { ApplyProgress } from "../../reconcile/apply/apply-plan.ts";
 import type { DrainStartTimes } from "../../reconcile/drain/drains.ts";
+import type { ServersAhead } from "../../reconcile/observed/servers-ahead.ts";
 import type { OwnershipRecord } from "../../reconcile/ownership/ownership.ts";
 import { Reconciler } from "../../reconcile/reconciler.ts";
 import type { SyncReport } from "../../reconcile/report.ts";
@@ -123,9 +124,22 @@ export class SyncLoop {
 
   start(): void {
     this.#reporter.started(this.#families);
+    // Whoever observes meets the failure again.
+    this.readServers().catch(() => undefined);
     this.#input.start();
     this.#checks.start();
     this.#runner.start();
+  }
+
+  /** Before the first sync: virtual and real servers in the kernel, read once for whoever asks and for the sync. */
+  readServers(): ReturnType<ServersAhead["read"]> {
+    return this.#reconciler.serversAhead.read();
+  }
+
+  /** Addresses on kube-ipvs0, as read last; undefined where there is no such link. */
+  async readBound(): Promise<readonly IpAddress[] | undefined> {
+    await this.#exclusive.run(() => this.#node.refresh());
+    return this.#node.bound;
   }
 
   /** Resolves when everything reported so far is in the kernel. */

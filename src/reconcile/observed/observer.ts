@@ -1,8 +1,9 @@
 /** Reads kernel state into the cache and notes where the two differ. */
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
-import type { Kernel } from "../../kernel/kernel.ts";
+import type { CachedRealServers, Kernel } from "../../kernel/kernel.ts";
 import type { PlannedVirtualServer } from "../../plan/service-port-plan.ts";
 import type { SysctlSetting } from "../../plan/sysctls.ts";
+import { type RealServer, sameRealServers } from "../../state/real-server.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
 import { cachedRulesOf } from "../diff/rule-texts.ts";
@@ -11,6 +12,7 @@ import { compareAddresses, compareServer, compareServers, sameRules } from "./co
 import { Differences } from "./difference.ts";
 import { readAddresses } from "./read-addresses.ts";
 import { readAllSets } from "./read-sets.ts";
+import type { ServersAhead } from "./servers-ahead.ts";
 
 /** Parts of kernel state that are observed on their own. */
 export type ObservedPart = "link" | "sets" | "servers" | "rules" | "sysctls";
@@ -33,11 +35,14 @@ export interface ObservationGoal {
 export class Observer {
   readonly #kernel: Kernel;
   readonly #cached: CachedState;
+  readonly #ahead: Pick<ServersAhead, "take"> | undefined;
   #differences = new Differences();
 
-  constructor(kernel: Kernel, cached: CachedState) {
+  /** `ahead` absent: nobody reads the servers before they are asked for. */
+  constructor(kernel: Kernel, cached: CachedState, ahead?: Pick<ServersAhead, "take">) {
     this.#kernel = kernel;
     this.#cached = cached;
+    this.#ahead = ahead;
   }
 
   /** Hands over what was found to differ since it was asked last. */
@@ -161,12 +166,13 @@ export class Observer {
   }
 
   async #observeServers({ virtualServer: planned }: ObservationGoal): Promise<void> {
-    const { ipvs } = this.#kernel;
-    const found = await ipvs.listVirtualServers();
+    const ahead = await this.#ahead?.take();
+    const found = await this.#kernel.ipvs.listVirtualServers();
     const before = this.#cached.virtualServers;
-    const lists = await ipvs.readRealServers(
+    const lists = await this.#realServersOf(
       found,
       (key) => before.get(key)?.realServers ?? planned(key)?.realServers,
+      ahead,
     );
     const after: CachedState["virtualServers"] = new Map();
     for (const [index, virtualServer] of found.entries()) {
@@ -179,5 +185,22 @@ export class Observer {
       if (!after.has(key)) this.#differences.noteServer(key, server, undefined);
     }
     this.#cached.virtualServers = after;
+  }
+
+  /** As `Ipvs.readRealServers`; those that were read ahead are not read again. */
+  async #realServersOf(
+    servers: readonly VirtualServer[],
+    cached: CachedRealServers,
+    ahead: ReadonlyMap<string, readonly RealServer[]> = new Map(),
+  ): Promise<readonly (readonly RealServer[])[]> {
+    const rest = servers.filter((server) => !ahead.has(virtualServerKey(server)));
+    const read = (await this.#kernel.ipvs.readRealServers(rest, cached)).values();
+    return servers.map((server) => {
+      const key = virtualServerKey(server);
+      const list = ahead.get(key);
+      if (list === undefined) return read.next().value ?? [];
+      const known = cached(key);
+      return known !== undefined && sameRealServers(known, list) ? known : list;
+    });
   }
 }

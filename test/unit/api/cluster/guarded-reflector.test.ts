@@ -62,7 +62,10 @@ function sliceOf(name: string, count: number, first = 0): ApiObject {
 }
 
 const twenty = new Set(Array.from({ length: 20 }, (_, index) => ip(`10.0.1.${index}`)));
-const servedBefore: ServedAddresses = { services: new Set(), endpointslices: twenty };
+const servedBefore: ServedAddresses = {
+  services: async () => new Set(),
+  endpointslices: async () => twenty,
+};
 
 describe("a list after a gap in the history", () => {
   it("takes nothing away until a second one, of the newest state, confirms it", async (test) => {
@@ -151,6 +154,24 @@ describe("the first list", () => {
     const stage = new Stage(test, servedBefore);
     await stage.list("10", sliceOf("a", 10));
     assert.deepEqual(stage.told.take(), ["+endpointslices default/a", "synced endpointslices"]);
+  });
+
+  it("waits for what was served, and is asked for again where that cannot be read", async (test) => {
+    const reading = Promise.withResolvers<typeof twenty>();
+    let asked = 0;
+    const endpointslices = async (): Promise<typeof twenty> => {
+      asked += 1;
+      if (asked === 1) throw new Error("EPERM");
+      return reading.promise;
+    };
+    const stage = new Stage(test, { ...servedBefore, endpointslices });
+    await stage.list("10", sliceOf("a", 1));
+    await stage.clock.advance(2_000);
+    await stage.list("10", sliceOf("a", 1));
+    assert.deepEqual(stage.told.take(), ["+endpointslices default/a"]);
+    reading.resolve(twenty);
+    await stage.clock.advance(0);
+    assert.deepEqual(stage.told.take(), ["held endpointslices 19/20"]);
   });
 
   it("counts after a minute at the latest", async (test) => {

@@ -1,9 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { IpAddress } from "../../../../src/base/ip.ts";
 import type { Config } from "../../../../src/config/config.ts";
-import { readServedAddresses } from "../../../../src/daemon/node/served-before.ts";
+import { servedBefore } from "../../../../src/daemon/node/served-before.ts";
 import { reportListQuarantine } from "../../../../src/daemon/report/list-quarantine.ts";
 import type { Kernel } from "../../../../src/kernel/kernel.ts";
+import { readAddresses } from "../../../../src/reconcile/observed/read-addresses.ts";
+import { ServersAhead } from "../../../../src/reconcile/observed/servers-ahead.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { ip } from "../../../support/records.ts";
@@ -13,7 +17,18 @@ const guarded: Pick<Config, "objectsFrom" | "listGuardPercent"> = {
   listGuardPercent: 50,
 };
 
-async function servingKernel(): Promise<Kernel> {
+function served(
+  kernel: Kernel,
+  config: typeof guarded,
+  fail: (error: Error) => void = assert.fail,
+): ReturnType<typeof servedBefore> {
+  const ahead = new ServersAhead({ ipvs: kernel.ipvs, clock: new FakeClock() });
+  const readBound = async (): Promise<readonly IpAddress[] | undefined> =>
+    (await readAddresses(kernel)).bound;
+  return servedBefore({ readBound, readServers: () => ahead.read(), fail }, config);
+}
+
+async function servingKernel(): Promise<FakeKernel> {
   const kernel = new FakeKernel();
   await kernel.link.ensure();
   await kernel.link.apply([{ kind: "add", address: ip("10.96.0.1") }]);
@@ -41,21 +56,28 @@ async function servingKernel(): Promise<Kernel> {
 
 describe("what a node serves at a start", () => {
   it("is what is on kube-ipvs0, with the real servers that get connections; others' do not count", async () => {
-    assert.deepEqual(await readServedAddresses(await servingKernel(), guarded), {
-      services: new Set(["10.96.0.1"]),
-      endpointslices: new Set(["10.244.0.1"]),
-    });
+    const before = served(await servingKernel(), guarded);
+    assert.deepEqual(await before?.services(), new Set(["10.96.0.1"]));
+    assert.deepEqual(await before?.endpointslices(), new Set(["10.244.0.1"]));
   });
 
-  it("is not looked at where no list is guarded, or without the link", async () => {
+  it("ends the program where it cannot be read: no list could be judged", async () => {
     const kernel = await servingKernel();
+    kernel.operations.failWhere(({ facility }) => facility === "ipvs", new Error("EPERM"), 1);
+    const failures: Error[] = [];
+    const before = served(kernel, guarded, (error) => failures.push(error));
+    await assert.rejects(async () => before?.endpointslices(), /EPERM/);
+    assert.deepEqual(failures, [new Error("EPERM")]);
+  });
+
+  it("is nothing without the link, and is not asked for where no list is guarded", async () => {
+    const kernel = await servingKernel();
+    await kernel.link.remove();
+    kernel.operations.failWhere(({ facility }) => facility === "ipvs", new Error("no IPVS"));
+    assert.deepEqual(await served(kernel, guarded)?.endpointslices(), new Set());
     const manifests = { kind: "manifests", folder: "/etc/m" } as const;
-    assert.equal(await readServedAddresses(kernel, { ...guarded, listGuardPercent: 0 }), undefined);
-    assert.equal(
-      await readServedAddresses(kernel, { ...guarded, objectsFrom: manifests }),
-      undefined,
-    );
-    assert.equal(await readServedAddresses(new FakeKernel(), guarded), undefined);
+    assert.equal(served(kernel, { ...guarded, listGuardPercent: 0 }), undefined);
+    assert.equal(served(kernel, { ...guarded, objectsFrom: manifests }), undefined);
   });
 });
 

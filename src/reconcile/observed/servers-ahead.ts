@@ -1,0 +1,64 @@
+/** Virtual and real servers that are read before they are asked for. */
+import type { Clock } from "../../base/clock.ts";
+import type { Ipvs } from "../../kernel/kernel.ts";
+import type { RealServer } from "../../state/real-server.ts";
+import { virtualServerKey } from "../../state/virtual-server.ts";
+import type { CachedVirtualServer } from "./cached-state.ts";
+
+export interface ServersAheadParts {
+  readonly ipvs: Pick<Ipvs, "listVirtualServers" | "readRealServers">;
+  readonly clock: Pick<Clock, "monotonicMs">;
+}
+
+/** The lists may take hours, where the API server is away: what was read so long ago is read again. */
+const longestAgeMs = 60_000;
+
+/**
+ * Reads the kernel's servers while the first lists arrive: who judges the lists and the first comparison share one
+ * reading. What a third party does to real servers meanwhile is found by the next verification, as at any other time.
+ */
+export class ServersAhead {
+  readonly #parts: ServersAheadParts;
+  #reading: Promise<readonly CachedVirtualServer[]> | undefined;
+  #readAtMs = 0;
+
+  constructor(parts: ServersAheadParts) {
+    this.#parts = parts;
+  }
+
+  /** Reads once, whoever asks. Rejects with what the kernel says; who asks then has it read again. */
+  read(): Promise<readonly CachedVirtualServer[]> {
+    this.#reading ??= this.#read().catch((error: unknown) => {
+      this.#reading = undefined;
+      throw error;
+    });
+    return this.#reading;
+  }
+
+  /**
+   * Real servers by the key of their virtual server, for the first who asks; empty where nothing was read, or too long
+   * ago. Never rejects: who reads the kernel next meets the failure again.
+   */
+  async take(): Promise<ReadonlyMap<string, readonly RealServer[]>> {
+    const servers = (await this.#reading?.catch(() => undefined)) ?? [];
+    this.#reading = undefined;
+    if (this.#parts.clock.monotonicMs() - this.#readAtMs > longestAgeMs) return new Map();
+    return new Map(
+      servers.map(({ virtualServer, realServers }) => [
+        virtualServerKey(virtualServer),
+        realServers,
+      ]),
+    );
+  }
+
+  async #read(): Promise<readonly CachedVirtualServer[]> {
+    const { ipvs, clock } = this.#parts;
+    this.#readAtMs = clock.monotonicMs();
+    const servers = await ipvs.listVirtualServers();
+    const lists = await ipvs.readRealServers(servers);
+    return servers.map((virtualServer, index) => ({
+      virtualServer,
+      realServers: lists[index] ?? [],
+    }));
+  }
+}

@@ -1,0 +1,109 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { errno } from "../../../src/base/errno.ts";
+import { type VirtualServerId, virtualServerKey } from "../../../src/state/virtual-server.ts";
+import { real, virtual } from "../../contract/servers.ts";
+import type { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import { Bench } from "../../support/reconcile-bench.ts";
+import { endpointRecord, ip, serviceRecord } from "../../support/records.ts";
+
+const names = ["a", "b", "c"];
+const addressOf = (name: string): string => `10.96.0.${1 + names.indexOf(name)}`;
+const idOf = (name: string): VirtualServerId => virtual({ address: ip(addressOf(name)), port: 80 });
+const keyOf = (name: string): string => virtualServerKey(idOf(name));
+
+function put(bench: Bench): void {
+  for (const name of names) {
+    const service = serviceRecord({ name: `default/${name}`, clusterIps: [ip(addressOf(name))] });
+    bench.put(service, [endpointRecord(`10.244.2.${1 + names.indexOf(name)}`)]);
+  }
+}
+
+/** Keys of the virtual servers whose real servers are read from now on. */
+function noteReads({ ipvs }: FakeKernel): string[] {
+  const read: string[] = [];
+  const readRealServers = ipvs.readRealServers.bind(ipvs);
+  ipvs.readRealServers = (servers, cached) => {
+    read.push(...servers.map(virtualServerKey));
+    return readRealServers(servers, cached);
+  };
+  return read;
+}
+
+describe("servers that are read before the first sync", () => {
+  let kernel: FakeKernel;
+  let restarted: Bench;
+  let read: string[];
+
+  beforeEach(async () => {
+    const first = new Bench();
+    put(first);
+    await first.sync();
+    kernel = first.kernel;
+    restarted = new Bench(kernel);
+    put(restarted);
+    read = noteReads(kernel);
+  });
+
+  it("are read once, whoever asks, and a kernel that is right is written nothing", async () => {
+    const [one, other] = await Promise.all([
+      restarted.reconciler.serversAhead.read(),
+      restarted.reconciler.serversAhead.read(),
+    ]);
+    assert.equal(one, other);
+    assert.deepEqual(await restarted.writes(), []);
+    assert.deepEqual(read, names.map(keyOf));
+  });
+
+  it("share the lists that are planned", async () => {
+    await restarted.reconciler.serversAhead.read();
+    await restarted.sync();
+    const key = keyOf("a");
+    const cached = restarted.reconciler.cachedServers.get(key)?.realServers;
+    assert.equal(cached, restarted.desired.virtualServer(key)?.realServers);
+  });
+
+  it("are made what they should be where they differ", async () => {
+    const realServer = real("10.244.9.9", { port: 80 });
+    kernel.ipvs.interfere({ kind: "create-real-server", virtualServer: idOf("a"), realServer });
+    await restarted.reconciler.serversAhead.read();
+    assert.match((await restarted.writes()).join("\n"), /10\.244\.9\.9/);
+  });
+
+  it("are known as far as they are there: one that went is made again, one that came is a third party's", async () => {
+    await restarted.reconciler.serversAhead.read();
+    kernel.ipvs.interfere({ kind: "remove-virtual-server", virtualServer: idOf("a") });
+    const virtualServer = { ...virtual({ address: ip("10.50.0.1") }), scheduler: "wlc" };
+    kernel.ipvs.interfere({ kind: "create-virtual-server", virtualServer });
+    const report = await restarted.sync();
+    assert.deepEqual(
+      report.plan.changes.map(({ kind }) => kind),
+      ["virtual-server-create", "real-server-create"],
+    );
+    assert.deepEqual(report.foreignServers, [virtualServerKey(virtualServer)]);
+    assert.deepEqual(read, [...names.map(keyOf), virtualServerKey(virtualServer)]);
+  });
+
+  it("are read again where that is too long ago", async () => {
+    await restarted.reconciler.serversAhead.read();
+    await restarted.clock.advance(60_001);
+    assert.deepEqual(await restarted.writes(), []);
+    assert.deepEqual(read, [...names, ...names].map(keyOf));
+  });
+
+  it("are read again with each full observation after the first", async () => {
+    await restarted.reconciler.serversAhead.read();
+    await restarted.sync();
+    read.length = 0;
+    assert.deepEqual(await restarted.writes(true), []);
+    assert.deepEqual(read, names.map(keyOf));
+  });
+
+  it("are read by the first sync where that failed before", async () => {
+    kernel.operations.failWhere(({ action }) => action === "read-real-servers", errno.ENOBUFS, 1);
+    await assert.rejects(restarted.reconciler.serversAhead.read());
+    const report = await restarted.sync();
+    assert.deepEqual(report.failures, []);
+    assert.deepEqual(report.plan.changes, []);
+  });
+});
