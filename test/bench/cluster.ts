@@ -9,8 +9,8 @@ export interface ClusterSize {
 
 /** The EndpointSlice controller's default. */
 const endpointsPerSlice = 100;
-/** Endpoints of a Service have numbers of their own; room for this many of each. */
-const numbersPerService = 128;
+/** Endpoints of a Service have numbers of their own; room for this many of each, and for 131,072 Services. */
+const numbersPerService = 64;
 
 /** The n-th endpoint of a Service: 10.128.0.0 and up. */
 export function endpointAddress(service: number, position: number): string {

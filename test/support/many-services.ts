@@ -10,7 +10,8 @@ import { familyOptions, planOptions } from "./records.ts";
 
 /** Cluster IP of the Service with this number: 10.96.1.0 and up. */
 export function clusterIpOf(index: number): string {
-  return `10.96.${1 + Math.floor(index / 250)}.${1 + (index % 250)}`;
+  const network = 1 + Math.floor(index / 250);
+  return `10.${96 + (network >> 8)}.${network & 255}.${1 + (index % 250)}`;
 }
 
 /** The n-th endpoint of a Service: on another node, none shared. */
