@@ -287,11 +287,12 @@ async function* beginUserspaceParts(
   const { metrics, apiContact, source, events, health } = common;
   const shown = { flags: parts.shown.flags, object: () => parts.shown.object };
   yield await startServers({ ...parts, shown, metrics, health, events }, config);
-  const modeRecord = new ModeRecord(modeRecordPath(config.drainStartTimesPath), {
-    log,
-    bootClock: systemBootClock(),
-  });
+  const bootClock = systemBootClock();
+  const modeRecord = new ModeRecord(modeRecordPath(config.drainStartTimesPath), { log, bootClock });
   yield () => modeRecord.idle();
+  const recordPath = ownershipRecordPath(config.drainStartTimesPath);
+  const holderRecord = new OwnershipRecordFile(recordPath, { log, bootClock });
+  yield () => holderRecord.idle();
   const { beginUserspace } = await import("./userspace/begin-userspace.ts");
   const startedAtMs = clock.monotonicMs();
   let view: ModeView | undefined;
@@ -302,7 +303,7 @@ async function* beginUserspaceParts(
     status: () => ({ clock, config, health, apiContact, startedAtMs, view }),
   });
   const running = await beginUserspace(config, {
-    ...{ clock, log, health, metrics, source, events, modeRecord },
+    ...{ clock, log, health, metrics, source, events, modeRecord, holderRecord },
   });
   view = running.view;
   yield running.stop;

@@ -17,6 +17,7 @@ export interface Backend {
 export interface ServiceListener {
   /** Unique: family, service port and protocol. */
   readonly key: string;
+  readonly servicePort: ServicePort;
   readonly service: string;
   /** `namespace/name:port`. */
   readonly portName: string;
@@ -51,6 +52,7 @@ export function serviceListeners(
       return [
         {
           key: listenerKey(port, family),
+          servicePort: port,
           service: service.name,
           portName,
           family,

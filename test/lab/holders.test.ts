@@ -149,6 +149,7 @@ for (const mode of ["ipvs", "iptables"] as const) {
         node.api.apply(claiming(old, false));
         await hasNoConflict();
         node.api.apply(claiming(old));
+        // Nothing is waited for: each time the kill comes at another moment of the sync.
         await new Promise((resolve) => setTimeout(resolve, time * 20));
         await node.stop("SIGKILL");
         await node.start();

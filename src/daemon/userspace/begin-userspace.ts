@@ -8,6 +8,7 @@ import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import { openIptables, type UsableIptables } from "../../kernel/open-iptables.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
+import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
 import { listenAddressOf } from "../../userspace/listen-addresses.ts";
 import { Portals } from "../../userspace/portals.ts";
 import { UserspaceProxier } from "../../userspace/proxier.ts";
@@ -16,10 +17,12 @@ import { tidyOnceSynced } from "../node/tidy-once-synced.ts";
 import type { ListenersView } from "../operator/daemon-view.ts";
 import type { Stop } from "../process/life-cycle.ts";
 import type { ModeRecord } from "../process/mode-record.ts";
+import { ConflictReporter } from "../report/conflict-reporter.ts";
 import { startingEvent } from "../report/events.ts";
 import { reportListQuarantine } from "../report/list-quarantine.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import { SyncHistory } from "../report/sync-history.ts";
+import { readNodeAddresses } from "./node-addresses.ts";
 import { servedAddresses } from "./served-addresses.ts";
 import { tidyForUserspace } from "./tidy-for-userspace.ts";
 import { UserspaceLoop } from "./userspace-loop.ts";
@@ -28,9 +31,11 @@ export interface UserspaceParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly health: ProxyHealth;
-  readonly metrics: Pick<Metrics, "objectRefused" | "listQuarantined">;
+  readonly metrics: Pick<Metrics, "objectRefused" | "listQuarantined" | "conflicts">;
   readonly source: ObjectSource;
   readonly events: EventRecorder;
+  /** Absent: a restart does not know who holds an address that several Services claim. */
+  readonly holderRecord?: HolderRecord;
   /** Absent: nobody knows which modes ran before. */
   readonly modeRecord?: ModeRecord;
   /** Absent: the programs of this machine. */
@@ -62,7 +67,19 @@ export async function beginUserspace(
   const portals = usable === undefined ? undefined : new Portals(usable.iptables, families);
   const onSynced = (): void => tidy();
   const history = new SyncHistory(clock);
-  const own = { proxier, portals, families, history, onSynced };
+  const { nodeName } = config;
+  const conflicts = new ConflictReporter({ ...parts, nodeName, history });
+  const holderRecord = parts.holderRecord ?? noHolderRecord;
+  const iptables = usable === undefined ? {} : { iptables: usable.iptables };
+  const answers = { history, conflicts, holderRecord, ...iptables };
+  const own = {
+    proxier,
+    portals,
+    families,
+    nodeAddresses: readNodeAddresses,
+    onSynced,
+    ...answers,
+  };
   const loop = new UserspaceLoop({ ...parts, ...own }, config);
   const stopped = new AbortController();
   if (usable !== undefined) parts.modeRecord?.begin("userspace");
@@ -111,13 +128,13 @@ function viewOf(
       return loop.place;
     },
     choose: ({ cluster, local }) => (cluster.length > 0 ? cluster : local),
-    open: () => proxier.open(),
+    open: () => loop.open(),
     frontends: (port) =>
       servedAddresses(port, {
         bindAddress: config.bindAddress,
         isRedirected: usable !== undefined,
       }),
-    lostTo: () => undefined,
+    lostTo: (port, key) => loop.claims.lostTo(port, key),
     absentReason: (port, family) => {
       if (port.protocol === "SCTP") return "protocol-not-supported";
       return proxier.isOpen(listenerKey(port, family)) ? undefined : "cannot-listen";

@@ -1,7 +1,7 @@
 /** What a start in mode userspace would do on this node: listeners to open, rules to write. Nothing is opened or written. */
 import type { ServiceName } from "../../api/objects.ts";
 import { errorText } from "../../base/error-text.ts";
-import { type IpFamily, ipFamilies } from "../../base/ip.ts";
+import { type IpAddress, type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import { parseRule } from "../../kernel/iptables/parse-rule.ts";
@@ -12,6 +12,7 @@ import type { ChangeTracker } from "../../model/change-tracker.ts";
 import { servicePortName } from "../../model/service-port.ts";
 import { servicePortsOf } from "../../model/service-ports.ts";
 import type { NodePlace } from "../../model/topology.ts";
+import type { Holders } from "../../plan/claims/claim.ts";
 import { type ChangePlan, emptyPlan } from "../../reconcile/change-plan.ts";
 import { diffRules, type PlannedRuleChange } from "../../reconcile/diff/diff-rules.ts";
 import { cachedRulesOf } from "../../reconcile/diff/rule-texts.ts";
@@ -24,6 +25,9 @@ import {
   type ServiceListener,
   serviceListeners,
 } from "../../userspace/service-listeners.ts";
+import { readNodeAddresses } from "./node-addresses.ts";
+import { PortalClaims } from "./portal-claims.ts";
+import { holdAsObserved } from "./portal-holders.ts";
 
 export interface UserspacePlan {
   /** To open. */
@@ -47,18 +51,27 @@ export interface SeenKernel {
   /** Undefined: there is none, and listeners stand alone. */
   readonly usable: (Pick<UsableIptables, "families"> & { readonly iptables: Rules }) | undefined;
   readonly sockets: ReturnType<typeof listListeningSockets>;
+  readonly nodeAddresses: readonly IpAddress[];
+  /** Who holds what several Services claim, as the record says. */
+  readonly held: Holders;
 }
 
 /** Rejects where rules cannot be read. */
 export async function planUserspace(
   { tracker, place }: KnownObjects,
-  { usable, sockets }: SeenKernel,
+  { usable, sockets, nodeAddresses, held }: SeenKernel,
   { bindAddress }: Pick<Config, "bindAddress">,
 ): Promise<UserspacePlan> {
-  const wanted = [...tracker.serviceNames()].flatMap((name) => listenersOf(name, tracker, place));
+  const claims = new PortalClaims(held);
+  const wanted = [...tracker.serviceNames()].flatMap((name) => {
+    const listeners = listenersOf(name, tracker, place);
+    claims.replace(name, listeners, nodeAddresses);
+    return listeners;
+  });
   const observed = await observe(usable);
+  for (const chains of observed.values()) holdAsObserved(claims, chains);
   const sought = findListeners(
-    wanted.sort(byKey),
+    wanted.map((one) => claims.won(one)).sort(byKey),
     { bindAddress, isRedirected: usable !== undefined },
     { sockets, rulesOf: (family, chain) => rulesIn(observed.get(family) ?? [], chain) },
   );
@@ -131,14 +144,14 @@ function openOnceStarted({ wanted, localPorts }: SoughtListener): OpenListener {
 export async function seeKernel(
   open: () => Promise<UsableIptables>,
   log: Logger,
-): Promise<SeenKernel> {
-  const sockets = listListeningSockets();
+): Promise<Omit<SeenKernel, "held">> {
+  const seen = { sockets: listListeningSockets(), nodeAddresses: readNodeAddresses() };
   try {
-    return { usable: await open(), sockets };
+    return { usable: await open(), ...seen };
   } catch (error) {
     log.warn("iptables cannot be used, planning listeners at node ports and service ports only", {
       err: errorText(error),
     });
-    return { usable: undefined, sockets };
+    return { usable: undefined, ...seen };
   }
 }

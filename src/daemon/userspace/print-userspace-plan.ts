@@ -11,6 +11,7 @@ import { planObject } from "../../reconcile/render/plan-json.ts";
 import { planText } from "../../reconcile/render/plan-text.ts";
 import type { SoughtListener } from "../../userspace/find-listeners.ts";
 import { openSource } from "../process/open-source.ts";
+import { readOwnershipRecord } from "../process/ownership-record.ts";
 import type { CommandParts } from "../run.ts";
 import { InitialLists } from "../sync/initial-lists.ts";
 import {
@@ -31,7 +32,8 @@ export async function printUserspacePlan(
   try {
     const objects = await readObjects(source, config, clock);
     const kernel = await seeKernel(() => openIptables(log), log);
-    const plan = await planUserspace(objects, kernel, config);
+    const { held } = readOwnershipRecord(config.drainStartTimesPath);
+    const plan = await planUserspace(objects, { ...kernel, held }, config);
     print(format === "json" ? JSON.stringify(objectOf(plan), undefined, 2) : textOf(plan));
     return plan.listeners.length + plan.rules.changes.length > 0;
   } finally {

@@ -4,17 +4,26 @@ import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import { Exclusive } from "../../base/exclusive.ts";
-import type { IpFamily } from "../../base/ip.ts";
+import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
+import { none } from "../../base/none.ts";
+import { sameValue } from "../../base/same-value.ts";
 import type { Config } from "../../config/config.ts";
+import type { Iptables } from "../../kernel/kernel.ts";
 import { ChangeTracker } from "../../model/change-tracker.ts";
 import type { NodePlace } from "../../model/topology.ts";
+import type { HolderRecord } from "../../plan/claims/holder-record.ts";
+import type { OpenListener } from "../../userspace/open-listener.ts";
 import type { Portals } from "../../userspace/portals.ts";
 import type { UserspaceProxier } from "../../userspace/proxier.ts";
 import { serviceListeners } from "../../userspace/service-listeners.ts";
+import type { ConflictReporter } from "../report/conflict-reporter.ts";
+import { claimConflict } from "../report/conflicts.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 import { InitialLists } from "../sync/initial-lists.ts";
+import { PortalClaims } from "./portal-claims.ts";
+import { findPortalHolders } from "./portal-holders.ts";
 
 export interface UserspaceLoopParts {
   readonly clock: Clock;
@@ -23,8 +32,14 @@ export interface UserspaceLoopParts {
   readonly proxier: UserspaceProxier;
   /** Absent: listeners alone. */
   readonly portals: Portals | undefined;
+  /** Absent: there is none. */
+  readonly iptables?: Pick<Iptables, "observe">;
   readonly families: readonly IpFamily[];
   readonly history: SyncHistory;
+  readonly conflicts: Pick<ConflictReporter, "report">;
+  readonly holderRecord: HolderRecord;
+  /** Of all links but loopback, as they are now. */
+  readonly nodeAddresses: () => readonly IpAddress[];
   /** Called after each sync that worked. */
   readonly onSynced: () => void;
 }
@@ -44,8 +59,12 @@ export class UserspaceLoop {
   #cancelSync: () => void = () => {};
   #cancelPeriod: () => void = () => {};
   #isStopped = false;
+  readonly #claims: PortalClaims;
+  #isSettled = false;
+  #nodeAddresses: readonly IpAddress[] = none;
 
   constructor(parts: UserspaceLoopParts, config: LoopConfig) {
+    this.#claims = new PortalClaims(parts.holderRecord.held);
     this.#parts = parts;
     this.#config = config;
     this.#tracker = new ChangeTracker(parts.clock.nowMs());
@@ -59,6 +78,18 @@ export class UserspaceLoop {
 
   get place(): NodePlace {
     return this.#place;
+  }
+
+  /** Who has which address and port. */
+  get claims(): Pick<PortalClaims, "lostTo"> {
+    return this.#claims;
+  }
+
+  /** What is listened for, each with the addresses that rules lead to it. */
+  open(): readonly OpenListener[] {
+    return this.#parts.proxier.open().map(({ wanted, localPorts }) => {
+      return { wanted: this.#claims.won(wanted), localPorts };
+    });
   }
 
   start(): void {
@@ -138,15 +169,18 @@ export class UserspaceLoop {
     const { clock, log, proxier, portals, health, families, history } = this.#parts;
     const beganMs = clock.monotonicMs();
     this.#syncedAtMs = beganMs;
+    this.#refreshAddresses();
     const { services } = this.#tracker.take();
     for (const name of services) {
       const service = this.#tracker.service(name);
       const slices = this.#tracker.slicesOf(name);
       const wanted = service === undefined ? [] : serviceListeners(service, slices, this.#place);
+      this.#claims.replace(name, wanted, this.#nodeAddresses);
       await proxier.replaceService(name, wanted);
     }
     try {
-      await portals?.sync(proxier.open());
+      await this.#settleClaims();
+      await portals?.sync(this.open());
     } catch (error) {
       const event = "Cannot write the rules that lead to the listeners, retrying";
       log.error(event, { err: errorText(error) });
@@ -156,6 +190,8 @@ export class UserspaceLoop {
     for (const family of families) health.updated(family);
     const isFull = history.last === undefined;
     history.noteWorked({ isFull, elapsedMs: clock.monotonicMs() - beganMs });
+    this.#parts.conflicts.report(this.#claims.lost().map(claimConflict));
+    this.#parts.holderRecord.keepHolders(this.#claims.contestedHolders());
     this.#parts.onSynced();
     log.verbose(2, "SyncProxyRules complete", {
       elapsedMs: Math.round(clock.monotonicMs() - beganMs),
@@ -163,5 +199,21 @@ export class UserspaceLoop {
       listeners: proxier.open().length,
       connections: proxier.openCount,
     });
+  }
+  /** From now on every Service holds the addresses that it has; at first those to which the rules lead that are there. */
+  async #settleClaims(): Promise<void> {
+    const { iptables, families } = this.#parts;
+    if (!this.#isSettled && iptables !== undefined)
+      await findPortalHolders(this.#claims, iptables, families);
+    this.#claims.settle();
+    this.#isSettled = true;
+  }
+
+  /** Node ports are at other addresses than before: who has them is decided again. */
+  #refreshAddresses(): void {
+    const addresses = this.#parts.nodeAddresses();
+    if (sameValue(addresses, this.#nodeAddresses)) return;
+    this.#nodeAddresses = addresses;
+    this.#tracker.touchAll();
   }
 }

@@ -6,12 +6,17 @@ import { bySeniority, servicePortKey } from "../../model/service-port.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
 import type { Chain, Rule, RuleSet, TableName } from "../../state/rule.ts";
 import type { Holder, Holders } from "../claims/claim.ts";
+import { PortClaims } from "../claims/port-claims.ts";
 import { fixedChains, fixedJumps, nodePortEntries } from "./fixed-chains.ts";
 import type { IptablesOptions } from "./options.ts";
 import type { ServiceRules } from "./planner.ts";
 import type { ServicePortRules } from "./service-port-rules.ts";
-import { type SharedChain, type SharedChainKey, sharedChains } from "./shared-chains.ts";
-import { TableClaims } from "./table-claims.ts";
+import {
+  type SharedChain,
+  type SharedChainKey,
+  type SharedRule,
+  sharedChains,
+} from "./shared-chains.ts";
 import { type UdpDestination, UdpDestinations } from "./udp-destinations.ts";
 
 /** A chain of one family that is another one than before, or gone. */
@@ -21,6 +26,8 @@ export interface TouchedChain {
   /** Undefined: nobody wants it any more. */
   readonly chain: Chain | undefined;
 }
+
+type TableClaims = PortClaims<ServicePortRules>;
 
 /** What one family's tables should hold: the sum of all Services' rules, with the chains that changed marked. */
 class FamilyTables {
@@ -123,13 +130,17 @@ class FamilyTables {
     const parts = new Map<SharedChainKey, Rule[]>();
     for (const plan of plans) {
       for (const shared of plan.shared) {
-        if (!this.#claims.isWon(plan, shared)) continue;
+        if (!this.#isWon(plan, shared)) continue;
         const rules = parts.get(shared.chain) ?? [];
         rules.push(shared.rule);
         parts.set(shared.chain, rules);
       }
     }
     return parts;
+  }
+
+  #isWon(plan: ServicePortRules, { claim }: SharedRule): boolean {
+    return claim === undefined || this.#claims.isWonBy(plan, claim);
   }
 
   #touchDifferences(before: Parts, after: Parts): void {
@@ -154,7 +165,7 @@ class FamilyTables {
     return ports
       .sort((left, right) => bySeniority(left.seniority, right.seniority))
       .flatMap(({ plan }) =>
-        plan.shared.filter((one) => one.chain === key && this.#claims.isWon(plan, one)),
+        plan.shared.filter((one) => one.chain === key && this.#isWon(plan, one)),
       )
       .map(({ rule }) => rule);
   }
@@ -174,7 +185,7 @@ export class DesiredTables {
 
   /** `held`: what Services held in an earlier run. */
   constructor(held?: Holders) {
-    this.#claims = new TableClaims(held);
+    this.#claims = new PortClaims(held);
   }
 
   /** Who has which address and port, of those that Services ask for. */

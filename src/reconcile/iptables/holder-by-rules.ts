@@ -1,8 +1,9 @@
 /** Whom the rules that a start finds serve at an address and port that several Services claim. Pure. */
 import type { ObservedChain } from "../../kernel/kernel.ts";
 import { type Holder, holderOf } from "../../plan/claims/claim.ts";
+import type { UndecidedClaim } from "../../plan/claims/port-claims.ts";
 import { servicePortChains } from "../../plan/iptables/chain-names.ts";
-import type { TableClaim, UndecidedTableClaim } from "../../plan/iptables/table-claims.ts";
+import type { ServicePortRules } from "../../plan/iptables/service-port-rules.ts";
 import type { RenderRule } from "../diff/rule-texts.ts";
 
 /**
@@ -10,7 +11,7 @@ import type { RenderRule } from "../diff/rule-texts.ts";
  * there is none.
  */
 export function holderByRules(
-  { key, claims }: UndecidedTableClaim,
+  { key, claims }: UndecidedClaim<ServicePortRules>,
   observed: readonly ObservedChain[],
   render: RenderRule,
 ): Holder | undefined {
@@ -21,7 +22,7 @@ export function holderByRules(
     const present = observed.find(({ table, name }) => `${table} ${name}` === leading.chain);
     const first = present?.rules.find(({ text }) => placeOf(text) === place);
     const target = / -j (\S+)$/.exec(first?.text ?? "")?.[1] ?? "";
-    const holder = claims.find((claim) => chainsOf(claim).includes(target));
+    const holder = claims.find((claim) => chainsOf(claim.plan).includes(target));
     if (holder !== undefined) return holderOf(holder);
   }
   return undefined;
@@ -29,7 +30,7 @@ export function holderByRules(
 
 const leads: ReadonlySet<string> = new Set(["nat KUBE-SERVICES", "nat KUBE-NODEPORTS"]);
 
-function chainsOf({ plan: { servicePort } }: TableClaim): readonly string[] {
+function chainsOf({ servicePort }: ServicePortRules): readonly string[] {
   return Object.values(servicePortChains(servicePort));
 }
 

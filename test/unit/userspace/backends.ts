@@ -1,13 +1,17 @@
 /** Servers on loopback that tests proxy to. */
+import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
 import { once } from "node:events";
 import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import type { TestContext } from "node:test";
 import { systemClock } from "../../../src/base/clock.ts";
 import type { IpAddress } from "../../../src/base/ip.ts";
+import type { ServicePort } from "../../../src/model/service-port.ts";
+import { servicePortsOf } from "../../../src/model/service-ports.ts";
 import { UserspaceProxier } from "../../../src/userspace/proxier.ts";
 import type { Backend, ServiceListener } from "../../../src/userspace/service-listeners.ts";
 import { RecordingLogger } from "../../support/recording-logger.ts";
+import { serviceRecord } from "../../support/records.ts";
 
 export const loopback = "127.0.0.1" as IpAddress;
 
@@ -63,6 +67,13 @@ export async function closedPort(): Promise<Backend> {
   return backendAt(port);
 }
 
+/** Of the Service that {@link listenerFor} listens for. */
+const servicePort: ServicePort =
+  servicePortsOf(
+    serviceRecord({ name: "default/web", clusterIps: ["10.96.0.1" as IpAddress] }),
+    "IPv4",
+  )[0] ?? assert.fail();
+
 export function listenerFor(
   backends: readonly Backend[],
   fields: Partial<ServiceListener> = {},
@@ -70,6 +81,7 @@ export function listenerFor(
   return {
     key: "IPv4 default/web:http/TCP",
     service: "default/web",
+    servicePort,
     portName: "default/web:http",
     family: "IPv4",
     protocol: "TCP",

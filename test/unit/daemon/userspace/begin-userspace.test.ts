@@ -19,6 +19,8 @@ import { explainWith } from "../../../../src/explain/explain.ts";
 import type { Explanation } from "../../../../src/explain/explanation.ts";
 import type { OpenKernel } from "../../../../src/kernel/open-kernel.ts";
 import { PrometheusMetrics } from "../../../../src/metrics/prometheus-metrics.ts";
+import type { Holders } from "../../../../src/plan/claims/claim.ts";
+import { type HolderRecord, noHolderRecord } from "../../../../src/plan/claims/holder-record.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { MemorySource, type NamedObject } from "../../../support/memory-source.ts";
 import { endpointSlice, service } from "../../../support/objects.ts";
@@ -32,6 +34,8 @@ const flags = new Map([
   ["hostname-override", ["node-1"]],
   ["ipvs-min-sync-period", ["0s"]],
 ]);
+
+type OpenIptables = UserspaceParts["openIptables"];
 
 /** Builders give every object its name. */
 const web = (options: Parameters<typeof service>[0] = {}): NamedObject =>
@@ -48,13 +52,18 @@ class Stage {
   readonly health: ProxyHealth = new ProxyHealth(systemClock, 60_000);
   view: ListenersView | undefined;
 
-  async start(test: TestContext, openIptables: UserspaceParts["openIptables"]): Promise<this> {
+  async start(
+    test: TestContext,
+    openIptables: UserspaceParts["openIptables"],
+    holderRecord: HolderRecord = noHolderRecord,
+  ): Promise<this> {
     const { config } = loadConfig(flags, { readFile: () => "", hostname: () => "node-1" });
     const { source, log, health } = this;
     const metrics = new PrometheusMetrics(systemClock, { version: "0" });
     const parts = { clock: systemClock, log, health, metrics, source, events: silentEvents };
     const { stop, view } = await beginUserspace(config, {
       ...parts,
+      holderRecord,
       ...(openIptables === undefined ? {} : { openIptables }),
     });
     test.after(stop);
@@ -160,5 +169,68 @@ describe("mode userspace", () => {
     stage.source.delete(web());
     for (let tries = 0; rules().length > 0 && tries < 100; tries += 1) await pause(10);
     assert.deepEqual(rules(), []);
+  });
+
+  it("leaves an address to the Service to which the rules of an earlier process lead", async (test) => {
+    const kernel = new FakeKernel();
+    const spec = { externalIPs: ["203.0.113.7"] };
+    const metadata = { creationTimestamp: "2026-02-02T00:00:00Z" };
+    const young = web({ name: "young", clusterIps: ["10.96.0.11"], spec, metadata });
+    const usable = async (): Promise<Awaited<ReturnType<NonNullable<OpenIptables>>>> => ({
+      ...{ iptables: kernel.iptables, families: ["IPv4"] },
+      openKernel: async () => Object.assign(kernel, { close() {} }) as unknown as OpenKernel,
+    });
+    const leading = (): readonly string[] =>
+      kernel.iptables
+        .table("IPv4", "nat")
+        .observe()
+        .filter(({ name }) => name === "KUBE-PORTALS-CONTAINER")
+        .flatMap(({ rules }) => rules.map(({ text }) => text))
+        .filter((text) => text.includes("203.0.113.7/32"))
+        .map((text) => /"default\/(\w+):http"/.exec(text)?.[1] ?? text);
+    for (const objects of [[young], [web({ spec }), young]]) {
+      const stage = new Stage();
+      stage.source.apply(...objects);
+      await stage.start(test, usable);
+      while (stage.health.notReadyReason !== undefined) await pause(10);
+      assert.deepEqual(leading(), ["young"]);
+    }
+  });
+
+  it("leaves an address to the Service that the record names, and reports the other one", async (test) => {
+    const spec = { externalIPs: ["203.0.113.7"] };
+    const key = "TCP 203.0.113.7:80";
+    const young = { creationTimestamp: "2026-02-02T00:00:00Z" };
+    const stage = new Stage();
+    stage.source.apply(
+      web({ spec }),
+      web({ name: "young", clusterIps: ["10.96.0.11"], spec, metadata: young }),
+    );
+    const holder = { service: "default/young", createdAtSeconds: 1_769_990_400 };
+    const kept: Holders[] = [];
+    await stage.start(test, withoutIptables, {
+      held: new Map([[key, holder]]),
+      keepHolders: (holders) => void kept.push(holders),
+    });
+    while (stage.health.notReadyReason !== undefined) await pause(10);
+    assert.deepEqual(kept.at(-1)?.get(key), holder);
+    assert.deepEqual(
+      stage.log.lines.filter(({ event }) => event.includes("claimed")).map(({ keys }) => keys),
+      [
+        {
+          ...{ virtualServer: key, winner: "default/young:http", loser: "default/web:http" },
+          ...{ claim: "held-before", reason: "claimed-by-another-service" },
+        },
+      ],
+    );
+    const rows: unknown[] = [];
+    const query = { hasEndpoints: false, hasConnections: false };
+    for await (const row of objectRows(stage.view ?? assert.fail(), query)) {
+      if (row.frontend === "external-ip") rows.push([row.name, row.claimedBy?.name]);
+    }
+    assert.deepEqual(rows, [
+      ["web", "young"],
+      ["young", undefined],
+    ]);
   });
 });

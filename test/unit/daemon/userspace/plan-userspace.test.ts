@@ -8,6 +8,7 @@ import {
 import { objectOf, textOf } from "../../../../src/daemon/userspace/print-userspace-plan.ts";
 import type { ListeningSocket } from "../../../../src/kernel/listening-sockets.ts";
 import { ChangeTracker } from "../../../../src/model/change-tracker.ts";
+import type { Holders } from "../../../../src/plan/claims/claim.ts";
 import { portalRules } from "../../../../src/userspace/portal-rules.ts";
 import { serviceListeners } from "../../../../src/userspace/service-listeners.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
@@ -45,6 +46,7 @@ interface Stage {
   readonly kernel?: FakeKernel;
   readonly sockets?: readonly ListeningSocket[];
   readonly bindAddress?: string;
+  readonly held?: Holders;
 }
 
 async function planOf({
@@ -52,10 +54,11 @@ async function planOf({
   kernel,
   sockets = [],
   bindAddress = "0.0.0.0",
+  held = new Map(),
 }: Stage): Promise<UserspacePlan> {
   const usable =
     kernel === undefined ? undefined : { iptables: kernel.iptables, families: ["IPv4"] as const };
-  const seen = { usable, sockets };
+  const seen = { usable, sockets, nodeAddresses: [], held };
   return await planUserspace({ tracker: await trackerOf(given), place }, seen, {
     bindAddress: ip(bindAddress),
   });
@@ -103,6 +106,23 @@ describe("the plan of a start in mode userspace", () => {
         ...{ addresses: ["10.96.0.10:80"], nodePort: 30_080 },
       },
     ]);
+  });
+
+  it("leads an address to the Service that holds it, as the record says", async () => {
+    const spec = { externalIPs: ["203.0.113.7"] };
+    const metadata = { creationTimestamp: "2026-02-02T00:00:00Z" };
+    const young = service({ name: "young", clusterIps: ["10.96.0.11"], spec, metadata });
+    const given = [service({ spec }), young];
+    const holder = { service: "default/young", createdAtSeconds: 1_769_990_400 };
+    const linesOf = async (held: Holders): Promise<readonly string[]> => {
+      const lines = textOf(await planOf({ given, kernel: new FakeKernel(), held })).split("\n");
+      return lines
+        .filter((line) => line.includes("203.0.113.7"))
+        .map((line) => line.split("# ")[1] ?? "");
+    };
+    assert.deepEqual(await linesOf(new Map()), ["missing, service default/web:http"]);
+    const held = new Map([["TCP 203.0.113.7:80", holder]]);
+    assert.deepEqual(await linesOf(held), ["missing, service default/young:http"]);
   });
 
   it("says that nothing changes where a daemon has all of it", async () => {

@@ -1,47 +1,51 @@
 import { none } from "../../base/none.ts";
 import { type ServicePort, servicePortKey } from "../../model/service-port.ts";
-import type { Claim, Holder, Holders, LostClaim, LostTo } from "../claims/claim.ts";
-import { Claims } from "../claims/claims.ts";
-import type { ServicePortRules } from "./service-port-rules.ts";
-import type { SharedRule } from "./shared-chains.ts";
+import type { Claim, Holder, Holders, LostClaim, LostTo } from "./claim.ts";
+import type { ClaimedKey } from "./claimed-keys.ts";
+import { Claims } from "./claims.ts";
 
-/** One service port's wish for rules about an address and port. */
-export interface TableClaim extends Claim {
-  readonly plan: ServicePortRules;
+/** What a service port wants, whatever that is, with the addresses and ports that it is about. */
+export interface ClaimingPlan {
+  readonly servicePort: ServicePort;
+  readonly claims: readonly ClaimedKey[];
+}
+
+export interface PortClaim<P extends ClaimingPlan> extends Claim {
+  readonly plan: P;
 }
 
 /** An address and port that several Services claim by equal right, with all of them. */
-export interface UndecidedTableClaim {
+export interface UndecidedClaim<P extends ClaimingPlan> {
   readonly key: string;
-  readonly claims: readonly TableClaim[];
+  readonly claims: readonly PortClaim<P>[];
 }
 
-/** Addresses and ports by key, each with every service port that has rules about it; see {@link Claims} for who has it. */
-export class TableClaims {
-  readonly #claims: Claims<TableClaim>;
+/** Addresses and ports by key, each with every service port that claims it; see {@link Claims} for who has it. */
+export class PortClaims<P extends ClaimingPlan> {
+  readonly #claims: Claims<PortClaim<P>>;
 
   /** `held`: by an earlier run. */
   constructor(held?: Holders) {
     this.#claims = new Claims(held);
   }
 
-  replace(before: ServicePortRules | undefined, after: ServicePortRules | undefined): void {
+  replace(before: P | undefined, after: P | undefined): void {
     const gone = new Set(before?.claims.map(({ key }) => key));
     for (const { key, rank } of after?.claims ?? none) {
       gone.delete(key);
-      this.#claims.update(key, { plan: after as ServicePortRules, rank }, before);
+      this.#claims.update(key, { plan: after as P, rank }, before);
     }
     for (const key of gone) this.#claims.update(key, undefined, before);
   }
 
-  /** Whether a service port's rule counts: it is about no address, or about one that the service port has. */
-  isWon(plan: ServicePortRules, { claim }: Pick<SharedRule, "claim">): boolean {
-    return claim === undefined || this.#claims.winner(claim)?.plan === plan;
+  /** Whether this plan has it. */
+  isWonBy(plan: P, key: string): boolean {
+    return this.#claims.winner(key)?.plan === plan;
   }
 
   /** Service ports that claim what one of these does, these left out; nearly always none. */
-  rivalsOf(plans: readonly ServicePortRules[]): readonly ServicePortRules[] {
-    const rivals = new Set<ServicePortRules>();
+  rivalsOf(plans: readonly P[]): readonly P[] {
+    const rivals = new Set<P>();
     for (const { claims } of plans) {
       for (const { key } of claims) for (const { plan } of this.#claims.of(key)) rivals.add(plan);
     }
@@ -50,7 +54,7 @@ export class TableClaims {
   }
 
   /** Everyone who claims it; the first one has it. */
-  of(key: string): readonly TableClaim[] {
+  of(key: string): readonly PortClaim<P>[] {
     return this.#claims.of(key);
   }
 
@@ -65,7 +69,7 @@ export class TableClaims {
   }
 
   /** See {@link Claims.undecided}. */
-  undecided(): readonly UndecidedTableClaim[] {
+  undecided(): readonly UndecidedClaim<P>[] {
     return this.#claims.undecided().map((key) => ({ key, claims: this.of(key) }));
   }
 

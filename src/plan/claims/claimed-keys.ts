@@ -1,8 +1,8 @@
-/** Addresses and ports that a service port's rules are about, as several Services may claim them. Pure. */
+/** Addresses and ports of a service port, as several Services may claim them. Pure. */
 import type { ServicePort } from "../../model/service-port.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
-import { claimRanks } from "../claims/claim.ts";
 import type { Frontend } from "../frontends.ts";
+import { claimRanks } from "./claim.ts";
 
 export interface ClaimedKey {
   readonly key: string;
@@ -10,7 +10,12 @@ export interface ClaimedKey {
   readonly rank: number;
 }
 
-export function claimsOf(port: ServicePort, frontends: readonly Frontend[]): readonly ClaimedKey[] {
+export type ClaimedFrontend = Pick<Frontend, "kind" | "address" | "port">;
+
+export function claimsOf(
+  port: ServicePort,
+  frontends: readonly ClaimedFrontend[],
+): readonly ClaimedKey[] {
   return frontends.map((frontend) => ({
     key: claimKey(port, frontend),
     rank: claimRanks[frontend.kind],
@@ -20,7 +25,7 @@ export function claimsOf(port: ServicePort, frontends: readonly Frontend[]): rea
 /** One rule stands for all addresses of the node, and who has one of them has them all. Undefined: no address serves. */
 export function nodePortClaim(
   port: ServicePort,
-  frontends: readonly Frontend[],
+  frontends: readonly ClaimedFrontend[],
 ): string | undefined {
   const first = frontends.find(({ kind }) => kind === "node-port");
   return first && claimKey(port, first);
@@ -28,7 +33,7 @@ export function nodePortClaim(
 
 export function claimKey(
   { protocol }: ServicePort,
-  { address, port }: Pick<Frontend, "address" | "port">,
+  { address, port }: Pick<ClaimedFrontend, "address" | "port">,
 ): string {
   return virtualServerKey({ protocol, address, port });
 }

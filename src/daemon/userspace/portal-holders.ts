@@ -1,0 +1,61 @@
+/** At a start: which of several Services the rules of an earlier process served. */
+import { type IpFamily, parseCidr } from "../../base/ip.ts";
+import type { Protocol } from "../../base/protocol.ts";
+import { parseRule } from "../../kernel/iptables/parse-rule.ts";
+import type { Iptables, ObservedChain } from "../../kernel/kernel.ts";
+import { servicePortName } from "../../model/service-port.ts";
+import { holderOf } from "../../plan/claims/claim.ts";
+import type { Match, Rule } from "../../state/rule.ts";
+import { virtualServerKey } from "../../state/virtual-server.ts";
+import { portalChains, portalRules } from "../../userspace/portal-rules.ts";
+import type { PortalClaims } from "./portal-claims.ts";
+
+/** Reads the rules where no record says who holds an address, and nothing where there is none. Rejects as reading does. */
+export async function findPortalHolders(
+  claims: PortalClaims,
+  iptables: Pick<Iptables, "observe">,
+  families: readonly IpFamily[],
+): Promise<void> {
+  for (const family of families) {
+    if (
+      !claims.undecided().some(({ claims: [first] }) => first?.plan.servicePort.family === family)
+    )
+      continue;
+    holdAsObserved(claims, await iptables.observe(family, { planned: portalRules(family, []) }));
+  }
+}
+
+/** Whom the first rule about an address and port names in its comment. */
+export function holdAsObserved(claims: PortalClaims, observed: readonly ObservedChain[]): void {
+  const names = namesByKey(observed);
+  for (const { key, claims: rivals } of claims.undecided()) {
+    const served = rivals.find(({ plan }) => servicePortName(plan.servicePort) === names.get(key));
+    if (served !== undefined) claims.hold(key, holderOf(served));
+  }
+}
+
+function namesByKey(observed: readonly ObservedChain[]): ReadonlyMap<string, string> {
+  const chain = observed.find(
+    ({ table, name }) => table === "nat" && name === portalChains.fromElsewhere,
+  );
+  const rules = (chain?.rules ?? []).flatMap(({ text }) => parseRule(text) ?? []);
+  // Backwards: the first rule counts.
+  return new Map(rules.toReversed().flatMap(nameOf));
+}
+
+function nameOf({ matches }: Rule): readonly (readonly [key: string, name: string])[] {
+  const cidr = parseCidr(matchOf(matches, "destination")?.cidr ?? "");
+  const { protocol, destination: port } = matchOf(matches, "port") ?? {};
+  const name = matchOf(matches, "comment")?.text;
+  if (cidr === undefined || protocol === undefined || port === undefined || name === undefined)
+    return [];
+  const id = { protocol: protocol.toUpperCase() as Protocol, address: cidr.address, port };
+  return [[virtualServerKey(id), name]];
+}
+
+function matchOf<K extends Match["kind"]>(
+  matches: readonly Match[],
+  kind: K,
+): Extract<Match, { kind: K }> | undefined {
+  return matches.find((match): match is Extract<Match, { kind: K }> => match.kind === kind);
+}
