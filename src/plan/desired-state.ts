@@ -3,11 +3,17 @@ import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import { servicePortKey, servicePortName } from "../model/service-port.ts";
 import { type TrafficPolicy, trafficPolicies } from "../model/topology.ts";
-import type { IpSet } from "../state/ip-set.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
+import { type Effects, effectsOnOthers } from "./claims/bystanders.ts";
 import type { Holder, Holders, LostClaim, LostTo } from "./claims/claim.ts";
-import { ServerClaims, type UndecidedClaim } from "./claims/server-claims.ts";
+import type { WinnerChange } from "./claims/claims.ts";
+import {
+  isSamePlanned,
+  type ServerClaim,
+  ServerClaims,
+  type UndecidedClaim,
+} from "./claims/server-claims.ts";
 import { type DirtyKeys, noMarks } from "./dirty-keys.ts";
 import type { ReservedAddress } from "./frontends.ts";
 import { Owners } from "./owners.ts";
@@ -177,10 +183,17 @@ export class DesiredState {
     previous: ServicePortPlan | undefined,
     next: ServicePortPlan | undefined,
   ): void {
-    const rivals = this.#rivalsOf(previous, next);
-    const before = this.#effectsOf(previous, rivals);
-    this.#claims.replace(previous, next, (key) => this.#markServer(key, previous));
-    this.#exchange(family, before, this.#effectsOf(next, rivals));
+    const before = previous === undefined ? none : [this.#effectsOf(previous)];
+    const lost: Effects[] = [];
+    const won: Effects[] = [];
+    this.#claims.replace(previous, next, (key, change) => {
+      this.#noteWinner(key, change, previous);
+      const others = effectsOnOthers(key, change, [previous, next]);
+      lost.push(...others.lost);
+      won.push(...others.won);
+    });
+    const after = next === undefined ? none : [this.#effectsOf(next)];
+    this.#exchange(family, [...before, ...lost], [...after, ...won]);
     for (const address of next?.addresses ?? none) {
       if (this.#addresses.add(address, next as ServicePortPlan)) this.#dirty.addresses.add(address);
     }
@@ -196,44 +209,43 @@ export class DesiredState {
   }
 
   #holdClaim(key: string, holder: Holder): void {
-    const rivals = this.#claims.of(key).map(({ plan }) => plan);
-    const [first] = rivals;
-    if (first === undefined) return;
-    const before = this.#effectsOf(undefined, rivals);
-    if (this.#claims.hold(key, holder)) this.#markServer(key, undefined);
-    this.#exchange(first.servicePort.family, before, this.#effectsOf(undefined, rivals));
+    const family = this.#claims.of(key)[0]?.plan.servicePort.family;
+    if (family === undefined) return;
+    const change = this.#claims.hold(key, holder);
+    this.#noteWinner(key, change, undefined);
+    const { lost, won } = effectsOnOthers(key, change, none);
+    this.#exchange(family, lost, won);
   }
 
-  #exchange(family: IpFamily, before: Effects, after: Effects): void {
-    // New wishes first: what both want never leaves the state in between.
-    for (const { plan, set, entry } of after.setEntries) this.#addEntry(plan, set.name, entry);
-    for (const { plan, set, entry } of before.setEntries) this.#removeEntry(plan, set.name, entry);
-    for (const id of after.deniedToNode) this.#deny(family, id);
-    for (const id of before.deniedToNode) this.#admit(family, id);
-  }
-
-  /** Plans that win or lose a virtual server when one plan takes the place of another. */
-  #rivalsOf(
+  #noteWinner(
+    key: string,
+    change: WinnerChange<ServerClaim>,
     previous: ServicePortPlan | undefined,
-    next: ServicePortPlan | undefined,
-  ): readonly ServicePortPlan[] {
-    const plans = [previous, next].filter((plan) => plan !== undefined);
-    const rivals = new Set(plans.flatMap((plan) => this.#claims.rivalsOf(plan)));
-    for (const plan of plans) rivals.delete(plan);
-    return [...rivals];
+  ): void {
+    if (!isSamePlanned(change)) this.#markServer(key, previous);
   }
 
-  /** What a plan and its rivals want as things stand: who lost a virtual server wants nothing about it. */
-  #effectsOf(plan: ServicePortPlan | undefined, rivals: readonly ServicePortPlan[]): Effects {
-    const plans = plan === undefined ? rivals : [plan, ...rivals];
+  #exchange(family: IpFamily, before: readonly Effects[], after: readonly Effects[]): void {
+    // New wishes first: what both want never leaves the state in between.
+    for (const { plan, setEntries } of after) {
+      for (const { set, entry } of setEntries) this.#addEntry(plan, set.name, entry);
+    }
+    for (const { plan, setEntries } of before) {
+      for (const { set, entry } of setEntries) this.#removeEntry(plan, set.name, entry);
+    }
+    for (const id of after.flatMap(({ deniedToNode }) => deniedToNode)) this.#deny(family, id);
+    for (const id of before.flatMap(({ deniedToNode }) => deniedToNode)) this.#admit(family, id);
+  }
+
+  /** What a plan wants as things stand: who lost a virtual server wants nothing about it. */
+  #effectsOf(plan: ServicePortPlan): Effects {
     return {
-      setEntries: plans.flatMap((one) =>
-        one.setEntries
-          .filter(({ claim }) => claim === undefined || this.#claims.isWonBy(one, claim))
-          .map(({ set, entry }) => ({ plan: one, set, entry })),
+      plan,
+      setEntries: plan.setEntries.filter(
+        ({ claim }) => claim === undefined || this.#claims.isWonBy(plan, claim),
       ),
-      deniedToNode: plans.flatMap((one) =>
-        one.deniedToNode.filter((id) => this.#claims.isWonBy(one, virtualServerKey(id))),
+      deniedToNode: plan.deniedToNode.filter((id) =>
+        this.#claims.isWonBy(plan, virtualServerKey(id)),
       ),
     };
   }
@@ -296,15 +308,6 @@ export class DesiredState {
     this.#denied.delete(key);
     this.#dirty.rules.add(family);
   }
-}
-
-/** What a plan and its rivals want as things stand. */
-interface Effects extends Pick<ServicePortPlan, "deniedToNode"> {
-  readonly setEntries: readonly {
-    readonly plan: ServicePortPlan;
-    readonly set: IpSet;
-    readonly entry: SetEntry;
-  }[];
 }
 
 function serviceNames(plans: readonly ServicePortPlan[]): readonly ServiceName[] {

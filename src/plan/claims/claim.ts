@@ -93,7 +93,13 @@ export function claimReason(winner: Claim, loser: Claim): ClaimReason {
   return a.manifestOrder === b.manifestOrder ? "earlier-name" : "earlier-manifest";
 }
 
-function byAge(left: Claim, right: Claim): number {
-  const [a, b] = [left.plan.servicePort, right.plan.servicePort];
-  return bySeniority({ ...a, name: servicePortName(a) }, { ...b, name: servicePortName(b) });
+function byAge(
+  { plan: { servicePort: one } }: Claim,
+  { plan: { servicePort: other } }: Claim,
+): number {
+  return (
+    one.createdAtSeconds - other.createdAtSeconds ||
+    // Names are put together where nothing else decides.
+    bySeniority({ ...one, name: servicePortName(one) }, { ...other, name: servicePortName(other) })
+  );
 }

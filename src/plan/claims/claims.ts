@@ -72,9 +72,11 @@ export class Claims<C extends Claim> {
     const before = this.of(key);
     // An external IP may also be a load-balancer IP of the same Service: one plan claims a key once.
     const others = before.filter(({ plan }) => plan !== previous && plan !== claim?.plan);
-    const same = before.find(({ plan }) => plan === claim?.plan);
     if (claim === undefined) return this.#set(key, before, others);
-    const better = betterRank(claim, same);
+    const better = betterRank(
+      claim,
+      before.find(({ plan }) => plan === claim.plan),
+    );
     // Nearly always one alone: a list that is spread has room for sixteen more.
     return this.#set(key, before, others.length === 0 ? [better] : [...others, better]);
   }
@@ -82,8 +84,9 @@ export class Claims<C extends Claim> {
   /** Addresses that several claim by equal rank, of whom nobody is known to hold it. Of no use once anything is settled. */
   undecided(): readonly string[] {
     return [...this.#contested].filter((key) => {
-      const [first, second] = this.of(key);
-      return first?.rank === second?.rank && !this.of(key).some((one) => this.#isHolder(key, one));
+      const [first] = this.of(key);
+      const equals = this.of(key).filter(({ rank }) => rank === first?.rank);
+      return equals.length > 1 && !equals.some((one) => this.#isHolder(key, one));
     });
   }
 
@@ -112,8 +115,7 @@ export class Claims<C extends Claim> {
 
   #set(key: string, before: readonly C[], claims: readonly C[]): WinnerChange<C> {
     const holder = this.#holderAt(key, before[0]);
-    const after =
-      claims.length > 1 ? claims.toSorted((left, right) => byRight(left, right, holder)) : claims;
+    const after = bestFirst(claims, holder);
     if (after.length === 0) this.#claimsByKey.delete(key);
     else this.#claimsByKey.set(key, after);
     if (after.length > 1) this.#contested.add(key);
@@ -130,6 +132,21 @@ export class Claims<C extends Claim> {
   #isHolder(key: string, claim: C): boolean {
     return isHeldBy(claim, this.#holderAt(key, this.winner(key)));
   }
+}
+
+/** The others stand in no order: anybody may make thousands of Services that claim one address. */
+function bestFirst<C extends Claim>(
+  claims: readonly C[],
+  holder: Holder | undefined,
+): readonly C[] {
+  const [first] = claims;
+  if (first === undefined || claims.length === 1) return claims;
+  let best = 0;
+  for (const [index, claim] of claims.entries()) {
+    if (byRight(claim, claims[best] as C, holder) < 0) best = index;
+  }
+  if (best === 0) return claims;
+  return claims.with(0, claims[best] as C).with(best, first);
 }
 
 function betterRank<C extends Claim>(claim: C, same: C | undefined): C {

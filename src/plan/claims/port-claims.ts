@@ -2,7 +2,7 @@ import { none } from "../../base/none.ts";
 import { type ServicePort, servicePortKey } from "../../model/service-port.ts";
 import type { Claim, Holder, Holders, LostClaim, LostTo } from "./claim.ts";
 import type { ClaimedKey } from "./claimed-keys.ts";
-import { Claims } from "./claims.ts";
+import { Claims, type WinnerChange } from "./claims.ts";
 
 /** What a service port wants, whatever that is, with the addresses and ports that it is about. */
 export interface ClaimingPlan {
@@ -29,28 +29,23 @@ export class PortClaims<P extends ClaimingPlan> {
     this.#claims = new Claims(held);
   }
 
-  replace(before: P | undefined, after: P | undefined): void {
+  /** Puts `after` in the place of `before` and reports what became of each key that either claims. */
+  replace(
+    before: P | undefined,
+    after: P | undefined,
+    onChange: (key: string, change: WinnerChange<PortClaim<P>>) => void = () => {},
+  ): void {
     const gone = new Set(before?.claims.map(({ key }) => key));
     for (const { key, rank } of after?.claims ?? none) {
       gone.delete(key);
-      this.#claims.update(key, { plan: after as P, rank }, before);
+      onChange(key, this.#claims.update(key, { plan: after as P, rank }, before));
     }
-    for (const key of gone) this.#claims.update(key, undefined, before);
+    for (const key of gone) onChange(key, this.#claims.update(key, undefined, before));
   }
 
   /** Whether this plan has it. */
   isWonBy(plan: P, key: string): boolean {
     return this.#claims.winner(key)?.plan === plan;
-  }
-
-  /** Service ports that claim what one of these does, these left out; nearly always none. */
-  rivalsOf(plans: readonly P[]): readonly P[] {
-    const rivals = new Set<P>();
-    for (const { claims } of plans) {
-      for (const { key } of claims) for (const { plan } of this.#claims.of(key)) rivals.add(plan);
-    }
-    for (const plan of plans) rivals.delete(plan);
-    return [...rivals];
   }
 
   /** Everyone who claims it; the first one has it. */
@@ -73,8 +68,8 @@ export class PortClaims<P extends ClaimingPlan> {
     return this.#claims.undecided().map((key) => ({ key, claims: this.of(key) }));
   }
 
-  hold(key: string, holder: Holder): void {
-    this.#claims.hold(key, holder);
+  hold(key: string, holder: Holder): WinnerChange<PortClaim<P>> {
+    return this.#claims.hold(key, holder);
   }
 
   /** From now on everyone holds what it has. */

@@ -34,24 +34,21 @@ export class ServerClaims {
     this.#claims = new Claims(held);
   }
 
-  /** Puts `next` in the place of `previous` and reports the keys whose desired virtual server changed. */
+  /** Puts `next` in the place of `previous` and reports what became of each key that either claims. */
   replace(
     previous: ServicePortPlan | undefined,
     next: ServicePortPlan | undefined,
-    onChange: (key: string) => void,
+    onChange: (key: string, change: WinnerChange<ServerClaim>) => void,
   ): void {
-    const before = new Map(previous?.virtualServers.map((planned) => [keyOf(planned), planned]));
-    const report = (key: string, change: WinnerChange<ServerClaim>): void => {
-      if (!samePlanned(change.before?.planned, change.after?.planned)) onChange(key);
-    };
+    const before = new Set(previous?.virtualServers.map(keyOf));
     for (const planned of next?.virtualServers ?? none) {
       const key = keyOf(planned);
       before.delete(key);
       const rank = claimRanks[planned.kind];
       const claim = { plan: next as ServicePortPlan, planned, rank };
-      report(key, this.#claims.update(key, claim, previous));
+      onChange(key, this.#claims.update(key, claim, previous));
     }
-    for (const key of before.keys()) report(key, this.#claims.update(key, undefined, previous));
+    for (const key of before) onChange(key, this.#claims.update(key, undefined, previous));
   }
 
   winner(key: string): PlannedVirtualServer | undefined {
@@ -74,12 +71,6 @@ export class ServerClaims {
     return this.#claims.winner(key)?.plan === plan;
   }
 
-  /** Other plans that claim a virtual server of this one; nearly always none. */
-  rivalsOf(plan: ServicePortPlan): readonly ServicePortPlan[] {
-    const claims = plan.virtualServers.flatMap((planned) => this.#claims.of(keyOf(planned)));
-    return claims.map((claim) => claim.plan).filter((rival) => rival !== plan);
-  }
-
   keys(): IterableIterator<string> {
     return this.#claims.keys();
   }
@@ -98,10 +89,8 @@ export class ServerClaims {
     return this.#claims.undecided().map((key) => ({ key, claims: this.of(key) }));
   }
 
-  /** Says whether another virtual server is wanted now. */
-  hold(key: string, holder: Holder): boolean {
-    const { before, after } = this.#claims.hold(key, holder);
-    return !samePlanned(before?.planned, after?.planned);
+  hold(key: string, holder: Holder): WinnerChange<ServerClaim> {
+    return this.#claims.hold(key, holder);
   }
 
   /** From now on everyone holds what it has. */
@@ -119,10 +108,9 @@ function keyOf(planned: PlannedVirtualServer): string {
   return virtualServerKey(planned.virtualServer);
 }
 
-function samePlanned(
-  left: PlannedVirtualServer | undefined,
-  right: PlannedVirtualServer | undefined,
-): boolean {
+/** Whether the virtual server is to be the same before and after. */
+export function isSamePlanned({ before, after }: WinnerChange<ServerClaim>): boolean {
+  const [left, right] = [before?.planned, after?.planned];
   if (left === undefined || right === undefined) return left === right;
   if (!sameVirtualServer(left.virtualServer, right.virtualServer)) return false;
   return sameRealServers(left.realServers, right.realServers);

@@ -6,7 +6,8 @@ import { bySeniority, servicePortKey } from "../../model/service-port.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
 import type { Chain, Rule, RuleSet, TableName } from "../../state/rule.ts";
 import type { Holder, Holders } from "../claims/claim.ts";
-import { PortClaims } from "../claims/port-claims.ts";
+import type { WinnerChange } from "../claims/claims.ts";
+import { type PortClaim, PortClaims } from "../claims/port-claims.ts";
 import { fixedChains, fixedJumps, nodePortEntries } from "./fixed-chains.ts";
 import type { IptablesOptions } from "./options.ts";
 import type { ServiceRules } from "./planner.ts";
@@ -56,10 +57,7 @@ class FamilyTables {
 
   /** A Service turns out to be served at an address and port already. */
   hold(key: string, holder: Holder): void {
-    const plans = this.#claims.of(key).map(({ plan }) => plan);
-    const before = this.#partsOf(plans);
-    this.#claims.hold(key, holder);
-    this.#touchDifferences(before, this.#partsOf(plans));
+    this.#touchRulesOf(key, this.#claims.hold(key, holder));
   }
 
   takeTouched(options: IptablesOptions): readonly TouchedChain[] {
@@ -112,31 +110,39 @@ class FamilyTables {
     before: ServicePortRules | undefined,
     after: ServicePortRules | undefined,
   ): void {
-    const plans = [before, after].filter((plan) => plan !== undefined);
-    const rivals = this.#claims.rivalsOf(plans);
-    const partsBefore = this.#partsOf(before === undefined ? rivals : [before, ...rivals]);
-    this.#claims.replace(before, after);
+    const partsBefore = this.#partsOf(before);
+    this.#claims.replace(before, after, (claim, change) => this.#touchRulesOf(claim, change));
     for (const { chain } of before?.shared ?? none) this.#shared.get(chain)?.delete(key);
     for (const { chain } of after?.shared ?? none) {
       const ports = this.#shared.get(chain) ?? new Map<string, ServicePortRules>();
       this.#shared.set(chain, ports.set(key, after as ServicePortRules));
     }
-    const partsAfter = this.#partsOf(after === undefined ? rivals : [after, ...rivals]);
-    this.#touchDifferences(partsBefore, partsAfter);
+    this.#touchDifferences(partsBefore, this.#partsOf(after));
   }
 
-  /** Rules of these service ports that count, by chain: who lost an address has none about it. */
-  #partsOf(plans: readonly ServicePortRules[]): Parts {
+  /** Rules of a service port that count, by chain: who lost an address has none about it. */
+  #partsOf(plan: ServicePortRules | undefined): Parts {
     const parts = new Map<SharedChainKey, Rule[]>();
-    for (const plan of plans) {
-      for (const shared of plan.shared) {
-        if (!this.#isWon(plan, shared)) continue;
-        const rules = parts.get(shared.chain) ?? [];
-        rules.push(shared.rule);
-        parts.set(shared.chain, rules);
-      }
+    if (plan === undefined) return parts;
+    for (const shared of plan.shared) {
+      if (!this.#isWon(plan, shared)) continue;
+      const rules = parts.get(shared.chain) ?? [];
+      rules.push(shared.rule);
+      parts.set(shared.chain, rules);
     }
     return parts;
+  }
+
+  /** Chains with rules about an address and port that went from one service port to another. */
+  #touchRulesOf(key: string, { before, after }: WinnerChange<PortClaim<ServicePortRules>>): void {
+    const [left, right] = [before?.plan.servicePort, after?.plan.servicePort];
+    if (left === undefined || right === undefined) return;
+    if (servicePortKey(left) === servicePortKey(right)) return;
+    for (const plan of [before?.plan, after?.plan]) {
+      for (const { chain, claim } of plan?.shared ?? none) {
+        if (claim === key) this.#touched.add(chain);
+      }
+    }
   }
 
   #isWon(plan: ServicePortRules, { claim }: SharedRule): boolean {

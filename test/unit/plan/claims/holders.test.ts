@@ -248,6 +248,14 @@ describe("after a start without a record", () => {
   it("an address with a better claim is decided, and one that a record names", () => {
     const better = new Node().put(old, claimant(c, "cluster IP", 9));
     assert.deepEqual(better.desired.undecidedClaims(), []);
+    const worse = claimant(c, "external IP", 1);
+    for (const services of [
+      [old, worse, young],
+      [worse, young, old],
+      [young, old, worse],
+    ]) {
+      assert.equal(new Node().put(...services).desired.undecidedClaims().length, 1);
+    }
     const recorded = new Node().restart([], holder).put(old, young);
     assert.deepEqual(recorded.desired.undecidedClaims(), []);
     assert.equal(recorded.holder, b);

@@ -1,0 +1,30 @@
+/** Plans that win or lose a virtual server because of another one's change. Pure. */
+import { virtualServerKey } from "../../state/virtual-server.ts";
+import type { ServicePortPlan } from "../service-port-plan.ts";
+import type { WinnerChange } from "./claims.ts";
+import type { ServerClaim } from "./server-claims.ts";
+
+/** What a plan wants, or part of it. */
+export type Effects = Pick<ServicePortPlan, "setEntries" | "deniedToNode"> & {
+  readonly plan: ServicePortPlan;
+};
+
+/** What others than `own` want no more, and what they want now that the winner changed. */
+export function effectsOnOthers(
+  key: string,
+  { before, after }: WinnerChange<ServerClaim>,
+  own: readonly (ServicePortPlan | undefined)[],
+): { readonly lost: readonly Effects[]; readonly won: readonly Effects[] } {
+  const partOf = (claim: ServerClaim | undefined): readonly Effects[] =>
+    claim === undefined || own.includes(claim.plan) ? [] : [partAbout(key, claim.plan)];
+  if (before?.plan === after?.plan) return { lost: [], won: [] };
+  return { lost: partOf(before), won: partOf(after) };
+}
+
+function partAbout(key: string, plan: ServicePortPlan): Effects {
+  return {
+    plan,
+    setEntries: plan.setEntries.filter(({ claim }) => claim === key),
+    deniedToNode: plan.deniedToNode.filter((id) => virtualServerKey(id) === key),
+  };
+}
