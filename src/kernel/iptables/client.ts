@@ -1,15 +1,19 @@
+import { background } from "../../base/background.ts";
+import { type Clock, systemClock } from "../../base/clock.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { type Logger, silentLogger } from "../../base/log.ts";
-import type { Chain, Jump, Rule, RuleSet, TableName } from "../../state/rule.ts";
+import type { Rule, RuleSet, TableName } from "../../state/rule.ts";
 import type { Iptables, ObservedChain, RulesChange, RulesScope } from "../kernel.ts";
-import { ProgramError, type ProgramResult, type RunProgram } from "../program.ts";
+import { type ProgramCall, ProgramError, type ProgramResult, type RunProgram } from "../program.ts";
 import { type BackendChoice, chooseBackend, type IptablesBackend } from "./backend.ts";
 import { IptablesError, isIptablesBusy } from "./errors.ts";
 import type { RuleGenerations } from "./generations.ts";
+import { changesFrom, dropGoneJumps, targetsOf } from "./gone-jumps.ts";
 import { parseSaved, UnreadableTableError } from "./parse.ts";
 import { readByChain, UnexpectedAnswer } from "./read-by-chain.ts";
 import { planRemoval } from "./remove-rules.ts";
 import { renderRule } from "./render.ts";
+import { longestWaitMs, RestoreAhead } from "./restore-ahead.ts";
 import { renderRestoreInput } from "./restore-input.ts";
 import { RulesAhead } from "./rules-ahead.ts";
 
@@ -20,6 +24,8 @@ const lockWaitSeconds = 5;
 const programTimeoutMs = 60_000;
 /** 5,000 Services with five endpoints each are 9 MB in mode iptables: nft takes ten seconds of a fast processor for them. */
 const timeoutMsPerKilobyte = 50;
+/** Of a restore that waits for its input: how long that will be is not known. */
+const aheadTimeoutMs = longestWaitMs + 600_000;
 
 /**
  * legacy reads a table from the kernel before anything else; nft asks the kernel nothing as long as there
@@ -32,16 +38,25 @@ const probeInputs: Readonly<Record<IptablesBackend, string>> = {
     .join(""),
 };
 
+/** A chain of every mode of ours that has rules. */
+const ourChain = /^:KUBE-SERVICES /m;
+
 export interface IptablesParts {
   readonly runProgram: RunProgram;
   readonly generations: Pick<RuleGenerations, "read">;
   /** Absent: there is no report of chains that cannot be read. */
   readonly log?: Logger;
+  readonly clock?: Pick<Clock, "after">;
 }
 
 interface IptablesCall {
   readonly verb: "save" | "restore";
   readonly input?: string;
+}
+
+interface IptablesRun extends IptablesCall {
+  /** "read rules": completes the sentence "Cannot …". */
+  readonly action: string;
 }
 
 /** iptables through its programs: one process for an observation, one for an apply. */
@@ -56,6 +71,7 @@ export class IptablesClient implements Iptables {
     readGeneration: (family) => this.readGeneration(family),
     print: (family) => this.#print(family),
   });
+  readonly #restores: RestoreAhead;
   /** Named in the log, as `IPv4 nat POSTROUTING`, until they can be read again. */
   #unreadable: ReadonlySet<string> = new Set();
 
@@ -65,6 +81,10 @@ export class IptablesClient implements Iptables {
     this.#generations = collaborators.generations;
     this.#log = collaborators.log ?? silentLogger;
     this.#choice = choice;
+    this.#restores = new RestoreAhead({
+      clock: collaborators.clock ?? systemClock,
+      start: (family, input) => this.#start(family, { verb: "restore", input }),
+    });
   }
 
   get backend(): IptablesBackend {
@@ -111,6 +131,15 @@ export class IptablesClient implements Iptables {
 
   readAhead(family: IpFamily): void {
     this.#ahead.read(family);
+  }
+
+  applyAhead(family: IpFamily): void {
+    background(this.#applyAhead(family), this.#log, "starting a restore ahead");
+  }
+
+  /** Ends programs that wait for their input. */
+  close(): void {
+    this.#restores.close();
   }
 
   readGeneration(family: IpFamily): Promise<number | undefined> {
@@ -226,24 +255,34 @@ export class IptablesClient implements Iptables {
 
   async #restore(family: IpFamily, changes: readonly RulesChange[]): Promise<void> {
     const input = renderRestoreInput(family, changes);
-    await this.#run(family, { action: "write iptables rules", verb: "restore", input });
+    const call = { verb: "restore", input } as const;
+    const result = await (this.#restores.take(family, input) ?? this.#start(family, call));
+    this.#check(family, { ...call, action: "write iptables rules" }, result);
   }
 
-  async #run(
-    family: IpFamily,
-    run: IptablesCall & { readonly action: string },
-  ): Promise<ProgramResult> {
-    const result = await this.#start(family, run);
+  async #applyAhead(family: IpFamily): Promise<void> {
+    const output = await this.#ahead.peek(family);
+    if (output !== undefined && !ourChain.test(output)) this.#restores.start(family);
+  }
+
+  async #run(family: IpFamily, run: IptablesRun): Promise<ProgramResult> {
+    return this.#check(family, run, await this.#start(family, run));
+  }
+
+  #check(family: IpFamily, run: IptablesRun, result: ProgramResult): ProgramResult {
     if (result.exitCode === 0) return result;
     throw new IptablesError({ ...run, family, program: this.#programOf(family, run.verb) }, result);
   }
 
-  #start(family: IpFamily, { verb, input }: IptablesCall): Promise<ProgramResult> {
+  #start(
+    family: IpFamily,
+    { verb, input }: Pick<IptablesCall, "verb"> & Pick<ProgramCall, "input">,
+  ): Promise<ProgramResult> {
     return this.#runProgram({
       program: this.#programOf(family, verb),
       // Saving takes no lock: the kernel hands out a table whole.
       arguments: verb === "save" ? [] : ["-w", String(lockWaitSeconds), "--noflush"],
-      timeoutMs: programTimeoutMs + Math.floor((input?.length ?? 0) / 1_000) * timeoutMsPerKilobyte,
+      timeoutMs: timeoutMsFor(input),
       ...(input === undefined ? {} : { input }),
     });
   }
@@ -285,42 +324,6 @@ export class IptablesClient implements Iptables {
   }
 }
 
-/** nat comes first: when filter failed, nat is done already. */
-function changesFrom(
-  failedTable: TableName,
-  changes: readonly RulesChange[],
-): readonly RulesChange[] {
-  return failedTable === "nat" ? changes : changes.filter((change) => !isForNat(change));
-}
-
-function isForNat(change: RulesChange): boolean {
-  if (change.kind === "write-chain") return change.chain.table === "nat";
-  return (change.kind === "remove-chain" ? change.table : change.jump.table) === "nat";
-}
-
-/** Each observed copy of a jump can be removed once. */
-function dropGoneJumps(
-  changes: readonly RulesChange[],
-  observed: readonly ObservedChain[],
-  render: (rule: Rule) => string,
-): readonly RulesChange[] {
-  const textOf = (jump: Jump): string => `${jump.table} ${jump.from} ${render(jump.rule)}`;
-  const copies = new Map<string, number>();
-  for (const { table, name, rules } of observed) {
-    for (const { text } of rules) {
-      const key = `${table} ${name} ${text}`;
-      copies.set(key, (copies.get(key) ?? 0) + 1);
-    }
-  }
-  return changes.filter((change) => {
-    if (change.kind !== "remove-jump") return true;
-    const key = textOf(change.jump);
-    const left = copies.get(key) ?? 0;
-    copies.set(key, left - 1);
-    return left > 0;
-  });
-}
-
 function namesOf(planned: RuleSet | undefined): ReadonlySet<string> | undefined {
   if (planned === undefined) return undefined;
   const names = planned.chains.map(({ name }) => name);
@@ -332,9 +335,7 @@ function tablesOf(planned: RuleSet | undefined): ReadonlySet<TableName> {
   return new Set(["nat", "filter", ...(planned?.chains ?? []).map(({ table }) => table)]);
 }
 
-/** What the jumps lead to; no matter what it holds. */
-function targetsOf(jumps: readonly Jump[]): readonly Chain[] {
-  return jumps.flatMap(({ table, rule: { target } }) =>
-    target.kind === "jump" ? [{ table, name: target.chain, rules: [] }] : [],
-  );
+function timeoutMsFor(input: ProgramCall["input"] = ""): number {
+  if (typeof input !== "string") return aheadTimeoutMs;
+  return programTimeoutMs + Math.floor(input.length / 1_000) * timeoutMsPerKilobyte;
 }

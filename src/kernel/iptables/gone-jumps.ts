@@ -1,0 +1,46 @@
+/** Jumps that a removal does not find: a restore fails for its whole table then. Pure. */
+import type { Chain, Jump, Rule, TableName } from "../../state/rule.ts";
+import type { ObservedChain, RulesChange } from "../kernel.ts";
+
+/** nat comes first: when filter failed, nat is done already. */
+export function changesFrom(
+  failedTable: TableName,
+  changes: readonly RulesChange[],
+): readonly RulesChange[] {
+  return failedTable === "nat" ? changes : changes.filter((change) => !isForNat(change));
+}
+
+function isForNat(change: RulesChange): boolean {
+  if (change.kind === "write-chain") return change.chain.table === "nat";
+  return (change.kind === "remove-chain" ? change.table : change.jump.table) === "nat";
+}
+
+/** Each observed copy of a jump can be removed once. */
+export function dropGoneJumps(
+  changes: readonly RulesChange[],
+  observed: readonly ObservedChain[],
+  render: (rule: Rule) => string,
+): readonly RulesChange[] {
+  const textOf = (jump: Jump): string => `${jump.table} ${jump.from} ${render(jump.rule)}`;
+  const copies = new Map<string, number>();
+  for (const { table, name, rules } of observed) {
+    for (const { text } of rules) {
+      const key = `${table} ${name} ${text}`;
+      copies.set(key, (copies.get(key) ?? 0) + 1);
+    }
+  }
+  return changes.filter((change) => {
+    if (change.kind !== "remove-jump") return true;
+    const key = textOf(change.jump);
+    const left = copies.get(key) ?? 0;
+    copies.set(key, left - 1);
+    return left > 0;
+  });
+}
+
+/** What the jumps lead to; no matter what it holds. */
+export function targetsOf(jumps: readonly Jump[]): readonly Chain[] {
+  return jumps.flatMap(({ table, rule: { target } }) =>
+    target.kind === "jump" ? [{ table, name: target.chain, rules: [] }] : [],
+  );
+}
