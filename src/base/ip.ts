@@ -36,8 +36,13 @@ export function hostPrefixLength(family: IpFamily): number {
 export function parseIpAddress(text: string): IpAddress | undefined {
   if (text.length > 45) return undefined;
   const bytes = text.includes(":") ? parseIpv6(text) : parseIpv4(text);
-  return bytes === undefined ? undefined : ipAddressFromBytes(bytes);
+  if (bytes === undefined) return undefined;
+  // Nearly always: a first sync reads tens of thousands, and writing one anew costs more than reading it.
+  if (bytes.length === 4 && !paddedOctet.test(text)) return text as IpAddress;
+  return ipAddressFromBytes(bytes);
 }
+
+const paddedOctet = /(?:^|\.)0\d/;
 
 /** Reads `10.0.0.0/8` or `fd00::/64`; host bits are cleared. `undefined` when it is none. */
 export function parseCidr(text: string): Cidr | undefined {

@@ -13,6 +13,8 @@ export class Scope {
   #entries = new Map<string, Set<SetEntry>>();
   #addresses = new Set<IpAddress>();
   #formerServices = new Map<string, ServiceName>();
+  /** Handed over and not looked at yet: where everything is compared, tens of thousands of keys are not copied. */
+  #marks: DirtyKeys[] = [];
   /** Sets that were observed to have other parameters than cached, or to have more room than they need. */
   readonly resizableSets: Set<string> = new Set();
   areAllServers = false;
@@ -20,17 +22,23 @@ export class Scope {
 
   /** Virtual-server keys; undefined: all. */
   get servers(): ReadonlySet<string> | undefined {
-    return this.areAllServers ? undefined : this.#servers;
+    if (this.areAllServers) return undefined;
+    this.#takeMarks();
+    return this.#servers;
   }
 
   /** Set entries by set name; undefined: all. */
   get entries(): ReadonlyMap<string, ReadonlySet<SetEntry>> | undefined {
-    return this.areAllMembers ? undefined : this.#entries;
+    if (this.areAllMembers) return undefined;
+    this.#takeMarks();
+    return this.#entries;
   }
 
   /** Addresses of kube-ipvs0; undefined: all. */
   get addresses(): ReadonlySet<IpAddress> | undefined {
-    return this.areAllMembers ? undefined : this.#addresses;
+    if (this.areAllMembers) return undefined;
+    this.#takeMarks();
+    return this.#addresses;
   }
 
   get isFull(): boolean {
@@ -39,17 +47,12 @@ export class Scope {
 
   /** A Service that no longer wants one of the keys; see {@link DirtyKeys.formerServices}. */
   formerService(subject: string): ServiceName | undefined {
-    return this.#formerServices.get(subject);
+    const marks = this.#marks.findLast(({ formerServices }) => formerServices.has(subject));
+    return (marks?.formerServices ?? this.#formerServices).get(subject);
   }
 
   include(keys: DirtyKeys): void {
-    for (const key of keys.virtualServers) this.#servers.add(key);
-    for (const [name, entries] of keys.setEntries) {
-      for (const entry of entries) this.includeEntry(name, entry);
-    }
-    for (const address of keys.addresses) this.#addresses.add(address);
-    for (const [subject, service] of keys.formerServices)
-      this.#formerServices.set(subject, service);
+    this.#marks.push(keys);
   }
 
   includeDifferences({ servers, entries, addresses, sets }: Differences): void {
@@ -73,6 +76,19 @@ export class Scope {
 
   includeAddress(address: IpAddress): void {
     this.#addresses.add(address);
+  }
+
+  #takeMarks(): void {
+    for (const keys of this.#marks) {
+      for (const key of keys.virtualServers) this.#servers.add(key);
+      for (const [name, entries] of keys.setEntries) {
+        for (const entry of entries) this.includeEntry(name, entry);
+      }
+      for (const address of keys.addresses) this.#addresses.add(address);
+      for (const [subject, service] of keys.formerServices)
+        this.#formerServices.set(subject, service);
+    }
+    this.#marks = [];
   }
 
   includeSubject(subject: Subject): void {

@@ -18,27 +18,43 @@ import {
   addressPortNetEntry,
   portEntry,
   type SetEntry,
+  type SetEntryParts,
   setEntryParts,
 } from "../../state/set-entry.ts";
 import type { AddressValue, EntryValues } from "./attributes.ts";
 
 /** Takes an entry's text apart. Throws an Error on text that is no entry, or none of this type. */
 export function entryValues(type: IpSetType, entry: SetEntry): EntryValues {
-  const { address, protocol, port, second } = setEntryParts(entry);
-  const values: EntryValues = {
-    ...(address === undefined ? {} : { address: addressValue(address) }),
-    ...(port === undefined ? {} : { port: checkPort(entry, port) }),
-    ...(protocol === undefined ? {} : { protocolNumber: numberOfProtocol(entry, protocol) }),
-    ...(second === undefined ? {} : { secondAddress: addressValue(second.address) }),
-    ...(second === undefined || type !== "hash:ip,port,net"
-      ? {}
-      : { secondPrefixLength: second.prefixLength }),
-  };
-  const wanted = valuesOfType[type];
-  if (Object.keys(values).length !== wanted.length || !wanted.every((name) => name in values)) {
-    throw new Error(`Entry ${entry} does not fit a ${type} set`);
-  }
+  const parts = setEntryParts(entry);
+  if (!fits(parts, partsOfType[type])) throw new Error(`Entry ${entry} does not fit a ${type} set`);
+  const { address, protocol, port, second } = parts;
+  const values: { -readonly [Name in keyof EntryValues]: EntryValues[Name] } = {};
+  if (address !== undefined) values.address = addressValue(address);
+  if (port !== undefined) values.port = checkPort(entry, port);
+  if (protocol !== undefined) values.protocolNumber = numberOfProtocol(entry, protocol);
+  if (second === undefined) return values;
+  values.secondAddress = addressValue(second.address);
+  if (type === "hash:ip,port,net") values.secondPrefixLength = second.prefixLength;
   return values;
+}
+
+type PartNames = { readonly [Name in keyof SetEntryParts]?: true };
+
+const partsOfType: Readonly<Record<IpSetType, PartNames>> = {
+  "hash:ip": { address: true },
+  "hash:ip,port": { address: true, port: true, protocol: true },
+  "hash:ip,port,ip": { address: true, port: true, protocol: true, second: true },
+  "hash:ip,port,net": { address: true, port: true, protocol: true, second: true },
+  "bitmap:port": { port: true },
+};
+
+function fits({ address, port, protocol, second }: SetEntryParts, wanted: PartNames): boolean {
+  return (
+    (address !== undefined) === (wanted.address === true) &&
+    (port !== undefined) === (wanted.port === true) &&
+    (protocol !== undefined) === (wanted.protocol === true) &&
+    (second !== undefined) === (wanted.second === true)
+  );
 }
 
 /** The text that `ipset list` prints. Throws DecodeError when something is missing. */
@@ -70,14 +86,6 @@ function networkOf(address: IpAddress, { secondPrefixLength }: EntryValues): Cid
   if (network === undefined) throw new DecodeError(`prefix length ${prefixLength}`, 0);
   return network;
 }
-
-const valuesOfType: Readonly<Record<IpSetType, readonly (keyof EntryValues)[]>> = {
-  "hash:ip": ["address"],
-  "hash:ip,port": ["address", "port", "protocolNumber"],
-  "hash:ip,port,ip": ["address", "port", "protocolNumber", "secondAddress"],
-  "hash:ip,port,net": ["address", "port", "protocolNumber", "secondAddress", "secondPrefixLength"],
-  "bitmap:port": ["port"],
-};
 
 function addressValue(address: IpAddress): AddressValue {
   const bytes = ipAddressToBytes(address);

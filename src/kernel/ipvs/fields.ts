@@ -36,8 +36,12 @@ export class AddressPlace {
   }
 }
 
+/** What all virtual servers of IPv4 have. */
+const wholeAddress = Uint8Array.of(0xff, 0xff, 0xff, 0xff);
+
 /** IPv4: the mask in network order; IPv6: the prefix length as a u32 in host order. */
 export function netmaskBytes(family: IpFamily, prefixLength: number): Uint8Array {
+  if (family === "IPv4" && prefixLength === 32) return wholeAddress;
   if (family === "IPv6") return new Uint8Array(Uint32Array.of(prefixLength).buffer);
   const mask = prefixLength === 0 ? 0 : (0xffffffff << (32 - prefixLength)) >>> 0;
   return Uint8Array.of(mask >>> 24, (mask >>> 16) & 0xff, (mask >>> 8) & 0xff, mask & 0xff);

@@ -19,16 +19,20 @@ export interface FoldTools {
 
 /** Folds changes that were done, in their order. */
 export function foldDone(done: readonly Change[], tools: FoldTools): void {
-  const realServerChanges = new Map<string, RealServerChange[]>();
-  for (const change of done) {
-    if (!isRealServerChange(change)) foldOne(change, tools);
-    else {
-      const ofServer = realServerChanges.get(change.key);
-      if (ofServer === undefined) realServerChanges.set(change.key, [change]);
-      else ofServer.push(change);
-    }
+  for (let first = 0; first < done.length; ) {
+    const change = done[first] as Change;
+    let end = first + 1;
+    if (isRealServerChange(change)) {
+      // Neighbours of one virtual server together: nearly always these are all that it has.
+      while (end < done.length && isOfServer(done[end] as Change, change.key)) end += 1;
+      foldRealServers(change.key, done.slice(first, end) as RealServerChange[], tools);
+    } else foldOne(change, tools);
+    first = end;
   }
-  for (const [key, changes] of realServerChanges) foldRealServers(key, changes, tools);
+}
+
+function isOfServer(change: Change, key: string): boolean {
+  return isRealServerChange(change) && change.key === key;
 }
 
 function isRealServerChange(change: Change): change is Change & RealServerChange {

@@ -82,26 +82,25 @@ export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> 
     wantedEntries,
   });
   const redirect = redirectRules(input, sets);
-  const changes: Change[] = [];
-  const add = (more: Iterable<Change>): void => {
-    for (const change of more) changes.push(change);
-  };
-  add(input.missingModules.map((module) => ({ kind: "module-load", module, reason: "missing" })));
-  add(diffSysctls(input));
-  if (!cached.hasLink) add([{ kind: "link-create", link: dummyLinkName, reason: "missing" }]);
-  add(sets.changes);
-  add(redirectChanges(sets.redirected, { cached, wantedEntries }, redirect));
-  add(entries.added);
-  add(ruleChanges(input, sets));
-  add(destroyTemporary(leftoversBeside(sets, cached), sets.redirected));
-  add(servers.virtualServers);
-  add(servers.realServers);
-  add(addresses.added);
-  add(servers.leaving);
-  add(servers.removals);
-  add(addresses.removed);
-  add(entries.removed);
-  add(servers.conntrack);
+  // Joined at once: a list that grows is copied again and again.
+  const changes = noChanges.concat(
+    input.missingModules.map((module) => ({ kind: "module-load", module, reason: "missing" })),
+    diffSysctls(input),
+    cached.hasLink ? [] : [{ kind: "link-create", link: dummyLinkName, reason: "missing" }],
+    sets.changes,
+    redirectChanges(sets.redirected, { cached, wantedEntries }, redirect),
+    entries.added,
+    ruleChanges(input, sets),
+    destroyTemporary(leftoversBeside(sets, cached), sets.redirected),
+    servers.virtualServers,
+    servers.realServers,
+    addresses.added,
+    servers.leaving,
+    servers.removals,
+    addresses.removed,
+    entries.removed,
+    servers.conntrack,
+  );
   return {
     changes,
     deferred: [],
@@ -111,6 +110,8 @@ export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> 
     servicesOf: servicesOfChange(desired, scope),
   };
 }
+
+const noChanges: readonly Change[] = [];
 
 interface Members {
   readonly added: Change[];

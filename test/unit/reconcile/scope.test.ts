@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { DirtyKeys } from "../../../src/plan/dirty-keys.ts";
-import { isTouched } from "../../../src/reconcile/scope.ts";
+import { isTouched, Scope } from "../../../src/reconcile/scope.ts";
 import type { Subject } from "../../../src/reconcile/subject.ts";
 import { addressEntry } from "../../../src/state/set-entry.ts";
 import { ip } from "../../support/records.ts";
@@ -39,4 +39,50 @@ describe("what planning touched", () => {
       assert.equal(isTouched(subject, touched), expected);
     });
   }
+});
+
+describe("a scope", () => {
+  const more: DirtyKeys = {
+    virtualServers: new Set(["TCP 10.96.0.11:80"]),
+    setEntries: new Map([["KUBE-IPVS-IPS", new Set([addressEntry(other)])]]),
+    addresses: new Set([other]),
+    rules: new Set(),
+    formerServices: new Map([["TCP 10.96.0.11:80", "default/newer"]]),
+  };
+
+  it("holds what was included, each time, and leaves it to its owner", () => {
+    const scope = new Scope();
+    scope.include(touched);
+    assert.deepEqual(scope.servers, touched.virtualServers);
+    scope.include(more);
+    scope.includeServer("TCP 10.96.0.12:80");
+    const servers = [virtualServer, "TCP 10.96.0.11:80", "TCP 10.96.0.12:80"];
+    assert.deepEqual(new Set(scope.servers), new Set(servers));
+    assert.deepEqual(
+      scope.entries,
+      new Map([["KUBE-IPVS-IPS", new Set([addressEntry(address), addressEntry(other)])]]),
+    );
+    assert.deepEqual(scope.addresses, new Set([address, other]));
+    assert.equal(touched.virtualServers.size, 1);
+    assert.equal(touched.setEntries.get("KUBE-IPVS-IPS")?.size, 1);
+  });
+
+  it("is everything once everything is to be compared", () => {
+    const scope = new Scope();
+    scope.include(touched);
+    scope.areAllServers = true;
+    scope.areAllMembers = true;
+    assert.deepEqual([scope.servers, scope.entries, scope.addresses], Array(3).fill(undefined));
+  });
+
+  it("tells which Service stopped wanting a key last, before and after keys are asked for", () => {
+    const formerServices = new Map([["TCP 10.96.0.11:80", "default/older"]]);
+    const scope = new Scope();
+    scope.include({ ...more, formerServices });
+    scope.include(more);
+    assert.equal(scope.formerService("TCP 10.96.0.11:80"), "default/newer");
+    assert.equal(scope.servers?.size, 1);
+    assert.equal(scope.formerService("TCP 10.96.0.11:80"), "default/newer");
+    assert.equal(scope.formerService("TCP 10.96.0.12:80"), undefined);
+  });
 });
