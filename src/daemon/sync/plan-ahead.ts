@@ -17,15 +17,17 @@ export interface PlanAheadParts {
 }
 
 /** Half a page of the list: often enough that little is left at its end. */
-const fewestPending = 256;
+const fewestNotes = 256;
+/** A pass looks at all that is pending: where that is much, it begins after an eighth of it. */
+const pendingPerNote = 8;
 
 /** Plans Services while their lists arrive, so that the first sync has little left to plan. Writes nothing. */
 export class PlanAhead {
   readonly #parts: PlanAheadParts;
   /** A pass runs; or one failed, and what is wrong is for the first sync to say. */
   #isBusy = false;
-  /** Left pending by the last pass: Services of which no slice is here yet. */
-  #leftCount = 0;
+  /** Objects since the last pass began: a slice may be what a Service waits for that is pending already. */
+  #notes = 0;
 
   constructor(parts: PlanAheadParts) {
     this.#parts = parts;
@@ -34,9 +36,11 @@ export class PlanAhead {
   /** Something was listed. Cheap: it is called for each object. */
   note(): void {
     const { plan, log, isListing, exclusive } = this.#parts;
-    if (this.#isBusy || plan.tracker.pendingCount < this.#leftCount + fewestPending || !isListing())
-      return;
+    this.#notes += 1;
+    const fewest = Math.max(fewestNotes, plan.tracker.pendingCount / pendingPerNote);
+    if (this.#isBusy || this.#notes < fewest || !isListing()) return;
     this.#isBusy = true;
+    this.#notes = 0;
     background(
       exclusive.run(() => this.#pass()),
       log,
@@ -48,7 +52,6 @@ export class PlanAhead {
     const { clock, plan, node, isListing } = this.#parts;
     const options = await node.refresh();
     if (isListing()) await inSlices(clock, plan.updateAhead(options));
-    this.#leftCount = plan.tracker.pendingCount;
     this.#isBusy = false;
   }
 }

@@ -96,6 +96,25 @@ describe("SyncLoop", () => {
     assert.match(ipvsText(kernel), /-a -t 10\.96\.0\.10:80 -r 10\.244\.2\.11:8080/);
   });
 
+  it("plans ahead, too, where the list of Services is complete before slices come", async () => {
+    loop.noteSynced("nodes");
+    const names = Array.from({ length: 1_000 }, (_, index) => `default/${index}`);
+    for (const [index, name] of names.entries()) {
+      const address = ip(`10.97.${index >> 8}.${index & 255}`);
+      loop.noteService(undefined, serviceRecord({ name, clusterIps: [address] }));
+    }
+    loop.noteSynced("services");
+    await clock.advance(1_000);
+    assert.equal([...loop.view.plan.desired.virtualServerKeys()].length, 0);
+    for (const [index, name] of names.entries()) {
+      loop.noteSlice(undefined, sliceRecord([first], { name: `${name}-1`, service: name }));
+      // A page of the list.
+      if (index % 100 === 99) await clock.advance(100);
+    }
+    assert.ok([...loop.view.plan.desired.virtualServerKeys()].length > 600);
+    assert.deepEqual(kernel.operations.texts(), []);
+  });
+
   it("continues without the Node after 30 s", async () => {
     loop.noteService(undefined, service);
     loop.noteSynced("services");
