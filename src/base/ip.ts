@@ -37,7 +37,7 @@ export function parseIpAddress(text: string): IpAddress | undefined {
   if (text.length > 45) return undefined;
   const bytes = text.includes(":") ? parseIpv6(text) : parseIpv4(text);
   if (bytes === undefined) return undefined;
-  // Nearly always: a first sync reads tens of thousands, and writing one anew costs more than reading it.
+  // Nearly always: a first sync reads tens of thousands, and writing one costs more than reading it.
   if (bytes.length === 4 && !paddedOctet.test(text)) return text as IpAddress;
   return ipAddressFromBytes(bytes);
 }

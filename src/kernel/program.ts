@@ -4,7 +4,7 @@ export interface ProgramCall {
   /** A name looked up in PATH; never a shell line. */
   readonly program: string;
   readonly arguments: readonly string[];
-  /** Standard input; none is an empty one. A promise: the program starts at once, and reads it when it is there. */
+  /** Standard input; none is an empty one. A promise: the program starts at once and waits for it. */
   readonly input?: string | Promise<string>;
   readonly timeoutMs: number;
 }

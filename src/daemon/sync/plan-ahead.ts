@@ -18,7 +18,7 @@ export interface PlanAheadParts {
 
 /** Half a page of the list: often enough that little is left at its end. */
 const fewestNotes = 256;
-/** A pass looks at all that is pending: where that is much, it begins after an eighth of it. */
+/** A pass goes through all that is pending: where that is much, it begins after an eighth of it. */
 const pendingPerNote = 8;
 
 /** Plans Services while their lists arrive, so that the first sync has little left to plan. Writes nothing. */

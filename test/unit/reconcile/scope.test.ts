@@ -75,7 +75,7 @@ describe("a scope", () => {
     assert.deepEqual([scope.servers, scope.entries, scope.addresses], Array(3).fill(undefined));
   });
 
-  it("tells which Service stopped wanting a key last, before and after keys are asked for", () => {
+  it("names the Service that stopped wanting a key last, before and after keys are asked for", () => {
     const formerServices = new Map([["TCP 10.96.0.11:80", "default/older"]]);
     const scope = new Scope();
     scope.include({ ...more, formerServices });
