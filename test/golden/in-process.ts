@@ -10,6 +10,8 @@ import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
+import { type BackendChoice, chooseBackend } from "../../src/kernel/iptables/backend.ts";
+import { runProgram } from "../../src/kernel/run-program.ts";
 import { type InProcessDaemon, startInProcess } from "../support/in-process.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { configurationText } from "./configuration.ts";
@@ -19,6 +21,9 @@ import { type ApiObject, healthCheckNodePorts, type Scenario, type Step } from "
 
 /** For what reaches the daemon only after the sync was asked for: events of links and addresses. */
 const deadlineMs = 10_000;
+
+/** Where a namespace has no rules yet: the same each time, found out once, for it takes five programs. */
+let emptyBackend: BackendChoice | undefined;
 
 /** The differences after each step; of the last one when the daemon has ended, too. */
 export function runInProcess(scenario: Scenario): Promise<readonly StepDifferences[]> {
@@ -40,12 +45,14 @@ async function runSteps(scenario: Scenario, folder: string): Promise<readonly St
     { clock: systemClock, log: silentLogger },
     { folder: manifests, nodeName: config.nodeName },
   );
+  const iptablesBackend = await backendOf(scenario);
+  const backend = iptablesBackend === undefined ? {} : { iptablesBackend };
   let daemon: InProcessDaemon | undefined;
   try {
     const steps: StepDifferences[] = [];
     for (const step of scenario.steps) {
       changeObjects(step, manifests);
-      daemon ??= await startInProcess({ config, source });
+      daemon ??= await startInProcess({ config, source, ...backend });
       await source.refresh();
       await daemon.settled();
       const ports = healthCheckNodePorts(scenario);
@@ -56,6 +63,13 @@ async function runSteps(scenario: Scenario, folder: string): Promise<readonly St
   } finally {
     await daemon?.stop();
   }
+}
+
+/** Undefined where there may be rules: the daemon looks for itself. */
+async function backendOf({ pre }: Scenario): Promise<BackendChoice | undefined> {
+  if (pre.length > 0) return undefined;
+  emptyBackend ??= await chooseBackend(runProgram);
+  return emptyBackend;
 }
 
 function configOf(scenario: Scenario, folder: string, manifests: string): Config {
