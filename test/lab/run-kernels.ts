@@ -71,7 +71,9 @@ function readMeasured(
   suite: string,
   output: string,
 ): Pick<Measured, "passed" | "failed" | "red" | "why" | "notes"> {
-  const row = new RegExp(`^${suite} +[0-9.]+ +(\\d+|-) +(\\d+|-) +(\\d+|-)$`, "m").exec(output);
+  const row = new RegExp(`^${suite} +[0-9.]+ +[0-9.-]+ +(\\d+|-) +(\\d+|-) +(\\d+|-)$`, "m").exec(
+    output,
+  );
   const [passed, failed] = [Number(row?.[1]), Number(row?.[2])];
   if (Number.isNaN(passed) || Number.isNaN(failed)) {
     return { passed: 0, failed: 0, red: ["did not run to its end"] };

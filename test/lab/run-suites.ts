@@ -13,9 +13,17 @@ import { parseTestSummary, readFailingTests, readNotes, type TestSummary } from 
 
 type UsableLab = Exclude<Lab, { kind: "none" }>;
 
+interface Run {
+  readonly outcomes: readonly Outcome[];
+  /** Of each processor: seconds from the begin until it had nothing left to run. */
+  readonly ends: readonly number[];
+}
+
 interface Outcome {
   readonly suite: Suite;
   readonly seconds: number;
+  /** Of this machine; undefined where the suite did not run to its end, or the lab does not count them. */
+  readonly cpuSeconds: number | undefined;
   readonly output: string;
   readonly summary: TestSummary | undefined;
   /** Why the suite is not green. */
@@ -48,18 +56,18 @@ async function runSuite(
   const text = Buffer.concat(chunks).toString();
   const summary = parseTestSummary(text);
   const failure = explainFailure(result, summary, suite);
-  const outcome = { suite, seconds: secondsSince(begin), output: text, summary, failure };
-  console.log(`  ${suite.name}: ${failure ?? "passed"}, ${outcome.seconds.toFixed(1)} s`);
+  const cpuSeconds = result.kind === "exited" ? result.cpuSeconds : undefined;
+  const seconds = secondsSince(begin);
+  const outcome = { suite, seconds, cpuSeconds, output: text, summary, failure };
+  const work = cpuSeconds === undefined ? "" : `, ${cpuSeconds.toFixed(1)} s of a processor`;
+  console.log(`  ${suite.name}: ${failure ?? "passed"}, ${seconds.toFixed(1)} s${work}`);
   return outcome;
 }
 
-/** See vfork-node.c and populate-node.c. */
+/** See quick-node/. */
 function withQuickNode({ kind }: UsableLab): readonly string[] {
-  if (kind !== "lab-kernel") return [];
-  const libraries = ["vfork-node.so", "populate-node.so"]
-    .map((name) => join(import.meta.dirname, "../../build/lab", name))
-    .filter((path) => existsSync(path));
-  return libraries.length === 0 ? [] : ["env", `LD_PRELOAD=${libraries.join(":")}`];
+  const library = join(import.meta.dirname, "../../build/lab/quick-node.so");
+  return kind === "lab-kernel" && existsSync(library) ? ["env", `LD_PRELOAD=${library}`] : [];
 }
 
 function explainFailure(
@@ -88,11 +96,8 @@ function secondsSince(begin: number): number {
  * Two lanes for each processor: one begins with the suites that work, the other with those that mostly wait. Each takes
  * the next suite as soon as it is free.
  */
-async function runAll(
-  lab: UsableLab,
-  suites: readonly Suite[],
-  signal: AbortSignal,
-): Promise<readonly Outcome[]> {
+async function runAll(lab: UsableLab, suites: readonly Suite[], signal: AbortSignal): Promise<Run> {
+  const begin = performance.now();
   const working = suites.filter(({ waits }) => !waits);
   const waiting = suites.filter(({ waits }) => waits);
   const outcomes: Outcome[] = [];
@@ -102,21 +107,25 @@ async function runAll(
       outcomes.push(await runSuite(lab, suite, cpu, signal));
     }
   };
-  const lanes = Array.from({ length: processors }, (_, cpu) => [
-    lane(cpu, () => working.shift() ?? waiting.shift()),
-    lane(cpu, () => waiting.shift() ?? working.shift()),
-  ]);
-  await Promise.all(lanes.flat());
-  return outcomes;
+  const processor = async (cpu: number): Promise<number> => {
+    await Promise.all([
+      lane(cpu, () => working.shift() ?? waiting.shift()),
+      lane(cpu, () => waiting.shift() ?? working.shift()),
+    ]);
+    return secondsSince(begin);
+  };
+  const ends = await Promise.all(Array.from({ length: processors }, (_, cpu) => processor(cpu)));
+  return { outcomes, ends };
 }
 
 function printTable(outcomes: readonly Outcome[]): void {
   const width = Math.max(...outcomes.map(({ suite }) => suite.name.length));
-  console.log(`\n${"suite".padEnd(width)}  seconds  passed  failed  skipped`);
-  for (const { suite, seconds, summary } of outcomes) {
+  console.log(`\n${"suite".padEnd(width)}  seconds   cpu s  passed  failed  skipped`);
+  for (const { suite, seconds, cpuSeconds, summary } of outcomes) {
+    const times = [seconds.toFixed(1).padStart(9), (cpuSeconds?.toFixed(1) ?? "-").padStart(8)];
     const counts = [summary?.passed, summary?.failed, summary?.skipped];
     const columns = counts.map((count, index) => String(count ?? "-").padStart(index < 2 ? 8 : 9));
-    console.log(`${suite.name.padEnd(width)}${seconds.toFixed(1).padStart(9)}${columns.join("")}`);
+    console.log(`${suite.name.padEnd(width)}${times.join("")}${columns.join("")}`);
   }
 }
 
@@ -127,6 +136,15 @@ function printNotes(outcomes: readonly Outcome[]): void {
     if (notes.length > 0)
       console.log(`\n${suite.name}\n${notes.map((note) => `  ${note}`).join("\n")}`);
   }
+}
+
+/** How busy the processors were, and whether one of them was idle at the end. */
+function printTimes(seconds: number, outcomes: readonly Outcome[], ends: readonly number[]): void {
+  const cpuSeconds = outcomes.reduce((total, one) => total + (one.cpuSeconds ?? 0), 0);
+  const done = ends.map((end) => `${end.toFixed(1)} s`).join(" and ");
+  console.log(
+    `\nLab: ${seconds.toFixed(1)} s in all, ${cpuSeconds.toFixed(1)} s of processors, which were done after ${done}`,
+  );
 }
 
 function printTotal(outcomes: readonly Outcome[]): void {
@@ -170,11 +188,11 @@ async function main(): Promise<number> {
     process.on(name, () => abort.abort());
   console.log(`Lab (${lab.kind}): ${suites.length} suites on ${processors} processors`);
   const begin = performance.now();
-  const outcomes = await runAll(lab, suites, abort.signal);
+  const { outcomes, ends } = await runAll(lab, suites, abort.signal);
   printFailures(outcomes);
   printTable(outcomes);
   printNotes(outcomes);
-  console.log(`\nLab: ${secondsSince(begin).toFixed(1)} s in all`);
+  printTimes(secondsSince(begin), outcomes, ends);
   printFailingTests(outcomes);
   printTotal(outcomes);
   const isGreen =

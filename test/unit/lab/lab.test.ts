@@ -3,7 +3,7 @@ import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { explainMissing } from "../../lab/lab.ts";
-import { shellQuote } from "../../lab/lab-kernel.ts";
+import { childrenSeconds, shellQuote } from "../../lab/lab-kernel.ts";
 import { listSuites } from "../../lab/suites.ts";
 import { parseTestSummary, readFailingTests, readNotes } from "../../lab/test-summary.ts";
 
@@ -56,6 +56,12 @@ describe("the lab", () => {
     }
     assert.match(explainMissing("x64"), /apt-get install user-mode-linux/);
     assert.match(explainMissing("arm64"), /amd64 only/);
+  });
+
+  it("reads processor time of what the shell started from what the shell prints", () => {
+    const times = "1m0.000000s 0m0.500000s\n2m4.250000s 0m10.500000s\n";
+    assert.equal(childrenSeconds(times), 134.75);
+    assert.equal(childrenSeconds(""), undefined);
   });
 
   it("passes arguments on as they are", () => {
