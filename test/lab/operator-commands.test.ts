@@ -1,18 +1,16 @@
 /** The operator's commands beside the built program, on a node where something is wrong on purpose. */
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
 import { existsSync, statSync } from "node:fs";
-import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { parseJson } from "../../src/base/parse-json.ts";
 import type { ServiceRow, Status } from "../../src/daemon/operator/answers.ts";
-import type { Explanation } from "../../src/explain/explanation.ts";
 import { Connection } from "../support/client-traffic.ts";
 import { LabNode, until } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
 import { ip } from "../support/records.ts";
+import { differencesOf, explained, kubeIpvs, program } from "../support/run-kube-ipvs.ts";
 import { TmuxTerminal } from "../support/tmux-terminal.ts";
 
 const [first, second] = [
@@ -55,33 +53,9 @@ const ranged: readonly ApiObject[] = [
   endpointSlice({ service: "ranged", endpoints: [first.address] }),
 ];
 
-interface Run {
-  readonly code: number | null;
-  readonly out: string;
-  readonly err: string;
-}
-
-const program = join(import.meta.dirname, "../../dist/kube-ipvs");
-
-function kubeIpvs(...args: readonly string[]): Run {
-  const { status, stdout, stderr } = spawnSync(program, args, { encoding: "utf8" });
-  return { code: status, out: stdout, err: stderr };
-}
-
 function servicesOf(name: string): readonly ServiceRow[] {
   const { out } = kubeIpvs("services", name, "-o", "json");
   return (parseJson(out) as { readonly items: readonly ServiceRow[] }).items;
-}
-
-function explained(...args: readonly string[]): readonly Explanation[] {
-  const { out, err } = kubeIpvs("explain", ...args, "-o", "json");
-  assert.notEqual(out, "", err);
-  return (parseJson(out) as { readonly items: readonly Explanation[] }).items;
-}
-
-/** `missing virtual server …`. */
-function differencesOf(explanation: Explanation | undefined): readonly string[] {
-  return (explanation?.differences ?? []).map(({ kind, subject }) => `${kind} ${subject}`);
 }
 
 /** `10.244.1.10 drifted`; without a reason it takes connections. */

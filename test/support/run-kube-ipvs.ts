@@ -1,0 +1,31 @@
+/** The built program's commands, as an operator runs them. */
+import assert from "node:assert/strict";
+import { spawnSync } from "node:child_process";
+import { join } from "node:path";
+import { parseJson } from "../../src/base/parse-json.ts";
+import type { Explanation } from "../../src/explain/explanation.ts";
+
+export interface Run {
+  readonly code: number | null;
+  readonly out: string;
+  readonly err: string;
+}
+
+export const program: string = join(import.meta.dirname, "../../dist/kube-ipvs");
+
+/** In the namespace of this thread. */
+export function kubeIpvs(...args: readonly string[]): Run {
+  const { status, stdout, stderr } = spawnSync(program, args, { encoding: "utf8" });
+  return { code: status, out: stdout, err: stderr };
+}
+
+export function explained(...args: readonly string[]): readonly Explanation[] {
+  const { out, err } = kubeIpvs("explain", ...args, "-o", "json");
+  assert.notEqual(out, "", err);
+  return (parseJson(out) as { readonly items: readonly Explanation[] }).items;
+}
+
+/** `missing virtual server …`. */
+export function differencesOf(explanation: Explanation | undefined): readonly string[] {
+  return (explanation?.differences ?? []).map(({ kind, subject }) => `${kind} ${subject}`);
+}
