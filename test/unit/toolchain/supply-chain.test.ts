@@ -28,7 +28,12 @@ const packages = Object.entries(lock.packages).filter(([path]) => path !== "");
 describe("what is installed", () => {
   it("runs no install script: off in .npmrc, and in the call of npm", () => {
     assert.match(read(".npmrc"), /^ignore-scripts=true$/m);
-    assert.match(read("toolchain/install-dependencies.sh"), /npm ci .*--ignore-scripts/);
+    assert.match(read("toolchain/npm-ci.sh"), /^exec npm ci --ignore-scripts "\$@"$/m);
+    for (const script of ["install-dependencies.sh", "install-node.sh", "release/program.sh"]) {
+      const text = read(`toolchain/${script}`);
+      assert.match(text, /npm-ci\.sh"/, script);
+      assert.doesNotMatch(text, /\bnpm (ci|install|i)\b/, script);
+    }
     const withScript = packages.filter(([, { hasInstallScript }]) => hasInstallScript === true);
     // A new one is looked at: does the package work without it?
     assert.deepEqual(
