@@ -52,6 +52,8 @@ export class Scope {
   }
 
   include(keys: DirtyKeys): void {
+    // Those of a sync that failed become keys: where the kernel cannot be read for days, no more than there are.
+    this.#takeMarks();
     this.#marks.push(keys);
   }
 

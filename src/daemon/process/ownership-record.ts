@@ -20,6 +20,11 @@ import {
 
 /** Keys are at most about 60 characters; more than there can be node ports on a few addresses. */
 const maxKeys = 20_000;
+/**
+ * Of keys and names of holders together: names are up to 317 characters, and a file that is too long is not read at all,
+ * ownership included. Of what is left out age decides after a restart.
+ */
+const maxHolderNamesLength = 2 ** 19;
 
 /** Beside the file of drain start times; empty where there is none. */
 export function ownershipRecordPath(drainStartTimesPath: string): string {
@@ -110,10 +115,14 @@ function ownershipContent({ owned, foreign }: RecordedOwnership): Content["owner
 
 function holdersContent(holders: Holders): Content["holders"] {
   if (holders.size === 0) return undefined;
-  const entries = [...holders].slice(0, maxKeys);
-  return Object.fromEntries(
-    entries.map(([key, { service, createdAtSeconds }]) => [key, [service, createdAtSeconds]]),
-  );
+  const entries: [string, [string, number]][] = [];
+  let length = 0;
+  for (const [key, { service, createdAtSeconds }] of holders) {
+    length += key.length + service.length;
+    if (entries.length === maxKeys || length > maxHolderNamesLength) break;
+    entries.push([key, [service, createdAtSeconds]]);
+  }
+  return Object.fromEntries(entries);
 }
 
 function holdersFrom(value: unknown): Holders {

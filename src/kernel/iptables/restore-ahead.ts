@@ -35,15 +35,21 @@ export class RestoreAhead {
   start(family: IpFamily): void {
     if (this.#isClosed) return;
     const { promise: input, resolve: give } = Promise.withResolvers<string>();
-    const cancel = this.#parts.clock.after(longestWaitMs, () => give(""));
-    const result = this.#parts.start(family, input);
-    const waiting = { give, result };
+    const waiting = { give, result: this.#parts.start(family, input) };
     this.#waiting.set(family, waiting);
-    const over = (): void => {
-      cancel();
+    const forget = (): void => {
       if (this.#waiting.get(family) === waiting) this.#waiting.delete(family);
     };
-    result.then(over, over);
+    const cancel = this.#parts.clock.after(longestWaitMs, () => {
+      // Before its input ends: it ends a while later, and until then nobody may give it what it no longer reads.
+      forget();
+      give("");
+    });
+    const over = (): void => {
+      cancel();
+      forget();
+    };
+    waiting.result.then(over, over);
   }
 
   /** Gives the input to the restore that waits, and its end. Undefined: none does. */

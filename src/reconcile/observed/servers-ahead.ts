@@ -26,8 +26,9 @@ export class ServersAhead {
     this.#parts = parts;
   }
 
-  /** Reads once, whoever asks. Rejects with what the kernel says; who asks then has it read again. */
+  /** Reads once, whoever asks, and again what is too old. Rejects with what the kernel says; who asks then has it read again. */
   read(): Promise<readonly CachedVirtualServer[]> {
+    if (this.#isTooOld()) this.#reading = undefined;
     this.#reading ??= this.#read().catch((error: unknown) => {
       this.#reading = undefined;
       throw error;
@@ -42,13 +43,17 @@ export class ServersAhead {
   async take(): Promise<ReadonlyMap<string, readonly RealServer[]>> {
     const servers = (await this.#reading?.catch(() => undefined)) ?? [];
     this.#reading = undefined;
-    if (this.#parts.clock.monotonicMs() - this.#readAtMs > longestAgeMs) return new Map();
+    if (this.#isTooOld()) return new Map();
     return new Map(
       servers.map(({ virtualServer, realServers }) => [
         virtualServerKey(virtualServer),
         realServers,
       ]),
     );
+  }
+
+  #isTooOld(): boolean {
+    return this.#parts.clock.monotonicMs() - this.#readAtMs > longestAgeMs;
   }
 
   async #read(): Promise<readonly CachedVirtualServer[]> {

@@ -50,6 +50,22 @@ describe("a scope", () => {
     formerServices: new Map([["TCP 10.96.0.11:80", "default/newer"]]),
   };
 
+  it("keeps nothing of what was included for each sync that fails", () => {
+    const scope = new Scope();
+    let reads = 0;
+    const counted = {
+      ...touched,
+      get virtualServers() {
+        reads += 1;
+        return touched.virtualServers;
+      },
+    };
+    for (let sync = 0; sync < 10; sync += 1) scope.include(counted);
+    const before = reads;
+    assert.deepEqual(scope.servers, touched.virtualServers);
+    assert.equal(reads, before + 1);
+  });
+
   it("holds what was included, each time, and leaves it to its owner", () => {
     const scope = new Scope();
     scope.include(touched);

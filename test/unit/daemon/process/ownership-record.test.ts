@@ -52,6 +52,24 @@ describe("the ownership record", () => {
     writeFileSync(path, typeof content === "string" ? content : JSON.stringify(content));
   }
 
+  it("keeps ownership whatever the names of holders take", async () => {
+    const holders = new Map(
+      Array.from({ length: 20_000 }, (_, index) => [
+        `TCP 203.0.113.1:${index}`,
+        { service: `${"n".repeat(63)}/${"s".repeat(63)}`, createdAtSeconds: 1 },
+      ]),
+    );
+    const owned = Array.from({ length: 20_000 }, (_, index) => `TCP 192.168.10.11:${index}`);
+    const file = open();
+    file.keepHolders(holders);
+    file.keep({ owned: new Set(owned), foreign: new Set([foreign]) });
+    await file.idle();
+    const { recorded, held } = open();
+    assert.deepEqual([recorded.owned.size, recorded.foreign.size], [20_000, 1]);
+    assert.ok(held.size > 1_000);
+    assert.deepEqual(log.lines, []);
+  });
+
   it("gives the next program of this boot what the one before kept", async () => {
     await keep([nodePort], [foreign]);
     const want = { owned: new Set([nodePort]), foreign: new Set([foreign]) };

@@ -97,6 +97,24 @@ describe("a restore that is started ahead", () => {
     assert.deepEqual(restores.inputs, ["", written]);
   });
 
+  it("takes no input after its time, though it has not ended yet", async () => {
+    const restores = new Restores(empty);
+    const end = Promise.withResolvers<void>();
+    const run = restores.run;
+    const held = Object.assign(restores, {
+      run: async (call: ProgramCall): Promise<ProgramResult> => {
+        const result = await run(call);
+        if (restores.inputs.at(-1) === "") await end.promise;
+        return result;
+      },
+    });
+    const { client, clock } = await prepared(held);
+    await clock.advance(longestWaitMs);
+    await client.apply("IPv4", [change]);
+    assert.deepEqual(restores.inputs, ["", written]);
+    end.resolve();
+  });
+
   it("ends without input when the client is closed, and none starts after that", async () => {
     const restores = new Restores(empty);
     const { client } = await prepared(restores);
