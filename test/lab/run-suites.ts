@@ -64,10 +64,13 @@ async function runSuite(
   return outcome;
 }
 
-/** See quick-node/. */
+/** See vfork-node.c and populate-node.c. */
 function withQuickNode({ kind }: UsableLab): readonly string[] {
-  const library = join(import.meta.dirname, "../../build/lab/quick-node.so");
-  return kind === "lab-kernel" && existsSync(library) ? ["env", `LD_PRELOAD=${library}`] : [];
+  if (kind !== "lab-kernel") return [];
+  const libraries = ["vfork-node.so", "populate-node.so"]
+    .map((name) => join(import.meta.dirname, "../../build/lab", name))
+    .filter((path) => existsSync(path));
+  return libraries.length === 0 ? [] : ["env", `LD_PRELOAD=${libraries.join(":")}`];
 }
 
 function explainFailure(
