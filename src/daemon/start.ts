@@ -126,10 +126,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
     onListQuarantine: (quarantine) => reportListQuarantine(quarantine, parts),
     onServerVersion: (version) => metrics.serverVersion(version),
   };
-  for (const family of mode.families) {
-    kernel.iptables.readAhead(family);
-    kernel.iptables.applyAhead(family);
-  }
+  for (const family of mode.families) kernel.iptables.readAhead(family);
   await source.start(listener, mode.servedBefore);
   events.record(startingEvent(config.nodeName));
   return {

@@ -255,11 +255,6 @@ export interface Iptables {
    */
   readAhead(family: IpFamily): void;
   /**
-   * Where the rules that are read ahead hold no chain of ours: starts now, beside what else a start does, the program that
-   * the next {@link apply} needs.
-   */
-  applyAhead(family: IpFamily): void;
-  /**
    * A number that is another one after any program changed any rule of nat or filter, counters left out. It costs
    * one read, and no program. Undefined: unknown for now, read the rules.
    */

@@ -35,7 +35,6 @@ export function observeOnly(kernel: Kernel): Kernel {
       checkBackend: () => iptables.checkBackend(),
       observe: (family, scope) => iptables.observe(family, scope),
       readAhead: (family) => iptables.readAhead(family),
-      applyAhead() {},
       readGeneration: (family) => iptables.readGeneration(family),
       async apply() {},
       render: (family, rule) => iptables.render(family, rule),

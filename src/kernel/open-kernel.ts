@@ -63,9 +63,9 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
   const iptablesMode = [choice, ...(unused === undefined ? [] : [unused])]
     .filter(({ leftovers }) => leftovers !== undefined)
     .map((backend) => new IptablesModeClient({ runProgram }, backend));
-  const iptables = new IptablesClient({ runProgram, generations, log, clock }, choice);
   return {
-    ...{ ...sockets, iptables },
+    ...sockets,
+    iptables: new IptablesClient({ runProgram, generations, log }, choice),
     ...(unused === undefined ? {} : { unusedBackend: openUnused(unused, log) }),
     ...(iptablesMode.length === 0 ? {} : { iptablesMode }),
     ...(choice.hasPortals === true ? { hasPortals: true } : {}),
@@ -73,7 +73,7 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
     sysctl: new SysctlClient(),
     modules,
     close() {
-      for (const one of [...Object.values(sockets), generations, iptables]) one.close();
+      for (const socket of [...Object.values(sockets), generations]) socket.close();
       nftTables?.close();
     },
   };

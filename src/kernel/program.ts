@@ -4,8 +4,8 @@ export interface ProgramCall {
   /** A name looked up in PATH; never a shell line. */
   readonly program: string;
   readonly arguments: readonly string[];
-  /** Standard input; none is an empty one. A promise: the program starts at once and waits for it. */
-  readonly input?: string | Promise<string>;
+  /** Standard input; none is an empty one. */
+  readonly input?: string;
   readonly timeoutMs: number;
 }
 

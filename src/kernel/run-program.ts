@@ -16,11 +16,10 @@ const killDelayMs = 1_000;
 
 /** The program is in the network namespace of the calling thread, and gets SIGTERM when this process exits. */
 export const runProgram: RunProgram = async (call) => {
-  const { input = "" } = call;
-  const running = execa(call.program, call.arguments, {
+  const result = await execa(call.program, call.arguments, {
     env: programEnvironment(),
     extendEnv: false,
-    ...(typeof input === "string" ? { input } : {}),
+    input: call.input ?? "",
     timeout: call.timeoutMs,
     forceKillAfterDelay: killDelayMs,
     encoding: "buffer",
@@ -28,8 +27,6 @@ export const runProgram: RunProgram = async (call) => {
     stripFinalNewline: false,
     reject: false,
   });
-  if (typeof input !== "string") void input.then((text) => running.stdin.end(text));
-  const result = await running;
   const cause = result.cause ?? result;
   if (result.timedOut) throw timedOut(call, cause);
   if (result.isMaxBuffer) {

@@ -1,10 +1,8 @@
-import { background } from "../../base/background.ts";
-import { type Clock, systemClock } from "../../base/clock.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { type Logger, silentLogger } from "../../base/log.ts";
 import type { Rule, RuleSet, TableName } from "../../state/rule.ts";
 import type { Iptables, ObservedChain, RulesChange, RulesScope } from "../kernel.ts";
-import { type ProgramCall, ProgramError, type ProgramResult, type RunProgram } from "../program.ts";
+import { ProgramError, type ProgramResult, type RunProgram } from "../program.ts";
 import { type BackendChoice, chooseBackend, type IptablesBackend } from "./backend.ts";
 import { IptablesError, isIptablesBusy } from "./errors.ts";
 import type { RuleGenerations } from "./generations.ts";
@@ -13,7 +11,6 @@ import { parseSaved, UnreadableTableError } from "./parse.ts";
 import { readByChain, UnexpectedAnswer } from "./read-by-chain.ts";
 import { planRemoval } from "./remove-rules.ts";
 import { renderRule } from "./render.ts";
-import { longestWaitMs, RestoreAhead } from "./restore-ahead.ts";
 import { renderRestoreInput } from "./restore-input.ts";
 import { RulesAhead } from "./rules-ahead.ts";
 
@@ -24,8 +21,6 @@ const lockWaitSeconds = 5;
 const programTimeoutMs = 60_000;
 /** 5,000 Services with five endpoints each are 9 MB in mode iptables: nft takes ten seconds of a fast processor for them. */
 const timeoutMsPerKilobyte = 50;
-/** Of a restore that waits for its input: how long that will be is not known. */
-const aheadTimeoutMs = longestWaitMs + 600_000;
 
 /**
  * legacy reads a table from the kernel before anything else; nft asks the kernel nothing as long as there
@@ -38,15 +33,11 @@ const probeInputs: Readonly<Record<IptablesBackend, string>> = {
     .join(""),
 };
 
-/** A chain of every mode of ours that has rules. */
-const ourChain = /^:KUBE-SERVICES /m;
-
 export interface IptablesParts {
   readonly runProgram: RunProgram;
   readonly generations: Pick<RuleGenerations, "read">;
   /** Absent: there is no report of chains that cannot be read. */
   readonly log?: Logger;
-  readonly clock?: Pick<Clock, "after">;
 }
 
 interface IptablesCall {
@@ -71,7 +62,6 @@ export class IptablesClient implements Iptables {
     readGeneration: (family) => this.readGeneration(family),
     print: (family) => this.#print(family),
   });
-  readonly #restores: RestoreAhead;
   /** Named in the log, as `IPv4 nat POSTROUTING`, until they can be read again. */
   #unreadable: ReadonlySet<string> = new Set();
 
@@ -81,10 +71,6 @@ export class IptablesClient implements Iptables {
     this.#generations = collaborators.generations;
     this.#log = collaborators.log ?? silentLogger;
     this.#choice = choice;
-    this.#restores = new RestoreAhead({
-      clock: collaborators.clock ?? systemClock,
-      start: (family, input) => this.#start(family, { verb: "restore", input }),
-    });
   }
 
   get backend(): IptablesBackend {
@@ -131,15 +117,6 @@ export class IptablesClient implements Iptables {
 
   readAhead(family: IpFamily): void {
     this.#ahead.read(family);
-  }
-
-  applyAhead(family: IpFamily): void {
-    background(this.#applyAhead(family), this.#log, "starting a restore ahead");
-  }
-
-  /** Ends programs that wait for their input. */
-  close(): void {
-    this.#restores.close();
   }
 
   readGeneration(family: IpFamily): Promise<number | undefined> {
@@ -255,29 +232,16 @@ export class IptablesClient implements Iptables {
 
   async #restore(family: IpFamily, changes: readonly RulesChange[]): Promise<void> {
     const input = renderRestoreInput(family, changes);
-    const call = { verb: "restore", input } as const;
-    const result = await (this.#restores.take(family, input) ?? this.#start(family, call));
-    this.#check(family, { ...call, action: "write iptables rules" }, result);
-  }
-
-  async #applyAhead(family: IpFamily): Promise<void> {
-    const output = await this.#ahead.peek(family);
-    if (output !== undefined && !ourChain.test(output)) this.#restores.start(family);
+    await this.#run(family, { action: "write iptables rules", verb: "restore", input });
   }
 
   async #run(family: IpFamily, run: IptablesRun): Promise<ProgramResult> {
-    return this.#check(family, run, await this.#start(family, run));
-  }
-
-  #check(family: IpFamily, run: IptablesRun, result: ProgramResult): ProgramResult {
+    const result = await this.#start(family, run);
     if (result.exitCode === 0) return result;
     throw new IptablesError({ ...run, family, program: this.#programOf(family, run.verb) }, result);
   }
 
-  #start(
-    family: IpFamily,
-    { verb, input }: Pick<IptablesCall, "verb"> & Pick<ProgramCall, "input">,
-  ): Promise<ProgramResult> {
+  #start(family: IpFamily, { verb, input }: IptablesCall): Promise<ProgramResult> {
     return this.#runProgram({
       program: this.#programOf(family, verb),
       // Saving takes no lock: the kernel hands out a table whole.
@@ -335,7 +299,6 @@ function tablesOf(planned: RuleSet | undefined): ReadonlySet<TableName> {
   return new Set(["nat", "filter", ...(planned?.chains ?? []).map(({ table }) => table)]);
 }
 
-function timeoutMsFor(input: ProgramCall["input"] = ""): number {
-  if (typeof input !== "string") return aheadTimeoutMs;
+function timeoutMsFor(input = ""): number {
   return programTimeoutMs + Math.floor(input.length / 1_000) * timeoutMsPerKilobyte;
 }

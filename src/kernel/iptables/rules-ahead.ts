@@ -31,11 +31,6 @@ export class RulesAhead {
     );
   }
 
-  /** What was printed, which may be old. Undefined where nothing was read. */
-  async peek(family: IpFamily): Promise<string | undefined> {
-    return (await this.#saved.get(family))?.output;
-  }
-
   /** Undefined where nothing was read, or a rule may have changed. */
   async take(family: IpFamily): Promise<string | undefined> {
     const saved = await this.#saved.get(family);

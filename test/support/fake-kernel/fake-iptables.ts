@@ -104,8 +104,6 @@ export class FakeIptables implements Iptables {
 
   readAhead(): void {}
 
-  applyAhead(): void {}
-
   async readGeneration(family: IpFamily): Promise<number | undefined> {
     if (!this.hasGenerations) return undefined;
     return Number.parseInt(hash("sha256", JSON.stringify(this.peek(family))).slice(0, 12), 16);

@@ -1,10 +1,6 @@
 import assert from "node:assert/strict";
-import { existsSync, mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
 import { describe, it } from "node:test";
 import {
-  type ProgramCall,
   ProgramError,
   programEnvironment,
   programFolders,
@@ -14,7 +10,7 @@ import { runProgram } from "../../../src/kernel/run-program.ts";
 
 const sh = (
   script: string,
-  options: Pick<ProgramCall, "input"> & { readonly timeoutMs?: number } = {},
+  options: { readonly input?: string; readonly timeoutMs?: number } = {},
 ): ReturnType<RunProgram> =>
   runProgram({ program: "sh", arguments: ["-c", script], timeoutMs: 60_000, ...options });
 
@@ -49,22 +45,6 @@ describe("running a program", () => {
   it("asks for English, and finds programs of the system folders", async () => {
     const { output } = await sh('echo "$LC_ALL $PATH"');
     assert.match(output, /^C .*\/usr\/sbin/);
-  });
-
-  it("starts at once where the input comes later", async () => {
-    const { promise: input, resolve: give } = Promise.withResolvers<string>();
-    const folder = mkdtempSync(join(tmpdir(), "program-"));
-    const started = join(folder, "started");
-    const result = sh(`touch ${started}; cat`, { input });
-    while (!existsSync(started)) await new Promise((resolve) => setTimeout(resolve, 5));
-    give("*nat\nCOMMIT\n");
-    assert.equal((await result).output, "*nat\nCOMMIT\n");
-    rmSync(folder, { recursive: true });
-  });
-
-  it("survives a program that ends before its input comes", async () => {
-    const input = new Promise<string>(() => {});
-    assert.equal((await sh("exit 3", { input })).exitCode, 3);
   });
 
   it("survives a program that does not read its input", async () => {
