@@ -7,13 +7,8 @@ import type { SetEntry } from "../state/set-entry.ts";
 import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
 import { type Effects, effectsOnOthers } from "./claims/bystanders.ts";
 import type { Holder, Holders, LostClaim, LostTo } from "./claims/claim.ts";
-import type { WinnerChange } from "./claims/claims.ts";
-import {
-  isSamePlanned,
-  type ServerClaim,
-  ServerClaims,
-  type UndecidedClaim,
-} from "./claims/server-claims.ts";
+import type { UndecidedClaim, WinnerChange } from "./claims/claims.ts";
+import { isSamePlanned, type ServerClaim, ServerClaims } from "./claims/server-claims.ts";
 import { type DirtyKeys, noMarks } from "./dirty-keys.ts";
 import type { ReservedAddress } from "./frontends.ts";
 import { Owners } from "./owners.ts";
@@ -70,7 +65,7 @@ export class DesiredState {
   }
 
   virtualServer(key: string): PlannedVirtualServer | undefined {
-    return this.#claims.winner(key);
+    return this.#claims.winner(key)?.planned;
   }
 
   virtualServerKeys(): Iterable<string> {
@@ -116,7 +111,7 @@ export class DesiredState {
   }
 
   /** Virtual servers that several Services claim by equal right; before the first {@link settleClaims} alone. */
-  undecidedClaims(): readonly UndecidedClaim[] {
+  undecidedClaims(): readonly UndecidedClaim<ServerClaim>[] {
     return this.#claims.undecided();
   }
 
@@ -137,12 +132,13 @@ export class DesiredState {
 
   /** The Service that has this virtual server in place of `plan`, and why; undefined: `plan` has it. */
   lostTo(plan: ServicePortPlan, key: string): LostTo | undefined {
-    return this.#claims.lostTo(plan, key);
+    return this.#claims.lostTo(plan.servicePort, key);
   }
 
   /** Name of the service port that a virtual server is planned for. */
   claimantOf(key: string): string | undefined {
-    return this.#claims.winnerName(key);
+    const winner = this.#claims.winner(key);
+    return winner === undefined ? undefined : servicePortName(winner.plan.servicePort);
   }
 
   /** Services that want this virtual server; the first one has it. */

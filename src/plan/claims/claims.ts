@@ -1,4 +1,5 @@
 import { none } from "../../base/none.ts";
+import { type ServicePort, servicePortKey } from "../../model/service-port.ts";
 import {
   byRight,
   type Claim,
@@ -11,6 +12,12 @@ import {
   type LostTo,
   lostClaim,
 } from "./claim.ts";
+
+/** An address and port that several Services claim by equal right, with all of them. */
+export interface UndecidedClaim<C extends Claim> {
+  readonly key: string;
+  readonly claims: readonly C[];
+}
 
 /** Who has an address and port before and after a change; undefined: nobody. */
 export interface WinnerChange<C extends Claim> {
@@ -41,6 +48,11 @@ export class Claims<C extends Claim> {
     return this.#claimsByKey.get(key)?.[0];
   }
 
+  /** Whether this plan has it. */
+  isWonBy(plan: C["plan"], key: string): boolean {
+    return this.winner(key)?.plan === plan;
+  }
+
   /** Everyone who claims it; the first one has it. */
   of(key: string): readonly C[] {
     return this.#claimsByKey.get(key) ?? none;
@@ -58,11 +70,12 @@ export class Claims<C extends Claim> {
     });
   }
 
-  /** Who has it in place of the one that `isLoser` picks, and why; undefined: that one has it, or does not claim it. */
-  lostTo(key: string, isLoser: (claim: C) => boolean): LostTo | undefined {
+  /** Who has it in place of this service port, and why; undefined: it has it, or does not claim it. */
+  lostTo(port: ServicePort, key: string): LostTo | undefined {
     const claims = this.of(key);
     const [winner] = claims;
-    const loser = claims.find(isLoser);
+    const name = servicePortKey(port);
+    const loser = claims.find(({ plan }) => servicePortKey(plan.servicePort) === name);
     if (winner === undefined || loser === undefined || winner === loser) return undefined;
     return { service: winner.plan.servicePort.service, reason: claimReason(winner, loser) };
   }
@@ -82,11 +95,12 @@ export class Claims<C extends Claim> {
   }
 
   /** Addresses that several claim by equal rank, of whom nobody is known to hold it. Of no use once anything is settled. */
-  undecided(): readonly string[] {
-    return [...this.#contested].filter((key) => {
-      const [first] = this.of(key);
-      const equals = this.of(key).filter(({ rank }) => rank === first?.rank);
-      return equals.length > 1 && !equals.some((one) => this.#isHolder(key, one));
+  undecided(): readonly UndecidedClaim<C>[] {
+    return [...this.#contested].flatMap((key): readonly UndecidedClaim<C>[] => {
+      const claims = this.of(key);
+      const equals = claims.filter(({ rank }) => rank === claims[0]?.rank);
+      const isDecided = equals.length < 2 || equals.some((one) => this.#isHolder(key, one));
+      return isDecided ? [] : [{ key, claims }];
     });
   }
 
@@ -104,7 +118,7 @@ export class Claims<C extends Claim> {
   }
 
   /** Who has what several claim: what a record has to carry over a restart. */
-  contested(): Holders {
+  contestedHolders(): Holders {
     const holders = new Map<string, Holder>();
     for (const key of this.#contested) {
       const winner = this.winner(key);

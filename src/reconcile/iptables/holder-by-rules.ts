@@ -1,7 +1,8 @@
 /** Whom the rules that a start finds serve at an address and port that several Services claim. Pure. */
 import type { ObservedChain } from "../../kernel/kernel.ts";
 import { type Holder, holderOf } from "../../plan/claims/claim.ts";
-import type { UndecidedClaim } from "../../plan/claims/port-claims.ts";
+import type { UndecidedClaim } from "../../plan/claims/claims.ts";
+import type { PortClaim } from "../../plan/claims/port-claims.ts";
 import { servicePortChains } from "../../plan/iptables/chain-names.ts";
 import type { ServicePortRules } from "../../plan/iptables/service-port-rules.ts";
 import type { RenderRule } from "../diff/rule-texts.ts";
@@ -11,7 +12,7 @@ import type { RenderRule } from "../diff/rule-texts.ts";
  * there is none.
  */
 export function holderByRules(
-  { key, claims }: UndecidedClaim<ServicePortRules>,
+  { key, claims }: UndecidedClaim<PortClaim<ServicePortRules>>,
   observed: readonly ObservedChain[],
   render: RenderRule,
 ): Holder | undefined {
