@@ -28,12 +28,13 @@ export class ServersAhead {
 
   /** Reads once, whoever asks, and again what is too old. Rejects with what the kernel says; who asks then has it read again. */
   read(): Promise<readonly CachedVirtualServer[]> {
-    if (this.#isTooOld()) this.#reading = undefined;
-    this.#reading ??= this.#read().catch((error: unknown) => {
-      this.#reading = undefined;
+    if (this.#reading !== undefined && !this.#isTooOld()) return this.#reading;
+    const reading = this.#read().catch((error: unknown) => {
+      if (this.#reading === reading) this.#reading = undefined;
       throw error;
     });
-    return this.#reading;
+    this.#reading = reading;
+    return reading;
   }
 
   /**

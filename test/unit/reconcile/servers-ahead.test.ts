@@ -91,6 +91,15 @@ describe("servers that are read before the first sync", () => {
     assert.deepEqual(read, [...names, ...names].map(keyOf));
   });
 
+  it("are read again for who asks when that is too long ago", async () => {
+    const { serversAhead } = restarted.reconciler;
+    const early = await serversAhead.read();
+    kernel.ipvs.interfere({ kind: "remove-virtual-server", virtualServer: idOf("a") });
+    await restarted.clock.advance(60_001);
+    const late = await serversAhead.read();
+    assert.deepEqual([early.length, late.length], [3, 2]);
+  });
+
   it("are read again with each full observation after the first", async () => {
     await restarted.reconciler.serversAhead.read();
     await restarted.sync();
