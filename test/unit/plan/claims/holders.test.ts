@@ -75,6 +75,15 @@ const ages = [
   ["a younger", 10],
 ] as const;
 
+/** The holder was served before an older Service asked for its external IP. */
+function servedBefore(held: ServiceRecord): Node {
+  return new Node()
+    .put(held)
+    .sync()
+    .put(claimant(a, "external IP", 1))
+    .sync();
+}
+
 describe("while the program runs", () => {
   for (const [winner, loser] of unequalWays) {
     for (const [age, createdAtSeconds] of ages) {
@@ -143,11 +152,7 @@ describe("while the program runs", () => {
 
   it("a holder that is deleted and made again between two syncs has given it up", () => {
     const held = claimant(b, "external IP", 5);
-    const node = new Node()
-      .put(held)
-      .sync()
-      .put(claimant(a, "external IP", 1))
-      .sync();
+    const node = servedBefore(held);
     node
       .remove(b)
       .put(claimant(b, "external IP", 20))
@@ -157,11 +162,7 @@ describe("while the program runs", () => {
 
   it("a holder keeps it when its ports get other names, its policies other values", () => {
     const held = claimant(b, "external IP", 5);
-    const node = new Node()
-      .put(held)
-      .sync()
-      .put(claimant(a, "external IP", 1))
-      .sync();
+    const node = servedBefore(held);
     const [port] = held.ports;
     assert.ok(port !== undefined);
     node.put({ ...held, isExternalPolicyLocal: true, ports: [{ ...port, name: "web" }] }).sync();
@@ -192,11 +193,7 @@ describe("while the program runs", () => {
 
   it("a holder keeps it that gives it up and takes it again before a sync", () => {
     const held = claimant(b, "external IP", 5);
-    const node = new Node()
-      .put(held)
-      .sync()
-      .put(claimant(a, "external IP", 1))
-      .sync();
+    const node = servedBefore(held);
     node
       .put(claimant(b, undefined, 5))
       .put(held)

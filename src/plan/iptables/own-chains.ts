@@ -1,0 +1,107 @@
+/** The chains of nat that one service port has for itself. Pure. */
+import { type Cidr, cidrContains, cidrText } from "../../base/ip.ts";
+import { none } from "../../base/none.ts";
+import { isExternallyAccessible } from "../../model/service-ports.ts";
+import type { Chain, Match, Rule } from "../../state/rule.ts";
+import type { LocalDetector } from "../options.ts";
+import { endpointRules, type ListedEndpoint } from "./endpoint-rules.ts";
+import { internalChain, type RuleSubject, toAddress } from "./rule-subject.ts";
+import {
+  comment,
+  hostNetwork,
+  jumpTo,
+  rule,
+  source,
+  sourceIsLocal,
+  toMarkMasq,
+} from "./rule-words.ts";
+
+export function ownChains(subject: RuleSubject): readonly Chain[] {
+  const { port, chains, cluster, local } = subject;
+  const used = new Map([...cluster, ...local].map((endpoint) => [endpoint.chain, endpoint]));
+  const rulesOf = endpointRules(subject);
+  const leading = (name: string, endpoints: readonly ListedEndpoint[]): Chain | undefined =>
+    endpoints.length === 0
+      ? undefined
+      : natChain(name, [
+          ...masqueradeInternal(subject, name),
+          ...rulesOf.choice(endpoints, port.affinitySeconds),
+        ]);
+  const own = [
+    leading(chains.cluster, cluster),
+    leading(chains.local, local),
+    isExternallyAccessible(port) ? natChain(chains.external, externalRules(subject)) : undefined,
+    subject.usesFirewall ? natChain(chains.firewall, firewallRules(subject)) : undefined,
+    ...[...used.values()].map((endpoint) => natChain(endpoint.chain, rulesOf.endpoint(endpoint))),
+  ];
+  return own.filter((chain) => chain !== undefined);
+}
+
+function natChain(name: string, rules: readonly Rule[]): Chain {
+  return { table: "nat", name, rules };
+}
+
+/** Traffic to the cluster IP that does not come from a pod of this node must come back by way of it. */
+function masqueradeInternal(subject: RuleSubject, chain: string): readonly Rule[] {
+  const { port, name, family, options } = subject;
+  if (chain !== internalChain(subject)) return none;
+  const toIp = toAddress(subject, port.clusterIp, `${name} cluster IP`);
+  if (options.shared.isMasqueradeAll) return [rule(toMarkMasq, ...toIp)];
+  const { localDetector } = family;
+  if (localDetector === undefined) return none;
+  return [rule(toMarkMasq, ...inPrintedOrder(detected(localDetector, true), toIp))];
+}
+
+/**
+ * Traffic from outside: with policy Cluster masqueraded; with policy Local the client's address is kept, and whoever
+ * is on this node is served as by the cluster IP.
+ */
+function externalRules(subject: RuleSubject): readonly Rule[] {
+  const { port, name, family, chains, hasExternal, cluster } = subject;
+  const destinations = `${name} external destinations`;
+  const onward = hasExternal
+    ? [rule(jumpTo(port.isExternalPolicyLocal ? chains.local : chains.cluster))]
+    : none;
+  if (!port.isExternalPolicyLocal) {
+    return [rule(toMarkMasq, comment(`masquerade traffic for ${destinations}`)), ...onward];
+  }
+  if (cluster.length === 0) return onward;
+  const { localDetector } = family;
+  const fromPods = comment(`pod traffic for ${destinations}`);
+  return [
+    ...(localDetector === undefined
+      ? []
+      : [rule(jumpTo(chains.cluster), detected(localDetector, false), fromPods)]),
+    rule(toMarkMasq, comment(`masquerade LOCAL traffic for ${destinations}`), sourceIsLocal),
+    rule(jumpTo(chains.cluster), comment(`route LOCAL traffic for ${destinations}`), sourceIsLocal),
+    ...onward,
+  ];
+}
+
+/** A load balancer that this node stands behind sends with its own address where the node is admitted. */
+function firewallRules(subject: RuleSubject): readonly Rule[] {
+  const { port, name, family, chains, loadBalancerIps } = subject;
+  const reason = comment(`${name} loadbalancer IP`);
+  const toExternal = jumpTo(chains.external);
+  const admitsNode = port.sourceRanges.some((range: Cidr) => cidrContains(range, family.nodeIp));
+  const sources = [
+    ...port.sourceRanges.map(cidrText),
+    ...(admitsNode ? loadBalancerIps.map(hostNetwork) : []),
+  ];
+  const rest = `other traffic to ${name} will be dropped by KUBE-PROXY-FIREWALL`;
+  return [
+    ...sources.map((cidr) => rule(toExternal, source(cidr), reason)),
+    rule({ kind: "none" }, comment(rest)),
+  ];
+}
+
+function detected(detector: LocalDetector, isNegated: boolean): Match {
+  if (detector.kind === "source") return source(detector.cidr, isNegated);
+  return { kind: "in-interface", name: detector.name, isNegated };
+}
+
+/** iptables-save prints the source before the destination, and the interface behind it. */
+function inPrintedOrder(detector: Match, [toIp, ...rest]: readonly Match[]): readonly Match[] {
+  if (toIp === undefined) return [detector];
+  return detector.kind === "source" ? [detector, toIp, ...rest] : [toIp, detector, ...rest];
+}

@@ -1,0 +1,93 @@
+/** What the rules of one service port are about, worked out once. Pure. */
+import type { IpAddress } from "../../base/ip.ts";
+import { type ServicePort, servicePortName } from "../../model/service-port.ts";
+import type { ChosenEndpoints } from "../../model/topology.ts";
+import type { Match } from "../../state/rule.ts";
+import { type Frontend, frontendsOf } from "../frontends.ts";
+import type { FamilyOptions } from "../options.ts";
+import { type ServicePortChains, servicePortChains } from "./chain-names.ts";
+import { type ListedEndpoint, listEndpoints } from "./endpoint-rules.ts";
+import type { IptablesFamilyOptions, IptablesOptions } from "./options.ts";
+import {
+  comment,
+  destination,
+  hostNetwork,
+  type RuleProtocol,
+  ruleProtocol,
+} from "./rule-words.ts";
+
+/** What planning a service port needs besides itself and its endpoints. */
+export interface IptablesContext {
+  readonly options: IptablesOptions;
+  readonly family: FamilyOptions;
+  readonly own: IptablesFamilyOptions;
+}
+
+export interface RuleSubject extends IptablesContext {
+  readonly port: ServicePort;
+  /** `namespace/name:port` */
+  readonly name: string;
+  readonly protocol: RuleProtocol;
+  readonly chains: ServicePortChains;
+  /** Each with its chain. */
+  readonly cluster: readonly ListedEndpoint[];
+  readonly local: readonly ListedEndpoint[];
+  readonly hasUsable: boolean;
+  /** Endpoints that traffic to the cluster IP, and traffic from outside, may reach. */
+  readonly hasInternal: boolean;
+  readonly hasExternal: boolean;
+  readonly frontends: readonly Frontend[];
+  /** Addresses that are served, see {@link frontendsOf}. */
+  readonly externalIps: readonly IpAddress[];
+  readonly loadBalancerIps: readonly IpAddress[];
+  readonly usesFirewall: boolean;
+}
+
+export function ruleSubject(
+  port: ServicePort,
+  chosen: ChosenEndpoints,
+  context: IptablesContext,
+): RuleSubject {
+  const { hasUsable } = chosen;
+  const frontends = frontendsOf(port, context.family);
+  const addressesOf = (kind: "external-ip" | "load-balancer"): readonly IpAddress[] =>
+    frontends.filter((frontend) => frontend.kind === kind).map(({ address }) => address);
+  const loadBalancerIps = addressesOf("load-balancer");
+  const reached = (isLocal: boolean): boolean =>
+    hasUsable && (isLocal ? chosen.local : chosen.cluster).length > 0;
+  return {
+    ...context,
+    port,
+    name: servicePortName(port),
+    protocol: ruleProtocol(port.protocol),
+    chains: servicePortChains(port),
+    cluster: listEndpoints(port, chosen.cluster),
+    local: listEndpoints(port, chosen.local),
+    hasUsable,
+    hasInternal: reached(port.isInternalPolicyLocal),
+    hasExternal: reached(port.isExternalPolicyLocal),
+    frontends,
+    externalIps: addressesOf("external-ip"),
+    loadBalancerIps,
+    usesFirewall: hasUsable && loadBalancerIps.length > 0 && port.sourceRanges.length > 0,
+  };
+}
+
+/** Where traffic to the cluster IP goes. */
+export function internalChain({ port, chains }: RuleSubject): string {
+  return port.isInternalPolicyLocal ? chains.local : chains.cluster;
+}
+
+/** To this address, on the service port. */
+export function toAddress(
+  { port, protocol }: RuleSubject,
+  address: IpAddress,
+  text: string,
+): Match[] {
+  return [
+    destination(hostNetwork(address)),
+    { kind: "protocol", protocol },
+    comment(text),
+    { kind: "port", protocol, destination: port.port },
+  ];
+}
