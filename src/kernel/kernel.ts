@@ -259,7 +259,7 @@ export interface Iptables {
    * one read, and no program. Undefined: unknown for now, read the rules.
    */
   readGeneration(family: IpFamily): Promise<number | undefined>;
-  /** One `iptables-restore --noflush` with all tables. A table is changed wholly or not at all. */
+  /** One `iptables-restore --noflush --counters` with all tables. A table is changed wholly or not at all. */
   apply(family: IpFamily, changes: readonly RulesChange[]): Promise<void>;
   /** The canonical text of a rule behind `-A CHAIN `, for comparing with an observed one. */
   render(family: IpFamily, rule: Rule): string;

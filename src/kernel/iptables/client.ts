@@ -245,7 +245,7 @@ export class IptablesClient implements Iptables {
     return this.#runProgram({
       program: this.#programOf(family, verb),
       // Saving takes no lock: the kernel hands out a table whole.
-      arguments: verb === "save" ? [] : ["-w", String(lockWaitSeconds), "--noflush"],
+      arguments: verb === "save" ? [] : ["-w", String(lockWaitSeconds), "--noflush", "--counters"],
       timeoutMs: timeoutMsFor(input),
       ...(input === undefined ? {} : { input }),
     });

@@ -1,4 +1,4 @@
-/** Changes as the standard input of `iptables-restore --noflush`. Pure. */
+/** Changes as the standard input of `iptables-restore --noflush --counters`. Pure. */
 import type { IpFamily } from "../../base/ip.ts";
 import type { Chain, Jump, TableName } from "../../state/rule.ts";
 import type { RulesChange } from "../kernel.ts";

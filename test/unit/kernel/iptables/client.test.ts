@@ -100,7 +100,7 @@ describe("the client of iptables", () => {
       [
         [
           "iptables-legacy-restore",
-          ["-w", "5", "--noflush"],
+          ["-w", "5", "--noflush", "--counters"],
           "*nat\n:KUBE-A - [0:0]\nCOMMIT\n*filter\n-D INPUT -j KUBE-A\nCOMMIT\n",
         ],
       ],
