@@ -7,7 +7,9 @@
  * the child borrows the memory until it executes the program, and the thread that called waits for that.
  *
  * The child runs on in its caller, as after vfork(2) in libc: the return address is kept in a register, since the child
- * overwrites the stack that it shares. libuv's child sets `environ`, which is shared, too: it is put back.
+ * overwrites the stack that it shares. libuv's child sets `environ`, which is shared, too: it is put back. Two threads
+ * that did so at once would put back each other's, which is freed then; so only the main thread does it, and worker
+ * threads fork.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -26,13 +28,20 @@ __attribute__((constructor)) static void find_fork(void) {
   real_fork = dlsym(RTLD_NEXT, "fork");
 }
 
-/* 58: vfork in asm/unistd_64.h. */
+/* asm/unistd_64.h: 39 getpid, 186 gettid, 58 vfork. */
 __asm__(
     ".globl fork\n"
     ".type fork, @function\n"
     "fork:\n"
     "  cmpb $0, is_node(%rip)\n"
     "  je 1f\n"
+    "  movl $39, %eax\n"
+    "  syscall\n"
+    "  movl %eax, %edi\n"
+    "  movl $186, %eax\n"
+    "  syscall\n"
+    "  cmpl %eax, %edi\n"
+    "  jne 1f\n"
     "  popq %rdi\n"
     "  movq environ@GOTPCREL(%rip), %rdx\n"
     "  movq (%rdx), %rsi\n"
