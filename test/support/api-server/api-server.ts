@@ -86,7 +86,7 @@ export class ApiServer {
     this.#options = options;
     this.token = options.token;
     this.store = new ObjectStore(options.firstRevision);
-    this.store.apply(...(options.objects ?? []));
+    for (const object of options.objects ?? []) this.store.apply(object);
     this.lists = new ListAnswer(this.store);
     this.#sliceWrites = new SliceWrites(this.store);
     this.writes = new ObjectWrites(this.store);
