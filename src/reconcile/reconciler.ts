@@ -8,7 +8,6 @@ import type { DesiredView } from "../plan/desired-state.ts";
 import { type ApplyProgress, type ApplyTools, applyChanges } from "./apply/apply-plan.ts";
 import { ConntrackCleaner } from "./apply/conntrack-cleaner.ts";
 import { OutcomeCollector, type Outcomes } from "./apply/outcome.ts";
-import { contradictsCache } from "./apply/refusal-reason.ts";
 import type { ChangePlan } from "./change-plan.ts";
 import { type Deferral, deferPlanned } from "./defer.ts";
 import { incompatibleSetError } from "./diff/incompatible-set.ts";
@@ -327,9 +326,9 @@ export class Reconciler {
       .map((set) => incompatibleSetError(set))
       .filter(({ change }) => !this.#refusals.isWaiting(subjectKey(subjectOf(change)), nowMs));
     const refused = [...outcomes.refused, ...unusable];
-    for (const { change, error } of outcomes.refused) {
-      const isTaken = change.kind === "virtual-server-create" && contradictsCache(error);
-      if (isTaken) this.#ownership.noteTaken(change.key);
+    const waiting = [...outcomes.refused, ...plan.deferred].map(({ change }) => change);
+    for (const change of [...waiting, ...outcomes.blocked]) {
+      if (change.kind === "virtual-server-create") this.#ownership.noteNotCreated(change.key);
     }
     this.#refusals.note({ ...outcomes, refused }, { scope, planned: planned.changes, plan }, nowMs);
   }

@@ -85,8 +85,8 @@ export class Ownership {
     this.#owned.add(key);
   }
 
-  /** It was there already: a third party made it. */
-  noteTaken(key: string): void {
+  /** It was not made after all: what stands there, now or later, is a third party's. */
+  noteNotCreated(key: string): void {
     this.#owned.delete(key);
   }
 
@@ -123,7 +123,8 @@ export class Ownership {
   /**
    * Before the first write: adds to the record what the sets will say wrongly, or not at all, once they are written. The
    * entry of a node port names third parties' virtual servers on that port as well; what is ours in an excluded network
-   * stays when its entries go. `keys` undefined: all.
+   * stays when its entries go. And takes out what a third party has no more: what is made in its place is ours. `keys`
+   * undefined: all.
    */
   async recordAhead(view: OwnershipView, keys: Iterable<string> | undefined): Promise<void> {
     for (const key of keys ?? view.cached.virtualServers.keys()) this.#noteForeign(key, view);
@@ -131,10 +132,12 @@ export class Ownership {
     const { owned, foreign } = this.#kept;
     const excluded = [...this.#foreign].filter((key) => this.#owned.has(key) && !owned.has(key));
     const others = [...this.#recordedForeign()].filter((key) => !foreign.has(key));
-    if (excluded.length + others.length === 0) return;
+    const remaining = [...foreign].filter((key) => view.cached.virtualServers.has(key));
+    const goneCount = foreign.size - remaining.length;
+    if (excluded.length + others.length + goneCount === 0) return;
     this.#keep({
       owned: new Set([...owned, ...excluded]),
-      foreign: new Set([...foreign, ...others]),
+      foreign: new Set([...remaining, ...others]),
     });
     this.#isUnkept = true;
     await this.#record.idle();

@@ -360,6 +360,104 @@ for (const isWhole of [true, false]) {
   });
 }
 
+describe("a virtual server that a third party removed, which the record names", () => {
+  const key = virtualServerKey(foreign);
+
+  /** Gives what the record named as a third party's when the first write began, and the state then. */
+  function recordFrom(recorded: RecordedOwnership): {
+    readonly bench: Bench;
+    readonly atFirstWrite: { foreign: readonly string[]; state: string };
+  } {
+    const atFirstWrite = { foreign: [...recorded.foreign], state: "" };
+    let given = recorded;
+    const ownershipRecord = {
+      recorded,
+      keep: (ownership: RecordedOwnership) => {
+        given = ownership;
+      },
+      idle: async () => {
+        atFirstWrite.foreign = [...given.foreign];
+        atFirstWrite.state = bench.state();
+      },
+    };
+    const bench = new Bench(new FakeKernel(), {}, { ownershipRecord });
+    return { bench, atFirstWrite };
+  }
+
+  it("is named no more before ours is made in its place: a start would leave that to others", async () => {
+    const { bench, atFirstWrite } = recordFrom(nothingRecorded);
+    await make(bench.kernel, foreign);
+    bench.put(claiming, [there]);
+    await bench.sync();
+    assert.deepEqual(atFirstWrite.foreign, [key]);
+    const removal = { kind: "remove-virtual-server", virtualServer: foreign } as const;
+    await bench.kernel.ipvs.apply([removal]);
+    await bench.sync(true);
+    assert.deepEqual(atFirstWrite.foreign, []);
+    assert.doesNotMatch(atFirstWrite.state, /203\.0\.113\.5:80/);
+    assert.match(bench.state(), /203\.0\.113\.5:80 -r 10\.244\.2\.11:8080/);
+  });
+
+  it("is named no more before ours is made in its place where it went while the program was away", async () => {
+    const { bench, atFirstWrite } = recordFrom({ ...nothingRecorded, foreign: new Set([key]) });
+    bench.put(claiming, [there]);
+    await bench.sync();
+    assert.deepEqual(atFirstWrite, { foreign: [], state: "" });
+    assert.match(bench.state(), /203\.0\.113\.5:80 -r 10\.244\.2\.11:8080/);
+  });
+});
+
+describe("a virtual server that could not be made", () => {
+  const key = "TCP 203.0.113.5:80";
+  let bench: Bench;
+
+  beforeEach(() => {
+    bench = new Bench();
+  });
+
+  /** A third party makes it, and our own turn comes. */
+  async function makeThere(): Promise<SyncReport> {
+    await make(bench.kernel, foreign);
+    await bench.clock.advance(60_000);
+    return bench.sync();
+  }
+
+  async function staysForeign(report: SyncReport): Promise<void> {
+    assert.deepEqual(report.conflicts, [key]);
+    bench.drop(claiming.name);
+    await bench.sync();
+    assert.match(bench.state(), new RegExp(`${foreignText}$`, "m"));
+    assert.doesNotMatch(bench.state(), /203\.0\.113\.5:80 -r/);
+  }
+
+  const reasons: readonly [why: string, action: string, errno: number][] = [
+    ["was refused", "create-virtual-server", errno.EINVAL],
+    ["waited for its entry, which was refused", "add-entry", errno.EBUSY],
+  ];
+  for (const [why, action, number] of reasons) {
+    it(`is a third party's once that makes it: it ${why}`, async () => {
+      const isRefused = (operation: Operation): boolean => operation.action === action;
+      const heal = bench.kernel.operations.failWhere(isRefused, number);
+      bench.put(claiming, [there]);
+      await bench.sync();
+      heal();
+      await staysForeign(await makeThere());
+    });
+  }
+
+  it("is a third party's once that makes it: its repair was suppressed, being reverted again and again", async () => {
+    bench.put(claiming, [there]);
+    await bench.sync();
+    for (let time = 0; time < 5; time += 1) {
+      const removal = { kind: "remove-virtual-server", virtualServer: foreign } as const;
+      await bench.kernel.ipvs.apply([removal]);
+      await bench.sync(true);
+    }
+    assert.doesNotMatch(bench.state(), /-t 203\.0\.113\.5:80/);
+    await staysForeign(await makeThere());
+  });
+});
+
 it("after someone flushed one set, a restarted daemon removes what that named, and no other's port", async () => {
   const kernel = new FakeKernel();
   const bench = new Bench(kernel);
