@@ -1,7 +1,7 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Exclusive } from "../../base/exclusive.ts";
 import type { Logger } from "../../base/log.ts";
-import { type NextRun, Periodic, type PeriodicTask } from "../../base/periodic.ts";
+import { type NextRun, type Pace, Periodic, type PeriodicTask } from "../../base/periodic.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import type { DrainPolicy } from "../../reconcile/drain/drains.ts";
@@ -56,10 +56,13 @@ export class KernelChecks {
   readonly #parts: KernelCheckParts;
   readonly #addressWatch: AddressWatch;
   readonly #drains: Periodic;
+  readonly #verifications: Periodic;
+  #verificationMs: number;
   readonly #periodic: readonly Periodic[];
 
   constructor(parts: KernelCheckParts, { ruleCheckMs, verificationMs }: KernelCheckPeriods) {
     this.#parts = parts;
+    this.#verificationMs = verificationMs;
     const { exclusive } = parts;
     this.#addressWatch = new AddressWatch(() => exclusive.run(() => this.#checkAddresses()), parts);
     const used = parts.processorMs === undefined ? {} : { usedMs: parts.processorMs };
@@ -71,6 +74,12 @@ export class KernelChecks {
       maxShare: checkShare,
       longestPauseMs: longestDrainPauseMs,
       run: () => this.#checkDrains(),
+    });
+    this.#verifications = periodic({
+      name: "verification",
+      ...verificationPace(verificationMs),
+      maxShare: verificationShare,
+      run: () => this.#verify(),
     });
     this.#periodic = [
       periodic({
@@ -91,19 +100,19 @@ export class KernelChecks {
         longestPauseMs: mostIntervals * ruleCheckMs,
         run: () => this.#check("rules", async () => this.#checkRules()),
       }),
-      periodic({
-        name: "verification",
-        intervalMs: verificationMs,
-        maxShare: verificationShare,
-        longestPauseMs: mostIntervals * verificationMs,
-        run: () => this.#verify(Math.max(1, Math.floor(verificationRoundMs / verificationMs))),
-      }),
+      this.#verifications,
     ];
   }
 
   start(): void {
     this.#addressWatch.start();
     for (const task of this.#periodic) task.start();
+  }
+
+  /** From now on verifications come in this period. */
+  configure({ verificationMs }: Pick<KernelCheckPeriods, "verificationMs">): void {
+    this.#verificationMs = verificationMs;
+    this.#verifications.configure(verificationPace(verificationMs));
   }
 
   /** No check begins any more; one may still run. */
@@ -146,7 +155,8 @@ export class KernelChecks {
   }
 
   /** A share of everything, in steps between which changes have their turn; then a sync, which repairs what differs. */
-  async #verify(periodsPerRound: number): Promise<NextRun> {
+  async #verify(): Promise<NextRun> {
+    const periodsPerRound = Math.max(1, Math.floor(verificationRoundMs / this.#verificationMs));
     const { exclusive, reconciler, requestSync, lastGoal } = this.#parts;
     await exclusive.run(() => this.#checkAddresses());
     const goal = lastGoal();
@@ -169,4 +179,8 @@ export class KernelChecks {
     // What has just changed may change further soon.
     return changeCount(report) > 0 ? "soon" : "paced";
   }
+}
+
+function verificationPace(intervalMs: number): Pace {
+  return { intervalMs, longestPauseMs: mostIntervals * intervalMs };
 }

@@ -26,7 +26,7 @@ import type { LiveConfig } from "../process/live-config.ts";
 import type { SyncReporter } from "../report/sync-reporter.ts";
 import { ClusterInput, type ClusterInputCollaborators } from "./cluster-input.ts";
 import { findHolders } from "./find-holders.ts";
-import { KernelChecks } from "./kernel-checks.ts";
+import { type KernelCheckPeriods, KernelChecks } from "./kernel-checks.ts";
 import { PlanAhead } from "./plan-ahead.ts";
 import { Runner } from "./runner.ts";
 import { runnerOptions } from "./runner-options.ts";
@@ -191,6 +191,7 @@ export class SyncLoop {
   /** The configuration is another one: everything that depends on it is planned again. */
   reconfigured(): void {
     this.#runner.configure(runnerOptions(this.#live));
+    this.#checks.configure(this.#checkPeriods);
     this.#node.noteStale();
     this.#reconciler.invalidate();
     this.#request();
@@ -298,7 +299,6 @@ export class SyncLoop {
   }
 
   #makeChecks(collaborators: SyncLoopCollaborators): KernelChecks {
-    const { ruleCheckPeriodMs, syncPeriodMs, verificationPeriodMs } = this.#live.current;
     return new KernelChecks(
       {
         ...collaborators,
@@ -310,10 +310,15 @@ export class SyncLoop {
         drainPolicy: () => this.#live.current.drain,
         requestSync: () => this.#request(),
       },
-      {
-        ruleCheckMs: ruleCheckPeriodMs,
-        verificationMs: Math.min(syncPeriodMs, verificationPeriodMs),
-      },
+      this.#checkPeriods,
     );
+  }
+
+  get #checkPeriods(): KernelCheckPeriods {
+    const { ruleCheckPeriodMs, syncPeriodMs, verificationPeriodMs } = this.#live.current;
+    return {
+      ruleCheckMs: ruleCheckPeriodMs,
+      verificationMs: Math.min(syncPeriodMs, verificationPeriodMs),
+    };
   }
 }

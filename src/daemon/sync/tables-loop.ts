@@ -2,7 +2,7 @@ import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/o
 import type { NodeAddresses, ResourceKind } from "../../api/source.ts";
 import { Exclusive } from "../../base/exclusive.ts";
 import type { IpFamily } from "../../base/ip.ts";
-import { type NextRun, Periodic } from "../../base/periodic.ts";
+import { type NextRun, type Pace, Periodic } from "../../base/periodic.ts";
 import { inSlices, yieldToEventLoop } from "../../base/time-slice.ts";
 import type { ChangeTracker } from "../../model/change-tracker.ts";
 import type { ServicePort } from "../../model/service-port.ts";
@@ -63,7 +63,7 @@ export class TablesLoop {
   #hasGoal = false;
   readonly #runner: Runner;
   readonly #addressWatch: AddressWatch;
-  readonly #checks: readonly Periodic[];
+  readonly #check: Periodic;
   readonly #exclusive = new Exclusive();
   #nodeOptions: { readonly shared: PlanOptions; readonly own: IptablesNodeOptions } | undefined;
   #comparedAtMs = 0;
@@ -93,7 +93,7 @@ export class TablesLoop {
       () => this.#exclusive.run(() => this.#checkAddresses()),
       parts,
     );
-    this.#checks = this.#makeChecks();
+    this.#check = this.#makeCheck();
   }
 
   /** Families whose programs and kernel parts work here. */
@@ -137,7 +137,7 @@ export class TablesLoop {
     this.#parts.reporter.started(this.families);
     this.#input.start();
     this.#addressWatch.start();
-    for (const check of this.#checks) check.start();
+    this.#check.start();
     this.#runner.start();
   }
 
@@ -150,7 +150,7 @@ export class TablesLoop {
   async stop(): Promise<void> {
     this.#input.stop();
     this.#addressWatch.stop();
-    for (const check of this.#checks) check.stop();
+    this.#check.stop();
     await this.#runner.stop();
     await this.#exclusive.idle();
     await this.#parts.healthChecks.stop();
@@ -182,6 +182,7 @@ export class TablesLoop {
   /** The configuration is another one: everything that depends on it is planned again. */
   reconfigured(): void {
     this.#runner.configure(runnerOptions(this.#live));
+    this.#check.configure(this.#checkPace);
     this.#node.noteStale();
     this.#nodeOptions = undefined;
     this.#reconciler.invalidate();
@@ -301,18 +302,21 @@ export class TablesLoop {
     return false;
   }
 
-  #makeChecks(): readonly Periodic[] {
+  #makeCheck(): Periodic {
     const { processorMs, clock, log } = this.#parts;
-    const { ruleCheckPeriodMs, syncPeriodMs } = this.#live.current;
-    const intervalMs = ruleCheckPeriodMs > 0 ? ruleCheckPeriodMs : syncPeriodMs;
     const task = {
       name: "check of rules",
-      intervalMs,
+      ...this.#checkPace,
       maxShare: checkShare,
-      longestPauseMs: mostIntervals * intervalMs,
       run: () => this.#compare(),
       ...(processorMs === undefined ? {} : { usedMs: processorMs }),
     };
-    return [new Periodic(task, { clock, log })];
+    return new Periodic(task, { clock, log });
+  }
+
+  get #checkPace(): Pace {
+    const { ruleCheckPeriodMs, syncPeriodMs } = this.#live.current;
+    const intervalMs = ruleCheckPeriodMs > 0 ? ruleCheckPeriodMs : syncPeriodMs;
+    return { intervalMs, longestPauseMs: mostIntervals * intervalMs };
   }
 }

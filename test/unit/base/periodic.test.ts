@@ -57,6 +57,31 @@ describe("Periodic", () => {
     assert.deepEqual(runs, [1_000, 2_000, 3_000]);
   });
 
+  it("runs in another interval from then on, also what is waited for", async () => {
+    const periodic = make({ intervalMs: 600_000 });
+    periodic.start();
+    await clock.advance(500);
+    periodic.configure({ intervalMs: 1_000 });
+    await clock.advance(2_000);
+    assert.deepEqual(runs, [1_500, 2_500]);
+    periodic.configure({ intervalMs: 10_000 });
+    await clock.advance(20_000);
+    assert.deepEqual(runs.slice(2), [12_500, 22_500]);
+  });
+
+  it("is not put off by the same interval again and again, and does not begin by another one", async () => {
+    const periodic = make();
+    periodic.configure({ intervalMs: 1_000 });
+    await clock.advance(5_000);
+    assert.deepEqual(runs, []);
+    periodic.start();
+    for (let time = 0; time < 30; time += 1) {
+      periodic.configure({ intervalMs: 1_000 });
+      await clock.advance(100);
+    }
+    assert.equal(runs.length, 3);
+  });
+
   it("stops when a run says so, until it is started again", async () => {
     next = "stop";
     const periodic = make();

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { compareStates, differenceText } from "../../golden/kernel-state.ts";
+import { runCommand } from "../../support/fake-kernel/operator-commands.ts";
 import { FakeNode } from "../../support/fake-node.ts";
 import type { NamedObject } from "../../support/memory-source.ts";
 import {
@@ -58,6 +59,24 @@ describe("another configuration, applied alive", () => {
       assert.equal(differences.map(differenceText).join("\n"), "");
       await changed.stop();
       await fresh.stop();
+    });
+  }
+
+  for (const name of ["kube-ipvs-verification-period", "ipvs-sync-period"]) {
+    it(`has the kernel verified as often as it says: ${name}`, async () => {
+      const long = { "kube-ipvs-verification-period": "1h", "ipvs-sync-period": "1h" };
+      const fake = await nodeWith(long);
+      const before = await fake.state();
+      assert.ok(runCommand(fake.kernel, "ipvsadm -D -t 10.96.0.10:80"));
+      await fake.wait(60_000);
+      assert.notDeepEqual(await fake.state(), before);
+      await fake.reconfigure({ ...long, [name]: "2s" });
+      await fake.settle();
+      assert.ok(runCommand(fake.kernel, "ipvsadm -D -t 10.96.0.10:80"));
+      await fake.wait(10_000);
+      await fake.settle();
+      assert.deepEqual(await fake.state(), before);
+      await fake.stop();
     });
   }
 
