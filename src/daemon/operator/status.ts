@@ -16,6 +16,7 @@ import { problemsOf, summaryOf, verdictOf } from "./verdict.ts";
 
 export interface StatusParts {
   readonly clock: Pick<Clock, "monotonicMs">;
+  /** As at the start; what was reloaded since is in the view. */
   readonly config: Config;
   readonly health: ProxyHealth;
   readonly apiContact: ApiContact;
@@ -30,7 +31,8 @@ const maxListed = 100;
 
 /** Yields now and then; counting is what takes time. */
 export function* statusOf(parts: StatusParts): Generator<void, Status> {
-  const { view, config, health, apiContact } = parts;
+  const { view, health, apiContact } = parts;
+  const config = view?.config ?? parts.config;
   const counts = yield* countsOf(view);
   const history = view?.history ?? new SyncHistory(parts.clock);
   const secondsSince = agesNow(parts.clock);

@@ -26,7 +26,8 @@ function run<T>(steps: Generator<void, T>): T {
 /** The status of a node whose health is well; `apiContact`: absent, no request was made. */
 function statusOn(onNode: FakeNode, apiContact?: ApiContact): Status {
   const { view } = onNode;
-  const { clock, config } = view;
+  const { clock } = view;
+  const config = new FakeNode({}).config;
   const health = new ProxyHealth(new FakeClock(), 60_000);
   for (const kind of ["nodes", "services", "endpointslices"] as const) health.listed(kind);
   health.updated("IPv4");
@@ -49,6 +50,17 @@ describe("the status", () => {
     assert.deepEqual([services, endpoints, virtualServers, realServers, draining], [1, 2, 1, 2, 0]);
     assert.equal(status.iptables?.backend, "legacy");
     assert.equal(status.node.name, "node-1");
+    await onNode.stop();
+  });
+
+  it("shows the scheduler that counts, also where it was reloaded", async () => {
+    const onNode = new FakeNode({});
+    await onNode.start();
+    await onNode.settle();
+    assert.equal(statusOn(onNode).scheduler, "rr");
+    await onNode.reconfigure({ "ipvs-scheduler": "wrr" });
+    await onNode.settle();
+    assert.equal(statusOn(onNode).scheduler, "wrr");
     await onNode.stop();
   });
 
