@@ -14,7 +14,7 @@ export interface DrainStart {
   readonly reason: DrainStartReason;
 }
 
-/** `found-draining`: an earlier run, or a third party, took the weight. */
+/** `found-draining`: a start found it without weight. */
 export type DrainStartReason = "endpoint-removed" | "found-draining";
 
 /** Why a change waits. */

@@ -51,6 +51,8 @@ export interface ServerInput {
   readonly drains: DrainsView;
   readonly drainPolicy: DrainPolicy;
   readonly manualWeights: ManualWeightsView;
+  /** Nothing was observed before: an earlier run may have taken weights away. */
+  readonly isFirst: boolean;
 }
 
 /** Adds the changes that create or update a virtual server. */
@@ -135,26 +137,29 @@ function diffRealServers(
 
 /** Nobody wants this real server any more. */
 function leave(
-  { key, desired, drains: present, drainPolicy }: ServerInput,
+  { key, desired, drains: present, drainPolicy, isFirst }: ServerInput,
   serverKey: string,
   before: RealServer,
   changes: ServerChanges,
 ): void {
   const { leaving, drainStarts } = changes;
   const { virtualServer } = desired;
-  if (!drains(virtualServer.protocol, drainPolicyOf(desired, drainPolicy))) {
+  const isDraining = present.isDraining(key, serverKey);
+  // The check of drains ends it, by the deadline of that time.
+  if (isDraining && before.weight === 0) return;
+  if (!isDraining && !drains(virtualServer.protocol, drainPolicyOf(desired, drainPolicy))) {
     leaving.push({ kind: "real-server-remove", key, virtualServer, before, reason: "unwanted" });
     noteFlows(key, virtualServer, changes, before);
     return;
   }
-  const isDraining = present.isDraining(key, serverKey);
-  if (before.weight === 0 && isDraining) return;
   if (before.weight > 0) {
     const kind = "real-server-update";
     const after = { ...before, weight: 0 };
     leaving.push({ kind, key, virtualServer, before, after, reason: "drain-start" });
   }
-  const reason = before.weight > 0 ? "endpoint-removed" : "found-draining";
+  // One that was wanted may have had no weight all the time: it drains from now on.
+  const isFound = isFirst && before.weight === 0;
+  const reason = isFound ? "found-draining" : "endpoint-removed";
   drainStarts.push({ virtualServerKey: key, virtualServer, realServer: before, reason });
 }
 

@@ -171,7 +171,7 @@ function* diffServers(input: PlanInput): Generator<void, ServerChanges> {
     const wanted = desired.virtualServer(key);
     const present = cached.virtualServers.get(key);
     if (wanted !== undefined) {
-      const policies = { mustBeNew, drains, drainPolicy, manualWeights };
+      const policies = { mustBeNew, drains, drainPolicy, manualWeights, isFirst };
       diffServer({ key, desired: wanted, cached: present, ...policies }, changes);
     } else if (present !== undefined && mayRemove(key, input)) {
       removeServer(key, present, changes);

@@ -82,7 +82,7 @@ export class Drainer {
 
   /** Weight 0 is in the kernel: these drain from now on. Those of an earlier run keep their start times. */
   begin(starts: readonly DrainStart[]): readonly Begun[] {
-    const begun = starts.map(({ reason, ...start }) => ({ drain: this.#newDrain(start), reason }));
+    const begun = starts.map((start) => ({ drain: this.#newDrain(start), reason: start.reason }));
     for (const { drain } of begun) this.#drains.begin(drain);
     this.#isUnkept ||= begun.length > 0;
     return begun;
@@ -171,14 +171,13 @@ export class Drainer {
       .map((drain) => ({ drain, reason: "wanted-again" }));
   }
 
-  /** One that drains already, or had no weight, drained before: its age goes on where it is known. */
-  #newDrain(start: Omit<DrainStart, "reason">): Drain {
+  /** One that drains already, or that a start found, drained before: its age goes on where it is known. */
+  #newDrain({ reason, ...start }: DrainStart): Drain {
     const present = this.#drains.find(start.virtualServerKey, start.realServer);
     if (present !== undefined) return { ...present, realServer: start.realServer };
     const drain = { ...start, sinceMs: this.#parts.clock.monotonicMs() };
-    const isTakenUp = start.realServer.weight === 0;
-    const recalled = isTakenUp ? this.#parts.startTimes.recall(drainKey(drain)) : undefined;
-    return { ...drain, sinceMs: recalled ?? drain.sinceMs };
+    if (reason !== "found-draining") return drain;
+    return { ...drain, sinceMs: this.#parts.startTimes.recall(drainKey(drain)) ?? drain.sinceMs };
   }
 
   #isDraining(drain: Drain): boolean {

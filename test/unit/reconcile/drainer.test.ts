@@ -333,6 +333,29 @@ describe("a drain", () => {
       assert.equal(restarted.reconciler.drainer.oldestAgeSeconds, 0);
       assert.equal(restarted.reconciler.drainer.count, 1);
     });
+
+    it("begins now where the real server was wanted without weight, whatever was noted before", async () => {
+      const restarted = benchOn(bench.kernel, new RecordedTimes(new Map([[leavingKey, -900_000]])));
+      restarted.put(a, [here, there]);
+      await restarted.sync();
+      await bench.kernel.ipvs.apply([
+        {
+          kind: "update-real-server",
+          virtualServer: server,
+          realServer: { ...leaving, weight: 0, forwardingMethod: 0 },
+        },
+      ]);
+      await restarted.verify();
+      await restarted.sync();
+      restarted.lines();
+      restarted.put(a, [here]);
+      await restarted.sync();
+      assert.equal(restarted.reconciler.drainer.count, 1);
+      assert.equal(restarted.reconciler.drainer.oldestAgeSeconds, 0);
+      assert.deepEqual(restarted.lines(), [
+        `info Real server draining ${subject} reason=endpoint-removed`,
+      ]);
+    });
   });
 });
 
@@ -480,6 +503,25 @@ describe("UDP", () => {
     await bench.checkDrains();
     assert.deepEqual(bench.kernel.operations.texts(), [removal, flowRemoval]);
     assert.equal(bench.reconciler.needsDrainCheck, false);
+  });
+
+  it("ends at its deadline where its Service sets that to 0 as other endpoints change", async () => {
+    const log = new RecordingLogger();
+    const bench = new Bench(new FakeKernel(), { drain }, { log });
+    bench.put(dns, [there, here], { ports });
+    await bench.sync();
+    bench.kernel.ipvs.setConnections(dnsServer, dnsLeaving, { inactive: 1 });
+    bench.kernel.conntrack.flows = [flow];
+    bench.put(dns, [here, terminating], { ports });
+    await bench.sync();
+    const annotations = { "kube-ipvs.io/drain-deadline": "0s" };
+    bench.put({ ...dns, annotations }, [endpointRecord("10.244.2.12"), terminating], { ports });
+    await bench.sync();
+    bench.kernel.operations.clear();
+    await bench.checkDrains();
+    assert.deepEqual(bench.kernel.operations.texts(), [removal, flowRemoval]);
+    assert.equal(bench.reconciler.drainer.count, 0);
+    assert.equal(log.lines.at(-1)?.keys["reason"], "deadline");
   });
 
   it("is cut at once where no deadline is set", async () => {
