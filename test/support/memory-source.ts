@@ -23,6 +23,8 @@ export class MemorySource implements ObjectSource {
 
   async start(listener: SourceListener): Promise<void> {
     this.#listener = listener;
+    // A program that starts knows nothing of what was reported to an earlier one.
+    this.#records.clear();
     for (const object of this.#objects.values()) this.#report(object, object);
     for (const kind of Object.values(kindsByName)) listener.onSynced(kind);
   }
