@@ -18,7 +18,12 @@ export type CommandLine =
   /** Values as written; {@link FlagValues} says how. */
   | { readonly kind: "flags"; readonly values: FlagValues }
   | SubcommandLine
-  | { readonly kind: "mistake"; readonly message: string };
+  | {
+      readonly kind: "mistake";
+      readonly message: string;
+      /** `kube-ipvs`, or `kube-ipvs plan`, where a command was called; absent: the daemon. */
+      readonly caller?: string;
+    };
 
 /** `kube-ipvs plan -o json --config=FILE`. */
 export interface SubcommandLine {
@@ -51,7 +56,9 @@ export function parseCommandLine(args: readonly string[], helpWidth = 100): Comm
   } catch (error) {
     if (!(error instanceof CommanderError)) throw error;
     if (error.code === "commander.helpDisplayed") return { kind: "help", text: helpText };
-    return { kind: "mistake", message: mistake(error, command, { subcommand, args }) };
+    const message = mistake(error, command, { subcommand, args });
+    const caller = callerOf(args, subcommand);
+    return { kind: "mistake", message, ...(caller === undefined ? {} : { caller }) };
   }
   if (command.getOptionValue("version") !== undefined) return { kind: "version" };
   const values = valuesOf(command, flags);
@@ -64,6 +71,21 @@ export function parseCommandLine(args: readonly string[], helpWidth = 100): Comm
     options: optionValues(command, options),
     arguments: command.args,
   };
+}
+
+/** What stands before the failure of a command; undefined: it runs until it is stopped, as the daemon, and logs. */
+export function commandCaller(name: string): string | undefined {
+  const isLogging = subcommands.find((row) => row.name === name)?.runsOn === true;
+  return isLogging ? undefined : `kube-ipvs ${name}`;
+}
+
+/** A first argument that is no flag was meant as a command. */
+function callerOf(
+  [first = "-"]: readonly string[],
+  subcommand: Subcommand | undefined,
+): string | undefined {
+  if (subcommand !== undefined) return commandCaller(subcommand.name);
+  return first.startsWith("-") ? undefined : "kube-ipvs";
 }
 
 const description =
@@ -92,7 +114,7 @@ function makeCommand(
     .configureHelp({ helpWidth, optionTerm: termOf })
     .addHelpText(
       "after",
-      `${subcommand === undefined ? commandsText() : ""}${examplesText(examples)}`,
+      `${subcommand === undefined ? commandsText() : moreFlagsText(subcommand)}${examplesText(examples)}`,
     )
     .addHelpOption(new Option("-h, --help", "print this help and exit").helpGroup("Start:"));
   for (let count = 0; count < maxArguments; count += 1) command.argument(`[argument-${count}]`);
@@ -104,7 +126,7 @@ function makeCommand(
   const own: readonly (Flag | CommandOption)[] = subcommand?.options ?? known;
   for (const flag of known) {
     const option = optionOf(flag);
-    const isHidden = subcommand?.hidesDaemonFlags === true && !own.includes(flag);
+    const isHidden = !own.includes(flag);
     command.addOption(isHidden ? option.hideHelp() : option);
   }
   return command;
@@ -114,6 +136,10 @@ function commandsText(): string {
   const width = Math.max(...subcommands.map(({ name }) => name.length));
   const lines = subcommands.map(({ name, summary }) => `  ${name.padEnd(width)}  ${summary}\n`);
   return `\nCommands, each with its own --help; without one this is the daemon:\n${lines.join("")}`;
+}
+
+function moreFlagsText({ takesDaemonFlags }: Subcommand): string {
+  return takesDaemonFlags ? "\nThe daemon's flags apply too: kube-ipvs --help\n" : "";
 }
 
 function examplesText(examples: readonly Example[]): string {

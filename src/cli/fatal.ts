@@ -1,7 +1,11 @@
-/** Why the program ends with 1, in the form of all other log lines: collectors read nothing else. */
+/**
+ * Why the program ends with 1: as log lines of what runs on, since collectors read nothing else; of a command in plain
+ * words, since a person reads them.
+ */
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 import type { LogKeys } from "../base/log.ts";
+import { escapeUnprintable } from "../base/printable.ts";
 import type { LogFormat } from "../config/config.ts";
 import { ConfigError } from "../config/config-error.ts";
 import { formatJson, formatText } from "../daemon/log/log-format.ts";
@@ -11,10 +15,34 @@ export interface FatalOutlet {
   readonly pid: number;
 }
 
-/** A line for each mistake of the configuration, one for everything else; with their line ends. */
-export function fatalText(error: unknown, outlet: FatalOutlet, form: LogFormat): string {
-  const format = formatOf(outlet, form);
-  return linesOf(error).map(format).join("");
+export interface FailureForm {
+  readonly logFormat?: LogFormat;
+  /** `kube-ipvs plan`: a command that a person called; absent: a program that logs. */
+  readonly caller?: string | undefined;
+}
+
+/** A line for each mistake of the configuration, one for everything else; with their line ends. Who asks for JSON gets it. */
+export function fatalText(
+  error: unknown,
+  outlet: FatalOutlet,
+  { logFormat = "text", caller }: FailureForm,
+): string {
+  if (caller !== undefined && logFormat === "text") return plainText(error, caller);
+  return linesOf(error).map(formatOf(outlet, logFormat)).join("");
+}
+
+/** `kube-ipvs plan: --v "y": must be an integer` */
+function plainText(error: unknown, caller: string): string {
+  return problemTexts(error)
+    .map((text) => `${escapeUnprintable(`${caller}: ${text}`)}\n`)
+    .join("");
+}
+
+function problemTexts(error: unknown): readonly string[] {
+  if (!(error instanceof ConfigError)) return [errorText(error)];
+  return error.problems.map(({ path, value, reason }) => {
+    return `${path}${value === undefined ? "" : ` ${JSON.stringify(value)}`}: ${reason}`;
+  });
 }
 
 function formatOf({ clock, pid }: FatalOutlet, form: LogFormat): (line: FatalLine) => string {

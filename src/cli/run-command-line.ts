@@ -15,9 +15,14 @@ import type { DoctorOptions } from "../doctor/print-doctor.ts";
 import type { Explanation } from "../explain/explanation.ts";
 import type { From } from "../explain/origins.ts";
 import type { TopOptions, TopParts } from "../top/run-top.ts";
-import { type CommandLine, parseCommandLine, type SubcommandLine } from "./command-line.ts";
+import {
+  type CommandLine,
+  commandCaller,
+  parseCommandLine,
+  type SubcommandLine,
+} from "./command-line.ts";
 import { completionScript } from "./completion/completion.ts";
-import { fatalText } from "./fatal.ts";
+import { type FailureForm, fatalText } from "./fatal.ts";
 import { shownFlags } from "./flags.ts";
 
 export type PlanFormat = "text" | "json";
@@ -96,7 +101,7 @@ export async function runCommandLine(
       world.writeOut(`Kubernetes v${kubernetesVersion} (kube-ipvs v${version})\n`);
       return 0;
     case "mistake":
-      return fail(world, new Error(`${commandLine.message} (see --help)`));
+      return fail(world, new Error(`${commandLine.message} (see --help)`), commandLine);
     case "flags":
       return await runWithFlags(commandLine, world, runCommand);
     case "subcommand":
@@ -107,10 +112,11 @@ export async function runCommandLine(
 type RunLoaded = (loaded: LoadedConfig, values: FlagValues, world: CommandWorld) => Promise<number>;
 
 async function runWithFlags(
-  { kind, values }: Extract<CommandLine, { readonly values: FlagValues }>,
+  line: Extract<CommandLine, { readonly values: FlagValues }>,
   world: CommandWorld,
   runLoaded: RunLoaded,
 ): Promise<number> {
+  const { kind, values } = line;
   // Until the configuration is known, the flag alone can say it.
   let logFormat: LogFormat = values.get("logging-format")?.at(-1) === "json" ? "json" : "text";
   try {
@@ -120,7 +126,8 @@ async function runWithFlags(
     return await runLoaded(loaded, values, world);
   } catch (error) {
     const format = error instanceof ConfigError ? error.logFormat : undefined;
-    return fail(world, error, format ?? logFormat);
+    const caller = kind === "subcommand" ? commandCaller(line.name) : undefined;
+    return fail(world, error, { logFormat: format ?? logFormat, caller });
   }
 }
 
@@ -258,7 +265,8 @@ function printCompletion({ arguments: [shell = ""] }: SubcommandLine, world: Com
   if (script === undefined) {
     const written =
       shell === "" ? "no shell is given" : `no completion for ${JSON.stringify(shell)}`;
-    return fail(world, new Error(`${written}: bash, zsh or fish (see --help)`));
+    const caller = commandCaller("completion");
+    return fail(world, new Error(`${written}: bash, zsh or fish (see --help)`), { caller });
   }
   world.writeOut(script);
   return 0;
@@ -336,7 +344,7 @@ function configFile(
   };
 }
 
-function fail(world: CommandWorld, error: unknown, logFormat: LogFormat = "text"): number {
-  world.writeErr(fatalText(error, world, logFormat));
+function fail(world: CommandWorld, error: unknown, form: FailureForm): number {
+  world.writeErr(fatalText(error, world, form));
   return 1;
 }

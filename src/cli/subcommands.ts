@@ -20,13 +20,13 @@ export interface Subcommand {
   readonly usage: string;
   /** One line for the list of commands. */
   readonly summary: string;
-  /** For its own help; lines as printed. */
+  /** For its own help: paragraphs, a line each, however long. */
   readonly description: string;
   readonly options: readonly CommandOption[];
-  /** False: only its own options. */
+  /** Besides its own options, which alone its help lists. */
   readonly takesDaemonFlags: boolean;
-  /** Its help does not list the daemon's flags, although it takes them. */
-  readonly hidesDaemonFlags?: true;
+  /** It runs until it is stopped and logs as the daemon does. */
+  readonly runsOn?: true;
   /** How many arguments that are no flags it takes. */
   readonly maxArguments: number;
   /** Words that its first argument may be; absent: any. */
@@ -80,36 +80,15 @@ const watchOption: CommandOption = {
 
 export const subcommands: readonly Subcommand[] = [
   {
-    name: "plan",
-    usage: "[flags]",
-    summary: "print what a sync would change in this kernel",
-    description:
-      "Prints what a sync would change in this kernel, and changes nothing; in mode userspace the listeners, too, that a start\n" +
-      "would open. It takes the daemon's flags; with --cleanup it prints what --cleanup would remove.\n" +
-      "Exit code 0: no change, 2: changes, 1: error.",
-    options: [outputOption(["text", "json"])],
-    takesDaemonFlags: true,
-    maxArguments: 0,
-    examples: [
-      {
-        command: "kube-ipvs plan --config /var/lib/kube-proxy/config.conf",
-        purpose: "what taking over this node from kube-proxy would change",
-      },
-      { command: "kube-ipvs plan --manifests ./services -o json", purpose: "without a cluster" },
-      { command: "kube-ipvs plan --cleanup", purpose: "what kube-ipvs --cleanup would remove" },
-    ],
-  },
-  {
     name: "status",
     usage: "[flags]",
     summary: "print whether the daemon on this node is well, and what is wrong",
     description:
-      "Prints the state of the kube-ipvs that runs on this node, the verdict first. It asks the daemon on its operator\n" +
-      "socket (kubeIpvs.operatorSocket) and finds it by the daemon's flags; without any, in the usual place.\n" +
+      "Prints the state of the kube-ipvs that runs on this node, the verdict first. It asks " +
+      "the daemon on its operator socket (kubeIpvs.operatorSocket).\n" +
       "Exit code 0: OK, 1: degraded, 2: not running.",
     options: [outputOption(["text", "json", "yaml"])],
     takesDaemonFlags: true,
-    hidesDaemonFlags: true,
     maxArguments: 0,
     examples: [
       {
@@ -120,67 +99,15 @@ export const subcommands: readonly Subcommand[] = [
     ],
   },
   {
-    name: "doctor",
-    usage: "[flags]",
-    summary: "check this node: kernel, settings, other proxies, API server",
-    description:
-      "Checks whether this node has what kube-ipvs needs, and changes nothing. It takes the daemon's flags.\n" +
-      "Exit code by the worst verdict, 0: ok, 1: warn, unknown or error, 2: fail.",
-    options: [
-      outputOption(["table", "json", "yaml"]),
-      {
-        name: "before-install",
-        isBoolean: true,
-        placeholder: "true|false",
-        help: "the node has no kube-ipvs yet: skip what only a running one can show",
-        default: "false",
-        choices: ["true", "false"],
-      },
-    ],
-    takesDaemonFlags: true,
-    hidesDaemonFlags: true,
-    maxArguments: 0,
-    examples: [
-      {
-        command: "kube-ipvs doctor --config /var/lib/kube-proxy/config.conf",
-        purpose: "a node that kube-ipvs serves",
-      },
-      {
-        command: "kube-ipvs doctor --before-install",
-        purpose: "a node that is to be served, without cluster or configuration",
-      },
-      {
-        command: "kube-ipvs doctor -o json | jq '.checks[] | select(.verdict != \"ok\")'",
-        purpose: "what is not right, for scripts",
-      },
-    ],
-  },
-  {
-    name: "completion",
-    usage: "bash|zsh|fish",
-    summary: "print a completion script for a shell",
-    description: "Prints a script that completes commands and flags in a shell.",
-    options: [],
-    takesDaemonFlags: false,
-    maxArguments: 1,
-    argumentChoices: ["bash", "zsh", "fish"],
-    examples: [
-      {
-        command: "kube-ipvs completion bash > /etc/bash_completion.d/kube-ipvs",
-        purpose: "for every bash of this machine",
-      },
-      { command: "source <(kube-ipvs completion zsh)", purpose: "for this zsh" },
-      { command: "kube-ipvs completion fish | source", purpose: "for this fish" },
-    ],
-  },
-  {
     name: "services",
     usage: "[NAME] [flags]",
     summary: "print the virtual servers of Services, and why an endpoint gets no traffic",
     description:
-      "Prints a line for each address, port and protocol of the Services that this node serves; with a NAME or -o wide their\n" +
-      "endpoints, with the kernel's counts of connections and why an endpoint is not used. It asks the daemon on its\n" +
-      "operator socket; where none runs, it shows what a start would find, and needs the daemon's flags for that.",
+      "Prints a line for each address, port and protocol of the Services that this node " +
+      "serves; with a NAME or -o wide also the endpoints, their connections in the kernel, " +
+      "and why an endpoint is not used.\n" +
+      "It asks the daemon on its operator socket; where none runs, it shows what a start " +
+      "would find.",
     options: [
       outputOption(["table", "wide", "json", "yaml", "name"]),
       namespaceOption,
@@ -195,7 +122,6 @@ export const subcommands: readonly Subcommand[] = [
       watchOption,
     ],
     takesDaemonFlags: true,
-    hidesDaemonFlags: true,
     maxArguments: 1,
     examples: [
       { command: "kube-ipvs services -A", purpose: "all virtual servers of this node" },
@@ -211,12 +137,12 @@ export const subcommands: readonly Subcommand[] = [
     usage: "svc/NAME | ADDRESS:PORT[/udp] | --from ADDRESS --to ADDRESS:PORT[/udp]",
     summary: "say what becomes of packets to a Service, rule by rule, and why",
     description:
-      "Says what becomes of packets to a Service or to an address, the verdict first, then what the packet meets in its order:\n" +
-      "rules and set entries that match in the kernel, beside what is planned, the virtual server, each endpoint with why it\n" +
-      "is or is not used, masquerading and why, source ranges, what is missing or not planned. What is planned it asks the\n" +
-      "daemon on its operator socket; where none runs, it plans as a start would, and needs the daemon's flags for that.\n" +
-      "The kernel it reads itself. Nothing is changed. In mode iptables chains choose the endpoint; in mode userspace a socket\n" +
-      "of the daemon takes the packets, so the daemon must run.",
+      "Says what becomes of packets to a Service or an address: the verdict first, then each " +
+      "rule and set entry on their way, the virtual server, and each endpoint with the reason " +
+      "why it is used or not.\n" +
+      "It reads the kernel itself and asks the daemon on its operator socket for the plan; " +
+      "where none runs, it plans as a start would. It changes nothing.\n" +
+      "Exit code 0: there is an answer, whatever it says, 1: error.",
     options: [
       outputOption(["text", "json", "yaml"]),
       namespaceOption,
@@ -236,7 +162,6 @@ export const subcommands: readonly Subcommand[] = [
       },
     ],
     takesDaemonFlags: true,
-    hidesDaemonFlags: true,
     maxArguments: 1,
     examples: [
       { command: "kube-ipvs explain svc/web -n shop", purpose: "every address of a Service" },
@@ -256,43 +181,28 @@ export const subcommands: readonly Subcommand[] = [
     usage: "[flags]",
     summary: "print the real servers that wait for their connections to end",
     description:
-      "Prints the real servers with weight 0 that wait for their connections to end, the oldest first.\n" +
-      "Without a daemon: what a start would find, by the daemon's flags; then --watch reads everything each time.\nExit code 0: printed, 1: error.",
+      "Prints the real servers with weight 0 that wait for their connections to end, the " +
+      "oldest first.\n" +
+      "It asks the daemon on its operator socket; where none runs, it shows what a start " +
+      "would find.\n" +
+      "Exit code 0: printed, 1: error.",
     options: [outputOption(["table", "json", "yaml"]), watchOption],
     takesDaemonFlags: true,
-    hidesDaemonFlags: true,
     maxArguments: 0,
     examples: [{ command: "kube-ipvs drains --watch", purpose: "until nothing drains any more" }],
-  },
-  {
-    name: "endpoint-controller",
-    usage: "[flags]",
-    summary: "make EndpointSlices from Pods, in a cluster without kube-controller-manager's",
-    description:
-      "Keeps the EndpointSlices of Services with selectors as their Pods are, until it is stopped.\n" +
-      "It uses the daemon's flags for the API server, the relist guard and logging, and touches no kernel.\n" +
-      "A Service whose EndpointSlices another controller manages is left alone.",
-    options: [],
-    takesDaemonFlags: true,
-    hidesDaemonFlags: true,
-    maxArguments: 0,
-    examples: [
-      {
-        command: "kube-ipvs endpoint-controller --kubeconfig /etc/kubernetes/endpoints.conf",
-        purpose: "outside the cluster; one instance, on no particular node",
-      },
-      { command: "kube-ipvs endpoint-controller", purpose: "in a pod, by its service account" },
-    ],
   },
   {
     name: "top",
     usage: "[FILTER] [flags]",
     summary: "show connections and bytes per second by Service, live",
     description:
-      "Shows connections and bytes per second and open connections by Service port, and by endpoint on enter. It reads the\n" +
-      "kernel's counters itself; the daemon on its operator socket only names the Services, or the objects of the cluster or\n" +
-      "manifests where none runs. Without a terminal, or with -b, it prints one table of two readings. FILTER: rows that hold\n" +
-      "this text. Keys: enter endpoints, esc back, / filter, c i o a n s sort, r reverse, space pause, q quit.",
+      "Shows connections and bytes per second and open connections by Service port, and by " +
+      "endpoint on enter. It reads the kernel's counters itself; the daemon, or the cluster " +
+      "or manifests where none runs, only names the Services.\n" +
+      "Without a terminal, or with -b, it prints one table of two readings. FILTER: rows that " +
+      "hold this text.\n" +
+      "Keys: enter endpoints, esc back, / filter, c i o a n s sort, r reverse, space pause, q " +
+      "quit.",
     options: [
       {
         name: "batch",
@@ -321,7 +231,6 @@ export const subcommands: readonly Subcommand[] = [
       },
     ],
     takesDaemonFlags: true,
-    hidesDaemonFlags: true,
     maxArguments: 1,
     examples: [
       {
@@ -336,6 +245,101 @@ export const subcommands: readonly Subcommand[] = [
         command: "kube-ipvs top -o json --interval 10s",
         purpose: "rates over ten seconds, for a script",
       },
+    ],
+  },
+  {
+    name: "doctor",
+    usage: "[flags]",
+    summary: "check this node: kernel, settings, other proxies, API server",
+    description:
+      "Checks whether this node has what kube-ipvs needs, and changes nothing.\n" +
+      "Exit code by the worst verdict, 0: ok, 1: warn, unknown or error, 2: fail.",
+    options: [
+      outputOption(["table", "json", "yaml"]),
+      {
+        name: "before-install",
+        isBoolean: true,
+        placeholder: "true|false",
+        help: "the node has no kube-ipvs yet: skip what only a running one can show",
+        default: "false",
+        choices: ["true", "false"],
+      },
+    ],
+    takesDaemonFlags: true,
+    maxArguments: 0,
+    examples: [
+      {
+        command: "kube-ipvs doctor --config /var/lib/kube-proxy/config.conf",
+        purpose: "a node that kube-ipvs serves",
+      },
+      {
+        command: "kube-ipvs doctor --before-install",
+        purpose: "a node that is to be served, without cluster or configuration",
+      },
+      {
+        command: "kube-ipvs doctor -o json | jq '.checks[] | select(.verdict != \"ok\")'",
+        purpose: "what is not right, for scripts",
+      },
+    ],
+  },
+  {
+    name: "plan",
+    usage: "[flags]",
+    summary: "print what a sync would change in this kernel",
+    description:
+      "Prints what a sync would change in this kernel, and changes nothing; in mode userspace " +
+      "also the listeners that a start would open. With --cleanup it prints what kube-ipvs " +
+      "--cleanup would remove.\n" +
+      "Exit code 0: no change, 2: changes, 1: error.",
+    options: [outputOption(["text", "json"])],
+    takesDaemonFlags: true,
+    maxArguments: 0,
+    examples: [
+      {
+        command: "kube-ipvs plan --config /var/lib/kube-proxy/config.conf",
+        purpose: "what taking over this node from kube-proxy would change",
+      },
+      { command: "kube-ipvs plan --manifests ./services -o json", purpose: "without a cluster" },
+      { command: "kube-ipvs plan --cleanup", purpose: "what kube-ipvs --cleanup would remove" },
+    ],
+  },
+  {
+    name: "completion",
+    usage: "bash|zsh|fish",
+    summary: "print a completion script for a shell",
+    description: "Prints a script that completes commands and flags in a shell.",
+    options: [],
+    takesDaemonFlags: false,
+    maxArguments: 1,
+    argumentChoices: ["bash", "zsh", "fish"],
+    examples: [
+      {
+        command: "kube-ipvs completion bash > /etc/bash_completion.d/kube-ipvs",
+        purpose: "for every bash of this machine",
+      },
+      { command: "source <(kube-ipvs completion zsh)", purpose: "for this zsh" },
+      { command: "kube-ipvs completion fish | source", purpose: "for this fish" },
+    ],
+  },
+  {
+    name: "endpoint-controller",
+    usage: "[flags]",
+    summary: "make EndpointSlices from Pods, in a cluster without kube-controller-manager's",
+    description:
+      "Keeps the EndpointSlices of Services with selectors as their Pods are, until it is " +
+      "stopped. It uses the daemon's flags for the API server, the relist guard and logging, " +
+      "and touches no kernel.\n" +
+      "A Service whose EndpointSlices another controller manages is left alone.",
+    options: [],
+    takesDaemonFlags: true,
+    runsOn: true,
+    maxArguments: 0,
+    examples: [
+      {
+        command: "kube-ipvs endpoint-controller --kubeconfig /etc/kubernetes/endpoints.conf",
+        purpose: "outside the cluster; one instance, on no particular node",
+      },
+      { command: "kube-ipvs endpoint-controller", purpose: "in a pod, by its service account" },
     ],
   },
 ];

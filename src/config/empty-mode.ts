@@ -10,13 +10,13 @@ export interface ModeChoice {
   readonly command: Command;
 }
 
-/** Says which mode an empty one means. Clean-up removes what any mode left. */
+/** Says which mode an empty one means. Clean-up removes what any mode left; a command that asks starts nothing. */
 export function emptyModeNotices({ mode, hasFile, command }: ModeChoice): readonly ConfigNotice[] {
   if (mode !== "" || command === "clean-up") return [];
   const chosen = proxyModeOf(mode, hasFile);
   const event = `No proxy mode chosen, using ${chosen}`;
-  if (!hasFile) return [{ level: "info", event, keys: {} }];
+  if (!hasFile) return command === "subcommand" ? [] : [{ level: "info", event, keys: {} }];
   const reason = "an empty mode in a configuration file means iptables, as it does to kube-proxy";
-  const todo = "To serve with IPVS, write mode: ipvs, or pass --proxy-mode=ipvs";
-  return [{ level: "warn", event, keys: { reason, todo } }];
+  const advice = "To serve with IPVS, write mode: ipvs, or pass --proxy-mode=ipvs";
+  return [{ level: "warn", event, keys: { reason, advice } }];
 }

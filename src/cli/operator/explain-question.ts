@@ -21,7 +21,9 @@ export function explainQuestion(given: ExplainArguments): ExplainQuestion {
   if (subject !== undefined && to !== "")
     throw mistake(`both ${quoted(subject)} and --to are given`);
   const text = subject ?? to;
-  if (text === "") throw mistake("nothing to explain is given");
+  if (text === "") {
+    throw mistake("give svc/NAME, ADDRESS:PORT, or --from ADDRESS --to ADDRESS:PORT");
+  }
   const from = fromOf(given.from);
   const about = subjectOf(text, namespace);
   if (about === undefined) {
@@ -34,7 +36,7 @@ export function explainQuestion(given: ExplainArguments): ExplainQuestion {
 }
 
 function mistake(text: string): Error {
-  return new Error(`explain: ${text} (see --help)`);
+  return new Error(`${text} (see --help)`);
 }
 
 function quoted(text: string): string {

@@ -40,7 +40,7 @@ export function routeLocalnet({ sysctl }: Pick<Kernel, "sysctl">, log: Logger): 
     log.error("Cannot set sysctl: node ports do not answer on loopback addresses", {
       sysctl: path,
       err: errorText(error),
-      todo: "Set it on the node, or set iptables.localhostNodePorts: false",
+      advice: "Set it on the node, or set iptables.localhostNodePorts: false",
     });
   }
 }

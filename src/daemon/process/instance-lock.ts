@@ -20,8 +20,8 @@ export class InstanceRunningError extends Error {
       holder === undefined
         ? `an unresponsive process holds the lock (find it with: ss -xlp src unix:@${lockName})`
         : `process ${holder.pid} (${holder.command}) is running on this node`;
-    const todo = `stop it first${advice === undefined ? "" : `, or ${advice}`}`;
-    super(`Cannot ${what ?? "start a second instance"}: ${who}; ${todo}`);
+    const remedy = `stop it first${advice === undefined ? "" : `, or ${advice}`}`;
+    super(`Cannot ${what ?? "start a second instance"}: ${who}; ${remedy}`);
     this.holder = holder;
   }
 }

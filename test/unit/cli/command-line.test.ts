@@ -60,7 +60,7 @@ describe("arguments", () => {
 });
 
 describe("a mistake", () => {
-  const cases: readonly (readonly [args: readonly string[], message: string])[] = [
+  const cases: readonly (readonly [args: readonly string[], message: string, caller?: string])[] = [
     [["--nonsense"], "unknown option '--nonsense'"],
     [["--ipvs-schedular=rr"], "unknown option '--ipvs-schedular' (Did you mean --ipvs-scheduler?)"],
     [["-x"], "unknown option '-x'"],
@@ -69,22 +69,26 @@ describe("a mistake", () => {
     [
       ["run"],
       `unknown command "run" (commands are ${subcommands.map(({ name }) => name).join(", ")})`,
+      "kube-ipvs",
     ],
-    [["stauts"], 'unknown command "stauts" (Did you mean status?)'],
+    [["stauts"], 'unknown command "stauts" (Did you mean status?)', "kube-ipvs"],
     [["-v=1", "plan"], 'unexpected argument "plan": kube-ipvs takes flags only'],
-    [["plan", "web"], 'unexpected argument "web" of plan'],
+    [["plan", "web"], 'unexpected argument "web" of plan', "kube-ipvs plan"],
+    [["endpoint-controller", "web"], 'unexpected argument "web" of endpoint-controller'],
     [
       ["doctor", "--before-instal"],
       "unknown option '--before-instal' (Did you mean --before-install?)",
+      "kube-ipvs doctor",
     ],
     [["--masquerade-all", "false"], 'unexpected argument "false": kube-ipvs takes flags only'],
     [["--", "--v=1"], 'unexpected argument "--v=1": kube-ipvs takes flags only'],
     [["--v=1", "a\nb"], 'unexpected argument "a\\nb": kube-ipvs takes flags only'],
     [["--a\u001b[2J"], "unknown option '--a?[2J'"],
   ];
-  for (const [args, message] of cases) {
+  for (const [args, message, caller] of cases) {
     it(JSON.stringify(args), () => {
-      assert.deepEqual(parseCommandLine(args), { kind: "mistake", message });
+      const want = { kind: "mistake", message, ...(caller === undefined ? {} : { caller }) };
+      assert.deepEqual(parseCommandLine(args), want);
     });
   }
 });
@@ -131,6 +135,17 @@ describe("--help", () => {
       const text = own.kind === "help" ? own.text : assert.fail();
       assert.ok(examples.length > 0);
       for (const { command } of examples) assert.ok(text.includes(`\n  ${command}\n`), command);
+    });
+
+    it(`fills the lines of the help of ${name}, and breaks none early`, () => {
+      const own = parseCommandLine([name, "--help"]);
+      const [, description = ""] = own.kind === "help" ? own.text.split("\n\n") : [];
+      const lines = description.split("\n");
+      for (const [index, line] of lines.entries()) {
+        const [next = ""] = (lines[index + 1] ?? "").split(" ");
+        assert.ok(line.length <= 100, line);
+        assert.ok(line.endsWith(".") || line.length + 1 + next.length > 100, line);
+      }
     });
   }
 

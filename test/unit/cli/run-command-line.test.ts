@@ -288,6 +288,66 @@ describe("the last lines on stderr", () => {
   });
 });
 
+describe("the failure of a command", () => {
+  const refusing = {
+    printPlan: () => Promise.reject(new Error("Cannot reach\nthe \u001b[2Jkernel")),
+  };
+  const cases: readonly (readonly [
+    name: string,
+    args: readonly string[],
+    want: string,
+    commands?: Partial<Commands>,
+  ])[] = [
+    [
+      "for arguments that it does not take",
+      ["plan", "web"],
+      'kube-ipvs plan: unexpected argument "web" of plan (see --help)\n',
+    ],
+    [
+      "for a command that there is not",
+      ["stauts"],
+      'kube-ipvs: unknown command "stauts" (Did you mean status?) (see --help)\n',
+    ],
+    [
+      "for several settings at once",
+      ["doctor", "--ipvs-sync-period=x", "--v=y"],
+      'kube-ipvs doctor: --ipvs-sync-period "x": must be a duration string such as "30s"\n' +
+        'kube-ipvs doctor: --v "y": must be an integer\n',
+    ],
+    [
+      "for what went wrong",
+      ["plan"],
+      "kube-ipvs plan: Cannot reach; the \\u001b[2Jkernel\n",
+      refusing,
+    ],
+    [
+      "for a question without an object",
+      ["explain", "--from=10.0.0.1"],
+      "kube-ipvs explain: give svc/NAME, ADDRESS:PORT, or --from ADDRESS --to ADDRESS:PORT (see --help)\n",
+    ],
+    [
+      "for a shell without completion",
+      ["completion", "tcsh"],
+      'kube-ipvs completion: no completion for "tcsh": bash, zsh or fish (see --help)\n',
+    ],
+  ];
+  for (const [name, args, want, commands] of cases) {
+    it(`is said in plain words ${name}`, async () => {
+      const { code, err } = await run(args, commands);
+      assert.deepEqual([code, err], [1, want]);
+    });
+  }
+
+  it("is a log line where JSON is asked for, and of what runs until it is stopped", async () => {
+    const asked = await run(["plan", "--logging-format=json"], refusing);
+    assert.partialDeepStrictEqual(JSON.parse(asked.err), { msg: "Command failed" });
+    const { err } = await run(["endpoint-controller", "web"]);
+    assert.deepEqual(failuresIn(err), [
+      'unexpected argument "web" of endpoint-controller (see --help)',
+    ]);
+  });
+});
+
 describe("--strict", () => {
   it("refuses unknown fields, settings without effect and ignored flags, each in its line", async () => {
     const args = ["--config=/config", "--strict", "--ipvs-scheduler=lc", "--boot-id-file=x"];

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { loadConfig } from "../../../src/config/load-config.ts";
 import { load } from "./loading.ts";
 
 /** As kubeadm writes it for a cluster of mode iptables. */
@@ -22,7 +23,7 @@ describe("an empty mode in a file", () => {
           keys: {
             reason:
               "an empty mode in a configuration file means iptables, as it does to kube-proxy",
-            todo: "To serve with IPVS, write mode: ipvs, or pass --proxy-mode=ipvs",
+            advice: "To serve with IPVS, write mode: ipvs, or pass --proxy-mode=ipvs",
           },
         },
       ]);
@@ -55,5 +56,10 @@ describe("no mode and no file", () => {
     assert.deepEqual(notices, [
       { level: "info", event: "No proxy mode chosen, using ipvs", keys: {} },
     ]);
+  });
+
+  it("is no news to who calls a command", () => {
+    const world = { hostname: () => "node-1", readFile: () => "" };
+    assert.deepEqual(loadConfig(new Map(), world, "subcommand").notices, []);
   });
 });

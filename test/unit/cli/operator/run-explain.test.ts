@@ -121,7 +121,7 @@ describe("what explain is asked", () => {
   });
 
   for (const [given, problem] of [
-    [{}, /nothing to explain is given/],
+    [{}, /give svc\/NAME, ADDRESS:PORT, or/],
     [{ subject: "10.96.0.10:80", to: "10.96.0.10:80" }, /both .* and --to/],
     [{ subject: "web" }, /"web": must be svc\/NAME/],
     [{ subject: "fd00::1:80" }, /must be svc/],
