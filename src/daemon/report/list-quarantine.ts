@@ -3,10 +3,10 @@ import type { Logger } from "../../base/log.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
 
 const events: Readonly<Record<ListQuarantine["outcome"], string>> = {
-  held: "A list would take away much of what is served; it waits for a second one",
-  confirmed: "A second list takes away as much; it counts",
-  refuted: "A second list has what the first one lacked; that one is forgotten",
-  expired: "No second list came within a minute; the first one counts",
+  held: "List quarantined, it would remove much of what is served",
+  confirmed: "Quarantined list confirmed by a second one",
+  refuted: "Quarantined list dropped, a second one has what it lacked",
+  expired: "Quarantined list applied, no second one came within a minute",
 };
 
 /** Reports a quarantined list, and its outcome. */
