@@ -23,9 +23,18 @@ const filledIn: Readonly<Record<string, string>> = {
   CIDR: "10.244.0.0/16",
 };
 
+/** With `--reuse-values` and the like: what was installed before. */
+const installed: Readonly<Record<string, string>> = {
+  "image.repository": "registry.example/network/kube-ipvs",
+  existingConfigMap: "kube-proxy",
+};
+
 /** `--set config.clusterCIDR=CIDR` as Helm reads it: a number or a boolean where it looks like one. */
 function valuesIn(args: readonly string[]): Values {
   const values: Record<string, unknown> = {};
+  if (args.some((argument) => argument.endsWith("reuse-values"))) {
+    for (const [path, value] of Object.entries(installed)) put(values, path.split("."), value);
+  }
   for (const [index, argument] of args.entries()) {
     if (args[index - 1] !== "--set") continue;
     const [path = "", text = ""] = argument.split("=");
@@ -44,11 +53,13 @@ function put(values: Record<string, unknown>, [key = "", ...rest]: string[], val
   }
 }
 
-describe("helm install in a guide", () => {
+describe("helm install and helm upgrade in a guide", () => {
   for (const { path, text } of pages) {
     const calls = commandsOf(text)
       .flatMap((command) => argumentsOf("helm", command))
-      .filter(([verb, , chart]) => verb === "install" && chart === "deploy/helm/kube-ipvs");
+      .filter(([verb = "", , chart]) => {
+        return ["install", "upgrade"].includes(verb) && chart === "deploy/helm/kube-ipvs";
+      });
     for (const args of calls.filter((all) => !all.some((argument) => argument.includes("…")))) {
       it(`renders the chart: docs/${path}`, () => {
         const values = valuesIn(args);

@@ -19,10 +19,12 @@ const guide = readFileSync(join(project, "docs/migrate/kubeadm.md"), "utf8");
 
 const readme = readFileSync(join(project, "README.md"), "utf8");
 
+const upgradeGuide = readFileSync(join(project, "docs/upgrade.md"), "utf8");
+
 /** The command lines of the guide that hold `part`, without comments; exactly one block has them. */
-function commandsWith(part: string): string {
-  const [block, ...more] = shellBlocksOf(guide).filter((text) => text.includes(part));
-  assert.ok(block !== undefined && more.length === 0, `not one block of kubeadm.md has ${part}`);
+function commandsWith(part: string, page = guide): string {
+  const [block, ...more] = shellBlocksOf(page).filter((text) => text.includes(part));
+  assert.ok(block !== undefined && more.length === 0, `not one block of the guide has ${part}`);
   return block;
 }
 
@@ -254,15 +256,21 @@ describe("a rollback with kubectl", { skip: hasKubectl ? false : "no kubectl her
     );
   });
 
-  it("changes a node only when its pod is deleted, where one node is first", async () => {
-    const [printed = ""] = commandsWith("OnDelete/").split("| kubectl apply");
-    const script = `cd '${project}'; ${printed}`;
-    const { code, output } = await run(script);
-    assert.equal(code, 0, output);
-    const documents = parseAllDocuments(output).map((document) => document.toJS());
-    const [daemonSet] = documents.filter(({ kind }) => kind === "DaemonSet");
-    assert.deepEqual(daemonSet.spec.updateStrategy, { type: "OnDelete" });
-    const [usual] = readManifests("kubeadm").filter(({ kind }) => kind === "DaemonSet");
-    assert.deepEqual(daemonSet.spec.template, (usual as unknown as typeof daemonSet).spec.template);
-  });
+  for (const [overlay, page] of [
+    ["kubeadm", guide],
+    ["replace-kube-proxy", upgradeGuide],
+  ] as const) {
+    it(`changes a node only when its pod is deleted, where one node is first: ${overlay}`, async () => {
+      const [printed = ""] = commandsWith("OnDelete/", page).split("| kubectl apply");
+      const script = `cd '${project}'; ${printed}`;
+      const { code, output } = await run(script);
+      assert.equal(code, 0, output);
+      const documents = parseAllDocuments(output).map((document) => document.toJS());
+      const [daemonSet] = documents.filter(({ kind }) => kind === "DaemonSet");
+      assert.deepEqual(daemonSet.spec.updateStrategy, { type: "OnDelete" });
+      const [usual] = readManifests(overlay).filter(({ kind }) => kind === "DaemonSet");
+      const { template } = (usual as unknown as typeof daemonSet).spec;
+      assert.deepEqual(daemonSet.spec.template, template);
+    });
+  }
 });
