@@ -4,6 +4,7 @@ import { spawnSync } from "node:child_process";
 import {
   chmodSync,
   cpSync,
+  existsSync,
   mkdirSync,
   mkdtempSync,
   rmSync,
@@ -158,6 +159,14 @@ describe("set-up", () => {
     assert.match(lines[0] ?? "", /^Installing gcc user-mode-linux .*FAILED after \d+\.\d s$/);
     assert.equal(lines[1], "E: update -q");
     assert.match(lines[2] ?? "", /^setup: apt-get could not install: gcc user-mode-linux; /);
+  });
+
+  it("lets npm trust whom the machine trusts, and not run install scripts", () => {
+    const machine = { npm: 'echo "$*, $NODE_EXTRA_CA_CERTS"' };
+    const authorities = "/etc/ssl/certs/ca-certificates.crt";
+    const trusted = existsSync(authorities) ? authorities : "";
+    const lines = [`ci --ignore-scripts --omit=dev, ${trusted}`];
+    assert.deepEqual(run(machine, "npm-ci.sh", root, "--omit=dev"), { status: 0, lines });
   });
 
   it("takes the machine's own Node.js where it is new enough", () => {
