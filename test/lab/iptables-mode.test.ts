@@ -99,11 +99,20 @@ function webSlice(...addresses: readonly string[]): ApiObject {
 }
 
 function dns(...addresses: readonly string[]): readonly ApiObject[] {
-  const port = { name: "dns", protocol: "UDP", port: 53, targetPort: 5353 };
+  return dnsWith({}, ...addresses);
+}
+
+function dnsWith(
+  overlay: Parameters<typeof service>[0] & { readonly nodePort?: number },
+  ...addresses: readonly string[]
+): readonly ApiObject[] {
+  const { nodePort: number, ...rest } = overlay;
+  const atNode = number === undefined ? {} : { nodePort: number };
+  const port = { name: "dns", protocol: "UDP", port: 53, targetPort: 5353, ...atNode };
   const ports = [{ name: "dns", protocol: "UDP", port: 5353 }];
   const endpoints = addresses.map((address) => endpoint(address, { nodeName: "node-1" }));
   return [
-    service({ name: "dns", clusterIps: ["10.96.0.11"], ports: [port] }),
+    service({ name: "dns", clusterIps: ["10.96.0.11"], ports: [port], ...rest }),
     endpointSlice({ name: "dns-a", service: "dns", endpoints, ports }),
   ];
 }
@@ -221,6 +230,54 @@ describe("mode iptables", () => {
     } finally {
       client.close();
     }
+  });
+
+  it("takes no UDP client on to a pod by an address that its Service lost", async () => {
+    const all = {
+      ...{ type: "LoadBalancer", nodePort: 30_053 },
+      spec: { externalIPs: ["10.96.0.111"] },
+      status: { loadBalancer: { ingress: [{ ip: "10.96.0.112" }] } },
+    };
+    const steps = [
+      { address: "10.96.0.112", port: 53, lost: { ...all, status: {} } },
+      { address: "10.96.0.111", port: 53, lost: { ...all, status: {}, spec: {} } },
+      { address: nodeAddress, port: 30_053, lost: {} },
+      { address: "10.96.0.11", port: 53, lost: { clusterIps: ["10.96.0.99"] } },
+    ];
+    node.apply(web(), ...dnsWith(all, "10.244.1.10"));
+    const clients: Datagrams[] = [];
+    for (const [index, { address, port }] of steps.entries()) {
+      const client = await Datagrams.open(20_100 + index);
+      clients.push(client);
+      await eventually(address, async () => (await client.ask(address, port, 200)) === "pod-1");
+    }
+    for (const [index, { address, port, lost }] of steps.entries()) {
+      node.apply(web(), ...dnsWith(lost, "10.244.1.10"));
+      await eventually(`nobody at ${address}`, async () => {
+        return (await clients[index]?.ask(address, port, 200)) === "nobody";
+      });
+      const [, ...kept] = steps.slice(index);
+      for (const [ahead, stays] of kept.entries()) {
+        assert.equal(
+          await clients[index + 1 + ahead]?.ask(stays.address, stays.port),
+          "pod-1",
+          stays.address,
+        );
+      }
+      const tracked = shell("conntrack -L -p udp 2> /dev/null");
+      assert.doesNotMatch(tracked, new RegExp(`dst=${address} .*dport=${port} .*src=10\\.244`));
+    }
+    for (const client of clients) client.close();
+    node.apply(web(), webSlice("10.244.1.10", "10.244.1.20"), ...dns("10.244.1.20"));
+  });
+
+  it("leads a UDP client back that sent while the rules were gone", async () => {
+    const client = await Datagrams.open(20_003);
+    await eventually("an answer", async () => (await client.ask("10.96.0.11", 53)) === "pod-2");
+    shell("iptables -w -t nat -F KUBE-SERVICES; conntrack -D -p udp 2> /dev/null");
+    assert.equal(await client.ask("10.96.0.11", 53, 100), "nobody");
+    await eventually("an answer", async () => (await client.ask("10.96.0.11", 53)) === "pod-2");
+    client.close();
   });
 
   it("is killed and starts again without writing, and puts flushed tables right", async () => {

@@ -268,6 +268,7 @@ export class TablesLoop {
         touched: this.#plan.takeTouched(family),
       })),
       touchedUdp: this.#plan.desired.takeTouchedUdp(),
+      allUdp: () => this.#plan.desired.allUdp(),
     };
   }
 

@@ -18,7 +18,7 @@ import {
   type SharedRule,
   sharedChains,
 } from "./shared-chains.ts";
-import { type UdpDestination, UdpDestinations } from "./udp-destinations.ts";
+import { type UdpDestination, UdpDestinations, type WinnerAt } from "./udp-destinations.ts";
 
 /** A chain of one family that is another one than before, or gone. */
 export interface TouchedChain {
@@ -38,11 +38,14 @@ class FamilyTables {
   /** Service ports with rules in a shared chain. */
   readonly #shared = new Map<SharedChainKey, Map<string, ServicePortRules>>();
   readonly #claims: TableClaims;
+  readonly #onWinner: (key: string) => void;
   #touched = new Set<string>();
 
-  constructor(family: IpFamily, claims: TableClaims) {
+  /** `onWinner`: an address and port went from one service port to another. */
+  constructor(family: IpFamily, claims: TableClaims, onWinner: (key: string) => void) {
     this.#family = family;
     this.#claims = claims;
+    this.#onWinner = onWinner;
   }
 
   replace(before: readonly ServicePortRules[], after: readonly ServicePortRules[]): void {
@@ -138,6 +141,7 @@ class FamilyTables {
     const [left, right] = [before?.plan.servicePort, after?.plan.servicePort];
     if (left === undefined || right === undefined) return;
     if (servicePortKey(left) === servicePortKey(right)) return;
+    this.#onWinner(key);
     for (const plan of [before?.plan, after?.plan]) {
       for (const { chain, claim } of plan?.shared ?? none) {
         if (claim === key) this.#touched.add(chain);
@@ -225,7 +229,12 @@ export class DesiredTables {
 
   /** What tracked UDP flows are to be compared with, since this was last asked. */
   takeTouchedUdp(): readonly UdpDestination[] {
-    return this.#udp.takeTouched();
+    return this.#udp.takeTouched(this.#winnerAt);
+  }
+
+  /** What any tracked UDP flow may be compared with. */
+  allUdp(): readonly UdpDestination[] {
+    return this.#udp.all(this.#winnerAt);
   }
 
   /** What a Service wants at present; empty where it wants nothing. */
@@ -260,8 +269,11 @@ export class DesiredTables {
     }
   }
 
+  readonly #winnerAt: WinnerAt = (key) => this.#claims.winner(key)?.plan;
+
   #tables(family: IpFamily): FamilyTables {
-    const tables = this.#families.get(family) ?? new FamilyTables(family, this.#claims);
+    const touchUdp = (key: string): void => this.#udp.touch(key);
+    const tables = this.#families.get(family) ?? new FamilyTables(family, this.#claims, touchUdp);
     this.#families.set(family, tables);
     return tables;
   }

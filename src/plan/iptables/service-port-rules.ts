@@ -35,7 +35,7 @@ export function planServicePortRules(
 ): ServicePortRules {
   const chosen = chooseEndpoints(endpoints, port, context.options.shared.place);
   const subject = ruleSubject(port, chosen, context);
-  const flows = udpFlowsOf(port, endpoints, context.family);
+  const flows = udpFlowsOf(subject, endpoints);
   return {
     servicePort: port,
     chains: subject.hasUsable ? ownChains(subject) : none,

@@ -1,12 +1,11 @@
 import type { IpAddress } from "../../base/ip.ts";
 import { sameSet } from "../../base/same-set.ts";
-import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { ServicePortRules } from "./service-port-rules.ts";
-import type { UdpFlows } from "./udp-flows.ts";
+import type { UdpFlows, UdpPlace } from "./udp-flows.ts";
 
 /** An address and port to which clients send by UDP, and who may answer there. */
 export interface UdpDestination {
-  /** As {@link virtualServerKey} has it. */
+  /** As `virtualServerKey` has it. */
   readonly key: string;
   readonly address: IpAddress;
   readonly port: number;
@@ -14,11 +13,19 @@ export interface UdpDestination {
   readonly answers: ReadonlySet<string>;
 }
 
+/** The service port that has an address and port which several claim; undefined: nobody claims it. */
+export type WinnerAt = (key: string) => ServicePortRules | undefined;
+
+interface Known {
+  readonly place: UdpPlace;
+  /** Of service ports that ask for it. */
+  readonly flows: Set<UdpFlows>;
+}
+
 /** UDP destinations of all Services, with those marked whose answers changed. */
 export class UdpDestinations {
-  /** Several service ports may share one. */
-  readonly #flowsByKey = new Map<string, Set<UdpFlows>>();
-  #touched = new Map<string, Omit<UdpDestination, "answers">>();
+  readonly #known = new Map<string, Known>();
+  #touched = new Map<string, UdpPlace>();
 
   replace(before: readonly ServicePortRules[], after: readonly ServicePortRules[]): void {
     const removed = flowsOf(before);
@@ -30,23 +37,38 @@ export class UdpDestinations {
     for (const flows of added) this.#forEach(flows, (set) => set.add(flows), !stays(flows));
   }
 
-  takeTouched(): readonly UdpDestination[] {
+  /** It went from one service port to another. */
+  touch(key: string): void {
+    const known = this.#known.get(key);
+    if (known !== undefined) this.#touched.set(key, known.place);
+  }
+
+  takeTouched(winnerAt: WinnerAt): readonly UdpDestination[] {
     const touched = [...this.#touched.values()];
     this.#touched = new Map();
-    return touched.map((destination) => {
-      const claims = [...(this.#flowsByKey.get(destination.key) ?? [])];
-      return { ...destination, answers: new Set(claims.flatMap(({ answers }) => [...answers])) };
-    });
+    return touched.map((place) => this.#destination(place, winnerAt));
+  }
+
+  all(winnerAt: WinnerAt): readonly UdpDestination[] {
+    return [...this.#known.values()].map(({ place }) => this.#destination(place, winnerAt));
+  }
+
+  /** Where nobody claims, on loopback, each of them may answer. */
+  #destination(place: UdpPlace, winnerAt: WinnerAt): UdpDestination {
+    const winner = winnerAt(place.key);
+    const flows =
+      winner === undefined ? [...(this.#known.get(place.key)?.flows ?? [])] : flowsOf([winner]);
+    return { ...place, answers: new Set(flows.flatMap(({ answers }) => [...answers])) };
   }
 
   #forEach(flows: UdpFlows, change: (claims: Set<UdpFlows>) => void, isTouched: boolean): void {
-    for (const { address, port } of flows.destinations) {
-      const key = virtualServerKey({ protocol: "UDP", address, port });
-      const claims = this.#flowsByKey.get(key) ?? new Set<UdpFlows>();
-      change(claims);
-      if (claims.size === 0) this.#flowsByKey.delete(key);
-      else this.#flowsByKey.set(key, claims);
-      if (isTouched) this.#touched.set(key, { key, address, port });
+    for (const place of flows.destinations) {
+      const { key } = place;
+      const known = this.#known.get(key) ?? { place, flows: new Set<UdpFlows>() };
+      change(known.flows);
+      if (known.flows.size === 0) this.#known.delete(key);
+      else this.#known.set(key, known);
+      if (isTouched) this.#touched.set(key, place);
     }
   }
 }
@@ -57,6 +79,6 @@ function flowsOf(servicePorts: readonly ServicePortRules[]): readonly UdpFlows[]
 
 function sameFlows(left: UdpFlows, right: UdpFlows): boolean {
   const keyOf = ({ destinations }: UdpFlows): string =>
-    destinations.map(({ address, port }) => `${address} ${port}`).join(",");
+    destinations.map(({ key }) => key).join(",");
   return keyOf(left) === keyOf(right) && sameSet(left.answers, right.answers);
 }

@@ -1,30 +1,42 @@
 import type { IpAddress } from "../../base/ip.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
-import type { ServicePort } from "../../model/service-port.ts";
-import { frontendsOf } from "../frontends.ts";
-import type { FamilyOptions } from "../options.ts";
+import { virtualServerKey } from "../../state/virtual-server.ts";
+import type { Frontend } from "../frontends.ts";
+import { loopbackAddresses } from "../loopback-node-ports.ts";
+import type { RuleSubject } from "./rule-subject.ts";
+
+/** What clients send to. */
+export interface UdpPlace {
+  /** As {@link virtualServerKey} has it. */
+  readonly key: string;
+  readonly address: IpAddress;
+  readonly port: number;
+}
 
 /**
  * Tracked UDP flows of a service port. UDP has no end of connection: a client that keeps its source port keeps its
  * conntrack entry, and with it an endpoint that is gone.
  */
 export interface UdpFlows {
-  /** What clients send to. */
-  readonly destinations: readonly { readonly address: IpAddress; readonly port: number }[];
+  readonly destinations: readonly UdpPlace[];
   /** `address:port` of every endpoint that still serves: flows may stay there. */
   readonly answers: ReadonlySet<string>;
 }
 
 /** Undefined for protocols whose connections have an end of their own. */
 export function udpFlowsOf(
-  port: ServicePort,
+  { port, frontends, own }: Pick<RuleSubject, "port" | "frontends" | "own">,
   endpoints: readonly Endpoint[],
-  family: FamilyOptions,
 ): UdpFlows | undefined {
   if (port.protocol !== "UDP") return undefined;
   const serving = endpoints.filter(({ isReady, isServing }) => isReady || isServing);
+  const onLoopback: readonly Pick<Frontend, "address" | "port">[] =
+    own.servesLoopback && port.nodePort !== 0
+      ? [{ address: loopbackAddresses[port.family], port: port.nodePort }]
+      : [];
   return {
-    destinations: frontendsOf(port, family).map(({ address, port: number }) => ({
+    destinations: [...frontends, ...onLoopback].map(({ address, port: number }) => ({
+      key: virtualServerKey({ protocol: "UDP", address, port: number }),
       address,
       port: number,
     })),

@@ -33,6 +33,8 @@ export interface FamilyGoal {
 export interface TablesGoal {
   readonly families: readonly FamilyGoal[];
   readonly touchedUdp: readonly UdpDestination[];
+  /** Everything; asked for only where rules were lost or not written. */
+  readonly allUdp: () => readonly UdpDestination[];
 }
 
 /** What a sync of one family came to. */
@@ -90,7 +92,7 @@ export class TablesReconciler {
     const passes: FamilyPass[] = [];
     for (const family of goal.families) passes.push(await this.#syncFamily(family));
     const failures = passes.flatMap(({ failure }) => (failure === undefined ? [] : [failure]));
-    const conntrackPasses = this.#isDryRun ? [] : await this.#cleanUdp(goal, failures);
+    const conntrackPasses = this.#isDryRun ? [] : await this.#cleanUdp(goal, passes, failures);
     return {
       ...emptyReport,
       plan: { ...emptyPlan, changes: passes.flatMap(({ changes }) => changes) },
@@ -163,12 +165,15 @@ export class TablesReconciler {
     this.#generations.set(family, await this.#iptables.readGeneration(family));
   }
 
+  /** While rules were missing, any client may have got a flow that leads nowhere. */
   async #cleanUdp(
-    { touchedUdp }: TablesGoal,
+    { touchedUdp, allUdp }: TablesGoal,
+    passes: readonly FamilyPass[],
     failures: Failure[],
   ): Promise<readonly ConntrackPass[]> {
     try {
-      return await this.#staleUdp.clean(touchedUdp);
+      const wereMended = passes.some(({ isFull, changes }) => isFull && changes.length > 0);
+      return await this.#staleUdp.clean(wereMended ? [...touchedUdp, ...allUdp()] : touchedUdp);
     } catch (error) {
       const subject = "stale conntrack entries";
       failures.push({ kind: "conntrack-delete", subject, error: error as Error });
