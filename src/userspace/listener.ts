@@ -32,6 +32,8 @@ export interface Listener {
   open(): Promise<LocalPorts>;
   /** Takes no new connections; those that are open go on. */
   close(): Promise<void>;
+  /** UDP clients of other backends than these, by their keys, get another one; TCP connections end by themselves. */
+  keepTo(serving: ReadonlySet<string>): void;
   /** Cuts what is still open. */
   cut(): void;
   /** Connections, or UDP clients that were not quiet for long. */

@@ -26,10 +26,17 @@ export class Portals {
     this.#verified.clear();
   }
 
-  /** Writes the chains that changed. Rejects where the kernel refuses; the next sync reads first. */
-  async sync(open: readonly OpenListener[]): Promise<void> {
+  /**
+   * Writes the chains that changed. Resolves with whether it read the rules and found others than these. Rejects where the
+   * kernel refuses; the next sync reads first.
+   */
+  async sync(open: readonly OpenListener[]): Promise<boolean> {
     const inOrder = open.toSorted((one, other) => byKey(one.wanted, other.wanted));
-    for (const family of this.#families) await this.#syncFamily(family, inOrder);
+    let wereMissing = false;
+    for (const family of this.#families) {
+      if (await this.#syncFamily(family, inOrder)) wereMissing = true;
+    }
+    return wereMissing;
   }
 
   /** Removes every rule. */
@@ -48,9 +55,10 @@ export class Portals {
     this.#written.clear();
   }
 
-  async #syncFamily(family: IpFamily, open: readonly OpenListener[]): Promise<void> {
+  async #syncFamily(family: IpFamily, open: readonly OpenListener[]): Promise<boolean> {
     const rules = portalRules(family, open);
-    const missing = this.#verified.has(family) ? [] : await this.#missingJumps(family, rules);
+    const isRead = !this.#verified.has(family);
+    const missing = !isRead ? [] : await this.#missingJumps(family, rules);
     const changed = rules.chains.filter(
       (chain) => this.#written.get(keyOf(family, chain)) !== this.#textOf(family, chain),
     );
@@ -62,6 +70,7 @@ export class Portals {
     for (const chain of changed)
       this.#written.set(keyOf(family, chain), this.#textOf(family, chain));
     this.#verified.add(family);
+    return isRead && changed.length + missing.length > 0;
   }
 
   /** Notes what the chains hold, and gives the jumps that are not there. */

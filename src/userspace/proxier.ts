@@ -72,16 +72,27 @@ export class UserspaceProxier {
     );
   }
 
-  /** Serves a Service as `wanted` says; an empty list ends it. Never rejects: what cannot listen is logged. */
-  replaceService(service: string, wanted: readonly ServiceListener[]): Promise<void> {
-    return this.#exclusive.run(() => this.#replace(service, wanted));
+  /**
+   * Serves these Services as their listeners say; an empty list ends one. Listeners end before others begin, which may
+   * want their ports. Never rejects: what cannot listen is logged.
+   */
+  replaceServices(services: ReadonlyMap<string, readonly ServiceListener[]>): Promise<void> {
+    return this.#exclusive.run(async () => {
+      const waiting = [...this.#failed.values()];
+      let hasEnded = false;
+      for (const [service, wanted] of services) {
+        if (await this.#endOthers(service, wanted)) hasEnded = true;
+      }
+      for (const wanted of services.values()) {
+        for (const each of wanted) await this.#serve(each);
+      }
+      if (hasEnded) await this.#retry(waiting);
+    });
   }
 
   /** Tries again what could not listen. */
   retryFailed(): Promise<void> {
-    return this.#exclusive.run(async () => {
-      for (const wanted of [...this.#failed.values()]) await this.#begin(wanted, true);
-    });
+    return this.#exclusive.run(() => this.#retry([...this.#failed.values()]));
   }
 
   /** Closes everything; connections are cut. */
@@ -102,26 +113,36 @@ export class UserspaceProxier {
     });
   }
 
-  async #replace(service: string, wanted: readonly ServiceListener[]): Promise<void> {
-    const keys = new Set(wanted.map(({ key }) => key));
+  /** Ends listeners of a Service that are not wanted, or elsewhere: that is another listener. Whether one ended. */
+  async #endOthers(service: string, wanted: readonly ServiceListener[]): Promise<boolean> {
+    const byKey = new Map(wanted.map((each) => [each.key, each]));
+    let hasEnded = false;
     for (const key of this.#keysOfService.get(service) ?? []) {
-      if (!keys.has(key)) await this.#end(key);
+      const [served, other] = [this.#served.get(key)?.wanted, byKey.get(key)];
+      if (other === undefined) this.#failed.delete(key);
+      if (served === undefined) continue;
+      if (other !== undefined && this.#isSameAddress(served, other)) continue;
+      await this.#end(key);
+      hasEnded = true;
     }
-    if (keys.size === 0) this.#keysOfService.delete(service);
-    else this.#keysOfService.set(service, keys);
-    for (const each of wanted) await this.#serve(each);
+    if (byKey.size === 0) this.#keysOfService.delete(service);
+    else this.#keysOfService.set(service, new Set(byKey.keys()));
+    return hasEnded;
   }
 
-  /** Another address or port to listen on is another listener. */
   async #serve(wanted: ServiceListener): Promise<void> {
     const served = this.#served.get(wanted.key);
-    if (served !== undefined && this.#isSameAddress(served.wanted, wanted)) {
-      served.wanted = wanted;
-      served.balancer.update(wanted.backends, wanted.affinitySeconds);
-      return;
+    if (served === undefined) return this.#begin(wanted, this.#failed.has(wanted.key));
+    served.wanted = wanted;
+    served.balancer.update(wanted.backends, wanted.affinitySeconds);
+    served.listener.keepTo(wanted.serving);
+  }
+
+  /** Those that are still wanted as they were. */
+  async #retry(failed: readonly ServiceListener[]): Promise<void> {
+    for (const wanted of failed) {
+      if (this.#failed.get(wanted.key) === wanted) await this.#begin(wanted, true);
     }
-    if (served !== undefined) await this.#end(wanted.key);
-    await this.#begin(wanted, this.#failed.has(wanted.key));
   }
 
   #isSameAddress(one: ServiceListener, other: ServiceListener): boolean {
@@ -158,7 +179,6 @@ export class UserspaceProxier {
   }
 
   async #end(key: string): Promise<void> {
-    this.#failed.delete(key);
     const served = this.#served.get(key);
     if (served === undefined) return;
     this.#served.delete(key);

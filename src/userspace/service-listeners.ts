@@ -31,6 +31,8 @@ export interface ServiceListener {
   /** 0 without session affinity. */
   readonly affinitySeconds: number;
   readonly backends: readonly Backend[];
+  /** Keys of all endpoints that still serve, whether connections begin there or not: UDP clients may stay. */
+  readonly serving: ReadonlySet<string>;
 }
 
 /** The listeners of a Service; SCTP has none, since Node.js has no such sockets. Pure. */
@@ -62,6 +64,9 @@ export function serviceListeners(
           nodePort: port.nodePort,
           affinitySeconds: port.affinitySeconds,
           backends: (cluster.length > 0 ? cluster : local).map(backendOf),
+          serving: new Set(
+            ofPort.filter(({ isReady, isServing }) => isReady || isServing).map(({ key }) => key),
+          ),
         },
       ];
     });

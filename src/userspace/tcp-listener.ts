@@ -49,6 +49,8 @@ export class TcpListener implements Listener {
     this.#server.close();
   }
 
+  keepTo(): void {}
+
   cut(): void {
     for (const client of this.#clients) client.resetAndDestroy();
   }

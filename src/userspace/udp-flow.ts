@@ -18,6 +18,7 @@ const mostQueuedBytes = 1_048_576;
 
 /** One client's datagrams to one backend, and the answers. */
 export class UdpFlow {
+  readonly backendKey: string;
   readonly #parts: UdpFlowParts;
   readonly #socket: Socket;
   readonly #waiting: Uint8Array[] = [];
@@ -26,7 +27,8 @@ export class UdpFlow {
   #usedAtMs: number;
   #cancelCheck: () => void = () => {};
 
-  constructor({ address, port }: Backend, parts: UdpFlowParts) {
+  constructor({ key, address, port }: Backend, parts: UdpFlowParts) {
+    this.backendKey = key;
     this.#parts = parts;
     this.#usedAtMs = parts.clock.monotonicMs();
     this.#socket = createSocket(familyOf(address) === "IPv6" ? "udp6" : "udp4");

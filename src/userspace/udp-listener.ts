@@ -48,6 +48,10 @@ export class UdpListener implements Listener {
     await this.#onLoopback?.close();
   }
 
+  keepTo(serving: ReadonlySet<string>): void {
+    for (const flow of this.#flows.values()) if (!serving.has(flow.backendKey)) flow.close();
+  }
+
   cut(): void {
     for (const flow of this.#flows.values()) flow.close();
     this.#flows.clear();

@@ -359,8 +359,15 @@ describe("mode iptables", () => {
       await eventually("the rest is gone", async () => left() === modeChains.userspace);
       assert.equal(await answering(clusterIp, 80), "pod-1 pod-2");
       await standing.endAll();
+      const client = await Datagrams.open(20_004);
+      assert.equal(await client.ask("10.96.0.11", 53), "pod-2");
       await change(userspace, "SIGKILL");
       assert.equal(left(), modeChains.userspace);
+      await eventually(
+        "a client that keeps its source port",
+        async () => (await client.ask("10.96.0.11", 53, 200)) === "pod-2",
+      );
+      client.close();
       assert.equal(await answering(clusterIp, 80), "pod-1 pod-2");
       assert.equal(await answering(nodeAddress, nodePort), "pod-1 pod-2");
     });

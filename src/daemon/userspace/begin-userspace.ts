@@ -6,7 +6,11 @@ import { errorText } from "../../base/error-text.ts";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
-import { openIptables, type UsableIptables } from "../../kernel/open-iptables.ts";
+import {
+  type ClosableConntrack,
+  openIptables,
+  type UsableIptables,
+} from "../../kernel/open-iptables.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
 import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
 import { listenAddressOf } from "../../userspace/listen-addresses.ts";
@@ -22,6 +26,7 @@ import { startingEvent } from "../report/events.ts";
 import { reportListQuarantine } from "../report/list-quarantine.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import { SyncHistory } from "../report/sync-history.ts";
+import { ListenerFlows } from "./listener-flows.ts";
 import { readNodeAddresses } from "./node-addresses.ts";
 import { servedAddresses } from "./served-addresses.ts";
 import { tidyForUserspace } from "./tidy-for-userspace.ts";
@@ -31,7 +36,10 @@ export interface UserspaceParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly health: ProxyHealth;
-  readonly metrics: Pick<Metrics, "objectRefused" | "listQuarantined" | "conflicts">;
+  readonly metrics: Pick<
+    Metrics,
+    "objectRefused" | "listQuarantined" | "conflicts" | "conntrackReconciled"
+  >;
   readonly source: ObjectSource;
   readonly events: EventRecorder;
   /** Absent: a restart does not know who holds an address that several Services claim. */
@@ -72,6 +80,9 @@ export async function beginUserspace(
   const holderRecord = parts.holderRecord ?? noHolderRecord;
   const iptables = usable === undefined ? {} : { iptables: usable.iptables };
   const answers = { history, conflicts, holderRecord, ...iptables };
+  const conntrack = findConntrack(usable, log);
+  const flows =
+    conntrack === undefined ? {} : { flows: new ListenerFlows({ ...parts, conntrack }) };
   const own = {
     proxier,
     portals,
@@ -79,6 +90,7 @@ export async function beginUserspace(
     nodeAddresses: readNodeAddresses,
     onSynced,
     ...answers,
+    ...flows,
   };
   const loop = new UserspaceLoop({ ...parts, ...own }, config);
   const stopped = new AbortController();
@@ -101,6 +113,7 @@ export async function beginUserspace(
       stopped.abort();
       await source.stop();
       await loop.stop();
+      conntrack?.close();
     },
   };
 }
@@ -154,6 +167,19 @@ async function findIptables(
   } catch (error) {
     const event = "iptables cannot be used, listening at node ports and service ports only";
     log.warn(event, { bindAddress, err: errorText(error) });
+    return undefined;
+  }
+}
+
+/** Without it a UDP client that keeps its source port may wait for its conntrack entry to expire. */
+function findConntrack(
+  usable: UsableIptables | undefined,
+  log: Logger,
+): ClosableConntrack | undefined {
+  try {
+    return usable?.openConntrack();
+  } catch (error) {
+    log.warn("Cannot delete stale conntrack entries", { err: errorText(error) });
     return undefined;
   }
 }

@@ -16,12 +16,13 @@ import type { HolderRecord } from "../../plan/claims/holder-record.ts";
 import type { OpenListener } from "../../userspace/open-listener.ts";
 import type { Portals } from "../../userspace/portals.ts";
 import type { UserspaceProxier } from "../../userspace/proxier.ts";
-import { serviceListeners } from "../../userspace/service-listeners.ts";
+import { type ServiceListener, serviceListeners } from "../../userspace/service-listeners.ts";
 import type { ConflictReporter } from "../report/conflict-reporter.ts";
 import { claimConflict } from "../report/conflicts.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 import { InitialLists } from "../sync/initial-lists.ts";
+import type { ListenerFlows } from "./listener-flows.ts";
 import { PortalClaims } from "./portal-claims.ts";
 import { findPortalHolders } from "./portal-holders.ts";
 
@@ -32,6 +33,8 @@ export interface UserspaceLoopParts {
   readonly proxier: UserspaceProxier;
   /** Absent: listeners alone. */
   readonly portals: Portals | undefined;
+  /** Absent: no rule leads anywhere, or the kernel does not let us. */
+  readonly flows?: Pick<ListenerFlows, "follow">;
   /** Absent: there is none. */
   readonly iptables?: Pick<Iptables, "observe">;
   readonly families: readonly IpFamily[];
@@ -166,21 +169,25 @@ export class UserspaceLoop {
 
   async #sync(): Promise<void> {
     if (!this.#lists.isComplete || this.#isStopped) return;
-    const { clock, log, proxier, portals, health, families, history } = this.#parts;
+    const { clock, log, proxier, portals, flows, health, families, history } = this.#parts;
     const beganMs = clock.monotonicMs();
     this.#syncedAtMs = beganMs;
     this.#refreshAddresses();
     const { services } = this.#tracker.take();
+    const changed = new Map<string, readonly ServiceListener[]>();
     for (const name of services) {
       const service = this.#tracker.service(name);
       const slices = this.#tracker.slicesOf(name);
       const wanted = service === undefined ? [] : serviceListeners(service, slices, this.#place);
       this.#claims.replace(name, wanted, this.#nodeAddresses);
-      await proxier.replaceService(name, wanted);
+      changed.set(name, wanted);
     }
+    await proxier.replaceServices(changed);
     try {
       await this.#settleClaims();
-      await portals?.sync(this.open());
+      const open = this.open();
+      const wereRulesMissing = (await portals?.sync(open)) === true;
+      await flows?.follow(open, this.#nodeAddresses, wereRulesMissing);
     } catch (error) {
       const event = "Cannot write the rules that lead to the listeners, retrying";
       log.error(event, { err: errorText(error) });

@@ -90,6 +90,7 @@ export function listenerFor(
     nodePort: 0,
     affinitySeconds: 0,
     backends,
+    serving: new Set(backends.map(({ key }) => key)),
     ...fields,
   };
 }
@@ -104,23 +105,24 @@ export class ProxierStage {
     options: {
       readonly udpTimeoutMs?: number;
       readonly drainMs?: number;
+      /** All listen there; absent: on the node port, or a free one. */
       readonly port?: number;
     } = {},
   ) {
-    const { udpTimeoutMs = 1_000, drainMs = 0, port = 0 } = options;
+    const { udpTimeoutMs = 1_000, drainMs = 0, port } = options;
     this.proxier = new UserspaceProxier({
       clock: systemClock,
       log: this.log,
       udpTimeoutMs,
       drainMs,
-      addressOf: () => ({ host: "127.0.0.1", port }),
+      addressOf: ({ nodePort }) => ({ host: "127.0.0.1", port: port ?? nodePort }),
     });
     test.after(() => this.proxier.stop());
   }
 
   /** Serves it; the result is the local port. */
   async serve(wanted: ServiceListener): Promise<number> {
-    await this.proxier.replaceService(wanted.service, [wanted]);
+    await this.proxier.replaceServices(new Map([[wanted.service, [wanted]]]));
     return this.proxier.open().find((open) => open.wanted === wanted)?.localPorts.port ?? 0;
   }
 }

@@ -3,8 +3,9 @@ import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
-import { describe, it } from "node:test";
+import { describe, it, type TestContext } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
+import type { ServiceListener } from "../../../src/userspace/service-listeners.ts";
 import {
   closedPort,
   listenerFor,
@@ -140,7 +141,7 @@ describe("a change", () => {
     const closed = new Promise((resolve) => void socket.on("error", resolve));
     socket.write("a");
     await once(socket, "data");
-    await stage.proxier.replaceService("default/web", []);
+    await stage.proxier.replaceServices(new Map([["default/web", []]]));
     assert.deepEqual(stage.proxier.open(), []);
     await assert.rejects(opened(port), /ECONNREFUSED/);
     socket.write("b");
@@ -163,6 +164,43 @@ describe("a change", () => {
     await stage.proxier.retryFailed();
     assert.equal(stage.proxier.failedCount, 0);
     assert.equal(await readAll(taken.port), "web");
+  });
+});
+
+describe("ports of listeners", () => {
+  async function stageOf(
+    test: TestContext,
+  ): Promise<{ stage: ProxierStage; web: ServiceListener; api: ServiceListener }> {
+    const stage = new ProxierStage(test);
+    const [{ port: one }, { port: two }] = [await closedPort(), await closedPort()];
+    const web = listenerFor([await namedServer(test, "web")], { nodePort: one });
+    const names = { key: "IPv4 default/api:http/TCP", service: "default/api" };
+    const api = listenerFor([await namedServer(test, "api")], { ...names, nodePort: two });
+    await stage.proxier.replaceServices(new Map([web, api].map((each) => [each.service, [each]])));
+    return { stage, web, api };
+  }
+
+  it("go from one Service to another in one change, and crosswise", async (test) => {
+    const { stage, web, api } = await stageOf(test);
+    const crossed = [
+      { ...web, nodePort: api.nodePort },
+      { ...api, nodePort: web.nodePort },
+    ];
+    await stage.proxier.replaceServices(new Map(crossed.map((each) => [each.service, [each]])));
+    assert.deepEqual([await readAll(web.nodePort), await readAll(api.nodePort)], ["api", "web"]);
+    assert.deepEqual(
+      stage.log.lines.filter(({ level }) => level === "error"),
+      [],
+    );
+  });
+
+  it("go at once to a Service that waited for one", async (test) => {
+    const { stage, web, api } = await stageOf(test);
+    const waiting = { ...api, nodePort: web.nodePort };
+    await stage.proxier.replaceServices(new Map([[api.service, [waiting]]]));
+    assert.deepEqual([stage.proxier.failedCount, await readAll(web.nodePort)], [1, "web"]);
+    await stage.proxier.replaceServices(new Map([[web.service, []]]));
+    assert.deepEqual([stage.proxier.failedCount, await readAll(web.nodePort)], [0, "api"]);
   });
 });
 

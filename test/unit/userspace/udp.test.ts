@@ -66,6 +66,20 @@ describe("UDP datagrams", () => {
     assert.match(await client.ask(port, "x"), /^b/);
   });
 
+  it("find another backend when theirs serves no more, however often they come", async (test) => {
+    const backends = [await udpServer(test, "a"), await udpServer(test, "b")];
+    const stage = new ProxierStage(test, { udpTimeoutMs: 60_000 });
+    const port = await stage.serve(listenerFor(backends, udp));
+    const client = new Client(test);
+    assert.match(await client.ask(port, "x"), /^a/);
+    const [, other] = backends;
+    const serving = new Set(backends.map(({ key }) => key));
+    await stage.serve(listenerFor(other === undefined ? [] : [other], { ...udp, serving }));
+    assert.match(await client.ask(port, "x"), /^a/, "it is no choice any more, and still serves");
+    await stage.serve(listenerFor(other === undefined ? [] : [other], udp));
+    assert.match(await client.ask(port, "x"), /^b/);
+  });
+
   it("are dropped where there is no backend, and end with the Service", async (test) => {
     const stage = new ProxierStage(test);
     const port = await stage.serve(listenerFor([], udp));
@@ -76,7 +90,7 @@ describe("UDP datagrams", () => {
     await stage.serve(listenerFor([await udpServer(test, "a")], udp));
     await client.ask(port, "x");
     assert.equal(stage.proxier.openCount, 1);
-    await stage.proxier.replaceService("default/web", []);
+    await stage.proxier.replaceServices(new Map([["default/web", []]]));
     assert.equal(stage.proxier.openCount, 0);
   });
 });

@@ -1,10 +1,11 @@
 /** Mode userspace from objects to answers, on loopback. */
 import assert from "node:assert/strict";
+import { isIPv4 } from "node:net";
 import { describe, it, type TestContext } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { silentEvents } from "../../../../src/api/event.ts";
 import { systemClock } from "../../../../src/base/clock.ts";
-import { parseIpAddress } from "../../../../src/base/ip.ts";
+import { type IpAddress, parseIpAddress } from "../../../../src/base/ip.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
 import type { Destination, ServiceRow } from "../../../../src/daemon/operator/answers.ts";
 import type { ListenersView } from "../../../../src/daemon/operator/daemon-view.ts";
@@ -15,16 +16,20 @@ import {
   beginUserspace,
   type UserspaceParts,
 } from "../../../../src/daemon/userspace/begin-userspace.ts";
+import { readNodeAddresses } from "../../../../src/daemon/userspace/node-addresses.ts";
 import { explainWith } from "../../../../src/explain/explain.ts";
 import type { Explanation } from "../../../../src/explain/explanation.ts";
 import type { OpenKernel } from "../../../../src/kernel/open-kernel.ts";
 import { PrometheusMetrics } from "../../../../src/metrics/prometheus-metrics.ts";
 import type { Holders } from "../../../../src/plan/claims/claim.ts";
 import { type HolderRecord, noHolderRecord } from "../../../../src/plan/claims/holder-record.ts";
+import type { Flow } from "../../../../src/state/flow.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
+import { dnsFlow } from "../../../support/flows.ts";
 import { MemorySource, type NamedObject } from "../../../support/memory-source.ts";
 import { endpointSlice, service } from "../../../support/objects.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
+import { ip } from "../../../support/records.ts";
 import { closedPort, readAll } from "../../userspace/backends.ts";
 
 /** An address of this machine that endpoints may have; loopback addresses are refused. */
@@ -51,15 +56,19 @@ class Stage {
   readonly log: RecordingLogger = new RecordingLogger();
   readonly health: ProxyHealth = new ProxyHealth(systemClock, 60_000);
   view: ListenersView | undefined;
+  metrics: PrometheusMetrics = new PrometheusMetrics(systemClock, { version: "0" });
 
   async start(
     test: TestContext,
     openIptables: UserspaceParts["openIptables"],
     holderRecord: HolderRecord = noHolderRecord,
+    more: readonly (readonly [string, string[]])[] = [],
   ): Promise<this> {
-    const { config } = loadConfig(flags, { readFile: () => "", hostname: () => "node-1" });
-    const { source, log, health } = this;
-    const metrics = new PrometheusMetrics(systemClock, { version: "0" });
+    const { config } = loadConfig(new Map([...flags, ...more]), {
+      readFile: () => "",
+      hostname: () => "node-1",
+    });
+    const { source, log, health, metrics } = this;
     const parts = { clock: systemClock, log, health, metrics, source, events: silentEvents };
     const { stop, view } = await beginUserspace(config, {
       ...parts,
@@ -89,6 +98,14 @@ class Stage {
     };
     return await explainWith(readers, facts, "node");
   }
+}
+
+function usable(kernel: FakeKernel): Awaited<ReturnType<NonNullable<OpenIptables>>> {
+  return {
+    ...{ iptables: kernel.iptables, families: ["IPv4"] },
+    openKernel: async () => Object.assign(kernel, { close() {} }) as unknown as OpenKernel,
+    openConntrack: () => Object.assign(kernel.conntrack, { close() {} }),
+  };
 }
 
 const withoutIptables = async (): Promise<never> => {
@@ -124,14 +141,11 @@ describe("mode userspace", () => {
   });
 
   it("writes rules where there is iptables, and removes those of a Service that goes", async (test) => {
-    const kernel = Object.assign(new FakeKernel(), { close() {} });
+    const kernel = new FakeKernel();
     const { iptables } = kernel;
     const stage = new Stage();
     stage.source.apply(web(), slice);
-    await stage.start(test, async () => ({
-      ...{ iptables, families: ["IPv4"] },
-      openKernel: async () => kernel as unknown as OpenKernel,
-    }));
+    await stage.start(test, async () => usable(kernel));
     const rules = (): readonly string[] =>
       iptables
         .table("IPv4", "nat")
@@ -171,15 +185,45 @@ describe("mode userspace", () => {
     assert.deepEqual(rules(), []);
   });
 
+  it("frees UDP clients from sockets of an earlier process, and of endpoints that are gone", async (test) => {
+    const kernel = new FakeKernel();
+    const [nodeAddress = assert.fail()] = readNodeAddresses().filter(isIPv4);
+    const [alive, gone] = [ip("10.244.1.5"), ip("10.244.1.6")];
+    const flow = (answer: IpAddress, replySourcePort: number): Flow =>
+      dnsFlow({ sourcePort: replySourcePort, replySource: answer, replySourcePort });
+    const answers = (): readonly number[] =>
+      kernel.conntrack.flows.map(({ replySourcePort }) => replySourcePort);
+    const dns = web({ ports: [{ name: "dns", protocol: "UDP", port: 53, targetPort: 5353 }] });
+    const ports = [{ name: "dns", protocol: "UDP", port: 5353 }];
+    const endpoints = (...given: string[]): NamedObject =>
+      endpointSlice({ ports, endpoints: given }) as unknown as NamedObject;
+    const stage = new Stage();
+    stage.source.apply(dns, endpoints(alive, gone));
+    kernel.conntrack.flows = [flow(nodeAddress, 1), flow(ip("10.96.0.10"), 53), flow(alive, 5353)];
+    await stage.start(test, async () => usable(kernel));
+    while (stage.health.notReadyReason !== undefined) await pause(10);
+    assert.deepEqual(answers(), [5353]);
+    const [{ port, portOnLoopback } = assert.fail()] =
+      stage.view?.open().map(({ localPorts }) => localPorts) ?? [];
+    kernel.conntrack.flows = [
+      ...[flow(nodeAddress, port), flow(ip("127.0.0.1"), portOnLoopback)],
+      ...[flow(alive, 5353), { ...flow(gone, 5353), sourcePort: 1 }],
+    ];
+    stage.source.apply(endpoints(alive));
+    for (let tries = 0; kernel.conntrack.flows.length > 3 && tries < 100; tries += 1)
+      await pause(10);
+    assert.deepEqual(answers(), [port, portOnLoopback, 5353]);
+    stage.source.delete(dns);
+    for (let tries = 0; kernel.conntrack.flows.length > 0 && tries < 100; tries += 1)
+      await pause(10);
+    assert.deepEqual(answers(), []);
+  });
+
   it("leaves an address to the Service to which the rules of an earlier process lead", async (test) => {
     const kernel = new FakeKernel();
     const spec = { externalIPs: ["203.0.113.7"] };
     const metadata = { creationTimestamp: "2026-02-02T00:00:00Z" };
     const young = web({ name: "young", clusterIps: ["10.96.0.11"], spec, metadata });
-    const usable = async (): Promise<Awaited<ReturnType<NonNullable<OpenIptables>>>> => ({
-      ...{ iptables: kernel.iptables, families: ["IPv4"] },
-      openKernel: async () => Object.assign(kernel, { close() {} }) as unknown as OpenKernel,
-    });
     const leading = (): readonly string[] =>
       kernel.iptables
         .table("IPv4", "nat")
@@ -191,7 +235,7 @@ describe("mode userspace", () => {
     for (const objects of [[young], [web({ spec }), young]]) {
       const stage = new Stage();
       stage.source.apply(...objects);
-      await stage.start(test, usable);
+      await stage.start(test, async () => usable(kernel));
       while (stage.health.notReadyReason !== undefined) await pause(10);
       assert.deepEqual(leading(), ["young"]);
     }
