@@ -42,6 +42,16 @@ const objects: readonly ApiObject[] = [
   endpointSlice({ service: "sticky", endpoints: pods.map(({ address }) => address) }),
 ];
 
+/** Everything that a Service can be reached at. */
+const edge = service({
+  name: "edge",
+  type: "LoadBalancer",
+  clusterIps: ["10.96.0.13"],
+  ports: [{ name: "http", protocol: "TCP", port: 80, nodePort: 30_081, targetPort: 8080 }],
+  spec: { externalIPs: ["203.0.113.7"] },
+  status: { loadBalancer: { ingress: [{ ip: "203.0.113.8" }] } },
+});
+
 /** No check repairs what a test breaks. */
 const unrepaired = [
   "--kube-ipvs-rule-check-period=1h",
@@ -215,6 +225,28 @@ describe("the operator's commands in other modes", () => {
       const [lost] = explained(`${clusterIp}:80`, "--from", "node");
       assert.match(lost?.summary ?? "", / are routed on through eth0: /);
       assert.match(differencesOf(lost)[0] ?? "", /^missing rule nat KUBE-PORTALS-HOST /);
+    });
+
+    it("explain every address of a Service: cluster, external and load-balancer IP, and node ports", async () => {
+      await node.stop();
+      node.apply(...objects, edge, endpointSlice({ service: "edge", endpoints: ["10.244.1.10"] }));
+      await node.start(flags);
+      const places = [
+        ...["10.96.0.13:80", "203.0.113.7:80", "203.0.113.8:80"],
+        ...[`${podGateway}:30081`, `${nodeAddress}:30081`],
+      ];
+      assert.deepEqual(
+        explained("svc/edge", "--from", clientAddress).map(({ summary }) => summary),
+        places.map(
+          (place) =>
+            `Packets from ${clientAddress} to ${place} are taken by kube-ipvs and balanced over 1 of 1 endpoint`,
+        ),
+      );
+      for (const place of places) {
+        const [alone] = explained(place, "--from", clientAddress);
+        assert.deepEqual([alone?.service?.name, alone?.differences], ["edge", []], place);
+      }
+      node.apply(...objects);
     });
 
     it("plan what a clean-up removes, and leave it there", async (test) => {

@@ -64,6 +64,8 @@ export interface ListenersView extends ObjectsView {
   readonly mode: "userspace";
   /** Service ports that are served now, and where. */
   open(): readonly OpenListener[];
+  /** Of all links but loopback, as they are now. */
+  nodeAddresses(): readonly IpAddress[];
 }
 
 export type ModeView = DaemonView | TablesView | ListenersView;

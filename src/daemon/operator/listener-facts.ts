@@ -20,7 +20,7 @@ export async function listenerFacts(view: ListenersView, query: PlanQuery): Prom
   const asked =
     query.kind === "destination"
       ? [query.destination]
-      : destinationsOf(view, `${query.namespace}/${query.name}`);
+      : destinationsOf(view, `${query.namespace}/${query.name}`, view.nodeAddresses());
   const destinations = asked.slice(0, maxDestinations);
   const open = openFor(view, destinations);
   return {

@@ -1,6 +1,7 @@
 /** In modes without virtual servers: which Services ask for an address and port, from the objects. Pure reading. */
 import type { ServiceName } from "../../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
+import { none } from "../../base/none.ts";
 import { inSlices } from "../../base/time-slice.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { servicePortsOf } from "../../model/service-ports.ts";
@@ -18,19 +19,26 @@ export interface Claim {
   readonly kind: ServedAddress["kind"];
 }
 
-/** Addresses and ports of one Service; loopback, and node ports on any address, are left out. */
-export function destinationsOf(view: ObjectsView, service: ServiceName): readonly Destination[] {
+/** Addresses and ports of one Service, without loopback. `nodeAddresses`: where it is served on every one of the node. */
+export function destinationsOf(
+  view: ObjectsView,
+  service: ServiceName,
+  nodeAddresses: readonly IpAddress[] = none,
+): readonly Destination[] {
   const record = view.objects.service(service);
   if (record === undefined) return [];
-  return view.families.flatMap((family) =>
-    servicePortsOf(record, family).flatMap((servicePort) =>
-      view.frontends(servicePort, family).flatMap(({ address, port }) => {
+  return view.families.flatMap((family) => {
+    const everywhere = nodeAddresses.filter((address) => familyOf(address) === family);
+    return servicePortsOf(record, family).flatMap((servicePort) =>
+      view.frontends(servicePort, family).flatMap(({ address: one, port }) => {
         const { protocol } = servicePort;
-        if (address === undefined || isLoopback(address)) return [];
-        return [{ protocol, address, port }];
+        const addresses = one === undefined ? everywhere : [one];
+        return addresses
+          .filter((address) => !isLoopback(address))
+          .map((address) => ({ protocol, address, port }));
       }),
-    ),
-  );
+    );
+  });
 }
 
 /** Service ports that ask for a destination. All Services are gone through; yields after each. */

@@ -142,6 +142,7 @@ function viewOf(
     },
     choose: ({ cluster, local }) => (cluster.length > 0 ? cluster : local),
     open: () => loop.open(),
+    nodeAddresses: readNodeAddresses,
     frontends: (port) =>
       servedAddresses(port, {
         bindAddress: config.bindAddress,
