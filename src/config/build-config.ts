@@ -72,10 +72,7 @@ export function buildConfig(
   return { config, problems };
 }
 
-function checkMode(settings: Settings, report: Report): void {
-  const { mode, "kubeIpvs.observeOnly": observes } = settings;
-  if (mode === "userspace" && observes)
-    report("kubeIpvs.observeOnly", true, "mode userspace has nothing to observe");
+function checkMode({ mode }: Settings, report: Report): void {
   if (["", "ipvs", "iptables", "userspace"].includes(mode)) return;
   const known = mode === "nftables" ? "; for mode nftables, use kube-proxy" : "";
   report("mode", mode, `kube-ipvs supports the proxy modes ipvs, iptables and userspace${known}`);

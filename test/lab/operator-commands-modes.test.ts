@@ -189,6 +189,23 @@ describe("the operator's commands in other modes", () => {
       });
     });
 
+    it("observe only: nothing is opened or written, and what would be is logged", async (test) => {
+      // Its own servers stand at ports of their own.
+      const seen = "iptables-save; ss -Hltun | { grep -vE ':(10349|10356) ' || true; }";
+      const before = shell(seen);
+      await node.start([...flags, "--kube-ipvs-observe-only"]);
+      const { output } = node.program;
+      test.diagnostic(output);
+      assert.match(output, /"Observing only, would change" changes=\d+ listener-open=3 /);
+      assert.match(
+        output,
+        /"Would change" change="\+ TCP 0\.0\.0\.0 at a free port for 10\.96\.0\.10:80, node port 30080"/,
+      );
+      assert.doesNotMatch(kubeIpvs("services", "-o", "json").out, /"programmed": [1-9]/);
+      assert.equal(withoutTimes(shell(seen)), withoutTimes(before));
+      await node.stop("SIGTERM");
+    });
+
     it("plan nothing beside a daemon that serves, and everything again once it is gone", async () => {
       await node.start(flags);
       const beside = kubeIpvs("plan", ...given);
@@ -263,3 +280,8 @@ describe("the operator's commands in other modes", () => {
     });
   });
 });
+
+/** iptables-save prints when it ran, and counters. */
+function withoutTimes(text: string): string {
+  return text.replaceAll(/^#.*\n/gm, "").replaceAll(/\[\d+:\d+\]/g, "");
+}

@@ -1,17 +1,35 @@
 import type { Logger } from "../../base/log.ts";
+import type { ServiceName } from "../../base/service-name.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
-import type { ChangeKind } from "../../reconcile/change.ts";
 import type { ChangePlan } from "../../reconcile/change-plan.ts";
 import { changeText } from "../../reconcile/render/plan-text.ts";
 
 /** Changes that are logged one by one at every verbosity; the others are there from 2 on. */
 const maxLines = 50;
 
+/** What a sync would change, as it is logged. */
+export interface PendingChange {
+  readonly kind: string;
+  /** `+ virtual server TCP 10.96.0.10:80 (rr)` */
+  readonly text: string;
+  readonly reason: string;
+  readonly servicesOf: () => readonly ServiceName[];
+}
+
+export function pendingChanges(plan: ChangePlan): readonly PendingChange[] {
+  return plan.changes.map((change) => ({
+    kind: change.kind,
+    text: changeText(change),
+    reason: change.reason,
+    servicesOf: () => plan.servicesOf(change),
+  }));
+}
+
 /** While only observing: what a sync would change, logged where it differs from the sync before. */
 export class DryRunReporter {
   readonly #metrics: Pick<Metrics, "pendingChanges">;
   readonly #log: Logger;
-  #counts: ReadonlyMap<ChangeKind, number> = new Map();
+  #counts: ReadonlyMap<string, number> = new Map();
   #logged: ReadonlySet<string> = new Set();
   #isFirst = true;
 
@@ -26,36 +44,31 @@ export class DryRunReporter {
     this.#log = log;
   }
 
-  planned(plan: ChangePlan): void {
-    const counts = countByKind(plan);
+  planned(changes: readonly PendingChange[]): void {
+    const counts = countByKind(changes);
     for (const kind of this.#counts.keys()) {
       if (!counts.has(kind)) this.#metrics.pendingChanges(kind, 0);
     }
     for (const [kind, count] of counts) this.#metrics.pendingChanges(kind, count);
-    const lines = new Set(plan.changes.map(changeText));
+    const lines = new Set(changes.map(({ text }) => text));
     const isSame =
       lines.size === this.#logged.size && [...lines].every((one) => this.#logged.has(one));
-    if (!isSame || this.#isFirst) this.#logPlan(plan, counts);
+    if (!isSame || this.#isFirst) this.#logAll(changes, counts);
     this.#counts = counts;
     this.#logged = lines;
     this.#isFirst = false;
   }
 
-  #logPlan(plan: ChangePlan, counts: ReadonlyMap<ChangeKind, number>): void {
-    const total = plan.changes.length;
+  #logAll(changes: readonly PendingChange[], counts: ReadonlyMap<string, number>): void {
+    const total = changes.length;
     this.#log.info("Observing only, would change", {
       changes: total,
       ...Object.fromEntries(counts),
     });
-    for (const [index, change] of plan.changes.entries()) {
-      const text = changeText(change);
+    for (const [index, { text, reason, servicesOf }] of changes.entries()) {
       if (this.#logged.has(text)) continue;
-      const services = plan.servicesOf(change);
-      const keys = {
-        change: text,
-        reason: change.reason,
-        ...(services.length > 0 ? { services } : {}),
-      };
+      const services = servicesOf();
+      const keys = { change: text, reason, ...(services.length > 0 ? { services } : {}) };
       if (index < maxLines) this.#log.info("Would change", keys);
       else this.#log.verbose(2, "Would change", keys);
     }
@@ -66,8 +79,8 @@ export class DryRunReporter {
   }
 }
 
-function countByKind({ changes }: ChangePlan): ReadonlyMap<ChangeKind, number> {
-  const counts = new Map<ChangeKind, number>();
+function countByKind(changes: readonly PendingChange[]): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>();
   for (const { kind } of changes) counts.set(kind, (counts.get(kind) ?? 0) + 1);
   return counts;
 }

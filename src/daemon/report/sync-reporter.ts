@@ -14,7 +14,7 @@ import { AnnotationReporter } from "./annotation-reporter.ts";
 import { ConflictReporter } from "./conflict-reporter.ts";
 import { conflictsOf } from "./conflicts.ts";
 import { DriftReporter } from "./drift-reporter.ts";
-import { DryRunReporter } from "./dry-run-reporter.ts";
+import { DryRunReporter, pendingChanges } from "./dry-run-reporter.ts";
 import { FirstSync } from "./first-sync.ts";
 import { ManualWeightReporter } from "./manual-weight-reporter.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
@@ -133,7 +133,7 @@ export class SyncReporter {
     this.#metrics.changesTaken();
     this.#metrics.syncRun(summary.isFull ? "full" : "partial", hasWorked ? "success" : "failure");
     if (summary.isObserveOnly !== true) this.#countChanges(report);
-    else if (hasWorked) this.#dryRun.planned(report.plan);
+    else if (hasWorked) this.#dryRun.planned(pendingChanges(report.plan));
     this.#drifts.drifted(report);
     if (hasWorked) this.#noteState(report, summary.desired);
     this.#countWithoutLocal(summary);

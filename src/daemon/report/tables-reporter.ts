@@ -12,7 +12,7 @@ import type { TablesReport } from "../../reconcile/iptables/tables-reconciler.ts
 import { changeCount } from "../../reconcile/report.ts";
 import { ConflictReporter } from "./conflict-reporter.ts";
 import { claimConflict } from "./conflicts.ts";
-import { DryRunReporter } from "./dry-run-reporter.ts";
+import { DryRunReporter, pendingChanges } from "./dry-run-reporter.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 import { SyncHistory } from "./sync-history.ts";
 
@@ -109,7 +109,7 @@ export class TablesReporter {
     metrics.changesTaken();
     metrics.syncRun(isFull ? "full" : "partial", hasWorked ? "success" : "failure");
     if (!summary.isObserveOnly) this.#countChanges(report);
-    else if (hasWorked) this.#dryRun.planned(report.plan);
+    else if (hasWorked) this.#dryRun.planned(pendingChanges(report.plan));
     this.#countWithoutLocal(summary);
     this.#logFailures(report);
     this.#logCompletion(summary);

@@ -22,15 +22,17 @@ import type { ListenersView } from "../operator/daemon-view.ts";
 import type { Stop } from "../process/life-cycle.ts";
 import type { ModeRecord } from "../process/mode-record.ts";
 import { ConflictReporter } from "../report/conflict-reporter.ts";
+import { DryRunReporter } from "../report/dry-run-reporter.ts";
 import { startingEvent } from "../report/events.ts";
 import { reportListQuarantine } from "../report/list-quarantine.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import { SyncHistory } from "../report/sync-history.ts";
 import { ListenerFlows } from "./listener-flows.ts";
 import { readNodeAddresses } from "./node-addresses.ts";
+import { ObservedListeners, type ObservedListenersParts } from "./observed-listeners.ts";
 import { servedAddresses } from "./served-addresses.ts";
 import { tidyForUserspace } from "./tidy-for-userspace.ts";
-import { UserspaceLoop } from "./userspace-loop.ts";
+import { type Listeners, type RulesToListeners, UserspaceLoop } from "./userspace-loop.ts";
 
 export interface UserspaceParts {
   readonly clock: Clock;
@@ -38,7 +40,7 @@ export interface UserspaceParts {
   readonly health: ProxyHealth;
   readonly metrics: Pick<
     Metrics,
-    "objectRefused" | "listQuarantined" | "conflicts" | "conntrackReconciled"
+    "objectRefused" | "listQuarantined" | "conflicts" | "pendingChanges" | "conntrackReconciled"
   >;
   readonly source: ObjectSource;
   readonly events: EventRecorder;
@@ -62,25 +64,20 @@ export async function beginUserspace(
   parts: UserspaceParts,
 ): Promise<RunningUserspace> {
   const { clock, log, source, events } = parts;
+  const { isObserveOnly } = config;
   const usable = await findIptables(config, parts);
-  const rule = { bindAddress: config.bindAddress, isRedirected: usable !== undefined };
-  const proxier = new UserspaceProxier({
-    clock,
-    log,
-    udpTimeoutMs: config.udpTimeoutMs,
-    drainMs: config.drain.tcpDeadlineSeconds * 1_000,
-    addressOf: (wanted) => listenAddressOf(wanted, rule),
-  });
   const families = usable?.families ?? ipFamilies;
-  const portals = usable === undefined ? undefined : new Portals(usable.iptables, families);
+  const holderRecord = holderRecordOf(config, parts);
+  const { proxier, portals } = isObserveOnly
+    ? onlyObserved(config, parts, { usable, held: holderRecord.held, loop: () => loop })
+    : served(config, parts, usable);
   const onSynced = (): void => tidy();
   const history = new SyncHistory(clock);
   const { nodeName } = config;
   const conflicts = new ConflictReporter({ ...parts, nodeName, history });
-  const holderRecord = parts.holderRecord ?? noHolderRecord;
   const iptables = usable === undefined ? {} : { iptables: usable.iptables };
   const answers = { history, conflicts, holderRecord, ...iptables };
-  const conntrack = findConntrack(usable, log);
+  const conntrack = isObserveOnly ? undefined : findConntrack(usable, log);
   const flows =
     conntrack === undefined ? {} : { flows: new ListenerFlows({ ...parts, conntrack }) };
   const own = {
@@ -94,12 +91,12 @@ export async function beginUserspace(
   };
   const loop = new UserspaceLoop({ ...parts, ...own }, config);
   const stopped = new AbortController();
-  if (usable !== undefined) parts.modeRecord?.begin("userspace");
+  if (usable !== undefined && !isObserveOnly) parts.modeRecord?.begin("userspace");
   const tidy = tidyOnceSynced({
     log,
     settled: () => loop.settled(),
     tidy: async () => {
-      if (usable === undefined) return;
+      if (usable === undefined || isObserveOnly) return;
       await tidyForUserspace(usable, config, { clock, log, stop: stopped.signal });
       if (!stopped.signal.aborted) parts.modeRecord?.tidied("userspace");
     },
@@ -118,9 +115,55 @@ export async function beginUserspace(
   };
 }
 
+/** What carries out what the loop wants. */
+interface Serving {
+  readonly proxier: Listeners;
+  readonly portals: RulesToListeners | undefined;
+}
+
+function served(
+  { bindAddress, udpTimeoutMs, drain }: Config,
+  { clock, log }: Pick<UserspaceParts, "clock" | "log">,
+  usable: UsableIptables | undefined,
+): Serving {
+  const rule = { bindAddress, isRedirected: usable !== undefined };
+  const proxier = new UserspaceProxier({
+    ...{ clock, log, udpTimeoutMs },
+    drainMs: drain.tcpDeadlineSeconds * 1_000,
+    addressOf: (wanted) => listenAddressOf(wanted, rule),
+  });
+  const portals = usable === undefined ? undefined : new Portals(usable.iptables, usable.families);
+  return { proxier, portals };
+}
+
+function onlyObserved(
+  config: Config,
+  { log, metrics }: Pick<UserspaceParts, "log" | "metrics">,
+  {
+    usable,
+    held,
+    loop,
+  }: Pick<ObservedListenersParts, "usable" | "held"> & { readonly loop: () => UserspaceLoop },
+): Serving {
+  const observed = new ObservedListeners({
+    ...{ config, usable, held },
+    dryRun: new DryRunReporter({ log, metrics }),
+    objects: () => ({ tracker: loop().objects, place: loop().place }),
+  });
+  return { proxier: observed, portals: observed };
+}
+
+/** Only who writes the rules decides whom they serve. */
+function holderRecordOf(
+  { isObserveOnly }: Config,
+  { holderRecord = noHolderRecord }: Pick<UserspaceParts, "holderRecord">,
+): HolderRecord {
+  return isObserveOnly ? { held: holderRecord.held, keepHolders() {} } : holderRecord;
+}
+
 interface Viewed {
   readonly loop: UserspaceLoop;
-  readonly proxier: UserspaceProxier;
+  readonly proxier: Listeners;
   readonly usable: UsableIptables | undefined;
   readonly history: SyncHistory;
 }
@@ -151,7 +194,8 @@ function viewOf(
     lostTo: (port, key) => loop.claims.lostTo(port, key),
     absentReason: (port, family) => {
       if (port.protocol === "SCTP") return "protocol-not-supported";
-      return proxier.isOpen(listenerKey(port, family)) ? undefined : "cannot-listen";
+      if (proxier.isOpen(listenerKey(port, family))) return undefined;
+      return config.isObserveOnly ? "pending" : "cannot-listen";
     },
   };
 }
@@ -160,13 +204,13 @@ async function findIptables(
   { bindAddress, isObserveOnly }: Config,
   { log, openIptables: open = openIptables }: UserspaceParts,
 ): Promise<UsableIptables | undefined> {
-  if (isObserveOnly) return undefined;
   try {
     const usable = await open(log);
     log.info("Using iptables", { backend: usable.iptables.backend, ipFamilies: usable.families });
     return usable;
   } catch (error) {
-    const event = "iptables cannot be used, listening at node ports and service ports only";
+    const doing = isObserveOnly ? "planning listeners" : "listening";
+    const event = `iptables cannot be used, ${doing} at node ports and service ports only`;
     log.warn(event, { bindAddress, err: errorText(error) });
     return undefined;
   }

@@ -32,6 +32,8 @@ import { holdAsObserved } from "./portal-holders.ts";
 export interface UserspacePlan {
   /** To open. */
   readonly listeners: readonly SoughtListener[];
+  /** Those that some process has open already. */
+  readonly found: readonly OpenListener[];
   /** Chains and jumps; a rule of a listener that is not open has port 0. */
   readonly rules: ChangePlan;
   /** `default/web:sctp`: there are no such sockets. */
@@ -78,6 +80,9 @@ export async function planUserspace(
   const changes = usable === undefined ? [] : ruleChanges(usable, observed, sought);
   return {
     listeners: sought.filter(({ localPorts }) => localPorts === undefined),
+    found: sought.flatMap(({ wanted: one, localPorts }) =>
+      localPorts === undefined ? [] : [{ wanted: one, localPorts }],
+    ),
     rules: { ...emptyPlan, changes },
     sctpPorts: sctpPortsOf(tracker),
   };

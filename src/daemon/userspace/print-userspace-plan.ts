@@ -2,7 +2,6 @@
 import type { NodeRecord } from "../../api/objects.ts";
 import type { ObjectSource } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
-import { hostPort, type IpAddress } from "../../base/ip.ts";
 import type { Config } from "../../config/config.ts";
 import { openIptables } from "../../kernel/open-iptables.ts";
 import { silentMetrics } from "../../metrics/metrics.ts";
@@ -14,6 +13,7 @@ import { openSource } from "../process/open-source.ts";
 import { readOwnershipRecord } from "../process/ownership-record.ts";
 import type { CommandParts } from "../run.ts";
 import { InitialLists } from "../sync/initial-lists.ts";
+import { addressesOf, listenerText } from "./listener-text.ts";
 import {
   type KnownObjects,
   planUserspace,
@@ -96,17 +96,6 @@ export function textOf({ listeners, rules, sctpPorts }: UserspacePlan): string {
   return [...opened, ...changed, ...notServed].join("\n").trimEnd();
 }
 
-function listenerLine({ wanted, address }: SoughtListener): string {
-  const { protocol, portName, nodePort } = wanted;
-  const place =
-    address.port === 0
-      ? `${address.host} at a free port`
-      : hostPort(address.host as IpAddress, address.port);
-  const ways = [...addressesOf(wanted), ...(nodePort === 0 ? [] : [`node port ${nodePort}`])];
-  const led = address.isRedirected === true ? ` for ${ways.join(", ")}` : "";
-  return `  + ${protocol} ${place}${led}  # missing, service ${portName}`;
-}
-
-function addressesOf({ addresses, port }: SoughtListener["wanted"]): readonly string[] {
-  return addresses.map((address) => hostPort(address, port));
+function listenerLine(sought: SoughtListener): string {
+  return `  ${listenerText(sought)}  # missing, service ${sought.wanted.portName}`;
 }

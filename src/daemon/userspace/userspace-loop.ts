@@ -26,14 +26,23 @@ import type { ListenerFlows } from "./listener-flows.ts";
 import { PortalClaims } from "./portal-claims.ts";
 import { findPortalHolders } from "./portal-holders.ts";
 
+/** Sockets that serve; see {@link UserspaceProxier}. */
+export type Listeners = Pick<
+  UserspaceProxier,
+  "open" | "isOpen" | "openCount" | "replaceServices" | "retryFailed" | "stop"
+>;
+
+/** See {@link Portals}. */
+export type RulesToListeners = Pick<Portals, "sync" | "forget">;
+
 export interface UserspaceLoopParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly health: ProxyHealth;
-  readonly proxier: UserspaceProxier;
+  readonly proxier: Listeners;
   /** Absent: listeners alone. */
-  readonly portals: Portals | undefined;
-  /** Absent: no rule leads anywhere, or the kernel does not let us. */
+  readonly portals: RulesToListeners | undefined;
+  /** Absent: no rule leads anywhere, or nothing is written. */
   readonly flows?: Pick<ListenerFlows, "follow">;
   /** Absent: there is none. */
   readonly iptables?: Pick<Iptables, "observe">;

@@ -219,6 +219,41 @@ describe("mode userspace", () => {
     assert.deepEqual(answers(), []);
   });
 
+  it("opens and writes nothing while it only observes, and says what it would", async (test) => {
+    const { port: nodePort } = await closedPort();
+    const ports = [{ name: "http", protocol: "TCP", port: 80, nodePort }];
+    const kernel = new FakeKernel();
+    const kept: Holders[] = [];
+    const record = { held: new Map(), keepHolders: (held: Holders) => void kept.push(held) };
+    const observing = [["kube-ipvs-observe-only", ["true"]]] as const;
+    const would = async (open: OpenIptables): Promise<readonly unknown[]> => {
+      const stage = new Stage();
+      stage.source.apply(web({ type: "NodePort", ports }), slice);
+      await stage.start(test, open, record, observing as never);
+      while (stage.health.notReadyReason !== undefined) await pause(10);
+      await assert.rejects(readAll(nodePort), /ECONNREFUSED/);
+      const rows: ServiceRow[] = [];
+      const query = { hasEndpoints: false, hasConnections: false };
+      for await (const row of objectRows(stage.view ?? assert.fail(), query)) rows.push(row);
+      assert.deepEqual(new Set(rows.map(({ reason }) => reason)), new Set(["pending"]));
+      const text = await stage.metrics.exposition();
+      assert.match(text, /^kube_ipvs_pending_changes\{kind="listener-open"\} 1$/m);
+      return stage.log.lines
+        .filter(({ event }) => event === "Would change")
+        .map(({ keys }) => keys?.["change"]);
+    };
+    assert.deepEqual(await would(withoutIptables), [`+ TCP 127.0.0.1:${nodePort}`]);
+    const [listener, ...rules] = await would(async () => ({
+      ...usable(kernel),
+      openKernel: () => assert.fail("nothing is removed"),
+      openConntrack: () => assert.fail("nothing is removed"),
+    }));
+    assert.equal(listener, `+ TCP 0.0.0.0 at a free port for 10.96.0.10:80, node port ${nodePort}`);
+    assert.equal(rules.length, 10);
+    assert.deepEqual(kernel.operations.texts(), []);
+    assert.deepEqual(kept, []);
+  });
+
   it("leaves an address to the Service to which the rules of an earlier process lead", async (test) => {
     const kernel = new FakeKernel();
     const spec = { externalIPs: ["203.0.113.7"] };

@@ -1,0 +1,69 @@
+import { listListeningSockets } from "../../kernel/listening-sockets.ts";
+import type { Holders } from "../../plan/claims/claim.ts";
+import type { SoughtListener } from "../../userspace/find-listeners.ts";
+import type { OpenListener } from "../../userspace/open-listener.ts";
+import {
+  type DryRunReporter,
+  type PendingChange,
+  pendingChanges,
+} from "../report/dry-run-reporter.ts";
+import { listenerText } from "./listener-text.ts";
+import { readNodeAddresses } from "./node-addresses.ts";
+import { type KnownObjects, planUserspace, type SeenKernel } from "./plan-userspace.ts";
+import type { Listeners, RulesToListeners } from "./userspace-loop.ts";
+
+export interface ObservedListenersParts extends Pick<SeenKernel, "usable"> {
+  readonly config: Parameters<typeof planUserspace>[2];
+  /** As last known. */
+  readonly objects: () => KnownObjects;
+  readonly held: Holders;
+  readonly dryRun: Pick<DryRunReporter, "planned">;
+}
+
+/**
+ * In place of sockets and rules while only observing: reports what a start would open and write, and shows what another
+ * process has open.
+ */
+export class ObservedListeners implements Listeners, RulesToListeners {
+  readonly openCount: number = 0;
+  readonly #parts: ObservedListenersParts;
+  #found: readonly OpenListener[] = [];
+
+  constructor(parts: ObservedListenersParts) {
+    this.#parts = parts;
+  }
+
+  open(): readonly OpenListener[] {
+    return this.#found;
+  }
+
+  isOpen(key: string): boolean {
+    return this.#found.some(({ wanted }) => wanted.key === key);
+  }
+
+  async replaceServices(): Promise<void> {}
+  async retryFailed(): Promise<void> {}
+  async stop(): Promise<void> {}
+  forget(): void {}
+
+  /** Rejects where rules or sockets cannot be read. */
+  async sync(): Promise<boolean> {
+    const { config, objects, usable, held, dryRun } = this.#parts;
+    const seen = { usable, held, sockets: listListeningSockets() };
+    const nodeAddresses = readNodeAddresses();
+    const plan = await planUserspace(objects(), { ...seen, nodeAddresses }, config);
+    this.#found = plan.found;
+    dryRun.planned([...plan.listeners.map(toOpen), ...pendingChanges(plan.rules)]);
+    return false;
+  }
+}
+
+function toOpen(listener: SoughtListener): PendingChange {
+  const { service } = listener.wanted;
+  return {
+    kind: "listener-open",
+    text: listenerText(listener),
+    reason: "missing",
+    servicesOf: () => [service],
+  };
+}
