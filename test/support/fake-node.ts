@@ -87,7 +87,9 @@ export class FakeNode {
 
   /** Who has what several Services claim. */
   holders(): Holders {
-    return this.view.plan.desired.contestedHolders();
+    const { modeView } = this;
+    // Mode iptables records them with each sync.
+    return modeView.mode === "ipvs" ? modeView.plan.desired.contestedHolders() : this.#holders;
   }
 
   /** The record of who holds what is gone, as where its folder cannot be written. */
