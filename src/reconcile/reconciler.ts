@@ -33,6 +33,7 @@ import {
   Ownership,
   type OwnershipRecord,
   type OwnershipView,
+  readOnlyRecord,
 } from "./ownership/ownership.ts";
 import { joinReports, type RefusalReport, Refusals } from "./refusals.ts";
 import {
@@ -97,7 +98,8 @@ export class Reconciler {
       apply: (changes, desired) => applyChanges(changes, this.#applyTools(desired)),
       noteUnknown: (outcomes) => this.#freshness.noteUnknown(outcomes),
     });
-    this.#ownership = new Ownership(parts.ownershipRecord ?? noOwnershipRecord);
+    const record = parts.ownershipRecord ?? noOwnershipRecord;
+    this.#ownership = new Ownership(parts.isDryRun === true ? readOnlyRecord(record) : record);
     this.verification = new Verification(kernel, this.#cached, this.#observer);
     this.#freshness = new Freshness(this.#observer, this.verification);
   }

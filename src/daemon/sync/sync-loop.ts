@@ -223,7 +223,7 @@ export class SyncLoop {
       this.#plan.update(options, startedAtMs),
     );
     const ramps = this.#plan.takeRamps();
-    if (ramps !== undefined) this.#rampStartTimes.keep(ramps);
+    if (ramps !== undefined && !this.#isObserveOnly) this.#rampStartTimes.keep(ramps);
     const isFull = this.#isObserveOnly || this.#reconciler.needsObservation;
     if (this.#lastGoal === undefined) await findHolders(this.#plan.desired, this.#kernel.ipvs);
     const goal = this.#takeGoal();

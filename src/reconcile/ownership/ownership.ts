@@ -24,6 +24,11 @@ export const noOwnershipRecord: OwnershipRecord = {
   async idle() {},
 };
 
+/** Who writes nothing to the kernel knows what was recorded, and records nothing: it may have seen half of another's work. */
+export function readOnlyRecord({ recorded }: OwnershipRecord): OwnershipRecord {
+  return { ...noOwnershipRecord, recorded };
+}
+
 /** Which virtual servers in the kernel are ours. Everything else is a third party's. */
 export class Ownership {
   readonly #record: OwnershipRecord;

@@ -6,6 +6,9 @@ import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../../src/daemon/start.ts";
 import type { Kernel } from "../../../src/kernel/kernel.ts";
 import { PrometheusMetrics } from "../../../src/metrics/prometheus-metrics.ts";
+import { noRampStartTimes } from "../../../src/model/slow-starts.ts";
+import { noHolderRecord } from "../../../src/plan/claims/holder-record.ts";
+import { noOwnershipRecord } from "../../../src/reconcile/ownership/ownership.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import { MemorySource, type NamedObject } from "../../support/memory-source.ts";
@@ -19,6 +22,13 @@ const objects: readonly ApiObject[] = [
   endpointSlice({ endpoints: ["10.244.2.11", "10.244.2.12"] }),
 ];
 const server = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
+const taken = {
+  ...server,
+  scheduler: "wlc",
+  persistenceTimeoutSeconds: 0,
+  persistencePrefixLength: 32,
+  flags: 0,
+};
 
 describe("observing only", () => {
   let kernel: FakeKernel;
@@ -42,6 +52,9 @@ describe("observing only", () => {
     running = undefined;
   });
 
+  /** What was recorded for the program that runs after this one. */
+  const recorded: string[] = [];
+
   async function start(...flags: readonly (readonly [string, string])[]): Promise<void> {
     const given = new Map(
       [["hostname-override", "node-1"] as const, ...flags].map(([name, value]) => [name, [value]]),
@@ -56,6 +69,9 @@ describe("observing only", () => {
       health,
       clock,
       log,
+      ownershipRecord: { ...noOwnershipRecord, keep: () => recorded.push("ownership") },
+      holderRecord: { ...noHolderRecord, keepHolders: () => recorded.push("holders") },
+      rampStartTimes: { ...noRampStartTimes, keep: () => recorded.push("ramps") },
     });
     await settle();
   }
@@ -141,6 +157,29 @@ describe("observing only", () => {
       'kube_ipvs_pending_changes{kind="virtual-server-create"} 1',
       'kube_ipvs_pending_changes{kind="real-server-create"} 2',
     ]);
+  });
+
+  it("records nothing for a program that runs after it", async () => {
+    const slow = service({ metadata: { annotations: { "kube-ipvs.io/slow-start": "1h" } } });
+    const [few, more] = [["10.244.2.11"], ["10.244.2.11", "10.244.2.12"]].map((endpoints) =>
+      endpointSlice({ endpoints }),
+    );
+    const apply = (...given: readonly unknown[]): void =>
+      source.apply(...(given as readonly NamedObject[]));
+    for (const [flags, expected] of [
+      [[observing], []],
+      [[], ["holders", "ownership", "ramps"]],
+    ] as const) {
+      // A third party's, which the Service claims.
+      await kernel.ipvs.apply([{ kind: "create-virtual-server", virtualServer: taken }]);
+      apply(slow, few);
+      recorded.length = 0;
+      await start(["ipvs-scheduler", "wrr"], ...flags);
+      apply(more);
+      await settle();
+      assert.deepEqual([...new Set(recorded)].toSorted(), expected);
+      await running?.stop();
+    }
   });
 
   it("neither loads modules nor probes the scheduler", async () => {
