@@ -225,7 +225,8 @@ export class Reconciler {
       await adoptServers(this.#ownership, this.#cached, goal, clock);
     }
     this.#isInitialized = true;
-    const desired = withoutForeign(goal.desired, this.#cached, this.#ownership, scope);
+    const view = this.#ownershipView(goal.desired, goal);
+    const desired = withoutForeign(view, this.#ownership, scope);
     const isOwned = (key: string): boolean => this.#ownership.isOwned(key);
     const cached = this.#cached.virtualServers;
     const mayBeOurs = this.#freshness.takeUnknownWrites();

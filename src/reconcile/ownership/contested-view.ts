@@ -3,18 +3,17 @@ import { familyOf, type IpAddress } from "../../base/ip.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import { setFor, setRoles } from "../../plan/sets.ts";
 import { addressEntry, addressPortEntry, type SetEntry } from "../../state/set-entry.ts";
-import type { CachedState } from "../observed/cached-state.ts";
 import type { Scope } from "../scope.ts";
-import type { Ownership } from "./ownership.ts";
+import type { Ownership, OwnershipView } from "./ownership.ts";
 
 /** Finds out what a third party has of what is wanted, leaves that out, and adds to the scope what depends on it. */
 export function withoutForeign(
-  desired: DesiredView,
-  cached: CachedState,
+  view: OwnershipView,
   ownership: Ownership,
   scope: Scope,
 ): DesiredView {
-  const changed = ownership.updateConflicts(desired, cached, scope.servers);
+  const { desired } = view;
+  const changed = ownership.updateConflicts(view, scope.servers);
   includeConflicts(scope, desired, changed);
   // Another virtual server may need the address of one that is not ours, or need it no more.
   includeConflicts(scope, desired, ownership.conflicts);

@@ -96,21 +96,18 @@ export class Ownership {
   }
 
   /**
-   * Finds out which of these keys Services claim and a third party has; gives those for which that changed. `keys`
-   * undefined: all.
+   * Finds out which of these keys Services claim and a third party has; gives those for which that changed. With the policy
+   * `delete` they become ours, and nothing is a conflict. `keys` undefined: all.
    */
   updateConflicts(
-    desired: DesiredView,
-    cached: CachedState,
+    { desired, cached, policy }: OwnershipView,
     keys: Iterable<string> | undefined,
   ): readonly string[] {
     const conflicts = new Set(this.#conflicts);
     for (const key of new Set([...(keys ?? cached.virtualServers.keys()), ...this.#conflicts])) {
-      const isConflict =
-        cached.virtualServers.has(key) &&
-        !this.#owned.has(key) &&
-        desired.virtualServer(key) !== undefined;
-      if (isConflict) conflicts.add(key);
+      const isClaimed = cached.virtualServers.has(key) && desired.virtualServer(key) !== undefined;
+      if (isClaimed && policy.foreignVirtualServers === "delete") this.#owned.add(key);
+      if (isClaimed && !this.#owned.has(key)) conflicts.add(key);
       else conflicts.delete(key);
     }
     const before = this.#conflicts;
@@ -211,7 +208,7 @@ function isTraced(server: VirtualServer, desired: DesiredView): boolean {
   return isNamedByAddress(server, desired) && desired.hasAddress(server.address);
 }
 
-/** What ownership is judged by after a sync. `desired`: without conflicts. */
+/** What ownership is judged by. `desired`: once they are known, without conflicts. */
 export interface OwnershipView {
   readonly desired: DesiredView;
   readonly cached: CachedState;

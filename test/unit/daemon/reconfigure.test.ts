@@ -80,6 +80,28 @@ describe("another configuration, applied alive", () => {
     });
   }
 
+  it("gives a Service the virtual server of a third party once it says `delete`, and leaves the next one again", async () => {
+    const fake = new FakeNode({});
+    assert.ok(runCommand(fake.kernel, "ipvsadm -A -t 10.96.0.10:80 -s wlc"));
+    fake.source.apply(...named([node(), service(), endpointSlice({ endpoints: ["10.244.2.11"] })]));
+    await fake.start();
+    await fake.comeToRest();
+    assert.doesNotMatch(String((await fake.state())["ipvs"]), /10\.244\.2\.11/);
+    await fake.reconfigure({ "kube-ipvs-foreign-virtual-servers": "delete" });
+    await fake.comeToRest();
+    assert.match(
+      String((await fake.state())["ipvs"]),
+      /-t 10\.96\.0\.10:80 -r 10\.244\.2\.11:8080/,
+    );
+    await fake.reconfigure({});
+    assert.ok(runCommand(fake.kernel, "ipvsadm -A -t 10.96.0.11:80 -s wlc"));
+    const next = service({ name: "next", clusterIps: ["10.96.0.11"] });
+    fake.source.apply(...named([next, endpointSlice({ service: "next" })]));
+    await fake.comeToRest();
+    assert.match(String((await fake.state())["ipvs"]), /-A -t 10\.96\.0\.11:80 -s wlc$/m);
+    await fake.stop();
+  });
+
   it("changes nothing where the kernel has no such scheduler", async () => {
     const fake = await nodeWith({});
     const before = await fake.state();

@@ -221,6 +221,29 @@ it("with `delete`, a Service gets the virtual server that a third party has", as
   assert.match(bench.state(), /203\.0\.113\.5:80 -r 10\.244\.2\.11:8080/);
 });
 
+const excluded = {
+  foreignVirtualServers: "delete",
+  excludeCidrs: [cidr("203.0.113.0/24")],
+} as const;
+for (const [how, ownership] of [
+  ["as the Service claims it", { foreignVirtualServers: "delete", excludeCidrs: [] }],
+  ["before, in an excluded network", excluded],
+] as const) {
+  it(`with \`delete\`, a Service gets the virtual server that a third party made while we run: ${how}`, async () => {
+    const bench = new Bench(new FakeKernel(), { ownership });
+    await bench.sync();
+    await make(bench.kernel, foreign);
+    await bench.verify();
+    if (ownership === excluded) await bench.sync();
+    assert.match(bench.state(), new RegExp(`${foreignText}$`, "m"));
+    bench.put(claiming, [there]);
+    const { conflicts } = await bench.sync();
+    assert.deepEqual(conflicts, []);
+    assert.match(bench.state(), /203\.0\.113\.5:80 -r 10\.244\.2\.11:8080/);
+    assert.deepEqual((await bench.sync(true)).conflicts, []);
+  });
+}
+
 it("entries of a Service whose virtual server a third party made in between go from all sets", async () => {
   const bench = new Bench();
   await bench.sync();
