@@ -19,7 +19,7 @@ export interface Finding extends Judgement {
 }
 
 /** What a check cannot do without. */
-export type Need = "cluster" | "installed";
+export type Need = "cluster" | "installed" | "daemon";
 
 /** A check; `judge` is pure. */
 export interface Check {
@@ -40,6 +40,16 @@ export interface SkippedCheck {
 /** `1 virtual server`, `2 virtual servers`. */
 export function counted(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? "" : "s"}`;
+}
+
+/** More are counted, not named. */
+const maxNamed = 5;
+
+/** The first few, and how many more there are. `count`: where not all are given. */
+export function listed(all: readonly string[], count: number = all.length): string {
+  const named = all.slice(0, maxNamed);
+  const more = count - named.length;
+  return [...named, ...(more > 0 ? [`and ${more} more`] : [])].join("; ");
 }
 
 /** The worst comes last. */

@@ -2,6 +2,7 @@
 import type { Check } from "./check.ts";
 import { judgeCollisions, judgeStrictArp } from "./judge/addresses.ts";
 import { judgeApi, judgeRights } from "./judge/cluster.ts";
+import { judgeConflicts } from "./judge/conflicts.ts";
 import {
   judgeConnectionTable,
   judgeConnReuse,
@@ -135,6 +136,12 @@ export const checks: readonly Check[] = [
     needs: "installed",
     why: "an address on kube-ipvs0 is answered by this node alone: who else has it cannot be reached",
     judge: judgeCollisions,
+  },
+  {
+    name: "conflicts",
+    needs: "daemon",
+    why: "a Service is not served where another one has its address and port: clients reach the other one",
+    judge: judgeConflicts,
   },
   {
     name: "strict-arp",

@@ -22,7 +22,9 @@ export function examine(facts: NodeFacts, table: readonly Check[] = checks): Exa
 }
 
 function skipReason(needs: Check["needs"], facts: NodeFacts): string | undefined {
-  if (needs === "installed" && facts.isBeforeInstall) return "--before-install is given";
+  if (needs !== undefined && needs !== "cluster" && facts.isBeforeInstall)
+    return "--before-install is given";
+  if (needs === "daemon" && "skipped" in facts.daemon) return facts.daemon.skipped;
   if (needs === "cluster" && "skipped" in facts.cluster) return facts.cluster.skipped;
   return undefined;
 }

@@ -1,6 +1,7 @@
 /** What the readers find on a node. Plain values: the judgements need nothing else. */
 import type { IpAddress } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
+import type { Status } from "../daemon/operator/answers.ts";
 import type { ObservedIpSet } from "../state/ip-set.ts";
 import type { Judgement } from "./check.ts";
 
@@ -104,6 +105,11 @@ export interface ClusterFacts {
   readonly metalLb: Fact<string | undefined>;
 }
 
+/** What a kube-ipvs on this node answers. */
+export interface DaemonFacts extends Pick<Status, "conflicts"> {
+  readonly counts: Pick<Status["counts"], "conflicts">;
+}
+
 export interface NodeFacts {
   /** uname release: `6.1.0-13-amd64`. */
   readonly kernelRelease: string;
@@ -132,6 +138,8 @@ export interface NodeFacts {
   readonly proxies: Fact<ProxyFacts>;
   readonly files: Fact<FileFacts>;
   readonly mounts: Fact<MountFacts>;
+  /** Or why nobody answers. */
+  readonly daemon: Fact<DaemonFacts> | { readonly skipped: string };
   /** Or why nothing is asked of an API server. */
   readonly cluster: ClusterFacts | { readonly skipped: string };
 }

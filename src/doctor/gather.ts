@@ -6,6 +6,7 @@ import type { Config } from "../config/config.ts";
 import { type KernelReaders, openReaders } from "../kernel/open-readers.ts";
 import type { ClusterFacts, NodeFacts } from "./facts.ts";
 import { readCluster } from "./read/cluster.ts";
+import { readDaemon } from "./read/daemon.ts";
 import { factOf } from "./read/fact.ts";
 import {
   readAddresses,
@@ -31,8 +32,8 @@ export async function gatherFacts(
 ): Promise<NodeFacts> {
   const readers = openReaders(parts.clock, parts.environment);
   try {
-    const { mode, scheduler, isStrictArp, lockName, healthzBindAddress, metricsBindAddress } =
-      config;
+    const { mode, scheduler, isStrictArp, lockName } = config;
+    const { healthzBindAddress, metricsBindAddress, operatorSocketPath } = config;
     const kernelRelease = release();
     const ports = [healthzBindAddress?.port, metricsBindAddress.port].filter(
       (port) => port !== undefined,
@@ -51,6 +52,7 @@ export async function gatherFacts(
       proxies: await factOf(() => readProxies({ lockName, ports })),
       files: await factOf(readFiles),
       mounts: await factOf(() => readMounts(readers.modules.releaseFolder)),
+      daemon: await readDaemon(operatorSocketPath),
       cluster: await gatherCluster(config, parts),
     };
   } finally {

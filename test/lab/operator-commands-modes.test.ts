@@ -7,7 +7,8 @@ import { LabNode } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import { clientAddress, nodeAddress, podGateway } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
-import { differencesOf, explained, kubeIpvs } from "../support/run-kube-ipvs.ts";
+import { judgedRivals, rivalServices } from "../support/rival-services.ts";
+import { differencesOf, explained, judgedConflicts, kubeIpvs } from "../support/run-kube-ipvs.ts";
 
 const pods = [
   { name: "pod-1", address: "10.244.1.10" },
@@ -68,6 +69,17 @@ describe("the operator's commands in other modes", () => {
     node.apply(...objects);
   });
   after(() => node.destroy());
+
+  async function namesRivals(flags: readonly string[]): Promise<void> {
+    node.apply(...objects, ...rivalServices(pods[0]?.address ?? ""));
+    await node.program.prints(/Virtual server is claimed by another Service/);
+    try {
+      assert.equal(judgedConflicts(...flags), judgedRivals);
+      assert.match(kubeIpvs("status").out, /^Conflicts +1\n {2}default\/later for /m);
+    } finally {
+      node.apply(...objects);
+    }
+  }
 
   describe("mode iptables", () => {
     const flags = ["--proxy-mode=iptables", ...unrepaired];
@@ -141,6 +153,8 @@ describe("the operator's commands in other modes", () => {
         shell(`iptables -w -t nat -D KUBE-SERVICES -d ${clusterIp}/32 -j RETURN`);
       }
     });
+
+    it("name a Service whose address and port another one has", () => namesRivals(flags));
 
     it("say without a daemon what a start would explain, and change", async (test) => {
       await node.stop("SIGTERM");
@@ -265,6 +279,8 @@ describe("the operator's commands in other modes", () => {
       }
       node.apply(...objects);
     });
+
+    it("name a Service whose address and port another one has", () => namesRivals(flags));
 
     it("plan what a clean-up removes, and leave it there", async (test) => {
       await node.stop("SIGTERM");

@@ -10,7 +10,14 @@ import { LabNode, until } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
 import { ip } from "../support/records.ts";
-import { differencesOf, explained, kubeIpvs, program } from "../support/run-kube-ipvs.ts";
+import { judgedRivals, rivalServices } from "../support/rival-services.ts";
+import {
+  differencesOf,
+  explained,
+  judgedConflicts,
+  kubeIpvs,
+  program,
+} from "../support/run-kube-ipvs.ts";
 import { TmuxTerminal } from "../support/tmux-terminal.ts";
 
 const [first, second] = [
@@ -285,10 +292,27 @@ describe("the operator's commands", () => {
     const status = parseJson(kubeIpvs("status", "-o", "json").out) as Status;
     assert.deepEqual(status.refusedObjects[0]?.services, ["default/bad"]);
     assert.equal(status.conflicts[0]?.service, "default/api");
+    assert.equal(
+      judgedConflicts(),
+      `warn: default/api: TCP ${foreign} is a virtual server of other software on this node: it stays, and the Service is not served there (foreign-virtual-server); remove it with ipvsadm -D, or give Service default/api another address or port`,
+    );
+  });
+
+  it("name a Service whose address and port another one has", async () => {
+    shell(`ipvsadm -D -t ${foreign}`);
+    node.apply(...webOf(one), ...rivalServices(first.address));
+    await node.program.prints(/Virtual server is claimed by another Service/);
+    assert.equal(judgedConflicts(), judgedRivals);
+    const status = parseJson(kubeIpvs("status", "-o", "json").out) as Status;
+    assert.deepEqual(
+      status.conflicts.map((conflict) => conflict.service),
+      ["default/later"],
+    );
+    const lost = servicesOf("later").find(({ frontend }) => frontend === "external-ip");
+    assert.equal(lost?.reason, "claimed-by-another-service");
   });
 
   it("explain who is in a source range", async () => {
-    shell(`ipvsadm -D -t ${foreign}`);
     node.apply(...webOf(one), ...ranged);
     await node.hasWeights(vip, "pod-1 1");
     const [{ packets = [], differences } = {}] = explained("203.0.113.10:80");

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { spawnSync } from "node:child_process";
 import { join } from "node:path";
 import { parseJson } from "../../src/base/parse-json.ts";
+import type { Finding } from "../../src/doctor/check.ts";
 import type { Explanation } from "../../src/explain/explanation.ts";
 
 export interface Run {
@@ -17,6 +18,15 @@ export const program: string = join(import.meta.dirname, "../../dist/kube-ipvs")
 export function kubeIpvs(...args: readonly string[]): Run {
   const { status, stdout, stderr } = spawnSync(program, args, { encoding: "utf8" });
   return { code: status, out: stdout, err: stderr };
+}
+
+/** What the doctor says of Services that do not get what they ask for: verdict, evidence, remedy. */
+export function judgedConflicts(...args: readonly string[]): string {
+  const { out, err } = kubeIpvs("doctor", "-o", "json", ...args);
+  assert.notEqual(out, "", err);
+  const { checks } = parseJson(out) as { readonly checks: readonly Finding[] };
+  const { verdict, evidence, remedy } = checks.find(({ name }) => name === "conflicts") ?? {};
+  return `${verdict}: ${evidence}; ${remedy}`;
 }
 
 export function explained(...args: readonly string[]): readonly Explanation[] {

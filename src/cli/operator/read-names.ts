@@ -2,9 +2,9 @@
 import { parseJson } from "../../base/parse-json.ts";
 import type { Config } from "../../config/config.ts";
 import type { ServiceRow, ServicesQuery } from "../../daemon/operator/answers.ts";
+import { askDaemon } from "../../daemon/operator/ask-daemon.ts";
 import { servicesTarget } from "../../daemon/operator/routes.ts";
 import type { NamesAnswer } from "../../top/owners.ts";
-import { askDaemon } from "./ask-daemon.ts";
 import type { WithoutDaemon } from "./run-list.ts";
 
 const query: ServicesQuery = { hasEndpoints: false, hasConnections: false };

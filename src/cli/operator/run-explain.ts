@@ -1,10 +1,10 @@
 /** `kube-ipvs explain`. */
 import { parseJson } from "../../base/parse-json.ts";
 import { apiVersion, type PlanFacts, type PlanQuery } from "../../daemon/operator/answers.ts";
+import { askDaemon } from "../../daemon/operator/ask-daemon.ts";
 import { planTarget } from "../../daemon/operator/plan-query.ts";
 import type { Explanation } from "../../explain/explanation.ts";
 import type { From } from "../../explain/origins.ts";
-import { askDaemon } from "./ask-daemon.ts";
 import { explainQuestion } from "./explain-question.ts";
 import { explanationText } from "./explanation-text.ts";
 import { exitCodes, type Question, type QuestionWorld, structuredText } from "./question.ts";

@@ -1,8 +1,8 @@
 /** `kube-ipvs status`. */
 import { parseJson } from "../../base/parse-json.ts";
 import type { Status } from "../../daemon/operator/answers.ts";
+import { askDaemon, type Reply } from "../../daemon/operator/ask-daemon.ts";
 import { findLockHolder } from "../../daemon/process/instance-lock.ts";
-import { askDaemon, type Reply } from "./ask-daemon.ts";
 import { exitCodes, type Question, type QuestionWorld, structuredText } from "./question.ts";
 import { statusText } from "./status-text.ts";
 

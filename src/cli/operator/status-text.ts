@@ -93,11 +93,12 @@ function refusalText(refused: Status["refusedObjects"][number]): string {
 
 function conflictText({
   message,
+  remedy,
   reason,
   service,
   sinceSeconds,
 }: Status["conflicts"][number]): string {
-  return `${service} for ${durationText(sinceSeconds)}, ${reason}: ${message}`;
+  return `${service} for ${durationText(sinceSeconds)}, ${reason}: ${message}; ${remedy}`;
 }
 
 function repairText({

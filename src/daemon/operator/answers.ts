@@ -118,8 +118,10 @@ export interface RefusedObject {
 
 export interface ConflictStatus {
   readonly reason: string;
+  /** The one that does not get what it asks for. */
   readonly service: string;
   readonly message: string;
+  readonly remedy: string;
   readonly sinceSeconds: number;
 }
 

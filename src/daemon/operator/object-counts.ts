@@ -20,9 +20,10 @@ const nothing: Counts = {
 export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
   if (view === undefined) return nothing;
   if (view.mode !== "ipvs") {
-    const { objects } = view;
+    const { objects, history } = view;
     const endpoints = yield* countEndpoints(objects);
-    return { ...nothing, services: objects.serviceCount, endpoints };
+    const conflicts = history.conflicts.length;
+    return { ...nothing, services: objects.serviceCount, endpoints, conflicts };
   }
   const { plan, reconciler, history } = view;
   const endpoints = yield* countEndpoints(plan.tracker);

@@ -116,10 +116,11 @@ function troublesOf(
       attempts: refusal.attempts,
       retryInSeconds: Math.max(0, toTenth((refusal.dueMs - nowMs) / 1000)),
     })),
-    conflicts: conflicts.slice(0, maxListed).map(({ reason, service, note, sinceMs }) => ({
+    conflicts: conflicts.slice(0, maxListed).map(({ reason, service, note, remedy, sinceMs }) => ({
       reason,
       service,
       message: note,
+      remedy,
       sinceSeconds: secondsSince(sinceMs),
     })),
     suppressedRepairs: reverted.slice(0, maxListed).map((conflict) => ({

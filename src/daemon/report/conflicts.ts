@@ -29,8 +29,10 @@ export interface Conflict {
   readonly keys: LogKeys;
   /** The Service that does not get it. */
   readonly service: ServiceName;
-  /** For people who inspect the Service. */
+  /** What it does not get, and who has it. */
   readonly note: string;
+  /** What the operator can do. */
+  readonly remedy: string;
 }
 
 /** Lists all of them. `foreignServers`: keys of virtual servers that a third party has. */
@@ -42,26 +44,30 @@ export function conflictsOf(
     ...desired.lostClaims().map(claimConflict),
     ...foreignServers.map((virtualServer): Conflict => {
       const servicePortName = desired.claimantOf(virtualServer) ?? "";
+      const service = serviceOf(servicePortName);
       return {
         key: `foreign ${virtualServer}`,
         reason: "foreign-virtual-server",
         event: "Foreign virtual server keeps an address of a Service",
         keys: { virtualServer, servicePortName },
-        service: serviceOf(servicePortName),
+        service,
         note: `${virtualServer} is a virtual server of other software on this node: it stays, and the Service is not served there`,
+        remedy: `remove it with ipvsadm -D, or give Service ${service} another address or port`,
       };
     }),
     // One line for each address: it may be in every Service.
     ...desired
       .reservedAddresses()
       .map(({ address, reason, servicePort: servicePortName }): Conflict => {
+        const service = serviceOf(servicePortName);
         return {
           key: `reserved ${address} ${reason}`,
           reason,
           event: "Address is never bound to kube-ipvs0: the node needs it",
           keys: { address, servicePortName },
-          service: serviceOf(servicePortName),
-          note: `${address} is not bound on this node: it is ${reservedWords[reason]}; give the Service another address`,
+          service,
+          note: `${address} is not bound on this node: it is ${reservedWords[reason]}`,
+          remedy: `give Service ${service} another address`,
         };
       }),
   ];
@@ -69,14 +75,15 @@ export function conflictsOf(
 
 /** One Service asks for what another one has. */
 export function claimConflict({ virtualServer, winner, loser, reason }: LostClaim): Conflict {
-  const why = claimWords[reason];
+  const service = serviceOf(loser);
   return {
     key: `${virtualServer} ${loser}`,
     reason: "claimed-by-another-service",
     event: "Virtual server is claimed by another Service",
     keys: { virtualServer, winner, loser, claim: reason },
-    service: serviceOf(loser),
-    note: `${virtualServer} is served for Service ${serviceOf(winner)}, ${why}; give this one another address`,
+    service,
+    note: `${virtualServer} is served for Service ${serviceOf(winner)}, ${claimWords[reason]}`,
+    remedy: `give Service ${service} another address or port`,
   };
 }
 

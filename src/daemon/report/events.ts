@@ -92,14 +92,14 @@ const conflictReasons: Readonly<Record<ConflictReason, string>> = {
 /** A Service does not get an address that it asks for. kube-proxy has no such event. */
 export function conflictEvent(
   nodeName: string,
-  { reason, service, note }: Pick<Conflict, "reason" | "service" | "note">,
+  { reason, service, note, remedy }: Pick<Conflict, "reason" | "service" | "note" | "remedy">,
 ): ClusterEvent {
   return {
     type: "Warning",
     reason: conflictReasons[reason],
     action: "ServeAddress",
     subject: serviceSubject(service),
-    note: `node ${nodeName}: ${note}`,
+    note: `node ${nodeName}: ${note}; ${remedy}`,
   };
 }
 

@@ -9,11 +9,8 @@ import {
   type IpAddress,
   parseCidr,
 } from "../../base/ip.ts";
-import { counted, fail, type Judgement, ok, warn } from "../check.ts";
+import { counted, fail, type Judgement, listed, ok, warn } from "../check.ts";
 import { type AddressFacts, judging, type NodeFacts, type OtherNode } from "../facts.ts";
-
-/** More are counted, not named. */
-const maxNamed = 5;
 
 export function judgeCollisions({ addresses, cluster }: NodeFacts): Judgement {
   return judging(addresses, (found) => {
@@ -73,11 +70,6 @@ function overlapsOf({ clusterIps, own }: AddressFacts): readonly string[] {
 /** Without the host's bits. */
 function networkOf(own: AddressFacts["own"][number]): Cidr {
   return parseCidr(`${own.address}/${own.prefixLength}`) ?? own;
-}
-
-function listed(all: readonly string[]): string {
-  const named = all.slice(0, maxNamed).join("; ");
-  return all.length > maxNamed ? `${named}; and ${all.length - maxNamed} more` : named;
 }
 
 export function judgeStrictArp({ cluster, isStrictArp }: NodeFacts): Judgement {

@@ -73,9 +73,11 @@ describe("an address that a younger Service holds", () => {
     const node = await contested();
     assert.deepEqual(served(node), ["young"]);
     assert.deepEqual(
-      node.view.history.conflicts.map(({ service: name, note }) => `${name}: ${note}`),
+      node.view.history.conflicts.map(
+        ({ service: name, note, remedy }) => `${name}: ${note}; ${remedy}`,
+      ),
       [
-        `default/old: TCP ${address}:80 is served for Service default/young, which held it before; give this one another address`,
+        `default/old: TCP ${address}:80 is served for Service default/young, which held it before; give Service default/old another address or port`,
       ],
     );
     await node.stop();

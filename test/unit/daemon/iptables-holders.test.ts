@@ -2,7 +2,9 @@
 import assert from "node:assert/strict";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import type { ClusterEvent } from "../../../src/api/event.ts";
+import { inSlices } from "../../../src/base/time-slice.ts";
 import { loadConfig } from "../../../src/config/load-config.ts";
+import { countsOf } from "../../../src/daemon/operator/object-counts.ts";
 import { answerTo } from "../../../src/daemon/operator/routes.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../../src/daemon/start.ts";
@@ -116,7 +118,8 @@ describe("mode iptables: an address that a younger Service holds", () => {
 
   it("stays with it when an older one claims it, which log, Event, status and services say", async () => {
     assert.equal(served(), "young");
-    const note = `${key} is served for Service default/young, which held it before; give this one another address`;
+    const note = `${key} is served for Service default/young, which held it before`;
+    const remedy = "give Service default/old another address or port";
     assert.deepEqual(
       log.lines.filter(({ event }) => event.includes("claimed")).map(({ keys }) => keys),
       [
@@ -128,12 +131,13 @@ describe("mode iptables: an address that a younger Service holds", () => {
     );
     assert.deepEqual(
       events.filter(({ type }) => type === "Warning").map((event) => event.note),
-      [`node node-1: ${note}`],
+      [`node node-1: ${note}; ${remedy}`],
     );
     assert.deepEqual(
-      daemon.view.history.conflicts.map((conflict) => conflict.note),
-      [note],
+      daemon.view.history.conflicts.map((conflict) => [conflict.note, conflict.remedy]),
+      [[note, remedy]],
     );
+    assert.equal((await inSlices(clock, countsOf(daemon.view))).conflicts, 1);
     const parts = { clock, status: () => assert.fail(), view: () => daemon.view };
     const answer = await answerTo("/v1/services?namespace=default", parts);
     assert.ok(answer.kind === "list");

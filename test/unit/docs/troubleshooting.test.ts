@@ -57,8 +57,8 @@ const refusal: SyncHistory["refusals"][number] = {
 function conflict(
   reason: "foreign-virtual-server" | "claimed-by-another-service",
 ): SyncHistory["conflicts"][number] {
-  const service = "default/web";
-  return { key: "TCP 10.96.0.10:80", reason, event: "", keys: {}, service, note: "", sinceMs: 0 };
+  const texts = { key: "TCP 10.96.0.10:80", event: "", service: "default/web", note: "" };
+  return { ...texts, reason, keys: {}, remedy: "", sinceMs: 0 };
 }
 
 function contact(code: string): ApiContact {

@@ -24,6 +24,7 @@ describe("an examination", () => {
       { name: "estimator", reason: "--before-install is given" },
       { name: "connection-table", reason: "--before-install is given" },
       { name: "vip-collisions", reason: "--before-install is given" },
+      { name: "conflicts", reason: "--before-install is given" },
       { name: "strict-arp", reason: skipped.skipped },
       { name: "clock", reason: skipped.skipped },
       { name: "api-server", reason: skipped.skipped },
@@ -35,11 +36,18 @@ describe("an examination", () => {
     );
   });
 
+  it("skips what only a running kube-ipvs knows where none answers", () => {
+    const daemon = { skipped: "no kube-ipvs answers on /run/x.sock (ENOENT)" };
+    assert.deepEqual(examine(nodeFacts({ daemon })).skipped, [
+      { name: "conflicts", reason: daemon.skipped },
+    ]);
+  });
+
   it("judges nothing of IPVS in other modes", () => {
     const namesIn = (mode: "iptables" | "userspace"): readonly string[] =>
       examine(nodeFacts({ mode })).findings.map(({ name }) => name);
     const everywhere = [
-      ...["leftovers", "other-proxy", "clock", "api-server", "api-rights"],
+      ...["leftovers", "conflicts", "other-proxy", "clock", "api-server", "api-rights"],
       "file-descriptors",
     ];
     assert.deepEqual(namesIn("userspace"), everywhere);

@@ -326,6 +326,33 @@ const cases: readonly Case[] = [
   },
   { check: "vip-collisions", verdict: "unknown", facts: { addresses: unreadable }, says: /E/ },
 
+  { check: "conflicts", verdict: "ok", facts: {}, says: /^no Service lacks/ },
+  {
+    check: "conflicts",
+    verdict: "warn",
+    facts: { daemon: conflictsOf("default/b") },
+    says: /^default\/b: TCP 203\.0\.113\.5:80 is served for Service default\/a, which is older \(claimed-by-another-service\)\n?.*/,
+  },
+  {
+    check: "conflicts",
+    verdict: "warn",
+    facts: { daemon: conflictsOf("default/b", "default/c") },
+    says: /; default\/c: .*give Service default\/b another address or port; give Service default\/c another/s,
+  },
+  {
+    check: "conflicts",
+    verdict: "warn",
+    facts: { daemon: conflictsOf(...Array.from({ length: 100 }, (_, at) => `default/s${at}`)) },
+    says: /default\/s4: [^;]*; and 95 more/,
+  },
+  {
+    check: "conflicts",
+    verdict: "unknown",
+    facts: { daemon: { skipped: "no kube-ipvs answers" } },
+    says: /no kube-ipvs/,
+  },
+  { check: "conflicts", verdict: "unknown", facts: { daemon: unreadable }, says: /EACCES/ },
+
   { check: "strict-arp", verdict: "ok", facts: {}, says: /no MetalLB/ },
   {
     check: "strict-arp",
@@ -452,6 +479,18 @@ const cases: readonly Case[] = [
   },
   { check: "iptables-lock", verdict: "unknown", facts: { mounts: unreadable }, says: /EACCES/ },
 ];
+
+/** Services that lost one address to another. */
+function conflictsOf(...services: readonly string[]): NodeFacts["daemon"] {
+  const conflicts = services.map((service) => ({
+    service,
+    reason: "claimed-by-another-service",
+    message: "TCP 203.0.113.5:80 is served for Service default/a, which is older",
+    remedy: `give Service ${service} another address or port`,
+    sinceSeconds: 1,
+  }));
+  return known({ conflicts, counts: { conflicts: conflicts.length } });
+}
 
 function clockAhead(aheadMs: number): typeof cluster.version {
   return known({ server: "https://10.0.0.1:6443", version: "v1.36.2", aheadMs });

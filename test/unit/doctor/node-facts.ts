@@ -81,6 +81,7 @@ export function nodeFacts(changed: Partial<NodeFacts> = {}): NodeFacts {
     proxies: known({ isInstanceRunning: true, takenPorts: [10_249, 10_256] }),
     files: known({ limit: 1_048_576, open: 1_000, max: 100_000 }),
     mounts: known({ isContainer: false, isLockShared: true, modulesFolder: "/lib/modules/6.1.0" }),
+    daemon: known({ conflicts: [], counts: { conflicts: 0 } }),
     cluster,
     ...changed,
   };

@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
 import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, describe, it } from "node:test";
+import { after, before, describe, it } from "node:test";
 import type { ApiConnection, ApiResponse } from "../../../src/api/connection.ts";
 import { readCluster } from "../../../src/doctor/read/cluster.ts";
+import { readDaemon } from "../../../src/doctor/read/daemon.ts";
 import { readOtherNamespaces } from "../../../src/doctor/read/namespaces.ts";
 import {
   isLockHeld,
@@ -13,6 +16,38 @@ import {
   readMounts,
 } from "../../../src/doctor/read/processes.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
+
+describe("what the daemon says", () => {
+  const folder = mkdtempSync(join(tmpdir(), "daemon-"));
+  const path = join(folder, "socket");
+  const status = { conflicts: [], counts: { conflicts: 0 } };
+  let code = 200;
+  const server = createServer((request, response) => {
+    response.statusCode = request.url === "/v1/status" ? code : 404;
+    response.end(JSON.stringify(status));
+  });
+
+  before(() => once(server.listen(path), "listening"));
+  after(() => {
+    server.close();
+    rmSync(folder, { recursive: true });
+  });
+
+  it("of its status", async () => {
+    assert.deepEqual(await readDaemon(path), { value: status });
+  });
+
+  it("where it cannot", async () => {
+    code = 500;
+    const answer = await readDaemon(path);
+    assert.match("unreadable" in answer ? answer.unreadable : "", /^Cannot ask kube-ipvs on .*500/);
+  });
+
+  it("where there is none: nothing", async () => {
+    const skipped = `no kube-ipvs answers on ${path}-other (ENOENT)`;
+    assert.deepEqual(await readDaemon(`${path}-other`), { skipped });
+  });
+});
 
 describe("what /proc says", () => {
   it("of capabilities", () => {

@@ -78,7 +78,7 @@ describe("events of conflicts", () => {
         reason: "AddressClaimed",
         action: "ServeAddress",
         subject: { kind: "Service", namespace: "default", name: "b" },
-        note: "node node-1: TCP 203.0.113.5:80 is served for Service default/a, which is as old and comes first by name; give this one another address",
+        note: "node node-1: TCP 203.0.113.5:80 is served for Service default/a, which is as old and comes first by name; give Service default/b another address or port",
       },
     ]);
   });
@@ -106,8 +106,8 @@ describe("events of conflicts", () => {
     report(["TCP 10.96.0.10:80"]);
     const told = events.map(({ reason, subject, note }) => `${reason} ${subject.name}: ${note}`);
     assert.deepEqual(told, [
-      "ForeignVirtualServer a: node node-1: TCP 10.96.0.10:80 is a virtual server of other software on this node: it stays, and the Service is not served there",
-      "ReservedAddress a: node node-1: 203.0.113.5 is not bound on this node: it is the node's own; give the Service another address",
+      "ForeignVirtualServer a: node node-1: TCP 10.96.0.10:80 is a virtual server of other software on this node: it stays, and the Service is not served there; remove it with ipvsadm -D, or give Service default/a another address or port",
+      "ReservedAddress a: node node-1: 203.0.113.5 is not bound on this node: it is the node's own; give Service default/a another address",
     ]);
   });
 });
