@@ -78,6 +78,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const live = { current: config };
   const healthChecks = new ServiceHealthServers({
     ...parts,
+    held: parts.holderRecord?.held ?? new Map(),
     onFailure: ({ service, port }, reason) =>
       events.record(healthPortFailedEvent(config.nodeName, service, { port }, reason)),
   });

@@ -85,11 +85,9 @@ export class FakeNode {
     return this.#daemon?.view ?? assert.fail("no daemon runs");
   }
 
-  /** Who has what several Services claim. */
+  /** Who has what several Services claim, as recorded after the last sync. */
   holders(): Holders {
-    const { modeView } = this;
-    // Mode iptables records them with each sync.
-    return modeView.mode === "ipvs" ? modeView.plan.desired.contestedHolders() : this.#holders;
+    return this.#holders;
   }
 
   /** The record of who holds what is gone, as where its folder cannot be written. */
@@ -207,8 +205,9 @@ export class FakeNode {
   #holderRecord(): HolderRecord {
     return {
       held: this.#holders,
-      keepHolders: (holders) => {
-        if (!this.kernel.operations.hasCrashed) this.#holders = holders;
+      keepHolders: (...all) => {
+        if (this.kernel.operations.hasCrashed) return;
+        this.#holders = new Map(all.flatMap((holders) => [...holders]));
       },
     };
   }

@@ -2,7 +2,8 @@ import type { ServiceName } from "../../api/objects.ts";
 import type { Clock } from "../../base/clock.ts";
 import { type IpAddress, type IpFamily, parseIpAddress } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
-import { bySeniority } from "../../model/service-port.ts";
+import { claimRanks, type Holders } from "../../plan/claims/claim.ts";
+import { type ClaimingPlan, PortClaims } from "../../plan/claims/port-claims.ts";
 import type { ServicePlan } from "../../plan/planner.ts";
 import type { ServicePortPlan } from "../../plan/service-port-plan.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
@@ -14,16 +15,12 @@ import {
 } from "./http-listener.ts";
 
 /** A health-check node port of a Service (type LoadBalancer, external policy Local) in one family. */
-export interface ServiceHealthCheck {
+export interface ServiceHealthCheck extends ClaimingPlan {
   readonly service: ServiceName;
   readonly family: IpFamily;
   readonly port: number;
   /** Distinct addresses on this node that are ready. */
   readonly localReadyCount: number;
-  /** Seconds since the epoch; 0 when unknown. */
-  readonly createdAtSeconds: number;
-  /** Absent: the Service is not from a manifest. */
-  readonly manifestOrder?: string;
 }
 
 /** The part of a Service's plan that describes its health check, whatever the mode. */
@@ -40,6 +37,8 @@ export interface ServiceHealthParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly health: ProxyHealth;
+  /** Who has a port that several Services ask for, from an earlier run. */
+  readonly held?: Holders;
   /** Absent: an {@link HttpListener}. */
   readonly makeListener?: MakeListener;
   /** Called when a port cannot be opened, and now and then while that lasts. */
@@ -61,8 +60,8 @@ interface OpenPort {
 /**
  * Answers load balancers that ask whether this node has endpoints of a Service: a listener for each
  * health-check node port and address, each family on sockets of its own with its own count. Listeners
- * whose address and port stay are kept; a port that is taken is retried. Of two Services that ask for
- * one port the older has it, then the first by name.
+ * whose address and port stay are kept; a port that is taken is retried. Of Services that ask for one
+ * port one has it, by the rule for addresses.
  */
 export class ServiceHealthServers {
   readonly #makeListener: MakeListener;
@@ -70,6 +69,7 @@ export class ServiceHealthServers {
   readonly #onFailure: (check: ServiceHealthCheck, reason: string) => void;
   readonly #boundConnections = keepNewest(maxConnections);
   readonly #checks = new Map<string, ServiceHealthCheck>();
+  readonly #claims: PortClaims<ServiceHealthCheck>;
   #open = new Map<string, OpenPort>();
   /** What was served last, as text; differs: there is something to do. */
   #servedAddresses = "";
@@ -79,6 +79,12 @@ export class ServiceHealthServers {
     this.#makeListener = parts.makeListener ?? ((options) => new HttpListener(parts, options));
     this.#health = parts.health;
     this.#onFailure = parts.onFailure ?? (() => {});
+    this.#claims = new PortClaims(parts.held);
+  }
+
+  /** Who has which port, of those that Services ask for. */
+  get claims(): Pick<PortClaims<ServiceHealthCheck>, "lost" | "contestedHolders"> {
+    return this.#claims;
   }
 
   /** Takes note of what a plan wants served; nothing is opened or closed yet. */
@@ -88,7 +94,9 @@ export class ServiceHealthServers {
     const before = this.#checks.get(key);
     if (check === undefined) this.#checks.delete(key);
     else this.#checks.set(key, check);
-    if (check !== undefined || before !== undefined) this.#isStale = true;
+    if (check === undefined && before === undefined) return;
+    this.#claims.replace(before, check);
+    this.#isStale = true;
   }
 
   /** Makes what was noted all that is served, each on the addresses of its family. */
@@ -98,11 +106,14 @@ export class ServiceHealthServers {
     this.#isStale = false;
     this.#servedAddresses = addressText;
     const wanted = new Map<string, { address: IpAddress; check: ServiceHealthCheck }>();
-    for (const check of [...this.#checks.values()].sort(youngestFirst)) {
+    for (const key of this.#claims.keys()) {
+      const check = this.#claims.winner(key)?.plan;
+      if (check === undefined) continue;
       for (const address of addresses.get(check.family) ?? []) {
         wanted.set(`${address} ${check.port}`, { address, check });
       }
     }
+    this.#claims.settle();
     await this.#closeOthers(wanted);
     for (const [key, { address, check }] of wanted) {
       const open = this.#open.get(key);
@@ -161,14 +172,11 @@ function healthCheckOf(plan: HealthPlan): ServiceHealthCheck | undefined {
   const { service, family, servicePorts, localReadyCount } = plan;
   const [first] = servicePorts;
   if (first === undefined || first.servicePort.healthCheckNodePort === 0) return undefined;
-  const { healthCheckNodePort: port, createdAtSeconds, manifestOrder } = first.servicePort;
-  const order = manifestOrder === undefined ? {} : { manifestOrder };
-  return { service, family, port, localReadyCount, createdAtSeconds, ...order };
-}
-
-/** The last word is the winner's. */
-function youngestFirst(one: ServiceHealthCheck, other: ServiceHealthCheck): number {
-  return bySeniority({ ...other, name: other.service }, { ...one, name: one.service });
+  const { servicePort } = first;
+  const port = servicePort.healthCheckNodePort;
+  const key = `health-check node port ${port} (${family})`;
+  const claims = [{ key, rank: claimRanks["node-port"] }];
+  return { service, family, port, localReadyCount, servicePort, claims };
 }
 
 /** The address that stands for all of a family. */

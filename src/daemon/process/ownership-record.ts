@@ -58,7 +58,7 @@ export class OwnershipRecordFile implements OwnershipRecord, HolderRecord {
     this.recorded = ownership;
     this.held = held;
     this.#ownership = ownershipContent(ownership);
-    this.#holders = holdersContent(held);
+    this.#holders = holdersContent([...held]);
     const failureEvent = "Cannot save the ownership record, a restart relies on the sets alone";
     this.#writer = new BootFileWriter(path, { ...parts, failureEvent });
   }
@@ -68,8 +68,8 @@ export class OwnershipRecordFile implements OwnershipRecord, HolderRecord {
     this.#write();
   }
 
-  keepHolders(holders: Holders): void {
-    const content = holdersContent(holders);
+  keepHolders(...all: readonly Holders[]): void {
+    const content = holdersContent(all.flatMap((holders) => [...holders]));
     if (sameValue(content, this.#holders)) return;
     this.#holders = content;
     this.#write();
@@ -113,8 +113,8 @@ function ownershipContent({ owned, foreign }: RecordedOwnership): Content["owner
   return { owned: first(owned), foreign: first(foreign) };
 }
 
-function holdersContent(holders: Holders): Content["holders"] {
-  if (holders.size === 0) return undefined;
+function holdersContent(holders: readonly (readonly [string, Holder])[]): Content["holders"] {
+  if (holders.length === 0) return undefined;
   const entries: [string, [string, number]][] = [];
   let length = 0;
   for (const [key, { service, createdAtSeconds }] of holders) {

@@ -35,13 +35,21 @@ export interface Conflict {
   readonly remedy: string;
 }
 
+/** What Services ask for, and who does not get it. */
+export interface Claimed {
+  readonly desired: DesiredState;
+  /** Health-check node ports that another Service has. */
+  readonly lostHealthPorts: readonly LostClaim[];
+}
+
 /** Lists all of them. `foreignServers`: keys of virtual servers that a third party has. */
 export function conflictsOf(
-  desired: DesiredState,
+  { desired, lostHealthPorts }: Claimed,
   foreignServers: readonly string[],
 ): readonly Conflict[] {
   return [
     ...desired.lostClaims().map(claimConflict),
+    ...lostHealthPorts.map(healthPortConflict),
     ...foreignServers.map((virtualServer): Conflict => {
       const servicePortName = desired.claimantOf(virtualServer) ?? "";
       const service = serviceOf(servicePortName);
@@ -84,6 +92,16 @@ export function claimConflict({ virtualServer, winner, loser, reason }: LostClai
     service,
     note: `${virtualServer} is served for Service ${serviceOf(winner)}, ${claimWords[reason]}`,
     remedy: `give Service ${service} another address or port`,
+  };
+}
+
+/** Of two Services with one health-check node port, load balancers that ask there hear of the other one. */
+export function healthPortConflict(lost: LostClaim): Conflict {
+  const { virtualServer: healthCheckNodePort, winner, loser, reason: claim } = lost;
+  return {
+    ...claimConflict(lost),
+    event: "Health-check node port is claimed by another Service",
+    keys: { healthCheckNodePort, winner, loser, claim },
   };
 }
 

@@ -8,6 +8,7 @@ import type { Metrics } from "../../metrics/metrics.ts";
 import type { Trigger } from "../../model/change-tracker.ts";
 import { trafficPolicies } from "../../model/topology.ts";
 import type { AnnotationProblem } from "../../model/tuning.ts";
+import type { LostClaim } from "../../plan/claims/claim.ts";
 import type { DesiredState } from "../../plan/desired-state.ts";
 import { changeCount, type SyncReport } from "../../reconcile/report.ts";
 import { AnnotationReporter } from "./annotation-reporter.ts";
@@ -42,6 +43,8 @@ export interface SyncSummary {
   /** When the changes began in the cluster. */
   readonly triggers: readonly Trigger[];
   readonly desired: DesiredState;
+  /** Health-check node ports that another Service has. */
+  readonly lostHealthPorts: readonly LostClaim[];
   /** Annotations that do not count, by Service; absent: there are none. */
   readonly annotationProblems?: ReadonlyMap<ServiceName, readonly AnnotationProblem[]>;
   readonly drains: DrainFigures;
@@ -141,7 +144,7 @@ export class SyncReporter {
     if (hasWorked) this.#observeLatency(summary);
     this.#logFailures(report);
     this.#annotations.report(summary.annotationProblems ?? new Map());
-    if (hasWorked) this.#conflicts.report(conflictsOf(summary.desired, report.conflicts));
+    if (hasWorked) this.#conflicts.report(conflictsOf(summary, report.conflicts));
     this.#logCompletion(summary);
     if (hasWorked) this.firstSync.succeeded(summary);
   }

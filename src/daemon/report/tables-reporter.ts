@@ -7,11 +7,12 @@ import type { Logger } from "../../base/log.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
 import type { Trigger } from "../../model/change-tracker.ts";
 import { trafficPolicies } from "../../model/topology.ts";
+import type { LostClaim } from "../../plan/claims/claim.ts";
 import type { DesiredTables } from "../../plan/iptables/desired-tables.ts";
 import type { TablesReport } from "../../reconcile/iptables/tables-reconciler.ts";
 import { changeCount } from "../../reconcile/report.ts";
 import { ConflictReporter } from "./conflict-reporter.ts";
-import { claimConflict } from "./conflicts.ts";
+import { claimConflict, healthPortConflict } from "./conflicts.ts";
 import { DryRunReporter, pendingChanges } from "./dry-run-reporter.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 import { SyncHistory } from "./sync-history.ts";
@@ -28,6 +29,8 @@ export interface TablesSummary {
   /** When the changes began in the cluster. */
   readonly triggers: readonly Trigger[];
   readonly desired: Pick<DesiredTables, "withoutLocalEndpoints" | "claims">;
+  /** Health-check node ports that another Service has. */
+  readonly lostHealthPorts: readonly LostClaim[];
 }
 
 export interface TablesReporterParts {
@@ -115,7 +118,10 @@ export class TablesReporter {
     this.#logCompletion(summary);
     if (!hasWorked) return;
     this.#observeLatency(summary);
-    this.#conflicts.report(summary.desired.claims.lost().map(claimConflict));
+    this.#conflicts.report([
+      ...summary.desired.claims.lost().map(claimConflict),
+      ...summary.lostHealthPorts.map(healthPortConflict),
+    ]);
     if (this.#isFirst) this.#firstSucceeded(summary);
     this.#isFirst = false;
   }

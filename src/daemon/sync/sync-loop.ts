@@ -230,7 +230,10 @@ export class SyncLoop {
     this.#lastGoal = goal;
     const report = await this.#reconciler.sync(goal, onProgress);
     // Only who writes to the kernel decides whom it serves.
-    if (!this.#isObserveOnly) this.#holderRecord.keepHolders(this.#plan.desired.contestedHolders());
+    if (!this.#isObserveOnly) {
+      const ofPorts = this.#healthChecks.claims.contestedHolders();
+      this.#holderRecord.keepHolders(this.#plan.desired.contestedHolders(), ofPorts);
+    }
     this.#onReport(report);
     this.#reporter.synced({
       families: this.#families,
@@ -242,6 +245,7 @@ export class SyncLoop {
       elapsedMs: this.#clock.monotonicMs() - startedAtMs,
       triggers,
       desired: this.#plan.desired,
+      lostHealthPorts: this.#healthChecks.claims.lost(),
       annotationProblems: this.#plan.annotationProblems,
       drains: this.#reconciler.drainer,
     });

@@ -216,8 +216,10 @@ export class TablesLoop {
     const report = await this.#reconciler.sync(this.#takeGoal());
     const { claims } = this.#plan.desired;
     // Only who writes the rules decides whom they serve.
-    if (!this.#live.current.isObserveOnly)
-      this.#holderRecord.keepHolders(claims.contestedHolders());
+    if (!this.#live.current.isObserveOnly) {
+      const ofPorts = healthChecks.claims.contestedHolders();
+      this.#holderRecord.keepHolders(claims.contestedHolders(), ofPorts);
+    }
     onReport(report);
     reporter.synced({
       report,
@@ -227,6 +229,7 @@ export class TablesLoop {
       elapsedMs: clock.monotonicMs() - startedAtMs,
       triggers,
       desired: this.#plan.desired,
+      lostHealthPorts: healthChecks.claims.lost(),
     });
     const hasWorked = report.failures.length === 0;
     this.#noteComparison(report);

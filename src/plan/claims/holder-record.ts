@@ -5,7 +5,7 @@ export interface HolderRecord {
   /** What an earlier run of this boot left; empty where nothing is recorded. */
   readonly held: Holders;
   /** Records these in place of all before; called after each sync. Does not wait, never throws. */
-  keepHolders(holders: Holders): void;
+  keepHolders(...all: readonly Holders[]): void;
 }
 
 export const noHolderRecord: HolderRecord = { held: new Map(), keepHolders() {} };

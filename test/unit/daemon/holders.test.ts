@@ -175,6 +175,42 @@ describe("an address that a younger Service holds", () => {
   });
 });
 
+describe("a health-check node port that a younger Service holds", () => {
+  const healthCheckNodePort = 32_000;
+  const balanced = (name: string): NamedObject =>
+    named(
+      service({
+        name,
+        type: "LoadBalancer",
+        clusterIps: [name === "old" ? "10.96.0.21" : "10.96.0.22"],
+        metadata: { creationTimestamp: created[name] },
+        spec: { externalTrafficPolicy: "Local", healthCheckNodePort },
+      }),
+    );
+  const answering = async (node: FakeNode): Promise<string> => (await node.state()).health ?? "";
+
+  it("stays with it when an older one claims it, which is reported, and over a restart", async () => {
+    const node = new FakeNode({});
+    node.source.apply(balanced("young"));
+    await node.start();
+    await node.settle();
+    node.source.apply(balanced("old"));
+    await node.comeToRest();
+    for (const _ of ["before", "after a restart"]) {
+      assert.match(await answering(node), /young/);
+      assert.deepEqual(
+        node.view.history.conflicts.map(({ service: name, note }) => `${name}: ${note}`),
+        [
+          `default/old: health-check node port ${healthCheckNodePort} (IPv4) is served for Service default/young, which held it before`,
+        ],
+      );
+      await node.restart();
+      await node.comeToRest();
+    }
+    await node.stop();
+  });
+});
+
 describe("a start", () => {
   it("reads nothing more where no address is contested, nor where the record says who holds it", async () => {
     const calm = new FakeNode({});

@@ -59,8 +59,8 @@ describe("mode iptables: an address that a younger Service holds", () => {
       events: { record: (event) => void events.push(event) },
       holderRecord: {
         held,
-        keepHolders: (holders) => {
-          held = holders;
+        keepHolders: (...all) => {
+          held = new Map(all.flatMap((holders) => [...holders]));
         },
       },
     });

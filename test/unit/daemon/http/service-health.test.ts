@@ -49,11 +49,15 @@ describe("ServiceHealthServers", () => {
 
   afterEach(() => servers.stop());
 
+  type Overrides = Parameters<typeof serviceRecord>[0];
+
+  async function serve(localCount: number, overrides: Overrides = {}): Promise<void> {
+    note(localCount, overrides);
+    await servers.serve(loopback);
+  }
+
   /** A load balancer with policy Local and this many local endpoints. */
-  async function serve(
-    localCount: number,
-    overrides: Parameters<typeof serviceRecord>[0] = {},
-  ): Promise<void> {
+  function note(localCount: number, overrides: Overrides): void {
     const service = serviceRecord({
       type: "LoadBalancer",
       isExternalPolicyLocal: true,
@@ -66,7 +70,6 @@ describe("ServiceHealthServers", () => {
     const slice = sliceRecord([...local, endpointRecord("10.244.2.9")]);
     for (const plan of planService(service.name, service, [slice], planOptions()))
       servers.note(plan);
-    await servers.serve(loopback);
   }
 
   function ask(path = "/"): Promise<Response> {
@@ -126,17 +129,48 @@ describe("ServiceHealthServers", () => {
     await assert.rejects(ask());
   });
 
-  it("gives a port that two Services ask for to the older one, whatever the order", async () => {
-    const young = { name: "default/a", createdAtSeconds: 2 };
-    const old = { name: "default/b", createdAtSeconds: 1 };
+  const young = { name: "default/a", createdAtSeconds: 2 };
+  const old = { name: "default/b", createdAtSeconds: 1 };
+  const given = { healthCheckNodePort: 0 };
+
+  it("gives a port that two Services ask for at once to the older one, whatever the order", async () => {
     for (const order of [
       [young, old],
       [old, young],
     ]) {
-      for (const overrides of order) await serve(1, overrides);
+      for (const overrides of order) note(1, overrides);
+      await servers.serve(loopback);
       assert.match(await (await ask()).text(), /"name": "b"/);
+      for (const overrides of order) note(1, { ...overrides, ...given });
+      await servers.serve(loopback);
     }
-    await serve(1, { ...old, healthCheckNodePort: 0 });
+  });
+
+  it("leaves a port to the Service that has it when an older one asks for it, until it gives it up", async () => {
+    await serve(1, young);
+    await serve(1, old);
+    assert.match(await (await ask()).text(), /"name": "a"/);
+    await serve(0, young);
+    assert.match(await (await ask()).text(), /"name": "a"/);
+    const virtualServer = `health-check node port ${port} (IPv4)`;
+    assert.deepEqual(servers.claims.lost(), [
+      { virtualServer, winner: "default/a:http", loser: "default/b:http", reason: "held-before" },
+    ]);
+    await serve(1, { ...young, ...given });
+    assert.match(await (await ask()).text(), /"name": "b"/);
+    assert.deepEqual(servers.claims.lost(), []);
+    await serve(1, { ...old, ...given });
+    await assert.rejects(ask());
+  });
+
+  it("leaves a port to the Service that had it before a restart", async () => {
+    await serve(1, young);
+    await serve(1, old);
+    const held = servers.claims.contestedHolders();
+    await servers.stop();
+    servers = new ServiceHealthServers({ clock, log: silentLogger, health, held });
+    for (const overrides of [young, old]) note(1, overrides);
+    await servers.serve(loopback);
     assert.match(await (await ask()).text(), /"name": "a"/);
   });
 

@@ -164,7 +164,7 @@ describe("the ownership record", () => {
       file.keepHolders(new Map(held));
       await file.idle();
       assert.equal(existsSync(path), false);
-      file.keepHolders(new Map([...held, [foreign, young]]));
+      file.keepHolders(held, new Map([[foreign, young]]));
       await file.idle();
       assert.equal(open().held.size, 2);
     });

@@ -6,6 +6,7 @@ import type { ServiceRecord } from "../../../../src/api/objects.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
 import { SyncReporter } from "../../../../src/daemon/report/sync-reporter.ts";
 import { silentMetrics } from "../../../../src/metrics/metrics.ts";
+import type { LostClaim } from "../../../../src/plan/claims/claim.ts";
 import { DesiredState } from "../../../../src/plan/desired-state.ts";
 import type { FamilyOptions } from "../../../../src/plan/options.ts";
 import { planService } from "../../../../src/plan/planner.ts";
@@ -20,6 +21,7 @@ const b = serviceRecord({ ...a, name: "default/b", clusterIps: [ip("10.96.0.11")
 let log: RecordingLogger;
 let counts: Map<string, number>;
 let desired: DesiredState;
+let lostHealthPorts: readonly LostClaim[];
 let reporter: SyncReporter;
 let events: ClusterEvent[];
 
@@ -28,6 +30,7 @@ beforeEach(() => {
   log = new RecordingLogger();
   counts = new Map();
   desired = new DesiredState();
+  lostHealthPorts = [];
   const conflicts = (reason: string, count: number): void => void counts.set(reason, count);
   const metrics = { ...silentMetrics, conflicts };
   events = [];
@@ -60,6 +63,7 @@ function report(conflicts: readonly string[] = []): readonly [readonly object[],
     elapsedMs: 1,
     triggers: [],
     desired,
+    lostHealthPorts,
     drains: { count: 0, oldestAgeSeconds: 0 },
   });
   const warnings = log.lines.filter(({ level }) => level === "warn").map(({ keys }) => keys);
@@ -129,6 +133,24 @@ describe("conflicts", () => {
     assert.deepEqual(report(), [[], {}]);
     put(b);
     assert.equal(report()[0].length, 1);
+  });
+
+  it("of two Services about a health-check node port are reported as those about an address", () => {
+    const [virtualServer, winner, loser] = [
+      "health-check node port 30000 (IPv4)",
+      "default/a:http",
+      "default/b:http",
+    ];
+    lostHealthPorts = [{ virtualServer, winner, loser, reason: "held-before" }];
+    const told = { healthCheckNodePort: virtualServer, winner, loser, claim: "held-before" };
+    const reason = "claimed-by-another-service";
+    assert.deepEqual(report(), [[{ ...told, reason }], { [reason]: 1 }]);
+    assert.equal(
+      events.at(-1)?.note,
+      `node node-1: ${virtualServer} is served for Service default/a, which held it before; give Service default/b another address or port`,
+    );
+    lostHealthPorts = [];
+    assert.deepEqual(report(), [[], {}]);
   });
 
   it("with virtual servers of a third party last as long as each sync finds them", () => {
