@@ -67,7 +67,7 @@ export async function planUserspace(
   const claims = new PortalClaims(held);
   const wanted = [...tracker.serviceNames()].flatMap((name) => {
     const listeners = listenersOf(name, tracker, place);
-    claims.replace(name, listeners, nodeAddresses);
+    claims.replaceService(name, listeners, nodeAddresses);
     return listeners;
   });
   const observed = await observe(usable);

@@ -2,42 +2,25 @@ import type { ServiceName } from "../../api/objects.ts";
 import { familyOf, type IpAddress } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import type { Holder, Holders, LostClaim, LostTo } from "../../plan/claims/claim.ts";
-import {
-  type ClaimedFrontend,
-  type ClaimedKey,
-  claimKey,
-  claimsOf,
-} from "../../plan/claims/claimed-keys.ts";
-import { PortClaims } from "../../plan/claims/port-claims.ts";
+import { type ClaimedFrontend, claimKey, claimsOf } from "../../plan/claims/claimed-keys.ts";
+import { type ClaimingPlan, PortClaims } from "../../plan/claims/port-claims.ts";
 import type { ServiceListener } from "../../userspace/service-listeners.ts";
-
-interface ListenerClaims {
-  readonly servicePort: ServicePort;
-  readonly claims: readonly ClaimedKey[];
-}
 
 /**
  * Who has which address and port of those that Services of mode userspace ask for, by the rule of the other modes. The
  * rules lead to listeners, and to one for each address and port.
  */
-export class PortalClaims {
-  readonly #claims: PortClaims<ListenerClaims>;
-  readonly #byService = new Map<ServiceName, ReadonlyMap<string, ListenerClaims>>();
-  readonly #byListener = new Map<string, ListenerClaims>();
-
-  /** `held`: by an earlier run. */
-  constructor(held: Holders) {
-    this.#claims = new PortClaims(held);
-  }
+export class PortalClaims extends PortClaims<ClaimingPlan> {
+  readonly #byService = new Map<ServiceName, ReadonlyMap<string, ClaimingPlan>>();
+  readonly #byListener = new Map<string, ClaimingPlan>();
 
   /** Makes these all listeners of a Service. Its node ports are at `nodeAddresses`. */
-  replace(
+  replaceService(
     service: ServiceName,
     listeners: readonly ServiceListener[],
     nodeAddresses: readonly IpAddress[],
   ): void {
-    const before = this.#byService.get(service) ?? new Map<string, ListenerClaims>();
+    const before = this.#byService.get(service) ?? new Map<string, ClaimingPlan>();
     const after = new Map(
       listeners.map(({ key, servicePort }) => {
         const claims = claimsOf(servicePort, frontendsOf(servicePort, nodeAddresses));
@@ -45,12 +28,12 @@ export class PortalClaims {
       }),
     );
     for (const [key, plan] of after) {
-      this.#claims.replace(before.get(key), plan);
+      this.replace(before.get(key), plan);
       this.#byListener.set(key, plan);
     }
     for (const [key, plan] of before) {
       if (after.has(key)) continue;
-      this.#claims.replace(plan, undefined);
+      this.replace(plan, undefined);
       this.#byListener.delete(key);
     }
     if (after.size === 0) this.#byService.delete(service);
@@ -62,7 +45,7 @@ export class PortalClaims {
     const plan = this.#byListener.get(listener.key);
     if (plan === undefined) return listener;
     const lost = new Set(
-      plan.claims.filter(({ key }) => !this.#claims.isWonBy(plan, key)).map(({ key }) => key),
+      plan.claims.filter(({ key }) => !this.isWonBy(plan, key)).map(({ key }) => key),
     );
     if (lost.size === 0) return listener;
     const { servicePort, addresses, nodePort } = listener;
@@ -76,32 +59,6 @@ export class PortalClaims {
     // One rule stands for all addresses of the node, and who has the port at one of them has it at all.
     const isNodePortLost = [...lost].some((key) => !keys.has(key));
     return { ...listener, addresses: kept, nodePort: isNodePortLost ? 0 : nodePort };
-  }
-
-  lost(): readonly LostClaim[] {
-    return this.#claims.lost();
-  }
-
-  lostTo(port: ServicePort, key: string): LostTo | undefined {
-    return this.#claims.lostTo(port, key);
-  }
-
-  /** See `Claims.undecided`. */
-  undecided(): ReturnType<PortClaims<ListenerClaims>["undecided"]> {
-    return this.#claims.undecided();
-  }
-
-  hold(key: string, holder: Holder): void {
-    this.#claims.hold(key, holder);
-  }
-
-  /** From now on everyone holds what it has. */
-  settle(): void {
-    this.#claims.settle();
-  }
-
-  contestedHolders(): Holders {
-    return this.#claims.contestedHolders();
   }
 }
 

@@ -188,7 +188,7 @@ export class UserspaceLoop {
       const service = this.#tracker.service(name);
       const slices = this.#tracker.slicesOf(name);
       const wanted = service === undefined ? [] : serviceListeners(service, slices, this.#place);
-      this.#claims.replace(name, wanted, this.#nodeAddresses);
+      this.#claims.replaceService(name, wanted, this.#nodeAddresses);
       changed.set(name, wanted);
     }
     await proxier.replaceServices(changed);

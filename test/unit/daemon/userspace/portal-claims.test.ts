@@ -81,7 +81,7 @@ class Node {
 
   #replace(name: string, listeners: readonly ServiceListener[]): void {
     this.#listeners.set(name, listeners);
-    this.#claims.replace(name, listeners, [ip(claimedAddress), ip("fd00:10::11")]);
+    this.#claims.replaceService(name, listeners, [ip(claimedAddress), ip("fd00:10::11")]);
   }
 }
 
