@@ -97,6 +97,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
       reportFamilies({ config: live.current, families, node }, parts),
   });
   const { loop } = mode;
+  const { input } = loop;
   const stopped = new AbortController();
   modeRecord?.begin(config.mode);
   const settled = (): Promise<void> => loop.settled();
@@ -112,18 +113,18 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   loop.start();
   backendWatch.start();
   const listener: SourceListener = {
-    onService: (previous, current) => loop.noteService(previous, current),
-    onEndpointSlice: (previous, current) => loop.noteSlice(previous, current),
-    onNode: (_previous, current) => loop.noteNode(current),
+    onService: (previous, current) => input.noteService(previous, current),
+    onEndpointSlice: (previous, current) => input.noteSlice(previous, current),
+    onNode: (_previous, current) => input.noteNode(current),
     onSynced: (kind) => {
       parts.health.listed(kind);
-      loop.noteSynced(kind);
+      input.noteSynced(kind);
     },
     onRefusal: ({ kind, subject, field, reason, message }) => {
       metrics.objectRefused(kind, reason);
       log.warn("Ignoring invalid field", { kind, subject, field, reason, message });
     },
-    onNodeAddresses: (nodes, weights) => loop.noteNodeAddresses(nodes, weights),
+    onNodeAddresses: (nodes, weights) => input.noteNodeAddresses(nodes, weights),
     onListQuarantine: (quarantine) => reportListQuarantine(quarantine, parts),
     onServerVersion: (version) => metrics.serverVersion(version),
   };

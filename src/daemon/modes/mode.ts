@@ -1,33 +1,21 @@
 /** What the composition root needs of a proxy mode. */
-import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/objects.ts";
-import type {
-  NodeAddresses,
-  NodeWeights,
-  ResourceKind,
-  ServedAddresses,
-  ServerEndpoint,
-} from "../../api/source.ts";
+import type { NodeRecord } from "../../api/objects.ts";
+import type { ServedAddresses, ServerEndpoint } from "../../api/source.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import type { Config } from "../../config/config.ts";
 import type { ServiceHealthServers } from "../http/service-health.ts";
 import type { ModeView } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { DaemonParts } from "../start.ts";
+import type { ClusterInput } from "../sync/cluster-input.ts";
 
 /** Takes what the source reports and brings the kernel there. */
 export interface ProxyLoop {
+  readonly input: ClusterInput;
   start(): void;
   /** Resolves when everything reported so far is in the kernel. */
   settled(): Promise<void>;
   stop(): Promise<void>;
-  noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void;
-  noteSlice(
-    previous: EndpointSliceRecord | undefined,
-    current: EndpointSliceRecord | undefined,
-  ): void;
-  noteNode(node: NodeRecord | undefined): void;
-  noteNodeAddresses(nodes: NodeAddresses, weights?: NodeWeights): void;
-  noteSynced(kind: ResourceKind): void;
   reconfigured(): void;
 }
 

@@ -1,12 +1,9 @@
-import type { EventRecorder } from "../../api/event.ts";
-import type { NodeRecord, ServiceName } from "../../api/objects.ts";
-import type { Clock } from "../../base/clock.ts";
+import type { ServiceName } from "../../api/objects.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Metrics } from "../../metrics/metrics.ts";
 import type { Trigger } from "../../model/change-tracker.ts";
-import { trafficPolicies } from "../../model/topology.ts";
 import type { AnnotationProblem } from "../../model/tuning.ts";
 import type { LostClaim } from "../../plan/claims/claim.ts";
 import type { DesiredState } from "../../plan/desired-state.ts";
@@ -17,6 +14,7 @@ import { conflictsOf } from "./conflicts.ts";
 import { DriftReporter } from "./drift-reporter.ts";
 import { DryRunReporter, pendingChanges } from "./dry-run-reporter.ts";
 import { FirstSync } from "./first-sync.ts";
+import { LoopReporter, type LoopReporterParts } from "./loop-reporter.ts";
 import { ManualWeightReporter } from "./manual-weight-reporter.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 import { RefusalReporter } from "./refusal-reporter.ts";
@@ -54,11 +52,10 @@ export interface SyncSummary {
 const maxLoggedFailures = 10;
 
 /** Turns what the loop does into metrics, health, log lines and events. */
-export class SyncReporter {
+export class SyncReporter extends LoopReporter {
   readonly firstSync: FirstSync;
   readonly #metrics: Metrics;
   readonly #health: ProxyHealth;
-  readonly #clock: Clock;
   readonly #log: Logger;
   readonly #conflicts: ConflictReporter;
   readonly #drifts: DriftReporter;
@@ -72,17 +69,10 @@ export class SyncReporter {
   #reportedForeign = new Set<string>();
   #reportedPossible = new Set<string>();
 
-  constructor(collaborators: {
-    readonly metrics: Metrics;
-    readonly health: ProxyHealth;
-    readonly clock: Clock;
-    readonly log: Logger;
-    readonly events?: EventRecorder;
-    readonly nodeName?: string;
-  }) {
+  constructor(collaborators: LoopReporterParts) {
+    super(collaborators);
     this.#metrics = collaborators.metrics;
     this.#health = collaborators.health;
-    this.#clock = collaborators.clock;
     this.#log = collaborators.log;
     this.#drifts = new DriftReporter(collaborators);
     this.#manualWeights = new ManualWeightReporter(collaborators);
@@ -92,35 +82,6 @@ export class SyncReporter {
     this.firstSync = new FirstSync(collaborators);
     this.history = new SyncHistory(collaborators.clock);
     this.#conflicts = new ConflictReporter({ ...collaborators, history: this.history });
-  }
-
-  /** The loop begins: health is judged from now on. */
-  started(families: readonly IpFamily[]): void {
-    for (const family of families) {
-      this.#health.started(family);
-      this.#metrics.syncQueued(family);
-    }
-  }
-
-  /** A sync is asked for. */
-  queued(families: readonly IpFamily[]): void {
-    for (const family of families) {
-      this.#health.queued(family);
-      this.#metrics.syncQueued(family);
-    }
-  }
-
-  /** Counted once for each family, as upstream's two proxiers do. */
-  serviceChanged(families: readonly IpFamily[], pendingCount: number): void {
-    this.#metrics.serviceChanged(families.length, pendingCount);
-  }
-
-  sliceChanged(pendingCount: number): void {
-    this.#metrics.endpointSliceChanged(pendingCount);
-  }
-
-  nodeChanged(node: NodeRecord | undefined): void {
-    if (node !== undefined) this.#health.setNodeEligible(node.isEligible);
   }
 
   synced(summary: SyncSummary): void {
@@ -139,9 +100,9 @@ export class SyncReporter {
     else if (hasWorked) this.#dryRun.planned(pendingChanges(report.plan));
     this.#drifts.drifted(report);
     if (hasWorked) this.#noteState(report, summary.desired);
-    this.#countWithoutLocal(summary);
+    this.countWithoutLocal(summary.desired, families);
     this.#drainFigures(summary.drains);
-    if (hasWorked) this.#observeLatency(summary);
+    if (hasWorked) this.observeLatency(summary.triggers);
     this.#logFailures(report);
     this.#annotations.report(summary.annotationProblems ?? new Map());
     if (hasWorked) this.#conflicts.report(conflictsOf(summary, report.conflicts));
@@ -202,15 +163,6 @@ export class SyncReporter {
     for (const family of report.failedRestores) this.#metrics.iptablesRestoreFailed(family);
   }
 
-  #countWithoutLocal({ desired, families }: SyncSummary): void {
-    for (const family of families) {
-      for (const policy of trafficPolicies) {
-        const count = desired.withoutLocalEndpoints(policy, family);
-        this.#metrics.noLocalEndpoints(policy, family, count);
-      }
-    }
-  }
-
   /** Foreign virtual servers are counted, and each is named once. */
   #noteForeign({ foreignServers }: SyncReport): void {
     this.#metrics.foreignVirtualServers(foreignServers.length);
@@ -240,13 +192,6 @@ export class SyncReporter {
 
   #drainFigures({ count, oldestAgeSeconds }: DrainFigures): void {
     this.#metrics.draining(count, oldestAgeSeconds);
-  }
-
-  #observeLatency({ triggers }: SyncSummary): void {
-    const nowMs = this.#clock.nowMs();
-    for (const { family, timeMs } of triggers) {
-      this.#metrics.networkProgrammed(family, (nowMs - timeMs) / 1000);
-    }
   }
 
   #logFailures({ failures }: SyncReport): void {

@@ -1,12 +1,5 @@
-import type { EventRecorder } from "../../api/event.ts";
-import type { NodeRecord } from "../../api/objects.ts";
-import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
-import type { IpFamily } from "../../base/ip.ts";
-import type { Logger } from "../../base/log.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
 import type { Trigger } from "../../model/change-tracker.ts";
-import { trafficPolicies } from "../../model/topology.ts";
 import type { LostClaim } from "../../plan/claims/claim.ts";
 import type { DesiredTables } from "../../plan/iptables/desired-tables.ts";
 import type { TablesReport } from "../../reconcile/iptables/tables-reconciler.ts";
@@ -14,7 +7,7 @@ import { changeCount } from "../../reconcile/report.ts";
 import { ConflictReporter } from "./conflict-reporter.ts";
 import { claimConflict, healthPortConflict } from "./conflicts.ts";
 import { DryRunReporter, pendingChanges } from "./dry-run-reporter.ts";
-import type { ProxyHealth } from "./proxy-health.ts";
+import { LoopReporter, type LoopReporterParts } from "./loop-reporter.ts";
 import { SyncHistory } from "./sync-history.ts";
 
 /** What there is to say about one sync in mode iptables. */
@@ -33,59 +26,21 @@ export interface TablesSummary {
   readonly lostHealthPorts: readonly LostClaim[];
 }
 
-export interface TablesReporterParts {
-  readonly metrics: Metrics;
-  readonly health: ProxyHealth;
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** Absent: nobody reads events. */
-  readonly events?: EventRecorder;
-  readonly nodeName?: string;
-}
-
 /** Turns what the loop of mode iptables does into metrics, health and log lines. */
-export class TablesReporter {
-  readonly #parts: TablesReporterParts;
+export class TablesReporter extends LoopReporter {
+  readonly #parts: LoopReporterParts;
   readonly #dryRun: DryRunReporter;
   readonly #conflicts: ConflictReporter;
   /** What the last syncs came to. */
   readonly history: SyncHistory;
   #isFirst = true;
 
-  constructor(parts: TablesReporterParts) {
+  constructor(parts: LoopReporterParts) {
+    super(parts);
     this.#parts = parts;
     this.#dryRun = new DryRunReporter(parts);
     this.history = new SyncHistory(parts.clock);
     this.#conflicts = new ConflictReporter({ ...parts, history: this.history });
-  }
-
-  /** The loop begins: health is judged from now on. */
-  started(families: readonly IpFamily[]): void {
-    for (const family of families) {
-      this.#parts.health.started(family);
-      this.#parts.metrics.syncQueued(family);
-    }
-  }
-
-  /** A sync is asked for. */
-  queued(families: readonly IpFamily[]): void {
-    for (const family of families) {
-      this.#parts.health.queued(family);
-      this.#parts.metrics.syncQueued(family);
-    }
-  }
-
-  /** Counted once for each family, as upstream's two proxiers do. */
-  serviceChanged(families: readonly IpFamily[], pendingCount: number): void {
-    this.#parts.metrics.serviceChanged(families.length, pendingCount);
-  }
-
-  sliceChanged(pendingCount: number): void {
-    this.#parts.metrics.endpointSliceChanged(pendingCount);
-  }
-
-  nodeChanged(node: NodeRecord | undefined): void {
-    if (node !== undefined) this.#parts.health.setNodeEligible(node.isEligible);
   }
 
   /** A check between syncs found that rules may differ. */
@@ -113,11 +68,12 @@ export class TablesReporter {
     metrics.syncRun(isFull ? "full" : "partial", hasWorked ? "success" : "failure");
     if (!summary.isObserveOnly) this.#countChanges(report);
     else if (hasWorked) this.#dryRun.planned(pendingChanges(report.plan));
-    this.#countWithoutLocal(summary);
+    const families = report.families.map(({ family }) => family);
+    this.countWithoutLocal(summary.desired, families);
     this.#logFailures(report);
     this.#logCompletion(summary);
     if (!hasWorked) return;
-    this.#observeLatency(summary);
+    this.observeLatency(summary.triggers);
     this.#conflicts.report([
       ...summary.desired.claims.lost().map(claimConflict),
       ...summary.lostHealthPorts.map(healthPortConflict),
@@ -137,22 +93,6 @@ export class TablesReporter {
       if (hasWorked || !report.failedRestores.includes(family)) continue;
       metrics.iptablesRestoreFailed(family);
       if (!isFull) metrics.partialRestoreFailed(family);
-    }
-  }
-
-  #countWithoutLocal({ desired, report }: TablesSummary): void {
-    for (const { family } of report.families) {
-      for (const policy of trafficPolicies) {
-        const count = desired.withoutLocalEndpoints(policy, family);
-        this.#parts.metrics.noLocalEndpoints(policy, family, count);
-      }
-    }
-  }
-
-  #observeLatency({ triggers }: TablesSummary): void {
-    const nowMs = this.#parts.clock.nowMs();
-    for (const { family, timeMs } of triggers) {
-      this.#parts.metrics.networkProgrammed(family, (nowMs - timeMs) / 1000);
     }
   }
 

@@ -40,6 +40,8 @@ export interface ClusterInputParts {
     sliceChanged(pendingCount: number): void;
     nodeChanged(node: NodeRecord | undefined): void;
   };
+  /** Called with each Service before it is noted. */
+  readonly onService?: ChangeTracker["noteService"];
   /** Something is to be planned again; called once more whenever {@link ClusterInput.isReady} may have become true. */
   readonly onChange: () => void;
   /** Services and EndpointSlices are completely listed; absent: nobody wants to know. */
@@ -101,7 +103,8 @@ export class ClusterInput {
   }
 
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
-    const { tracker, reporter, families, onChange } = this.#parts;
+    const { tracker, reporter, families, onChange, onService } = this.#parts;
+    onService?.(previous, current);
     this.#otherNodes.noteService(previous, current);
     tracker.noteService(previous, current);
     reporter.serviceChanged(families, tracker.pendingCount);

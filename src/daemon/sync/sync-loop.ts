@@ -1,5 +1,3 @@
-import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/objects.ts";
-import type { NodeAddresses, NodeWeights, ResourceKind } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
 import { earliest } from "../../base/earliest.ts";
 import { Exclusive } from "../../base/exclusive.ts";
@@ -61,7 +59,8 @@ export class SyncLoop {
   readonly #healthChecks: ServiceHealthServers;
   readonly #localhostNodePorts: LocalhostNodePorts | undefined;
   readonly #onReport: (report: SyncReport) => void;
-  readonly #input: ClusterInput;
+  /** What the source reports. */
+  readonly input: ClusterInput;
   readonly #schedulers: AvailableSchedulers;
   readonly #rampStartTimes: RampStartTimes;
   readonly #holderRecord: HolderRecord;
@@ -102,19 +101,20 @@ export class SyncLoop {
       },
       recallRamp: (key) => this.#rampStartTimes.recall(key),
     });
-    this.#input = new ClusterInput(collaborators, {
+    this.input = new ClusterInput(collaborators, {
       live,
       families,
       tracker: this.#plan.tracker,
       reporter,
+      onService: (previous, current) => this.#schedulers.noteService(previous, current),
       onChange: () => this.#request(),
       onListed: (counts) => reporter.firstSync.listed(counts),
       areWeightsDefault: () => this.#live.current.tuning.weights === "node",
     });
     this.#planAhead = new PlanAhead({
-      ...{ clock, log: collaborators.log, plan: this.#plan, node: this.#input.node },
+      ...{ clock, log: collaborators.log, plan: this.#plan, node: this.input.node },
       exclusive: this.#exclusive,
-      isListing: () => this.#input.isListing,
+      isListing: () => this.input.isListing,
     });
     this.#schedulers = new AvailableSchedulers({ ipvs: kernel.ipvs, clock, families });
     this.#reconciler = new Reconciler({ ...collaborators, isDryRun: this.#isObserveOnly });
@@ -126,7 +126,7 @@ export class SyncLoop {
     this.#reporter.started(this.#families);
     // Whoever observes meets the failure again.
     this.readServers().catch(() => undefined);
-    this.#input.start();
+    this.input.start();
     this.#checks.start();
     this.#runner.start();
   }
@@ -150,7 +150,7 @@ export class SyncLoop {
   /** Ends after the sync that may be running. The kernel keeps its state. */
   async stop(): Promise<void> {
     this.#isStopped = true;
-    this.#input.stop();
+    this.input.stop();
     this.#checks.stop();
     this.#cancelRetry();
     await this.#runner.stop();
@@ -164,30 +164,6 @@ export class SyncLoop {
     return { plan: this.#plan, reconciler: this.#reconciler, history: this.#reporter.history };
   }
 
-  noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
-    this.#schedulers.noteService(previous, current);
-    this.#input.noteService(previous, current);
-  }
-
-  noteSlice(
-    previous: EndpointSliceRecord | undefined,
-    current: EndpointSliceRecord | undefined,
-  ): void {
-    this.#input.noteSlice(previous, current);
-  }
-
-  noteNode(node: NodeRecord | undefined): void {
-    this.#input.noteNode(node);
-  }
-
-  noteNodeAddresses(nodes: NodeAddresses, weights?: NodeWeights): void {
-    this.#input.noteNodeAddresses(nodes, weights);
-  }
-
-  noteSynced(kind: ResourceKind): void {
-    this.#input.noteSynced(kind);
-  }
-
   /** The configuration is another one: everything that depends on it is planned again. */
   reconfigured(): void {
     this.#runner.configure(runnerOptions(this.#live));
@@ -198,11 +174,11 @@ export class SyncLoop {
   }
 
   get #node(): KnownNode {
-    return this.#input.node;
+    return this.input.node;
   }
 
   #request(): void {
-    if (!this.#input.isReady) {
+    if (!this.input.isReady) {
       this.#planAhead.note();
       return;
     }
@@ -212,10 +188,10 @@ export class SyncLoop {
 
   /** Says whether the sync ran and the kernel answers. */
   async #sync(onProgress?: ApplyProgress): Promise<boolean> {
-    if (!this.#input.isReady) return true;
+    if (!this.input.isReady) return true;
     const startedAtMs = this.#clock.monotonicMs();
     const options = await this.#node.refresh();
-    const weights = this.#nodeWeights.of(this.#input.nodeWeights, this.#node.record);
+    const weights = this.#nodeWeights.of(this.input.nodeWeights, this.#node.record);
     this.#plan.noteNodeWeights(weights, options);
     this.#plan.noteMissingSchedulers(await this.#schedulers.refresh());
     const { services, triggers } = await inSlices(

@@ -1,5 +1,3 @@
-import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/objects.ts";
-import type { NodeAddresses, ResourceKind } from "../../api/source.ts";
 import { Exclusive } from "../../base/exclusive.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { type NextRun, type Pace, Periodic } from "../../base/periodic.ts";
@@ -56,7 +54,8 @@ export class TablesLoop {
   readonly #live: LiveConfig;
   readonly #prepared: PreparedTables;
   readonly #parts: TablesLoopCollaborators;
-  readonly #input: ClusterInput;
+  /** What the source reports. */
+  readonly input: ClusterInput;
   readonly #plan: TablesPlan;
   readonly #reconciler: TablesReconciler;
   readonly #holderRecord: HolderRecord;
@@ -79,7 +78,7 @@ export class TablesLoop {
       startedAtMs: clock.nowMs(),
       onPlan: (plan) => healthChecks.note(plan),
     });
-    this.#input = new ClusterInput(parts, {
+    this.input = new ClusterInput(parts, {
       live,
       families: prepared.families,
       tracker: this.#plan.tracker,
@@ -135,7 +134,7 @@ export class TablesLoop {
 
   start(): void {
     this.#parts.reporter.started(this.families);
-    this.#input.start();
+    this.input.start();
     this.#addressWatch.start();
     this.#check.start();
     this.#runner.start();
@@ -148,35 +147,12 @@ export class TablesLoop {
 
   /** Ends after the sync that may be running. The kernel keeps its state. */
   async stop(): Promise<void> {
-    this.#input.stop();
+    this.input.stop();
     this.#addressWatch.stop();
     this.#check.stop();
     await this.#runner.stop();
     await this.#exclusive.idle();
     await this.#parts.healthChecks.stop();
-  }
-
-  noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
-    this.#input.noteService(previous, current);
-  }
-
-  noteSlice(
-    previous: EndpointSliceRecord | undefined,
-    current: EndpointSliceRecord | undefined,
-  ): void {
-    this.#input.noteSlice(previous, current);
-  }
-
-  noteNode(node: NodeRecord | undefined): void {
-    this.#input.noteNode(node);
-  }
-
-  noteNodeAddresses(nodes: NodeAddresses): void {
-    this.#input.noteNodeAddresses(nodes);
-  }
-
-  noteSynced(kind: ResourceKind): void {
-    this.#input.noteSynced(kind);
   }
 
   /** The configuration is another one: everything that depends on it is planned again. */
@@ -190,11 +166,11 @@ export class TablesLoop {
   }
 
   get #node(): KnownNode {
-    return this.#input.node;
+    return this.input.node;
   }
 
   #request(): void {
-    if (!this.#input.isReady) return;
+    if (!this.input.isReady) return;
     this.#parts.reporter.queued(this.families);
     this.#runner.request();
   }
@@ -206,7 +182,7 @@ export class TablesLoop {
   }
 
   async #sync(): Promise<boolean> {
-    if (!this.#input.isReady) return true;
+    if (!this.input.isReady) return true;
     const { clock, reporter, healthChecks, onReport = () => {} } = this.#parts;
     const startedAtMs = clock.monotonicMs();
     const { families: own } = await this.#refreshOptions();
@@ -288,7 +264,7 @@ export class TablesLoop {
   /** Some program changed a rule, a canary is gone, or nobody has looked for an hour: the next sync compares everything. */
   async #compare(): Promise<NextRun> {
     await this.#exclusive.runIfIdle(async () => {
-      if (!this.#input.isReady) return;
+      if (!this.input.isReady) return;
       const { clock, reporter } = this.#parts;
       const isOverdue = clock.monotonicMs() - this.#comparedAtMs >= fullComparisonMs;
       if (!isOverdue && !(await this.#mayDiffer())) return;

@@ -53,9 +53,10 @@ describe("SyncLoop", () => {
 
   /** One Service with its slice, everything listed. */
   async function synced(): Promise<void> {
-    loop.noteService(undefined, service);
-    loop.noteSlice(undefined, sliceRecord([first]));
-    for (const kind of ["services", "endpointslices", "nodes"] as const) loop.noteSynced(kind);
+    loop.input.noteService(undefined, service);
+    loop.input.noteSlice(undefined, sliceRecord([first]));
+    for (const kind of ["services", "endpointslices", "nodes"] as const)
+      loop.input.noteSynced(kind);
     await clock.advance(5_000);
     await loop.settled();
   }
@@ -66,48 +67,48 @@ describe("SyncLoop", () => {
   }
 
   it("writes nothing before Services, slices and the Node are listed", async () => {
-    loop.noteService(undefined, service);
-    loop.noteSynced("services");
+    loop.input.noteService(undefined, service);
+    loop.input.noteSynced("services");
     await clock.advance(20_000);
-    loop.noteSynced("nodes");
+    loop.input.noteSynced("nodes");
     await clock.advance(60_000);
     assert.deepEqual(kernel.operations.texts(), []);
-    loop.noteSynced("endpointslices");
+    loop.input.noteSynced("endpointslices");
     await clock.advance(0);
     assert.match(ipvsText(kernel), /-A -t 10\.96\.0\.10:80/);
   });
 
   it("plans while the lists arrive, and writes when they are complete", async () => {
-    loop.noteSynced("nodes");
+    loop.input.noteSynced("nodes");
     for (let index = 0; index < 300; index++) {
       const [name, address] = [`default/${index}`, `10.97.${index >> 8}.${index & 255}`];
-      loop.noteService(undefined, serviceRecord({ name, clusterIps: [ip(address)] }));
-      loop.noteSlice(undefined, sliceRecord([first], { name: `${name}-1`, service: name }));
+      loop.input.noteService(undefined, serviceRecord({ name, clusterIps: [ip(address)] }));
+      loop.input.noteSlice(undefined, sliceRecord([first], { name: `${name}-1`, service: name }));
     }
-    loop.noteService(undefined, service);
-    loop.noteSlice(undefined, sliceRecord([first]));
+    loop.input.noteService(undefined, service);
+    loop.input.noteSlice(undefined, sliceRecord([first]));
     await clock.advance(5_000);
     assert.ok([...loop.view.plan.desired.virtualServerKeys()].length > 200);
     assert.deepEqual(kernel.operations.texts(), []);
-    loop.noteSynced("services");
-    loop.noteSynced("endpointslices");
+    loop.input.noteSynced("services");
+    loop.input.noteSynced("endpointslices");
     await clock.advance(0);
     await loop.settled();
     assert.match(ipvsText(kernel), /-a -t 10\.96\.0\.10:80 -r 10\.244\.2\.11:8080/);
   });
 
   it("plans ahead, too, where the list of Services is complete before slices come", async () => {
-    loop.noteSynced("nodes");
+    loop.input.noteSynced("nodes");
     const names = Array.from({ length: 1_000 }, (_, index) => `default/${index}`);
     for (const [index, name] of names.entries()) {
       const address = ip(`10.97.${index >> 8}.${index & 255}`);
-      loop.noteService(undefined, serviceRecord({ name, clusterIps: [address] }));
+      loop.input.noteService(undefined, serviceRecord({ name, clusterIps: [address] }));
     }
-    loop.noteSynced("services");
+    loop.input.noteSynced("services");
     await clock.advance(1_000);
     assert.equal([...loop.view.plan.desired.virtualServerKeys()].length, 0);
     for (const [index, name] of names.entries()) {
-      loop.noteSlice(undefined, sliceRecord([first], { name: `${name}-1`, service: name }));
+      loop.input.noteSlice(undefined, sliceRecord([first], { name: `${name}-1`, service: name }));
       // A page of the list.
       if (index % 100 === 99) await clock.advance(100);
     }
@@ -116,9 +117,9 @@ describe("SyncLoop", () => {
   });
 
   it("continues without the Node after 30 s", async () => {
-    loop.noteService(undefined, service);
-    loop.noteSynced("services");
-    loop.noteSynced("endpointslices");
+    loop.input.noteService(undefined, service);
+    loop.input.noteSynced("services");
+    loop.input.noteSynced("endpointslices");
     await clock.advance(29_000);
     assert.deepEqual(kernel.operations.texts(), []);
     await clock.advance(1_000);
@@ -128,10 +129,10 @@ describe("SyncLoop", () => {
   it("gathers a burst into one sync a second later", async () => {
     await synced();
     kernel.operations.clear();
-    loop.noteSlice(sliceRecord([first]), sliceRecord([first, second]));
+    loop.input.noteSlice(sliceRecord([first]), sliceRecord([first, second]));
     await clock.advance(0);
-    loop.noteSlice(sliceRecord([first, second]), sliceRecord([first]));
-    loop.noteSlice(sliceRecord([first]), sliceRecord([first, second]));
+    loop.input.noteSlice(sliceRecord([first, second]), sliceRecord([first]));
+    loop.input.noteSlice(sliceRecord([first]), sliceRecord([first, second]));
     assert.deepEqual(await writes(), [
       "ipvs create-real-server TCP 10.96.0.10:80 -> 10.244.2.12:8080",
       "ipvs create-real-server TCP 172.16.5.11:30080 -> 10.244.2.12:8080",
@@ -158,12 +159,13 @@ describe("SyncLoop", () => {
     const apiServers = sliceRecord([endpointRecord("203.0.113.5")], {
       service: "default/kubernetes",
     });
-    loop.noteService(undefined, external);
-    loop.noteSlice(undefined, apiServers);
-    for (const kind of ["services", "endpointslices", "nodes"] as const) loop.noteSynced(kind);
+    loop.input.noteService(undefined, external);
+    loop.input.noteSlice(undefined, apiServers);
+    for (const kind of ["services", "endpointslices", "nodes"] as const)
+      loop.input.noteSynced(kind);
     await clock.advance(5_000);
     assert.doesNotMatch(addressesText(kernel), /203\.0\.113\.5/);
-    loop.noteSlice(apiServers, { ...apiServers, service: "default/other" });
+    loop.input.noteSlice(apiServers, { ...apiServers, service: "default/other" });
     await clock.advance(5_000);
     assert.match(addressesText(kernel), /203\.0\.113\.5/);
   });
@@ -191,7 +193,7 @@ describe("SyncLoop", () => {
     await synced();
     const server = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
     kernel.ipvs.setConnections(server, { address: first.address, port: 8080 }, { active: 3 });
-    loop.noteSlice(sliceRecord([first]), sliceRecord([second]));
+    loop.input.noteSlice(sliceRecord([first]), sliceRecord([second]));
     await clock.advance(10_000);
     assert.match(ipvsText(kernel), /10\.96\.0\.10:80 -r 10\.244\.2\.11:8080 -m -w 0/);
     kernel.ipvs.setConnections(server, { address: first.address, port: 8080 }, {});
@@ -218,7 +220,7 @@ describe("SyncLoop", () => {
   it("tries again soon after a failure, and is unhealthy while a change waits too long", async () => {
     await synced();
     const heal = kernel.operations.failWhere(({ facility }) => facility === "ipvs", errno.EPERM);
-    loop.noteSlice(sliceRecord([first]), sliceRecord([first, second]));
+    loop.input.noteSlice(sliceRecord([first]), sliceRecord([first, second]));
     await clock.advance(59_000);
     assert.equal(health.report().isHealthy, true);
     await clock.advance(2_000);
@@ -234,7 +236,7 @@ describe("SyncLoop", () => {
     const before = ipvsText(kernel);
     await loop.stop();
     kernel.operations.clear();
-    loop.noteService(service, undefined);
+    loop.input.noteService(service, undefined);
     await clock.advance(120_000);
     assert.deepEqual(kernel.operations.texts(), []);
     assert.equal(ipvsText(kernel), before);
