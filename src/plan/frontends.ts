@@ -18,6 +18,9 @@ export interface Frontend {
   readonly isLocal: boolean;
 }
 
+/** One that a service port asks for. */
+export type AskedFrontend = Pick<Frontend, "kind" | "address" | "port">;
+
 /**
  * Lists the frontends of a service port. Pure.
  *
@@ -35,50 +38,55 @@ export interface Frontend {
  * who may write a Service can name them.
  */
 export function frontendsOf(port: ServicePort, options: FamilyOptions): readonly Frontend[] {
-  const external = (kind: FrontendKind, addresses: readonly IpAddress[]): readonly Frontend[] =>
-    addresses
-      .map((address) => ({
+  const isLinked = options.isLinkDisabled !== true;
+  return askedFrontends(port, options.nodePortAddresses)
+    .filter((asked) => mayBeServed(port, asked, options))
+    .map(({ kind, address, port: number }) => {
+      const isBound = isLinked && kind !== "node-port";
+      return {
         kind,
         address,
-        port: port.port,
-        isBound: isFree(address, options) && options.isLinkDisabled !== true,
-        isLocal: port.isExternalPolicyLocal,
-      }))
-      .filter((frontend) => mayBeServed(frontend, options));
-  const clusterIp: Frontend = {
-    kind: "cluster-ip",
-    address: port.clusterIp,
-    port: port.port,
-    isBound: options.isLinkDisabled !== true,
-    isLocal: port.isInternalPolicyLocal,
-  };
-  const nodePorts = port.nodePort === 0 ? [] : options.nodePortAddresses;
-  const isServer = ({ address, port: number }: Frontend): boolean =>
-    port.protocol === "TCP" && isApiServer(address, number, options);
-  // Cluster IPs are the cluster's to give: the API server's own Service has one.
-  const others = [
-    ...external("external-ip", port.externalIps),
-    ...external("load-balancer", port.loadBalancerIps),
-    ...nodePorts.map(
-      (address): Frontend => ({
-        kind: "node-port",
-        address,
-        port: port.nodePort,
-        isBound: false,
-        isLocal: port.isExternalPolicyLocal,
-      }),
-    ),
+        port: number,
+        isBound: isBound && (kind === "cluster-ip" || isFree(address, options)),
+        isLocal: isPolicyLocal(port, kind),
+      };
+    });
+}
+
+/** All that a service port asks for, served or not; its node port at these addresses. */
+export function askedFrontends(
+  { clusterIp, port, externalIps, loadBalancerIps, nodePort }: ServicePort,
+  nodeAddresses: readonly IpAddress[],
+): readonly AskedFrontend[] {
+  const at = (kind: FrontendKind, addresses: readonly IpAddress[]): readonly AskedFrontend[] =>
+    addresses.map((address) => ({ kind, address, port: kind === "node-port" ? nodePort : port }));
+  return [
+    ...at("cluster-ip", [clusterIp]),
+    ...at("external-ip", externalIps),
+    ...at("load-balancer", loadBalancerIps),
+    ...at("node-port", nodePort === 0 ? none : nodeAddresses),
   ];
-  return [clusterIp, ...others.filter((frontend) => !isServer(frontend))];
+}
+
+/** Whether traffic policy Local applies to what comes in there. */
+export function isPolicyLocal(port: ServicePort, kind: FrontendKind): boolean {
+  return kind === "cluster-ip" ? port.isInternalPolicyLocal : port.isExternalPolicyLocal;
 }
 
 /**
  * A virtual server takes the node's own connections too, bound or not. So link-local addresses, behind which are the
  * node's neighbours and a cloud's metadata, get none, and neither do other Nodes' addresses, behind which are their
- * kubelets; the others that are reserved as the configuration says.
+ * kubelets; the others that are reserved as the configuration says. Cluster IPs are the cluster's to give: the API
+ * server's own Service has one.
  */
-function mayBeServed({ address }: Frontend, options: FamilyOptions): boolean {
-  const reason = reservedReason(address, options);
+function mayBeServed(
+  { protocol }: ServicePort,
+  { kind, address, port }: AskedFrontend,
+  options: FamilyOptions,
+): boolean {
+  if (kind === "cluster-ip") return true;
+  if (protocol === "TCP" && isApiServer(address, port, options)) return false;
+  const reason = kind === "node-port" ? undefined : reservedReason(address, options);
   if (reason === undefined) return true;
   return !neverServed.has(reason) && options.isReservedRefused !== true;
 }

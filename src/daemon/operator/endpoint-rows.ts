@@ -1,6 +1,7 @@
 /** The endpoints behind one virtual server: what the slices name, what is planned, what the kernel has. Pure. */
 import type { ServiceRecord } from "../../api/objects.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
+import { isPolicyLocal } from "../../plan/frontends.ts";
 import type { PlannedVirtualServer, ServicePortPlan } from "../../plan/service-port-plan.ts";
 import type { Drain } from "../../reconcile/drain/drains.ts";
 import {
@@ -53,15 +54,7 @@ export function endpointRows(
       ? absentReason(endpoint, server, input, context)
       : notChosenReason(endpoint, isOnlyLocal(input, isWanted));
     return {
-      address: endpoint.address,
-      port: endpoint.port,
-      ...nodeName(endpoints.nodeOf(endpoint.address)),
-      ready: endpoint.isReady,
-      serving: endpoint.isServing,
-      terminating: endpoint.isTerminating,
-      local: endpoint.isLocal,
-      ...(endpoint.zoneHints === undefined ? {} : { zoneHints: endpoint.zoneHints }),
-      ...(endpoint.nodeHints === undefined ? {} : { nodeHints: endpoint.nodeHints }),
+      ...namedEndpoint(endpoint, endpoints),
       ...serverFields(server, key, context),
       ...(reason === undefined ? {} : { reason }),
     };
@@ -77,8 +70,19 @@ export function endpointRows(
   return [...named, ...unnamed];
 }
 
-function nodeName(node: string): { readonly node?: string } {
-  return node === "" ? {} : { node };
+/** What the slices say of it. */
+export function namedEndpoint(
+  { address, port, isReady, isServing, isTerminating, isLocal, zoneHints, nodeHints }: Endpoint,
+  endpoints: ServiceEndpoints,
+): EndpointRow {
+  const node = endpoints.nodeOf(address);
+  return {
+    ...{ address, port },
+    ...(node === "" ? {} : { node }),
+    ...{ ready: isReady, serving: isServing, terminating: isTerminating, local: isLocal },
+    ...(zoneHints === undefined ? {} : { zoneHints }),
+    ...(nodeHints === undefined ? {} : { nodeHints }),
+  };
 }
 
 function wantedTest({ planned }: EndpointsInput): ReadonlySet<string> {
@@ -133,12 +137,8 @@ function isOnlyLocal(
   chosen: ReadonlySet<string>,
 ): boolean {
   const { servicePort } = plan;
-  const isPolicyLocal =
-    planned.kind === "cluster-ip"
-      ? servicePort.isInternalPolicyLocal
-      : servicePort.isExternalPolicyLocal;
   return (
-    isPolicyLocal &&
+    isPolicyLocal(servicePort, planned.kind) &&
     endpoints.of(servicePort).every(({ key, isLocal }) => isLocal || !chosen.has(key))
   );
 }

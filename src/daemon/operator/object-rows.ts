@@ -5,19 +5,15 @@ import type { Endpoint } from "../../model/endpoints.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { servicePortsOf } from "../../model/service-ports.ts";
 import { chooseEndpoints } from "../../model/topology.ts";
+import { type AskedFrontend, askedFrontends, isPolicyLocal } from "../../plan/frontends.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { EndpointRow, ServiceRow, ServicesQuery } from "./answers.ts";
 import { claimedBy } from "./claimed-by.ts";
 import type { ObjectsView } from "./daemon-view.ts";
+import { namedEndpoint } from "./endpoint-rows.ts";
 import { notChosenReason } from "./not-chosen-reason.ts";
 import { ServiceEndpoints } from "./service-endpoints.ts";
 import { serviceNames } from "./service-names.ts";
-
-interface Frontend {
-  readonly kind: ServiceRow["frontend"];
-  readonly address: IpAddress;
-  readonly port: number;
-}
 
 /** What the rows of one service port have in common. */
 interface Subject {
@@ -58,36 +54,21 @@ function* rowsOfFamily(
   );
   for (const servicePort of servicePortsOf(record, family)) {
     const subject = { record, family, servicePort, endpoints };
-    for (const frontend of frontendsOf(servicePort, family)) {
+    for (const frontend of askedFrontends(servicePort, [everyAddress[family]])) {
       yield rowOf(subject, frontend, view, query);
     }
   }
 }
 
-function frontendsOf(port: ServicePort, family: IpFamily): readonly Frontend[] {
-  const { clusterIp, externalIps, loadBalancerIps, nodePort } = port;
-  const nodePorts: readonly Frontend[] =
-    nodePort === 0 ? [] : [{ kind: "node-port", address: everyAddress[family], port: nodePort }];
-  const at = (kind: Frontend["kind"], addresses: readonly IpAddress[]): readonly Frontend[] =>
-    addresses.map((address) => ({ kind, address, port: port.port }));
-  return [
-    ...at("cluster-ip", [clusterIp]),
-    ...at("external-ip", externalIps),
-    ...at("load-balancer", loadBalancerIps),
-    ...nodePorts,
-  ];
-}
-
 function rowOf(
   subject: Subject,
-  { kind, address, port }: Frontend,
+  { kind, address, port }: AskedFrontend,
   view: ObjectsView,
   query: ServicesQuery,
 ): ServiceRow {
   const { record, servicePort, endpoints, family } = subject;
   const [namespace = "", name = ""] = record.name.split("/");
-  const isLocal =
-    kind === "cluster-ip" ? servicePort.isInternalPolicyLocal : servicePort.isExternalPolicyLocal;
+  const isLocal = isPolicyLocal(servicePort, kind);
   const named = endpoints.of(servicePort);
   const chosen = view.choose(chooseEndpoints(named, servicePort, view.place), isLocal);
   const key = virtualServerKey({ protocol: servicePort.protocol, address, port });
@@ -125,20 +106,8 @@ interface EndpointContext extends Subject {
 }
 
 function endpointRow(endpoint: Endpoint, context: EndpointContext): EndpointRow {
-  const { zoneHints, nodeHints } = endpoint;
-  const node = context.endpoints.nodeOf(endpoint.address);
   const isChosen = context.chosen.some(({ key }) => key === endpoint.key);
   const reason = isChosen ? context.reason : notChosenReason(endpoint, context.isLocal);
-  return {
-    address: endpoint.address,
-    port: endpoint.port,
-    ...(node === "" ? {} : { node }),
-    ready: endpoint.isReady,
-    serving: endpoint.isServing,
-    terminating: endpoint.isTerminating,
-    local: endpoint.isLocal,
-    ...(zoneHints === undefined ? {} : { zoneHints }),
-    ...(nodeHints === undefined ? {} : { nodeHints }),
-    ...(reason === undefined ? {} : { reason }),
-  };
+  const row = namedEndpoint(endpoint, context.endpoints);
+  return reason === undefined ? row : { ...row, reason };
 }

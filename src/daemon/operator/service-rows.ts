@@ -1,5 +1,6 @@
 /** Rows of Services, made one after another from the daemon's own state: pure reading, but for counts of connections. */
 import type { ServiceName, ServiceRecord } from "../../api/objects.ts";
+import { isPolicyLocal } from "../../plan/frontends.ts";
 import type { PlannedVirtualServer, ServicePortPlan } from "../../plan/service-port-plan.ts";
 import { type RealServer, realServerKey } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
@@ -91,7 +92,7 @@ function rowOf(wanted: Wanted, context: RowContext): ServiceRow {
     port: virtualServer.port,
     scheduler: virtualServer.scheduler,
     affinitySeconds: virtualServer.persistenceTimeoutSeconds,
-    trafficPolicy: isPolicyLocal(wanted) ? "Local" : "Cluster",
+    trafficPolicy: isPolicyLocal(servicePort, kind) ? "Local" : "Cluster",
     ...(reason === undefined ? {} : { reason }),
     ...claimedBy(context.view.plan.desired.lostTo(plan, key)),
     realServers: {
@@ -103,12 +104,6 @@ function rowOf(wanted: Wanted, context: RowContext): ServiceRow {
       ? { endpoints: endpointRows({ ...wanted, serverReason: reason }, context) }
       : {}),
   };
-}
-
-function isPolicyLocal({ plan: { servicePort }, planned: { kind } }: Wanted): boolean {
-  return kind === "cluster-ip"
-    ? servicePort.isInternalPolicyLocal
-    : servicePort.isExternalPolicyLocal;
 }
 
 /** Undefined: the kernel has it. */

@@ -1,9 +1,8 @@
 import type { ServiceName } from "../../api/objects.ts";
 import { familyOf, type IpAddress } from "../../base/ip.ts";
-import { none } from "../../base/none.ts";
-import type { ServicePort } from "../../model/service-port.ts";
-import { type ClaimedFrontend, claimKey, claimsOf } from "../../plan/claims/claimed-keys.ts";
+import { claimKey, claimsOf } from "../../plan/claims/claimed-keys.ts";
 import { type ClaimingPlan, PortClaims } from "../../plan/claims/port-claims.ts";
+import { askedFrontends } from "../../plan/frontends.ts";
 import type { ServiceListener } from "../../userspace/service-listeners.ts";
 
 /**
@@ -23,7 +22,9 @@ export class PortalClaims extends PortClaims<ClaimingPlan> {
     const before = this.#byService.get(service) ?? new Map<string, ClaimingPlan>();
     const after = new Map(
       listeners.map(({ key, servicePort }) => {
-        const claims = claimsOf(servicePort, frontendsOf(servicePort, nodeAddresses));
+        const { family } = servicePort;
+        const ofFamily = nodeAddresses.filter((address) => familyOf(address) === family);
+        const claims = claimsOf(servicePort, askedFrontends(servicePort, ofFamily));
         return [key, { servicePort, claims }] as const;
       }),
     );
@@ -60,22 +61,4 @@ export class PortalClaims extends PortClaims<ClaimingPlan> {
     const isNodePortLost = [...lost].some((key) => !keys.has(key));
     return { ...listener, addresses: kept, nodePort: isNodePortLost ? 0 : nodePort };
   }
-}
-
-function frontendsOf(
-  port: ServicePort,
-  nodeAddresses: readonly IpAddress[],
-): readonly ClaimedFrontend[] {
-  const at = (
-    kind: ClaimedFrontend["kind"],
-    addresses: readonly IpAddress[],
-    number = port.port,
-  ): readonly ClaimedFrontend[] => addresses.map((address) => ({ kind, address, port: number }));
-  const ofFamily = nodeAddresses.filter((address) => familyOf(address) === port.family);
-  return [
-    ...at("cluster-ip", [port.clusterIp]),
-    ...at("external-ip", port.externalIps),
-    ...at("load-balancer", port.loadBalancerIps),
-    ...(port.nodePort === 0 ? none : at("node-port", ofFamily, port.nodePort)),
-  ];
 }

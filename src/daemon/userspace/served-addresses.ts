@@ -1,5 +1,5 @@
-import type { IpAddress } from "../../base/ip.ts";
 import type { ServicePort } from "../../model/service-port.ts";
+import { askedFrontends } from "../../plan/frontends.ts";
 import type { ListenRule } from "../../userspace/listen-addresses.ts";
 import type { ServedAddress } from "../operator/daemon-view.ts";
 
@@ -8,19 +8,10 @@ export function servedAddresses(
   port: ServicePort,
   { bindAddress, isRedirected }: ListenRule,
 ): readonly ServedAddress[] {
-  const { clusterIp, externalIps, loadBalancerIps, nodePort } = port;
+  const { nodePort } = port;
   const nodePorts: readonly ServedAddress[] =
     nodePort === 0 ? [] : [{ kind: "node-port", port: nodePort }];
-  const at = (kind: ServedAddress["kind"], addresses: readonly IpAddress[]): ServedAddress[] =>
-    addresses.map((address) => ({ kind, address, port: port.port }));
-  if (isRedirected) {
-    return [
-      ...at("cluster-ip", [clusterIp]),
-      ...at("external-ip", externalIps),
-      ...at("load-balancer", loadBalancerIps),
-      ...nodePorts,
-    ];
-  }
+  if (isRedirected) return [...askedFrontends(port, []), ...nodePorts];
   const isAny = bindAddress === "0.0.0.0" || bindAddress === "::";
   const [own = { kind: "cluster-ip", port: port.port } as const] = nodePorts;
   return [isAny ? own : { ...own, address: bindAddress }];

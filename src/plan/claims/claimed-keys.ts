@@ -1,7 +1,7 @@
 /** Addresses and ports of a service port, as several Services may claim them. Pure. */
 import type { ServicePort } from "../../model/service-port.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
-import type { Frontend } from "../frontends.ts";
+import type { AskedFrontend } from "../frontends.ts";
 import { claimRanks } from "./claim.ts";
 
 export interface ClaimedKey {
@@ -10,11 +10,9 @@ export interface ClaimedKey {
   readonly rank: number;
 }
 
-export type ClaimedFrontend = Pick<Frontend, "kind" | "address" | "port">;
-
 export function claimsOf(
   port: ServicePort,
-  frontends: readonly ClaimedFrontend[],
+  frontends: readonly AskedFrontend[],
 ): readonly ClaimedKey[] {
   return frontends.map((frontend) => ({
     key: claimKey(port, frontend),
@@ -25,7 +23,7 @@ export function claimsOf(
 /** One rule stands for all addresses of the node, and who has one of them has them all. Undefined: no address serves. */
 export function nodePortClaim(
   port: ServicePort,
-  frontends: readonly ClaimedFrontend[],
+  frontends: readonly AskedFrontend[],
 ): string | undefined {
   const first = frontends.find(({ kind }) => kind === "node-port");
   return first && claimKey(port, first);
@@ -33,7 +31,7 @@ export function nodePortClaim(
 
 export function claimKey(
   { protocol }: ServicePort,
-  { address, port }: Pick<ClaimedFrontend, "address" | "port">,
+  { address, port }: Pick<AskedFrontend, "address" | "port">,
 ): string {
   return virtualServerKey({ protocol, address, port });
 }
