@@ -15,6 +15,7 @@ import { EndpointObjects } from "./endpoint-objects.ts";
 import { OtherManagers } from "./other-managers.ts";
 import { RefusalLog } from "./refusal-log.ts";
 import { controllerResources } from "./resources.ts";
+import { RevertedError, RevertedWrites } from "./reverted-writes.ts";
 import { isConflict, SliceWriter } from "./slice-writer.ts";
 import { type Retry, WorkQueue } from "./work-queue.ts";
 
@@ -40,6 +41,7 @@ export class EndpointController {
   readonly #queue: WorkQueue;
   readonly #otherManagers: OtherManagers;
   readonly #refusals: RefusalLog;
+  readonly #reverted: RevertedWrites;
   readonly #unsynced = new Set<string>(Object.keys(controllerResources));
   #running: Promise<unknown> = Promise.resolve();
 
@@ -50,12 +52,13 @@ export class EndpointController {
     this.#writer = new SliceWriter(connection, this.#abort.signal);
     this.#otherManagers = new OtherManagers(log);
     this.#refusals = new RefusalLog(log);
+    this.#reverted = new RevertedWrites(clock);
     this.#queue = new WorkQueue({
       clock,
       random,
       work: (service) => this.#reconcile(service),
       onFailure: (service, error, retry) => this.#noteFailure(service, error, retry),
-      leastDelayMs: (error) => (error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0),
+      leastDelayMs,
     });
   }
 
@@ -140,10 +143,14 @@ export class EndpointController {
   }
 
   async #reconcile(service: ServiceName): Promise<void> {
-    const plan = planSlices(this.#objects.situationOf(service));
+    const situation = this.#objects.situationOf(service);
+    const plan = planSlices(situation);
     this.#otherManagers.note(service, plan.managedBy);
+    if (situation.service === undefined) this.#reverted.forget(service);
     if (countWrites(plan) === 0) return;
+    this.#reverted.check(service, plan);
     await this.#writer.write(plan);
+    this.#reverted.note(service, plan);
     const { creates, updates, deletes } = plan;
     this.#log.verbose(2, "Wrote EndpointSlices", {
       service,
@@ -165,6 +172,11 @@ export class EndpointController {
 }
 
 const conflictsUntilLoud = 4;
+
+function leastDelayMs(error: unknown): number {
+  if (error instanceof RevertedError) return error.waitMs;
+  return error instanceof ApiError ? (error.retryAfterMs ?? 0) : 0;
+}
 
 function countWrites({ creates, updates, deletes }: SlicePlan): number {
   return creates.length + updates.length + deletes.length;

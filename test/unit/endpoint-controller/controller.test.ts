@@ -2,13 +2,12 @@
 import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
-import { openConnection } from "../../../src/api/cluster/open-connection.ts";
-import { systemClock } from "../../../src/base/clock.ts";
-import { EndpointController } from "../../../src/endpoint-controller/controller.ts";
+import type { EndpointController } from "../../../src/endpoint-controller/controller.ts";
 import { ApiServer } from "../../support/api-server/api-server.ts";
 import { resourceOf } from "../../support/api-server/resources.ts";
 import { type ApiObject, endpointSlice, node, pod, service } from "../../support/objects.ts";
 import { RecordingLogger } from "../../support/recording-logger.ts";
+import { startController } from "./started-controller.ts";
 
 const sliceResource = resourceOf(endpointSlice());
 
@@ -31,21 +30,11 @@ class Stage {
     const server = await ApiServer.start({ objects });
     const stage = new Stage(test, server);
     test.after(() => server.stop());
-    test.after(() => stage.controller?.stop());
     return stage;
   }
 
   async start(): Promise<this> {
-    const connection = await openConnection(
-      { clock: systemClock, environment: {} },
-      { kubeconfig: "", master: this.server.url, userAgent: "test" },
-    );
-    this.#test.after(() => connection.close());
-    const { log } = this;
-    const guard = { percent: 50 };
-    const parts = { connection, log, guard, random: () => 0 };
-    this.controller = new EndpointController({ ...parts, clock: quickClock });
-    this.controller.start();
+    this.controller = await startController(this.#test, this.server, this.log);
     return this;
   }
 
@@ -84,12 +73,15 @@ function nameOf({ metadata }: ApiObject): string {
   return String(metadata["name"]);
 }
 
-/** Back-off of seconds passes in milliseconds; requests are not timed by it. */
-const quickClock: typeof systemClock = {
-  ...systemClock,
-  after: (delayMs, callback) =>
-    systemClock.after(delayMs > 30_000 ? delayMs : delayMs / 20, callback),
-};
+function isLabelled({ metadata }: ApiObject): boolean {
+  return Object.hasOwn(metadata["labels"] as object, "added");
+}
+
+/** As an admission webhook may leave it. */
+function labelled(slice: ApiObject): ApiObject {
+  const labels = { ...(slice.metadata["labels"] as object), added: "by another" };
+  return { ...slice, metadata: { ...slice.metadata, labels } };
+}
 
 describe("the endpoint controller", () => {
   it("names zones and hints as nodes and Services say, and writes nothing at a second start", async (test) => {
@@ -194,6 +186,23 @@ describe("the endpoint controller", () => {
     await stage.until(["web-ipv4-0: 10.244.1.10"]);
     stage.server.delete(slice);
     await stage.until(["web-ipv4-0: 10.244.1.10"]);
+  });
+
+  it("writes less and less often against a third party that changes its slices back", async (test) => {
+    const stage = await (await Stage.make(test, selecting(), pod())).start();
+    await stage.until(["web-ipv4-0: 10.244.1.10"]);
+    const reverted = (): readonly unknown[] =>
+      stage.log.lines.flatMap(({ keys }) => (/changed back/.test(String(keys["err"])) ? keys : []));
+    for (let tries = 0; tries < 10_000 && reverted().length < 4; tries += 1) {
+      const [slice] = stage.slices;
+      if (slice !== undefined && !isLabelled(slice)) stage.server.apply(labelled(slice));
+      await pause(1);
+    }
+    assert.ok(stage.writes.length <= 8, stage.writes.join());
+    const { err } = reverted()[0] as { readonly err: string };
+    assert.match(err, /^EndpointSlices of default\/web were changed back 3 times: .* webhook /);
+    stage.server.apply(pod({ ips: ["10.244.1.11"] }));
+    await stage.until(["web-ipv4-0: 10.244.1.11"]);
   });
 
   it("keeps annotations that others put on its slices", async (test) => {

@@ -1,0 +1,34 @@
+/** A controller that works on the test API server; its back-off of seconds passes in milliseconds. */
+import type { TestContext } from "node:test";
+import { openConnection } from "../../../src/api/cluster/open-connection.ts";
+import { systemClock } from "../../../src/base/clock.ts";
+import type { Logger } from "../../../src/base/log.ts";
+import { EndpointController } from "../../../src/endpoint-controller/controller.ts";
+import type { ApiServer } from "../../support/api-server/api-server.ts";
+import { RecordingLogger } from "../../support/recording-logger.ts";
+
+/** Requests are not timed by it. */
+const quickClock: typeof systemClock = {
+  ...systemClock,
+  after: (delayMs, callback) =>
+    systemClock.after(delayMs > 30_000 ? delayMs : delayMs / 20, callback),
+};
+
+/** Ends with the test. */
+export async function startController(
+  test: TestContext,
+  server: ApiServer,
+  log: Logger = new RecordingLogger(),
+): Promise<EndpointController> {
+  const connection = await openConnection(
+    { clock: systemClock, environment: {} },
+    { kubeconfig: "", master: server.url, userAgent: "test" },
+  );
+  test.after(() => connection.close());
+  const guard = { percent: 50 };
+  const parts = { connection, log, guard, random: () => 0 };
+  const controller = new EndpointController({ ...parts, clock: quickClock });
+  controller.start();
+  test.after(() => controller.stop());
+  return controller;
+}
