@@ -20,8 +20,9 @@ const height = 400;
 const frame = { left: 72, right: 24, top: 56, bottom: 60 };
 const lineColours = ["line1", "line2", "line3", "line4"];
 
-/** Both colour schemes; the page's background shows through. */
+/** Both colour schemes, with a background of their own: a page may be dark on a light system, and the other way round. */
 const style = `
+  .page { fill: #ffffff }
   text { font: 13px system-ui, sans-serif; fill: #24292f }
   .title { font-size: 16px; font-weight: 600 }
   .axis { stroke: #57606a; stroke-width: 1 }
@@ -34,6 +35,7 @@ const style = `
   .line3 { stroke: #1a7f37 } .dot3 { fill: #1a7f37 }
   .line4 { stroke: #8250df } .dot4 { fill: #8250df }
   @media (prefers-color-scheme: dark) {
+    .page { fill: #0d1117 }
     text { fill: #e6edf3 }
     .axis { stroke: #9198a1 }
     .limit { stroke: #ff7b72 } .limit-text { fill: #ff7b72 }
@@ -60,6 +62,7 @@ export function plotSvg(plot: Plot): string {
   const y = scale(0, highest, [height - frame.bottom, frame.top]);
   const parts = [
     `<style>${style}</style>`,
+    `<rect class="page" width="${width}" height="${height}" rx="8"/>`,
     `<text class="title" x="${frame.left}" y="24">${escapeXml(plot.title)}</text>`,
     ...axes(plot, x, y),
     ...limitLine(plot, y),

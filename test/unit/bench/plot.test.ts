@@ -38,5 +38,6 @@ describe("a plot", () => {
     assert.match(svg, /A &lt; B/);
     assert.match(svg, /one &amp; two/);
     assert.match(svg, /prefers-color-scheme: dark/);
+    assert.ok(svg.indexOf('<rect class="page" width="720" height="400"') < svg.indexOf("<text"));
   });
 });
