@@ -87,6 +87,11 @@ export class OtherNodes {
       else this.#claims.delete(address);
     }
     this.#update([...namedBy(previous), ...namedBy(current)]);
+    this.noteNeeds();
+  }
+
+  /** More may be needed than before: Services changed, or what counts for all of them. */
+  noteNeeds(): void {
     if (this.#isReady) this.#planReading(this.#parts.random() * firstReadingWithinMs);
   }
 

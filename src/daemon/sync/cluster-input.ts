@@ -102,6 +102,12 @@ export class ClusterInput {
     this.#otherNodes.stop();
   }
 
+  /** The configuration is another one. */
+  reconfigured(): void {
+    this.node.noteStale();
+    this.#otherNodes.noteNeeds();
+  }
+
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
     const { tracker, reporter, families, onChange, onService } = this.#parts;
     onService?.(previous, current);

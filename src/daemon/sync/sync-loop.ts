@@ -168,7 +168,7 @@ export class SyncLoop {
   reconfigured(): void {
     this.#runner.configure(runnerOptions(this.#live));
     this.#checks.configure(this.#checkPeriods);
-    this.#node.noteStale();
+    this.input.reconfigured();
     this.#reconciler.invalidate();
     this.#request();
   }

@@ -159,7 +159,7 @@ export class TablesLoop {
   reconfigured(): void {
     this.#runner.configure(runnerOptions(this.#live));
     this.#check.configure(this.#checkPace);
-    this.#node.noteStale();
+    this.input.reconfigured();
     this.#nodeOptions = undefined;
     this.#reconciler.invalidate();
     this.#request();

@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { NodeAddresses } from "../../../src/api/source.ts";
 import { compareStates, differenceText } from "../../golden/kernel-state.ts";
 import { runCommand } from "../../support/fake-kernel/operator-commands.ts";
 import { FakeNode } from "../../support/fake-node.ts";
 import type { NamedObject } from "../../support/memory-source.ts";
 import {
   type ApiObject,
+  endpoint,
   endpointSlice,
   node,
   service,
@@ -99,6 +101,27 @@ describe("another configuration, applied alive", () => {
     fake.source.apply(...named([next, endpointSlice({ service: "next" })]));
     await fake.comeToRest();
     assert.match(String((await fake.state())["ipvs"]), /-A -t 10\.96\.0\.11:80 -s wlc$/m);
+    await fake.stop();
+  });
+
+  it("has the weights of Nodes read where it asks for them", async () => {
+    const fake = new FakeNode({ "ipvs-scheduler": "wrr" });
+    const listNodeAddresses = async (
+      _signal: AbortSignal,
+      noteWeight: (nodeName: string, weight: number) => void,
+    ): Promise<NodeAddresses> => {
+      noteWeight("node-2", 5);
+      return new Map([["node-2", []]]);
+    };
+    Object.assign(fake.source, { listNodeAddresses });
+    const endpoints = [endpoint("10.244.2.11", { nodeName: "node-2" })];
+    fake.source.apply(...named([node(), service(), endpointSlice({ endpoints })]));
+    await fake.start();
+    await fake.comeToRest();
+    assert.match(String((await fake.state())["ipvs"]), /10\.244\.2\.11:8080 -m -w 1$/m);
+    await fake.reconfigure({ "ipvs-scheduler": "wrr", "kube-ipvs-weights": "node" });
+    await fake.comeToRest();
+    assert.match(String((await fake.state())["ipvs"]), /10\.244\.2\.11:8080 -m -w 5$/m);
     await fake.stop();
   });
 
