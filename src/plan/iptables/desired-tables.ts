@@ -121,6 +121,11 @@ class FamilyTables {
       this.#shared.set(chain, ports.set(key, after as ServicePortRules));
     }
     this.#touchDifferences(partsBefore, this.#partsOf(after));
+    if (before === undefined || after === undefined) return;
+    // One that was made again is younger: its rules stand elsewhere.
+    const [was, is] = [before.servicePort, after.servicePort];
+    if (bySeniority({ ...was, name: key }, { ...is, name: key }) === 0) return;
+    for (const { chain } of after.shared) this.#touched.add(chain);
   }
 
   /** Rules of a service port that count, by chain: who lost an address has none about it. */

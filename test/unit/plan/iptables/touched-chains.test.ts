@@ -85,6 +85,13 @@ describe("chains touched by", () => {
   });
 });
 
+it("a Service that is made again touches the chains in which its rules stand elsewhere now", () => {
+  const plan = settled();
+  const again = serviceRecord({ createdAtSeconds: 1_000 });
+  plan.tracker.noteService(serviceRecord(), again);
+  assert.deepEqual(touched(plan), ["+ nat KUBE-SERVICES"]);
+});
+
 describe("an external IP that is another Service's cluster IP", () => {
   it("stands below it in KUBE-SERVICES, whichever Service is older", () => {
     const plan = settled();
