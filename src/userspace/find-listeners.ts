@@ -3,7 +3,7 @@ import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
 import type { Rule } from "../state/rule.ts";
 import { type ListenRule, listenAddressOf } from "./listen-addresses.ts";
 import type { ListenAddress, LocalPorts } from "./listener.ts";
-import { portalChains } from "./portal-rules.ts";
+import { nodePortChains, portalChains } from "./portal-rules.ts";
 import type { ServiceListener } from "./service-listeners.ts";
 
 /** What is seen of a node. */
@@ -43,9 +43,9 @@ export function findListeners(
 
 /** Both rules of a service port lead to a socket that listens. */
 function redirectedPorts(wanted: ServiceListener, seen: SeenNode): LocalPorts | undefined {
-  const [port, portOnLoopback] = [portalChains.fromElsewhere, portalChains.fromNode].map((chain) =>
-    seen
-      .rulesOf(wanted.family, chain)
+  const [port, portOnLoopback] = (["fromElsewhere", "fromNode"] as const).map((side) =>
+    [portalChains[side], nodePortChains[side]]
+      .flatMap((chain) => seen.rulesOf(wanted.family, chain))
       .filter((rule) => isOf(wanted, rule))
       .flatMap(({ target }) => (target.kind === "redirect" ? [target.port] : []))
       .find((found) => isListened(wanted, found, seen)),

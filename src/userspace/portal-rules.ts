@@ -8,16 +8,22 @@ export const portalChains = {
   fromNode: "KUBE-PORTALS-HOST",
 } as const;
 
+/** Likewise for node ports. */
+export const nodePortChains = {
+  fromElsewhere: "KUBE-NODEPORT-CONTAINER",
+  fromNode: "KUBE-NODEPORT-HOST",
+} as const;
+
 const sides: readonly Side[] = [
   {
     portals: portalChains.fromElsewhere,
-    nodePorts: "KUBE-NODEPORT-CONTAINER",
+    nodePorts: nodePortChains.fromElsewhere,
     portOf: ({ localPorts }) => localPorts.port,
   },
   // What this node sends is redirected to the loopback address.
   {
     portals: portalChains.fromNode,
-    nodePorts: "KUBE-NODEPORT-HOST",
+    nodePorts: nodePortChains.fromNode,
     portOf: ({ localPorts }) => localPorts.portOnLoopback,
   },
 ];
@@ -40,7 +46,7 @@ const nonLocalComment = "Ensure that non-local NodePort traffic can flow";
  * first proxy. Of two Services that claim one address and port the first in the order of `open` has it. Pure.
  */
 export function portalRules(family: IpFamily, open: readonly OpenListener[]): RuleSet {
-  const listeners = open.filter(({ wanted }) => wanted.family === family);
+  const listeners = open.filter(({ wanted }) => wanted.family === family && isLedTo(wanted));
   const withNodePort = listeners.filter(({ wanted }) => wanted.nodePort !== 0);
   const chains: Chain[] = [
     ...sides.map(({ portals, portOf }): Chain => {
@@ -56,10 +62,18 @@ export function portalRules(family: IpFamily, open: readonly OpenListener[]): Ru
   return { chains, jumps };
 }
 
+/** Not where other Services have all of its addresses and its node port. */
+export function isLedTo({
+  addresses,
+  nodePort,
+}: Pick<OpenListener["wanted"], "addresses" | "nodePort">): boolean {
+  return addresses.length > 0 || nodePort !== 0;
+}
+
 /** The last inserted stands first: virtual IPs come before node ports. */
 const jumps: readonly Jump[] = [
-  { table: "nat", from: "PREROUTING", rule: nodePortJump("KUBE-NODEPORT-CONTAINER") },
-  { table: "nat", from: "OUTPUT", rule: nodePortJump("KUBE-NODEPORT-HOST") },
+  { table: "nat", from: "PREROUTING", rule: nodePortJump(nodePortChains.fromElsewhere) },
+  { table: "nat", from: "OUTPUT", rule: nodePortJump(nodePortChains.fromNode) },
   { table: "nat", from: "PREROUTING", rule: jumpTo("KUBE-PORTALS-CONTAINER", clusterIpsComment) },
   { table: "nat", from: "OUTPUT", rule: jumpTo("KUBE-PORTALS-HOST", clusterIpsComment) },
   { table: "filter", from: "INPUT", rule: jumpTo(nonLocalChain, nonLocalComment) },

@@ -19,7 +19,7 @@ import { cachedRulesOf } from "../../reconcile/diff/rule-texts.ts";
 import type { Rule } from "../../state/rule.ts";
 import { findListeners, type SoughtListener } from "../../userspace/find-listeners.ts";
 import type { OpenListener } from "../../userspace/open-listener.ts";
-import { portalRules } from "../../userspace/portal-rules.ts";
+import { isLedTo, portalRules } from "../../userspace/portal-rules.ts";
 import {
   byKey,
   type ServiceListener,
@@ -79,7 +79,10 @@ export async function planUserspace(
   );
   const changes = usable === undefined ? [] : ruleChanges(usable, observed, sought);
   return {
-    listeners: sought.filter(({ localPorts }) => localPorts === undefined),
+    listeners: sought.filter(
+      ({ wanted: one, address, localPorts }) =>
+        localPorts === undefined && (address.isRedirected !== true || isLedTo(one)),
+    ),
     found: sought.flatMap(({ wanted: one, localPorts }) =>
       localPorts === undefined ? [] : [{ wanted: one, localPorts }],
     ),

@@ -14,7 +14,7 @@ import { startController } from "./started-controller.ts";
 
 /** Another beginning finds other histories: `TEST_FIRST_SEED=1000`. */
 const firstSeed = Number(process.env["TEST_FIRST_SEED"] ?? 1);
-const seedCount = Number(process.env["TEST_SEEDS"] ?? 20);
+const seedCount = Number(process.env["TEST_SEEDS"] ?? 10);
 const stepCount = 60;
 const managedBy = "endpointslice.kubernetes.io/managed-by";
 const ours = "kube-ipvs-endpoint-controller";

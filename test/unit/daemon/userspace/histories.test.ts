@@ -1,0 +1,156 @@
+/**
+ * Random histories of Services and endpoints in mode userspace, over real sockets and a kernel in memory: writes fail,
+ * third parties take rules away, the process is replaced. In the end a start would open and write nothing.
+ */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { setTimeout as pause } from "node:timers/promises";
+import fc from "fast-check";
+import { silentEvents } from "../../../../src/api/event.ts";
+import { systemClock } from "../../../../src/base/clock.ts";
+import { ipFamilies } from "../../../../src/base/ip.ts";
+import { silentLogger } from "../../../../src/base/log.ts";
+import { loadConfig } from "../../../../src/config/load-config.ts";
+import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
+import {
+  beginUserspace,
+  type RunningUserspace,
+} from "../../../../src/daemon/userspace/begin-userspace.ts";
+import { readNodeAddresses } from "../../../../src/daemon/userspace/node-addresses.ts";
+import { planUserspace } from "../../../../src/daemon/userspace/plan-userspace.ts";
+import { textOf } from "../../../../src/daemon/userspace/print-userspace-plan.ts";
+import { listListeningSockets } from "../../../../src/kernel/listening-sockets.ts";
+import type { OpenKernel } from "../../../../src/kernel/open-kernel.ts";
+import { silentMetrics } from "../../../../src/metrics/metrics.ts";
+import type { Holders } from "../../../../src/plan/claims/claim.ts";
+import { portalRules } from "../../../../src/userspace/portal-rules.ts";
+import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
+import { MemorySource } from "../../../support/memory-source.ts";
+import {
+  type ClusterChange,
+  carryOut,
+  clusterChanges,
+} from "../../../support/random-cluster/changes.ts";
+
+/** Another beginning finds other histories: `TEST_FIRST_SEED=1000`. */
+const firstSeed = Number(process.env["TEST_FIRST_SEED"] ?? 1);
+const seedCount = Number(process.env["TEST_SEEDS"] ?? 10);
+const changeCount = 60;
+
+type Interlude = "none" | "settle" | "restart" | "fail" | "flush";
+
+const interludes: fc.Arbitrary<Interlude> = fc.oneof(
+  { weight: 5, arbitrary: fc.constant("none" as const) },
+  { weight: 3, arbitrary: fc.constant("settle" as const) },
+  { weight: 1, arbitrary: fc.constantFrom("restart" as const, "fail" as const, "flush" as const) },
+);
+const histories: fc.Arbitrary<readonly (readonly [ClusterChange, Interlude])[]> = fc.noBias(
+  fc.array(fc.tuple(clusterChanges, interludes), {
+    minLength: changeCount,
+    maxLength: changeCount,
+  }),
+);
+
+const flags = new Map([
+  ["proxy-mode", ["userspace"]],
+  ["hostname-override", ["node-1"]],
+  ["ipvs-min-sync-period", ["0s"]],
+  ["ipvs-sync-period", ["1s"]],
+]);
+const { config } = loadConfig(flags, { readFile: () => "", hostname: () => "node-1" });
+
+class Stage {
+  readonly source: MemorySource = new MemorySource();
+  readonly kernel: FakeKernel = new FakeKernel();
+  #held: Holders = new Map();
+  #running: RunningUserspace | undefined;
+  #health = new ProxyHealth(systemClock, 60_000);
+
+  async start(): Promise<void> {
+    const { source, kernel } = this;
+    const closable = { close() {} };
+    this.#health = new ProxyHealth(systemClock, 60_000);
+    this.#running = await beginUserspace(config, {
+      ...{ clock: systemClock, log: silentLogger, health: this.#health, metrics: silentMetrics },
+      ...{ source, events: silentEvents },
+      holderRecord: { held: this.#held, keepHolders: (held) => this.#keep(held) },
+      openIptables: async () => ({
+        ...{ iptables: kernel.iptables, families: ipFamilies },
+        openKernel: async () => Object.assign(kernel, closable) as unknown as OpenKernel,
+        openConntrack: () => Object.assign(kernel.conntrack, closable),
+      }),
+    });
+  }
+
+  async stop(): Promise<void> {
+    const { stop } = this.#running ?? {};
+    this.#running = undefined;
+    await stop?.();
+  }
+
+  #keep(held: Holders): void {
+    this.#held = held;
+  }
+
+  async undergo(interlude: Interlude): Promise<void> {
+    switch (interlude) {
+      case "none":
+        return;
+      case "settle":
+        return void (await pause(5));
+      case "restart":
+        await this.stop();
+        return this.start();
+      case "fail":
+        return void this.kernel.operations.failWhere(
+          ({ facility }) => facility === "iptables",
+          new Error("no"),
+          1,
+        );
+      case "flush": {
+        const { chains } = portalRules("IPv4", []);
+        return this.kernel.iptables
+          .apply(
+            "IPv4",
+            chains.slice(0, 2).map((chain) => ({ kind: "write-chain", chain })),
+          )
+          .catch(() => {});
+      }
+    }
+  }
+
+  /** What a start would do now. */
+  async plan(): Promise<string> {
+    const { objects: tracker, place } = this.#running?.view ?? assert.fail();
+    const seen = { sockets: listListeningSockets(), nodeAddresses: readNodeAddresses() };
+    const usable = { iptables: this.kernel.iptables, families: ipFamilies };
+    const plan = await planUserspace(
+      { tracker, place },
+      { ...seen, usable, held: this.#held },
+      config,
+    );
+    return textOf({ ...plan, sctpPorts: [] });
+  }
+}
+
+describe("random histories in mode userspace", () => {
+  for (let seed = firstSeed; seed < firstSeed + seedCount; seed += 1) {
+    it(`seed ${seed} ends where a start would do nothing`, async (test) => {
+      const [history = []] = fc.sample(histories, { seed, numRuns: 1 });
+      const stage = new Stage();
+      test.after(() => stage.stop());
+      await stage.start();
+      for (const [change, interlude] of history) {
+        carryOut(change, stage.source);
+        await stage.undergo(interlude);
+      }
+      let plan = "";
+      for (let tries = 0; tries < 600 && plan !== "No changes."; tries += 1) {
+        await pause(50);
+        // A reading that is to fail may be this one.
+        plan = await stage.plan().catch(String);
+      }
+      assert.equal(plan, "No changes.");
+    });
+  }
+});
