@@ -24,8 +24,8 @@ import { tidyOnceSynced } from "./node/tidy-once-synced.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
 import type { ModeRecord } from "./process/mode-record.ts";
 import { healthPortFailedEvent, startingEvent } from "./report/events.ts";
-import { reportListQuarantine } from "./report/list-quarantine.ts";
 import type { ProxyHealth } from "./report/proxy-health.ts";
+import { sourceListener } from "./sync/source-listener.ts";
 
 /** What the working part of the daemon is made of; tests bring their own kernel and source. */
 export interface DaemonParts {
@@ -113,19 +113,8 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   loop.start();
   backendWatch.start();
   const listener: SourceListener = {
-    onService: (previous, current) => input.noteService(previous, current),
-    onEndpointSlice: (previous, current) => input.noteSlice(previous, current),
-    onNode: (_previous, current) => input.noteNode(current),
-    onSynced: (kind) => {
-      parts.health.listed(kind);
-      input.noteSynced(kind);
-    },
-    onRefusal: ({ kind, subject, field, reason, message }) => {
-      metrics.objectRefused(kind, reason);
-      log.warn("Ignoring invalid field", { kind, subject, field, reason, message });
-    },
+    ...sourceListener(input, parts),
     onNodeAddresses: (nodes, weights) => input.noteNodeAddresses(nodes, weights),
-    onListQuarantine: (quarantine) => reportListQuarantine(quarantine, parts),
     onServerVersion: (version) => metrics.serverVersion(version),
   };
   for (const family of mode.families) kernel.iptables.readAhead(family);

@@ -1,6 +1,6 @@
 /** `--proxy-mode=userspace`: listeners in this process; of the kernel nothing but iptables, and that where it is. */
 import type { EventRecorder } from "../../api/event.ts";
-import type { ObjectSource, SourceListener } from "../../api/source.ts";
+import type { ObjectSource } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
@@ -24,9 +24,9 @@ import type { ModeRecord } from "../process/mode-record.ts";
 import { ConflictReporter } from "../report/conflict-reporter.ts";
 import { DryRunReporter } from "../report/dry-run-reporter.ts";
 import { startingEvent } from "../report/events.ts";
-import { reportListQuarantine } from "../report/list-quarantine.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import { SyncHistory } from "../report/sync-history.ts";
+import { sourceListener } from "../sync/source-listener.ts";
 import { ListenerFlows } from "./listener-flows.ts";
 import { readNodeAddresses } from "./node-addresses.ts";
 import { ObservedListeners, type ObservedListenersParts } from "./observed-listeners.ts";
@@ -102,7 +102,7 @@ export async function beginUserspace(
     },
   });
   loop.start();
-  await source.start(listenerOf(loop, parts));
+  await source.start(sourceListener(loop, parts));
   events.record(startingEvent(config.nodeName));
   return {
     view: viewOf({ loop, proxier, usable, history }, config, clock, families),
@@ -227,25 +227,4 @@ function findConntrack(
     log.warn("Cannot delete stale conntrack entries", { err: errorText(error) });
     return undefined;
   }
-}
-
-function listenerOf(
-  loop: UserspaceLoop,
-  parts: Pick<UserspaceParts, "health" | "metrics" | "log">,
-): SourceListener {
-  const { health, metrics, log } = parts;
-  return {
-    onService: (previous, current) => loop.noteService(previous, current),
-    onEndpointSlice: (previous, current) => loop.noteSlice(previous, current),
-    onNode: (_previous, current) => loop.noteNode(current),
-    onSynced: (kind) => {
-      health.listed(kind);
-      loop.noteSynced(kind);
-    },
-    onRefusal: ({ kind, subject, field, reason, message }) => {
-      metrics.objectRefused(kind, reason);
-      log.warn("Ignoring invalid field", { kind, subject, field, reason, message });
-    },
-    onListQuarantine: (quarantine) => reportListQuarantine(quarantine, parts),
-  };
 }

@@ -1,0 +1,34 @@
+import type { SourceListener } from "../../api/source.ts";
+import type { Logger } from "../../base/log.ts";
+import type { Metrics } from "../../metrics/metrics.ts";
+import { reportListQuarantine } from "../report/list-quarantine.ts";
+import type { ProxyHealth } from "../report/proxy-health.ts";
+import type { ClusterInput } from "./cluster-input.ts";
+
+export interface SourceListenerParts {
+  readonly health: Pick<ProxyHealth, "listed">;
+  readonly metrics: Pick<Metrics, "objectRefused" | "listQuarantined">;
+  readonly log: Logger;
+}
+
+/** Hands what a source reports to the loop of any mode. */
+export function sourceListener(
+  input: Pick<ClusterInput, "noteService" | "noteSlice" | "noteNode" | "noteSynced">,
+  parts: SourceListenerParts,
+): SourceListener {
+  const { health, metrics, log } = parts;
+  return {
+    onService: (previous, current) => input.noteService(previous, current),
+    onEndpointSlice: (previous, current) => input.noteSlice(previous, current),
+    onNode: (_previous, current) => input.noteNode(current),
+    onSynced: (kind) => {
+      health.listed(kind);
+      input.noteSynced(kind);
+    },
+    onRefusal: ({ kind, subject, field, reason, message }) => {
+      metrics.objectRefused(kind, reason);
+      log.warn("Ignoring invalid field", { kind, subject, field, reason, message });
+    },
+    onListQuarantine: (quarantine) => reportListQuarantine(quarantine, parts),
+  };
+}
