@@ -5,16 +5,16 @@ import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
-import { type PlannedRuleChange, removalOfRules } from "../reconcile/diff/diff-rules.ts";
+import type { PlannedRuleChange } from "../reconcile/diff/diff-rules.ts";
 import type { Kept } from "../reconcile/diff/plan-removal.ts";
 import { type PlannedRemoval, planRemovalFrom } from "../reconcile/remove-all.ts";
 import { planObject } from "../reconcile/render/plan-json.ts";
 import { planText } from "../reconcile/render/plan-text.ts";
-import type { Rule } from "../state/rule.ts";
 import { portalRules } from "../userspace/portal-rules.ts";
 import { keptReasons, removalGoal } from "./clean-up.ts";
 import { usableFamilies } from "./node/iptables-families.ts";
 import { presentNftTables } from "./node/other-modes.ts";
+import { planRulesRemoval } from "./node/remove-rules.ts";
 import { countUnusedRules } from "./node/unused-backend.ts";
 import { modeRecordPath } from "./process/mode-record.ts";
 import { ownershipRecordPath } from "./process/ownership-record.ts";
@@ -87,19 +87,15 @@ async function planPortalRemoval({ iptables }: Pick<Kernel, "iptables">): Promis
   readonly changes: readonly PlannedRuleChange[];
   readonly kept: readonly Kept[];
 }> {
-  const removals: ReturnType<typeof removalOfRules>[] = [];
+  const changes: PlannedRuleChange[] = [];
+  const kept: Kept[] = [];
   for (const family of await usableFamilies(iptables)) {
-    const planned = portalRules(family, []);
-    const observed = await iptables.observe(family, { planned, hasOthers: true });
-    const render = (rule: Rule): string => iptables.render(family, rule);
-    removals.push(removalOfRules({ family, planned, render }, observed));
+    const removal = await planRulesRemoval(iptables, family, portalRules(family, []));
+    changes.push(...removal.changes);
+    for (const { name } of removal.kept)
+      kept.push({ subject: `${family} ${name}`, reason: "referenced-by-third-party" });
   }
-  return {
-    changes: removals.flatMap(({ changes }) => changes),
-    kept: removals
-      .flatMap((removal) => removal.kept)
-      .map((subject) => ({ subject, reason: "referenced-by-third-party" })),
-  };
+  return { changes, kept };
 }
 
 function hasChanges({ plan, files, unusedRuleCount, modeChains, nftTables }: CleanUpPlan): boolean {

@@ -11,7 +11,7 @@ import type { Kernel } from "../kernel/kernel.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
 import { measureEventLoopDelay } from "../metrics/event-loop-delay.ts";
 import { PrometheusMetrics } from "../metrics/prometheus-metrics.ts";
-import { cleanUp } from "./clean-up.ts";
+import { cleanUp, keptReasons } from "./clean-up.ts";
 import type { ShownConfig } from "./http/metrics-server.ts";
 import { startServers } from "./http/servers.ts";
 import { watchEstimator } from "./node/estimator.ts";
@@ -114,7 +114,8 @@ async function cleanUpPortals(
   print: CommandParts["print"],
 ): Promise<boolean> {
   try {
-    await removePortals(kernel);
+    const reason = keptReasons["referenced-by-third-party"];
+    for (const subject of await removePortals(kernel)) print(`Kept ${subject}: ${reason}`);
     return true;
   } catch (error) {
     print(`Cannot remove the rules of mode userspace: ${errorText(error)}`);

@@ -268,16 +268,7 @@ export interface Iptables {
 }
 
 /** The other backend of iptables: earlier runs may have left rules of ours there. */
-export interface UnusedBackend {
-  readonly backend: BackendFinding["backend"];
-  /** How many chains and jumps {@link removeRules} would remove. */
-  countRules(family: IpFamily, planned: RuleSet): Promise<number>;
-  /** Removes chains and jumps of this plan; `kept` names chains that rules of other programs lead to. */
-  removeRules(
-    family: IpFamily,
-    planned: RuleSet,
-  ): Promise<{ readonly removedCount: number; readonly kept: readonly string[] }>;
-}
+export type UnusedBackend = Pick<Iptables, "backend" | "observe" | "apply" | "render">;
 
 /** Rules of kube-proxy's mode iptables in one backend: it leaves them behind when its mode becomes ipvs. */
 export interface IptablesModeRules {

@@ -2,9 +2,10 @@ import { errorText } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
-import { Portals } from "../../userspace/portals.ts";
+import { portalRules } from "../../userspace/portal-rules.ts";
 import { usableFamilies } from "./iptables-families.ts";
 import { mayBeInUse } from "./other-modes.ts";
+import { removeRules } from "./remove-rules.ts";
 
 /**
  * Removes the rules of mode userspace. To be called before the first sync: they lead to listeners that ended with their
@@ -13,8 +14,10 @@ import { mayBeInUse } from "./other-modes.ts";
 export async function tidyPortals(kernel: Kernel, config: Config, log: Logger): Promise<void> {
   if (kernel.hasPortals !== true || config.isObserveOnly || mayBeInUse(config)) return;
   try {
-    await removePortals(kernel);
+    const kept = await removePortals(kernel);
     log.info("Removed what mode userspace left");
+    const reason = "referenced-by-third-party";
+    for (const subject of kept) log.info("Kept what mode userspace left", { subject, reason });
   } catch (error) {
     const advice = "Run on this node: kube-ipvs --cleanup";
     log.error("Cannot remove what mode userspace left, Services may be refused", {
@@ -24,7 +27,14 @@ export async function tidyPortals(kernel: Kernel, config: Config, log: Logger): 
   }
 }
 
-/** Of both families. Rejects where some are left. */
-export async function removePortals({ iptables }: Pick<Kernel, "iptables">): Promise<void> {
-  await new Portals(iptables, await usableFamilies(iptables)).remove();
+/** Of both families. Gives chains that stay, since rules of others lead to them. Rejects where the kernel refuses. */
+export async function removePortals({
+  iptables,
+}: Pick<Kernel, "iptables">): Promise<readonly string[]> {
+  const kept: string[] = [];
+  for (const family of await usableFamilies(iptables)) {
+    const removal = await removeRules(iptables, family, portalRules(family, []));
+    kept.push(...removal.kept.map(({ name }) => `${family} ${name}`));
+  }
+  return kept;
 }

@@ -4,6 +4,7 @@ import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Kernel, UnusedBackend } from "../../kernel/kernel.ts";
 import { planEmptyRules } from "../../plan/rules.ts";
+import { planRulesRemoval, removeRules } from "./remove-rules.ts";
 
 /** What was done in the backend of iptables that is not in use. */
 export interface UnusedBackendReport {
@@ -30,9 +31,9 @@ export async function cleanUnusedBackend(
   const failures: { family: IpFamily; error: unknown }[] = [];
   for (const family of ipFamilies) {
     try {
-      const removal = await unusedBackend.removeRules(family, planEmptyRules(family, config));
-      removedCount += removal.removedCount;
-      kept.push(...removal.kept.map((chain) => `${family} ${chain}`));
+      const removal = await removeRules(unusedBackend, family, planEmptyRules(family, config));
+      removedCount += removal.changes.length;
+      kept.push(...removal.kept.map(({ table, name }) => `${family} ${table} ${name}`));
     } catch (error) {
       failures.push({ family, error });
     }
@@ -48,7 +49,8 @@ export async function countUnusedRules(
   if (unusedBackend === undefined) return 0;
   let count = 0;
   for (const family of ipFamilies) {
-    count += await unusedBackend.countRules(family, planEmptyRules(family, config));
+    const planned = planEmptyRules(family, config);
+    count += (await planRulesRemoval(unusedBackend, family, planned)).changes.length;
   }
   return count;
 }

@@ -14,7 +14,6 @@ import {
 import type { Metrics } from "../../metrics/metrics.ts";
 import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
 import { listenAddressOf } from "../../userspace/listen-addresses.ts";
-import { Portals } from "../../userspace/portals.ts";
 import { UserspaceProxier } from "../../userspace/proxier.ts";
 import { listenerKey } from "../../userspace/service-listeners.ts";
 import { tidyOnceSynced } from "../node/tidy-once-synced.ts";
@@ -30,6 +29,7 @@ import { sourceListener } from "../sync/source-listener.ts";
 import { ListenerFlows } from "./listener-flows.ts";
 import { readNodeAddresses } from "./node-addresses.ts";
 import { ObservedListeners, type ObservedListenersParts } from "./observed-listeners.ts";
+import { Portals } from "./portals.ts";
 import { servedAddresses } from "./served-addresses.ts";
 import { tidyForUserspace } from "./tidy-for-userspace.ts";
 import { type Listeners, type RulesToListeners, UserspaceLoop } from "./userspace-loop.ts";

@@ -14,7 +14,6 @@ import { ChangeTracker } from "../../model/change-tracker.ts";
 import type { NodePlace } from "../../model/topology.ts";
 import type { HolderRecord } from "../../plan/claims/holder-record.ts";
 import type { OpenListener } from "../../userspace/open-listener.ts";
-import type { Portals } from "../../userspace/portals.ts";
 import type { UserspaceProxier } from "../../userspace/proxier.ts";
 import { type ServiceListener, serviceListeners } from "../../userspace/service-listeners.ts";
 import type { ConflictReporter } from "../report/conflict-reporter.ts";
@@ -25,6 +24,7 @@ import { InitialLists } from "../sync/initial-lists.ts";
 import type { ListenerFlows } from "./listener-flows.ts";
 import { PortalClaims } from "./portal-claims.ts";
 import { findPortalHolders } from "./portal-holders.ts";
+import type { Portals } from "./portals.ts";
 
 /** Sockets that serve; see {@link UserspaceProxier}. */
 export type Listeners = Pick<

@@ -9,7 +9,6 @@ import type { RuleGenerations } from "./generations.ts";
 import { changesFrom, dropGoneJumps, targetsOf } from "./gone-jumps.ts";
 import { parseSaved, UnreadableTableError } from "./parse.ts";
 import { readByChain, UnexpectedAnswer } from "./read-by-chain.ts";
-import { planRemoval } from "./remove-rules.ts";
 import { renderRule } from "./render.ts";
 import { renderRestoreInput } from "./restore-input.ts";
 import { RulesAhead } from "./rules-ahead.ts";
@@ -140,23 +139,6 @@ export class IptablesClient implements Iptables {
       if (rest === undefined) throw error;
       if (rest.length > 0) await this.#restore(family, rest);
     }
-  }
-
-  /** As `UnusedBackend.countRules`. */
-  async countRules(family: IpFamily, planned: RuleSet): Promise<number> {
-    const observed = await this.observe(family, { planned, hasOthers: true });
-    return planRemoval(planned, observed, (rule) => renderRule(family, rule)).changes.length;
-  }
-
-  /** As `UnusedBackend.removeRules`. */
-  async removeRules(
-    family: IpFamily,
-    planned: RuleSet,
-  ): Promise<{ readonly removedCount: number; readonly kept: readonly string[] }> {
-    const observed = await this.observe(family, { planned, hasOthers: true });
-    const { changes, kept } = planRemoval(planned, observed, (rule) => renderRule(family, rule));
-    await this.apply(family, changes);
-    return { removedCount: changes.length, kept };
   }
 
   render(family: IpFamily, rule: Rule): string {

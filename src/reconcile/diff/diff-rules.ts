@@ -46,14 +46,17 @@ function chainWrite({ family, cached }: RulesInput, chain: Chain): PlannedRuleCh
   return { kind: "chain-write", family, chain, before, reason };
 }
 
-/**
- * Lists the changes that take out everything of ours. A chain to which a third party's rule still leads is kept as it
- * is, and named.
- */
+export interface RulesRemoval {
+  readonly changes: readonly PlannedRuleChange[];
+  /** Chains that stay, since a third party's rule still leads to them. */
+  readonly kept: readonly Chain[];
+}
+
+/** Lists the changes that take out everything of ours, but for chains that a third party's rule leads to. */
 export function removalOfRules(
   { family, planned, render }: Omit<RulesInput, "cached">,
   observed: readonly ObservedChain[],
-): { readonly changes: readonly PlannedRuleChange[]; readonly kept: readonly string[] } {
+): RulesRemoval {
   const cached = cachedRulesOf(observed, planned, render);
   const present = planned.chains.filter(({ table, name }) =>
     cached.chains.has(chainKey(table, name)),
@@ -72,7 +75,7 @@ export function removalOfRules(
         reason: "unwanted",
       }),
     );
-  return { changes: [...jumps, ...chains], kept: kept.map(({ name }) => name) };
+  return { changes: [...jumps, ...chains], kept };
 }
 
 /** Chains to which a third party's rule leads, at once or through another chain that is kept. */

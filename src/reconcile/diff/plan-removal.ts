@@ -67,7 +67,7 @@ function ruleRemovals({ rules, render }: RemovalInput, kept: Kept[]): readonly C
   return [...rules].flatMap(([family, { planned, observed }]) => {
     const ofFamily = (rule: Rule): string => render(family, rule);
     const removal = removalOfRules({ family, planned, render: ofFamily }, observed);
-    for (const name of removal.kept) {
+    for (const { name } of removal.kept) {
       kept.push({ subject: `${family} ${name}`, reason: "referenced-by-third-party" });
     }
     return removal.changes;

@@ -56,15 +56,10 @@ interface Node {
 function leftoverNode(): Node {
   const asked: string[] = [];
   const tables = new Set<IpFamily>(["IPv4", "IPv6"]);
-  const unusedBackend = {
-    backend: "legacy",
-    countRules: async () => 0,
-    removeRules: async () => ({ removedCount: 0, kept: [] }),
-  } as const;
   const kernel: Kernel = Object.assign(new FakeKernel(), {
     iptablesMode: [leftRules("nft", asked), leftRules("legacy", asked)],
     nftTables: nftTables(tables),
-    unusedBackend,
+    unusedBackend: new FakeKernel().iptables,
   });
   return { kernel, asked, tables };
 }

@@ -1,12 +1,10 @@
-/** Rules that lead to listeners: what they say, and how they are kept. */
+/** Rules that lead to listeners: what they say. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { IpAddress } from "../../../src/base/ip.ts";
 import { renderRule } from "../../../src/kernel/iptables/render.ts";
 import { listenAddressOf } from "../../../src/userspace/listen-addresses.ts";
 import { portalRules } from "../../../src/userspace/portal-rules.ts";
-import { Portals } from "../../../src/userspace/portals.ts";
-import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import { listenerFor } from "./backends.ts";
 
 const web = {
@@ -47,43 +45,6 @@ describe("the rules of mode userspace", () => {
         "nat KUBE-PORTALS-HOST -d 2001:db8::1/128 -p udp -m udp --dport 53 -j REDIRECT --to-ports 40003",
       ],
     );
-  });
-
-  it("are written once, and then only the chains that changed", async () => {
-    const { iptables } = new FakeKernel();
-    const portals = new Portals(iptables, ["IPv4"]);
-    await portals.sync([web]);
-    const jumps = (): readonly string[] =>
-      ["PREROUTING", "OUTPUT"].flatMap((name) =>
-        iptables
-          .table("IPv4", "nat")
-          .observe()
-          .filter((chain) => chain.name === name)
-          .flatMap(({ rules }) => rules.map(({ text }) => `${name} ${text.split(" ").at(-1)}`)),
-      );
-    assert.deepEqual(jumps(), [
-      "PREROUTING KUBE-PORTALS-CONTAINER",
-      "PREROUTING KUBE-NODEPORT-CONTAINER",
-      "OUTPUT KUBE-PORTALS-HOST",
-      "OUTPUT KUBE-NODEPORT-HOST",
-    ]);
-    const applied: number[] = [];
-    const counted = {
-      observe: iptables.observe.bind(iptables),
-      render: iptables.render.bind(iptables),
-      apply: (...given: Parameters<typeof iptables.apply>) => {
-        applied.push(given[1].length);
-        return iptables.apply(...given);
-      },
-    };
-    const restarted = new Portals(counted, ["IPv4"]);
-    await restarted.sync([web]);
-    assert.deepEqual(applied, [], "a start on right rules writes nothing");
-    const withoutNodePort = { ...web, wanted: { ...web.wanted, nodePort: 0 } };
-    await restarted.sync([withoutNodePort]);
-    assert.deepEqual(applied, [2], "the two chains of node ports");
-    await restarted.remove();
-    assert.deepEqual(jumps(), []);
   });
 });
 

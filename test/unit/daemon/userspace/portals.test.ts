@@ -1,0 +1,101 @@
+/** How the rules that lead to listeners are kept, and removed. */
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { removePortals } from "../../../../src/daemon/node/tidy-portals.ts";
+import { Portals } from "../../../../src/daemon/userspace/portals.ts";
+import type { RulesChange } from "../../../../src/kernel/kernel.ts";
+import { portalRules } from "../../../../src/userspace/portal-rules.ts";
+import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
+import { listenerFor } from "../../userspace/backends.ts";
+
+const web = {
+  wanted: listenerFor([], { nodePort: 30_080 }),
+  localPorts: { port: 40_001, portOnLoopback: 40_001 },
+};
+const { jumps } = portalRules("IPv4", []);
+
+let kernel: FakeKernel;
+let portals: Portals;
+
+beforeEach(async () => {
+  kernel = new FakeKernel();
+  portals = new Portals(kernel.iptables, ["IPv4"]);
+  await portals.sync([web]);
+});
+
+function chains(): readonly string[] {
+  return kernel.iptables
+    .table("IPv4", "nat")
+    .observe()
+    .flatMap(({ name, rules }) => (name.startsWith("KUBE-") ? [`${name} ${rules.length}`] : []))
+    .toSorted();
+}
+
+/** `PREROUTING KUBE-PORTALS-CONTAINER`, as they stand. */
+function standingJumps(): readonly string[] {
+  return kernel.iptables
+    .table("IPv4", "nat")
+    .observe()
+    .filter(({ name }) => !name.startsWith("KUBE-"))
+    .flatMap(({ name, rules }) => rules.map(({ text }) => `${name} ${text.split(" ").at(-1)}`));
+}
+
+const inOrder = [
+  "PREROUTING KUBE-PORTALS-CONTAINER",
+  "PREROUTING KUBE-NODEPORT-CONTAINER",
+  "OUTPUT KUBE-PORTALS-HOST",
+  "OUTPUT KUBE-NODEPORT-HOST",
+];
+
+async function change(...changes: readonly RulesChange[]): Promise<void> {
+  await kernel.iptables.apply("IPv4", changes);
+}
+
+describe("the rules of mode userspace", () => {
+  it("are written once, and then only the chains that changed", async () => {
+    assert.deepEqual(standingJumps(), inOrder);
+    const { iptables } = kernel;
+    const applied: number[] = [];
+    const counted = {
+      observe: iptables.observe.bind(iptables),
+      render: iptables.render.bind(iptables),
+      apply: (...given: Parameters<typeof iptables.apply>) => {
+        applied.push(given[1].length);
+        return iptables.apply(...given);
+      },
+    };
+    const restarted = new Portals(counted, ["IPv4"]);
+    assert.equal(await restarted.sync([web]), false);
+    assert.deepEqual(applied, [], "a start on right rules writes nothing");
+    const withoutNodePort = { ...web, wanted: { ...web.wanted, nodePort: 0 } };
+    assert.equal(await restarted.sync([withoutNodePort]), false);
+    assert.deepEqual(applied, [2], "the two chains of node ports");
+  });
+
+  it("come back where they are read again, jumps in their order", async () => {
+    const [, , jump] = jumps;
+    assert.ok(jump !== undefined);
+    await change(
+      { kind: "remove-jump", jump },
+      { kind: "write-chain", chain: { table: "nat", name: "KUBE-PORTALS-HOST", rules: [] } },
+    );
+    assert.equal(await portals.sync([web]), false, "what was written counts until it is forgotten");
+    portals.forget();
+    assert.equal(await portals.sync([web]), true);
+    assert.deepEqual(standingJumps(), inOrder);
+    assert.ok(chains().includes("KUBE-PORTALS-HOST 1"));
+  });
+
+  it("are removed, but for a chain that a third party's rule leads to", async () => {
+    const rule = { matches: [], target: { kind: "jump", chain: "KUBE-PORTALS-HOST" } } as const;
+    await change({ kind: "write-chain", chain: { table: "nat", name: "OTHERS", rules: [rule] } });
+    assert.deepEqual(await removePortals(kernel), ["IPv4 KUBE-PORTALS-HOST"]);
+    assert.deepEqual(
+      [standingJumps(), chains()],
+      [["OTHERS KUBE-PORTALS-HOST"], ["KUBE-PORTALS-HOST 1"]],
+    );
+    await change({ kind: "remove-chain", table: "nat", name: "OTHERS" });
+    assert.deepEqual(await removePortals(kernel), []);
+    assert.deepEqual(chains(), []);
+  });
+});
