@@ -1,6 +1,6 @@
 /** What becomes of packets of one client, in words. Pure. */
 import { type Cidr, hostPort } from "../base/ip.ts";
-import { chainKey } from "../state/rules-about.ts";
+import { chainKey } from "../state/rule.ts";
 import type { DeliveryGroup, PacketExplanation, PathStep, Verdict } from "./explanation.ts";
 import type { ExplainedMode } from "./modes/mode.ts";
 import type { Origin } from "./origins.ts";

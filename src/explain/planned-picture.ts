@@ -1,8 +1,7 @@
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { IpvsFacts } from "../daemon/operator/answers.ts";
 import { setsFor } from "../plan/sets.ts";
-import type { Rule, RuleSet } from "../state/rule.ts";
-import { chainKey } from "../state/rules-about.ts";
+import { chainKey, type Rule, type RuleSet } from "../state/rule.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
 import type { ListedRule, Picture } from "./packet/picture.ts";
 

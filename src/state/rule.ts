@@ -108,3 +108,8 @@ export interface RuleSet {
   /** In insertion order: each goes to the first place of its chain, so the last inserted stands first. */
   readonly jumps: readonly Jump[];
 }
+
+/** `nat KUBE-SERVICES`. */
+export function chainKey(table: TableName, name: string): string {
+  return `${table} ${name}`;
+}

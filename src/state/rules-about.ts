@@ -1,6 +1,6 @@
 /** Of chains and rules those that packets to some addresses and ports may meet. Pure. */
 import { cidrContains, type IpAddress, parseCidr } from "../base/ip.ts";
-import type { Match, Rule, TableName } from "./rule.ts";
+import { chainKey, type Match, type Rule, type TableName } from "./rule.ts";
 
 /** Where packets go. */
 export interface RuleDestination {
@@ -13,11 +13,6 @@ export interface RuleDestination {
 /** A rule of a chain; without a value it cannot be read. */
 export interface ReadableRule {
   readonly rule?: Rule;
-}
-
-/** `nat KUBE-SERVICES`. */
-export function chainKey(table: TableName, name: string): string {
-  return `${table} ${name}`;
 }
 
 /** Where packets begin. What stands there may be about endpoints, too. */

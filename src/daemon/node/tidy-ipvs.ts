@@ -11,7 +11,7 @@ import { sharedChains } from "../../plan/iptables/shared-chains.ts";
 import { planEmptyRules } from "../../plan/rules.ts";
 import { readAddresses } from "../../reconcile/observed/read-addresses.ts";
 import { planRemovalFrom, type RemovalGoal, removeAll } from "../../reconcile/remove-all.ts";
-import type { Jump, RuleSet } from "../../state/rule.ts";
+import { chainKey, type Jump, type RuleSet } from "../../state/rule.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
 import { systemBootClock } from "../process/boot-file.ts";
 import { ownershipRecordPath, readOwnership } from "../process/ownership-record.ts";
@@ -111,14 +111,16 @@ async function virtualServersOf(
 /** All of mode ipvs without chains and jumps that mode iptables has, too: those are its own by now. */
 export function rulesOfIpvsAlone(family: IpFamily, config: Config): RuleSet {
   const { chains, jumps } = planEmptyRules(family, config);
-  const used = new Set([...fixedChains(anyOptions), ...sharedChains].map(keyOf));
+  const used = new Set(
+    [...fixedChains(anyOptions), ...sharedChains].map(({ table, name }) => chainKey(table, name)),
+  );
   const usedJumps = new Set(
     fixedJumps({ servesAllAddresses: true, nodePortAddresses: [], servesLoopback: true }).map(
       jumpKey,
     ),
   );
   return {
-    chains: chains.filter((chain) => !used.has(keyOf(chain))),
+    chains: chains.filter(({ table, name }) => !used.has(chainKey(table, name))),
     jumps: jumps.filter((jump) => !usedJumps.has(jumpKey(jump))),
   };
 }
@@ -137,10 +139,6 @@ const anyOptions: IptablesOptions = {
   isTcpLiberal: false,
   largeFamilies: new Set(),
 };
-
-function keyOf({ table, name }: { readonly table: string; readonly name: string }): string {
-  return `${table} ${name}`;
-}
 
 function jumpKey(jump: Jump): string {
   return JSON.stringify(jump);

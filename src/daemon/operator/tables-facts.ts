@@ -1,8 +1,8 @@
 /** What is planned about some addresses and ports in mode iptables, from the daemon's own state. Nothing is decided again. */
 import { familyOf, type IpFamily } from "../../base/ip.ts";
 import { bySeniority, servicePortKey } from "../../model/service-port.ts";
-import type { RuleSet } from "../../state/rule.ts";
-import { chainKey, chainsAbout } from "../../state/rules-about.ts";
+import { chainKey, type RuleSet } from "../../state/rule.ts";
+import { chainsAbout } from "../../state/rules-about.ts";
 import { apiVersion, type Destination, type PlanQuery, type TablesFacts } from "./answers.ts";
 import type { TablesView } from "./daemon-view.ts";
 import { maxDestinations } from "./ipvs-facts.ts";

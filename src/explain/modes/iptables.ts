@@ -1,7 +1,7 @@
 import { type Cidr, cidrText, parseCidr } from "../../base/ip.ts";
 import type { Destination } from "../../daemon/operator/answers.ts";
-import type { Match, Rule } from "../../state/rule.ts";
-import { chainKey, isAbout } from "../../state/rules-about.ts";
+import { chainKey, type Match, type Rule } from "../../state/rule.ts";
+import { isAbout } from "../../state/rules-about.ts";
 import { differencesAbout } from "../differences.ts";
 import { followThroughTables } from "../packet/follow-through-tables.ts";
 import type { PacketPath } from "../packet/path.ts";

@@ -8,8 +8,7 @@ import {
 } from "../../base/ip.ts";
 import type { Destination } from "../../daemon/operator/answers.ts";
 import { setFor } from "../../plan/sets.ts";
-import type { Match } from "../../state/rule.ts";
-import { chainKey } from "../../state/rules-about.ts";
+import { chainKey, type Match } from "../../state/rule.ts";
 import { differencesOf } from "../differences.ts";
 import { followByIpvs } from "../packet/follow-by-ipvs.ts";
 import type { Packet } from "../packet/packet.ts";

@@ -1,5 +1,4 @@
-import type { TableName, Target } from "../../state/rule.ts";
-import { chainKey } from "../../state/rules-about.ts";
+import { chainKey, type TableName, type Target } from "../../state/rule.ts";
 import { matchRule, type Surroundings } from "./match-rule.ts";
 import type { Passing } from "./packet.ts";
 

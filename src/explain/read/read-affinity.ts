@@ -2,7 +2,8 @@
 import { hostPort, type IpAddress } from "../../base/ip.ts";
 import type { Destination } from "../../daemon/operator/answers.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
-import { chainKey, chainsAbout } from "../../state/rules-about.ts";
+import { chainKey } from "../../state/rule.ts";
+import { chainsAbout } from "../../state/rules-about.ts";
 import type { RememberedConnection } from "../explanation.ts";
 import type { ListedRule } from "../packet/picture.ts";
 

@@ -3,8 +3,8 @@ import type { IpFamily } from "../../base/ip.ts";
 import type { Destination } from "../../daemon/operator/answers.ts";
 import { parseRule } from "../../kernel/iptables/parse-rule.ts";
 import type { Iptables, ObservedChain } from "../../kernel/kernel.ts";
-import type { RuleSet } from "../../state/rule.ts";
-import { chainKey, chainsAbout } from "../../state/rules-about.ts";
+import { chainKey, type RuleSet } from "../../state/rule.ts";
+import { chainsAbout } from "../../state/rules-about.ts";
 import type { ListedRule } from "../packet/picture.ts";
 
 export interface ChainsQuery {

@@ -4,10 +4,9 @@ import type { DesiredView } from "../../plan/desired-state.ts";
 import { isTemporaryName } from "../../plan/sets.ts";
 import type { IpSet } from "../../state/ip-set.ts";
 import { type RealServer, realServerKey, sameRealServers } from "../../state/real-server.ts";
-import type { Rule } from "../../state/rule.ts";
+import { chainKey, type Rule } from "../../state/rule.ts";
 import { sameVirtualServer } from "../../state/virtual-server.ts";
 import type { Change, RealServerChange, RuleChange } from "../change.ts";
-import { chainKey } from "../diff/rule-texts.ts";
 import { type CachedState, type CachedVirtualServer, noRules } from "../observed/cached-state.ts";
 
 export interface FoldTools {

@@ -1,12 +1,11 @@
 /** What must change so that the rules in the kernel become the planned ones, or go. Pure. */
 import type { IpFamily } from "../../base/ip.ts";
 import type { ObservedChain } from "../../kernel/kernel.ts";
-import type { Chain, Jump, RuleSet } from "../../state/rule.ts";
+import { type Chain, chainKey, type Jump, type RuleSet } from "../../state/rule.ts";
 import type { ChangeReason, RuleChange } from "../change.ts";
 import type { CachedRules } from "../observed/cached-state.ts";
 import {
   cachedRulesOf,
-  chainKey,
   groupKey,
   jumpGroups,
   jumpText,

@@ -1,6 +1,6 @@
 /** Rules of ours as texts: what `iptables-save` printed, and what planned ones will look like. Pure. */
 import type { ObservedChain } from "../../kernel/kernel.ts";
-import type { Jump, Rule, RuleSet, TableName } from "../../state/rule.ts";
+import { chainKey, type Jump, type Rule, type RuleSet } from "../../state/rule.ts";
 import type { CachedRules } from "../observed/cached-state.ts";
 
 /** Writes a rule as `iptables-save` does, behind `-A CHAIN `. */
@@ -51,11 +51,6 @@ export function jumpGroups(planned: RuleSet): readonly (readonly Jump[])[] {
 export function groupKey(group: readonly Jump[]): string {
   const [first] = group;
   return first === undefined ? "" : chainKey(first.table, first.from);
-}
-
-/** `nat KUBE-SERVICES`: a key of {@link CachedRules}. */
-export function chainKey(table: TableName, chain: string): string {
-  return `${table} ${chain}`;
 }
 
 export function jumpText(jump: Jump, render: RenderRule): string {

@@ -3,9 +3,9 @@ import type { IpFamily } from "../../base/ip.ts";
 import type { ObservedChain } from "../../kernel/kernel.ts";
 import type { TouchedChain } from "../../plan/iptables/desired-tables.ts";
 import { kubeletFirewall } from "../../plan/iptables/fixed-chains.ts";
-import type { RuleSet } from "../../state/rule.ts";
+import { chainKey, type RuleSet } from "../../state/rule.ts";
 import { diffRules, type PlannedRuleChange } from "../diff/diff-rules.ts";
-import { cachedRulesOf, chainKey, type RenderRule } from "../diff/rule-texts.ts";
+import { cachedRulesOf, type RenderRule } from "../diff/rule-texts.ts";
 import type { PresentChains } from "./present-chains.ts";
 
 /** Chains that belong to a service port; only this mode makes them. XLB was EXT before 1.24. */

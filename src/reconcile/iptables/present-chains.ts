@@ -1,6 +1,5 @@
-import type { RuleSet, TableName } from "../../state/rule.ts";
+import { chainKey, type RuleSet, type TableName } from "../../state/rule.ts";
 import type { Change } from "../change.ts";
-import { chainKey } from "../diff/rule-texts.ts";
 
 /** Chains of ours that are in the tables of one family, with how many rules each holds. */
 export class PresentChains {
