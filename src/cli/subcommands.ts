@@ -35,7 +35,7 @@ export interface Subcommand {
 }
 
 /** `-o FORMAT`; the first format is the default. */
-export function outputOption(formats: readonly [string, ...string[]]): CommandOption {
+function outputOption(formats: readonly [string, ...string[]]): CommandOption {
   return {
     name: "output",
     short: "o",

@@ -170,7 +170,7 @@ function servers(
 /** kube-proxy's. */
 const usualPorts = { healthz: 10_256, metrics: 10_249 };
 /** Where no port is given: who only observes does so beside a proxy that has the usual ones. */
-export const observeOnlyPorts = { healthz: 10_356, metrics: 10_349 };
+const observeOnlyPorts = { healthz: 10_356, metrics: 10_349 };
 
 function listenAddress(
   given: FieldValues["listen"],

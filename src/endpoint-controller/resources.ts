@@ -3,7 +3,7 @@ import type { WatchedResource } from "../api/cluster/watched-resources.ts";
 /** The ClusterRole of deploy/kustomize/endpoint-controller. */
 export const controllerRole = "kube-ipvs-endpoint-controller";
 
-export const slicesPath = "/apis/discovery.k8s.io/v1/endpointslices";
+const slicesPath = "/apis/discovery.k8s.io/v1/endpointslices";
 export const slicesName = "endpointslices.discovery.k8s.io";
 
 /** What endpoints are made from, in all namespaces. */

@@ -52,7 +52,7 @@ export const emptyPlan: ChangePlan = {
 };
 
 /** Who wants, or wanted, what a subject is about. */
-export function servicesOfSubject(
+function servicesOfSubject(
   subject: Subject,
   desired: DesiredView,
   scope: Pick<Scope, "formerService">,

@@ -50,7 +50,7 @@ export function endpointTable(rows: readonly EndpointRow[], options: TableOption
   };
 }
 
-export function figureTexts(figures: Figures, { isCounting }: TableOptions): readonly string[] {
+function figureTexts(figures: Figures, { isCounting }: TableOptions): readonly string[] {
   const { rates, activeConnections, inactiveConnections } = figures;
   const shown = isCounting ? rates : undefined;
   const rateTexts =

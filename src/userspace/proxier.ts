@@ -58,11 +58,6 @@ export class UserspaceProxier {
     return this.#served.has(key);
   }
 
-  /** Service ports that have no listener for now. */
-  get failedCount(): number {
-    return this.#failed.size;
-  }
-
   /** Connections and UDP clients, those of closed listeners included. */
   get openCount(): number {
     const listeners = [...this.#served.values()].map(({ listener }) => listener);

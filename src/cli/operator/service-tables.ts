@@ -89,7 +89,7 @@ function conditionText({ ready, serving, terminating }: EndpointRow): string {
 }
 
 /** `2 min 5 s, 12 min 55 s left`. */
-export function drainText({ ageSeconds, deadlineInSeconds }: DrainTimes): string {
+function drainText({ ageSeconds, deadlineInSeconds }: DrainTimes): string {
   const left =
     deadlineInSeconds === undefined ? "no deadline" : `${durationText(deadlineInSeconds)} left`;
   return `${durationText(ageSeconds)}, ${left}`;

@@ -59,7 +59,7 @@ export function reportLeftoverChains(
 }
 
 /** As kube-proxy does when it starts in mode ipvs. Never rejects. */
-export async function removeNftTables({ nftTables }: Tables): Promise<OtherModesReport> {
+async function removeNftTables({ nftTables }: Tables): Promise<OtherModesReport> {
   const removed: string[] = [];
   const failures: { subject: string; error: unknown }[] = [];
   for (const family of nftTables === undefined ? [] : ipFamilies) {
@@ -91,7 +91,7 @@ function nftTableText(family: IpFamily): string {
 }
 
 /** Chains of ours, which mode iptables makes too, are emptied only where they are `removedNext`. Never rejects. */
-export async function removeIptablesMode(
+async function removeIptablesMode(
   { iptablesMode = [] }: Tables,
   config: Config,
   removedNext: (backend: IptablesModeRules["backend"]) => boolean,

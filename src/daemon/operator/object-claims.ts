@@ -42,7 +42,7 @@ export function destinationsOf(
 }
 
 /** Service ports that ask for a destination. All Services are gone through; yields after each. */
-export function* findClaims(
+function* findClaims(
   view: ObjectsView,
   destination: Destination,
 ): Generator<void, readonly Claim[]> {

@@ -106,7 +106,7 @@ export function healthPortConflict(lost: LostClaim): Conflict {
 }
 
 /** Why a Service is served at an address, and not the other one that claims it; said of the former. */
-export const claimWords: Readonly<Record<ClaimReason, string>> = {
+const claimWords: Readonly<Record<ClaimReason, string>> = {
   "kind-of-address": "whose kind of address comes first",
   "held-before": "which held it before",
   older: "which is older",

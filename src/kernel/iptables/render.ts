@@ -103,7 +103,7 @@ function renderTarget(family: IpFamily, target: Target): string {
 }
 
 /** What REJECT answers unless set otherwise. */
-export const rejectAnswers: Readonly<Record<IpFamily, string>> = {
+const rejectAnswers: Readonly<Record<IpFamily, string>> = {
   IPv4: "icmp-port-unreachable",
   IPv6: "icmp6-port-unreachable",
 };

@@ -2,7 +2,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { errorText } from "../../base/error-text.ts";
 
 /** A parameter of a loaded module that could not be read or set. */
-export class ParameterError extends Error {
+class ParameterError extends Error {
   override readonly name = "ParameterError";
   /** The errno name: `EROFS`. */
   readonly code: string;

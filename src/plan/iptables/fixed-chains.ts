@@ -18,7 +18,7 @@ import {
 } from "./rule-words.ts";
 
 /** Created empty in three tables: one that is gone shows that someone flushed a table. */
-export const canaryChain = "KUBE-PROXY-CANARY";
+const canaryChain = "KUBE-PROXY-CANARY";
 
 /** kubelet's chain, which it and kube-proxy share: never emptied, never removed. */
 export const kubeletFirewall = { table: "filter", name: "KUBE-FIREWALL" } as const;

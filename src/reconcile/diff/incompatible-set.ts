@@ -2,7 +2,7 @@ import type { RefusedChange } from "../apply/outcome.ts";
 import type { UnusableSet } from "./diff-sets.ts";
 
 /** A set of another type that cannot be replaced. */
-export class IncompatibleSetError extends Error {
+class IncompatibleSetError extends Error {
   override readonly name = "IncompatibleSetError";
   readonly code = "incompatible-set";
 

@@ -157,12 +157,13 @@ describe("a change", () => {
     const stage = new ProxierStage(test, { port: taken.port });
     const backend = await namedServer(test, "web");
     assert.equal(await stage.serve(listenerFor([backend])), 0);
-    assert.equal(stage.proxier.failedCount, 1);
+    const { key } = listenerFor([]);
+    assert.equal(stage.proxier.isOpen(key), false);
     const [line] = stage.log.lines.filter(({ level }) => level === "error");
     assert.match(String(line?.keys["err"]), /EADDRINUSE/);
     await blocker.proxier.stop();
     await stage.proxier.retryFailed();
-    assert.equal(stage.proxier.failedCount, 0);
+    assert.equal(stage.proxier.isOpen(key), true);
     assert.equal(await readAll(taken.port), "web");
   });
 });
@@ -198,9 +199,9 @@ describe("ports of listeners", () => {
     const { stage, web, api } = await stageOf(test);
     const waiting = { ...api, nodePort: web.nodePort };
     await stage.proxier.replaceServices(new Map([[api.service, [waiting]]]));
-    assert.deepEqual([stage.proxier.failedCount, await readAll(web.nodePort)], [1, "web"]);
+    assert.deepEqual([stage.proxier.isOpen(api.key), await readAll(web.nodePort)], [false, "web"]);
     await stage.proxier.replaceServices(new Map([[web.service, []]]));
-    assert.deepEqual([stage.proxier.failedCount, await readAll(web.nodePort)], [0, "api"]);
+    assert.deepEqual([stage.proxier.isOpen(api.key), await readAll(web.nodePort)], [true, "api"]);
   });
 });
 
