@@ -15,6 +15,17 @@ export interface Logger {
   with(keys: LogKeys): Logger;
 }
 
+/** The same without what is no warning and no error; `verbose` stays. */
+export function withoutInfo(log: Logger): Logger {
+  return {
+    error: (...line) => log.error(...line),
+    warn: (...line) => log.warn(...line),
+    info: () => {},
+    verbose: (...line) => log.verbose(...line),
+    with: (keys) => withoutInfo(log.with(keys)),
+  };
+}
+
 /** Says nothing; for tests and defaults. */
 export const silentLogger: Logger = {
   error() {},

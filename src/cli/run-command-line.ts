@@ -1,12 +1,11 @@
 import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
-import { type Logger, silentLogger } from "../base/log.ts";
+import { silentLogger } from "../base/log.ts";
 import { kubernetesVersion, version } from "../base/version.ts";
 import type { Config, LogFormat } from "../config/config.ts";
 import { ConfigError } from "../config/config-error.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
-import { type ConfigWorld, type LoadedConfig, loadConfig } from "../config/load-config.ts";
-import { LogWriter } from "../daemon/log/log-writer.ts";
+import { type LoadedConfig, loadConfig } from "../config/load-config.ts";
 import type { PlanFacts, PlanQuery, ServicesQuery } from "../daemon/operator/answers.ts";
 import type { CommandParts } from "../daemon/run.ts";
 import type { Verdict } from "../doctor/check.ts";
@@ -21,9 +20,9 @@ import {
   parseCommandLine,
   type SubcommandLine,
 } from "./command-line.ts";
+import { askingPartsOf, type PartsWorld, partsOf } from "./command-parts.ts";
 import { completionScript } from "./completion/completion.ts";
 import { type FailureForm, fatalText } from "./fatal.ts";
-import { shownFlags } from "./flags.ts";
 
 export type PlanFormat = "text" | "json";
 
@@ -67,11 +66,7 @@ export interface Commands {
 }
 
 /** What the command line needs of the process. */
-export interface CommandWorld extends ConfigWorld {
-  readonly clock: Clock;
-  readonly pid: number;
-  readonly writeOut: (text: string) => void;
-  readonly writeErr: (text: string) => void;
+export interface CommandWorld extends PartsWorld {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Columns of the terminal that stdout is; undefined: it is none. */
   readonly columns?: () => number | undefined;
@@ -79,8 +74,6 @@ export interface CommandWorld extends ConfigWorld {
   readonly isTerminal: boolean;
   /** Replaces a file's content; throws where it cannot. */
   readonly writeFile: (path: string, text: string) => void;
-  /** Keeps the process's memory out of core dumps and other users' debuggers. Throws where the kernel refuses. */
-  readonly forbidCoreDumps: () => void;
   /** Called once, when the configuration is known. */
   readonly noteLoaded: (loaded: LoadedConfig) => void;
   readonly loadCommands: () => Promise<Commands>;
@@ -197,7 +190,7 @@ async function runServicesCommand(
   const { runServices } = await import("./operator/run-list.ts");
   return await runServices({ ...line, config }, world, async (query) => {
     const { listServicesWithoutDaemon } = await world.loadCommands();
-    return await listServicesWithoutDaemon(config, partsOf(...given), query);
+    return await listServicesWithoutDaemon(config, askingPartsOf(...given), query);
   });
 }
 
@@ -209,7 +202,7 @@ async function runDrainsCommand(
   const { runDrains } = await import("./operator/run-list.ts");
   return await runDrains({ ...line, config }, world, async () => {
     const { listDrainsWithoutDaemon } = await world.loadCommands();
-    return await listDrainsWithoutDaemon(config, partsOf(...given));
+    return await listDrainsWithoutDaemon(config, askingPartsOf(...given));
   });
 }
 
@@ -223,7 +216,7 @@ async function runExplainCommand(
     explain: async (facts, from) => (await world.loadCommands()).explain(facts, from, world),
     planFacts: async (query) => {
       const { planFactsWithoutDaemon } = await world.loadCommands();
-      return await planFactsWithoutDaemon(config, partsOf(...given), query);
+      return await planFactsWithoutDaemon(config, askingPartsOf(...given), query);
     },
   });
 }
@@ -252,7 +245,7 @@ async function runPlan(
   ...given: Parameters<RunLoaded>
 ): Promise<number> {
   const [{ config }, values, world] = given;
-  const parts = partsOf(...given);
+  const parts = askingPartsOf(...given);
   const commands = await world.loadCommands();
   const format = options.get("output") === "json" ? "json" : "text";
   const isCleanup = values.get("cleanup")?.at(-1) === "true";
@@ -277,7 +270,7 @@ async function runDoctor(
   ...given: Parameters<RunLoaded>
 ): Promise<number> {
   const [{ config }, , world] = given;
-  const parts = partsOf(...given);
+  const parts = askingPartsOf(...given);
   const commands = await world.loadCommands();
   const verdict = await commands.printDoctor(config, parts, {
     format: doctorFormats.find((format) => format === options.get("output")) ?? "table",
@@ -293,23 +286,6 @@ const doctorExitCodes: Readonly<Record<Verdict, number>> = { ok: 0, unknown: 1, 
 /** As `diff` and `terraform plan -detailed-exitcode` have it. */
 const exitWithChanges = 2;
 
-/** The log begins with what the configuration has to say. */
-function partsOf(loaded: LoadedConfig, values: FlagValues, world: CommandWorld): CommandParts {
-  const { clock, pid, forbidCoreDumps } = world;
-  const log = new LogWriter({ clock, pid, write: world.writeErr }, loaded.config.logging);
-  logNotices(loaded, log);
-  return {
-    clock,
-    log,
-    forbidCoreDumps,
-    isCleanupForced: loaded.isCleanupForced,
-    print: (line) => world.writeOut(`${line}\n`),
-    shown: { object: loaded.object, flags: shownFlags(values) },
-    setVerbosity: (level) => log.setVerbosity(level),
-    ...(loaded.filePath === "" ? {} : { configFile: configFile(loaded, values, world) }),
-  };
-}
-
 function writeConfig(
   { path, text }: NonNullable<LoadedConfig["written"]>,
   world: CommandWorld,
@@ -322,26 +298,6 @@ function writeConfig(
   }
   world.writeOut(`Wrote configuration to: ${path}\n`);
   return 0;
-}
-
-function logNotices({ notices }: LoadedConfig, log: Logger): void {
-  for (const { level, event, keys } of notices) log[level](event, keys);
-}
-
-function configFile(
-  initial: LoadedConfig,
-  values: FlagValues,
-  world: CommandWorld,
-): NonNullable<CommandParts["configFile"]> {
-  return {
-    path: initial.filePath,
-    initial,
-    read: (log) => {
-      const loaded = loadConfig(values, world);
-      logNotices(loaded, log);
-      return loaded;
-    },
-  };
 }
 
 function fail(world: CommandWorld, error: unknown, form: FailureForm): number {

@@ -4,6 +4,7 @@ import { openKernel } from "../kernel/open-kernel.ts";
 import { silentMetrics } from "../metrics/metrics.ts";
 import type { SyncReport } from "../reconcile/report.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
+import { answerDeadline } from "./process/answer-deadline.ts";
 import { openSource } from "./process/open-source.ts";
 import { readOwnershipRecord } from "./process/ownership-record.ts";
 import { ProxyHealth } from "./report/proxy-health.ts";
@@ -27,7 +28,8 @@ export async function observeOnce<T>(
 ): Promise<T> {
   if (config.mode === "userspace") throw new Error(userspaceText);
   const planned = Promise.withResolvers<SyncReport>();
-  const observer = silentMetrics;
+  const deadline = answerDeadline(config, clock);
+  const { observer } = deadline;
   const record = readOwnershipRecord(config.drainStartTimesPath);
   const { source, close } = await openSource(config, { clock, log, observer });
   try {
@@ -38,7 +40,7 @@ export async function observeOnce<T>(
       virtualAddresses: config.virtualAddresses,
     });
     try {
-      const daemon = await startDaemon({
+      const starting = startDaemon({
         config: { ...config, isObserveOnly: true },
         kernel,
         source,
@@ -51,7 +53,8 @@ export async function observeOnce<T>(
         onReport: planned.resolve,
         fail: planned.reject,
       });
-      const report = await planned.promise;
+      const found = Promise.all([starting, planned.promise]);
+      const [daemon, report] = await Promise.race([found, deadline.expired]);
       await daemon.stop();
       const [failure] = report.failures;
       if (failure !== undefined) throw failure.error;
@@ -60,6 +63,7 @@ export async function observeOnce<T>(
       kernel.close();
     }
   } finally {
+    deadline.stop();
     await close();
   }
 }

@@ -4,11 +4,11 @@ import type { ObjectSource } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Config } from "../../config/config.ts";
 import { openIptables } from "../../kernel/open-iptables.ts";
-import { silentMetrics } from "../../metrics/metrics.ts";
 import { ChangeTracker } from "../../model/change-tracker.ts";
 import { planObject } from "../../reconcile/render/plan-json.ts";
 import { planText } from "../../reconcile/render/plan-text.ts";
 import type { SoughtListener } from "../../userspace/find-listeners.ts";
+import { answerDeadline } from "../process/answer-deadline.ts";
 import { openSource } from "../process/open-source.ts";
 import { readOwnershipRecord } from "../process/ownership-record.ts";
 import type { CommandParts } from "../run.ts";
@@ -28,15 +28,19 @@ export async function printUserspacePlan(
   format: "text" | "json",
 ): Promise<boolean> {
   const { clock, log, print } = parts;
-  const { source, close } = await openSource(config, { clock, log, observer: silentMetrics });
+  const deadline = answerDeadline(config, clock);
+  const { observer } = deadline;
+  const { source, close } = await openSource(config, { clock, log, observer });
   try {
-    const objects = await readObjects(source, config, clock);
+    const reading = readObjects(source, config, clock);
+    const objects = await Promise.race([reading, deadline.expired]);
     const kernel = await seeKernel(() => openIptables(log), log);
     const { held } = readOwnershipRecord(config.drainStartTimesPath);
     const plan = await planUserspace(objects, { ...kernel, held }, config);
     print(format === "json" ? JSON.stringify(objectOf(plan), undefined, 2) : textOf(plan));
     return plan.listeners.length + plan.rules.changes.length > 0;
   } finally {
+    deadline.stop();
     await close();
   }
 }

@@ -288,6 +288,35 @@ describe("the last lines on stderr", () => {
   });
 });
 
+describe("the log of a command that asks", () => {
+  const commands: Partial<Commands> = {
+    async printPlan(_config, { log }) {
+      log.with({ resource: "services" }).info("Listed");
+      log.warn("Cannot list");
+      log.verbose(1, "Asked");
+      return false;
+    },
+    async runDaemon(_config, { log }) {
+      log.info("Listed");
+    },
+  };
+  const events = (text: string): readonly string[] =>
+    [...text.matchAll(/\] "([^"]*)"/g)].map(([, event = ""]) => event);
+
+  it("has warnings alone: the answer is on stdout", async () => {
+    assert.deepEqual(events((await run(["plan"], commands)).err), ["Cannot list"]);
+  });
+
+  it("has all of it where that is asked for", async () => {
+    const { err } = await run(["plan", "-v=1"], commands);
+    assert.deepEqual(events(err), ["Listed", "Cannot list", "Asked"]);
+  });
+
+  it("is that of the daemon where it is one", async () => {
+    assert.deepEqual(events((await run(["--proxy-mode=ipvs"], commands)).err), ["Listed"]);
+  });
+});
+
 describe("the failure of a command", () => {
   const refusing = {
     printPlan: () => Promise.reject(new Error("Cannot reach\nthe \u001b[2Jkernel")),
