@@ -80,7 +80,8 @@ export class NotDone {
 
   /**
    * No virtual server while the entry that marks it as ours is refused: should the program end before the next sync, the
-   * one after it would leave it to others. Where the whole set cannot be had, Services are served without it.
+   * one after it would leave it to others. Nor while the one that restricts it to source ranges is: it would be open to
+   * everybody. Where the whole set cannot be had, Services are served without it.
    */
   #isUnmarked({ address, protocol, port }: VirtualServerId): boolean {
     if (this.#addedEntries.size === 0) return false;
@@ -89,6 +90,7 @@ export class NotDone {
     const isMissing = (role: SetRole, member: SetEntry): boolean =>
       this.#addedEntries.has(memberKey(setFor(role, family).name, member));
     if (addressSetRoles.some((role) => isMissing(role, entry))) return true;
+    if (isMissing("loadBalancerFirewall", entry)) return true;
     return isMissing(nodePortSetRoles[protocol], protocol === "SCTP" ? entry : portEntry(port));
   }
 

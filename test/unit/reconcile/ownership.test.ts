@@ -567,6 +567,23 @@ describe("a virtual server whose set entry is refused", () => {
     assert.match(restarted.state(), /10\.96\.0\.10:80 -r 10\.244\.2\.11:8080/);
   });
 
+  it("is not made while the one that restricts it to source ranges is refused", async () => {
+    const bench = new Bench();
+    const isFirewall = ({ action, subject }: Operation): boolean =>
+      action === "add-entry" && subject.includes("KUBE-LOAD-BALANCER-FW");
+    const heal = bench.kernel.operations.failWhere(isFirewall, errno.EBUSY);
+    const restricted = { loadBalancerIps: [foreign.address], sourceRanges: [cidr("10.0.0.0/8")] };
+    bench.put(serviceRecord({ type: "LoadBalancer", ...restricted }), [there]);
+    await bench.sync();
+    assert.doesNotMatch(bench.state(), /203\.0\.113\.5:80/);
+    assert.match(bench.state(), /10\.96\.0\.10:80 -r 10\.244\.2\.11:8080/);
+    heal();
+    await bench.clock.advance(1_000);
+    await bench.sync();
+    assert.match(bench.state(), /203\.0\.113\.5:80 -r 10\.244\.2\.11:8080/);
+    assert.match(bench.state(), /add KUBE-LOAD-BALANCER-FW 203\.0\.113\.5,tcp:80/);
+  });
+
   it("is changed all the same where it exists", async () => {
     const bench = new Bench();
     bench.put(serviceRecord(), [there]);
