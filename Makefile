@@ -44,7 +44,7 @@ build: dist/kube-ipvs ## dist/kube-ipvs, and dist/kube-proxy: the same under its
 
 shim: $(addon)
 
-lab: build/lab/uml-xstate.so build/lab/vfork-node.so build/lab/populate-node.so build/test/netlink-fault.so build/test/enter_network_namespace.node build/test/sctp-station build/test/forbidden-calls
+lab: build/lab/uml-xstate.so build/lab/quick-node.so build/test/netlink-fault.so build/test/enter_network_namespace.node build/test/sctp-station build/test/forbidden-calls
 	@:
 
 check: lint types unit ## lint, format, types, unit tests
@@ -187,6 +187,10 @@ compile_test_library = gcc -shared -fPIC -O2 -Wall -Wextra -Werror
 build/lab/%.so: test/lab/%.c | setup-build
 	@mkdir -p $(@D)
 	@case $$(uname -m) in x86_64) $(compile_test_library) -o $@ $< -ldl ;; esac
+
+build/lab/quick-node.so: $(wildcard test/lab/quick-node/*.[ch]) | setup-build
+	@mkdir -p $(@D)
+	@case $$(uname -m) in x86_64) $(compile_test_library) -o $@ $(filter %.c,$^) -Wl,--as-needed -ldl ;; esac
 
 build/test/enter_network_namespace.node: test/support/netns/enter-network-namespace.c | setup-build
 	@mkdir -p $(@D)

@@ -64,13 +64,10 @@ async function runSuite(
   return outcome;
 }
 
-/** See vfork-node.c and populate-node.c. */
+/** See quick-node/. */
 function withQuickNode({ kind }: UsableLab): readonly string[] {
-  if (kind !== "lab-kernel") return [];
-  const libraries = ["vfork-node.so", "populate-node.so"]
-    .map((name) => join(import.meta.dirname, "../../build/lab", name))
-    .filter((path) => existsSync(path));
-  return libraries.length === 0 ? [] : ["env", `LD_PRELOAD=${libraries.join(":")}`];
+  const library = join(import.meta.dirname, "../../build/lab/quick-node.so");
+  return kind === "lab-kernel" && existsSync(library) ? ["env", `LD_PRELOAD=${library}`] : [];
 }
 
 function explainFailure(

@@ -13,11 +13,11 @@
  * for a whole range when its protection changes. So each range gets its protection last.
  */
 #define _GNU_SOURCE
+#include "is-node.h"
 #include <link.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -34,8 +34,6 @@
 #define SMALLEST_PIECE (64ul << 10)
 #define LARGEST_PIECE (1ul << 20)
 #define HEAP_PIECE (6 << 20)
-
-static char is_node;
 
 static uintptr_t round_up(uintptr_t value, uintptr_t to) { return (value + to - 1) & ~(to - 1); }
 
@@ -74,12 +72,7 @@ static void populate_heap(void) {
   mprotect((void *)begin, HEAP_PIECE, PROT_READ | PROT_WRITE);
 }
 
-__attribute__((constructor)) static void populate(void) {
-  char path[4096];
-  ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
-  path[length < 0 ? 0 : length] = '\0';
-  const char *name = strrchr(path, '/');
-  is_node = name != NULL && strcmp(name, "/node") == 0;
+__attribute__((constructor(AFTER_IS_NODE))) static void populate(void) {
   if (!is_node) return;
   dl_iterate_phdr(populate_object, NULL);
   populate_heap();

@@ -12,20 +12,16 @@
  * threads fork.
  */
 #define _GNU_SOURCE
+#include "is-node.h"
 #include <dlfcn.h>
-#include <string.h>
+#include <stddef.h>
 #include <unistd.h>
 
-__attribute__((visibility("hidden"))) char is_node;
-__attribute__((visibility("hidden"))) void *real_fork;
-
-__attribute__((constructor)) static void find_fork(void) {
-  char path[4096];
-  ssize_t length = readlink("/proc/self/exe", path, sizeof(path) - 1);
-  path[length < 0 ? 0 : length] = '\0';
-  const char *name = strrchr(path, '/');
-  is_node = name != NULL && strcmp(name, "/node") == 0;
-  real_fork = dlsym(RTLD_NEXT, "fork");
+/* Looked for when it is called: most programs do not, and it takes some page faults. */
+__attribute__((visibility("hidden"))) pid_t real_fork(void) {
+  static pid_t (*found)(void);
+  if (found == NULL) found = (pid_t (*)(void))dlsym(RTLD_NEXT, "fork");
+  return found();
 }
 
 /* asm/unistd_64.h: 39 getpid, 186 gettid, 58 vfork. */
@@ -53,7 +49,7 @@ __asm__(
     "  movq %rsi, (%rdx)\n"
     "  js 3f\n"
     "2: ret\n"
-    "1: jmp *real_fork(%rip)\n"
+    "1: jmp real_fork\n"
     "3: negl %eax\n"
     "  pushq %rax\n"
     "  call __errno_location@PLT\n"
