@@ -44,7 +44,7 @@ build: dist/kube-ipvs ## dist/kube-ipvs, and dist/kube-proxy: the same under its
 
 shim: $(addon)
 
-lab: build/lab/uml-xstate.so build/lab/quick-node.so build/test/netlink-fault.so build/test/enter_network_namespace.node build/test/sctp-station build/test/forbidden-calls
+lab: build/lab/uml-xstate.so build/lab/quick-node.so build/test/netlink-fault.so build/test/network_namespace.node build/test/sctp-station build/test/forbidden-calls
 	@:
 
 check: lint types unit ## lint, format, types, unit tests
@@ -192,7 +192,7 @@ build/lab/quick-node.so: $(wildcard test/lab/quick-node/*.[ch]) | setup-build
 	@mkdir -p $(@D)
 	@case $$(uname -m) in x86_64) $(compile_test_library) -o $@ $(filter %.c,$^) -Wl,--as-needed -ldl ;; esac
 
-build/test/enter_network_namespace.node: test/support/netns/enter-network-namespace.c | setup-build
+build/test/network_namespace.node: test/support/netns/network-namespace.c | setup-build
 	@mkdir -p $(@D)
 	@$(compile_test_library) -I node_modules/node-api-headers/include -o $@ $<
 

@@ -12,8 +12,10 @@ echo "==== timeouts"; ipvsadm -l --timeout
 echo "==== ipset"; ipset save
 echo "==== iptables"; iptables-save
 echo "==== ip6tables"; ip6tables-save
-echo "==== addresses"; ip -o address show dev kube-ipvs0 2>/dev/null
-echo "==== link"; ip -o link show kube-ipvs0 2>/dev/null
+echo "==== ip"; ip -o -force -batch - 2>/dev/null <<END
+address show dev kube-ipvs0
+link show kube-ipvs0
+END
 true
 `;
 
@@ -35,13 +37,16 @@ const nodeAddress = "192.168.10.11";
 export async function observeKernel(healthPorts: readonly number[]): Promise<KernelState> {
   const sections = readSections(execFileSync("sh", ["-c", script], { encoding: "utf8" }));
   const section = (name: string): string => sections.get(name) ?? "";
+  const { addresses = [], links = [] } = Object.groupBy(section("ip").split("\n"), (line) =>
+    / inet6? /.test(line) ? "addresses" : "links",
+  );
   const state = {
     ipvs: sortedLines(section("ipvs")),
     ipset: ipsetForm(section("ipset")),
     iptables: iptablesForm(section("iptables")),
     ip6tables: iptablesForm(section("ip6tables")),
-    addresses: addressesForm(section("addresses")),
-    link: linkForm(section("link")),
+    addresses: addressesForm(addresses.join("\n")),
+    link: linkForm(links.join("\n")),
     sysctl: `${readSysctls()}${section("timeouts").trim()}\n`,
   };
   if (healthPorts.length === 0) return state;

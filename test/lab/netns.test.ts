@@ -48,6 +48,23 @@ describe("a network namespace in this process", () => {
     assert.equal(shell("ip netns list"), "");
   });
 
+  it("is one for ip netns, too", () => {
+    createNetworkNamespace("own");
+    assert.match(shell("ip netns exec own ip -o link show up"), /^1: lo: /);
+    assert.match(shell("ip netns list"), /^own\b/);
+    shell("ip netns add other; ip netns delete own");
+    removeNetworkNamespace("other");
+    assert.equal(shell("ip netns list"), "");
+  });
+
+  it("is not there when its set-up fails, and this process is where it was", async () => {
+    await withNetworkNamespace("outer", ["ip link add there type dummy"], () => {
+      assert.throws(() => createNetworkNamespace("own", ["echo why >&2; false"]), /why/);
+      assert.match(shell("ip netns list"), /^outer\b[^\n]*\n$/);
+      assert.match(shell("ip -o link"), / there: /);
+    });
+  });
+
   it("says which namespace it cannot enter and why", () => {
     assert.throws(() => enterNetworkNamespace("absent"), /\/run\/netns\/absent: no such file/);
   });

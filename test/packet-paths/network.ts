@@ -1,5 +1,5 @@
 /** Builds the namespaces and links of places.ts. Needs root and a /run of its own. */
-import { shell } from "../support/netns/network-namespace.ts";
+import { createNetworkNamespace, shell } from "../support/netns/network-namespace.ts";
 import {
   type Addresses,
   branch,
@@ -19,7 +19,7 @@ const namespaces = ["lan", "client", "node", "node-2", ...guests.map(({ name }) 
 export function buildNetwork(): void {
   // Errors are answers here, and many are asked for: no limit on how many ICMP messages are sent.
   shell("echo 100000 > /proc/sys/net/ipv4/icmp_msgs_per_sec");
-  for (const name of namespaces) shell(namespaceLines(name));
+  for (const name of namespaces) createNetworkNamespace(name, ownSettings);
   shell(lanLines());
   for (const [index, guest] of guests.entries()) {
     shell(guest.attachment === "bridged" ? bridgedLines(guest, index) : routedLines(guest, index));
@@ -27,17 +27,11 @@ export function buildNetwork(): void {
   shell(routeLines());
 }
 
-function namespaceLines(name: string): string {
-  return `
-    ip netns add ${name}
-    ip netns exec ${name} sh -ec '
-      echo 0 > /proc/sys/net/ipv4/icmp_ratelimit
-      echo 0 > /proc/sys/net/ipv6/icmp/ratelimit
-      for file in /proc/sys/net/bridge/bridge-nf-call-ip*tables; do echo 0 > $file; done
-    '
-    ip -n ${name} link set lo up
-  `;
-}
+const ownSettings: readonly string[] = [
+  "echo 0 > /proc/sys/net/ipv4/icmp_ratelimit",
+  "echo 0 > /proc/sys/net/ipv6/icmp/ratelimit",
+  "for file in /proc/sys/net/bridge/bridge-nf-call-ip*tables; do echo 0 > $file; done",
+];
 
 /** Several commands of `ip` in a namespace by one process, which counts in the lab kernel. */
 function ipLines(place: string, commands: readonly string[]): string {

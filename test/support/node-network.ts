@@ -4,7 +4,11 @@
  *
  *     client 192.168.10.1 ── 192.168.10.11 node 10.244.1.1 ── 10.244.1.10 pod-1 …
  */
-import { shell } from "./netns/network-namespace.ts";
+import {
+  createNetworkNamespace,
+  removeNetworkNamespace,
+  shell,
+} from "./netns/network-namespace.ts";
 
 export interface Pod {
   readonly name: string;
@@ -18,49 +22,70 @@ export const podGateway = "10.244.1.1";
 
 /** Builds the namespaces `client`, `node` and one for each pod. Needs root and a /run of its own. */
 export function buildNodeNetwork(pods: readonly Pod[]): void {
-  shell(namespaceLines("node"));
+  createNetworkNamespace("node");
   shell(networkAroundNode(pods));
 }
 
 /** Shell lines that build all but the namespace `node`, which is there. */
 export function networkAroundNode(pods: readonly Pod[]): string {
   const names = ["client", ...pods.map(({ name }) => name)];
-  return [...names.map(namespaceLines), clientLines(), ...pods.map(podLines)].join("\n");
+  return [
+    ipLines(
+      "",
+      names.map((name) => `netns add ${name}`),
+    ),
+    ipLines("-n client", clientCommands),
+    ...pods.map((pod, index) => ipLines(`-n ${pod.name}`, podCommands(pod, index))),
+    ipLines("-n node", [...nodeCommands, ...pods.flatMap(nodeCommandsForPod)]),
+  ].join("");
 }
 
 /** Removes what {@link buildNodeNetwork} made; the processes in it must be gone. */
 export function removeNodeNetwork(pods: readonly Pod[]): void {
-  const names = ["client", "node", ...pods.map(({ name }) => name)];
-  shell(names.map((name) => `ip netns delete ${name}`).join("\n"));
+  for (const name of ["client", "node", ...pods.map((pod) => pod.name)])
+    removeNetworkNamespace(name);
 }
 
-function namespaceLines(name: string): string {
-  return `ip netns add ${name}; ip -n ${name} link set lo up`;
+/** Several commands of `ip` by one process, which counts in the lab kernel. */
+function ipLines(options: string, commands: readonly string[]): string {
+  return [`ip ${options} -batch - <<END`, ...commands, "END", ""].join("\n");
 }
 
-function clientLines(): string {
-  return `
-    ip -n client link add eth0 type veth peer name eth0 netns node
-    ip -n client addr add ${clientAddress}/24 dev eth0
-    ip -n node addr add ${nodeAddress}/24 dev eth0
-    ip -n client link set eth0 up
-    ip -n node link set eth0 up
-    ip -n node route add default via ${clientAddress}
-    ip -n client route add 10.96.0.0/16 via ${nodeAddress}
-  `;
-}
+const clientCommands: readonly string[] = [
+  "link set lo up",
+  "link add eth0 type veth peer name eth0 netns node",
+  `addr add ${clientAddress}/24 dev eth0`,
+  "link set eth0 up",
+  `route add 10.96.0.0/16 via ${nodeAddress}`,
+];
+
+const nodeCommands: readonly string[] = [
+  `addr add ${nodeAddress}/24 dev eth0`,
+  "link set eth0 up",
+  `route add default via ${clientAddress}`,
+];
 
 /** Pods are routed, as calico does it: a /32 behind each link, no bridge. */
-function podLines({ name, address }: Pod, index: number): string {
-  const link = `veth${index + 1}`;
-  return `
-    ip -n ${name} link add eth0 type veth peer name ${link} netns node
-    ip -n ${name} addr add ${address}/32 dev eth0
-    ip -n ${name} link set eth0 up
-    ip -n node addr add ${podGateway}/32 dev ${link}
-    ip -n node link set ${link} up
-    ip -n ${name} route add ${podGateway} dev eth0 scope link
-    ip -n ${name} route add default via ${podGateway}
-    ip -n node route add ${address}/32 dev ${link} src ${podGateway}
-  `;
+function podCommands({ address }: Pod, index: number): readonly string[] {
+  return [
+    "link set lo up",
+    `link add eth0 type veth peer name ${linkOf(index)} netns node`,
+    `addr add ${address}/32 dev eth0`,
+    "link set eth0 up",
+    `route add ${podGateway} dev eth0 scope link`,
+    `route add default via ${podGateway}`,
+  ];
+}
+
+function nodeCommandsForPod({ address }: Pod, index: number): readonly string[] {
+  const link = linkOf(index);
+  return [
+    `addr add ${podGateway}/32 dev ${link}`,
+    `link set ${link} up`,
+    `route add ${address}/32 dev ${link} src ${podGateway}`,
+  ];
+}
+
+function linkOf(index: number): string {
+  return `veth${index + 1}`;
 }

@@ -1,37 +1,46 @@
 /**
  * Network namespaces for tests that run in this process: IPVS, ipset, iptables, conntrack, links, addresses
  * and net.* sysctls are all per namespace, so a test that makes one for itself is alone in the kernel.
- * Needs root, iproute2 and a /run of its own: the lab (test/lab) gives all three.
+ * Needs root and a /run of its own: the lab (test/lab) gives both.
  */
 import { execFileSync } from "node:child_process";
-import { openSync } from "node:fs";
+import { closeSync, openSync } from "node:fs";
 import { createRequire } from "node:module";
 import { getSystemErrorMessage } from "node:util";
 
-interface EnterAddon {
-  /** Returns 0 or an errno. */
-  enter(path: string): number;
-}
+/** See network-namespace.c. Each takes the path of a namespace and returns 0 or an errno. */
+type Addon = Readonly<Record<"create" | "enter" | "remove", (path: string) => number>>;
 
-const ADDON = "../../../build/test/enter_network_namespace.node";
-const addon: EnterAddon = createRequire(import.meta.url)(ADDON);
+const ADDON = "../../../build/test/network_namespace.node";
+const addon: Addon = createRequire(import.meta.url)(ADDON);
 
+const ownNamespace = "/proc/self/ns/net";
 /** Held open, so that there is a way back. */
-const origin: string = `/proc/self/fd/${openSync("/proc/self/ns/net", "r")}`;
+const origin: string = `/proc/self/fd/${openSync(ownNamespace, "r")}`;
 
 /**
  * Creates the namespace `name` (as `ip netns add`) with `lo` up, then runs `setUp`, shell lines, in it. When
  * one of them fails there is no namespace.
  */
 export function createNetworkNamespace(name: string, setUp: readonly string[] = []): void {
-  const inside = ["ip link set lo up", ...setUp].join("\n");
-  const script = `ip netns add "$1" || exit; ip netns exec "$1" sh -ec "$2" || { ip netns delete "$1"; exit 1; }`;
-  execFileSync("sh", ["-c", script, "sh", name, inside], { stdio: ["ignore", "pipe", "pipe"] });
+  onNamespace("create", pathOf(name));
+  if (setUp.length === 0) return;
+  const present = openSync(ownNamespace, "r");
+  try {
+    enterNetworkNamespace(name);
+    execFileSync("sh", ["-ec", setUp.join("\n")], { stdio: ["ignore", "pipe", "pipe"] });
+  } catch (error) {
+    removeNetworkNamespace(name);
+    throw error;
+  } finally {
+    onNamespace("enter", `/proc/self/fd/${present}`);
+    closeSync(present);
+  }
 }
 
 /** Removes the namespace; the kernel takes everything in it along. */
 export function removeNetworkNamespace(name: string): void {
-  execFileSync("ip", ["netns", "delete", name], { stdio: ["ignore", "pipe", "pipe"] });
+  onNamespace("remove", pathOf(name));
 }
 
 /**
@@ -39,12 +48,12 @@ export function removeNetworkNamespace(name: string): void {
  * to it, /proc/sys/net and /proc/net show it (with synchronous file calls; the thread pool stays behind).
  */
 export function enterNetworkNamespace(name: string): void {
-  enterPath(`/run/netns/${name}`);
+  onNamespace("enter", pathOf(name));
 }
 
 /** Back to where this process started. */
 export function leaveNetworkNamespace(): void {
-  enterPath(origin);
+  onNamespace("enter", origin);
 }
 
 /** Runs `body` inside a new namespace and removes it afterwards, whatever happens. */
@@ -68,9 +77,13 @@ export function shell(script: string): string {
   return execFileSync("sh", ["-ec", script], { encoding: "utf8" });
 }
 
-function enterPath(path: string): void {
-  const errno = addon.enter(path);
+function pathOf(name: string): string {
+  return `/run/netns/${name}`;
+}
+
+function onNamespace(what: keyof Addon, path: string): void {
+  const errno = addon[what](path);
   if (errno !== 0) {
-    throw new Error(`Cannot enter network namespace ${path}: ${getSystemErrorMessage(-errno)}`);
+    throw new Error(`Cannot ${what} network namespace ${path}: ${getSystemErrorMessage(-errno)}`);
   }
 }
