@@ -8,27 +8,22 @@ PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export PATH
 [ -r /lab/environment ] && . /lab/environment
 
-# The lab kernel of the Debian package has legacy iptables only.
-mkdir -p /run/lab-bin /run/lock
-for tool in iptables iptables-save iptables-restore ip6tables ip6tables-save ip6tables-restore; do
-  ln -s "$(command -v xtables-$LAB_IPTABLES-multi)" /run/lab-bin/$tool
-done
-PATH=/run/lab-bin:$PATH
+# iptables and its like, of the wanted backend.
+PATH=/lab/bin:$PATH
+mkdir -p /run/lock
 
 # Named, not on demand: automatic loading by the kernel does not always work here.
+ipvs="ip_vs xt_ipvs ip_vs_rr ip_vs_wrr ip_vs_lc ip_vs_wlc ip_vs_sh ip_vs_dh ip_vs_sed ip_vs_nq
+  ip_vs_fo ip_vs_ovf ip_vs_mh ip_vs_lblc ip_vs_lblcr"
+[ "$LAB_IPVS" = present ] || ipvs=
 modprobe -a dummy veth bridge br_netfilter \
   nf_conntrack nf_conntrack_netlink nf_nat \
   ip_tables ip6_tables iptable_nat iptable_filter iptable_mangle ip6table_nat ip6table_filter ip6table_mangle \
   ipt_REJECT ip6t_REJECT xt_MASQUERADE xt_REDIRECT xt_addrtype xt_comment xt_conntrack xt_mark xt_nat \
   xt_physdev xt_set xt_statistic xt_tcpudp xt_multiport xt_limit xt_LOG xt_recent xt_time \
   ip_set ip_set_bitmap_port ip_set_hash_ip ip_set_hash_ipport ip_set_hash_ipportip \
-  ip_set_hash_ipportnet ip_set_hash_net sctp || echo "lab: some modules did not load" >&2
-if [ "$LAB_IPVS" = absent ]; then
-  mount -t tmpfs tmpfs "/lib/modules/${LAB_MODULES##*/}"
-else
-  modprobe -a ip_vs xt_ipvs ip_vs_rr ip_vs_wrr ip_vs_lc ip_vs_wlc ip_vs_sh ip_vs_dh ip_vs_sed ip_vs_nq \
-    ip_vs_fo ip_vs_ovf ip_vs_mh ip_vs_lblc ip_vs_lblcr || echo "lab: IPVS did not load" >&2
-fi
+  ip_set_hash_ipportnet ip_set_hash_net sctp $ipvs || echo "lab: some modules did not load" >&2
+[ "$LAB_IPVS" = present ] || mount -t tmpfs tmpfs "/lib/modules/${LAB_MODULES##*/}"
 ip link set lo up
 
 # In user-mode Linux 6.12 pages of an io_uring are freed while they are mapped; Node does without.

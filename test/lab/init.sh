@@ -13,23 +13,24 @@ fail() {
 }
 
 mount -t proc proc /proc || fail "cannot mount /proc"
-grep -qw overlay /proc/filesystems || insmod "$LAB_MODULES/kernel/fs/overlayfs/overlay.ko" ||
-  fail "cannot load the overlay module"
+overlay=$LAB_MODULES/kernel/fs/overlayfs/overlay.ko
+[ ! -e "$overlay" ] || insmod "$overlay" || fail "cannot load the overlay module"
 mount -t tmpfs -o size=75% tmpfs /mnt || fail "cannot mount a tmpfs"
 mkdir /mnt/upper /mnt/work /mnt/root
-mount -t overlay -o lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work overlay /mnt/root ||
-  fail "cannot mount the overlay"
 root=/mnt/root
-mount -t proc proc $root/proc
-mount -t sysfs sysfs $root/sys
-mount -t devtmpfs devtmpfs $root/dev
-mkdir -p $root/dev/pts $root/dev/shm $root/lab
-mount -t devpts devpts $root/dev/pts
-mount -t tmpfs tmpfs $root/dev/shm
-mount -t tmpfs tmpfs $root/run
-mount -t hostfs -o "$LAB_DIR" none $root/lab || fail "cannot mount $LAB_DIR"
-mkdir -p $root/lib/modules
-mount --bind "${LAB_MODULES%/*}" $root/lib/modules
+# By one program: each start of one takes 20 ms here.
+echo "
+overlay $root overlay lowerdir=/,upperdir=/mnt/upper,workdir=/mnt/work
+proc $root/proc proc defaults
+sysfs $root/sys sysfs defaults
+devtmpfs $root/dev devtmpfs defaults
+devpts $root/dev/pts devpts X-mount.mkdir
+tmpfs $root/dev/shm tmpfs X-mount.mkdir
+tmpfs $root/run tmpfs defaults
+none $root/lab hostfs $LAB_DIR,X-mount.mkdir
+${LAB_MODULES%/*} $root/lib/modules none bind,X-mount.mkdir
+" > /mnt/fstab
+mount --all --fstab /mnt/fstab || fail "cannot mount the root or what belongs there"
 LAB_SCRIPTS=${0%/*}
 # A mere chroot would not do: who enters a container's mount namespace later lands on the first root.
 cd $root || fail "cannot enter the overlay"

@@ -4,7 +4,16 @@
  * to memory. See README.md for the facts behind the parameters.
  */
 import { type ChildProcess, spawn } from "node:child_process";
-import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
@@ -113,6 +122,7 @@ async function bootOnce(
   const hasBooted = (): boolean => existsSync(join(labDirectory, "booted"));
   try {
     writeCommand(labDirectory, kernel, command, options);
+    linkIptables(join(labDirectory, "bin"), options.iptables ?? "legacy");
     const child = startKernel(kernel, labDirectory, options);
     const console = collect(child, output);
     const watchdog = setTimeout(() => {
@@ -142,7 +152,6 @@ function writeCommand(
     ...command.environment,
     LAB_MODULES: kernel.modules,
     LAB_IPVS: options.ipvs,
-    LAB_IPTABLES: options.iptables ?? "legacy",
     ...terminalEnvironment(options.terminal),
   };
   const assignments = Object.entries(environment).map(
@@ -152,6 +161,15 @@ function writeCommand(
   const line = command.argv.map(shellQuote).join(" ");
   const script = `cd ${shellQuote(command.workingDirectory)} || exit 1\nexec ${line}\n`;
   writeFileSync(join(labDirectory, "command"), script);
+}
+
+/** The Debian package's lab kernel has the legacy backend alone, whatever the machine's own commands speak to. */
+function linkIptables(folder: string, variant: IptablesVariant): void {
+  mkdirSync(folder);
+  for (const family of ["iptables", "ip6tables"]) {
+    for (const ending of ["", "-save", "-restore"])
+      symlinkSync(`/usr/sbin/xtables-${variant}-multi`, join(folder, family + ending));
+  }
 }
 
 function terminalEnvironment(size: TerminalSize | undefined): Record<string, string> {

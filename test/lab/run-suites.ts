@@ -4,7 +4,7 @@
  *     node test/lab/run-suites.ts [NAME…]
  */
 import { existsSync } from "node:fs";
-import { availableParallelism } from "node:os";
+import { availableParallelism, constants } from "node:os";
 import { join } from "node:path";
 import { findLab, type Lab, runInLab } from "./lab.ts";
 import type { LabResult } from "./lab-kernel.ts";
@@ -32,10 +32,6 @@ interface Outcome {
 
 const processors: number = Math.min(2, availableParallelism());
 const progressIntervalMs = 15_000;
-const reporters: readonly string[] = [
-  "spec",
-  join(import.meta.dirname, "process-end-reporter.ts"),
-].flatMap((reporter) => [`--test-reporter=${reporter}`, "--test-reporter-destination=stdout"]);
 
 async function runSuite(
   lab: UsableLab,
@@ -49,7 +45,8 @@ async function runSuite(
   const running = setInterval(() => {
     console.log(`  ${suite.name}: running, ${secondsSince(begin).toFixed(0)} s`);
   }, progressIntervalMs);
-  const command = [...withQuickNode(lab), "node", "--test", ...reporters, suite.file];
+  // Not by `node --test`: another Node.js, which would only pass on what this one reports.
+  const command = [...withQuickNode(lab), "node", "--test-reporter=spec", suite.file];
   const output = { stdout: keep, stderr: keep };
   const result = await runInLab(lab, command, { ...suite.options, cpu }, output, signal);
   clearInterval(running);
@@ -83,9 +80,16 @@ function explainFailure(
     case "died":
       return `FAILED: the lab ended before the suite did\n${result.console}`;
     case "exited":
-      if (result.status !== 0) return `FAILED: exit status ${result.status}`;
+      if (result.status !== 0) return `FAILED: ${describeStatus(result.status)}`;
       return summary === undefined || summary.passed === 0 ? "FAILED: no test ran" : undefined;
   }
+}
+
+/** As a shell gives it: above 128 a signal. */
+function describeStatus(status: number): string {
+  const [signal] =
+    Object.entries(constants.signals).find(([, number]) => number === status - 128) ?? [];
+  return signal === undefined ? `exit status ${status}` : `ended by ${signal}`;
 }
 
 function secondsSince(begin: number): number {
