@@ -44,7 +44,7 @@ build: dist/kube-ipvs ## dist/kube-ipvs, and dist/kube-proxy: the same under its
 
 shim: $(addon)
 
-lab: build/lab/uml-xstate.so build/lab/quick-node.so build/test/netlink-fault.so build/test/network_namespace.node build/test/sctp-station build/test/forbidden-calls
+lab: build/lab/uml-registers.so build/lab/quick-node.so build/test/netlink-fault.so build/test/network_namespace.node build/test/sctp-station build/test/forbidden-calls build/test/keep-registers
 	@:
 
 check: lint types unit ## lint, format, types, unit tests
@@ -218,6 +218,10 @@ build/bench/%: test/bench/%.c | setup-build
 build/test/forbidden-calls: test/seccomp/forbidden-calls.c | setup-build
 	@mkdir -p $(@D)
 	@gcc -O2 -Wall -Wextra -Werror -static -o $@ $<
+
+build/test/keep-registers: test/lab-boot/keep-registers.c | setup-build
+	@mkdir -p $(@D)
+	@case $$(uname -m) in x86_64) gcc -O2 -Wall -Wextra -Werror -pthread -o $@ $< ;; esac
 
 build/test/sctp-station: test/packet-paths/sctp-station.c | setup-build
 	@mkdir -p $(@D)

@@ -93,6 +93,12 @@ describe("the lab", () => {
     assert.match(stdout, /^-A -t 10\.0\.0\.1:80 -s rr\na\niptables v\S+ \(legacy\)\n0x9\n$/);
   });
 
+  it("keeps the registers of processes through system calls, page faults and signals", async () => {
+    if (findLab().kind !== "lab-kernel") return;
+    const { stdout } = await boot("--", "build/test/keep-registers", "2000");
+    assert.equal(stdout, "kept\n");
+  });
+
   it("runs the Node.js that started it, in the current folder", async () => {
     const { stdout } = await boot("--", "node", "-p", "process.version + ' ' + process.cwd()");
     assert.equal(stdout, `${process.version} ${project}\n`);

@@ -73,8 +73,8 @@ const BINARY = "/usr/bin/linux.uml";
 const MODULES = "/usr/lib/uml/modules";
 const SCRIPTS: string = import.meta.dirname;
 const PROJECT: string = join(SCRIPTS, "../..");
-/** See uml-xstate.c; built by `make lab`. */
-const XSTATE_LIBRARY: string = join(PROJECT, "build/lab/uml-xstate.so");
+/** See uml-registers.c; built by `make lab`. */
+const REGISTERS_LIBRARY: string = join(PROJECT, "build/lab/uml-registers.so");
 
 /**
  * A boot measures how fast its loops run and which code for RAID 6 is the fastest: a sixth of its processor time. A pause is
@@ -205,7 +205,7 @@ function startKernel(kernel: LabKernel, labDirectory: string, options: LabOption
     ...withoutMeasuring,
     ...(options.tap === undefined ? [] : [`vec0:transport=tap,ifname=${options.tap},depth=128`]),
   ];
-  const preload = existsSync(XSTATE_LIBRARY) ? { LD_PRELOAD: XSTATE_LIBRARY } : {};
+  const preload = existsSync(REGISTERS_LIBRARY) ? { LD_PRELOAD: REGISTERS_LIBRARY } : {};
   // A process namespace, whose end ends all of the kernel's processes; it dies with this process.
   const isolate = ["--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child"];
   // Not the first process of that namespace, which its own SIGABRT would not end: a panic would last for ever.
