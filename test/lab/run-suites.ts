@@ -97,8 +97,8 @@ function secondsSince(begin: number): number {
 }
 
 /**
- * Two lanes for each processor: one begins with the suites that work, the other with those that mostly wait. Each takes
- * the next suite as soon as it is free.
+ * Three lanes for each processor: one begins with the suites that work, two with those that mostly wait. With two lanes a
+ * processor was idle for a sixth of the time. Each takes the next suite as soon as it is free.
  */
 async function runAll(lab: UsableLab, suites: readonly Suite[], signal: AbortSignal): Promise<Run> {
   const begin = performance.now();
@@ -114,6 +114,7 @@ async function runAll(lab: UsableLab, suites: readonly Suite[], signal: AbortSig
   const processor = async (cpu: number): Promise<number> => {
     await Promise.all([
       lane(cpu, () => working.shift() ?? waiting.shift()),
+      lane(cpu, () => waiting.shift() ?? working.shift()),
       lane(cpu, () => waiting.shift() ?? working.shift()),
     ]);
     return secondsSince(begin);
