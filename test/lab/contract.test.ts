@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe } from "node:test";
 import { systemClock } from "../../src/base/clock.ts";
-import { silentLogger } from "../../src/base/log.ts";
+import { type Logger, silentLogger } from "../../src/base/log.ts";
 import { chooseBackend } from "../../src/kernel/iptables/backend.ts";
 import type { AddressChange } from "../../src/kernel/kernel.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
@@ -25,6 +25,8 @@ import {
 const namespace = "contract";
 /** iptables has nothing like it. */
 const nativeRule = "numgen random mod 2 0 counter";
+/** Why rules or their generation could not be read belongs to a failure. */
+const log: Logger = { ...silentLogger, info: (event, keys) => console.error(event, keys) };
 const iptablesBackend = await chooseBackend(runProgram);
 
 async function openRealKernel(
@@ -32,7 +34,7 @@ async function openRealKernel(
 ): Promise<ContractKernel> {
   createNetworkNamespace(namespace);
   enterNetworkNamespace(namespace);
-  const kernel = await openKernel({ log: silentLogger, iptablesBackend, virtualAddresses });
+  const kernel = await openKernel({ log, iptablesBackend, virtualAddresses });
   const others = await openKernel({ log: silentLogger, iptablesBackend });
   return {
     kernel,
