@@ -5,7 +5,7 @@ import type { World } from "../world.ts";
 
 /** A version long before those that the clock gives. */
 const old = 1_000;
-const held = "A list would take away";
+const held = "List quarantined";
 const few = 10;
 const noGuard = "--kube-ipvs-relist-guard-percent=0";
 
