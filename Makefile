@@ -59,7 +59,7 @@ types: setup-build
 	@$(step) "Types" tsc -p .
 
 unit: setup-build shim
-	@$(with_cache) $(step) "Unit tests" node --test --test-concurrency=2 --test-timeout=60000 'test/unit/**/*.test.ts' 'test/contract/*.test.ts'
+	@$(with_cache) $(step) "Unit tests" node --test --test-concurrency=2 --test-timeout=180000 'test/unit/**/*.test.ts' 'test/contract/*.test.ts'
 
 test: setup ## everything: check, native-shim, lab
 	@$(MAKE) check build

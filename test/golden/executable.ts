@@ -16,7 +16,7 @@ import { type ApiObject, healthCheckNodePorts, type Scenario } from "./scenario.
 
 const program: string = join(import.meta.dirname, "../../dist/kube-ipvs");
 /** From the change in the API server to the kernel, in a lab kernel on a busy machine. */
-const deadlineMs = 20_000;
+const deadlineMs = 60_000;
 
 export interface ExecutableRun {
   /** The differences after each step; of the last one after the end, too. */

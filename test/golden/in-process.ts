@@ -20,7 +20,7 @@ import { nodeSetUp } from "./node-world.ts";
 import { type ApiObject, healthCheckNodePorts, type Scenario, type Step } from "./scenario.ts";
 
 /** For what reaches the daemon only after the sync was asked for: events of links and addresses. */
-const deadlineMs = 10_000;
+const deadlineMs = 60_000;
 
 /** Where a namespace has no rules yet: the same each time, found out once, for it takes five programs. */
 let emptyBackend: BackendChoice | undefined;

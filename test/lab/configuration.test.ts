@@ -114,7 +114,7 @@ describe("a configuration file that is written", () => {
     assert.equal(server(), "TCP  10.96.0.20:80 rr");
     writeConfig(`${own}\nipvs: {scheduler: wrr}\nmetricsBindAddress: 127.0.0.1:20249`);
     await program.prints(/"Changed settings require a restart" settings=\["metricsBindAddress"\]/);
-    await eventually(server, "TCP  10.96.0.20:80 wrr", 20_000);
+    await eventually(server, "TCP  10.96.0.20:80 wrr", 60_000);
     writeConfig(`${own}\nipvs: {scheduler: nonsense}`);
     await program.prints(/"Cannot apply changed configuration file"/);
     assert.equal(server(), "TCP  10.96.0.20:80 wrr");

@@ -188,7 +188,7 @@ describe("a Service that claims a foreign virtual server", () => {
       it("is served by itself once the owner has removed it", async () => {
         shell(`ipvsadm -D -t ${place}`);
         const ours = `-A -t ${place} -s rr\n-a -t ${place} -r 10.244.2.98:8080 -m -w 1\n`;
-        await node.until("the Service is served", () => serverText(place) === ours, 15_000);
+        await node.until("the Service is served", () => serverText(place) === ours);
         assert.ok(shell("ipset save").includes(entry));
         await node.until("no conflict is left", async () => (await conflictCount()) === 0);
         node.api.delete(...objects);

@@ -30,7 +30,7 @@ const foreignSetUp = `
   ipvsadm -A -t [fd00:50::1]:80 -s wlc
 `;
 const foreignKeys = ["TCP 10.50.0.1:80", "UDP 192.168.10.11:5000", "TCP [fd00:50::1]:80"];
-const graceMs = 10_000;
+const graceMs = 60_000;
 
 function inNamespace(setUp: readonly string[], body: () => Promise<void>): Promise<void> {
   return withNetworkNamespace("foreign", [...nodeSetUp, ...setUp], body);

@@ -24,7 +24,7 @@ const broadcast = "192.168.10.255";
 const apiServer = "192.168.10.200";
 const harmless = "203.0.113.5";
 const flags: Flags = { "ipvs-sync-period": "1s" };
-const waitMs = 15_000;
+const waitMs = 60_000;
 
 function claiming(addresses: readonly string[], name = "web", clusterIp = "10.96.0.10"): ApiObject {
   return service({ name, clusterIps: [clusterIp], spec: { externalIPs: addresses } });

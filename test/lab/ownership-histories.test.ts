@@ -207,7 +207,7 @@ describe("the next start leaves nothing of ours behind", () => {
         await history.after?.(node);
         const wanted = [...history.left].sort().join("\n");
         await node
-          .until("the kernel is as wanted", () => splitServers().ours.join("\n") === wanted, 20_000)
+          .until("the kernel is as wanted", () => splitServers().ours.join("\n") === wanted)
           .catch((error: unknown) => {
             assert.equal(splitServers().ours.join("\n"), wanted, String(error));
           });

@@ -80,7 +80,7 @@ class Subject {
     await this.#daemon.settled();
     const drains = (): Promise<readonly string[]> =>
       this.#daemon.metrics("kube_ipvs_draining_real_servers ");
-    await eventually(drains, ["kube_ipvs_draining_real_servers 0"], 30_000);
+    await eventually(drains, ["kube_ipvs_draining_real_servers 0"], 60_000);
     assert.deepEqual(this.#daemon.errors, []);
     const held = this.#daemon.holders();
     await this.#daemon.stop();

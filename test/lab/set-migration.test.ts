@@ -200,8 +200,8 @@ describe("sets that are there with other parameters", () => {
     await inNamespace(async () => {
       shell(`ipset create ${name} hash:ip\niptables -A ${foreign}`);
       const running = startLabDaemon(objects);
-      await eventually(() => shell("ipset list -n | wc -l").trim(), "34", 10_000);
-      await eventually(() => shell("ipvsadm -Sn").includes("-a -t 10.96.0.10:80"), true, 10_000);
+      await eventually(() => shell("ipset list -n | wc -l").trim(), "34", 60_000);
+      await eventually(() => shell("ipvsadm -Sn").includes("-a -t 10.96.0.10:80"), true, 60_000);
       shell(`iptables -D ${foreign}`);
       const daemon = await running;
       try {

@@ -95,9 +95,9 @@ describe("the daemon", () => {
     assert.match(table(), /TCP {2}10\.96\.0\.20:80 rr\n {2}-> 10\.244\.1\.10:8080 +Masq +1 /);
     assert.doesNotMatch(table(), /10\.244\.1\.11/);
     writeFileSync(pods, podsAndService.replace('"False"', '"True"'));
-    await eventually(() => / 10\.244\.1\.11:8081 +Masq +1 /.test(table()), true, 5_000);
+    await eventually(() => / 10\.244\.1\.11:8081 +Masq +1 /.test(table()), true, 60_000);
     rmSync(pods);
-    await eventually(() => table().includes("10.96.0.20"), false, 5_000);
+    await eventually(() => table().includes("10.96.0.20"), false, 60_000);
   });
 
   it("answers on both ports and on both families, then stops on SIGTERM and leaves the kernel as it is", async () => {

@@ -78,7 +78,7 @@ describe("annotations of a Service", () => {
 
   async function hasServer(protocol: "-t" | "-u", port: number, wanted: string): Promise<void> {
     const isThere = async (): Promise<boolean> => server(protocol, port) === wanted;
-    await until(isThere, 10_000, async () => `${server(protocol, port)} instead of ${wanted}`);
+    await until(isThere, 60_000, async () => `${server(protocol, port)} instead of ${wanted}`);
   }
 
   async function open(): Promise<Connection> {

@@ -7,7 +7,7 @@ import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { enterNetworkNamespace } from "./netns/network-namespace.ts";
 
-const answerTimeoutMs = 10_000;
+const answerTimeoutMs = 60_000;
 
 /** Nothing else may open sockets meanwhile. */
 async function asClient<T>(open: () => Promise<T>): Promise<T> {

@@ -22,7 +22,7 @@ const baseFlags = [
   "--conntrack-max-per-core=0",
   "-v=3",
 ];
-const settleMs = 20_000;
+const settleMs = 60_000;
 
 export class LabNode {
   readonly #folder = mkdtempSync(join(tmpdir(), "kube-ipvs-lab-"));

@@ -44,8 +44,7 @@ export class ManifestEndpoints {
   }
 
   #makeOf(name: ServiceName, service: SelectingService | undefined, folder: Folder): void {
-    // A slice of the folder has its name before one that is made.
-    const before = (this.#made.get(name) ?? []).filter((made) => !folder.names.has(made.name));
+    const before = this.#made.get(name) ?? [];
     const theirs = folder.slices.get(name) ?? [];
     const proxied = service?.isHeadless === false ? service : undefined;
     const pods = proxied === undefined ? [] : podsOf(proxied, folder.pods.candidates(proxied));
