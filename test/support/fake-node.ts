@@ -38,6 +38,8 @@ export class FakeNode {
   readonly source: MemorySource = new MemorySource();
   readonly kernel: FakeKernel = new FakeKernel();
   #config: Config;
+  /** Those of `#config`, but for what all nodes have. */
+  #flags: Flags;
   readonly #clock = new FakeClock();
   readonly #listeners = new Map<string, HttpListenerOptions>();
   readonly #figures = new Map<string, number>();
@@ -49,6 +51,7 @@ export class FakeNode {
   /** `held`: what Services hold already, as the record of an earlier run has it. */
   constructor(flags: Flags, held: Holders = new Map()) {
     this.#config = configOf({ ...baseFlags, ...flags });
+    this.#flags = flags;
     this.#holders = held;
   }
 
@@ -70,6 +73,11 @@ export class FakeNode {
 
   get config(): Config {
     return this.#config;
+  }
+
+  /** Those that it was given last. */
+  get flags(): Flags {
+    return this.#flags;
   }
 
   /** What an operator sees of the daemon that runs. */
@@ -110,6 +118,7 @@ export class FakeNode {
   /** Another configuration counts from now on, over restarts as well; given as all its flags. */
   async reconfigure(flags: Flags): Promise<void> {
     this.#config = configOf({ ...baseFlags, ...flags });
+    this.#flags = flags;
     await this.#daemon?.reconfigure(this.#config);
   }
 

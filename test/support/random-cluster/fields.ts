@@ -6,6 +6,9 @@ export type Fields = Readonly<Record<string, unknown>>;
 /** The first is the one through which pods reach the API servers: its endpoints are reserved. */
 export const serviceNames = ["kubernetes", "a", "b", "c", "d", "e", "f"] as const;
 
+/** Names are used in both: what is another object must not be taken for the same one. */
+export const namespaces: fc.Arbitrary<string> = mostly(["default"], ["other"]);
+
 /** A value now and then, else `undefined`. */
 export function sometimes<T>(values: fc.Arbitrary<T>): fc.Arbitrary<T | undefined> {
   return fc.option(values, { nil: undefined, freq: 2 });

@@ -4,6 +4,7 @@ import { errno } from "../../../src/base/errno.ts";
 import type { NodeAddress } from "../../../src/kernel/kernel.ts";
 import { nodeAddress, standardNodeAddresses } from "../fake-kernel/fake-link.ts";
 import type { FakeNode } from "../fake-node.ts";
+import { clusterFlags } from "./changes.ts";
 
 export type Interlude =
   | { readonly kind: "none" | "sync" | "restart" | "lose-reply" | "connect" | "disconnect" }
@@ -11,7 +12,9 @@ export type Interlude =
   | { readonly kind: "refuse"; readonly nth: number; readonly errno: number }
   /** The program ends before its n-th kernel change, and is started again. */
   | { readonly kind: "kill"; readonly nth: number }
-  | { readonly kind: "move"; readonly addresses: readonly NodeAddress[] };
+  | { readonly kind: "move"; readonly addresses: readonly NodeAddress[] }
+  /** These settings are others from now on, alive. */
+  | { readonly kind: "configure"; readonly flags: Readonly<Record<string, string>> };
 
 const nths = fc.integer({ min: 1, max: 40 });
 
@@ -34,6 +37,10 @@ const accidents: fc.Arbitrary<Interlude> = fc.oneof(
     }),
   },
   { weight: 2, arbitrary: fc.record({ kind: fc.constant("kill" as const), nth: nths }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({ kind: fc.constant("configure" as const), flags: clusterFlags }),
+  },
   {
     weight: 1,
     arbitrary: fc.record({
@@ -82,5 +89,7 @@ export async function undergo(interlude: Interlude, node: FakeNode): Promise<voi
       await node.settle();
       node.kernel.link.setNodeAddresses(interlude.addresses);
       return node.settle();
+    case "configure":
+      return node.reconfigure({ ...node.flags, ...interlude.flags });
   }
 }

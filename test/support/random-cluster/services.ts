@@ -1,7 +1,7 @@
 /** Services of every kind, valid and not. */
 import fc from "fast-check";
 import { type ApiObject, service, servicePort } from "../objects.ts";
-import { type Fields, mostly, present, serviceNames, sometimes } from "./fields.ts";
+import { type Fields, mostly, namespaces, present, serviceNames, sometimes } from "./fields.ts";
 
 const policies = fc.oneof(
   { weight: 8, arbitrary: fc.constantFrom("Cluster", "Local") },
@@ -102,6 +102,21 @@ const serviceSpecs: fc.Arbitrary<Fields> = fc
   })
   .map(({ affinity: fields, ...spec }) => present({ ...spec, ...fields }));
 
+/** Limits of connections are left out: `ipvsadm -S` does not print them. */
+const annotations: fc.Arbitrary<Fields> = fc
+  .record({
+    scheduler: fc.constantFrom(undefined, undefined, "wrr", "sh", "nonsense"),
+    "one-packet": fc.constantFrom(undefined, undefined, "true"),
+    "drain-deadline": fc.constantFrom(undefined, "0s", "1m", "soon"),
+    weights: fc.constantFrom(undefined, undefined, "slice"),
+    canary: fc.constantFrom(undefined, undefined, "slice=a-x,share=10%", "zone=z1,share=0%"),
+  })
+  .map((values) =>
+    Object.fromEntries(
+      Object.entries(present(values)).map(([name, value]) => [`kube-ipvs.io/${name}`, value]),
+    ),
+  );
+
 /** Headless ones, ExternalName, and those of another proxy are among them. */
 export const services: fc.Arbitrary<ApiObject> = fc
   .record({
@@ -113,16 +128,19 @@ export const services: fc.Arbitrary<ApiObject> = fc
     ingress: sometimes(ingress),
     age: fc.constantFrom("2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z", "yesterday"),
     isOfOther: mostly([false], [true]),
+    namespace: namespaces,
+    annotations: sometimes(annotations),
   })
-  .map(({ index, type, addresses, ports, spec, age, isOfOther, ...rest }) =>
+  .map(({ index, type, addresses, ports, spec, age, isOfOther, namespace, ...rest }) =>
     service({
       name: serviceNames[index] as string,
+      namespace,
       type,
       clusterIps: addresses(index),
       ports,
       spec,
       status: { loadBalancer: present({ ingress: rest.ingress }) },
-      metadata: { creationTimestamp: age },
+      metadata: present({ creationTimestamp: age, annotations: rest.annotations }),
       labels: isOfOther ? { "service.kubernetes.io/service-proxy-name": "other" } : {},
     }),
   );

@@ -1,7 +1,7 @@
 /** EndpointSlices with endpoints in every state, valid and not. */
 import fc from "fast-check";
 import { type ApiObject, endpoint, endpointSlice, slicePort } from "../objects.ts";
-import { type Fields, mostly, present, serviceNames } from "./fields.ts";
+import { type Fields, mostly, namespaces, present, serviceNames } from "./fields.ts";
 
 const sliceLetters = ["x", "y", "z"];
 
@@ -71,12 +71,18 @@ export const slices: fc.Arbitrary<ApiObject> = fc
     isHeadless: mostly([false], [true]),
     content: sliceEndpoints,
     ports: slicePorts,
+    namespace: namespaces,
+    weight: mostly([undefined], ["0", "3", "heavy"]),
   })
-  .map(({ index, letter, isMoved, isHeadless, content, ports }) => {
+  .map(({ index, letter, isMoved, isHeadless, content, ports, namespace, weight }) => {
     const owner = serviceNames[(index + (isMoved ? 1 : 0)) % serviceNames.length] as string;
     return endpointSlice({
       name: `${serviceNames[index]}-${letter}`,
       service: owner,
+      namespace,
+      ...(weight === undefined
+        ? {}
+        : { metadata: { annotations: { "kube-ipvs.io/weight": weight } } }),
       labels: isHeadless ? { "service.kubernetes.io/headless": "" } : {},
       ports,
       ...content,

@@ -1,7 +1,8 @@
 /**
  * Many random changes, applied one after another with syncs in between, come to the same kernel as a fresh
  * start on the objects that are left; so they do when kernel changes fail, replies get lost, connections
- * hold up drains, and the program restarts or is killed on the way. In the modes that work on a kernel.
+ * hold up drains, and the program is configured otherwise, restarts or is killed on the way. In the modes that work on a
+ * kernel.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
@@ -75,8 +76,8 @@ async function endOf({ flags, steps }: Sequence): Promise<FakeNode> {
 }
 
 /** The same objects in another order, given to a kernel that has seen nothing; addresses have the same holders. */
-async function freshStart(after: FakeNode, { flags }: Sequence): Promise<FakeNode> {
-  const node = new FakeNode(flags, after.holders());
+async function freshStart(after: FakeNode): Promise<FakeNode> {
+  const node = new FakeNode(after.flags, after.holders());
   node.kernel.link.setNodeAddresses(after.kernel.link.peekNode());
   node.source.apply(...after.source.objects().toReversed());
   await node.start();
@@ -98,7 +99,7 @@ async function stateOf(node: FakeNode): Promise<KernelState> {
 
 async function compare(sequence: Sequence): Promise<void> {
   const incremental = await endOf(sequence);
-  const fresh = await freshStart(incremental, sequence);
+  const fresh = await freshStart(incremental);
   const differences = compareStates(await stateOf(fresh), await stateOf(incremental));
   assert.equal(differences.map(differenceText).join("\n"), "");
   assert.deepEqual(incremental.figures(), fresh.figures());
