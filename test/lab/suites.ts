@@ -59,6 +59,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   "refused-objects": { expectedSeconds: 60, waits: true },
   "foreign-claims": { expectedSeconds: 55, waits: true },
   holders: { expectedSeconds: 90 },
+  "event-orders": { expectedSeconds: 60 },
   "busy-cluster": { expectedSeconds: 75, waits: true },
   "ownership-histories": { expectedSeconds: 90 },
   namespaces: { expectedSeconds: 25, waits: true },
