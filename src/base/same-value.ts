@@ -1,3 +1,5 @@
+import { isRecord } from "./is-record.ts";
+
 /** Whether two plain values (what JSON has, and undefined) are the same to their leaves; absent is not undefined. */
 export function sameValue(left: unknown, right: unknown): boolean {
   if (Object.is(left, right)) return true;
@@ -6,10 +8,6 @@ export function sameValue(left: unknown, right: unknown): boolean {
 }
 
 type Fields = Readonly<Record<string, unknown>>;
-
-function isRecord(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
-}
 
 function sameItems(left: readonly unknown[], right: readonly unknown[]): boolean {
   return left.length === right.length && left.every((item, at) => sameValue(item, right[at]));

@@ -65,11 +65,15 @@ export class TimeSlice {
 }
 
 /**
- * Runs a generator to its end and returns its result. The generator yields after each small piece of work;
- * whenever 5 ms are over, the event loop gets a turn.
+ * Runs a generator to its end and returns its result. The generator yields after each piece of work, `size` as
+ * {@link TimeSlice} takes it; whenever 5 ms are over, the event loop gets a turn.
  */
-export async function inSlices<T>(clock: Clock, pieces: Iterator<unknown, T>): Promise<T> {
-  const slice = new TimeSlice(clock);
+export async function inSlices<T>(
+  clock: Clock,
+  pieces: Iterator<unknown, T>,
+  size: keyof typeof piecesPerCheck = "small",
+): Promise<T> {
+  const slice = new TimeSlice(clock, size);
   for (;;) {
     const piece = pieces.next();
     if (piece.done === true) return piece.value;

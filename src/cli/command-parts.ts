@@ -35,8 +35,8 @@ export function partsOf(loaded: LoadedConfig, values: FlagValues, world: PartsWo
 }
 
 /**
- * Of a command that only asks: it answers on stdout, and what a start would tell its log stands before the answer in a
- * terminal. Warnings are said, and all of it from `-v=1` on.
+ * Of a command that only asks: it answers on stdout, and in a terminal what a start would log stands before the answer.
+ * Warnings stay, and from `-v=1` on all of it.
  */
 export function askingPartsOf(...given: Parameters<typeof partsOf>): CommandParts {
   const parts = partsOf(...given);

@@ -1,8 +1,8 @@
+import { isRecord } from "../base/is-record.ts";
 import { systemErrorText } from "../base/system-error-text.ts";
 import { parseYamlDocuments, type YamlDocument } from "../base/yaml.ts";
 import { ConfigError, type ConfigProblem } from "./config-error.ts";
 import type { ConfigNotice } from "./notice.ts";
-import { isMapping } from "./read-value.ts";
 
 export const configApiVersion = "kubeproxy.config.k8s.io/v1alpha1";
 export const configKind = "KubeProxyConfiguration";
@@ -32,7 +32,7 @@ function readFileText(path: string, readFile: (path: string) => string): string 
 }
 
 function checkKind(path: string, { value }: YamlDocument): ConfigFile["fields"] {
-  if (!isMapping(value)) throw new ConfigError([{ path, reason: `must be a ${configKind}` }]);
+  if (!isRecord(value)) throw new ConfigError([{ path, reason: `must be a ${configKind}` }]);
   const { apiVersion: foundVersion, kind: foundKind, ...fields } = value;
   const problems: ConfigProblem[] = [];
   if (foundVersion !== configApiVersion) {

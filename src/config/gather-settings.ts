@@ -1,11 +1,12 @@
 import { isDeepStrictEqual } from "node:util";
+import { isRecord } from "../base/is-record.ts";
 import type { ProxyMode } from "./config.ts";
 import type { ConfigProblem } from "./config-error.ts";
 import type { Field, FieldKind } from "./field.ts";
 import { allFields, type Settings } from "./fields.ts";
 import { type ConfigNotice, ignoredFlagNotice, noEffectNotice } from "./notice.ts";
 import { proxyModeOf } from "./proxy-mode.ts";
-import { isMapping, type Reading, readFileValue, readText } from "./read-value.ts";
+import { type Reading, readFileValue, readText } from "./read-value.ts";
 
 /** Flags as given: name without dashes → raw values in order. */
 export type FlagValues = ReadonlyMap<string, readonly string[]>;
@@ -113,7 +114,7 @@ function defaultValue(field: Field): unknown {
 function lookUp(file: Readonly<Record<string, unknown>>, path: string): unknown {
   let value: unknown = file;
   for (const key of path.split(".")) {
-    value = isMapping(value) && Object.hasOwn(value, key) ? value[key] : undefined;
+    value = isRecord(value) && Object.hasOwn(value, key) ? value[key] : undefined;
   }
   return value;
 }
@@ -136,7 +137,7 @@ function checkStructure(
     const path = `${prefix}${key}`;
     if (knownPaths.has(path)) continue;
     if (!sections.has(path)) notices.push(unknownField(path));
-    else if (isMapping(value)) checkStructure(value, `${path}.`, { problems, notices });
+    else if (isRecord(value)) checkStructure(value, `${path}.`, { problems, notices });
     else if (value !== null) problems.push({ path, value, reason: "must be an object" });
   }
 }

@@ -1,5 +1,6 @@
 import { parseDuration } from "../base/duration.ts";
 import { type Cidr, parseCidr, parseIpAddress } from "../base/ip.ts";
+import { isRecord } from "../base/is-record.ts";
 import type { Field, FieldKind, FieldValues, VmoduleItem } from "./field.ts";
 
 /** A value, or why there is none. */
@@ -181,7 +182,7 @@ function readVmoduleList(value: unknown): Reading<readonly VmoduleItem[]> {
   if (!Array.isArray(value)) return wrong;
   const items: VmoduleItem[] = [];
   for (const item of value) {
-    if (!isMapping(item)) return wrong;
+    if (!isRecord(item)) return wrong;
     const { filePattern, verbosity } = item;
     if (typeof filePattern !== "string" || filePattern === "" || !isVerbosity(verbosity)) {
       return wrong;
@@ -218,16 +219,11 @@ function readGateText(text: string): Reading<ReadonlyMap<string, boolean>> {
 }
 
 function readGateMap(value: unknown): Reading<ReadonlyMap<string, boolean>> {
-  if (!isMapping(value)) return { reason: "must be a map of booleans" };
+  if (!isRecord(value)) return { reason: "must be a map of booleans" };
   const gates = new Map<string, boolean>();
   for (const [name, gate] of Object.entries(value)) {
     if (typeof gate !== "boolean") return { reason: `${name} must be true or false` };
     gates.set(name, gate);
   }
   return { value: gates };
-}
-
-/** A JSON object, neither null nor list. */
-export function isMapping(value: unknown): value is Readonly<Record<string, unknown>> {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -1,5 +1,5 @@
-import { createHash } from "node:crypto";
 import type { Clock } from "../base/clock.ts";
+import { nameHash } from "../base/name-hash.ts";
 import type { ServiceName } from "../base/service-name.ts";
 import type { SlicePlan } from "../endpoint-slices/plan-slices.ts";
 
@@ -62,6 +62,5 @@ export class RevertedWrites {
 
 function digestOf({ creates, updates, deletes }: SlicePlan): string {
   const changed = updates.map(({ stored, content }) => [stored.name, content]);
-  const text = JSON.stringify([creates, changed, deletes.map(({ name }) => name)]);
-  return createHash("sha256").update(text).digest("base64");
+  return nameHash(JSON.stringify([creates, changed, deletes.map(({ name }) => name)]));
 }

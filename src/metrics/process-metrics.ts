@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { Counter, Gauge, type Registry } from "prom-client";
+import { attempt } from "../base/attempt.ts";
 import type { MetricRow } from "./metric-table.ts";
 
 /** A figure of the process; undefined where this system does not have it. */
@@ -139,13 +140,4 @@ function networkOctets(field: string): number | undefined {
   const [names, values] = text?.split("\n").filter((line) => line.startsWith("IpExt: ")) ?? [];
   const column = names?.split(" ").indexOf(field) ?? -1;
   return column < 0 ? undefined : Number(values?.split(" ")[column]);
-}
-
-/** A scrape must not fail for a figure that this system does not have. */
-function attempt<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch {
-    return undefined;
-  }
 }

@@ -1,4 +1,5 @@
 /** How the payload of one attribute is written and read. The builders are the vocabulary of the tables. */
+import { type IpAddress, ipAddressFromBytes } from "../base/ip.ts";
 import type { ByteReader } from "./byte-reader.ts";
 import type { MessageWriter } from "./message.ts";
 
@@ -97,6 +98,18 @@ export function bytes(type: number, widthBytes?: number): Field<Uint8Array> {
     write: (writer, value) => writer.bytes(value),
     read: (reader) => reader.bytes(reader.remaining, "bytes"),
     print: hexText,
+  };
+}
+
+/** An address: 4 or 16 bytes in network order. */
+export function ipAddress(type: number, widthBytes?: 4 | 16): Field<IpAddress> {
+  return {
+    type,
+    bits: 0,
+    ...(widthBytes === undefined ? {} : { widthBytes }),
+    write: (writer, value) => writer.ipAddress(value),
+    read: (reader) => ipAddressFromBytes(reader.bytes(reader.remaining, "address")),
+    print: String,
   };
 }
 

@@ -42,7 +42,7 @@ export function attributeSet<F extends FieldTable>(table: F): AttributeSet<Value
       // By number: taking rows apart costs more than writing their values, before the engine has compiled it.
       for (let index = 0; index < fields.length; index += 1) {
         const value = (values as Record<string, unknown>)[names[index] as string];
-        if (value !== undefined) encodeAttribute(writer, fields[index] as Field<unknown>, value);
+        if (value !== undefined) writeAttribute(writer, fields[index] as Field<unknown>, value);
       }
     },
     decode(reader) {
@@ -81,11 +81,30 @@ export function list<T>(type: number, item: Field<T>): Field<readonly T[]> {
     type,
     bits: NESTED_BIT,
     write(writer, values) {
-      for (const value of values) encodeAttribute(writer, item as Field<unknown>, value);
+      for (const value of values) writeAttribute(writer, item, value);
     },
     read: (reader) => readList(reader, item as Field<unknown>) as T[],
     print: (values) => `[${values.map((value) => item.print(value)).join(", ")}]`,
   };
+}
+
+/** Writes one attribute, for whoever sends so many messages that values in objects cost more than writing them. */
+export function writeAttribute<T>(writer: MessageWriter, field: Field<T>, value: T): void {
+  const start = writer.beginAttribute(field.type | field.bits);
+  field.write(writer, value);
+  writer.endAttribute(start);
+}
+
+/** Writes an attribute that holds those that `write` makes of `value`. */
+export function writeNested<T>(
+  writer: MessageWriter,
+  type: number,
+  value: T,
+  write: (writer: MessageWriter, value: T) => void,
+): void {
+  const start = writer.beginAttribute(type | NESTED_BIT);
+  write(writer, value);
+  writer.endAttribute(start);
 }
 
 /** The value, or a DecodeError that names what is missing. */
@@ -95,12 +114,6 @@ export function required<T>(value: T | undefined, what: string, reader: ByteRead
 }
 
 type Row = readonly [name: string, field: Field<unknown>];
-
-function encodeAttribute(writer: MessageWriter, field: Field<unknown>, value: unknown): void {
-  const start = writer.beginAttribute(field.type | field.bits);
-  field.write(writer, value);
-  writer.endAttribute(start);
-}
 
 function decodePayload(reader: ByteReader, length: number, [name, field]: Row): unknown {
   const { widthBytes } = field;

@@ -1,4 +1,5 @@
 /** Netlink messages: writing many into one buffer, reading them back one by one. linux/netlink.h. */
+import { type IpAddress, writeIpAddress } from "../base/ip.ts";
 import { ByteReader, isLittleEndianHost } from "./byte-reader.ts";
 import { DecodeError } from "./errors.ts";
 
@@ -124,6 +125,12 @@ export class MessageWriter {
     this.#bytes.set(value, at);
   }
 
+  /** 4 or 16 bytes in network order. */
+  ipAddress(address: IpAddress): void {
+    const at = this.#claim(address.includes(":") ? 16 : 4);
+    writeIpAddress(address, this.#bytes, at);
+  }
+
   /** UTF-8 with a NUL behind it. */
   text(value: string): void {
     if (value.includes("\0")) throw new RangeError("Text with a NUL inside cannot be sent");
@@ -133,12 +140,12 @@ export class MessageWriter {
     this.#length = start + written + 1;
   }
 
+  /** Byte by byte, as in padding: `fill` costs more than what it fills here. */
   zeros(count: number): void {
     const start = this.#claim(count);
-    this.#bytes.fill(0, start, start + count);
+    for (let at = start; at < start + count; at += 1) this.#bytes[at] = 0;
   }
 
-  /** Byte by byte: `fill` costs more than what it fills here. */
   #pad(): void {
     while ((this.#length & 3) !== 0) {
       const at = this.#claim(1);

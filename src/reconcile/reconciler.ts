@@ -162,9 +162,7 @@ export class Reconciler {
       return this.#report(plan, new OutcomeCollector(), noEnds, drifts);
     }
     await this.#ownership.recordAhead(this.#ownershipView(desired, goal), scope.servers);
-    for (const change of changes) {
-      if (change.kind === "virtual-server-create") this.#ownership.noteCreating(change.key);
-    }
+    this.#ownership.noteCreations(changes);
     const tools = this.#applyTools(desired);
     const outcomes = await applyChanges(
       changes,
@@ -248,6 +246,7 @@ export class Reconciler {
         isSetRefused: (setName) => this.#isRefused(subjectKey({ type: "set", setName })),
         isFirst: this.#isFirst,
       }),
+      "large",
     );
     this.#drainer.endUnneeded(desired, scope.servers);
     noteRightRules(this.#cached, planned, goal);

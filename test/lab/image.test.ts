@@ -30,6 +30,7 @@ const [prepare] = pod.initContainers;
 const [main] = pod.containers;
 assert.ok(prepare !== undefined && main !== undefined);
 const token = "token-of-the-account";
+const migrateGuide = readFileSync(join(import.meta.dirname, "../../docs/migrate.md"), "utf8");
 
 /** What an operator fills in. */
 function configFor(url: string): Readonly<Record<string, string>> {
@@ -93,7 +94,35 @@ function underOwnProfile(container: ContainerTemplate): ContainerTemplate {
   return { ...container, securityContext };
 }
 
+/** What kube-ipvs would make on a node, and the sysctls that it would set. Reading a table makes it, with nothing in it. */
+function kernelState(): string {
+  const sysctls = planSysctls({ isStrictArp: false, kernelRelease: release() });
+  const rules = "iptables-legacy-save | sed -n 's/ \\[.*//; /^-A/p; /^:.* -$/p'";
+  return [
+    shell(`ipvsadm -Sn; ipset list -n; ${rules}; ip -br link show type dummy`),
+    ...sysctls.map(({ path }) => readFileSync(`/proc/sys/${path}`, "utf8")),
+  ].join("\n");
+}
+
 describe("the image on a node", () => {
+  it("changes nothing with the manifest that observes, and says what it would change", async () => {
+    const [observer] = podOf(readManifests("observe")).containers;
+    assert.ok(observer !== undefined);
+    const before = kernelState();
+    const program = onNode.start(observer);
+    await program.prints(/Observing only, would change/);
+    const [planning = ""] = /sh -c \\\n +'(.*)'$/m.exec(migrateGuide)?.slice(1) ?? [];
+    const plan = await onNode.exec(program, ["sh", "-c", `${planning}; test $? = 2`]);
+    assert.match(plan, /^ {2}\+ TCP 10\.96\.0\.10:80 \(rr\)/m);
+    const doctor = ["sh", "-c", "kube-ipvs doctor --before-install || true"];
+    assert.match(await onNode.exec(program, doctor), /^ok +kernel /m);
+    const status = await onNode.exec(program, ["kube-ipvs", "status"]);
+    assert.match(status, /ipvs, observe-only/);
+    assert.equal(kernelState(), before);
+    onNode.signal(program, "TERM");
+    assert.deepEqual(await program.ends(), { code: 0, signal: null }, program.output);
+  });
+
   it("cannot set sysctls with what it has, and says what to do", async () => {
     const program = onNode.start(main);
     await program.ends();
@@ -119,7 +148,7 @@ describe("the image on a node", () => {
     assert.match(shell("ipset list KUBE-CLUSTER-IP"), /^10\.96\.0\.10,tcp:80$/m);
     assert.match(shell("iptables-legacy-save -t nat"), /-A KUBE-SERVICES .*KUBE-CLUSTER-IP/);
 
-    assert.match(onNode.exec(program, ["kube-ipvs", "status"]), /^OK, 1 Service, last sync /);
+    assert.match(await onNode.exec(program, ["kube-ipvs", "status"]), /^OK, 1 Service, last sync /);
 
     assert.deepEqual(capabilitiesOf(main.securityContext), ["CAP_NET_ADMIN", "CAP_NET_RAW"]);
     // Bits 12 and 13 of linux/capability.h.

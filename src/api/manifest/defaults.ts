@@ -1,4 +1,5 @@
 import { familyOf, parseIpAddress } from "../../base/ip.ts";
+import { isRecord } from "../../base/is-record.ts";
 import { fieldOf, isAbsent } from "../decode/fields.ts";
 import type { ResourceKind } from "../source.ts";
 
@@ -10,7 +11,7 @@ type Fields = Readonly<Record<string, unknown>>;
  * fields (type, protocol, affinity, conditions) the decoder knows. Pure; leaves nonsense as it is.
  */
 export function withDefaults(kind: ResourceKind | "pods", object: unknown): unknown {
-  if (!isFields(object)) return object;
+  if (!isRecord(object)) return object;
   if (kind === "nodes") return object;
   const named = withNamespace(object);
   if (kind === "pods") return withReadiness(named);
@@ -19,14 +20,14 @@ export function withDefaults(kind: ResourceKind | "pods", object: unknown): unkn
 
 function withNamespace(object: Fields): Fields {
   const metadata = fieldOf(object, "metadata");
-  if (!isFields(metadata) || !isAbsent(fieldOf(metadata, "namespace"))) return object;
+  if (!isRecord(metadata) || !isAbsent(fieldOf(metadata, "namespace"))) return object;
   return { ...object, metadata: { ...metadata, namespace: "default" } };
 }
 
 /** clusterIP and clusterIPs imply each other, and the addresses imply ipFamilies. */
 function withClusterIps(service: Fields): Fields {
   const spec = fieldOf(service, "spec");
-  if (!isFields(spec)) return service;
+  if (!isRecord(spec)) return service;
   const list = fieldOf(spec, "clusterIPs");
   const single = fieldOf(spec, "clusterIP");
   const clusterIPs = listOrNone(list) ?? (isAbsent(single) || single === "" ? [] : [single]);
@@ -39,7 +40,7 @@ function withClusterIps(service: Fields): Fields {
 /** Without a kubelet that reports conditions, a Pod with an address is ready. */
 function withReadiness(pod: Fields): Fields {
   const status = fieldOf(pod, "status");
-  if (!isFields(status) || !isAbsent(fieldOf(status, "conditions"))) return pod;
+  if (!isRecord(status) || !isAbsent(fieldOf(status, "conditions"))) return pod;
   return { ...pod, status: { ...status, conditions: [{ type: "Ready", status: "True" }] } };
 }
 
@@ -47,7 +48,7 @@ function withPortNames(slice: Fields): Fields {
   const ports = fieldOf(slice, "ports");
   if (!Array.isArray(ports)) return slice;
   const named = ports.map((port: unknown) =>
-    isFields(port) && isAbsent(fieldOf(port, "name")) ? { ...port, name: "" } : port,
+    isRecord(port) && isAbsent(fieldOf(port, "name")) ? { ...port, name: "" } : port,
   );
   return { ...slice, ports: named };
 }
@@ -61,8 +62,4 @@ function listOrNone(value: unknown): readonly unknown[] | undefined {
 function familyOfText(text: unknown): string {
   const address = typeof text === "string" ? parseIpAddress(text) : undefined;
   return address === undefined ? "IPv4" : familyOf(address);
-}
-
-function isFields(value: unknown): value is Fields {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }

@@ -44,7 +44,8 @@ export class ManifestEndpoints {
   }
 
   #makeOf(name: ServiceName, service: SelectingService | undefined, folder: Folder): void {
-    const before = this.#made.get(name) ?? [];
+    // A slice of the folder has its name before one that is made.
+    const before = (this.#made.get(name) ?? []).filter((made) => !folder.names.has(made.name));
     const theirs = folder.slices.get(name) ?? [];
     const proxied = service?.isHeadless === false ? service : undefined;
     const pods = proxied === undefined ? [] : podsOf(proxied, folder.pods.candidates(proxied));

@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { get } from "node:http";
 import { basename } from "node:path";
+import { attempt } from "../../base/attempt.ts";
 
 /** A kube-proxy that is alive on this node. */
 export type OtherProxy =
@@ -101,13 +102,4 @@ function askMode({
     request.on("timeout", () => request.destroy());
     request.on("error", () => resolve(undefined));
   });
-}
-
-/** Processes come and go while they are looked at. */
-function attempt<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch {
-    return undefined;
-  }
 }

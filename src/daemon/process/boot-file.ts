@@ -3,12 +3,14 @@
  * gone then. It is replaced as a whole. One that is missing, foreign or broken means that nothing is known; a folder
  * that cannot be written is reported once and is no error.
  */
+
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { mkdir, open, rename, unlink } from "node:fs/promises";
 import { uptime } from "node:os";
 import { dirname } from "node:path";
 import { background } from "../../base/background.ts";
 import { errorText } from "../../base/error-text.ts";
+import { isRecord } from "../../base/is-record.ts";
 import type { Logger } from "../../base/log.ts";
 import { parseJson } from "../../base/parse-json.ts";
 
@@ -161,10 +163,6 @@ function readBootId(): string {
   } catch {
     return "";
   }
-}
-
-export function isRecord(value: unknown): value is FileContent {
-  return typeof value === "object" && value !== null && !Array.isArray(value);
 }
 
 function isMissing(error: unknown): boolean {

@@ -4,7 +4,9 @@
  *
  * Times in it are the machine's, in milliseconds since boot (/proc/uptime): the wall clock may jump, this one does not.
  */
+
 import type { Clock } from "../../base/clock.ts";
+import { isRecord } from "../../base/is-record.ts";
 import type { Logger } from "../../base/log.ts";
 import type { RampStartTimes } from "../../model/slow-starts.ts";
 import { type Drain, type DrainStartTimes, drainKey } from "../../reconcile/drain/drains.ts";
@@ -12,7 +14,6 @@ import {
   type BootClock,
   BootFileWriter,
   type FileContent,
-  isRecord,
   type Recalled,
   readBootFile,
 } from "./boot-file.ts";

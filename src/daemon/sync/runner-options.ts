@@ -2,7 +2,7 @@ import type { LiveConfig } from "../process/live-config.ts";
 import type { RunnerOptions } from "./runner.ts";
 
 /** Pause before a sync that failed is retried. */
-const firstRetryMs = 1_000;
+export const firstRetryMs = 1_000;
 
 /** When syncs run, as configured. */
 export function runnerOptions({ current }: LiveConfig): RunnerOptions {

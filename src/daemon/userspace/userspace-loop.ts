@@ -21,6 +21,7 @@ import { claimConflict } from "../report/conflicts.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 import { InitialLists } from "../sync/initial-lists.ts";
+import { firstRetryMs } from "../sync/runner-options.ts";
 import type { ListenerFlows } from "./listener-flows.ts";
 import { PortalClaims } from "./portal-claims.ts";
 import { findPortalHolders } from "./portal-holders.ts";
@@ -68,6 +69,7 @@ export class UserspaceLoop {
   #place: NodePlace;
   #syncedAtMs = Number.NEGATIVE_INFINITY;
   #isPlanned = false;
+  #failuresInARow = 0;
   #cancelSync: () => void = () => {};
   #cancelPeriod: () => void = () => {};
   #isStopped = false;
@@ -150,13 +152,13 @@ export class UserspaceLoop {
     await this.#parts.proxier.stop();
   }
 
-  #syncSoon(): void {
+  #syncSoon(leastDelayMs = 0): void {
     if (!this.#lists.isComplete || this.#isPlanned || this.#isStopped) return;
     const { clock, health, families } = this.#parts;
     for (const family of families) health.queued(family);
     this.#isPlanned = true;
     const dueMs = this.#syncedAtMs + this.#config.minSyncPeriodMs;
-    this.#cancelSync = clock.after(Math.max(0, dueMs - clock.monotonicMs()), () => {
+    this.#cancelSync = clock.after(Math.max(leastDelayMs, dueMs - clock.monotonicMs()), () => {
       this.#isPlanned = false;
       background(this.settled(), this.#parts.log, "syncing");
     });
@@ -201,8 +203,11 @@ export class UserspaceLoop {
       const event = "Cannot write the rules that lead to the listeners, retrying";
       log.error(event, { err: errorText(error) });
       history.noteFailure(`Cannot write rules: ${errorText(error)}`);
-      return this.#syncSoon();
+      const retryMs = firstRetryMs * 2 ** this.#failuresInARow;
+      this.#failuresInARow += 1;
+      return this.#syncSoon(Math.min(retryMs, this.#config.syncPeriodMs));
     }
+    this.#failuresInARow = 0;
     for (const family of families) health.updated(family);
     const isFull = history.last === undefined;
     history.noteWorked({ isFull, elapsedMs: clock.monotonicMs() - beganMs });

@@ -1,4 +1,5 @@
 /** What the kernel holds: servers, sets, rules, addresses, settings. Nothing is changed. */
+import { attempt } from "../../base/attempt.ts";
 import { ipFamilies, parseIpAddress } from "../../base/ip.ts";
 import type { BackendSurvey } from "../../kernel/iptables/backend.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
@@ -90,16 +91,8 @@ export function readSysctls(
   const paths = [...planSysctls(options).map(({ path }) => path), ...furtherPaths];
   return new Map(
     paths.flatMap((path) => {
-      const value = readOr(() => sysctl.read(path));
+      const value = attempt(() => sysctl.read(path));
       return value === undefined ? [] : [[path, value] as const];
     }),
   );
-}
-
-function readOr<T>(read: () => T | undefined): T | undefined {
-  try {
-    return read();
-  } catch {
-    return undefined;
-  }
 }

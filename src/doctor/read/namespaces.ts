@@ -1,5 +1,7 @@
 /** Other network namespaces of this node that have virtual servers, as far as /proc shows their processes. */
+
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
+import { attempt } from "../../base/attempt.ts";
 import type { OtherNamespace } from "../facts.ts";
 
 /** Throws where /proc cannot be read. */
@@ -29,13 +31,4 @@ function countVirtualServers(listing = ""): number {
 function commandOf(path: string): string {
   const name = attempt(() => readFileSync(`${path}/comm`, "latin1").trim()) ?? "?";
   return name.replace(/[^\x20-\x7e]/g, "?");
-}
-
-/** Processes come and go while they are looked at. */
-function attempt<T>(read: () => T): T | undefined {
-  try {
-    return read();
-  } catch {
-    return undefined;
-  }
 }

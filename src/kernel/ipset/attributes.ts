@@ -1,45 +1,76 @@
 /** IPSET_ATTR_*, linux/netfilter/ipset/ip_set.h. Numbers marked networkOrder are refused without that bit. */
+import { familyOf, type IpAddress } from "../../base/ip.ts";
 import {
-  bytes,
   type Field,
+  ipAddress,
   networkOrder,
   text,
   u8,
   u16be,
   u32be,
 } from "../../netlink/attribute-field.ts";
-import { type AttributeSet, attributeSet, list, nested } from "../../netlink/attribute-set.ts";
+import {
+  type AttributeSet,
+  attributeSet,
+  list,
+  nested,
+  required,
+  writeAttribute,
+} from "../../netlink/attribute-set.ts";
+import type { MessageWriter } from "../../netlink/message.ts";
 
-/** IPSET_ATTR_IPADDR_*: 4 or 16 bytes. */
-export interface AddressValue {
-  readonly ipv4?: Uint8Array;
-  readonly ipv6?: Uint8Array;
+/** IPSET_ATTR_IPADDR_*. */
+const ipv4Field = networkOrder(ipAddress(1, 4));
+const ipv6Field = networkOrder(ipAddress(2, 16));
+const addressAttributes = attributeSet({ ipv4: ipv4Field, ipv6: ipv6Field });
+
+/** An address, in an attribute that says which family. */
+function addressField(type: number): Field<IpAddress> {
+  return {
+    ...nested(type, addressAttributes),
+    write: (writer, address) =>
+      writeAttribute(writer, familyOf(address) === "IPv4" ? ipv4Field : ipv6Field, address),
+    read(reader) {
+      const { ipv4, ipv6 } = addressAttributes.decode(reader);
+      return required(ipv4 ?? ipv6, "address", reader);
+    },
+    print: String,
+  };
 }
-
-const addressAttributes: AttributeSet<AddressValue> = attributeSet({
-  ipv4: networkOrder(bytes(1, 4)),
-  ipv6: networkOrder(bytes(2, 16)),
-});
 
 /** One member. Which are present follows from the set type. */
 export interface EntryValues {
-  readonly address?: AddressValue;
+  readonly address?: IpAddress;
   readonly port?: number;
   readonly protocolNumber?: number;
   /** Comes back in the error of a refused entry: its position in the message, from 1. */
   readonly lineNumber?: number;
-  readonly secondAddress?: AddressValue;
+  readonly secondAddress?: IpAddress;
   readonly secondPrefixLength?: number;
 }
 
-const entryAttributes: AttributeSet<EntryValues> = attributeSet({
-  address: nested(1, addressAttributes),
+const entryFields = {
+  address: addressField(1),
   port: networkOrder(u16be(4)),
   protocolNumber: u8(7),
   lineNumber: networkOrder(u32be(9)),
-  secondAddress: nested(20, addressAttributes),
+  secondAddress: addressField(20),
   secondPrefixLength: u8(21),
-});
+};
+const entryAttributes: AttributeSet<EntryValues> = attributeSet(entryFields);
+
+/** `lineNumber`: in place of the entry's own. */
+function writeEntry(writer: MessageWriter, entry: EntryValues, lineNumber: number): void {
+  const { address, port, protocolNumber, secondAddress, secondPrefixLength } = entry;
+  if (address !== undefined) writeAttribute(writer, entryFields.address, address);
+  if (port !== undefined) writeAttribute(writer, entryFields.port, port);
+  if (protocolNumber !== undefined)
+    writeAttribute(writer, entryFields.protocolNumber, protocolNumber);
+  writeAttribute(writer, entryFields.lineNumber, lineNumber);
+  if (secondAddress !== undefined) writeAttribute(writer, entryFields.secondAddress, secondAddress);
+  if (secondPrefixLength !== undefined)
+    writeAttribute(writer, entryFields.secondPrefixLength, secondPrefixLength);
+}
 
 /** Of a set: given at create, and what the kernel counts. */
 export interface ParameterValues {
@@ -84,6 +115,18 @@ export interface CommandValues {
 /** IPSET_ATTR_DATA as a member of IPSET_ATTR_ADT. */
 const entryField: Field<EntryValues> = nested(7, entryAttributes);
 
+/** Written with their positions as line numbers, one by one: a first sync has tens of thousands. */
+const entriesField: Field<readonly EntryValues[]> = {
+  ...list(8, entryField),
+  write(writer, entries) {
+    for (const [index, entry] of entries.entries()) {
+      const start = writer.beginAttribute(entryField.type | entryField.bits);
+      writeEntry(writer, entry, index + 1);
+      writer.endAttribute(start);
+    }
+  },
+};
+
 export const commandAttributes: AttributeSet<CommandValues> = attributeSet({
   protocolVersion: u8(1),
   name: text(2),
@@ -94,5 +137,5 @@ export const commandAttributes: AttributeSet<CommandValues> = attributeSet({
   flags: u32be(6),
   parameters: nested(7, parameterAttributes),
   lineNumber: networkOrder(u32be(9)),
-  entries: list(8, entryField),
+  entries: entriesField,
 });

@@ -1,13 +1,5 @@
 /** Members of sets: text ↔ attribute values. Pure. */
-import {
-  type Cidr,
-  familyOf,
-  hostPrefixLength,
-  type IpAddress,
-  ipAddressFromBytes,
-  ipAddressToBytes,
-  parseCidr,
-} from "../../base/ip.ts";
+import { type Cidr, familyOf, hostPrefixLength, type IpAddress, parseCidr } from "../../base/ip.ts";
 import { type Protocol, protocolNumbers, protocolOfNumber } from "../../base/protocol.ts";
 import { DecodeError } from "../../netlink/errors.ts";
 import type { IpSetType } from "../../state/ip-set.ts";
@@ -21,7 +13,7 @@ import {
   type SetEntryParts,
   setEntryParts,
 } from "../../state/set-entry.ts";
-import type { AddressValue, EntryValues } from "./attributes.ts";
+import type { EntryValues } from "./attributes.ts";
 
 /** Takes an entry's text apart. Throws an Error on text that is no entry, or none of this type. */
 export function entryValues(type: IpSetType, entry: SetEntry): EntryValues {
@@ -29,11 +21,11 @@ export function entryValues(type: IpSetType, entry: SetEntry): EntryValues {
   if (!fits(parts, partsOfType[type])) throw new Error(`Entry ${entry} does not fit a ${type} set`);
   const { address, protocol, port, second } = parts;
   const values: { -readonly [Name in keyof EntryValues]: EntryValues[Name] } = {};
-  if (address !== undefined) values.address = addressValue(address);
+  if (address !== undefined) values.address = address;
   if (port !== undefined) values.port = checkPort(entry, port);
   if (protocol !== undefined) values.protocolNumber = numberOfProtocol(entry, protocol);
   if (second === undefined) return values;
-  values.secondAddress = addressValue(second.address);
+  values.secondAddress = second.address;
   if (type === "hash:ip,port,net") values.secondPrefixLength = second.prefixLength;
   return values;
 }
@@ -60,8 +52,8 @@ function fits({ address, port, protocol, second }: SetEntryParts, wanted: PartNa
 /** The text that `ipset list` prints. Throws DecodeError when something is missing. */
 export function entryText(type: IpSetType, values: EntryValues): SetEntry {
   const port = (): number => present(values.port, "port");
-  const address = (): IpAddress => addressOf(present(values.address, "address"));
-  const second = (): IpAddress => addressOf(present(values.secondAddress, "second address"));
+  const address = (): IpAddress => present(values.address, "address");
+  const second = (): IpAddress => present(values.secondAddress, "second address");
   const protocol = (): Protocol => protocolWord(present(values.protocolNumber, "protocol"));
   switch (type) {
     case "bitmap:port":
@@ -85,15 +77,6 @@ function networkOf(address: IpAddress, { secondPrefixLength }: EntryValues): Cid
   const network = parseCidr(`${address}/${prefixLength}`);
   if (network === undefined) throw new DecodeError(`prefix length ${prefixLength}`, 0);
   return network;
-}
-
-function addressValue(address: IpAddress): AddressValue {
-  const bytes = ipAddressToBytes(address);
-  return bytes.length === 4 ? { ipv4: bytes } : { ipv6: bytes };
-}
-
-function addressOf({ ipv4, ipv6 }: AddressValue): IpAddress {
-  return ipAddressFromBytes(present(ipv4 ?? ipv6, "address"));
 }
 
 function checkPort(entry: SetEntry, port: number): number {

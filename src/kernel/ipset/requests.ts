@@ -73,7 +73,7 @@ function commandValues(request: SetRequest): CommandValues {
         name: request.set.name,
         // The kernel overwrites it, in the echo of a refused message, by that of the refused entry.
         lineNumber: 0,
-        entries: request.entries.map((entry, index) => ({ ...entry, lineNumber: index + 1 })),
+        entries: request.entries,
       };
   }
 }

@@ -2,7 +2,13 @@
 import { familyOf, type IpFamily, ipAddressFromBytes } from "../../base/ip.ts";
 import { protocolNumbers, protocolOfNumber } from "../../base/protocol.ts";
 import { bytes, hexText, text, u16, u16be, u32 } from "../../netlink/attribute-field.ts";
-import { attributeSet, nested, required } from "../../netlink/attribute-set.ts";
+import {
+  attributeSet,
+  nested,
+  required,
+  writeAttribute,
+  writeNested,
+} from "../../netlink/attribute-set.ts";
 import type { ByteReader } from "../../netlink/byte-reader.ts";
 import { DecodeError } from "../../netlink/errors.ts";
 import { CONTROL_FAMILY, readGenericHeader, writeGenericHeader } from "../../netlink/generic.ts";
@@ -24,10 +30,10 @@ import {
   HASHED_FLAG,
   PERSISTENT_FLAG,
 } from "./constants.ts";
-import { AddressPlace, flagsWithMask, netmaskBytes, prefixLengthOf } from "./fields.ts";
+import { flagsWithMask, netmaskBytes, prefixLengthOf, writeAddress } from "./fields.ts";
 
 /** IPVS_SVC_ATTR_*. The key is address family, protocol, address and port, or family and firewall mark. */
-const serviceAttributes = attributeSet({
+const serviceFields = {
   addressFamily: u16(1),
   protocol: u16(2),
   address: bytes(3),
@@ -37,10 +43,11 @@ const serviceAttributes = attributeSet({
   flags: flagsWithMask(7),
   timeoutSeconds: u32(8),
   netmask: bytes(9, 4),
-});
+};
+const serviceAttributes = attributeSet(serviceFields);
 
 /** IPVS_DEST_ATTR_*. Both thresholds are required in requests; the counts come in replies only. */
-const destinationAttributes = attributeSet({
+const destinationFields = {
   address: bytes(1),
   port: u16be(2),
   forwardingMethod: u32(3),
@@ -51,20 +58,21 @@ const destinationAttributes = attributeSet({
   inactiveConnections: u32(8),
   persistentConnections: u32(9),
   addressFamily: u16(11),
-});
+};
+const destinationAttributes = attributeSet(destinationFields);
 
 /** IPVS_CMD_ATTR_*. */
-const commandAttributes = attributeSet({
+const commandFields = {
   service: nested(1, serviceAttributes),
   destination: nested(2, destinationAttributes),
   tcpTimeoutSeconds: u32(4),
   tcpFinTimeoutSeconds: u32(5),
   udpTimeoutSeconds: u32(6),
-});
+};
+const commandAttributes = attributeSet(commandFields);
 
 type CommandValues = ReturnType<typeof commandAttributes.decode>;
 type ServiceValues = NonNullable<CommandValues["service"]>;
-type DestinationValues = NonNullable<CommandValues["destination"]>;
 
 /** A service as the kernel lists it. */
 export type ListedService =
@@ -75,27 +83,24 @@ export type ListedService =
 
 /** As `ipvsadm -A`, `-E`, `-D`, `-a`, `-e` and `-d` do. */
 export function encodeChange(writer: MessageWriter, change: IpvsChange): void {
-  encodeCommand(writer, changeCommands[change.kind], changeValues(change));
-}
-
-function changeValues(change: IpvsChange): CommandValues {
+  writeGenericHeader(writer, changeCommands[change.kind], GENERIC_VERSION);
   switch (change.kind) {
     case "create-virtual-server":
     case "update-virtual-server":
-      return { service: serviceValues(change.virtualServer) };
+      writeNested(writer, serviceType, change.virtualServer, writeService);
+      return;
     case "remove-virtual-server":
-      return { service: serviceKey(change.virtualServer) };
+      writeServiceKey(writer, change.virtualServer);
+      return;
     case "create-real-server":
     case "update-real-server":
-      return {
-        service: serviceKey(change.virtualServer),
-        destination: destinationValues(change.realServer),
-      };
+      writeServiceKey(writer, change.virtualServer);
+      writeNested(writer, destinationType, change.realServer, writeDestination);
+      return;
     case "remove-real-server":
-      return {
-        service: serviceKey(change.virtualServer),
-        destination: destinationKey(change.realServer),
-      };
+      writeServiceKey(writer, change.virtualServer);
+      writeNested(writer, destinationType, change.realServer, writeDestinationIdentity);
+      return;
   }
 }
 
@@ -142,12 +147,14 @@ export function printIpvsMessage(type: number, body: ByteReader): string {
 
 /** Asks for one virtual server: no dump. */
 export function encodeFindVirtualServer(writer: MessageWriter, id: VirtualServerId): void {
-  encodeCommand(writer, commands.getService, { service: serviceKey(id) });
+  writeGenericHeader(writer, commands.getService, GENERIC_VERSION);
+  writeServiceKey(writer, id);
 }
 
 /** Asks for the real servers of one virtual server; a dump. */
 export function encodeListRealServers(writer: MessageWriter, id: VirtualServerId): void {
-  encodeCommand(writer, commands.getDestination, { service: serviceKey(id) });
+  writeGenericHeader(writer, commands.getDestination, GENERIC_VERSION);
+  writeServiceKey(writer, id);
 }
 
 /** SET_CONFIG; the kernel keeps a value for which 0 is sent. */
@@ -227,52 +234,52 @@ function decodeCommand(body: ByteReader, expected: number): CommandValues {
   return commandAttributes.decode(body);
 }
 
-/** One message is encoded at a time. */
-const serviceAddress = new AddressPlace();
-const destinationAddress = new AddressPlace();
+const { type: serviceType } = commandFields.service;
+const { type: destinationType } = commandFields.destination;
 
-function serviceKey(id: VirtualServerId): ServiceValues {
-  return {
-    addressFamily: addressFamilies[familyOf(id.address)],
-    protocol: protocolNumbers[id.protocol],
-    address: serviceAddress.put(id.address),
-    port: id.port,
-  };
+function writeServiceKey(writer: MessageWriter, id: VirtualServerId): void {
+  writeNested(writer, serviceType, id, writeServiceIdentity);
 }
 
-function serviceValues(server: VirtualServer): ServiceValues {
-  const isPersistent = server.persistenceTimeoutSeconds > 0;
-  const family = familyOf(server.address);
-  return {
-    addressFamily: addressFamilies[family],
-    protocol: protocolNumbers[server.protocol],
-    address: serviceAddress.put(server.address),
-    port: server.port,
-    scheduler: server.scheduler,
-    flags: server.flags | (isPersistent ? PERSISTENT_FLAG : 0),
-    timeoutSeconds: server.persistenceTimeoutSeconds,
-    netmask: netmaskBytes(family, server.persistencePrefixLength),
-  };
+function writeServiceIdentity(writer: MessageWriter, id: VirtualServerId): void {
+  writeAttribute(writer, serviceFields.addressFamily, addressFamilies[familyOf(id.address)]);
+  writeAttribute(writer, serviceFields.protocol, protocolNumbers[id.protocol]);
+  writeAddress(writer, serviceFields.address.type, id.address);
+  writeAttribute(writer, serviceFields.port, id.port);
 }
 
-function destinationKey(id: RealServerId): DestinationValues {
-  return {
-    address: destinationAddress.put(id.address),
-    port: id.port,
-    addressFamily: addressFamilies[familyOf(id.address)],
-  };
+function writeService(writer: MessageWriter, server: VirtualServer): void {
+  const { scheduler, persistenceTimeoutSeconds, persistencePrefixLength } = server;
+  const persistent = persistenceTimeoutSeconds > 0 ? PERSISTENT_FLAG : 0;
+  const netmask = netmaskBytes(familyOf(server.address), persistencePrefixLength);
+  writeServiceIdentity(writer, server);
+  writeAttribute(writer, serviceFields.scheduler, scheduler);
+  writeAttribute(writer, serviceFields.flags, server.flags | persistent);
+  writeAttribute(writer, serviceFields.timeoutSeconds, persistenceTimeoutSeconds);
+  writeAttribute(writer, serviceFields.netmask, netmask);
 }
 
-function destinationValues(server: RealServer): DestinationValues {
-  return {
-    address: destinationAddress.put(server.address),
-    port: server.port,
-    addressFamily: addressFamilies[familyOf(server.address)],
-    forwardingMethod: server.forwardingMethod,
-    weight: server.weight,
-    upperThreshold: server.limit?.upper ?? 0,
-    lowerThreshold: server.limit?.lower ?? 0,
-  };
+function writeDestinationIdentity(writer: MessageWriter, id: RealServerId): void {
+  writeDestinationPlace(writer, id);
+  writeDestinationFamily(writer, id);
+}
+
+function writeDestination(writer: MessageWriter, server: RealServer): void {
+  writeDestinationPlace(writer, server);
+  writeAttribute(writer, destinationFields.forwardingMethod, server.forwardingMethod);
+  writeAttribute(writer, destinationFields.weight, server.weight);
+  writeAttribute(writer, destinationFields.upperThreshold, server.limit?.upper ?? 0);
+  writeAttribute(writer, destinationFields.lowerThreshold, server.limit?.lower ?? 0);
+  writeDestinationFamily(writer, server);
+}
+
+function writeDestinationPlace(writer: MessageWriter, { address, port }: RealServerId): void {
+  writeAddress(writer, destinationFields.address.type, address);
+  writeAttribute(writer, destinationFields.port, port);
+}
+
+function writeDestinationFamily(writer: MessageWriter, { address }: RealServerId): void {
+  writeAttribute(writer, destinationFields.addressFamily, addressFamilies[familyOf(address)]);
 }
 
 function familyOfNumber(number: number, body: ByteReader): IpFamily {

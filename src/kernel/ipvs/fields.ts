@@ -1,7 +1,8 @@
 /** The odd ones among IPVS' attribute payloads, linux/ip_vs.h. */
-import { copyIpAddress, type IpAddress, type IpFamily } from "../../base/ip.ts";
+import { familyOf, type IpAddress, type IpFamily } from "../../base/ip.ts";
 import type { Field } from "../../netlink/attribute-field.ts";
 import { isLittleEndianHost } from "../../netlink/byte-reader.ts";
+import type { MessageWriter } from "../../netlink/message.ts";
 
 /** struct ip_vs_flags {u32 flags, u32 mask}: the kernel changes the flags inside the mask; we set all. */
 export function flagsWithMask(type: number): Field<number> {
@@ -22,18 +23,12 @@ export function flagsWithMask(type: number): Field<number> {
   };
 }
 
-/**
- * 16 bytes with an IPv4 address in the first four, union nf_inet_addr, in a place that is used again and again: a
- * typed array costs a quarter of a kilobyte, and a first sync has tens of thousands of addresses.
- */
-export class AddressPlace {
-  readonly #bytes = new Uint8Array(16);
-
-  /** Valid until the next address is put here. */
-  put(address: IpAddress): Uint8Array {
-    copyIpAddress(address, this.#bytes);
-    return this.#bytes;
-  }
+/** Writes a union nf_inet_addr: 16 bytes, with an IPv4 address in the first four. */
+export function writeAddress(writer: MessageWriter, type: number, address: IpAddress): void {
+  const start = writer.beginAttribute(type);
+  writer.ipAddress(address);
+  if (familyOf(address) === "IPv4") writer.zeros(12);
+  writer.endAttribute(start);
 }
 
 /** What all virtual servers of IPv4 have. */

@@ -7,13 +7,13 @@ import {
   ipAddressFromBytes,
   ipAddressToBytes,
 } from "../../base/ip.ts";
-import { bytes, u32 } from "../../netlink/attribute-field.ts";
-import { type AttributeSet, attributeSet } from "../../netlink/attribute-set.ts";
+import { bytes, ipAddress, u32 } from "../../netlink/attribute-field.ts";
+import { type AttributeSet, attributeSet, writeAttribute } from "../../netlink/attribute-set.ts";
 import type { Description } from "../../netlink/errors.ts";
 import type { Message, MessageWriter } from "../../netlink/message.ts";
 import { messageFlags } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
-import { addressAttributes, writeAddressHeader } from "./codec.ts";
+import { writeAddressHeader } from "./codec.ts";
 import {
   addressFamilies,
   hostScope,
@@ -73,11 +73,14 @@ export function isBindingDone({ kind, form }: BindingRequest, number: number): b
 
 function encodeAddress(writer: MessageWriter, { address, linkIndex }: BindingRequest): void {
   const family = familyOf(address);
-  const value = ipAddressToBytes(address);
-  const header = { family: addressFamilies[family], prefixLength: hostPrefixLength(family) };
-  writeAddressHeader(writer, { ...header, linkIndex });
-  addressAttributes.encode(writer, { address: value, local: value });
+  const prefixLength = hostPrefixLength(family);
+  writeAddressHeader(writer, { family: addressFamilies[family], prefixLength, linkIndex });
+  writeAttribute(writer, bothEnds.address, address);
+  writeAttribute(writer, bothEnds.local, address);
 }
+
+/** IFA_ADDRESS and IFA_LOCAL, as in `addressAttributes`. */
+const bothEnds = { address: ipAddress(1), local: ipAddress(2) } as const;
 
 /** RTA_*, linux/rtnetlink.h: the few that a local route has. */
 const localRouteAttributes: AttributeSet<{

@@ -1,5 +1,6 @@
 import type { DesiredView } from "../../plan/desired-state.ts";
 import type { VirtualServer } from "../../state/virtual-server.ts";
+import type { Change } from "../change.ts";
 import type { CachedState, CachedVirtualServer } from "../observed/cached-state.ts";
 import { nothingRecorded, type Owner, type RecordedOwnership } from "./classify.ts";
 import { isExcluded, type OwnershipPolicy } from "./policy.ts";
@@ -85,9 +86,11 @@ export class Ownership {
     this.#possiblyOwned = possible.map(([key]) => key);
   }
 
-  /** Before it is sent to the kernel: whatever becomes of the request, what stands there then is ours. */
-  noteCreating(key: string): void {
-    this.#owned.add(key);
+  /** Before they are sent to the kernel: whatever becomes of a request to create one, what stands there then is ours. */
+  noteCreations(changes: readonly Change[]): void {
+    for (const change of changes) {
+      if (change.kind === "virtual-server-create") this.#owned.add(change.key);
+    }
   }
 
   /** It was not made after all: what stands there, now or later, is a third party's. */
@@ -195,7 +198,7 @@ export class Ownership {
 
   #noteNamed(key: string, server: CachedVirtualServer | undefined, desired: DesiredView): void {
     const isUnnamed =
-      server !== undefined && this.#owned.has(key) && !isTraced(server.virtualServer, desired);
+      server !== undefined && this.#owned.has(key) && !isTraced(key, server.virtualServer, desired);
     if (isUnnamed === this.#unnamed.has(key)) return;
     this.#isUnkept = true;
     if (isUnnamed) this.#unnamed.add(key);
@@ -204,8 +207,11 @@ export class Ownership {
 }
 
 /** A set names it by address, and the address is on kube-ipvs0: what a flush of the one leaves, the other shows. */
-function isTraced(server: VirtualServer, desired: DesiredView): boolean {
-  return isNamedByAddress(server, desired) && desired.hasAddress(server.address);
+function isTraced(key: string, server: VirtualServer, desired: DesiredView): boolean {
+  if (!desired.hasAddress(server.address)) return false;
+  // The kind says it without making the text of an entry, of each virtual server of a first sync.
+  const kind = desired.virtualServer(key)?.kind;
+  return kind === undefined ? isNamedByAddress(server, desired) : kind !== "node-port";
 }
 
 /** What ownership is judged by. `desired`: once they are known, without conflicts. */
@@ -215,10 +221,13 @@ export interface OwnershipView {
   readonly policy: OwnershipPolicy;
 }
 
-function allKeys(
+/** Each once. No copy is made: they are tens of thousands. */
+function* allKeys(
   owned: ReadonlySet<string>,
   foreign: ReadonlySet<string>,
   { virtualServers }: CachedState,
-): Iterable<string> {
-  return new Set([...owned, ...foreign, ...virtualServers.keys()]);
+): Generator<string> {
+  yield* owned;
+  for (const key of foreign) if (!owned.has(key)) yield key;
+  for (const key of virtualServers.keys()) if (!owned.has(key) && !foreign.has(key)) yield key;
 }

@@ -1,13 +1,15 @@
 /** Runs containers of a manifest's pod from the assembled root of the image, with an OCI runtime (crun). */
-import { execFileSync } from "node:child_process";
+import { execFile, execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
+import { promisify } from "node:util";
 import { Program } from "../program.ts";
 import type { ContainerTemplate, PodTemplate, Volume } from "./pod.ts";
 import { type PodFacts, runtimeSpec, type VolumePaths } from "./runtime-spec.ts";
 
 const rootPath: string = join(import.meta.dirname, "../../../build/image/root");
+const runFile = promisify(execFile);
 const runtimeArguments = ["--cgroup-manager=disabled", `--root=${join(tmpdir(), "crun")}`];
 
 export interface NodeOptions {
@@ -60,10 +62,14 @@ export class NodeContainers {
     return pid;
   }
 
-  /** Runs a command in a container, as `kubectl exec` does; gives what it prints. Throws where it fails. */
-  exec(program: Program, command: readonly string[]): string {
+  /**
+   * Runs a command in a container, as `kubectl exec` does; gives what it prints. Rejects where it fails. Not waited for in one
+   * go: the API server that the command may ask is in this process.
+   */
+  async exec(program: Program, command: readonly string[]): Promise<string> {
     const argv = [...runtimeArguments, "exec", this.#idOf(program), ...command];
-    return execFileSync("crun", argv, { encoding: "utf8" });
+    const { stdout } = await runFile("crun", argv);
+    return stdout;
   }
 
   /** Sends a signal to process 1 of the container, as a runtime does. */

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
+import { ipAddressFromBytes } from "../../../src/base/ip.ts";
 import {
   bytes,
   flag,
+  ipAddress,
   networkOrder,
   text,
   u8,
@@ -13,7 +15,14 @@ import {
   u32be,
   u64,
 } from "../../../src/netlink/attribute-field.ts";
-import { attributeSet, list, nested, required } from "../../../src/netlink/attribute-set.ts";
+import {
+  attributeSet,
+  list,
+  nested,
+  required,
+  writeAttribute,
+  writeNested,
+} from "../../../src/netlink/attribute-set.ts";
 import { ByteReader } from "../../../src/netlink/byte-reader.ts";
 import { DecodeError } from "../../../src/netlink/errors.ts";
 import { MessageWriter } from "../../../src/netlink/message.ts";
@@ -213,5 +222,18 @@ describe("attributeSet refuses to read", () => {
     const reader = new ByteReader(new Uint8Array());
     assert.throws(() => required(undefined, "port", reader), /port: attribute missing/);
     assert.equal(required(0, "port", reader), 0);
+  });
+});
+
+describe("attributes that are written one by one", () => {
+  it("are those that a table writes", () => {
+    const address = Uint8Array.of(10, 96, 0, 1);
+    const writer = new MessageWriter(16);
+    writeAttribute(writer, u16be(3), 443);
+    writeNested(writer, 10, address, (inside, value) => {
+      writeAttribute(inside, ipAddress(1), ipAddressFromBytes(value));
+      writeAttribute(inside, networkOrder(u16be(4)), 80);
+    });
+    assert.deepEqual(writer.toBytes(), encode({ port: 443, place: { address, port: 80 } }));
   });
 });

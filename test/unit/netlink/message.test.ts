@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
+import type { IpAddress } from "../../../src/base/ip.ts";
 import { DecodeError } from "../../../src/netlink/errors.ts";
 import { MessageWriter, messagesOf } from "../../../src/netlink/message.ts";
 import { messages } from "./answering-socket.ts";
@@ -43,6 +44,17 @@ describe("MessageWriter", () => {
     writer.u8(1);
     writer.endAttribute(start);
     assert.deepEqual([...writer.toBytes()], [5, 0, 1, 0, 1, 0, 0, 0]);
+  });
+
+  it("writes addresses of both families behind what is there, and zeros", () => {
+    const writer = new MessageWriter(8);
+    writer.u8(1);
+    writer.ipAddress("10.96.0.1" as IpAddress);
+    writer.zeros(3);
+    writer.ipAddress("2001:db8::1" as IpAddress);
+    const ipv6 = [0x20, 0x01, 0x0d, 0xb8, ...new Array<number>(11).fill(0), 1];
+    assert.deepEqual([...writer.toBytes()], [1, 10, 96, 0, 1, 0, 0, 0, ...ipv6]);
+    assert.throws(() => writer.ipAddress("10.96.0" as IpAddress), /Not a canonical address/);
   });
 
   it("writes text of several bytes per character", () => {

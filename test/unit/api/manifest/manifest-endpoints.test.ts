@@ -111,6 +111,25 @@ describe("a folder with Pods", () => {
     assert.equal(endpoints(told).length, 2);
   });
 
+  it("leaves its name to a slice that comes into the folder later", async (test) => {
+    const folder = await ManifestFolder.make(test, { "all.yaml": yaml(selecting(), pod()) });
+    const { source, told } = await startedSource(test, folder);
+    const [made] = [...told.slices.keys()];
+    const name = made?.replace("default/", "") ?? "";
+    await folder.write(
+      "slice.yaml",
+      yaml(endpointSlice({ name, service: "other", endpoints: ["10.0.0.9"] })),
+    );
+    await source.refresh();
+    assert.deepEqual(endpoints(told).toSorted(), [
+      "default/other 10.0.0.9:8080 true",
+      "default/web 10.244.1.10:8080 true",
+    ]);
+    await folder.remove("slice.yaml");
+    await source.refresh();
+    assert.deepEqual(endpoints(told), ["default/web 10.244.1.10:8080 true"]);
+  });
+
   it("names what is invalid in a Pod and uses the rest", async (test) => {
     const odd = pod({
       name: "odd",

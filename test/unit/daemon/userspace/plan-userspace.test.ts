@@ -1,6 +1,7 @@
 /** `kube-ipvs plan` in mode userspace: what a start would open and write. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import type { IpAddress } from "../../../../src/base/ip.ts";
 import {
   planUserspace,
   type UserspacePlan,
@@ -64,14 +65,15 @@ async function planOf({
   });
 }
 
-/** What a daemon leaves whose listener has port 40000. */
-async function served(): Promise<FakeKernel> {
+/** What a daemon leaves whose listener has port 40000. `addresses`: absent, all; besides its node port. */
+async function served(addresses?: readonly IpAddress[]): Promise<FakeKernel> {
   const kernel = new FakeKernel();
   const tracker = await trackerOf(objects);
   const record = tracker.service("default/web") ?? assert.fail();
   const [wanted = assert.fail()] = serviceListeners(record, tracker.slicesOf("default/web"), place);
   const localPorts = { port: 40_000, portOnLoopback: 40_000 };
-  const { chains, jumps } = portalRules("IPv4", [{ wanted, localPorts }]);
+  const led = { ...wanted, addresses: addresses ?? wanted.addresses };
+  const { chains, jumps } = portalRules("IPv4", [{ wanted: led, localPorts }]);
   await kernel.iptables.apply("IPv4", [
     ...chains.map((chain) => ({ kind: "write-chain", chain }) as const),
     ...jumps.map((jump) => ({ kind: "insert-jump", jump }) as const),
@@ -129,6 +131,21 @@ describe("the plan of a start in mode userspace", () => {
     const plan = await planOf({ kernel: await served(), sockets: [listening(40_000)] });
     assert.equal(textOf(plan), "No changes.");
     assert.deepEqual([plan.listeners, plan.rules.changes], [[], []]);
+  });
+
+  it("finds a listener by its node port, and wants none where another Service has all", async () => {
+    const other = service({ name: "other" });
+    const holder = { service: "default/other", createdAtSeconds: 1_767_225_600 };
+    const held = new Map([["TCP 10.96.0.10:80", holder]]);
+    const missing = async (web: ApiObject): Promise<readonly string[]> => {
+      const kernel = await served([]);
+      const sockets = [listening(40_000)];
+      const plan = await planOf({ given: [web, endpointSlice(), other], kernel, sockets, held });
+      return plan.listeners.map(({ wanted }) => wanted.portName);
+    };
+    const [atNodePort = assert.fail()] = objects;
+    assert.deepEqual(await missing(atNodePort), ["default/other:http"]);
+    assert.deepEqual(await missing(service()), ["default/other:http"]);
   });
 
   it("opens listeners again, and writes the rules, where the rules lead to nobody", async () => {

@@ -24,6 +24,7 @@ import type { SetEntry } from "../../../../src/state/set-entry.ts";
 import { bytesOf, readCapture, readCaptures } from "../../../captures/captures.ts";
 import { entrySamples } from "../../../captures/recordings.ts";
 import { repliesOf } from "../../../captures/replies.ts";
+import { ip } from "../../../support/records.ts";
 
 function set(name: string, type: IpSetType, overrides: Partial<IpSet> = {}): IpSet {
   return { name, type, family: "IPv4", maxElements: 65_536, ...overrides };
@@ -320,7 +321,7 @@ describe("replies about sets", () => {
   });
 
   it("name a network without its host bits, and none of an impossible length", () => {
-    const address = { ipv4: Uint8Array.of(198, 51, 100, 7) };
+    const address = ip("198.51.100.7");
     const values = { address, port: 443, protocolNumber: 6, secondAddress: address };
     const textOf = (secondPrefixLength: number): string =>
       entryText("hash:ip,port,net", { ...values, secondPrefixLength });
