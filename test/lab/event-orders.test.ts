@@ -246,7 +246,7 @@ describe("virtual IPs as local routes", () => {
 });
 
 describe("foreignVirtualServers: delete, reloaded", () => {
-  it("gives a Service what others have, and what they make later, until it is keep again", async () => {
+  it("gives a Service what a third party has, and what that makes later, until it is keep again", async () => {
     const claim = (address: string): ApiObject => service({ spec: { externalIPs: [address] } });
     const remove = { foreignVirtualServers: "delete" };
     await onStage([claim("203.0.113.1"), endpointSlice()], {}, async (stage) => {
