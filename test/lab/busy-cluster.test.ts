@@ -17,8 +17,8 @@ import {
 import { type ApiObject, endpointSlice, service } from "../support/objects.ts";
 
 const namespace = "busy";
-/** Beyond the period: a verification takes 2 % of a processor at most, and the lab's is slow. */
-const slackMs = 20_000;
+/** Beyond the period, for a busy machine: what a change puts off is put off by the next one, too, and never comes. */
+const slackMs = 60_000;
 const sysctl = "net.ipv4.vs.expire_nodest_conn";
 
 /** Three Services that are damaged, and one that changes. */
@@ -34,8 +34,15 @@ const objects: readonly ApiObject[] = [
 ];
 
 function busySlice(turn: number): ApiObject {
-  const endpoints = [`10.244.3.${1 + (turn % 200)}`];
+  const endpoints = [`10.244.${3 + Math.floor(turn / 200)}.${1 + (turn % 200)}`];
   return endpointSlice({ name: "busy-a", service: "busy", endpoints });
+}
+
+/** The change that the kernel holds; -1: none. */
+function turnInKernel(): number {
+  const [, third, fourth] =
+    /^-a -t 10\.96\.0\.40:80 -r 10\.244\.(\d+)\.(\d+):/m.exec(shell("ipvsadm -Sn")) ?? [];
+  return third === undefined ? -1 : (Number(third) - 3) * 200 + Number(fourth) - 1;
 }
 
 const damage = [
@@ -90,8 +97,8 @@ for (const { changeMs, verificationSeconds } of paces) {
     });
 
     it("damage by hand is repaired within the period, and reported", async (test) => {
+      // It may be repaired before anybody could look: what is counted below shows that it was there.
       shell(damage);
-      assert.notEqual(state(), wanted);
       const limitMs = verificationSeconds * 1_000 + slackMs;
       const elapsedMs = await node.until("all is repaired", () => state() === wanted, limitMs);
       test.diagnostic(`${elapsedMs.toFixed(0)} ms, ${turn} changes`);
@@ -107,9 +114,7 @@ for (const { changeMs, verificationSeconds } of paces) {
 
     it("the changes went through all the while", async () => {
       const before = turn;
-      await node.until("another change comes", () => turn > before);
-      const pod = `10.244.3.${1 + (turn % 200)}:8080`;
-      await node.until("it is in the kernel", () => shell("ipvsadm -Sn").includes(pod), 4_000);
+      await node.until("a later change is in the kernel", () => turnInKernel() > before);
     });
   });
 }
