@@ -1,4 +1,4 @@
-import { familyOf, hostPort, type IpAddress, type IpFamily } from "../base/ip.ts";
+import { hostPort, type IpAddress } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
 
 /** What makes a virtual server that one and no other. */
@@ -33,10 +33,6 @@ export const virtualServerFlags = {
 export function virtualServerKey(id: VirtualServerId): string {
   // Joined: a text of many parts keeps them all, and there are tens of thousands of these.
   return [id.protocol, " ", hostPort(id.address, id.port)].join("");
-}
-
-export function virtualServerFamily(id: VirtualServerId): IpFamily {
-  return familyOf(id.address);
 }
 
 /** True when nothing need be written. Identity is taken for granted. */

@@ -1,17 +1,12 @@
 import type { Clock } from "../../base/clock.ts";
-import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { Conntrack } from "../../kernel/kernel.ts";
-import type { FlowSelection } from "../../state/flow.ts";
 import { realServerKey } from "../../state/real-server.ts";
-import { virtualServerFamily } from "../../state/virtual-server.ts";
 import type { ChangeOf } from "../change.ts";
 import type { CachedState } from "../observed/cached-state.ts";
 import { subjectOf } from "../subject.ts";
+import { deleteStaleFlows } from "./delete-stale-flows.ts";
 import type { OutcomeCollector } from "./outcome.ts";
-import { type AllowedAnswers, staleFlows } from "./stale-flows.ts";
-
-/** More selections than this, and the flows of the family are listed once, all of them. */
-const maxSelections = 64;
+import type { AllowedAnswers } from "./stale-flows.ts";
 
 type Deletion = ChangeOf<"conntrack-delete">;
 
@@ -57,34 +52,19 @@ export class ConntrackCleaner {
   }
 
   async #cleanPending(cached: CachedState, outcomes: OutcomeCollector): Promise<void> {
-    const allowed = allowedAnswers(cached, this.#pending.values());
-    const byFamily = Map.groupBy(this.#pending.values(), ({ selection: { destination } }) =>
-      virtualServerFamily({ address: destination, protocol: "UDP", port: 0 }),
+    const pending = [...this.#pending.values()];
+    await deleteStaleFlows(
+      pending.map(({ selection }) => selection),
+      allowedAnswers(cached, pending),
+      {
+        conntrack: this.#conntrack,
+        clock: this.#clock,
+        onPass: (pass) => {
+          outcomes.conntrackPasses.push(pass);
+          outcomes.count("conntrack-delete", pass.deletedCount);
+        },
+      },
     );
-    for (const family of ipFamilies) {
-      const selections = byFamily.get(family)?.map(({ selection }) => selection) ?? [];
-      if (selections.length === 0) continue;
-      const asked = selections.length > maxSelections ? [undefined] : selections;
-      await this.#cleanFamily(family, asked, allowed, outcomes);
-    }
-  }
-
-  async #cleanFamily(
-    family: IpFamily,
-    selections: readonly (FlowSelection | undefined)[],
-    allowed: AllowedAnswers,
-    outcomes: OutcomeCollector,
-  ): Promise<void> {
-    const beganMs = this.#clock.monotonicMs();
-    let deletedCount = 0;
-    for (const selection of selections) {
-      const flows = await this.#conntrack.listUdpFlows(family, selection);
-      const stale = staleFlows(flows, allowed);
-      if (stale.length > 0) deletedCount += await this.#conntrack.remove(stale);
-    }
-    const elapsedMs = this.#clock.monotonicMs() - beganMs;
-    outcomes.conntrackPasses.push({ family, elapsedMs, deletedCount });
-    outcomes.count("conntrack-delete", deletedCount);
   }
 }
 
