@@ -49,6 +49,7 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   "upgrade-traffic": { expectedSeconds: 30, waits: true },
   costs: { expectedSeconds: 32 },
   "operator-commands": { expectedSeconds: 70 },
+  "mode-histories": { expectedSeconds: 180, timeoutSeconds: 600, waits: true },
   "operator-commands-modes": { expectedSeconds: 100 },
   configuration: { expectedSeconds: 20 },
   "bad-input": { expectedSeconds: 20 },
