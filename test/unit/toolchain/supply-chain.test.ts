@@ -29,8 +29,9 @@ describe("what is installed", () => {
   it("runs no install script: off in .npmrc, and in the call of npm", () => {
     assert.match(read(".npmrc"), /^ignore-scripts=true$/m);
     assert.match(read("toolchain/npm-ci.sh"), /^exec npm ci --ignore-scripts "\$@"$/m);
-    for (const script of ["install-dependencies.sh", "install-node.sh", "release/program.sh"]) {
-      const text = read(`toolchain/${script}`);
+    const scripts = ["install-dependencies.sh", "install-node.sh", "release/program.sh"];
+    for (const script of [...scripts.map((name) => `toolchain/${name}`), "test/shim/run.sh"]) {
+      const text = read(script);
       assert.match(text, /npm-ci\.sh"/, script);
       assert.doesNotMatch(text, /\bnpm (ci|install|i)\b/, script);
     }
