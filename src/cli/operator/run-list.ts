@@ -14,7 +14,10 @@ const watchPeriodMs = 2_000;
 /** Answers the same question about Services without a daemon. */
 export type WithoutDaemon = (query: ServicesQuery) => Promise<string>;
 
-/** Prints Services; where no daemon runs, what a start would find. Rejects where there is no answer. */
+/**
+ * Prints Services; where no daemon runs, what a start would find. Rejects where there is no answer, or no Service of the name
+ * that was asked for.
+ */
 export async function runServices(
   question: Question,
   world: QuestionWorld,
@@ -110,14 +113,17 @@ function servicesText(
   { columns }: QuestionWorld,
 ): string {
   const format = options.get("output");
-  if (format === "json") return text;
   const answer = parseJson(text) as { readonly items: readonly ServiceRow[] };
   const { items } = answer;
+  // Who watches may wait for it to come.
+  const mustBeThere = query.name !== undefined && options.get("watch") !== "true";
+  if (items.length === 0 && mustBeThere) throw new Error(nothingText(query));
+  if (format === "json") return text;
   if (format === "yaml") return yamlText(answer);
   if (format === "name") {
     return linesText([...new Set(items.map(({ namespace, name }) => `${namespace}/${name}`))]);
   }
-  if (items.length === 0) return nothingText(query);
+  if (items.length === 0) return `${nothingText(query)}\n`;
   const table = query.hasConnections ? wideServicesTable : servicesTable;
   return linesText(table(items, columns?.()));
 }
@@ -125,7 +131,7 @@ function servicesText(
 function nothingText({ namespace, name }: ServicesQuery): string {
   const what = name === undefined ? "No Services" : `No Service ${name}`;
   const where = namespace === undefined ? "" : ` in namespace ${namespace} (-A: all namespaces)`;
-  return `${what}${where}\n`;
+  return `${what}${where}`;
 }
 
 function drainsText(text: string, { options }: Question, { columns }: QuestionWorld): string {

@@ -128,7 +128,16 @@ describe("kube-ipvs services", () => {
       (await services(undefined, {})).out,
       "No Services in namespace default (-A: all namespaces)\n",
     );
-    assert.equal((await services("x", { "all-namespaces": "true" })).out, "No Service x\n");
+  });
+
+  it("fails where there is no Service of the name, in each form", async () => {
+    items = [];
+    await listen();
+    for (const output of ["wide", "json", "yaml", "name"]) {
+      await assert.rejects(services("x", { "all-namespaces": "true", output }), {
+        message: "No Service x",
+      });
+    }
   });
 
   it("works without a daemon, and says so", async () => {
