@@ -30,7 +30,7 @@ export interface WinnerChange<C extends Claim> {
  * when {@link settle} is called holds it from then on, until it gives up its claim, or one of a better rank comes. Events
  * between two such calls decide alike in any order.
  */
-export class Claims<C extends Claim> {
+export abstract class Claims<C extends Claim> {
   readonly #claimsByKey = new Map<string, readonly C[]>();
   /** Keys with more than one claim; nearly always empty. */
   readonly #contested = new Set<string>();
@@ -78,6 +78,23 @@ export class Claims<C extends Claim> {
     const loser = claims.find(({ plan }) => servicePortKey(plan.servicePort) === name);
     if (winner === undefined || loser === undefined || winner === loser) return undefined;
     return { service: winner.plan.servicePort.service, reason: claimReason(winner, loser) };
+  }
+
+  /** What a plan claims, by key. */
+  protected abstract claimsOf(plan: C["plan"]): readonly (readonly [key: string, claim: C])[];
+
+  /** Puts `next` in the place of `previous` and reports what became of each key that either claims. */
+  replace(
+    previous: C["plan"] | undefined,
+    next: C["plan"] | undefined,
+    onChange: (key: string, change: WinnerChange<C>) => void = () => {},
+  ): void {
+    const gone = new Set(previous && this.claimsOf(previous).map(([key]) => key));
+    for (const [key, claim] of next === undefined ? none : this.claimsOf(next)) {
+      gone.delete(key);
+      onChange(key, this.update(key, claim, previous));
+    }
+    for (const key of gone) onChange(key, this.update(key, undefined, previous));
   }
 
   /** Puts `claim` in the place of what `previous` and its own plan claimed; undefined: takes that away. */

@@ -1,4 +1,3 @@
-import { none } from "../../base/none.ts";
 import { sameRealServers } from "../../state/real-server.ts";
 import { sameVirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
 import type { PlannedVirtualServer, ServicePortPlan } from "../service-port-plan.ts";
@@ -13,26 +12,12 @@ export interface ServerClaim extends Claim {
 
 /** Virtual servers by key, each with everyone who claims it. */
 export class ServerClaims extends Claims<ServerClaim> {
-  /** Puts `next` in the place of `previous` and reports what became of each key that either claims. */
-  replace(
-    previous: ServicePortPlan | undefined,
-    next: ServicePortPlan | undefined,
-    onChange: (key: string, change: WinnerChange<ServerClaim>) => void,
-  ): void {
-    const before = new Set(previous?.virtualServers.map(keyOf));
-    for (const planned of next?.virtualServers ?? none) {
-      const key = keyOf(planned);
-      before.delete(key);
-      const rank = claimRanks[planned.kind];
-      const claim = { plan: next as ServicePortPlan, planned, rank };
-      onChange(key, this.update(key, claim, previous));
-    }
-    for (const key of before) onChange(key, this.update(key, undefined, previous));
+  protected override claimsOf(plan: ServicePortPlan): readonly (readonly [string, ServerClaim])[] {
+    return plan.virtualServers.map((planned) => {
+      const claim = { plan, planned, rank: claimRanks[planned.kind] };
+      return [virtualServerKey(planned.virtualServer), claim];
+    });
   }
-}
-
-function keyOf(planned: PlannedVirtualServer): string {
-  return virtualServerKey(planned.virtualServer);
 }
 
 /** Whether the virtual server is to be the same before and after. */
