@@ -1,7 +1,8 @@
 /** The daemon's own planning, once, for commands that only read. Nothing is written. */
+import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
-import { silentMetrics } from "../metrics/metrics.ts";
+import { PrometheusMetrics } from "../metrics/prometheus-metrics.ts";
 import type { SyncReport } from "../reconcile/report.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
 import { answerDeadline } from "./process/answer-deadline.ts";
@@ -44,7 +45,7 @@ export async function observeOnce<T>(
         config: { ...config, isObserveOnly: true },
         kernel,
         source,
-        metrics: silentMetrics,
+        metrics: new PrometheusMetrics(clock, { version }),
         health: new ProxyHealth(clock, config.syncPeriodMs),
         clock,
         log,

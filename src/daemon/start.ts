@@ -6,7 +6,7 @@ import type { Logger } from "../base/log.ts";
 import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
-import type { Metrics } from "../metrics/metrics.ts";
+import type { Metrics } from "../metrics/prometheus-metrics.ts";
 import type { RampStartTimes } from "../model/slow-starts.ts";
 import type { HolderRecord } from "../plan/claims/holder-record.ts";
 import type { DrainStartTimes } from "../reconcile/drain/drains.ts";

@@ -1,5 +1,5 @@
 import type { Clock } from "../base/clock.ts";
-import type { Metrics } from "./metrics.ts";
+import type { Metrics } from "./prometheus-metrics.ts";
 
 const intervalMs = 250;
 

@@ -1,8 +1,7 @@
 import { Counter, Gauge, Histogram, Registry } from "prom-client";
 import type { Clock } from "../base/clock.ts";
 import type { IpFamily } from "../base/ip.ts";
-import { bucketLists, type MetricRow, metricTable as table } from "./metric-table.ts";
-import type { Metrics, TablesSync } from "./metrics.ts";
+import { bucketLists, type MetricRow, metricTable } from "./metric-table.ts";
 import { registerProcessMetrics } from "./process-metrics.ts";
 
 export interface BuildVersions {
@@ -20,60 +19,34 @@ export interface FeatureGateState {
   readonly isOn: boolean;
 }
 
+/** A sync of one family's tables in mode iptables. */
+export interface TablesSync {
+  /** `full`: all rules were compared. */
+  readonly kind: "full" | "partial";
+  readonly seconds: number;
+  /** Rules in our chains, by table; empty: not known. */
+  readonly totalRules: ReadonlyMap<string, number>;
+  /** Rules that were written, by table. */
+  readonly writtenRules: ReadonlyMap<string, number>;
+}
+
+/** What the program counts and measures: each call is cheap, and none throws. */
+export type Metrics = Omit<PrometheusMetrics, "exposition" | "contentType" | "addTextSource">;
+
 /** The registry: what was counted, and its text for a scrape. Nothing global: tests make their own. */
-export class PrometheusMetrics implements Metrics {
+export class PrometheusMetrics {
   readonly #registry = new Registry();
   readonly #clock: Clock;
   readonly #textSources: (() => Promise<string>)[] = [];
 
-  readonly #syncDuration = this.#histogram(table.syncDuration);
-  readonly #syncLastTimestamp = this.#gauge(table.syncLastTimestamp);
-  readonly #syncLastQueued = this.#gauge(table.syncLastQueued);
-  readonly #networkProgramming = this.#histogram(table.networkProgramming);
-  readonly #endpointChangesPending = this.#gauge(table.endpointChangesPending);
-  readonly #endpointChanges = this.#counter(table.endpointChanges);
-  readonly #serviceChangesPending = this.#gauge(table.serviceChangesPending);
-  readonly #serviceChanges = this.#counter(table.serviceChanges);
-  readonly #noLocalEndpoints = this.#gauge(table.noLocalEndpoints);
-  readonly #healthz = this.#counter(table.healthz);
-  readonly #livez = this.#counter(table.livez);
-  readonly #conntrackDuration = this.#histogram(table.conntrackDuration);
-  readonly #conntrackDeleted = this.#counter(table.conntrackDeleted);
-  readonly #iptablesRestoreFailures = this.#counter(table.iptablesRestoreFailures);
-  readonly #fullSyncDuration = this.#histogram(table.fullSyncDuration);
-  readonly #partialSyncDuration = this.#histogram(table.partialSyncDuration);
-  readonly #partialRestoreFailures = this.#counter(table.partialRestoreFailures);
-  readonly #iptablesRules = this.#gauge(table.iptablesRules);
-  readonly #iptablesRulesWritten = this.#gauge(table.iptablesRulesWritten);
-  readonly #firstSync = this.#gauge(table.firstSyncCompleted);
-  readonly #syncRuns = this.#counter(table.syncRuns);
-  readonly #kernelChanges = this.#counter(table.kernelChanges);
-  readonly #invalidFields = this.#counter(table.invalidFields);
-  readonly #relistGuardOutcomes = this.#counter(table.relistGuardOutcomes);
-  readonly #quarantinedLists = this.#gauge(table.quarantinedLists);
-  readonly #foreignVirtualServers = this.#gauge(table.foreignVirtualServers);
-  readonly #driftDetected = this.#counter(table.driftDetected);
-  readonly #drift = this.#counter(table.drift);
-  readonly #manualWeights = this.#gauge(table.manualWeights);
-  readonly #suppressedRepairs = this.#gauge(table.suppressedRepairs);
-  readonly #refusedObjects = this.#gauge(table.refusedObjects);
-  readonly #pendingChanges = this.#gauge(table.pendingChanges);
-  readonly #conflicts = this.#gauge(table.conflicts);
-  readonly #ignoredAnnotations = this.#gauge(table.ignoredAnnotations);
-  readonly #drainingRealServers = this.#gauge(table.drainingRealServers);
-  readonly #oldestDrain = this.#gauge(table.oldestDrain);
-  readonly #eventLoopDelay = this.#histogram(table.eventLoopDelay);
-  readonly #buildInfo = this.#gauge(table.buildInfo);
-  readonly #apiRequests = this.#counter(table.apiRequests);
-  readonly #apiDuration = this.#histogram(table.apiDuration);
-  readonly #apiRequestSize = this.#histogram(table.apiRequestSize);
-  readonly #apiResponseSize = this.#histogram(table.apiResponseSize);
+  readonly #metrics: RegisteredMetrics = register(this.#registry);
 
   constructor(clock: Clock, { version, featureGates = [] }: BuildVersions) {
     this.#clock = clock;
-    const features = this.#gauge(table.featureEnabled);
-    for (const { name, stage, isOn } of featureGates) features.set({ name, stage }, isOn ? 1 : 0);
-    this.#gauge(table.ownBuildInfo).set({ version, node_version: process.version }, 1);
+    for (const { name, stage, isOn } of featureGates) {
+      this.#metrics.featureEnabled.set({ name, stage }, isOn ? 1 : 0);
+    }
+    this.#metrics.ownBuildInfo.set({ version, node_version: process.version }, 1);
     registerProcessMetrics(this.#registry);
   }
 
@@ -93,179 +66,218 @@ export class PrometheusMetrics implements Metrics {
     return this.#registry.contentType;
   }
 
+  /** A sync is asked for. */
   syncQueued(family: IpFamily): void {
-    this.#syncLastQueued.set({ ip_family: family }, this.#clock.nowMs() / 1000);
+    this.#metrics.syncLastQueued.set({ ip_family: family }, this.#clock.nowMs() / 1000);
   }
 
+  /** A sync ended, well or not. */
   syncFinished(family: IpFamily, seconds: number): void {
-    this.#syncDuration.observe({ ip_family: family }, seconds);
+    this.#metrics.syncDuration.observe({ ip_family: family }, seconds);
   }
 
   syncSucceeded(family: IpFamily): void {
-    this.#syncLastTimestamp.set({ ip_family: family }, this.#clock.nowMs() / 1000);
+    this.#metrics.syncLastTimestamp.set({ ip_family: family }, this.#clock.nowMs() / 1000);
   }
 
+  /** The first sync since the start succeeded. */
   firstSyncCompleted(): void {
-    this.#firstSync.set(1);
+    this.#metrics.firstSyncCompleted.set(1);
   }
 
+  /** `full`: the whole kernel state was compared. Once for each sync, whatever the families. */
   syncRun(kind: "full" | "partial", result: "success" | "failure"): void {
-    this.#syncRuns.inc({ kind, result });
+    this.#metrics.syncRuns.inc({ kind, result });
   }
 
+  /** Seconds from a change in the cluster until the kernel followed it. */
   networkProgrammed(family: IpFamily, seconds: number): void {
-    this.#networkProgramming.observe({ ip_family: family }, seconds);
+    this.#metrics.networkProgramming.observe({ ip_family: family }, seconds);
   }
 
+  /** `times`: how many families see the change. */
   serviceChanged(times: number, pendingCount: number): void {
-    this.#serviceChanges.inc(times);
-    this.#serviceChangesPending.set(pendingCount);
+    this.#metrics.serviceChanges.inc(times);
+    this.#metrics.serviceChangesPending.set(pendingCount);
   }
 
   endpointSliceChanged(pendingCount: number): void {
-    this.#endpointChanges.inc();
-    this.#endpointChangesPending.set(pendingCount);
+    this.#metrics.endpointChanges.inc();
+    this.#metrics.endpointChangesPending.set(pendingCount);
   }
 
+  /** A sync took all pending changes. */
   changesTaken(): void {
-    this.#serviceChangesPending.set(0);
-    this.#endpointChangesPending.set(0);
+    this.#metrics.serviceChangesPending.set(0);
+    this.#metrics.endpointChangesPending.set(0);
   }
 
+  /** Service ports with a Local policy whose endpoints are all on other nodes. */
   noLocalEndpoints(policy: "internal" | "external", family: IpFamily, count: number): void {
-    this.#noLocalEndpoints.set({ traffic_policy: policy, ip_family: family }, count);
+    this.#metrics.noLocalEndpoints.set({ traffic_policy: policy, ip_family: family }, count);
   }
 
   iptablesRestoreFailed(family: IpFamily): void {
-    this.#iptablesRestoreFailures.inc({ ip_family: family });
+    this.#metrics.iptablesRestoreFailures.inc({ ip_family: family });
   }
 
+  /** Of the failed runs, those that wrote only what had changed. */
   partialRestoreFailed(family: IpFamily): void {
-    this.#partialRestoreFailures.inc({ ip_family: family });
+    this.#metrics.partialRestoreFailures.inc({ ip_family: family });
   }
 
   tablesSynced(family: IpFamily, { kind, seconds, totalRules, writtenRules }: TablesSync): void {
-    const duration = kind === "full" ? this.#fullSyncDuration : this.#partialSyncDuration;
+    const duration =
+      kind === "full" ? this.#metrics.fullSyncDuration : this.#metrics.partialSyncDuration;
     duration.observe({ ip_family: family }, seconds);
     for (const [table, count] of totalRules) {
       const labels = { ip_family: family, table };
-      this.#iptablesRules.set(labels, count);
-      this.#iptablesRulesWritten.set(labels, writtenRules.get(table) ?? 0);
+      this.#metrics.iptablesRules.set(labels, count);
+      this.#metrics.iptablesRulesWritten.set(labels, writtenRules.get(table) ?? 0);
     }
   }
 
+  /** A check for stale conntrack entries that could list them. */
   conntrackReconciled(family: IpFamily, seconds: number, deletedCount: number): void {
-    this.#conntrackDuration.observe({ ip_family: family }, seconds);
-    this.#conntrackDeleted.inc({ ip_family: family }, deletedCount);
+    this.#metrics.conntrackDuration.observe({ ip_family: family }, seconds);
+    this.#metrics.conntrackDeleted.inc({ ip_family: family }, deletedCount);
   }
 
   healthzAnswered(status: number): void {
-    this.#healthz.inc({ code: status });
+    this.#metrics.healthz.inc({ code: status });
   }
 
   livezAnswered(status: number): void {
-    this.#livez.inc({ code: status });
+    this.#metrics.livez.inc({ code: status });
   }
 
   kernelChanges(kind: string, result: "success" | "failure", times: number): void {
-    this.#kernelChanges.inc({ kind, result }, times);
+    this.#metrics.kernelChanges.inc({ kind, result }, times);
   }
 
+  /** `reason` is one of the fixed codes, never text from an object. */
   objectRefused(resource: string, reason: string): void {
-    this.#invalidFields.inc({ resource, reason });
+    this.#metrics.invalidFields.inc({ resource, reason });
   }
 
+  /** A list would take away too much; `outcome`: held, confirmed, refuted or expired. */
   listQuarantined(resource: string, outcome: string): void {
-    this.#relistGuardOutcomes.inc({ resource, outcome });
-    this.#quarantinedLists.set({ resource }, outcome === "held" ? 1 : 0);
+    this.#metrics.relistGuardOutcomes.inc({ resource, outcome });
+    this.#metrics.quarantinedLists.set({ resource }, outcome === "held" ? 1 : 0);
   }
 
   foreignVirtualServers(count: number): void {
-    this.#foreignVirtualServers.set(count);
+    this.#metrics.foreignVirtualServers.set(count);
   }
 
-  driftDetected(state: string): void {
-    this.#driftDetected.inc({ state });
+  /** A check between syncs found that a third party changed sets or rules. */
+  driftDetected(state: "sets" | "rules"): void {
+    this.#metrics.driftDetected.inc({ state });
   }
 
+  /** A third party changed an object of ours; `action`: repair, suppress (wait with it) or report (do nothing). */
   drifted(kind: string, action: string): void {
-    this.#drift.inc({ kind, action });
+    this.#metrics.drift.inc({ kind, action });
   }
 
+  /** Real servers that keep a weight of a third party. */
   manualWeights(count: number): void {
-    this.#manualWeights.set(count);
+    this.#metrics.manualWeights.set(count);
   }
 
+  /** Repairs that a third party keeps reverting. */
   suppressedRepairs(kind: string, count: number): void {
-    this.#suppressedRepairs.set({ kind }, count);
+    this.#metrics.suppressedRepairs.set({ kind }, count);
   }
 
+  /** Objects that the kernel refuses at the moment; `reason` is an errno's name or an exit code. */
   refusedObjects(kind: string, reason: string, count: number): void {
-    this.#refusedObjects.set({ kind, reason }, count);
+    this.#metrics.refusedObjects.set({ kind, reason }, count);
   }
 
+  /** What would be changed, were not everything only observed. */
   pendingChanges(kind: string, count: number): void {
-    this.#pendingChanges.set({ kind }, count);
+    this.#metrics.pendingChanges.set({ kind }, count);
   }
 
+  /** Frontends of Services that are not served, or not as asked; `reason` is one of the fixed codes. */
   conflicts(reason: string, count: number): void {
-    this.#conflicts.set({ reason }, count);
+    this.#metrics.conflicts.set({ reason }, count);
   }
 
+  /** Annotations of Services that do not count; `reason` is one of the fixed codes. */
   ignoredAnnotations(reason: string, count: number): void {
-    this.#ignoredAnnotations.set({ reason }, count);
+    this.#metrics.ignoredAnnotations.set({ reason }, count);
   }
 
+  /** Age 0 when nothing drains. */
   draining(count: number, oldestAgeSeconds: number): void {
-    this.#drainingRealServers.set(count);
-    this.#oldestDrain.set(oldestAgeSeconds);
+    this.#metrics.drainingRealServers.set(count);
+    this.#metrics.oldestDrain.set(oldestAgeSeconds);
   }
 
   eventLoopDelayed(seconds: number): void {
-    this.#eventLoopDelay.observe(seconds);
+    this.#metrics.eventLoopDelay.observe(seconds);
   }
 
-  /** The fixed version of a build would be a mismatch to kubernetes-mixin in every other cluster. */
-  serverVersion({ major, minor, gitVersion }: Parameters<Metrics["serverVersion"]>[0]): void {
-    this.#buildInfo.reset();
+  /**
+   * The API server's, when it is known and when it changes: the fixed version of a build would be a mismatch to
+   * kubernetes-mixin in every other cluster.
+   */
+  serverVersion({
+    major,
+    minor,
+    gitVersion,
+  }: {
+    readonly major: string;
+    readonly minor: string;
+    readonly gitVersion: string;
+  }): void {
+    this.#metrics.buildInfo.reset();
     const platform = `linux/${process.arch === "x64" ? "amd64" : process.arch}`;
-    this.#buildInfo.set({ major, minor, git_version: gitVersion, platform }, 1);
+    this.#metrics.buildInfo.set({ major, minor, git_version: gitVersion, platform }, 1);
   }
 
+  /** `code` is the HTTP status, or `<error>` where the API server gave no answer. */
   apiRequestAnswered(method: string, host: string, code: string): void {
-    this.#apiRequests.inc({ code, method, host });
+    this.#metrics.apiRequests.inc({ code, method, host });
   }
 
+  /** A request other than a watch ended; `receivedBytes` is absent where no answer came. */
   apiRequestEnded(
     verb: string,
     host: string,
-    figures: Parameters<Metrics["apiRequestEnded"]>[2],
+    {
+      seconds,
+      sentBytes,
+      receivedBytes,
+    }: { readonly seconds: number; readonly sentBytes: number; readonly receivedBytes?: number },
   ): void {
-    const { seconds, sentBytes, receivedBytes } = figures;
-    this.#apiDuration.observe({ verb, host }, seconds);
-    this.#apiRequestSize.observe({ verb, host }, sentBytes);
-    if (receivedBytes !== undefined) this.#apiResponseSize.observe({ verb, host }, receivedBytes);
+    this.#metrics.apiDuration.observe({ verb, host }, seconds);
+    this.#metrics.apiRequestSize.observe({ verb, host }, sentBytes);
+    if (receivedBytes !== undefined)
+      this.#metrics.apiResponseSize.observe({ verb, host }, receivedBytes);
   }
+}
 
-  #counter(row: MetricRow): Counter {
-    return new Counter(this.#definition(row));
-  }
+type Table = typeof metricTable;
 
-  #gauge(row: MetricRow): Gauge {
-    return new Gauge(this.#definition(row));
-  }
+/** Each metric of the table, by its key there. */
+type RegisteredMetrics = {
+  readonly [Key in keyof Table]: {
+    readonly counter: Counter<Table[Key]["labels"][number]>;
+    readonly gauge: Gauge<Table[Key]["labels"][number]>;
+    readonly histogram: Histogram<Table[Key]["labels"][number]>;
+  }[Table[Key]["type"]];
+};
 
-  #histogram(row: MetricRow): Histogram {
-    const buckets = [...bucketLists[row.buckets ?? "sync"]];
-    return new Histogram({ ...this.#definition(row), buckets });
-  }
-
-  #definition({ name, help, labels }: MetricRow): {
-    name: string;
-    help: string;
-    labelNames: string[];
-    registers: Registry[];
-  } {
-    return { name, help, labelNames: [...labels], registers: [this.#registry] };
-  }
+function register(registry: Registry): RegisteredMetrics {
+  const metrics = Object.entries(metricTable).map(([key, row]: [string, MetricRow]) => {
+    const { name, help, type, labels, buckets = "sync" } = row;
+    const definition = { name, help, labelNames: labels, registers: [registry] };
+    if (type === "counter") return [key, new Counter(definition)];
+    if (type === "gauge") return [key, new Gauge(definition)];
+    return [key, new Histogram({ ...definition, buckets: [...bucketLists[buckets]] })];
+  });
+  return Object.fromEntries(metrics) as RegisteredMetrics;
 }

@@ -15,11 +15,11 @@ import { openOperatorSocket } from "../../src/daemon/operator/operator-socket.ts
 import { ApiContact } from "../../src/daemon/report/api-contact.ts";
 import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { startDaemon } from "../../src/daemon/start.ts";
-import { silentMetrics } from "../../src/metrics/metrics.ts";
 import { FakeKernel } from "../support/fake-kernel/fake-kernel.ts";
 import { positions, serviceOf, sliceOf } from "../support/many-services.ts";
 import { MemorySource, type NamedObject } from "../support/memory-source.ts";
 import { node } from "../support/objects.ts";
+import { silentMetrics } from "../support/silent-metrics.ts";
 
 const serviceCount = Number(process.argv[2] ?? 10_000);
 const endpointCount = Number(process.argv[3] ?? 10);

@@ -9,7 +9,6 @@ import { hostname } from "node:os";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { loadConfig } from "../../src/config/load-config.ts";
-import { silentMetrics } from "../../src/metrics/metrics.ts";
 import { type InProcessDaemon, startInProcess } from "../support/in-process.ts";
 import { until } from "../support/lab-node.ts";
 import { clusterIpOf, endpointOf, nameOf } from "../support/many-services.ts";
@@ -17,6 +16,7 @@ import { MemorySource, type NamedObject } from "../support/memory-source.ts";
 import { enterNetworkNamespace, shell } from "../support/netns/network-namespace.ts";
 import { buildNodeNetwork } from "../support/node-network.ts";
 import { endpoint, endpointSlice, service } from "../support/objects.ts";
+import { silentMetrics } from "../support/silent-metrics.ts";
 
 const serviceCount = 5_000;
 /** Virtual servers that one look asks for, at most. */

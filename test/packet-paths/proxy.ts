@@ -9,11 +9,11 @@ import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { beginUserspace } from "../../src/daemon/userspace/begin-userspace.ts";
-import { silentMetrics } from "../../src/metrics/metrics.ts";
 import { configurationText } from "../golden/configuration.ts";
 import { type InProcessDaemon, startInProcess } from "../support/in-process.ts";
 import { MemorySource, type NamedObject } from "../support/memory-source.ts";
 import { node } from "../support/objects.ts";
+import { silentMetrics } from "../support/silent-metrics.ts";
 import { node2 } from "./places.ts";
 import { serviceObjects } from "./services.ts";
 

@@ -8,7 +8,7 @@ import type { Listener } from "../../src/daemon/http/service-health.ts";
 import type { DaemonView, ModeView } from "../../src/daemon/operator/daemon-view.ts";
 import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
-import { type Metrics, silentMetrics } from "../../src/metrics/metrics.ts";
+import type { Metrics } from "../../src/metrics/prometheus-metrics.ts";
 import type { Holders } from "../../src/plan/claims/claim.ts";
 import type { HolderRecord } from "../../src/plan/claims/holder-record.ts";
 import { nothingRecorded, type RecordedOwnership } from "../../src/reconcile/ownership/classify.ts";
@@ -19,6 +19,7 @@ import { FakeKernel } from "./fake-kernel/fake-kernel.ts";
 import { addressesText, ipSetText, iptablesText, ipvsText } from "./fake-kernel/state-text.ts";
 import { httpRequest } from "./http-request.ts";
 import { MemorySource } from "./memory-source.ts";
+import { silentMetrics } from "./silent-metrics.ts";
 
 /** By name, without the dashes. */
 type Flags = Readonly<Record<string, string>>;

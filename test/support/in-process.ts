@@ -7,7 +7,7 @@ import { type DaemonParts, startDaemon } from "../../src/daemon/start.ts";
 import type { BackendChoice } from "../../src/kernel/iptables/backend.ts";
 import type { Kernel } from "../../src/kernel/kernel.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
-import { silentMetrics } from "../../src/metrics/metrics.ts";
+import { silentMetrics } from "./silent-metrics.ts";
 
 export interface InProcessParts extends Pick<DaemonParts, "config" | "source" | "holderRecord"> {
   /** Absent: nobody listens. */

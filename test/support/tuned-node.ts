@@ -3,13 +3,13 @@ import type { ClusterEvent } from "../../src/api/event.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../src/daemon/start.ts";
-import { silentMetrics } from "../../src/metrics/metrics.ts";
 import type { RampStartTimes } from "../../src/model/slow-starts.ts";
 import { FakeClock } from "./fake-clock.ts";
 import { FakeKernel } from "./fake-kernel/fake-kernel.ts";
 import { ipvsText } from "./fake-kernel/state-text.ts";
 import { MemorySource, type NamedObject } from "./memory-source.ts";
 import { type RecordedLine, RecordingLogger } from "./recording-logger.ts";
+import { silentMetrics } from "./silent-metrics.ts";
 
 const baseFlags = {
   // Objects come from memory: nobody is waited for who could bring a Node object later.

@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
+import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { HealthReport, ProxyHealth } from "../report/proxy-health.ts";
 import { type HttpAnswer, type HttpResponder, notFound } from "./http-listener.ts";
 

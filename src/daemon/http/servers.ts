@@ -2,7 +2,7 @@ import type { EventRecorder } from "../../api/event.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
+import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import { serverFailedEvent } from "../report/events.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import { healthResponder } from "./health-server.ts";

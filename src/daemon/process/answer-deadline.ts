@@ -1,7 +1,6 @@
 import type { RequestObserver } from "../../api/connection.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Config } from "../../config/config.ts";
-import { silentMetrics } from "../../metrics/metrics.ts";
 import { ApiContact } from "../report/api-contact.ts";
 
 /** A person waits: the fourth failure in a row says no more than the first. */
@@ -21,7 +20,7 @@ export function answerDeadline(
   { objectsFrom }: Pick<Config, "objectsFrom">,
   clock: Clock,
 ): AnswerDeadline {
-  const contact = new ApiContact(clock, silentMetrics);
+  const contact = new ApiContact(clock);
   const { promise, reject } = Promise.withResolvers<never>();
   // Whoever waits for it hears of it; before that it is no uncaught error.
   promise.catch(() => {});

@@ -2,7 +2,7 @@ import { type EventRecorder, silentEvents } from "../../api/event.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import type { Logger } from "../../base/log.ts";
 import { escapeUnprintable } from "../../base/printable.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
+import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import { type AnnotationProblem, annotationReasons } from "../../model/tuning.ts";
 import { annotationEvent } from "./events.ts";
 

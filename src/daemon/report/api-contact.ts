@@ -1,10 +1,10 @@
 import type { RequestFigures, RequestObserver } from "../../api/connection.ts";
 import type { Clock } from "../../base/clock.ts";
 
-/** Remembers whether the API server answers; everything is passed on to the metrics. */
+/** Remembers whether the API server answers; everything is passed on to the metrics, where there are any. */
 export class ApiContact implements RequestObserver {
   readonly #clock: Pick<Clock, "monotonicMs">;
-  readonly #next: RequestObserver;
+  readonly #next: RequestObserver | undefined;
   /** `10.0.0.1:6443`; undefined before the first request. */
   host: string | undefined;
   /** Monotonic; undefined: it never answered. */
@@ -12,13 +12,13 @@ export class ApiContact implements RequestObserver {
   /** The status of the first failure in a row, or `<error>` without an answer; undefined: the last request worked. */
   failing: { readonly sinceMs: number; readonly code: string } | undefined;
 
-  constructor(clock: Pick<Clock, "monotonicMs">, next: RequestObserver) {
+  constructor(clock: Pick<Clock, "monotonicMs">, next?: RequestObserver) {
     this.#clock = clock;
     this.#next = next;
   }
 
   apiRequestAnswered(method: string, host: string, code: string): void {
-    this.#next.apiRequestAnswered(method, host, code);
+    this.#next?.apiRequestAnswered(method, host, code);
     // Events are a courtesy: whether one may be written says nothing about what is served.
     if (method !== "GET") return;
     const nowMs = this.#clock.monotonicMs();
@@ -29,6 +29,6 @@ export class ApiContact implements RequestObserver {
   }
 
   apiRequestEnded(method: string, host: string, figures: RequestFigures): void {
-    this.#next.apiRequestEnded(method, host, figures);
+    this.#next?.apiRequestEnded(method, host, figures);
   }
 }

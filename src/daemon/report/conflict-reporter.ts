@@ -1,6 +1,6 @@
 import { type EventRecorder, silentEvents } from "../../api/event.ts";
 import type { Logger } from "../../base/log.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
+import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import { type Conflict, conflictReasons } from "./conflicts.ts";
 import { conflictEvent } from "./events.ts";
 import type { SyncHistory } from "./sync-history.ts";

@@ -1,5 +1,5 @@
 import type { Logger } from "../../base/log.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
+import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import { driftKinds } from "../../reconcile/drift/drift.ts";
 import type { ReconcileConflict } from "../../reconcile/drift/repair-guard.ts";
 import type { SyncReport } from "../../reconcile/report.ts";

@@ -1,6 +1,6 @@
 import type { Logger } from "../../base/log.ts";
 import type { ServiceName } from "../../base/service-name.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
+import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { ChangePlan } from "../../reconcile/change-plan.ts";
 import { changeText } from "../../reconcile/render/plan-text.ts";
 

@@ -1,6 +1,6 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
+import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { ApplyProgress } from "../../reconcile/apply/apply-plan.ts";
 import { changeCount } from "../../reconcile/report.ts";
 import type { SyncSummary } from "./sync-reporter.ts";

@@ -1,6 +1,6 @@
 import type { ListQuarantine } from "../../api/source.ts";
 import type { Logger } from "../../base/log.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
+import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 
 const events: Readonly<Record<ListQuarantine["outcome"], string>> = {
   held: "List quarantined, it would remove much of what is served",

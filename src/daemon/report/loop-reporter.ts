@@ -3,7 +3,7 @@ import type { NodeRecord } from "../../api/objects.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
+import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { Trigger } from "../../model/change-tracker.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
 import type { ProxyHealth } from "./proxy-health.ts";

@@ -1,5 +1,5 @@
 import type { Logger, LogKeys } from "../../base/log.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
+import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { DesiredState } from "../../plan/desired-state.ts";
 import type { ManualWeight } from "../../reconcile/drift/manual-weights.ts";
 import { subjectText } from "../../reconcile/subject.ts";

@@ -1,7 +1,7 @@
 import { type EventRecorder, silentEvents } from "../../api/event.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger, LogKeys } from "../../base/log.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
+import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import { countRefusals, type Refusal, type RefusalReport } from "../../reconcile/refusals.ts";
 import { subjectText } from "../../reconcile/subject.ts";
 import { refusedObjectEvent } from "./events.ts";

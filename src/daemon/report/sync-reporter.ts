@@ -2,7 +2,7 @@ import type { ServiceName } from "../../api/objects.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
+import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { Trigger } from "../../model/change-tracker.ts";
 import type { AnnotationProblem } from "../../model/tuning.ts";
 import type { LostClaim } from "../../plan/claims/claim.ts";

@@ -1,6 +1,6 @@
 import type { SourceListener } from "../../api/source.ts";
 import type { Logger } from "../../base/log.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
+import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import { reportListQuarantine } from "../report/list-quarantine.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import type { ClusterInput } from "./cluster-input.ts";

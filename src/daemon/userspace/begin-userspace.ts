@@ -11,7 +11,7 @@ import {
   openIptables,
   type UsableIptables,
 } from "../../kernel/open-iptables.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
+import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
 import { listenAddressOf } from "../../userspace/listen-addresses.ts";
 import { UserspaceProxier } from "../../userspace/proxier.ts";

@@ -5,7 +5,7 @@ import type { Logger } from "../../base/log.ts";
 import { none } from "../../base/none.ts";
 import { sameSet } from "../../base/same-set.ts";
 import type { Conntrack } from "../../kernel/kernel.ts";
-import type { Metrics } from "../../metrics/metrics.ts";
+import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
 import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
 import { StaleUdp } from "../../reconcile/iptables/stale-udp.ts";

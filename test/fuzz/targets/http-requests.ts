@@ -8,10 +8,10 @@ import { HttpListener, type HttpResponder } from "../../../src/daemon/http/http-
 import { metricsResponder } from "../../../src/daemon/http/metrics-server.ts";
 import { ServiceHealthServers } from "../../../src/daemon/http/service-health.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
-import { silentMetrics } from "../../../src/metrics/metrics.ts";
 import { PrometheusMetrics } from "../../../src/metrics/prometheus-metrics.ts";
 import { planService } from "../../../src/plan/planner.ts";
 import { endpointRecord, planOptions, serviceRecord, sliceRecord } from "../../support/records.ts";
+import { silentMetrics } from "../../support/silent-metrics.ts";
 import { readCorpusTexts } from "../corpus.ts";
 import { mutatedTexts } from "../mutations.ts";
 import { ask, statusesIn } from "../raw-http.ts";

@@ -8,7 +8,6 @@ import { parseIpAddress } from "../../../src/base/ip.ts";
 import { ModeRecord } from "../../../src/daemon/process/mode-record.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../../src/daemon/start.ts";
-import { silentMetrics } from "../../../src/metrics/metrics.ts";
 import type { Flow } from "../../../src/state/flow.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
@@ -16,6 +15,7 @@ import { iptablesText } from "../../support/fake-kernel/state-text.ts";
 import { MemorySource, type NamedObject } from "../../support/memory-source.ts";
 import { endpoint, endpointSlice, service } from "../../support/objects.ts";
 import { RecordingLogger } from "../../support/recording-logger.ts";
+import { silentMetrics } from "../../support/silent-metrics.ts";
 import { load } from "../config/loading.ts";
 
 const address = parseIpAddress("10.96.0.10") ?? assert.fail();

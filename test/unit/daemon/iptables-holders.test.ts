@@ -8,7 +8,6 @@ import { countsOf } from "../../../src/daemon/operator/object-counts.ts";
 import { answerTo } from "../../../src/daemon/operator/routes.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../../src/daemon/start.ts";
-import { silentMetrics } from "../../../src/metrics/metrics.ts";
 import type { Holders } from "../../../src/plan/claims/claim.ts";
 import { servicePortChains } from "../../../src/plan/iptables/chain-names.ts";
 import { configurationText } from "../../golden/configuration.ts";
@@ -18,6 +17,7 @@ import { iptablesText } from "../../support/fake-kernel/state-text.ts";
 import { MemorySource, type NamedObject } from "../../support/memory-source.ts";
 import { type ApiObject, endpointSlice, service } from "../../support/objects.ts";
 import { RecordingLogger } from "../../support/recording-logger.ts";
+import { silentMetrics } from "../../support/silent-metrics.ts";
 
 const address = "198.51.100.7";
 const key = `TCP ${address}:80`;

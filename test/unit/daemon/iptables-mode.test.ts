@@ -6,13 +6,13 @@ import { loadConfig } from "../../../src/config/load-config.ts";
 import { answerTo } from "../../../src/daemon/operator/routes.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../../src/daemon/start.ts";
-import { silentMetrics } from "../../../src/metrics/metrics.ts";
 import type { SyncReport } from "../../../src/reconcile/report.ts";
 import { configurationText } from "../../golden/configuration.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import { iptablesText } from "../../support/fake-kernel/state-text.ts";
 import { MemorySource, type NamedObject } from "../../support/memory-source.ts";
+import { silentMetrics } from "../../support/silent-metrics.ts";
 
 function service(name: string, clusterIP: string): NamedObject {
   const ports = [{ name: "http", port: 80, protocol: "TCP" }];

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { startDaemon } from "../../../src/daemon/start.ts";
-import { silentMetrics } from "../../../src/metrics/metrics.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import { MemorySource, type NamedObject } from "../../support/memory-source.ts";
 import { type ApiObject, node } from "../../support/objects.ts";
 import { RecordingLogger } from "../../support/recording-logger.ts";
+import { silentMetrics } from "../../support/silent-metrics.ts";
 import { loadFile } from "../config/loading.ts";
 
 it("open node ports are reported once, whatever becomes of node and configuration", async () => {

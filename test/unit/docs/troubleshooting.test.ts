@@ -7,9 +7,9 @@ import { problemsOf } from "../../../src/daemon/operator/verdict.ts";
 import { ApiContact } from "../../../src/daemon/report/api-contact.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { SyncHistory } from "../../../src/daemon/report/sync-history.ts";
-import { silentMetrics } from "../../../src/metrics/metrics.ts";
 import { rowsOf } from "../../support/documents/named-tests.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
+import { silentMetrics } from "../../support/silent-metrics.ts";
 
 const page = readFileSync(join(import.meta.dirname, "../../../docs/troubleshooting.md"), "utf8");
 

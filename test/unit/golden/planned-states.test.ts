@@ -9,7 +9,6 @@ import { silentLogger } from "../../../src/base/log.ts";
 import { loadConfig } from "../../../src/config/load-config.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { startDaemon } from "../../../src/daemon/start.ts";
-import { silentMetrics } from "../../../src/metrics/metrics.ts";
 import { configurationText } from "../../golden/configuration.ts";
 import { compareStates, type KernelState } from "../../golden/kernel-state.ts";
 import { listScenarios, readScenario, type Scenario } from "../../golden/scenario.ts";
@@ -23,6 +22,7 @@ import {
   ipvsText,
 } from "../../support/fake-kernel/state-text.ts";
 import { MemorySource } from "../../support/memory-source.ts";
+import { silentMetrics } from "../../support/silent-metrics.ts";
 
 /** What the kernel in memory has no idea of. */
 const unmodelled = ["link", "sysctl", "health"] as const;

@@ -5,12 +5,12 @@ import type { Status } from "../../../../src/daemon/operator/answers.ts";
 import { statusOf } from "../../../../src/daemon/operator/status.ts";
 import { ApiContact } from "../../../../src/daemon/report/api-contact.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
-import { silentMetrics } from "../../../../src/metrics/metrics.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import type { Operation } from "../../../support/fake-kernel/operations.ts";
 import { FakeNode } from "../../../support/fake-node.ts";
 import type { NamedObject } from "../../../support/memory-source.ts";
 import { type ApiObject, endpointSlice, node, service } from "../../../support/objects.ts";
+import { silentMetrics } from "../../../support/silent-metrics.ts";
 
 function apply(onNode: FakeNode, ...objects: readonly ApiObject[]): void {
   onNode.source.apply(...(objects as readonly unknown[] as readonly NamedObject[]));

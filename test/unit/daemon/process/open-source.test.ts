@@ -5,8 +5,8 @@ import { silentLogger } from "../../../../src/base/log.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
 import { openSource } from "../../../../src/daemon/process/open-source.ts";
 import { startingEvent } from "../../../../src/daemon/report/events.ts";
-import { silentMetrics } from "../../../../src/metrics/metrics.ts";
 import { ApiServer } from "../../../support/api-server/api-server.ts";
+import { silentMetrics } from "../../../support/silent-metrics.ts";
 
 /** Opens the way to a cluster, records an event, closes; gives the reasons that the API server stored. */
 async function recorded(

@@ -5,7 +5,6 @@ import type { ClusterEvent } from "../../../../src/api/event.ts";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
 import { SyncReporter } from "../../../../src/daemon/report/sync-reporter.ts";
-import { silentMetrics } from "../../../../src/metrics/metrics.ts";
 import type { LostClaim } from "../../../../src/plan/claims/claim.ts";
 import { DesiredState } from "../../../../src/plan/desired-state.ts";
 import type { FamilyOptions } from "../../../../src/plan/options.ts";
@@ -14,6 +13,7 @@ import { emptyReport } from "../../../../src/reconcile/report.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { familyOptions, ip, planOptions, serviceRecord } from "../../../support/records.ts";
+import { silentMetrics } from "../../../support/silent-metrics.ts";
 
 const a = serviceRecord({ externalIps: [ip("203.0.113.5")] });
 const b = serviceRecord({ ...a, name: "default/b", clusterIps: [ip("10.96.0.11")] });

@@ -3,9 +3,9 @@ import { describe, it } from "node:test";
 import { healthResponder } from "../../../../src/daemon/http/health-server.ts";
 import type { HttpAnswer } from "../../../../src/daemon/http/http-listener.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
-import { silentMetrics } from "../../../../src/metrics/metrics.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { httpRequest } from "../../../support/http-request.ts";
+import { silentMetrics } from "../../../support/silent-metrics.ts";
 
 function setUp(): { clock: FakeClock; health: ProxyHealth; counted: string[] } {
   const clock = new FakeClock();

@@ -7,7 +7,6 @@ import { ServiceHealthServers } from "../../../../src/daemon/http/service-health
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
 import { SyncReporter } from "../../../../src/daemon/report/sync-reporter.ts";
 import { SyncLoop } from "../../../../src/daemon/sync/sync-loop.ts";
-import { silentMetrics } from "../../../../src/metrics/metrics.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { nodeAddress, standardNodeAddresses } from "../../../support/fake-kernel/fake-link.ts";
@@ -19,6 +18,7 @@ import {
   serviceRecord,
   sliceRecord,
 } from "../../../support/records.ts";
+import { silentMetrics } from "../../../support/silent-metrics.ts";
 
 const flags = new Map([
   ["hostname-override", ["node-1"]],

@@ -21,7 +21,6 @@ import { planUserspace } from "../../../../src/daemon/userspace/plan-userspace.t
 import { textOf } from "../../../../src/daemon/userspace/print-userspace-plan.ts";
 import { listListeningSockets } from "../../../../src/kernel/listening-sockets.ts";
 import type { OpenKernel } from "../../../../src/kernel/open-kernel.ts";
-import { silentMetrics } from "../../../../src/metrics/metrics.ts";
 import type { Holders } from "../../../../src/plan/claims/claim.ts";
 import { portalRules } from "../../../../src/userspace/portal-rules.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
@@ -31,6 +30,7 @@ import {
   carryOut,
   clusterChanges,
 } from "../../../support/random-cluster/changes.ts";
+import { silentMetrics } from "../../../support/silent-metrics.ts";
 
 /** Another beginning finds other histories: `TEST_FIRST_SEED=1000`. */
 const firstSeed = Number(process.env["TEST_FIRST_SEED"] ?? 1);
