@@ -23,7 +23,7 @@ import { removePortals } from "./node/tidy-portals.ts";
 import { cleanUnusedBackend, printUnusedBackend } from "./node/unused-backend.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
 import { openOperatorSocket } from "./operator/operator-socket.ts";
-import { systemBootClock } from "./process/boot-file.ts";
+import { type BootClock, systemBootClock } from "./process/boot-file.ts";
 import { checkCapabilities } from "./process/capabilities.ts";
 import {
   type ConfigFileSource,
@@ -158,82 +158,59 @@ async function* beginParts(
 ): AsyncGenerator<Stop> {
   const { clock, log, fail } = parts;
   checkCapabilities();
-  const { metrics, apiContact, source, events, health } = yield* beginCommonParts(config, parts);
+  const common = yield* beginCommonParts(config, parts);
+  const { metrics, source, events, health, bootClock, modeRecord, ownershipRecord } = common;
   const kernel = await openNodeKernel(config, parts);
-  yield async () => kernel.close();
-  let object = parts.shown.object;
+  yield () => kernel.close();
+  let { object } = parts.shown;
   const started = Promise.withResolvers<Daemon>();
-  yield followConfig(parts, async (next, values) => {
-    const daemon = await started.promise;
-    await daemon.reconfigure(next);
-    if (!next.isObserveOnly) await limitConntrack(kernel, next, log);
-    await writeOomScore(next.oomScoreAdj, parts);
-    parts.setVerbosity(next.logging.verbosity);
-    health.setTimeoutMs(2 * next.syncPeriodMs);
-    object = configObject(values, next);
-  });
+  if (parts.configFile !== undefined) {
+    const apply: ConfigReloadParts["apply"] = async (next, values) => {
+      const daemon = await started.promise;
+      await daemon.reconfigure(next);
+      if (!next.isObserveOnly) await limitConntrack(kernel, next, log);
+      await writeOomScore(next.oomScoreAdj, parts);
+      parts.setVerbosity(next.logging.verbosity);
+      health.setTimeoutMs(2 * next.syncPeriodMs);
+      object = configObject(values, next);
+    };
+    yield followConfigFile(parts.configFile, { ...parts, apply });
+  }
   if (!config.isObserveOnly) await prepareConntrack(kernel, config, log);
 
-  const shown = { flags: parts.shown.flags, object: () => object };
-  yield await startServers({ ...parts, shown, metrics, health, events }, config);
   let view: ModeView | undefined;
+  const { sysctl } = kernel;
   if (config.trafficMetrics !== undefined) {
-    const { sysctl } = kernel;
     const traffic = new TrafficMetrics(
       { clock, log, sysctl, view: () => (view?.mode === "ipvs" ? view : undefined) },
       config.trafficMetrics,
     );
     metrics.addTextSource(() => traffic.exposition());
   }
-  const startedAtMs = clock.monotonicMs();
-  yield await openOperatorSocket(config.operatorSocketPath, {
-    clock,
-    log,
-    view: () => view,
-    status: () => ({ clock, config, health, apiContact, startedAtMs, view }),
-  });
-
-  const bootClock = systemBootClock();
+  yield* beginAnswers(config, { ...parts, ...common, object: () => object, view: () => view });
   const drainStartTimes = new DrainStartTimesFile(config.drainStartTimesPath, {
     clock,
     log,
     bootClock,
   });
   yield () => drainStartTimes.idle();
-  const recordPath = ownershipRecordPath(config.drainStartTimesPath);
-  const ownershipRecord = new OwnershipRecordFile(recordPath, { log, bootClock });
-  yield () => ownershipRecord.idle();
-  const modeRecord = new ModeRecord(modeRecordPath(config.drainStartTimesPath), { log, bootClock });
-  yield () => modeRecord.idle();
 
   const daemon = await startDaemon({
-    config,
-    kernel,
-    source,
-    metrics,
-    health,
-    clock,
-    log,
-    events,
-    drainStartTimes,
+    ...{ config, kernel, source, metrics, health, clock, log, events, fail },
+    ...{ drainStartTimes, ownershipRecord },
     rampStartTimes: drainStartTimes.ramps,
-    ownershipRecord,
     holderRecord: ownershipRecord,
     ...(config.isObserveOnly ? {} : { modeRecord }),
     processorMs: () => {
       const { user, system } = process.cpuUsage();
       return (user + system) / 1_000;
     },
-    fail,
   });
   started.resolve(daemon);
   view = daemon.view;
   yield () => daemon.stop();
   // IPVS alone counts its connections.
-  if (daemon.view.mode !== "ipvs") return;
-  const { sysctl } = kernel;
-  const stopWatching = watchEstimator({ clock, log, sysctl, view: daemon.view });
-  yield async () => stopWatching();
+  if (daemon.view.mode === "ipvs") yield watchEstimator({ clock, log, sysctl, view: daemon.view });
 }
 
 function openNodeKernel(
@@ -247,6 +224,9 @@ type CommonParts = Pick<OpenSource, "source" | "events"> & {
   readonly metrics: PrometheusMetrics;
   readonly apiContact: ApiContact;
   readonly health: ProxyHealth;
+  readonly bootClock: BootClock;
+  readonly modeRecord: ModeRecord;
+  readonly ownershipRecord: OwnershipRecordFile;
 };
 
 /** What every mode begins with; the kernel's tables are not touched. */
@@ -265,8 +245,7 @@ async function* beginCommonParts(
     version,
     featureGates: gateStates(config.featureGates),
   });
-  const stopMeasuring = measureEventLoopDelay(clock, metrics);
-  yield async () => stopMeasuring();
+  yield measureEventLoopDelay(clock, metrics);
   // Before anything is written: without objects the node stays as it is.
   const apiContact = new ApiContact(clock, metrics);
   const { source, events, close } = await openSource(config, { clock, log, observer: apiContact });
@@ -275,7 +254,28 @@ async function* beginCommonParts(
   const health = new ProxyHealth(clock, 2 * config.syncPeriodMs);
   // A cluster's node is eligible when its Node object says so; without a cluster nobody says otherwise.
   health.setNodeEligible(config.objectsFrom.kind === "manifests");
-  return { metrics, apiContact, source, events, health };
+  const bootClock = systemBootClock();
+  const recordPath = ownershipRecordPath(config.drainStartTimesPath);
+  const ownershipRecord = new OwnershipRecordFile(recordPath, { log, bootClock });
+  yield () => ownershipRecord.idle();
+  const modeRecord = new ModeRecord(modeRecordPath(config.drainStartTimesPath), { log, bootClock });
+  yield () => modeRecord.idle();
+  return { metrics, apiContact, source, events, health, bootClock, ownershipRecord, modeRecord };
+}
+
+/** From now on health, metrics and the operator's questions are answered. */
+async function* beginAnswers(
+  config: Config,
+  parts: CommandParts &
+    CommonParts & { readonly object: () => object; readonly view: () => ModeView | undefined },
+): AsyncGenerator<Stop> {
+  const { clock, health, apiContact, object, view } = parts;
+  const startedAtMs = clock.monotonicMs();
+  yield await startServers({ ...parts, shown: { flags: parts.shown.flags, object } }, config);
+  yield await openOperatorSocket(config.operatorSocketPath, {
+    ...parts,
+    status: () => ({ clock, config, health, apiContact, startedAtMs, view: view() }),
+  });
 }
 
 /** As {@link beginParts}, without a kernel: what needs rights is left out where the process has none. */
@@ -283,29 +283,13 @@ async function* beginUserspaceParts(
   config: Config,
   parts: DaemonRunParts & { readonly fatal: FatalEvents },
 ): AsyncGenerator<Stop> {
-  const { clock, log } = parts;
   const common = yield* beginCommonParts(config, parts);
-  const { metrics, apiContact, source, events, health } = common;
-  const shown = { flags: parts.shown.flags, object: () => parts.shown.object };
-  yield await startServers({ ...parts, shown, metrics, health, events }, config);
-  const bootClock = systemBootClock();
-  const modeRecord = new ModeRecord(modeRecordPath(config.drainStartTimesPath), { log, bootClock });
-  yield () => modeRecord.idle();
-  const recordPath = ownershipRecordPath(config.drainStartTimesPath);
-  const holderRecord = new OwnershipRecordFile(recordPath, { log, bootClock });
-  yield () => holderRecord.idle();
   const { beginUserspace } = await import("./userspace/begin-userspace.ts");
-  const startedAtMs = clock.monotonicMs();
   let view: ModeView | undefined;
-  yield await openOperatorSocket(config.operatorSocketPath, {
-    clock,
-    log,
-    view: () => view,
-    status: () => ({ clock, config, health, apiContact, startedAtMs, view }),
-  });
-  const running = await beginUserspace(config, {
-    ...{ clock, log, health, metrics, source, events, modeRecord, holderRecord },
-  });
+  const { object } = parts.shown;
+  yield* beginAnswers(config, { ...parts, ...common, object: () => object, view: () => view });
+  const holderRecord = common.ownershipRecord;
+  const running = await beginUserspace(config, { ...parts, ...common, holderRecord });
   view = running.view;
   yield running.stop;
 }
@@ -326,12 +310,6 @@ async function limitConntrack(kernel: Kernel, config: Config, log: Logger): Prom
   } catch (error) {
     log.error("Cannot set conntrack limits", { err: error });
   }
-}
-
-function followConfig(parts: DaemonRunParts, apply: ConfigReloadParts["apply"]): Stop {
-  if (parts.configFile === undefined) return async () => {};
-  const stop = followConfigFile(parts.configFile, { ...parts, apply });
-  return async () => stop();
 }
 
 async function refuseOtherProxy(): Promise<void> {

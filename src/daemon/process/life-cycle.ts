@@ -13,7 +13,7 @@ const stopSignals = [
 ] as const;
 
 /** Ends what was started. */
-export type Stop = () => Promise<void>;
+export type Stop = () => Promise<void> | void;
 
 /**
  * Runs `start`, waits for SIGTERM or SIGINT, ends what was started and resolves. The listeners are needed

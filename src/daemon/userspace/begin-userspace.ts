@@ -18,7 +18,6 @@ import { UserspaceProxier } from "../../userspace/proxier.ts";
 import { listenerKey } from "../../userspace/service-listeners.ts";
 import { tidyOnceSynced } from "../node/tidy-once-synced.ts";
 import type { ListenersView } from "../operator/daemon-view.ts";
-import type { Stop } from "../process/life-cycle.ts";
 import type { ModeRecord } from "../process/mode-record.ts";
 import { ConflictReporter } from "../report/conflict-reporter.ts";
 import { DryRunReporter } from "../report/dry-run-reporter.ts";
@@ -55,7 +54,7 @@ export interface UserspaceParts {
 /** Mode userspace at work. */
 export interface RunningUserspace {
   readonly view: ListenersView;
-  readonly stop: Stop;
+  readonly stop: () => Promise<void>;
 }
 
 /** Starts listeners, rules and source. */
