@@ -85,6 +85,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const begin = config.mode === "iptables" ? beginIptables : beginIpvs;
   const mode: RunningMode = await begin({
     ...parts,
+    events,
     onReport: (report) => {
       parts.onReport?.(report);
       if (report.failures.length === 0) tidy();

@@ -1,4 +1,5 @@
 /** What the composition root needs of a proxy mode. */
+import type { EventRecorder } from "../../api/event.ts";
 import type { NodeRecord } from "../../api/objects.ts";
 import type { ServedAddresses, ServerEndpoint } from "../../api/source.ts";
 import type { IpFamily } from "../../base/ip.ts";
@@ -34,6 +35,7 @@ export interface RunningMode {
 
 /** What a mode is made of. */
 export interface ModeParts extends DaemonParts {
+  readonly events: EventRecorder;
   readonly live: LiveConfig;
   readonly healthChecks: ServiceHealthServers;
   readonly apiServers: () => readonly ServerEndpoint[];

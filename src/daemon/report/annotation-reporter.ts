@@ -1,24 +1,15 @@
-import { type EventRecorder, silentEvents } from "../../api/event.ts";
 import type { ServiceName } from "../../api/objects.ts";
-import type { Logger } from "../../base/log.ts";
 import { escapeUnprintable } from "../../base/printable.ts";
-import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import { type AnnotationProblem, annotationReasons } from "../../model/tuning.ts";
 import { annotationEvent } from "./events.ts";
-
-export interface AnnotationReporterParts {
-  readonly metrics: Pick<Metrics, "ignoredAnnotations">;
-  readonly log: Logger;
-  readonly events?: EventRecorder;
-  readonly nodeName?: string;
-}
+import type { ReporterParts } from "./loop-reporter.ts";
 
 /** Annotations that do not count: a line and an Event once for each, a gauge while they are there. */
 export class AnnotationReporter {
-  readonly #parts: AnnotationReporterParts;
+  readonly #parts: ReporterParts;
   #reported = new Set<string>();
 
-  constructor(parts: AnnotationReporterParts) {
+  constructor(parts: ReporterParts) {
     this.#parts = parts;
   }
 
@@ -38,7 +29,7 @@ export class AnnotationReporter {
   }
 
   #name(service: ServiceName, problem: AnnotationProblem): void {
-    const { log, events = silentEvents, nodeName = "" } = this.#parts;
+    const { log, events, nodeName } = this.#parts;
     log.warn("Ignoring annotation", { service, ...problem });
     events.record(annotationEvent(nodeName, service, problem));
   }

@@ -1,8 +1,8 @@
-import type { Logger } from "../../base/log.ts";
+import { sameSet } from "../../base/same-set.ts";
 import type { ServiceName } from "../../base/service-name.ts";
-import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { ChangePlan } from "../../reconcile/change-plan.ts";
 import { changeText } from "../../reconcile/render/plan-text.ts";
+import type { ReporterParts } from "./loop-reporter.ts";
 
 /** Changes that are logged one by one at every verbosity; the others are there from 2 on. */
 const maxLines = 50;
@@ -27,54 +27,43 @@ export function pendingChanges(plan: ChangePlan): readonly PendingChange[] {
 
 /** While only observing: what a sync would change, logged where it differs from the sync before. */
 export class DryRunReporter {
-  readonly #metrics: Pick<Metrics, "pendingChanges">;
-  readonly #log: Logger;
+  readonly #parts: Pick<ReporterParts, "metrics" | "log">;
   #counts: ReadonlyMap<string, number> = new Map();
   #logged: ReadonlySet<string> = new Set();
   #isFirst = true;
 
-  constructor({
-    metrics,
-    log,
-  }: {
-    readonly metrics: Pick<Metrics, "pendingChanges">;
-    readonly log: Logger;
-  }) {
-    this.#metrics = metrics;
-    this.#log = log;
+  constructor(parts: Pick<ReporterParts, "metrics" | "log">) {
+    this.#parts = parts;
   }
 
   planned(changes: readonly PendingChange[]): void {
+    const { metrics } = this.#parts;
     const counts = countByKind(changes);
     for (const kind of this.#counts.keys()) {
-      if (!counts.has(kind)) this.#metrics.pendingChanges(kind, 0);
+      if (!counts.has(kind)) metrics.pendingChanges(kind, 0);
     }
-    for (const [kind, count] of counts) this.#metrics.pendingChanges(kind, count);
+    for (const [kind, count] of counts) metrics.pendingChanges(kind, count);
     const lines = new Set(changes.map(({ text }) => text));
-    const isSame =
-      lines.size === this.#logged.size && [...lines].every((one) => this.#logged.has(one));
-    if (!isSame || this.#isFirst) this.#logAll(changes, counts);
+    if (!sameSet(lines, this.#logged) || this.#isFirst) this.#logAll(changes, counts);
     this.#counts = counts;
     this.#logged = lines;
     this.#isFirst = false;
   }
 
   #logAll(changes: readonly PendingChange[], counts: ReadonlyMap<string, number>): void {
+    const { log } = this.#parts;
     const total = changes.length;
-    this.#log.info("Observing only, would change", {
-      changes: total,
-      ...Object.fromEntries(counts),
-    });
+    log.info("Observing only, would change", { changes: total, ...Object.fromEntries(counts) });
     for (const [index, { text, reason, servicesOf }] of changes.entries()) {
       if (this.#logged.has(text)) continue;
       const services = servicesOf();
       const keys = { change: text, reason, ...(services.length > 0 ? { services } : {}) };
-      if (index < maxLines) this.#log.info("Would change", keys);
-      else this.#log.verbose(2, "Would change", keys);
+      if (index < maxLines) log.info("Would change", keys);
+      else log.verbose(2, "Would change", keys);
     }
     if (total > maxLines) {
       const count = total - maxLines;
-      this.#log.info("Suppressing similar messages below -v=2", { of: "Would change", count });
+      log.info("Suppressing similar messages below -v=2", { of: "Would change", count });
     }
   }
 }

@@ -1,15 +1,7 @@
-import type { Clock } from "../../base/clock.ts";
-import type { Logger } from "../../base/log.ts";
-import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { ApplyProgress } from "../../reconcile/apply/apply-plan.ts";
 import { changeCount } from "../../reconcile/report.ts";
+import type { ReporterParts } from "./loop-reporter.ts";
 import type { SyncSummary } from "./sync-reporter.ts";
-
-export interface FirstSyncParts {
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly metrics: Pick<Metrics, "firstSyncCompleted">;
-}
 
 /** Objects that the initial lists brought. */
 export interface ListedCounts {
@@ -25,11 +17,11 @@ const lifeSignMs = 5_000;
  * every 5 s while a sync runs, and one line and one metric at the end. After that it costs nothing.
  */
 export class FirstSync {
-  readonly #parts: FirstSyncParts;
+  readonly #parts: ReporterParts;
   readonly #startedAtMs: number;
   #isOver = false;
 
-  constructor(parts: FirstSyncParts) {
+  constructor(parts: ReporterParts) {
     this.#parts = parts;
     this.#startedAtMs = parts.clock.monotonicMs();
   }
@@ -55,7 +47,7 @@ export class FirstSync {
     if (this.#isOver) return;
     this.#isOver = true;
     const { log, metrics } = this.#parts;
-    const { serviceCount, desired, report, isObserveOnly = false, elapsedMs } = summary;
+    const { serviceCount, desired, report, isObserveOnly, elapsedMs } = summary;
     metrics.firstSyncCompleted();
     log.info("First sync completed", {
       services: serviceCount,
@@ -74,13 +66,13 @@ export class FirstSync {
 
 /** The lines about one sync while it runs. */
 class LifeSigns {
-  readonly #parts: Pick<FirstSyncParts, "clock" | "log">;
+  readonly #parts: ReporterParts;
   readonly #startedAtMs: number;
   /** Absent: nothing is applied yet, the kernel is observed and the changes are planned. */
   #applied: { readonly done: number; readonly total: number } | undefined;
   #cancel: () => void = () => {};
 
-  constructor(parts: Pick<FirstSyncParts, "clock" | "log">) {
+  constructor(parts: ReporterParts) {
     this.#parts = parts;
     this.#startedAtMs = parts.clock.monotonicMs();
     this.#schedule();

@@ -1,62 +1,133 @@
 import type { EventRecorder } from "../../api/event.ts";
 import type { NodeRecord } from "../../api/objects.ts";
 import type { Clock } from "../../base/clock.ts";
+import { errorText } from "../../base/error-text.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { Trigger } from "../../model/change-tracker.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
+import type { LostClaim } from "../../plan/claims/claim.ts";
+import type { SyncReport } from "../../reconcile/report.ts";
+import { ConflictReporter } from "./conflict-reporter.ts";
+import { DryRunReporter, pendingChanges } from "./dry-run-reporter.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
+import { SyncHistory } from "./sync-history.ts";
 
-export interface LoopReporterParts {
+/** Where reports go. */
+export interface ReporterParts {
   readonly metrics: Metrics;
   readonly health: ProxyHealth;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Absent: nobody reads events. */
-  readonly events?: EventRecorder;
-  readonly nodeName?: string;
+  readonly events: EventRecorder;
+  readonly nodeName: string;
 }
+
+/** What there is to say about one sync, whatever the mode. */
+export interface LoopSummary {
+  readonly report: SyncReport;
+  /** The whole kernel state was compared. */
+  readonly isFull: boolean;
+  /** Its changes were not made. */
+  readonly isObserveOnly: boolean;
+  readonly serviceCount: number;
+  /** Services that were planned again. */
+  readonly plannedServiceCount: number;
+  /** When the changes began in the cluster. */
+  readonly triggers: readonly Trigger[];
+  readonly elapsedMs: number;
+  /** Health-check node ports that another Service has. */
+  readonly lostHealthPorts: readonly LostClaim[];
+}
+
+/** Failures logged one by one; the rest is a number. */
+const maxLoggedFailures = 10;
 
 /** What the loops of modes ipvs and iptables report alike: what comes from the cluster, and what becomes of it. */
 export class LoopReporter {
-  readonly #metrics: Metrics;
-  readonly #health: ProxyHealth;
-  readonly #clock: Clock;
+  protected readonly parts: ReporterParts;
+  /** What the last syncs came to. */
+  readonly history: SyncHistory;
+  protected readonly conflicts: ConflictReporter;
+  readonly #dryRun: DryRunReporter;
 
-  constructor({ metrics, health, clock }: LoopReporterParts) {
-    this.#metrics = metrics;
-    this.#health = health;
-    this.#clock = clock;
+  constructor(parts: ReporterParts) {
+    this.parts = parts;
+    this.history = new SyncHistory(parts.clock);
+    this.conflicts = new ConflictReporter({ ...parts, history: this.history });
+    this.#dryRun = new DryRunReporter(parts);
   }
 
   /** The loop begins: health is judged from now on. */
   started(families: readonly IpFamily[]): void {
     for (const family of families) {
-      this.#health.started(family);
-      this.#metrics.syncQueued(family);
+      this.parts.health.started(family);
+      this.parts.metrics.syncQueued(family);
     }
   }
 
   /** A sync is asked for. */
   queued(families: readonly IpFamily[]): void {
     for (const family of families) {
-      this.#health.queued(family);
-      this.#metrics.syncQueued(family);
+      this.parts.health.queued(family);
+      this.parts.metrics.syncQueued(family);
     }
   }
 
   /** Counted once for each family, as upstream's two proxiers do. */
   serviceChanged(families: readonly IpFamily[], pendingCount: number): void {
-    this.#metrics.serviceChanged(families.length, pendingCount);
+    this.parts.metrics.serviceChanged(families.length, pendingCount);
   }
 
   sliceChanged(pendingCount: number): void {
-    this.#metrics.endpointSliceChanged(pendingCount);
+    this.parts.metrics.endpointSliceChanged(pendingCount);
   }
 
   nodeChanged(node: NodeRecord | undefined): void {
-    if (node !== undefined) this.#health.setNodeEligible(node.isEligible);
+    if (node !== undefined) this.parts.health.setNodeEligible(node.isEligible);
+  }
+
+  /** A sync of a family ended. */
+  protected noteFamily(family: IpFamily, elapsedMs: number, hasWorked: boolean): void {
+    const { metrics, health } = this.parts;
+    metrics.syncFinished(family, elapsedMs / 1000);
+    if (!hasWorked) return;
+    metrics.syncSucceeded(family);
+    health.updated(family);
+  }
+
+  /** A sync of all families ended; says whether it worked. */
+  protected noteSync({ report, isFull, isObserveOnly, elapsedMs }: LoopSummary): boolean {
+    const { metrics } = this.parts;
+    const hasWorked = report.failures.length === 0;
+    this.history.noteSync(report, { isFull, elapsedMs });
+    metrics.changesTaken();
+    metrics.syncRun(isFull ? "full" : "partial", hasWorked ? "success" : "failure");
+    if (!isObserveOnly) this.countChanges(report);
+    else if (hasWorked) this.#dryRun.planned(pendingChanges(report.plan));
+    return hasWorked;
+  }
+
+  protected countChanges(report: SyncReport): void {
+    const { metrics } = this.parts;
+    for (const [kind, times] of report.changes) metrics.kernelChanges(kind, "success", times);
+    for (const [kind, times] of report.refusedChanges) {
+      metrics.kernelChanges(kind, "failure", times);
+    }
+    for (const { kind } of report.failures) metrics.kernelChanges(kind, "failure", 1);
+    for (const { family, elapsedMs, deletedCount } of report.conntrackPasses) {
+      metrics.conntrackReconciled(family, elapsedMs / 1000, deletedCount);
+    }
+  }
+
+  protected logFailures({ failures }: SyncReport): void {
+    const { log } = this.parts;
+    for (const { kind, subject, error } of failures.slice(0, maxLoggedFailures)) {
+      log.error("Kernel change failed", { change: kind, subject, err: errorText(error) });
+    }
+    const others = failures.length - maxLoggedFailures;
+    if (others > 0) log.error("More kernel changes failed", { count: others });
   }
 
   protected countWithoutLocal(
@@ -66,16 +137,16 @@ export class LoopReporter {
     for (const family of families) {
       for (const policy of trafficPolicies) {
         const count = desired.withoutLocalEndpoints(policy, family);
-        this.#metrics.noLocalEndpoints(policy, family, count);
+        this.parts.metrics.noLocalEndpoints(policy, family, count);
       }
     }
   }
 
   /** From the change in the cluster to the kernel. */
   protected observeLatency(triggers: readonly Trigger[]): void {
-    const nowMs = this.#clock.nowMs();
+    const nowMs = this.parts.clock.nowMs();
     for (const { family, timeMs } of triggers) {
-      this.#metrics.networkProgrammed(family, (nowMs - timeMs) / 1000);
+      this.parts.metrics.networkProgrammed(family, (nowMs - timeMs) / 1000);
     }
   }
 }

@@ -1,20 +1,15 @@
-import type { Logger, LogKeys } from "../../base/log.ts";
-import type { Metrics } from "../../metrics/prometheus-metrics.ts";
+import type { LogKeys } from "../../base/log.ts";
 import type { DesiredState } from "../../plan/desired-state.ts";
 import type { ManualWeight } from "../../reconcile/drift/manual-weights.ts";
 import { subjectText } from "../../reconcile/subject.ts";
-
-export interface ManualWeightReporterParts {
-  readonly metrics: Pick<Metrics, "manualWeights">;
-  readonly log: Logger;
-}
+import type { ReporterParts } from "./loop-reporter.ts";
 
 /** Names each weight that a third party set, once when it is found and once when it is over. */
 export class ManualWeightReporter {
-  readonly #parts: ManualWeightReporterParts;
+  readonly #parts: ReporterParts;
   #reported: ReadonlyMap<string, ManualWeight> = new Map();
 
-  constructor(parts: ManualWeightReporterParts) {
+  constructor(parts: ReporterParts) {
     this.#parts = parts;
   }
 

@@ -1,35 +1,25 @@
-import { type EventRecorder, silentEvents } from "../../api/event.ts";
-import type { Clock } from "../../base/clock.ts";
 import type { Logger, LogKeys } from "../../base/log.ts";
-import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import { countRefusals, type Refusal, type RefusalReport } from "../../reconcile/refusals.ts";
 import { subjectText } from "../../reconcile/subject.ts";
 import { refusedObjectEvent } from "./events.ts";
-
-export interface RefusalReporterParts {
-  readonly metrics: Pick<Metrics, "refusedObjects">;
-  readonly clock: Clock;
-  readonly log: Logger;
-  readonly events?: EventRecorder;
-  readonly nodeName?: string;
-}
+import type { ReporterParts } from "./loop-reporter.ts";
 
 /** Lines of one sync at every verbosity; the others are there from 2 on. */
 const maxLines = 20;
 
 /** Reports objects that the kernel refuses: a line and an Event when it begins, a line when it ends, a gauge meanwhile. */
 export class RefusalReporter {
-  readonly #parts: RefusalReporterParts;
+  readonly #parts: ReporterParts;
   /** Series that are not zero. */
   #counted = new Map<string, readonly [kind: string, reason: string]>();
 
-  constructor(parts: RefusalReporterParts) {
+  constructor(parts: ReporterParts) {
     this.#parts = parts;
   }
 
   report({ begun, ended, present }: RefusalReport): void {
     this.#count(present);
-    const { log, events = silentEvents, clock, nodeName = "" } = this.#parts;
+    const { log, events, clock, nodeName } = this.#parts;
     for (const refusal of begun) {
       for (const service of refusal.services) {
         events.record(refusedObjectEvent(nodeName, service, subjectText(refusal.subject), refusal));

@@ -37,10 +37,7 @@ export interface UserspaceParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly health: ProxyHealth;
-  readonly metrics: Pick<
-    Metrics,
-    "objectRefused" | "listQuarantined" | "conflicts" | "pendingChanges" | "conntrackReconciled"
-  >;
+  readonly metrics: Metrics;
   readonly source: ObjectSource;
   readonly events: EventRecorder;
   /** Absent: a restart does not know who holds an address that several Services claim. */

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
+import { silentEvents } from "../../../../src/api/event.ts";
 import { errno } from "../../../../src/base/errno.ts";
 import { silentLogger } from "../../../../src/base/log.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
@@ -42,7 +43,10 @@ describe("SyncLoop", () => {
     kernel = new FakeKernel();
     clock = new FakeClock();
     health = new ProxyHealth(clock, 60_000);
-    const reporter = new SyncReporter({ metrics: silentMetrics, health, clock, log: silentLogger });
+    const reporter = new SyncReporter({
+      ...{ metrics: silentMetrics, health, clock, log: silentLogger },
+      ...{ events: silentEvents, nodeName: "node-1" },
+    });
     const healthChecks = new ServiceHealthServers({ clock, log: silentLogger, health });
     const parts = { kernel, clock, log: silentLogger, reporter, healthChecks };
     // Programs use processors beside us.
