@@ -48,24 +48,25 @@ export interface FailedChange {
   readonly error: Error;
 }
 
+/** `after`: as it is to be; `before`: what is to go. */
 export type IpvsChange =
   | {
-      readonly kind: "create-virtual-server";
-      readonly virtualServer: VirtualServer;
-      /** One that exists is refused with EEXIST, and left as it is. */
-      readonly mustBeNew?: true;
+      readonly kind: "virtual-server-create";
+      readonly after: VirtualServer;
+      /** One that exists is refused with EEXIST, and left as it is: a third party may have made it meanwhile. */
+      readonly mustBeNew?: boolean;
     }
-  | { readonly kind: "update-virtual-server"; readonly virtualServer: VirtualServer }
-  | { readonly kind: "remove-virtual-server"; readonly virtualServer: VirtualServerId }
+  | { readonly kind: "virtual-server-update"; readonly after: VirtualServer }
+  | { readonly kind: "virtual-server-remove"; readonly before: VirtualServerId }
   | {
-      readonly kind: "create-real-server" | "update-real-server";
+      readonly kind: "real-server-create" | "real-server-update";
       readonly virtualServer: VirtualServerId;
-      readonly realServer: RealServer;
+      readonly after: RealServer;
     }
   | {
-      readonly kind: "remove-real-server";
+      readonly kind: "real-server-remove";
       readonly virtualServer: VirtualServerId;
-      readonly realServer: RealServerId;
+      readonly before: RealServerId;
     };
 
 /** Cached real servers by the key of their virtual server; undefined: none are cached. */
@@ -121,8 +122,8 @@ export interface Ipvs extends IpvsTraffic {
   checkScheduler(scheduler: string, family: IpFamily): Promise<void>;
 }
 
-export interface SetChange {
-  readonly kind: "add" | "remove";
+export interface EntryChange {
+  readonly kind: "entry-add" | "entry-remove";
   readonly set: IpSet;
   readonly entry: SetEntry;
 }
@@ -140,11 +141,12 @@ export interface IpSets {
   /** Exchanges the contents of two sets of one type and family; rules follow the name. */
   swap(first: string, second: string): Promise<void>;
   /** Adds and removes entries in order, in batches of at most 1,000 per message. */
-  apply(changes: readonly SetChange[]): Promise<readonly FailedChange[]>;
+  apply(changes: readonly EntryChange[]): Promise<readonly FailedChange[]>;
 }
 
+/** To or from kube-ipvs0. */
 export interface AddressChange {
-  readonly kind: "add" | "remove";
+  readonly kind: "address-add" | "address-remove";
   readonly address: IpAddress;
 }
 
@@ -216,14 +218,13 @@ export interface RulesScope {
   readonly hasOthers?: true;
 }
 
-export type RulesChange =
+export type RuleChange =
   /** Creates the chain or empties it, then fills it. */
-  | { readonly kind: "write-chain"; readonly chain: Chain }
-  /** Inserts at the first place. */
-  | { readonly kind: "insert-jump"; readonly jump: Jump }
-  | { readonly kind: "remove-jump"; readonly jump: Jump }
+  | { readonly kind: "chain-write"; readonly chain: Chain }
   /** The chain must be unreferenced; it is emptied first. */
-  | { readonly kind: "remove-chain"; readonly table: TableName; readonly name: string };
+  | { readonly kind: "chain-remove"; readonly table: TableName; readonly chainName: string }
+  /** A rule of ours in a built-in chain: inserted at the first place, or taken out. */
+  | { readonly kind: "jump-insert" | "jump-remove"; readonly jump: Jump };
 
 /** What a check of both backends of iptables found. */
 export interface BackendFinding {
@@ -260,7 +261,7 @@ export interface Iptables {
    */
   readGeneration(family: IpFamily): Promise<number | undefined>;
   /** One `iptables-restore --noflush --counters` with all tables. A table is changed wholly or not at all. */
-  apply(family: IpFamily, changes: readonly RulesChange[]): Promise<void>;
+  apply(family: IpFamily, changes: readonly RuleChange[]): Promise<void>;
   /** The canonical text of a rule behind `-A CHAIN `, for comparing with an observed one. */
   render(family: IpFamily, rule: Rule): string;
   /** Whether the family's programs work here; the reason when they do not. */

@@ -1,11 +1,10 @@
 /** Changes of kernel state as values: what a sync, a dry run and a clean-up are made of. No behaviour, no I/O. */
-import type { IpAddress, IpFamily } from "../base/ip.ts";
+import type { IpFamily } from "../base/ip.ts";
+import type { AddressChange, EntryChange, IpvsChange, RuleChange } from "../kernel/kernel.ts";
 import type { FlowSelection } from "../state/flow.ts";
 import type { IpSet } from "../state/ip-set.ts";
-import type { RealServer, RealServerId } from "../state/real-server.ts";
-import type { Chain, Jump, TableName } from "../state/rule.ts";
-import type { SetEntry } from "../state/set-entry.ts";
-import type { VirtualServer, VirtualServerId } from "../state/virtual-server.ts";
+import type { RealServer } from "../state/real-server.ts";
+import type { VirtualServer } from "../state/virtual-server.ts";
 
 /** Why a change is made; the same codes in dry runs, logs and tests. */
 export type ChangeReason =
@@ -64,92 +63,22 @@ export interface SetDestroy {
   readonly setName: string;
 }
 
-export interface EntryChange {
-  readonly kind: "entry-add" | "entry-remove";
-  readonly set: IpSet;
-  readonly entry: SetEntry;
-}
+/** `before`: rule texts as `iptables-save` prints them; undefined: no such chain, or nobody knows what it holds. */
+export type FamilyRuleChange = { readonly family: IpFamily } & (
+  | (RuleChange & { readonly kind: "chain-write"; readonly before: readonly string[] | undefined })
+  | (RuleChange & { readonly kind: "chain-remove" | "jump-insert" | "jump-remove" })
+);
 
-/** Creates the chain or empties it, then fills it. Rule texts as `iptables-save` prints them; absent: no such chain. */
-export interface ChainWrite {
-  readonly kind: "chain-write";
-  readonly family: IpFamily;
-  readonly chain: Chain;
-  readonly before: readonly string[] | undefined;
-}
+/** `key`: of the virtual server. */
+export type ServerChange = { readonly key: string } & (
+  | (IpvsChange & {
+      readonly kind: `${"virtual" | "real"}-server-${"create" | "remove"}`;
+    })
+  | (IpvsChange & { readonly kind: "virtual-server-update"; readonly before: VirtualServer })
+  | (IpvsChange & { readonly kind: "real-server-update"; readonly before: RealServer })
+);
 
-export interface ChainRemove {
-  readonly kind: "chain-remove";
-  readonly family: IpFamily;
-  readonly table: TableName;
-  readonly chainName: string;
-}
-
-/** A rule of ours in a built-in chain: inserted at the first place, or taken out. */
-export interface JumpChange {
-  readonly kind: "jump-insert" | "jump-remove";
-  readonly family: IpFamily;
-  readonly jump: Jump;
-}
-
-export type RuleChange = ChainWrite | ChainRemove | JumpChange;
-
-export interface VirtualServerCreate {
-  readonly kind: "virtual-server-create";
-  readonly key: string;
-  readonly after: VirtualServer;
-  /** One that a third party made meanwhile is not to be overwritten. */
-  readonly mustBeNew: boolean;
-}
-
-export interface VirtualServerUpdate {
-  readonly kind: "virtual-server-update";
-  readonly key: string;
-  readonly before: VirtualServer;
-  readonly after: VirtualServer;
-}
-
-export interface VirtualServerRemove {
-  readonly kind: "virtual-server-remove";
-  readonly key: string;
-  readonly before: VirtualServer;
-}
-
-export interface RealServerCreate {
-  readonly kind: "real-server-create";
-  /** Of its virtual server. */
-  readonly key: string;
-  readonly virtualServer: VirtualServerId;
-  readonly after: RealServer;
-}
-
-export interface RealServerUpdate {
-  readonly kind: "real-server-update";
-  readonly key: string;
-  readonly virtualServer: VirtualServerId;
-  readonly before: RealServer;
-  readonly after: RealServer;
-}
-
-export interface RealServerRemove {
-  readonly kind: "real-server-remove";
-  readonly key: string;
-  readonly virtualServer: VirtualServerId;
-  readonly before: RealServerId;
-}
-
-export type RealServerChange = RealServerCreate | RealServerUpdate | RealServerRemove;
-export type ServerChange =
-  | VirtualServerCreate
-  | VirtualServerUpdate
-  | VirtualServerRemove
-  | RealServerChange;
-
-/** To or from kube-ipvs0. */
-export interface AddressBinding {
-  readonly kind: "address-add" | "address-remove";
-  readonly address: IpAddress;
-}
+export type RealServerChange = ServerChange & { readonly kind: `real-server-${string}` };
 
 /** Deletes the UDP flows of a virtual server that nobody answers; of `selection.answeredBy` alone where it is given. */
 export interface ConntrackDelete {
@@ -167,9 +96,9 @@ export type Change = { readonly reason: ChangeReason } & (
   | SetSwap
   | SetDestroy
   | EntryChange
-  | RuleChange
+  | FamilyRuleChange
   | ServerChange
-  | AddressBinding
+  | AddressChange
   | ConntrackDelete
 );
 

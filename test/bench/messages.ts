@@ -4,7 +4,7 @@ import { ipFamilies } from "../../src/base/ip.ts";
 import { groupChanges } from "../../src/kernel/ipset/messages.ts";
 import { type SetRequest, setRequestKind } from "../../src/kernel/ipset/requests.ts";
 import { encodeChange } from "../../src/kernel/ipvs/codec.ts";
-import type { IpvsChange, SetChange } from "../../src/kernel/kernel.ts";
+import type { EntryChange, IpvsChange } from "../../src/kernel/kernel.ts";
 import { type BindingRequest, bindingRequestKind } from "../../src/kernel/link/binding.ts";
 import { encodeDatagram } from "../../src/netlink/batch.ts";
 import { MessageWriter } from "../../src/netlink/message.ts";
@@ -57,11 +57,13 @@ function append<T>(
   }
 }
 
-function entryChanges(desired: DesiredState): readonly SetChange[] {
+function entryChanges(desired: DesiredState): readonly EntryChange[] {
   return ipFamilies
     .flatMap(setsFor)
     .flatMap((set) =>
-      [...desired.entries(set.name)].map((entry): SetChange => ({ kind: "add", set, entry })),
+      [...desired.entries(set.name)].map(
+        (entry): EntryChange => ({ kind: "entry-add", set, entry }),
+      ),
     );
 }
 
@@ -81,9 +83,13 @@ function ipvsChanges(desired: DesiredState): readonly IpvsChange[] {
     if (planned === undefined) return [];
     const { virtualServer, realServers } = planned;
     return [
-      { kind: "create-virtual-server", virtualServer },
+      { kind: "virtual-server-create", after: virtualServer },
       ...realServers.map(
-        (realServer): IpvsChange => ({ kind: "create-real-server", virtualServer, realServer }),
+        (realServer): IpvsChange => ({
+          kind: "real-server-create",
+          virtualServer,
+          after: realServer,
+        }),
       ),
     ];
   });

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe } from "node:test";
 import type { IpFamily } from "../../src/base/ip.ts";
-import type { IpSets, RulesChange, SetChange } from "../../src/kernel/kernel.ts";
+import type { EntryChange, IpSets, RuleChange } from "../../src/kernel/kernel.ts";
 import type { IpSet, IpSetType } from "../../src/state/ip-set.ts";
 import type { SetEntry } from "../../src/state/set-entry.ts";
 import { contractCase, type OpenContractKernel } from "./contract-kernel.ts";
@@ -16,15 +16,15 @@ function set(overrides: Partial<IpSet> = {}): IpSet {
   };
 }
 
-function change(kind: "add" | "remove", target: IpSet, ...texts: readonly string[]): SetChange[] {
-  return texts.map((text) => ({ kind, set: target, entry: text as SetEntry }));
+function change(kind: "add" | "remove", target: IpSet, ...texts: readonly string[]): EntryChange[] {
+  return texts.map((text) => ({ kind: `entry-${kind}`, set: target, entry: text as SetEntry }));
 }
 
 async function entries(ipSets: IpSets, target: IpSet): Promise<readonly string[]> {
   return (await ipSets.listEntries(target)).toSorted();
 }
 
-async function applyAll(ipSets: IpSets, changes: readonly SetChange[]): Promise<void> {
+async function applyAll(ipSets: IpSets, changes: readonly EntryChange[]): Promise<void> {
   assert.deepEqual(await ipSets.apply(changes), []);
 }
 
@@ -225,7 +225,7 @@ export function describeIpSetsContract(name: string, open: OpenContractKernel): 
       assert.equal((await ipSets.listSets())[0]?.references, 1);
       await assert.rejects(ipSets.destroy("KUBE-TEST"), /IPSET_ERR_BUSY/);
       await iptables.apply("IPv4", [
-        { kind: "remove-chain", table: "filter", name: "KUBE-REFERS" },
+        { kind: "chain-remove", table: "filter", chainName: "KUBE-REFERS" },
       ]);
       await ipSets.destroy("KUBE-TEST");
       assert.deepEqual(await ipSets.listSets(), []);
@@ -233,10 +233,10 @@ export function describeIpSetsContract(name: string, open: OpenContractKernel): 
   });
 }
 
-function ruleWithSet(setName: string): RulesChange {
+function ruleWithSet(setName: string): RuleChange {
   const matches = [{ kind: "set", name: setName, directions: ["dst", "dst"] }] as const;
   return {
-    kind: "write-chain",
+    kind: "chain-write",
     chain: {
       table: "filter",
       name: "KUBE-REFERS",

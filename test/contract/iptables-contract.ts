@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe } from "node:test";
 import type { IpFamily } from "../../src/base/ip.ts";
-import type { Iptables, Kernel, RulesChange } from "../../src/kernel/kernel.ts";
+import type { Iptables, Kernel, RuleChange } from "../../src/kernel/kernel.ts";
 import type { Chain, Jump, Match, Rule, TableName, Target } from "../../src/state/rule.ts";
 import { contractCase, type OpenContractKernel } from "./contract-kernel.ts";
 
@@ -16,8 +16,8 @@ function jump(from: string, chain: string, table: TableName = "filter"): Jump {
   return { table, from, rule: rule({ kind: "jump", chain }, comment) };
 }
 
-function write(name: string, rules: readonly Rule[], table: TableName = "filter"): RulesChange {
-  return { kind: "write-chain", chain: { table, name, rules } };
+function write(name: string, rules: readonly Rule[], table: TableName = "filter"): RuleChange {
+  return { kind: "chain-write", chain: { table, name, rules } };
 }
 
 async function textsOf(
@@ -112,7 +112,7 @@ export function describeIptablesContract(name: string, open: OpenContractKernel)
         const chains = everyForm(family);
         await kernel.iptables.apply(
           family,
-          chains.map((chain) => ({ kind: "write-chain", chain })),
+          chains.map((chain) => ({ kind: "chain-write", chain })),
         );
         const observed = await kernel.iptables.observe(family);
         for (const chain of chains) {
@@ -165,8 +165,8 @@ export function describeIptablesContract(name: string, open: OpenContractKernel)
       contract.addForeignRule("filter", "INPUT", "-s 192.0.2.1/32 -j DROP");
       generations.push(await read());
       await iptables.apply("IPv4", [
-        { kind: "insert-jump", jump: jump("INPUT", "KUBE-B") },
-        { kind: "remove-chain", table: "nat", name: "KUBE-A" },
+        { kind: "jump-insert", jump: jump("INPUT", "KUBE-B") },
+        { kind: "chain-remove", table: "nat", chainName: "KUBE-A" },
       ]);
       generations.push(await read());
       assert.equal(new Set(generations).size, generations.length);
@@ -184,7 +184,7 @@ export function describeIptablesContract(name: string, open: OpenContractKernel)
       contract.addForeignRule("filter", "INPUT", "-s 192.0.2.1/32 -j DROP");
       await iptables.apply("IPv4", [
         write("KUBE-A", []),
-        { kind: "insert-jump", jump: jump("INPUT", "KUBE-A") },
+        { kind: "jump-insert", jump: jump("INPUT", "KUBE-A") },
       ]);
       assert.deepEqual(await textsOf(iptables, "IPv4", "filter", "INPUT"), [
         '-m comment --comment "kubernetes test" -j KUBE-A',
@@ -200,7 +200,7 @@ export function describeIptablesContract(name: string, open: OpenContractKernel)
         await iptables.apply("IPv4", [
           write("KUBE-A", [rule(accept)]),
           write("KUBE-AB", [rule(accept)]),
-          { kind: "insert-jump", jump: jump("INPUT", "KUBE-A") },
+          { kind: "jump-insert", jump: jump("INPUT", "KUBE-A") },
         ]);
         const planned = {
           chains: [{ table: "filter", name: "KUBE-A", rules: [] }],
@@ -222,8 +222,8 @@ export function describeIptablesContract(name: string, open: OpenContractKernel)
       await iptables.apply("IPv4", [
         write("KUBE-A", []),
         write("KUBE-B", []),
-        { kind: "insert-jump", jump: jump("INPUT", "KUBE-A") },
-        { kind: "insert-jump", jump: jump("INPUT", "KUBE-B") },
+        { kind: "jump-insert", jump: jump("INPUT", "KUBE-A") },
+        { kind: "jump-insert", jump: jump("INPUT", "KUBE-B") },
       ]);
       assert.deepEqual(await textsOf(iptables, "IPv4", "filter", "INPUT"), [
         '-m comment --comment "kubernetes test" -j KUBE-B',
@@ -233,8 +233,8 @@ export function describeIptablesContract(name: string, open: OpenContractKernel)
 
     contractCase(open, "removes one copy of a jump at a time, and absent ones", async (kernel) => {
       const { iptables } = kernel;
-      const removal: RulesChange = { kind: "remove-jump", jump: jump("INPUT", "KUBE-A") };
-      const insertion: RulesChange = { kind: "insert-jump", jump: jump("INPUT", "KUBE-A") };
+      const removal: RuleChange = { kind: "jump-remove", jump: jump("INPUT", "KUBE-A") };
+      const insertion: RuleChange = { kind: "jump-insert", jump: jump("INPUT", "KUBE-A") };
       await iptables.apply("IPv4", [write("KUBE-A", []), insertion, insertion]);
       await iptables.apply("IPv4", [removal]);
       assert.equal((await textsOf(iptables, "IPv4", "filter", "INPUT"))?.length, 1);
@@ -242,26 +242,26 @@ export function describeIptablesContract(name: string, open: OpenContractKernel)
       assert.deepEqual(await textsOf(iptables, "IPv4", "filter", "INPUT"), []);
       await iptables.apply("IPv4", [
         write("KUBE-A", [], "nat"),
-        { kind: "insert-jump", jump: jump("OUTPUT", "KUBE-A", "nat") },
+        { kind: "jump-insert", jump: jump("OUTPUT", "KUBE-A", "nat") },
         removal,
       ]);
       assert.equal((await textsOf(iptables, "IPv4", "nat", "OUTPUT"))?.length, 1);
     });
 
     contractCase(open, "removes chains, also absent ones", async ({ iptables }) => {
-      const removal = (chain: string): RulesChange => ({
-        kind: "remove-chain",
+      const removal = (chain: string): RuleChange => ({
+        kind: "chain-remove",
         table: "filter",
-        name: chain,
+        chainName: chain,
       });
       await iptables.apply("IPv4", [
         write("KUBE-A", [rule({ kind: "jump", chain: "KUBE-B" })]),
         write("KUBE-B", [rule(accept)]),
-        { kind: "insert-jump", jump: jump("INPUT", "KUBE-A") },
+        { kind: "jump-insert", jump: jump("INPUT", "KUBE-A") },
       ]);
       await assert.rejects(iptables.apply("IPv4", [removal("KUBE-A")]));
       await iptables.apply("IPv4", [
-        { kind: "remove-jump", jump: jump("INPUT", "KUBE-A") },
+        { kind: "jump-remove", jump: jump("INPUT", "KUBE-A") },
         removal("KUBE-A"),
         removal("KUBE-B"),
         removal("KUBE-ABSENT"),

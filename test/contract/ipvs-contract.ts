@@ -107,9 +107,9 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
         assert.deepEqual(await read(), [real(), limited]);
         const cached = [real(), limited];
         assert.equal((await ipvs.readRealServers([virtual()], () => cached))[0], cached);
-        const kind = "update-real-server";
+        const kind = "real-server-update";
         const realServer = real("10.244.1.6");
-        await applyAll(ipvs, [{ kind, virtualServer: virtual(), realServer }]);
+        await applyAll(ipvs, [{ kind, virtualServer: virtual(), after: realServer }]);
         assert.deepEqual(await read(), [real(), realServer]);
         assert.notEqual((await ipvs.readRealServers([virtual()], () => cached))[0], cached);
       },
@@ -133,9 +133,9 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
 
     contractCase(open, "leaves one alone that is created and must be new", async ({ ipvs }) => {
       const changed = virtual({ scheduler: "lc" });
-      const isNew = { kind: "create-virtual-server", mustBeNew: true } as const;
-      await applyAll(ipvs, [{ ...isNew, virtualServer: virtual() }]);
-      const failed = await ipvs.apply([{ ...isNew, virtualServer: changed }]);
+      const isNew = { kind: "virtual-server-create", mustBeNew: true } as const;
+      await applyAll(ipvs, [{ ...isNew, after: virtual() }]);
+      const failed = await ipvs.apply([{ ...isNew, after: changed }]);
       assert.deepEqual(
         failed.map(({ index }) => index),
         [0],
@@ -157,7 +157,7 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
     contractCase(open, "turns persistence off again", async ({ ipvs }) => {
       await applyAll(ipvs, create(virtual({ persistenceTimeoutSeconds: 60 })));
       const virtualServer = virtual();
-      await applyAll(ipvs, [{ kind: "update-virtual-server", virtualServer }]);
+      await applyAll(ipvs, [{ kind: "virtual-server-update", after: virtualServer }]);
       assert.deepEqual((await observeIpvs(ipvs))[0]?.virtualServer, virtualServer);
     });
 
@@ -171,7 +171,7 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
 
     contractCase(open, "removes real servers with their virtual server", async ({ ipvs }) => {
       await applyAll(ipvs, create(virtual(), real()));
-      await applyAll(ipvs, [{ kind: "remove-virtual-server", virtualServer: virtual() }]);
+      await applyAll(ipvs, [{ kind: "virtual-server-remove", before: virtual() }]);
       assert.deepEqual(await state(ipvs), []);
       await applyAll(ipvs, create(virtual()));
       assert.deepEqual(await ipvs.listRealServers([virtual()]), [[]]);
@@ -181,19 +181,19 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       const other = virtual({ port: 81 });
       await applyAll(ipvs, create(virtual()));
       await applyAll(ipvs, [
-        { kind: "remove-real-server", virtualServer: virtual(), realServer: real() },
-        { kind: "remove-real-server", virtualServer: other, realServer: real() },
-        { kind: "remove-virtual-server", virtualServer: other },
+        { kind: "real-server-remove", virtualServer: virtual(), before: real() },
+        { kind: "real-server-remove", virtualServer: other, before: real() },
+        { kind: "virtual-server-remove", before: other },
       ]);
     });
 
     contractCase(open, "carries out the rest of a list and names the refused", async ({ ipvs }) => {
       const unknown = virtual({ port: 81 });
       const failed = await ipvs.apply([
-        { kind: "create-real-server", virtualServer: unknown, realServer: real() },
+        { kind: "real-server-create", virtualServer: unknown, after: real() },
         ...create(virtual(), real()),
-        { kind: "update-virtual-server", virtualServer: unknown },
-        { kind: "update-real-server", virtualServer: virtual(), realServer: real("10.244.1.6") },
+        { kind: "virtual-server-update", after: unknown },
+        { kind: "real-server-update", virtualServer: virtual(), after: real("10.244.1.6") },
         ...create(virtual({ port: 82, scheduler: "nosuch" })),
         ...create(virtual({ port: 83 })),
       ]);

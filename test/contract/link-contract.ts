@@ -4,7 +4,7 @@ import type { AddressChange, DummyLink } from "../../src/kernel/kernel.ts";
 import { contractCase, ip, type OpenContractKernel } from "./contract-kernel.ts";
 
 function change(kind: "add" | "remove", ...texts: readonly string[]): AddressChange[] {
-  return texts.map((text) => ({ kind, address: ip(text) }));
+  return texts.map((text) => ({ kind: `address-${kind}`, address: ip(text) }));
 }
 
 /** Addresses of the dummy link with their lengths, sorted; what the kernel adds by itself left out. */

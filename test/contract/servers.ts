@@ -29,9 +29,13 @@ export function create(
   ...realServers: readonly RealServer[]
 ): IpvsChange[] {
   return [
-    { kind: "create-virtual-server", virtualServer },
+    { kind: "virtual-server-create", after: virtualServer },
     ...realServers.map(
-      (realServer): IpvsChange => ({ kind: "create-real-server", virtualServer, realServer }),
+      (realServer): IpvsChange => ({
+        kind: "real-server-create",
+        virtualServer,
+        after: realServer,
+      }),
     ),
   ];
 }

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { describe } from "node:test";
 import { UnreadableTableError } from "../../src/kernel/iptables/parse.ts";
-import type { Iptables, ObservedChain, RulesChange } from "../../src/kernel/kernel.ts";
+import type { Iptables, ObservedChain, RuleChange } from "../../src/kernel/kernel.ts";
 import type { Jump, Rule, RuleSet, TableName } from "../../src/state/rule.ts";
 import { contractCase, type OpenContractKernel } from "./contract-kernel.ts";
 
@@ -27,9 +27,9 @@ const planned: RuleSet = {
   ],
 };
 
-const all: readonly RulesChange[] = [
-  ...planned.chains.map((chain): RulesChange => ({ kind: "write-chain", chain })),
-  ...planned.jumps.map((one): RulesChange => ({ kind: "insert-jump", jump: one })),
+const all: readonly RuleChange[] = [
+  ...planned.chains.map((chain): RuleChange => ({ kind: "chain-write", chain })),
+  ...planned.jumps.map((one): RuleChange => ({ kind: "jump-insert", jump: one })),
 ];
 
 const written = {
@@ -87,10 +87,10 @@ export function describeUnreadableRulesContract(name: string, open: OpenContract
       await iptables.apply("IPv4", all);
       contract.addNativeRule("nat", "POSTROUTING");
       await contract.others.iptables.apply("IPv4", [
-        { kind: "remove-jump", jump: jump("nat", "POSTROUTING", "KUBE-B") },
-        { kind: "remove-jump", jump: jump("filter", "INPUT", "KUBE-A") },
-        { kind: "remove-chain", table: "nat", name: "KUBE-B" },
-        { kind: "write-chain", chain: { table: "nat", name: "KUBE-A", rules: [] } },
+        { kind: "jump-remove", jump: jump("nat", "POSTROUTING", "KUBE-B") },
+        { kind: "jump-remove", jump: jump("filter", "INPUT", "KUBE-A") },
+        { kind: "chain-remove", table: "nat", chainName: "KUBE-B" },
+        { kind: "chain-write", chain: { table: "nat", name: "KUBE-A", rules: [] } },
       ]);
       const { "filter INPUT": _, "nat KUBE-B": __, ...rest } = written;
       assert.deepEqual(await observed(iptables), {
@@ -105,9 +105,9 @@ export function describeUnreadableRulesContract(name: string, open: OpenContract
       contract.addNativeRule("filter", "INPUT");
       await iptables.apply("IPv4", all);
       assert.deepEqual(await observed(iptables), written);
-      const jumps = planned.jumps.map((one): RulesChange => ({ kind: "remove-jump", jump: one }));
+      const jumps = planned.jumps.map((one): RuleChange => ({ kind: "jump-remove", jump: one }));
       const chains = planned.chains.map(
-        ({ table, name: chain }): RulesChange => ({ kind: "remove-chain", table, name: chain }),
+        ({ table, name: chain }): RuleChange => ({ kind: "chain-remove", table, chainName: chain }),
       );
       await iptables.apply("IPv4", [...jumps, ...jumps, ...chains]);
       assert.deepEqual(await observed(iptables), {});

@@ -105,7 +105,7 @@ describeLinkContract("kernel, local routes", () => openRealKernel("routes"));
 /** Through both clients, which bind in different forms. */
 describe("virtual addresses in the other form", () => {
   const change = (kind: "add" | "remove", ...texts: readonly string[]): AddressChange[] =>
-    texts.map((text) => ({ kind, address: ip(text) }));
+    texts.map((text) => ({ kind: `address-${kind}`, address: ip(text) }));
   const localTypes = (...addresses: readonly string[]): readonly string[] =>
     addresses.map((address) => shell(`ip route get ${address} 2>&1 || true`).split(" ")[0] ?? "");
   const onLink = (): string => shell("ip -o -4 address show dev kube-ipvs0").trim();

@@ -7,13 +7,14 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { silentLogger } from "../../src/base/log.ts";
 import { chooseBackend } from "../../src/kernel/iptables/backend.ts";
+import { virtualServerOf } from "../../src/kernel/ipvs/change-errors.ts";
 import type {
   AddressChange,
+  EntryChange,
   FailedChange,
   IpvsChange,
   Kernel,
-  RulesChange,
-  SetChange,
+  RuleChange,
 } from "../../src/kernel/kernel.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
 import { runProgram } from "../../src/kernel/run-program.ts";
@@ -21,7 +22,7 @@ import type { IpSet } from "../../src/state/ip-set.ts";
 import { realServerKey } from "../../src/state/real-server.ts";
 import type { Rule } from "../../src/state/rule.ts";
 import type { SetEntry } from "../../src/state/set-entry.ts";
-import { virtualServerKey } from "../../src/state/virtual-server.ts";
+import { type VirtualServerId, virtualServerKey } from "../../src/state/virtual-server.ts";
 import { ip } from "../contract/contract-kernel.ts";
 import { FakeKernel } from "../support/fake-kernel/fake-kernel.ts";
 import { withNetworkNamespace } from "../support/netns/network-namespace.ts";
@@ -54,7 +55,7 @@ function refused(failed: readonly FailedChange[]): readonly number[] {
   return failed.map(({ index }) => index);
 }
 
-const servers: fc.Arbitrary<IpvsChange["virtualServer"]> = fc
+const servers: fc.Arbitrary<VirtualServerId> = fc
   .tuple(
     fc.constantFrom(...(["TCP", "UDP", "SCTP"] as const)),
     fc.constantFrom("10.96.0.1", "fd00:96::1"),
@@ -83,19 +84,19 @@ const realServers = fc.record({
 
 const ipvsChanges: fc.Arbitrary<IpvsChange> = fc.oneof(
   fc.record({
-    kind: fc.constantFrom("create-virtual-server", "update-virtual-server"),
-    virtualServer: virtualServers,
+    kind: fc.constantFrom("virtual-server-create", "virtual-server-update"),
+    after: virtualServers,
   }),
-  fc.record({ kind: fc.constant("remove-virtual-server"), virtualServer: servers }),
+  fc.record({ kind: fc.constant("virtual-server-remove"), before: servers }),
   fc.record({
-    kind: fc.constantFrom("create-real-server", "update-real-server"),
+    kind: fc.constantFrom("real-server-create", "real-server-update"),
     virtualServer: servers,
-    realServer: realServers,
+    after: realServers,
   }),
   fc.record({
-    kind: fc.constant("remove-real-server"),
+    kind: fc.constant("real-server-remove"),
     virtualServer: servers,
-    realServer: realServers,
+    before: realServers,
   }),
 ) as fc.Arbitrary<IpvsChange>;
 
@@ -103,8 +104,10 @@ const ipvsChanges: fc.Arbitrary<IpvsChange> = fc.oneof(
 const ipvsLists = fc.uniqueArray(ipvsChanges, {
   maxLength: 12,
   selector: (change) =>
-    virtualServerKey(change.virtualServer) +
-    ("realServer" in change ? realServerKey(change.realServer) : ""),
+    virtualServerKey(virtualServerOf(change)) +
+    ("virtualServer" in change
+      ? realServerKey("after" in change ? change.after : change.before)
+      : ""),
 });
 
 async function ipvsStep({ ipvs }: Kernel, changes: readonly IpvsChange[]): Promise<unknown> {
@@ -135,12 +138,12 @@ const entries = fc.constantFrom(
 type SetStep =
   | { readonly kind: "create" | "destroy"; readonly set: IpSet }
   | { readonly kind: "swap"; readonly set: IpSet; readonly other: IpSet }
-  | { readonly kind: "apply"; readonly changes: readonly SetChange[] };
+  | { readonly kind: "apply"; readonly changes: readonly EntryChange[] };
 
 const anySet = fc.constantFrom(...sets);
 const setChanges = fc.array(
   fc.record({
-    kind: fc.constantFrom(...(["add", "add", "remove"] as const)),
+    kind: fc.constantFrom(...(["entry-add", "entry-add", "entry-remove"] as const)),
     set: anySet,
     entry: entries,
   }),
@@ -184,26 +187,26 @@ const rules: fc.Arbitrary<Rule> = fc.oneof(
 );
 const tables = fc.constantFrom(...(["nat", "filter"] as const));
 
-const rulesChanges: fc.Arbitrary<RulesChange> = fc.oneof(
+const rulesChanges: fc.Arbitrary<RuleChange> = fc.oneof(
   fc
     .record({
       table: tables,
       name: fc.constantFrom(...chains),
       rules: fc.array(rules, { maxLength: 2 }),
     })
-    .map((chain): RulesChange => ({ kind: "write-chain", chain })),
+    .map((chain): RuleChange => ({ kind: "chain-write", chain })),
   fc
     .tuple(
-      fc.constantFrom(...(["insert-jump", "remove-jump"] as const)),
+      fc.constantFrom(...(["jump-insert", "jump-remove"] as const)),
       tables,
       fc.constantFrom(...chains),
     )
-    .map(([kind, table, chain]): RulesChange => {
+    .map(([kind, table, chain]): RuleChange => {
       return { kind, jump: { table, from: "OUTPUT", rule: jumpTo(chain) } };
     }),
   fc
     .tuple(tables, fc.constantFrom(...chains))
-    .map(([table, name]): RulesChange => ({ kind: "remove-chain", table, name })),
+    .map(([table, name]): RuleChange => ({ kind: "chain-remove", table, chainName: name })),
 );
 
 function jumpTo(chain: string): Rule {
@@ -211,17 +214,17 @@ function jumpTo(chain: string): Rule {
 }
 
 /** Loops of jumps are left out: legacy and nft see them differently. */
-function hasLoop(changes: readonly RulesChange[]): boolean {
+function hasLoop(changes: readonly RuleChange[]): boolean {
   return changes.some(
     (change) =>
-      change.kind === "write-chain" &&
+      change.kind === "chain-write" &&
       change.chain.rules.some(
         ({ target }) => target.kind === "jump" && target.chain <= change.chain.name,
       ),
   );
 }
 
-async function rulesStep({ iptables }: Kernel, changes: readonly RulesChange[]): Promise<unknown> {
+async function rulesStep({ iptables }: Kernel, changes: readonly RuleChange[]): Promise<unknown> {
   const outcome = await iptables.apply("IPv4", changes).catch(() => "refused");
   const observed = await iptables.observe("IPv4");
   const state = observed
@@ -232,7 +235,7 @@ async function rulesStep({ iptables }: Kernel, changes: readonly RulesChange[]):
 
 const addressChanges: fc.Arbitrary<readonly AddressChange[]> = fc.array(
   fc.record({
-    kind: fc.constantFrom(...(["add", "remove"] as const)),
+    kind: fc.constantFrom(...(["address-add", "address-remove"] as const)),
     address: fc.constantFrom(ip("10.96.0.1"), ip("10.96.0.2"), ip("fd00:96::1")),
   }),
   { maxLength: 8 },

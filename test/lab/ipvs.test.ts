@@ -39,9 +39,13 @@ function real(address: string, overrides: Partial<RealServer> = {}): RealServer 
 
 function creations(virtualServer: VirtualServer, ...realServers: RealServer[]): IpvsChange[] {
   return [
-    { kind: "create-virtual-server", virtualServer },
+    { kind: "virtual-server-create", after: virtualServer },
     ...realServers.map(
-      (realServer): IpvsChange => ({ kind: "create-real-server", virtualServer, realServer }),
+      (realServer): IpvsChange => ({
+        kind: "real-server-create",
+        virtualServer,
+        after: realServer,
+      }),
     ),
   ];
 }
@@ -130,7 +134,7 @@ describe("ipvsadm sees what we made", () => {
       name: "an update of scheduler and persistence, with the real servers kept",
       changes: [
         ...creations(virtual("10.96.0.1", { persistenceTimeoutSeconds: 60 }), real("10.244.1.5")),
-        { kind: "update-virtual-server", virtualServer: virtual("10.96.0.1", { scheduler: "lc" }) },
+        { kind: "virtual-server-update", after: virtual("10.96.0.1", { scheduler: "lc" }) },
       ],
       want: ["-A -t 10.96.0.1:80 -s lc", "-a -t 10.96.0.1:80 -r 10.244.1.5:8080 -m -w 1"],
     },
@@ -139,11 +143,11 @@ describe("ipvsadm sees what we made", () => {
       changes: [
         ...creations(virtual("10.96.0.1"), real("10.244.1.5"), real("10.244.1.6")),
         ...creations(virtual("10.96.0.2"), real("10.244.1.5")),
-        { kind: "remove-virtual-server", virtualServer: virtual("10.96.0.2") },
+        { kind: "virtual-server-remove", before: virtual("10.96.0.2") },
         {
-          kind: "remove-real-server",
+          kind: "real-server-remove",
           virtualServer: virtual("10.96.0.1"),
-          realServer: real("10.244.1.5"),
+          before: real("10.244.1.5"),
         },
       ],
       want: ["-A -t 10.96.0.1:80 -s rr", "-a -t 10.96.0.1:80 -r 10.244.1.6:8080 -m -w 1"],
@@ -208,7 +212,7 @@ describe("messages", () => {
     withMessages(["ipvsadm -A -t 10.96.0.1:80 -s rr"], async (ipvs, sent) => {
       const realServer = real("10.244.1.5");
       await ipvs.apply([
-        { kind: "create-real-server", virtualServer: virtual("10.96.0.1"), realServer },
+        { kind: "real-server-create", virtualServer: virtual("10.96.0.1"), after: realServer },
       ]);
       assert.equal(sent.length, 1);
     }),
@@ -314,7 +318,7 @@ describe("5,000 virtual servers with 4 real servers each", () => {
       }
       assert.deepEqual(await timed("create again", () => ipvs.apply(changes)), []);
       const removals = servers.map(
-        (virtualServer): IpvsChange => ({ kind: "remove-virtual-server", virtualServer }),
+        (virtualServer): IpvsChange => ({ kind: "virtual-server-remove", before: virtualServer }),
       );
       assert.deepEqual(await timed("remove", () => ipvs.apply(removals)), []);
       assert.deepEqual(await observeIpvs(ipvs), []);

@@ -7,7 +7,7 @@ import { ipFamilies } from "../../src/base/ip.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import { chooseBackend } from "../../src/kernel/iptables/backend.ts";
 import { isIptablesBusy } from "../../src/kernel/iptables/errors.ts";
-import type { RulesChange } from "../../src/kernel/kernel.ts";
+import type { RuleChange } from "../../src/kernel/kernel.ts";
 import { type OpenKernel, openKernel } from "../../src/kernel/open-kernel.ts";
 import { runProgram } from "../../src/kernel/run-program.ts";
 import { setsFor } from "../../src/plan/sets.ts";
@@ -36,8 +36,8 @@ function createCommand({ name, type, family }: IpSet): string {
   return `ipset create ${name} ${type} ${options} -exist`;
 }
 
-const chain: RulesChange = {
-  kind: "write-chain",
+const chain: RuleChange = {
+  kind: "chain-write",
   chain: { table: "nat", name: "KUBE-A", rules: [{ matches: [], target: { kind: "return" } }] },
 };
 

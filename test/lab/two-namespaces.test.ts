@@ -92,7 +92,7 @@ describe("two network namespaces with 300 virtual servers each", () => {
       assert.ok(six !== undefined);
       const { virtualServer, realServers } = six;
       const [gone] = realServers as [RealServer];
-      await kernels[0].apply([{ kind: "remove-real-server", virtualServer, realServer: gone }]);
+      await kernels[0].apply([{ kind: "real-server-remove", virtualServer, before: gone }]);
       const [left] = await kernels[0].readRealServers([virtualServer], () => realServers);
       assert.notEqual(left, realServers);
       assert.equal(left?.length, 5);
@@ -119,7 +119,7 @@ describe("two network namespaces with 300 virtual servers each", () => {
       const remover = await openIpvs({ shim: nativeSocket, clock: systemClock });
       leaveNetworkNamespace();
       await remover.apply(
-        servers.map((virtualServer) => ({ kind: "remove-virtual-server", virtualServer })),
+        servers.map((virtualServer) => ({ kind: "virtual-server-remove", before: virtualServer })),
       );
       remover.close();
       assert.equal((await reading).length, serverCount);

@@ -3,7 +3,7 @@ import { errorText } from "../../base/error-text.ts";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
-import type { Kernel, RulesChange } from "../../kernel/kernel.ts";
+import type { Kernel, RuleChange } from "../../kernel/kernel.ts";
 import { counters } from "../../plan/iptables/fixed-chains.ts";
 import { supportedFamilies } from "./prepare-kernel.ts";
 
@@ -66,7 +66,9 @@ async function makeCounters(
     for (const name of Object.values(counters)) await accounting.ensure(name);
     for (const family of ipFamilies.filter((one) => families.includes(one))) {
       await iptables.apply(family, [probe]);
-      await iptables.apply(family, [{ kind: "remove-chain", table: "filter", name: probeChain }]);
+      await iptables.apply(family, [
+        { kind: "chain-remove", table: "filter", chainName: probeChain },
+      ]);
     }
     return true;
   } catch (error) {
@@ -76,8 +78,8 @@ async function makeCounters(
 }
 
 const probeChain = "KUBE-IPVS-PROBE";
-const probe: RulesChange = {
-  kind: "write-chain",
+const probe: RuleChange = {
+  kind: "chain-write",
   chain: {
     table: "filter",
     name: probeChain,

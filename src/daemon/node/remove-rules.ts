@@ -1,7 +1,6 @@
 /** Chains and jumps of ours that no sync writes any more: what takes them out of the tables. */
 import type { IpFamily } from "../../base/ip.ts";
 import type { Iptables } from "../../kernel/kernel.ts";
-import { rulesChange } from "../../reconcile/apply/requests.ts";
 import { type RulesRemoval, removalOfRules } from "../../reconcile/diff/diff-rules.ts";
 import type { Rule, RuleSet } from "../../state/rule.ts";
 
@@ -25,6 +24,6 @@ export async function removeRules(
   planned: RuleSet,
 ): Promise<RulesRemoval> {
   const removal = await planRulesRemoval(iptables, family, planned);
-  if (removal.changes.length > 0) await iptables.apply(family, removal.changes.map(rulesChange));
+  if (removal.changes.length > 0) await iptables.apply(family, removal.changes);
   return removal;
 }

@@ -1,6 +1,5 @@
 import type { IpFamily } from "../../base/ip.ts";
 import type { Iptables } from "../../kernel/kernel.ts";
-import { rulesChange } from "../../reconcile/apply/requests.ts";
 import { diffRules } from "../../reconcile/diff/diff-rules.ts";
 import { cachedRulesAfter, cachedRulesOf } from "../../reconcile/diff/rule-texts.ts";
 import type { CachedRules } from "../../reconcile/observed/cached-state.ts";
@@ -48,7 +47,7 @@ export class Portals {
       known ?? cachedRulesOf(await this.#iptables.observe(family, { planned }), planned, render);
     const changes = diffRules({ family, planned, cached, render });
     this.#cached.delete(family);
-    if (changes.length > 0) await this.#iptables.apply(family, changes.map(rulesChange));
+    if (changes.length > 0) await this.#iptables.apply(family, changes);
     this.#cached.set(family, cachedRulesAfter(planned, render));
     return known === undefined && changes.length > 0;
   }

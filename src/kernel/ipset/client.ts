@@ -10,7 +10,7 @@ import {
 } from "../../netlink/transport.ts";
 import { type IpSet, type ObservedIpSet, sameIpSet } from "../../state/ip-set.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
-import type { FailedChange, IpSets, SetChange } from "../kernel.ts";
+import type { EntryChange, FailedChange, IpSets } from "../kernel.ts";
 import type { CommandValues, ParameterValues } from "./attributes.ts";
 import { addressFamilies } from "./constants.ts";
 import { entryText } from "./entry.ts";
@@ -81,7 +81,7 @@ class IpSetsClient implements OpenIpSets {
    * same. So where a set refused something, everything from there on is sent again one by one: each entry
    * then has an answer of its own, and the last word on an entry that is named twice is right.
    */
-  async apply(changes: readonly SetChange[]): Promise<readonly FailedChange[]> {
+  async apply(changes: readonly EntryChange[]): Promise<readonly FailedChange[]> {
     const { messages, unusable } = groupChanges(changes);
     const refused = await this.#send(messages);
     if (refused.length === 0) return unusable;

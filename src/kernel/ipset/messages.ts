@@ -2,7 +2,7 @@
 import { errno } from "../../base/errno.ts";
 import { errorText } from "../../base/error-text.ts";
 import { NetlinkError } from "../../netlink/errors.ts";
-import type { FailedChange, SetChange } from "../kernel.ts";
+import type { EntryChange, FailedChange } from "../kernel.ts";
 import type { EntryValues } from "./attributes.ts";
 import { maxEntriesPerMessage } from "./constants.ts";
 import { entryValues } from "./entry.ts";
@@ -18,7 +18,7 @@ export interface SetMessage {
 }
 
 interface OpenMessage {
-  readonly change: SetChange;
+  readonly change: EntryChange;
   readonly entries: EntryValues[];
   readonly indices: number[];
 }
@@ -27,7 +27,7 @@ interface OpenMessage {
  * Neighbours of one kind for one set share a message. Entries that fit no set of that type are returned
  * as failures and not sent.
  */
-export function groupChanges(changes: readonly SetChange[]): {
+export function groupChanges(changes: readonly EntryChange[]): {
   readonly messages: readonly SetMessage[];
   readonly unusable: readonly FailedChange[];
 } {
@@ -70,12 +70,12 @@ export function singleChanges(
   });
 }
 
-function readEntry({ set, entry, kind }: SetChange): EntryValues | Error {
+function readEntry({ set, entry, kind }: EntryChange): EntryValues | Error {
   try {
     return entryValues(set.type, entry);
   } catch (error) {
     return new NetlinkError({
-      operation: kind === "add" ? "add to set" : "remove from set",
+      operation: kind === "entry-add" ? "add to set" : "remove from set",
       subject: `${set.name}: ${entry}`,
       errno: errno.EINVAL,
       meaning: errorText(error),
@@ -83,7 +83,7 @@ function readEntry({ set, entry, kind }: SetChange): EntryValues | Error {
   }
 }
 
-function hasRoomFor({ change, entries }: OpenMessage, { kind, set }: SetChange): boolean {
+function hasRoomFor({ change, entries }: OpenMessage, { kind, set }: EntryChange): boolean {
   return (
     change.kind === kind &&
     change.set.name === set.name &&
@@ -94,7 +94,7 @@ function hasRoomFor({ change, entries }: OpenMessage, { kind, set }: SetChange):
 
 function close({ change, entries, indices }: OpenMessage): SetMessage {
   const { kind, set } = change;
-  return { request: { command: kind, set, entries }, indices };
+  return { request: { command: kind === "entry-add" ? "add" : "remove", set, entries }, indices };
 }
 
 function splitFrom(message: SetMessage, first: number): readonly SetMessage[] {

@@ -1,7 +1,7 @@
 import type { IpFamily } from "../../base/ip.ts";
 import { type Logger, silentLogger } from "../../base/log.ts";
 import type { Rule, RuleSet, TableName } from "../../state/rule.ts";
-import type { Iptables, ObservedChain, RulesChange, RulesScope } from "../kernel.ts";
+import type { Iptables, ObservedChain, RuleChange, RulesScope } from "../kernel.ts";
 import { ProgramError, type ProgramResult, type RunProgram } from "../program.ts";
 import { type BackendChoice, chooseBackend, type IptablesBackend } from "./backend.ts";
 import { IptablesError, isIptablesBusy } from "./errors.ts";
@@ -127,7 +127,7 @@ export class IptablesClient implements Iptables {
    * is left to do is tried once more. In a chain that cannot be read, the failure does not show its place: there the
    * jumps are looked for first.
    */
-  async apply(family: IpFamily, wanted: readonly RulesChange[]): Promise<void> {
+  async apply(family: IpFamily, wanted: readonly RuleChange[]): Promise<void> {
     const changes = this.#hasUnreadable(family, wanted)
       ? await this.#dropGoneJumps(family, wanted)
       : wanted;
@@ -212,7 +212,7 @@ export class IptablesClient implements Iptables {
     });
   }
 
-  async #restore(family: IpFamily, changes: readonly RulesChange[]): Promise<void> {
+  async #restore(family: IpFamily, changes: readonly RuleChange[]): Promise<void> {
     const input = renderRestoreInput(family, changes);
     await this.#run(family, { action: "write iptables rules", verb: "restore", input });
   }
@@ -240,10 +240,10 @@ export class IptablesClient implements Iptables {
   /** What remains to be done after a failure that gone jumps explain; undefined when they do not. */
   async #withoutGoneJumps(
     family: IpFamily,
-    changes: readonly RulesChange[],
+    changes: readonly RuleChange[],
     error: unknown,
-  ): Promise<readonly RulesChange[] | undefined> {
-    const removes = changes.some(({ kind }) => kind === "remove-jump");
+  ): Promise<readonly RuleChange[] | undefined> {
+    const removes = changes.some(({ kind }) => kind === "jump-remove");
     if (!removes || !(error instanceof IptablesError) || error.table === undefined) {
       return undefined;
     }
@@ -254,17 +254,17 @@ export class IptablesClient implements Iptables {
 
   async #dropGoneJumps(
     family: IpFamily,
-    changes: readonly RulesChange[],
-  ): Promise<readonly RulesChange[]> {
-    const jumps = changes.flatMap((one) => (one.kind === "remove-jump" ? [one.jump] : []));
+    changes: readonly RuleChange[],
+  ): Promise<readonly RuleChange[]> {
+    const jumps = changes.flatMap((one) => (one.kind === "jump-remove" ? [one.jump] : []));
     const observed = await this.observe(family, { planned: { chains: targetsOf(jumps), jumps } });
     return dropGoneJumps(changes, observed, (rule) => renderRule(family, rule));
   }
 
-  #hasUnreadable(family: IpFamily, changes: readonly RulesChange[]): boolean {
+  #hasUnreadable(family: IpFamily, changes: readonly RuleChange[]): boolean {
     return changes.some(
       (change) =>
-        change.kind === "remove-jump" &&
+        change.kind === "jump-remove" &&
         this.#unreadable.has(`${family} ${change.jump.table} ${change.jump.from}`),
     );
   }

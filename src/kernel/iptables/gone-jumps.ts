@@ -1,26 +1,26 @@
 /** Jumps that a removal does not find: a restore fails for its whole table then. Pure. */
 import type { Chain, Jump, Rule, TableName } from "../../state/rule.ts";
-import type { ObservedChain, RulesChange } from "../kernel.ts";
+import type { ObservedChain, RuleChange } from "../kernel.ts";
 
 /** nat comes first: when filter failed, nat is done already. */
 export function changesFrom(
   failedTable: TableName,
-  changes: readonly RulesChange[],
-): readonly RulesChange[] {
+  changes: readonly RuleChange[],
+): readonly RuleChange[] {
   return failedTable === "nat" ? changes : changes.filter((change) => !isForNat(change));
 }
 
-function isForNat(change: RulesChange): boolean {
-  if (change.kind === "write-chain") return change.chain.table === "nat";
-  return (change.kind === "remove-chain" ? change.table : change.jump.table) === "nat";
+function isForNat(change: RuleChange): boolean {
+  if (change.kind === "chain-write") return change.chain.table === "nat";
+  return (change.kind === "chain-remove" ? change.table : change.jump.table) === "nat";
 }
 
 /** Each observed copy of a jump can be removed once. */
 export function dropGoneJumps(
-  changes: readonly RulesChange[],
+  changes: readonly RuleChange[],
   observed: readonly ObservedChain[],
   render: (rule: Rule) => string,
-): readonly RulesChange[] {
+): readonly RuleChange[] {
   const textOf = (jump: Jump): string => `${jump.table} ${jump.from} ${render(jump.rule)}`;
   const copies = new Map<string, number>();
   for (const { table, name, rules } of observed) {
@@ -30,7 +30,7 @@ export function dropGoneJumps(
     }
   }
   return changes.filter((change) => {
-    if (change.kind !== "remove-jump") return true;
+    if (change.kind !== "jump-remove") return true;
     const key = textOf(change.jump);
     const left = copies.get(key) ?? 0;
     copies.set(key, left - 1);

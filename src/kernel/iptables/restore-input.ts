@@ -1,7 +1,7 @@
 /** Changes as the standard input of `iptables-restore --noflush --counters`. Pure. */
 import type { IpFamily } from "../../base/ip.ts";
 import type { Chain, Jump, TableName } from "../../state/rule.ts";
-import type { RulesChange } from "../kernel.ts";
+import type { RuleChange } from "../kernel.ts";
 import { checkChainName } from "./names.ts";
 import { renderRule } from "./render.ts";
 
@@ -16,18 +16,18 @@ const tables: readonly TableName[] = ["nat", "filter", "mangle"];
  * 3. the rules of the written chains, which may now refer to each other;
  * 4. removals of chains: declared before, so an absent one does not fail.
  */
-export function renderRestoreInput(family: IpFamily, changes: readonly RulesChange[]): string {
+export function renderRestoreInput(family: IpFamily, changes: readonly RuleChange[]): string {
   return tables.map((table) => renderTable(family, table, changes)).join("");
 }
 
-function renderTable(family: IpFamily, table: TableName, changes: readonly RulesChange[]): string {
+function renderTable(family: IpFamily, table: TableName, changes: readonly RuleChange[]): string {
   const inTable = changes.filter((change) => tableOf(change) === table);
   if (inTable.length === 0) return "";
   const chains = new Map<string, Chain | undefined>();
   const jumpLines: string[] = [];
   for (const change of inTable) {
-    if (change.kind === "write-chain") chains.set(change.chain.name, change.chain);
-    else if (change.kind === "remove-chain") chains.set(change.name, undefined);
+    if (change.kind === "chain-write") chains.set(change.chain.name, change.chain);
+    else if (change.kind === "chain-remove") chains.set(change.chainName, undefined);
     else jumpLines.push(renderJump(family, change.kind, change.jump));
   }
   const written = [...chains.values()].filter((chain) => chain !== undefined);
@@ -49,19 +49,19 @@ function renderChain(family: IpFamily, chain: Chain): readonly string[] {
   return chain.rules.map((rule) => `-A ${chain.name} ${renderRule(family, rule)}`);
 }
 
-function renderJump(family: IpFamily, kind: "insert-jump" | "remove-jump", jump: Jump): string {
-  const command = kind === "insert-jump" ? "-I" : "-D";
+function renderJump(family: IpFamily, kind: "jump-insert" | "jump-remove", jump: Jump): string {
+  const command = kind === "jump-insert" ? "-I" : "-D";
   return `${command} ${checkChainName(jump.from)} ${renderRule(family, jump.rule)}`;
 }
 
-function tableOf(change: RulesChange): TableName {
+function tableOf(change: RuleChange): TableName {
   switch (change.kind) {
-    case "write-chain":
+    case "chain-write":
       return change.chain.table;
-    case "remove-chain":
+    case "chain-remove":
       return change.table;
-    case "insert-jump":
-    case "remove-jump":
+    case "jump-insert":
+    case "jump-remove":
       return change.jump.table;
   }
 }

@@ -3,16 +3,16 @@ import { errno as errnos } from "../../base/errno.ts";
 import { type Description, isAlreadyExists, isNotFound } from "../../netlink/errors.ts";
 import type { FailedRequest } from "../../netlink/request.ts";
 import { realServerKey } from "../../state/real-server.ts";
-import { virtualServerKey } from "../../state/virtual-server.ts";
+import { type VirtualServerId, virtualServerKey } from "../../state/virtual-server.ts";
 import type { IpvsChange } from "../kernel.ts";
 
 const operations: Readonly<Record<IpvsChange["kind"], string>> = {
-  "create-virtual-server": "create virtual server",
-  "update-virtual-server": "update virtual server",
-  "remove-virtual-server": "remove virtual server",
-  "create-real-server": "create real server",
-  "update-real-server": "update real server",
-  "remove-real-server": "remove real server",
+  "virtual-server-create": "create virtual server",
+  "virtual-server-update": "update virtual server",
+  "virtual-server-remove": "remove virtual server",
+  "real-server-create": "create real server",
+  "real-server-update": "update real server",
+  "real-server-remove": "remove real server",
 };
 
 /** Words for a refused change. */
@@ -26,8 +26,15 @@ export function describeChange(change: IpvsChange, errno: number): Description {
 }
 
 function changeSubject(change: IpvsChange): string {
-  const server = virtualServerKey(change.virtualServer);
-  return "realServer" in change ? `${realServerKey(change.realServer)} of ${server}` : server;
+  const server = virtualServerKey(virtualServerOf(change));
+  if (!("virtualServer" in change)) return server;
+  return `${realServerKey("after" in change ? change.after : change.before)} of ${server}`;
+}
+
+/** The virtual server, or that of the real server. */
+export function virtualServerOf(change: IpvsChange): VirtualServerId {
+  if ("virtualServer" in change) return change.virtualServer;
+  return "after" in change ? change.after : change.before;
 }
 
 function meaningOf(change: IpvsChange, errno: number): string | undefined {
@@ -35,16 +42,16 @@ function meaningOf(change: IpvsChange, errno: number): string | undefined {
     case errnos.ESRCH:
       return "no such virtual server";
     case errnos.ENOENT:
-      if ("realServer" in change) return "no such real server";
-      return "scheduler" in change.virtualServer
-        ? `the kernel has no scheduler ${change.virtualServer.scheduler}: modprobe ip_vs_${change.virtualServer.scheduler}`
+      if ("virtualServer" in change) return "no such real server";
+      return "after" in change
+        ? `the kernel has no scheduler ${change.after.scheduler}: modprobe ip_vs_${change.after.scheduler}`
         : undefined;
     case errnos.EEXIST:
       return "it exists already";
     case errnos.EAFNOSUPPORT:
       return "the kernel's IPVS is built without IPv6";
     case errnos.EINVAL:
-      return change.kind === "create-real-server"
+      return change.kind === "real-server-create"
         ? "it is not a unicast address, or no link of this network namespace has ever been up: ip link set lo up"
         : undefined;
     default:
@@ -54,7 +61,7 @@ function meaningOf(change: IpvsChange, errno: number): string | undefined {
 
 /** A removal of what is not there: what was wanted is the case. */
 export function isAlreadyDone(changes: readonly IpvsChange[], refusal: FailedRequest): boolean {
-  return changes[refusal.index]?.kind.startsWith("remove-") === true && isNotFound(refusal.error);
+  return changes[refusal.index]?.kind.endsWith("-remove") === true && isNotFound(refusal.error);
 }
 
 export function isCreationOfExisting(
@@ -63,16 +70,17 @@ export function isCreationOfExisting(
 ): boolean {
   const change = changes[refusal.index];
   if (change === undefined || !isAlreadyExists(refusal.error)) return false;
-  return change.kind.startsWith("create-") && !("mustBeNew" in change);
+  if (change.kind === "virtual-server-create") return change.mustBeNew !== true;
+  return change.kind === "real-server-create";
 }
 
 /** The same change for a server that turned out to exist. */
 export function asUpdate(change: IpvsChange): IpvsChange {
   switch (change.kind) {
-    case "create-virtual-server":
-      return { kind: "update-virtual-server", virtualServer: change.virtualServer };
-    case "create-real-server":
-      return { ...change, kind: "update-real-server" };
+    case "virtual-server-create":
+      return { kind: "virtual-server-update", after: change.after };
+    case "real-server-create":
+      return { ...change, kind: "real-server-update" };
     default:
       return change;
   }
@@ -90,7 +98,7 @@ export function notSuperseded(
   const lastIndexBySubject = new Map<string, number>();
   for (const [index, change] of changes.entries()) {
     lastIndexBySubject.set(changeSubject(change), index);
-    if (change.kind === "remove-virtual-server") lastIndexBySubject.set(removalOf(change), index);
+    if (change.kind === "virtual-server-remove") lastIndexBySubject.set(removalOf(change), index);
   }
   return refused.filter(({ index }) => {
     const change = changes[index] as IpvsChange;
@@ -101,6 +109,6 @@ export function notSuperseded(
 }
 
 /** A key beside the subjects: the removal of a virtual server takes its real servers along. */
-function removalOf({ virtualServer }: IpvsChange): string {
-  return `removal of ${virtualServerKey(virtualServer)}`;
+function removalOf(change: IpvsChange): string {
+  return `removal of ${virtualServerKey(virtualServerOf(change))}`;
 }

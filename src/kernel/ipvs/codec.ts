@@ -85,21 +85,21 @@ export type ListedService =
 export function encodeChange(writer: MessageWriter, change: IpvsChange): void {
   writeGenericHeader(writer, changeCommands[change.kind], GENERIC_VERSION);
   switch (change.kind) {
-    case "create-virtual-server":
-    case "update-virtual-server":
-      writeNested(writer, serviceType, change.virtualServer, writeService);
+    case "virtual-server-create":
+    case "virtual-server-update":
+      writeNested(writer, serviceType, change.after, writeService);
       return;
-    case "remove-virtual-server":
-      writeServiceKey(writer, change.virtualServer);
+    case "virtual-server-remove":
+      writeServiceKey(writer, change.before);
       return;
-    case "create-real-server":
-    case "update-real-server":
+    case "real-server-create":
+    case "real-server-update":
       writeServiceKey(writer, change.virtualServer);
-      writeNested(writer, destinationType, change.realServer, writeDestination);
+      writeNested(writer, destinationType, change.after, writeDestination);
       return;
-    case "remove-real-server":
+    case "real-server-remove":
       writeServiceKey(writer, change.virtualServer);
-      writeNested(writer, destinationType, change.realServer, writeDestinationIdentity);
+      writeNested(writer, destinationType, change.before, writeDestinationIdentity);
       return;
   }
 }

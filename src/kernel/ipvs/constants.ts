@@ -22,12 +22,12 @@ export const commands = {
 
 /** IPVS_CMD_*: what changes. */
 export const changeCommands: Readonly<Record<IpvsChange["kind"], number>> = {
-  "create-virtual-server": commands.newService,
-  "update-virtual-server": 2,
-  "remove-virtual-server": commands.deleteService,
-  "create-real-server": commands.newDestination,
-  "update-real-server": 6,
-  "remove-real-server": 7,
+  "virtual-server-create": commands.newService,
+  "virtual-server-update": 2,
+  "virtual-server-remove": commands.deleteService,
+  "real-server-create": commands.newDestination,
+  "real-server-update": 6,
+  "real-server-remove": 7,
 };
 
 /** AF_*, linux/socket.h. */

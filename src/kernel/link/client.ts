@@ -141,7 +141,7 @@ class DummyLinkClient implements OpenDummyLink {
     const addresses = (await this.#listRealAddresses())
       .filter(({ linkIndex, address }) => linkIndex === found?.index && isIpv4(address))
       .map(({ address }) => address);
-    const failed = await this.apply(addresses.map((address) => ({ kind: "add", address })));
+    const failed = await this.apply(addresses.map((address) => ({ kind: "address-add", address })));
     if (failed[0] !== undefined) throw failed[0].error;
     return this.#removeAll("address", addresses, found?.index);
   }
@@ -263,7 +263,7 @@ class DummyLinkClient implements OpenDummyLink {
 
   #failAdditions(changes: readonly AddressChange[]): readonly FailedChange[] {
     return changes.flatMap((change, index) => {
-      if (change.kind === "remove") return [];
+      if (change.kind === "address-remove") return [];
       const { operation, subject } = bindingRequestKind.describe(
         this.#bindingRequest(change, 0),
         errno.ENODEV,
@@ -275,7 +275,9 @@ class DummyLinkClient implements OpenDummyLink {
     });
   }
 
-  #bindingRequest({ kind, address }: AddressChange, linkIndex: number): BindingRequest {
+  #bindingRequest(change: AddressChange, linkIndex: number): BindingRequest {
+    const { address } = change;
+    const kind = change.kind === "address-add" ? "add" : "remove";
     const form = this.#hasRoutes && isIpv4(address) ? "route" : "address";
     return { kind, form, address, linkName: this.name, linkIndex };
   }

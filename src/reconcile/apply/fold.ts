@@ -6,7 +6,7 @@ import type { IpSet } from "../../state/ip-set.ts";
 import { type RealServer, realServerKey, sameRealServers } from "../../state/real-server.ts";
 import { chainKey, type Rule } from "../../state/rule.ts";
 import { sameVirtualServer } from "../../state/virtual-server.ts";
-import type { Change, RealServerChange, RuleChange } from "../change.ts";
+import type { Change, FamilyRuleChange, RealServerChange } from "../change.ts";
 import { type CachedState, type CachedVirtualServer, noRules } from "../observed/cached-state.ts";
 
 export interface FoldTools {
@@ -110,7 +110,7 @@ function foldSwap(set: IpSet, cached: CachedState): void {
   cached.sets.set(set.name, { ...set, references, elementCount });
 }
 
-function foldRule(change: RuleChange, { cached, render }: FoldTools): void {
+function foldRule(change: FamilyRuleChange, { cached, render }: FoldTools): void {
   const before = cached.rules.get(change.family) ?? noRules;
   const chains = new Map(before.chains);
   const jumps = new Map(before.jumps);

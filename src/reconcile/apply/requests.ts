@@ -1,21 +1,14 @@
 /** Changes as requests of the kernel's clients. Each function resolves with what was refused; a rejection: nothing is known. */
 import type {
   AddressChange,
+  EntryChange,
   FailedChange,
   Iptables,
   IpvsChange,
   Kernel,
-  RulesChange,
-  SetChange,
-} from "../../kernel/kernel.ts";
-import type {
-  AddressBinding,
-  Change,
-  ChangeOf,
-  EntryChange,
   RuleChange,
-  ServerChange,
-} from "../change.ts";
+} from "../../kernel/kernel.ts";
+import type { Change, ChangeOf, FamilyRuleChange } from "../change.ts";
 
 /** Facilities of the kernel that take several changes at once; changes of one group are sent together. */
 export type ChangeGroup =
@@ -67,14 +60,14 @@ export function sendGroup(
   switch (group) {
     case "virtual-servers":
     case "real-servers":
-      return kernel.ipvs.apply((changes as readonly ServerChange[]).map(ipvsChange));
+      return kernel.ipvs.apply(changes as readonly IpvsChange[]);
     case "entries":
-      return kernel.ipSets.apply((changes as readonly EntryChange[]).map(setChange));
+      return kernel.ipSets.apply(changes as readonly EntryChange[]);
     case "addresses":
-      return kernel.link.apply((changes as readonly AddressBinding[]).map(addressChange));
+      return kernel.link.apply(changes as readonly AddressChange[]);
     case "rules-IPv4":
     case "rules-IPv6":
-      return sendRules(changes as readonly RuleChange[], kernel);
+      return sendRules(changes as readonly FamilyRuleChange[], kernel);
   }
 }
 
@@ -113,13 +106,13 @@ export async function sendSingle(
 
 /** One restore is a transaction: it is refused as a whole, and then one by one, so that only what is at fault is refused. */
 async function sendRules(
-  changes: readonly RuleChange[],
+  changes: readonly FamilyRuleChange[],
   { iptables }: Kernel,
 ): Promise<readonly FailedChange[]> {
   const [first] = changes;
   if (first === undefined) return [];
   try {
-    await iptables.apply(first.family, changes.map(rulesChange));
+    await iptables.apply(first.family, changes);
     return [];
   } catch (error) {
     if (!isRefusal(error)) throw error;
@@ -134,12 +127,14 @@ async function sendRules(
 }
 
 /** The transaction may have been committed for the table before the one that was refused: a jump is not inserted twice. */
-async function sendOneRule(change: RuleChange, iptables: Iptables): Promise<Error | undefined> {
-  const request = rulesChange(change);
-  const isInsert = request.kind === "insert-jump";
-  const requests = isInsert ? [{ ...request, kind: "remove-jump" } as const, request] : [request];
+async function sendOneRule(
+  change: FamilyRuleChange,
+  iptables: Iptables,
+): Promise<Error | undefined> {
+  const isInsert = change.kind === "jump-insert";
+  const removal: RuleChange[] = isInsert ? [{ kind: "jump-remove", jump: change.jump }] : [];
   try {
-    await iptables.apply(change.family, requests);
+    await iptables.apply(change.family, [...removal, change]);
     return undefined;
   } catch (error) {
     if (isRefusal(error)) return error;
@@ -154,51 +149,4 @@ function isRefusal(error: unknown): error is Error {
 
 function isLockHeld(error: Error): boolean {
   return "isBusy" in error && error.isBusy === true;
-}
-
-function ipvsChange(change: ServerChange): IpvsChange {
-  switch (change.kind) {
-    case "virtual-server-create": {
-      const kind = "create-virtual-server";
-      const { after: virtualServer } = change;
-      return change.mustBeNew ? { kind, virtualServer, mustBeNew: true } : { kind, virtualServer };
-    }
-    case "virtual-server-update":
-      return { kind: "update-virtual-server", virtualServer: change.after };
-    case "virtual-server-remove":
-      return { kind: "remove-virtual-server", virtualServer: change.before };
-    case "real-server-create":
-    case "real-server-update": {
-      const { virtualServer, after: realServer } = change;
-      const kind =
-        change.kind === "real-server-create" ? "create-real-server" : "update-real-server";
-      return { kind, virtualServer, realServer };
-    }
-    case "real-server-remove": {
-      const { virtualServer, before: realServer } = change;
-      return { kind: "remove-real-server", virtualServer, realServer };
-    }
-  }
-}
-
-function setChange({ kind, set, entry }: EntryChange): SetChange {
-  return { kind: kind === "entry-add" ? "add" : "remove", set, entry };
-}
-
-function addressChange({ kind, address }: AddressBinding): AddressChange {
-  return { kind: kind === "address-add" ? "add" : "remove", address };
-}
-
-/** A change of rules as the kernel's client takes it. */
-export function rulesChange(change: RuleChange): RulesChange {
-  switch (change.kind) {
-    case "chain-write":
-      return { kind: "write-chain", chain: change.chain };
-    case "chain-remove":
-      return { kind: "remove-chain", table: change.table, name: change.chainName };
-    case "jump-insert":
-      return { kind: "insert-jump", jump: change.jump };
-    case "jump-remove":
-      return { kind: "remove-jump", jump: change.jump };
-  }
 }

@@ -2,7 +2,7 @@
 import type { IpFamily } from "../../base/ip.ts";
 import type { ObservedChain } from "../../kernel/kernel.ts";
 import { type Chain, chainKey, type Jump, type RuleSet } from "../../state/rule.ts";
-import type { ChangeReason, RuleChange } from "../change.ts";
+import type { ChangeReason, FamilyRuleChange } from "../change.ts";
 import type { CachedRules } from "../observed/cached-state.ts";
 import {
   cachedRulesOf,
@@ -13,7 +13,7 @@ import {
   wantedOrder,
 } from "./rule-texts.ts";
 
-export type PlannedRuleChange = RuleChange & { readonly reason: ChangeReason };
+export type PlannedRuleChange = FamilyRuleChange & { readonly reason: ChangeReason };
 
 /** Rules of one family: as planned, and as they are. */
 export interface RulesInput {

@@ -5,7 +5,6 @@ import type { TouchedChain } from "../../plan/iptables/desired-tables.ts";
 import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
 import type { RuleSet, TableName } from "../../state/rule.ts";
 import type { ConntrackPass } from "../apply/outcome.ts";
-import { rulesChange } from "../apply/requests.ts";
 import type { Change, ChangeKind } from "../change.ts";
 import { emptyPlan } from "../change-plan.ts";
 import type { PlannedRuleChange } from "../diff/diff-rules.ts";
@@ -159,7 +158,7 @@ export class TablesReconciler {
     changes: readonly PlannedRuleChange[],
     isFull: boolean,
   ): Promise<void> {
-    if (changes.length > 0) await this.#iptables.apply(family, changes.map(rulesChange));
+    if (changes.length > 0) await this.#iptables.apply(family, changes);
     // Nothing was written and nothing was read: what is known stays as it is.
     else if (!isFull) return;
     this.#generations.set(family, await this.#iptables.readGeneration(family));

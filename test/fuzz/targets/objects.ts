@@ -91,7 +91,7 @@ function checkFamily(desired: DesiredState, family: (typeof families)[number]): 
     deniedToNode: desired.deniedToNode(family),
   });
   for (const { address } of desired.deniedToNode(family)) assert.equal(familyOf(address), family);
-  const changes = rules.chains.map((chain) => ({ kind: "write-chain", chain }) as const);
+  const changes = rules.chains.map((chain) => ({ kind: "chain-write", chain }) as const);
   checkRestoreText(renderRestoreInput(family, changes));
 }
 

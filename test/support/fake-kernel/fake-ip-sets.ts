@@ -1,7 +1,7 @@
 import { errno } from "../../../src/base/errno.ts";
 import { familyOf } from "../../../src/base/ip.ts";
 import { ipSetErrorWords } from "../../../src/kernel/ipset/errors.ts";
-import type { FailedChange, IpSets, SetChange } from "../../../src/kernel/kernel.ts";
+import type { EntryChange, FailedChange, IpSets } from "../../../src/kernel/kernel.ts";
 import { NetlinkError } from "../../../src/netlink/errors.ts";
 import {
   type IpSet,
@@ -10,7 +10,7 @@ import {
   sameIpSet,
 } from "../../../src/state/ip-set.ts";
 import { type SetEntry, type SetEntryParts, setEntryParts } from "../../../src/state/set-entry.ts";
-import type { Operation, Operations } from "./operations.ts";
+import { actionWords, type Operation, type Operations } from "./operations.ts";
 
 interface HeldSet {
   readonly set: IpSet;
@@ -61,7 +61,7 @@ export class FakeIpSets implements IpSets {
   }
 
   /** As another program would: not logged, and past all traps. Throws what the kernel would refuse. */
-  interfere(change: SetChange): void {
+  interfere(change: EntryChange): void {
     this.#carryOut(change);
   }
 
@@ -118,20 +118,20 @@ export class FakeIpSets implements IpSets {
     });
   }
 
-  async apply(changes: readonly SetChange[]): Promise<readonly FailedChange[]> {
+  async apply(changes: readonly EntryChange[]): Promise<readonly FailedChange[]> {
     return this.#operations.changes(changes, setOperation, (change) => this.#carryOut(change));
   }
 
-  #carryOut(change: SetChange): void {
+  #carryOut(change: EntryChange): void {
     const operation = setOperation(change);
     checkForm(operation, change.set.type, change.entry);
     const held = this.#held.get(change.set.name);
     if (held === undefined) {
-      if (change.kind === "remove") return;
+      if (change.kind === "entry-remove") return;
       throw setError(operation, errno.ENOENT, change.set.type);
     }
     checkFamily(operation, held.set, change.entry);
-    if (change.kind === "remove") {
+    if (change.kind === "entry-remove") {
       held.entries.delete(change.entry);
       return;
     }
@@ -175,13 +175,13 @@ function checkFamily(operation: Operation, set: IpSet, entry: SetEntry): void {
   }
 }
 
-function setOperation({ kind, set, entry }: SetChange): Operation {
-  return { facility: "ipset", action: `${kind}-entry`, subject: `${set.name} ${entry}` };
+function setOperation({ kind, set, entry }: EntryChange): Operation {
+  return { facility: "ipset", action: kind, subject: `${set.name} ${entry}` };
 }
 
 function setError(operation: Operation, errorNumber: number, type: string): NetlinkError {
   return new NetlinkError({
-    operation: operation.action.replaceAll("-", " "),
+    operation: actionWords(operation.action),
     subject: operation.subject,
     errno: errorNumber,
     ...ipSetErrorWords(errorNumber, type),

@@ -8,7 +8,7 @@ import type {
   BackendFinding,
   Iptables,
   ObservedChain,
-  RulesChange,
+  RuleChange,
   RulesScope,
 } from "../../../src/kernel/kernel.ts";
 import type { Rule, TableName } from "../../../src/state/rule.ts";
@@ -109,7 +109,7 @@ export class FakeIptables implements Iptables {
     return Number.parseInt(hash("sha256", JSON.stringify(this.peek(family))).slice(0, 12), 16);
   }
 
-  async apply(family: IpFamily, changes: readonly RulesChange[]): Promise<void> {
+  async apply(family: IpFamily, changes: readonly RuleChange[]): Promise<void> {
     if (changes.length === 0) return;
     const input = renderRestoreInput(family, changes);
     this.#operations.change(iptablesOperation(family, changes), () => {
@@ -128,7 +128,7 @@ export class FakeIptables implements Iptables {
     return reason === undefined ? { isSupported: true } : { isSupported: false, reason };
   }
 
-  #commit(family: IpFamily, name: TableName, changes: readonly RulesChange[], input: string): void {
+  #commit(family: IpFamily, name: TableName, changes: readonly RuleChange[], input: string): void {
     const inTable = changes.filter((change) => tableOf(change) === name);
     try {
       this.#tables[family][name].commit(inTable, this.#hasSet);
@@ -173,20 +173,20 @@ function iptablesError(family: IpFamily, refusal: TableRefusal, input: string): 
   );
 }
 
-function tableOf(change: RulesChange): TableName {
-  if (change.kind === "write-chain") return change.chain.table;
-  return change.kind === "remove-chain" ? change.table : change.jump.table;
+function tableOf(change: RuleChange): TableName {
+  if (change.kind === "chain-write") return change.chain.table;
+  return change.kind === "chain-remove" ? change.table : change.jump.table;
 }
 
-/** `iptables apply IPv4: write-chain nat KUBE-SERVICES, insert-jump nat OUTPUT KUBE-SERVICES` */
-function iptablesOperation(family: IpFamily, changes: readonly RulesChange[]): Operation {
+/** `iptables apply IPv4: chain-write nat KUBE-SERVICES, jump-insert nat OUTPUT KUBE-SERVICES` */
+function iptablesOperation(family: IpFamily, changes: readonly RuleChange[]): Operation {
   const texts = changes.map((change) => `${change.kind} ${tableOf(change)} ${placeOf(change)}`);
   return { facility: "iptables", action: "apply", subject: `${family}: ${texts.join(", ")}` };
 }
 
-function placeOf(change: RulesChange): string {
-  if (change.kind === "write-chain") return change.chain.name;
-  if (change.kind === "remove-chain") return change.name;
+function placeOf(change: RuleChange): string {
+  if (change.kind === "chain-write") return change.chain.name;
+  if (change.kind === "chain-remove") return change.chainName;
   const { from, rule } = change.jump;
   return rule.target.kind === "jump" ? `${from} ${rule.target.chain}` : from;
 }

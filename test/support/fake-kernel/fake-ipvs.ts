@@ -1,5 +1,6 @@
 import { errno } from "../../../src/base/errno.ts";
 import { familyOf, hostPrefixLength, type IpFamily } from "../../../src/base/ip.ts";
+import { virtualServerOf } from "../../../src/kernel/ipvs/change-errors.ts";
 import type {
   CachedRealServers,
   FailedChange,
@@ -190,35 +191,39 @@ export class FakeIpvs implements Ipvs {
 
   #carryOut(change: IpvsChange): void {
     switch (change.kind) {
-      case "create-virtual-server":
-      case "update-virtual-server":
+      case "virtual-server-create":
+      case "virtual-server-update":
         this.#writeVirtualServer(change);
         return;
-      case "remove-virtual-server":
-        this.#held.delete(virtualServerKey(change.virtualServer));
+      case "virtual-server-remove":
+        this.#held.delete(virtualServerKey(change.before));
         return;
-      case "create-real-server":
-      case "update-real-server":
+      case "real-server-create":
+      case "real-server-update":
         this.#writeRealServer(change);
         return;
-      case "remove-real-server":
+      case "real-server-remove":
         this.#held
           .get(virtualServerKey(change.virtualServer))
-          ?.realServers.delete(realServerKey(change.realServer));
+          ?.realServers.delete(realServerKey(change.before));
         return;
     }
   }
 
   #writeVirtualServer(
-    change: IpvsChange & { readonly kind: "create-virtual-server" | "update-virtual-server" },
+    change: IpvsChange & { readonly kind: "virtual-server-create" | "virtual-server-update" },
   ): void {
-    const { virtualServer } = change;
+    const { after: virtualServer } = change;
     const key = virtualServerKey(virtualServer);
     const held = this.#held.get(key);
-    if (held === undefined && change.kind === "update-virtual-server") {
+    if (held === undefined && change.kind === "virtual-server-update") {
       throw failureError(ipvsOperation(change), errno.ESRCH);
     }
-    if (held !== undefined && "mustBeNew" in change) {
+    if (
+      held !== undefined &&
+      change.kind === "virtual-server-create" &&
+      change.mustBeNew === true
+    ) {
       throw failureError(ipvsOperation(change), errno.EEXIST);
     }
     if (!this.schedulers.has(virtualServer.scheduler)) {
@@ -235,14 +240,14 @@ export class FakeIpvs implements Ipvs {
   }
 
   #writeRealServer(
-    change: IpvsChange & { readonly kind: "create-real-server" | "update-real-server" },
+    change: IpvsChange & { readonly kind: "real-server-create" | "real-server-update" },
   ): void {
-    const { virtualServer, realServer } = change;
+    const { virtualServer, after: realServer } = change;
     const held = this.#held.get(virtualServerKey(virtualServer));
     if (held === undefined) throw failureError(ipvsOperation(change), errno.ESRCH);
     const key = realServerKey(realServer);
     const present = held.realServers.get(key);
-    if (present === undefined && change.kind === "update-real-server") {
+    if (present === undefined && change.kind === "real-server-update") {
       throw failureError(ipvsOperation(change), errno.ENOENT);
     }
     checkRealServer(change, realServer, virtualServer);
@@ -277,8 +282,8 @@ function observedCounts(
 }
 
 function ipvsOperation(change: IpvsChange): Operation {
-  const server = virtualServerKey(change.virtualServer);
-  const subject =
-    "realServer" in change ? `${server} -> ${realServerKey(change.realServer)}` : server;
+  const server = virtualServerKey(virtualServerOf(change));
+  const id = "after" in change ? change.after : change.before;
+  const subject = "virtualServer" in change ? `${server} -> ${realServerKey(id)}` : server;
   return { facility: "ipvs", action: change.kind, subject };
 }

@@ -54,7 +54,7 @@ export class FakeLink implements DummyLink {
   /** Binds or takes an address as another program would; throws what the kernel would refuse. */
   interfere({ kind, address }: AddressChange): void {
     if (this.#index === undefined) throw new Error(`Cannot find device ${this.name}`);
-    if (kind === "add") this.#bound.add(address);
+    if (kind === "address-add") this.#bound.add(address);
     else this.#bound.delete(address);
     this.#notify();
   }
@@ -117,7 +117,7 @@ export class FakeLink implements DummyLink {
 
   async apply(changes: readonly AddressChange[]): Promise<readonly FailedChange[]> {
     return this.#operations.changes(changes, addressOperation, (change) => {
-      if (change.kind === "remove") this.#bound.delete(change.address);
+      if (change.kind === "address-remove") this.#bound.delete(change.address);
       else if (this.#index !== undefined) this.#bound.add(change.address);
       else throw failureError(addressOperation(change), errno.ENODEV);
       this.#notify();
@@ -168,5 +168,5 @@ export function nodeAddress(text: string, prefixLength: number, linkIndex: numbe
 }
 
 function addressOperation({ kind, address }: AddressChange): Operation {
-  return { facility: "link", action: `${kind}-address`, subject: address };
+  return { facility: "link", action: kind, subject: address };
 }

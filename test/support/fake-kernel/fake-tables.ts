@@ -1,7 +1,7 @@
 /** One family's iptables by the rules of iptables-restore. */
 import type { IpFamily } from "../../../src/base/ip.ts";
 import { renderRule } from "../../../src/kernel/iptables/render.ts";
-import type { ObservedChain, ObservedRule, RulesChange } from "../../../src/kernel/kernel.ts";
+import type { ObservedChain, ObservedRule, RuleChange } from "../../../src/kernel/kernel.ts";
 import type { Jump, Rule, TableName } from "../../../src/state/rule.ts";
 
 /** Why a table was not changed; `lineText` as it stands in the input of restore. */
@@ -74,7 +74,7 @@ export class FakeTable {
   }
 
   /** All changes or, with a {@link TableRefusal}, none. In the phases of the restore input. */
-  commit(changes: readonly RulesChange[], hasSet: (name: string) => boolean): void {
+  commit(changes: readonly RuleChange[], hasSet: (name: string) => boolean): void {
     const chains: Chains = new Map(this.#chains);
     const written = lastWords(changes);
     for (const [name, rules] of written) {
@@ -83,7 +83,7 @@ export class FakeTable {
     }
     const named = new Set([...this.#chains.keys(), ...written.keys()]);
     for (const change of changes) {
-      if (change.kind === "insert-jump") this.#checkTarget(named, change.jump);
+      if (change.kind === "jump-insert") this.#checkTarget(named, change.jump);
       this.#moveJump(chains, change);
     }
     for (const [name, rules] of written) {
@@ -105,12 +105,12 @@ export class FakeTable {
     throw new TableRefusal(`Couldn't load target \`${target.chain}'`, lineText);
   }
 
-  #moveJump(chains: Chains, change: RulesChange): void {
-    if (change.kind === "insert-jump") {
+  #moveJump(chains: Chains, change: RuleChange): void {
+    if (change.kind === "jump-insert") {
       const rules = this.#rulesOf(chains, change.jump, "-I");
       chains.set(change.jump.from, [this.#observed(change.jump.rule), ...rules]);
     }
-    if (change.kind === "remove-jump") {
+    if (change.kind === "jump-remove") {
       const rules = this.#rulesOf(chains, change.jump, "-D");
       const text = renderRule(this.#family, change.jump.rule);
       const at = rules.findIndex((rule) => rule.text === text);
@@ -140,12 +140,12 @@ function countReferences(chains: Chains): ReadonlyMap<string, number> {
 
 /** The rules of each written chain, undefined for a removed one; of several changes the last counts. */
 function lastWords(
-  changes: readonly RulesChange[],
+  changes: readonly RuleChange[],
 ): ReadonlyMap<string, readonly Rule[] | undefined> {
   const words = new Map<string, readonly Rule[] | undefined>();
   for (const change of changes) {
-    if (change.kind === "write-chain") words.set(change.chain.name, change.chain.rules);
-    if (change.kind === "remove-chain") words.set(change.name, undefined);
+    if (change.kind === "chain-write") words.set(change.chain.name, change.chain.rules);
+    if (change.kind === "chain-remove") words.set(change.chainName, undefined);
   }
   return words;
 }

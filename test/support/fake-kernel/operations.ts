@@ -7,7 +7,7 @@ export type Facility = "ipvs" | "ipset" | "link" | "iptables" | "conntrack" | "s
 
 export interface Operation {
   readonly facility: Facility;
-  /** `create-real-server`, `write`; `observe` and the like for reads. */
+  /** `real-server-create`, `write`; `observe` and the like for reads. */
   readonly action: string;
   /** `TCP 10.96.0.1:80 -> 10.244.1.5:8080`; may be empty. */
   readonly subject: string;
@@ -15,7 +15,7 @@ export interface Operation {
   readonly isRead?: boolean;
 }
 
-/** `ipvs create-real-server TCP 10.96.0.1:80 -> 10.244.1.5:8080` */
+/** `ipvs real-server-create TCP 10.96.0.1:80 -> 10.244.1.5:8080` */
 export function operationText(operation: Operation): string {
   return `${operation.facility} ${operation.action} ${operation.subject}`.trimEnd();
 }
@@ -165,7 +165,12 @@ export class Operations {
 export function failureError(operation: Operation, failure: Failure): Error {
   if (failure instanceof Error) return failure;
   const { action, subject } = operation;
-  return new NetlinkError({ operation: action.replaceAll("-", " "), subject, errno: failure });
+  return new NetlinkError({ operation: actionWords(action), subject, errno: failure });
+}
+
+/** `create virtual server` of `virtual-server-create`, and of `create-virtual-server`. */
+export function actionWords(action: string): string {
+  return action.replace(/^(.+)-(create|update|remove|add)$/, "$2-$1").replaceAll("-", " ");
 }
 
 function replyLost(operation: Operation): Error {

@@ -48,24 +48,24 @@ function ipvsadm({ ipvs }: FakeKernel, words: readonly string[]): void {
   const virtualServer = serverOf(option, place);
   if (verb === "-D") {
     mustBeThere(ipvs.peek().some(({ virtualServer: held }) => isSame(held, virtualServer)));
-    ipvs.interfere({ kind: "remove-virtual-server", virtualServer });
+    ipvs.interfere({ kind: "virtual-server-remove", before: virtualServer });
   } else if (verb === "-A" || verb === "-E") {
     const persistencePrefixLength = hostPrefixLength(familyOf(virtualServer.address));
     const settings = { scheduler: value, flags: 0, persistenceTimeoutSeconds: 0 };
     const written = { ...virtualServer, ...settings, persistencePrefixLength };
-    if (verb === "-E") ipvs.interfere({ kind: "update-virtual-server", virtualServer: written });
+    if (verb === "-E") ipvs.interfere({ kind: "virtual-server-update", after: written });
     else
       ipvs.interfere({
-        kind: "create-virtual-server",
-        virtualServer: written,
+        kind: "virtual-server-create",
+        after: written,
         mustBeNew: true,
       });
   } else if (verb === "-d") {
     const { address, port } = splitPlace(value);
-    ipvs.interfere({ kind: "remove-real-server", virtualServer, realServer: { address, port } });
+    ipvs.interfere({ kind: "real-server-remove", virtualServer, before: { address, port } });
   } else if (verb === "-a" || verb === "-e") {
-    const kind = verb === "-a" ? "create-real-server" : "update-real-server";
-    ipvs.interfere({ kind, virtualServer, realServer: realServerOf(words.slice(4)) });
+    const kind = verb === "-a" ? "real-server-create" : "real-server-update";
+    ipvs.interfere({ kind, virtualServer, after: realServerOf(words.slice(4)) });
   } else throw new UnknownCommand(`ipvsadm ${words.join(" ")}`);
 }
 
@@ -83,7 +83,7 @@ function ipset({ ipSets }: FakeKernel, [verb = "", name, entry]: readonly string
   }
   const found = ipSets.peek().find(({ set }) => set.name === name);
   if (found === undefined) throw new Error(`The set ${name} does not exist`);
-  const kind = verb === "add" ? "add" : "remove";
+  const kind = verb === "add" ? "entry-add" : "entry-remove";
   ipSets.interfere({ kind, set: found.set, entry: entry as SetEntry });
 }
 
@@ -97,7 +97,8 @@ function iproute({ link }: FakeKernel, words: readonly string[]): void {
   if (object !== "address") throw new UnknownCommand(`ip ${words.join(" ")}`);
   const [text = "", length = ""] = subject.split("/");
   if (device === link.name) {
-    link.interfere({ kind: verb === "add" ? "add" : "remove", address: addressOf(text) });
+    const kind = verb === "add" ? "address-add" : "address-remove";
+    link.interfere({ kind, address: addressOf(text) });
     return;
   }
   const index = linkIndexes[device];

@@ -115,7 +115,7 @@ describe("cleanUp", () => {
     const kernel = await programmed();
     const address = ip("fd00:96::10");
     const virtualServer = { protocol: "TCP", address, port: 80 } as const;
-    await kernel.ipvs.apply([{ kind: "remove-virtual-server", virtualServer }]);
+    await kernel.ipvs.apply([{ kind: "virtual-server-remove", before: virtualServer }]);
     const { lines } = await clean(kernel);
     assert.equal(lines[0], "Removed     1 virtual server");
   });
@@ -131,7 +131,7 @@ describe("cleanUp", () => {
 
   it("names what it could not remove, and fails", async () => {
     const kernel = await programmed();
-    kernel.operations.failWhere(({ action }) => action === "remove-virtual-server", errno.EPERM);
+    kernel.operations.failWhere(({ action }) => action === "virtual-server-remove", errno.EPERM);
     const { worked, lines } = await clean(kernel);
     assert.equal(worked, false);
     assert.ok(
@@ -145,8 +145,8 @@ describe("cleanUp", () => {
     const kernel = await programmed();
     await kernel.ipvs.apply([
       {
-        kind: "create-virtual-server",
-        virtualServer: {
+        kind: "virtual-server-create",
+        after: {
           protocol: "TCP",
           address: ip("10.50.0.1"),
           port: 80,

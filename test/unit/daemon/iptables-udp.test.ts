@@ -150,7 +150,7 @@ describe("mode iptables: UDP flows", () => {
     await node.start();
     await node.settle();
     const nat = { table: "nat", name: "KUBE-SERVICES", rules: [] } as const;
-    await node.kernel.iptables.apply("IPv4", [{ kind: "write-chain", chain: nat }]);
+    await node.kernel.iptables.apply("IPv4", [{ kind: "chain-write", chain: nat }]);
     track(["10.96.0.10!53"], "nobody");
     track(["10.96.0.10!53"]);
     await node.wait(60_000);

@@ -133,7 +133,7 @@ describe("observing only", () => {
     await start();
     await running?.stop();
     await start(observing);
-    await kernel.ipvs.apply([{ kind: "remove-virtual-server", virtualServer: server }]);
+    await kernel.ipvs.apply([{ kind: "virtual-server-remove", before: server }]);
     kernel.operations.clear();
     await settle();
     await settle();
@@ -171,7 +171,7 @@ describe("observing only", () => {
       [[], ["holders", "ownership", "ramps"]],
     ] as const) {
       // A third party's, which the Service claims.
-      await kernel.ipvs.apply([{ kind: "create-virtual-server", virtualServer: taken }]);
+      await kernel.ipvs.apply([{ kind: "virtual-server-create", after: taken }]);
       apply(slow, few);
       recorded.length = 0;
       await start(["ipvs-scheduler", "wrr"], ...flags);

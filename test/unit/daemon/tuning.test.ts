@@ -45,7 +45,7 @@ describe("the annotation for the scheduler", () => {
       "kube-ipvs.io/scheduler": "sh",
       "kube-ipvs.io/scheduler-flags": "sh-port,sh-fallback",
     };
-    const edit = ["ipvs update-virtual-server TCP 10.96.0.10:80"];
+    const edit = ["ipvs virtual-server-update TCP 10.96.0.10:80"];
     assert.deepEqual(await node.apply(web(annotations)), edit);
     assert.equal(node.servers[0], "-A -t 10.96.0.10:80 -s sh -b sh-fallback,sh-port");
     assert.deepEqual(await node.apply(web()), edit);
@@ -71,7 +71,7 @@ describe("the annotation for the scheduler", () => {
       },
     ]);
     node.kernel.ipvs.schedulers.add("mh");
-    assert.deepEqual(await node.pass(61_000), ["ipvs update-virtual-server TCP 10.96.0.10:80"]);
+    assert.deepEqual(await node.pass(61_000), ["ipvs virtual-server-update TCP 10.96.0.10:80"]);
     assert.equal(node.servers[0], "-A -t 10.96.0.10:80 -s mh -b mh-port");
     assert.equal(node.ignored.get("scheduler-unavailable"), 0);
   });
@@ -132,10 +132,10 @@ describe("limits of connections", () => {
     const update = (text: string): readonly string[] =>
       ["10", "20"].map((end) => `ipvs ${text} TCP 10.96.0.10:80 -> 10.244.1.${end}:8080`);
     const limited = web({ "kube-ipvs.io/max-connections": "100,80" });
-    assert.deepEqual(await node.apply(limited), update("update-real-server"));
+    assert.deepEqual(await node.apply(limited), update("real-server-update"));
     assert.equal(node.servers[2], "-a -t 10.96.0.10:80 -r 10.244.1.10:8080 -m -w 1 -x 100 -y 80");
     assert.deepEqual(await node.pass(60_000), [], "verification finds them right");
-    assert.deepEqual(await node.apply(web()), update("update-real-server"));
+    assert.deepEqual(await node.apply(web()), update("real-server-update"));
     assert.deepEqual(node.servers, plain);
   });
 
@@ -154,7 +154,7 @@ describe("one packet", () => {
     const ports = [servicePort(), servicePort({ name: "dns", protocol: "UDP", port: 53 })];
     const named = (annotations: object): ApiObject => service({ ports, metadata: { annotations } });
     await node.start([named({}), endpoints]);
-    const edit = ["ipvs update-virtual-server UDP 10.96.0.10:53"];
+    const edit = ["ipvs virtual-server-update UDP 10.96.0.10:53"];
     assert.deepEqual(await node.apply(named({ "kube-ipvs.io/one-packet": "true" })), edit);
     assert.deepEqual(node.servers.slice(0, 2), [
       "-A -t 10.96.0.10:80 -s rr",
@@ -185,7 +185,7 @@ describe("a Service's drain deadline", () => {
     await node.pass(9_000);
     assert.deepEqual(weights(), ["10.244.1.10 0", "10.244.1.20 1"]);
     assert.deepEqual(await node.pass(20_000), [
-      "ipvs remove-real-server TCP 10.96.0.10:80 -> 10.244.1.10:8080",
+      "ipvs real-server-remove TCP 10.96.0.10:80 -> 10.244.1.10:8080",
     ]);
   });
 });
@@ -202,7 +202,7 @@ describe("weights", () => {
   it("are those of the EndpointSlices, and a change of one is a change of its real servers", async () => {
     await node.start([...other, web(weighted), endpoints, canary("3")]);
     assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 3"]);
-    const update = ["ipvs update-real-server TCP 10.96.0.10:80 -> 10.244.1.40:8080"];
+    const update = ["ipvs real-server-update TCP 10.96.0.10:80 -> 10.244.1.40:8080"];
     assert.deepEqual(await node.apply(canary("0")), update);
     assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 0"]);
     assert.deepEqual(await node.pass(120_000), [], "nobody takes weight 0 for a drain");
@@ -225,7 +225,7 @@ describe("weights", () => {
     await node.start([...other, web(byNode), onNodes, large("4"), nodeObject({ name: "node-3" })]);
     assert.deepEqual(weights(), ["10.244.1.10 4", "10.244.1.20 1", "10.244.1.40 1"]);
     assert.deepEqual(await node.apply(large("8")), [
-      "ipvs update-real-server TCP 10.96.0.10:80 -> 10.244.1.10:8080",
+      "ipvs real-server-update TCP 10.96.0.10:80 -> 10.244.1.10:8080",
     ]);
     await node.apply(large("heavy"));
     assert.deepEqual(weights(), ["10.244.1.10 1", "10.244.1.20 1", "10.244.1.40 1"]);
@@ -277,13 +277,13 @@ describe("weights", () => {
 describe("a slow start", () => {
   const slow = web({ "kube-ipvs.io/scheduler": "wrr", "kube-ipvs.io/slow-start": "90s" });
   const three = endpointSlice({ endpoints: ["10.244.1.10", "10.244.1.20", "10.244.1.40"] });
-  const update = ["ipvs update-real-server TCP 10.96.0.10:80 -> 10.244.1.40:8080"];
+  const update = ["ipvs real-server-update TCP 10.96.0.10:80 -> 10.244.1.40:8080"];
 
   it("lets the weight of a new endpoint grow in steps, and touches nothing else", async () => {
     await node.start([...other, slow, endpoints]);
     assert.deepEqual(weights(), ["10.244.1.10 10", "10.244.1.20 10"]);
     assert.deepEqual(await node.apply(three), [
-      "ipvs create-real-server TCP 10.96.0.10:80 -> 10.244.1.40:8080",
+      "ipvs real-server-create TCP 10.96.0.10:80 -> 10.244.1.40:8080",
     ]);
     for (let step = 1; step < 10; step++) {
       assert.deepEqual(weights(), ["10.244.1.10 10", "10.244.1.20 10", `10.244.1.40 ${step}`]);
@@ -384,7 +384,7 @@ describe("a default for all Services", () => {
       endpointSlice({ service: "other", endpoints: ["10.244.1.31"] }),
     );
     assert.deepEqual(await node.pass(30_000), [
-      "ipvs remove-real-server TCP 10.96.0.20:80 -> 10.244.1.30:8080",
+      "ipvs real-server-remove TCP 10.96.0.20:80 -> 10.244.1.30:8080",
     ]);
   });
 });

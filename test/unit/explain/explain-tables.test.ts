@@ -282,7 +282,7 @@ describe("explain in mode iptables", () => {
           .observe()
           .find((chain) => chain.name.startsWith(name));
         assert.ok(found !== undefined);
-        return { kind: "write-chain", chain: { table: "nat", name: found.name, rules: [] } };
+        return { kind: "chain-write", chain: { table: "nat", name: found.name, rules: [] } };
       };
       await iptables.apply("IPv4", [chainOf("KUBE-SVC-")]);
       const { verdict, packets, differences, ...explanation } = await explained(onNode, pod);
@@ -300,7 +300,7 @@ describe("explain in mode iptables", () => {
       const { rules: planned } = await tablesRules(onNode);
       const chain = planned.find(({ name }) => name.startsWith("KUBE-SVC-")) ?? assert.fail();
       const rules = chain.rules.slice(0, -1);
-      await iptables.apply("IPv4", [{ kind: "write-chain", chain: { ...chain, rules } }]);
+      await iptables.apply("IPv4", [{ kind: "chain-write", chain: { ...chain, rules } }]);
       assert.match(
         await summaryOf(onNode, pod),
         /over 1 of 3 endpoints and not masqueraded; those that no rule gives to one are routed on/,

@@ -195,9 +195,9 @@ describe("explain", () => {
     await withNode(objects, async (onNode) => {
       const { ipvs, ipSets, link } = onNode.kernel;
       const realServer = { address: ip("10.244.2.5"), port: 8080 };
-      await ipvs.apply([{ kind: "remove-real-server", virtualServer: web, realServer }]);
+      await ipvs.apply([{ kind: "real-server-remove", virtualServer: web, before: realServer }]);
       const entry = addressPortEntry(web.address, web.protocol, web.port);
-      await ipSets.apply([{ kind: "remove", set: setFor("clusterIp", "IPv4"), entry }]);
+      await ipSets.apply([{ kind: "entry-remove", set: setFor("clusterIp", "IPv4"), entry }]);
       const { verdict, packets, differences } = await explained(onNode, pod);
       assert.equal(verdict, "refused");
       assert.match(
@@ -211,7 +211,7 @@ describe("explain", () => {
           "missing real server 10.244.2.5:8080 of TCP 10.96.0.10:80",
         ],
       );
-      await link.apply([{ kind: "remove", address: web.address }]);
+      await link.apply([{ kind: "address-remove", address: web.address }]);
       assert.match((await explained(onNode, pod)).summary, /is not an address of this node$/);
     });
   });

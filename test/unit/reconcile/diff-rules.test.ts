@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ObservedChain } from "../../../src/kernel/kernel.ts";
-import type { RuleChange } from "../../../src/reconcile/change.ts";
+import type { FamilyRuleChange } from "../../../src/reconcile/change.ts";
 import { diffRules, removalOfRules } from "../../../src/reconcile/diff/diff-rules.ts";
 import { cachedRulesAfter, cachedRulesOf } from "../../../src/reconcile/diff/rule-texts.ts";
 import type { Jump, Rule, RuleSet } from "../../../src/state/rule.ts";
@@ -177,7 +177,7 @@ describe("removalOfRules", () => {
   });
 });
 
-function changeText(change: RuleChange): string {
+function changeText(change: FamilyRuleChange): string {
   switch (change.kind) {
     case "chain-write":
       return `write ${change.chain.name}`;

@@ -80,7 +80,7 @@ describe("a drain", () => {
     bench.kernel.ipvs.setConnections(server, leaving, { persistent: 7 });
     await bench.clock.advance(3_000);
     await bench.checkDrains();
-    assert.deepEqual(bench.kernel.operations.texts(), [`ipvs remove-real-server ${leavingKey}`]);
+    assert.deepEqual(bench.kernel.operations.texts(), [`ipvs real-server-remove ${leavingKey}`]);
     assert.equal(bench.reconciler.needsDrainCheck, false);
   });
 
@@ -116,7 +116,7 @@ describe("a drain", () => {
       await bench.clock.advance(900_000);
       bench.lines();
       allow = bench.kernel.operations.failWhere(
-        ({ action }) => action === "remove-real-server",
+        ({ action }) => action === "real-server-remove",
         errno.EBUSY,
       );
     });
@@ -198,7 +198,7 @@ describe("a drain", () => {
 
   it("goes on with its age when the reply to the removal is lost, and is observed", async () => {
     await bench.clock.advance(900_000);
-    bench.kernel.operations.loseReplyWhere(({ action }) => action === "remove-real-server");
+    bench.kernel.operations.loseReplyWhere(({ action }) => action === "real-server-remove");
     assert.equal((await bench.checkDrains()).failures.length, 1);
     assert.equal(bench.reconciler.needsObservation, true);
     assert.equal(bench.reconciler.drainer.oldestAgeSeconds, 900);
@@ -211,7 +211,7 @@ describe("a drain", () => {
   it("ends where a third party removed the real server", async () => {
     const realServer = { ...leaving, weight: 0, forwardingMethod: 0 };
     await bench.kernel.ipvs.apply([
-      { kind: "remove-real-server", virtualServer: server, realServer },
+      { kind: "real-server-remove", virtualServer: server, before: realServer },
     ]);
     bench.lines();
     await bench.checkDrains();
@@ -222,7 +222,7 @@ describe("a drain", () => {
   it("gives the weight back when the real server is wanted again", async () => {
     bench.lines();
     bench.put(a, [there, here]);
-    assert.deepEqual(await bench.writes(), [`ipvs update-real-server ${leavingKey}`]);
+    assert.deepEqual(await bench.writes(), [`ipvs real-server-update ${leavingKey}`]);
     assert.match(ipvsText(bench.kernel), /10\.244\.2\.11:8080 -m -w 1/);
     assert.match(bench.lines().join(), /reason=wanted-again/);
     await bench.clock.advance(1e6);
@@ -233,7 +233,7 @@ describe("a drain", () => {
   it("ends when someone gave the weight back and the real server is wanted again", async () => {
     const realServer = { ...leaving, weight: 1, forwardingMethod: 0 };
     await bench.kernel.ipvs.apply([
-      { kind: "update-real-server", virtualServer: server, realServer },
+      { kind: "real-server-update", virtualServer: server, after: realServer },
     ]);
     bench.put(a, [there, here]);
     await bench.sync(true);
@@ -340,9 +340,9 @@ describe("a drain", () => {
       await restarted.sync();
       await bench.kernel.ipvs.apply([
         {
-          kind: "update-real-server",
+          kind: "real-server-update",
           virtualServer: server,
-          realServer: { ...leaving, weight: 0, forwardingMethod: 0 },
+          after: { ...leaving, weight: 0, forwardingMethod: 0 },
         },
       ]);
       await restarted.verify();
@@ -366,8 +366,8 @@ describe("a real server without connections", () => {
     await bench.sync();
     bench.put(a, [here]);
     assert.deepEqual(await bench.writes(), [
-      `ipvs update-real-server ${leavingKey}`,
-      `ipvs remove-real-server ${leavingKey}`,
+      `ipvs real-server-update ${leavingKey}`,
+      `ipvs real-server-remove ${leavingKey}`,
     ]);
     assert.deepEqual(bench.lines(), []);
   });
@@ -430,7 +430,7 @@ describe("UDP", () => {
     replySourcePort: 5353,
   };
   const flowRemoval = "conntrack remove UDP 192.0.2.1:4000 -> 10.96.0.10:53 (10.244.2.11:5353)";
-  const removal = "ipvs remove-real-server UDP 10.96.0.10:53 -> 10.244.2.11:5353";
+  const removal = "ipvs real-server-remove UDP 10.96.0.10:53 -> 10.244.2.11:5353";
 
   async function draining(endpoints: readonly EndpointRecord[]): Promise<Bench> {
     const bench = new Bench(new FakeKernel(), { drain });

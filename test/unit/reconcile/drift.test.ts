@@ -68,19 +68,19 @@ const cases: readonly Case[] = [
   {
     kind: "virtual-server",
     name: "a virtual server that is removed",
-    lose: () => kernel.ipvs.apply([{ kind: "remove-virtual-server", virtualServer }]),
+    lose: () => kernel.ipvs.apply([{ kind: "virtual-server-remove", before: virtualServer }]),
     drift: [`repair virtual-server ${key}: rr, 1 real servers => absent`],
-    writes: [`ipvs create-virtual-server ${key}`, `ipvs create-real-server ${member}`],
+    writes: [`ipvs virtual-server-create ${key}`, `ipvs real-server-create ${member}`],
   },
   {
     kind: "scheduler",
     name: "another scheduler",
     lose: () =>
       kernel.ipvs.apply([
-        { kind: "update-virtual-server", virtualServer: { ...virtualServer, scheduler: "wlc" } },
+        { kind: "virtual-server-update", after: { ...virtualServer, scheduler: "wlc" } },
       ]),
     drift: [`repair scheduler ${key}: rr => wlc`],
-    writes: [`ipvs update-virtual-server ${key}`],
+    writes: [`ipvs virtual-server-update ${key}`],
   },
   {
     kind: "virtual-server",
@@ -88,19 +88,20 @@ const cases: readonly Case[] = [
     lose: () =>
       kernel.ipvs.apply([
         {
-          kind: "update-virtual-server",
-          virtualServer: { ...virtualServer, persistenceTimeoutSeconds: 300 },
+          kind: "virtual-server-update",
+          after: { ...virtualServer, persistenceTimeoutSeconds: 300 },
         },
       ]),
     drift: [`repair virtual-server ${key}: rr => rr persistent 300s clients /32`],
-    writes: [`ipvs update-virtual-server ${key}`],
+    writes: [`ipvs virtual-server-update ${key}`],
   },
   {
     kind: "real-server",
     name: "a real server that is removed",
-    lose: () => kernel.ipvs.apply([{ kind: "remove-real-server", virtualServer, realServer }]),
+    lose: () =>
+      kernel.ipvs.apply([{ kind: "real-server-remove", virtualServer, before: realServer }]),
     drift: [`repair real-server ${member}: weight 1 => absent`],
-    writes: [`ipvs create-real-server ${member}`],
+    writes: [`ipvs real-server-create ${member}`],
   },
   {
     kind: "real-server",
@@ -108,15 +109,15 @@ const cases: readonly Case[] = [
     lose: () =>
       kernel.ipvs.apply([
         {
-          kind: "create-real-server",
+          kind: "real-server-create",
           virtualServer,
-          realServer: { ...realServer, address: ip("10.9.9.9") },
+          after: { ...realServer, address: ip("10.9.9.9") },
         },
       ]),
     drift: [`repair real-server ${key} -> 10.9.9.9:8080: absent => weight 1`],
     writes: [
-      `ipvs update-real-server ${key} -> 10.9.9.9:8080`,
-      `ipvs remove-real-server ${key} -> 10.9.9.9:8080`,
+      `ipvs real-server-update ${key} -> 10.9.9.9:8080`,
+      `ipvs real-server-remove ${key} -> 10.9.9.9:8080`,
     ],
   },
   {
@@ -124,31 +125,31 @@ const cases: readonly Case[] = [
     name: "another weight",
     lose: () =>
       kernel.ipvs.apply([
-        { kind: "update-real-server", virtualServer, realServer: { ...realServer, weight: 0 } },
+        { kind: "real-server-update", virtualServer, after: { ...realServer, weight: 0 } },
       ]),
     drift: [`repair weight ${member}: 1 => 0`],
-    writes: [`ipvs update-real-server ${member}`],
+    writes: [`ipvs real-server-update ${member}`],
   },
   {
     kind: "address",
     name: "an address that is taken",
-    lose: () => kernel.link.apply([{ kind: "remove", address }]),
+    lose: () => kernel.link.apply([{ kind: "address-remove", address }]),
     drift: ["repair address 10.96.0.10: present => absent"],
-    writes: ["link add-address 10.96.0.10"],
+    writes: ["link address-add 10.96.0.10"],
   },
   {
     kind: "address",
     name: "an address too many",
-    lose: () => kernel.link.apply([{ kind: "add", address: ip("10.9.9.9") }]),
+    lose: () => kernel.link.apply([{ kind: "address-add", address: ip("10.9.9.9") }]),
     drift: ["repair address 10.9.9.9: absent => present"],
-    writes: ["link remove-address 10.9.9.9"],
+    writes: ["link address-remove 10.9.9.9"],
   },
   {
     kind: "link",
     name: "the link, with its addresses",
     lose: () => kernel.link.remove(),
     drift: ["repair link kube-ipvs0: 1 addresses => absent"],
-    writes: ["link create-link kube-ipvs0", "link add-address 10.96.0.10"],
+    writes: ["link create-link kube-ipvs0", "link address-add 10.96.0.10"],
   },
   {
     kind: "entry",
@@ -159,8 +160,8 @@ const cases: readonly Case[] = [
       "repair entry KUBE-CLUSTER-IP 10.9.9.9,tcp:1: absent => present",
     ],
     writes: [
-      `ipset add-entry KUBE-CLUSTER-IP ${entry}`,
-      "ipset remove-entry KUBE-CLUSTER-IP 10.9.9.9,tcp:1",
+      `ipset entry-add KUBE-CLUSTER-IP ${entry}`,
+      "ipset entry-remove KUBE-CLUSTER-IP 10.9.9.9,tcp:1",
     ],
   },
   {
@@ -172,7 +173,7 @@ const cases: readonly Case[] = [
     ],
     writes: [
       "ipset create-set KTMP-CLUSTER-IP",
-      `ipset add-entry KTMP-CLUSTER-IP ${entry}`,
+      `ipset entry-add KTMP-CLUSTER-IP ${entry}`,
       "ipset swap-sets KUBE-CLUSTER-IP KTMP-CLUSTER-IP",
       "ipset destroy-set KTMP-CLUSTER-IP",
     ],
@@ -182,14 +183,14 @@ const cases: readonly Case[] = [
     name: "a jump",
     lose: () => kernel.iptables.table("IPv4", "filter").remove("INPUT", /KUBE-IPVS-FILTER/),
     drift: [`repair jump IPv4 filter INPUT: ${jumpText} => absent`],
-    writes: ["iptables apply IPv4: insert-jump filter INPUT KUBE-IPVS-FILTER"],
+    writes: ["iptables apply IPv4: jump-insert filter INPUT KUBE-IPVS-FILTER"],
   },
   {
     kind: "rule",
     name: "a rule too many",
     lose: () => kernel.iptables.table("IPv6", "filter").append("KUBE-FORWARD", "-j DROP"),
     drift: ["repair rule IPv6 filter KUBE-FORWARD: absent => -j DROP"],
-    writes: ["iptables apply IPv6: write-chain filter KUBE-FORWARD"],
+    writes: ["iptables apply IPv6: chain-write filter KUBE-FORWARD"],
   },
   {
     kind: "sysctl",
@@ -211,8 +212,8 @@ const cases: readonly Case[] = [
     lose: () =>
       kernel.ipvs.apply([
         {
-          kind: "create-virtual-server",
-          virtualServer: { ...virtualServer, address: ip("10.50.0.1") },
+          kind: "virtual-server-create",
+          after: { ...virtualServer, address: ip("10.50.0.1") },
         },
       ]),
     drift: [],
@@ -263,7 +264,7 @@ describe("drift", () => {
       return bench.reconciler.needsSync;
     };
     assert.equal(await read(), false);
-    await kernel.link.apply([{ kind: "add", address: ip("10.9.9.9") }]);
+    await kernel.link.apply([{ kind: "address-add", address: ip("10.9.9.9") }]);
     assert.equal(await read(), true);
     assert.deepEqual(told(await bench.sync()), ["repair address 10.9.9.9: absent => present"]);
     assert.equal(await read(), false);
@@ -273,14 +274,14 @@ describe("drift", () => {
     assert.deepEqual(told(await bench.sync()), ["repair link kube-ipvs0: 1 addresses => absent"]);
     assert.deepEqual(kernel.operations.texts(), [
       "link create-link kube-ipvs0",
-      "link add-address 10.96.0.10",
+      "link address-add 10.96.0.10",
     ]);
     assert.equal(await read(), false);
   });
 
   it("of a virtual server that a third party made is none", async () => {
     const foreign = { ...virtualServer, address: ip("10.50.0.1") };
-    await kernel.ipvs.apply([{ kind: "create-virtual-server", virtualServer: foreign }]);
+    await kernel.ipvs.apply([{ kind: "virtual-server-create", after: foreign }]);
     assert.equal(await bench.verify(), true);
     kernel.operations.clear();
     assert.deepEqual(told(await bench.sync()), []);
@@ -300,7 +301,7 @@ describe("drift", () => {
   });
 
   it("is repaired and reported while changes go on, whatever else the partial sync has to do", async () => {
-    await kernel.ipvs.apply([{ kind: "remove-real-server", virtualServer, realServer }]);
+    await kernel.ipvs.apply([{ kind: "real-server-remove", virtualServer, before: realServer }]);
     assert.equal(await bench.verify(), true);
     bench.put(serviceRecord({ name: "default/other", clusterIps: [ip("10.96.0.11")] }), [
       endpointRecord("10.244.2.12"),
@@ -312,7 +313,7 @@ describe("drift", () => {
   });
 
   it("is not known where something cannot be read; the check says why, and later finds it", async () => {
-    await kernel.ipvs.apply([{ kind: "remove-real-server", virtualServer, realServer }]);
+    await kernel.ipvs.apply([{ kind: "real-server-remove", virtualServer, before: realServer }]);
     const restore = kernel.operations.failWhere(({ facility }) => facility === "ipvs", 12);
     await assert.rejects(bench.verify(), /ENOMEM/);
     assert.equal(bench.reconciler.needsSync, false);
@@ -349,16 +350,16 @@ describe("drift", () => {
 
   it("is none where a third party gives way: its Service is served by the sync after it", async () => {
     const late = { ...virtualServer, address: ip("10.96.0.77") };
-    await kernel.ipvs.apply([{ kind: "create-virtual-server", virtualServer: late }]);
+    await kernel.ipvs.apply([{ kind: "virtual-server-create", after: late }]);
     bench.put(serviceRecord({ name: "default/late", clusterIps: [ip("10.96.0.77")] }));
     await bench.verify();
     assert.deepEqual((await bench.sync()).conflicts, ["TCP 10.96.0.77:80"]);
-    await kernel.ipvs.apply([{ kind: "remove-virtual-server", virtualServer: late }]);
+    await kernel.ipvs.apply([{ kind: "virtual-server-remove", before: late }]);
     assert.equal(await bench.verify(), true);
     kernel.operations.clear();
     const report = await bench.sync();
     assert.deepEqual([report.conflicts, report.drifts], [[], []]);
-    assert.ok(kernel.operations.texts().includes("ipvs create-virtual-server TCP 10.96.0.77:80"));
+    assert.ok(kernel.operations.texts().includes("ipvs virtual-server-create TCP 10.96.0.77:80"));
   });
 
   it("of whole tables: each chain and each jump, repaired in one restore", async () => {
@@ -382,9 +383,9 @@ describe("drift", () => {
   });
 
   it("is not what is found at the start", async () => {
-    await kernel.link.apply([{ kind: "add", address: ip("10.9.9.9") }]);
+    await kernel.link.apply([{ kind: "address-add", address: ip("10.9.9.9") }]);
     await kernel.ipvs.apply([
-      { kind: "update-virtual-server", virtualServer: { ...virtualServer, scheduler: "wlc" } },
+      { kind: "virtual-server-update", after: { ...virtualServer, scheduler: "wlc" } },
     ]);
     const restarted = new Bench(kernel);
     restarted.put(serviceRecord(), [endpointRecord("10.244.2.11")]);
@@ -409,7 +410,7 @@ describe("drift", () => {
     bench.put(serviceRecord(), both.slice(0, 1));
     await bench.sync();
     assert.deepEqual(told(await bench.sync(true)), []);
-    await kernel.ipvs.apply([{ kind: "update-real-server", virtualServer, realServer: drained }]);
+    await kernel.ipvs.apply([{ kind: "real-server-update", virtualServer, after: drained }]);
     assert.deepEqual(told(await bench.sync(true)), [
       `repair weight ${key} -> 10.244.2.12:8080: 0 => 1`,
     ]);
@@ -418,7 +419,7 @@ describe("drift", () => {
       held?.realServers.map(({ weight }) => weight),
       [1, 0],
     );
-    await kernel.ipvs.apply([{ kind: "remove-real-server", virtualServer, realServer: drained }]);
+    await kernel.ipvs.apply([{ kind: "real-server-remove", virtualServer, before: drained }]);
     assert.deepEqual(told(await bench.sync(true)), []);
   });
 });

@@ -21,7 +21,7 @@ beforeEach(async () => {
 
 async function setWeight(address: string, weight: number, forwardingMethod = 0): Promise<void> {
   const realServer = { address: ip(address), port: 8080, weight, forwardingMethod };
-  await kernel.ipvs.apply([{ kind: "update-real-server", virtualServer, realServer }]);
+  await kernel.ipvs.apply([{ kind: "real-server-update", virtualServer, after: realServer }]);
 }
 
 /** What the kernel has: `.11=1 .12=0`. */
@@ -105,7 +105,7 @@ describe("a weight that a third party set", () => {
   it("is no reason to leave what else a third party did there", async () => {
     await setWeight("10.244.2.11", 0);
     const realServer = { address: ip("10.244.2.12"), port: 8080 };
-    await kernel.ipvs.apply([{ kind: "remove-real-server", virtualServer, realServer }]);
+    await kernel.ipvs.apply([{ kind: "real-server-remove", virtualServer, before: realServer }]);
     const { drifts } = await found();
     assert.deepEqual(
       drifts.map(({ kind, before, after }) => [kind, before, after]),
@@ -161,7 +161,9 @@ describe("a weight that a third party set", () => {
       weight: 0,
       forwardingMethod: 0,
     };
-    await kernel.ipvs.apply([{ kind: "update-real-server", virtualServer: dns, realServer }]);
+    await kernel.ipvs.apply([
+      { kind: "real-server-update", virtualServer: dns, after: realServer },
+    ]);
     assert.equal(manual(await found()).length, 1);
     assert.deepEqual((await bench.sync(true)).conntrackPasses, []);
   });

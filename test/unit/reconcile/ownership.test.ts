@@ -40,7 +40,7 @@ const isDump = ({ action }: Operation): boolean => action === "list-virtual-serv
 const isFind = ({ action }: Operation): boolean => action === "find-virtual-servers";
 
 async function make(kernel: FakeKernel, virtualServer: VirtualServer): Promise<void> {
-  await kernel.ipvs.apply([{ kind: "create-virtual-server", virtualServer }]);
+  await kernel.ipvs.apply([{ kind: "virtual-server-create", after: virtualServer }]);
 }
 
 /** The sets emptied, as `ipset flush` does it. */
@@ -92,7 +92,7 @@ describe("a Service that claims a virtual server of a third party", () => {
   });
 
   it("is served when the third party has gone", async () => {
-    await kernel.ipvs.apply([{ kind: "remove-virtual-server", virtualServer: foreign }]);
+    await kernel.ipvs.apply([{ kind: "virtual-server-remove", before: foreign }]);
     assert.deepEqual((await bench.sync(true)).conflicts, []);
     const want = new Bench();
     want.put(claiming, [there]);
@@ -413,7 +413,7 @@ describe("a virtual server that a third party removed, which the record names", 
     bench.put(claiming, [there]);
     await bench.sync();
     assert.deepEqual(atFirstWrite.foreign, [key]);
-    const removal = { kind: "remove-virtual-server", virtualServer: foreign } as const;
+    const removal = { kind: "virtual-server-remove", before: foreign } as const;
     await bench.kernel.ipvs.apply([removal]);
     await bench.sync(true);
     assert.deepEqual(atFirstWrite.foreign, []);
@@ -454,8 +454,8 @@ describe("a virtual server that could not be made", () => {
   }
 
   const reasons: readonly [why: string, action: string, errno: number][] = [
-    ["was refused", "create-virtual-server", errno.EINVAL],
-    ["waited for its entry, which was refused", "add-entry", errno.EBUSY],
+    ["was refused", "virtual-server-create", errno.EINVAL],
+    ["waited for its entry, which was refused", "entry-add", errno.EBUSY],
   ];
   for (const [why, action, number] of reasons) {
     it(`is a third party's once that makes it: it ${why}`, async () => {
@@ -472,7 +472,7 @@ describe("a virtual server that could not be made", () => {
     bench.put(claiming, [there]);
     await bench.sync();
     for (let time = 0; time < 5; time += 1) {
-      const removal = { kind: "remove-virtual-server", virtualServer: foreign } as const;
+      const removal = { kind: "virtual-server-remove", before: foreign } as const;
       await bench.kernel.ipvs.apply([removal]);
       await bench.sync(true);
     }
@@ -551,7 +551,7 @@ it("what was ours in an excluded network is served again when it is wanted again
 });
 
 describe("a virtual server whose set entry is refused", () => {
-  const isEntry = ({ action }: { readonly action: string }): boolean => action === "add-entry";
+  const isEntry = ({ action }: { readonly action: string }): boolean => action === "entry-add";
 
   it("is not made, nor bound, before there is one, so that a restart knows it for ours", async () => {
     const kernel = new FakeKernel();
@@ -570,7 +570,7 @@ describe("a virtual server whose set entry is refused", () => {
   it("is not made while the one that restricts it to source ranges is refused", async () => {
     const bench = new Bench();
     const isFirewall = ({ action, subject }: Operation): boolean =>
-      action === "add-entry" && subject.includes("KUBE-LOAD-BALANCER-FW");
+      action === "entry-add" && subject.includes("KUBE-LOAD-BALANCER-FW");
     const heal = bench.kernel.operations.failWhere(isFirewall, errno.EBUSY);
     const restricted = { loadBalancerIps: [foreign.address], sourceRanges: [cidr("10.0.0.0/8")] };
     bench.put(serviceRecord({ type: "LoadBalancer", ...restricted }), [there]);

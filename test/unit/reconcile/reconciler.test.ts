@@ -44,8 +44,8 @@ describe("Reconciler", () => {
       at("KUBE-LOOP-BACK"),
       at("KUBE-CLUSTER-IP 10.96.0.10"),
       writes.findIndex((text) => text.startsWith("iptables")),
-      at("create-virtual-server"),
-      at("create-real-server"),
+      at("virtual-server-create"),
+      at("real-server-create"),
       writes.findIndex((text) => text.startsWith("link") && text.includes("10.96.0.10")),
     ];
     assert.ok(
@@ -78,7 +78,7 @@ describe("Reconciler", () => {
     await bench.sync();
     bench.put(a, [there, endpointRecord("10.244.2.12")]);
     assert.deepEqual(await bench.writes(), [
-      "ipvs create-real-server TCP 10.96.0.10:80 -> 10.244.2.12:8080",
+      "ipvs real-server-create TCP 10.96.0.10:80 -> 10.244.2.12:8080",
     ]);
   });
 
@@ -87,8 +87,8 @@ describe("Reconciler", () => {
     await bench.sync();
     bench.put(a, [there]);
     assert.deepEqual(await bench.writes(), [
-      "ipvs update-real-server TCP 10.96.0.10:80 -> 10.244.2.12:8080",
-      "ipvs remove-real-server TCP 10.96.0.10:80 -> 10.244.2.12:8080",
+      "ipvs real-server-update TCP 10.96.0.10:80 -> 10.244.2.12:8080",
+      "ipvs real-server-remove TCP 10.96.0.10:80 -> 10.244.2.12:8080",
     ]);
     assert.equal(bench.reconciler.drainer.count, 0);
   });
@@ -98,9 +98,9 @@ describe("Reconciler", () => {
     await bench.sync();
     bench.put(a, [endpointRecord("10.244.2.12")]);
     assert.deepEqual(await bench.writes(), [
-      "ipvs create-real-server TCP 10.96.0.10:80 -> 10.244.2.12:8080",
-      "ipvs update-real-server TCP 10.96.0.10:80 -> 10.244.2.11:8080",
-      "ipvs remove-real-server TCP 10.96.0.10:80 -> 10.244.2.11:8080",
+      "ipvs real-server-create TCP 10.96.0.10:80 -> 10.244.2.12:8080",
+      "ipvs real-server-update TCP 10.96.0.10:80 -> 10.244.2.11:8080",
+      "ipvs real-server-remove TCP 10.96.0.10:80 -> 10.244.2.11:8080",
     ]);
   });
 
@@ -110,10 +110,10 @@ describe("Reconciler", () => {
     await bench.sync();
     bench.drop("default/a");
     assert.deepEqual(await bench.writes(), [
-      "ipvs remove-virtual-server TCP 10.96.0.10:80",
-      "link remove-address 10.96.0.10",
-      "ipset remove-entry KUBE-CLUSTER-IP 10.96.0.10,tcp:80",
-      "ipset remove-entry KUBE-IPVS-IPS 10.96.0.10",
+      "ipvs virtual-server-remove TCP 10.96.0.10:80",
+      "link address-remove 10.96.0.10",
+      "ipset entry-remove KUBE-CLUSTER-IP 10.96.0.10,tcp:80",
+      "ipset entry-remove KUBE-IPVS-IPS 10.96.0.10",
     ]);
   });
 
@@ -122,7 +122,7 @@ describe("Reconciler", () => {
     await bench.sync();
     bench.kernel.operations.failWhere(
       ({ action, subject }) =>
-        action === "create-real-server" && subject.includes("10.244.2.255:8080"),
+        action === "real-server-create" && subject.includes("10.244.2.255:8080"),
       errno.EINVAL,
       2,
     );
@@ -148,12 +148,12 @@ describe("Reconciler", () => {
     );
     assert.match(ipvsText(bench.kernel), /10\.96\.0\.11:80 -r 10\.244\.2\.11:8080/);
     assert.equal(bench.reconciler.needsObservation, false);
-    const refused = "ipvs create-real-server TCP 10.96.0.11:80 -> 10.244.2.255:8080";
+    const refused = "ipvs real-server-create TCP 10.96.0.11:80 -> 10.244.2.255:8080";
     assert.deepEqual(await bench.writes(), [], "it waits");
     bench.put(a, [there, endpointRecord("10.244.2.12")]);
     assert.deepEqual(
       await bench.writes(),
-      ["ipvs create-real-server TCP 10.96.0.10:80 -> 10.244.2.12:8080"],
+      ["ipvs real-server-create TCP 10.96.0.10:80 -> 10.244.2.12:8080"],
       "others do not wait for it",
     );
     await bench.clock.advance(1_000);
@@ -179,7 +179,7 @@ describe("Reconciler", () => {
     await bench.sync();
     bench.put(a, [here, there, endpointRecord("10.244.2.255")]);
     const writes = await bench.writes();
-    assert.ok(writes.includes("ipvs create-real-server TCP 10.96.0.10:80 -> 10.244.2.255:8080"));
+    assert.ok(writes.includes("ipvs real-server-create TCP 10.96.0.10:80 -> 10.244.2.255:8080"));
     assert.equal(bench.reconciler.nextRetryMs, undefined);
   });
 
@@ -190,7 +190,7 @@ describe("Reconciler", () => {
     bench.put(a, [there]);
     await bench.sync();
     bench.put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }), [there]);
-    const added = "ipset add-entry KUBE-CLUSTER-IP 10.96.0.10,tcp:80";
+    const added = "ipset entry-add KUBE-CLUSTER-IP 10.96.0.10,tcp:80";
     assert.ok(!(await bench.writes()).includes(added));
     bench.drop("default/a");
     bench.put({ ...a, name: "default/c" }, [there]);
@@ -240,20 +240,20 @@ describe("Reconciler", () => {
     it(`observes the object and tries again at once, silently, after ${name}`, async () => {
       bench.put(a, [there]);
       await bench.sync();
-      bench.kernel.operations.failWhere(({ action }) => action === "create-real-server", code, 1);
+      bench.kernel.operations.failWhere(({ action }) => action === "real-server-create", code, 1);
       bench.put(a, [there, here]);
       const report = await bench.sync();
       assert.deepEqual([report.failures, report.refusals.begun], [[], []]);
       assert.equal(bench.reconciler.needsObservation, false);
       assert.equal(bench.reconciler.nextRetryMs, bench.clock.monotonicMs());
       assert.deepEqual(await bench.writes(), [
-        "ipvs create-real-server TCP 10.96.0.10:80 -> 10.244.1.10:8080",
+        "ipvs real-server-create TCP 10.96.0.10:80 -> 10.244.1.10:8080",
       ]);
       assert.equal(bench.reconciler.nextRetryMs, undefined);
     });
 
     it(`names the object when ${name} persists`, async () => {
-      bench.kernel.operations.failWhere(({ action }) => action === "create-real-server", code);
+      bench.kernel.operations.failWhere(({ action }) => action === "real-server-create", code);
       bench.put(a, [there]);
       assert.deepEqual((await bench.sync()).refusals.begun, []);
       const { refusals, failures } = await bench.sync();
@@ -271,8 +271,8 @@ describe("Reconciler", () => {
     await bench.sync();
     await bench.kernel.ipvs.apply([
       {
-        kind: "remove-virtual-server",
-        virtualServer: { protocol: "TCP", address: ip("10.96.0.10"), port: 80 },
+        kind: "virtual-server-remove",
+        before: { protocol: "TCP", address: ip("10.96.0.10"), port: 80 },
       },
     ]);
     bench.put(a, [there, here]);
@@ -287,7 +287,7 @@ describe("Reconciler", () => {
     bench.put(a);
     await bench.sync();
     bench.kernel.operations.failWhere(
-      ({ action }) => action === "remove-virtual-server",
+      ({ action }) => action === "virtual-server-remove",
       errno.EBUSY,
       1,
     );
@@ -304,7 +304,7 @@ describe("Reconciler", () => {
 
   it("looks again when a reply is lost, and ends where it should", async () => {
     bench.put(a, [there]);
-    bench.kernel.operations.loseReplyWhere(({ action }) => action === "create-virtual-server");
+    bench.kernel.operations.loseReplyWhere(({ action }) => action === "virtual-server-create");
     const report = await bench.sync();
     assert.equal(report.failures.length, 1);
     const reads: string[] = [];
@@ -370,7 +370,7 @@ describe("Reconciler", () => {
   });
 
   it("leaves virtual servers of a third party alone", async () => {
-    await bench.kernel.ipvs.apply([{ kind: "create-virtual-server", virtualServer: foreign }]);
+    await bench.kernel.ipvs.apply([{ kind: "virtual-server-create", after: foreign }]);
     bench.put(a);
     await bench.sync();
     assert.match(ipvsText(bench.kernel), /10\.50\.0\.1:80 -s wlc/);
@@ -381,7 +381,7 @@ describe("Reconciler", () => {
       const strict = new Bench(new FakeKernel(), {
         ownership: { foreignVirtualServers: "delete", excludeCidrs },
       });
-      await strict.kernel.ipvs.apply([{ kind: "create-virtual-server", virtualServer: foreign }]);
+      await strict.kernel.ipvs.apply([{ kind: "virtual-server-create", after: foreign }]);
       await strict.sync();
       assert.equal(/10\.50\.0\.1/.test(ipvsText(strict.kernel)), excludeCidrs.length > 0);
     }

@@ -123,7 +123,7 @@ describe("a repair that a third party reverts", () => {
     weight: 1,
     forwardingMethod: 0,
   };
-  const entry = { kind: "remove", address } as const;
+  const entry = { kind: "address-remove", address } as const;
   let bench: Bench;
   let kernel: FakeKernel;
 
@@ -151,7 +151,7 @@ describe("a repair that a third party reverts", () => {
   function takeWeight(): unknown {
     const change = { ...realServer, weight: 7 };
     return kernel.ipvs.apply([
-      { kind: "update-real-server", virtualServer: server, realServer: change },
+      { kind: "real-server-update", virtualServer: server, after: change },
     ]);
   }
 
@@ -161,7 +161,7 @@ describe("a repair that a third party reverts", () => {
     ["a weight", takeWeight, "real-server TCP 10.96.0.10:80 -> 10.244.2.11:8080"],
     [
       "a virtual server",
-      () => kernel.ipvs.apply([{ kind: "remove-virtual-server", virtualServer: server }]),
+      () => kernel.ipvs.apply([{ kind: "virtual-server-remove", before: server }]),
       "virtual-server TCP 10.96.0.10:80",
     ],
     [
@@ -196,10 +196,10 @@ describe("a repair that a third party reverts", () => {
     const second = { ...realServer, address: ip("10.244.2.12") };
     const { writes, report } = await fight(1, () => {
       return kernel.ipvs.apply([
-        { kind: "remove-real-server", virtualServer: server, realServer: second },
+        { kind: "real-server-remove", virtualServer: server, before: second },
       ]);
     });
-    assert.deepEqual(writes, ["ipvs create-real-server TCP 10.96.0.10:80 -> 10.244.2.12:8080"]);
+    assert.deepEqual(writes, ["ipvs real-server-create TCP 10.96.0.10:80 -> 10.244.2.12:8080"]);
     assert.deepEqual(
       report.drifts.map(({ action }) => action),
       ["repair"],
@@ -211,7 +211,7 @@ describe("a repair that a third party reverts", () => {
     await fight(5, takeWeight);
     bench.put(serviceRecord(), [endpointRecord("10.244.2.11")]);
     const { writes } = await fight(1, () => undefined);
-    assert.ok(writes.includes("ipvs update-real-server TCP 10.96.0.10:80 -> 10.244.2.11:8080"));
+    assert.ok(writes.includes("ipvs real-server-update TCP 10.96.0.10:80 -> 10.244.2.11:8080"));
   });
 
   it("waits in partial syncs as well, and is due by itself when the pause is over", async () => {
@@ -223,7 +223,7 @@ describe("a repair that a third party reverts", () => {
     assert.equal(reconciler.needsObservation, false);
     assert.deepEqual(await bench.writes(), []);
     await clock.advance(30 * secondMs);
-    assert.deepEqual(await bench.writes(), ["link add-address 10.96.0.10"]);
+    assert.deepEqual(await bench.writes(), ["link address-add 10.96.0.10"]);
     assert.equal(reconciler.nextRetryMs, undefined);
     assert.equal(reconciler.needsSync, false);
     bench.reconciler.noteBound([address, ip("10.9.9.9")]);

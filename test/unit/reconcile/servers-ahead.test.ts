@@ -65,16 +65,20 @@ describe("servers that are read before the first sync", () => {
 
   it("are made what they should be where they differ", async () => {
     const realServer = real("10.244.9.9", { port: 80 });
-    kernel.ipvs.interfere({ kind: "create-real-server", virtualServer: idOf("a"), realServer });
+    kernel.ipvs.interfere({
+      kind: "real-server-create",
+      virtualServer: idOf("a"),
+      after: realServer,
+    });
     await restarted.reconciler.serversAhead.read();
     assert.match((await restarted.writes()).join("\n"), /10\.244\.9\.9/);
   });
 
   it("are known as far as they are there: one that went is made again, one that came is a third party's", async () => {
     await restarted.reconciler.serversAhead.read();
-    kernel.ipvs.interfere({ kind: "remove-virtual-server", virtualServer: idOf("a") });
+    kernel.ipvs.interfere({ kind: "virtual-server-remove", before: idOf("a") });
     const virtualServer = { ...virtual({ address: ip("10.50.0.1") }), scheduler: "wlc" };
-    kernel.ipvs.interfere({ kind: "create-virtual-server", virtualServer });
+    kernel.ipvs.interfere({ kind: "virtual-server-create", after: virtualServer });
     const report = await restarted.sync();
     assert.deepEqual(
       report.plan.changes.map(({ kind }) => kind),
@@ -94,7 +98,7 @@ describe("servers that are read before the first sync", () => {
   it("are read again for who asks when that is too long ago", async () => {
     const { serversAhead } = restarted.reconciler;
     const early = await serversAhead.read();
-    kernel.ipvs.interfere({ kind: "remove-virtual-server", virtualServer: idOf("a") });
+    kernel.ipvs.interfere({ kind: "virtual-server-remove", before: idOf("a") });
     await restarted.clock.advance(60_001);
     const late = await serversAhead.read();
     assert.deepEqual([early.length, late.length], [3, 2]);

@@ -29,18 +29,18 @@ describe("the check of the sets", () => {
   });
 
   const losses: readonly [name: string, lose: () => void, writes: readonly string[]][] = [
-    ["emptied", () => kernel.ipSets.put(clusterIps), [`ipset add-entry KUBE-CLUSTER-IP ${entry}`]],
+    ["emptied", () => kernel.ipSets.put(clusterIps), [`ipset entry-add KUBE-CLUSTER-IP ${entry}`]],
     [
       "filled",
       () => kernel.ipSets.put(clusterIps, [entry, "10.9.9.9,tcp:1"]),
-      ["ipset remove-entry KUBE-CLUSTER-IP 10.9.9.9,tcp:1"],
+      ["ipset entry-remove KUBE-CLUSTER-IP 10.9.9.9,tcp:1"],
     ],
     [
       "recreated with another capacity",
       () => kernel.ipSets.put({ ...clusterIps, maxElements: 64 }, [entry]),
       [
         "ipset create-set KTMP-CLUSTER-IP",
-        `ipset add-entry KTMP-CLUSTER-IP ${entry}`,
+        `ipset entry-add KTMP-CLUSTER-IP ${entry}`,
         "ipset swap-sets KUBE-CLUSTER-IP KTMP-CLUSTER-IP",
         "ipset destroy-set KTMP-CLUSTER-IP",
       ],
@@ -50,7 +50,7 @@ describe("the check of the sets", () => {
       () => kernel.ipSets.put(clusterIps, [entry], { hasOptions: true }),
       [
         "ipset create-set KTMP-CLUSTER-IP",
-        `ipset add-entry KTMP-CLUSTER-IP ${entry}`,
+        `ipset entry-add KTMP-CLUSTER-IP ${entry}`,
         "ipset swap-sets KUBE-CLUSTER-IP KTMP-CLUSTER-IP",
         "ipset destroy-set KTMP-CLUSTER-IP",
       ],
@@ -87,17 +87,17 @@ describe("the check of the rules", () => {
     [
       "the upper jump",
       () => kernel.iptables.table("IPv4", "filter").remove("INPUT", /KUBE-IPVS-FILTER/),
-      "IPv4: insert-jump filter INPUT KUBE-IPVS-FILTER",
+      "IPv4: jump-insert filter INPUT KUBE-IPVS-FILTER",
     ],
     [
       "a rule of a chain",
       () => kernel.iptables.table("IPv4", "nat").remove("KUBE-SERVICES", /KUBE-NODE-PORT/),
-      "IPv4: write-chain nat KUBE-SERVICES",
+      "IPv4: chain-write nat KUBE-SERVICES",
     ],
     [
       "one rule too many",
       () => kernel.iptables.table("IPv4", "filter").append("KUBE-FORWARD", "-j DROP"),
-      "IPv4: write-chain filter KUBE-FORWARD",
+      "IPv4: chain-write filter KUBE-FORWARD",
     ],
   ];
   for (const [name, lose, write] of losses) {
@@ -114,7 +114,7 @@ describe("the check of the rules", () => {
     kernel.iptables.table("IPv4", "nat").flush();
     assert.equal(await bench.checkRules(), true);
     const [write, ...others] = await bench.writes();
-    assert.match(write ?? "", /^iptables apply IPv4: write-chain nat KUBE-SERVICES, /);
+    assert.match(write ?? "", /^iptables apply IPv4: chain-write nat KUBE-SERVICES, /);
     assert.doesNotMatch(write ?? "", / filter /);
     assert.deepEqual(others, []);
     assert.equal(iptablesText(kernel, "IPv4"), before);

@@ -23,7 +23,7 @@ function server(port: number, overrides: Partial<VirtualServer> = {}): VirtualSe
 }
 
 function create(...ports: readonly number[]): IpvsChange[] {
-  return ports.map((port) => ({ kind: "create-virtual-server", virtualServer: server(port) }));
+  return ports.map((port) => ({ kind: "virtual-server-create", after: server(port) }));
 }
 
 const target = { address: ip("10.244.1.5"), port: 8080, weight: 1, forwardingMethod: 0 };
@@ -34,15 +34,15 @@ describe("the fake kernel", () => {
     await kernel.link.ensure();
     await kernel.ipvs.apply(create(80));
     await kernel.ipvs.apply([
-      { kind: "create-real-server", virtualServer: server(80), realServer: target },
+      { kind: "real-server-create", virtualServer: server(80), after: target },
     ]);
     await observeIpvs(kernel.ipvs);
     kernel.sysctl.ensure("net/ipv4/ip_forward", "1");
     kernel.sysctl.ensure("net/ipv4/ip_forward", "1");
     assert.deepEqual(kernel.operations.texts(), [
       "link create-link kube-ipvs0",
-      "ipvs create-virtual-server TCP 10.96.0.1:80",
-      "ipvs create-real-server TCP 10.96.0.1:80 -> 10.244.1.5:8080",
+      "ipvs virtual-server-create TCP 10.96.0.1:80",
+      "ipvs real-server-create TCP 10.96.0.1:80 -> 10.244.1.5:8080",
       "sysctl write net/ipv4/ip_forward=1",
     ]);
     kernel.operations.clear();
@@ -89,11 +89,11 @@ describe("the fake kernel", () => {
 
   it("counts connections as given, and keeps them through an update", async () => {
     const { ipvs } = new FakeKernel();
-    const real = { virtualServer: server(80), realServer: target };
-    await ipvs.apply([...create(80), { kind: "create-real-server", ...real }]);
+    const real = { virtualServer: server(80), after: target };
+    await ipvs.apply([...create(80), { kind: "real-server-create", ...real }]);
     ipvs.setConnections(server(80), target, { active: 3, inactive: 1 });
-    const drained = { ...real, realServer: { ...target, weight: 0 } };
-    await ipvs.apply([{ kind: "update-real-server", ...drained }]);
+    const drained = { ...real, after: { ...target, weight: 0 } };
+    await ipvs.apply([{ kind: "real-server-update", ...drained }]);
     const [[observed] = []] = await ipvs.listRealServers([server(80)]);
     assert.equal(observed?.activeConnections, 3);
     assert.equal(observed.weight, 0);
@@ -104,8 +104,8 @@ describe("the fake kernel", () => {
     const kernel = { ipvs, ipSets, link } as FakeKernel;
     const flags = { scheduler: "mh", flags: 0x10, persistenceTimeoutSeconds: 300 };
     await ipvs.apply([
-      { kind: "create-virtual-server", virtualServer: server(80, flags) },
-      { kind: "create-real-server", virtualServer: server(80), realServer: target },
+      { kind: "virtual-server-create", after: server(80, flags) },
+      { kind: "real-server-create", virtualServer: server(80), after: target },
     ]);
     assert.equal(
       ipvsText(kernel),
@@ -116,8 +116,8 @@ describe("the fake kernel", () => {
     assert.equal(ipSetText(kernel), "create A hash:ip family inet6\n");
     await link.ensure();
     await link.apply([
-      { kind: "add", address: ip("10.96.0.1") },
-      { kind: "add", address: ip("fd00:96::1") },
+      { kind: "address-add", address: ip("10.96.0.1") },
+      { kind: "address-add", address: ip("fd00:96::1") },
     ]);
     assert.equal(
       addressesText(kernel),

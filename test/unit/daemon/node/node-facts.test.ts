@@ -93,7 +93,7 @@ describe("node ports are served", () => {
   it("never on kube-ipvs0, though a network names its addresses", async () => {
     const kernel = new FakeKernel();
     await kernel.link.ensure();
-    await kernel.link.apply([{ kind: "add", address: ip("10.96.0.10") }]);
+    await kernel.link.apply([{ kind: "address-add", address: ip("10.96.0.10") }]);
     const { ofNode } = await readAddresses(kernel);
     const facts = factsOf('nodePortAddresses: ["10.96.0.0/12", "192.168.10.0/24"]', {
       nodeAddresses: ofNode,

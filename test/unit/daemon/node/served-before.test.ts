@@ -31,12 +31,12 @@ function served(
 async function servingKernel(): Promise<FakeKernel> {
   const kernel = new FakeKernel();
   await kernel.link.ensure();
-  await kernel.link.apply([{ kind: "add", address: ip("10.96.0.1") }]);
+  await kernel.link.apply([{ kind: "address-add", address: ip("10.96.0.1") }]);
   for (const address of ["10.96.0.1", "203.0.113.9"]) {
     const id = { protocol: "TCP", address: ip(address), port: 80 } as const;
     const own = { scheduler: "rr", persistenceTimeoutSeconds: 0, persistencePrefixLength: 32 };
     const virtualServer = { ...id, ...own, flags: 0 };
-    await kernel.ipvs.apply([{ kind: "create-virtual-server", virtualServer }]);
+    await kernel.ipvs.apply([{ kind: "virtual-server-create", after: virtualServer }]);
     for (const [last, weight] of [
       [1, 1],
       [2, 0],
@@ -48,7 +48,9 @@ async function servingKernel(): Promise<FakeKernel> {
         weight,
         forwardingMethod: 0,
       } as const;
-      await kernel.ipvs.apply([{ kind: "create-real-server", virtualServer: id, realServer }]);
+      await kernel.ipvs.apply([
+        { kind: "real-server-create", virtualServer: id, after: realServer },
+      ]);
     }
   }
   return kernel;

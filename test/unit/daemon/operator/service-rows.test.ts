@@ -165,7 +165,7 @@ describe("rows of Services", () => {
   it("name what the kernel refuses by its errno", async () => {
     const onNode = new FakeNode({});
     const isRefused = ({ action, subject }: Operation): boolean =>
-      action === "create-real-server" && subject.includes("10.244.1.11");
+      action === "real-server-create" && subject.includes("10.244.1.11");
     onNode.kernel.operations.failWhere(isRefused, errno.EINVAL, 100);
     apply(onNode, node(), service(), endpointSlice({ endpoints: ["10.244.1.10", "10.244.1.11"] }));
     await onNode.start();
@@ -180,8 +180,8 @@ describe("rows of Services", () => {
     const onNode = new FakeNode({});
     const server = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
     onNode.kernel.ipvs.interfere({
-      kind: "create-virtual-server",
-      virtualServer: {
+      kind: "virtual-server-create",
+      after: {
         ...server,
         scheduler: "wlc",
         persistenceTimeoutSeconds: 0,
@@ -190,9 +190,9 @@ describe("rows of Services", () => {
       },
     });
     onNode.kernel.ipvs.interfere({
-      kind: "create-real-server",
+      kind: "real-server-create",
       virtualServer: server,
-      realServer: { address: ip("172.30.0.9"), port: 80, weight: 5, forwardingMethod: 0 },
+      after: { address: ip("172.30.0.9"), port: 80, weight: 5, forwardingMethod: 0 },
     });
     apply(onNode, node(), service(), endpointSlice());
     await onNode.start();
@@ -231,7 +231,11 @@ describe("rows of Services", () => {
     await withNode([service(), endpointSlice()], async (onNode) => {
       const virtualServer = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
       const realServer = { address: ip("10.244.1.10"), port: 8080 };
-      onNode.kernel.ipvs.interfere({ kind: "remove-real-server", virtualServer, realServer });
+      onNode.kernel.ipvs.interfere({
+        kind: "real-server-remove",
+        virtualServer,
+        before: realServer,
+      });
       const [row] = await rowsOf(onNode);
       assert.deepEqual(reasons(row), ["10.244.1.10 drifted"]);
       assert.equal(endpointOf(row, "10.244.1.10")?.weight, undefined);

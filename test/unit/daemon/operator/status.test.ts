@@ -66,7 +66,7 @@ describe("the status", () => {
 
   it("is degraded while the kernel refuses an object, and says since when", async () => {
     const onNode = new FakeNode({});
-    const isRefused = ({ action }: Operation): boolean => action === "create-real-server";
+    const isRefused = ({ action }: Operation): boolean => action === "real-server-create";
     onNode.kernel.operations.failWhere(isRefused, errno.EINVAL, 100);
     apply(onNode, node(), service(), endpointSlice());
     await onNode.start();

@@ -138,9 +138,9 @@ describe("SyncLoop", () => {
     loop.input.noteSlice(sliceRecord([first, second]), sliceRecord([first]));
     loop.input.noteSlice(sliceRecord([first]), sliceRecord([first, second]));
     assert.deepEqual(await writes(), [
-      "ipvs create-real-server TCP 10.96.0.10:80 -> 10.244.2.12:8080",
-      "ipvs create-real-server TCP 172.16.5.11:30080 -> 10.244.2.12:8080",
-      "ipvs create-real-server TCP 192.168.10.11:30080 -> 10.244.2.12:8080",
+      "ipvs real-server-create TCP 10.96.0.10:80 -> 10.244.2.12:8080",
+      "ipvs real-server-create TCP 172.16.5.11:30080 -> 10.244.2.12:8080",
+      "ipvs real-server-create TCP 192.168.10.11:30080 -> 10.244.2.12:8080",
     ]);
   });
 
@@ -150,12 +150,12 @@ describe("SyncLoop", () => {
     const appeared = nodeAddress("172.16.6.11", 24, 3);
     kernel.link.setNodeAddresses([...standardNodeAddresses, appeared]);
     assert.deepEqual(await writes(), [
-      "ipvs create-virtual-server TCP 172.16.6.11:30080",
-      "ipvs create-real-server TCP 172.16.6.11:30080 -> 10.244.2.11:8080",
+      "ipvs virtual-server-create TCP 172.16.6.11:30080",
+      "ipvs real-server-create TCP 172.16.6.11:30080 -> 10.244.2.11:8080",
     ]);
     kernel.operations.clear();
     kernel.link.setNodeAddresses(standardNodeAddresses);
-    assert.deepEqual(await writes(), ["ipvs remove-virtual-server TCP 172.16.6.11:30080"]);
+    assert.deepEqual(await writes(), ["ipvs virtual-server-remove TCP 172.16.6.11:30080"]);
   });
 
   it("frees an API server's address when its slice moves to another Service", async () => {
@@ -177,20 +177,20 @@ describe("SyncLoop", () => {
   it("repairs with the next period what a third party took away", async () => {
     await synced();
     const server = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
-    await kernel.ipvs.apply([{ kind: "remove-virtual-server", virtualServer: server }]);
+    await kernel.ipvs.apply([{ kind: "virtual-server-remove", before: server }]);
     kernel.operations.clear();
     await clock.advance(30_000);
     assert.deepEqual(kernel.operations.texts(), [
-      "ipvs create-virtual-server TCP 10.96.0.10:80",
-      "ipvs create-real-server TCP 10.96.0.10:80 -> 10.244.2.11:8080",
+      "ipvs virtual-server-create TCP 10.96.0.10:80",
+      "ipvs real-server-create TCP 10.96.0.10:80 -> 10.244.2.11:8080",
     ]);
   });
 
   it("binds an address again at once when someone takes it away", async () => {
     await synced();
-    await kernel.link.apply([{ kind: "remove", address: ip("10.96.0.10") }]);
+    await kernel.link.apply([{ kind: "address-remove", address: ip("10.96.0.10") }]);
     kernel.operations.clear();
-    assert.deepEqual(await writes(), ["link add-address 10.96.0.10"]);
+    assert.deepEqual(await writes(), ["link address-add 10.96.0.10"]);
   });
 
   it("checks draining real servers each second until they are gone", async () => {

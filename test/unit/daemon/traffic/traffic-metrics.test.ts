@@ -126,7 +126,7 @@ describe("traffic on /metrics", () => {
   it("leaves out what other software has, and names endpoints where that is asked for", async () => {
     const { metrics, onNode } = await scraped(true);
     const foreign = virtual({ address: ip("10.99.0.1") });
-    onNode.kernel.ipvs.interfere({ kind: "create-virtual-server", virtualServer: foreign });
+    onNode.kernel.ipvs.interfere({ kind: "virtual-server-create", after: foreign });
     const text = await metrics.exposition();
     assert.ok(!text.includes("10.99.0.1"));
     const active = samples(text).filter((line) => line.includes("endpoint_active"));

@@ -175,7 +175,7 @@ describe("mode userspace", () => {
     assert.equal(explanation.packets[0]?.deliveries[0]?.seenSource, "10.244.1.1");
     assert.deepEqual(explanation.differences, []);
     const emptied = { table: "nat", name: "KUBE-PORTALS-HOST", rules: [] } as const;
-    await iptables.apply("IPv4", [{ kind: "write-chain", chain: emptied }]);
+    await iptables.apply("IPv4", [{ kind: "chain-write", chain: emptied }]);
     const [lost] = await stage.explain(kernel, web10);
     assert.match(lost?.packets[0]?.planned ?? "", /are taken by kube-ipvs/);
     assert.match(lost?.summary ?? "", /are routed on through eth0/);

@@ -112,7 +112,7 @@ class Stage {
         return this.kernel.iptables
           .apply(
             "IPv4",
-            chains.slice(0, 2).map((chain) => ({ kind: "write-chain", chain })),
+            chains.slice(0, 2).map((chain) => ({ kind: "chain-write", chain })),
           )
           .catch(() => {});
       }

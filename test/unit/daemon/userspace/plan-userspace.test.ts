@@ -75,8 +75,8 @@ async function served(addresses?: readonly IpAddress[]): Promise<FakeKernel> {
   const led = { ...wanted, addresses: addresses ?? wanted.addresses };
   const { chains, jumps } = portalRules("IPv4", [{ wanted: led, localPorts }]);
   await kernel.iptables.apply("IPv4", [
-    ...chains.map((chain) => ({ kind: "write-chain", chain }) as const),
-    ...jumps.map((jump) => ({ kind: "insert-jump", jump }) as const),
+    ...chains.map((chain) => ({ kind: "chain-write", chain }) as const),
+    ...jumps.map((jump) => ({ kind: "jump-insert", jump }) as const),
   ]);
   return kernel;
 }

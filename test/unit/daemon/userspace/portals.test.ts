@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { removePortals } from "../../../../src/daemon/node/tidy-portals.ts";
 import { Portals } from "../../../../src/daemon/userspace/portals.ts";
-import type { RulesChange } from "../../../../src/kernel/kernel.ts";
+import type { RuleChange } from "../../../../src/kernel/kernel.ts";
 import { portalRules } from "../../../../src/userspace/portal-rules.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { listenerFor } from "../../userspace/backends.ts";
@@ -47,7 +47,7 @@ const inOrder = [
   "OUTPUT KUBE-NODEPORT-HOST",
 ];
 
-async function change(...changes: readonly RulesChange[]): Promise<void> {
+async function change(...changes: readonly RuleChange[]): Promise<void> {
   await kernel.iptables.apply("IPv4", changes);
 }
 
@@ -76,8 +76,8 @@ describe("the rules of mode userspace", () => {
     const [, , jump] = jumps;
     assert.ok(jump !== undefined);
     await change(
-      { kind: "remove-jump", jump },
-      { kind: "write-chain", chain: { table: "nat", name: "KUBE-PORTALS-HOST", rules: [] } },
+      { kind: "jump-remove", jump },
+      { kind: "chain-write", chain: { table: "nat", name: "KUBE-PORTALS-HOST", rules: [] } },
     );
     assert.equal(await portals.sync([web]), false, "what was written counts until it is forgotten");
     portals.forget();
@@ -88,13 +88,13 @@ describe("the rules of mode userspace", () => {
 
   it("are removed, but for a chain that a third party's rule leads to", async () => {
     const rule = { matches: [], target: { kind: "jump", chain: "KUBE-PORTALS-HOST" } } as const;
-    await change({ kind: "write-chain", chain: { table: "nat", name: "OTHERS", rules: [rule] } });
+    await change({ kind: "chain-write", chain: { table: "nat", name: "OTHERS", rules: [rule] } });
     assert.deepEqual(await removePortals(kernel), ["IPv4 KUBE-PORTALS-HOST"]);
     assert.deepEqual(
       [standingJumps(), chains()],
       [["OTHERS KUBE-PORTALS-HOST"], ["KUBE-PORTALS-HOST 1"]],
     );
-    await change({ kind: "remove-chain", table: "nat", name: "OTHERS" });
+    await change({ kind: "chain-remove", table: "nat", chainName: "OTHERS" });
     assert.deepEqual(await removePortals(kernel), []);
     assert.deepEqual(chains(), []);
   });

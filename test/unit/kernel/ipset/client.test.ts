@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { openIpSets } from "../../../../src/kernel/ipset/client.ts";
 import { commands } from "../../../../src/kernel/ipset/constants.ts";
-import type { IpSets, SetChange } from "../../../../src/kernel/kernel.ts";
+import type { EntryChange, IpSets } from "../../../../src/kernel/kernel.ts";
 import type { Message } from "../../../../src/netlink/message.ts";
 import type { IpSet } from "../../../../src/state/ip-set.ts";
 import type { SetEntry } from "../../../../src/state/set-entry.ts";
@@ -22,8 +22,8 @@ const clusterIps: IpSet = {
   maxElements: 65_536,
 };
 
-function add(...texts: readonly string[]): SetChange[] {
-  return texts.map((text) => ({ kind: "add", set: clusterIps, entry: text as SetEntry }));
+function add(...texts: readonly string[]): EntryChange[] {
+  return texts.map((text) => ({ kind: "entry-add", set: clusterIps, entry: text as SetEntry }));
 }
 
 /** A client whose kernel answers each datagram; `sent` lists the commands of each datagram so far. */
@@ -146,7 +146,7 @@ describe("the client of ipset", () => {
     const { client } = clientOf((received) => answerAll(received, 2));
     const [addition] = add("10.96.0.1,tcp:1");
     assert.ok(addition);
-    const failed = await client.apply([{ ...addition, kind: "remove" }, addition]);
+    const failed = await client.apply([{ ...addition, kind: "entry-remove" }, addition]);
     assert.deepEqual(
       failed.map(({ index }) => index),
       [1],

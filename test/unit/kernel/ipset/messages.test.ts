@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { maxEntriesPerMessage } from "../../../../src/kernel/ipset/constants.ts";
 import { groupChanges, singleChanges } from "../../../../src/kernel/ipset/messages.ts";
-import type { SetChange } from "../../../../src/kernel/kernel.ts";
+import type { EntryChange } from "../../../../src/kernel/kernel.ts";
 import { NetlinkError } from "../../../../src/netlink/errors.ts";
 import type { IpSet } from "../../../../src/state/ip-set.ts";
 import type { SetEntry } from "../../../../src/state/set-entry.ts";
@@ -10,8 +10,8 @@ import type { SetEntry } from "../../../../src/state/set-entry.ts";
 const one: IpSet = { name: "ONE", type: "hash:ip", family: "IPv4", maxElements: 64 };
 const other: IpSet = { ...one, name: "OTHER" };
 
-function change(kind: "add" | "remove", set: IpSet, ...texts: readonly string[]): SetChange[] {
-  return texts.map((text) => ({ kind, set, entry: text as SetEntry }));
+function change(kind: "add" | "remove", set: IpSet, ...texts: readonly string[]): EntryChange[] {
+  return texts.map((text) => ({ kind: `entry-${kind}`, set, entry: text as SetEntry }));
 }
 
 /** `add ONE 0 1`: what a message does and which changes it carries. */

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import type { BackendChoice } from "../../../../src/kernel/iptables/backend.ts";
 import { IptablesClient } from "../../../../src/kernel/iptables/client.ts";
 import { IptablesError, isIptablesBusy } from "../../../../src/kernel/iptables/errors.ts";
-import type { RulesChange } from "../../../../src/kernel/kernel.ts";
+import type { RuleChange } from "../../../../src/kernel/kernel.ts";
 import { ProgramError } from "../../../../src/kernel/program.ts";
 import type { Jump, TableName } from "../../../../src/state/rule.ts";
 import { type ProgramAnswer, programs as programsOf } from "../programs.ts";
@@ -28,12 +28,12 @@ function jump(table: TableName, from: string): Jump {
   return { table, from, rule: { matches: [], target: { kind: "jump", chain: "KUBE-A" } } };
 }
 
-const writeNat: RulesChange = {
-  kind: "write-chain",
+const writeNat: RuleChange = {
+  kind: "chain-write",
   chain: { table: "nat", name: "KUBE-A", rules: [] },
 };
-const removeFromInput: RulesChange = { kind: "remove-jump", jump: jump("filter", "INPUT") };
-const insertIntoOutput: RulesChange = { kind: "insert-jump", jump: jump("nat", "OUTPUT") };
+const removeFromInput: RuleChange = { kind: "jump-remove", jump: jump("filter", "INPUT") };
+const insertIntoOutput: RuleChange = { kind: "jump-insert", jump: jump("nat", "OUTPUT") };
 
 const saved = "*filter\n:INPUT ACCEPT [0:0]\n:KUBE-A - [0:0]\n-A INPUT -j KUBE-A\nCOMMIT\n";
 const savedWithout = saved.replace("-A INPUT -j KUBE-A\n", "");
@@ -55,7 +55,7 @@ describe("the client of iptables", () => {
     for (const count of [1, 100_000]) {
       const rules = Array.from({ length: count }, () => returns);
       const chain = { table: "nat", name: "KUBE-A", rules } as const;
-      await client.apply("IPv4", [{ kind: "write-chain", chain }]);
+      await client.apply("IPv4", [{ kind: "chain-write", chain }]);
     }
     const [small = 0, large = 0] = calls.map(({ timeoutMs }) => timeoutMs);
     assert.equal(small, 60_000);
@@ -123,7 +123,7 @@ describe("the client of iptables", () => {
       writeNat,
       insertIntoOutput,
       removeFromInput,
-      { kind: "insert-jump", jump: jump("filter", "FORWARD") },
+      { kind: "jump-insert", jump: jump("filter", "FORWARD") },
     ]);
     assert.equal(calls.at(-1)?.input, "*filter\n-I FORWARD -j KUBE-A\nCOMMIT\n");
   });

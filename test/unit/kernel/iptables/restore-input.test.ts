@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { RuleValueError } from "../../../../src/kernel/iptables/names.ts";
 import { renderRestoreInput } from "../../../../src/kernel/iptables/restore-input.ts";
-import type { RulesChange } from "../../../../src/kernel/kernel.ts";
+import type { RuleChange } from "../../../../src/kernel/kernel.ts";
 import type { Jump, Rule, TableName } from "../../../../src/state/rule.ts";
 
 const drop: Rule = { matches: [], target: { kind: "drop" } };
@@ -11,11 +11,11 @@ function jump(table: TableName, from: string, chain: string): Jump {
   return { table, from, rule: { matches: [], target: { kind: "jump", chain } } };
 }
 
-function write(table: TableName, name: string, ...rules: readonly Rule[]): RulesChange {
-  return { kind: "write-chain", chain: { table, name, rules } };
+function write(table: TableName, name: string, ...rules: readonly Rule[]): RuleChange {
+  return { kind: "chain-write", chain: { table, name, rules } };
 }
 
-function lines(changes: readonly RulesChange[]): readonly string[] {
+function lines(changes: readonly RuleChange[]): readonly string[] {
   return renderRestoreInput("IPv4", changes).split("\n");
 }
 
@@ -54,9 +54,9 @@ describe("the input of iptables-restore", () => {
   it("moves jumps in the order given", () => {
     assert.deepEqual(
       lines([
-        { kind: "remove-jump", jump: jump("filter", "INPUT", "A") },
-        { kind: "insert-jump", jump: jump("filter", "INPUT", "A") },
-        { kind: "insert-jump", jump: jump("filter", "INPUT", "B") },
+        { kind: "jump-remove", jump: jump("filter", "INPUT", "A") },
+        { kind: "jump-insert", jump: jump("filter", "INPUT", "A") },
+        { kind: "jump-insert", jump: jump("filter", "INPUT", "B") },
       ]),
       ["*filter", "-D INPUT -j A", "-I INPUT -j A", "-I INPUT -j B", "COMMIT", ""],
     );
@@ -65,15 +65,15 @@ describe("the input of iptables-restore", () => {
   it("empties a chain before removing it, and after the jump to it is gone", () => {
     assert.deepEqual(
       lines([
-        { kind: "remove-chain", table: "filter", name: "A" },
-        { kind: "remove-jump", jump: jump("filter", "INPUT", "A") },
+        { kind: "chain-remove", table: "filter", chainName: "A" },
+        { kind: "jump-remove", jump: jump("filter", "INPUT", "A") },
       ]),
       ["*filter", ":A - [0:0]", "-D INPUT -j A", "-X A", "COMMIT", ""],
     );
   });
 
   it("lets the last word on a chain count", () => {
-    const removal: RulesChange = { kind: "remove-chain", table: "nat", name: "A" };
+    const removal: RuleChange = { kind: "chain-remove", table: "nat", chainName: "A" };
     assert.deepEqual(lines([removal, write("nat", "A", drop)]).slice(1, 4), [
       ":A - [0:0]",
       "-A A -j DROP",
@@ -86,7 +86,7 @@ describe("the input of iptables-restore", () => {
     for (const name of names) {
       assert.throws(() => lines([write("nat", name)]), RuleValueError);
       assert.throws(
-        () => lines([{ kind: "insert-jump", jump: jump("nat", name, "A") }]),
+        () => lines([{ kind: "jump-insert", jump: jump("nat", name, "A") }]),
         RuleValueError,
       );
     }

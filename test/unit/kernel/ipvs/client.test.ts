@@ -30,11 +30,11 @@ const web: VirtualServer = {
   flags: 0,
 };
 const target = { address: ip("10.244.1.5"), port: 6443, weight: 1, forwardingMethod: 0 };
-const createWeb: IpvsChange = { kind: "create-virtual-server", virtualServer: web };
+const createWeb: IpvsChange = { kind: "virtual-server-create", after: web };
 const createTarget: IpvsChange = {
-  kind: "create-real-server",
+  kind: "real-server-create",
   virtualServer: web,
-  realServer: target,
+  after: target,
 };
 
 interface Opened {
@@ -108,9 +108,9 @@ describe("apply", () => {
 
   it("does not undo a later change by such an update", async () => {
     const lighter: IpvsChange = {
-      kind: "update-real-server",
+      kind: "real-server-update",
       virtualServer: web,
-      realServer: { ...target, weight: 0 },
+      after: { ...target, weight: 0 },
     };
     const { ipvs, sent } = await open((requests, count) =>
       (count === 0 ? refusing(EEXIST) : refusing())(requests),
@@ -123,7 +123,7 @@ describe("apply", () => {
     const { ipvs, sent } = await open((requests, count) =>
       (count === 0 ? refusing(EEXIST, 0) : refusing())(requests),
     );
-    const removeWeb: IpvsChange = { kind: "remove-virtual-server", virtualServer: web };
+    const removeWeb: IpvsChange = { kind: "virtual-server-remove", before: web };
     assert.deepEqual(await ipvs.apply([createTarget, removeWeb]), []);
     assert.equal(sent().length, 1);
   });
@@ -133,9 +133,9 @@ describe("apply", () => {
       (count === 0 ? refusing(0, EEXIST) : refusing())(requests),
     );
     const removeTarget: IpvsChange = {
-      kind: "remove-real-server",
+      kind: "real-server-remove",
       virtualServer: web,
-      realServer: target,
+      before: target,
     };
     assert.deepEqual(await ipvs.apply([removeTarget, createTarget]), []);
     assert.equal(sent().length, 2);
@@ -144,9 +144,9 @@ describe("apply", () => {
   it("is content when what it should remove is gone", async () => {
     const { ipvs } = await open(refusing(ENOENT, ESRCH, ESRCH));
     const failed = await ipvs.apply([
-      { kind: "remove-real-server", virtualServer: web, realServer: target },
-      { kind: "remove-real-server", virtualServer: web, realServer: target },
-      { kind: "remove-virtual-server", virtualServer: web },
+      { kind: "real-server-remove", virtualServer: web, before: target },
+      { kind: "real-server-remove", virtualServer: web, before: target },
+      { kind: "virtual-server-remove", before: web },
     ]);
     assert.deepEqual(failed, []);
   });
@@ -157,10 +157,10 @@ describe("apply", () => {
     );
     const other = { ...web, port: 444, scheduler: "nope" };
     const failed = await ipvs.apply([
-      { kind: "create-virtual-server", virtualServer: other },
+      { kind: "virtual-server-create", after: other },
       createWeb,
       createTarget,
-      { ...createTarget, realServer: { ...target, port: 6444 } },
+      { ...createTarget, after: { ...target, port: 6444 } },
     ]);
     assert.deepEqual(
       failed.map(({ index, error }) => [index, error.message]),
@@ -183,7 +183,7 @@ describe("apply", () => {
 
   it("fails an update of what is gone", async () => {
     const { ipvs } = await open(refusing(ESRCH));
-    const failed = await ipvs.apply([{ kind: "update-virtual-server", virtualServer: web }]);
+    const failed = await ipvs.apply([{ kind: "virtual-server-update", after: web }]);
     assert.equal(
       failed[0]?.error.message,
       "Cannot update virtual server TCP 10.96.0.1:443: ESRCH (no such virtual server)",
@@ -207,7 +207,7 @@ describe("apply", () => {
     for (const { name, code } of cases) {
       const reply = bytesOf(readCapture("ipvs", name), "received");
       const { ipvs } = await open((requests) => withSequence(reply, requests[0]?.sequence ?? 0));
-      const [failed] = await ipvs.apply([{ kind: "update-virtual-server", virtualServer: web }]);
+      const [failed] = await ipvs.apply([{ kind: "virtual-server-update", after: web }]);
       assert.match(failed?.error.message ?? "", new RegExp(`: ${code} `), name);
     }
   });

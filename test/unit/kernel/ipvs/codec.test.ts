@@ -72,25 +72,22 @@ describe("requests that are byte for byte those of ipvsadm", () => {
   const cases: readonly { name: string; write: (writer: MessageWriter) => void }[] = [
     {
       name: "create-virtual-server",
-      write: (writer) =>
-        encodeChange(writer, { kind: "create-virtual-server", virtualServer: web }),
+      write: (writer) => encodeChange(writer, { kind: "virtual-server-create", after: web }),
     },
     {
       name: "create-virtual-server-persistent-ipv6",
-      write: (writer) =>
-        encodeChange(writer, { kind: "create-virtual-server", virtualServer: dns6 }),
+      write: (writer) => encodeChange(writer, { kind: "virtual-server-create", after: dns6 }),
     },
     {
       name: "create-virtual-server-with-scheduler-flags",
-      write: (writer) =>
-        encodeChange(writer, { kind: "create-virtual-server", virtualServer: hash }),
+      write: (writer) => encodeChange(writer, { kind: "virtual-server-create", after: hash }),
     },
     {
       name: "update-virtual-server",
       write: (writer) =>
         encodeChange(writer, {
-          kind: "update-virtual-server",
-          virtualServer: { ...web, scheduler: "lc" },
+          kind: "virtual-server-update",
+          after: { ...web, scheduler: "lc" },
         }),
     },
     {
@@ -108,18 +105,18 @@ describe("requests that say the same as those of ipvsadm, which adds tunnel attr
   const cases: readonly { name: string; change: IpvsChange }[] = [
     {
       name: "create-real-server",
-      change: { kind: "create-real-server", virtualServer: web, realServer: webTarget },
+      change: { kind: "real-server-create", virtualServer: web, after: webTarget },
     },
     {
       name: "create-real-server-ipv6",
-      change: { kind: "create-real-server", virtualServer: dns6, realServer: dnsTarget },
+      change: { kind: "real-server-create", virtualServer: dns6, after: dnsTarget },
     },
     {
       name: "update-real-server",
       change: {
-        kind: "update-real-server",
+        kind: "real-server-update",
         virtualServer: web,
-        realServer: { ...webTarget, weight: 0 },
+        after: { ...webTarget, weight: 0 },
       },
     },
   ];
@@ -138,11 +135,11 @@ describe("removals, for which ipvsadm sends more than the key", () => {
   const cases: readonly { name: string; change: IpvsChange }[] = [
     {
       name: "remove-virtual-server",
-      change: { kind: "remove-virtual-server", virtualServer: web },
+      change: { kind: "virtual-server-remove", before: web },
     },
     {
       name: "remove-real-server",
-      change: { kind: "remove-real-server", virtualServer: web, realServer: webTarget },
+      change: { kind: "real-server-remove", virtualServer: web, before: webTarget },
     },
   ];
   for (const { name, change } of cases) {
@@ -271,7 +268,7 @@ describe("what is encoded is decoded", () => {
   it("for every virtual server", () => {
     fc.assert(
       fc.property(anyServer, (virtualServer) => {
-        const change = { kind: "create-virtual-server", virtualServer } as const;
+        const change = { kind: "virtual-server-create", after: virtualServer } as const;
         const body = encoded((writer) => encodeChange(writer, change));
         assert.deepEqual(decodeService(new ByteReader(body)), {
           kind: "virtual-server",
@@ -293,7 +290,7 @@ describe("what is encoded is decoded", () => {
     );
     fc.assert(
       fc.property(anyServer, anyTarget, (virtualServer, realServer) => {
-        const change = { kind: "create-real-server", virtualServer, realServer } as const;
+        const change = { kind: "real-server-create", virtualServer, after: realServer } as const;
         const body = encoded((writer) => encodeChange(writer, change));
         const { activeConnections, inactiveConnections, persistentConnections, ...decoded } =
           decodeRealServer(new ByteReader(body), "IPv4");
@@ -307,7 +304,7 @@ describe("what is encoded is decoded", () => {
 describe("decodeService", () => {
   it("shows the flag of persistence without a timeout, which is nothing we make", () => {
     const virtualServer = { ...web, flags: 0x1 };
-    const change = { kind: "create-virtual-server", virtualServer } as const;
+    const change = { kind: "virtual-server-create", after: virtualServer } as const;
     const body = encoded((writer) => encodeChange(writer, change));
     assert.deepEqual(decodeService(new ByteReader(body)), {
       kind: "virtual-server",
@@ -316,7 +313,7 @@ describe("decodeService", () => {
   });
 
   it("leaves an IPv4-mapped address out: its text would be the IPv4 server's", () => {
-    const change = { kind: "create-virtual-server", virtualServer: dns6 } as const;
+    const change = { kind: "virtual-server-create", after: dns6 } as const;
     const whole = encoded((writer) => encodeChange(writer, change));
     const at = Buffer.from(whole).indexOf(Buffer.from("fd000096", "hex"));
     whole.set(Buffer.from("00000000000000000000ffff0a600001", "hex"), at);
@@ -324,7 +321,7 @@ describe("decodeService", () => {
   });
 
   it("refuses an address family that is none", () => {
-    const change = { kind: "create-virtual-server", virtualServer: web } as const;
+    const change = { kind: "virtual-server-create", after: web } as const;
     const body = encoded((writer) => encodeChange(writer, change));
     body[12] = 3;
     assert.throws(() => decodeService(new ByteReader(body)), /address family 3/);

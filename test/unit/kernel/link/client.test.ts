@@ -74,7 +74,7 @@ function answerAll(received: readonly Message[], errno: number): Answer {
 }
 
 function change(kind: "add" | "remove", ...texts: readonly string[]): AddressChange[] {
-  return texts.map((text) => ({ kind, address: ip(text) }));
+  return texts.map((text) => ({ kind: `address-${kind}`, address: ip(text) }));
 }
 
 describe("the client of the dummy link", () => {
@@ -228,7 +228,9 @@ describe("watching links and addresses", () => {
 
   it("does not hear what many addresses of our own cause, and reports once after them", async () => {
     const addresses = Array.from({ length: 200 }, (_, index) => `10.96.1.${index + 1}`);
-    const changes = addresses.map((text): AddressChange => ({ kind: "add", address: ip(text) }));
+    const changes = addresses.map(
+      (text): AddressChange => ({ kind: "address-add", address: ip(text) }),
+    );
     const heard: number[] = [];
     const setup = setUp((received) => {
       const isFind = received.length === 1;
@@ -254,7 +256,7 @@ describe("watching links and addresses", () => {
   it("stays stopped when it is stopped while many addresses are written", async () => {
     const changes = Array.from(
       { length: 200 },
-      (_, index): AddressChange => ({ kind: "add", address: ip(`10.96.1.${index + 1}`) }),
+      (_, index): AddressChange => ({ kind: "address-add", address: ip(`10.96.1.${index + 1}`) }),
     );
     let notices = 0;
     const setup = setUp((received) => {
