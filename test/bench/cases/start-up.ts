@@ -1,17 +1,15 @@
 /** Startup on the host itself: CPU until the first watch. No IPVS is needed for that. */
 import { spawn } from "node:child_process";
-import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
-import { basename, join } from "node:path";
+import { readFileSync } from "node:fs";
 import { setTimeout as pause } from "node:timers/promises";
-import { sysctlsOf } from "../../../src/daemon/node/prepare-kernel.ts";
 import { ApiServer } from "../../support/api-server/api-server.ts";
 import { shell } from "../../support/netns/network-namespace.ts";
 import { node } from "../../support/objects.ts";
 import type { Case, CaseContext, CaseOutcome } from "../case.ts";
+import { hostEnvironment } from "../pretended-ipvs.ts";
 import { quantile } from "../rows.ts";
 import { ourCommand } from "../subject.ts";
 
-const build: string = join(import.meta.dirname, "../../../build/bench");
 const runs = 20;
 const timeoutMs = 20_000;
 
@@ -70,7 +68,7 @@ async function startOnce(signal: "SIGTERM" | "SIGKILL"): Promise<Start> {
   const { argv } = ourCommand(server.url);
   const [file = "", ...args] = argv;
   const beganMs = performance.now();
-  const child = spawn(file, args, { stdio: ["ignore", "pipe", "pipe"], env: environment() });
+  const child = spawn(file, args, { stdio: ["ignore", "pipe", "pipe"], env: hostEnvironment() });
   const ended = new Promise((resolve) => child.once("close", resolve));
   let output = "";
   for (const stream of [child.stdout, child.stderr]) {
@@ -90,18 +88,6 @@ async function startOnce(signal: "SIGTERM" | "SIGKILL"): Promise<Start> {
     await ended;
     await server.stop();
   }
-}
-
-/** Where the kernel has no IPVS, a stub stands in for it: see pretend-ipvs.c. */
-function environment(): NodeJS.ProcessEnv {
-  if (existsSync("/proc/net/ip_vs")) return process.env;
-  const sysctls = join(build, "sysctls");
-  mkdirSync(sysctls, { recursive: true });
-  for (const { path } of sysctlsOf({ isStrictArp: false })) {
-    if (path.startsWith("net/ipv4/vs/")) writeFileSync(join(sysctls, basename(path)), "0\n");
-  }
-  const preload = join(build, "pretend-ipvs.so");
-  return { ...process.env, LD_PRELOAD: preload, PRETEND_SYSCTLS: sysctls };
 }
 
 function cpuMsOf(pid: number): number {
