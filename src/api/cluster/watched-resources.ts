@@ -1,4 +1,4 @@
-import { headlessLabel } from "../decode/endpoint-slice.ts";
+import { headlessLabel } from "../../endpoint-slices/labels.ts";
 import { proxyNameLabel } from "../decode/service.ts";
 import type { ResourceKind } from "../source.ts";
 

@@ -7,33 +7,29 @@ import {
   parseIpAddress,
 } from "../../base/ip.ts";
 import type { RefusalReason } from "../refusals.ts";
-import { type DecodeScope, isAbsent, refusePart } from "./fields.ts";
+import { isAbsent, type Untrusted } from "./fields.ts";
 
 /**
  * A unicast address that others can reach; `undefined` when absent or refused. An API server admits no
  * unspecified, loopback or multicast address in these fields, and binding one would break the node.
  */
-export function addressAt(
-  scope: DecodeScope,
-  value: unknown,
-  field: string,
-  reason: RefusalReason,
-): IpAddress | undefined {
-  const address = typeof value === "string" ? parseIpAddress(value) : undefined;
-  if (address === undefined) return refusePart(scope, field, reason, value);
-  return isSpecial(address) ? refusePart(scope, field, "special-address", value) : address;
+export function addressOf(given: Untrusted, reason: RefusalReason): IpAddress | undefined {
+  const address = parsedAddress(given);
+  if (address === undefined) return given.refuse(reason);
+  return isSpecial(address) ? given.refuse("special-address") : address;
+}
+
+/** An address of any kind; `undefined` when it is none. */
+export function parsedAddress({ value }: Untrusted): IpAddress | undefined {
+  return typeof value === "string" ? parseIpAddress(value) : undefined;
 }
 
 /** A network, white space around it tolerated; blank gives `undefined` without a refusal. */
-export function cidrAt(
-  scope: DecodeScope,
-  value: unknown,
-  field: string,
-  reason: RefusalReason,
-): Cidr | undefined {
+export function cidrOf(given: Untrusted, reason: RefusalReason): Cidr | undefined {
+  const { value } = given;
   if (isBlank(value)) return undefined;
   const cidr = typeof value === "string" ? parseCidr(value.slice(0, 99).trim()) : undefined;
-  return cidr ?? refusePart(scope, field, reason, value);
+  return cidr ?? given.refuse(reason);
 }
 
 /** True for what upstream drops silently: absent, empty, only white space. */

@@ -1,4 +1,4 @@
-import { type DecodeScope, fieldOf, isAbsent, pathOf, refusePart } from "./fields.ts";
+import type { Untrusted } from "./fields.ts";
 import { flatText } from "./flat-text.ts";
 
 /** Everything under it is ours: what is not known there is a mistake. */
@@ -12,34 +12,26 @@ const mostKept = 32;
 
 /** The annotations that tune a Service, by their names; absent: there are none. */
 export function tuningAnnotations(
-  scope: DecodeScope,
-  object: unknown,
+  annotations: Untrusted,
 ): Readonly<Record<string, string>> | undefined {
-  const annotations = pathOf(object, "metadata", "annotations");
-  if (typeof annotations !== "object" || annotations === null) return undefined;
-  const names = Object.keys(annotations)
+  const { value } = annotations;
+  if (typeof value !== "object" || value === null) return undefined;
+  const names = Object.keys(value)
     .filter((name) => name.startsWith(ownPrefix) || aliases.has(name))
     .slice(0, mostKept);
   const kept = names.flatMap((name): readonly (readonly [string, string])[] => {
-    const text = textAt(scope, fieldOf(annotations, name), name);
+    const text = textOf(annotations.field(name));
     return text === undefined ? [] : [[flatText(name.slice(0, longestKept)), flatText(text)]];
   });
   return kept.length === 0 ? undefined : Object.fromEntries(kept);
 }
 
 /** The weight that an EndpointSlice asks for its endpoints; read, and judged, where a Service wants it. */
-export function sliceWeightText(scope: DecodeScope, object: unknown): string | undefined {
-  const name = `${ownPrefix}weight`;
-  return textAt(scope, pathOf(object, "metadata", "annotations", name), name);
+export function sliceWeightText(object: Untrusted): string | undefined {
+  return textOf(object.at("metadata", "annotations", `${ownPrefix}weight`));
 }
 
-function textAt(scope: DecodeScope, value: unknown, name: string): string | undefined {
-  if (typeof value === "string") return value.slice(0, longestKept);
-  if (isAbsent(value)) return undefined;
-  return refusePart(
-    scope,
-    `metadata.annotations[${name.slice(0, longestKept)}]`,
-    "invalid-annotation",
-    value,
-  );
+function textOf(given: Untrusted): string | undefined {
+  if (typeof given.value === "string") return given.value.slice(0, longestKept);
+  return given.isAbsent ? undefined : given.refuse("invalid-annotation");
 }

@@ -1,7 +1,7 @@
 import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../objects.ts";
 import type { Refusal, ResourceKind } from "../source.ts";
 import { decodeEndpointSlice } from "./endpoint-slice.ts";
-import type { DecodeContext, DecodeScope } from "./fields.ts";
+import { type DecodeContext, Untrusted } from "./fields.ts";
 import { identityOf, type ObjectIdentity } from "./identity.ts";
 import { decodeNode } from "./node.ts";
 import { decodeService } from "./service.ts";
@@ -14,11 +14,7 @@ export interface RecordOf {
 }
 
 /** Narrows an object whose identity is known; `undefined`: there is nothing to use in it. */
-export type Decoder<T> = (
-  scope: DecodeScope,
-  identity: ObjectIdentity,
-  object: unknown,
-) => T | undefined;
+export type Decoder<T> = (object: Untrusted, identity: ObjectIdentity) => T | undefined;
 
 const decoders: { readonly [Kind in ResourceKind]: Decoder<RecordOf[Kind]> } = {
   services: decodeService,
@@ -53,6 +49,6 @@ export function decodeWith<T>(
 ): DecodedObject<T> | undefined {
   const identity = identityOf(kind, object, into.refuse);
   if (identity === undefined) return undefined;
-  const scope: DecodeScope = { kind, subject: identity.name, ...into };
-  return { identity, record: decode(scope, identity, object) };
+  const scope = { kind, subject: identity.name, ...into };
+  return { identity, record: decode(new Untrusted(scope, object), identity) };
 }

@@ -1,16 +1,8 @@
-import { type Cidr, type IpAddress, parseIpAddress } from "../../base/ip.ts";
+import type { Cidr, IpAddress } from "../../base/ip.ts";
 import { parseWeight } from "../../base/weight.ts";
 import type { NodeRecord } from "../objects.ts";
-import { cidrAt } from "./addresses.ts";
-import {
-  type DecodeScope,
-  fieldOf,
-  isAbsent,
-  labelTextAt,
-  listAt,
-  pathOf,
-  refusePart,
-} from "./fields.ts";
+import { cidrOf, parsedAddress } from "./addresses.ts";
+import { labelTextIn, readEach, type Untrusted } from "./fields.ts";
 import type { ObjectIdentity } from "./identity.ts";
 
 const weightLabel = "kube-ipvs.io/weight";
@@ -19,71 +11,49 @@ const zoneLabel = "topology.kubernetes.io/zone";
 const deletionTaint = "ToBeDeletedByClusterAutoscaler";
 
 /** Narrows a Node; a Node with a name is always usable. */
-export function decodeNode(
-  scope: DecodeScope,
-  identity: ObjectIdentity,
-  object: unknown,
-): NodeRecord {
-  const zoneField = `metadata.labels[${zoneLabel}]`;
-  const zone = labelTextAt(scope, pathOf(object, "metadata", "labels", zoneLabel), zoneField);
-  const weight = weightOf(scope, object);
+export function decodeNode(object: Untrusted, identity: ObjectIdentity): NodeRecord {
+  const labels = object.at("metadata", "labels");
+  const zone = labelTextIn(labels, zoneLabel);
+  const weight = weightOf(labels.field(weightLabel));
   return {
     name: identity.name,
-    addresses: addressesOf(scope, object),
-    podCidrs: podCidrsOf(scope, object),
+    addresses: addressesOf(object.at("status", "addresses")),
+    podCidrs: podCidrsOf(object.field("spec")),
     ...(zone === undefined ? {} : { zone }),
     ...(weight === undefined ? {} : { weight }),
-    isEligible: !isBeingDeleted(object) && !hasDeletionTaint(scope, object),
+    isEligible: !isBeingDeleted(object) && !hasDeletionTaint(object),
   };
 }
 
 /** What the Node's endpoints get of the connections of Services with weights by Node. */
-function weightOf(scope: DecodeScope, object: unknown): number | undefined {
-  const text = pathOf(object, "metadata", "labels", weightLabel);
-  if (isAbsent(text)) return undefined;
-  const weight = typeof text === "string" ? parseWeight(text) : undefined;
-  return (
-    weight ?? refusePart(scope, `metadata.labels[${weightLabel}]`, "invalid-node-weight", text)
-  );
+function weightOf(label: Untrusted): number | undefined {
+  if (label.isAbsent) return undefined;
+  const weight = typeof label.value === "string" ? parseWeight(label.value) : undefined;
+  return weight ?? label.refuse("invalid-node-weight");
 }
 
 /** InternalIP in the order of the object, then ExternalIP; host names are not addresses. */
-function addressesOf(scope: DecodeScope, object: unknown): readonly IpAddress[] {
-  const entries = listAt(scope, pathOf(object, "status", "addresses"), "status.addresses");
-  const addresses: IpAddress[] = [];
-  for (const type of ["InternalIP", "ExternalIP"]) {
-    for (const [index, entry] of entries.entries()) {
-      if (fieldOf(entry, "type") !== type) continue;
-      const address = addressAt(scope, fieldOf(entry, "address"), index);
-      if (address !== undefined) addresses.push(address);
-    }
-  }
-  return addresses.slice();
+function addressesOf(list: Untrusted): readonly IpAddress[] {
+  const byType = Map.groupBy(list.items(), (entry) => entry.valueAt("type"));
+  const entries = ["InternalIP", "ExternalIP"].flatMap((type) => byType.get(type) ?? []);
+  return readEach(entries, (entry) => {
+    const address = entry.field("address");
+    return parsedAddress(address) ?? address.refuse("invalid-node-address");
+  });
 }
 
-function addressAt(scope: DecodeScope, value: unknown, index: number): IpAddress | undefined {
-  const address = typeof value === "string" ? parseIpAddress(value) : undefined;
-  const field = `status.addresses[${index}].address`;
-  return address ?? refusePart(scope, field, "invalid-node-address", value);
+function podCidrsOf(spec: Untrusted): readonly Cidr[] {
+  const single = spec.field("podCIDR");
+  const given = spec.field("podCIDRs").items();
+  const values = given.length > 0 || single.isAbsent ? given : [single];
+  return readEach(values, (value) => cidrOf(value, "invalid-pod-cidr"));
 }
 
-function podCidrsOf(scope: DecodeScope, object: unknown): readonly Cidr[] {
-  const single = pathOf(object, "spec", "podCIDR");
-  const given = listAt(scope, pathOf(object, "spec", "podCIDRs"), "spec.podCIDRs");
-  const values = given.length > 0 || isAbsent(single) ? given : [single];
-  const cidrs: Cidr[] = [];
-  for (const [index, value] of values.entries()) {
-    const cidr = cidrAt(scope, value, `spec.podCIDRs[${index}]`, "invalid-pod-cidr");
-    if (cidr !== undefined) cidrs.push(cidr);
-  }
-  return cidrs.slice();
+function isBeingDeleted(object: Untrusted): boolean {
+  return !object.at("metadata", "deletionTimestamp").isAbsent;
 }
 
-function isBeingDeleted(object: unknown): boolean {
-  return !isAbsent(pathOf(object, "metadata", "deletionTimestamp"));
-}
-
-function hasDeletionTaint(scope: DecodeScope, object: unknown): boolean {
-  const taints = listAt(scope, pathOf(object, "spec", "taints"), "spec.taints");
-  return taints.some((taint) => fieldOf(taint, "key") === deletionTaint);
+function hasDeletionTaint(object: Untrusted): boolean {
+  const taints = object.at("spec", "taints").items();
+  return taints.some((taint) => taint.valueAt("key") === deletionTaint);
 }

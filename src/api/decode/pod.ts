@@ -1,86 +1,69 @@
 import { familyOf, type IpAddress } from "../../base/ip.ts";
 import { sharedIfEmpty } from "../../base/none.ts";
 import type { ContainerPort, PodRecord } from "../../endpoint-slices/objects.ts";
-import { addressAt, isBlank } from "./addresses.ts";
-import { type DecodeScope, fieldOf, isAbsent, labelTextAt, listAt, pathOf } from "./fields.ts";
+import { addressOf, isBlank } from "./addresses.ts";
+import { labelTextIn, readEach, type Untrusted } from "./fields.ts";
 import type { ObjectIdentity } from "./identity.ts";
-import { labelsOf, plainTextOf } from "./labels.ts";
-import { optionalPortAt, portNameAt, protocolAt } from "./ports.ts";
+import { labelsOf, plainTextIn } from "./labels.ts";
+import { optionalPortIn, portNameIn, protocolIn } from "./ports.ts";
 
 const endedPhases: readonly unknown[] = ["Succeeded", "Failed"];
 
 /** Narrows a Pod; `undefined` for one that has ended, or has no address yet. */
-export function decodePod(
-  scope: DecodeScope,
-  identity: ObjectIdentity,
-  object: unknown,
-): PodRecord | undefined {
-  const { status, spec } = { status: fieldOf(object, "status"), spec: fieldOf(object, "spec") };
-  if (endedPhases.includes(fieldOf(status, "phase"))) return undefined;
-  const addresses = addressesOf(scope, status);
+export function decodePod(object: Untrusted, identity: ObjectIdentity): PodRecord | undefined {
+  const metadata = object.field("metadata");
+  const spec = object.field("spec");
+  const status = object.field("status");
+  if (endedPhases.includes(status.valueAt("phase"))) return undefined;
+  const addresses = addressesOf(status);
   if (addresses.length === 0) return undefined;
   return {
     name: identity.name,
-    uid: plainTextOf(scope, pathOf(object, "metadata", "uid")),
-    labels: labelsOf(scope, pathOf(object, "metadata", "labels")),
+    uid: plainTextIn(metadata, "uid"),
+    labels: labelsOf(metadata.field("labels")),
     addresses,
-    nodeName: labelTextAt(scope, fieldOf(spec, "nodeName"), "spec.nodeName") ?? "",
-    isReady: isReady(scope, status),
-    isTerminating: !isAbsent(pathOf(object, "metadata", "deletionTimestamp")),
-    hostname: plainTextOf(scope, fieldOf(spec, "hostname")),
-    subdomain: plainTextOf(scope, fieldOf(spec, "subdomain")),
-    namedPorts: namedPortsOf(scope, spec),
+    nodeName: labelTextIn(spec, "nodeName") ?? "",
+    isReady: isReady(status),
+    isTerminating: !metadata.field("deletionTimestamp").isAbsent,
+    hostname: plainTextIn(spec, "hostname"),
+    subdomain: plainTextIn(spec, "subdomain"),
+    namedPorts: namedPortsOf(spec),
   };
 }
 
 /** The first address of each family. */
-function addressesOf(scope: DecodeScope, status: unknown): readonly IpAddress[] {
-  const list = listAt(scope, fieldOf(status, "podIPs"), "status.podIPs");
-  const values = list.length > 0 ? list.map((entry) => fieldOf(entry, "ip")) : [single(status)];
-  const addresses: IpAddress[] = [];
-  for (const [index, value] of values.entries()) {
-    if (isBlank(value)) continue;
-    const field = list.length > 0 ? `status.podIPs[${index}].ip` : "status.podIP";
-    const address = addressAt(scope, value, field, "invalid-pod-address");
-    if (address === undefined) continue;
-    const isSecond = addresses.some((known) => familyOf(known) === familyOf(address));
-    if (!isSecond) addresses.push(address);
-  }
-  return addresses.slice();
+function addressesOf(status: Untrusted): readonly IpAddress[] {
+  const list = status.field("podIPs").items();
+  const given = list.length > 0 ? list.map((entry) => entry.field("ip")) : [status.field("podIP")];
+  const families = new Set<string>();
+  return readEach(given, (text) => {
+    const address = isBlank(text.value) ? undefined : addressOf(text, "invalid-pod-address");
+    if (address === undefined || families.has(familyOf(address))) return undefined;
+    families.add(familyOf(address));
+    return address;
+  });
 }
 
-function single(status: unknown): unknown {
-  return fieldOf(status, "podIP");
-}
-
-function isReady(scope: DecodeScope, status: unknown): boolean {
-  const conditions = listAt(scope, fieldOf(status, "conditions"), "status.conditions");
-  const ready = conditions.find((condition) => fieldOf(condition, "type") === "Ready");
-  return fieldOf(ready, "status") === "True";
+function isReady(status: Untrusted): boolean {
+  const conditions = status.field("conditions").items();
+  const ready = conditions.find((condition) => condition.valueAt("type") === "Ready");
+  return ready?.valueAt("status") === "True";
 }
 
 /** Of containers, then of init containers that go on running beside them. */
-function namedPortsOf(scope: DecodeScope, spec: unknown): readonly ContainerPort[] {
-  const containers = listAt(scope, fieldOf(spec, "containers"), "spec.containers");
-  const sidecars = listAt(scope, fieldOf(spec, "initContainers"), "spec.initContainers");
-  return sharedIfEmpty([
-    ...containers.flatMap((each, index) => portsOf(scope, each, `spec.containers[${index}]`)),
-    ...sidecars.flatMap((each, index) =>
-      fieldOf(each, "restartPolicy") === "Always"
-        ? portsOf(scope, each, `spec.initContainers[${index}]`)
-        : [],
-    ),
-  ]);
+function namedPortsOf(spec: Untrusted): readonly ContainerPort[] {
+  const sidecars = spec
+    .field("initContainers")
+    .items()
+    .filter((container) => container.valueAt("restartPolicy") === "Always");
+  const containers = [...spec.field("containers").items(), ...sidecars];
+  return sharedIfEmpty(containers.flatMap((container) => container.field("ports").each(portOf)));
 }
 
-function portsOf(scope: DecodeScope, container: unknown, of: string): readonly ContainerPort[] {
-  const ports = listAt(scope, fieldOf(container, "ports"), `${of}.ports`);
-  return ports.flatMap((value, index): readonly ContainerPort[] => {
-    const field = `${of}.ports[${index}]`;
-    const name = portNameAt(scope, fieldOf(value, "name"), `${field}.name`);
-    if (name === undefined || name === "") return [];
-    const protocol = protocolAt(scope, fieldOf(value, "protocol"), `${field}.protocol`);
-    const port = optionalPortAt(scope, fieldOf(value, "containerPort"), `${field}.containerPort`);
-    return protocol === undefined || port === 0 ? [] : [{ name, protocol, port }];
-  });
+function portOf(given: Untrusted): ContainerPort | undefined {
+  const name = portNameIn(given, "name");
+  if (name === undefined || name === "") return undefined;
+  const protocol = protocolIn(given, "protocol");
+  const port = optionalPortIn(given, "containerPort");
+  return protocol === undefined || port === 0 ? undefined : { name, protocol, port };
 }

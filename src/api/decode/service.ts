@@ -1,22 +1,10 @@
 import { type Cidr, familyOf, type IpAddress, type IpFamily } from "../../base/ip.ts";
-import { sharedIfEmpty } from "../../base/none.ts";
 import type { ServicePortRecord, ServiceRecord } from "../objects.ts";
-import type { RefusalReason } from "../refusals.ts";
-import { addressAt, cidrAt, isBlank } from "./addresses.ts";
+import { addressOf, cidrOf, isBlank } from "./addresses.ts";
 import { tuningAnnotations } from "./annotations.ts";
-import {
-  choiceAt,
-  type DecodeScope,
-  fieldOf,
-  isAbsent,
-  listAt,
-  pathOf,
-  refusePart,
-  refuseWhole,
-  timeMsOf,
-} from "./fields.ts";
+import { choiceIn, readEach, timeMsOf, type Untrusted } from "./fields.ts";
 import type { ObjectIdentity } from "./identity.ts";
-import { optionalPortAt, portNameAt, portNumberAt, protocolAt } from "./ports.ts";
+import { optionalPortIn, portNameIn, portNumberIn, protocolIn } from "./ports.ts";
 
 /** A Service with this label, whatever its value, is another proxy's. */
 export const proxyNameLabel = "service.kubernetes.io/service-proxy-name";
@@ -54,192 +42,155 @@ const ipModeRule = {
  * (none of these is a refusal), or when no cluster IP or no port is usable.
  */
 export function decodeService(
-  scope: DecodeScope,
+  object: Untrusted,
   identity: ObjectIdentity,
-  object: unknown,
 ): ServiceRecord | undefined {
-  const spec = fieldOf(object, "spec");
-  if (isNotOurs(scope, object) || isHeadless(spec)) return undefined;
-  const type = choiceAt(scope, fieldOf(spec, "type"), "spec.type", typeRule);
+  const spec = object.field("spec");
+  const metadata = object.field("metadata");
+  if (isNotOurs(metadata.field("labels")) || isHeadless(spec)) return undefined;
+  const type = choiceIn(spec, "type", typeRule);
   if (type === undefined || type === "ExternalName") return undefined;
-  const clusterIps = clusterIpsOf(scope, spec);
-  if (clusterIps.length === 0) return refuseWhole(scope, "no-cluster-ip");
-  const ports = portsOf(scope, spec, type);
-  if (ports.length === 0) return refuseWhole(scope, "no-usable-port");
-  const ranges = sourceRangesOf(scope, spec);
-  const annotations = tuningAnnotations(scope, object);
+  const clusterIps = clusterIpsOf(spec);
+  if (clusterIps.length === 0) return object.refuseWhole("no-cluster-ip");
+  const ports = portsOf(spec.field("ports"), type);
+  if (ports.length === 0) return object.refuseWhole("no-usable-port");
+  const ranges = sourceRangesOf(spec.field("loadBalancerSourceRanges"));
+  const annotations = tuningAnnotations(metadata.field("annotations"));
+  const createdAtMs = timeMsOf(metadata.valueAt("creationTimestamp")) ?? 0;
   return {
     name: identity.name,
-    createdAtSeconds: Math.floor(
-      (timeMsOf(pathOf(object, "metadata", "creationTimestamp")) ?? 0) / 1000,
-    ),
+    createdAtSeconds: Math.floor(createdAtMs / 1000),
     type,
     clusterIps,
-    externalIps: externalIpsOf(scope, spec),
-    loadBalancerIps: ranges.isClosed ? [] : loadBalancerIpsOf(scope, object),
+    externalIps: externalIpsOf(spec.field("externalIPs")),
+    loadBalancerIps: ranges.isClosed
+      ? []
+      : loadBalancerIpsOf(object.at("status", "loadBalancer", "ingress")),
     sourceRanges: ranges.valid,
     ports,
-    affinitySeconds: affinitySecondsOf(scope, spec),
-    isExternalPolicyLocal: isPolicyLocal(scope, spec, "externalTrafficPolicy"),
-    isInternalPolicyLocal: isPolicyLocal(scope, spec, "internalTrafficPolicy"),
-    healthCheckNodePort: optionalPortAt(
-      scope,
-      fieldOf(spec, "healthCheckNodePort"),
-      "spec.healthCheckNodePort",
-    ),
+    affinitySeconds: affinitySecondsOf(spec),
+    isExternalPolicyLocal: isPolicyLocal(spec, "externalTrafficPolicy"),
+    isInternalPolicyLocal: isPolicyLocal(spec, "internalTrafficPolicy"),
+    healthCheckNodePort: optionalPortIn(spec, "healthCheckNodePort"),
     ...(annotations === undefined ? {} : { annotations }),
   };
 }
 
 /** The label's presence decides, even with an empty value, unless we are the proxy that it names. */
-function isNotOurs({ serviceProxyName }: DecodeScope, object: unknown): boolean {
-  return pathOf(object, "metadata", "labels", proxyNameLabel) !== serviceProxyName;
+function isNotOurs(labels: Untrusted): boolean {
+  return labels.valueAt(proxyNameLabel) !== labels.scope.serviceProxyName;
 }
 
-function isHeadless(spec: unknown): boolean {
-  const clusterIp = fieldOf(spec, "clusterIP");
-  return isBlank(clusterIp) || clusterIp === "None";
+function isHeadless(spec: Untrusted): boolean {
+  const value = spec.valueAt("clusterIP");
+  return isBlank(value) || value === "None";
 }
 
 /** One address per family: spec.clusterIPs by the order of spec.ipFamilies, or spec.clusterIP alone. */
-function clusterIpsOf(scope: DecodeScope, spec: unknown): readonly IpAddress[] {
-  const families = listAt(scope, fieldOf(spec, "ipFamilies"), "spec.ipFamilies");
-  const texts = listAt(scope, fieldOf(spec, "clusterIPs"), "spec.clusterIPs");
+function clusterIpsOf(spec: Untrusted): readonly IpAddress[] {
+  const families = spec.field("ipFamilies").items();
+  const texts = spec.field("clusterIPs").items();
   if (families.length === 0 || texts.length === 0) {
-    const address = clusterIpAt(scope, fieldOf(spec, "clusterIP"), "spec.clusterIP");
-    return address === undefined ? [] : [address];
+    return readEach([spec.field("clusterIP")], clusterIpOf);
   }
   const byFamily = new Map<IpFamily, IpAddress>();
-  for (const [index, family] of families.entries()) {
+  for (const [index, given] of families.entries()) {
+    const { value: family } = given;
     if (family !== "IPv4" && family !== "IPv6") {
-      refusePart(scope, `spec.ipFamilies[${index}]`, "unknown-ip-family", family);
+      given.refuse("unknown-ip-family");
       continue;
     }
-    if (byFamily.has(family) || index >= texts.length) continue;
-    const field = `spec.clusterIPs[${index}]`;
-    const address = clusterIpAt(scope, texts[index], field);
+    const text = texts[index];
+    if (byFamily.has(family) || text === undefined) continue;
+    const address = clusterIpOf(text);
     if (address === undefined) continue;
     if (familyOf(address) === family) byFamily.set(family, address);
-    else refusePart(scope, field, "cluster-ip-family", texts[index]);
+    else text.refuse("cluster-ip-family");
   }
   return [...byFamily.values()];
 }
 
-function clusterIpAt(scope: DecodeScope, value: unknown, field: string): IpAddress | undefined {
-  return addressAt(scope, value, field, "invalid-cluster-ip");
+function clusterIpOf(given: Untrusted): IpAddress | undefined {
+  return addressOf(given, "invalid-cluster-ip");
 }
 
-function portsOf(
-  scope: DecodeScope,
-  spec: unknown,
-  type: ServiceRecord["type"],
-): readonly ServicePortRecord[] {
-  const ports: ServicePortRecord[] = [];
+function portsOf(list: Untrusted, type: ServiceRecord["type"]): readonly ServicePortRecord[] {
   const taken = new Set<string>();
-  for (const [index, value] of listAt(scope, fieldOf(spec, "ports"), "spec.ports").entries()) {
-    const field = `spec.ports[${index}]`;
-    const port = portAt(scope, value, field, type);
-    if (port === undefined) continue;
+  return list.each((given) => {
+    const port = portOf(given, type);
+    if (port === undefined) return undefined;
     const byName = `${port.name}/${port.protocol}`;
     const byNumber = `:${port.port}/${port.protocol}`;
     if (taken.has(byName) || taken.has(byNumber)) {
-      refusePart(scope, field, "duplicate-port", `${port.name}:${port.port}/${port.protocol}`);
-      continue;
+      return given.with(`${port.name}${byNumber}`).refuse("duplicate-port");
     }
     taken.add(byName).add(byNumber);
-    ports.push(port);
-  }
-  return ports.slice();
+    return port;
+  });
 }
 
-function portAt(
-  scope: DecodeScope,
-  value: unknown,
-  field: string,
-  type: ServiceRecord["type"],
-): ServicePortRecord | undefined {
-  if (typeof value !== "object" || value === null) {
-    return refusePart(scope, field, "not-an-object", value);
-  }
-  const name = portNameAt(scope, fieldOf(value, "name"), `${field}.name`);
-  const protocol = protocolAt(scope, fieldOf(value, "protocol"), `${field}.protocol`);
-  const port = portNumberAt(scope, fieldOf(value, "port"), `${field}.port`);
+function portOf(given: Untrusted, type: ServiceRecord["type"]): ServicePortRecord | undefined {
+  if (typeof given.value !== "object" || given.value === null) return given.refuse("not-an-object");
+  const name = portNameIn(given, "name");
+  const protocol = protocolIn(given, "protocol");
+  const port = portNumberIn(given, "port");
   if (name === undefined || protocol === undefined || port === undefined) return undefined;
-  return { name, protocol, port, nodePort: nodePortAt(scope, value, `${field}.nodePort`, type) };
+  return { name, protocol, port, nodePort: nodePortOf(given, type) };
 }
 
-function nodePortAt(
-  scope: DecodeScope,
-  port: object,
-  field: string,
-  type: ServiceRecord["type"],
-): number {
-  const nodePort = optionalPortAt(scope, fieldOf(port, "nodePort"), field);
+function nodePortOf(given: Untrusted, type: ServiceRecord["type"]): number {
+  const nodePort = optionalPortIn(given, "nodePort");
   if (nodePort === 0 || type !== "ClusterIP") return nodePort;
-  refusePart(scope, field, "node-port-without-type", nodePort);
+  given.field("nodePort").refuse("node-port-without-type");
   return 0;
 }
 
-function externalIpsOf(scope: DecodeScope, spec: unknown): readonly IpAddress[] {
-  const addresses = new Set<IpAddress>();
-  const values = listAt(scope, fieldOf(spec, "externalIPs"), "spec.externalIPs");
-  for (const [index, value] of values.entries()) {
-    if (isBlank(value)) continue;
-    const address = addressAt(scope, value, `spec.externalIPs[${index}]`, "invalid-external-ip");
-    if (address !== undefined) addresses.add(address);
-  }
-  return sharedIfEmpty([...addresses]);
+function externalIpsOf(list: Untrusted): readonly IpAddress[] {
+  return distinct(
+    list.each((given) =>
+      isBlank(given.value) ? undefined : addressOf(given, "invalid-external-ip"),
+    ),
+  );
 }
 
 /** Addresses that the node answers for; entries with a host name only, or in mode Proxy, are none. */
-function loadBalancerIpsOf(scope: DecodeScope, object: unknown): readonly IpAddress[] {
-  const addresses = new Set<IpAddress>();
-  const list = "status.loadBalancer.ingress";
-  const ingress = pathOf(object, ...list.split("."));
-  for (const [index, value] of listAt(scope, ingress, list).entries()) {
-    const field = `${list}[${index}]`;
-    const ip = fieldOf(value, "ip");
-    if (isBlank(ip)) continue;
-    const ipMode = choiceAt(scope, fieldOf(value, "ipMode"), `${field}.ipMode`, ipModeRule);
-    if (ipMode !== "VIP") continue;
-    const address = addressAt(scope, ip, `${field}.ip`, "invalid-load-balancer-ip");
-    if (address !== undefined) addresses.add(address);
-  }
-  return sharedIfEmpty([...addresses]);
+function loadBalancerIpsOf(ingress: Untrusted): readonly IpAddress[] {
+  return distinct(
+    ingress.each((entry) => {
+      const ip = entry.field("ip");
+      if (isBlank(ip.value)) return undefined;
+      if (choiceIn(entry, "ipMode", ipModeRule) !== "VIP") return undefined;
+      return addressOf(ip, "invalid-load-balancer-ip");
+    }),
+  );
+}
+
+function distinct(addresses: readonly IpAddress[]): readonly IpAddress[] {
+  return addresses.length < 2 ? addresses : [...new Set(addresses)];
 }
 
 /**
  * `isClosed` when ranges were given and none is valid: an empty list means "no restriction", so what was
  * meant to be restricted would be open to everybody.
  */
-function sourceRangesOf(
-  scope: DecodeScope,
-  spec: unknown,
-): { readonly valid: readonly Cidr[]; readonly isClosed: boolean } {
-  const list = "spec.loadBalancerSourceRanges";
-  const value = fieldOf(spec, "loadBalancerSourceRanges");
-  const given = listAt(scope, value, list);
-  const valid: Cidr[] = [];
-  for (const [index, text] of given.entries()) {
-    const range = cidrAt(scope, text, `${list}[${index}]`, "invalid-source-range");
-    if (range !== undefined) valid.push(range);
-  }
+function sourceRangesOf(list: Untrusted): {
+  readonly valid: readonly Cidr[];
+  readonly isClosed: boolean;
+} {
+  const given = list.items();
+  const valid = readEach(given, (range) => cidrOf(range, "invalid-source-range"));
   const isGiven =
-    given.some((text) => !isBlank(text)) || !(isAbsent(value) || Array.isArray(value));
+    given.some(({ value }) => !isBlank(value)) || !(list.isAbsent || Array.isArray(list.value));
   const isClosed = isGiven && valid.length === 0;
-  if (isClosed) refusePart(scope, list, "no-valid-source-range", value);
-  return { valid: sharedIfEmpty(valid.slice()), isClosed };
+  if (isClosed) list.refuse("no-valid-source-range");
+  return { valid, isClosed };
 }
 
-function affinitySecondsOf(scope: DecodeScope, spec: unknown): number {
-  const field = "spec.sessionAffinity";
-  const affinity = choiceAt(scope, fieldOf(spec, "sessionAffinity"), field, affinityRule);
-  if (affinity !== "ClientIP") return 0;
-  const seconds = pathOf(spec, "sessionAffinityConfig", "clientIP", "timeoutSeconds");
-  if (isAbsent(seconds)) return defaultAffinitySeconds;
-  if (isAffinitySeconds(seconds)) return seconds;
-  const reason: RefusalReason = "invalid-affinity-timeout";
-  refusePart(scope, "spec.sessionAffinityConfig.clientIP.timeoutSeconds", reason, seconds);
+function affinitySecondsOf(spec: Untrusted): number {
+  if (choiceIn(spec, "sessionAffinity", affinityRule) !== "ClientIP") return 0;
+  const seconds = spec.at("sessionAffinityConfig", "clientIP", "timeoutSeconds");
+  if (isAffinitySeconds(seconds.value)) return seconds.value;
+  if (!seconds.isAbsent) seconds.refuse("invalid-affinity-timeout");
   return defaultAffinitySeconds;
 }
 
@@ -247,6 +198,6 @@ function isAffinitySeconds(value: unknown): value is number {
   return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= longestAffinitySeconds;
 }
 
-function isPolicyLocal(scope: DecodeScope, spec: unknown, name: string): boolean {
-  return choiceAt(scope, fieldOf(spec, name), `spec.${name}`, policyRule) === "Local";
+function isPolicyLocal(spec: Untrusted, name: string): boolean {
+  return choiceIn(spec, name, policyRule) === "Local";
 }
