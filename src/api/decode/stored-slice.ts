@@ -40,7 +40,7 @@ export function decodeStoredSlice(
   };
 }
 
-/** Without a refusal where it is no list. */
+/** What is not a list has none, without a refusal. */
 function itemsOf(list: Untrusted): readonly Untrusted[] {
   return Array.isArray(list.value) ? list.items() : none;
 }
