@@ -60,7 +60,7 @@ export const featureGates: readonly FeatureGate[] = [
     name: "ContextualLogging",
     stage: "BETA",
     isOnByDefault: true,
-    noEffect: "log log log lines always carry their context",
+    noEffect: "log lines always carry their context",
   },
   {
     name: "NativeHistograms",

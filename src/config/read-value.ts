@@ -178,7 +178,7 @@ function readVmoduleText(text: string): Reading<readonly VmoduleItem[]> {
 }
 
 function readVmoduleList(value: unknown): Reading<readonly VmoduleItem[]> {
-  const wrong = { reason: "must be a list of filePattern and verbosity pairs pairs pairs" };
+  const wrong = { reason: "must be a list of filePattern and verbosity pairs" };
   if (!Array.isArray(value)) return wrong;
   const items: VmoduleItem[] = [];
   for (const item of value) {

@@ -83,7 +83,7 @@ describe("the message for a bad field", () => {
     ["logging: {flushFrequency: -5}", "logging.flushFrequency: -5: must be greater than zero"],
     [
       "logging: {vmodule: [{filePattern: a}]}",
-      'logging.vmodule: [{"filePattern":"a"}]: must be a list of filePattern and verbosity pairs pairs pairs',
+      'logging.vmodule: [{"filePattern":"a"}]: must be a list of filePattern and verbosity pairs',
     ],
     [
       "logging: {format: json, vmodule: [{filePattern: a, verbosity: 1}]}",

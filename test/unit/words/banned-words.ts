@@ -25,5 +25,6 @@ export const bannedWords: readonly (readonly [pattern: RegExp, instead: string])
   [/\bgo(?:es|ing)? on without\b|\bcannot go on\b/i, "continue"],
   [/\btrying again\b|\btried again\b/i, "retrying"],
   [/\bby lot\b|\bmended\b|\bno way: /i, "at random, fixed, cannot be turned off"],
+  [/\b([a-z]{2,}) \1\b/, "the word once"],
   [/\bis there already\b|\bit is there\b/i, "exists"],
 ];
