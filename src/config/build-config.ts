@@ -1,6 +1,6 @@
 import { type Cidr, familyOf, type IpAddress, parseIpAddress } from "../base/ip.ts";
-import { kubernetesVersion } from "../base/version.ts";
-import { buildTuning } from "./build-tuning.ts";
+import { parseSchedulerFlags } from "../base/scheduler.ts";
+import { checkSettings, type Report } from "./check-settings.ts";
 import type {
   Config,
   ListenAddress,
@@ -12,10 +12,8 @@ import type { ConfigProblem } from "./config-error.ts";
 import { gateProblems, gateValues } from "./feature-gates.ts";
 import type { FieldValues } from "./field.ts";
 import type { Settings } from "./fields.ts";
-import { checkPeriods, periodsOf } from "./periods.ts";
 import { proxyModeOf } from "./proxy-mode.ts";
 import { readCidrs } from "./read-value.ts";
-import { traffic } from "./traffic-settings.ts";
 
 /** What settings must be joined with to make a Config. */
 export interface ConfigSurroundings {
@@ -28,9 +26,6 @@ export interface ConfigSurroundings {
   readonly metricsPort?: number;
 }
 
-/** Reports a problem of a setting that is well-formed by itself. */
-export type Report = (path: keyof Settings, value: unknown, reason: string) => void;
-
 /** Says what the settings mean. The Config is only good when no problem was found. */
 export function buildConfig(
   settings: Settings,
@@ -40,80 +35,97 @@ export function buildConfig(
   const problems: ConfigProblem[] = [];
   const report: Report = (path, value, reason) =>
     problems.push({ path: nameOf(path), value, reason });
-  checkMode(settings, report);
   const mode = proxyModeOf(settings.mode, surroundings.hasFile === true);
-  checkPeriods(settings, mode, report);
-  checkHiddenMetrics(settings, report);
-  checkLogging(settings, report);
+  checkSettings(settings, mode, report);
   problems.push(...gateProblems(settings.featureGates, nameOf("featureGates")));
-  const config: Config = {
+  return { config: configOf(settings, { mode, ...surroundings }, report), problems };
+}
+
+/** In the order of {@link Config}. */
+function configOf(
+  settings: Settings,
+  surroundings: ConfigSurroundings & Pick<Config, "mode">,
+  report: Report,
+): Config {
+  const { mode } = surroundings;
+  // Mode iptables has a section of its own; userspace takes that of ipvs.
+  const section = mode === "iptables" ? "iptables" : "ipvs";
+  const isObserveOnly = settings["kubeIpvs.observeOnly"];
+  const lockName = settings["kubeIpvs.lockName"];
+  return {
     mode,
-    udpTimeoutMs: settings["kubeIpvs.udpTimeout"],
     objectsFrom: objectsFrom(settings, surroundings),
     nodeName: nodeName(settings, surroundings, report),
+    bindAddress: settings.bindAddress,
     ...servers(settings, surroundings, report),
+    // A port is no reason to stop watching.
+    isBindFailureFatal: !isObserveOnly && settings.bindAddressHardFail,
+    isProfilingEnabled: settings.enableProfiling,
     localTraffic: localTraffic(settings, report),
     nodePortAddresses: nodePortAddresses(settings, report),
-    ...ipvs(settings),
-    ...periodsOf(settings, mode),
-    servesLoopbackNodePorts: settings["iptables.localhostNodePorts"],
-    ...own(settings),
-    ...traffic(settings, report),
-    ...serviceProxy(settings, report),
-    tuning: buildTuning(settings, report),
-    conntrack: conntrack(settings),
-    oomScoreAdj: settings.oomScoreAdj,
-    featureGates: gateValues(settings.featureGates),
-    logging: {
-      format: settings["logging.format"] === "json" ? "json" : "text",
-      verbosity: settings["logging.verbosity"],
+    scheduler: settings["ipvs.scheduler"] || "rr",
+    tuning: {
+      ...schedulerFlags(settings, report),
+      isOnePacket: settings["kubeIpvs.onePacket"],
+      connectionLimit: { upper: settings["kubeIpvs.maxConnections"], lower: 0 },
+      weights: settings["kubeIpvs.weights"],
+      slowStartMs: settings["kubeIpvs.slowStart"],
     },
+    excludeCidrs: settings["ipvs.excludeCIDRs"],
+    foreignVirtualServers: settings["kubeIpvs.foreignVirtualServers"],
+    isStrictArp: settings["ipvs.strictARP"],
+    ipvsTimeouts: {
+      tcpSeconds: wholeSeconds(settings["ipvs.tcpTimeout"]),
+      tcpFinSeconds: wholeSeconds(settings["ipvs.tcpFinTimeout"]),
+      udpSeconds: wholeSeconds(settings["ipvs.udpTimeout"]),
+    },
+    isMasqueradeAll: settings["iptables.masqueradeAll"],
+    masqueradeMark: (1 << settings["iptables.masqueradeBit"]) >>> 0,
+    servesLoopbackNodePorts: settings["iptables.localhostNodePorts"],
+    syncPeriodMs: settings[`${section}.syncPeriod`],
+    minSyncPeriodMs: settings[`${section}.minSyncPeriod`],
+    verificationPeriodMs: settings["kubeIpvs.verificationPeriod"],
+    udpTimeoutMs: settings["kubeIpvs.udpTimeout"],
+    drain: {
+      tcpDeadlineSeconds: settings["kubeIpvs.tcpDrainDeadline"] / 1000,
+      udpDeadlineSeconds: settings["kubeIpvs.udpDrainDeadline"] / 1000,
+    },
+    drainStartTimesPath: settings["kubeIpvs.drainStartTimesFile"],
+    ruleCheckPeriodMs: settings["kubeIpvs.ruleCheckPeriod"],
+    listGuardPercent: settings["kubeIpvs.relistGuardPercent"],
+    isObserveOnly,
+    manualWeights: settings["kubeIpvs.manualWeights"],
+    edges: {
+      isPingAnswered: settings["kubeIpvs.answerPing"],
+      isNodeMasqueraded: settings["kubeIpvs.masqueradeNodeToLocal"],
+      areSourceRangesStrict: settings["kubeIpvs.strictSourceRanges"],
+    },
+    areNodePortsOnLocalhost: settings["kubeIpvs.localhostNodePorts"],
+    estimator: estimator(settings, report),
+    ...trafficMetrics(settings),
+    reservedAddresses: settings["kubeIpvs.reservedAddresses"],
+    conntrack: {
+      maxPerCore: settings["conntrack.maxPerCore"],
+      min: settings["conntrack.min"],
+      tcpEstablishedSeconds: wholeSeconds(settings["conntrack.tcpEstablishedTimeout"]),
+      tcpCloseWaitSeconds: wholeSeconds(settings["conntrack.tcpCloseWaitTimeout"]),
+      udpSeconds: wholeSeconds(settings["conntrack.udpTimeout"]),
+      udpStreamSeconds: wholeSeconds(settings["conntrack.udpStreamTimeout"]),
+      isTcpLiberal: settings["conntrack.tcpBeLiberal"],
+    },
+    oomScoreAdj: settings.oomScoreAdj,
+    logging: { format: settings["logging.format"], verbosity: settings["logging.verbosity"] },
+    featureGates: gateValues(settings.featureGates),
+    isConfigReloaded: settings["kubeIpvs.configReload"],
+    isOtherProxyAllowed: settings["kubeIpvs.ignoreRunningKubeProxy"],
+    virtualAddresses: settings["kubeIpvs.virtualAddresses"],
+    nodeAddressPeriodMs: settings["kubeIpvs.nodeAddressPeriod"],
+    isLeftoverRemoved: settings["kubeIpvs.removeLeftovers"],
+    lockName,
+    operatorSocketPath: settings["kubeIpvs.operatorSocket"].replaceAll("{lockName}", lockName),
+    ...serviceProxyName(settings, report),
   };
-  return { config, problems };
 }
-
-function checkMode({ mode }: Settings, report: Report): void {
-  if (["", "ipvs", "iptables", "userspace"].includes(mode)) return;
-  const known = mode === "nftables" ? "; for mode nftables, use kube-proxy" : "";
-  report("mode", mode, `kube-ipvs supports the proxy modes ipvs, iptables and userspace${known}`);
-}
-
-/** Metrics are hidden one release after they were deprecated. */
-function checkHiddenMetrics(
-  { showHiddenMetricsForVersion: version }: Settings,
-  report: Report,
-): void {
-  const [major, minor] = kubernetesVersion.split(".");
-  const previous = `${major}.${Number(minor) - 1}`;
-  if (version === "" || version === previous) return;
-  report(
-    "showHiddenMetricsForVersion",
-    version,
-    `must be empty or the previous minor version, ${previous}`,
-  );
-}
-
-function checkLogging(settings: Settings, report: Report): void {
-  const { "logging.vmodule": vmodule, "logging.format": format } = settings;
-  if (vmodule.length > 0 && format !== "text") {
-    report("logging.vmodule", undefined, "is supported for format text only");
-  }
-  if (gateValues(settings.featureGates).get("LoggingAlphaOptions") === true) return;
-  const reason = "requires the feature gate LoggingAlphaOptions";
-  for (const path of alphaSwitches) if (settings[path]) report(path, true, reason);
-  for (const path of alphaSizes) {
-    if (!/^[+-]?0+$/.test(settings[path])) report(path, settings[path], reason);
-  }
-}
-
-const alphaSwitches = [
-  "logging.options.text.splitStream",
-  "logging.options.json.splitStream",
-] as const;
-const alphaSizes = [
-  "logging.options.text.infoBufferSize",
-  "logging.options.json.infoBufferSize",
-] as const;
 
 function objectsFrom(settings: Settings, { masterUrl }: ConfigSurroundings): ObjectsFrom {
   const folder = settings["kubeIpvs.manifests"];
@@ -133,37 +145,23 @@ function nodeName(settings: Settings, { hostname }: ConfigSurroundings, report: 
   return name;
 }
 
+/** Absent: no health server. */
 function servers(
   settings: Settings,
   { healthzPort, metricsPort }: ConfigSurroundings,
   report: Report,
-): Pick<
-  Config,
-  | "bindAddress"
-  | "healthzBindAddress"
-  | "metricsBindAddress"
-  | "isBindFailureFatal"
-  | "isProfilingEnabled"
-> {
-  const { bindAddress, metricsBindAddress } = settings;
-  const isIpv6 = familyOf(bindAddress) === "IPv6";
+): Pick<Config, "healthzBindAddress" | "metricsBindAddress"> {
+  const isIpv6 = familyOf(settings.bindAddress) === "IPv6";
   const anywhere = parseIpAddress(isIpv6 ? "::" : "0.0.0.0") as IpAddress;
   const loopback = parseIpAddress(isIpv6 ? "::1" : "127.0.0.1") as IpAddress;
   if (metricsPort === 0) report("metricsBindAddress", undefined, "the metrics port must not be 0");
-  const isObserveOnly = settings["kubeIpvs.observeOnly"];
-  const ports = isObserveOnly ? observeOnlyPorts : usualPorts;
-  const healthz = listenAddress(
-    settings.healthzBindAddress,
-    anywhere,
-    healthzPort ?? ports.healthz,
-  );
+  const ports = settings["kubeIpvs.observeOnly"] ? observeOnlyPorts : usualPorts;
+  const { healthzBindAddress: healthz, metricsBindAddress: metrics } = settings;
   return {
-    bindAddress,
-    ...(healthzPort === 0 ? {} : { healthzBindAddress: healthz }),
-    metricsBindAddress: listenAddress(metricsBindAddress, loopback, metricsPort ?? ports.metrics),
-    // A port is no reason to stop watching.
-    isBindFailureFatal: !isObserveOnly && settings.bindAddressHardFail,
-    isProfilingEnabled: settings.enableProfiling,
+    ...(healthzPort === 0
+      ? {}
+      : { healthzBindAddress: listenAddress(healthz, anywhere, healthzPort ?? ports.healthz) }),
+    metricsBindAddress: listenAddress(metrics, loopback, metricsPort ?? ports.metrics),
   };
 }
 
@@ -231,107 +229,52 @@ function nodePortAddresses(settings: Settings, report: Report): NodePortAddresse
   return { kind: "all" };
 }
 
-function ipvs(
+/** Those of another scheduler than the one set count where a Service asks for it. */
+function schedulerFlags(
   settings: Settings,
-): Pick<
-  Config,
-  | "scheduler"
-  | "excludeCidrs"
-  | "isStrictArp"
-  | "ipvsTimeouts"
-  | "isMasqueradeAll"
-  | "masqueradeMark"
-> {
+  report: Report,
+): Pick<Config["tuning"], "schedulerFlags"> {
+  const text = settings["kubeIpvs.schedulerFlags"];
+  if (text === "") return {};
+  const flags = parseSchedulerFlags(text);
+  if (flags !== undefined) return { schedulerFlags: flags };
+  const reason = "must be none, or a list of sh-port, sh-fallback, mh-port and mh-fallback";
+  report("kubeIpvs.schedulerFlags", text, reason);
+  return {};
+}
+
+function estimator(settings: Settings, report: Report): Config["estimator"] {
+  const run = settings["kubeIpvs.runEstimation"];
+  const cpuList = settings["kubeIpvs.estimatorCpus"];
+  const nice = settings["kubeIpvs.estimatorNice"];
+  if (cpuList !== "" && !/^\d{1,5}(?:-\d{1,5})?(?:,\d{1,5}(?:-\d{1,5})?)*$/.test(cpuList)) {
+    report("kubeIpvs.estimatorCpus", cpuList, "must be a list of processors such as 0-3,8");
+  }
+  if (nice !== "" && !/^(?:-?1?\d|-20)$/.test(nice)) {
+    report("kubeIpvs.estimatorNice", nice, "must be a whole number from -20 to 19");
+  }
   return {
-    scheduler: settings["ipvs.scheduler"] || "rr",
-    excludeCidrs: settings["ipvs.excludeCIDRs"],
-    isStrictArp: settings["ipvs.strictARP"],
-    ipvsTimeouts: {
-      tcpSeconds: wholeSeconds(settings["ipvs.tcpTimeout"]),
-      tcpFinSeconds: wholeSeconds(settings["ipvs.tcpFinTimeout"]),
-      udpSeconds: wholeSeconds(settings["ipvs.udpTimeout"]),
-    },
-    isMasqueradeAll: settings["iptables.masqueradeAll"],
-    masqueradeMark: (1 << settings["iptables.masqueradeBit"]) >>> 0,
+    ...(run === "keep" ? {} : { isRunning: run === "on" }),
+    ...(cpuList === "" ? {} : { cpuList }),
+    ...(nice === "" ? {} : { nice: Number(nice) }),
   };
 }
 
-function own(
-  settings: Settings,
-): Pick<
-  Config,
-  | "foreignVirtualServers"
-  | "verificationPeriodMs"
-  | "drain"
-  | "drainStartTimesPath"
-  | "ruleCheckPeriodMs"
-  | "listGuardPercent"
-  | "isObserveOnly"
-  | "manualWeights"
-  | "edges"
-  | "areNodePortsOnLocalhost"
-  | "reservedAddresses"
-  | "virtualAddresses"
-  | "nodeAddressPeriodMs"
-  | "isOtherProxyAllowed"
-  | "isLeftoverRemoved"
-  | "lockName"
-  | "operatorSocketPath"
-  | "isConfigReloaded"
-> {
-  const foreign = settings["kubeIpvs.foreignVirtualServers"];
-  return {
-    foreignVirtualServers: foreign === "delete" ? "delete" : "keep",
-    verificationPeriodMs: settings["kubeIpvs.verificationPeriod"],
-    drain: {
-      tcpDeadlineSeconds: settings["kubeIpvs.tcpDrainDeadline"] / 1000,
-      udpDeadlineSeconds: settings["kubeIpvs.udpDrainDeadline"] / 1000,
-    },
-    drainStartTimesPath: settings["kubeIpvs.drainStartTimesFile"],
-    ruleCheckPeriodMs: settings["kubeIpvs.ruleCheckPeriod"],
-    listGuardPercent: settings["kubeIpvs.relistGuardPercent"],
-    isObserveOnly: settings["kubeIpvs.observeOnly"],
-    edges: {
-      isPingAnswered: settings["kubeIpvs.answerPing"],
-      isNodeMasqueraded: settings["kubeIpvs.masqueradeNodeToLocal"],
-      areSourceRangesStrict: settings["kubeIpvs.strictSourceRanges"],
-    },
-    areNodePortsOnLocalhost: settings["kubeIpvs.localhostNodePorts"],
-    manualWeights: settings["kubeIpvs.manualWeights"] === "repair" ? "repair" : "keep",
-    reservedAddresses: settings["kubeIpvs.reservedAddresses"] === "refuse" ? "refuse" : "serve",
-    virtualAddresses: settings["kubeIpvs.virtualAddresses"] === "routes" ? "routes" : "addresses",
-    nodeAddressPeriodMs: settings["kubeIpvs.nodeAddressPeriod"],
-    isOtherProxyAllowed: settings["kubeIpvs.ignoreRunningKubeProxy"],
-    isLeftoverRemoved: settings["kubeIpvs.removeLeftovers"],
-    lockName: settings["kubeIpvs.lockName"],
-    operatorSocketPath: settings["kubeIpvs.operatorSocket"].replaceAll(
-      "{lockName}",
-      settings["kubeIpvs.lockName"],
-    ),
-    isConfigReloaded: settings["kubeIpvs.configReload"],
-  };
+function trafficMetrics(settings: Settings): Pick<Config, "trafficMetrics"> {
+  const kind = settings["kubeIpvs.trafficMetrics"];
+  if (kind === "none") return {};
+  const limit = settings["kubeIpvs.trafficMetricsLimit"];
+  return { trafficMetrics: { hasEndpoints: kind === "endpoint", limit } };
 }
 
 /** A label's value, or nothing. */
-function serviceProxy(settings: Settings, report: Report): Pick<Config, "serviceProxyName"> {
+function serviceProxyName(settings: Settings, report: Report): Pick<Config, "serviceProxyName"> {
   const name = settings["kubeIpvs.serviceProxyName"];
   if (name === "") return {};
   if (!/^[a-z0-9](?:[\w.-]{0,61}[a-z0-9])?$/i.test(name)) {
     report("kubeIpvs.serviceProxyName", name, "must be a valid label value");
   }
   return { serviceProxyName: name };
-}
-
-function conntrack(settings: Settings): Config["conntrack"] {
-  return {
-    maxPerCore: settings["conntrack.maxPerCore"],
-    min: settings["conntrack.min"],
-    tcpEstablishedSeconds: wholeSeconds(settings["conntrack.tcpEstablishedTimeout"]),
-    tcpCloseWaitSeconds: wholeSeconds(settings["conntrack.tcpCloseWaitTimeout"]),
-    udpSeconds: wholeSeconds(settings["conntrack.udpTimeout"]),
-    udpStreamSeconds: wholeSeconds(settings["conntrack.udpStreamTimeout"]),
-    isTcpLiberal: settings["conntrack.tcpBeLiberal"],
-  };
 }
 
 /** The kernel counts in seconds; parts of one are cut off, as upstream. */

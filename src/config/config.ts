@@ -31,26 +31,6 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-/** Virtual servers that nobody of ours made: `keep` leaves them, `delete` is what kube-proxy does. */
-export type ForeignVirtualServers = "keep" | "delete";
-
-/** A weight that a third party gave to a real server of ours: `keep` is what kube-proxy does. */
-export type ManualWeights = "keep" | "repair";
-
-/** `serve` gives them their virtual server; `refuse` gives them nothing at all. */
-export type ReservedAddresses = "serve" | "refuse";
-
-/** Sysctls under net/netfilter. 0 leaves the kernel's value. */
-export interface ConntrackConfig {
-  readonly maxPerCore: number;
-  readonly min: number;
-  readonly tcpEstablishedSeconds: number;
-  readonly tcpCloseWaitSeconds: number;
-  readonly udpSeconds: number;
-  readonly udpStreamSeconds: number;
-  readonly isTcpLiberal: boolean;
-}
-
 /** How virtual servers behave, beside the scheduler. */
 export interface TuningConfig {
   /** Absent: as kube-proxy. */
@@ -91,7 +71,8 @@ export interface Config {
   readonly tuning: TuningConfig;
   /** Virtual servers in these networks are never removed. */
   readonly excludeCidrs: readonly Cidr[];
-  readonly foreignVirtualServers: ForeignVirtualServers;
+  /** Virtual servers that nobody of ours made: `keep` leaves them, `delete` is what kube-proxy does. */
+  readonly foreignVirtualServers: "keep" | "delete";
   readonly isStrictArp: boolean;
   /** Timeouts of IPVS connections, as `ipvsadm --set`; 0 leaves the kernel's value. */
   readonly ipvsTimeouts: {
@@ -122,8 +103,8 @@ export interface Config {
   readonly listGuardPercent: number;
   /** Nothing in the kernel is changed; what would be is reported. */
   readonly isObserveOnly: boolean;
-  /** What becomes of a weight that a third party gave to a real server of ours. */
-  readonly manualWeights: ManualWeights;
+  /** A weight that a third party gave to a real server of ours: `keep` is what kube-proxy does. */
+  readonly manualWeights: "keep" | "repair";
   /** Where a setting improves on kube-proxy. */
   readonly edges: {
     readonly isPingAnswered: boolean;
@@ -145,9 +126,21 @@ export interface Config {
     /** Service ports, and endpoints, with series of their own. */
     readonly limit: number;
   };
-  /** What becomes of external and load-balancer IPs that must not be bound to kube-ipvs0. */
-  readonly reservedAddresses: ReservedAddresses;
-  readonly conntrack: ConntrackConfig;
+  /**
+   * External and load-balancer IPs that must not be bound to kube-ipvs0: `serve` gives them their virtual server;
+   * `refuse` gives them nothing at all.
+   */
+  readonly reservedAddresses: "serve" | "refuse";
+  /** Sysctls under net/netfilter. 0 leaves the kernel's value. */
+  readonly conntrack: {
+    readonly maxPerCore: number;
+    readonly min: number;
+    readonly tcpEstablishedSeconds: number;
+    readonly tcpCloseWaitSeconds: number;
+    readonly udpSeconds: number;
+    readonly udpStreamSeconds: number;
+    readonly isTcpLiberal: boolean;
+  };
   /** -1000 to 1000. */
   readonly oomScoreAdj: number;
   readonly logging: { readonly format: LogFormat; readonly verbosity: number };

@@ -16,10 +16,21 @@ export const fieldGroups: readonly FieldGroup[] = [
   { title: "Servers", fields: serverFields },
   { title: "Connection tracking", fields: conntrackFields },
   { title: "Process", fields: processFields },
-  { title: "Logging", fields: loggingFields },
-  { title: "Options specific to kube-ipvs", fields: ownFields },
+  { title: "Logging", fields: loggingFields.map(winning) },
+  { title: "Options specific to kube-ipvs", fields: ownFields.map(withFlag).map(winning) },
   { title: "Ignored for compatibility", fields: ignoredFields },
 ];
+
+function winning(field: Field): Field {
+  return { ...field, winsOverFile: true };
+}
+
+/** With the flag of its name, unless it has another one. */
+function withFlag(field: Field): Field {
+  const name = field.path.replace("kubeIpvs.", "");
+  const flag = name.replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  return { flag: `kube-ipvs-${flag}`, ...field };
+}
 
 export const allFields: readonly Field[] = fieldGroups.flatMap(({ fields }) => fields);
 
@@ -34,7 +45,12 @@ type ReadField =
   | (typeof ownFields)[number];
 
 /** The value of each setting that has an effect, by its path in the file. */
-export type Settings = { readonly [F in ReadField as F["path"]]: FieldValues[F["kind"]] };
+export type Settings = { readonly [F in ReadField as F["path"]]: SettingOf<F> };
+
+/** One of its words, where the row has a choice of them. */
+type SettingOf<F extends ReadField> = F extends { readonly words: readonly (infer Word)[] }
+  ? Word
+  : FieldValues[F["kind"]];
 
 /** Flags that stand for no field of the file. */
 export const flagOnlyOptions: readonly FlagOnlyOption[] = [

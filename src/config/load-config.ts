@@ -4,11 +4,11 @@ import type { Command, Config, ListenAddress, LogFormat } from "./config.ts";
 import { ConfigError, type ConfigProblem } from "./config-error.ts";
 import { readConfigFile } from "./config-file.ts";
 import { configObject, configText } from "./config-text.ts";
-import { emptyModeNotices } from "./empty-mode.ts";
 import { gateNotices } from "./feature-gates.ts";
 import { blankNodeName, type FlagOnlyValues, readFlagOnlyOptions } from "./flag-only-options.ts";
 import { type FlagValues, type GatheredSettings, gatherSettings } from "./gather-settings.ts";
 import { type ConfigNotice, noEffectNotice } from "./notice.ts";
+import { emptyModeNotices } from "./proxy-mode.ts";
 
 /** What configuration needs of the world. */
 export interface ConfigWorld {
@@ -49,7 +49,7 @@ export function loadConfig(
   const gathered = gatherSettings(file?.fields, flags);
   const command = asked ?? commandOf(flagOnly);
   const early = [...flagOnly.problems, ...gathered.problems, ...blankNodeName(flags)];
-  const logFormat = gathered.settings["logging.format"] === "json" ? "json" : "text";
+  const logFormat = gathered.settings["logging.format"];
   const build = (surroundings: ConfigSurroundings): Config =>
     built(early, buildConfig(gathered.settings, surroundings, gathered.nameOf), logFormat);
   const hasFile = file !== undefined;
@@ -64,7 +64,7 @@ export function loadConfig(
     ...[...flagOnly.notices, ...(file?.notices ?? []), ...gathered.notices],
     ...gateNotices(settings.featureGates, nameOf("featureGates")),
     ...clusterNotices(gathered, flagOnly),
-    ...emptyModeNotices({ mode: gathered.settings.mode, hasFile, command }),
+    ...emptyModeNotices(settings.mode, { hasFile, command }),
     ...portNotice(config),
   ];
   if (flagOnly.texts.get("strict") === "true") refuseIgnored(notices, logFormat);
