@@ -1,12 +1,12 @@
 /*
- * The addon's functions: the calls of `netlink-socket.d.ts` in terms of `netlink-socket.h`.
+ * The addon's functions: what `load-addon.ts` declares, in terms of `netlink-socket.h`.
  * `index.ts` makes promises of them.
  */
 #include <errno.h>
 #include <limits.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 
-#include "core-dumps.h"
 #include "environment.h"
 #include "js-values.h"
 #include "legacy-table.h"
@@ -32,58 +32,44 @@ static napi_value open_socket(napi_env env, napi_callback_info call) {
   return wrap_socket(env, environment, socket);
 }
 
-/* The first six arguments of submit and transactSync. */
-struct request {
-  struct handle *handle;
-  struct call call;
-};
-
-/* `least`: bytes to send. Throws and returns false when an argument is wrong. */
-static bool read_request(napi_env env, const napi_value *arguments, size_t least,
-                         struct request *request) {
-  double sequence, timeout_ms;
-  request->handle = read_handle(env, arguments[0]);
-  if (request->handle == NULL) return false;
-  const char *problem = NULL;
-  if (!read_bytes(env, arguments + 1, least, &request->call))
-    problem = "buffer must be a Uint8Array, offset and length a part of it";
-  else if (!read_integer(env, arguments[4], 0, UINT32_MAX, &sequence))
-    problem = "lastSequence must be an unsigned 32-bit integer";
-  else if (!read_number(env, arguments[5], 0, INT_MAX, &timeout_ms))
-    problem = "timeoutMs must be a number from 0 to 2147483647";
-  if (problem != NULL) {
-    throw_type_error(env, problem);
-    return false;
-  }
-  request->call.last_sequence = (uint32_t)sequence;
-  request->call.deadline_ns = monotonic_ns() + (int64_t)(timeout_ms * 1e6);
-  return true;
+/* Reads request, lastSequence, timeoutMs, pieceBytes and oneByOne. Returns what is wrong, or NULL. */
+static const char *read_call(napi_env env, const napi_value *arguments, struct call *call) {
+  double sequence, timeout_ms, piece_bytes;
+  if (!read_bytes(env, arguments[0], call)) return "request must be a Uint8Array";
+  if (!read_integer(env, arguments[1], 0, UINT32_MAX, &sequence))
+    return "lastSequence must be an unsigned 32-bit integer";
+  if (!read_number(env, arguments[2], 0, INT_MAX, &timeout_ms))
+    return "timeoutMs must be a number from 0 to 2147483647";
+  if (!read_integer(env, arguments[3], 0, MAX_REPLY_BYTES, &piece_bytes))
+    return "pieceBytes must be an integer from 0 to 268435456";
+  if (napi_get_value_bool(env, arguments[4], &call->one_by_one) != napi_ok)
+    return "oneByOne must be a boolean";
+  /* Only a piece can have been read before: then there is nothing to send. */
+  if (call->request_length == 0 && piece_bytes == 0) return "request must not be empty";
+  call->last_sequence = (uint32_t)sequence;
+  call->piece_bytes = (size_t)piece_bytes;
+  call->deadline_ns = monotonic_ns() + (int64_t)(timeout_ms * 1e6);
+  return NULL;
 }
 
 /*
- * submit(socket, buffer, offset, length, lastSequence, timeoutMs, pieceBytes, oneByOne, onResult):
- * calls back with a TransactResult, always after it has returned. A call that is refused gives its
- * result at once instead.
+ * submit(socket, request, lastSequence, timeoutMs, pieceBytes, oneByOne, onResult): calls back with a
+ * TransactResult, always after it has returned. A call that is refused gives its result at once instead.
  */
-static napi_value submit(napi_env env, napi_callback_info call) {
-  size_t count = 9;
-  napi_value arguments[9];
-  struct request request = {0};
-  double piece_bytes;
-  napi_get_cb_info(env, call, &count, arguments, NULL, NULL);
-  if (!read_integer(env, arguments[6], 0, MAX_REPLY_BYTES, &piece_bytes))
-    return throw_type_error(env, "pieceBytes must be an integer from 0 to 268435456");
-  /* Only a piece can have been read before: then there is nothing to send. */
-  if (!read_request(env, arguments, piece_bytes > 0 ? 0 : 1, &request)) return NULL;
-  if (napi_get_value_bool(env, arguments[7], &request.call.one_by_one) != napi_ok)
-    return throw_type_error(env, "oneByOne must be a boolean");
-  request.call.piece_bytes = (size_t)piece_bytes;
-  struct netlink_socket *socket = request.handle->socket;
-  if (socket == NULL) return make_result(env, EBADF, OPERATION_SEND, &no_replies);
-  struct pending *pending = make_pending(env, arguments[8], arguments[0]);
+static napi_value submit(napi_env env, napi_callback_info info) {
+  size_t count = 7;
+  napi_value arguments[7];
+  struct call call = {0};
+  napi_get_cb_info(env, info, &count, arguments, NULL, NULL);
+  struct handle *handle = read_handle(env, arguments[0]);
+  if (handle == NULL) return NULL;
+  const char *problem = read_call(env, arguments + 1, &call);
+  if (problem != NULL) return throw_type_error(env, problem);
+  if (handle->socket == NULL) return make_result(env, EBADF, OPERATION_SEND, &no_replies);
+  struct pending *pending = make_pending(env, arguments[6], arguments[0]);
   if (pending == NULL) return NULL;
-  request.call.context = pending;
-  int error = netlink_socket_submit(socket, &request.call);
+  call.context = pending;
+  int error = netlink_socket_submit(handle->socket, &call);
   if (error == 0) return undefined(env);
   pending_free(env, pending);
   return make_result(env, error, OPERATION_SEND, &no_replies);
@@ -103,26 +89,6 @@ static napi_value expire(napi_env env, napi_callback_info call) {
   if (handle->socket != NULL) give_up(env, handle->socket, monotonic_ns(), ETIMEDOUT);
   hand_over_all(env, environment);
   return undefined(env);
-}
-
-/* transactSync(socket, buffer, offset, length, lastSequence, timeoutMs) */
-static napi_value transact_sync(napi_env env, napi_callback_info call) {
-  size_t count = 6;
-  napi_value arguments[6];
-  struct request request = {0};
-  napi_get_cb_info(env, call, &count, arguments, NULL, NULL);
-  if (!read_request(env, arguments, 1, &request)) return NULL;
-  struct exchange exchange = {.request = request.call.request,
-                              .request_length = request.call.request_length,
-                              .last_sequence = request.call.last_sequence,
-                              .deadline_ns = request.call.deadline_ns};
-  if (request.handle->socket == NULL) {
-    exchange.error = EBADF;
-    exchange.operation = OPERATION_SEND;
-  } else {
-    netlink_socket_transact(request.handle->socket, &exchange);
-  }
-  return make_result(env, exchange.error, exchange.operation, &exchange.replies);
 }
 
 /* watch(socket, onDatagram) */
@@ -153,11 +119,15 @@ static napi_value close_socket(napi_env env, napi_callback_info call) {
   return undefined(env);
 }
 
-/* forbidCoreDumps(): throws what the kernel says against it */
-static napi_value forbid_dumps(napi_env env, napi_callback_info call) {
+/*
+ * forbidCoreDumps(): from now on the kernel writes no core dump of this process, neither to a file nor to a program or
+ * socket that kernel.core_pattern names, which a limit of 0 (RLIMIT_CORE) does not prevent; and processes without
+ * CAP_SYS_PTRACE can neither trace it nor read its memory. Programs that it starts are as dumpable as ever.
+ */
+static napi_value forbid_core_dumps(napi_env env, napi_callback_info call) {
   (void)call;
-  int error = forbid_core_dumps();
-  return error == 0 ? undefined(env) : throw_errno(env, "forbid core dumps", error, "prctl");
+  if (prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0) return undefined(env);
+  return throw_errno(env, "forbid core dumps", errno, "prctl");
 }
 
 /* readLegacyTable(family, name, maxBytes) */
@@ -191,10 +161,9 @@ NAPI_MODULE_INIT() {
       {"open", NULL, open_socket, NULL, NULL, NULL, napi_enumerable, environment},
       {"submit", NULL, submit, NULL, NULL, NULL, napi_enumerable, environment},
       {"expire", NULL, expire, NULL, NULL, NULL, napi_enumerable, environment},
-      {"transactSync", NULL, transact_sync, NULL, NULL, NULL, napi_enumerable, environment},
       {"watch", NULL, watch, NULL, NULL, NULL, napi_enumerable, environment},
       {"close", NULL, close_socket, NULL, NULL, NULL, napi_enumerable, environment},
-      {"forbidCoreDumps", NULL, forbid_dumps, NULL, NULL, NULL, napi_enumerable, environment},
+      {"forbidCoreDumps", NULL, forbid_core_dumps, NULL, NULL, NULL, napi_enumerable, environment},
       {"readLegacyTable", NULL, legacy_table, NULL, NULL, NULL, napi_enumerable, environment},
   };
   napi_define_properties(env, exports, sizeof functions / sizeof functions[0], functions);

@@ -38,7 +38,9 @@ struct pending *make_pending(napi_env env, napi_value callback, napi_value handl
   return pending;
 }
 
-void call_back(napi_env env, napi_value callback, size_t count, const napi_value *arguments) {
+/* What the callback throws is an uncaught exception and does not reach the caller of ours. */
+static void call_back(napi_env env, napi_value callback, size_t count,
+                      const napi_value *arguments) {
   if (callback == NULL) return;
   napi_status status = napi_call_function(env, undefined(env), callback, count, arguments, NULL);
   if (status != napi_pending_exception) return;

@@ -63,12 +63,6 @@ void pending_free(napi_env env, struct pending *pending);
 /* Settles with `error` every unfinished call whose deadline is not later than `deadline_ns`. */
 void give_up(napi_env env, struct netlink_socket *socket, int64_t deadline_ns, int error);
 
-/*
- * Calls back with arguments that are JavaScript values; what the callback throws is an uncaught
- * exception and does not reach the caller of ours.
- */
-void call_back(napi_env env, napi_value callback, size_t count, const napi_value *arguments);
-
 /* Hands over every finished call, and a fair share of what was watched; the rest later. */
 void hand_over_all(napi_env env, struct environment *environment);
 

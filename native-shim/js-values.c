@@ -133,8 +133,6 @@ const char *read_options(napi_env env, napi_value value, struct open_options *op
     return "options must be an object";
   if (!read_optional_bytes(env, value, "receiveBufferBytes", &options->receive_buffer_bytes))
     return "receiveBufferBytes must be an integer from 1 to 1073741823";
-  if (!read_optional_bytes(env, value, "sendBufferBytes", &options->send_buffer_bytes))
-    return "sendBufferBytes must be an integer from 1 to 1073741823";
   if (!read_optional_flag(env, value, "extendedAck", &options->extended_ack))
     return "extendedAck must be a boolean";
   if (!read_optional_flag(env, value, "capAck", &options->cap_ack))
@@ -147,20 +145,13 @@ const char *read_options(napi_env env, napi_value value, struct open_options *op
   return NULL;
 }
 
-/* Finds [offset, offset + length) in a Uint8Array. */
-bool read_bytes(napi_env env, const napi_value *arguments, size_t least, struct call *call) {
+bool read_bytes(napi_env env, napi_value value, struct call *call) {
   napi_typedarray_type type;
-  void *bytes;
+  void *bytes = NULL;
   bool is_typed = false;
-  size_t size;
-  double offset, length;
-  if (napi_is_typedarray(env, arguments[0], &is_typed) != napi_ok || !is_typed) return false;
-  if (napi_get_typedarray_info(env, arguments[0], &type, &size, &bytes, NULL, NULL) != napi_ok)
-    return false;
-  if (type != napi_uint8_array || bytes == NULL) return false;
-  if (!read_integer(env, arguments[1], 0, (double)size, &offset)) return false;
-  if (!read_integer(env, arguments[2], (double)least, (double)size - offset, &length)) return false;
-  call->request = (const uint8_t *)bytes + (size_t)offset;
-  call->request_length = (size_t)length;
-  return true;
+  if (napi_is_typedarray(env, value, &is_typed) != napi_ok || !is_typed) return false;
+  napi_status status = napi_get_typedarray_info(env, value, &type, &call->request_length, &bytes,
+                                                NULL, NULL);
+  call->request = bytes;
+  return status == napi_ok && type == napi_uint8_array;
 }

@@ -39,7 +39,7 @@ bool read_integer(napi_env env, napi_value value, double least, double most, dou
 const char *read_options(napi_env env, napi_value value, struct open_options *options,
                          uint32_t *groups);
 
-/* Reads three arguments, buffer, offset and length: a part of a Uint8Array, of `least` bytes or more. */
-bool read_bytes(napi_env env, const napi_value *arguments, size_t least, struct call *call);
+/* Reads a Uint8Array, which may be empty. */
+bool read_bytes(napi_env env, napi_value value, struct call *call);
 
 #endif

@@ -2,7 +2,43 @@
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { fileURLToPath } from "node:url";
-import type { OpenOptions, SocketHandle, TransactResult } from "./netlink-socket.d.ts";
+
+export interface OpenOptions {
+  /** Bytes asked for with SO_RCVBUFFORCE, then SO_RCVBUF. */
+  readonly receiveBufferBytes?: number;
+  /** NETLINK_EXT_ACK: the kernel's own words in error replies. */
+  readonly extendedAck?: boolean;
+  /** NETLINK_CAP_ACK: errors do not echo the request. */
+  readonly capAck?: boolean;
+  /** NETLINK_GET_STRICT_CHK: dumps honour their filter. */
+  readonly strictCheck?: boolean;
+  /** Multicast groups to join (NETLINK_ADD_MEMBERSHIP). */
+  readonly groups?: readonly number[];
+}
+
+/** Opaque; a socket that is garbage collected without close() is closed. */
+export interface SocketHandle {
+  readonly __brand: "NetlinkSocketHandle";
+}
+
+export interface TransactResult {
+  /**
+   * 0, or the errno that ended the call: ENOBUFS (all was executed, some replies are lost), ETIMEDOUT,
+   * EMSGSIZE, EBADMSG (a malformed header is the last thing in `replies`), EBADF (closed meanwhile), EBUSY
+   * (the socket is watched) …
+   */
+  readonly errno: number;
+  /** Which system call it came from: "send", "receive", or "" when errno is 0. */
+  readonly operation: "" | "send" | "receive";
+  /**
+   * Everything received, message after message, also what came before an error. A datagram that ended askew
+   * is filled up to a multiple of four. Never shared with later calls.
+   */
+  readonly replies: Uint8Array;
+}
+
+/** Gets each datagram, or the errno of a failed receive. */
+export type OnDatagram = (errno: number, datagram: Uint8Array) => void;
 
 /** What `addon.c` exports. */
 export interface Addon {
@@ -10,9 +46,7 @@ export interface Addon {
   /** Calls back once, after it has returned; or returns the result of a call that it refused. */
   submit(
     socket: SocketHandle,
-    buffer: Uint8Array,
-    offset: number,
-    length: number,
+    request: Uint8Array,
     lastSequence: number,
     timeoutMs: number,
     pieceBytes: number,
@@ -21,15 +55,7 @@ export interface Addon {
   ): TransactResult | undefined;
   /** Settles every call on the socket that is past its deadline, even when the kernel still holds it. */
   expire(socket: SocketHandle): void;
-  transactSync(
-    socket: SocketHandle,
-    buffer: Uint8Array,
-    offset: number,
-    length: number,
-    lastSequence: number,
-    timeoutMs: number,
-  ): TransactResult;
-  watch(socket: SocketHandle, onDatagram: (errno: number, datagram: Uint8Array) => void): void;
+  watch(socket: SocketHandle, onDatagram: OnDatagram): void;
   close(socket: SocketHandle): void;
   forbidCoreDumps(): void;
   readLegacyTable(family: number, name: string, maxBytes: number): Uint8Array;

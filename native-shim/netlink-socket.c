@@ -6,7 +6,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "socket-state.h"
@@ -47,11 +46,7 @@ static struct netlink_socket *socket_create(int fd, struct completion_queue *com
   struct netlink_socket *socket = calloc(1, sizeof *socket);
   if (socket == NULL) return NULL;
   pthread_mutex_init(&socket->lock, NULL);
-  pthread_condattr_t monotonic;
-  pthread_condattr_init(&monotonic);
-  pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-  pthread_cond_init(&socket->changed, &monotonic);
-  pthread_condattr_destroy(&monotonic);
+  pthread_cond_init(&socket->changed, NULL);
   atomic_init(&socket->references, 1);
   socket->completion_queue = completion_queue;
   socket->fd = fd;
@@ -59,12 +54,11 @@ static struct netlink_socket *socket_create(int fd, struct completion_queue *com
   return socket;
 }
 
-/* The privileged option ignores net.core.?mem_max; without CAP_NET_ADMIN the plain one caps there.
- */
-static int set_buffer(int fd, int forced, int plain, int bytes) {
+/* The privileged option ignores net.core.rmem_max; without CAP_NET_ADMIN the plain one caps there. */
+static int set_receive_buffer(int fd, int bytes) {
   if (bytes == 0) return 0;
-  if (setsockopt(fd, SOL_SOCKET, forced, &bytes, sizeof bytes) == 0) return 0;
-  return setsockopt(fd, SOL_SOCKET, plain, &bytes, sizeof bytes);
+  if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &bytes, sizeof bytes) == 0) return 0;
+  return setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
 }
 
 /* Wishes: a kernel too old for one answers ENOPROTOOPT and does without. */
@@ -89,10 +83,7 @@ static int join_groups(int fd, const struct open_options *options) {
 
 /* Returns the name of what failed, with errno, or NULL. */
 static const char *set_up(int fd, const struct open_options *options) {
-  if (set_buffer(fd, SO_RCVBUFFORCE, SO_RCVBUF, options->receive_buffer_bytes) != 0)
-    return "receive buffer";
-  if (set_buffer(fd, SO_SNDBUFFORCE, SO_SNDBUF, options->send_buffer_bytes) != 0)
-    return "send buffer";
+  if (set_receive_buffer(fd, options->receive_buffer_bytes) != 0) return "receive buffer";
   if (set_wish(fd, NETLINK_EXT_ACK, options->extended_ack) != 0) return "extended ack";
   if (set_wish(fd, NETLINK_CAP_ACK, options->cap_ack) != 0) return "cap ack";
   if (set_wish(fd, NETLINK_GET_STRICT_CHK, options->strict_check) != 0) return "strict check";
@@ -135,7 +126,6 @@ void netlink_socket_close(struct netlink_socket *socket) {
   else close(socket->fd);
   pthread_cond_broadcast(&socket->changed);
   pthread_mutex_unlock(&socket->lock);
-  reply_buffer_free(&socket->scratch);
   socket_release(socket);
 }
 
@@ -171,29 +161,6 @@ int netlink_socket_submit(struct netlink_socket *socket, const struct call *call
   pthread_mutex_unlock(&socket->lock);
   if (error != 0) delivery_free(queued);
   return error;
-}
-
-/* Waits until nothing is queued or running. Returns 0, ETIMEDOUT or a refusal. */
-static int wait_for_turn(struct netlink_socket *socket, int64_t deadline_ns) {
-  struct timespec deadline = {.tv_sec = deadline_ns / 1000000000,
-                              .tv_nsec = deadline_ns % 1000000000};
-  pthread_mutex_lock(&socket->lock);
-  int error = refusal(socket);
-  while (error == 0 && (socket->first != NULL || socket->running != NULL))
-    error = pthread_cond_timedwait(&socket->changed, &socket->lock, &deadline);
-  pthread_mutex_unlock(&socket->lock);
-  return error;
-}
-
-void netlink_socket_transact(struct netlink_socket *socket, struct exchange *exchange) {
-  if (socket->scratch.capacity > 16 * RECEIVE_BYTES) reply_buffer_free(&socket->scratch);
-  atomic_store(&exchange->operation, OPERATION_SEND);
-  exchange->error = wait_for_turn(socket, exchange->deadline_ns);
-  if (exchange->error != 0) return;
-  exchange->replies = socket->scratch;
-  exchange->replies.length = 0;
-  exchange_run(exchange, socket->fd, -1);
-  socket->scratch = exchange->replies;
 }
 
 int netlink_socket_watch(struct netlink_socket *socket, void *context) {

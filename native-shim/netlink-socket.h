@@ -5,8 +5,7 @@
  * Why a thread per socket and not libuv's pool: a request can be stuck inside send(2) for as long
  * as someone holds a kernel lock, and nothing can interrupt it. Four such requests would stop all
  * file and name-service work of the process. Here only the calls of the same socket wait. The
- * thread starts with the first call that needs it (a socket used only synchronously has none) and
- * ends with the socket.
+ * thread starts with the first call or watch and ends with the socket.
  *
  * Giving up: a call past its deadline is abandoned by the owner (`netlink_socket_abandon`), who
  * settles it with ETIMEDOUT although the thread may still be stuck with it. The thread owns that
@@ -34,7 +33,6 @@ struct netlink_socket;
 /* Bytes and groups as netlink(7) has them; 0 or false leaves the kernel's default. */
 struct open_options {
   int receive_buffer_bytes;
-  int send_buffer_bytes;
   bool extended_ack;
   bool cap_ack;
   bool strict_check;
@@ -84,12 +82,6 @@ struct call {
  * memory.
  */
 int netlink_socket_submit(struct netlink_socket *socket, const struct call *call);
-
-/*
- * Runs a call on the calling thread after those that are queued; `exchange` as for `exchange_run`.
- * The replies are valid until the next synchronous call. Its timeout cannot cover a kernel lock.
- */
-void netlink_socket_transact(struct netlink_socket *socket, struct exchange *exchange);
 
 /*
  * Delivers every datagram with `context` from now on. At most 64 wait in the completion queue, then the

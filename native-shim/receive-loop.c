@@ -48,7 +48,8 @@ static int reserve(struct reply_buffer *buffer, size_t extra) {
   return reply_buffer_grow(buffer, start + extra);
 }
 
-int remaining_ms(int64_t deadline_ns) {
+/* Until then, for poll(2): rounded up, so that nobody spins in the last millisecond. */
+static int remaining_ms(int64_t deadline_ns) {
   int64_t left_ns = deadline_ns - monotonic_ns();
   if (left_ns <= 0) return 0;
   int64_t left_ms = (left_ns + NS_PER_MS - 1) / NS_PER_MS;

@@ -56,9 +56,6 @@ struct exchange {
 /* Nanoseconds of CLOCK_MONOTONIC; clock_gettime(2). */
 int64_t monotonic_ns(void);
 
-/* Until then, for poll(2): rounded up, so that nobody spins in the last millisecond. */
-int remaining_ms(int64_t deadline_ns);
-
 void reply_buffer_free(struct reply_buffer *buffer);
 
 /* Makes room for so many bytes in all. Returns 0 or ENOMEM. */

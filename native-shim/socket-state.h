@@ -28,8 +28,6 @@ struct netlink_socket {
   struct delivery *first, *last;
   /* The call that the thread is carrying out; its context is NULL once it is abandoned. */
   struct delivery *running;
-  /* Replies of synchronous calls; the owner's. */
-  struct reply_buffer scratch;
 };
 
 /* The owner, the thread and every delivery hold a reference. */

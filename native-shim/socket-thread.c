@@ -1,15 +1,18 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "socket-state.h"
-#include "thread.h"
 
 enum { MAX_WATCHED_IN_QUEUE = 64 };
+
+/* Enough for all that runs on a thread; musl's default is of the same order. */
+enum { STACK_BYTES = 256 * 1024 };
 
 /*
  * Puts into the completion queue what someone still waits for. Enters and leaves with the lock held, and
@@ -67,7 +70,6 @@ static void run_next(struct netlink_socket *socket, struct reply_buffer *receive
   carry_out(socket, &call->exchange, received);
   pthread_mutex_lock(&socket->lock);
   socket->running = NULL;
-  pthread_cond_broadcast(&socket->changed);
   deliver(socket, call);
 }
 
@@ -118,12 +120,31 @@ static void *thread_main(void *argument) {
   return NULL;
 }
 
+/*
+ * pthread_create(3): detached, and deaf to signals, which are the main thread's. It is in the network namespace of the
+ * thread that calls. Returns 0 or an errno.
+ */
+static int start_thread(struct netlink_socket *socket) {
+  sigset_t all, before;
+  sigfillset(&all);
+  pthread_attr_t attributes;
+  pthread_attr_init(&attributes);
+  pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  pthread_attr_setstacksize(&attributes, STACK_BYTES);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  int error = pthread_create(&thread, &attributes, thread_main, socket);
+  pthread_sigmask(SIG_SETMASK, &before, NULL);
+  pthread_attr_destroy(&attributes);
+  return error;
+}
+
 int ensure_thread(struct netlink_socket *socket) {
   if (socket->has_thread) return 0;
   socket->wake_fd = eventfd(0, EFD_CLOEXEC);
   if (socket->wake_fd < 0) return errno;
   atomic_fetch_add(&socket->references, 1);
-  int error = thread_start(thread_main, socket);
+  int error = start_thread(socket);
   if (error == 0) {
     socket->has_thread = true;
     return 0;

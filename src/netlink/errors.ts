@@ -18,7 +18,7 @@ export interface NetlinkErrorFacts extends Description {
   readonly errno: number;
   /** The kernel's own words: NLMSGERR_ATTR_MSG of an extended acknowledgement. */
   readonly kernelMessage?: string;
-  /** The refused request behind its netlink header, as the kernel returned it (not with `capAck`). */
+  /** The refused request behind its netlink header, where the kernel returned it. */
   readonly echo?: Uint8Array;
 }
 

@@ -29,14 +29,9 @@ export class MessageWriter {
     return this.#length;
   }
 
-  /** The buffer itself: the first `length` bytes are valid, until the next write. */
-  get buffer(): Uint8Array {
-    return this.#bytes;
-  }
-
-  /** What was written, as a copy. */
-  toBytes(): Uint8Array {
-    return this.#bytes.slice(0, this.#length);
+  /** What was written; valid until the next write. */
+  get written(): Uint8Array {
+    return this.#bytes.subarray(0, this.#length);
   }
 
   clear(): void {

@@ -12,7 +12,7 @@ export interface Outcome {
   /** 0: success. */
   readonly errno: number;
   readonly kernelMessage?: string;
-  /** The refused request behind its netlink header; only where the socket has no `capAck`. */
+  /** The refused request behind its netlink header; ipset returns it in spite of NETLINK_CAP_ACK. */
   readonly echo?: Uint8Array;
 }
 

@@ -2,7 +2,7 @@
  * Requests and replies over one netlink socket: one request, a batch, a dump, many small dumps. One at a
  * time per socket; whoever wants two at once opens two.
  */
-import type * as shim from "../../native-shim/netlink-socket.d.ts";
+import type * as shim from "../../native-shim/index.ts";
 import { type Clock, sleep } from "../base/clock.ts";
 import { errnoName, errno as errnos } from "../base/errno.ts";
 import { Exclusive } from "../base/exclusive.ts";
@@ -38,10 +38,6 @@ export interface TransportParts {
 export interface TransportOptions {
   /** One of `protocols` in netlink-package.ts. */
   readonly protocol: number;
-  /** Longest wait for the replies to one datagram, or for each piece of a long listing. Default 10 s. */
-  readonly timeoutMs?: number;
-  /** False: an error carries the refused request (`NetlinkError.echo`). Default true. */
-  readonly capAck?: boolean;
   /** NETLINK_GET_STRICT_CHK: rtnetlink dumps honour their filter. Default false. */
   readonly strictCheck?: boolean;
   readonly printBody?: BodyPrinter;
@@ -56,8 +52,10 @@ const DUMPS_PIECE_BYTES = 256 * 1024;
 
 /** An error reply is charged 768 bytes; the smallest requests are about 36 bytes: 1,820 in a datagram. */
 const RECEIVE_BUFFER_BYTES = 2 * 1024 * 1024;
-const DEFAULT_TIMEOUT_MS = 10_000;
+/** Longest wait for the replies to one datagram, or for each piece of a long listing. */
+const TIMEOUT_MS = 10_000;
 const MAX_DUMP_ATTEMPTS = 6;
+const nothing = new Uint8Array();
 const FIRST_DUMP_PAUSE_MS = 5;
 
 /** Opens a socket. Throws NetlinkError. */
@@ -66,7 +64,7 @@ export function openTransport(parts: TransportParts, options: TransportOptions):
     const socket = parts.shim.open(options.protocol, {
       receiveBufferBytes: RECEIVE_BUFFER_BYTES,
       extendedAck: true,
-      capAck: options.capAck ?? true,
+      capAck: true,
       strictCheck: options.strictCheck ?? false,
     });
     return new NetlinkTransport(parts, options, socket);
@@ -216,15 +214,10 @@ export class NetlinkTransport {
       encodeRequest(this.#writer, kind, request, header);
     }
     this.#printSent();
-    const { buffer, length } = this.#writer;
-    const timeoutMs = this.#options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
-    const { shim } = this.#parts;
-    const result = await shim.transactEach(
+    const result = await this.#parts.shim.transactEach(
       this.#socket,
-      buffer,
-      0,
-      length,
-      timeoutMs,
+      this.#writer.written,
+      TIMEOUT_MS,
       DUMPS_PIECE_BYTES,
     );
     this.#printReceived(result);
@@ -267,33 +260,32 @@ export class NetlinkTransport {
       if (result.errno !== 0) return failedReply(result.errno);
       reader.take(result.replies);
       if (reader.hasEnded || result.replies.length < PIECE_BYTES) return reader.finish();
-      result = await this.#exchange(0, PIECE_BYTES);
+      result = await this.#exchange(nothing, PIECE_BYTES);
     }
   }
 
   #transact(pieceBytes = 0): Promise<shim.TransactResult> {
     this.#printSent();
-    return this.#exchange(this.#writer.length, pieceBytes);
+    return this.#exchange(this.#writer.written, pieceBytes);
   }
 
-  /** `length` 0: nothing is sent, what was asked for before is received further. */
-  async #exchange(length: number, pieceBytes: number): Promise<shim.TransactResult> {
-    const { shim } = this.#parts;
-    const [buffer, offset, , ...rest] = this.#datagramArguments();
-    const result = await shim.transact(this.#socket, buffer, offset, length, ...rest, pieceBytes);
+  /** An empty request: what was asked for before is received further. */
+  async #exchange(request: Uint8Array, pieceBytes: number): Promise<shim.TransactResult> {
+    const result = await this.#parts.shim.transact(
+      this.#socket,
+      request,
+      this.#lastSequence,
+      TIMEOUT_MS,
+      pieceBytes,
+    );
     this.#printReceived(result);
     return result;
-  }
-
-  #datagramArguments(): [Uint8Array, number, number, number, number] {
-    const timeoutMs = this.#options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
-    return [this.#writer.buffer, 0, this.#writer.length, this.#lastSequence, timeoutMs];
   }
 
   #printSent(): void {
     const { debug } = this.#parts;
     if (debug === undefined) return;
-    printDatagram(debug, "sent", this.#writer.toBytes(), this.#options.printBody);
+    printDatagram(debug, "sent", this.#writer.written, this.#options.printBody);
   }
 
   #printReceived(result: shim.TransactResult): void {

@@ -52,7 +52,7 @@ function append<T>(
     const [unsendable] = datagram.unsendable;
     if (unsendable !== undefined) throw unsendable.error;
     writeSync(file, new Uint8Array(new Uint32Array([protocol, writer.length]).buffer));
-    writeSync(file, writer.buffer, 0, writer.length);
+    writeSync(file, writer.written);
     first += datagram.requests.length;
   }
 }

@@ -6,14 +6,7 @@ import { describe, it } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { fileURLToPath } from "node:url";
 import { promisify } from "node:util";
-import {
-  close,
-  open,
-  type TransactResult,
-  transact,
-  transactSync,
-  watch,
-} from "../../native-shim/index.ts";
+import { close, open, type TransactResult, transact, watch } from "../../native-shim/index.ts";
 import { usualGrowth } from "./growth.ts";
 import { countOpenFiles, countThreads, errnos, linkGroup, noop, protocols } from "./messages.ts";
 
@@ -43,8 +36,8 @@ describe("close()", () => {
     const settled = leavesNothing();
     const socket = open(protocols.route, {});
     const startMs = performance.now();
-    const running = transact(socket, noop(1), 0, 16, 99, 30_000);
-    const queued = transact(socket, noop(2), 0, 16, 2, 30_000);
+    const running = transact(socket, noop(1), 99, 30_000);
+    const queued = transact(socket, noop(2), 2, 30_000);
     await delay(20);
     close(socket);
     const results = await Promise.all([running, queued]);
@@ -61,7 +54,7 @@ describe("close()", () => {
     const settled = leavesNothing();
     const threads = countThreads();
     const socket = open(protocols.route, {});
-    await transact(socket, noop(1), 0, 16, 1, 5000);
+    await transact(socket, noop(1), 1, 5000);
     assert.ok(countThreads() > threads);
     close(socket);
     await settled();
@@ -74,7 +67,7 @@ describe("a socket that is dropped without close()", () => {
     const settled = leavesNothing();
     const pending: Promise<{ errno: number }>[] = [];
     for (let count = 0; count < 50; count += 1) {
-      pending.push(transact(open(protocols.route, {}), noop(1), 0, 16, 2, 200));
+      pending.push(transact(open(protocols.route, {}), noop(1), 2, 200));
     }
     globalThis.gc();
     const results = await Promise.all(pending);
@@ -93,7 +86,7 @@ describe("the addon without index.ts, whose timer holds the socket too", () => {
     };
     const collecting = setInterval(() => globalThis.gc?.(), 5);
     const result = await new Promise<TransactResult>((resolve) => {
-      addon.submit(addon.open(protocols.route, {}), noop(1), 0, 16, 2, 150, 0, false, resolve);
+      addon.submit(addon.open(protocols.route, {}), noop(1), 2, 150, 0, false, resolve);
     });
     clearInterval(collecting);
     assert.equal(result.errno, errnos.ETIMEDOUT);
@@ -104,20 +97,11 @@ describe("many sockets", () => {
   const kinds: readonly (readonly [string, number, () => Promise<void> | void])[] = [
     ["opened and closed", 5000, () => close(open(protocols.route, {}))],
     [
-      "used synchronously",
-      5000,
-      () => {
-        const socket = open(protocols.route, {});
-        transactSync(socket, noop(1), 0, 16, 1, 5000);
-        close(socket);
-      },
-    ],
-    [
-      "used asynchronously",
+      "used",
       2000,
       async () => {
         const socket = open(protocols.route, {});
-        assert.equal((await transact(socket, noop(1), 0, 16, 1, 5000)).errno, 0);
+        assert.equal((await transact(socket, noop(1), 1, 5000)).errno, 0);
         close(socket);
       },
     ],
@@ -126,7 +110,7 @@ describe("many sockets", () => {
       2000,
       async () => {
         const socket = open(protocols.route, {});
-        const pending = transact(socket, noop(1), 0, 16, 2, 5000);
+        const pending = transact(socket, noop(1), 2, 5000);
         close(socket);
         assert.equal((await pending).errno, errnos.EBADF);
       },
@@ -178,7 +162,7 @@ describe("the process", () => {
     {
       name: "is not kept alive by an idle socket",
       lines: `const socket = open(0, {});
-        await transact(socket, noop(1), 0, 16, 1, 5000);
+        await transact(socket, noop(1), 1, 5000);
         console.log("idle");`,
       want: "idle",
     },
@@ -189,12 +173,12 @@ describe("the process", () => {
     },
     {
       name: "is kept alive by a pending call",
-      lines: `transact(open(0, {}), noop(1), 0, 16, 2, 300).then(({ errno }) => console.log(errno));`,
+      lines: `transact(open(0, {}), noop(1), 2, 300).then(({ errno }) => console.log(errno));`,
       want: String(errnos.ETIMEDOUT),
     },
     {
       name: "may exit with calls and watches pending",
-      lines: `transact(open(0, {}), noop(1), 0, 16, 2, 30000);
+      lines: `transact(open(0, {}), noop(1), 2, 30000);
         watch(open(0, { groups: [1] }), () => {});
         setTimeout(() => { console.log("exit"); process.exit(0); }, 20);`,
       want: "exit",
@@ -207,8 +191,8 @@ describe("the process", () => {
         });
         watch(open(0, { groups: [1] }), () => { throw new Error("thrown by the callback"); });
         const actor = open(0, {});
-        flipLoopback(actor, 1);
-        flipLoopback(actor, 2);
+        await flipLoopback(actor, 1);
+        await flipLoopback(actor, 2);
         setTimeout(() => console.log("nothing thrown"), 5000);`,
       want: "thrown by the callback",
     },

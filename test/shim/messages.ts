@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { networkInterfaces } from "node:os";
-import { type SocketHandle, transactSync } from "../../native-shim/index.ts";
+import { type SocketHandle, transact } from "../../native-shim/index.ts";
 
 export const protocols = { route: 0, userSocket: 2 } as const;
 export const errnos = {
@@ -113,17 +113,24 @@ export function errorNumber(reply: Message): number {
 }
 
 /** Sends one message and expects the call, not the kernel's answer, to succeed. */
-export function ask(socket: SocketHandle, bytes: Buffer): Message[] {
+export async function ask(socket: SocketHandle, bytes: Buffer): Promise<Message[]> {
   const sequence = bytes.readUInt32LE(8);
-  const result = transactSync(socket, bytes, 0, bytes.length, sequence, 5000);
+  const result = await transact(socket, bytes, sequence, 5000);
   assert.equal(result.errno, 0);
   return messagesOf(result.replies);
 }
 
 /** Flips `lo` once, which is an event for RTNLGRP_LINK. */
-export function flipLoopback(socket: SocketHandle, sequence: number): void {
-  const [reply] = ask(socket, setLoopback(sequence, sequence % 2 === 0));
+export async function flipLoopback(socket: SocketHandle, sequence: number): Promise<void> {
+  const [reply] = await ask(socket, setLoopback(sequence, sequence % 2 === 0));
   assert.ok(reply !== undefined && errorNumber(reply) === 0, "lo cannot be set up or down");
+}
+
+/** Flips `lo` so often by one datagram: all of it happens before anybody hears of the first. */
+export async function flipLoopbackOften(socket: SocketHandle, count: number): Promise<void> {
+  const flips = Array.from({ length: count }, (_, flip) => setLoopback(flip, flip % 2 === 0));
+  const { errno } = await transact(socket, Buffer.concat(flips), count - 1, 5000);
+  assert.equal(errno, 0);
 }
 
 /** The tests turn `lo` up and down and must have a namespace of their own for that. */

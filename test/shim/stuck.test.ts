@@ -23,12 +23,12 @@ const preamble = `
   import { readFile } from "node:fs/promises";
   import { setTimeout as delay } from "node:timers/promises";
   import { Worker } from "node:worker_threads";
-  import { close, open, transact, transactSync } from ${shim};
+  import { close, open, transact } from ${shim};
   import { countOpenFiles, countThreads, messagesOf, noop } from ${messages};
   const stuck = 0x57a1;
   const release = () => rmSync(process.env.STALL_FILE);
   const call = (socket, sequence, timeoutMs) =>
-    transact(socket, noop(sequence), 0, 16, sequence, timeoutMs);
+    transact(socket, noop(sequence), sequence, timeoutMs);
   const outcome = ({ errno, replies }) => [errno, ...messagesOf(replies).map((m) => m.sequence)];
   const print = (value) => console.log(JSON.stringify(value));`;
 
@@ -71,7 +71,6 @@ describe("a request that is stuck in the kernel", () => {
       const early = [call(socket, stuck, 50), call(socket, 2, 100)];
       const poisoned = [
         ...(await Promise.all(early)),
-        transactSync(socket, noop(3), 0, 16, 3, 50),
         await call(socket, 4, 0),
       ];
       const patient = call(socket, 5, 10000);
@@ -83,7 +82,7 @@ describe("a request that is stuck in the kernel", () => {
       });
     `);
     assert.deepEqual(seen, {
-      poisoned: [[ETIMEDOUT], [ETIMEDOUT], [ETIMEDOUT], [ETIMEDOUT]],
+      poisoned: [[ETIMEDOUT], [ETIMEDOUT], [ETIMEDOUT]],
       // The reply to the call that was given up was received, and dropped, when the kernel let go.
       patient: [0, 5],
       after: [0, 6],
@@ -120,7 +119,7 @@ describe("a request that is stuck in the kernel", () => {
       const program = \`
         import { open, transact } from ${shim};
         import { noop } from ${messages};
-        transact(open(0, {}), noop(\${stuck}), 0, 16, \${stuck}, 15000);
+        transact(open(0, {}), noop(\${stuck}), \${stuck}, 15000);
         setTimeout(() => process.exit(0), 50);\`;
       const threads = countThreads();
       const worker = new Worker(new URL("data:text/javascript," + encodeURIComponent(program)));

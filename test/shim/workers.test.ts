@@ -13,7 +13,7 @@ const messages = new URL("./messages.ts", import.meta.url).href;
 function start(lines: string): Worker {
   const program = `
     import { parentPort } from "node:worker_threads";
-    import { close, open, transact, transactSync, watch } from ${JSON.stringify(shim)};
+    import { close, open, transact, watch } from ${JSON.stringify(shim)};
     import { noop } from ${JSON.stringify(messages)};
     ${lines}`;
   return new Worker(new URL(`data:text/javascript,${encodeURIComponent(program)}`));
@@ -23,13 +23,13 @@ const endings: readonly (readonly [string, string, boolean])[] = [
   [
     "end by themselves",
     `const socket = open(0, {});
-     await transact(socket, noop(1), 0, 16, 1, 5000);
+     await transact(socket, noop(1), 1, 5000);
      parentPort.postMessage("ready");`,
     false,
   ],
   [
     "are ended during a call",
-    `transact(open(0, {}), noop(1), 0, 16, 2, 30000);
+    `transact(open(0, {}), noop(1), 2, 30000);
      parentPort.postMessage("ready");`,
     true,
   ],
@@ -44,16 +44,16 @@ const endings: readonly (readonly [string, string, boolean])[] = [
     "are ended while results pour in",
     `const socket = open(0, {});
      let sequence = 1;
-     const again = () => transact(socket, noop(++sequence), 0, 16, sequence, 5000).then(again);
+     const again = () => transact(socket, noop(++sequence), sequence, 5000).then(again);
      for (let count = 0; count < 50; count += 1) again();
      parentPort.postMessage("ready");`,
     true,
   ],
   [
     "exit in the middle of a callback",
-    `await transact(open(0, {}), noop(1), 0, 16, 1, 5000);
+    `await transact(open(0, {}), noop(1), 1, 5000);
      parentPort.postMessage("ready");
-     transact(open(0, {}), noop(1), 0, 16, 2, 30000);
+     transact(open(0, {}), noop(1), 2, 30000);
      process.exit(0);`,
     false,
   ],
@@ -63,7 +63,7 @@ describe("workers", () => {
   for (const [name, lines, isTerminated] of endings) {
     it(`that ${name} leave nothing behind and disturb nobody`, async () => {
       const socket = open(protocols.route, {});
-      await transact(socket, noop(1), 0, 16, 1, 5000);
+      await transact(socket, noop(1), 1, 5000);
       const files = countOpenFiles();
       const threads = countThreads();
       for (let round = 0; round < 6; round += 1) {
@@ -76,7 +76,7 @@ describe("workers", () => {
             await exited;
           }),
         );
-        const result = await transact(socket, noop(2 + round), 0, 16, 2 + round, 5000);
+        const result = await transact(socket, noop(2 + round), 2 + round, 5000);
         assert.equal(result.errno, 0);
       }
       for (let tries = 0; countThreads() > threads && tries < 1000; tries += 1) await delay(5);

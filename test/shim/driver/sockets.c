@@ -3,6 +3,7 @@
 #include <linux/if.h>
 #include <linux/rtnetlink.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -57,15 +58,6 @@ static void expect_delivery(struct owner *owner, void *marker, int error) {
   delivery_free(delivery);
 }
 
-static int transact(struct netlink_socket *socket, uint32_t sequence, int64_t timeout_ms) {
-  struct nlmsghdr request = noop(sequence);
-  struct exchange exchange = exchange_for(sequence, timeout_ms);
-  exchange.request = (const uint8_t *)&request;
-  exchange.request_length = sizeof request;
-  netlink_socket_transact(socket, &exchange);
-  return exchange.error;
-}
-
 static void delivers_in_order(void) {
   static char markers[500];
   struct owner owner;
@@ -73,23 +65,6 @@ static void delivers_in_order(void) {
   struct netlink_socket *socket = open_route(&owner, 0, 0);
   for (uint32_t index = 0; index < sizeof markers; index++)
     CHECK_EQUAL(submit(socket, index, index, 5000, &markers[index]), 0);
-  for (uint32_t index = 0; index < sizeof markers; index++)
-    expect_delivery(&owner, &markers[index], 0);
-  netlink_socket_close(socket);
-  stop_owner(&owner);
-}
-
-static void runs_synchronously_after_what_is_queued(void) {
-  static char markers[50];
-  struct owner owner;
-  start_owner(&owner);
-  struct netlink_socket *socket = open_route(&owner, 0, 0);
-  CHECK_EQUAL(transact(socket, 1, 5000), 0);
-  for (uint32_t index = 0; index < sizeof markers; index++)
-    CHECK_EQUAL(submit(socket, 100 + index, 100 + index, 5000, &markers[index]), 0);
-  CHECK_EQUAL(transact(socket, 2, 5000), 0);
-  struct abandoned none;
-  CHECK(!netlink_socket_abandon(socket, INT64_MAX, &none));
   for (uint32_t index = 0; index < sizeof markers; index++)
     expect_delivery(&owner, &markers[index], 0);
   netlink_socket_close(socket);
@@ -115,11 +90,11 @@ static void gives_up_a_stuck_call_and_recovers(void) {
   CHECK(abandoned.context == &queued && abandoned.operation == OPERATION_SEND);
   CHECK(!netlink_socket_abandon(socket, monotonic_ns(), &abandoned));
 
-  CHECK_EQUAL(transact(socket, 3, 20), ETIMEDOUT);
   CHECK_EQUAL(submit(socket, 4, 4, 5000, &later), 0);
   let_sends_go();
   expect_delivery(&owner, &later, 0);
-  CHECK_EQUAL(transact(socket, 5, 5000), 0);
+  CHECK_EQUAL(submit(socket, 5, 5, 5000, &later), 0);
+  expect_delivery(&owner, &later, 0);
   netlink_socket_close(socket);
   stop_owner(&owner);
 }
@@ -169,7 +144,6 @@ static void refuses_what_it_cannot_do(void) {
   CHECK_EQUAL(netlink_socket_watch(socket, &marker), 0);
   CHECK_EQUAL(netlink_socket_watch(socket, &marker), EBUSY);
   CHECK_EQUAL(submit(socket, 1, 1, 1000, &marker), EBUSY);
-  CHECK_EQUAL(transact(socket, 1, 1000), EBUSY);
   netlink_socket_close(socket);
 
   wait_for_threads();
@@ -186,7 +160,7 @@ static void refuses_what_it_cannot_do(void) {
 }
 
 /* Turns `lo` up and down `count` times; each is an event in RTNLGRP_LINK. */
-static void flap_loopback(struct netlink_socket *socket, int count) {
+static void flap_loopback(int fd, int count) {
   struct {
     struct nlmsghdr header;
     struct ifinfomsg link;
@@ -200,8 +174,9 @@ static void flap_loopback(struct netlink_socket *socket, int count) {
     struct exchange exchange = exchange_for((uint32_t)index, 5000);
     exchange.request = (const uint8_t *)&request;
     exchange.request_length = sizeof request;
-    netlink_socket_transact(socket, &exchange);
+    exchange_run(&exchange, fd, -1);
     CHECK_EQUAL(exchange.error, 0);
+    reply_buffer_free(&exchange.replies);
   }
 }
 
@@ -225,16 +200,17 @@ static void watches_and_tells_of_loss(void) {
   struct owner owner;
   start_owner(&owner);
   struct netlink_socket *watched = open_route(&owner, 8192, RTNLGRP_LINK);
-  struct netlink_socket *socket = open_route(&owner, 0, 0);
+  int actor = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_ROUTE);
+  CHECK(actor >= 0);
   CHECK_EQUAL(netlink_socket_watch(watched, &marker), 0);
-  flap_loopback(socket, 2);
+  flap_loopback(actor, 2);
   struct delivery *first = next_delivery(&owner);
   CHECK(first->is_watched && first->context == &marker && first->exchange.error == 0);
   CHECK(first->exchange.replies.length > sizeof(struct nlmsghdr));
   delivery_free(first);
 
   for (int burst = 0; burst < 100; burst++) {
-    flap_loopback(socket, 4);
+    flap_loopback(actor, 4);
     pause_ms(1);
   }
   int losses = losses_in_full_queue(&owner);
@@ -243,7 +219,7 @@ static void watches_and_tells_of_loss(void) {
     if (delivery->exchange.error == ENOBUFS) losses++;
     delivery_free(delivery);
   }
-  netlink_socket_close(socket);
+  close(actor);
   netlink_socket_close(watched);
   stop_owner(&owner);
 }
@@ -271,7 +247,6 @@ static void opens_and_closes_without_leaking(void) {
 void run_socket_cases(void) {
   static const struct test_case cases[] = {
       {"calls are carried out and delivered in order", delivers_in_order},
-      {"a synchronous call comes after what is queued", runs_synchronously_after_what_is_queued},
       {"a stuck call is given up, its socket recovers", gives_up_a_stuck_call_and_recovers},
       {"closing does not wait for a stuck call", closes_while_stuck},
       {"a running call outlives its owner", outlives_its_owner},

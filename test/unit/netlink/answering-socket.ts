@@ -44,13 +44,12 @@ export function answeringSocket(
   };
   const shim: NetlinkShim = {
     open: () => ({ __brand: "NetlinkSocketHandle" }),
-    transact: (_socket, buffer, offset, length) =>
-      counted(() => answerTo(buffer.slice(offset, offset + length))),
-    transactEach: (_socket, buffer, offset, length, _timeoutMs, pieceBytes) =>
+    transact: (_socket, request) => counted(() => answerTo(request.slice())),
+    transactEach: (_socket, requests, _timeoutMs, pieceBytes) =>
       counted(() => {
         const replies: Uint8Array[] = [];
         let receivedBytes = 0;
-        for (const request of datagramsOf(buffer.slice(offset, offset + length))) {
+        for (const request of datagramsOf(requests.slice())) {
           const result = answerTo(request);
           replies.push(result.replies);
           receivedBytes += result.replies.length;
@@ -105,7 +104,7 @@ export function messages(...parts: readonly MessageParts[]): Uint8Array {
     body?.(writer);
     writer.endMessage(start);
   }
-  return writer.toBytes();
+  return writer.written;
 }
 
 /** NLMSG_ERROR as a socket with NETLINK_CAP_ACK gets it; `words` as an extended acknowledgement. */

@@ -46,7 +46,7 @@ type Values = ReturnType<typeof table.decode>;
 function encode(values: Values): Uint8Array {
   const writer = new MessageWriter(16);
   table.encode(writer, values);
-  return writer.toBytes();
+  return writer.written;
 }
 
 function decode(attributes: Uint8Array): Values {
@@ -234,6 +234,6 @@ describe("attributes that are written one by one", () => {
       writeAttribute(inside, ipAddress(1), ipAddressFromBytes(value));
       writeAttribute(inside, networkOrder(u16be(4)), 80);
     });
-    assert.deepEqual(writer.toBytes(), encode({ port: 443, place: { address, port: 80 } }));
+    assert.deepEqual(writer.written, encode({ port: 443, place: { address, port: 80 } }));
   });
 });

@@ -31,7 +31,7 @@ describe("MessageWriter", () => {
   it("keeps what was written when the buffer grows", () => {
     const writer = new MessageWriter(8);
     for (let index = 0; index < 1000; index += 1) writer.u32(index);
-    const view = new DataView(writer.toBytes().buffer);
+    const view = new DataView(writer.written.buffer);
     assert.equal(view.getUint32(3996, true), 999);
     assert.equal(view.getUint32(0, true), 0);
   });
@@ -43,7 +43,7 @@ describe("MessageWriter", () => {
     const start = writer.beginAttribute(1);
     writer.u8(1);
     writer.endAttribute(start);
-    assert.deepEqual([...writer.toBytes()], [5, 0, 1, 0, 1, 0, 0, 0]);
+    assert.deepEqual([...writer.written], [5, 0, 1, 0, 1, 0, 0, 0]);
   });
 
   it("writes addresses of both families behind what is there, and zeros", () => {
@@ -53,14 +53,14 @@ describe("MessageWriter", () => {
     writer.zeros(3);
     writer.ipAddress("2001:db8::1" as IpAddress);
     const ipv6 = [0x20, 0x01, 0x0d, 0xb8, ...new Array<number>(11).fill(0), 1];
-    assert.deepEqual([...writer.toBytes()], [1, 10, 96, 0, 1, 0, 0, 0, ...ipv6]);
+    assert.deepEqual([...writer.written], [1, 10, 96, 0, 1, 0, 0, 0, ...ipv6]);
     assert.throws(() => writer.ipAddress("10.96.0" as IpAddress), /Not a canonical address/);
   });
 
   it("writes text of several bytes per character", () => {
     const writer = new MessageWriter(4);
     writer.text("é€😀");
-    assert.deepEqual(Buffer.from(writer.toBytes()).toString(), "é€😀\0");
+    assert.deepEqual(Buffer.from(writer.written).toString(), "é€😀\0");
   });
 });
 

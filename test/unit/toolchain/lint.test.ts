@@ -54,7 +54,7 @@ const cases: readonly Planted[] = [
   { folder: "netlink", code: imports("../kernel/ipvs/codec.ts"), rule: wall },
   { folder: "netlink", code: imports("netlink"), rule: wall },
   { folder: "netlink", code: imports("netlink/dist/constants.js") },
-  { folder: "netlink", code: imports("../../native-shim/netlink-socket.d.ts") },
+  { folder: "netlink", code: imports("../../native-shim/index.ts") },
   { folder: "kernel/ipvs", code: imports("../../api/objects.ts"), rule: wall },
   { folder: "kernel/ipvs", code: imports("../../model/endpoints.ts"), rule: wall },
   { folder: "kernel/ipvs", code: imports("../../plan/planner.ts"), rule: wall },

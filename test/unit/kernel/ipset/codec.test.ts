@@ -41,7 +41,7 @@ function change(command: "add" | "remove", target: IpSet, ...texts: readonly str
 function encoded(request: SetRequest): Uint8Array {
   const writer = new MessageWriter();
   encodeRequest(writer, setRequestKind, request, { flags: 0, sequence: 0 });
-  return writer.toBytes();
+  return writer.written;
 }
 
 function only(bytes: Uint8Array): Message {

@@ -53,7 +53,7 @@ const dnsTarget = { address: ip("fd00:244::5"), port: 5353, weight: 1, forwardin
 function encoded(write: (writer: MessageWriter) => void): Uint8Array {
   const writer = new MessageWriter();
   write(writer);
-  return writer.toBytes();
+  return writer.written;
 }
 
 function sentBody(name: string): Uint8Array {

@@ -33,7 +33,7 @@ function bodyOf(attributes: readonly Attribute[], command = 5): Uint8Array {
     writer.endAttribute(one);
   }
   writer.endAttribute(start);
-  return writer.toBytes();
+  return writer.written;
 }
 
 function read(bodies: readonly Uint8Array[], family: IpFamily = "IPv4"): ListedRealServers {

@@ -29,7 +29,7 @@ function bodyOf(command: 1 | 5, attributes: readonly Attribute[]): ByteReader {
   writer.u8(command);
   writer.zeros(3);
   nested(writer, command === 1 ? 1 : 2, attributes);
-  return new ByteReader(writer.toBytes());
+  return new ByteReader(writer.written);
 }
 
 const address = (type: number): Attribute => [
@@ -148,7 +148,7 @@ describe("counters of IPVS", () => {
     writer.zeros(7);
     writer.u16(200);
     writer.u16(12);
-    assert.throws(() => readVirtualServerTraffic(new ByteReader(writer.toBytes())), DecodeError);
+    assert.throws(() => readVirtualServerTraffic(new ByteReader(writer.written)), DecodeError);
     assert.throws(() => readVirtualServerTraffic(bodyOf(5, [])), DecodeError);
   });
 });

@@ -35,7 +35,7 @@ const ADDRESS_HEADER_BYTES = 8;
 function encoded<T>(kind: RequestKind<T>, request: T): Uint8Array {
   const writer = new MessageWriter();
   encodeRequest(writer, kind, request, { flags: 0, sequence: 0 });
-  return writer.toBytes();
+  return writer.written;
 }
 
 function hex(bytes: Uint8Array): string {
