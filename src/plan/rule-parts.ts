@@ -1,8 +1,9 @@
-/** The words of which the rules are made: matches on sets with their comments, jumps, conditions. Pure. */
+/** What the rules of mode ipvs depend on, and matches on sets with their comments. Pure. */
 import type { IpFamily } from "../base/ip.ts";
-import type { Jump, Match, Rule, TableName } from "../state/rule.ts";
+import type { Match, Rule } from "../state/rule.ts";
 import type { VirtualServerId } from "../state/virtual-server.ts";
 import type { EdgeOptions, LocalDetector } from "./options.ts";
+import { comment } from "./rule-words.ts";
 import { type SetRole, setFor } from "./sets.ts";
 
 /** What the rules of a family depend on. */
@@ -41,18 +42,8 @@ const setComments: Readonly<Partial<Record<SetRole, string>>> = {
   healthCheckNodePort: "Kubernetes health check node port",
 };
 
-/** A jump of ours in a chain that is not ours; kube-proxy finds it by its comment. */
-export function jumpFrom(table: TableName, from: string, chain: string, text: string): Jump {
-  return { table, from, rule: { matches: [comment(text)], target: { kind: "jump", chain } } };
-}
-
-/** `-m comment --comment TEXT`. */
-export function comment(text: string): Match {
-  return { kind: "comment", text };
-}
-
-/** `-m set --match-set NAME DIRECTIONS`. */
-export function matchSet({ family }: RulesInput, role: SetRole, directions: string): Match {
+/** `-m set --match-set NAME DIRECTIONS`: by address and port of the destination where nothing else is said. */
+export function matchSet({ family }: RulesInput, role: SetRole, directions = "dst,dst"): Match {
   return {
     kind: "set",
     name: setFor(role, family).name,
@@ -61,13 +52,13 @@ export function matchSet({ family }: RulesInput, role: SetRole, directions: stri
 }
 
 /** The set match with the set's comment in front. */
-export function described(input: RulesInput, role: SetRole, directions: string): readonly Match[] {
+export function described(input: RulesInput, role: SetRole, directions?: string): readonly Match[] {
   const text = setComments[role];
   const set = matchSet(input, role, directions);
   return text === undefined ? [set] : [comment(text), set];
 }
 
 /** The rules, where the set that plays `role` will hold something. */
-export function when(input: RulesInput, role: SetRole, rules: readonly Rule[]): readonly Rule[] {
+export function when(input: RulesInput, role: SetRole, ...rules: readonly Rule[]): readonly Rule[] {
   return input.filledSets.has(role) ? rules : [];
 }

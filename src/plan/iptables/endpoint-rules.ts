@@ -2,17 +2,18 @@
 import type { Endpoint } from "../../model/endpoints.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { Match, Rule } from "../../state/rule.ts";
-import { endpointChain } from "./chain-names.ts";
-import type { IptablesOptions } from "./options.ts";
 import {
   comment,
   hostNetwork,
   jumpTo,
+  ofProtocol,
   type RuleProtocol,
   rule,
   source,
   toMarkMasq,
-} from "./rule-words.ts";
+} from "../rule-words.ts";
+import { endpointChain } from "./chain-names.ts";
+import type { IptablesOptions } from "./options.ts";
 
 /** An endpoint with the chain that leads to it. */
 export interface ListedEndpoint {
@@ -65,7 +66,7 @@ export function endpointRules({ port, name, protocol, options }: EndpointRulePar
       rule(toMarkMasq, source(hostNetwork(endpoint.address)), ...described(name)),
       rule(
         { kind: "translate", address: endpoint.address, port: endpoint.port },
-        { kind: "protocol", protocol },
+        ofProtocol(protocol),
         ...described(name),
         ...(port.affinitySeconds === 0 ? [] : [{ kind: "recent-set", list: chain } as const]),
         { kind: "port", protocol },

@@ -3,30 +3,31 @@
  * other software look for them by text. Pure.
  */
 import type { IpFamily } from "../../base/ip.ts";
-import type { Chain, Jump, Match, Rule, TableName } from "../../state/rule.ts";
-import type { IptablesFamilyOptions, IptablesOptions } from "./options.ts";
+import type { Chain, Jump, Match, Rule } from "../../state/rule.ts";
 import {
-  accept,
+  chain,
   comment,
   destination,
   destinationIsLocal,
   drop,
+  forwarding,
+  forwardRules,
+  jump,
   jumpTo,
+  loopbackNetwork,
+  markRule,
+  masqueradeRules,
+  portals,
   rule,
   source,
-  stop,
-} from "./rule-words.ts";
+} from "../rule-words.ts";
+import type { IptablesFamilyOptions, IptablesOptions } from "./options.ts";
 
 /** Created empty in three tables: one that is gone shows that someone flushed a table. */
 const canaryChain = "KUBE-PROXY-CANARY";
 
 /** kubelet's chain, which it and kube-proxy share: never emptied, never removed. */
 export const kubeletFirewall = { table: "filter", name: "KUBE-FIREWALL" } as const;
-
-export const loopbackNetwork: Readonly<Record<IpFamily, string>> = {
-  IPv4: "127.0.0.0/8",
-  IPv6: "::1/128",
-};
 
 /** Counters of the kernel that rules name: nfacct objects, which must exist before. */
 export const counters = {
@@ -38,15 +39,11 @@ export const countedLocalhost: Match = { kind: "accounting", counter: counters.l
 
 /** Whole chains that no Service has a part in. */
 export function fixedChains(options: IptablesOptions): readonly Chain[] {
-  const chain = (table: TableName, name: string, rules: readonly Rule[]): Chain => ({
-    table,
-    name,
-    rules,
-  });
+  const { masqueradeMark } = options.shared;
   return [
-    chain("nat", "KUBE-POSTROUTING", postroutingRules(options)),
-    chain("nat", "KUBE-MARK-MASQ", [markRule(options)]),
-    chain("filter", "KUBE-FORWARD", forwardRules(options)),
+    chain("nat", "KUBE-POSTROUTING", masqueradeRules(masqueradeMark)),
+    chain("nat", "KUBE-MARK-MASQ", [markRule(masqueradeMark)]),
+    chain("filter", "KUBE-FORWARD", [...invalidRules(options), ...forwardRules(masqueradeMark)]),
     ...(["mangle", "nat", "filter"] as const).map((table) => chain(table, canaryChain, [])),
   ];
 }
@@ -69,14 +66,8 @@ export function nodePortEntries(
 
 const isNew: Match = { kind: "conntrack-state", states: ["NEW"] };
 
-const portals = comment("kubernetes service portals");
 const externalPortals = comment("kubernetes externally-visible service portals");
 const firewall = comment("kubernetes load balancer firewall");
-const forwarding = comment("kubernetes forwarding rules");
-
-function jump(table: TableName, from: string, chain: string, ...matches: readonly Match[]): Jump {
-  return { table, from, rule: rule(jumpTo(chain), ...matches) };
-}
 
 /** In insertion order; each goes to the first place, so the last one of a chain stands on top. */
 const jumps: readonly Jump[] = [
@@ -116,34 +107,9 @@ export function fixedJumps({ servesLoopback }: IptablesFamilyOptions): readonly 
   return servesLoopback ? [...jumps, blockMartians] : jumps;
 }
 
-function postroutingRules({ shared: { masqueradeMark: mark } }: IptablesOptions): readonly Rule[] {
-  return [
-    rule(stop, { kind: "mark", value: mark, mask: mark, isNegated: true }),
-    // The mark has done its work; without it a packet that passes again is not masqueraded twice.
-    rule({ kind: "xmark", value: mark, mask: 0 }),
-    rule(
-      { kind: "masquerade", isRandomFully: true },
-      comment("kubernetes service traffic requiring SNAT"),
-    ),
-  ];
-}
-
-function markRule({ shared: { masqueradeMark: mark } }: IptablesOptions): Rule {
-  return rule({ kind: "xmark", value: mark, mask: mark });
-}
-
 /** Packets that conntrack cannot place would leave with the pod's own address, and end the connection (upstream 74839). */
-function forwardRules(options: IptablesOptions): readonly Rule[] {
-  const { hasCounters, isTcpLiberal, shared } = options;
-  const mark = shared.masqueradeMark;
+function invalidRules({ hasCounters, isTcpLiberal }: IptablesOptions): readonly Rule[] {
   const isInvalid: Match = { kind: "conntrack-state", states: ["INVALID"] };
   const isCounted: Match = { kind: "accounting", counter: counters.invalidDropped };
-  return [
-    ...(isTcpLiberal ? [] : [rule(drop, isInvalid, ...(hasCounters ? [isCounted] : []))]),
-    rule(accept, forwarding, { kind: "mark", value: mark, mask: mark, isNegated: false }),
-    rule(accept, comment("kubernetes forwarding conntrack rule"), {
-      kind: "conntrack-state",
-      states: ["RELATED", "ESTABLISHED"],
-    }),
-  ];
+  return isTcpLiberal ? [] : [rule(drop, isInvalid, ...(hasCounters ? [isCounted] : []))];
 }

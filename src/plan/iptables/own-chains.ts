@@ -3,18 +3,19 @@ import { type Cidr, cidrContains, cidrText } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
 import { isExternallyAccessible } from "../../model/service-ports.ts";
 import type { Chain, Match, Rule } from "../../state/rule.ts";
-import type { LocalDetector } from "../options.ts";
-import { endpointRules, type ListedEndpoint } from "./endpoint-rules.ts";
-import { internalChain, type RuleSubject, toAddress } from "./rule-subject.ts";
 import {
+  chain,
   comment,
+  fromPods,
   hostNetwork,
   jumpTo,
   rule,
   source,
   sourceIsLocal,
   toMarkMasq,
-} from "./rule-words.ts";
+} from "../rule-words.ts";
+import { endpointRules, type ListedEndpoint } from "./endpoint-rules.ts";
+import { internalChain, type RuleSubject, toAddress } from "./rule-subject.ts";
 
 export function ownChains(subject: RuleSubject): readonly Chain[] {
   const { port, chains, cluster, local } = subject;
@@ -23,33 +24,33 @@ export function ownChains(subject: RuleSubject): readonly Chain[] {
   const leading = (name: string, endpoints: readonly ListedEndpoint[]): Chain | undefined =>
     endpoints.length === 0
       ? undefined
-      : natChain(name, [
+      : chain("nat", name, [
           ...masqueradeInternal(subject, name),
           ...rulesOf.choice(endpoints, port.affinitySeconds),
         ]);
   const own = [
     leading(chains.cluster, cluster),
     leading(chains.local, local),
-    isExternallyAccessible(port) ? natChain(chains.external, externalRules(subject)) : undefined,
-    subject.usesFirewall ? natChain(chains.firewall, firewallRules(subject)) : undefined,
-    ...[...used.values()].map((endpoint) => natChain(endpoint.chain, rulesOf.endpoint(endpoint))),
+    isExternallyAccessible(port)
+      ? chain("nat", chains.external, externalRules(subject))
+      : undefined,
+    subject.usesFirewall ? chain("nat", chains.firewall, firewallRules(subject)) : undefined,
+    ...[...used.values()].map((endpoint) =>
+      chain("nat", endpoint.chain, rulesOf.endpoint(endpoint)),
+    ),
   ];
-  return own.filter((chain) => chain !== undefined);
-}
-
-function natChain(name: string, rules: readonly Rule[]): Chain {
-  return { table: "nat", name, rules };
+  return own.filter((one) => one !== undefined);
 }
 
 /** Traffic to the cluster IP that does not come from a pod of this node must come back by way of it. */
-function masqueradeInternal(subject: RuleSubject, chain: string): readonly Rule[] {
+function masqueradeInternal(subject: RuleSubject, chainName: string): readonly Rule[] {
   const { port, name, family, options } = subject;
-  if (chain !== internalChain(subject)) return none;
+  if (chainName !== internalChain(subject)) return none;
   const toIp = toAddress(subject, port.clusterIp, `${name} cluster IP`);
   if (options.shared.isMasqueradeAll) return [rule(toMarkMasq, ...toIp)];
   const { localDetector } = family;
   if (localDetector === undefined) return none;
-  return [rule(toMarkMasq, ...inPrintedOrder(detected(localDetector, true), toIp))];
+  return [rule(toMarkMasq, ...inPrintedOrder(fromPods(localDetector, true), toIp))];
 }
 
 /**
@@ -67,11 +68,11 @@ function externalRules(subject: RuleSubject): readonly Rule[] {
   }
   if (cluster.length === 0) return onward;
   const { localDetector } = family;
-  const fromPods = comment(`pod traffic for ${destinations}`);
+  const podsText = comment(`pod traffic for ${destinations}`);
   return [
     ...(localDetector === undefined
       ? []
-      : [rule(jumpTo(chains.cluster), detected(localDetector, false), fromPods)]),
+      : [rule(jumpTo(chains.cluster), fromPods(localDetector, false), podsText)]),
     rule(toMarkMasq, comment(`masquerade LOCAL traffic for ${destinations}`), sourceIsLocal),
     rule(jumpTo(chains.cluster), comment(`route LOCAL traffic for ${destinations}`), sourceIsLocal),
     ...onward,
@@ -93,11 +94,6 @@ function firewallRules(subject: RuleSubject): readonly Rule[] {
     ...sources.map((cidr) => rule(toExternal, source(cidr), reason)),
     rule({ kind: "none" }, comment(rest)),
   ];
-}
-
-function detected(detector: LocalDetector, isNegated: boolean): Match {
-  if (detector.kind === "source") return source(detector.cidr, isNegated);
-  return { kind: "in-interface", name: detector.name, isNegated };
 }
 
 /** iptables-save prints the source before the destination, and the interface behind it. */

@@ -5,16 +5,17 @@ import type { ChosenEndpoints } from "../../model/topology.ts";
 import type { Match } from "../../state/rule.ts";
 import { type Frontend, frontendsOf } from "../frontends.ts";
 import type { FamilyOptions } from "../options.ts";
-import { type ServicePortChains, servicePortChains } from "./chain-names.ts";
-import { type ListedEndpoint, listEndpoints } from "./endpoint-rules.ts";
-import type { IptablesFamilyOptions, IptablesOptions } from "./options.ts";
 import {
   comment,
   destination,
   hostNetwork,
+  ofProtocol,
   type RuleProtocol,
-  ruleProtocol,
-} from "./rule-words.ts";
+  toPort,
+} from "../rule-words.ts";
+import { type ServicePortChains, servicePortChains } from "./chain-names.ts";
+import { type ListedEndpoint, listEndpoints } from "./endpoint-rules.ts";
+import type { IptablesFamilyOptions, IptablesOptions } from "./options.ts";
 
 /** What planning a service port needs besides itself and its endpoints. */
 export interface IptablesContext {
@@ -59,7 +60,7 @@ export function ruleSubject(
     ...context,
     port,
     name: servicePortName(port),
-    protocol: ruleProtocol(port.protocol),
+    protocol: port.protocol.toLowerCase() as RuleProtocol,
     chains: servicePortChains(port),
     cluster: listEndpoints(port, chosen.cluster),
     local: listEndpoints(port, chosen.local),
@@ -86,8 +87,8 @@ export function toAddress(
 ): Match[] {
   return [
     destination(hostNetwork(address)),
-    { kind: "protocol", protocol },
+    ofProtocol(protocol),
     comment(text),
-    { kind: "port", protocol, destination: port.port },
+    toPort(protocol, port.port),
   ];
 }

@@ -3,8 +3,6 @@ import type { IpAddress } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
 import type { Rule, Target } from "../../state/rule.ts";
 import { claimKey, nodePortClaim } from "../claims/claimed-keys.ts";
-import { countedLocalhost, loopbackNetwork } from "./fixed-chains.ts";
-import { internalChain, type RuleSubject, toAddress } from "./rule-subject.ts";
 import {
   accept,
   comment,
@@ -12,8 +10,14 @@ import {
   destinationIsLocal,
   drop,
   jumpTo,
+  loopbackNetwork,
+  ofProtocol,
+  reject,
   rule,
-} from "./rule-words.ts";
+  toPort,
+} from "../rule-words.ts";
+import { countedLocalhost } from "./fixed-chains.ts";
+import { internalChain, type RuleSubject, toAddress } from "./rule-subject.ts";
 import type { SharedChainKey, SharedRule } from "./shared-chains.ts";
 
 export function rulesInSharedChains(subject: RuleSubject): readonly SharedRule[] {
@@ -78,19 +82,15 @@ function fromOutside(
 function nodePortRules(subject: RuleSubject): readonly SharedRule[] {
   const { port, name, protocol, chains, options, own } = subject;
   if (port.nodePort === 0) return none;
-  const toPort = [
-    { kind: "protocol", protocol } as const,
-    comment(name),
-    { kind: "port", protocol, destination: port.nodePort } as const,
-  ];
+  const matches = [ofProtocol(protocol), comment(name), toPort(protocol, port.nodePort)];
   const toChain = jumpTo(chains.external);
-  const counted = rule(toChain, destination(loopbackNetwork.IPv4), ...toPort, countedLocalhost);
+  const counted = rule(toChain, destination(loopbackNetwork.IPv4), ...matches, countedLocalhost);
   const claim = nodePortClaim(port, subject.frontends);
   return [
     ...(subject.hasUsable && own.servesLoopback && options.hasCounters
       ? [shared("nat KUBE-NODEPORTS", counted, claim)]
       : []),
-    ...(subject.hasUsable ? [shared("nat KUBE-NODEPORTS", rule(toChain, ...toPort), claim)] : []),
+    ...(subject.hasUsable ? [shared("nat KUBE-NODEPORTS", rule(toChain, ...matches), claim)] : []),
     ...(subject.hasExternal ? [] : [refuseNodePort(subject, claim)]),
   ];
 }
@@ -98,11 +98,13 @@ function nodePortRules(subject: RuleSubject): readonly SharedRule[] {
 function refuseNodePort(subject: RuleSubject, claim: string | undefined): SharedRule {
   const { port, protocol } = subject;
   const { target, text } = refusal(subject);
-  const refused = rule(target, { kind: "protocol", protocol }, comment(text), destinationIsLocal, {
-    kind: "port",
-    protocol,
-    destination: port.nodePort,
-  });
+  const refused = rule(
+    target,
+    ofProtocol(protocol),
+    comment(text),
+    destinationIsLocal,
+    toPort(protocol, port.nodePort),
+  );
   return shared("filter KUBE-EXTERNAL-SERVICES", refused, claim);
 }
 
@@ -110,9 +112,9 @@ function healthCheckRules({ port, name }: RuleSubject): readonly SharedRule[] {
   if (port.healthCheckNodePort === 0) return none;
   const admitted = rule(
     accept,
-    { kind: "protocol", protocol: "tcp" },
+    ofProtocol("tcp"),
     comment(`${name} health check node port`),
-    { kind: "port", protocol: "tcp", destination: port.healthCheckNodePort },
+    toPort("tcp", port.healthCheckNodePort),
   );
   return [shared("filter KUBE-NODEPORTS", admitted)];
 }
@@ -124,7 +126,7 @@ function refusal({ name, hasUsable }: RuleSubject): {
 } {
   return hasUsable
     ? { target: drop, text: `${name} has no local endpoints` }
-    : { target: { kind: "reject" }, text: `${name} has no endpoints` };
+    : { target: reject, text: `${name} has no endpoints` };
 }
 
 function refuse(subject: RuleSubject, chain: SharedChainKey, address: IpAddress): SharedRule {
