@@ -51,6 +51,18 @@ export function chooseEndpoints(
   return { cluster, local, hasUsable };
 }
 
+const nowhereMissing = { internal: false, external: false } as const;
+
+/** Policies Local of a service port whose usable endpoints are all elsewhere. */
+export function noLocalEndpoints(
+  port: ServicePort,
+  { local, hasUsable }: ChosenEndpoints,
+): Readonly<Record<TrafficPolicy, boolean>> {
+  if (!hasUsable || local.length > 0) return nowhereMissing;
+  const { isInternalPolicyLocal: internal, isExternalPolicyLocal: external } = port;
+  return internal || external ? { internal, external } : nowhereMissing;
+}
+
 function clusterEndpoints(endpoints: readonly Endpoint[], place: NodePlace): readonly Endpoint[] {
   const ready = endpoints.filter((endpoint) => endpoint.isReady);
   if (ready.length === 0) return endpoints.filter(isServingTerminating);

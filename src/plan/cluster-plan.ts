@@ -29,7 +29,7 @@ export class ClusterPlan {
   readonly #onPlan: (plan: ServicePlan) => void;
   /** The objects, and which Services have to be planned again. */
   readonly tracker: ChangeTracker;
-  readonly #desired: DesiredState;
+  readonly desired: DesiredState;
   readonly #rulesMemory = new RulesMemory();
   #options: PlanOptions | undefined;
   #facts: TuningFacts = noTuningFacts;
@@ -40,14 +40,10 @@ export class ClusterPlan {
   readonly #annotationProblems = new Map<ServiceName, readonly AnnotationProblem[]>();
 
   constructor({ startedAtMs, onPlan, recallRamp, held }: ClusterPlanParts) {
-    this.#desired = new DesiredState(held);
+    this.desired = new DesiredState(held);
     this.#slowStarts = new SlowStarts(recallRamp ?? noRampStartTimes.recall);
     this.#onPlan = onPlan;
     this.tracker = new ChangeTracker(startedAtMs);
-  }
-
-  get desired(): DesiredState {
-    return this.#desired;
   }
 
   /** The address by which the cluster knows the node; undefined: nothing is planned yet. */
@@ -139,8 +135,8 @@ export class ClusterPlan {
     readonly touched: DirtyKeys;
     readonly rules: ReadonlyMap<IpFamily, RuleSet>;
   } {
-    this.#desired.settleClaims();
-    const touched = this.#desired.takeDirty();
+    this.desired.claims.settle();
+    const touched = this.desired.takeDirty();
     const options = this.#options;
     const families = [...(options?.families.keys() ?? [])];
     const rules = families.map((family) => [family, this.#rules(family, options)] as const);
@@ -164,7 +160,7 @@ export class ClusterPlan {
     };
     for (const plan of planService(name, service, slices, options, facts)) {
       this.#noteProblems(plan);
-      this.#desired.replace(plan.service, plan.family, plan.servicePorts);
+      this.desired.replace(plan.service, plan.family, plan.servicePorts);
       this.#onPlan(plan);
     }
   }
@@ -177,8 +173,8 @@ export class ClusterPlan {
   #rules(family: IpFamily, options: PlanOptions | undefined): RuleSet {
     return this.#rulesMemory.plan({
       family,
-      filledSets: this.#desired.filledSets(family),
-      deniedToNode: this.#desired.deniedToNode(family),
+      filledSets: this.desired.filledSets(family),
+      deniedToNode: this.desired.deniedToNode(family),
       localDetector: options?.families.get(family)?.localDetector,
       edges: options?.families.get(family)?.edges,
       isMasqueradeAll: options?.isMasqueradeAll ?? false,

@@ -6,8 +6,8 @@ import { type TrafficPolicy, trafficPolicies } from "../model/topology.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
 import { type Effects, effectsOnOthers } from "./claims/bystanders.ts";
-import type { Holder, Holders, LostClaim, LostTo } from "./claims/claim.ts";
-import type { UndecidedClaim, WinnerChange } from "./claims/claims.ts";
+import type { Holder, Holders } from "./claims/claim.ts";
+import type { WinnerChange } from "./claims/claims.ts";
 import { isSamePlanned, type ServerClaim, ServerClaims } from "./claims/server-claims.ts";
 import { type DirtyKeys, noMarks } from "./dirty-keys.ts";
 import type { ReservedAddress } from "./frontends.ts";
@@ -105,34 +105,17 @@ export class DesiredState {
     return ofFamily.sort(([left], [right]) => (left < right ? -1 : 1)).map(([, { id }]) => id);
   }
 
-  /** Claims that lost against another Service. */
-  lostClaims(): readonly LostClaim[] {
-    return this.#claims.lost();
-  }
-
-  /** Virtual servers that several Services claim by equal right; before the first {@link settleClaims} alone. */
-  undecidedClaims(): readonly UndecidedClaim<ServerClaim>[] {
-    return this.#claims.undecided();
+  /** Who has which virtual server, of those that Services ask for. */
+  get claims(): Pick<
+    ServerClaims,
+    "lost" | "lostTo" | "undecided" | "settle" | "contestedHolders"
+  > {
+    return this.#claims;
   }
 
   /** Services that turn out to be served there already have it before those of equal rank. */
   holdClaims(holders: Holders): void {
     for (const [key, holder] of holders) this.#holdClaim(key, holder);
-  }
-
-  /** From now on every Service holds what it has, until it gives up its claim or one of a better rank comes. */
-  settleClaims(): void {
-    this.#claims.settle();
-  }
-
-  /** Who has what several Services claim: what a record has to carry over a restart. */
-  contestedHolders(): Holders {
-    return this.#claims.contestedHolders();
-  }
-
-  /** The Service that has this virtual server in place of `plan`, and why; undefined: `plan` has it. */
-  lostTo(plan: ServicePortPlan, key: string): LostTo | undefined {
-    return this.#claims.lostTo(plan.servicePort, key);
   }
 
   /** Name of the service port that a virtual server is planned for. */

@@ -4,6 +4,7 @@ import { none } from "../base/none.ts";
 import { readTuning, type ServiceTuning, sliceWeightProblems } from "../model/annotations.ts";
 import {
   countLocalReadyAddresses,
+  type Endpoint,
   type EndpointsByPort,
   endpointPortKey,
   mergeSlices,
@@ -12,20 +13,13 @@ import type { ServicePort } from "../model/service-port.ts";
 import { servicePortsOf } from "../model/service-ports.ts";
 import type { AnnotationProblem, Tuning } from "../model/tuning.ts";
 import type { PlanOptions } from "./options.ts";
-import {
-  planServicePort,
-  type ServicePortContext,
-  type ServicePortPlan,
-} from "./service-port-plan.ts";
+import { planServicePort, type ServicePortPlan } from "./service-port-plan.ts";
 import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
 
 /** All that one Service wants in one family. */
-export interface ServicePlan {
+export interface ServicePlan extends PlannedPorts<ServicePortPlan> {
   readonly service: ServiceName;
   readonly family: IpFamily;
-  readonly servicePorts: readonly ServicePortPlan[];
-  /** Distinct addresses ready on this node: what a health-check node port reports. */
-  readonly localReadyCount: number;
   /** Annotations that do not count; the same in each family. */
   readonly annotationProblems: readonly AnnotationProblem[];
 }
@@ -46,21 +40,44 @@ export function planService(
   const ofSlices = sliceWeightProblems(tuning, allSlices);
   const annotationProblems = ofSlices.length === 0 ? problems : [...problems, ...ofSlices];
   const served = servedPart(service, options);
+  const { place } = options;
   return [...options.families].map(([family, familyOptions]) => {
-    const ports = served === undefined ? [] : servicePortsOf(served, family);
-    const { nodeName } = options.place;
-    const endpoints: EndpointsByPort =
-      ports.length === 0 ? new Map() : mergeSlices(allSlices, family, nodeName);
+    const context = { options: familyOptions, place, tuning, facts };
+    const planOne = (port: ServicePort, endpoints: readonly Endpoint[]): ServicePortPlan =>
+      planServicePort(port, endpoints, context);
     return {
       service: name,
       family,
-      servicePorts: ports.map((port) =>
-        planPort(port, endpoints, { options: familyOptions, place: options.place, tuning, facts }),
-      ),
-      localReadyCount: countLocalReadyAddresses(endpoints),
+      ...planPorts(served, allSlices, { family, nodeName: place.nodeName }, planOne),
       annotationProblems,
     };
   });
+}
+
+/** Plans of the service ports of one family, in any mode. */
+export interface PlannedPorts<Plan> {
+  readonly servicePorts: readonly Plan[];
+  /** Distinct addresses ready on this node: what a health-check node port reports. */
+  readonly localReadyCount: number;
+}
+
+/** Plans each service port of a family with its endpoints. */
+export function planPorts<Plan>(
+  service: ServiceRecord | undefined,
+  slices: readonly EndpointSliceRecord[],
+  { family, nodeName }: { readonly family: IpFamily; readonly nodeName: string },
+  planOne: (port: ServicePort, endpoints: readonly Endpoint[]) => Plan,
+): PlannedPorts<Plan> {
+  const ports = service === undefined ? none : servicePortsOf(service, family);
+  const endpoints: EndpointsByPort =
+    ports.length === 0 ? new Map() : mergeSlices(slices, family, nodeName);
+  return {
+    servicePorts: ports.map((port) => {
+      const key = endpointPortKey({ name: port.portName, protocol: port.protocol });
+      return planOne(port, endpoints.get(key) ?? none);
+    }),
+    localReadyCount: countLocalReadyAddresses(endpoints),
+  };
 }
 
 /** The Service without what a feature gate takes away. */
@@ -81,13 +98,4 @@ export function tuningOf(
   const defaults: Tuning = { ...tuning, scheduler };
   if (service === undefined) return { tuning: defaults, problems: none };
   return readTuning(service, defaults, missingSchedulers);
-}
-
-function planPort(
-  port: ServicePort,
-  endpoints: EndpointsByPort,
-  context: ServicePortContext,
-): ServicePortPlan {
-  const key = endpointPortKey({ name: port.portName, protocol: port.protocol });
-  return planServicePort(port, endpoints.get(key) ?? [], context);
 }

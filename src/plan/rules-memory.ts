@@ -1,4 +1,5 @@
 import type { IpFamily } from "../base/ip.ts";
+import { none } from "../base/none.ts";
 import { sameSet } from "../base/same-set.ts";
 import { sameValue } from "../base/same-value.ts";
 import type { RuleSet } from "../state/rule.ts";
@@ -27,11 +28,6 @@ export class RulesMemory {
 function sameInput(left: RulesInput, right: RulesInput): boolean {
   return (
     sameSet(left.filledSets, right.filledSets) &&
-    left.deniedToNode.length === right.deniedToNode.length &&
-    left.deniedToNode.every((id, index) => id === right.deniedToNode[index]) &&
-    left.localDetector === right.localDetector &&
-    left.isMasqueradeAll === right.isMasqueradeAll &&
-    left.masqueradeMark === right.masqueradeMark &&
-    sameValue(left.edges, right.edges)
+    sameValue({ ...left, filledSets: none }, { ...right, filledSets: none })
   );
 }

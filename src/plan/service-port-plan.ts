@@ -3,7 +3,13 @@ import { none } from "../base/none.ts";
 import { isFlagOf, schedulerFlagBits } from "../base/scheduler.ts";
 import type { Endpoint } from "../model/endpoints.ts";
 import type { ServicePort } from "../model/service-port.ts";
-import { type ChosenEndpoints, chooseEndpoints, type NodePlace } from "../model/topology.ts";
+import {
+  type ChosenEndpoints,
+  chooseEndpoints,
+  type NodePlace,
+  noLocalEndpoints,
+  type TrafficPolicy,
+} from "../model/topology.ts";
 import type { Tuning } from "../model/tuning.ts";
 import type { RealServer } from "../state/real-server.ts";
 import {
@@ -52,7 +58,7 @@ export interface ServicePortPlan {
   /** Load-balancer frontends that this node itself may not use, its address being in no source range. */
   readonly deniedToNode: readonly VirtualServerId[];
   /** The service port has traffic policy Local, usable endpoints somewhere, and none here. */
-  readonly hasNoLocalEndpoints: { readonly internal: boolean; readonly external: boolean };
+  readonly hasNoLocalEndpoints: Readonly<Record<TrafficPolicy, boolean>>;
 }
 
 /** What planning a service port needs besides itself and its endpoints. */
@@ -180,15 +186,4 @@ function deniedToNode(
       address: frontend.address,
       port: frontend.port,
     }));
-}
-
-const nowhereMissing = { internal: false, external: false } as const;
-
-function noLocalEndpoints(
-  port: ServicePort,
-  { local, hasUsable }: ChosenEndpoints,
-): { readonly internal: boolean; readonly external: boolean } {
-  if (!hasUsable || local.length > 0) return nowhereMissing;
-  const { isInternalPolicyLocal: internal, isExternalPolicyLocal: external } = port;
-  return internal || external ? { internal, external } : nowhereMissing;
 }

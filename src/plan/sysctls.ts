@@ -1,4 +1,5 @@
 /** Kernel settings that IPVS mode needs. Pure. */
+import { linux, linuxOf } from "../base/kernel-version.ts";
 
 export interface SysctlSetting {
   /** Under /proc/sys, with slashes. */
@@ -45,8 +46,6 @@ export function planSysctls(options: SysctlOptions): readonly SysctlSetting[] {
  * repaired that, and before 4.1 there is no such setting.
  */
 function needsConnReuseOff(kernelRelease: string): boolean {
-  const match = /^(\d+)\.(\d+)/.exec(kernelRelease);
-  if (match === null) return false;
-  const version = Number(match[1]) * 1000 + Number(match[2]);
-  return version >= 4001 && version < 5009;
+  const version = linuxOf(kernelRelease);
+  return version !== undefined && version >= linux(4, 1) && version < linux(5, 9);
 }

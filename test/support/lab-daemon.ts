@@ -107,7 +107,7 @@ class RunningDaemon implements LabDaemon {
   }
 
   holders(): Holders {
-    return this.#daemon.view.plan.desired.contestedHolders();
+    return this.#daemon.view.plan.desired.claims.contestedHolders();
   }
 
   async metrics(name: string): Promise<readonly string[]> {

@@ -94,7 +94,7 @@ function rowOf(wanted: Wanted, context: RowContext): ServiceRow {
     affinitySeconds: virtualServer.persistenceTimeoutSeconds,
     trafficPolicy: isPolicyLocal(servicePort, kind) ? "Local" : "Cluster",
     ...(reason === undefined ? {} : { reason }),
-    ...claimedBy(context.view.plan.desired.lostTo(plan, key)),
+    ...claimedBy(context.view.plan.desired.claims.lostTo(plan.servicePort, key)),
     realServers: {
       planned: planned.realServers.length,
       programmed: reason === undefined ? programmedCount(wanted, context) : 0,

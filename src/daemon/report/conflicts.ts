@@ -48,7 +48,7 @@ export function conflictsOf(
   foreignServers: readonly string[],
 ): readonly Conflict[] {
   return [
-    ...desired.lostClaims().map(claimConflict),
+    ...desired.claims.lost().map(claimConflict),
     ...lostHealthPorts.map(healthPortConflict),
     ...foreignServers.map((virtualServer): Conflict => {
       const servicePortName = desired.claimantOf(virtualServer) ?? "";

@@ -12,10 +12,10 @@ import { holderByRules } from "../../reconcile/iptables/holder-by-rules.ts";
 
 /** Mode ipvs: by the real servers of those virtual servers alone. */
 export async function findHolders(
-  desired: Pick<DesiredState, "undecidedClaims" | "holdClaims">,
+  desired: Pick<DesiredState, "claims" | "holdClaims">,
   ipvs: Pick<Ipvs, "readRealServers">,
 ): Promise<void> {
-  const undecided = desired.undecidedClaims();
+  const undecided = desired.claims.undecided();
   if (undecided.length === 0) return;
   const ids = undecided.flatMap(({ claims: [first] }) => first?.planned.virtualServer ?? []);
   const observed = await ipvs.readRealServers(ids);

@@ -208,7 +208,7 @@ export class SyncLoop {
     // Only who writes to the kernel decides whom it serves.
     if (!this.#isObserveOnly) {
       const ofPorts = this.#healthChecks.claims.contestedHolders();
-      this.#holderRecord.keepHolders(this.#plan.desired.contestedHolders(), ofPorts);
+      this.#holderRecord.keepHolders(this.#plan.desired.claims.contestedHolders(), ofPorts);
     }
     this.#onReport(report);
     this.#reporter.synced({

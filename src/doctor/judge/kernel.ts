@@ -1,7 +1,8 @@
 /** Kernel, its modules, and what this process may do. Pure. */
+
+import { linux, linuxOf } from "../../base/kernel-version.ts";
 import { fail, type Judgement, ok, unknown, warn } from "../check.ts";
 import { judging, type ModuleFact, type ModuleState, type NodeFacts } from "../facts.ts";
-import { linux, linuxOf } from "../kernel-version.ts";
 
 interface KernelFault {
   /** The first version that has it; absent: every one before. */

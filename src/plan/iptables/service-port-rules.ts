@@ -2,7 +2,7 @@
 import { none } from "../../base/none.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import { chooseEndpoints } from "../../model/topology.ts";
+import { chooseEndpoints, noLocalEndpoints, type TrafficPolicy } from "../../model/topology.ts";
 import type { Chain } from "../../state/rule.ts";
 import { type ClaimedKey, claimsOf } from "../claims/claimed-keys.ts";
 import { ownChains } from "./own-chains.ts";
@@ -22,7 +22,7 @@ export interface ServicePortRules {
   /** Of all endpoints, whether they are used here or not. */
   readonly endpointCount: number;
   /** The service port has traffic policy Local, usable endpoints somewhere, and none here. */
-  readonly hasNoLocalEndpoints: { readonly internal: boolean; readonly external: boolean };
+  readonly hasNoLocalEndpoints: Readonly<Record<TrafficPolicy, boolean>>;
   /** Which conntrack entries may stay; UDP only. */
   readonly udpFlows?: UdpFlows;
 }
@@ -42,10 +42,7 @@ export function planServicePortRules(
     shared: rulesInSharedChains(subject),
     claims: claimsOf(port, subject.frontends),
     endpointCount: endpoints.length,
-    hasNoLocalEndpoints: {
-      internal: port.isInternalPolicyLocal && subject.hasUsable && !subject.hasInternal,
-      external: port.isExternalPolicyLocal && subject.hasUsable && !subject.hasExternal,
-    },
+    hasNoLocalEndpoints: noLocalEndpoints(port, chosen),
     ...(flows === undefined ? {} : { udpFlows: flows }),
   };
 }

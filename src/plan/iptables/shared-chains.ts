@@ -1,28 +1,17 @@
-import type { Rule, TableName } from "../../state/rule.ts";
+import type { Rule } from "../../state/rule.ts";
 
 /** Chains in which every service port may have rules. */
-export type SharedChainKey =
-  | "nat KUBE-SERVICES"
-  | "nat KUBE-NODEPORTS"
-  | "filter KUBE-SERVICES"
-  | "filter KUBE-EXTERNAL-SERVICES"
-  | "filter KUBE-NODEPORTS"
-  | "filter KUBE-PROXY-FIREWALL";
-
-export interface SharedChain {
-  readonly key: SharedChainKey;
-  readonly table: TableName;
-  readonly name: string;
-}
-
-export const sharedChains: readonly SharedChain[] = [
+export const sharedChains = [
   { key: "nat KUBE-SERVICES", table: "nat", name: "KUBE-SERVICES" },
   { key: "nat KUBE-NODEPORTS", table: "nat", name: "KUBE-NODEPORTS" },
   { key: "filter KUBE-SERVICES", table: "filter", name: "KUBE-SERVICES" },
   { key: "filter KUBE-EXTERNAL-SERVICES", table: "filter", name: "KUBE-EXTERNAL-SERVICES" },
   { key: "filter KUBE-NODEPORTS", table: "filter", name: "KUBE-NODEPORTS" },
   { key: "filter KUBE-PROXY-FIREWALL", table: "filter", name: "KUBE-PROXY-FIREWALL" },
-];
+] as const;
+
+export type SharedChain = (typeof sharedChains)[number];
+export type SharedChainKey = SharedChain["key"];
 
 /** A rule of a service port in a chain that it shares with others. */
 export interface SharedRule {

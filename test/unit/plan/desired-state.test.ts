@@ -125,7 +125,7 @@ describe("DesiredState", () => {
       for (const service of order) put(desired, service);
       const server = desired.virtualServer("TCP 198.18.0.7:80");
       assert.equal(server?.virtualServer.persistenceTimeoutSeconds, 5);
-      assert.deepEqual(desired.lostClaims(), [
+      assert.deepEqual(desired.claims.lost(), [
         {
           virtualServer: "TCP 198.18.0.7:80",
           winner: "z/older:http",
@@ -138,7 +138,7 @@ describe("DesiredState", () => {
         desired.virtualServer("TCP 198.18.0.7:80")?.virtualServer.persistenceTimeoutSeconds,
         0,
       );
-      assert.deepEqual(desired.lostClaims(), []);
+      assert.deepEqual(desired.claims.lost(), []);
     }
   });
 
@@ -181,7 +181,7 @@ describe("DesiredState", () => {
     const twice = { externalIps: [ip("198.18.0.7")], loadBalancerIps: [ip("198.18.0.7")] };
     put(desired, serviceRecord(twice));
     put(desired, serviceRecord({ ...twice, affinitySeconds: 5 }));
-    assert.deepEqual(desired.lostClaims(), []);
+    assert.deepEqual(desired.claims.lost(), []);
     desired.replace("default/a", "IPv4", []);
     assert.deepEqual([...desired.virtualServerKeys()], []);
   });
@@ -304,7 +304,7 @@ describe("planning what changed", () => {
         assert.deepEqual(entriesText(incremental), entriesText(fresh));
         assert.deepEqual([...incremental.addresses()].sort(), [...fresh.addresses()].sort());
         assert.deepEqual(incremental.filledSets("IPv4"), fresh.filledSets("IPv4"));
-        assert.deepEqual(incremental.lostClaims().length, fresh.lostClaims().length);
+        assert.deepEqual(incremental.claims.lost().length, fresh.claims.lost().length);
       }),
       { numRuns: 300 },
     );

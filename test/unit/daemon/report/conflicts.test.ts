@@ -97,7 +97,7 @@ describe("events of conflicts", () => {
     put({ ...a, createdAtSeconds: 2 });
     put({ ...b, createdAtSeconds: 3 });
     assert.equal(noteOf(), "which is older");
-    desired.settleClaims();
+    desired.claims.settle();
     put({ ...b, externalIps: [] });
     report([]);
     put({ ...b, createdAtSeconds: 1 });

@@ -24,8 +24,8 @@ function outcome(...services: readonly ServiceRecord[]): string {
     }
   }
   const winner = desired.claimantOf(claimedKey) ?? "nobody";
-  const losers = desired
-    .lostClaims()
+  const losers = desired.claims
+    .lost()
     .map(({ loser, reason }) => `${loser.split(":")[0]}, ${reason}`);
   return `${winner.split(":")[0]} before ${losers.join()}`;
 }

@@ -37,12 +37,15 @@ class Node {
   }
 
   sync(): this {
-    this.#desired.settleClaims();
+    this.#desired.claims.settle();
     return this;
   }
 
   /** What is listed comes in this order; all that is not named comes before. */
-  restart(order: readonly string[] = [], held: Holders = this.#desired.contestedHolders()): this {
+  restart(
+    order: readonly string[] = [],
+    held: Holders = this.#desired.claims.contestedHolders(),
+  ): this {
     this.#desired = new DesiredState(held);
     const last = [...this.#services.keys()].filter((name) => order.includes(name));
     const first = [...this.#services.keys()].filter((name) => !last.includes(name));
@@ -56,7 +59,7 @@ class Node {
 
   /** `loser: reason`, by loser. */
   get losers(): readonly string[] {
-    const lost = this.#desired.lostClaims();
+    const lost = this.#desired.claims.lost();
     return lost.map(({ loser, reason }) => `${loser.split(":")[0]}: ${reason}`).sort();
   }
 
@@ -223,7 +226,7 @@ describe("after a start without a record", () => {
     const node = new Node().put(young, old);
     assert.equal(node.holder, a);
     assert.deepEqual(
-      node.desired.undecidedClaims().map(({ key }) => key),
+      node.desired.claims.undecided().map(({ key }) => key),
       [claimedKey],
     );
   });
@@ -234,7 +237,7 @@ describe("after a start without a record", () => {
     node.desired.holdClaims(holder);
     const fresh = new Node().restart([], holder).put(old, young);
     assert.equal(node.holder, b);
-    assert.deepEqual(node.desired.undecidedClaims(), []);
+    assert.deepEqual(node.desired.claims.undecided(), []);
     assert.deepEqual(ipvsText(node.desired), ipvsText(fresh.desired));
     assert.deepEqual(entriesText(node.desired), entriesText(fresh.desired));
     assert.deepEqual(node.desired.deniedToNode("IPv4"), fresh.desired.deniedToNode("IPv4"));
@@ -244,17 +247,17 @@ describe("after a start without a record", () => {
 
   it("an address with a better claim is decided, and one that a record names", () => {
     const better = new Node().put(old, claimant(c, "cluster IP", 9));
-    assert.deepEqual(better.desired.undecidedClaims(), []);
+    assert.deepEqual(better.desired.claims.undecided(), []);
     const worse = claimant(c, "external IP", 1);
     for (const services of [
       [old, worse, young],
       [worse, young, old],
       [young, old, worse],
     ]) {
-      assert.equal(new Node().put(...services).desired.undecidedClaims().length, 1);
+      assert.equal(new Node().put(...services).desired.claims.undecided().length, 1);
     }
     const recorded = new Node().restart([], holder).put(old, young);
-    assert.deepEqual(recorded.desired.undecidedClaims(), []);
+    assert.deepEqual(recorded.desired.claims.undecided(), []);
     assert.equal(recorded.holder, b);
   });
 
@@ -262,8 +265,8 @@ describe("after a start without a record", () => {
     const gone = new Map([[claimedKey, { service: c, createdAtSeconds: 3 }]]);
     const node = new Node().restart([], gone).put(young, old);
     assert.equal(node.holder, a);
-    assert.equal(node.desired.undecidedClaims().length, 1);
-    assert.equal(node.sync().desired.contestedHolders().get(claimedKey)?.service, a);
+    assert.equal(node.desired.claims.undecided().length, 1);
+    assert.equal(node.sync().desired.claims.contestedHolders().get(claimedKey)?.service, a);
   });
 });
 

@@ -18,7 +18,7 @@ import { iptablesOptions } from "../../../support/iptables-records.ts";
 import { cidr, endpointRecord, sliceRecord } from "../../../support/records.ts";
 
 const options = iptablesOptions();
-const sharedNames = new Set(sharedChains.map(({ name }) => name));
+const sharedNames = new Set<string>(sharedChains.map(({ name }) => name));
 const a = "default/a";
 const b = "default/b";
 
