@@ -1,6 +1,5 @@
 import type { IpAddress } from "../../base/ip.ts";
 import { type RealServerId, realServerKey } from "../../state/real-server.ts";
-import { answerObstacle } from "./answers.ts";
 import type { Surroundings } from "./match-rule.ts";
 import type { Packet } from "./packet.ts";
 import type { EndpointPath, EndpointsOnNode } from "./path.ts";
@@ -13,15 +12,15 @@ export interface Arrival {
   readonly endpoint: RealServerId;
   readonly onNode: EndpointsOnNode;
   readonly steps: readonly Step[];
+  /** Otherwise the endpoint sees the packet's own source. */
   readonly isMasqueraded: boolean;
 }
 
 /** What the endpoint sees, and how its answer goes. Pure. */
 export function deliver(arrival: Arrival, surroundings: Surroundings): EndpointPath {
-  const { packet, endpoint, onNode, steps, isMasqueraded } = arrival;
+  const { packet, endpoint, steps, isMasqueraded } = arrival;
   const source = isMasqueraded ? leavingAddress(endpoint.address, surroundings) : packet.source;
-  const isOnNode = onNode.has(realServerKey(endpoint));
-  const obstacle = answerObstacle({ packet, endpoint, isOnNode, isMasqueraded }, surroundings);
+  const obstacle = answerObstacle(arrival, surroundings);
   return {
     ...{ realServer: endpoint, steps, isMasqueraded },
     fate: "delivered",
@@ -37,4 +36,31 @@ export function leavingAddress(
 ): IpAddress | undefined {
   if (isLocal(endpoint, picture, network)) return endpoint;
   return network.routes.get(endpoint)?.source;
+}
+
+/**
+ * Why the answers of an endpoint do not come back to the client through IPVS, which alone can give them the address that
+ * the client asked; undefined: they do. Only where the source is kept can anything go wrong.
+ */
+function answerObstacle(
+  { packet: { source }, endpoint, onNode, isMasqueraded }: Arrival,
+  { picture, network }: Surroundings,
+): string | undefined {
+  if (isMasqueraded || isLocal(endpoint.address, picture, network)) return undefined;
+  if (endpoint.address === source) return "the endpoint sees its own address as the source";
+  // As its EndpointSlice says.
+  const isOnNode = onNode.has(realServerKey(endpoint));
+  if (isLocal(source, picture, network)) {
+    const isElsewhere = picture.bound.has(source) && !isOnNode;
+    return isElsewhere
+      ? `the endpoint's node does not send ${source} back to this node`
+      : undefined;
+  }
+  // Who is behind the same link as the client answers it directly, unless netfilter sees what the bridge forwards.
+  const [back, out] = [network.routes.get(source), network.routes.get(endpoint.address)];
+  if (back === undefined || back.link !== out?.link) return undefined;
+  if (!isOnNode)
+    return `client and endpoint are both behind ${back.link}: answers pass this node by`;
+  if (!back.isBridge || network.isBridgeFiltered) return undefined;
+  return `answers stay within the bridge ${back.link}, where netfilter does not see them (bridge-nf-call-iptables)`;
 }

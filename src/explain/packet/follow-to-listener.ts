@@ -5,12 +5,12 @@
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { RealServerId } from "../../state/real-server.ts";
 import { leavingAddress } from "./deliver.ts";
-import { filterHooks, followOn, passingOf, stopped } from "./follow-through-tables.ts";
 import type { Surroundings } from "./match-rule.ts";
 import type { Packet, Passing } from "./packet.ts";
 import type { EndpointPath, PacketPath, PathEnd } from "./path.ts";
 import { isLocal } from "./picture.ts";
-import { type Step, type Traversal, traverse } from "./traverse.ts";
+import type { Traversal } from "./traverse.ts";
+import { enter, filterHooks, followOn, passFilter, stoppedEnd } from "./walk.ts";
 
 /** A socket that stands for a service port. */
 export interface KnownListener {
@@ -29,8 +29,7 @@ export function followToListener(
   surroundings: Surroundings,
   listeners: readonly KnownListener[],
 ): PacketPath {
-  const hook = packet.isFromNode ? "OUTPUT" : "PREROUTING";
-  const first = traverse(hook, "nat", passingOf(packet), surroundings);
+  const first = enter({ packet, surroundings });
   const { translation } = first;
   if (translation?.kind === "redirect") {
     const { port } = translation;
@@ -73,23 +72,18 @@ interface Incoming {
 
 /** Filter may refuse it on its way to the socket. */
 function comeIn({ packet, surroundings, first, port, listener }: Incoming): PacketPath {
-  const steps: Step[] = [...first.steps];
   const passing: Passing = {
     ...{ packet, port, mark: first.mark },
     destination: packet.isFromNode
       ? (loopbacks[packet.family] as IpAddress)
       : (surroundings.network.routes.get(packet.source)?.source ?? packet.destination),
   };
-  for (const hook of filterHooks(packet, true)) {
-    const filtered = traverse(hook, "filter", passing, surroundings);
-    steps.push(...filtered.steps);
-    if (filtered.verdict !== "pass") return { steps, end: stopped(filtered) };
-  }
+  const filtered = passFilter(filterHooks(packet, true), passing, surroundings);
   const end: PathEnd =
     listener === undefined
       ? { kind: "unheard", port }
       : { kind: "taken", endpoints: listener.backends.map((one) => connected(one, surroundings)) };
-  return { steps, end };
+  return { steps: [...first.steps, ...filtered.steps], end: stoppedEnd(filtered) ?? end };
 }
 
 /** A connection of this process: the endpoint sees this node. */

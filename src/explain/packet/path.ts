@@ -12,7 +12,7 @@ export type PathEnd =
       readonly rest?: PathEnd;
     }
   /** A rule refuses or drops it. */
-  | { readonly kind: "refused" | "dropped"; readonly by?: Step }
+  | { readonly kind: "refused" | "dropped"; readonly by: Step | undefined }
   /** The virtual server has no real server that takes connections: IPVS answers "port unreachable". */
   | { readonly kind: "no-endpoint" }
   /** kube-ipvs takes it on a socket, and connects to one of these. */
@@ -22,7 +22,7 @@ export type PathEnd =
   /** It is no packet of a Service: a process of this node gets it, if there is one. */
   | { readonly kind: "node" }
   /** Not an address of this node: it goes on, or nowhere. */
-  | { readonly kind: "forwarded"; readonly link?: string };
+  | { readonly kind: "forwarded"; readonly link: string | undefined };
 
 /** What becomes of the packets that go to one endpoint. */
 export interface EndpointPath {

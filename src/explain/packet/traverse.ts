@@ -23,7 +23,7 @@ export type Lot = () => boolean;
 
 /** What the rules of one table do with a packet at one hook. */
 export interface Traversal {
-  readonly verdict: "pass" | "drop" | "refuse";
+  readonly verdict: "pass" | "dropped" | "refused";
   /** The last rule gives the packet another destination. */
   readonly translation?: Translation;
   readonly isMasqueraded: boolean;
@@ -64,7 +64,7 @@ export function traverse(
     steps: [],
   };
   const end = walkChain(hook, walk, 0);
-  const verdict = end === "drop" || end === "refuse" ? end : "pass";
+  const verdict = end === "dropped" || end === "refused" ? end : "pass";
   const { isMasqueraded, mark, steps, translation } = walk;
   return {
     ...{ verdict, isMasqueraded, mark, steps },
@@ -78,7 +78,7 @@ function never(): boolean {
 }
 
 /** `return`: and the chain before goes on behind the jump. */
-type End = "accept" | "drop" | "refuse" | "return";
+type End = "accept" | "dropped" | "refused" | "return";
 
 function walkChain(chain: string, walk: Walk, depth: number): End {
   const { hook, table, surroundings, lot } = walk;
@@ -101,11 +101,12 @@ function walkChain(chain: string, walk: Walk, depth: number): End {
 function follow(target: Target, walk: Walk, depth: number): End | undefined {
   switch (target.kind) {
     case "accept":
-    case "drop":
     case "return":
       return target.kind;
+    case "drop":
+      return "dropped";
     case "reject":
-      return "refuse";
+      return "refused";
     case "none":
       return undefined;
     case "translate":

@@ -29,7 +29,7 @@ export async function readChains(
   ]);
   const rulesOf = (key: string): readonly ListedRule[] | undefined => {
     if (!plannedKeys.has(key) && !ownChain.test(key)) return undefined;
-    return byKey.get(key)?.rules.map(listed);
+    return byKey.get(key)?.rules.map(listedRule);
   };
   const found = new Map(chainsAbout(destinations, rulesOf));
   // What is planned and out of reach is there all the same.
@@ -40,7 +40,7 @@ export async function readChains(
   return found;
 }
 
-function listed({ text }: ObservedChain["rules"][number]): ListedRule {
+export function listedRule({ text }: ObservedChain["rules"][number]): ListedRule {
   const rule = parseRule(text);
   return rule === undefined ? { text } : { text, rule };
 }

@@ -1,13 +1,13 @@
 /** What the kernel has of one family, for packets to some destinations. */
 import { familyOf, type IpAddress, type IpFamily } from "../../base/ip.ts";
 import type { Destination } from "../../daemon/operator/answers.ts";
-import { parseRule } from "../../kernel/iptables/parse-rule.ts";
 import type { DummyLink, IpSets, Iptables, Ipvs, NodeAddress } from "../../kernel/kernel.ts";
 import { setsFor } from "../../plan/sets.ts";
 import { chainKey, type RuleSet } from "../../state/rule.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import { serverKey } from "../explain-destination.ts";
 import type { ListedServer, ListedSet, Picture } from "../packet/picture.ts";
+import { listedRule } from "./read-chains.ts";
 
 /** Addresses on kube-ipvs0, and the node's others. */
 export interface ReadAddresses {
@@ -37,13 +37,7 @@ export async function readPicture(
   const keys = new Set(destinations.map(serverKey));
   return {
     chains: new Map(
-      chains.map((chain) => [
-        chainKey(chain.table, chain.name),
-        chain.rules.map(({ text }) => {
-          const rule = parseRule(text);
-          return rule === undefined ? { text } : { text, rule };
-        }),
-      ]),
+      chains.map((chain) => [chainKey(chain.table, chain.name), chain.rules.map(listedRule)]),
     ),
     sets: await readSets(readers, family),
     servers: await readServers(readers, family, keys),
