@@ -34,20 +34,13 @@ export function normaliseFlags(
   return result;
 }
 
-interface SplitFlag {
-  /** Absent: no flag. */
-  readonly name?: string;
-  readonly value?: string;
-}
-
-function splitFlag(arg: string, nameOfShort: ReadonlyMap<string, string>): SplitFlag {
-  const [, written = "", value] = /^--([^=]+)(?:=(.*))?$/s.exec(arg) ?? [];
-  if (written !== "") return withValue(written.replaceAll("_", "-"), value);
+/** `name` undefined: no flag. */
+function splitFlag(
+  arg: string,
+  nameOfShort: ReadonlyMap<string, string>,
+): { readonly name: string | undefined; readonly value: string | undefined } {
+  const [, written, value] = /^--([^=]+)(?:=(.*))?$/s.exec(arg) ?? [];
+  if (written !== undefined) return { name: written.replaceAll("_", "-"), value };
   const [, letter = "", attached] = /^-([A-Za-z])(?:=?(.+))?$/s.exec(arg) ?? [];
-  const name = nameOfShort.get(letter);
-  return name === undefined ? {} : withValue(name, attached);
-}
-
-function withValue(name: string, value: string | undefined): SplitFlag {
-  return value === undefined ? { name } : { name, value };
+  return { name: nameOfShort.get(letter), value: attached };
 }

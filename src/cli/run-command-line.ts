@@ -1,19 +1,12 @@
-import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 import { silentLogger } from "../base/log.ts";
 import { kubernetesVersion, version } from "../base/version.ts";
-import type { Config, LogFormat } from "../config/config.ts";
+import type { LogFormat } from "../config/config.ts";
 import { ConfigError } from "../config/config-error.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
 import { type LoadedConfig, loadConfig } from "../config/load-config.ts";
-import type { PlanFacts, PlanQuery, ServicesQuery } from "../daemon/operator/answers.ts";
-import type { CommandParts } from "../daemon/run.ts";
 import type { Verdict } from "../doctor/check.ts";
 import { doctorFormats } from "../doctor/formats.ts";
-import type { DoctorOptions } from "../doctor/print-doctor.ts";
-import type { Explanation } from "../explain/explanation.ts";
-import type { From } from "../explain/origins.ts";
-import type { TopOptions, TopParts } from "../top/run-top.ts";
 import {
   type CommandLine,
   commandCaller,
@@ -24,46 +17,22 @@ import { askingPartsOf, type PartsWorld, partsOf } from "./command-parts.ts";
 import { completionScript } from "./completion/completion.ts";
 import { type FailureForm, fatalText } from "./fatal.ts";
 
-export type PlanFormat = "text" | "json";
-
 /** The working part of the program, loaded only when it is needed: --version should be instant. */
-export interface Commands {
-  /** Runs until a signal; rejects where the start makes no sense, or the daemon cannot continue. */
-  runDaemon(config: Config, parts: CommandParts): Promise<void>;
-  /** Loads modules and sets sysctls, for a later run with fewer rights. */
-  prepareNode(config: Config, parts: CommandParts): Promise<void>;
-  /** Removes everything of ours; false where something was left. */
-  cleanUpNode(config: Config, parts: CommandParts): Promise<boolean>;
-  /** Prints what a sync would change; false where nothing would. */
-  printPlan(config: Config, parts: CommandParts, format: PlanFormat): Promise<boolean>;
-  /** Prints what `--cleanup` would remove; false where there is nothing. */
-  printCleanUpPlan(config: Config, parts: CommandParts, format: PlanFormat): Promise<boolean>;
-  /** Prints what is wrong with this node; gives the worst verdict. */
-  printDoctor(config: Config, parts: CommandParts, options: DoctorOptions): Promise<Verdict>;
-  /** Makes EndpointSlices from Pods until a signal; rejects where there is no API server to do it for. */
-  runEndpointController(config: Config, parts: CommandParts): Promise<void>;
-  /** What a daemon would answer about Services, from what a start would find. */
-  listServicesWithoutDaemon(
-    config: Config,
-    parts: Pick<CommandParts, "clock" | "log">,
-    query: ServicesQuery,
-  ): Promise<string>;
-  /** What a daemon would answer about drains, from what a start would find. */
-  listDrainsWithoutDaemon(
-    config: Config,
-    parts: Pick<CommandParts, "clock" | "log">,
-  ): Promise<string>;
-  /** What a daemon would answer about its plan, from what a start would find. */
-  planFactsWithoutDaemon(config: Config, parts: CommandParts, query: PlanQuery): Promise<PlanFacts>;
-  /** Holds a plan against the kernel, for packets of a client or of every kind. */
-  explain(
-    facts: PlanFacts,
-    from: From | undefined,
-    parts: { readonly clock: Clock },
-  ): Promise<readonly Explanation[]>;
-  /** Shows traffic by Service until it is ended, or once; gives the exit code. */
-  runTop(parts: TopParts, options: TopOptions): Promise<number>;
-}
+export type Commands = Pick<
+  typeof import("../daemon/run.ts"),
+  "runDaemon" | "prepareNode" | "cleanUpNode"
+> &
+  Pick<typeof import("../daemon/print-plan.ts"), "printPlan"> &
+  Pick<typeof import("../daemon/print-cleanup-plan.ts"), "printCleanUpPlan"> &
+  Pick<typeof import("../daemon/run-endpoint-controller.ts"), "runEndpointController"> &
+  Pick<
+    typeof import("../daemon/operator/list-without-daemon.ts"),
+    "listServicesWithoutDaemon" | "listDrainsWithoutDaemon"
+  > &
+  Pick<typeof import("../daemon/operator/plan-facts-without-daemon.ts"), "planFactsWithoutDaemon"> &
+  Pick<typeof import("../doctor/print-doctor.ts"), "printDoctor"> &
+  Pick<typeof import("../explain/explain.ts"), "explain"> &
+  Pick<typeof import("../top/run-top.ts"), "runTop">;
 
 /** What the command line needs of the process. */
 export interface CommandWorld extends PartsWorld {
@@ -148,68 +117,39 @@ async function runCommand(
   }
 }
 
-/** One case for each row of `subcommands.ts`. */
+type RunSubcommand = (line: SubcommandLine, ...given: Parameters<RunLoaded>) => Promise<number>;
+
 async function runSubcommand(line: SubcommandLine, world: CommandWorld): Promise<number> {
-  switch (line.name) {
-    case "plan":
-      return await runWithFlags(line, world, (...given) => runPlan(line, ...given));
-    case "status":
-      return await runWithFlags(line, world, async ({ config }) => {
-        const { runStatus } = await import("./operator/run-status.ts");
-        return await runStatus({ ...line, config }, world);
-      });
-    case "completion":
-      return printCompletion(line, world);
-    case "doctor":
-      return await runWithFlags(line, world, (...given) => runDoctor(line, ...given));
-    case "services":
-      return await runWithFlags(line, world, (...given) => runServicesCommand(line, ...given));
-    case "explain":
-      return await runWithFlags(line, world, (...given) => runExplainCommand(line, ...given));
-    case "drains":
-      return await runWithFlags(line, world, (...given) => runDrainsCommand(line, ...given));
-    case "endpoint-controller":
-      return await runWithFlags(line, world, async (...given) => {
-        const [{ config }, , { loadCommands }] = given;
-        const { runEndpointController } = await loadCommands();
-        await runEndpointController(config, partsOf(...given));
-        return 0;
-      });
-    case "top":
-      return await runWithFlags(line, world, (...given) => runTopCommand(line, ...given));
-    default:
-      throw new Error(`Nothing runs ${line.name}`);
-  }
+  if (line.name === "completion") return printCompletion(line, world);
+  const run = runs[line.name];
+  if (run === undefined) throw new Error(`Nothing runs ${line.name}`);
+  return await runWithFlags(line, world, (...given) => run(line, ...given));
 }
 
-async function runServicesCommand(
-  line: SubcommandLine,
-  ...given: Parameters<RunLoaded>
-): Promise<number> {
+const runStatusCommand: RunSubcommand = async (line, { config }, _values, world) => {
+  const { runStatus } = await import("./operator/run-status.ts");
+  return await runStatus({ ...line, config }, world);
+};
+
+const runServicesCommand: RunSubcommand = async (line, ...given) => {
   const [{ config }, , world] = given;
   const { runServices } = await import("./operator/run-list.ts");
   return await runServices({ ...line, config }, world, async (query) => {
     const { listServicesWithoutDaemon } = await world.loadCommands();
     return await listServicesWithoutDaemon(config, askingPartsOf(...given), query);
   });
-}
+};
 
-async function runDrainsCommand(
-  line: SubcommandLine,
-  ...given: Parameters<RunLoaded>
-): Promise<number> {
+const runDrainsCommand: RunSubcommand = async (line, ...given) => {
   const [{ config }, , world] = given;
   const { runDrains } = await import("./operator/run-list.ts");
   return await runDrains({ ...line, config }, world, async () => {
     const { listDrainsWithoutDaemon } = await world.loadCommands();
     return await listDrainsWithoutDaemon(config, askingPartsOf(...given));
   });
-}
+};
 
-async function runExplainCommand(
-  line: SubcommandLine,
-  ...given: Parameters<RunLoaded>
-): Promise<number> {
+const runExplainCommand: RunSubcommand = async (line, ...given) => {
   const [{ config }, , world] = given;
   const { runExplain } = await import("./operator/run-explain.ts");
   return await runExplain({ ...line, config }, world, {
@@ -219,15 +159,13 @@ async function runExplainCommand(
       return await planFactsWithoutDaemon(config, askingPartsOf(...given), query);
     },
   });
-}
+};
 
-async function runTopCommand(
-  { options, arguments: [filter = ""] }: SubcommandLine,
-  ...[{ config }, , world]: Parameters<RunLoaded>
-): Promise<number> {
+const runTopCommand: RunSubcommand = async (line, { config }, _values, world) => {
   const { readNames } = await import("./operator/read-names.ts");
   const { topOptions } = await import("./operator/top-options.ts");
-  const given = topOptions(options, filter, world.isTerminal);
+  const [filter = ""] = line.arguments;
+  const options = topOptions(line.options, filter, world.isTerminal);
   const { runTop, listServicesWithoutDaemon } = await world.loadCommands();
   // The log would be written over the view.
   const parts = { clock: world.clock, log: silentLogger };
@@ -237,13 +175,10 @@ async function runTopCommand(
       (query) => listServicesWithoutDaemon(config, parts, query),
       world.environment,
     );
-  return await runTop({ ...world, readNames: names }, given);
-}
+  return await runTop({ ...world, readNames: names }, options);
+};
 
-async function runPlan(
-  { options }: SubcommandLine,
-  ...given: Parameters<RunLoaded>
-): Promise<number> {
+const runPlan: RunSubcommand = async ({ options }, ...given) => {
   const [{ config }, values, world] = given;
   const parts = askingPartsOf(...given);
   const commands = await world.loadCommands();
@@ -251,7 +186,38 @@ async function runPlan(
   const isCleanup = values.get("cleanup")?.at(-1) === "true";
   const print = isCleanup ? commands.printCleanUpPlan : commands.printPlan;
   return (await print(config, parts, format)) ? exitWithChanges : 0;
-}
+};
+
+const runDoctor: RunSubcommand = async ({ options }, ...given) => {
+  const [{ config }, , world] = given;
+  const parts = askingPartsOf(...given);
+  const commands = await world.loadCommands();
+  const verdict = await commands.printDoctor(config, parts, {
+    format: doctorFormats.find((format) => format === options.get("output")) ?? "table",
+    isBeforeInstall: options.get("before-install") === "true",
+    hasColour: world.isTerminal,
+  });
+  return doctorExitCodes[verdict];
+};
+
+const runController: RunSubcommand = async (_line, ...given) => {
+  const [{ config }, , world] = given;
+  const { runEndpointController } = await world.loadCommands();
+  await runEndpointController(config, partsOf(...given));
+  return 0;
+};
+
+/** One for each row of `subcommands.ts` that a configuration is loaded for. */
+const runs: Readonly<Record<string, RunSubcommand>> = {
+  status: runStatusCommand,
+  services: runServicesCommand,
+  explain: runExplainCommand,
+  drains: runDrainsCommand,
+  top: runTopCommand,
+  doctor: runDoctor,
+  plan: runPlan,
+  "endpoint-controller": runController,
+};
 
 function printCompletion({ arguments: [shell = ""] }: SubcommandLine, world: CommandWorld): number {
   const script = completionScript(shell);
@@ -263,21 +229,6 @@ function printCompletion({ arguments: [shell = ""] }: SubcommandLine, world: Com
   }
   world.writeOut(script);
   return 0;
-}
-
-async function runDoctor(
-  { options }: SubcommandLine,
-  ...given: Parameters<RunLoaded>
-): Promise<number> {
-  const [{ config }, , world] = given;
-  const parts = askingPartsOf(...given);
-  const commands = await world.loadCommands();
-  const verdict = await commands.printDoctor(config, parts, {
-    format: doctorFormats.find((format) => format === options.get("output")) ?? "table",
-    isBeforeInstall: options.get("before-install") === "true",
-    hasColour: world.isTerminal,
-  });
-  return doctorExitCodes[verdict];
 }
 
 /** What could not be found out is no pass. */

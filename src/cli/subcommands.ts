@@ -60,6 +60,19 @@ export const daemonExamples: readonly Example[] = [
   { command: "kube-ipvs --cleanup", purpose: "remove everything of kube-ipvs from this node" },
 ];
 
+/** `--name`, or `--name=true|false`. */
+function switchOption(name: string, help: string, short?: string): CommandOption {
+  return {
+    name,
+    ...(short === undefined ? {} : { short }),
+    isBoolean: true,
+    placeholder: "true|false",
+    help,
+    default: "false",
+    choices: ["true", "false"],
+  };
+}
+
 const namespaceOption: CommandOption = {
   name: "namespace",
   short: "n",
@@ -69,14 +82,11 @@ const namespaceOption: CommandOption = {
   default: "default",
 };
 
-const watchOption: CommandOption = {
-  name: "watch",
-  short: "w",
-  isBoolean: true,
-  placeholder: "true|false",
-  help: "print again when something changed, until interrupted",
-  default: "false",
-};
+const watchOption: CommandOption = switchOption(
+  "watch",
+  "print again when something changed, until interrupted",
+  "w",
+);
 
 export const subcommands: readonly Subcommand[] = [
   {
@@ -111,14 +121,7 @@ export const subcommands: readonly Subcommand[] = [
     options: [
       outputOption(["table", "wide", "json", "yaml", "name"]),
       namespaceOption,
-      {
-        name: "all-namespaces",
-        short: "A",
-        isBoolean: true,
-        placeholder: "true|false",
-        help: "of all namespaces",
-        default: "false",
-      },
+      switchOption("all-namespaces", "of all namespaces", "A"),
       watchOption,
     ],
     takesDaemonFlags: true,
@@ -204,15 +207,7 @@ export const subcommands: readonly Subcommand[] = [
       "Keys: enter endpoints, esc back, / filter, c i o a n s sort, r reverse, space pause, q " +
       "quit.",
     options: [
-      {
-        name: "batch",
-        short: "b",
-        isBoolean: true,
-        placeholder: "true|false",
-        help: "print one table and end",
-        default: "false",
-        choices: ["true", "false"],
-      },
+      switchOption("batch", "print one table and end", "b"),
       { ...outputOption(topFormats), help: "form of the output: table, json (implies --batch)" },
       {
         name: "interval",
@@ -256,14 +251,10 @@ export const subcommands: readonly Subcommand[] = [
       "Exit code by the worst verdict, 0: ok, 1: warn, unknown or error, 2: fail.",
     options: [
       outputOption(["table", "json", "yaml"]),
-      {
-        name: "before-install",
-        isBoolean: true,
-        placeholder: "true|false",
-        help: "the node has no kube-ipvs yet: skip what only a running one can show",
-        default: "false",
-        choices: ["true", "false"],
-      },
+      switchOption(
+        "before-install",
+        "the node has no kube-ipvs yet: skip what only a running one can show",
+      ),
     ],
     takesDaemonFlags: true,
     maxArguments: 0,

@@ -19,7 +19,7 @@ export function bashCompletion(commands: readonly CompletedCommand[]): string {
     '  case "$command $previous" in',
     ...others.flatMap(({ name, options }) => options.flatMap((option) => choiceCase(name, option))),
     ...others.flatMap(({ name, argumentChoices }) =>
-      argumentChoices.length === 0
+      argumentChoices === undefined
         ? []
         : [`    '${name} ${name}') values='${argumentChoices.join(" ")}' ;;`],
     ),
@@ -34,8 +34,9 @@ export function bashCompletion(commands: readonly CompletedCommand[]): string {
   return `${lines.join("\n")}\n`;
 }
 
-function choiceCase(command: string, { name, short, choices }: CompletedOption): readonly string[] {
-  if (choices.length === 0) return [];
+function choiceCase(command: string, option: CompletedOption): readonly string[] {
+  const { name, short, choices } = option;
+  if (option.isBoolean || choices === undefined) return [];
   const names = [`--${name}`, ...(short === undefined ? [] : [`-${short}`])];
   const patterns = names.map((one) => `'${command} ${one}'`).join(" | ");
   return [`    ${patterns}) values='${choices.join(" ")}' ;;`];

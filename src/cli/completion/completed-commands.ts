@@ -1,64 +1,30 @@
 /** What the shells are to complete: commands, their options, and values where there is a choice. */
-import { type Flag, flags } from "../flags.ts";
-import { type CommandOption, subcommands } from "../subcommands.ts";
+import { flags } from "../flags.ts";
+import { type CommandOption, type Subcommand, subcommands } from "../subcommands.ts";
 
-export interface CompletedOption {
-  /** Without dashes. */
-  readonly name: string;
-  readonly short?: string;
-  readonly help: string;
-  /** Needs no value. */
-  readonly isSwitch: boolean;
-  readonly placeholder: string;
-  /** Empty: any value; files are offered. */
-  readonly choices: readonly string[];
-}
+/** Without choices any value; files are offered. */
+export type CompletedOption = Omit<CommandOption, "default">;
 
-export interface CompletedCommand {
-  /** Empty: the daemon itself. */
-  readonly name: string;
-  readonly summary: string;
+/** Without a name: the daemon itself. */
+export interface CompletedCommand extends Pick<Subcommand, "name" | "summary" | "argumentChoices"> {
   readonly options: readonly CompletedOption[];
-  /** Of its first argument. */
-  readonly argumentChoices: readonly string[];
 }
 
-const common: readonly CompletedOption[] = [
-  { name: "help", short: "h", help: "print help", isSwitch: true, placeholder: "", choices: [] },
-];
+const helpOption: CompletedOption = {
+  ...{ name: "help", short: "h", help: "print help" },
+  ...{ isBoolean: true, placeholder: "" },
+};
+const versionOption: CompletedOption = {
+  ...{ name: "version", help: "print the version" },
+  ...{ isBoolean: true, placeholder: "" },
+};
+const daemonFlags = flags.filter(({ help }) => help !== "");
 
 /** The daemon first. */
 export const completedCommands: readonly CompletedCommand[] = [
-  {
-    name: "",
-    summary: "the daemon",
-    options: [
-      ...common,
-      { name: "version", help: "print the version", isSwitch: true, placeholder: "", choices: [] },
-      ...flags.filter(({ help }) => help !== "").map(completed),
-    ],
-    argumentChoices: [],
-  },
-  ...subcommands.map(({ name, summary, options, takesDaemonFlags, argumentChoices = [] }) => ({
-    name,
-    summary,
-    options: [
-      ...common,
-      ...options.map(completed),
-      ...(takesDaemonFlags ? flags.filter(({ help }) => help !== "").map(completed) : []),
-    ],
-    argumentChoices,
+  { name: "", summary: "the daemon", options: [helpOption, versionOption, ...daemonFlags] },
+  ...subcommands.map((command) => ({
+    ...command,
+    options: [helpOption, ...command.options, ...(command.takesDaemonFlags ? daemonFlags : [])],
   })),
 ];
-
-function completed(flag: Flag | CommandOption): CompletedOption {
-  const { name, short, help, isBoolean, placeholder } = flag;
-  return {
-    name,
-    ...(short === undefined ? {} : { short }),
-    help,
-    isSwitch: isBoolean,
-    placeholder,
-    choices: !isBoolean && "choices" in flag ? (flag.choices ?? []) : [],
-  };
-}

@@ -10,7 +10,7 @@ export function fishCompletion(commands: readonly CompletedCommand[]): string {
       const condition = name === "" ? noCommand : `__fish_seen_subcommand_from ${name}`;
       return [
         ...(name === "" ? [] : [line(noCommand, `-f -a ${name}`, summary)]),
-        ...(argumentChoices.length === 0
+        ...(argumentChoices === undefined
           ? []
           : [line(condition, `-f -a ${quoted(argumentChoices.join(" "))}`, summary)]),
         ...options.map((option) => line(condition, optionWords(option), option.help)),
@@ -24,10 +24,10 @@ function line(condition: string, words: string, description: string): string {
   return `complete -c kube-ipvs -n ${quoted(condition)} ${words} -d ${quoted(description)}`;
 }
 
-function optionWords({ name, short, isSwitch, choices }: CompletedOption): string {
+function optionWords({ name, short, isBoolean, choices }: CompletedOption): string {
   const names = short === undefined ? `-l ${name}` : `-l ${name} -s ${short}`;
-  if (isSwitch) return names;
-  return choices.length === 0 ? `${names} -r` : `${names} -x -a ${quoted(choices.join(" "))}`;
+  if (isBoolean) return names;
+  return choices === undefined ? `${names} -r` : `${names} -x -a ${quoted(choices.join(" "))}`;
 }
 
 function quoted(text: string): string {

@@ -35,7 +35,7 @@ export function zshCompletion(commands: readonly CompletedCommand[]): string {
 function argumentLines({ options, argumentChoices }: CompletedCommand): readonly string[] {
   const specs = [
     ...options.flatMap(optionSpecs),
-    ...(argumentChoices.length === 0 ? [] : [`1:name:(${argumentChoices.join(" ")})`]),
+    ...(argumentChoices === undefined ? [] : [`1:name:(${argumentChoices.join(" ")})`]),
   ];
   return ["      _arguments \\", `${specs.map((spec) => `        ${quoted(spec)}`).join(" \\\n")}`];
 }
@@ -44,14 +44,14 @@ function optionSpecs({
   name,
   short,
   help,
-  isSwitch,
+  isBoolean,
   placeholder,
   choices,
 }: CompletedOption): readonly string[] {
   const message = `[${help.replaceAll(/[[\]\\:]/g, "\\$&")}]`;
-  const values = choices.length === 0 ? "_files" : `(${choices.join(" ")})`;
-  const value = isSwitch ? "" : `:${placeholder.replaceAll(":", "\\:")}:${values}`;
-  const long = isSwitch ? `--${name}${message}` : `--${name}=${message}${value}`;
+  const values = choices === undefined ? "_files" : `(${choices.join(" ")})`;
+  const value = isBoolean ? "" : `:${placeholder.replaceAll(":", "\\:")}:${values}`;
+  const long = isBoolean ? `--${name}${message}` : `--${name}=${message}${value}`;
   return short === undefined ? [long] : [long, `-${short}${message}${value}`];
 }
 

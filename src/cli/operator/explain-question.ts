@@ -2,29 +2,26 @@
 import { type IpAddress, parseIpAddress } from "../../base/ip.ts";
 import type { Destination, PlanQuery, PlanSubject } from "../../daemon/operator/answers.ts";
 import type { From } from "../../explain/origins.ts";
+import type { Question } from "./question.ts";
 
 export interface ExplainQuestion {
   readonly query: PlanQuery;
   readonly from?: From;
 }
 
-export interface ExplainArguments {
-  readonly subject: string | undefined;
-  readonly to: string;
-  readonly from: string;
-  readonly namespace: string;
-}
-
 /** Throws an error that says what is wrong with the arguments. */
-export function explainQuestion(given: ExplainArguments): ExplainQuestion {
-  const { subject, to, namespace } = given;
+export function explainQuestion({
+  options,
+  arguments: [subject],
+}: Pick<Question, "options" | "arguments">): ExplainQuestion {
+  const { to = "", from: fromText = "", namespace = "" } = Object.fromEntries(options);
   if (subject !== undefined && to !== "")
     throw mistake(`both ${quoted(subject)} and --to are given`);
   const text = subject ?? to;
   if (text === "") {
     throw mistake("give svc/NAME, ADDRESS:PORT, or --from ADDRESS --to ADDRESS:PORT");
   }
-  const from = fromOf(given.from);
+  const from = fromOf(fromText);
   const about = subjectOf(text, namespace);
   if (about === undefined) {
     throw mistake(

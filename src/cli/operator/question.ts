@@ -22,7 +22,18 @@ export interface Question {
 /** OK, something is wrong, no daemon runs. */
 export const exitCodes = { ok: 0, degraded: 1, notRunning: 2 } as const;
 
-/** An answer in the form asked for, as kubectl prints it. */
-export function structuredText(format: "json" | "yaml", value: unknown): string {
-  return format === "json" ? `${JSON.stringify(value, undefined, 2)}\n` : yamlText(value);
+/** An answer in the form asked for: as kubectl prints it, or for people. */
+export function answerText(
+  { options }: Pick<Question, "options">,
+  value: unknown,
+  forPeople: () => string,
+): string {
+  switch (options.get("output")) {
+    case "json":
+      return `${JSON.stringify(value, undefined, 2)}\n`;
+    case "yaml":
+      return yamlText(value);
+    default:
+      return forPeople();
+  }
 }

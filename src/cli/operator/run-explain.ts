@@ -7,7 +7,7 @@ import type { Explanation } from "../../explain/explanation.ts";
 import type { From } from "../../explain/origins.ts";
 import { explainQuestion } from "./explain-question.ts";
 import { explanationText } from "./explanation-text.ts";
-import { exitCodes, type Question, type QuestionWorld, structuredText } from "./question.ts";
+import { answerText, exitCodes, type Question, type QuestionWorld } from "./question.ts";
 
 /** The parts that need the kernel or a source of objects. */
 export interface Explainer {
@@ -22,26 +22,15 @@ export async function runExplain(
   world: QuestionWorld,
   explainer: Explainer,
 ): Promise<number> {
-  const { options } = question;
-  const [subject] = question.arguments;
-  const { query, from } = explainQuestion({
-    subject,
-    to: options.get("to") ?? "",
-    from: options.get("from") ?? "",
-    namespace: options.get("namespace") ?? "",
-  });
+  const { query, from } = explainQuestion(question);
   const facts = await factsFor(query, question, world, explainer);
   if (facts.destinations.length === 0) throw new Error(nothingText(query));
   const items = await explainer.explain(facts, from);
-  const format = options.get("output");
   if (facts.isTruncated) {
     world.writeErr(`Only the first ${items.length} addresses are explained\n`);
   }
-  world.writeOut(
-    format === "json" || format === "yaml"
-      ? structuredText(format, { apiVersion, kind: "ExplanationList", items })
-      : explanationText(items, world.columns?.()),
-  );
+  const answer = { apiVersion, kind: "ExplanationList", items };
+  world.writeOut(answerText(question, answer, () => explanationText(items, world.columns?.())));
   return exitCodes.ok;
 }
 

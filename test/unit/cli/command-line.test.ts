@@ -80,6 +80,11 @@ describe("a mistake", () => {
       "unknown option '--before-instal' (Did you mean --before-install?)",
       "kube-ipvs doctor",
     ],
+    [
+      ["services", "--watch=yes"],
+      "option '-w, --watch <true|false>' argument 'yes' is invalid. Allowed choices are true, false.",
+      "kube-ipvs services",
+    ],
     [["--masquerade-all", "false"], 'unexpected argument "false": kube-ipvs takes flags only'],
     [["--", "--v=1"], 'unexpected argument "--v=1": kube-ipvs takes flags only'],
     [["--v=1", "a\nb"], 'unexpected argument "a\\nb": kube-ipvs takes flags only'],

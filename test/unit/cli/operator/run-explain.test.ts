@@ -1,13 +1,23 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { explainQuestion } from "../../../../src/cli/operator/explain-question.ts";
+import {
+  type ExplainQuestion,
+  explainQuestion,
+} from "../../../../src/cli/operator/explain-question.ts";
 import { runExplain } from "../../../../src/cli/operator/run-explain.ts";
 import type { PlanFacts } from "../../../../src/daemon/operator/answers.ts";
 import type { Explanation } from "../../../../src/explain/explanation.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { ip } from "../../../support/records.ts";
 
-const nothing = { subject: undefined, to: "", from: "", namespace: "default" };
+/** What is asked by `svc/web`, and by options behind it. */
+function asked(subject: string | undefined, options: object = {}): ExplainQuestion {
+  const given = { to: "", from: "", namespace: "default", ...options };
+  return explainQuestion({
+    options: new Map(Object.entries(given)),
+    arguments: subject === undefined ? [] : [subject],
+  });
+}
 
 const explanation: Explanation = {
   ...{
@@ -104,9 +114,9 @@ describe("what explain is asked", () => {
   ] as const) {
     it(`is ${text}`, () => {
       const query = { kind: "destination", destination };
-      assert.deepEqual(explainQuestion({ ...nothing, subject: text }), { query });
+      assert.deepEqual(asked(text), { query });
       const from = "10.244.1.7";
-      assert.deepEqual(explainQuestion({ ...nothing, to: text, from }), {
+      assert.deepEqual(asked(undefined, { to: text, from }), {
         query: { ...query, from },
         from,
       });
@@ -115,22 +125,23 @@ describe("what explain is asked", () => {
 
   it("is a Service", () => {
     const query = { kind: "service", namespace: "shop", name: "web" };
-    const given = { ...nothing, subject: "svc/web", namespace: "shop" };
-    assert.deepEqual(explainQuestion(given), { query });
-    assert.deepEqual(explainQuestion({ ...given, from: "node" }), { query, from: "node" });
+    const namespace = "shop";
+    assert.deepEqual(asked("svc/web", { namespace }), { query });
+    assert.deepEqual(asked("svc/web", { namespace, from: "node" }), { query, from: "node" });
   });
 
-  for (const [given, problem] of [
-    [{}, /give svc\/NAME, ADDRESS:PORT, or/],
-    [{ subject: "10.96.0.10:80", to: "10.96.0.10:80" }, /both .* and --to/],
-    [{ subject: "web" }, /"web": must be svc\/NAME/],
-    [{ subject: "fd00::1:80" }, /must be svc/],
-    [{ subject: "10.96.0.10:0" }, /must be svc/],
-    [{ subject: "10.96.0.10:80/http" }, /must be svc/],
-    [{ subject: "10.96.0.10:80", from: "pod" }, /--from "pod": must be an IP address, or node/],
-  ] as const) {
-    it(`is a mistake: ${JSON.stringify(given)}`, () => {
-      assert.throws(() => explainQuestion({ ...nothing, ...given }), problem);
+  const mistakes: readonly (readonly [string | undefined, object, RegExp])[] = [
+    [undefined, {}, /give svc\/NAME, ADDRESS:PORT, or/],
+    ["10.96.0.10:80", { to: "10.96.0.10:80" }, /both .* and --to/],
+    ["web", {}, /"web": must be svc\/NAME/],
+    ["fd00::1:80", {}, /must be svc/],
+    ["10.96.0.10:0", {}, /must be svc/],
+    ["10.96.0.10:80/http", {}, /must be svc/],
+    ["10.96.0.10:80", { from: "pod" }, /--from "pod": must be an IP address, or node/],
+  ];
+  for (const [subject, options, problem] of mistakes) {
+    it(`is a mistake: ${subject} ${JSON.stringify(options)}`, () => {
+      assert.throws(() => asked(subject, options), problem);
     });
   }
 });
