@@ -1,7 +1,7 @@
 /** What the pod of a daemon says about it. Pure. */
 import { pathOf } from "../api/decode/fields.ts";
 import type { KubeObject } from "./cluster/cluster-objects.ts";
-import type { PodPlace } from "./cluster/pod-shell.ts";
+import type { PodPlace } from "./cluster/exec-shell.ts";
 
 /** The daemon of one node. */
 export interface Daemon {

@@ -16,24 +16,34 @@ export class Patience {
 
   /** Resolves with the first answer that is not undefined. `what` completes "Waited 60 s for …". */
   async until<T>(what: string, attempt: () => Promise<T | undefined>): Promise<T> {
-    const deadlineMs = this.#clock.monotonicMs() + this.#limitMs;
-    for (;;) {
-      this.#signal.throwIfAborted();
-      const answer = await attempt();
-      if (answer !== undefined) return answer;
-      if (this.#clock.monotonicMs() > deadlineMs)
-        throw new Error(`Waited ${this.#limitMs / 1000} s for ${what}`);
-      await sleep(this.#clock, pauseMs, this.#signal);
-    }
+    const answer = await this.#askUntil(attempt, (found) => found !== undefined);
+    if (answer === undefined) throw new Error(`Waited ${this.#limitMs / 1000} s for ${what}`);
+    return answer;
   }
 
   /** Asks again while there are problems; resolves with those that stay. */
   async problemsOf(read: () => Promise<readonly string[]>): Promise<readonly string[]> {
+    return await this.#askUntil(read, ({ length }) => length === 0);
+  }
+
+  /** Likewise of each that `list` gives, which is asked again too. */
+  async problemsOfEach<T>(
+    list: () => Promise<readonly T[]>,
+    problemsOf: (one: T) => Promise<readonly string[]>,
+  ): Promise<readonly string[]> {
+    return await this.problemsOf(async () => {
+      const found = await Promise.all((await list()).map(problemsOf));
+      return found.flat();
+    });
+  }
+
+  /** The last answer where time is over before one is enough. */
+  async #askUntil<T>(read: () => Promise<T>, isEnough: (answer: T) => boolean): Promise<T> {
     const deadlineMs = this.#clock.monotonicMs() + this.#limitMs;
     for (;;) {
       this.#signal.throwIfAborted();
-      const problems = await read();
-      if (problems.length === 0 || this.#clock.monotonicMs() > deadlineMs) return problems;
+      const answer = await read();
+      if (isEnough(answer) || this.#clock.monotonicMs() > deadlineMs) return answer;
       await sleep(this.#clock, pauseMs, this.#signal);
     }
   }

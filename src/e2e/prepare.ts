@@ -1,7 +1,7 @@
 /** Sets the scene: finds nodes and daemons, applies namespace, pods and Services, and waits for them. */
 import { pathOf } from "../api/decode/fields.ts";
 import type { ClusterObjects, KubeObject } from "./cluster/cluster-objects.ts";
-import type { PodShell } from "./cluster/pod-shell.ts";
+import type { ExecShell } from "./cluster/exec-shell.ts";
 import { type Daemon, daemonOf, isPodReady, listOf, textOf } from "./daemon-pod.ts";
 import {
   hintsSlice,
@@ -20,7 +20,7 @@ import { type Backend, type Scene, statusOf, type TestNode } from "./scene.ts";
 
 export interface Parts {
   readonly objects: ClusterObjects;
-  readonly shell: PodShell;
+  readonly shell: ExecShell;
   /** For pods, whose image may have to come first, and for the end of a namespace. */
   readonly patience: Patience;
   /** For checks. */

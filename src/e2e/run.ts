@@ -4,7 +4,7 @@ import { allChecks, type Check, cleanUpCheck } from "./checks/all-checks.ts";
 import { servedServices } from "./checks/served-services.ts";
 import { runTraffic, type TrafficPlan } from "./checks/traffic.ts";
 import type { ClusterObjects } from "./cluster/cluster-objects.ts";
-import type { PodShell } from "./cluster/pod-shell.ts";
+import type { ExecShell } from "./cluster/exec-shell.ts";
 import type { E2eOptions } from "./options.ts";
 import { judged, type NamedOutcome, notApplicable, type Outcome } from "./outcome.ts";
 import { Patience } from "./patience.ts";
@@ -16,7 +16,7 @@ const preparationMs = 300_000;
 export interface RunParts {
   readonly clock: Clock;
   readonly objects: ClusterObjects;
-  readonly shell: PodShell;
+  readonly shell: ExecShell;
   readonly options: E2eOptions;
   readonly progress: (line: string) => void;
   /** Breaks the run off; what was applied is removed all the same. */
@@ -108,16 +108,9 @@ async function attempt(run: () => Promise<Outcome>): Promise<Outcome> {
 }
 
 async function nothingLeft(scene: Scene): Promise<Outcome> {
-  const problems = await scene.patience.problemsOf(async () => {
-    const found = await Promise.all(
-      (await scene.listDaemons()).map(async (daemon) => {
-        const served = await servedServices(scene, daemon, scene.namespace);
-        return served.size === 0
-          ? []
-          : [`${daemon.nodeName} still serves ${[...served].join(", ")}`];
-      }),
-    );
-    return found.flat();
+  const problems = await scene.patience.problemsOfEach(scene.listDaemons, async (daemon) => {
+    const served = await servedServices(scene, daemon, scene.namespace);
+    return served.size === 0 ? [] : [`${daemon.nodeName} still serves ${[...served].join(", ")}`];
   });
   return judged(
     problems,

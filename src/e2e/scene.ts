@@ -4,7 +4,8 @@ import { pathOf } from "../api/decode/fields.ts";
 import { parseJson } from "../base/parse-json.ts";
 import type { Status } from "../daemon/operator/answers.ts";
 import type { ClusterObjects, KubeObject } from "./cluster/cluster-objects.ts";
-import type { CommandResult, PodPlace, PodShell } from "./cluster/pod-shell.ts";
+import type { ExecShell, PodPlace } from "./cluster/exec-shell.ts";
+import type { CommandResult } from "./cluster/exec-streams.ts";
 import { type Daemon, listOf } from "./daemon-pod.ts";
 import { program, type ServiceRole } from "./objects.ts";
 import type { Patience } from "./patience.ts";
@@ -33,7 +34,7 @@ export interface TestNode {
 export interface Scene {
   readonly namespace: string;
   readonly objects: ClusterObjects;
-  readonly shell: PodShell;
+  readonly shell: ExecShell;
   readonly patience: Patience;
   /** Of all nodes. */
   readonly daemons: readonly Daemon[];

@@ -1,7 +1,8 @@
 /** What changes under open connections: an endpoint leaves, and the daemon is restarted. */
 import { pathOf } from "../../api/decode/fields.ts";
 import { parseJson } from "../../base/parse-json.ts";
-import type { PodPlace } from "../cluster/pod-shell.ts";
+import type { PodPlace } from "../cluster/exec-shell.ts";
+import type { CommandResult } from "../cluster/exec-streams.ts";
 import { type Daemon, listOf } from "../daemon-pod.ts";
 import { paths, program, roles, servicePort } from "../objects.ts";
 import { judged, type Outcome } from "../outcome.ts";
@@ -94,10 +95,7 @@ async function drainNames(scene: Scene, daemon: Daemon): Promise<readonly string
   return listOf(items).map((row) => String(pathOf(row, "realServer", "address")));
 }
 
-async function endOf(
-  stopped: Promise<{ readonly exitCode: number; readonly out: string; readonly err: string }>,
-  { pod }: PodPlace,
-): Promise<HeldConnection> {
+async function endOf(stopped: Promise<CommandResult>, { pod }: PodPlace): Promise<HeldConnection> {
   const lines = outputOf(await stopped, `pod ${pod}`)
     .trim()
     .split("\n");

@@ -6,11 +6,9 @@ import { judged, notApplicable, type Outcome } from "../outcome.ts";
 import { outputOf, runOnNode, type Scene, statusOf } from "../scene.ts";
 
 export async function health(scene: Scene): Promise<Outcome> {
-  const problems = await scene.patience.problemsOf(async () => {
-    const daemons = await scene.listDaemons();
-    const found = await Promise.all(daemons.map((daemon) => healthProblems(scene, daemon)));
-    return found.flat();
-  });
+  const problems = await scene.patience.problemsOfEach(scene.listDaemons, (daemon) =>
+    healthProblems(scene, daemon),
+  );
   const { length } = scene.daemons;
   return judged(
     problems,
@@ -29,10 +27,10 @@ export async function kernelAsPlanned(scene: Scene): Promise<Outcome> {
   const daemons = await scene.listDaemons();
   const { mode } = scene.firstStatus;
   if (mode !== "ipvs") return notApplicable(`mode ${mode} has no plan`);
-  const problems = await scene.patience.problemsOf(async () => {
-    const found = await Promise.all(daemons.map((daemon) => planProblems(scene, daemon)));
-    return found.flat();
-  });
+  const problems = await scene.patience.problemsOfEach(
+    async () => daemons,
+    (daemon) => planProblems(scene, daemon),
+  );
   const { length } = daemons;
   return judged(
     problems,

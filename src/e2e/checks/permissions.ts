@@ -6,7 +6,6 @@ import { textOf } from "../daemon-pod.ts";
 import { claimingService, paths, program } from "../objects.ts";
 import { judged, notApplicable, type Outcome, ok } from "../outcome.ts";
 import { clusterIps, outputOf, type Scene } from "../scene.ts";
-import { forbiddenRequests } from "./forbidden-requests.ts";
 
 interface Permission {
   readonly verb: string;
@@ -105,4 +104,16 @@ export async function forbidden(scene: Scene): Promise<Outcome> {
   const [first] = unread;
   if (first !== undefined) return notApplicable(`metrics cannot be read: ${first}`);
   return judged(problems.flat(), "no request of a daemon was answered with 403");
+}
+
+const series = /^rest_client_requests_total\{([^}]*)\} (\S+)$/gm;
+
+/** Requests that the API server answered with 403, as the daemon's metrics count them: `2 × GET`. Pure. */
+export function forbiddenRequests(metrics: string): readonly string[] {
+  return [...metrics.matchAll(series)]
+    .filter(([, labels = "", count]) => labels.includes('code="403"') && Number(count) > 0)
+    .map(([, labels = "", count]) => {
+      const method = /method="([^"]*)"/.exec(labels)?.[1] ?? "?";
+      return `${count} ${method} requests were answered with 403`;
+    });
 }

@@ -5,16 +5,14 @@ import { judged, type Outcome } from "../outcome.ts";
 import { outputOf, runOnNode, type Scene } from "../scene.ts";
 
 export async function headless(scene: Scene): Promise<Outcome> {
-  const problems = await scene.patience.problemsOf(async () => {
-    const found = await Promise.all(
-      scene.nodes.map(async ({ name, daemon }) => {
-        const served = await servedServices(scene, daemon, scene.namespace);
-        if (!served.has("web")) return [`kube-ipvs on ${name} does not know Service web`];
-        return served.has("headless") ? [`${name} serves the headless Service`] : [];
-      }),
-    );
-    return found.flat();
-  });
+  const problems = await scene.patience.problemsOfEach(
+    async () => scene.nodes,
+    async ({ name, daemon }) => {
+      const served = await servedServices(scene, daemon, scene.namespace);
+      if (!served.has("web")) return [`kube-ipvs on ${name} does not know Service web`];
+      return served.has("headless") ? [`${name} serves the headless Service`] : [];
+    },
+  );
   return judged(problems, "no virtual server on any node");
 }
 

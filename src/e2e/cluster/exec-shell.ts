@@ -3,21 +3,25 @@ import { checkServerIdentity } from "node:tls";
 import { WebSocket } from "ws";
 import type { Credentials } from "../../api/cluster/credentials.ts";
 import { errorText } from "../../base/error-text.ts";
-import { ExecStreams, execProtocol, stream } from "./exec-streams.ts";
-import {
-  type CommandResult,
-  type PodPlace,
-  type PodShell,
-  placeText,
-  type RunningCommand,
-} from "./pod-shell.ts";
+import { type CommandResult, ExecStreams, execProtocol, stream } from "./exec-streams.ts";
+
+/** Where a command runs: a container of a pod. */
+export interface PodPlace {
+  readonly namespace: string;
+  readonly pod: string;
+  /** Absent: the pod has one. */
+  readonly container?: string;
+}
 
 const handshakeMs = 30_000;
 /** A command that takes longer hangs. */
 const commandMs = 180_000;
 
-/** Commands in pods through the API server's pods/exec, over a web socket each. */
-export class ExecShell implements PodShell {
+/**
+ * Commands in pods through the API server's pods/exec, over a web socket each. A command that runs and fails is a result;
+ * where none can be run, it rejects.
+ */
+export class ExecShell {
   readonly #credentials: Credentials;
 
   constructor(credentials: Credentials) {
@@ -29,7 +33,7 @@ export class ExecShell implements PodShell {
     return await running.ended;
   }
 
-  async start(place: PodPlace, command: readonly string[]): Promise<RunningCommand> {
+  async start(place: PodPlace, command: readonly string[]): Promise<Exec> {
     return new Exec(await this.#open(place, command, true), place);
   }
 
@@ -58,17 +62,17 @@ export class ExecShell implements PodShell {
 }
 
 /** One command on its web socket. */
-class Exec implements RunningCommand {
+export class Exec {
   readonly ended: Promise<CommandResult>;
   readonly #socket: WebSocket;
   readonly #streams = new ExecStreams();
   #onOutput = (): void => {};
 
-  constructor(socket: WebSocket, place: PodPlace) {
+  constructor(socket: WebSocket, { namespace, pod }: PodPlace) {
     this.#socket = socket;
     const { promise, resolve, reject } = Promise.withResolvers<CommandResult>();
     const fail = (why: string): void => {
-      reject(new Error(`Cannot run a command in pod ${placeText(place)}: ${why}`));
+      reject(new Error(`Cannot run a command in pod ${namespace}/${pod}: ${why}`));
       socket.terminate();
     };
     const timer = setTimeout(() => fail(`it did not end in ${commandMs / 1000} s`), commandMs);
@@ -91,6 +95,7 @@ class Exec implements RunningCommand {
     this.ended.catch(() => {});
   }
 
+  /** Its first line of output. Rejects where it ends without one. */
   async firstLine(): Promise<string> {
     const { promise, resolve, reject } = Promise.withResolvers<string>();
     this.#onOutput = () => {
@@ -102,6 +107,7 @@ class Exec implements RunningCommand {
     return await promise;
   }
 
+  /** Sends it a byte on its standard input, which ends it, and resolves with what it printed in all. */
   async stop(): Promise<CommandResult> {
     this.#socket.send(Buffer.from([stream.in, "\n".charCodeAt(0)]));
     return await this.ended;

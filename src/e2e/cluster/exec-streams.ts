@@ -1,10 +1,15 @@
 /** The streams of pods/exec: a byte in front of each message says which one it belongs to (v4.channel.k8s.io). Pure. */
 import { pathOf } from "../../api/decode/fields.ts";
 import { parseJson } from "../../base/parse-json.ts";
-import type { CommandResult } from "./pod-shell.ts";
 
 export const execProtocol = "v4.channel.k8s.io";
 export const stream = { in: 0, out: 1, err: 2, status: 3 } as const;
+
+export interface CommandResult {
+  readonly exitCode: number;
+  readonly out: string;
+  readonly err: string;
+}
 
 /** What arrived on each stream so far. */
 export class ExecStreams {

@@ -1,6 +1,8 @@
 /** `kube-ipvs-e2e ask QUESTIONS`: asks backends for their names, and prints the answers as JSON. */
 import { createSocket } from "node:dgram";
+import { once } from "node:events";
 import { connect } from "node:net";
+import { createInterface } from "node:readline";
 import { systemErrorCode } from "../../base/system-error-text.ts";
 import { type Answer, type Answers, type Question, readGreeting, wishes } from "./conversation.ts";
 
@@ -15,50 +17,39 @@ async function askOne(question: Question): Promise<Answers> {
   const answers: Answer[] = [];
   const errors: string[] = [];
   for (let attempt = 0; attempt < question.count; attempt += 1) {
+    const signal = AbortSignal.timeout(patienceMs);
     try {
-      const line = await (question.protocol === "TCP" ? askByTcp : askByUdp)(question);
+      const line = await (question.protocol === "TCP" ? askByTcp : askByUdp)(question, signal);
       answers.push(readGreeting(line));
     } catch (error) {
-      errors.push(systemErrorCode(error) ?? "timeout");
+      errors.push((signal.aborted ? undefined : systemErrorCode(error)) ?? "timeout");
     }
   }
   return { answers, errors };
 }
 
-function askByTcp({ address, port }: Question): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const socket = connect({ host: address, port, timeout: patienceMs });
-    let text = "";
-    socket.on("connect", () => socket.write(`${wishes.name}\n`));
-    socket.on("data", (bytes: Buffer) => {
-      text += bytes.toString("utf8");
-      if (!text.includes("\n")) return;
-      socket.destroy();
-      resolve(text);
-    });
-    socket.on("timeout", () => socket.destroy(new Error("timeout")));
-    socket.on("error", reject);
-    socket.on("end", () => reject(new Error("end")));
-  });
+async function askByTcp({ address, port }: Question, signal: AbortSignal): Promise<string> {
+  const socket = connect({ host: address, port });
+  try {
+    socket.write(`${wishes.name}\n`);
+    // It passes on the errors of the socket.
+    const [line] = await once(createInterface(socket), "line", { signal });
+    return String(line);
+  } finally {
+    socket.destroy();
+  }
 }
 
-function askByUdp({ address, port }: Question): Promise<string> {
+async function askByUdp({ address, port }: Question, signal: AbortSignal): Promise<string> {
   const socket = createSocket(address.includes(":") ? "udp6" : "udp4");
-  return new Promise<string>((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error("timeout")), patienceMs);
-    const settle = <T>(finish: (value: T) => void): ((value: T) => void) => {
-      return (value) => {
-        clearTimeout(timer);
-        finish(value);
-      };
-    };
-    const fail = settle(reject);
+  try {
     // A connected socket hears of ICMP errors.
-    socket.connect(port, address, () => socket.send(wishes.name));
-    socket.on(
-      "message",
-      settle((text: Buffer) => resolve(text.toString("utf8"))),
-    );
-    socket.on("error", fail);
-  }).finally(() => socket.close());
+    socket.connect(port, address);
+    await once(socket, "connect", { signal });
+    socket.send(wishes.name);
+    const [text] = await once(socket, "message", { signal });
+    return String(text);
+  } finally {
+    socket.close();
+  }
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { reachProblems, silenceProblems } from "../../../src/e2e/checks/answers.ts";
-import { forbiddenRequests } from "../../../src/e2e/checks/forbidden-requests.ts";
+import { forbiddenRequests } from "../../../src/e2e/checks/permissions.ts";
 import type { Question } from "../../../src/e2e/pod/conversation.ts";
 import type { Backend } from "../../../src/e2e/scene.ts";
 
