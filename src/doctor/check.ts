@@ -1,7 +1,9 @@
 /** What a check is and what it says. */
 import type { NodeFacts } from "./facts.ts";
 
-export type Verdict = "ok" | "unknown" | "warn" | "fail";
+/** The worst comes last. */
+export const verdicts = ["ok", "unknown", "warn", "fail"] as const;
+export type Verdict = (typeof verdicts)[number];
 
 /** What a check found. */
 export interface Judgement {
@@ -52,12 +54,8 @@ export function listed(all: readonly string[], count: number = all.length): stri
   return [...named, ...(more > 0 ? [`and ${more} more`] : [])].join("; ");
 }
 
-/** The worst comes last. */
-const order: readonly Verdict[] = ["ok", "unknown", "warn", "fail"];
-
 export function worstVerdict(findings: readonly Pick<Judgement, "verdict">[]): Verdict {
-  const ranks = findings.map(({ verdict }) => order.indexOf(verdict));
-  return order[Math.max(0, ...ranks)] ?? "ok";
+  return verdicts.findLast((one) => findings.some(({ verdict }) => verdict === one)) ?? "ok";
 }
 
 export function ok(evidence: string): Judgement {

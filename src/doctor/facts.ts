@@ -1,4 +1,5 @@
 /** What the readers find on a node. Plain values: the judgements need nothing else. */
+import { errorText } from "../base/error-text.ts";
 import type { IpAddress } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
 import type { Status } from "../daemon/operator/answers.ts";
@@ -7,6 +8,15 @@ import type { Judgement } from "./check.ts";
 
 /** A value, or why it could not be read. */
 export type Fact<T> = { readonly value: T } | { readonly unreadable: string };
+
+/** What `read` gives, or why it failed: one thing that cannot be read must not hide the others. */
+export async function factOf<T>(read: () => T | Promise<T>): Promise<Fact<T>> {
+  try {
+    return { value: await read() };
+  } catch (error) {
+    return { unreadable: errorText(error) };
+  }
+}
 
 /** Judges a fact that is known; one that is not is `unknown`. */
 export function judging<T>(fact: Fact<T>, judge: (value: T) => Judgement): Judgement {

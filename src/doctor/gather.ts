@@ -4,10 +4,9 @@ import type { Clock } from "../base/clock.ts";
 import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
 import { type KernelReaders, openReaders } from "../kernel/open-readers.ts";
-import type { ClusterFacts, NodeFacts } from "./facts.ts";
-import { readCluster } from "./read/cluster.ts";
+import { factOf, type NodeFacts } from "./facts.ts";
+import { readCluster, unreadable } from "./read/cluster.ts";
 import { readDaemon } from "./read/daemon.ts";
-import { factOf } from "./read/fact.ts";
 import {
   readAddresses,
   readBackends,
@@ -120,14 +119,10 @@ async function gatherCluster(
       },
     ),
   );
-  if ("unreadable" in opened) return allUnreadable(opened);
+  if ("unreadable" in opened) return unreadable(opened);
   try {
     return await readCluster({ connection: opened.value, clock, nodeName });
   } finally {
     opened.value.close();
   }
-}
-
-function allUnreadable(fact: { readonly unreadable: string }): ClusterFacts {
-  return { version: fact, rights: fact, otherNodes: fact, metalLb: fact };
 }

@@ -1,6 +1,7 @@
 /** Findings as a table, JSON or YAML. Pure. */
+import { type Column, tableLines } from "../base/table.ts";
 import { yamlText } from "../base/yaml.ts";
-import { counted, type Finding, type Verdict, worstVerdict } from "./check.ts";
+import { counted, type Finding, type Verdict, verdicts, worstVerdict } from "./check.ts";
 import type { Examination } from "./examine.ts";
 import type { DoctorFormat } from "./formats.ts";
 
@@ -24,36 +25,30 @@ function objectOf({ findings, skipped }: Examination): object {
   return { verdict: worstVerdict(findings), checks: findings, skipped };
 }
 
-const headings = { verdict: "VERDICT", name: "CHECK", evidence: "EVIDENCE" } as const;
+const columns: readonly Column<Finding>[] = [
+  { title: "VERDICT", text: ({ verdict }) => verdict },
+  { title: "CHECK", text: ({ name }) => name },
+  { title: "EVIDENCE", text: ({ evidence }) => evidence },
+];
 
 /** SGR codes of ECMA-48. */
 const colours: Readonly<Record<Verdict, number>> = { ok: 32, unknown: 36, warn: 33, fail: 31 };
 
 function tableText({ findings, skipped }: Examination, hasColour: boolean): string {
-  const widths = {
-    verdict: headings.verdict.length,
-    name: Math.max(...[headings, ...findings].map(({ name }) => name.length)),
-  };
-  const indent = " ".repeat(widths.verdict + widths.name + 4);
-  const rows = findings.flatMap((finding) => [
-    line(finding, widths, hasColour ? colours[finding.verdict] : undefined),
-    ...advice(finding).map((text) => `${indent}${text}`),
-  ]);
-  const notMade = [...groupedReasons(skipped)].map(
-    ([reason, names]) => `Skipped, since ${reason}: ${names.join(", ")}`,
+  const [titles = "", ...lines] = tableLines(columns, findings);
+  const verdictWidth = titles.indexOf("  CHECK");
+  const indent = " ".repeat(titles.indexOf("EVIDENCE"));
+  const rows = findings.flatMap((finding, index) => {
+    const line = lines[index] ?? "";
+    const verdict = `\u001b[${colours[finding.verdict]}m${line.slice(0, verdictWidth)}\u001b[0m`;
+    const shown = hasColour ? verdict + line.slice(verdictWidth) : line;
+    return [shown, ...advice(finding).map((text) => `${indent}${text}`)];
+  });
+  const reasons = Map.groupBy(skipped, ({ reason }) => reason);
+  const notMade = [...reasons].map(
+    ([reason, checks]) => `Skipped, since ${reason}: ${checks.map(({ name }) => name).join(", ")}`,
   );
-  const parts = [line(headings, widths), ...rows, "", ...notMade, summaryText(findings)];
-  return `${parts.join("\n")}\n`;
-}
-
-function line(
-  { verdict, name, evidence }: Readonly<Record<keyof typeof headings, string>>,
-  widths: { readonly verdict: number; readonly name: number },
-  colour?: number,
-): string {
-  const padded = verdict.padEnd(widths.verdict);
-  const shown = colour === undefined ? padded : `\u001b[${colour}m${padded}\u001b[0m`;
-  return `${shown}  ${name.padEnd(widths.name)}  ${evidence}`;
+  return `${[titles, ...rows, "", ...notMade, summaryText(findings)].join("\n")}\n`;
 }
 
 /** What is right needs no advice. */
@@ -62,16 +57,9 @@ function advice({ verdict, remedy, why }: Finding): readonly string[] {
   return [`why: ${why}`, ...(remedy === undefined ? [] : [`remedy: ${remedy}`])];
 }
 
-function groupedReasons(skipped: Examination["skipped"]): ReadonlyMap<string, readonly string[]> {
-  const grouped = new Map<string, string[]>();
-  for (const { name, reason } of skipped)
-    grouped.set(reason, [...(grouped.get(reason) ?? []), name]);
-  return grouped;
-}
-
 /** `23 checks: 20 ok, 2 warn, 1 fail`. */
 function summaryText(findings: readonly Finding[]): string {
-  const counts = (["ok", "unknown", "warn", "fail"] as const).flatMap((verdict) => {
+  const counts = verdicts.flatMap((verdict) => {
     const count = findings.filter((finding) => finding.verdict === verdict).length;
     return count === 0 ? [] : [`${count} ${verdict}`];
   });

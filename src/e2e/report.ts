@@ -1,5 +1,5 @@
 /** The outcomes of all checks as a table or as JSON. Pure. */
-import { tableLines } from "../cli/operator/table.ts";
+import { tableLines } from "../base/table.ts";
 import type { NamedOutcome, Result } from "./outcome.ts";
 
 export type ReportFormat = "table" | "json";

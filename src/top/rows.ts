@@ -2,7 +2,7 @@
 import { type RealServerId, realServerKey } from "../state/real-server.ts";
 import { addTraffic, type Traffic } from "../state/traffic.ts";
 import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
-import type { topSortKeys } from "./options.ts";
+import type { SortKey } from "./options.ts";
 import type { Figures } from "./reading.ts";
 
 /** The Service that a virtual server belongs to. */
@@ -18,7 +18,6 @@ export type Owners = ReadonlyMap<string, Owner>;
 
 /** One port of a Service with all its virtual servers, or a virtual server that nobody named. */
 export interface TopRow {
-  readonly key: string;
   /** `shop/web:http TCP`, or the virtual server alone: `TCP 10.96.0.1:443`. */
   readonly label: string;
   readonly owner?: Owner;
@@ -28,15 +27,12 @@ export interface TopRow {
 }
 
 export interface EndpointRow {
-  readonly key: string;
   /** `10.244.1.5:8080` */
   readonly label: string;
   /** The largest among its virtual servers. */
   readonly weight: number;
   readonly figures: Figures;
 }
-
-export type SortKey = (typeof topSortKeys)[number];
 
 export function rowsOf(
   ids: readonly VirtualServerId[],
@@ -53,7 +49,6 @@ export function rowsOf(
     const present = rows.get(label);
     const servers = [...(present?.servers ?? []), id];
     rows.set(label, {
-      key: label,
       label,
       ...(owner === undefined ? {} : { owner }),
       protocol: id.protocol,
@@ -83,7 +78,6 @@ export function endpointRowsOf(
     const label = realServerKey(id);
     const present = rows.get(label);
     rows.set(label, {
-      key: label,
       label,
       weight: Math.max(weight, present?.weight ?? 0),
       figures: present === undefined ? figures : sumOf(present.figures, figures),

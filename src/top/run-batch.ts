@@ -1,29 +1,20 @@
 /** One table, of two readings. */
-import { type Clock, sleep } from "../base/clock.ts";
+import { sleep } from "../base/clock.ts";
 import { NameLookup } from "./name-lookup.ts";
 import { notesOf } from "./notes.ts";
-import type { ReadNames } from "./owners.ts";
+import type { TopOptions, TopParts } from "./options.ts";
 import { isCounting, readServers, type TopKernel } from "./read-kernel.ts";
 import { ReadingHistory } from "./reading.ts";
-import { filtered, rowsOf, type SortKey, sorted, type TopRow } from "./rows.ts";
+import { filtered, rowsOf, sorted, type TopRow } from "./rows.ts";
 import { serviceTable } from "./table.ts";
 
-export interface BatchParts {
-  readonly clock: Clock;
+export interface BatchParts extends TopParts {
   readonly kernel: TopKernel;
-  readonly readNames: ReadNames;
-  readonly writeOut: (text: string) => void;
-  readonly writeErr: (text: string) => void;
   /** Of the terminal that stdout is; undefined: it is none. */
   readonly columns?: number | undefined;
 }
 
-export interface BatchOptions {
-  readonly intervalMs: number;
-  readonly sort: SortKey;
-  readonly filter: string;
-  readonly format: "table" | "json";
-}
+type BatchOptions = Pick<TopOptions, "intervalMs" | "sort" | "filter" | "format">;
 
 /** Names that take longer are not waited for: a cluster may not answer. */
 const namesDeadlineMs = 10_000;

@@ -1,9 +1,9 @@
 /** The live view: reads, shows, and does what keys ask for, until someone ends it. */
-import { type Clock, sleep } from "../base/clock.ts";
+import { sleep } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 import { NameLookup } from "./name-lookup.ts";
 import { notesOf } from "./notes.ts";
-import type { ReadNames } from "./owners.ts";
+import type { TopOptions, TopParts } from "./options.ts";
 import { paint } from "./paint.ts";
 import {
   type EndpointsReading,
@@ -14,25 +14,17 @@ import {
   type TopKernel,
 } from "./read-kernel.ts";
 import { ReadingHistory } from "./reading.ts";
-import { endpointRowsOf, rowsOf, type SortKey, type TopRow } from "./rows.ts";
+import { endpointRowsOf, rowsOf, type TopRow } from "./rows.ts";
 import { layOut, type Screen, type ScreenLine } from "./screen.ts";
 import type { Terminal } from "./terminal.ts";
 import { press, type ViewState } from "./view-state.ts";
 
-export interface LiveParts {
-  readonly clock: Clock;
+export interface LiveParts extends Pick<TopParts, "clock" | "readNames"> {
   readonly kernel: TopKernel;
   readonly terminal: Terminal;
-  readonly readNames: ReadNames;
 }
 
-export interface LiveOptions {
-  readonly intervalMs: number;
-  readonly intervalText: string;
-  readonly sort: SortKey;
-  readonly filter: string;
-  readonly hasColour: boolean;
-}
+type LiveOptions = Omit<TopOptions, "isBatch" | "format">;
 
 /** Resolves with the exit code; rejects where the first reading fails. */
 export async function runLive(parts: LiveParts, options: LiveOptions): Promise<number> {
@@ -180,7 +172,7 @@ class LiveView {
       this.#lastEndpoints = undefined;
       this.#endpointsOf = opened;
     }
-    const row = this.#rows.find(({ key }) => key === opened);
+    const row = this.#rows.find(({ label }) => label === opened);
     if (row === undefined) return;
     const { kernel, clock } = this.#parts;
     this.#lastEndpoints = await readEndpoints(kernel, clock, row.servers);

@@ -1,30 +1,9 @@
 /** `kube-ipvs top`. Changes nothing. */
-import type { Clock } from "../base/clock.ts";
 import { openReaders } from "../kernel/open-readers.ts";
-import type { ReadNames } from "./owners.ts";
-import type { SortKey } from "./rows.ts";
+import type { TopOptions, TopParts } from "./options.ts";
 import { runBatch } from "./run-batch.ts";
 import { runLive } from "./run-live.ts";
 import { openTerminal } from "./terminal.ts";
-
-export interface TopOptions {
-  /** One table, and no keys. */
-  readonly isBatch: boolean;
-  readonly format: "table" | "json";
-  readonly intervalMs: number;
-  /** As it was given. */
-  readonly intervalText: string;
-  readonly sort: SortKey;
-  readonly filter: string;
-  readonly hasColour: boolean;
-}
-
-export interface TopParts {
-  readonly clock: Clock;
-  readonly readNames: ReadNames;
-  readonly writeOut: (text: string) => void;
-  readonly writeErr: (text: string) => void;
-}
 
 /** Resolves with the exit code. */
 export async function runTop(parts: TopParts, options: TopOptions): Promise<number> {

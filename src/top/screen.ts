@@ -1,8 +1,10 @@
 /** What is shown, as lines of a terminal of a given size. Pure. */
 import { escapeUnprintable } from "../base/printable.ts";
+import { truncated } from "../base/table.ts";
 import { countText, shortNumber } from "./figures-text.ts";
+import type { SortKey } from "./options.ts";
 import type { Figures } from "./reading.ts";
-import { type EndpointRow, filtered, type SortKey, sorted, type TopRow, totalOf } from "./rows.ts";
+import { type EndpointRow, filtered, sorted, type TopRow, totalOf } from "./rows.ts";
 import { endpointTable, serviceTable, type Table } from "./table.ts";
 import { chosenIndex, firstShown, type ShownRows, type ViewState } from "./view-state.ts";
 
@@ -72,7 +74,7 @@ export function layOut(content: ScreenContent, size: Size): Screen {
   ];
   return {
     lines: all.slice(0, size.rows).map(({ text, emphasis }) => ({
-      text: cut(text, size.columns),
+      text: truncated(text, size.columns),
       emphasis,
     })),
     shown: { keys: list.keys, pageSize: Math.max(1, pageSize) },
@@ -89,7 +91,7 @@ function serviceList({ state, rows, isCounting }: ScreenContent): List {
   const found = filtered(rows, state.typed ?? state.filter);
   const inOrder = sorted(found, state.sort, state.isReversed);
   return {
-    keys: inOrder.map(({ key }) => key),
+    keys: inOrder.map(({ label }) => label),
     totals: totalsText(totalOf(inOrder), isCounting),
     table: (first, end) => serviceTable(inOrder.slice(first, end), { isCounting }, rows),
   };
@@ -98,7 +100,7 @@ function serviceList({ state, rows, isCounting }: ScreenContent): List {
 function endpointList({ state, endpoints, isCounting }: ScreenContent): List {
   const inOrder = sorted(endpoints, state.sort, state.isReversed);
   return {
-    keys: inOrder.map(({ key }) => key),
+    keys: inOrder.map(({ label }) => label),
     totals: totalsText(totalOf(inOrder), isCounting),
     table: (first, end) => endpointTable(inOrder.slice(first, end), { isCounting }),
   };
@@ -141,8 +143,4 @@ function footText({ typed, opened }: ViewState): string {
 
 function plain(text: string): ScreenLine {
   return { text, emphasis: "plain" };
-}
-
-function cut(text: string, columns: number): string {
-  return text.length <= columns ? text : `${text.slice(0, Math.max(0, columns - 1))}…`;
 }

@@ -1,5 +1,5 @@
 /** What is shown, and what a key does to it. Pure. */
-import type { SortKey } from "./rows.ts";
+import type { SortKey } from "./options.ts";
 
 export interface ViewState {
   readonly sort: SortKey;
@@ -7,16 +7,16 @@ export interface ViewState {
   readonly filter: string;
   /** The filter as it is being typed; absent: it is not. */
   readonly typed?: string;
-  /** Key of the row that is chosen; absent: the first. */
+  /** Label of the row that is chosen; absent: the first. */
   readonly chosen?: string;
-  /** Key of the row whose endpoints are shown; absent: rows of Services. */
+  /** Label of the row whose endpoints are shown; absent: rows of Services. */
   readonly opened?: string;
   readonly isPaused: boolean;
 }
 
 /** What is on the screen now. */
 export interface ShownRows {
-  /** In the order in which they are shown. */
+  /** Labels, in the order in which they are shown. */
   readonly keys: readonly string[];
   /** How many fit. */
   readonly pageSize: number;

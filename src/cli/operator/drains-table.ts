@@ -1,8 +1,8 @@
 /** What drains as a table. Pure. */
 import { durationText } from "../../base/duration-text.ts";
+import { type Column, tableLines } from "../../base/table.ts";
 import type { DrainRow } from "../../daemon/operator/answers.ts";
 import { addressPort } from "./service-tables.ts";
-import { type Column, tableLines } from "./table.ts";
 
 const columns: readonly Column<DrainRow>[] = [
   { title: "AGE", text: ({ ageSeconds }) => durationText(ageSeconds) },

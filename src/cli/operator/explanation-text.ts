@@ -1,5 +1,6 @@
 /** Explanations for people: the verdict, then the packet's way. Pure. */
 import { escapeUnprintable } from "../../base/printable.ts";
+import { type Column, tableLines } from "../../base/table.ts";
 import type {
   DeliveryGroup,
   Explanation,
@@ -7,7 +8,6 @@ import type {
   PathStep,
 } from "../../explain/explanation.ts";
 import { addressPort, endpointsTable } from "./service-tables.ts";
-import { type Column, tableLines } from "./table.ts";
 
 /** A blank line between two. */
 export function explanationText(explanations: readonly Explanation[], width?: number): string {

@@ -1,7 +1,7 @@
 /** Services and their endpoints as tables. Pure. */
 import { durationText } from "../../base/duration-text.ts";
+import { type Column, tableLines } from "../../base/table.ts";
 import type { DrainTimes, EndpointRow, ServiceRow } from "../../daemon/operator/answers.ts";
-import { type Column, tableLines } from "./table.ts";
 
 const serviceColumns: readonly Column<ServiceRow>[] = [
   { title: "NAMESPACE", text: ({ namespace }) => namespace },

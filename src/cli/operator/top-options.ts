@@ -1,7 +1,6 @@
 /** The options of `kube-ipvs top` → what it works with. */
 import { parseDuration } from "../../base/duration.ts";
-import { topFormats, topSortKeys } from "../../top/options.ts";
-import type { TopOptions } from "../../top/run-top.ts";
+import { type TopOptions, topFormats, topSortKeys } from "../../top/options.ts";
 
 /** Shorter ones would show 0 and twice the rate in turn. */
 const shortestIntervalMs = 2_000;

@@ -2,7 +2,7 @@
 
 import { linux, linuxOf } from "../../base/kernel-version.ts";
 import { planSysctls, type SysctlSetting } from "../../plan/sysctls.ts";
-import { counted, fail, type Judgement, ok, unknown, warn } from "../check.ts";
+import { counted, fail, type Judgement, ok, unknown, warn, worstVerdict } from "../check.ts";
 import { judging, type NodeFacts } from "../facts.ts";
 
 const reusePath = "net/ipv4/vs/conn_reuse_mode";
@@ -44,9 +44,7 @@ export function judgeSysctls(facts: NodeFacts): Judgement {
   if (bad.length === 0) return ok(judged.map(({ evidence }) => evidence).join("; "));
   const remedies = [...new Set(bad.flatMap(({ remedy }) => remedy ?? []))];
   return {
-    verdict:
-      (["fail", "warn"] as const).find((one) => bad.some(({ verdict }) => verdict === one)) ??
-      "unknown",
+    verdict: worstVerdict(bad),
     evidence: bad.map(({ evidence }) => evidence).join("; "),
     ...(remedies.length === 0 ? {} : { remedy: remedies.join("; ") }),
   };

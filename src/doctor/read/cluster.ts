@@ -6,8 +6,7 @@ import type { Clock } from "../../base/clock.ts";
 import { parseIpAddress } from "../../base/ip.ts";
 import { parseJson } from "../../base/parse-json.ts";
 import { escapeUnprintable } from "../../base/printable.ts";
-import type { ClusterFacts, OtherNode, RightFact } from "../facts.ts";
-import { factOf } from "./fact.ts";
+import { type ClusterFacts, factOf, type OtherNode, type RightFact } from "../facts.ts";
 
 /** What the daemon asks for: ClusterRole system:node-proxier. */
 const rights: readonly {
@@ -36,15 +35,17 @@ export interface ClusterReaderParts {
 export async function readCluster(parts: ClusterReaderParts): Promise<ClusterFacts> {
   const version = await factOf(() => readVersion(parts));
   // One message says it all where nobody answers.
-  if ("unreadable" in version) {
-    return { version, rights: version, otherNodes: version, metalLb: version };
-  }
+  if ("unreadable" in version) return unreadable(version);
   return {
     version,
     rights: await factOf(() => readRights(parts)),
     otherNodes: await factOf(() => readOtherNodes(parts)),
     metalLb: await factOf(() => readMetalLb(parts)),
   };
+}
+
+export function unreadable(fact: { readonly unreadable: string }): ClusterFacts {
+  return { version: fact, rights: fact, otherNodes: fact, metalLb: fact };
 }
 
 async function readVersion({

@@ -22,7 +22,6 @@ function row(index: number): TopRow {
   const name = `web-${String(index).padStart(5, "0")}`;
   const port = 1 + (index % 60_000);
   return {
-    key: name,
     label: `shop/${name}:http TCP`,
     owner: { namespace: "shop", name, portName: "http" },
     protocol: "TCP",
@@ -83,9 +82,13 @@ describe("the screen", () => {
   });
 
   it("pages to the row that is chosen, and keeps it when the order changes", () => {
-    const last = shownTexts(content(100, { chosen: "web-00099" }), 80, 10);
+    const last = shownTexts(content(100, { chosen: "shop/web-00099:http TCP" }), 80, 10);
     assert.match(last.find((line) => line.startsWith(">")) ?? "", /web-00099/);
-    const other = shownTexts(content(100, { chosen: "web-00099", sort: "active" }), 80, 10);
+    const other = shownTexts(
+      content(100, { chosen: "shop/web-00099:http TCP", sort: "active" }),
+      80,
+      10,
+    );
     assert.match(other[3] ?? "", /^>.*web-00099/);
     assert.equal(firstShown(25, 10), 20);
   });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { type Column, tableLines, truncated } from "../../../../src/cli/operator/table.ts";
+import { type Column, tableLines, truncated } from "../../../src/base/table.ts";
 
 interface Row {
   readonly name: string;

@@ -1,5 +1,5 @@
 /** Tables for terminals. Pure. */
-import { escapeUnprintable } from "../../base/printable.ts";
+import { escapeUnprintable } from "./printable.ts";
 
 export interface Column<Row> {
   readonly title: string;
