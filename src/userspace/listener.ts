@@ -1,6 +1,7 @@
 import type { Clock } from "../base/clock.ts";
 import type { Logger } from "../base/log.ts";
 import type { Balancer } from "./balancer.ts";
+import type { ServiceListener } from "./service-listeners.ts";
 
 /** Where to listen. */
 export interface ListenAddress {
@@ -16,6 +17,13 @@ export interface LocalPorts {
   readonly port: number;
   /** For processes of this node, by rules; most often the same. */
   readonly portOnLoopback: number;
+}
+
+/** A service port that is served. */
+export interface OpenListener {
+  readonly wanted: ServiceListener;
+  /** Of the listener's sockets. */
+  readonly localPorts: LocalPorts;
 }
 
 export interface ListenerParts {

@@ -1,6 +1,6 @@
 import { hostPrefixLength, type IpFamily } from "../base/ip.ts";
 import type { Chain, Jump, Match, Rule, RuleSet } from "../state/rule.ts";
-import type { OpenListener } from "./open-listener.ts";
+import type { OpenListener } from "./listener.ts";
 
 /** Chains of nat for virtual IPs: for packets from elsewhere, and for those of this node. */
 export const portalChains = {

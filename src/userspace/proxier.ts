@@ -3,8 +3,13 @@ import { errorText } from "../base/error-text.ts";
 import { Exclusive } from "../base/exclusive.ts";
 import type { Logger } from "../base/log.ts";
 import { Balancer } from "./balancer.ts";
-import type { ListenAddress, Listener, ListenerParts, LocalPorts } from "./listener.ts";
-import type { OpenListener } from "./open-listener.ts";
+import type {
+  ListenAddress,
+  Listener,
+  ListenerParts,
+  LocalPorts,
+  OpenListener,
+} from "./listener.ts";
 import type { ServiceListener } from "./service-listeners.ts";
 import { TcpListener } from "./tcp-listener.ts";
 import { UdpListener } from "./udp-listener.ts";

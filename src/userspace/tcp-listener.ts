@@ -1,9 +1,11 @@
-import { createServer, type Server, type Socket } from "node:net";
+import { once } from "node:events";
+import { type AddressInfo, connect, createServer, type Server, type Socket } from "node:net";
 import { background } from "../base/background.ts";
+import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
-import { dial } from "./dial.ts";
 import { joinSockets } from "./join-sockets.ts";
 import type { ListenAddress, Listener, ListenerParts, LocalPorts } from "./listener.ts";
+import type { Backend } from "./service-listeners.ts";
 
 /** How long each try to reach a backend may take; every try asks the next one. */
 const dialTimeoutsMs = [250, 500, 1_000, 2_000] as const;
@@ -30,18 +32,13 @@ export class TcpListener implements Listener {
     return this.#clients.size;
   }
 
-  open(): Promise<LocalPorts> {
-    const { host, port } = this.#address;
-    return new Promise((resolve, reject) => {
-      this.#server.once("error", reject);
-      this.#server.listen({ host, port, backlog, ipv6Only: true }, () => {
-        this.#server.off("error", reject);
-        this.#server.on("error", (error) => this.#noteError(error));
-        const address = this.#server.address();
-        const bound = typeof address === "object" && address !== null ? address.port : port;
-        resolve({ port: bound, portOnLoopback: bound });
-      });
-    });
+  async open(): Promise<LocalPorts> {
+    const { host, port: wanted } = this.#address;
+    this.#server.listen({ host, port: wanted, backlog, ipv6Only: true });
+    await once(this.#server, "listening");
+    this.#server.on("error", (error) => this.#noteError(error));
+    const { port } = this.#server.address() as AddressInfo;
+    return { port, portOnLoopback: port };
   }
 
   /** Resolves at once: connections that are open go on. */
@@ -87,5 +84,22 @@ export class TcpListener implements Listener {
 
   #noteError(error: Error): void {
     this.#parts.log.error("Cannot accept connections", { err: errorText(error) });
+  }
+}
+
+/** Connects to a backend. Rejects when that fails or takes longer than `timeoutMs`. */
+async function dial(
+  { address, port, key }: Backend,
+  { clock, timeoutMs }: { readonly clock: Clock; readonly timeoutMs: number },
+): Promise<Socket> {
+  const socket = connect({ host: address, port, allowHalfOpen: true, noDelay: true });
+  const cancel = clock.after(timeoutMs, () => {
+    socket.destroy(new Error(`Cannot connect to ${key}: no answer within ${timeoutMs} ms`));
+  });
+  try {
+    await once(socket, "connect");
+    return socket;
+  } finally {
+    cancel();
   }
 }

@@ -1,29 +1,27 @@
-import type { RemoteInfo } from "node:dgram";
+import { createSocket, type RemoteInfo, type Socket } from "node:dgram";
+import { once } from "node:events";
 import { isIPv6 } from "node:net";
 import { errorText } from "../base/error-text.ts";
 import type { ListenAddress, Listener, ListenerParts, LocalPorts } from "./listener.ts";
 import { UdpFlow } from "./udp-flow.ts";
-import { UdpSocket } from "./udp-socket.ts";
 
 /** So many clients have a socket each; the oldest one makes room for a new one. */
 const mostFlows = 4_096;
+/** What is queued beyond this is dropped, as a full socket buffer would do. */
+const mostQueuedBytes = 1_048_576;
 
 /** Takes datagrams, and gives each client a socket of its own to one backend until it is quiet for long. */
 export class UdpListener implements Listener {
   readonly #parts: ListenerParts;
-  readonly #socket: UdpSocket;
-  /** Answers from the loopback address: a socket of all addresses answers a process of this node from another one. */
-  readonly #onLoopback: UdpSocket | undefined;
+  readonly #address: ListenAddress;
+  readonly #sockets: Socket[] = [];
   /** By `port address` of the client, in the order in which they came. */
   readonly #flows = new Map<string, UdpFlow>();
   #hasReportedLimit = false;
 
   constructor(parts: ListenerParts, address: ListenAddress) {
     this.#parts = parts;
-    this.#socket = this.#socketAt(address);
-    const host = isIPv6(address.host) ? "::1" : "127.0.0.1";
-    this.#onLoopback =
-      address.isRedirected === true ? this.#socketAt({ host, port: 0 }) : undefined;
+    this.#address = address;
   }
 
   get openCount(): number {
@@ -31,12 +29,15 @@ export class UdpListener implements Listener {
   }
 
   async open(): Promise<LocalPorts> {
-    const port = await this.#socket.open();
-    if (this.#onLoopback === undefined) return { port, portOnLoopback: port };
+    const { host, isRedirected } = this.#address;
     try {
-      return { port, portOnLoopback: await this.#onLoopback.open() };
+      const port = await this.#bind(this.#address);
+      if (isRedirected !== true) return { port, portOnLoopback: port };
+      // A socket of all addresses answers a process of this node from another address than the loopback one.
+      const loopback = { host: isIPv6(host) ? "::1" : "127.0.0.1", port: 0 };
+      return { port, portOnLoopback: await this.#bind(loopback) };
     } catch (error) {
-      await this.#socket.close();
+      await this.close();
       throw error;
     }
   }
@@ -44,8 +45,9 @@ export class UdpListener implements Listener {
   /** There is no end that a client would wait for: flows end with the listener. */
   async close(): Promise<void> {
     this.cut();
-    await this.#socket.close();
-    await this.#onLoopback?.close();
+    for (const socket of this.#sockets.splice(0)) {
+      await new Promise<void>((resolve) => socket.close(resolve));
+    }
   }
 
   keepTo(serving: ReadonlySet<string>): void {
@@ -57,23 +59,28 @@ export class UdpListener implements Listener {
     this.#flows.clear();
   }
 
-  #socketAt(address: ListenAddress): UdpSocket {
-    const socket: UdpSocket = new UdpSocket(address, {
-      onDatagram: (data, from) => this.#pass(data, from, socket),
-      onError: (error) =>
-        this.#parts.log.error("Cannot receive datagrams", { err: errorText(error) }),
+  /** The port of a socket there. */
+  async #bind({ host: address, port }: ListenAddress): Promise<number> {
+    const type = isIPv6(address) ? "udp6" : "udp4";
+    const socket = createSocket({ type, ipv6Only: type === "udp6" });
+    this.#sockets.push(socket);
+    socket.on("message", (data, from) => this.#pass(data, from, socket));
+    socket.bind({ address, port, exclusive: true });
+    await once(socket, "listening");
+    socket.on("error", (error) => {
+      this.#parts.log.error("Cannot receive datagrams", { err: errorText(error) });
     });
-    return socket;
+    return socket.address().port;
   }
 
   /** Answers go the way that the first datagram came. */
-  #pass(data: Uint8Array, from: RemoteInfo, socket: UdpSocket): void {
+  #pass(data: Uint8Array, from: RemoteInfo, socket: Socket): void {
     const key = `${from.port} ${from.address}`;
     const flow = this.#flows.get(key) ?? this.#begin(key, from, socket);
     flow?.send(data);
   }
 
-  #begin(key: string, from: RemoteInfo, socket: UdpSocket): UdpFlow | undefined {
+  #begin(key: string, from: RemoteInfo, socket: Socket): UdpFlow | undefined {
     const { balancer, clock, udpTimeoutMs } = this.#parts;
     const backend = balancer.next(from.address, clock.monotonicMs());
     if (backend === undefined) return undefined;
@@ -81,7 +88,10 @@ export class UdpListener implements Listener {
     const flow = new UdpFlow(backend, {
       clock,
       idleMs: udpTimeoutMs,
-      onAnswer: (answer) => socket.answer(answer, from),
+      onAnswer: (answer) => {
+        if (socket.getSendQueueSize() > mostQueuedBytes) return;
+        socket.send(answer, from.port, from.address, () => {});
+      },
       onEnd: () => {
         if (this.#flows.get(key) === flow) this.#flows.delete(key);
       },

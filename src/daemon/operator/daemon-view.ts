@@ -11,7 +11,7 @@ import type { ClusterPlan } from "../../plan/cluster-plan.ts";
 import type { Frontend } from "../../plan/frontends.ts";
 import type { Reconciler } from "../../reconcile/reconciler.ts";
 import type { RuleSet } from "../../state/rule.ts";
-import type { OpenListener } from "../../userspace/open-listener.ts";
+import type { OpenListener } from "../../userspace/listener.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
 
 /** What answers are made of: the daemon's own state, read where it is. Nothing is copied, nothing decided again. */

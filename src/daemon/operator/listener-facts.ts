@@ -2,7 +2,7 @@
 import { familyOf, type IpAddress } from "../../base/ip.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import { listenAddressOf } from "../../userspace/listen-addresses.ts";
-import type { OpenListener } from "../../userspace/open-listener.ts";
+import type { OpenListener } from "../../userspace/listener.ts";
 import { portalRules } from "../../userspace/portal-rules.ts";
 import { byKey, listenerKey } from "../../userspace/service-listeners.ts";
 import {

@@ -10,7 +10,7 @@ import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
 import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
 import { StaleUdp } from "../../reconcile/iptables/stale-udp.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
-import type { OpenListener } from "../../userspace/open-listener.ts";
+import type { OpenListener } from "../../userspace/listener.ts";
 
 export interface ListenerFlowsParts {
   readonly clock: Clock;

@@ -1,7 +1,7 @@
 import { listListeningSockets } from "../../kernel/listening-sockets.ts";
 import type { Holders } from "../../plan/claims/claim.ts";
 import type { SoughtListener } from "../../userspace/find-listeners.ts";
-import type { OpenListener } from "../../userspace/open-listener.ts";
+import type { OpenListener } from "../../userspace/listener.ts";
 import {
   type DryRunReporter,
   type PendingChange,

@@ -18,7 +18,7 @@ import { diffRules, type PlannedRuleChange } from "../../reconcile/diff/diff-rul
 import { cachedRulesOf } from "../../reconcile/diff/rule-texts.ts";
 import type { Rule } from "../../state/rule.ts";
 import { findListeners, type SoughtListener } from "../../userspace/find-listeners.ts";
-import type { OpenListener } from "../../userspace/open-listener.ts";
+import type { OpenListener } from "../../userspace/listener.ts";
 import { isLedTo, portalRules } from "../../userspace/portal-rules.ts";
 import {
   byKey,

@@ -4,7 +4,7 @@ import { diffRules } from "../../reconcile/diff/diff-rules.ts";
 import { cachedRulesAfter, cachedRulesOf } from "../../reconcile/diff/rule-texts.ts";
 import type { CachedRules } from "../../reconcile/observed/cached-state.ts";
 import type { Rule, RuleSet } from "../../state/rule.ts";
-import type { OpenListener } from "../../userspace/open-listener.ts";
+import type { OpenListener } from "../../userspace/listener.ts";
 import { portalRules } from "../../userspace/portal-rules.ts";
 import { byKey } from "../../userspace/service-listeners.ts";
 

@@ -13,7 +13,7 @@ import type { Iptables } from "../../kernel/kernel.ts";
 import { ChangeTracker } from "../../model/change-tracker.ts";
 import type { NodePlace } from "../../model/topology.ts";
 import type { HolderRecord } from "../../plan/claims/holder-record.ts";
-import type { OpenListener } from "../../userspace/open-listener.ts";
+import type { OpenListener } from "../../userspace/listener.ts";
 import type { UserspaceProxier } from "../../userspace/proxier.ts";
 import { type ServiceListener, serviceListeners } from "../../userspace/service-listeners.ts";
 import type { ConflictReporter } from "../report/conflict-reporter.ts";
