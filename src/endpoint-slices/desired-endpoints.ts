@@ -1,5 +1,4 @@
 import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
-import { hintsOf } from "./hints.ts";
 import type { PodRecord, SelectingService, SliceEndpoint, SlicePort } from "./objects.ts";
 import { bareName } from "./selection.ts";
 
@@ -79,4 +78,20 @@ function endpointOf(
     ...(zone === undefined ? {} : { zone }),
   };
   return { ...endpoint, ...hintsOf(service, endpoint) };
+}
+
+type Hints = Pick<SliceEndpoint, "zoneHints" | "nodeHints">;
+
+/**
+ * For whom an endpoint is, where the Service says that its traffic is to stay near: the zone of the endpoint, or its node
+ * and zone. Only of endpoints that are ready; without a known zone there is no hint. Pure.
+ */
+function hintsOf(
+  { trafficDistribution }: Pick<SelectingService, "trafficDistribution">,
+  { isReady, zone, nodeName }: Pick<SliceEndpoint, "isReady" | "zone" | "nodeName">,
+): Hints {
+  if (trafficDistribution === undefined || !isReady) return {};
+  const zoneHints = zone === undefined ? {} : { zoneHints: [zone] };
+  if (trafficDistribution === "zone" || nodeName === "") return zoneHints;
+  return { ...zoneHints, nodeHints: [nodeName] };
 }

@@ -5,6 +5,14 @@ import type { ServiceName } from "../base/service-name.ts";
 
 export type Labels = Readonly<Record<string, string>>;
 
+/** Labels of EndpointSlices that have a meaning for Kubernetes. */
+export const serviceNameLabel = "kubernetes.io/service-name";
+export const managedByLabel = "endpointslice.kubernetes.io/managed-by";
+export const headlessLabel = "service.kubernetes.io/headless";
+
+/** The value of {@link managedByLabel} on slices that kube-ipvs made. */
+export const ourManagerName = "kube-ipvs-endpoint-controller";
+
 /** A port that a container of a Pod names. */
 export interface ContainerPort {
   readonly name: string;

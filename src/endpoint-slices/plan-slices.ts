@@ -2,15 +2,18 @@ import type { IpFamily } from "../base/ip.ts";
 import { sameValue } from "../base/same-value.ts";
 import type { ServiceName } from "../base/service-name.ts";
 import { endpointGroups, portsKey, type ZoneOf } from "./desired-endpoints.ts";
-import { headlessLabel, managedByLabel, ourManagerName, serviceNameLabel } from "./labels.ts";
-import type {
-  Labels,
-  NewSlice,
-  PodRecord,
-  SelectingService,
-  SliceContent,
-  SlicePort,
-  StoredSlice,
+import {
+  headlessLabel,
+  type Labels,
+  managedByLabel,
+  type NewSlice,
+  ourManagerName,
+  type PodRecord,
+  type SelectingService,
+  type SliceContent,
+  type SlicePort,
+  type StoredSlice,
+  serviceNameLabel,
 } from "./objects.ts";
 import { type PackedSlice, pack } from "./pack.ts";
 import { bareName, familiesOf, podsOf } from "./selection.ts";
@@ -95,12 +98,39 @@ interface PlannedSlice extends PackedSlice {
   readonly ports: readonly SlicePort[];
 }
 
-function planFamily(situation: SliceSituation, family: FamilySituation): SlicePlan {
+function planFamily({ isNameTaken }: SliceSituation, family: FamilySituation): SlicePlan {
+  const { service } = family;
   const slices = plannedSlices(family);
+  /** Slices that nothing is left for: written over before a new one is made. */
   const idle = family.stored.filter((stored) => !slices.some((slice) => slice.stored === stored));
-  const writes = new SliceWrites(situation, family, idle);
-  for (const slice of slices) writes.add(slice);
-  return writes.plan();
+  const names = freeNames(family, isNameTaken);
+  const creates: NewSlice[] = [];
+  const updates: SliceUpdate[] = [];
+  for (const { stored, endpoints, ports, isChanged } of slices) {
+    const content = { ...metadataOf(service), ports, endpoints };
+    const target = stored ?? idle.shift();
+    if (target === undefined) {
+      const name = names.next().value;
+      creates.push({ ...content, name, service: service.name, family: family.family });
+    } else if (stored === undefined || isChanged || !hasMetadata(target, service)) {
+      updates.push({ stored: target, content });
+    }
+  }
+  return { creates, updates, deletes: idle };
+}
+
+/**
+ * Free names, each once. They are not drawn by chance: a slice that was made, while its answer was lost, is
+ * refused when it is made again, and never made twice.
+ */
+function* freeNames(
+  { service, family }: FamilySituation,
+  isTaken: SliceSituation["isNameTaken"],
+): Generator<string, never> {
+  for (let number = 0; ; number += 1) {
+    const name = `${service.name}-${family.toLowerCase()}-${number}`;
+    if (!isTaken(name)) yield name;
+  }
 }
 
 /** The slices that shall be: none is empty, except for the one that says that there are no endpoints. */
@@ -123,53 +153,6 @@ function plannedSlices(family: FamilySituation): readonly PlannedSlice[] {
 function emptySlice(stored: StoredSlice | undefined): PackedSlice {
   if (stored === undefined) return { endpoints: [], isChanged: true };
   return { stored, endpoints: [], isChanged: stored.endpoints.length > 0 };
-}
-
-/** Collects what is to be written for one family. */
-class SliceWrites {
-  readonly #situation: SliceSituation;
-  readonly #family: FamilySituation;
-  /** Slices that nothing is left for: written over before a new one is made. */
-  readonly #idle: StoredSlice[];
-  readonly #creates: NewSlice[] = [];
-  readonly #updates: SliceUpdate[] = [];
-  readonly #chosenNames = new Set<string>();
-
-  constructor(situation: SliceSituation, family: FamilySituation, idle: readonly StoredSlice[]) {
-    this.#situation = situation;
-    this.#family = family;
-    this.#idle = [...idle];
-  }
-
-  add({ stored, endpoints, ports, isChanged }: PlannedSlice): void {
-    const { service, family } = this.#family;
-    const content = { ...metadataOf(service), ports, endpoints };
-    const target = stored ?? this.#idle.shift();
-    if (target === undefined) {
-      const name = this.#newName();
-      this.#creates.push({ ...content, name, service: service.name, family });
-    } else if (stored === undefined || isChanged || !hasMetadata(target, service)) {
-      this.#updates.push({ stored: target, content });
-    }
-  }
-
-  plan(): SlicePlan {
-    return { creates: this.#creates, updates: this.#updates, deletes: this.#idle };
-  }
-
-  /**
-   * The first free name. Names are not drawn by chance: a slice that was made, while its answer was lost, is
-   * refused when it is made again, and never made twice.
-   */
-  #newName(): string {
-    const { service, family } = this.#family;
-    for (let number = 0; ; number += 1) {
-      const name = `${service.name}-${family.toLowerCase()}-${number}`;
-      if (this.#chosenNames.has(name) || this.#situation.isNameTaken(name)) continue;
-      this.#chosenNames.add(name);
-      return name;
-    }
-  }
 }
 
 function hasMetadata(slice: StoredSlice, service: SelectingService): boolean {

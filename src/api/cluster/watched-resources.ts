@@ -1,4 +1,4 @@
-import { headlessLabel } from "../../endpoint-slices/labels.ts";
+import { headlessLabel } from "../../endpoint-slices/objects.ts";
 import { proxyNameLabel } from "../decode/service.ts";
 import type { ResourceKind } from "../source.ts";
 

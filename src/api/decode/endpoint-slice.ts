@@ -1,6 +1,6 @@
 import { familyOf, type IpFamily, ipFamilies } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
-import { headlessLabel, serviceNameLabel } from "../../endpoint-slices/labels.ts";
+import { headlessLabel, serviceNameLabel } from "../../endpoint-slices/objects.ts";
 import type { EndpointRecord, EndpointSliceRecord, SlicePortRecord } from "../objects.ts";
 import { addressOf } from "./addresses.ts";
 import { sliceWeightText } from "./annotations.ts";

@@ -1,7 +1,13 @@
 import { type IpAddress, ipFamilies } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
-import { managedByLabel, ourManagerName, serviceNameLabel } from "../../endpoint-slices/labels.ts";
-import type { SliceEndpoint, SlicePort, StoredSlice } from "../../endpoint-slices/objects.ts";
+import {
+  managedByLabel,
+  ourManagerName,
+  type SliceEndpoint,
+  type SlicePort,
+  type StoredSlice,
+  serviceNameLabel,
+} from "../../endpoint-slices/objects.ts";
 import { parsedAddress } from "./addresses.ts";
 import type { Untrusted } from "./fields.ts";
 import { isSafeName, type ObjectIdentity } from "./identity.ts";

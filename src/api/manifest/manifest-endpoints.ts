@@ -1,10 +1,10 @@
 import type { Logger } from "../../base/log.ts";
-import { ourManagerName } from "../../endpoint-slices/labels.ts";
-import type {
-  NewSlice,
-  PodRecord,
-  SelectingService,
-  StoredSlice,
+import {
+  type NewSlice,
+  ourManagerName,
+  type PodRecord,
+  type SelectingService,
+  type StoredSlice,
 } from "../../endpoint-slices/objects.ts";
 import { planSlices, type SlicePlan } from "../../endpoint-slices/plan-slices.ts";
 import { PodIndex } from "../../endpoint-slices/pod-index.ts";

@@ -1,11 +1,11 @@
 /** Records for tests of slices, and slices as an API server would store them after a plan. */
 import type { IpAddress } from "../../../src/base/ip.ts";
-import { managedByLabel } from "../../../src/endpoint-slices/labels.ts";
-import type {
-  NewSlice,
-  PodRecord,
-  SelectingService,
-  StoredSlice,
+import {
+  managedByLabel,
+  type NewSlice,
+  type PodRecord,
+  type SelectingService,
+  type StoredSlice,
 } from "../../../src/endpoint-slices/objects.ts";
 import {
   planSlices,
