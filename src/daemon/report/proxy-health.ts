@@ -1,7 +1,12 @@
 import type { ResourceKind } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { IpFamily } from "../../base/ip.ts";
-import { Readiness } from "./readiness.ts";
+
+const resourceNames: Readonly<Record<ResourceKind, string>> = {
+  services: "Services",
+  endpointslices: "EndpointSlices",
+  nodes: "the Node object",
+};
 
 interface FamilyHealth {
   /** Wall clock, milliseconds since the epoch. */
@@ -34,7 +39,9 @@ export class ProxyHealth {
   readonly #clock: Clock;
   #timeoutMs: number;
   readonly #families = new Map<IpFamily, FamilyHealth>();
-  readonly #readiness = new Readiness();
+  /** What the first sync waits for. */
+  readonly #unlisted = new Set<ResourceKind>(["nodes", "services", "endpointslices"]);
+  #hasSynced = false;
   #isNodeEligible = true;
 
   /** Upstream's timeout is twice the sync period. */
@@ -55,7 +62,7 @@ export class ProxyHealth {
 
   /** A resource was listed completely. */
   listed(kind: ResourceKind): void {
-    this.#readiness.listed(kind);
+    this.#unlisted.delete(kind);
   }
 
   /** A sync is asked for. A family is judged from {@link started} on. */
@@ -67,7 +74,7 @@ export class ProxyHealth {
   /** A sync succeeded. */
   updated(family: IpFamily): void {
     this.started(family);
-    this.#readiness.synced();
+    this.#hasSynced = true;
   }
 
   /** False while the node is being deleted or drained by the autoscaler. */
@@ -75,16 +82,16 @@ export class ProxyHealth {
     this.#isNodeEligible = isEligible;
   }
 
-  get isHealthy(): boolean {
-    return this.report().isHealthy;
-  }
-
   /**
    * Why this node is not ready: it was not programmed since the start, or syncs do not keep up. Undefined: it is
-   * ready. Not part of {@link isHealthy}, whose meaning is upstream's: a restart would not help an API server.
+   * ready. Not part of {@link HealthReport.isHealthy}, whose meaning is upstream's: a restart would not help an API server.
    */
   get notReadyReason(): string | undefined {
-    if (this.#readiness.reason !== undefined) return this.#readiness.reason;
+    if (!this.#hasSynced) {
+      const missing = [...this.#unlisted].map((kind) => resourceNames[kind]);
+      if (missing.length === 0) return "The first sync has not succeeded yet";
+      return `The first sync waits for ${missing.join(", ")}`;
+    }
     const overdue = this.report().families.filter(({ isHealthy }) => !isHealthy);
     if (overdue.length === 0) return undefined;
     const families = overdue.map(({ family }) => family).join(", ");

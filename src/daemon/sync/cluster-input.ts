@@ -10,7 +10,6 @@ import { apiServerService, sliceEndpoints } from "../node/node-network.ts";
 import { NodeWait } from "../node/node-wait.ts";
 import { OtherNodes, type OtherNodesParts } from "../node/other-nodes.ts";
 import type { LiveConfig } from "../process/live-config.ts";
-import { InitialLists } from "./initial-lists.ts";
 
 /** What a loop is given, and hands on to its input. */
 export interface ClusterInputCollaborators {
@@ -56,7 +55,8 @@ export interface ClusterInputParts {
 /** What the loop of any mode knows of the cluster and of the nodes, and whether it is enough to plan. */
 export class ClusterInput {
   readonly #parts: ClusterInputParts;
-  readonly #lists = new InitialLists();
+  /** Before these are completely listed nothing may be planned. */
+  readonly #unlisted = new Set<ResourceKind>(["services", "endpointslices"]);
   readonly #nodeWait: NodeWait;
   readonly #otherNodes: OtherNodes;
   readonly node: KnownNode;
@@ -80,12 +80,12 @@ export class ClusterInput {
 
   /** Everything is listed, and the Node and the other Nodes are known as far as planning needs them. */
   get isReady(): boolean {
-    return this.#lists.isComplete && this.#nodeWait.isReady && this.#otherNodes.isReady;
+    return this.#areListed && this.#nodeWait.isReady && this.#otherNodes.isReady;
   }
 
   /** The node is known, and the lists are still arriving. */
   get isListing(): boolean {
-    return !this.#lists.isComplete && this.#nodeWait.isReady;
+    return !this.#areListed && this.#nodeWait.isReady;
   }
 
   /** As `OtherNodes.weights`. */
@@ -145,15 +145,17 @@ export class ClusterInput {
   noteSynced(kind: ResourceKind): void {
     if (kind === "services") this.#otherNodes.noteListed();
     if (kind === "nodes") this.#nodeWait.noteListed();
-    else this.#noteListed(kind);
+    else if (this.#unlisted.delete(kind) && this.#areListed) this.#reportLists();
     this.#parts.onChange();
   }
 
-  #noteListed(kind: Exclude<ResourceKind, "nodes">): void {
-    if (this.#lists.isComplete) return;
-    this.#lists.note(kind);
+  get #areListed(): boolean {
+    return this.#unlisted.size === 0;
+  }
+
+  #reportLists(): void {
     const { serviceCount: services, sliceCount: endpointSlices } = this.#parts.tracker;
-    if (this.#lists.isComplete) this.#parts.onListed?.({ services, endpointSlices });
+    this.#parts.onListed?.({ services, endpointSlices });
   }
 
   #watchOtherNodes({ source = {}, clock, log }: ClusterInputCollaborators): OtherNodes {

@@ -1,6 +1,6 @@
 /** `kube-ipvs plan` in mode userspace. */
 import type { NodeRecord } from "../../api/objects.ts";
-import type { ObjectSource } from "../../api/source.ts";
+import type { ObjectSource, ResourceKind } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Config } from "../../config/config.ts";
 import { openIptables } from "../../kernel/open-iptables.ts";
@@ -12,7 +12,6 @@ import { answerDeadline } from "../process/answer-deadline.ts";
 import { openSource } from "../process/open-source.ts";
 import { readOwnershipRecord } from "../process/ownership-record.ts";
 import type { CommandParts } from "../run.ts";
-import { InitialLists } from "../sync/initial-lists.ts";
 import { addressesOf, listenerText } from "./listener-text.ts";
 import {
   type KnownObjects,
@@ -52,7 +51,7 @@ async function readObjects(
   clock: Clock,
 ): Promise<KnownObjects> {
   const tracker = new ChangeTracker(clock.nowMs());
-  const lists = new InitialLists();
+  const unlisted = new Set<ResourceKind>(["services", "endpointslices"]);
   const listed = Promise.withResolvers<void>();
   let node: NodeRecord | undefined;
   await source.start({
@@ -62,8 +61,8 @@ async function readObjects(
       node = current;
     },
     onSynced: (kind) => {
-      lists.note(kind);
-      if (lists.isComplete) listed.resolve();
+      unlisted.delete(kind);
+      if (unlisted.size === 0) listed.resolve();
     },
     onRefusal: () => {},
   });

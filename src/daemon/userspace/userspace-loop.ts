@@ -1,12 +1,11 @@
 import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/objects.ts";
 import type { ResourceKind } from "../../api/source.ts";
-import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
-import { Exclusive } from "../../base/exclusive.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import { none } from "../../base/none.ts";
+import { type NextRun, Periodic } from "../../base/periodic.ts";
 import { sameValue } from "../../base/same-value.ts";
 import type { Config } from "../../config/config.ts";
 import type { Iptables } from "../../kernel/kernel.ts";
@@ -20,7 +19,7 @@ import type { ConflictReporter } from "../report/conflict-reporter.ts";
 import { claimConflict } from "../report/conflicts.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
-import { InitialLists } from "../sync/initial-lists.ts";
+import { Runner } from "../sync/runner.ts";
 import { firstRetryMs } from "../sync/runner-options.ts";
 import type { ListenerFlows } from "./listener-flows.ts";
 import { PortalClaims } from "./portal-claims.ts";
@@ -62,17 +61,11 @@ type LoopConfig = Pick<Config, "nodeName" | "syncPeriodMs" | "minSyncPeriodMs">;
 /** Brings listeners, then rules, in line with Services and endpoints: what changed soon, everything now and then. */
 export class UserspaceLoop {
   readonly #parts: UserspaceLoopParts;
-  readonly #config: LoopConfig;
   readonly #tracker: ChangeTracker;
-  readonly #lists = new InitialLists();
-  readonly #exclusive = new Exclusive();
+  readonly #unlisted = new Set<ResourceKind>(["services", "endpointslices"]);
+  readonly #runner: Runner;
+  readonly #period: Periodic;
   #place: NodePlace;
-  #syncedAtMs = Number.NEGATIVE_INFINITY;
-  #isPlanned = false;
-  #failuresInARow = 0;
-  #cancelSync: () => void = () => {};
-  #cancelPeriod: () => void = () => {};
-  #isStopped = false;
   readonly #claims: PortalClaims;
   #isSettled = false;
   #nodeAddresses: readonly IpAddress[] = none;
@@ -80,7 +73,19 @@ export class UserspaceLoop {
   constructor(parts: UserspaceLoopParts, config: LoopConfig) {
     this.#claims = new PortalClaims(parts.holderRecord.held);
     this.#parts = parts;
-    this.#config = config;
+    const { minSyncPeriodMs: minIntervalMs, syncPeriodMs: longestRetryMs } = config;
+    this.#runner = new Runner(() => this.#sync(), parts, {
+      ...{ minIntervalMs, firstRetryMs, longestRetryMs },
+    });
+    this.#period = new Periodic(
+      {
+        name: "sync of everything",
+        intervalMs: config.syncPeriodMs,
+        maxShare: 1,
+        run: () => this.#refresh(),
+      },
+      parts,
+    );
     this.#tracker = new ChangeTracker(parts.clock.nowMs());
     this.#place = { nodeName: config.nodeName, zone: "" };
   }
@@ -108,12 +113,13 @@ export class UserspaceLoop {
 
   start(): void {
     for (const family of this.#parts.families) this.#parts.health.started(family);
-    this.#beginPeriod();
+    this.#runner.start();
+    this.#period.start();
   }
 
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
     this.#tracker.noteService(previous, current);
-    this.#syncSoon();
+    this.#request();
   }
 
   noteSlice(
@@ -121,7 +127,7 @@ export class UserspaceLoop {
     current: EndpointSliceRecord | undefined,
   ): void {
     this.#tracker.noteSlice(previous, current);
-    this.#syncSoon();
+    this.#request();
   }
 
   noteNode(node: NodeRecord | undefined): void {
@@ -130,59 +136,46 @@ export class UserspaceLoop {
     if (zone === this.#place.zone) return;
     this.#place = { ...this.#place, zone };
     this.#tracker.touchAll();
-    this.#syncSoon();
+    this.#request();
   }
 
   noteSynced(kind: ResourceKind): void {
-    this.#lists.note(kind);
-    this.#syncSoon();
+    this.#unlisted.delete(kind);
+    this.#request();
   }
 
-  /** Resolves when everything that was noted so far is served, or could not be. */
+  /** Resolves when everything that was noted so far is served. */
   settled(): Promise<void> {
-    return this.#exclusive.run(() => this.#sync());
+    return this.#runner.settled();
   }
 
   /** Listeners close and connections are cut; rules stay until another mode or `--cleanup` removes them. */
   async stop(): Promise<void> {
-    this.#isStopped = true;
-    this.#cancelSync();
-    this.#cancelPeriod();
-    await this.#exclusive.idle();
+    this.#period.stop();
+    await this.#runner.stop();
     await this.#parts.proxier.stop();
   }
 
-  #syncSoon(leastDelayMs = 0): void {
-    if (!this.#lists.isComplete || this.#isPlanned || this.#isStopped) return;
-    const { clock, health, families } = this.#parts;
+  #request(): void {
+    if (this.#unlisted.size > 0) return;
+    const { health, families } = this.#parts;
     for (const family of families) health.queued(family);
-    this.#isPlanned = true;
-    const dueMs = this.#syncedAtMs + this.#config.minSyncPeriodMs;
-    this.#cancelSync = clock.after(Math.max(leastDelayMs, dueMs - clock.monotonicMs()), () => {
-      this.#isPlanned = false;
-      background(this.settled(), this.#parts.log, "syncing");
-    });
+    this.#runner.request();
   }
 
   /** Reads the rules again, and tries again to listen where a port was taken. */
-  #beginPeriod(): void {
-    const { clock, portals, proxier, log } = this.#parts;
-    this.#cancelPeriod = clock.after(this.#config.syncPeriodMs, () => {
-      portals?.forget();
-      const all = proxier.retryFailed().then(() => this.settled());
-      background(
-        all.finally(() => this.#isStopped || this.#beginPeriod()),
-        log,
-        "syncing",
-      );
-    });
+  async #refresh(): Promise<NextRun> {
+    const { portals, proxier } = this.#parts;
+    portals?.forget();
+    await proxier.retryFailed();
+    this.#request();
+    return "soon";
   }
 
-  async #sync(): Promise<void> {
-    if (!this.#lists.isComplete || this.#isStopped) return;
+  /** Says whether all rules could be written. */
+  async #sync(): Promise<boolean> {
     const { clock, log, proxier, portals, flows, health, families, history } = this.#parts;
     const beganMs = clock.monotonicMs();
-    this.#syncedAtMs = beganMs;
     this.#refreshAddresses();
     const { services } = this.#tracker.take();
     const changed = new Map<string, readonly ServiceListener[]>();
@@ -203,11 +196,8 @@ export class UserspaceLoop {
       const event = "Cannot write the rules that lead to the listeners, retrying";
       log.error(event, { err: errorText(error) });
       history.noteFailure(`Cannot write rules: ${errorText(error)}`);
-      const retryMs = firstRetryMs * 2 ** this.#failuresInARow;
-      this.#failuresInARow += 1;
-      return this.#syncSoon(Math.min(retryMs, this.#config.syncPeriodMs));
+      return false;
     }
-    this.#failuresInARow = 0;
     for (const family of families) health.updated(family);
     const isFull = history.last === undefined;
     history.noteWorked({ isFull, elapsedMs: clock.monotonicMs() - beganMs });
@@ -220,7 +210,9 @@ export class UserspaceLoop {
       listeners: proxier.open().length,
       connections: proxier.openCount,
     });
+    return true;
   }
+
   /** From now on every Service holds the addresses that it has; at first those to which the rules lead that are there. */
   async #settleClaims(): Promise<void> {
     const { iptables, families } = this.#parts;

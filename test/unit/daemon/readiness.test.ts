@@ -64,7 +64,7 @@ describe("a daemon that starts", () => {
 
   it("is alive and never ready where nothing is listed", async () => {
     await start(new SilentSource());
-    assert.equal(health.isHealthy, true);
+    assert.equal(health.report().isHealthy, true);
     assert.match(health.notReadyReason ?? "", /^The first sync waits for the Node object, Serv/);
     assert.equal(await firstSyncCompleted(), "0");
     assert.deepEqual(firstSyncLines(), []);
