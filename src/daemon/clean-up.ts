@@ -7,14 +7,14 @@ import type { Kernel } from "../kernel/kernel.ts";
 import { planEmptyRules } from "../plan/rules.ts";
 import type { ChangeKind } from "../reconcile/change.ts";
 import type { Kept } from "../reconcile/diff/plan-removal.ts";
-import { readAddresses } from "../reconcile/observed/read-addresses.ts";
 import { type RemovalGoal, type RemovalReport, removeAll } from "../reconcile/remove-all.ts";
 import type { RuleSet } from "../state/rule.ts";
-import { usableFamilies } from "./node/iptables-families.ts";
+import { usableFamilies } from "./node/remove-rules.ts";
+import { ownedBy } from "./node/tidy-ipvs.ts";
 import { removeLeftoverSocket } from "./operator/operator-socket.ts";
-import { removeBootFile, systemBootClock } from "./process/boot-file.ts";
+import { removeBootFile } from "./process/boot-file.ts";
 import { modeRecordPath } from "./process/mode-record.ts";
-import { ownershipRecordPath, readOwnership } from "./process/ownership-record.ts";
+import { ownershipRecordPath } from "./process/ownership-record.ts";
 
 /** Cleans up and prints a line for each kind of thing; resolves with whether everything could be removed. */
 export async function cleanUp(
@@ -40,16 +40,8 @@ export async function cleanUp(
 
 /** What clean-up is about: everything of ours. */
 export async function removalGoal(kernel: Kernel, config: Config): Promise<RemovalGoal> {
-  return {
-    rules: await plannedRules(kernel, config),
-    nodeAddresses: (await readAddresses(kernel)).ofNode,
-    recorded: readOwnership(ownershipRecordPath(config.drainStartTimesPath), systemBootClock()),
-    ownership: {
-      foreignVirtualServers: config.foreignVirtualServers,
-      excludeCidrs: config.excludeCidrs,
-    },
-    hasIpvs: await findIpvs(kernel),
-  };
+  const rules = await plannedRules(kernel, config);
+  return { ...(await ownedBy(kernel, config)), rules, hasIpvs: await findIpvs(kernel) };
 }
 
 interface FileRemoval {

@@ -18,7 +18,7 @@ import { beginIpvs } from "./modes/ipvs-mode.ts";
 import type { RunningMode } from "./modes/mode.ts";
 import { BackendWatch } from "./node/backend-watch.ts";
 import { checkFamilies, type FamilyFacts, primaryFamily } from "./node/family-check.ts";
-import { rememberServers } from "./node/known-servers.ts";
+import { rememberServers } from "./node/node-network.ts";
 import { StartError } from "./node/prepare-kernel.ts";
 import { tidyOnceSynced } from "./node/tidy-once-synced.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
@@ -101,14 +101,10 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const { input } = loop;
   const stopped = new AbortController();
   modeRecord?.begin(config.mode);
-  const settled = (): Promise<void> => loop.settled();
-  const tidy = tidyOnceSynced({
-    log,
-    settled,
-    tidy: async () => {
-      await mode.tidy(stopped.signal);
-      if (!stopped.signal.aborted) modeRecord?.tidied(config.mode);
-    },
+  const tidy = tidyOnceSynced(log, async () => {
+    await loop.settled();
+    await mode.tidy(stopped.signal);
+    if (!stopped.signal.aborted) modeRecord?.tidied(config.mode);
   });
   const backendWatch = new BackendWatch(kernel.iptables, parts, config.verificationPeriodMs);
   loop.start();
@@ -124,7 +120,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   return {
     families: mode.families,
     view: mode.view,
-    settled,
+    settled: () => loop.settled(),
     reconfigure: async (next) => {
       await mode.configure(next);
       live.current = next;

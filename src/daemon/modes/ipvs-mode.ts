@@ -3,7 +3,6 @@ import { reportLeftoverChains, tidyOtherModes } from "../node/other-modes.ts";
 import { configureKernel, prepareKernel } from "../node/prepare-kernel.ts";
 import { servedBefore } from "../node/served-before.ts";
 import { tidyPortals } from "../node/tidy-portals.ts";
-import { tidyVirtualAddresses } from "../node/tidy-virtual-addresses.ts";
 import { tidyUnusedBackend } from "../node/unused-backend.ts";
 import { SyncReporter } from "../report/sync-reporter.ts";
 import { SyncLoop } from "../sync/sync-loop.ts";
@@ -56,6 +55,17 @@ export async function beginIpvs(parts: ModeParts): Promise<RunningMode> {
       await tidyVirtualAddresses(kernel, config, log);
     },
   };
+}
+
+/** Removes what a run with the other setting of `kubeIpvs.virtualAddresses` bound. */
+async function tidyVirtualAddresses(
+  { link }: ModeParts["kernel"],
+  { virtualAddresses, isObserveOnly }: ModeParts["config"],
+  log: ModeParts["log"],
+): Promise<void> {
+  if (isObserveOnly) return;
+  const count = await link.removeOtherForm();
+  if (count > 0) log.info("Converted virtual addresses", { to: virtualAddresses, count });
 }
 
 type SyncLoopNodeReady = NonNullable<ConstructorParameters<typeof SyncLoop>[0]["onNodeReady"]>;

@@ -32,17 +32,9 @@ export function checkFamilies(facts: FamilyFacts): readonly FamilyFinding[] {
   const { localTraffic: local } = config;
   const findings: FamilyFinding[] = [];
   const note = (what: string, cidrs: readonly Cidr[], isFatal: boolean): void => {
-    if (
-      !isOnlyOther(
-        cidrs.map(({ address }) => address),
-        primary,
-      )
-    )
-      return;
-    findings.push({
-      reason: `${what} has no network of the node's primary IP family, ${primary}`,
-      isFatal,
-    });
+    if (!isOnlyOther(addressesOf(cidrs), primary)) return;
+    const reason = `${what} has no network of the node's primary IP family, ${primary}`;
+    findings.push({ reason, isFatal });
   };
   if (!families.includes(primary)) {
     const reason = `the node's primary IP family, ${primary}, is not supported on this node`;
@@ -57,7 +49,7 @@ export function checkFamilies(facts: FamilyFacts): readonly FamilyFinding[] {
 
 function singleStackFindings({ config }: FamilyFacts, primary: IpFamily): readonly FamilyFinding[] {
   const items: readonly (readonly [what: string, addresses: readonly IpAddress[]])[] = [
-    ["ipvs.excludeCIDRs", config.excludeCidrs.map(({ address }) => address)],
+    ["ipvs.excludeCIDRs", addressesOf(config.excludeCidrs)],
     ["healthzBindAddress", specific(config.healthzBindAddress?.address)],
     ["metricsBindAddress", specific(config.metricsBindAddress.address)],
   ];
@@ -69,6 +61,7 @@ function singleStackFindings({ config }: FamilyFacts, primary: IpFamily): readon
     }));
 }
 
+/** Where node ports are open to more than was meant; none of it is fatal. */
 function nodePortFindings(
   { config, families }: FamilyFacts,
   primary: IpFamily,
@@ -77,26 +70,18 @@ function nodePortFindings(
   if (given.kind === "primary") return [];
   if (given.kind === "all") {
     const advice = "consider nodePortAddresses: [primary]";
-    return [
-      {
-        reason: `nodePortAddresses is unset: node ports are open on all local IPs; ${advice}`,
-        isFatal: false,
-      },
-    ];
-  }
-  const covered = new Set(given.cidrs.map(({ address }) => familyOf(address)));
-  if (!covered.has(primary)) {
-    const reason = `nodePortAddresses has no ${primary} network: node ports are open on all local ${primary} IPs`;
+    const reason = `nodePortAddresses is unset: node ports are open on all local IPs; ${advice}`;
     return [{ reason, isFatal: false }];
   }
-  const other = families.find((family) => !covered.has(family));
-  if (other === undefined) return [];
-  return [
-    {
-      reason: `nodePortAddresses has no ${other} network: node ports are open on all local ${other} IPs`,
-      isFatal: false,
-    },
-  ];
+  const covered = new Set(addressesOf(given.cidrs).map(familyOf));
+  const open = [primary, ...families].find((family) => !covered.has(family));
+  if (open === undefined) return [];
+  const reason = `nodePortAddresses has no ${open} network: node ports are open on all local ${open} IPs`;
+  return [{ reason, isFatal: false }];
+}
+
+function addressesOf(cidrs: readonly Cidr[]): readonly IpAddress[] {
+  return cidrs.map(({ address }) => address);
 }
 
 /** The wildcard belongs to no family. */

@@ -86,8 +86,27 @@ function isIpv6Disabled({ sysctl, link }: Kernel): boolean {
 }
 
 /** `10.0.0.1 6443` */
-export function serverKey({ address, port }: ServerEndpoint): string {
+function serverKey({ address, port }: ServerEndpoint): string {
   return `${address} ${port}`;
+}
+
+/** More than any control plane has. */
+const maxServers = 256;
+
+/**
+ * All servers that `read` ever reported. A Service that takes the one we are connected to keeps the news of its own end
+ * away: a name that is looked up differently today frees nothing.
+ */
+export function rememberServers(
+  read: () => readonly ServerEndpoint[],
+): () => readonly ServerEndpoint[] {
+  const known = new Map<string, ServerEndpoint>();
+  return () => {
+    for (const server of read()) {
+      if (known.size < maxServers) known.set(serverKey(server), server);
+    }
+    return [...known.values()];
+  };
 }
 
 /** Whether planning sees no difference. */

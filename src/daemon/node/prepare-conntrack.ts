@@ -5,6 +5,7 @@ import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import { countCpus, planConntrackLimits } from "../../plan/conntrack-limits.ts";
+import { loadModule } from "./load-module.ts";
 import { setSysctl } from "./set-sysctl.ts";
 
 const module = "nf_conntrack";
@@ -20,22 +21,12 @@ export async function prepareConntrack(
 ): Promise<void> {
   const { max, sysctls } = planConntrackLimits(conntrack, cpuCount);
   if (max === undefined && sysctls.length === 0) return;
-  await loadConntrack(kernel, log);
+  await loadModule(kernel, module, log);
   if (max !== undefined) {
     setSysctl(kernel, { path: maxPath, value: String(max.entries) }, log);
     growTable(kernel, max.minBuckets, log);
   }
   for (const setting of sysctls) setSysctl(kernel, setting, log);
-}
-
-/** Where it cannot be loaded, the missing sysctl shows why that matters. */
-async function loadConntrack({ modules }: Pick<Kernel, "modules">, log: Logger): Promise<void> {
-  if (modules.isAvailable(module) === true) return;
-  try {
-    await modules.load(module);
-  } catch (error) {
-    log.warn("Cannot load kernel module", { module, err: error });
-  }
 }
 
 /** The table never shrinks. */

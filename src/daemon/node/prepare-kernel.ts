@@ -1,5 +1,5 @@
 /** What must be right before the first sync: programs, modules, scheduler, sysctls, timeouts. */
-import { readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { release } from "node:os";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
@@ -7,6 +7,7 @@ import type { Config } from "../../config/config.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import { planSysctls, type SysctlSetting } from "../../plan/sysctls.ts";
 import { setEstimator } from "./estimator.ts";
+import { loadModule } from "./load-module.ts";
 import { setSysctl } from "./set-sysctl.ts";
 
 /** A start that makes no sense; the message is the last line the operator sees. */
@@ -20,7 +21,8 @@ export async function prepareKernel(
   config: Config,
   log: Logger,
 ): Promise<readonly IpFamily[]> {
-  await loadIpvs(kernel, log);
+  // The family lookup later is the judge; modprobe only helps where modules may be loaded.
+  await loadModule(kernel, "ip_vs", log);
   const families = await supportedFamilies(kernel, log);
   await configureKernel(kernel, config, { families, log });
   return families;
@@ -32,20 +34,11 @@ export async function configureKernel(
   config: Config,
   { families, log }: { readonly families: readonly IpFamily[]; readonly log: Logger },
 ): Promise<void> {
-  await checkScheduler(kernel, config, families);
-  setSysctls(kernel, config, log);
+  for (const family of families) await kernel.ipvs.checkScheduler(config.scheduler, family);
+  // One that cannot be written ends the start.
+  for (const setting of sysctlsOf(config)) setSysctl(kernel, setting, log);
   setEstimator(kernel, config.estimator, log);
   await setTimeouts(kernel, config, log);
-}
-
-/** The family lookup later is the judge; modprobe only helps where modules may be loaded. */
-async function loadIpvs(kernel: Kernel, log: Logger): Promise<void> {
-  if (kernel.modules.isAvailable("ip_vs") === true) return;
-  try {
-    await kernel.modules.load("ip_vs");
-  } catch (error) {
-    log.warn("Cannot load kernel module", { module: "ip_vs", err: error });
-  }
 }
 
 /** Families whose programs and kernel parts work here. Throws where none does. */
@@ -65,38 +58,16 @@ export async function supportedFamilies(kernel: Kernel, log: Logger): Promise<re
 
 async function unsupportedReason(kernel: Kernel, family: IpFamily): Promise<string | undefined> {
   if (family === "IPv6") {
-    if (!hasIpv6()) return "the kernel has no IPv6";
+    if (!existsSync("/proc/net/if_inet6")) return "the kernel has no IPv6";
     if (kernel.sysctl.read("net/ipv6/conf/all/disable_ipv6") === "1") return "disabled by sysctl";
   }
   const { isSupported, reason } = await kernel.iptables.probe(family);
   return isSupported ? undefined : (reason ?? "iptables does not work");
 }
 
-function hasIpv6(): boolean {
-  try {
-    readFileSync("/proc/net/if_inet6");
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-async function checkScheduler(
-  kernel: Kernel,
-  { scheduler }: Config,
-  families: readonly IpFamily[],
-): Promise<void> {
-  for (const family of families) await kernel.ipvs.checkScheduler(scheduler, family);
-}
-
 /** What this node's kernel is to be set to. */
 export function sysctlsOf({ isStrictArp }: Pick<Config, "isStrictArp">): readonly SysctlSetting[] {
   return planSysctls({ isStrictArp, kernelRelease: release() });
-}
-
-/** A value that already holds is never written; one that cannot be written ends the start. */
-function setSysctls(kernel: Kernel, config: Config, log: Logger): void {
-  for (const setting of sysctlsOf(config)) setSysctl(kernel, setting, log);
 }
 
 async function setTimeouts(kernel: Kernel, config: Config, log: Logger): Promise<void> {

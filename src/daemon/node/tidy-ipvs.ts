@@ -44,7 +44,8 @@ export async function tidyIpvs(
     const hasServed = await hasTraces(kernel);
     if (!hasServed && parts.mayHaveRules !== true) return;
     const goal = {
-      ...(await goalOf(kernel, config, parts.rulesOf)),
+      ...(await ownedBy(kernel, config)),
+      rules: new Map(ipFamilies.map((family) => [family, parts.rulesOf(family, config)])),
       hasIpvs: hasServed && kernel.modules.isAvailable("ip_vs") !== false,
     };
     const left = await virtualServersOf(kernel, clock, goal);
@@ -80,13 +81,12 @@ async function hasTraces({ link }: Pick<Kernel, "link">): Promise<boolean> {
   return (await link.find()) !== undefined;
 }
 
-async function goalOf(
+/** What tells our virtual servers from others, where all of ours go. */
+export async function ownedBy(
   kernel: Kernel,
   config: Config,
-  rulesOf: TidyIpvsParts["rulesOf"],
-): Promise<Omit<RemovalGoal, "hasIpvs">> {
+): Promise<Omit<RemovalGoal, "rules" | "hasIpvs">> {
   return {
-    rules: new Map(ipFamilies.map((family) => [family, rulesOf(family, config)])),
     nodeAddresses: (await readAddresses(kernel)).ofNode,
     recorded: readOwnership(ownershipRecordPath(config.drainStartTimesPath), systemBootClock()),
     ownership: {

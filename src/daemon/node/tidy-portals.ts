@@ -3,9 +3,8 @@ import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import { portalRules } from "../../userspace/portal-rules.ts";
-import { usableFamilies } from "./iptables-families.ts";
 import { mayBeInUse } from "./other-modes.ts";
-import { removeRules } from "./remove-rules.ts";
+import { removeRules, usableFamilies } from "./remove-rules.ts";
 
 /**
  * Removes the rules of mode userspace. To be called before the first sync: they lead to listeners that ended with their

@@ -1,6 +1,7 @@
 import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
+import type { LiveConfig } from "../process/live-config.ts";
 
 export interface RunnerOptions {
   /** Shortest pause between the end of one run and the start of the next. */
@@ -8,6 +9,16 @@ export interface RunnerOptions {
   /** Pause before the first retry; doubles with each failure in a row, up to `longestRetryMs`. */
   readonly firstRetryMs: number;
   readonly longestRetryMs: number;
+}
+
+/** Pause before a sync that failed is retried. */
+export const firstRetryMs = 1_000;
+
+/** When syncs run, as configured. */
+export function runnerOptions({ current }: LiveConfig): RunnerOptions {
+  const { minSyncPeriodMs: minIntervalMs, syncPeriodMs, verificationPeriodMs } = current;
+  const longestRetryMs = Math.min(syncPeriodMs, verificationPeriodMs);
+  return { minIntervalMs, firstRetryMs, longestRetryMs };
 }
 
 /**

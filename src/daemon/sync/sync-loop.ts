@@ -26,8 +26,7 @@ import { ClusterInput, type ClusterInputCollaborators } from "./cluster-input.ts
 import { findHolders } from "./find-holders.ts";
 import { type KernelCheckPeriods, KernelChecks } from "./kernel-checks.ts";
 import { PlanAhead } from "./plan-ahead.ts";
-import { Runner } from "./runner.ts";
-import { runnerOptions } from "./runner-options.ts";
+import { Runner, runnerOptions } from "./runner.ts";
 
 export interface SyncLoopCollaborators extends ClusterInputCollaborators {
   readonly reporter: SyncReporter;

@@ -24,8 +24,7 @@ import type { TablesReporter } from "../report/tables-reporter.ts";
 import { AddressWatch } from "./address-watch.ts";
 import { ClusterInput, type ClusterInputCollaborators } from "./cluster-input.ts";
 import { findHoldersInTables } from "./find-holders.ts";
-import { Runner } from "./runner.ts";
-import { runnerOptions } from "./runner-options.ts";
+import { Runner, runnerOptions } from "./runner.ts";
 
 export interface TablesLoopCollaborators extends ClusterInputCollaborators {
   readonly reporter: TablesReporter;

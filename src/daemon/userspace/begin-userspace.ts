@@ -88,14 +88,11 @@ export async function beginUserspace(
   const loop = new UserspaceLoop({ ...parts, ...own }, config);
   const stopped = new AbortController();
   if (usable !== undefined && !isObserveOnly) parts.modeRecord?.begin("userspace");
-  const tidy = tidyOnceSynced({
-    log,
-    settled: () => loop.settled(),
-    tidy: async () => {
-      if (usable === undefined || isObserveOnly) return;
-      await tidyForUserspace(usable, config, { clock, log, stop: stopped.signal });
-      if (!stopped.signal.aborted) parts.modeRecord?.tidied("userspace");
-    },
+  const tidy = tidyOnceSynced(log, async () => {
+    if (usable === undefined || isObserveOnly) return;
+    await loop.settled();
+    await tidyForUserspace(usable, config, { clock, log, stop: stopped.signal });
+    if (!stopped.signal.aborted) parts.modeRecord?.tidied("userspace");
   });
   loop.start();
   await source.start(sourceListener(loop, parts));

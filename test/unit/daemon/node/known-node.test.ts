@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { it } from "node:test";
 import type { ServerEndpoint } from "../../../../src/api/source.ts";
 import { KnownNode } from "../../../../src/daemon/node/known-node.ts";
-import { rememberServers } from "../../../../src/daemon/node/known-servers.ts";
+import { rememberServers } from "../../../../src/daemon/node/node-network.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { ip } from "../../../support/records.ts";
 import { load } from "../../config/loading.ts";
