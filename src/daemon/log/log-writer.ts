@@ -16,34 +16,23 @@ export interface LogOutlet {
   readonly pid: number;
 }
 
-/** What a logger and those made of it have in common. */
-interface Shared {
-  readonly limiter: LogLimiter;
-  verbosity: number;
-}
-
 /** Writes log lines; a flood of the same warning or error becomes a number. */
 export class LogWriter implements Logger {
   readonly #outlet: LogOutlet;
-  readonly #shared: Shared;
+  readonly #limiter: LogLimiter;
   readonly #format: LogFormatter;
-  readonly #keys: LogKeys;
+  #verbosity: number;
 
-  constructor(
-    outlet: LogOutlet,
-    { format, verbosity }: LogOptions,
-    parent: { readonly shared?: Shared; readonly keys?: LogKeys } = {},
-  ) {
+  constructor(outlet: LogOutlet, { format, verbosity }: LogOptions) {
     this.#outlet = outlet;
     this.#format = format === "json" ? formatJson : formatText;
-    const limiter = new LogLimiter(outlet.clock, this.#summarise.bind(this));
-    this.#shared = parent.shared ?? { limiter, verbosity };
-    this.#keys = parent.keys ?? {};
+    this.#limiter = new LogLimiter(outlet.clock, (leftOut) => this.#summarise(leftOut));
+    this.#verbosity = verbosity;
   }
 
   /** Changes it for this logger and all made by {@link with}. */
   setVerbosity(verbosity: number): void {
-    this.#shared.verbosity = verbosity;
+    this.#verbosity = verbosity;
   }
 
   error(event: string, keys?: LogKeys): void {
@@ -59,22 +48,23 @@ export class LogWriter implements Logger {
   }
 
   verbose(level: number, event: string, keys?: LogKeys): void {
-    if (level <= this.#shared.verbosity) this.#write("info", level, event, keys);
+    if (level <= this.#verbosity) this.#write("info", level, event, keys);
   }
 
   with(keys: LogKeys): Logger {
-    const format = this.#format === formatJson ? "json" : "text";
-    return new LogWriter(
-      this.#outlet,
-      { format, verbosity: this.#shared.verbosity },
-      { shared: this.#shared, keys: { ...this.#keys, ...keys } },
-    );
+    return {
+      error: (event, own) => this.error(event, { ...keys, ...own }),
+      warn: (event, own) => this.warn(event, { ...keys, ...own }),
+      info: (event, own) => this.info(event, { ...keys, ...own }),
+      verbose: (level, event, own) => this.verbose(level, event, { ...keys, ...own }),
+      with: (more) => this.with({ ...keys, ...more }),
+    };
   }
 
   #writeLimited(severity: Severity, event: string, keys: LogKeys = {}): void {
     const { reason } = keys;
     const problem = { severity, event, reason: typeof reason === "string" ? reason : "" };
-    if (this.#shared.limiter.admits(problem)) this.#write(severity, 0, event, keys);
+    if (this.#limiter.admits(problem)) this.#write(severity, 0, event, keys);
   }
 
   #summarise({ severity, event, reason, count }: LeftOut): void {
@@ -84,7 +74,6 @@ export class LogWriter implements Logger {
 
   #write(severity: Severity, level: number, event: string, keys: LogKeys = {}): void {
     const { clock, pid, write } = this.#outlet;
-    const line = { severity, level, event, timeMs: clock.nowMs(), pid };
-    write(`${this.#format({ ...line, keys: { ...this.#keys, ...keys } })}\n`);
+    write(`${this.#format({ severity, level, event, timeMs: clock.nowMs(), pid, keys })}\n`);
   }
 }

@@ -13,8 +13,7 @@ import { readAddresses } from "../../reconcile/observed/read-addresses.ts";
 import { planRemovalFrom, type RemovalGoal, removeAll } from "../../reconcile/remove-all.ts";
 import { chainKey, type Jump, type RuleSet } from "../../state/rule.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
-import { systemBootClock } from "../process/boot-file.ts";
-import { ownershipRecordPath, readOwnership } from "../process/ownership-record.ts";
+import { readOwnershipRecord } from "../process/ownership-record.ts";
 import { mayBeInUse } from "./other-modes.ts";
 import { connectionsEnd, forgetFlows } from "./standing-connections.ts";
 
@@ -88,7 +87,7 @@ export async function ownedBy(
 ): Promise<Omit<RemovalGoal, "rules" | "hasIpvs">> {
   return {
     nodeAddresses: (await readAddresses(kernel)).ofNode,
-    recorded: readOwnership(ownershipRecordPath(config.drainStartTimesPath), systemBootClock()),
+    recorded: readOwnershipRecord(config.drainStartTimesPath).recorded,
     ownership: {
       foreignVirtualServers: config.foreignVirtualServers,
       excludeCidrs: config.excludeCidrs,

@@ -7,7 +7,7 @@
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
 import { mkdir, open, rename, unlink } from "node:fs/promises";
 import { uptime } from "node:os";
-import { dirname } from "node:path";
+import { basename, dirname, join } from "node:path";
 import { background } from "../../base/background.ts";
 import { errorText } from "../../base/error-text.ts";
 import { isRecord } from "../../base/is-record.ts";
@@ -32,10 +32,13 @@ const version = 1;
 
 export type FileContent = Readonly<Record<string, unknown>>;
 
-/** What an earlier program of this boot left; or why that is not known. */
-export type Recalled =
-  | { readonly kind: "read"; readonly content: FileContent }
-  | { readonly kind: "unknown"; readonly reason: string };
+/** What an earlier program of this boot left. */
+export interface Recalled {
+  /** Empty where it is not known. */
+  readonly content: FileContent;
+  /** Why it is not known; undefined: it is. */
+  readonly whyUnknown: string | undefined;
+}
 
 /** Reads the file at `path`; an empty path: there is none. */
 export function readBootFile(path: string, { bootId }: BootClock): Recalled {
@@ -52,8 +55,8 @@ export function readBootFile(path: string, { bootId }: BootClock): Recalled {
     bootId !== "" &&
     content["bootId"] === bootId;
   return isOurs
-    ? { kind: "read", content: content as FileContent }
-    : unknown(`${path} was written in another boot or by another version`);
+    ? { content: content as FileContent, whyUnknown: undefined }
+    : unknown(writtenByOther(path));
 }
 
 export interface BootFileParts {
@@ -132,6 +135,13 @@ export class BootFileWriter {
   }
 }
 
+/** Of the file called so that lies beside the file of drain start times; empty where there is none. */
+export function pathBeside(drainStartTimesPath: string, name: string): string {
+  if (drainStartTimesPath === "") return "";
+  const stem = basename(drainStartTimesPath, ".json");
+  return join(dirname(drainStartTimesPath), `${stem}-${name}.json`);
+}
+
 /** Removes the file, and what a writer that was killed left beside it; says whether there was one. */
 export async function removeBootFile(path: string): Promise<boolean> {
   if (path === "") return false;
@@ -153,8 +163,12 @@ function temporaryOf(path: string): string {
   return `${path}.new`;
 }
 
-function unknown(reason: string): Recalled {
-  return { kind: "unknown", reason };
+function unknown(whyUnknown: string): Recalled {
+  return { content: {}, whyUnknown };
+}
+
+export function writtenByOther(path: string): string {
+  return `${path} was written in another boot or by another version`;
 }
 
 function readBootId(): string {

@@ -14,8 +14,8 @@ import {
   type BootClock,
   BootFileWriter,
   type FileContent,
-  type Recalled,
   readBootFile,
+  writtenByOther,
 } from "./boot-file.ts";
 
 export interface DrainStartTimesParts {
@@ -32,7 +32,7 @@ const maxRamps = 2_000;
 /** The start times of drains in a file that is replaced as a whole. */
 export class DrainStartTimesFile implements DrainStartTimes {
   readonly #parts: DrainStartTimesParts;
-  readonly #recalled: Recalled;
+  readonly whyUnknown: string | undefined;
   readonly #beganMs: ReadonlyMap<string, number>;
   readonly #recalledRamps: ReadonlyMap<string, number>;
   /** Milliseconds since boot. At first those of the earlier run, until it is known what became of them. */
@@ -43,27 +43,19 @@ export class DrainStartTimesFile implements DrainStartTimes {
   /** Reads the file. `path` empty: there is none. */
   constructor(path: string, parts: DrainStartTimesParts) {
     this.#parts = parts;
-    this.#recalled = withTimes(readBootFile(path, parts.bootClock), path);
-    this.#beganMs =
-      this.#recalled.kind === "read"
-        ? timesFrom(this.#recalled.content["beganMs"], parts.bootClock)
-        : new Map();
-    this.#recalledRamps =
-      this.#recalled.kind === "read"
-        ? timesFrom(this.#recalled.content["rampsMs"], parts.bootClock)
-        : new Map();
+    const { content, whyUnknown } = readBootFile(path, parts.bootClock);
+    const { beganMs, rampsMs } = content;
+    const hasTimes = isRecord(beganMs);
+    this.whyUnknown = whyUnknown ?? (hasTimes ? undefined : writtenByOther(path));
+    this.#beganMs = timesFrom(beganMs, parts.bootClock);
+    this.#recalledRamps = timesFrom(hasTimes ? rampsMs : {}, parts.bootClock);
     this.#ramps = this.#recalledRamps;
     const failureEvent = "Cannot save drain start times, a restart will reset drain deadlines";
     this.#writer = new BootFileWriter(path, { ...parts, failureEvent });
   }
 
-  get whyUnknown(): string | undefined {
-    return this.#recalled.kind === "unknown" ? this.#recalled.reason : undefined;
-  }
-
   recall(key: string): number | undefined {
-    const beganMs = this.#beganMs.get(key);
-    return beganMs === undefined ? undefined : beganMs - this.#bootOffsetMs();
+    return this.#monotonicMs(this.#beganMs.get(key));
   }
 
   keep(drains: Iterable<Drain>): void {
@@ -74,10 +66,7 @@ export class DrainStartTimesFile implements DrainStartTimes {
   /** The same for weights that grow. */
   get ramps(): RampStartTimes {
     return {
-      recall: (key) => {
-        const beganMs = this.#recalledRamps.get(key);
-        return beganMs === undefined ? undefined : beganMs - this.#bootOffsetMs();
-      },
+      recall: (key) => this.#monotonicMs(this.#recalledRamps.get(key)),
       keep: (startedMs) => {
         const offsetMs = this.#bootOffsetMs();
         const times = [...startedMs].slice(0, maxRamps);
@@ -108,15 +97,14 @@ export class DrainStartTimesFile implements DrainStartTimes {
     return { beganMs, ...(ramps.size === 0 ? {} : { rampsMs: Object.fromEntries(ramps) }) };
   }
 
+  #monotonicMs(sinceBootMs: number | undefined): number | undefined {
+    return sinceBootMs === undefined ? undefined : sinceBootMs - this.#bootOffsetMs();
+  }
+
   /** What makes a monotonic time of this program a time since boot. */
   #bootOffsetMs(): number {
     return this.#parts.bootClock.uptimeMs() - this.#parts.clock.monotonicMs();
   }
-}
-
-function withTimes(recalled: Recalled, path: string): Recalled {
-  if (recalled.kind === "unknown" || isRecord(recalled.content["beganMs"])) return recalled;
-  return { kind: "unknown", reason: `${path} was written in another boot or by another version` };
 }
 
 /** A start that lies in the future or is not a number is left out. */

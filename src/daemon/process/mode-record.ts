@@ -2,20 +2,16 @@
  * The file that says which modes ran on this node since it was last put in order: chains of mode iptables are called as
  * kube-proxy's, and only this file says after a change of mode that they are ours to remove.
  */
-import { basename, dirname, join } from "node:path";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
-import { type BootClock, BootFileWriter, readBootFile } from "./boot-file.ts";
+import { type BootClock, BootFileWriter, pathBeside, readBootFile } from "./boot-file.ts";
 
 type Mode = Config["mode"];
 
 const modes: readonly Mode[] = ["ipvs", "iptables", "userspace"];
 
-/** Beside the file of drain start times; empty where there is none. */
 export function modeRecordPath(drainStartTimesPath: string): string {
-  if (drainStartTimesPath === "") return "";
-  const name = basename(drainStartTimesPath, ".json");
-  return join(dirname(drainStartTimesPath), `${name}-modes.json`);
+  return pathBeside(drainStartTimesPath, "modes");
 }
 
 /** Modes of earlier runs, from a file that is replaced as a whole. */
@@ -26,8 +22,7 @@ export class ModeRecord {
 
   /** Reads the file. `path` empty: there is none. */
   constructor(path: string, parts: { readonly log: Logger; readonly bootClock: BootClock }) {
-    const recalled = readBootFile(path, parts.bootClock);
-    this.earlier = modesFrom(recalled.kind === "read" ? recalled.content["modes"] : []);
+    this.earlier = modesFrom(readBootFile(path, parts.bootClock).content["modes"]);
     const failureEvent = "Cannot save the modes of this node, a change of mode may leave chains";
     this.#writer = new BootFileWriter(path, { ...parts, failureEvent });
   }

@@ -3,7 +3,6 @@
  * Service holds an address that several claim: docs/decisions/0013 and 0016. It is written after the kernel; a program
  * that is killed in between leaves what the kernel shows.
  */
-import { basename, dirname, join } from "node:path";
 import type { Logger } from "../../base/log.ts";
 import { sameValue } from "../../base/same-value.ts";
 import type { Holder, Holders } from "../../plan/claims/claim.ts";
@@ -14,6 +13,7 @@ import {
   type BootClock,
   BootFileWriter,
   type FileContent,
+  pathBeside,
   readBootFile,
   systemBootClock,
 } from "./boot-file.ts";
@@ -26,15 +26,8 @@ const maxKeys = 20_000;
  */
 const maxHolderNamesLength = 2 ** 19;
 
-/** Beside the file of drain start times; empty where there is none. */
 export function ownershipRecordPath(drainStartTimesPath: string): string {
-  if (drainStartTimesPath === "") return "";
-  const name = basename(drainStartTimesPath, ".json");
-  return join(dirname(drainStartTimesPath), `${name}-ownership.json`);
-}
-
-export function readOwnership(path: string, bootClock: BootClock): RecordedOwnership {
-  return readRecord(path, bootClock).ownership;
+  return pathBeside(drainStartTimesPath, "ownership");
 }
 
 /** What the daemon would know at a start; nothing is recorded. */
@@ -101,8 +94,7 @@ interface Recalled {
 }
 
 function readRecord(path: string, bootClock: BootClock): Recalled {
-  const recalled = readBootFile(path, bootClock);
-  const { owned, foreign, holders } = recalled.kind === "read" ? recalled.content : {};
+  const { owned, foreign, holders } = readBootFile(path, bootClock).content;
   return {
     ownership: { owned: keysFrom(owned), foreign: keysFrom(foreign) },
     held: holdersFrom(holders),

@@ -6,7 +6,6 @@ import { afterEach, beforeEach, describe, it } from "node:test";
 import {
   OwnershipRecordFile,
   ownershipRecordPath,
-  readOwnership,
 } from "../../../../src/daemon/process/ownership-record.ts";
 import { nothingRecorded } from "../../../../src/reconcile/ownership/classify.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
@@ -74,7 +73,6 @@ describe("the ownership record", () => {
     await keep([nodePort], [foreign]);
     const want = { owned: new Set([nodePort]), foreign: new Set([foreign]) };
     assert.deepEqual(open().recorded, want);
-    assert.deepEqual(readOwnership(path, bootClock()), want);
     assert.deepEqual(log.lines, []);
   });
 
