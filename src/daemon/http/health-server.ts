@@ -1,7 +1,8 @@
 import type { Clock } from "../../base/clock.ts";
 import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { HealthReport, ProxyHealth } from "../report/proxy-health.ts";
-import { type HttpAnswer, type HttpResponder, notFound } from "./http-listener.ts";
+import type { HttpAnswer, HttpResponder } from "./http-listener.ts";
+import { notFound } from "./pages/answers.ts";
 
 const headers = { "Content-Type": "application/json", "X-Content-Type-Options": "nosniff" };
 

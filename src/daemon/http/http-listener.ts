@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import type { Clock } from "../../base/clock.ts";
@@ -112,12 +113,7 @@ export class HttpListener {
     const server = this.#server;
     if (server === undefined) return;
     this.#server = undefined;
-    const cancel = this.#clock.after(closeGraceMs, () => server.closeAllConnections());
-    await new Promise<void>((resolve) => {
-      server.close(() => resolve());
-      server.closeIdleConnections();
-    });
-    cancel();
+    await closeServer(server, this.#clock);
   }
 
   /** Undefined: the server listens. */
@@ -181,6 +177,16 @@ export class HttpListener {
   }
 }
 
+/** Ends idle connections at once, busy ones after a moment. */
+export async function closeServer(server: Server, clock: Clock): Promise<void> {
+  const cancel = clock.after(closeGraceMs, () => server.closeAllConnections());
+  await new Promise<void>((resolve) => {
+    server.close(() => resolve());
+    server.closeIdleConnections();
+  });
+  cancel();
+}
+
 /**
  * Makes room for a new connection by ending the oldest. To refuse the new one would let a stranger who holds
  * connections silently silence the answers that probes and load balancers wait for.
@@ -197,13 +203,6 @@ export function keepNewest(most: number): (socket: Socket) => void {
     socket.on("close", () => open.delete(socket));
   };
 }
-
-/** Any method, any path that is not known. */
-export const notFound: HttpAnswer = {
-  status: 404,
-  headers: { "Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff" },
-  body: "404 page not found\n",
-};
 
 function readRequest(incoming: IncomingMessage): HttpRequest {
   const { url = "/", method = "GET", headers, socket } = incoming;
@@ -251,19 +250,14 @@ async function listen(
   }
 }
 
-function listenOn(
+async function listenOn(
   server: Server,
   host: string,
   port: number,
   ipv6Only: boolean = false,
 ): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen({ host, port, ipv6Only, backlog }, () => {
-      server.off("error", reject);
-      resolve();
-    });
-  });
+  server.listen({ host, port, ipv6Only, backlog });
+  await once(server, "listening");
 }
 
 function hasNoIpv6(error: unknown): boolean {

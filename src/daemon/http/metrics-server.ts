@@ -1,14 +1,8 @@
 import type { Clock } from "../../base/clock.ts";
-import { kubernetesVersion, version } from "../../base/version.ts";
 import type { ProxyMode } from "../../config/config.ts";
 import { SliMetrics } from "../../metrics/sli-metrics.ts";
-import {
-  type HttpAnswer,
-  type HttpRequest,
-  type HttpResponder,
-  notFound,
-} from "./http-listener.ts";
-import { jsonAnswer, textAnswer } from "./pages/answers.ts";
+import type { HttpAnswer, HttpRequest, HttpResponder } from "./http-listener.ts";
+import { jsonAnswer, notFound, textAnswer } from "./pages/answers.ts";
 import { DebugPages } from "./pages/debug-pages.ts";
 import { healthPage } from "./pages/health-page.ts";
 import { type Exposition, metricsPage, sliPage } from "./pages/metrics-page.ts";
@@ -69,16 +63,8 @@ function pagesOf(
     pages.set("/flagz", (request) => flagzPage(shown.flags, request));
   }
   if (featureGates.get("ComponentStatusz") !== false) {
-    pages.set("/statusz", (request) => statuszPage(factsNow(), request));
+    const facts = () => ({ startedAtMs, nowMs: clock.nowMs(), paths: [...pages.keys()].sort() });
+    pages.set("/statusz", (request) => statuszPage(facts(), request));
   }
-  const paths = [...pages.keys()].sort();
-  const factsNow = () => ({
-    startedAtMs,
-    nowMs: clock.nowMs(),
-    nodeVersion: process.version,
-    version,
-    kubernetesVersion,
-    paths,
-  });
   return pages;
 }

@@ -1,4 +1,5 @@
-import { createConnection, createServer, type Server, type Socket } from "node:net";
+import { once } from "node:events";
+import { createConnection, createServer, type Socket } from "node:net";
 import type { LoopbackNodePort } from "../../plan/loopback-node-ports.ts";
 import { joinSockets } from "../../userspace/join-sockets.ts";
 import type { Forwarding } from "./forwarder.ts";
@@ -22,23 +23,14 @@ export async function openTcpForwarding({
     joinSockets(client, target);
   });
   server.maxConnections = maxConnections;
-  await listen(server, from);
+  server.listen({ host: from.address, port: from.port });
+  await once(server, "listening");
+  // It goes on listening, whatever becomes of one connection.
+  server.on("error", () => {});
   return {
     close: () => {
       for (const socket of sockets) socket.resetAndDestroy();
       return new Promise((resolve) => server.close(() => resolve()));
     },
   };
-}
-
-function listen(server: Server, { address: host, port }: LoopbackNodePort["from"]): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    server.listen({ host, port }, () => {
-      server.off("error", reject);
-      // It goes on listening, whatever becomes of one connection.
-      server.on("error", () => {});
-      resolve();
-    });
-  });
 }

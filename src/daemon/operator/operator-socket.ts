@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { lstatSync, mkdirSync, unlinkSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { connect } from "node:net";
@@ -5,6 +6,7 @@ import { dirname } from "node:path";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
+import { closeServer } from "../http/http-listener.ts";
 import { answerTo, failure, type OperatorAnswer, type RouteParts } from "./routes.ts";
 import { writeList } from "./write-list.ts";
 
@@ -25,7 +27,6 @@ const limits = {
 const maxConnections = 16;
 /** A reader that takes longer for one answer is cut off. */
 const answerTimeoutMs = 60_000;
-const closeGraceMs = 300;
 
 /**
  * Answers the operator's commands on a unix socket: one GET for each connection. It never holds up the start: where it
@@ -43,7 +44,7 @@ export async function openOperatorSocket(
     const server = makeServer(parts);
     await listen(server, path);
     server.on("error", (err) => parts.log.warn("Operator socket failed", { path, err }));
-    return () => close(server, parts.clock);
+    return () => closeServer(server, parts.clock);
   } catch (err) {
     parts.log.warn("Cannot open the operator socket, commands such as status have no answer", {
       path,
@@ -94,26 +95,12 @@ function isAnswering(path: string): Promise<boolean> {
   });
 }
 
-function listen(server: Server, path: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    server.once("error", reject);
-    // It is bound before this returns, and never open to anyone else: chmod would come too late.
-    const before = process.umask(0o177);
-    server.listen(path, () => {
-      server.off("error", reject);
-      resolve();
-    });
-    process.umask(before);
-  });
-}
-
-async function close(server: Server, clock: Clock): Promise<void> {
-  const cancel = clock.after(closeGraceMs, () => server.closeAllConnections());
-  await new Promise<void>((resolve) => {
-    server.close(() => resolve());
-    server.closeIdleConnections();
-  });
-  cancel();
+async function listen(server: Server, path: string): Promise<void> {
+  // It is bound before this returns, and never open to anyone else: chmod would come too late.
+  const before = process.umask(0o177);
+  server.listen(path);
+  process.umask(before);
+  await once(server, "listening");
 }
 
 async function serve(

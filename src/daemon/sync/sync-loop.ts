@@ -1,4 +1,3 @@
-import type { Clock } from "../../base/clock.ts";
 import { earliest } from "../../base/earliest.ts";
 import { Exclusive } from "../../base/exclusive.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
@@ -49,15 +48,10 @@ export interface SyncLoopCollaborators extends ClusterInputCollaborators {
  * brings the kernel there. Nothing is written before Services and EndpointSlices are completely listed.
  */
 export class SyncLoop {
+  readonly #parts: SyncLoopCollaborators;
   readonly #live: LiveConfig;
   readonly #families: readonly IpFamily[];
   readonly #isObserveOnly: boolean;
-  readonly #kernel: ClusterInputCollaborators["kernel"];
-  readonly #clock: Clock;
-  readonly #reporter: SyncReporter;
-  readonly #healthChecks: ServiceHealthServers;
-  readonly #localhostNodePorts: LocalhostNodePorts | undefined;
-  readonly #onReport: (report: SyncReport) => void;
   /** What the source reports. */
   readonly input: ClusterInput;
   readonly #schedulers: AvailableSchedulers;
@@ -74,23 +68,14 @@ export class SyncLoop {
   #isStopped = false;
   #cancelRetry: () => void = () => {};
 
-  constructor(
-    collaborators: SyncLoopCollaborators,
-    live: LiveConfig,
-    families: readonly IpFamily[],
-  ) {
-    const { kernel, clock, reporter, healthChecks, localhostNodePorts } = collaborators;
+  constructor(parts: SyncLoopCollaborators, live: LiveConfig, families: readonly IpFamily[]) {
+    const { kernel, clock, log, reporter, healthChecks, localhostNodePorts } = parts;
+    this.#parts = parts;
     this.#live = live;
     this.#families = families;
-    this.#kernel = kernel;
     this.#isObserveOnly = live.current.isObserveOnly;
-    this.#clock = clock;
-    this.#reporter = reporter;
-    this.#healthChecks = healthChecks;
-    this.#localhostNodePorts = localhostNodePorts;
-    this.#onReport = collaborators.onReport ?? (() => {});
-    this.#rampStartTimes = collaborators.rampStartTimes ?? noRampStartTimes;
-    this.#holderRecord = collaborators.holderRecord ?? noHolderRecord;
+    this.#rampStartTimes = parts.rampStartTimes ?? noRampStartTimes;
+    this.#holderRecord = parts.holderRecord ?? noHolderRecord;
     this.#plan = new ClusterPlan({
       held: this.#holderRecord.held,
       startedAtMs: clock.nowMs(),
@@ -100,7 +85,7 @@ export class SyncLoop {
       },
       recallRamp: (key) => this.#rampStartTimes.recall(key),
     });
-    this.input = new ClusterInput(collaborators, {
+    this.input = new ClusterInput(parts, {
       live,
       families,
       tracker: this.#plan.tracker,
@@ -111,18 +96,18 @@ export class SyncLoop {
       areWeightsDefault: () => this.#live.current.tuning.weights === "node",
     });
     this.#planAhead = new PlanAhead({
-      ...{ clock, log: collaborators.log, plan: this.#plan, node: this.input.node },
+      ...{ clock, log, plan: this.#plan, node: this.input.node },
       exclusive: this.#exclusive,
       isListing: () => this.input.isListing,
     });
     this.#schedulers = new AvailableSchedulers({ ipvs: kernel.ipvs, clock, families });
-    this.#reconciler = new Reconciler({ ...collaborators, isDryRun: this.#isObserveOnly });
-    this.#runner = this.#makeRunner(collaborators);
-    this.#checks = this.#makeChecks(collaborators);
+    this.#reconciler = new Reconciler({ ...parts, isDryRun: this.#isObserveOnly });
+    this.#runner = this.#makeRunner();
+    this.#checks = this.#makeChecks();
   }
 
   start(): void {
-    this.#reporter.started(this.#families);
+    this.#parts.reporter.started(this.#families);
     // Whoever observes meets the failure again.
     this.readServers().catch(() => undefined);
     this.input.start();
@@ -154,13 +139,17 @@ export class SyncLoop {
     this.#cancelRetry();
     await this.#runner.stop();
     await this.#exclusive.idle();
-    await this.#healthChecks.stop();
-    await this.#localhostNodePorts?.stop();
+    await this.#parts.healthChecks.stop();
+    await this.#parts.localhostNodePorts?.stop();
   }
 
   /** For whoever only reads. */
   get view(): Pick<DaemonView, "plan" | "reconciler" | "history"> {
-    return { plan: this.#plan, reconciler: this.#reconciler, history: this.#reporter.history };
+    return {
+      plan: this.#plan,
+      reconciler: this.#reconciler,
+      history: this.#parts.reporter.history,
+    };
   }
 
   /** The configuration is another one: everything that depends on it is planned again. */
@@ -181,52 +170,51 @@ export class SyncLoop {
       this.#planAhead.note();
       return;
     }
-    this.#reporter.queued(this.#families);
+    this.#parts.reporter.queued(this.#families);
     this.#runner.request();
   }
 
   /** Says whether the sync ran and the kernel answers. */
   async #sync(onProgress?: ApplyProgress): Promise<boolean> {
     if (!this.input.isReady) return true;
-    const startedAtMs = this.#clock.monotonicMs();
+    const { kernel, clock, reporter, healthChecks, localhostNodePorts } = this.#parts;
+    const startedAtMs = clock.monotonicMs();
     const options = await this.#node.refresh();
     const weights = this.#nodeWeights.of(this.input.nodeWeights, this.#node.record);
     this.#plan.noteNodeWeights(weights, options);
     this.#plan.noteMissingSchedulers(await this.#schedulers.refresh());
-    const { services, triggers } = await inSlices(
-      this.#clock,
-      this.#plan.update(options, startedAtMs),
-    );
+    const planning = this.#plan.update(options, startedAtMs);
+    const { services, triggers } = await inSlices(clock, planning);
     const ramps = this.#plan.takeRamps();
     if (ramps !== undefined && !this.#isObserveOnly) this.#rampStartTimes.keep(ramps);
     const isFull = this.#isObserveOnly || this.#reconciler.needsObservation;
-    if (this.#lastGoal === undefined) await findHolders(this.#plan.desired, this.#kernel.ipvs);
+    if (this.#lastGoal === undefined) await findHolders(this.#plan.desired, kernel.ipvs);
     const goal = this.#takeGoal();
     this.#lastGoal = goal;
     const report = await this.#reconciler.sync(goal, onProgress);
     // Only who writes to the kernel decides whom it serves.
     if (!this.#isObserveOnly) {
-      const ofPorts = this.#healthChecks.claims.contestedHolders();
+      const ofPorts = healthChecks.claims.contestedHolders();
       this.#holderRecord.keepHolders(this.#plan.desired.claims.contestedHolders(), ofPorts);
     }
-    this.#onReport(report);
-    this.#reporter.synced({
+    this.#parts.onReport?.(report);
+    reporter.synced({
       families: this.#families,
       report,
       isFull,
       isObserveOnly: this.#isObserveOnly,
       serviceCount: this.#plan.tracker.serviceCount,
       plannedServiceCount: services.length,
-      elapsedMs: this.#clock.monotonicMs() - startedAtMs,
+      elapsedMs: clock.monotonicMs() - startedAtMs,
       triggers,
       desired: this.#plan.desired,
-      lostHealthPorts: this.#healthChecks.claims.lost(),
+      lostHealthPorts: healthChecks.claims.lost(),
       annotationProblems: this.#plan.annotationProblems,
       drains: this.#reconciler.drainer,
     });
     if (!this.#isObserveOnly) {
-      await this.#healthChecks.serve(this.#node.healthCheckAddresses);
-      await this.#localhostNodePorts?.serve(options);
+      await healthChecks.serve(this.#node.healthCheckAddresses);
+      await localhostNodePorts?.serve(options);
     }
     this.#checks.synced();
     const hasWorked = report.failures.length === 0;
@@ -239,7 +227,8 @@ export class SyncLoop {
   #takeGoal(): SyncGoal {
     const config = this.#live.current;
     const { foreignVirtualServers, excludeCidrs, drain, manualWeights } = config;
-    const isMissing = this.#isObserveOnly && this.#kernel.modules.isAvailable("ip_vs") === false;
+    const isMissing =
+      this.#isObserveOnly && this.#parts.kernel.modules.isAvailable("ip_vs") === false;
     return {
       ...this.#plan.takeGoal(),
       desired: this.#plan.desired,
@@ -261,26 +250,27 @@ export class SyncLoop {
       this.#plan.nextRampMs,
     ]);
     if (dueMs === undefined || this.#isStopped) return;
-    const delayMs = Math.max(0, dueMs - this.#clock.monotonicMs());
+    const { clock } = this.#parts;
+    const delayMs = Math.max(0, dueMs - clock.monotonicMs());
     // At once is part of this sync: it is not settled before.
     if (delayMs === 0) this.#runner.request();
-    else this.#cancelRetry = this.#clock.after(delayMs, () => this.#runner.request());
+    else this.#cancelRetry = clock.after(delayMs, () => this.#runner.request());
   }
 
-  #makeRunner(collaborators: SyncLoopCollaborators): Runner {
+  #makeRunner(): Runner {
     const sync = async (): Promise<boolean> => {
       // What asked for it has been at work until now: reading and decoding an event of 250 endpoints takes milliseconds.
       await yieldToEventLoop();
-      const { firstSync } = this.#reporter;
+      const { firstSync } = this.#parts.reporter;
       return this.#exclusive.run(() => firstSync.watch((onProgress) => this.#sync(onProgress)));
     };
-    return new Runner(sync, collaborators, runnerOptions(this.#live));
+    return new Runner(sync, this.#parts, runnerOptions(this.#live));
   }
 
-  #makeChecks(collaborators: SyncLoopCollaborators): KernelChecks {
+  #makeChecks(): KernelChecks {
     return new KernelChecks(
       {
-        ...collaborators,
+        ...this.#parts,
         reconciler: this.#reconciler,
         node: this.#node,
         desired: this.#plan.desired,

@@ -7,6 +7,9 @@ export function textAnswer(body: string, status = 200): HttpAnswer {
   return { status, headers: { "Content-Type": "text/plain; charset=utf-8", ...nosniff }, body };
 }
 
+/** Any method, any path that is not known. */
+export const notFound: HttpAnswer = textAnswer("404 page not found\n", 404);
+
 export function jsonAnswer(value: unknown): HttpAnswer {
   const headers = { "Content-Type": "application/json", ...nosniff };
   return { status: 200, headers, body: `${JSON.stringify(value)}\n` };

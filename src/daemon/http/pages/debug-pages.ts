@@ -1,7 +1,7 @@
 import { getHeapSpaceStatistics, getHeapStatistics } from "node:v8";
 import { type Clock, sleep } from "../../../base/clock.ts";
-import { type HttpAnswer, type HttpRequest, notFound } from "../http-listener.ts";
-import { jsonAnswer, textAnswer } from "./answers.ts";
+import type { HttpAnswer, HttpRequest } from "../http-listener.ts";
+import { jsonAnswer, notFound, textAnswer } from "./answers.ts";
 
 export interface DebugParts {
   readonly clock: Clock;

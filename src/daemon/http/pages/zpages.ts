@@ -2,6 +2,7 @@
  * /flagz and /statusz (KEP-4828, KEP-4827) as kube-proxy 1.36 answers them: text for people, and an object for
  * programs that ask for it by its version.
  */
+import { kubernetesVersion, version } from "../../../base/version.ts";
 import { yamlText } from "../../../base/yaml.ts";
 import type { HttpAnswer, HttpRequest } from "../http-listener.ts";
 import { textAnswer } from "./answers.ts";
@@ -10,12 +11,6 @@ export interface StatusFacts {
   /** Milliseconds since the epoch. */
   readonly startedAtMs: number;
   readonly nowMs: number;
-  /** `v24.1.0`. */
-  readonly nodeVersion: string;
-  /** Ours. */
-  readonly version: string;
-  /** The release of kube-proxy that we behave like: `1.36.2`. */
-  readonly kubernetesVersion: string;
   readonly paths: readonly string[];
 }
 
@@ -31,7 +26,8 @@ export function flagzPage(flags: ReadonlyMap<string, string>, request: HttpReque
 
 /** Since when the program runs, and what it is. */
 export function statuszPage(facts: StatusFacts, request: HttpRequest): HttpAnswer {
-  const { version, kubernetesVersion, nodeVersion, paths } = facts;
+  const { version: nodeVersion } = process;
+  const { paths } = facts;
   const upSeconds = Math.max(0, Math.floor((facts.nowMs - facts.startedAtMs) / 1000));
   const emulated = kubernetesVersion.split(".").slice(0, 2).join(".");
   const lines = [
@@ -68,10 +64,10 @@ function zpage(
   const wanted = wantedForm(accept, kind);
   if (wanted === "text") return textAnswer(`\nkube-proxy ${name}\n${warning}\n\n${page.text}\n`);
   if (wanted === undefined) return textAnswer(notAcceptable, 406);
-  const { type, version } = wanted;
-  const apiVersion = `config.k8s.io/${version}`;
+  const { type, version: formVersion } = wanted;
+  const apiVersion = `config.k8s.io/${formVersion}`;
   const object = { kind, apiVersion, metadata: { name: "kube-proxy" }, ...page.fields };
-  const isOld = version === "v1alpha1";
+  const isOld = formVersion === "v1alpha1";
   return {
     status: 200,
     headers: {
