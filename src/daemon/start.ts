@@ -1,17 +1,9 @@
 import { type EventRecorder, silentEvents } from "../api/event.ts";
 import type { ObjectSource, SourceListener } from "../api/source.ts";
-import type { Clock } from "../base/clock.ts";
 import type { IpFamily } from "../base/ip.ts";
-import type { Logger } from "../base/log.ts";
 import type { Config } from "../config/config.ts";
-import type { Kernel } from "../kernel/kernel.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
 import type { Metrics } from "../metrics/prometheus-metrics.ts";
-import type { RampStartTimes } from "../model/slow-starts.ts";
-import type { HolderRecord } from "../plan/claims/holder-record.ts";
-import type { DrainStartTimes } from "../reconcile/drain/drains.ts";
-import type { OwnershipRecord } from "../reconcile/ownership/ownership.ts";
-import type { SyncReport } from "../reconcile/report.ts";
 import { type MakeListener, ServiceHealthServers } from "./http/service-health.ts";
 import { beginIptables } from "./modes/iptables-mode.ts";
 import { beginIpvs } from "./modes/ipvs-mode.ts";
@@ -26,34 +18,22 @@ import type { ModeRecord } from "./process/mode-record.ts";
 import { healthPortFailedEvent, startingEvent } from "./report/events.ts";
 import type { ProxyHealth } from "./report/proxy-health.ts";
 import { sourceListener } from "./sync/source-listener.ts";
+import type { SyncLoopParts } from "./sync/sync-loop.ts";
 
 /** What the working part of the daemon is made of; tests bring their own kernel and source. */
-export interface DaemonParts {
+export interface DaemonParts
+  extends Omit<
+    SyncLoopParts,
+    "source" | "apiServers" | "reporter" | "healthChecks" | "localhostNodePorts" | "onNodeReady"
+  > {
   readonly config: Config;
-  readonly kernel: Kernel;
   readonly source: ObjectSource;
   readonly metrics: Metrics;
   readonly health: ProxyHealth;
-  readonly clock: Clock;
-  readonly log: Logger;
-  /** Absent: a restart does not know when drains began. */
-  readonly drainStartTimes?: DrainStartTimes;
-  /** Absent: a restart does not know which endpoints are new. */
-  readonly rampStartTimes?: RampStartTimes;
-  /** Absent: a restart knows what the kernel's sets say, and no more. */
-  readonly ownershipRecord?: OwnershipRecord;
-  /** Absent: a restart knows who holds an address that several Services claim where the kernel shows it. */
-  readonly holderRecord?: HolderRecord;
   /** Absent: nobody knows which modes ran before. */
   readonly modeRecord?: ModeRecord;
-  /** Milliseconds of processor time that the process has used; absent: checks are paced by time that passes. */
-  readonly processorMs?: () => number;
-  /** Called after each sync. */
-  readonly onReport?: (report: SyncReport) => void;
   /** Absent: nobody reads events. */
   readonly events?: EventRecorder;
-  /** Ends the program, which cannot continue as it is; absent: nothing can. */
-  readonly fail?: (error: Error) => void;
   /** Absent: health-check node ports listen on real sockets. */
   readonly makeListener?: MakeListener;
 }

@@ -17,12 +17,18 @@ export async function beginIpvs(parts: ModeParts): Promise<RunningMode> {
   const families = await prepareKernel(kernel, config, log);
   await tidyPortals(kernel, config, log);
   const reporter = new SyncReporter({ ...parts, nodeName: config.nodeName });
-  const onNodeReady: SyncLoopNodeReady = (node) => parts.onNodeReady(node, families);
   const udpIdleMs = (): number => (live.current.ipvsTimeouts.udpSeconds || ipvsUdpSeconds) * 1_000;
   const localhost = config.areNodePortsOnLocalhost
     ? { localhostNodePorts: new LocalhostNodePorts({ ...parts, udpIdleMs }) }
     : {};
-  const loop = new SyncLoop({ ...parts, ...localhost, reporter, onNodeReady }, live, families);
+  const loop = new SyncLoop(
+    {
+      ...{ ...parts, ...localhost, reporter },
+      onNodeReady: (node) => parts.onNodeReady(node, families),
+    },
+    live,
+    families,
+  );
   const ranIptables = parts.modeRecord?.earlier.has("iptables") === true;
   reportLeftoverChains(kernel, config, { log, ranIptables });
   return {
@@ -67,5 +73,3 @@ async function tidyVirtualAddresses(
   const count = await link.removeOtherForm();
   if (count > 0) log.info("Converted virtual addresses", { to: virtualAddresses, count });
 }
-
-type SyncLoopNodeReady = NonNullable<ConstructorParameters<typeof SyncLoop>[0]["onNodeReady"]>;

@@ -13,7 +13,6 @@ import type { Absence } from "./absence.ts";
 import type { DrainTimes, EndpointRow } from "./answers.ts";
 import type { DaemonView } from "./daemon-view.ts";
 import { drainTimes } from "./drain-rows.ts";
-import { notChosenReason } from "./not-chosen-reason.ts";
 import type { ServiceEndpoints } from "./service-endpoints.ts";
 
 export type ObservedServers = readonly ObservedRealServer[];
@@ -129,6 +128,17 @@ function absentReason(
   // A third party removed it, or took its weight, and no verification has come there yet.
   if (observed !== undefined && isCached === true) return "drifted";
   return absence.reasonOf({ type: "real-server", virtualServer: key, realServer }, record.name);
+}
+
+/**
+ * Why planning did not choose an endpoint: what is left of the table in `model/topology.ts`. `isOnlyLocal`: those that were
+ * chosen are the node's own, since the policy says so.
+ */
+export function notChosenReason(endpoint: Endpoint, isOnlyLocal: boolean): string {
+  if (!endpoint.isReady) {
+    return endpoint.isServing && endpoint.isTerminating ? "terminating" : "not-ready";
+  }
+  return isOnlyLocal && !endpoint.isLocal ? "not-local" : "hinted-elsewhere";
 }
 
 /** Policy Local, and no endpoint elsewhere was chosen in its place. */

@@ -10,8 +10,7 @@ import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { EndpointRow, ServiceRow, ServicesQuery } from "./answers.ts";
 import { claimedBy } from "./claimed-by.ts";
 import type { ObjectsView } from "./daemon-view.ts";
-import { namedEndpoint } from "./endpoint-rows.ts";
-import { notChosenReason } from "./not-chosen-reason.ts";
+import { namedEndpoint, notChosenReason } from "./endpoint-rows.ts";
 import { ServiceEndpoints } from "./service-endpoints.ts";
 import { serviceNames } from "./service-names.ts";
 
@@ -47,11 +46,8 @@ function* rowsOfFamily(
   asked: { readonly name: ServiceName; readonly record: ServiceRecord; readonly family: IpFamily },
 ): Generator<ServiceRow> {
   const { name, record, family } = asked;
-  const endpoints = new ServiceEndpoints(
-    { plan: { tracker: view.objects }, config: view.config },
-    name,
-    family,
-  );
+  const slices = view.objects.slicesOf(name);
+  const endpoints = new ServiceEndpoints(slices, family, view.config.nodeName);
   for (const servicePort of servicePortsOf(record, family)) {
     const subject = { record, family, servicePort, endpoints };
     for (const frontend of askedFrontends(servicePort, [everyAddress[family]])) {

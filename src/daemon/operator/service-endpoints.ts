@@ -1,6 +1,5 @@
-import type { ServiceName } from "../../api/objects.ts";
+import type { EndpointSliceRecord } from "../../api/objects.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
-import type { Config } from "../../config/config.ts";
 import {
   type Endpoint,
   type EndpointsByPort,
@@ -8,34 +7,25 @@ import {
   mergeSlices,
 } from "../../model/endpoints.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import type { ObjectsView } from "./daemon-view.ts";
-
-interface Known {
-  readonly plan: { readonly tracker: Pick<ObjectsView["objects"], "slicesOf"> };
-  readonly config: Pick<Config, "nodeName">;
-}
 
 /** The endpoints of one Service in one family, merged as planning does it, when they are first asked for. */
 export class ServiceEndpoints {
-  readonly #view: Known;
-  readonly #service: ServiceName;
+  readonly #slices: Iterable<EndpointSliceRecord>;
   readonly #family: IpFamily;
+  readonly #nodeName: string;
   #byPort: EndpointsByPort | undefined;
   #nodes: ReadonlyMap<IpAddress, string> | undefined;
 
-  constructor(view: Known, service: ServiceName, family: IpFamily) {
-    this.#view = view;
-    this.#service = service;
+  /** `slices`: those of the Service; `nodeName`: this node's. */
+  constructor(slices: Iterable<EndpointSliceRecord>, family: IpFamily, nodeName: string) {
+    this.#slices = slices;
     this.#family = family;
+    this.#nodeName = nodeName;
   }
 
   /** All that the slices name for this port, ready or not. */
   of({ portName: name, protocol }: ServicePort): readonly Endpoint[] {
-    this.#byPort ??= mergeSlices(
-      this.#view.plan.tracker.slicesOf(this.#service),
-      this.#family,
-      this.#view.config.nodeName,
-    );
+    this.#byPort ??= mergeSlices(this.#slices, this.#family, this.#nodeName);
     return this.#byPort.get(endpointPortKey({ name, protocol })) ?? [];
   }
 
@@ -47,7 +37,7 @@ export class ServiceEndpoints {
 
   #readNodes(): ReadonlyMap<IpAddress, string> {
     const nodes = new Map<IpAddress, string>();
-    for (const { endpoints } of this.#view.plan.tracker.slicesOf(this.#service)) {
+    for (const { endpoints } of this.#slices) {
       for (const { address, nodeName } of endpoints) nodes.set(address, nodeName);
     }
     return nodes;

@@ -54,8 +54,9 @@ function* wantedServers(view: DaemonView, names: readonly ServiceName[]): Genera
   for (const name of names) {
     const record = view.plan.tracker.service(name);
     if (record === undefined) continue;
+    const slices = view.plan.tracker.slicesOf(name);
     for (const family of view.families) {
-      const endpoints = new ServiceEndpoints(view, name, family);
+      const endpoints = new ServiceEndpoints(slices, family, view.config.nodeName);
       for (const plan of view.plan.desired.plansOf(name, family)) {
         for (const planned of plan.virtualServers) {
           const key = virtualServerKey(planned.virtualServer);

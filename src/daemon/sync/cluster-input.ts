@@ -5,6 +5,9 @@ import type { IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { ChangeTracker } from "../../model/change-tracker.ts";
+import type { HolderRecord } from "../../plan/claims/holder-record.ts";
+import type { SyncReport } from "../../reconcile/report.ts";
+import type { ServiceHealthServers } from "../http/service-health.ts";
 import { KnownNode } from "../node/known-node.ts";
 import { apiServerService, sliceEndpoints } from "../node/node-network.ts";
 import { NodeWait } from "../node/node-wait.ts";
@@ -24,6 +27,17 @@ export interface ClusterInputCollaborators {
   readonly onNodeReady?: (node: NodeRecord | undefined) => void;
   /** Ends the program, which cannot continue as it is. */
   readonly fail?: (error: Error) => void;
+}
+
+/** What the loop of either mode is given. */
+export interface LoopParts extends ClusterInputCollaborators {
+  readonly healthChecks: ServiceHealthServers;
+  /** Absent: a restart knows who holds an address that several Services claim where the kernel shows it. */
+  readonly holderRecord?: HolderRecord;
+  /** Called after each sync. */
+  readonly onReport?: (report: SyncReport) => void;
+  /** Milliseconds of processor time that the process has used; absent: checks are paced by time that passes. */
+  readonly processorMs?: () => number;
 }
 
 export interface ClusterInputParts {

@@ -10,9 +10,7 @@ import type { DrainStartTimes } from "../../reconcile/drain/drains.ts";
 import type { ServersAhead } from "../../reconcile/observed/servers-ahead.ts";
 import type { OwnershipRecord } from "../../reconcile/ownership/ownership.ts";
 import { Reconciler } from "../../reconcile/reconciler.ts";
-import type { SyncReport } from "../../reconcile/report.ts";
 import type { SyncGoal } from "../../reconcile/sync-goal.ts";
-import type { ServiceHealthServers } from "../http/service-health.ts";
 import type { LocalhostNodePorts } from "../localhost/localhost-node-ports.ts";
 import { AvailableSchedulers } from "../node/available-schedulers.ts";
 import type { KnownNode } from "../node/known-node.ts";
@@ -21,26 +19,22 @@ import { sysctlsOf } from "../node/prepare-kernel.ts";
 import type { DaemonView } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { SyncReporter } from "../report/sync-reporter.ts";
-import { ClusterInput, type ClusterInputCollaborators } from "./cluster-input.ts";
+import { ClusterInput, type LoopParts } from "./cluster-input.ts";
 import { findHolders } from "./find-holders.ts";
 import { type KernelCheckPeriods, KernelChecks } from "./kernel-checks.ts";
 import { PlanAhead } from "./plan-ahead.ts";
 import { Runner, runnerOptions } from "./runner.ts";
 
-export interface SyncLoopCollaborators extends ClusterInputCollaborators {
+export interface SyncLoopParts extends LoopParts {
   readonly reporter: SyncReporter;
-  readonly healthChecks: ServiceHealthServers;
-  /** Absent: node ports are not served on loopback addresses. */
-  readonly localhostNodePorts?: LocalhostNodePorts;
+  /** Absent: a restart does not know when drains began. */
   readonly drainStartTimes?: DrainStartTimes;
-  readonly ownershipRecord?: OwnershipRecord;
-  /** Absent: a restart knows who holds an address that several Services claim where the kernel shows it. */
-  readonly holderRecord?: HolderRecord;
   /** Absent: a restart does not know which endpoints are new. */
   readonly rampStartTimes?: RampStartTimes;
-  readonly onReport?: (report: SyncReport) => void;
-  /** Milliseconds of processor time that the process has used. */
-  readonly processorMs?: () => number;
+  /** Absent: a restart knows what the kernel's sets say, and no more. */
+  readonly ownershipRecord?: OwnershipRecord;
+  /** Absent: node ports are not served on loopback addresses. */
+  readonly localhostNodePorts?: LocalhostNodePorts;
 }
 
 /**
@@ -48,7 +42,7 @@ export interface SyncLoopCollaborators extends ClusterInputCollaborators {
  * brings the kernel there. Nothing is written before Services and EndpointSlices are completely listed.
  */
 export class SyncLoop {
-  readonly #parts: SyncLoopCollaborators;
+  readonly #parts: SyncLoopParts;
   readonly #live: LiveConfig;
   readonly #families: readonly IpFamily[];
   readonly #isObserveOnly: boolean;
@@ -68,7 +62,7 @@ export class SyncLoop {
   #isStopped = false;
   #cancelRetry: () => void = () => {};
 
-  constructor(parts: SyncLoopCollaborators, live: LiveConfig, families: readonly IpFamily[]) {
+  constructor(parts: SyncLoopParts, live: LiveConfig, families: readonly IpFamily[]) {
     const { kernel, clock, log, reporter, healthChecks, localhostNodePorts } = parts;
     this.#parts = parts;
     this.#live = live;

@@ -12,9 +12,7 @@ import { TablesPlan } from "../../plan/iptables/tables-plan.ts";
 import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
 import type { PlanOptions } from "../../plan/options.ts";
 import { TablesReconciler, type TablesReport } from "../../reconcile/iptables/tables-reconciler.ts";
-import type { SyncReport } from "../../reconcile/report.ts";
 import type { RuleSet } from "../../state/rule.ts";
-import type { ServiceHealthServers } from "../http/service-health.ts";
 import { iptablesOptionsOf } from "../node/iptables-facts.ts";
 import type { KnownNode } from "../node/known-node.ts";
 import { type PreparedTables, routeLocalnet } from "../node/prepare-tables.ts";
@@ -22,18 +20,12 @@ import type { ServedAddress } from "../operator/daemon-view.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import type { TablesReporter } from "../report/tables-reporter.ts";
 import { AddressWatch } from "./address-watch.ts";
-import { ClusterInput, type ClusterInputCollaborators } from "./cluster-input.ts";
+import { ClusterInput, type LoopParts } from "./cluster-input.ts";
 import { findHoldersInTables } from "./find-holders.ts";
 import { Runner, runnerOptions } from "./runner.ts";
 
-export interface TablesLoopCollaborators extends ClusterInputCollaborators {
+export interface TablesLoopParts extends LoopParts {
   readonly reporter: TablesReporter;
-  readonly healthChecks: ServiceHealthServers;
-  readonly onReport?: (report: SyncReport) => void;
-  /** Milliseconds of processor time that the process has used. */
-  readonly processorMs?: () => number;
-  /** Absent: a restart knows who holds an address that several Services claim where the rules show it. */
-  readonly holderRecord?: HolderRecord;
 }
 
 /** Most of a processor that checks between syncs may take. */
@@ -52,7 +44,7 @@ const noRules: RuleSet = { chains: [], jumps: [] };
 export class TablesLoop {
   readonly #live: LiveConfig;
   readonly #prepared: PreparedTables;
-  readonly #parts: TablesLoopCollaborators;
+  readonly #parts: TablesLoopParts;
   /** What the source reports. */
   readonly input: ClusterInput;
   readonly #plan: TablesPlan;
@@ -66,7 +58,7 @@ export class TablesLoop {
   #nodeOptions: { readonly shared: PlanOptions; readonly own: IptablesNodeOptions } | undefined;
   #comparedAtMs = 0;
 
-  constructor(parts: TablesLoopCollaborators, live: LiveConfig, prepared: PreparedTables) {
+  constructor(parts: TablesLoopParts, live: LiveConfig, prepared: PreparedTables) {
     const { kernel, clock, healthChecks } = parts;
     this.#parts = parts;
     this.#live = live;
@@ -87,10 +79,8 @@ export class TablesLoop {
     const { isObserveOnly: isDryRun } = live.current;
     this.#reconciler = new TablesReconciler({ kernel, clock, isDryRun });
     this.#runner = new Runner(() => this.#run(), parts, runnerOptions(live));
-    this.#addressWatch = new AddressWatch(
-      () => this.#exclusive.run(() => this.#checkAddresses()),
-      parts,
-    );
+    const look = () => this.#exclusive.run(() => this.#checkAddresses());
+    this.#addressWatch = new AddressWatch(look, parts);
     this.#check = this.#makeCheck();
   }
 
@@ -187,7 +177,8 @@ export class TablesLoop {
     const { families: own } = await this.#refreshOptions();
     const options = this.#nodeOptions?.own as IptablesNodeOptions;
     const { services, triggers } = await inSlices(clock, this.#plan.update(options));
-    if (!this.#hasGoal) await this.#findHolders();
+    const { kernel, log } = this.#parts;
+    if (!this.#hasGoal) await findHoldersInTables(this.#plan, kernel.iptables, this.families);
     const report = await this.#reconciler.sync(this.#takeGoal());
     const { claims } = this.#plan.desired;
     // Only who writes the rules decides whom they serve.
@@ -210,7 +201,7 @@ export class TablesLoop {
     this.#noteComparison(report);
     if (!this.#live.current.isObserveOnly) {
       if (hasWorked && own.get("IPv4")?.servesLoopback === true) {
-        routeLocalnet(this.#parts.kernel, this.#parts.log);
+        routeLocalnet(kernel, log);
       }
       await healthChecks.serve(this.#node.healthCheckAddresses);
     }
@@ -229,10 +220,6 @@ export class TablesLoop {
       this.#nodeOptions = { shared, own: iptablesOptionsOf(facts) };
     }
     return this.#nodeOptions.own;
-  }
-
-  #findHolders(): Promise<void> {
-    return findHoldersInTables(this.#plan, this.#parts.kernel.iptables, this.families);
   }
 
   /** From now on every Service holds the addresses that it has. */

@@ -4,9 +4,10 @@ import { type Observation, observeOnce } from "../observe-once.ts";
 import { systemBootClock } from "../process/boot-file.ts";
 import { DrainStartTimesFile } from "../process/drain-start-times.ts";
 import type { CommandParts } from "../run.ts";
-import type { ListKind, ServicesQuery } from "./answers.ts";
+import type { ListKind, PlanFacts, PlanQuery, ServicesQuery } from "./answers.ts";
 import { drainRows } from "./drain-rows.ts";
 import { objectRows } from "./object-rows.ts";
+import { planFacts } from "./plan-facts.ts";
 import { withoutDrains } from "./routes.ts";
 import { serviceRows } from "./service-rows.ts";
 import { writeList } from "./write-list.ts";
@@ -36,6 +37,15 @@ export async function listDrainsWithoutDaemon(
     const drains = foundDrains(report, config, parts);
     return await listText("DrainList", drainRows(view, drains), parts);
   });
+}
+
+/** What a daemon would answer to `/v1/plan`, from the objects as a start would find them. */
+export async function planFactsWithoutDaemon(
+  config: Config,
+  parts: Pick<CommandParts, "clock" | "log">,
+  query: PlanQuery,
+): Promise<PlanFacts> {
+  return await observeOnce(config, parts, ({ view }) => planFacts(view, query));
 }
 
 /** Those of which no start is recorded begin now, as they would with a start. */
