@@ -23,6 +23,17 @@ export function familyOf(address: IpAddress): IpFamily {
   return address.includes(":") ? "IPv6" : "IPv4";
 }
 
+/** The address that stands for all of a family. */
+export const wildcardAddresses: Readonly<Record<IpFamily, IpAddress>> = {
+  IPv4: "0.0.0.0" as IpAddress,
+  IPv6: "::" as IpAddress,
+};
+
+/** It stands for all addresses of a node. */
+export function isWildcard(address: string): boolean {
+  return address === "0.0.0.0" || address === "::";
+}
+
 /** The prefix length that means "this host only": 32 or 128. */
 export function hostPrefixLength(family: IpFamily): number {
   return family === "IPv4" ? 32 : 128;

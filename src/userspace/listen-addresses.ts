@@ -1,4 +1,4 @@
-import { familyOf, type IpAddress } from "../base/ip.ts";
+import { familyOf, type IpAddress, isWildcard, wildcardAddresses } from "../base/ip.ts";
 import type { ListenAddress } from "./listener.ts";
 import type { ServiceListener } from "./service-listeners.ts";
 
@@ -19,9 +19,9 @@ export function listenAddressOf(
   { family, port, nodePort }: Pick<ServiceListener, "family" | "port" | "nodePort">,
   { bindAddress, isRedirected }: ListenRule,
 ): ListenAddress | undefined {
-  const anyAddress = family === "IPv6" ? "::" : "0.0.0.0";
+  const anyAddress = wildcardAddresses[family];
   if (isRedirected) return { host: anyAddress, port: 0, isRedirected };
   const ownPort = nodePort === 0 ? port : nodePort;
-  if (bindAddress === "0.0.0.0" || bindAddress === "::") return { host: anyAddress, port: ownPort };
+  if (isWildcard(bindAddress)) return { host: anyAddress, port: ownPort };
   return familyOf(bindAddress) === family ? { host: bindAddress, port: ownPort } : undefined;
 }

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from "node:net";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
-import { hostPort, isLoopback, parseIpAddress } from "../../base/ip.ts";
+import { hostPort, isLoopback, isWildcard, parseIpAddress } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { ListenAddress } from "../../config/config.ts";
 
@@ -238,8 +238,7 @@ async function listen(
   server: Server,
   { address: { address, port }, isSingleFamily = false }: HttpListenerOptions,
 ): Promise<void> {
-  const isWildcard = address === "0.0.0.0" || address === "::";
-  if (isSingleFamily || !isWildcard) {
+  if (isSingleFamily || !isWildcard(address)) {
     return await listenOn(server, address, port, isSingleFamily);
   }
   try {

@@ -1,6 +1,6 @@
 import type { ServiceName } from "../../api/objects.ts";
 import type { Clock } from "../../base/clock.ts";
-import { type IpAddress, type IpFamily, parseIpAddress } from "../../base/ip.ts";
+import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import { claimRanks, type Holders } from "../../plan/claims/claim.ts";
 import { type ClaimingPlan, PortClaims } from "../../plan/claims/port-claims.ts";
@@ -177,9 +177,4 @@ function healthCheckOf(plan: HealthPlan): ServiceHealthCheck | undefined {
   const key = `health-check node port ${port} (${family})`;
   const claims = [{ key, rank: claimRanks["node-port"] }];
   return { service, family, port, localReadyCount, servicePort, claims };
-}
-
-/** The address that stands for all of a family. */
-export function wildcard(family: IpFamily): IpAddress {
-  return parseIpAddress(family === "IPv4" ? "0.0.0.0" : "::") as IpAddress;
 }

@@ -1,10 +1,12 @@
+import { once } from "node:events";
+import { createConnection, createServer, type Socket } from "node:net";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import { hostPort } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { LoopbackNodePort } from "../../plan/loopback-node-ports.ts";
-import { openTcpForwarding } from "./tcp-forwarding.ts";
-import { openUdpForwarding } from "./udp-forwarding.ts";
+import { joinSockets } from "../../userspace/join-sockets.ts";
+import { UdpListener } from "../../userspace/udp-listener.ts";
 
 export interface ForwarderParts {
   readonly clock: Clock;
@@ -14,7 +16,7 @@ export interface ForwarderParts {
 }
 
 /** Sockets that are open. */
-export interface Forwarding {
+interface Forwarding {
   /** Ends its connections too: nobody is there to forward them. */
   close(): Promise<void>;
 }
@@ -76,4 +78,57 @@ export class Forwarder {
     this.#hasFailed = true;
     this.#cancelRetry = clock.after(retryMs, () => void this.start());
   }
+}
+
+/** Only processes of this node connect; more than this at once is a mistake of one of them. */
+const maxConnections = 1_000;
+
+/** Accepts connections at one address and makes one to another for each. Rejects where it cannot listen. */
+async function openTcpForwarding({ from, to }: LoopbackNodePort): Promise<Forwarding> {
+  const sockets = new Set<Socket>();
+  const server = createServer({ allowHalfOpen: true, noDelay: true }, (client) => {
+    const { address: host, port } = to;
+    const target = createConnection({ host, port, allowHalfOpen: true, noDelay: true });
+    for (const socket of [client, target]) {
+      sockets.add(socket);
+      socket.on("close", () => sockets.delete(socket));
+    }
+    joinSockets(client, target);
+  });
+  server.maxConnections = maxConnections;
+  server.listen({ host: from.address, port: from.port });
+  await once(server, "listening");
+  // It goes on listening, whatever becomes of one connection.
+  server.on("error", () => {});
+  return {
+    close: () => {
+      for (const socket of sockets) socket.resetAndDestroy();
+      return new Promise((resolve) => server.close(() => resolve()));
+    },
+  };
+}
+
+/**
+ * Takes datagrams at one address and sends them to another, from a socket of its own for each client, so that IPVS keeps
+ * a client at its endpoint. Rejects where it cannot listen.
+ */
+async function openUdpForwarding(
+  { clock, log, udpIdleMs }: ForwarderParts,
+  { service, from, to }: LoopbackNodePort,
+): Promise<Forwarding> {
+  const target = { key: hostPort(to.address, to.port), ...to };
+  const listener = new UdpListener(
+    {
+      ...{ clock, log: log.with({ service }), udpTimeoutMs: udpIdleMs() },
+      balancer: { next: () => target },
+    },
+    { host: from.address, port: from.port },
+  );
+  try {
+    await listener.open();
+  } catch (error) {
+    await listener.close();
+    throw error;
+  }
+  return listener;
 }

@@ -1,6 +1,6 @@
 /** Whether configuration, node and kernel agree about IP families. Pure. */
 import type { NodeRecord } from "../../api/objects.ts";
-import { type Cidr, familyOf, type IpAddress, type IpFamily } from "../../base/ip.ts";
+import { type Cidr, familyOf, type IpAddress, type IpFamily, isWildcard } from "../../base/ip.ts";
 import type { Config } from "../../config/config.ts";
 
 export interface FamilyFinding {
@@ -19,7 +19,7 @@ export interface FamilyFacts {
 /** The family of bindAddress, where it is one, else of the node's first address, else IPv4. */
 export function primaryFamily({ config, node }: Pick<FamilyFacts, "config" | "node">): IpFamily {
   const { bindAddress } = config;
-  if (bindAddress !== "0.0.0.0" && bindAddress !== "::") return familyOf(bindAddress);
+  if (!isWildcard(bindAddress)) return familyOf(bindAddress);
   const [first] = node?.addresses ?? [];
   return first === undefined ? "IPv4" : familyOf(first);
 }
@@ -86,7 +86,7 @@ function addressesOf(cidrs: readonly Cidr[]): readonly IpAddress[] {
 
 /** The wildcard belongs to no family. */
 function specific(address: IpAddress | undefined): readonly IpAddress[] {
-  return address === undefined || address === "0.0.0.0" || address === "::" ? [] : [address];
+  return address === undefined || isWildcard(address) ? [] : [address];
 }
 
 function isOnlyOther(addresses: readonly IpAddress[], family: IpFamily): boolean {

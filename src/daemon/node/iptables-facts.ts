@@ -1,6 +1,7 @@
 /** What planning in mode iptables must know of this node, beside what every mode must. Pure. */
-import { cidrContains, type IpAddress, type IpFamily, parseIpAddress } from "../../base/ip.ts";
+import { cidrContains, hostPrefixLength, type IpFamily } from "../../base/ip.ts";
 import type { IptablesFamilyOptions, IptablesNodeOptions } from "../../plan/iptables/options.ts";
+import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
 import type { FamilyOptions, PlanOptions } from "../../plan/options.ts";
 import { type NodeFacts, nodePortNetworks } from "./node-facts.ts";
 
@@ -41,9 +42,9 @@ function familyOptions(
     servesAllAddresses,
     nodePortAddresses: servesAllAddresses
       ? []
-      : [...addresses].sort().map((address) => `${address}/${family === "IPv4" ? 32 : 128}`),
+      : [...addresses].sort().map((address) => `${address}/${hostPrefixLength(family)}`),
     servesLoopback,
   };
 }
 
-const loopback = parseIpAddress("127.0.0.1") as IpAddress;
+const loopback = loopbackAddresses.IPv4;

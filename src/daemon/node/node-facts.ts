@@ -5,19 +5,21 @@ import {
   cidrContains,
   cidrText,
   familyOf,
+  hostPrefixLength,
   type IpAddress,
   type IpFamily,
   isLoopback,
-  parseIpAddress,
+  isWildcard,
+  wildcardAddresses,
 } from "../../base/ip.ts";
 import type { Config } from "../../config/config.ts";
+import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
 import type {
   FamilyOptions,
   LocalDetector,
   PlanOptions,
   ReservedReason,
 } from "../../plan/options.ts";
-import { wildcard } from "../http/service-health.ts";
 
 export interface NodeFacts {
   readonly config: Config;
@@ -74,11 +76,10 @@ function nodeIpOf(
   config: Pick<Config, "bindAddress">,
   node: NodeRecord | undefined,
 ): IpAddress {
-  const bound = config.bindAddress;
-  const isSpecific = bound !== "0.0.0.0" && bound !== "::";
-  if (isSpecific && familyOf(bound) === family) return bound;
+  const { bindAddress } = config;
+  if (!isWildcard(bindAddress) && familyOf(bindAddress) === family) return bindAddress;
   const own = node?.addresses.find((address) => familyOf(address) === family);
-  return own ?? (parseIpAddress(family === "IPv4" ? "127.0.0.1" : "::1") as IpAddress);
+  return own ?? loopbackAddresses[family];
 }
 
 /** Where health-check node ports listen: everywhere, unless nodePortAddresses names networks. */
@@ -86,7 +87,8 @@ export function healthCheckAddresses(
   facts: NodeFacts,
 ): ReadonlyMap<IpFamily, readonly IpAddress[]> {
   const addressesOf = (family: IpFamily): readonly IpAddress[] => {
-    if (nodePortNetworks(family, facts.config, facts.node).length === 0) return [wildcard(family)];
+    if (nodePortNetworks(family, facts.config, facts.node).length === 0)
+      return [wildcardAddresses[family]];
     const ofFamily = [...facts.nodeAddresses].filter((address) => familyOf(address) === family);
     return nodePortAddresses(family, facts, new Set(ofFamily));
   };
@@ -115,7 +117,7 @@ export function nodePortNetworks(
   if (config.nodePortAddresses.kind === "primary") {
     const address = nodeIpOf(family, config, node);
     if (isLoopback(address)) return [];
-    return [{ address, prefixLength: family === "IPv4" ? 32 : 128 }];
+    return [{ address, prefixLength: hostPrefixLength(family) }];
   }
   const ofFamily = config.nodePortAddresses.cidrs.filter(
     (cidr) => familyOf(cidr.address) === family,

@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from "node:util";
 import type { NodeRecord } from "../../api/objects.ts";
 import type { Clock } from "../../base/clock.ts";
-import { cidrText } from "../../base/ip.ts";
+import { cidrText, isWildcard } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import { StartError } from "./prepare-kernel.ts";
@@ -109,8 +109,7 @@ export class NodeWait {
     const { nodePortAddresses, bindAddress } = this.#parts.live.current;
     const { addresses = [], podCidrs = [] } = this.#record ?? {};
     if (this.#needsPodCidrs && podCidrs.length === 0) return "pod CIDRs";
-    const isUnbound = bindAddress === "0.0.0.0" || bindAddress === "::";
-    const needsAddresses = nodePortAddresses.kind === "primary" && isUnbound;
+    const needsAddresses = nodePortAddresses.kind === "primary" && isWildcard(bindAddress);
     return needsAddresses && addresses.length === 0 ? "addresses" : undefined;
   }
 

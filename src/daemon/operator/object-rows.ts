@@ -1,6 +1,6 @@
 /** Rows of Services in modes without virtual servers: from the objects, chosen as planning chooses. Pure reading. */
 import type { ServiceName, ServiceRecord } from "../../api/objects.ts";
-import type { IpAddress, IpFamily } from "../../base/ip.ts";
+import { type IpFamily, wildcardAddresses } from "../../base/ip.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { servicePortsOf } from "../../model/service-ports.ts";
@@ -21,12 +21,6 @@ interface Subject {
   readonly servicePort: ServicePort;
   readonly endpoints: ServiceEndpoints;
 }
-
-/** Any address of the node. */
-const everyAddress: Readonly<Record<IpFamily, IpAddress>> = {
-  IPv4: "0.0.0.0" as IpAddress,
-  IPv6: "::" as IpAddress,
-};
 
 /** Rows by namespace and name of the Service, then in the order of its ports. */
 export async function* objectRows(
@@ -50,7 +44,7 @@ function* rowsOfFamily(
   const endpoints = new ServiceEndpoints(slices, family, view.config.nodeName);
   for (const servicePort of servicePortsOf(record, family)) {
     const subject = { record, family, servicePort, endpoints };
-    for (const frontend of askedFrontends(servicePort, [everyAddress[family]])) {
+    for (const frontend of askedFrontends(servicePort, [wildcardAddresses[family]])) {
       yield rowOf(subject, frontend, view, query);
     }
   }

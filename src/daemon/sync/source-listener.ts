@@ -1,7 +1,6 @@
-import type { SourceListener } from "../../api/source.ts";
+import type { ListQuarantine, SourceListener } from "../../api/source.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Metrics } from "../../metrics/prometheus-metrics.ts";
-import { reportListQuarantine } from "../report/list-quarantine.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import type { ClusterInput } from "./cluster-input.ts";
 
@@ -31,4 +30,22 @@ export function sourceListener(
     },
     onListQuarantine: (quarantine) => reportListQuarantine(quarantine, parts),
   };
+}
+
+const quarantineEvents: Readonly<Record<ListQuarantine["outcome"], string>> = {
+  held: "List quarantined, it would remove much of what is served",
+  confirmed: "Quarantined list confirmed by a second one",
+  refuted: "Quarantined list dropped, a second one has what it lacked",
+  expired: "Quarantined list applied, no second one came within a minute",
+};
+
+/** Reports a quarantined list, and its outcome. */
+export function reportListQuarantine(
+  { kind, outcome, known, missing }: ListQuarantine,
+  { metrics, log }: { readonly metrics: Pick<Metrics, "listQuarantined">; readonly log: Logger },
+): void {
+  metrics.listQuarantined(kind, outcome);
+  const keys = { resource: kind, known, missing, reason: `list-${outcome}` };
+  if (outcome === "refuted") log.info(quarantineEvents[outcome], keys);
+  else log.warn(quarantineEvents[outcome], keys);
 }

@@ -1,3 +1,4 @@
+import { isWildcard } from "../../base/ip.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { askedFrontends } from "../../plan/frontends.ts";
 import type { ListenRule } from "../../userspace/listen-addresses.ts";
@@ -12,7 +13,6 @@ export function servedAddresses(
   const nodePorts: readonly ServedAddress[] =
     nodePort === 0 ? [] : [{ kind: "node-port", port: nodePort }];
   if (isRedirected) return [...askedFrontends(port, []), ...nodePorts];
-  const isAny = bindAddress === "0.0.0.0" || bindAddress === "::";
   const [own = { kind: "cluster-ip", port: port.port } as const] = nodePorts;
-  return [isAny ? own : { ...own, address: bindAddress }];
+  return [isWildcard(bindAddress) ? own : { ...own, address: bindAddress }];
 }

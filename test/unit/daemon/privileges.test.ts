@@ -26,12 +26,9 @@ describe("checkCapabilities", () => {
   }
 
   it("says what is missing and what to do", () => {
-    assert.throws(
-      () => checkCapabilities(() => "CapEff:\t0\n"),
-      new MissingCapabilityError(["NET_ADMIN"]),
-    );
+    assert.throws(() => checkCapabilities(() => "CapEff:\t0\n"), new MissingCapabilityError());
     assert.equal(
-      new MissingCapabilityError(["NET_ADMIN"]).message,
+      new MissingCapabilityError().message,
       "Cannot change the node's network: missing capability NET_ADMIN; run as root, or in a container with securityContext.capabilities.add: [NET_ADMIN, NET_RAW]",
     );
   });

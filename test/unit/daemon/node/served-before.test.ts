@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import type { IpAddress } from "../../../../src/base/ip.ts";
 import type { Config } from "../../../../src/config/config.ts";
 import { servedBefore } from "../../../../src/daemon/node/served-before.ts";
-import { reportListQuarantine } from "../../../../src/daemon/report/list-quarantine.ts";
+import { reportListQuarantine } from "../../../../src/daemon/sync/source-listener.ts";
 import type { Kernel } from "../../../../src/kernel/kernel.ts";
 import { readAddresses } from "../../../../src/reconcile/observed/read-addresses.ts";
 import { ServersAhead } from "../../../../src/reconcile/observed/servers-ahead.ts";
