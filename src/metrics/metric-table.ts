@@ -7,7 +7,8 @@ export interface MetricRow {
   readonly name: string;
   readonly type: MetricType;
   readonly help: string;
-  readonly labels: readonly string[];
+  /** Absent: none. */
+  readonly labels?: readonly string[];
   /** Histograms only. */
   readonly buckets?: BucketList;
 }
@@ -47,25 +48,21 @@ export const metricTable = {
     name: "kubeproxy_sync_proxy_rules_endpoint_changes_pending",
     type: "gauge",
     help: "Pending endpoint changes",
-    labels: [],
   },
   endpointChanges: {
     name: "kubeproxy_sync_proxy_rules_endpoint_changes_total",
     type: "counter",
     help: "Endpoint changes received",
-    labels: [],
   },
   serviceChangesPending: {
     name: "kubeproxy_sync_proxy_rules_service_changes_pending",
     type: "gauge",
     help: "Pending Service changes",
-    labels: [],
   },
   serviceChanges: {
     name: "kubeproxy_sync_proxy_rules_service_changes_total",
     type: "counter",
     help: "Service changes received, counted once per IP family",
-    labels: [],
   },
   noLocalEndpoints: {
     name: "kubeproxy_sync_proxy_rules_no_local_endpoints_total",
@@ -158,7 +155,6 @@ export const metricTable = {
     name: "kube_ipvs_first_sync_completed",
     type: "gauge",
     help: "Whether a sync has succeeded since the start (1) or not (0)",
-    labels: [],
   },
   syncRuns: {
     name: "kube_ipvs_sync_runs_total",
@@ -194,7 +190,6 @@ export const metricTable = {
     name: "kube_ipvs_foreign_virtual_servers",
     type: "gauge",
     help: "Virtual servers in the kernel that are not owned by kube-ipvs",
-    labels: [],
   },
   driftDetected: {
     name: "kube_ipvs_drift_detected_total",
@@ -212,7 +207,6 @@ export const metricTable = {
     name: "kube_ipvs_manual_weights",
     type: "gauge",
     help: "Real servers whose weight a third party set and that keep it, see kubeIpvs.manualWeights",
-    labels: [],
   },
   suppressedRepairs: {
     name: "kube_ipvs_suppressed_repairs",
@@ -248,19 +242,16 @@ export const metricTable = {
     name: "kube_ipvs_draining_real_servers",
     type: "gauge",
     help: "Real servers with weight 0 that are draining their connections",
-    labels: [],
   },
   oldestDrain: {
     name: "kube_ipvs_oldest_draining_real_server_age_seconds",
     type: "gauge",
     help: "Seconds since the oldest drain started, 0 if no real server is draining",
-    labels: [],
   },
   eventLoopDelay: {
     name: "kube_ipvs_event_loop_delay_seconds",
     type: "histogram",
     help: "Event loop delay in seconds, sampled 4 times per second",
-    labels: [],
     buckets: "sync",
   },
   apiRequests: {

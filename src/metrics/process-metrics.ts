@@ -44,7 +44,6 @@ export const processMetrics: readonly ProcessMetric[] = [
   {
     name: "process_cpu_seconds_total",
     type: "counter",
-    labels: [],
     help: "Total user and system CPU time spent in seconds",
     read: () => {
       const { user, system } = process.cpuUsage();
@@ -54,21 +53,18 @@ export const processMetrics: readonly ProcessMetric[] = [
   {
     name: "process_start_time_seconds",
     type: "gauge",
-    labels: [],
     help: "Start time of the process in seconds since the epoch",
     read: () => startSeconds,
   },
   {
     name: "process_resident_memory_bytes",
     type: "gauge",
-    labels: [],
     help: "Resident memory size in bytes",
     read: () => process.memoryUsage.rss(),
   },
   {
     name: "process_virtual_memory_bytes",
     type: "gauge",
-    labels: [],
     help: "Virtual memory size in bytes",
     read: () => {
       const kibibytes = lineValue("/proc/self/status", /^VmSize:\s+(\d+)/m);
@@ -78,14 +74,12 @@ export const processMetrics: readonly ProcessMetric[] = [
   {
     name: "process_virtual_memory_max_bytes",
     type: "gauge",
-    labels: [],
     help: "Maximum amount of virtual memory available in bytes",
     read: () => lineValue("/proc/self/limits", /^Max address space\s+(\d+|unlimited)/m),
   },
   {
     name: "process_open_fds",
     type: "gauge",
-    labels: [],
     help: "Number of open file descriptors",
     // One of them is the folder being read.
     read: () => attempt(() => readdirSync("/proc/self/fd").length - 1),
@@ -93,35 +87,30 @@ export const processMetrics: readonly ProcessMetric[] = [
   {
     name: "process_max_fds",
     type: "gauge",
-    labels: [],
     help: "Maximum number of open file descriptors",
     read: () => lineValue("/proc/self/limits", /^Max open files\s+(\d+|unlimited)/m),
   },
   {
     name: "process_network_receive_bytes_total",
     type: "counter",
-    labels: [],
     help: "Number of bytes received over IP by the process's network namespace",
     read: () => networkOctets("InOctets"),
   },
   {
     name: "process_network_transmit_bytes_total",
     type: "counter",
-    labels: [],
     help: "Number of bytes sent over IP by the process's network namespace",
     read: () => networkOctets("OutOctets"),
   },
   {
     name: "nodejs_heap_size_used_bytes",
     type: "gauge",
-    labels: [],
     help: "JavaScript heap in use, in bytes",
     read: () => process.memoryUsage().heapUsed,
   },
   {
     name: "nodejs_external_memory_bytes",
     type: "gauge",
-    labels: [],
     help: "Memory of native objects bound to JavaScript objects, in bytes",
     read: () => process.memoryUsage().external,
   },

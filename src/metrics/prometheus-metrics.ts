@@ -262,18 +262,22 @@ export class PrometheusMetrics {
 
 type Table = typeof metricTable;
 
+type LabelOf<Row> = Row extends { readonly labels: readonly (infer Label)[] }
+  ? Label & string
+  : never;
+
 /** Each metric of the table, by its key there. */
 type RegisteredMetrics = {
   readonly [Key in keyof Table]: {
-    readonly counter: Counter<Table[Key]["labels"][number]>;
-    readonly gauge: Gauge<Table[Key]["labels"][number]>;
-    readonly histogram: Histogram<Table[Key]["labels"][number]>;
+    readonly counter: Counter<LabelOf<Table[Key]>>;
+    readonly gauge: Gauge<LabelOf<Table[Key]>>;
+    readonly histogram: Histogram<LabelOf<Table[Key]>>;
   }[Table[Key]["type"]];
 };
 
 function register(registry: Registry): RegisteredMetrics {
   const metrics = Object.entries(metricTable).map(([key, row]: [string, MetricRow]) => {
-    const { name, help, type, labels, buckets = "sync" } = row;
+    const { name, help, type, labels = [], buckets = "sync" } = row;
     const definition = { name, help, labelNames: labels, registers: [registry] };
     if (type === "counter") return [key, new Counter(definition)];
     if (type === "gauge") return [key, new Gauge(definition)];

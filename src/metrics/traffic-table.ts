@@ -22,7 +22,6 @@ export const trafficCountedRow: MetricRow = {
   name: "kube_ipvs_traffic_counted",
   type: "gauge",
   help: "Whether the kernel counts connections, packets and bytes (1), or not, because net.ipv4.vs.run_estimation is 0 (0)",
-  labels: [],
 };
 
 /** All of them, for documents and tests. */

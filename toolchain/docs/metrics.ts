@@ -84,7 +84,7 @@ export function metricsDocument(): string {
 function metricRows(rows: readonly MetricRow[]): readonly string[] {
   return table(
     ["Metric", "Type", "Labels", "Meaning"],
-    rows.map(({ name, type, labels, help, buckets }) => [
+    rows.map(({ name, type, labels = [], help, buckets }) => [
       code(name),
       buckets === undefined ? type : `${type} (${buckets})`,
       labels.map(code).join(", "),

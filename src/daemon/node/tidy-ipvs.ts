@@ -80,7 +80,7 @@ async function hasTraces({ link }: Pick<Kernel, "link">): Promise<boolean> {
   return (await link.find()) !== undefined;
 }
 
-/** What tells our virtual servers from others, where all of ours go. */
+/** Which virtual servers are ours, where all of ours go. */
 export async function ownedBy(
   kernel: Kernel,
   config: Config,

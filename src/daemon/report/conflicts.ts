@@ -10,15 +10,19 @@ export type ConflictReason =
   | "foreign-virtual-server"
   | ReservedReason;
 
+const reservedWords: Readonly<Record<ReservedReason, string>> = {
+  "node-address": "the node's own",
+  "gateway-address": "a gateway's of the node",
+  "broadcast-address": "a broadcast address of the node",
+  "api-server-address": "the API server's",
+  "other-node-address": "another Node's",
+  "link-local-address": "link-local",
+};
+
 export const conflictReasons: readonly ConflictReason[] = [
   "claimed-by-another-service",
   "foreign-virtual-server",
-  "node-address",
-  "gateway-address",
-  "broadcast-address",
-  "api-server-address",
-  "other-node-address",
-  "link-local-address",
+  ...(Object.keys(reservedWords) as ReservedReason[]),
 ];
 
 export interface Conflict {
@@ -112,15 +116,6 @@ const claimWords: Readonly<Record<ClaimReason, string>> = {
   older: "which is older",
   "earlier-manifest": "whose manifest comes first",
   "earlier-name": "which is as old and comes first by name",
-};
-
-const reservedWords: Readonly<Record<ReservedReason, string>> = {
-  "node-address": "the node's own",
-  "gateway-address": "a gateway's of the node",
-  "broadcast-address": "a broadcast address of the node",
-  "api-server-address": "the API server's",
-  "other-node-address": "another Node's",
-  "link-local-address": "link-local",
 };
 
 /** A service port's name is `namespace/name:port`, or `namespace/name`. */

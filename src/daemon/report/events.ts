@@ -78,15 +78,10 @@ export function refusedObjectEvent(
   };
 }
 
-const conflictReasons: Readonly<Record<ConflictReason, string>> = {
+/** All others are addresses that the node needs. */
+const conflictReasons: Readonly<Partial<Record<ConflictReason, string>>> = {
   "claimed-by-another-service": "AddressClaimed",
   "foreign-virtual-server": "ForeignVirtualServer",
-  "node-address": "ReservedAddress",
-  "gateway-address": "ReservedAddress",
-  "broadcast-address": "ReservedAddress",
-  "api-server-address": "ReservedAddress",
-  "other-node-address": "ReservedAddress",
-  "link-local-address": "ReservedAddress",
 };
 
 /** A Service does not get an address that it asks for. kube-proxy has no such event. */
@@ -96,7 +91,7 @@ export function conflictEvent(
 ): ClusterEvent {
   return {
     type: "Warning",
-    reason: conflictReasons[reason],
+    reason: conflictReasons[reason] ?? "ReservedAddress",
     action: "ServeAddress",
     subject: serviceSubject(service),
     note: `node ${nodeName}: ${note}; ${remedy}`,

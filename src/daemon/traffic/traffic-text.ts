@@ -11,7 +11,7 @@ export function* trafficText(
   isCounting: boolean,
 ): Generator<void, string> {
   let text = "";
-  const labelTexts = series.map(({ labels }) => labelsText(rows.connections.labels, labels));
+  const labelTexts = series.map(({ labels }) => labelsText(rows.connections.labels ?? [], labels));
   const write = function* (row: MetricRow, read: (one: TrafficSeries) => number): Generator<void> {
     text += `# HELP ${row.name} ${row.help}\n# TYPE ${row.name} ${row.type}\n`;
     for (const [index, one] of series.entries()) {
