@@ -26,10 +26,9 @@ export type Commands = Pick<
   Pick<typeof import("../daemon/print-cleanup-plan.ts"), "printCleanUpPlan"> &
   Pick<typeof import("../daemon/run-endpoint-controller.ts"), "runEndpointController"> &
   Pick<
-    typeof import("../daemon/operator/list-without-daemon.ts"),
-    "listServicesWithoutDaemon" | "listDrainsWithoutDaemon"
+    typeof import("../daemon/operator/answer-without-daemon.ts"),
+    "listServicesWithoutDaemon" | "listDrainsWithoutDaemon" | "planFactsWithoutDaemon"
   > &
-  Pick<typeof import("../daemon/operator/plan-facts-without-daemon.ts"), "planFactsWithoutDaemon"> &
   Pick<typeof import("../doctor/print-doctor.ts"), "printDoctor"> &
   Pick<typeof import("../explain/explain.ts"), "explain"> &
   Pick<typeof import("../top/run-top.ts"), "runTop">;
