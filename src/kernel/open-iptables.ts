@@ -5,7 +5,7 @@ import { ipFamilies } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import { debugSinkOf } from "../netlink/debug.ts";
 import { nativeSocket } from "../netlink/native-socket.ts";
-import { openConntrack } from "./conntrack/client.ts";
+import { ConntrackClient } from "./conntrack/client.ts";
 import { chooseBackend } from "./iptables/backend.ts";
 import { IptablesClient } from "./iptables/client.ts";
 import type { Conntrack, Iptables } from "./kernel.ts";
@@ -44,7 +44,11 @@ export async function openIptables(log: Logger): Promise<UsableIptables> {
   return {
     ...{ iptables, families },
     openConntrack: () =>
-      openConntrack({ shim: nativeSocket, clock: systemClock, debug: debugSinkOf(process.env) }),
+      new ConntrackClient({
+        shim: nativeSocket,
+        clock: systemClock,
+        debug: debugSinkOf(process.env),
+      }),
     openKernel: () => openKernel({ log, iptablesBackend: choice, environment: process.env }),
   };
 }

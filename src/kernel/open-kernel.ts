@@ -4,20 +4,19 @@ import type { Logger } from "../base/log.ts";
 import { debugSinkOf } from "../netlink/debug.ts";
 import { nativeSocket } from "../netlink/native-socket.ts";
 import type { TransportParts } from "../netlink/transport.ts";
-import { dummyLinkName, type VirtualAddresses } from "../state/dummy-link.ts";
-import { openAccounting } from "./accounting/client.ts";
-import { openConntrack } from "./conntrack/client.ts";
-import { openIpSets } from "./ipset/client.ts";
+import type { VirtualAddresses } from "../state/dummy-link.ts";
+import { AccountingClient } from "./accounting/client.ts";
+import { ConntrackClient } from "./conntrack/client.ts";
+import { IpSetsClient } from "./ipset/client.ts";
 import { type BackendChoice, chooseBackend } from "./iptables/backend.ts";
 import { IptablesClient } from "./iptables/client.ts";
 import { openGenerations } from "./iptables/generations.ts";
 import { IptablesModeClient } from "./iptables/iptables-mode-client.ts";
-import { openIpvs } from "./ipvs/client.ts";
+import { IpvsClient } from "./ipvs/client.ts";
 import type { Kernel, UnusedBackend } from "./kernel.ts";
-import { lazyIpvs } from "./lazy-ipvs.ts";
-import { openDummyLink } from "./link/client.ts";
+import { DummyLinkClient } from "./link/client.ts";
 import { ModulesClient } from "./modules/client.ts";
-import { openNftTables } from "./nftables/client.ts";
+import { NftTablesClient } from "./nftables/client.ts";
 import { runProgram } from "./run-program.ts";
 import { SysctlClient } from "./sysctl/client.ts";
 
@@ -51,14 +50,15 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
   const parts: TransportParts = { shim: nativeSocket, clock, debug: debugSinkOf(environment) };
   const modules = new ModulesClient({ runProgram });
   const sockets = {
-    ipvs: lazyIpvs(() => openIpvs(parts)),
-    ipSets: openIpSets(parts),
-    link: openDummyLink({ ...parts, modules, virtualAddresses }, dummyLinkName),
-    conntrack: openConntrack(parts),
-    accounting: openAccounting(parts),
+    ipvs: new IpvsClient(parts),
+    ipSets: new IpSetsClient(parts),
+    link: new DummyLinkClient({ ...parts, modules, virtualAddresses }),
+    conntrack: new ConntrackClient(parts),
+    accounting: new AccountingClient(parts),
   };
   const generations = openGenerations(choice.backend, { ...parts, log });
-  const nftTables = modules.isAvailable("nf_tables") === false ? undefined : openNftTables(parts);
+  const nftTables =
+    modules.isAvailable("nf_tables") === false ? undefined : new NftTablesClient(parts);
   const { unused } = choice;
   const iptablesMode = [choice, ...(unused === undefined ? [] : [unused])]
     .filter(({ leftovers }) => leftovers !== undefined)

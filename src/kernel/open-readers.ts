@@ -4,9 +4,8 @@ import type { IpAddress } from "../base/ip.ts";
 import { debugSinkOf } from "../netlink/debug.ts";
 import { nativeSocket } from "../netlink/native-socket.ts";
 import type { TransportParts } from "../netlink/transport.ts";
-import { dummyLinkName } from "../state/dummy-link.ts";
-import { type OpenConntrack, openConntrack } from "./conntrack/client.ts";
-import { openIpSets } from "./ipset/client.ts";
+import { ConntrackClient } from "./conntrack/client.ts";
+import { IpSetsClient } from "./ipset/client.ts";
 import {
   type BackendSurveys,
   type IptablesBackend,
@@ -14,14 +13,13 @@ import {
   surveyBackends,
 } from "./iptables/backend.ts";
 import { IptablesClient } from "./iptables/client.ts";
-import { openIpvs } from "./ipvs/client.ts";
+import { IpvsClient } from "./ipvs/client.ts";
 import type { DummyLink, IpSets, Iptables, Ipvs, IpvsTraffic, NftTables } from "./kernel.ts";
-import { lazyIpvs } from "./lazy-ipvs.ts";
-import { openDummyLink } from "./link/client.ts";
-import { type OpenRoutes, openRoutes } from "./link/routes.ts";
+import { DummyLinkClient } from "./link/client.ts";
+import { RoutesClient } from "./link/routes.ts";
 import { type ListeningSocket, listListeningSockets } from "./listening-sockets.ts";
 import { ModulesClient } from "./modules/client.ts";
-import { openNftTables } from "./nftables/client.ts";
+import { NftTablesClient } from "./nftables/client.ts";
 import { listRecentClients } from "./recent-lists.ts";
 import { runProgram } from "./run-program.ts";
 import { SysctlClient } from "./sysctl/client.ts";
@@ -32,8 +30,8 @@ export interface KernelReaders {
     IpvsTraffic;
   readonly ipSets: Pick<IpSets, "listSets" | "listEntries">;
   readonly link: Pick<DummyLink, "find" | "listAddresses" | "listGateways">;
-  readonly routes: Pick<OpenRoutes, "find">;
-  readonly conntrack: Pick<OpenConntrack, "listFlows">;
+  readonly routes: Pick<RoutesClient, "find">;
+  readonly conntrack: Pick<ConntrackClient, "listFlows">;
   readonly sysctl: SysctlClient;
   readonly sockets: { listListening(): readonly ListeningSocket[] };
   /** Of the match `recent` of iptables, by which mode iptables keeps session affinity. */
@@ -53,13 +51,13 @@ export function openReaders(
   const parts: TransportParts = { shim: nativeSocket, clock, debug: debugSinkOf(environment) };
   const modules = new ModulesClient({ runProgram });
   const sockets = {
-    ipvs: lazyIpvs(() => openIpvs(parts)),
-    ipSets: openIpSets(parts),
-    nftTables: openNftTables(parts),
+    ipvs: new IpvsClient(parts),
+    ipSets: new IpSetsClient(parts),
+    nftTables: new NftTablesClient(parts),
     // Virtual IPs in either form are seen.
-    link: openDummyLink({ ...parts, modules, virtualAddresses: "routes" }, dummyLinkName),
-    routes: openRoutes(parts),
-    conntrack: openConntrack(parts),
+    link: new DummyLinkClient({ ...parts, modules, virtualAddresses: "routes" }),
+    routes: new RoutesClient(parts),
+    conntrack: new ConntrackClient(parts),
   };
   return {
     ...sockets,

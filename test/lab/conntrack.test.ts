@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
 import { systemClock } from "../../src/base/clock.ts";
-import { type OpenConntrack, openConntrack } from "../../src/kernel/conntrack/client.ts";
+import { ConntrackClient } from "../../src/kernel/conntrack/client.ts";
 import { nativeSocket } from "../../src/netlink/native-socket.ts";
 import type { Flow } from "../../src/state/flow.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
@@ -34,11 +34,11 @@ const manyFlows = [
 
 function inNamespace(
   setUp: readonly string[],
-  body: (conntrack: OpenConntrack) => Promise<void>,
+  body: (conntrack: ConntrackClient) => Promise<void>,
 ): () => Promise<void> {
   return () =>
     withNetworkNamespace("conntrack", setUp, async () => {
-      const conntrack = openConntrack({ shim: nativeSocket, clock: systemClock });
+      const conntrack = new ConntrackClient({ shim: nativeSocket, clock: systemClock });
       try {
         await body(conntrack);
       } finally {

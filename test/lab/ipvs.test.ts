@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { createSocket } from "node:dgram";
 import { describe, it } from "node:test";
 import { systemClock } from "../../src/base/clock.ts";
-import { type OpenIpvs, openIpvs } from "../../src/kernel/ipvs/client.ts";
+import { IpvsClient } from "../../src/kernel/ipvs/client.ts";
 import type { IpvsChange } from "../../src/kernel/kernel.ts";
 import { nativeSocket } from "../../src/netlink/native-socket.ts";
 import type { RealServer } from "../../src/state/real-server.ts";
@@ -61,12 +61,12 @@ function saved(): string[] {
 /** Runs `body` with a client in a namespace of its own; `setUp` are shell lines. */
 function inNamespace(
   setUp: Lines,
-  body: (ipvs: OpenIpvs) => Promise<void>,
+  body: (ipvs: IpvsClient) => Promise<void>,
   debug?: (line: string) => void,
 ): () => Promise<void> {
   return () =>
     withNetworkNamespace("ipvs", setUp, async () => {
-      const ipvs = await openIpvs({ shim: nativeSocket, clock: systemClock, debug });
+      const ipvs = new IpvsClient({ shim: nativeSocket, clock: systemClock, debug });
       try {
         await body(ipvs);
       } finally {
@@ -78,7 +78,7 @@ function inNamespace(
 /** The same; `body` gets a line for each message that changes something. */
 function withMessages(
   setUp: Lines,
-  body: (ipvs: OpenIpvs, sent: Lines) => Promise<void>,
+  body: (ipvs: IpvsClient, sent: Lines) => Promise<void>,
 ): () => Promise<void> {
   const sent: string[] = [];
   const keep = (line: string): void => void (/ sent .* command=/.test(line) && sent.push(line));
@@ -239,7 +239,7 @@ describe("what the kernel refuses", () => {
   it("a real server where no link has ever been up, with a hint", async () => {
     shell("ip netns add bare");
     enterNetworkNamespace("bare");
-    const ipvs = await openIpvs({ shim: nativeSocket, clock: systemClock });
+    const ipvs = new IpvsClient({ shim: nativeSocket, clock: systemClock });
     try {
       const failed = await ipvs.apply(creations(virtual("10.96.0.1"), real("10.244.1.5")));
       assert.deepEqual(
@@ -273,10 +273,10 @@ describe("what the kernel refuses", () => {
     "everything, to a process without CAP_NET_ADMIN",
     inNamespace([], async () => {
       const script = `
-        import { openIpvs } from "./src/kernel/ipvs/client.ts";
+        import { IpvsClient } from "./src/kernel/ipvs/client.ts";
         import { nativeSocket } from "./src/netlink/native-socket.ts";
         import { systemClock } from "./src/base/clock.ts";
-        const ipvs = await openIpvs({ shim: nativeSocket, clock: systemClock });
+        const ipvs = new IpvsClient({ shim: nativeSocket, clock: systemClock });
         try { await ipvs.listVirtualServers(); } catch (error) { console.log(error.message); }
         ipvs.close();`;
       const output = shell(
@@ -358,7 +358,7 @@ describe("a scheduler", () => {
 });
 
 async function flowsOf(
-  ipvs: OpenIpvs,
+  ipvs: IpvsClient,
   server: VirtualServer,
 ): Promise<ReadonlyMap<string, number>> {
   const [realServers = []] = await ipvs.listRealServers([server]);

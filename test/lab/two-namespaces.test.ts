@@ -5,7 +5,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { systemClock } from "../../src/base/clock.ts";
-import { type OpenIpvs, openIpvs } from "../../src/kernel/ipvs/client.ts";
+import { IpvsClient } from "../../src/kernel/ipvs/client.ts";
 import { nativeSocket } from "../../src/netlink/native-socket.ts";
 import type { RealServer } from "../../src/state/real-server.ts";
 import { type VirtualServer, virtualServerKey } from "../../src/state/virtual-server.ts";
@@ -40,11 +40,14 @@ function serversOf(namespace: number): readonly Held[] {
   });
 }
 
-async function openIn(namespace: string): Promise<OpenIpvs> {
+async function openIn(namespace: string): Promise<IpvsClient> {
   createNetworkNamespace(namespace);
   enterNetworkNamespace(namespace);
   try {
-    return await openIpvs({ shim: nativeSocket, clock: systemClock });
+    const ipvs = new IpvsClient({ shim: nativeSocket, clock: systemClock });
+    // The first request opens the socket.
+    await ipvs.readTimeouts();
+    return ipvs;
   } finally {
     leaveNetworkNamespace();
   }
@@ -63,7 +66,7 @@ function textOf(held: readonly Held[]): readonly string[] {
     .sort();
 }
 
-async function readAll(ipvs: OpenIpvs): Promise<readonly string[]> {
+async function readAll(ipvs: IpvsClient): Promise<readonly string[]> {
   const servers = await ipvs.listVirtualServers();
   const realServers = await ipvs.readRealServers(servers);
   return textOf(
@@ -116,11 +119,12 @@ describe("two network namespaces with 300 virtual servers each", () => {
       const servers = await ipvs.listVirtualServers();
       const reading = ipvs.readRealServers(servers);
       enterNetworkNamespace("first");
-      const remover = await openIpvs({ shim: nativeSocket, clock: systemClock });
-      leaveNetworkNamespace();
-      await remover.apply(
+      const remover = new IpvsClient({ shim: nativeSocket, clock: systemClock });
+      const removed = remover.apply(
         servers.map((virtualServer) => ({ kind: "virtual-server-remove", before: virtualServer })),
       );
+      leaveNetworkNamespace();
+      await removed;
       remover.close();
       assert.equal((await reading).length, serverCount);
       const gone = await ipvs.readRealServers(servers);

@@ -145,7 +145,7 @@ describe("a netlink socket", () => {
   });
 
   it("ends in ETIMEDOUT with what came, and the next call sees the stale replies first", async () => {
-    const silent = await transact(socket, linkDump(30), 31, 40);
+    const silent = await transact(socket, linkDump(30), 31, 500);
     assert.equal(silent.errno, errnos.ETIMEDOUT);
     assert.equal(silent.operation, "receive");
     assert.equal(messagesOf(silent.replies).at(-1)?.type, types.done);

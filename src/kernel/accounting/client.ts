@@ -1,6 +1,7 @@
 import { text } from "../../netlink/attribute-field.ts";
 import { attributeSet } from "../../netlink/attribute-set.ts";
 import { isAlreadyExists, isNotFound } from "../../netlink/errors.ts";
+import { writeNetfilterHeader } from "../../netlink/netfilter.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
 import {
@@ -9,11 +10,6 @@ import {
   type TransportParts,
 } from "../../netlink/transport.ts";
 import type { Accounting } from "../kernel.ts";
-
-/** The client, and the end of its socket. */
-export interface OpenAccounting extends Accounting {
-  close(): void;
-}
 
 /** NFNL_SUBSYS_ACCT in the high byte, NFNL_MSG_ACCT_NEW and NFNL_MSG_ACCT_GET in the low one: linux/netfilter/nfnetlink_acct.h. */
 const messages = { create: 0x700, get: 0x701 } as const;
@@ -28,10 +24,7 @@ function counterRequest(type: number, flags: number, operation: string): Request
     type: () => type,
     flags: () => flags,
     encode(writer, name) {
-      // struct nfgenmsg: u8 family, u8 version, u16be resource.
-      writer.u8(0);
-      writer.u8(0);
-      writer.u16be(0);
+      writeNetfilterHeader(writer);
       counterAttributes.encode(writer, { name });
     },
     describe: (name) => ({ operation, subject: name }),
@@ -42,15 +35,11 @@ const createRequest = counterRequest(messages.create, mustBeNew, "create nfacct 
 const getRequest = counterRequest(messages.get, 0, "look for nfacct counter");
 
 /** Opens a socket. Throws NetlinkError. */
-export function openAccounting(parts: TransportParts): OpenAccounting {
-  return new AccountingClient(openTransport(parts, { protocol: protocols.netfilter }));
-}
-
-class AccountingClient implements OpenAccounting {
+export class AccountingClient implements Accounting {
   readonly #transport: NetlinkTransport;
 
-  constructor(transport: NetlinkTransport) {
-    this.#transport = transport;
+  constructor(parts: TransportParts) {
+    this.#transport = openTransport(parts, { protocol: protocols.netfilter });
   }
 
   async ensure(name: string): Promise<void> {

@@ -20,19 +20,6 @@ import {
   printFlowMessage,
 } from "./codec.ts";
 
-/** The client, and the end of its socket. */
-export interface OpenConntrack extends Conntrack {
-  /** Flows of any protocol to one address and port. */
-  listFlows(protocol: Protocol, selection: FlowSelection): Promise<readonly Flow[]>;
-  close(): void;
-}
-
-/** Opens a socket. Throws NetlinkError. */
-export function openConntrack(parts: TransportParts): OpenConntrack {
-  const options = { protocol: protocols.netfilter, printBody: printFlowMessage };
-  return new ConntrackClient(openTransport(parts, options));
-}
-
 const listing: RequestKind<FlowQuery> = {
   type: () => messageTypes.get,
   flags: () => 0,
@@ -50,12 +37,14 @@ const deletion: RequestKind<Flow> = {
   describe: (flow) => ({ operation: "delete conntrack entry", subject: flowText(flow) }),
 };
 
-class ConntrackClient implements OpenConntrack {
+/** Opens a socket. Throws NetlinkError. */
+export class ConntrackClient implements Conntrack {
   readonly #transport: NetlinkTransport;
   #canFilter = true;
 
-  constructor(transport: NetlinkTransport) {
-    this.#transport = transport;
+  constructor(parts: TransportParts) {
+    const options = { protocol: protocols.netfilter, printBody: printFlowMessage };
+    this.#transport = openTransport(parts, options);
   }
 
   listUdpFlows(family: IpFamily, selection?: FlowSelection): Promise<readonly Flow[]> {
@@ -63,6 +52,7 @@ class ConntrackClient implements OpenConntrack {
     return this.#listFiltered({ family, protocol: "UDP", ...selected });
   }
 
+  /** Flows of any protocol to one address and port. */
   listFlows(protocol: Protocol, selection: FlowSelection): Promise<readonly Flow[]> {
     return this.#listFiltered({ family: familyOf(selection.destination), protocol, selection });
   }

@@ -15,13 +15,15 @@ import { attributeSet, nested, required } from "../../netlink/attribute-set.ts";
 import type { ByteReader } from "../../netlink/byte-reader.ts";
 import { DecodeError } from "../../netlink/errors.ts";
 import type { MessageWriter } from "../../netlink/message.ts";
+import {
+  addressFamilies,
+  skipNetfilterHeader,
+  writeNetfilterHeader,
+} from "../../netlink/netfilter.ts";
 import type { Flow, FlowSelection } from "../../state/flow.ts";
 
 /** NFNL_SUBSYS_CTNETLINK in the high byte, IPCTNL_MSG_CT_* in the low one. */
 export const messageTypes = { get: 0x101, delete: 0x102 } as const;
-
-/** AF_*, linux/socket.h. */
-const addressFamilies: Readonly<Record<IpFamily, number>> = { IPv4: 2, IPv6: 10 };
 
 /** CTA_IP_*. */
 const ipAttributes = attributeSet({
@@ -84,7 +86,7 @@ export interface FlowQuery {
  */
 export function encodeQuery(writer: MessageWriter, query: FlowQuery): void {
   const { family, protocol, isFiltered, selection } = query;
-  writeHeader(writer, family);
+  writeNetfilterHeader(writer, addressFamilies[family]);
   if (!isFiltered) return;
   const number = protocolNumbers[protocol];
   const any = { original: { protocol: { number } }, filter: { originalFlags: parts.protocol } };
@@ -118,7 +120,7 @@ function selected(number: number, selection: FlowSelection): FlowValues {
  * one stays. A deletion without a tuple would empty the table, hence no optional parts.
  */
 export function encodeDeletion(writer: MessageWriter, flow: Flow): void {
-  writeHeader(writer, familyOf(flow.source));
+  writeNetfilterHeader(writer, addressFamilies[familyOf(flow.source)]);
   flowAttributes.encode(writer, {
     original: {
       ip: addressesOf(flow),
@@ -135,7 +137,7 @@ export function encodeDeletion(writer: MessageWriter, flow: Flow): void {
 
 /** Reads a flow; undefined for a protocol that Services do not have. */
 export function decodeFlow(body: ByteReader): Flow | undefined {
-  body.skip(4, "nfgenmsg");
+  skipNetfilterHeader(body);
   const values = flowAttributes.decode(body);
   const original = required(values.original, "original tuple", body);
   const reply = required(values.reply, "reply tuple", body);
@@ -159,14 +161,8 @@ export function decodeFlow(body: ByteReader): Flow | undefined {
 
 /** A message as text, for the debug log. */
 export function printFlowMessage(_type: number, body: ByteReader): string {
-  body.skip(4, "nfgenmsg");
+  skipNetfilterHeader(body);
   return flowAttributes.print(body);
-}
-
-/** struct nfgenmsg: u8 family, u8 version 0, u16be resource 0. */
-function writeHeader(writer: MessageWriter, family: IpFamily): void {
-  writer.u8(addressFamilies[family]);
-  writer.zeros(3);
 }
 
 function addressesOf({ source, destination }: Flow): Addresses {

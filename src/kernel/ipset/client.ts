@@ -2,6 +2,7 @@ import { errno } from "../../base/errno.ts";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import { DecodeError, isAlreadyExists, isNotFound, NetlinkError } from "../../netlink/errors.ts";
 import type { Message } from "../../netlink/message.ts";
+import { addressFamilies } from "../../netlink/netfilter.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import {
   type NetlinkTransport,
@@ -12,28 +13,17 @@ import { type IpSet, type ObservedIpSet, sameIpSet } from "../../state/ip-set.ts
 import type { SetEntry } from "../../state/set-entry.ts";
 import type { EntryChange, FailedChange, IpSets } from "../kernel.ts";
 import type { CommandValues, ParameterValues } from "./attributes.ts";
-import { addressFamilies } from "./constants.ts";
 import { entryText } from "./entry.ts";
 import { groupChanges, type SetMessage, singleChanges } from "./messages.ts";
 import { decodeListing, printSetMessage, type SetRequest, setRequestKind } from "./requests.ts";
 
-/** The client, and the end of its socket. */
-export interface OpenIpSets extends IpSets {
-  close(): void;
-}
-
-/** Opens a socket. Throws NetlinkError. */
-export function openIpSets(parts: TransportParts): OpenIpSets {
-  const options = { protocol: protocols.netfilter, printBody: printSetMessage };
-  return new IpSetsClient(openTransport(parts, options));
-}
-
-/** ipset over nfnetlink, as the `ipset` program speaks it, many entries in one message. */
-class IpSetsClient implements OpenIpSets {
+/** ipset over nfnetlink, as the `ipset` program speaks it, many entries in one message. Opens a socket; throws NetlinkError. */
+export class IpSetsClient implements IpSets {
   readonly #transport: NetlinkTransport;
 
-  constructor(transport: NetlinkTransport) {
-    this.#transport = transport;
+  constructor(parts: TransportParts) {
+    const options = { protocol: protocols.netfilter, printBody: printSetMessage };
+    this.#transport = openTransport(parts, options);
   }
 
   async listSets(): Promise<readonly ObservedIpSet[]> {

@@ -1,5 +1,4 @@
 /** Numbers of the ipset netlink interface: linux/netfilter/ipset/ip_set.h and nfnetlink.h. */
-import type { IpFamily } from "../../base/ip.ts";
 import type { IpSetType } from "../../state/ip-set.ts";
 
 /** NFNL_SUBSYS_IPSET; a message's type is subsystem and command, a byte each. */
@@ -26,9 +25,6 @@ export function messageType(command: Command): number {
 
 /** IPSET_FLAG_LIST_HEADER: parameters and counts only, no entries. */
 export const listHeaderFlag = 4;
-
-/** AF_* */
-export const addressFamilies: Readonly<Record<IpFamily, number>> = { IPv4: 2, IPv6: 10 };
 
 /**
  * The revision that is asked for at create. Any that the kernel has gives a set that the `ipset` tool

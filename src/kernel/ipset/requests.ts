@@ -1,13 +1,17 @@
 /** Requests about sets as netlink messages, and the replies to listings. */
 import { ByteReader } from "../../netlink/byte-reader.ts";
 import type { Description } from "../../netlink/errors.ts";
-import type { Message, MessageWriter } from "../../netlink/message.ts";
+import type { Message } from "../../netlink/message.ts";
+import {
+  addressFamilies,
+  skipNetfilterHeader,
+  writeNetfilterHeader,
+} from "../../netlink/netfilter.ts";
 import { messageFlags } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
 import type { IpSet } from "../../state/ip-set.ts";
 import { type CommandValues, commandAttributes, type EntryValues } from "./attributes.ts";
 import {
-  addressFamilies,
   type Command,
   initialHashSize,
   listHeaderFlag,
@@ -40,7 +44,8 @@ export const setRequestKind: RequestKind<SetRequest> = {
   type: ({ command }) => messageType(command),
   flags: (request) => (request.command === "create" ? createFlags(request.mustBeNew) : 0),
   encode(writer, request) {
-    writeNetfilterHeader(writer);
+    // The family of all sets is AF_INET here.
+    writeNetfilterHeader(writer, addressFamilies.IPv4);
     commandAttributes.encode(writer, { protocolVersion, ...commandValues(request) });
   },
   describe: describeRequest,
@@ -48,13 +53,6 @@ export const setRequestKind: RequestKind<SetRequest> = {
 
 function createFlags(mustBeNew: boolean): number {
   return mustBeNew ? messageFlags.create | messageFlags.exclusive : messageFlags.create;
-}
-
-/** struct nfgenmsg: u8 family, u8 version 0, u16be resource 0. The family of all sets is AF_INET here. */
-function writeNetfilterHeader(writer: MessageWriter): void {
-  writer.u8(addressFamilies.IPv4);
-  writer.u8(0);
-  writer.u16(0);
 }
 
 function commandValues(request: SetRequest): CommandValues {
@@ -141,10 +139,6 @@ export function refusedPosition(echo: Uint8Array | undefined): number | undefine
   skipNetfilterHeader(reader);
   const { lineNumber } = commandAttributes.decode(reader);
   return lineNumber === 0 ? undefined : lineNumber;
-}
-
-function skipNetfilterHeader(reader: ByteReader): void {
-  reader.skip(4, "nfnetlink header");
 }
 
 /** For the debug log. */

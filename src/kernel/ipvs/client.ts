@@ -3,7 +3,7 @@ import { errno } from "../../base/errno.ts";
 import { familyOf, type IpFamily } from "../../base/ip.ts";
 import { resolveFamily } from "../../netlink/generic.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
-import type { FailedRequest, RequestKind } from "../../netlink/request.ts";
+import type { RequestKind } from "../../netlink/request.ts";
 import {
   type NetlinkTransport,
   openTransport,
@@ -52,48 +52,52 @@ const absenceErrnos: ReadonlySet<number> = new Set([errno.ESRCH, errno.EAFNOSUPP
 const WHEN_MISSING =
   "the kernel has no IPVS: modprobe ip_vs, or use a kernel that is built with CONFIG_IP_VS";
 
-/** The client, and the end of its socket. */
-export interface OpenIpvs extends Ipvs {
-  close(): void;
+/** A socket, and the number of the family. */
+interface OpenIpvs {
+  readonly transport: NetlinkTransport;
+  readonly familyId: number;
+  readonly kinds: RequestKinds;
 }
 
 /** Opens a socket and finds IPVS in the kernel. Throws NetlinkError. */
-export async function openIpvs(parts: TransportParts): Promise<OpenIpvs> {
-  const transport = openTransport(parts, {
-    protocol: protocols.generic,
-    printBody: printIpvsMessage,
-  });
+async function openIpvs(parts: TransportParts): Promise<OpenIpvs> {
+  const options = { protocol: protocols.generic, printBody: printIpvsMessage };
+  const transport = openTransport(parts, options);
   try {
     const familyId = await resolveFamily(transport, GENERIC_NAME, WHEN_MISSING);
-    return new IpvsClient(transport, familyId);
+    return { transport, familyId, kinds: requestKinds(familyId) };
   } catch (error) {
     transport.close();
     throw error;
   }
 }
 
-class IpvsClient implements OpenIpvs {
-  readonly #transport: NetlinkTransport;
-  readonly #familyId: number;
-  readonly #kinds: RequestKinds;
+/**
+ * IPVS is looked for at the first request, so that its module can be loaded before, and again at the next one when that
+ * failed: the request rejects with a NetlinkError.
+ */
+export class IpvsClient implements Ipvs {
+  readonly #parts: TransportParts;
   readonly #listed = new ListedRealServers();
+  #opening: Promise<OpenIpvs> | undefined;
+  #isClosed = false;
 
-  constructor(transport: NetlinkTransport, familyId: number) {
-    this.#transport = transport;
-    this.#familyId = familyId;
-    this.#kinds = requestKinds(familyId);
+  constructor(parts: TransportParts) {
+    this.#parts = parts;
   }
 
-  listVirtualServers(): Promise<readonly VirtualServer[]> {
-    return this.#transport.dump(this.#kinds.listServices, undefined, ({ body }) => {
+  async listVirtualServers(): Promise<readonly VirtualServer[]> {
+    const { transport, kinds } = await this.#open();
+    return transport.dump(kinds.listServices, undefined, ({ body }) => {
       const service = decodeService(body);
       return service.kind === "virtual-server" ? service.virtualServer : undefined;
     });
   }
 
   async findVirtualServers(ids: readonly VirtualServerId[]): Promise<readonly VirtualServer[]> {
+    const { transport, kinds } = await this.#open();
     const found: VirtualServer[] = [];
-    const failed = await this.#transport.batch(this.#kinds.findService, ids, ({ body }) => {
+    const failed = await transport.batch(kinds.findService, ids, ({ body }) => {
       const service = decodeService(body);
       if (service.kind === "virtual-server") found.push(service.virtualServer);
     });
@@ -102,11 +106,12 @@ class IpvsClient implements OpenIpvs {
     return found;
   }
 
-  readRealServers(
+  async readRealServers(
     ids: readonly VirtualServerId[],
     cached: CachedRealServers = nothingCached,
   ): Promise<readonly (readonly RealServer[])[]> {
-    return this.#transport.dumpMany(this.#kinds.listRealServers, ids, (bodies, id) => {
+    const { transport, kinds } = await this.#open();
+    return transport.dumpMany(kinds.listRealServers, ids, (bodies, id) => {
       this.#listed.read(bodies, familyOf(id.address));
       const known = cached(virtualServerKey(id));
       return known !== undefined && this.#listed.areSame(known) ? known : this.#listed.toList();
@@ -114,72 +119,93 @@ class IpvsClient implements OpenIpvs {
   }
 
   /** The kernel answers for an unknown virtual server as for one without real servers. */
-  listRealServers(
+  async listRealServers(
     ids: readonly VirtualServerId[],
   ): Promise<readonly (readonly ObservedRealServer[])[]> {
-    return this.#transport.dumpMany(this.#kinds.listRealServers, ids, (bodies, id) =>
+    const { transport, kinds } = await this.#open();
+    return transport.dumpMany(kinds.listRealServers, ids, (bodies, id) =>
       bodies.map((body) => decodeRealServer(body, familyOf(id.address))),
     );
   }
 
-  listTraffic(): Promise<readonly VirtualServerTraffic[]> {
-    return this.#transport.dump(this.#kinds.listServices, undefined, ({ body }) =>
+  async listTraffic(): Promise<readonly VirtualServerTraffic[]> {
+    const { transport, kinds } = await this.#open();
+    return transport.dump(kinds.listServices, undefined, ({ body }) =>
       readVirtualServerTraffic(body),
     );
   }
 
-  sumConnections(ids: readonly VirtualServerId[]): Promise<readonly ConnectionCounts[]> {
-    return this.#transport.dumpMany(this.#kinds.listRealServers, ids, sumConnections);
+  async sumConnections(ids: readonly VirtualServerId[]): Promise<readonly ConnectionCounts[]> {
+    const { transport, kinds } = await this.#open();
+    return transport.dumpMany(kinds.listRealServers, ids, sumConnections);
   }
 
-  listRealServerTraffic(
+  async listRealServerTraffic(
     ids: readonly VirtualServerId[],
   ): Promise<readonly (readonly RealServerTraffic[])[]> {
-    return this.#transport.dumpMany(this.#kinds.listRealServers, ids, (bodies, id) =>
+    const { transport, kinds } = await this.#open();
+    return transport.dumpMany(kinds.listRealServers, ids, (bodies, id) =>
       bodies.map((body) => readRealServerTraffic(body, familyOf(id.address))),
     );
   }
 
   async apply(changes: readonly IpvsChange[]): Promise<readonly FailedChange[]> {
-    const refused = await this.#transport.batch(this.#kinds.change, changes);
+    const { transport, kinds } = await this.#open();
+    const refused = await transport.batch(kinds.change, changes);
     const existing = refused.filter((refusal) => isCreationOfExisting(changes, refusal));
     const failed: FailedChange[] = refused.filter(
       (refusal) => !isCreationOfExisting(changes, refusal) && !isAlreadyDone(changes, refusal),
     );
     const updates = notSuperseded(changes, existing);
-    failed.push(...(await this.#update(changes, updates)));
+    // Creations of what exists, once more as updates.
+    const again = await transport.batch(
+      kinds.change,
+      updates.map(({ index }) => asUpdate(changes[index] as IpvsChange)),
+    );
+    failed.push(
+      ...again.map(({ index, error }) => ({ index: updates[index]?.index ?? -1, error })),
+    );
     return failed.sort((a, b) => a.index - b.index);
   }
 
-  /** Creations of what exists, once more as updates. */
-  async #update(
-    changes: readonly IpvsChange[],
-    refused: readonly FailedRequest[],
-  ): Promise<FailedChange[]> {
-    const updates = refused.map(({ index }) => asUpdate(changes[index] as IpvsChange));
-    const again = await this.#transport.batch(this.#kinds.change, updates);
-    return again.map(({ index, error }) => ({ index: refused[index]?.index ?? -1, error }));
-  }
-
   async readTimeouts(): Promise<IpvsTimeouts> {
-    const [timeouts] = await this.#transport.request(
-      this.#kinds.readTimeouts,
-      undefined,
-      ({ body }) => decodeTimeouts(body),
+    const { transport, kinds } = await this.#open();
+    const [timeouts] = await transport.request(kinds.readTimeouts, undefined, ({ body }) =>
+      decodeTimeouts(body),
     );
     return timeouts ?? { tcpSeconds: 0, tcpFinSeconds: 0, udpSeconds: 0 };
   }
 
   async writeTimeouts(timeouts: IpvsTimeouts): Promise<void> {
-    await this.#transport.request(this.#kinds.writeTimeouts, timeouts);
+    const { transport, kinds } = await this.#open();
+    await transport.request(kinds.writeTimeouts, timeouts);
   }
 
-  checkScheduler(scheduler: string, family: IpFamily): Promise<void> {
-    return probeScheduler(this.#transport, this.#familyId, scheduler, family);
+  async checkScheduler(scheduler: string, family: IpFamily): Promise<void> {
+    const { transport, familyId } = await this.#open();
+    return probeScheduler(transport, familyId, scheduler, family);
   }
 
   close(): void {
-    this.#transport.close();
+    this.#isClosed = true;
+    this.#opening?.then(
+      ({ transport }) => transport.close(),
+      () => undefined,
+    );
+  }
+
+  #open(): Promise<OpenIpvs> {
+    this.#opening ??= openIpvs(this.#parts).then(
+      (opened) => {
+        if (this.#isClosed) opened.transport.close();
+        return opened;
+      },
+      (error: unknown) => {
+        this.#opening = undefined;
+        throw error;
+      },
+    );
+    return this.#opening;
   }
 }
 

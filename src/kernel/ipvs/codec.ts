@@ -13,6 +13,7 @@ import type { ByteReader } from "../../netlink/byte-reader.ts";
 import { DecodeError } from "../../netlink/errors.ts";
 import { CONTROL_FAMILY, readGenericHeader, writeGenericHeader } from "../../netlink/generic.ts";
 import type { MessageWriter } from "../../netlink/message.ts";
+import { addressFamilies } from "../../netlink/netfilter.ts";
 import {
   limitOf,
   type ObservedRealServer,
@@ -22,7 +23,6 @@ import {
 import type { VirtualServer, VirtualServerId } from "../../state/virtual-server.ts";
 import type { IpvsChange, IpvsTimeouts } from "../kernel.ts";
 import {
-  addressFamilies,
   changeCommands,
   commands,
   FORWARDING_MASK,

@@ -1,5 +1,4 @@
 /** Numbers of linux/ip_vs.h. */
-import type { IpFamily } from "../../base/ip.ts";
 import type { IpvsChange } from "../kernel.ts";
 
 /** IPVS_GENL_NAME and IPVS_GENL_VERSION. */
@@ -29,9 +28,6 @@ export const changeCommands: Readonly<Record<IpvsChange["kind"], number>> = {
   "real-server-update": 6,
   "real-server-remove": 7,
 };
-
-/** AF_*, linux/socket.h. */
-export const addressFamilies: Readonly<Record<IpFamily, number>> = { IPv4: 2, IPv6: 10 };
 
 /** IP_VS_SVC_F_PERSISTENT: follows from the timeout. */
 export const PERSISTENT_FLAG = 0x1;

@@ -8,8 +8,9 @@ import type { ByteReader } from "../../netlink/byte-reader.ts";
 import { DecodeError } from "../../netlink/errors.ts";
 import { readGenericHeader } from "../../netlink/generic.ts";
 import { ATTRIBUTE_HEADER_BYTES } from "../../netlink/message.ts";
+import { addressFamilies } from "../../netlink/netfilter.ts";
 import { limitOf, type RealServer, sameRealServers } from "../../state/real-server.ts";
-import { addressFamilies, commands, FORWARDING_MASK } from "./constants.ts";
+import { commands, FORWARDING_MASK } from "./constants.ts";
 
 /** IPVS_DEST_ATTR_*; what comes behind the address family are counts, statistics and tunnels. */
 const attributes = {

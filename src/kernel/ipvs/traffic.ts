@@ -9,6 +9,7 @@ import { type ByteReader, isLittleEndianHost } from "../../netlink/byte-reader.t
 import { DecodeError } from "../../netlink/errors.ts";
 import { readGenericHeader } from "../../netlink/generic.ts";
 import { ATTRIBUTE_HEADER_BYTES } from "../../netlink/message.ts";
+import { addressFamilies } from "../../netlink/netfilter.ts";
 import {
   type ConnectionCounts,
   noTraffic,
@@ -16,7 +17,7 @@ import {
   type Traffic,
   type VirtualServerTraffic,
 } from "../../state/traffic.ts";
-import { addressFamilies, commands } from "./constants.ts";
+import { commands } from "./constants.ts";
 
 /** IPVS_SVC_ATTR_*; `stats` has 32 bits for most counters, `stats64` came with Linux 4.1. */
 const serviceAttributes = {

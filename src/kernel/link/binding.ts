@@ -11,11 +11,11 @@ import { bytes, ipAddress, u32 } from "../../netlink/attribute-field.ts";
 import { type AttributeSet, attributeSet, writeAttribute } from "../../netlink/attribute-set.ts";
 import type { Description } from "../../netlink/errors.ts";
 import type { Message, MessageWriter } from "../../netlink/message.ts";
+import { addressFamilies } from "../../netlink/netfilter.ts";
 import { messageFlags } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
 import { writeAddressHeader } from "./codec.ts";
 import {
-  addressFamilies,
   hostScope,
   localRoute,
   localTable,

@@ -14,7 +14,7 @@ import {
   openTransport,
   type TransportParts,
 } from "../../netlink/transport.ts";
-import type { VirtualAddresses } from "../../state/dummy-link.ts";
+import { dummyLinkName, type VirtualAddresses } from "../../state/dummy-link.ts";
 import type { AddressChange, DummyLink, FailedChange, Modules, NodeAddress } from "../kernel.ts";
 import {
   type BindingRequest,
@@ -24,7 +24,6 @@ import {
   listLocalRoutesKind,
 } from "./binding.ts";
 import { decodeAddress, decodeGateways, decodeLink, printRouteMessage } from "./codec.ts";
-import { maxLinkNameBytes } from "./constants.ts";
 import { LinkWatch } from "./link-watch.ts";
 import {
   type LinkRequest,
@@ -57,35 +56,21 @@ export interface DummyLinkParts extends TransportParts {
   readonly virtualAddresses?: VirtualAddresses;
 }
 
-/** The client, and the end of its socket. */
-export interface OpenDummyLink extends DummyLink {
-  close(): void;
-}
-
-/** Opens a socket; the link itself may be there or not. Throws NetlinkError. */
-export function openDummyLink(parts: DummyLinkParts, name: string): OpenDummyLink {
-  if (!/^[A-Za-z0-9_.-]+$/.test(name) || name.length > maxLinkNameBytes) {
-    throw new RangeError(`Not a link name: ${JSON.stringify(name)}`);
-  }
-  // Strict: dumps of routes keep to the table that is asked for.
-  const options = { protocol: protocols.route, strictCheck: true, printBody: printRouteMessage };
-  return new DummyLinkClient(parts, openTransport(parts, options), name);
-}
-
 /** So many addresses written at once cost less when their own notices are not heard. */
 const deafFrom = 100;
 
-/** The dummy link over rtnetlink. */
-class DummyLinkClient implements OpenDummyLink {
-  readonly name: string;
+/** The dummy link over rtnetlink; it may be there or not. Opens a socket; throws NetlinkError. */
+export class DummyLinkClient implements DummyLink {
+  readonly name: string = dummyLinkName;
   readonly #parts: DummyLinkParts;
   readonly #transport: NetlinkTransport;
   readonly #watches = new Set<LinkWatch>();
 
-  constructor(parts: DummyLinkParts, transport: NetlinkTransport, name: string) {
-    this.name = name;
+  constructor(parts: DummyLinkParts) {
     this.#parts = parts;
-    this.#transport = transport;
+    // Strict: dumps of routes keep to the table that is asked for.
+    const options = { protocol: protocols.route, strictCheck: true, printBody: printRouteMessage };
+    this.#transport = openTransport(parts, options);
   }
 
   async find(): Promise<{ readonly index: number } | undefined> {

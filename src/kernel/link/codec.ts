@@ -4,8 +4,9 @@ import { bytes, type Field, text, u32 } from "../../netlink/attribute-field.ts";
 import { type AttributeSet, attributeSet, nested } from "../../netlink/attribute-set.ts";
 import { ByteReader } from "../../netlink/byte-reader.ts";
 import type { Message, MessageWriter } from "../../netlink/message.ts";
+import { addressFamilies } from "../../netlink/netfilter.ts";
 import type { NodeAddress } from "../kernel.ts";
-import { addressFamilies, mainTable, messageTypes, unicastRoute } from "./constants.ts";
+import { mainTable, messageTypes, unicastRoute } from "./constants.ts";
 
 /** IFLA_INFO_* */
 interface LinkInfoValues {

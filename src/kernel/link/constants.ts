@@ -1,6 +1,4 @@
 /** Numbers of rtnetlink: linux/rtnetlink.h, linux/if_link.h, linux/if_addr.h. */
-import type { IpFamily } from "../../base/ip.ts";
-
 /** RTM_* */
 export const messageTypes = {
   newLink: 16,
@@ -34,9 +32,3 @@ export const ownRouteProtocol = 75;
 
 /** RTNLGRP_LINK, RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_IFADDR, RTNLGRP_IPV6_ROUTE */
 export const watchedGroups: readonly number[] = [1, 5, 7, 9, 11];
-
-/** AF_* */
-export const addressFamilies: Readonly<Record<IpFamily, number>> = { IPv4: 2, IPv6: 10 };
-
-/** IFNAMSIZ less the terminator. */
-export const maxLinkNameBytes = 15;

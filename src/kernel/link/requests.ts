@@ -3,10 +3,11 @@ import { errno } from "../../base/errno.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import type { Description } from "../../netlink/errors.ts";
 import type { MessageWriter } from "../../netlink/message.ts";
+import { addressFamilies } from "../../netlink/netfilter.ts";
 import { messageFlags } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
 import { linkAttributes, writeAddressHeader, writeLinkHeader, writeRouteHeader } from "./codec.ts";
-import { addressFamilies, messageTypes } from "./constants.ts";
+import { messageTypes } from "./constants.ts";
 
 export type LinkRequest =
   | { readonly operation: "find" | "create"; readonly name: string }

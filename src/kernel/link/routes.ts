@@ -4,6 +4,7 @@ import { bytes, u32 } from "../../netlink/attribute-field.ts";
 import { type AttributeSet, attributeSet } from "../../netlink/attribute-set.ts";
 import { NetlinkError } from "../../netlink/errors.ts";
 import type { Message, MessageWriter } from "../../netlink/message.ts";
+import { addressFamilies } from "../../netlink/netfilter.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
 import {
@@ -13,18 +14,7 @@ import {
 } from "../../netlink/transport.ts";
 import type { Route, Routes } from "../kernel.ts";
 import { decodeLink, ipOf, printRouteMessage, writeLinkHeader } from "./codec.ts";
-import { addressFamilies, localRoute, messageTypes } from "./constants.ts";
-
-/** The client, and the end of its socket. */
-export interface OpenRoutes extends Routes {
-  close(): void;
-}
-
-/** Opens a socket. Throws NetlinkError. */
-export function openRoutes(parts: TransportParts): OpenRoutes {
-  const options = { protocol: protocols.route, printBody: printRouteMessage };
-  return new RoutesClient(openTransport(parts, options));
-}
+import { localRoute, messageTypes } from "./constants.ts";
 
 /** RTA_*, linux/rtnetlink.h */
 interface LookupValues {
@@ -78,11 +68,13 @@ const linkByIndexKind: RequestKind<number> = {
   describe: (index) => ({ operation: "find link", subject: String(index) }),
 };
 
-class RoutesClient implements OpenRoutes {
+/** Opens a socket. Throws NetlinkError. */
+export class RoutesClient implements Routes {
   readonly #transport: NetlinkTransport;
 
-  constructor(transport: NetlinkTransport) {
-    this.#transport = transport;
+  constructor(parts: TransportParts) {
+    const options = { protocol: protocols.route, printBody: printRouteMessage };
+    this.#transport = openTransport(parts, options);
   }
 
   async find(address: IpAddress): Promise<Route | undefined> {

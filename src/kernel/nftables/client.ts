@@ -3,7 +3,7 @@ import type { IpFamily } from "../../base/ip.ts";
 import { text } from "../../netlink/attribute-field.ts";
 import { attributeSet } from "../../netlink/attribute-set.ts";
 import { isNotFound, NetlinkError } from "../../netlink/errors.ts";
-import type { MessageWriter } from "../../netlink/message.ts";
+import { addressFamilies, writeNetfilterHeader } from "../../netlink/netfilter.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
 import {
@@ -12,11 +12,6 @@ import {
   type TransportParts,
 } from "../../netlink/transport.ts";
 import type { NftTables } from "../kernel.ts";
-
-/** The client, and the end of its socket. */
-export interface OpenNftTables extends NftTables {
-  close(): void;
-}
 
 interface TableName {
   readonly family: IpFamily;
@@ -29,25 +24,17 @@ const nftablesSubsystem = 10;
 const messages = { get: 0xa01, remove: 0xa02 } as const;
 /** NFNL_MSG_BATCH_BEGIN and NFNL_MSG_BATCH_END. */
 const transactionMessages = { begin: 0x10, end: 0x11 } as const;
-const netfilterFamilies: Readonly<Record<IpFamily, number>> = { IPv4: 2, IPv6: 10 };
 /** `ip` and `ip6`, as `nft` prints them. */
 const familyWords: Readonly<Record<IpFamily, string>> = { IPv4: "ip", IPv6: "ip6" };
 
 /** NFTA_TABLE_*. */
 const tableAttributes = attributeSet({ name: text(1) });
 
-/** struct nfgenmsg: u8 family, u8 version, u16be resource. */
-function writeHeader(writer: MessageWriter, family: number, resource: number): void {
-  writer.u8(family);
-  writer.u8(0);
-  writer.u16be(resource);
-}
-
 function boundary(type: number): RequestKind<undefined> {
   return {
     type: () => type,
     flags: () => 0,
-    encode: (writer) => writeHeader(writer, 0, nftablesSubsystem),
+    encode: (writer) => writeNetfilterHeader(writer, 0, nftablesSubsystem),
     describe: () => ({ operation: "change", subject: "nft tables" }),
   };
 }
@@ -57,7 +44,7 @@ function tableRequest(type: number, operation: string): RequestKind<TableName> {
     type: () => type,
     flags: () => 0,
     encode(writer, { family, name }) {
-      writeHeader(writer, netfilterFamilies[family], 0);
+      writeNetfilterHeader(writer, addressFamilies[family]);
       tableAttributes.encode(writer, { name });
     },
     describe: ({ family, name }) => ({ operation, subject: `${familyWords[family]} ${name}` }),
@@ -81,17 +68,12 @@ const absentCodes: ReadonlySet<number> = new Set([
   errno.EAFNOSUPPORT,
 ]);
 
-/** Opens a socket. Throws NetlinkError. */
-export function openNftTables(parts: TransportParts): OpenNftTables {
-  return new NftTablesClient(openTransport(parts, { protocol: protocols.netfilter }));
-}
-
-/** Whole tables of nftables, as `nft list table` and `nft delete table` speak to the kernel. */
-class NftTablesClient implements OpenNftTables {
+/** Whole tables of nftables, as `nft list table` and `nft delete table` speak to the kernel. Opens a socket; throws NetlinkError. */
+export class NftTablesClient implements NftTables {
   readonly #transport: NetlinkTransport;
 
-  constructor(transport: NetlinkTransport) {
-    this.#transport = transport;
+  constructor(parts: TransportParts) {
+    this.#transport = openTransport(parts, { protocol: protocols.netfilter });
   }
 
   async has(family: IpFamily, name: string): Promise<boolean> {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { type OpenConntrack, openConntrack } from "../../../../src/kernel/conntrack/client.ts";
+import { ConntrackClient } from "../../../../src/kernel/conntrack/client.ts";
 import { decodeFlow, printFlowMessage } from "../../../../src/kernel/conntrack/codec.ts";
 import { ByteReader } from "../../../../src/netlink/byte-reader.ts";
 import { DecodeError } from "../../../../src/netlink/errors.ts";
@@ -42,11 +42,11 @@ const dnsFlow6: Omit<Flow, "id"> = {
 };
 
 function open(answer: (requests: readonly Message[], count: number) => Answer): {
-  readonly conntrack: OpenConntrack;
+  readonly conntrack: ConntrackClient;
   readonly sent: readonly Uint8Array[];
 } {
   const { shim, sent } = answeringSocket(answer);
-  return { conntrack: openConntrack({ shim, clock: new FakeClock() }), sent };
+  return { conntrack: new ConntrackClient({ shim, clock: new FakeClock() }), sent };
 }
 
 function captured(facility: string, name: string): (requests: readonly Message[]) => Uint8Array {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { openIpSets } from "../../../../src/kernel/ipset/client.ts";
+import { IpSetsClient } from "../../../../src/kernel/ipset/client.ts";
 import { commands } from "../../../../src/kernel/ipset/constants.ts";
 import type { EntryChange, IpSets } from "../../../../src/kernel/kernel.ts";
 import type { Message } from "../../../../src/netlink/message.ts";
@@ -36,7 +36,7 @@ function clientOf(answer: (messages: readonly Message[], count: number) => Answe
     sent.push(received.map(({ type }) => commandName(type)));
     return answer(received, count);
   });
-  return { client: openIpSets({ shim, clock: new FakeClock() }), sent };
+  return { client: new IpSetsClient({ shim, clock: new FakeClock() }), sent };
 }
 
 function commandName(type: number): string {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { type OpenIpvs, openIpvs } from "../../../../src/kernel/ipvs/client.ts";
+import { IpvsClient } from "../../../../src/kernel/ipvs/client.ts";
 import { printIpvsMessage } from "../../../../src/kernel/ipvs/codec.ts";
 import type { IpvsChange } from "../../../../src/kernel/kernel.ts";
 import type { Message } from "../../../../src/netlink/message.ts";
@@ -12,6 +12,7 @@ import { observeIpvs } from "../../../support/observe-ipvs.ts";
 import { ip } from "../../../support/records.ts";
 import {
   type Answer,
+  type AnsweringSocket,
   acknowledgement,
   answeringSocket,
   done,
@@ -38,7 +39,7 @@ const createTarget: IpvsChange = {
 };
 
 interface Opened {
-  readonly ipvs: OpenIpvs;
+  readonly ipvs: IpvsClient;
   /** Datagrams sent since the family was found. */
   readonly sent: () => readonly Uint8Array[];
 }
@@ -51,7 +52,7 @@ async function open(
   const socket = answeringSocket((requests, count) =>
     count === 0 ? withSequence(family, 1) : answer(requests, count - 1),
   );
-  const ipvs = await openIpvs({ shim: socket.shim, clock: new FakeClock() });
+  const ipvs = new IpvsClient({ shim: socket.shim, clock: new FakeClock() });
   return { ipvs, sent: () => socket.sent.slice(1) };
 }
 
@@ -384,15 +385,52 @@ describe("checkScheduler", () => {
   });
 });
 
-describe("openIpvs", () => {
-  it("says what to do when the kernel has no IPVS, and closes its socket", async () => {
-    const socket = answeringSocket(([request]) =>
-      messages(acknowledgement(request?.sequence ?? 0, ENOENT)),
+describe("IPVS that is looked for when needed", () => {
+  const family = bytesOf(readCapture("ipvs", "resolve-family"), "received");
+
+  /** The first `failures` look-ups find no IPVS. */
+  function lookedFor(failures: number): { ipvs: IpvsClient; socket: AnsweringSocket } {
+    const socket = answeringSocket(([request], count) =>
+      count < failures
+        ? messages(acknowledgement(request?.sequence ?? 0, ENOENT))
+        : count === failures
+          ? withSequence(family, request?.sequence ?? 0)
+          : messages(acknowledgement(request?.sequence ?? 0, 0)),
     );
-    await assert.rejects(openIpvs({ shim: socket.shim, clock: new FakeClock() }), {
+    return { ipvs: new IpvsClient({ shim: socket.shim, clock: new FakeClock() }), socket };
+  }
+
+  it("is not looked for before, and once for all requests", async () => {
+    const { ipvs, socket } = lookedFor(0);
+    assert.equal(socket.sent.length, 0);
+    await Promise.all([ipvs.apply([createWeb]), ipvs.apply([createWeb])]);
+    assert.equal(socket.sent.length, 3);
+    ipvs.close();
+    await Promise.resolve();
+    assert.equal(socket.isClosed(), true);
+  });
+
+  it("says what to do where the kernel has none, closes its socket, and looks again", async () => {
+    const { ipvs, socket } = lookedFor(1);
+    await assert.rejects(ipvs.apply([createWeb]), {
       message:
         "Cannot find generic netlink family IPVS: ENOENT (the kernel has no IPVS: modprobe ip_vs, or use a kernel that is built with CONFIG_IP_VS)",
     });
+    assert.equal(socket.isClosed(), true);
+    assert.deepEqual(await ipvs.apply([createWeb]), []);
+  });
+
+  it("is closed without being opened", () => {
+    const { ipvs, socket } = lookedFor(0);
+    ipvs.close();
+    assert.deepEqual([socket.sent.length, socket.isClosed()], [0, false]);
+  });
+
+  it("is closed once it is open", async () => {
+    const { ipvs, socket } = lookedFor(0);
+    const applied = ipvs.apply([createWeb]);
+    ipvs.close();
+    await applied;
     assert.equal(socket.isClosed(), true);
   });
 });

@@ -2,11 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { errno } from "../../../../src/base/errno.ts";
 import type { AddressChange, Modules } from "../../../../src/kernel/kernel.ts";
-import {
-  LinkKindError,
-  type OpenDummyLink,
-  openDummyLink,
-} from "../../../../src/kernel/link/client.ts";
+import { DummyLinkClient, LinkKindError } from "../../../../src/kernel/link/client.ts";
 import { messageTypes } from "../../../../src/kernel/link/constants.ts";
 import { type Message, messagesOf } from "../../../../src/netlink/message.ts";
 import { readCapture, withSequence } from "../../../captures/captures.ts";
@@ -21,7 +17,7 @@ import {
 } from "../../netlink/answering-socket.ts";
 
 interface Setup {
-  readonly link: OpenDummyLink;
+  readonly link: DummyLinkClient;
   readonly clock: FakeClock;
   readonly sentTypes: () => readonly number[];
   readonly deliver: (errno: number, datagram: Uint8Array) => void;
@@ -40,7 +36,7 @@ function setUp(
   const socket = answeringSocket(answer);
   return {
     clock,
-    link: openDummyLink({ shim: socket.shim, clock, modules }, "kube-ipvs0"),
+    link: new DummyLinkClient({ shim: socket.shim, clock, modules }),
     sentTypes: () => socket.sent.flatMap((bytes) => [...messagesOf(bytes)].map(({ type }) => type)),
     deliver: socket.deliver,
     listeners: socket.listeners,
@@ -165,13 +161,6 @@ describe("the client of the dummy link", () => {
     const lost = { errno: 105, operation: "receive", replies: new Uint8Array() } as const;
     const { link } = setUp((received, count) => (count === 0 ? found("find", received) : lost));
     await assert.rejects(link.apply(change("add", "10.96.0.1")), { code: "ENOBUFS" });
-  });
-
-  it("takes no name that the kernel would not", () => {
-    const parts = { shim: answeringSocket(() => new Uint8Array()).shim, clock: new FakeClock() };
-    for (const name of ["", "a b", "x".repeat(16), "../x"]) {
-      assert.throws(() => openDummyLink({ ...parts, modules: noModules }, name), RangeError);
-    }
   });
 });
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { systemClock } from "../../../../src/base/clock.ts";
 import { errno } from "../../../../src/base/errno.ts";
-import { openNftTables } from "../../../../src/kernel/nftables/client.ts";
+import { NftTablesClient } from "../../../../src/kernel/nftables/client.ts";
 import { hexText } from "../../../../src/netlink/attribute-field.ts";
 import type { Message } from "../../../../src/netlink/message.ts";
 import {
@@ -14,7 +14,7 @@ import {
 
 /** The messages that were sent, and a client to which the kernel answers with this error number. */
 function open(code: number): {
-  readonly tables: ReturnType<typeof openNftTables>;
+  readonly tables: NftTablesClient;
   readonly sent: Message[][];
 } {
   const sent: Message[][] = [];
@@ -22,7 +22,7 @@ function open(code: number): {
     sent.push([...datagram]);
     return messages(acknowledgement(datagram[0]?.sequence ?? 0, code));
   });
-  return { tables: openNftTables({ shim, clock: systemClock }), sent };
+  return { tables: new NftTablesClient({ shim, clock: systemClock }), sent };
 }
 
 function bodyOf({ body }: Message): string {
@@ -68,7 +68,7 @@ describe("a table of nftables", () => {
       const body = (writer: Parameters<typeof writeRequestHeader>[0]): void => writer.u32(2);
       return messages({ type: 0xa00, sequence, body }, acknowledgement(sequence));
     });
-    const tables = openNftTables({ shim, clock: systemClock });
+    const tables = new NftTablesClient({ shim, clock: systemClock });
     assert.equal(await tables.has("IPv4", "kube-proxy"), true);
     tables.close();
   });
