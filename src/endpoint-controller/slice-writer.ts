@@ -5,7 +5,7 @@ import type { NewSlice, StoredSlice } from "../endpoint-slices/objects.ts";
 import type { SlicePlan, SliceUpdate } from "../endpoint-slices/plan-slices.ts";
 import { sliceObject, slicePatch } from "../endpoint-slices/render.ts";
 import { bareName, namespaceOf } from "../endpoint-slices/selection.ts";
-import { controllerRole, slicesName } from "./resources.ts";
+import { controllerResources, controllerRole } from "./resources.ts";
 
 const requestTimeoutMs = 30_000;
 
@@ -65,7 +65,8 @@ export class SliceWriter {
 
   async #send(write: ApiWrite, operation: string): Promise<void> {
     const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(requestTimeoutMs)]);
-    const words: WriteWords = { name: slicesName, operation, advice: adviceFor };
+    const { name } = controllerResources.endpointslices;
+    const words: WriteWords = { name, operation, advice: adviceFor };
     await expectWritten(words, await this.#connection.send(write, signal));
   }
 }

@@ -101,6 +101,16 @@ export function malformed(resource: Named, why: string, cause?: unknown): ApiErr
   return new ApiError(message, { reason: "malformed-answer", resource: resource.name, cause });
 }
 
+/** What `parse` makes of an answer; what it cannot make sense of is a malformed one. */
+export function parsed<T>(resource: Named, parse: () => T): T {
+  try {
+    return parse();
+  } catch (error) {
+    if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error;
+    throw malformed(resource, errorText(error), error);
+  }
+}
+
 function parseAnswer(resource: Named, text: string): unknown {
   try {
     return parseJson(text);

@@ -8,7 +8,6 @@ import { systemErrorCode } from "../../base/system-error-text.ts";
 import { ApiError } from "../api-error.ts";
 import type { ApiConnection, ApiResponse, ApiWrite, RequestObserver } from "../connection.ts";
 import type { Credentials } from "./credentials.ts";
-import { RequestMeter } from "./request-meter.ts";
 
 /** Asks the other end for a sign of life after this long without one (SO_KEEPALIVE). */
 const keepAliveMs = 30_000;
@@ -58,7 +57,7 @@ export class HttpConnection implements ApiConnection {
 
   async #exchange(request: Outgoing, signal: AbortSignal): Promise<ApiResponse> {
     const { headers, agent } = await this.#credentials.current();
-    const { url, method, contentType, body = "" } = request;
+    const { url, method, isWatch, contentType, body = "" } = request;
     const options: RequestOptions = {
       method,
       agent,
@@ -74,20 +73,24 @@ export class HttpConnection implements ApiConnection {
         ...headers,
       },
     };
-    const meter = this.#meterOf(request);
+    const { observer, clock } = this.#options;
+    const startedAtMs = clock.monotonicMs();
+    /** A watch is counted, but has no duration and no size. */
+    const ended = (received: { readonly receivedBytes?: number }): void => {
+      if (isWatch) return;
+      const seconds = (clock.monotonicMs() - startedAtMs) / 1000;
+      const sentBytes = Buffer.byteLength(body);
+      observer?.apiRequestEnded(method, url.host, { seconds, sentBytes, ...received });
+    };
     const message = await this.#send(url, options, body).catch((error: unknown) => {
-      meter.failed();
+      observer?.apiRequestAnswered(method, url.host, "<error>");
+      ended({});
       throw error;
     });
     const status = message.statusCode ?? 0;
-    meter.answered(status);
+    observer?.apiRequestAnswered(method, url.host, String(status));
     if (status === 401) this.#credentials.drop();
-    return { status, headers: message.headers, body: this.#bodyOf(message, meter) };
-  }
-
-  #meterOf({ url, method, isWatch, body = "" }: Outgoing): RequestMeter {
-    const sentBytes = Buffer.byteLength(body);
-    return new RequestMeter(this.#options, { method, host: url.host, isWatch, sentBytes });
+    return { status, headers: message.headers, body: this.#bodyOf(message, ended) };
   }
 
   close(): void {
@@ -104,20 +107,25 @@ export class HttpConnection implements ApiConnection {
     });
   }
 
-  async *#bodyOf(message: IncomingMessage, meter: RequestMeter): AsyncGenerator<Uint8Array> {
+  /** `ended`: the answer was read, or nobody wants more of it. */
+  async *#bodyOf(
+    message: IncomingMessage,
+    ended: (received: { readonly receivedBytes: number }) => void,
+  ): AsyncGenerator<Uint8Array> {
+    let receivedBytes = 0;
     const isPacked = message.headers["content-encoding"] === "gzip";
     const body = isPacked ? message.pipe(createGunzip()) : message;
     // A pipe does not hand on that its source broke.
     if (isPacked) message.on("error", (error) => body.destroy(error));
     try {
       for await (const chunk of body) {
-        meter.received((chunk as Uint8Array).length);
+        receivedBytes += (chunk as Uint8Array).length;
         yield chunk as Uint8Array;
       }
     } catch (error) {
       throw this.#unreachable(error);
     } finally {
-      meter.ended();
+      ended({ receivedBytes });
       message.destroy();
     }
   }

@@ -5,17 +5,12 @@ import { decodeObject } from "../decode/decode-object.ts";
 import { TextPool } from "../decode/flat-text.ts";
 import type { NodeRecord } from "../objects.ts";
 import type { NodeAddresses } from "../source.ts";
-import { malformed, readListHead } from "./answers.ts";
+import { parsed, readListHead } from "./answers.ts";
 import { ListSplitter } from "./list-splitter.ts";
 import { readBody } from "./watched-request.ts";
-import type { WatchedResource } from "./watched-resources.ts";
+import { collections } from "./watched-resources.ts";
 
-const allNodes: WatchedResource<"nodes"> = {
-  kind: "nodes",
-  path: "/api/v1/nodes",
-  name: "nodes",
-  selectors: {},
-};
+const allNodes = collections.nodes;
 
 /** A Node with all its images is some tens of kilobytes. */
 const nodeLimitBytes = 8 * 1024 * 1024;
@@ -51,25 +46,16 @@ async function listPage(
   const splitter = new ListSplitter(nodeLimitBytes);
   const from = token === "" ? { resourceVersion: "0" } : { continue: token };
   const query = { limit: pageSize, ...from };
-  const request = { resource: allNodes, query, idleMs, signal, opened: () => {} };
+  const request = { resource: allNodes, query, idleMs, signal };
   // What is wrong with another node's object is its own kube-ipvs' to say.
   const into = { refuse: () => {}, texts: new TextPool() };
-  return parsed(async () => {
-    await readBody(parts, request, (chunk) => {
-      for (const item of splitter.push(chunk)) {
-        const record = decodeObject("nodes", item, into)?.record;
-        if (record !== undefined) note(record);
-      }
-    });
-    return signal.aborted ? "" : readListHead(allNodes, splitter.end()).continueToken;
+  await readBody(parts, request, (chunk) => {
+    for (const item of splitter.push(chunk)) {
+      const record = decodeObject("nodes", item, into)?.record;
+      if (record !== undefined) note(record);
+    }
   });
-}
-
-async function parsed(read: () => Promise<string>): Promise<string> {
-  try {
-    return await read();
-  } catch (error) {
-    if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error;
-    throw malformed(allNodes, error.message, error);
-  }
+  if (signal.aborted) return "";
+  const envelope = parsed(allNodes, () => splitter.end());
+  return readListHead(allNodes, envelope).continueToken;
 }

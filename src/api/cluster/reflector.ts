@@ -7,7 +7,7 @@ import type { DecodeContext } from "../decode/fields.ts";
 import { TextPool } from "../decode/flat-text.ts";
 import { LastKnownRecords } from "../last-known-records.ts";
 import type { Refuse } from "../refusals.ts";
-import { type ListHead, malformed, readListHead, readWatchEvent } from "./answers.ts";
+import { type ListHead, malformed, parsed, readListHead, readWatchEvent } from "./answers.ts";
 import { BackOff } from "./back-off.ts";
 import { LineSplitter } from "./line-splitter.ts";
 import { confirmAfterMs, ListGuard } from "./list-guard.ts";
@@ -50,8 +50,6 @@ const failuresBeforeList = 3;
  * Retries every failure, without end; after a gap in the history it lists again and notifies of the differences only.
  */
 export class Reflector<T> {
-  /** How often each thing happened: `list`, `watch`, `event`, and each failure by its reason. */
-  readonly counts: Map<string, number> = new Map<string, number>();
   readonly #dependencies: Omit<ReflectorDependencies, "guard">;
   readonly #resource: WatchedResource;
   readonly #target: ReflectorTarget<T>;
@@ -102,7 +100,6 @@ export class Reflector<T> {
 
   /** Notifies of every object, then of removals, unless the list is quarantined until a second one confirms it. */
   async #list(signal: AbortSignal): Promise<void> {
-    this.#count("list");
     const listedBefore = knownKeys(this.#target, this.#records);
     const listed = new ListedObjects(this.#target, this.#records);
     let head: ListHead = { resourceVersion: "", continueToken: "" };
@@ -127,7 +124,6 @@ export class Reflector<T> {
 
   /** The second list is the newest state, not what a server has in its cache. */
   async #awaitSecond(signal: AbortSignal): Promise<void> {
-    this.#count("held");
     this.#terms.askForNewest();
     await sleep(this.#dependencies.clock, confirmAfterMs, signal);
   }
@@ -149,17 +145,13 @@ export class Reflector<T> {
         if (!signal.aborted) this.#notifyObject(item, listed);
       }
     });
-    return signal.aborted
-      ? { resourceVersion: "", continueToken: "" }
-      : readListHead(
-          this.#resource,
-          this.#parsed(() => splitter.end()),
-        );
+    if (signal.aborted) return { resourceVersion: "", continueToken: "" };
+    const envelope = parsed(this.#resource, () => splitter.end());
+    return readListHead(this.#resource, envelope);
   }
 
   async #watch(resourceVersion: string, signal: AbortSignal): Promise<void> {
     const { clock, random } = this.#dependencies;
-    this.#count("watch");
     const openedAtMs = clock.monotonicMs();
     const lines = new LineSplitter(objectLimitBytes);
     const query = {
@@ -184,7 +176,6 @@ export class Reflector<T> {
     }
   }
 
-  /** Reads a body; what `take` cannot parse is a malformed answer. */
   #read(
     query: Readonly<Record<string, string>>,
     { idleMs, signal }: { readonly idleMs: number; readonly signal: AbortSignal },
@@ -192,21 +183,11 @@ export class Reflector<T> {
   ): Promise<void> {
     const opened = (): void => this.#noteAnswer();
     const request = { resource: this.#resource, query, idleMs, signal, opened };
-    return readBody(this.#dependencies, request, (chunk) => this.#parsed(() => take(chunk)));
-  }
-
-  #parsed<T>(parse: () => T): T {
-    try {
-      return parse();
-    } catch (error) {
-      if (!(error instanceof SyntaxError || error instanceof RangeError)) throw error;
-      throw malformed(this.#resource, errorText(error), error);
-    }
+    return readBody(this.#dependencies, request, take);
   }
 
   #takeLine(line: string): void {
     const { type, object, resourceVersion } = readWatchEvent(this.#resource, line);
-    this.#count("event");
     if (this.#resourceVersion !== undefined)
       expectNewer(this.#resource, resourceVersion, this.#resourceVersion);
     if (type === "DELETED") this.#notifyRemoval(object);
@@ -222,10 +203,7 @@ export class Reflector<T> {
 
   /** A refusal would be of no interest: the object is gone. */
   #notifyRemoval(object: unknown): void {
-    const decoded = this.#target.decode(
-      object,
-      this.#context(() => {}),
-    );
+    const decoded = this.#target.decode(object, this.#context(ignore));
     if (decoded !== undefined) this.#records.put(decoded.identity.name, undefined);
   }
 
@@ -249,7 +227,6 @@ export class Reflector<T> {
 
   async #recover(error: unknown, signal: AbortSignal): Promise<void> {
     const reason = error instanceof ApiError ? error.reason : "unexpected";
-    this.#count(reason);
     if (this.#dropsSelectors(error)) return;
     if (isAnswered(error) || isSilence(error)) this.#failedWatches += 1;
     if (needsList(error)) this.#relist();
@@ -295,11 +272,9 @@ export class Reflector<T> {
     if (isLoud) this.#log.warn("Cannot read from the API server, retrying", { ...keys, failures });
     else this.#log.verbose(2, "Cannot read from the API server, retrying", { ...keys, failures });
   }
-
-  #count(what: string): void {
-    this.counts.set(what, (this.counts.get(what) ?? 0) + 1);
-  }
 }
+
+const ignore: Refuse = () => {};
 
 /** An expired resourceVersion or a silent connection; if the server is in trouble, the next request will show it. */
 function isOrdinary(error: unknown): boolean {

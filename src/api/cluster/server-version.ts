@@ -5,6 +5,8 @@ import { parseJson } from "../../base/parse-json.ts";
 import type { ApiConnection } from "../connection.ts";
 import { fieldOf } from "../decode/fields.ts";
 import type { ServerVersion } from "../source.ts";
+import { parsed } from "./answers.ts";
+import { ByteParts } from "./byte-parts.ts";
 import { readBody } from "./watched-request.ts";
 
 /** Every authenticated user may read it (ClusterRole system:public-info-viewer). */
@@ -48,15 +50,10 @@ async function readVersion(
   dependencies: Dependencies,
   signal: AbortSignal,
 ): Promise<ServerVersion> {
-  const chunks: Uint8Array[] = [];
-  let bytes = 0;
-  const request = { resource: versionPath, query: {}, idleMs, signal, opened: () => {} };
-  await readBody(dependencies, request, (chunk) => {
-    bytes += chunk.length;
-    if (bytes > maxBytes) throw new RangeError(`The answer is larger than ${maxBytes} bytes`);
-    chunks.push(chunk);
-  });
-  return parseVersion(Buffer.concat(chunks).toString("utf8"));
+  const body = new ByteParts(maxBytes);
+  const request = { resource: versionPath, query: {}, idleMs, signal };
+  await readBody(dependencies, request, (chunk) => body.add(chunk));
+  return parsed(versionPath, () => parseVersion(body.take()));
 }
 
 /** `{"major":"1","minor":"30","gitVersion":"v1.30.4+k3s1",…}`; some providers write `30+`. Throws SyntaxError. */

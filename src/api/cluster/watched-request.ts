@@ -2,7 +2,7 @@ import type { Clock } from "../../base/clock.ts";
 import { TimeSlice } from "../../base/time-slice.ts";
 import { ApiError } from "../api-error.ts";
 import type { ApiConnection } from "../connection.ts";
-import { expectOk } from "./answers.ts";
+import { expectOk, parsed } from "./answers.ts";
 import type { WatchedResource } from "./watched-resources.ts";
 
 export interface BodyRequest {
@@ -11,12 +11,12 @@ export interface BodyRequest {
   readonly idleMs: number;
   readonly signal: AbortSignal;
   /** Called when the server has answered and the body begins. */
-  readonly opened: () => void;
+  readonly opened?: () => void;
 }
 
 /**
- * Sends a request and hands its body's chunks to `take`. Ends with ApiError `idle-timeout` when nothing comes
- * for `idleMs`: a connection whose other end is gone looks just like a quiet one.
+ * Sends a request and hands its body's chunks to `take`; what it cannot parse is a malformed answer. Ends with ApiError
+ * `idle-timeout` when nothing comes for `idleMs`: a connection whose other end is gone looks just like a quiet one.
  */
 export async function readBody(
   { connection, clock }: { readonly connection: ApiConnection; readonly clock: Clock },
@@ -24,72 +24,38 @@ export async function readBody(
   take: (chunk: Uint8Array) => void,
 ): Promise<void> {
   const { resource, query, idleMs, signal } = request;
-  const abort = new BodyAbort(clock, idleMs, signal);
+  const abort = new AbortController();
+  let isSilent = false;
+  let cancel = (): void => {};
+  const awaitSign = (): void => {
+    cancel();
+    cancel = clock.after(idleMs, () => {
+      isSilent = true;
+      abort.abort();
+    });
+  };
+  awaitSign();
   try {
     signal.throwIfAborted();
-    const response = await connection.request(resource.path, query, abort.signal);
+    const either = AbortSignal.any([signal, abort.signal]);
+    const response = await connection.request(resource.path, query, either);
     await expectOk(resource, response);
-    request.opened();
+    request.opened?.();
     const slice = new TimeSlice(clock, "large");
     for await (const chunk of response.body) {
-      abort.noteSign();
-      take(chunk);
+      awaitSign();
+      parsed(resource, () => take(chunk));
       // A body that arrives faster than it is read would keep timers and other sockets waiting.
       await slice.pause();
       if (signal.aborted) break;
     }
   } catch (error) {
-    if (!abort.isIdle) throw error;
+    if (!isSilent) throw error;
     const message = `Cannot read ${resource.name}: API server ${connection.server} sent nothing for ${idleMs / 1000} s`;
     throw new ApiError(message, { reason: "idle-timeout", resource: resource.name, cause: error });
   } finally {
+    cancel();
     // Ends what is left of the body when reading it failed.
-    abort.end();
-  }
-}
-
-/**
- * Ends a request when it is over, when the caller wants it to end, and when nothing comes for some time. It
- * leaves no listener on the caller's signal, which lives as long as the program.
- */
-class BodyAbort {
-  readonly #clock: Clock;
-  readonly #idleMs: number;
-  readonly #caller: AbortSignal;
-  readonly #abort = new AbortController();
-  readonly #stop = (): void => this.#abort.abort();
-  #isIdle = false;
-  #cancel: () => void = () => {};
-
-  constructor(clock: Clock, idleMs: number, caller: AbortSignal) {
-    this.#clock = clock;
-    this.#idleMs = idleMs;
-    this.#caller = caller;
-    caller.addEventListener("abort", this.#stop, { once: true });
-    this.noteSign();
-  }
-
-  get signal(): AbortSignal {
-    return this.#abort.signal;
-  }
-
-  /** Nothing came for too long. */
-  get isIdle(): boolean {
-    return this.#isIdle;
-  }
-
-  /** Something came: the time counts from now. */
-  noteSign(): void {
-    this.#cancel();
-    this.#cancel = this.#clock.after(this.#idleMs, () => {
-      this.#isIdle = true;
-      this.#abort.abort();
-    });
-  }
-
-  end(): void {
-    this.#cancel();
-    this.#caller.removeEventListener("abort", this.#stop);
-    this.#abort.abort();
+    abort.abort();
   }
 }

@@ -18,6 +18,18 @@ export interface WatchedResource<Kind extends string = string> {
   readonly serviceProxyName?: string | undefined;
 }
 
+/** Where the objects of each kind are, in all namespaces. */
+export const collections = {
+  services: { kind: "services", path: "/api/v1/services", name: "services" },
+  endpointslices: {
+    kind: "endpointslices",
+    path: "/apis/discovery.k8s.io/v1/endpointslices",
+    name: "endpointslices.discovery.k8s.io",
+  },
+  nodes: { kind: "nodes", path: "/api/v1/nodes", name: "nodes" },
+  pods: { kind: "pods", path: "/api/v1/pods", name: "pods" },
+} as const;
+
 /** What is watched for the node called `nodeName`, in all namespaces. */
 export function watchedResources(
   nodeName: string,
@@ -29,24 +41,18 @@ export function watchedResources(
     serviceProxyName === undefined ? `!${proxyNameLabel}` : `${proxyNameLabel}=${serviceProxyName}`;
   return {
     services: {
-      kind: "services",
-      path: "/api/v1/services",
-      name: "services",
+      ...collections.services,
       selectors: { labelSelector: ourServices },
       // Known since Kubernetes 1.31 (kubernetes/kubernetes#123905).
       optionalSelectors: { fieldSelector: "spec.clusterIP!=None" },
       serviceProxyName,
     },
     endpointslices: {
-      kind: "endpointslices",
-      path: "/apis/discovery.k8s.io/v1/endpointslices",
-      name: "endpointslices.discovery.k8s.io",
+      ...collections.endpointslices,
       selectors: { labelSelector: `!${headlessLabel}` },
     },
     nodes: {
-      kind: "nodes",
-      path: "/api/v1/nodes",
-      name: "nodes",
+      ...collections.nodes,
       selectors: { fieldSelector: `metadata.name=${nodeName}` },
     },
   };

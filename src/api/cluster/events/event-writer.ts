@@ -166,17 +166,15 @@ export class EventWriter implements EventRecorder {
     const { connection, clock } = this.#parts;
     const abort = new AbortController();
     const cancel = clock.after(requestTimeoutMs, () => abort.abort());
-    const stop = (): void => abort.abort();
-    this.#abort.signal.addEventListener("abort", stop, { once: true });
+    const signal = AbortSignal.any([this.#abort.signal, abort.signal]);
     try {
-      const { status, body } = await connection.send(write, abort.signal);
-      for await (const _chunk of body) if (abort.signal.aborted) break;
+      const { status, body } = await connection.send(write, signal);
+      for await (const _chunk of body) if (signal.aborted) break;
       return problemOf(write, status);
     } catch (error) {
       return { isFinal: false, text: errorText(error) };
     } finally {
       cancel();
-      this.#abort.signal.removeEventListener("abort", stop);
     }
   }
 
