@@ -14,6 +14,8 @@ export type ChangeReason =
   | "differs"
   /** There, ours, and nobody wants it any more. */
   | "unwanted"
+  /** An address without a virtual server, since the kernel takes none. */
+  | "unserved"
   /** The endpoint left: no new connections, the present ones go on. */
   | "drain-start"
   /** The drain ended: no connection is left, its deadline passed, or the endpoint stopped serving. */

@@ -1,5 +1,8 @@
 /** Takes changes out of a plan that have to wait: safety is a filter over the plan. Pure. */
+import type { IpAddress } from "../base/ip.ts";
+import type { DesiredView } from "../plan/desired-state.ts";
 import { NotDone } from "./apply/blocked.ts";
+import { isServedBy } from "./apply/unserved.ts";
 import type { Change } from "./change.ts";
 import type { DeferralReason, DeferredChange } from "./change-plan.ts";
 import type { PlannedChanges } from "./diff/plan-changes.ts";
@@ -8,6 +11,7 @@ import { type Subject, subjectKey, subjectOf } from "./subject.ts";
 
 export interface DeferInput {
   readonly cached: CachedState;
+  readonly desired: Pick<DesiredView, "virtualServer" | "serversOfAddress">;
   /** Planning touched it since the sync before: a change of it is no repair and no retry, and waits for nothing. */
   isTouched(subject: Subject): boolean;
   /** False: nothing is refused or suppressed, so nobody needs to be asked. */
@@ -47,10 +51,15 @@ export function deferChanges(planned: readonly Change[], input: DeferInput): Def
   if (!input.isAnyWaiting && notDone.isEmpty) return { changes: planned, deferred: [] };
   const changes: Change[] = [];
   const deferred: DeferredChange[] = [];
+  const { cached, desired } = input;
+  const created = new Set<string>();
+  const isMade = (key: string): boolean => cached.virtualServers.has(key) || created.has(key);
+  const isServed = (address: IpAddress): boolean => isServedBy(address, desired, isMade);
   for (const change of planned) {
-    const reason = deferralReason(change, input, notDone);
+    const reason = deferralReason(change, input, { notDone, isServed });
     if (reason === undefined) {
       changes.push(change);
+      if (change.kind === "virtual-server-create") created.add(change.key);
       continue;
     }
     notDone.note(change);
@@ -59,10 +68,15 @@ export function deferChanges(planned: readonly Change[], input: DeferInput): Def
   return deferred.length === 0 ? { changes: planned, deferred } : { changes, deferred };
 }
 
+interface Waiting {
+  readonly notDone: NotDone;
+  isServed(address: IpAddress): boolean;
+}
+
 function deferralReason(
   change: Change,
   { cached, isTouched, isRefused, isSuppressed }: DeferInput,
-  notDone: NotDone,
+  { notDone, isServed }: Waiting,
 ): DeferralReason | undefined {
   const subject = subjectOf(change);
   if (!isTouched(subject)) {
@@ -70,7 +84,7 @@ function deferralReason(
     if (isRefused(key)) return "refused";
     if (isSuppressed(key) || isSuppressed(wholeOf(subject))) return "reverted";
   }
-  return !notDone.isEmpty && notDone.blocks(change, cached) ? "blocked" : undefined;
+  return notDone.blocks(change, cached, isServed) ? "blocked" : undefined;
 }
 
 /** What the subject is part of: it came and went with it. */

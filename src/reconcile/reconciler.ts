@@ -5,7 +5,12 @@ import type { Logger } from "../base/log.ts";
 import { inSlices } from "../base/time-slice.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import type { DesiredView } from "../plan/desired-state.ts";
-import { type ApplyProgress, type ApplyTools, applyChanges } from "./apply/apply-plan.ts";
+import {
+  type ApplyProgress,
+  type ApplyTools,
+  applyChanges,
+  applyPlan,
+} from "./apply/apply-plan.ts";
 import { ConntrackCleaner } from "./apply/conntrack-cleaner.ts";
 import { OutcomeCollector, type Outcomes } from "./apply/outcome.ts";
 import type { ChangePlan } from "./change-plan.ts";
@@ -155,19 +160,14 @@ export class Reconciler {
     this.#scope = new Scope();
     const { desired, planned } = await this.#plan(goal, scope, differences);
     const drifts = this.#findDrift(planned, differences, desired, goal);
-    const { changes, deferred } = this.#defer(planned, goal);
-    const plan: ChangePlan = { ...planned, changes, deferred };
+    const plan: ChangePlan = { ...planned, ...this.#defer(planned, desired, goal) };
     if (this.#parts.isDryRun === true) {
       this.#ownership.update(this.#ownershipView(desired, goal), scope.servers);
       return this.#report(plan, new OutcomeCollector(), noEnds, drifts);
     }
     await this.#ownership.recordAhead(this.#ownershipView(desired, goal), scope.servers);
-    this.#ownership.noteCreations(changes);
-    const tools = this.#applyTools(desired);
-    const outcomes = await applyChanges(
-      changes,
-      onProgress === undefined ? tools : { ...tools, onProgress },
-    );
+    this.#ownership.noteCreations(plan.changes);
+    const outcomes = await applyPlan(plan, this.#applyTools(desired), onProgress);
     const ends = await this.#drainPass.after(plan, outcomes, desired, goal.drain);
     this.#noteOutcomes(outcomes, { scope, planned, plan });
     this.#ownership.update(this.#ownershipView(desired, goal), scope.servers);
@@ -285,10 +285,11 @@ export class Reconciler {
     });
   }
 
-  #defer(planned: PlannedChanges, { touched }: SyncGoal): Deferral {
+  #defer(planned: PlannedChanges, desired: DesiredView, { touched }: SyncGoal): Deferral {
     const nowMs = this.#parts.clock.monotonicMs();
     return deferPlanned(planned, {
       cached: this.#cached,
+      desired,
       isAnyWaiting: !this.#refusals.isEmpty || !this.#guard.isEmpty,
       isTouched: (subject) => isTouched(subject, touched),
       isRefused: (key) => this.#refusals.isWaiting(key, nowMs),

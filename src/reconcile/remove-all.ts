@@ -100,7 +100,7 @@ export async function removeAll(
   const outcomes = await applyChanges(plan.changes, {
     kernel,
     cached,
-    desired: { virtualServer: () => undefined },
+    desired: { virtualServer: () => undefined, serversOfAddress: () => [] },
     cleanConntrack: async () => {},
   });
   const inUse = outcomes.refused.filter(isKept);

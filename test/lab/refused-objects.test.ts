@@ -1,11 +1,14 @@
 /**
  * One object that the kernel refuses among a hundred Services: it is named once, with its Service, and
- * nothing else suffers. An endpoint that no kernel takes, and by fault injection a set entry, an address
- * and a chain.
+ * nothing else suffers. An endpoint that no kernel takes, and by fault injection a set entry, an address,
+ * virtual servers and a chain.
  */
 import assert from "node:assert/strict";
 import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
+import { encodeChange } from "../../src/kernel/ipvs/codec.ts";
+import { MessageWriter } from "../../src/netlink/message.ts";
+import type { VirtualServer } from "../../src/state/virtual-server.ts";
 import { endFaults, refuseRequests, underFaults } from "../faults/netlink-fault.ts";
 import { nodeSetUp } from "../golden/node-world.ts";
 import { ClusterNode } from "../support/cluster-node.ts";
@@ -23,7 +26,9 @@ import {
   endpointSlice,
   service,
   servicePort,
+  slicePort,
 } from "../support/objects.ts";
+import { ip } from "../support/records.ts";
 
 const namespace = "refused";
 const serviceCount = 100;
@@ -68,6 +73,19 @@ const environment = {
   ...underFaults.environment,
   PATH: `${wrapperFolder}:${process.env["PATH"]}`,
 };
+
+/** IPVS_CMD_NEW_SERVICE for this address, of linux/ip_vs.h, up to its port or with it. */
+function refuseCreation(address: string, port?: number): void {
+  const after: VirtualServer = {
+    ...{ protocol: "TCP", address: ip(address), port: port ?? 0, scheduler: "rr", flags: 0 },
+    ...{ persistenceTimeoutSeconds: 0, persistencePrefixLength: 32 },
+  };
+  const writer = new MessageWriter();
+  encodeChange(writer, { kind: "virtual-server-create", after });
+  // Two headers of 4 bytes, attributes of 8, 8, 20 and 8 bytes.
+  const content = writer.written.subarray(0, port === undefined ? 44 : 52);
+  refuseRequests({ protocol: 16, subsystem: -1, errno: 22, percent: 100, content });
+}
 
 let node: ClusterNode;
 
@@ -277,6 +295,71 @@ for (const { kind, reason, address, port, named, isThere, ...fault } of injected
     });
   });
 }
+
+describe("virtual servers that the kernel refuses", () => {
+  const address = "10.96.0.82";
+  const ports = [servicePort(), servicePort({ name: "admin", port: 8081 })];
+  const objects = [
+    service({ name: "two-ports", clusterIps: [address], ports }),
+    endpointSlice({
+      name: "two-ports-a",
+      service: "two-ports",
+      endpoints: ["10.244.2.82"],
+      ports: [slicePort(), slicePort({ name: "admin", port: 9090 })],
+    }),
+  ];
+  const isBound = (): boolean => shell("ip -o address show kube-ipvs0").includes(` ${address}/32`);
+  const served = (): number =>
+    realServersAt(`${address}:80`).length + realServersAt(`${address}:8081`).length;
+  const isServed = (): boolean => isBound() && served() === 2;
+  const refusals = (count: number): Promise<number> =>
+    node.until(
+      `${count} refused`,
+      async () => (await refusedCount("virtual-server", { reason: "EINVAL" })) === count,
+    );
+
+  it("leave the address alone where the other port of the Service is served", async () => {
+    refuseCreation(address, 8081);
+    node.api.apply(...objects);
+    await refusals(1);
+    assert.deepEqual([isBound(), served()], [true, 1]);
+    assert.equal(await node.healthStatus(), 200, node.tail());
+    toldOnce(/"TCP 10\.96\.0\.82:/, "two-ports", 1);
+    endFaults();
+    await node.until("both ports are served", isServed);
+  });
+
+  it("take the address away where none is left: it would be the node's own", async () => {
+    refuseCreation(address);
+    shell(`ipvsadm -D -t ${address}:80; ipvsadm -D -t ${address}:8081`);
+    // Its change finds that they are gone.
+    node.api.apply({ ...objects[1], endpoints: [endpoint("10.244.2.83")] } as ApiObject);
+    await refusals(2);
+    assert.deepEqual([isBound(), served()], [false, 0]);
+    assert.equal(await node.healthStatus(), 200, node.tail());
+  });
+
+  it("do not slow down what changes elsewhere", changesElsewhereGoThrough);
+
+  it("are there by themselves with their address once the kernel takes them", async () => {
+    endFaults();
+    await node.until("both ports are served", isServed);
+    await refusals(0);
+    node.api.delete(...objects);
+    await node.until("they go", () => !isBound() && served() === 0);
+  });
+
+  it("have no address when they are refused from the beginning", async () => {
+    refuseCreation(address);
+    node.api.apply(...objects);
+    await refusals(2);
+    assert.equal(isBound(), false);
+    endFaults();
+    await node.until("both ports are served", isServed);
+    node.api.delete(...objects);
+    await node.until("they go", () => !isBound());
+  });
+});
 
 describe("a removal at the end of a drain that the kernel refuses", () => {
   /** The header of an IPVS_CMD_DEL_DEST of linux/ip_vs.h, of generic netlink. */

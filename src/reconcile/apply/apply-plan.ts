@@ -1,9 +1,10 @@
 /** Carries out the changes of a plan in their order: groups them into requests, and notes the outcome of each. */
-import type { IpFamily } from "../../base/ip.ts";
+import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import type { Rule } from "../../state/rule.ts";
 import type { Change, ChangeOf } from "../change.ts";
+import type { ChangePlan } from "../change-plan.ts";
 import type { CachedState } from "../observed/cached-state.ts";
 import { subjectOf } from "../subject.ts";
 import { NotDone } from "./blocked.ts";
@@ -11,6 +12,7 @@ import { type FoldTools, foldDone } from "./fold.ts";
 import { OutcomeCollector, type Outcomes, partOf } from "./outcome.ts";
 import { isNotPermitted, isSetInUse } from "./refusal-reason.ts";
 import { type ChangeGroup, groupOf, sendGroup, sendSingle } from "./requests.ts";
+import { isServedBy, unservedAddresses } from "./unserved.ts";
 
 /** Changes that are encoded and sent together: a few datagrams. Between two batches the event loop has its turn. */
 const changesPerBatch = 2_000;
@@ -21,14 +23,30 @@ export type ApplyProgress = (done: number, total: number) => void;
 export interface ApplyTools {
   readonly kernel: Kernel;
   readonly cached: CachedState;
-  readonly desired: Pick<DesiredView, "virtualServer">;
+  readonly desired: Pick<DesiredView, "virtualServer" | "serversOfAddress">;
   /** Deletes stale conntrack entries, and says what came of it. */
   readonly cleanConntrack: (
     changes: readonly ChangeOf<"conntrack-delete">[],
     outcomes: OutcomeCollector,
   ) => Promise<void>;
-  /** Absent: nobody waits for it. */
-  readonly onProgress?: ApplyProgress;
+}
+
+/**
+ * As `applyChanges`, and takes away the addresses whose virtual servers could not be made. `onProgress` absent: nobody waits
+ * for it.
+ */
+export async function applyPlan(
+  { changes, deferred }: Pick<ChangePlan, "changes" | "deferred">,
+  tools: ApplyTools,
+  onProgress?: ApplyProgress,
+): Promise<Outcomes> {
+  const outcomes = new OutcomeCollector();
+  await applyInOrder(changes, { tools, outcomes, notDone: new NotDone() }, onProgress);
+  const { refused, blocked } = outcomes;
+  const notMade = [...deferred, ...refused].map(({ change }) => change);
+  const unserved = unservedAddresses([...notMade, ...blocked], tools);
+  await applyInOrder(unserved, { tools, outcomes, notDone: new NotDone() });
+  return outcomes;
 }
 
 /** Applies the changes and folds what was done into the cache. Never rejects: what failed is in the outcomes. */
@@ -37,15 +55,22 @@ export async function applyChanges(
   tools: ApplyTools,
 ): Promise<Outcomes> {
   const outcomes = new OutcomeCollector();
-  const notDone = new NotDone();
-  let done = 0;
-  tools.onProgress?.(done, changes.length);
-  for (const { group, batch } of batchesOf(changes)) {
-    await applyBatch(group, batch, { tools, outcomes, notDone });
-    done += batch.length;
-    tools.onProgress?.(done, changes.length);
-  }
+  await applyInOrder(changes, { tools, outcomes, notDone: new NotDone() });
   return outcomes;
+}
+
+async function applyInOrder(
+  changes: readonly Change[],
+  pass: Pass,
+  onProgress?: ApplyProgress,
+): Promise<void> {
+  let done = 0;
+  onProgress?.(done, changes.length);
+  for (const { group, batch } of batchesOf(changes)) {
+    await applyBatch(group, batch, pass);
+    done += batch.length;
+    onProgress?.(done, changes.length);
+  }
 }
 
 interface Pass {
@@ -94,8 +119,12 @@ function withoutBlocked(
   { tools, outcomes, notDone }: Pass,
 ): readonly Change[] {
   if (notDone.isEmpty) return batch;
+  const { cached, desired } = tools;
+  // Virtual servers come before addresses: those that are to be made are cached by then, or were not made.
+  const isMade = (key: string): boolean => cached.virtualServers.has(key);
   return batch.filter((change) => {
-    if (!notDone.blocks(change, tools.cached)) return true;
+    const isServed = (address: IpAddress): boolean => isServedBy(address, desired, isMade);
+    if (!notDone.blocks(change, cached, isServed)) return true;
     outcomes.blocked.push(change);
     notDone.note(change);
     return false;

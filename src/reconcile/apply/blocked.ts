@@ -22,6 +22,7 @@ export class NotDone {
   readonly #removedAddresses = new Set<IpAddress>();
   readonly #absentSets = new Set<string>();
   readonly #incompleteSets = new Set<string>();
+  #isLinkAbsent = false;
   #isEmpty = true;
 
   get isEmpty(): boolean {
@@ -46,13 +47,19 @@ export class NotDone {
       case "set-create":
         this.#absentSets.add(change.set.name);
         break;
+      case "link-create":
+        this.#isLinkAbsent = true;
+        break;
       default:
         break;
     }
   }
 
-  /** Says whether a change has to wait for what was not done. */
-  blocks(change: Change, cached: CachedState): boolean {
+  /**
+   * Says whether a change has to wait for what was not done. `isServed`: the kernel has, or is about to get, a virtual server
+   * of ours on this address.
+   */
+  blocks(change: Change, cached: CachedState, isServed: (address: IpAddress) => boolean): boolean {
     switch (change.kind) {
       case "real-server-create":
       case "real-server-update":
@@ -61,7 +68,7 @@ export class NotDone {
       case "virtual-server-create":
         return this.#isUnmarked(change.after);
       case "address-add":
-        return this.#isUnguarded(change.address);
+        return this.#isLinkAbsent || this.#isUnguarded(change.address) || !isServed(change.address);
       case "entry-add":
         return this.#lacksSet(change, cached);
       case "set-swap":

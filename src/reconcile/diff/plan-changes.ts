@@ -70,8 +70,8 @@ export interface PlannedChanges extends ChangePlan {
 export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> {
   const { cached, desired, scope, rules } = input;
   const entries = yield* diffEntries(input);
-  const addresses = yield* diffAddresses(input);
   const servers = yield* diffServers(input);
+  const addresses = yield* diffAddresses(input, servers.virtualServers);
   const wantedEntries = (name: string): Iterable<SetEntry> => desired.entries(name);
   const sets = diffSets({
     cached,
@@ -153,10 +153,16 @@ function comparedEntries(
   return scope.entries.get(name) ?? [];
 }
 
-function* diffAddresses({ desired, cached, scope }: PlanInput): Generator<void, Members> {
+function* diffAddresses(
+  { desired, cached, scope }: PlanInput,
+  serverChanges: readonly Change[],
+): Generator<void, Members> {
   const [added, removed]: [Change[], Change[]] = [[], []];
   const isDesired = (address: IpAddress): boolean => desired.hasAddress(address);
-  const addresses = scope.addresses ?? union(desired.addresses(), cached.addresses, isDesired);
+  const addresses =
+    scope.addresses === undefined
+      ? union(desired.addresses(), cached.addresses, isDesired)
+      : new Set([...scope.addresses, ...createdAddresses(serverChanges)]);
   let compared = 0;
   for (const address of addresses) {
     compared += 1;
@@ -167,6 +173,13 @@ function* diffAddresses({ desired, cached, scope }: PlanInput): Generator<void, 
     else removed.push({ kind: "address-remove", address, reason: "unwanted" });
   }
   return { added, removed };
+}
+
+/** An address is not bound, or not any more, while none of its virtual servers can be made. */
+function createdAddresses(serverChanges: readonly Change[]): readonly IpAddress[] {
+  return serverChanges.flatMap((change) =>
+    change.kind === "virtual-server-create" ? [change.after.address] : [],
+  );
 }
 
 function* diffServers(input: PlanInput): Generator<void, ServerChanges> {

@@ -77,9 +77,14 @@ const guards = setFor("ipvsIps", "IPv4");
 const ports = setFor("nodePortTcp", "IPv4");
 const one = serverAt("10.96.0.10");
 const two = serverAt("10.96.0.11");
+/** Another port of the same address. */
+const onePlain = serverAt("10.96.0.10", 8080);
+/** A port of the same address that a third party has. */
+const foreign = serverAt("10.96.0.10", 9090);
 const nodePort = serverAt("192.168.10.11", 30_080);
 const entryOf = ({ address, protocol, port }: VirtualServer): SetEntry =>
   addressPortEntry(address, protocol, port);
+const link: Change = { kind: "link-create", link: "kube-ipvs0", reason: "missing" };
 const setCreate: Change = { kind: "set-create", set: clusterIps, reason: "missing" };
 
 /** All sets are there. */
@@ -90,10 +95,29 @@ function cachedSets(...absent: readonly IpSet[]): CachedState {
   return cached;
 }
 
+function withServer(virtualServer: VirtualServer): CachedState {
+  const cached = cachedSets();
+  cached.virtualServers.set(virtualServerKey(virtualServer), { virtualServer, realServers: [] });
+  return cached;
+}
+
+/** Of each address all virtual servers above; those of third parties are wanted as well, and not to be had. */
+const desired: DeferInput["desired"] = {
+  serversOfAddress: (address) =>
+    [one, two, onePlain, foreign]
+      .filter((server) => server.address === address)
+      .map(virtualServerKey),
+  virtualServer: (key) => {
+    const virtualServer = [one, two, onePlain].find((server) => virtualServerKey(server) === key);
+    return virtualServer && { virtualServer, kind: "cluster-ip", realServers: [] };
+  },
+};
+
 function input(refused: readonly Change[], overrides: Partial<DeferInput> = {}): DeferInput {
   const keys = new Set(refused.map((change) => subjectKey(subjectOf(change))));
   return {
     cached: cachedSets(),
+    desired,
     isTouched: () => false,
     isRefused: (key) => keys.has(key),
     isAnyWaiting: true,
@@ -126,8 +150,8 @@ const cases: readonly Case[] = [
   {
     name: "the entry that marks a virtual server, then the server and its real servers",
     refused: [add(clusterIps, entryOf(one))],
-    blocked: [create(one), addReal(one)],
-    made: [add(clusterIps, entryOf(two)), create(two), addReal(two), bind("10.96.0.10")],
+    blocked: [create(one), addReal(one), bind("10.96.0.10")],
+    made: [add(clusterIps, entryOf(two)), create(two), addReal(two), bind("10.96.0.11")],
   },
   {
     name: "the entry of a node port, then its virtual server",
@@ -139,13 +163,52 @@ const cases: readonly Case[] = [
     name: "a virtual server, then its real servers",
     refused: [create(one)],
     blocked: [addReal(one)],
-    made: [create(two), addReal(two), bind("10.96.0.10")],
+    made: [create(two), addReal(two), bind("10.96.0.11")],
+  },
+  {
+    name: "the only virtual server of an address, then the address",
+    refused: [create(one)],
+    blocked: [bind("10.96.0.10")],
+    made: [create(two), bind("10.96.0.11")],
+  },
+  {
+    name: "one of an address's two virtual servers, but not the address",
+    refused: [create(one)],
+    blocked: [],
+    made: [create(onePlain), bind("10.96.0.10")],
+  },
+  {
+    name: "both of an address's virtual servers, then the address",
+    refused: [create(one), create(onePlain)],
+    blocked: [bind("10.96.0.10")],
+    made: [],
+  },
+  {
+    name: "one of an address's two virtual servers where the kernel has the other, but not the address",
+    refused: [create(one)],
+    blocked: [],
+    made: [bind("10.96.0.10")],
+    cached: withServer(onePlain),
+  },
+  {
+    name: "nothing for a virtual server that a third party has, nor its address",
+    refused: [create(one)],
+    blocked: [bind("10.96.0.10")],
+    made: [],
+    cached: withServer(foreign),
   },
   {
     name: "an entry of KUBE-IPVS-IPS, then the address that it guards",
     refused: [add(guards, addressEntry(ip("10.96.0.10")))],
     blocked: [bind("10.96.0.10")],
-    made: [create(one), addReal(one), bind("10.96.0.11")],
+    made: [create(one), addReal(one), create(two), bind("10.96.0.11")],
+  },
+  {
+    name: "the link, then its addresses",
+    refused: [link],
+    blocked: [bind("10.96.0.10")],
+    made: [create(two)],
+    cached: withServer(one),
   },
   {
     name: "an absent set, then its entries, but not the Service",
@@ -259,10 +322,10 @@ describe("a repair that a third party reverts", () => {
 
   it("waits, alone", () => {
     const { changes, deferred } = deferChanges(
-      [bind("10.96.0.10"), bind("10.96.0.11")],
+      [create(one), create(two), bind("10.96.0.10"), bind("10.96.0.11")],
       suppressing(bind("10.96.0.10")),
     );
-    assert.deepEqual(changes.map(text), ["address-add 10.96.0.11"]);
+    assert.deepEqual(changes.map(text), [create(one), create(two), bind("10.96.0.11")].map(text));
     assert.deepEqual(
       deferred.map(({ reason }) => reason),
       ["reverted"],
@@ -282,7 +345,6 @@ describe("a repair that a third party reverts", () => {
   });
 
   it("waits with the addresses of the link", () => {
-    const link: Change = { kind: "link-create", link: "kube-ipvs0", reason: "missing" };
     const { changes, deferred } = deferChanges(
       [link, create(one), bind("10.96.0.10")],
       suppressing(link),

@@ -198,6 +198,121 @@ describe("Reconciler", () => {
     assert.equal(bench.reconciler.nextRetryMs, undefined);
   });
 
+  describe("an address", () => {
+    const twoPorts = serviceRecord({
+      ports: [portRecord(), portRecord({ name: "admin", port: 8080 })],
+    });
+    const refuse = (part: string): (() => void) =>
+      bench.kernel.operations.failWhere(
+        ({ action, subject }) => action === "virtual-server-create" && subject.includes(part),
+        errno.EINVAL,
+      );
+    const bind = "link address-add 10.96.0.10";
+    const release = "link address-remove 10.96.0.10";
+    const takeServers = (...ports: readonly number[]): Promise<unknown> =>
+      bench.kernel.ipvs.apply(
+        ports.map((port) => ({
+          kind: "virtual-server-remove",
+          before: { protocol: "TCP", address: ip("10.96.0.10"), port },
+        })),
+      );
+
+    it("is not bound while its only virtual server is refused, and is with it", async () => {
+      const heal = refuse("10.96.0.10:80");
+      bench.put(a, [there]);
+      assert.ok(!(await bench.writes()).includes(bind));
+      bench.put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }), [there]);
+      assert.ok(!(await bench.writes()).includes(bind));
+      assert.ok(!(await bench.writes(true)).includes(bind));
+      heal();
+      await bench.clock.advance(300_000);
+      assert.equal((await bench.writes()).at(-1), bind);
+      assert.deepEqual(await bench.writes(true), []);
+    });
+
+    it("is bound when an endpoint's change has its refused virtual server made", async () => {
+      const heal = refuse("10.96.0.10:80");
+      bench.put(a, [there]);
+      await bench.sync();
+      // Forgotten as blocked by a sync that compares the address alone.
+      bench.reconciler.noteBound([]);
+      await bench.sync();
+      heal();
+      bench.put(a, [there, here]);
+      assert.equal((await bench.writes()).at(-1), bind);
+    });
+
+    it("is bound where one of two virtual servers is refused", async () => {
+      refuse("10.96.0.10:8080");
+      bench.put(twoPorts, [there]);
+      assert.ok((await bench.writes()).includes(bind));
+      assert.deepEqual(await bench.writes(true), []);
+    });
+
+    it("is not bound where the entry that marks its virtual server is refused", async () => {
+      bench.kernel.operations.failWhere(
+        ({ subject }) => subject === "KUBE-CLUSTER-IP 10.96.0.10,tcp:80",
+        errno.EINVAL,
+      );
+      bench.put(a, [there]);
+      assert.ok(!(await bench.writes()).includes(bind));
+    });
+
+    it("is not bound by a link that is made again while its virtual server waits", async () => {
+      refuse("10.96.0.10:80");
+      bench.put(a, [there]);
+      bench.put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }), [there]);
+      await bench.sync();
+      await bench.kernel.link.remove();
+      bench.reconciler.noteBound(undefined);
+      const writes = await bench.writes();
+      assert.ok(writes.includes("link address-add 10.96.0.11"), writes.join("\n"));
+      assert.ok(!writes.includes(bind), writes.join("\n"));
+    });
+
+    it("goes with the last virtual server that cannot be made again, and not before", async () => {
+      bench.put(twoPorts, [there]);
+      await bench.sync();
+      const heal = refuse("10.96.0.10:");
+      await takeServers(80);
+      await bench.verify();
+      const one = await bench.writes();
+      assert.ok(!one.includes(release), one.join("\n"));
+      await takeServers(8080);
+      await bench.verify();
+      assert.equal((await bench.writes()).at(-1), release);
+      assert.equal(bench.reconciler.needsSync, false);
+      assert.deepEqual(await bench.writes(true), []);
+      heal();
+      await bench.clock.advance(300_000);
+      const last = await bench.sync();
+      assert.deepEqual([last.refusals.ended.length, last.refusals.present.length], [2, 0]);
+      assert.match(addressesText(bench.kernel), /10\.96\.0\.10/);
+    });
+
+    it("is not refused itself where the link is: it waits for it", async () => {
+      bench.kernel.operations.failWhere(({ action }) => action === "create-link", errno.EINVAL, 1);
+      bench.put(a, [there]);
+      const { refusals } = await bench.sync();
+      assert.deepEqual(
+        refusals.begun.map(({ kind }) => kind),
+        ["link-create"],
+      );
+      await bench.clock.advance(1_000);
+      assert.deepEqual(await bench.writes(), ["link create-link kube-ipvs0", bind]);
+    });
+
+    it("that a start finds without a virtual server goes", async () => {
+      bench.put(a, [there]);
+      await bench.sync();
+      await takeServers(80);
+      const restarted = new Bench(bench.kernel);
+      restarted.put(a, [there]);
+      refuse("10.96.0.10:80");
+      assert.equal((await restarted.writes()).at(-1), release);
+    });
+  });
+
   it("forgets a refused change when nobody wants it any more", async () => {
     bench.kernel.operations.failWhere(
       ({ subject }) => subject.includes("10.244.2.255:8080"),
