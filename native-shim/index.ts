@@ -10,7 +10,7 @@ import {
   type TransactResult,
 } from "./load-addon.ts";
 
-export type { SocketHandle, TransactResult } from "./load-addon.ts";
+export type { OpenOptions, SocketHandle, TransactResult } from "./load-addon.ts";
 
 /** The socket's thread ends a call at its deadline and keeps the replies; only a stuck one comes later than this. */
 const graceMs = 20;

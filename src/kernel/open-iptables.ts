@@ -30,9 +30,7 @@ export interface UsableIptables {
 /** Rejects, with what is missing, where no family's programs are installed or allowed. */
 export async function openIptables(log: Logger): Promise<UsableIptables> {
   const choice = await chooseBackend(runProgram);
-  // Nobody asks whether its rules change.
-  const generations = { read: async () => undefined };
-  const iptables = new IptablesClient({ runProgram, generations, log }, choice);
+  const iptables = new IptablesClient({ runProgram, log }, choice);
   const families: IpFamily[] = [];
   const reasons: string[] = [];
   for (const family of ipFamilies) {

@@ -11,9 +11,8 @@ import { IpSetsClient } from "./ipset/client.ts";
 import { type BackendChoice, chooseBackend } from "./iptables/backend.ts";
 import { IptablesClient } from "./iptables/client.ts";
 import { openGenerations } from "./iptables/generations.ts";
-import { IptablesModeClient } from "./iptables/iptables-mode-client.ts";
 import { IpvsClient } from "./ipvs/client.ts";
-import type { Kernel, UnusedBackend } from "./kernel.ts";
+import type { IptablesModeRules, Kernel } from "./kernel.ts";
 import { DummyLinkClient } from "./link/client.ts";
 import { ModulesClient } from "./modules/client.ts";
 import { NftTablesClient } from "./nftables/client.ts";
@@ -59,14 +58,16 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
   const generations = openGenerations(choice.backend, { ...parts, log });
   const nftTables =
     modules.isAvailable("nf_tables") === false ? undefined : new NftTablesClient(parts);
-  const { unused } = choice;
-  const iptablesMode = [choice, ...(unused === undefined ? [] : [unused])]
-    .filter(({ leftovers }) => leftovers !== undefined)
-    .map((backend) => new IptablesModeClient({ runProgram }, backend));
+  const iptables = new IptablesClient({ runProgram, generations, log }, choice);
+  const unusedBackend =
+    choice.unused === undefined
+      ? undefined
+      : new IptablesClient({ runProgram, log }, choice.unused);
+  const iptablesMode = [iptables, unusedBackend].flatMap(leftoversIn);
   return {
     ...sockets,
-    iptables: new IptablesClient({ runProgram, generations, log }, choice),
-    ...(unused === undefined ? {} : { unusedBackend: openUnused(unused, log) }),
+    iptables,
+    ...(unusedBackend === undefined ? {} : { unusedBackend }),
     ...(iptablesMode.length === 0 ? {} : { iptablesMode }),
     ...(choice.hasPortals === true ? { hasPortals: true } : {}),
     ...(nftTables === undefined ? {} : { nftTables }),
@@ -79,10 +80,11 @@ export async function openKernel(kernelParts: KernelParts): Promise<OpenKernel> 
   };
 }
 
-/** Nobody asks whether its rules change. */
-function openUnused(choice: BackendChoice, log: Logger): UnusedBackend {
-  const generations = { read: async () => undefined };
-  return new IptablesClient({ runProgram, generations, log }, choice);
+function leftoversIn(client: IptablesClient | undefined): readonly IptablesModeRules[] {
+  const found = client?.choice.leftovers;
+  if (client === undefined || found === undefined) return [];
+  const remove: IptablesModeRules["remove"] = (...which) => client.removeLeftovers(...which);
+  return [{ backend: client.backend, found, remove }];
 }
 
 function reportBackend({ backend, reason, warning }: BackendChoice, log: Logger): void {

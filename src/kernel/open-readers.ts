@@ -69,7 +69,7 @@ export function openReaders(
     openRules: async (backend) => {
       const programs = await programsOf(runProgram, backend);
       return new IptablesClient(
-        { runProgram, generations: { read: async () => undefined } },
+        { runProgram },
         { backend, programs, reason: "it was chosen before" },
       );
     },

@@ -1,7 +1,7 @@
 /** Many requests in one datagram, and which of them the kernel refused. */
 import { errno } from "../base/errno.ts";
 import { DecodeError, NetlinkError } from "./errors.ts";
-import { type Message, type MessageWriter, readMessages } from "./message.ts";
+import { type Message, type MessageWriter, messagesOf } from "./message.ts";
 import { messageFlags, messageTypes } from "./netlink-package.ts";
 import { decodeOutcome, endsRequest } from "./reply.ts";
 import { encodeRequest, errorOf, type FailedRequest, type RequestKind } from "./request.ts";
@@ -69,20 +69,20 @@ export function readFailures<T>(
 ): FailedRequest[] {
   const failed: FailedRequest[] = [];
   let isComplete = false;
-  readMessages(replies, (message) => {
+  for (const message of messagesOf(replies)) {
     const position = (message.sequence - datagram.firstSequence) >>> 0;
-    if (position >= datagram.requests.length || message.type === messageTypes.noop) return;
+    if (position >= datagram.requests.length || message.type === messageTypes.noop) continue;
     if (!endsRequest(message)) {
       take?.(message, datagram.first + position);
-      return;
+      continue;
     }
     if (message.sequence === datagram.lastSequence) isComplete = true;
     const outcome = decodeOutcome(message);
-    if (outcome.errno === 0) return;
+    if (outcome.errno === 0) continue;
     const error = errorOf(kind, datagram.requests[position] as T, outcome);
     if (message.type === messageTypes.overrun) throw error;
     failed.push({ index: datagram.first + position, error });
-  });
+  }
   if (!isComplete) throw new DecodeError("batch without an acknowledgement", replies.length);
   return failed;
 }

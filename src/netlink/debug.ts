@@ -2,7 +2,7 @@
 
 import { hexText } from "./attribute-field.ts";
 import type { ByteReader } from "./byte-reader.ts";
-import { type Message, readMessages } from "./message.ts";
+import { type Message, messagesOf } from "./message.ts";
 
 /** Takes one line per message. */
 export type DebugSink = (line: string) => void;
@@ -24,9 +24,9 @@ export function printDatagram(
   printBody: BodyPrinter = printHex,
 ): void {
   try {
-    readMessages(bytes, (message) =>
-      sink(`netlink ${direction} ${messageText(message, printBody)}`),
-    );
+    for (const message of messagesOf(bytes)) {
+      sink(`netlink ${direction} ${messageText(message, printBody)}`);
+    }
   } catch (error) {
     sink(`netlink ${direction} unreadable (${String(error)}): ${hexText(bytes)}`);
   }

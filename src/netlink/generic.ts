@@ -50,7 +50,6 @@ export async function resolveFamily(
 function familyRequest(whenMissing: string): RequestKind<string> {
   return {
     type: () => CONTROL_FAMILY,
-    flags: () => 0,
     encode(writer, familyName) {
       writeGenericHeader(writer, getFamilyCommand, CONTROL_VERSION);
       controlAttributes.encode(writer, { familyName });

@@ -180,11 +180,6 @@ export interface Message {
   readonly body: ByteReader;
 }
 
-/** Calls `visit` with each message of a reply. Throws DecodeError where a length leads astray. */
-export function readMessages(bytes: Uint8Array, visit: (message: Message) => void): void {
-  for (const message of messagesOf(bytes)) visit(message);
-}
-
 /** The messages of a reply, one by one. Throws DecodeError where a length leads astray. */
 export function* messagesOf(bytes: Uint8Array): Generator<Message, void, undefined> {
   const reader = new ByteReader(bytes);

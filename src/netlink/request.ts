@@ -9,8 +9,8 @@ import type { Outcome } from "./reply.ts";
 export interface RequestKind<T> {
   /** nlmsg_type: the generic netlink family, or subsystem and command, or RTM_*. */
   type(request: T): number;
-  /** NLM_F_* besides REQUEST, ACK and DUMP, which the transport sets. */
-  flags(request: T): number;
+  /** NLM_F_* besides REQUEST, ACK and DUMP, which the transport sets; absent: none. */
+  flags?(request: T): number;
   /** Writes everything behind the netlink header. */
   encode(writer: MessageWriter, request: T): void;
   /** Words for an error, asked for only when there is one. */
@@ -76,7 +76,7 @@ export function encodeRequest<T>(
 ): void {
   const start = writer.beginMessage(
     kind.type(request),
-    messageFlags.request | kind.flags(request) | flags,
+    messageFlags.request | (kind.flags?.(request) ?? 0) | flags,
     sequence,
   );
   kind.encode(writer, request);

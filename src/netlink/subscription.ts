@@ -3,9 +3,9 @@
 import { errnoName } from "../base/errno.ts";
 import { errorText } from "../base/error-text.ts";
 import { printDatagram } from "./debug.ts";
-import { NetlinkError } from "./errors.ts";
-import { type Message, readMessages } from "./message.ts";
-import type { TransportParts } from "./transport.ts";
+import { type Description, NetlinkError } from "./errors.ts";
+import { type Message, messagesOf } from "./message.ts";
+import { openSocket, type TransportParts } from "./transport.ts";
 
 export interface Subscription {
   readonly protocol: number;
@@ -19,12 +19,13 @@ export interface Subscription {
 /** Joins multicast groups on a socket of its own. Returns the stop. Throws NetlinkError. */
 export function subscribe(parts: TransportParts, subscription: Subscription): () => void {
   const { shim, debug } = parts;
-  const socket = openSocket(parts, subscription);
+  const { protocol, groups } = subscription;
+  const socket = openSocket(parts, protocol, { groups }, descriptionOf(subscription));
   shim.watch(socket, (errno, datagram) => {
     if (debug !== undefined) printDatagram(debug, "received", datagram);
     if (errno !== 0) return subscription.onError(listenError(subscription, errno));
     try {
-      readMessages(datagram, (message) => subscription.onMessage(message));
+      for (const message of messagesOf(datagram)) subscription.onMessage(message);
     } catch (error) {
       subscription.onError(error instanceof Error ? error : new Error(errorText(error)));
     }
@@ -32,25 +33,12 @@ export function subscribe(parts: TransportParts, subscription: Subscription): ()
   return () => shim.close(socket);
 }
 
-function openSocket(
-  { shim }: TransportParts,
-  subscription: Subscription,
-): ReturnType<TransportParts["shim"]["open"]> {
-  try {
-    return shim.open(subscription.protocol, { groups: subscription.groups });
-  } catch (cause) {
-    const errno = (cause as { errno?: unknown }).errno;
-    if (typeof errno !== "number") throw cause;
-    throw listenError(subscription, Math.abs(errno));
-  }
+function descriptionOf({ protocol, groups }: Subscription): Description {
+  const subject = `of protocol ${protocol}, groups ${groups.join(", ")}`;
+  return { operation: "listen to netlink messages", subject };
 }
 
-function listenError({ protocol, groups }: Subscription, errno: number): NetlinkError {
-  const subject = `of protocol ${protocol}, groups ${groups.join(", ")}`;
-  return new NetlinkError({
-    operation: "listen to netlink messages",
-    subject,
-    errno,
-    ...(errnoName(errno) === "ENOBUFS" ? { meaning: "messages were lost" } : {}),
-  });
+function listenError(subscription: Subscription, errno: number): NetlinkError {
+  const meaning = errnoName(errno) === "ENOBUFS" ? { meaning: "messages were lost" } : {};
+  return new NetlinkError({ ...descriptionOf(subscription), errno, ...meaning });
 }

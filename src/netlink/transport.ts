@@ -9,7 +9,7 @@ import { Exclusive } from "../base/exclusive.ts";
 import { type Datagram, encodeDatagram, readFailures, type TakeAnswer } from "./batch.ts";
 import type { ByteReader } from "./byte-reader.ts";
 import { type BodyPrinter, type DebugSink, printDatagram } from "./debug.ts";
-import { DecodeError, NetlinkError } from "./errors.ts";
+import { DecodeError, type Description, NetlinkError } from "./errors.ts";
 import { repliesOf } from "./many-replies.ts";
 import { type Message, MessageWriter } from "./message.ts";
 import { messageFlags } from "./netlink-package.ts";
@@ -58,21 +58,19 @@ const MAX_DUMP_ATTEMPTS = 6;
 const nothing = new Uint8Array();
 const FIRST_DUMP_PAUSE_MS = 5;
 
-/** Opens a socket. Throws NetlinkError. */
-export function openTransport(parts: TransportParts, options: TransportOptions): NetlinkTransport {
+/** Opens a socket of the shim. Throws NetlinkError with this description. */
+export function openSocket(
+  { shim }: TransportParts,
+  protocol: number,
+  options: shim.OpenOptions,
+  description: Description,
+): shim.SocketHandle {
   try {
-    const socket = parts.shim.open(options.protocol, {
-      receiveBufferBytes: RECEIVE_BUFFER_BYTES,
-      extendedAck: true,
-      capAck: true,
-      strictCheck: options.strictCheck ?? false,
-    });
-    return new NetlinkTransport(parts, options, socket);
+    return shim.open(protocol, options);
   } catch (cause) {
     const errno = (cause as { errno?: unknown }).errno;
     if (typeof errno !== "number") throw cause;
-    const subject = `of protocol ${options.protocol}`;
-    throw new NetlinkError({ operation: "open netlink socket", subject, errno: Math.abs(errno) });
+    throw new NetlinkError({ ...description, errno: Math.abs(errno) });
   }
 }
 
@@ -84,10 +82,19 @@ export class NetlinkTransport {
   readonly #exclusive = new Exclusive();
   #lastSequence = 0;
 
-  constructor(parts: TransportParts, options: TransportOptions, socket: shim.SocketHandle) {
+  /** Opens a socket. Throws NetlinkError. */
+  constructor(parts: TransportParts, options: TransportOptions) {
     this.#parts = parts;
     this.#options = options;
-    this.#socket = socket;
+    const wanted = {
+      receiveBufferBytes: RECEIVE_BUFFER_BYTES,
+      extendedAck: true,
+      capAck: true,
+      strictCheck: options.strictCheck ?? false,
+    };
+    const subject = `of protocol ${options.protocol}`;
+    const description = { operation: "open netlink socket", subject };
+    this.#socket = openSocket(parts, options.protocol, wanted, description);
   }
 
   /**

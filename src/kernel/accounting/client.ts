@@ -4,11 +4,7 @@ import { isAlreadyExists, isNotFound } from "../../netlink/errors.ts";
 import { writeNetfilterHeader } from "../../netlink/netfilter.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
-import {
-  type NetlinkTransport,
-  openTransport,
-  type TransportParts,
-} from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
 import type { Accounting } from "../kernel.ts";
 
 /** NFNL_SUBSYS_ACCT in the high byte, NFNL_MSG_ACCT_NEW and NFNL_MSG_ACCT_GET in the low one: linux/netfilter/nfnetlink_acct.h. */
@@ -39,7 +35,7 @@ export class AccountingClient implements Accounting {
   readonly #transport: NetlinkTransport;
 
   constructor(parts: TransportParts) {
-    this.#transport = openTransport(parts, { protocol: protocols.netfilter });
+    this.#transport = new NetlinkTransport(parts, { protocol: protocols.netfilter });
   }
 
   async ensure(name: string): Promise<void> {

@@ -4,11 +4,7 @@ import type { Protocol } from "../../base/protocol.ts";
 import { isInvalid, isNotFound, isUnsupported } from "../../netlink/errors.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
-import {
-  type NetlinkTransport,
-  openTransport,
-  type TransportParts,
-} from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
 import { type Flow, type FlowSelection, flowText, isSelected } from "../../state/flow.ts";
 import type { Conntrack } from "../kernel.ts";
 import {
@@ -22,7 +18,6 @@ import {
 
 const listing: RequestKind<FlowQuery> = {
   type: () => messageTypes.get,
-  flags: () => 0,
   encode: encodeQuery,
   describe: ({ family, protocol }) => ({
     operation: `list ${protocol} conntrack entries of`,
@@ -32,7 +27,6 @@ const listing: RequestKind<FlowQuery> = {
 
 const deletion: RequestKind<Flow> = {
   type: () => messageTypes.delete,
-  flags: () => 0,
   encode: encodeDeletion,
   describe: (flow) => ({ operation: "delete conntrack entry", subject: flowText(flow) }),
 };
@@ -44,7 +38,7 @@ export class ConntrackClient implements Conntrack {
 
   constructor(parts: TransportParts) {
     const options = { protocol: protocols.netfilter, printBody: printFlowMessage };
-    this.#transport = openTransport(parts, options);
+    this.#transport = new NetlinkTransport(parts, options);
   }
 
   listUdpFlows(family: IpFamily, selection?: FlowSelection): Promise<readonly Flow[]> {

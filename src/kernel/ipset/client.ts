@@ -4,11 +4,7 @@ import { DecodeError, isAlreadyExists, isNotFound, NetlinkError } from "../../ne
 import type { Message } from "../../netlink/message.ts";
 import { addressFamilies } from "../../netlink/netfilter.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
-import {
-  type NetlinkTransport,
-  openTransport,
-  type TransportParts,
-} from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
 import { type IpSet, type ObservedIpSet, sameIpSet } from "../../state/ip-set.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import type { EntryChange, FailedChange, IpSets } from "../kernel.ts";
@@ -23,7 +19,7 @@ export class IpSetsClient implements IpSets {
 
   constructor(parts: TransportParts) {
     const options = { protocol: protocols.netfilter, printBody: printSetMessage };
-    this.#transport = openTransport(parts, options);
+    this.#transport = new NetlinkTransport(parts, options);
   }
 
   async listSets(): Promise<readonly ObservedIpSet[]> {

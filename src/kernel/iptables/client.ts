@@ -1,12 +1,19 @@
 import type { IpFamily } from "../../base/ip.ts";
 import { type Logger, silentLogger } from "../../base/log.ts";
 import type { Rule, RuleSet, TableName } from "../../state/rule.ts";
-import type { Iptables, ObservedChain, RuleChange, RulesScope } from "../kernel.ts";
+import type {
+  Iptables,
+  IptablesModeRules,
+  ObservedChain,
+  RuleChange,
+  RulesScope,
+} from "../kernel.ts";
 import { ProgramError, type ProgramResult, type RunProgram } from "../program.ts";
 import { type BackendChoice, chooseBackend, type IptablesBackend } from "./backend.ts";
 import { IptablesError, isIptablesBusy } from "./errors.ts";
 import type { RuleGenerations } from "./generations.ts";
 import { changesFrom, dropGoneJumps, targetsOf } from "./gone-jumps.ts";
+import { type LeftoverRemoval, planLeftoverRemoval } from "./iptables-mode.ts";
 import { parseSaved, UnreadableTableError } from "./parse.ts";
 import { readByChain, UnexpectedAnswer } from "./read-by-chain.ts";
 import { renderRule } from "./render.ts";
@@ -34,7 +41,8 @@ const probeInputs: Readonly<Record<IptablesBackend, string>> = {
 
 export interface IptablesParts {
   readonly runProgram: RunProgram;
-  readonly generations: Pick<RuleGenerations, "read">;
+  /** Absent: nobody asks whether rules change. */
+  readonly generations?: Pick<RuleGenerations, "read">;
   /** Absent: there is no report of chains that cannot be read. */
   readonly log?: Logger;
 }
@@ -52,7 +60,7 @@ interface IptablesRun extends IptablesCall {
 /** iptables through its programs: one process for an observation, one for an apply. */
 export class IptablesClient implements Iptables {
   readonly #runProgram: RunProgram;
-  readonly #generations: Pick<RuleGenerations, "read">;
+  readonly #generations: Pick<RuleGenerations, "read"> | undefined;
   readonly #log: Logger;
   #choice: BackendChoice;
   /** Families whose chains were read before: they are there, and reading them one by one is cheaper. */
@@ -118,8 +126,8 @@ export class IptablesClient implements Iptables {
     this.#ahead.read(family);
   }
 
-  readGeneration(family: IpFamily): Promise<number | undefined> {
-    return this.#generations.read(family);
+  async readGeneration(family: IpFamily): Promise<number | undefined> {
+    return this.#generations?.read(family);
   }
 
   /**
@@ -163,6 +171,18 @@ export class IptablesClient implements Iptables {
       }
       throw error;
     }
+  }
+
+  /** As {@link IptablesModeRules.remove}: one process to read, one to write. */
+  async removeLeftovers(
+    family: IpFamily,
+    emptied: ReadonlySet<string>,
+  ): Promise<Omit<LeftoverRemoval, "input">> {
+    const { input, ...removal } = planLeftoverRemoval(await this.#print(family), emptied);
+    if (input !== "") {
+      await this.#run(family, { action: "remove rules of mode iptables", verb: "restore", input });
+    }
+    return removal;
   }
 
   /**

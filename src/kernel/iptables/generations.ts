@@ -1,7 +1,7 @@
 import { errorText } from "../../base/error-text.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
-import { openTransport, type TransportParts } from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
 import type { IptablesBackend } from "./backend.ts";
 import { readLegacyGeneration } from "./legacy-generation.ts";
 import { nftTransportOptions, readNftGeneration } from "./nft-generation.ts";
@@ -23,7 +23,7 @@ export function openGenerations(backend: IptablesBackend, parts: GenerationParts
     const read = async (family: IpFamily): Promise<number> => readLegacyGeneration(family);
     return { read: unlessUnreadable(read, parts.log), close() {} };
   }
-  const transport = openTransport(parts, nftTransportOptions);
+  const transport = new NetlinkTransport(parts, nftTransportOptions);
   return {
     read: unlessUnreadable(() => readNftGeneration(transport), parts.log),
     close: () => transport.close(),

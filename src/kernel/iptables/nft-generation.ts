@@ -16,7 +16,6 @@ const generationAttributes = attributeSet({ id: u32be(1) });
 
 const generationRequest: RequestKind<undefined> = {
   type: () => getGeneration,
-  flags: () => 0,
   encode: (writer) => writeNetfilterHeader(writer),
   describe: () => ({ operation: "read generation of", subject: "nft tables" }),
 };

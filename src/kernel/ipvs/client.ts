@@ -4,11 +4,7 @@ import { familyOf, type IpFamily } from "../../base/ip.ts";
 import { resolveFamily } from "../../netlink/generic.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
-import {
-  type NetlinkTransport,
-  openTransport,
-  type TransportParts,
-} from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
 import type { ObservedRealServer, RealServer } from "../../state/real-server.ts";
 import type {
   ConnectionCounts,
@@ -62,7 +58,7 @@ interface OpenIpvs {
 /** Opens a socket and finds IPVS in the kernel. Throws NetlinkError. */
 async function openIpvs(parts: TransportParts): Promise<OpenIpvs> {
   const options = { protocol: protocols.generic, printBody: printIpvsMessage };
-  const transport = openTransport(parts, options);
+  const transport = new NetlinkTransport(parts, options);
   try {
     const familyId = await resolveFamily(transport, GENERIC_NAME, WHEN_MISSING);
     return { transport, familyId, kinds: requestKinds(familyId) };
@@ -219,7 +215,7 @@ interface RequestKinds {
 }
 
 function requestKinds(familyId: number): RequestKinds {
-  const ipvs = { type: () => familyId, flags: () => 0 };
+  const ipvs = { type: () => familyId };
   return {
     change: { ...ipvs, encode: encodeChange, describe: describeChange },
     listServices: {

@@ -82,7 +82,6 @@ async function attempt(
 function probeKind(familyId: number, family: IpFamily): RequestKind<Probe> {
   return {
     type: () => familyId,
-    flags: () => 0,
     encode: (writer, probe) => encodeFirewallMarkService(writer, probe.command, probe),
     describe: ({ scheduler }, errno) => describeProbe(scheduler, family, errno),
   };

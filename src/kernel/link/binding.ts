@@ -106,7 +106,6 @@ function writeLocalRouteHeader(writer: MessageWriter, prefixLength: number): voi
 /** `ip route show table local proto 75`. The kernel filters by table and protocol. */
 export const listLocalRoutesKind: RequestKind<undefined> = {
   type: () => messageTypes.getRoute,
-  flags: () => 0,
   encode(writer) {
     writer.u8(addressFamilies.IPv4);
     writer.zeros(3);

@@ -9,11 +9,7 @@ import {
 import { isAlreadyExists, isNotFound, isUnsupported, NetlinkError } from "../../netlink/errors.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { FailedRequest } from "../../netlink/request.ts";
-import {
-  type NetlinkTransport,
-  openTransport,
-  type TransportParts,
-} from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
 import { dummyLinkName, type VirtualAddresses } from "../../state/dummy-link.ts";
 import type { AddressChange, DummyLink, FailedChange, Modules, NodeAddress } from "../kernel.ts";
 import {
@@ -70,7 +66,7 @@ export class DummyLinkClient implements DummyLink {
     this.#parts = parts;
     // Strict: dumps of routes keep to the table that is asked for.
     const options = { protocol: protocols.route, strictCheck: true, printBody: printRouteMessage };
-    this.#transport = openTransport(parts, options);
+    this.#transport = new NetlinkTransport(parts, options);
   }
 
   async find(): Promise<{ readonly index: number } | undefined> {

@@ -49,7 +49,6 @@ function encodeLinkRequest(writer: MessageWriter, request: LinkRequest): void {
 /** All addresses of all links, both families. */
 export const listAddressesKind: RequestKind<undefined> = {
   type: () => messageTypes.getAddress,
-  flags: () => 0,
   encode: (writer) => writeAddressHeader(writer, { family: 0, prefixLength: 0, linkIndex: 0 }),
   describe: () => ({ operation: "list addresses", subject: "" }),
 };
@@ -57,7 +56,6 @@ export const listAddressesKind: RequestKind<undefined> = {
 /** `ip route show table main`, of one family. */
 export const listRoutesKind: RequestKind<IpFamily> = {
   type: () => messageTypes.getRoute,
-  flags: () => 0,
   encode: (writer, family) => writeRouteHeader(writer, addressFamilies[family]),
   describe: (family) => ({ operation: "list routes", subject: family }),
 };

@@ -7,11 +7,7 @@ import type { Message, MessageWriter } from "../../netlink/message.ts";
 import { addressFamilies } from "../../netlink/netfilter.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
-import {
-  type NetlinkTransport,
-  openTransport,
-  type TransportParts,
-} from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
 import type { Route, Routes } from "../kernel.ts";
 import { decodeLink, ipOf, printRouteMessage, writeLinkHeader } from "./codec.ts";
 import { localRoute, messageTypes } from "./constants.ts";
@@ -31,7 +27,6 @@ const lookupAttributes: AttributeSet<LookupValues> = attributeSet({
 
 const lookupKind: RequestKind<IpAddress> = {
   type: () => messageTypes.getRoute,
-  flags: () => 0,
   encode: encodeLookup,
   describe: (address) => ({ operation: "find route to", subject: address }),
 };
@@ -63,7 +58,6 @@ function decodeRoute({ type, body }: Message): FoundRoute | undefined {
 
 const linkByIndexKind: RequestKind<number> = {
   type: () => messageTypes.getLink,
-  flags: () => 0,
   encode: (writer, index) => writeLinkHeader(writer, index),
   describe: (index) => ({ operation: "find link", subject: String(index) }),
 };
@@ -74,7 +68,7 @@ export class RoutesClient implements Routes {
 
   constructor(parts: TransportParts) {
     const options = { protocol: protocols.route, printBody: printRouteMessage };
-    this.#transport = openTransport(parts, options);
+    this.#transport = new NetlinkTransport(parts, options);
   }
 
   async find(address: IpAddress): Promise<Route | undefined> {

@@ -6,11 +6,7 @@ import { isNotFound, NetlinkError } from "../../netlink/errors.ts";
 import { addressFamilies, writeNetfilterHeader } from "../../netlink/netfilter.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
-import {
-  type NetlinkTransport,
-  openTransport,
-  type TransportParts,
-} from "../../netlink/transport.ts";
+import { NetlinkTransport, type TransportParts } from "../../netlink/transport.ts";
 import type { NftTables } from "../kernel.ts";
 
 interface TableName {
@@ -33,7 +29,6 @@ const tableAttributes = attributeSet({ name: text(1) });
 function boundary(type: number): RequestKind<undefined> {
   return {
     type: () => type,
-    flags: () => 0,
     encode: (writer) => writeNetfilterHeader(writer, 0, nftablesSubsystem),
     describe: () => ({ operation: "change", subject: "nft tables" }),
   };
@@ -42,7 +37,6 @@ function boundary(type: number): RequestKind<undefined> {
 function tableRequest(type: number, operation: string): RequestKind<TableName> {
   return {
     type: () => type,
-    flags: () => 0,
     encode(writer, { family, name }) {
       writeNetfilterHeader(writer, addressFamilies[family]);
       tableAttributes.encode(writer, { name });
@@ -73,7 +67,7 @@ export class NftTablesClient implements NftTables {
   readonly #transport: NetlinkTransport;
 
   constructor(parts: TransportParts) {
-    this.#transport = openTransport(parts, { protocol: protocols.netfilter });
+    this.#transport = new NetlinkTransport(parts, { protocol: protocols.netfilter });
   }
 
   async has(family: IpFamily, name: string): Promise<boolean> {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { debugSinkOf, printDatagram } from "../../../src/netlink/debug.ts";
 import type { RequestKind } from "../../../src/netlink/request.ts";
-import { openTransport } from "../../../src/netlink/transport.ts";
+import { NetlinkTransport } from "../../../src/netlink/transport.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { acknowledgement, answeringSocket, messages } from "./answering-socket.ts";
 
@@ -46,7 +46,7 @@ describe("printDatagram", () => {
 });
 
 describe("a transport", () => {
-  const shim = (): Parameters<typeof openTransport>[0]["shim"] =>
+  const shim = (): ConstructorParameters<typeof NetlinkTransport>[0]["shim"] =>
     answeringSocket(([request]) => messages(acknowledgement(request?.sequence ?? 0))).shim;
 
   it("prints what it sends and receives when it is asked to", async () => {
@@ -56,7 +56,7 @@ describe("a transport", () => {
       clock: new FakeClock(),
       debug: (line: string) => printed.push(line),
     };
-    await openTransport(parts, { protocol: 16 }).request(kind, 1);
+    await new NetlinkTransport(parts, { protocol: 16 }).request(kind, 1);
     assert.deepEqual(
       printed.map((line) => line.split(" ").slice(0, 3).join(" ")),
       ["netlink sent type=28", "netlink received type=2"],
@@ -65,7 +65,7 @@ describe("a transport", () => {
 
   it("prepares nothing when it is not", async () => {
     const printBody = (): string => assert.fail("printed");
-    const transport = openTransport(
+    const transport = new NetlinkTransport(
       { shim: shim(), clock: new FakeClock() },
       { protocol: 16, printBody },
     );

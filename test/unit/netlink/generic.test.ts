@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import { DecodeError } from "../../../src/netlink/errors.ts";
 import { resolveFamily } from "../../../src/netlink/generic.ts";
 import type { Message } from "../../../src/netlink/message.ts";
-import { type NetlinkTransport, openTransport } from "../../../src/netlink/transport.ts";
+import { NetlinkTransport } from "../../../src/netlink/transport.ts";
 import { bytesOf, readCapture, withSequence } from "../../captures/captures.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { type Answer, acknowledgement, answeringSocket, messages } from "./answering-socket.ts";
@@ -17,7 +17,10 @@ function transportAnswering(answer: (requests: readonly Message[]) => Answer): {
   readonly sent: Uint8Array[];
 } {
   const { shim, sent } = answeringSocket(answer);
-  return { transport: openTransport({ shim, clock: new FakeClock() }, { protocol: 16 }), sent };
+  return {
+    transport: new NetlinkTransport({ shim, clock: new FakeClock() }, { protocol: 16 }),
+    sent,
+  };
 }
 
 function captured(requests: readonly Message[]): Uint8Array {

@@ -3,7 +3,7 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { DecodeError, NetlinkError } from "../../../src/netlink/errors.ts";
 import type { RequestKind } from "../../../src/netlink/request.ts";
-import { openTransport } from "../../../src/netlink/transport.ts";
+import { NetlinkTransport } from "../../../src/netlink/transport.ts";
 import { bytesOf, type Capture, readCaptures, withSequence } from "../../captures/captures.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { answeringSocket } from "./answering-socket.ts";
@@ -24,9 +24,9 @@ async function callsWith(reply: Uint8Array): Promise<void> {
   for (const call of calls) await call(open(reply)).catch(assertOurs);
 }
 
-function open(reply: Uint8Array): ReturnType<typeof openTransport> {
+function open(reply: Uint8Array): NetlinkTransport {
   const { shim } = answeringSocket(() => reply);
-  return openTransport({ shim, clock: new FakeClock() }, { protocol: 16 });
+  return new NetlinkTransport({ shim, clock: new FakeClock() }, { protocol: 16 });
 }
 
 function assertOurs(error: unknown): void {

@@ -5,7 +5,7 @@ import type { ByteReader } from "../../../src/netlink/byte-reader.ts";
 import { DecodeError, NetlinkError } from "../../../src/netlink/errors.ts";
 import type { Message, MessageWriter } from "../../../src/netlink/message.ts";
 import type { RequestKind } from "../../../src/netlink/request.ts";
-import { type NetlinkTransport, openTransport } from "../../../src/netlink/transport.ts";
+import { NetlinkTransport } from "../../../src/netlink/transport.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import {
   type Answer,
@@ -57,7 +57,7 @@ function open(
 ): AnsweringSocket & { readonly transport: NetlinkTransport; readonly waitsMs: number[] } {
   const socket = answeringSocket(answer);
   const { clock, waitsMs } = impatientClock();
-  const transport = openTransport({ shim: socket.shim, clock }, { protocol: 16 });
+  const transport = new NetlinkTransport({ shim: socket.shim, clock }, { protocol: 16 });
   return { ...socket, transport, waitsMs };
 }
 
@@ -493,7 +493,7 @@ describe("dumpMany", () => {
   });
 });
 
-describe("openTransport", () => {
+describe("NetlinkTransport", () => {
   it("names the protocol when the socket cannot be opened", () => {
     const { shim } = answeringSocket(() => new Uint8Array());
     const failing = {
@@ -503,7 +503,7 @@ describe("openTransport", () => {
       },
     };
     assert.throws(
-      () => openTransport({ shim: failing, clock: new FakeClock() }, { protocol: 16 }),
+      () => new NetlinkTransport({ shim: failing, clock: new FakeClock() }, { protocol: 16 }),
       (error: NetlinkError) => {
         assert.ok(error instanceof NetlinkError);
         assert.equal(error.message, "Cannot open netlink socket of protocol 16: EPERM");

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { type BackendChoice, chooseBackend } from "../../../../src/kernel/iptables/backend.ts";
+import { IptablesClient } from "../../../../src/kernel/iptables/client.ts";
 import {
   findLeftoverChains,
   planLeftoverRemoval,
 } from "../../../../src/kernel/iptables/iptables-mode.ts";
-import { IptablesModeClient } from "../../../../src/kernel/iptables/iptables-mode-client.ts";
 import { iptablesModeRules } from "../../../support/iptables-mode.ts";
 import { programs } from "../programs.ts";
 
@@ -144,18 +144,18 @@ describe("the client of mode iptables", () => {
       "iptables-nft-save": { output: afterSync },
       "iptables-nft-restore": {},
     });
-    const client = new IptablesModeClient({ runProgram: run }, choice);
-    const { removedCount } = await client.remove("IPv4", new Set());
+    const client = new IptablesClient({ runProgram: run }, choice);
+    const { removedCount } = await client.removeLeftovers("IPv4", new Set());
     assert.equal(removedCount, leftovers.length + 8);
     assert.deepEqual(
       calls.map(({ program, arguments: options }) => [program, ...options].join(" ")),
-      ["iptables-nft-save", "iptables-nft-restore -w 5 --noflush"],
+      ["iptables-nft-save", "iptables-nft-restore -w 5 --noflush --counters"],
     );
   });
 
   it("writes nothing where they are gone by now", async () => {
     const { run, calls } = programs({ "iptables-nft-save": { output: "" } });
-    await new IptablesModeClient({ runProgram: run }, choice).remove("IPv4", new Set());
+    await new IptablesClient({ runProgram: run }, choice).removeLeftovers("IPv4", new Set());
     assert.equal(calls.length, 1);
   });
 
@@ -168,7 +168,7 @@ describe("the client of mode iptables", () => {
       },
     });
     await assert.rejects(
-      new IptablesModeClient({ runProgram: run }, choice).remove("IPv4", new Set()),
+      new IptablesClient({ runProgram: run }, choice).removeLeftovers("IPv4", new Set()),
       /remove rules of mode iptables.*xtables lock/s,
     );
   });
