@@ -1,4 +1,4 @@
-import type { IpAddress } from "../base/ip.ts";
+import { type IpAddress, parseIpAddress } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
 import type { RealServerId } from "./real-server.ts";
 
@@ -19,7 +19,7 @@ export interface Flow {
   readonly zone?: number;
 }
 
-/** Flows to one address and port; with `answeredBy` only those that this real server answers. */
+/** Flows to one address and port, on 127.0.0.1 to those of all of 127.0.0.0/8; with `answeredBy` only those that this real server answers. */
 export interface FlowSelection {
   readonly destination: IpAddress;
   readonly destinationPort: number;
@@ -28,10 +28,18 @@ export interface FlowSelection {
 
 export function isSelected(flow: Flow, selection: FlowSelection): boolean {
   const { destination, destinationPort, answeredBy } = selection;
-  if (flow.destination !== destination || flow.destinationPort !== destinationPort) return false;
+  if (flow.destinationPort !== destinationPort) return false;
+  if (servedDestination(flow.destination) !== servedDestination(destination)) return false;
   if (answeredBy === undefined) return true;
   return flow.replySource === answeredBy.address && flow.replySourcePort === answeredBy.port;
 }
+
+/** Rules that serve a node port on loopback do so on each address of 127.0.0.0/8: one stands for all. */
+export function servedDestination(address: IpAddress): IpAddress {
+  return address.startsWith("127.") ? loopback : address;
+}
+
+const loopback = parseIpAddress("127.0.0.1") as IpAddress;
 
 /** `UDP 192.0.2.1:4000 -> 10.96.0.10:53 (10.244.1.5:53)`, for logs. */
 export function flowText(flow: Flow): string {

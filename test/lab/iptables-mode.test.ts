@@ -232,6 +232,23 @@ describe("mode iptables", () => {
     }
   });
 
+  it("takes a UDP client of the node to the pod that is there now, whichever loopback address it asks", async () => {
+    const nodePort = 30_054;
+    const client = await Datagrams.openHere(20_005);
+    try {
+      for (const [pod, address] of [
+        ["pod-1", "10.244.1.10"],
+        ["pod-2", "10.244.1.20"],
+      ] as const) {
+        node.apply(web(), ...dnsWith({ type: "NodePort", nodePort }, address));
+        await eventually(pod, async () => (await client.ask("127.0.0.2", nodePort, 200)) === pod);
+      }
+    } finally {
+      client.close();
+      node.apply(web(), webSlice("10.244.1.10", "10.244.1.20"), ...dns("10.244.1.20"));
+    }
+  });
+
   it("takes no UDP client on to a pod by an address that its Service lost", async () => {
     const all = {
       ...{ type: "LoadBalancer", nodePort: 30_053 },

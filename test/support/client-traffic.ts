@@ -130,12 +130,15 @@ export class Datagrams {
     });
   }
 
-  static async open(sourcePort: number): Promise<Datagrams> {
+  static open(sourcePort: number): Promise<Datagrams> {
+    return asClient(() => Datagrams.openHere(sourcePort));
+  }
+
+  /** In the namespace where this process is: a client on the node itself. */
+  static async openHere(sourcePort: number): Promise<Datagrams> {
     const socket = createSocket("udp4");
-    await asClient(async () => {
-      socket.bind(sourcePort);
-      await once(socket, "listening");
-    });
+    socket.bind(sourcePort);
+    await once(socket, "listening");
     socket.unref();
     return new Datagrams(socket);
   }

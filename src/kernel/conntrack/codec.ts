@@ -8,6 +8,7 @@ import {
   type IpFamily,
   ipAddressFromBytes,
   ipAddressToBytes,
+  isLoopback,
 } from "../../base/ip.ts";
 import { type Protocol, protocolNumbers, protocolOfNumber } from "../../base/protocol.ts";
 import { bytes, u8, u16be, u32, u32be } from "../../netlink/attribute-field.ts";
@@ -95,11 +96,11 @@ export function encodeQuery(writer: MessageWriter, query: FlowQuery): void {
 
 /**
  * Of IPv6 only ports go into a filter: kernels (6.1 and 6.18 do) list the flows whose IPv6 address is
- * another than the one that is asked for.
+ * another than the one that is asked for. Of 127.0.0.0/8 likewise: 127.0.0.1 stands for all of it.
  */
 function selected(number: number, selection: FlowSelection): FlowValues {
   const { destination, destinationPort, answeredBy } = selection;
-  const hasAddresses = familyOf(destination) === "IPv4";
+  const hasAddresses = familyOf(destination) === "IPv4" && !isLoopback(destination);
   const original = {
     ...(hasAddresses ? { ip: addressAs("Destination", destination) } : {}),
     protocol: { number, destinationPort },

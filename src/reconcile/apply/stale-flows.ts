@@ -3,7 +3,7 @@
  * keeps its conntrack entry, and with it a real server that is gone, for as long as it sends. Pure.
  */
 import { hostPort } from "../../base/ip.ts";
-import type { Flow } from "../../state/flow.ts";
+import { type Flow, servedDestination } from "../../state/flow.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 
 /** Keys of the real servers that may answer for a virtual server, by its key; empty: nobody. */
@@ -16,8 +16,8 @@ export type AllowedAnswers = ReadonlyMap<string, ReadonlySet<string>>;
  */
 export function staleFlows(flows: readonly Flow[], allowed: AllowedAnswers): readonly Flow[] {
   return flows.filter((flow) => {
-    const { protocol, destination, destinationPort } = flow;
-    const key = virtualServerKey({ protocol, address: destination, port: destinationPort });
+    const { protocol, destinationPort: port } = flow;
+    const key = virtualServerKey({ protocol, address: servedDestination(flow.destination), port });
     const answers = allowed.get(key);
     return answers !== undefined && !answers.has(hostPort(flow.replySource, flow.replySourcePort));
   });

@@ -83,7 +83,7 @@ describe("mode iptables: UDP flows", () => {
 
   const everywhere = [
     ...["10.96.0.10!53", "203.0.113.7!53", "203.0.113.8!53"],
-    ...[`${nodeAddress}!30053`, "127.0.0.1!30053"],
+    ...[`${nodeAddress}!30053`, "127.0.0.1!30053", "127.0.0.2!30053"],
   ];
   const all = everywhere.map((one) => `${one} by ${pod}`);
 
@@ -91,11 +91,15 @@ describe("mode iptables: UDP flows", () => {
     ["its cluster IP for another one", { clusterIp: "10.96.0.99" }, ["10.96.0.10!53"]],
     ["an external IP", { externalIps: [] }, ["203.0.113.7!53"]],
     ["a load-balancer IP", { loadBalancerIps: [] }, ["203.0.113.8!53"]],
-    ["its node port", { nodePort: 0 }, [`${nodeAddress}!30053`, "127.0.0.1!30053"]],
+    [
+      "its node port",
+      { nodePort: 0 },
+      [`${nodeAddress}!30053`, "127.0.0.1!30053", "127.0.0.2!30053"],
+    ],
     [
       "its node port for another one",
       { nodePort: 30_054 },
-      [`${nodeAddress}!30053`, "127.0.0.1!30053"],
+      [`${nodeAddress}!30053`, "127.0.0.1!30053", "127.0.0.2!30053"],
     ],
   ];
   for (const [name, shape, lost] of losses) {

@@ -5,7 +5,7 @@ import { decodeFlow, printFlowMessage } from "../../../../src/kernel/conntrack/c
 import { ByteReader } from "../../../../src/netlink/byte-reader.ts";
 import { DecodeError } from "../../../../src/netlink/errors.ts";
 import { type Message, messagesOf } from "../../../../src/netlink/message.ts";
-import type { Flow } from "../../../../src/state/flow.ts";
+import { type Flow, isSelected } from "../../../../src/state/flow.ts";
 import { bytesOf, readCapture, withSequence } from "../../../captures/captures.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { ip } from "../../../support/records.ts";
@@ -114,6 +114,20 @@ describe("listUdpFlows", () => {
     );
     const elsewhere = { ...selection, destination: ip("fd00:96::b") };
     assert.equal((await conntrack.listUdpFlows("IPv6", elsewhere)).length, 0);
+  });
+
+  it("selects flows to all of 127.0.0.0/8 by their port, since one address stands for all", async () => {
+    const onLoopback = (address: string): Flow => ({ ...dnsFlow, destination: ip(address) });
+    const selection = { destination: ip("127.0.0.1"), destinationPort: 53 };
+    assert.ok(isSelected(onLoopback("127.0.0.1"), selection));
+    assert.ok(isSelected(onLoopback("127.3.2.1"), selection));
+    assert.ok(!isSelected(onLoopback("10.96.0.10"), selection));
+    const { conntrack, sent } = open(([request]) => messages(done(request?.sequence ?? 0)));
+    await conntrack.listUdpFlows("IPv4", selection);
+    assert.equal(
+      textOf(sent[0]),
+      '101 original={"protocol":{"number":17,"destinationPort":53}} filter={"originalFlags":40}',
+    );
   });
 
   it("leaves out what was not selected where the kernel lists everything", async () => {
