@@ -52,6 +52,8 @@ export interface BackendFact {
   readonly ruleCount: number;
   /** Chains of kube-proxy's mode iptables. */
   readonly leftoverChainCount: number;
+  /** Chains of mode userspace. */
+  readonly hasPortals: boolean;
 }
 
 export interface AddressFacts {

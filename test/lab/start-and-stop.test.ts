@@ -83,6 +83,22 @@ describe("mode userspace", () => {
     server.close();
     rmSync(pods);
   });
+
+  it("leaves nothing to another mode, not even what a removal that was cut short left in filter", async () => {
+    const comment = "Ensure that non-local NodePort traffic can flow";
+    const chain = "KUBE-NODEPORT-NON-LOCAL";
+    execFileSync("iptables", ["-N", chain]);
+    execFileSync("iptables", [
+      ...["-I", "INPUT", "-m", "comment", "--comment", comment],
+      ...["-j", chain],
+    ]);
+    const program = start();
+    await program.prints(synced);
+    assert.match(program.output, /"Removed what mode userspace left"/);
+    assert.doesNotMatch(execFileSync("iptables-save").toString(), new RegExp(chain));
+    program.kill("SIGTERM");
+    await program.ends();
+  });
 });
 
 describe("the daemon", () => {

@@ -4,6 +4,8 @@ import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Kernel, UnusedBackend } from "../../kernel/kernel.ts";
 import { planEmptyRules } from "../../plan/rules.ts";
+import type { RuleSet } from "../../state/rule.ts";
+import { portalRules } from "../../userspace/portal-rules.ts";
 import { planRulesRemoval, removeRules } from "./remove-rules.ts";
 
 /** What was done in the backend of iptables that is not in use. */
@@ -31,7 +33,7 @@ export async function cleanUnusedBackend(
   const failures: { family: IpFamily; error: unknown }[] = [];
   for (const family of ipFamilies) {
     try {
-      const removal = await removeRules(unusedBackend, family, planEmptyRules(family, config));
+      const removal = await removeRules(unusedBackend, family, rulesOfAnyMode(family, config));
       removedCount += removal.changes.length;
       kept.push(...removal.kept.map(({ table, name }) => `${family} ${table} ${name}`));
     } catch (error) {
@@ -39,6 +41,12 @@ export async function cleanUnusedBackend(
     }
   }
   return { backend: unusedBackend.backend, removedCount, kept, failures };
+}
+
+/** Of mode userspace, too: that may have run before the node went to another backend. */
+function rulesOfAnyMode(family: IpFamily, config: Config): RuleSet {
+  const [one, other] = [planEmptyRules(family, config), portalRules(family, [])];
+  return { chains: [...one.chains, ...other.chains], jumps: [...one.jumps, ...other.jumps] };
 }
 
 /** Chains and jumps of ours there, which clean-up would remove. */
@@ -49,7 +57,7 @@ export async function countUnusedRules(
   if (unusedBackend === undefined) return 0;
   let count = 0;
   for (const family of ipFamilies) {
-    const planned = planEmptyRules(family, config);
+    const planned = rulesOfAnyMode(family, config);
     count += (await planRulesRemoval(unusedBackend, family, planned)).changes.length;
   }
   return count;

@@ -72,6 +72,13 @@ export function judgeLeftovers({ backends, nftTables, mode }: NodeFacts): Judgem
         const remedy = tables.map((table) => `nft delete table ${table}`).join("; ");
         return fail(`kube-proxy's mode nftables left table ${tables.join(", ")}`, remedy);
       }
+      if ((legacy.hasPortals || nft.hasPortals) && mode !== "userspace") {
+        const holder = legacy.hasPortals ? "legacy" : "nft";
+        return warn(
+          `mode userspace left chains in ${holder}`,
+          "a start of kube-ipvs removes them; before one: kube-ipvs --cleanup",
+        );
+      }
       const chains = legacy.leftoverChainCount + nft.leftoverChainCount;
       if (mode === "iptables")
         return ok(`no table of mode nftables; ${chains} chains of this mode`);

@@ -32,9 +32,10 @@ export async function readBackends({
   return { legacy: backendFact(legacy), nft: backendFact(nft) };
 }
 
-function backendFact({ isInstalled, ruleCount, leftovers }: BackendSurvey): BackendFact {
+function backendFact(survey: BackendSurvey): BackendFact {
+  const { isInstalled, ruleCount, leftovers, hasPortals = false } = survey;
   const chains = [...(leftovers?.values() ?? [])].flat();
-  return { isInstalled, ruleCount, leftoverChainCount: chains.length };
+  return { isInstalled, ruleCount, leftoverChainCount: chains.length, hasPortals };
 }
 
 /** kube-proxy's own tables, as nft prints them. */

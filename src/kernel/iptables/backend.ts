@@ -131,6 +131,9 @@ const namedPrograms: Readonly<Record<IptablesBackend, Readonly<Record<IpFamily, 
 
 const plainPrograms: Readonly<Record<IpFamily, string>> = { IPv4: "iptables", IPv6: "ip6tables" };
 
+/** Of mode userspace, in tables nat and filter: a removal that was cut short may have left one of them. */
+const portalChain = /^:KUBE-(?:(?:PORTALS|NODEPORT)-(?:CONTAINER|HOST)|NODEPORT-NON-LOCAL) /m;
+
 /** Without a table name, save loads no module and creates no table. */
 async function survey(runProgram: RunProgram, backend: IptablesBackend): Promise<BackendSurvey> {
   let isInstalled = false;
@@ -145,7 +148,7 @@ async function survey(runProgram: RunProgram, backend: IptablesBackend): Promise
     isInstalled = true;
     hasKubeletChain ||= /^:KUBE-(?:IPTABLES-HINT|KUBELET-CANARY) /m.test(output);
     hasChains ||= /^:\S+ - /m.test(output);
-    hasPortals ||= /^:KUBE-PORTALS-(?:CONTAINER|HOST) /m.test(output);
+    hasPortals ||= portalChain.test(output);
     ruleCount += output.match(/^(?:-A |# Table `\w+' is incompatible)/gm)?.length ?? 0;
     const chains = findLeftoverChains(output);
     if (chains.length > 0) leftovers.set(family, chains);

@@ -290,6 +290,18 @@ const cases: readonly Case[] = [
     facts: { nftTables: known(["ip kube-proxy", "ip6 kube-proxy"]) },
     says: /nft delete table ip kube-proxy; nft delete table ip6 kube-proxy/,
   },
+  {
+    check: "leftovers",
+    verdict: "warn",
+    facts: { backends: backendsWith({ nft: { hasPortals: true } }) },
+    says: /mode userspace left chains in nft/,
+  },
+  {
+    check: "leftovers",
+    verdict: "ok",
+    facts: { mode: "userspace", backends: backendsWith({ nft: { hasPortals: true } }) },
+    says: /neither/,
+  },
   { check: "leftovers", verdict: "unknown", facts: { nftTables: unreadable }, says: /EACCES/ },
   {
     check: "leftovers",

@@ -33,7 +33,7 @@ export function sysctlsWith(
   );
 }
 
-const backend = { isInstalled: true, ruleCount: 0, leftoverChainCount: 0 };
+const backend = { isInstalled: true, ruleCount: 0, leftoverChainCount: 0, hasPortals: false };
 
 export function backendsWith(
   changed: {

@@ -6,6 +6,7 @@ import {
   pickBackend,
 } from "../../../../src/kernel/iptables/backend.ts";
 import { ProgramError } from "../../../../src/kernel/program.ts";
+import { portalRules } from "../../../../src/userspace/portal-rules.ts";
 import { programs } from "../programs.ts";
 
 const none = {
@@ -122,6 +123,15 @@ describe("the iptables backend", () => {
     );
     assert.ok(calls.every((call) => !call.arguments.includes("-t")));
   });
+
+  for (const { table, name } of portalRules("IPv4", []).chains) {
+    it(`sees that mode userspace left ${name} in ${table}`, async () => {
+      const { run } = programs({
+        "iptables-legacy-save": { output: `*${table}\n:${name} - [0:0]\nCOMMIT\n` },
+      });
+      assert.equal((await chooseBackend(run)).hasPortals, true);
+    });
+  }
 
   it("asks the version where nothing else decides", async () => {
     for (const [output, backend] of [
