@@ -9,10 +9,10 @@ import { mkdir, open, rename, unlink } from "node:fs/promises";
 import { uptime } from "node:os";
 import { basename, dirname, join } from "node:path";
 import { background } from "../../base/background.ts";
-import { errorText } from "../../base/error-text.ts";
 import { isRecord } from "../../base/is-record.ts";
 import type { Logger } from "../../base/log.ts";
 import { parseJson } from "../../base/parse-json.ts";
+import { systemErrorCode, systemErrorText } from "../../base/system-error-text.ts";
 
 /** Time since the machine was started. */
 export interface BootClock {
@@ -38,6 +38,8 @@ export interface Recalled {
   readonly content: FileContent;
   /** Why it is not known; undefined: it is. */
   readonly whyUnknown: string | undefined;
+  /** There is a file, and it cannot be read. */
+  readonly isBroken?: true;
 }
 
 /** Reads the file at `path`; an empty path: there is none. */
@@ -47,7 +49,10 @@ export function readBootFile(path: string, { bootId }: BootClock): Recalled {
   try {
     content = parseJson(readBounded(path));
   } catch (error) {
-    return unknown(isMissing(error) ? `${path} does not exist` : `${path}: ${errorText(error)}`);
+    if (isMissing(error)) return unknown(`${path} does not exist`);
+    // What is no folder is reported by whoever writes there.
+    if (systemErrorCode(error) === "ENOTDIR") return unknown(`${path}: ${systemErrorText(error)}`);
+    return { ...unknown(`${path}: ${systemErrorText(error)}`), isBroken: true };
   }
   const isOurs =
     isRecord(content) &&
@@ -57,6 +62,12 @@ export function readBootFile(path: string, { bootId }: BootClock): Recalled {
   return isOurs
     ? { content: content as FileContent, whyUnknown: undefined }
     : unknown(writtenByOther(path));
+}
+
+/** Warns of a file that is there and cannot be read; `effect`: what is not known without it. */
+export function reportBroken(recalled: Recalled, log: Logger, effect: string): void {
+  const { whyUnknown: err = "", isBroken = false } = recalled;
+  if (isBroken) log.warn("Cannot read what an earlier run recorded", { err, effect });
 }
 
 export interface BootFileParts {
@@ -131,7 +142,7 @@ export class BootFileWriter {
     if (this.#isTrouble) return;
     this.#isTrouble = true;
     const { log, failureEvent } = this.#parts;
-    log.info(failureEvent, { path: this.#path, err: error });
+    log.info(failureEvent, { path: this.#path, err: systemErrorText(error) });
   }
 }
 

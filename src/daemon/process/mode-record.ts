@@ -4,7 +4,13 @@
  */
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
-import { type BootClock, BootFileWriter, pathBeside, readBootFile } from "./boot-file.ts";
+import {
+  type BootClock,
+  BootFileWriter,
+  pathBeside,
+  readBootFile,
+  reportBroken,
+} from "./boot-file.ts";
 
 type Mode = Config["mode"];
 
@@ -22,7 +28,9 @@ export class ModeRecord {
 
   /** Reads the file. `path` empty: there is none. */
   constructor(path: string, parts: { readonly log: Logger; readonly bootClock: BootClock }) {
-    this.earlier = modesFrom(readBootFile(path, parts.bootClock).content["modes"]);
+    const recalled = readBootFile(path, parts.bootClock);
+    reportBroken(recalled, parts.log, "chains of an earlier mode may stay: kube-ipvs --cleanup");
+    this.earlier = modesFrom(recalled.content["modes"]);
     const failureEvent = "Cannot save the modes of this node, a change of mode may leave chains";
     this.#writer = new BootFileWriter(path, { ...parts, failureEvent });
   }

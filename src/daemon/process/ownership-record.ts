@@ -15,6 +15,7 @@ import {
   type FileContent,
   pathBeside,
   readBootFile,
+  reportBroken,
   systemBootClock,
 } from "./boot-file.ts";
 
@@ -47,7 +48,7 @@ export class OwnershipRecordFile implements OwnershipRecord, HolderRecord {
 
   /** Reads the file. `path` empty: there is none. */
   constructor(path: string, parts: { readonly log: Logger; readonly bootClock: BootClock }) {
-    const { ownership, held } = readRecord(path, parts.bootClock);
+    const { ownership, held } = readRecord(path, parts.bootClock, parts.log);
     this.recorded = ownership;
     this.held = held;
     this.#ownership = ownershipContent(ownership);
@@ -93,8 +94,11 @@ interface Recalled {
   readonly held: Holders;
 }
 
-function readRecord(path: string, bootClock: BootClock): Recalled {
-  const { owned, foreign, holders } = readBootFile(path, bootClock).content;
+function readRecord(path: string, bootClock: BootClock, log?: Logger): Recalled {
+  const recalled = readBootFile(path, bootClock);
+  if (log !== undefined)
+    reportBroken(recalled, log, "what the sets do not name is not taken for ours");
+  const { owned, foreign, holders } = recalled.content;
   return {
     ownership: { owned: keysFrom(owned), foreign: keysFrom(foreign) },
     held: holdersFrom(holders),

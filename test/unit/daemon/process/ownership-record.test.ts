@@ -120,6 +120,12 @@ describe("the ownership record", () => {
     it(`gives nothing where the file is ${name}`, () => {
       write(content);
       assert.deepEqual(open().recorded, nothingRecorded);
+      const isUnreadable = typeof content === "string";
+      assert.deepEqual(
+        log.lines.map(({ event }) => event),
+        isUnreadable ? ["Cannot read what an earlier run recorded"] : [],
+      );
+      if (isUnreadable) assert.match(String(log.lines[0]?.keys["err"]), /drains-ownership\.json: /);
     });
   }
 
