@@ -92,13 +92,24 @@ function setDifferences({ planned, observed, destination }: Compared): readonly 
     if (present === undefined) return [missing(`ipset ${name}`)];
     return [
       ...[...entries]
-        .filter((entry) => !present.entries.has(entry))
+        .filter((entry) => !present.entries.has(entry) && !isElsewhere(entry, own, destination))
         .map((entry) => missing(`entry ${entry} of ${name}`)),
       ...[...present.entries]
         .filter((entry) => isAbout(entry) && !entries.has(entry))
         .map((entry) => notPlanned(`entry ${entry} of ${name}`)),
     ];
   });
+}
+
+/** Of a Service's other addresses and ports. Entries of its endpoints, which begin and end with the same address, are of all. */
+function isElsewhere(
+  entry: string,
+  own: string,
+  { address, port }: Compared["destination"],
+): boolean {
+  const [first = "", second, third] = entry.split(",");
+  if (second !== undefined) return third !== first && `${first},${second}` !== own;
+  return first !== (/^\d+$/.test(first) ? String(port) : address);
 }
 
 function serverDifferences({ planned, observed, destination }: Compared): readonly Difference[] {

@@ -215,4 +215,19 @@ describe("explain", () => {
       assert.match((await explained(onNode, pod)).summary, /is not an address of this node$/);
     });
   });
+
+  it("leaves out what another address of the Service lacks", async () => {
+    const [, ...others] = objects;
+    const external = { ...web, address: ip("203.0.113.7") };
+    const both = service({ spec: { externalIPs: [external.address] } });
+    await withNode([both, ...others], async (onNode) => {
+      const entry = addressPortEntry(external.address, external.protocol, external.port);
+      const set = setFor("externalIp", "IPv4");
+      await onNode.kernel.ipSets.apply([{ kind: "entry-remove", set, entry }]);
+      assert.deepEqual((await explained(onNode, pod)).differences, []);
+      assert.deepEqual((await explained(onNode, pod, external)).differences, [
+        { kind: "missing", subject: "entry 203.0.113.7,tcp:80 of KUBE-EXTERNAL-IP" },
+      ]);
+    });
+  });
 });
