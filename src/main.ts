@@ -2,6 +2,7 @@ import { readFileSync, writeFileSync, writeSync } from "node:fs";
 import { hostname } from "node:os";
 import { forbidCoreDumps } from "../native-shim/index.ts";
 import { systemClock } from "./base/clock.ts";
+import { systemErrorText } from "./base/system-error-text.ts";
 import { uncaughtText } from "./cli/fatal.ts";
 import { flushed } from "./cli/flush.ts";
 import { runCommandLine } from "./cli/run-command-line.ts";
@@ -14,8 +15,12 @@ let isDaemon = true;
 let waitsForReaders = true;
 exitOnUncaught((error) => void writeSync(2, uncaughtText(error, outlet, logFormat)));
 endEarlyOnSignals(() => isDaemon);
-// A reader that went away (`kube-ipvs --help | head`) is no reason to stop.
-for (const stream of [process.stdout, process.stderr]) stream.on("error", () => {});
+let outputError: Error | undefined;
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  // A reader that went away (`kube-ipvs --help | head`) has what it wanted; a full disk has not.
+  if (error.code !== "EPIPE") outputError ??= error;
+});
+process.stderr.on("error", () => {});
 
 const running = runCommandLine(process.argv.slice(2), {
   ...outlet,
@@ -47,7 +52,9 @@ const running = runCommandLine(process.argv.slice(2), {
 /** A daemon that ends waits for no reader of its log. */
 async function end(code: number): Promise<never> {
   if (waitsForReaders) await Promise.all([process.stdout, process.stderr].map(flushed));
-  process.exit(code);
+  if (outputError === undefined) process.exit(code);
+  writeSync(2, `kube-ipvs: Cannot write to standard output: ${systemErrorText(outputError)}\n`);
+  process.exit(1);
 }
 // No await up here: the bundle is made of CommonJS modules, see toolchain/bundle.ts.
 void running.then(end);

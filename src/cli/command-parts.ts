@@ -35,8 +35,8 @@ export function partsOf(loaded: LoadedConfig, values: FlagValues, world: PartsWo
 }
 
 /**
- * Of a command that only asks: it answers on stdout, and in a terminal what a start would log stands before the answer.
- * Warnings stay, and from `-v=1` on all of it.
+ * Of a command that answers on stdout: in a terminal what a start would log would stand before the answer. Warnings stay,
+ * and from `-v=1` on all of it.
  */
 export function askingPartsOf(...given: Parameters<typeof partsOf>): CommandParts {
   const parts = partsOf(...given);

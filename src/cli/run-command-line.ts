@@ -1,10 +1,11 @@
-import { errorText } from "../base/error-text.ts";
 import { silentLogger } from "../base/log.ts";
+import { systemErrorText } from "../base/system-error-text.ts";
 import { kubernetesVersion, version } from "../base/version.ts";
 import type { LogFormat } from "../config/config.ts";
 import { ConfigError } from "../config/config-error.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
 import { type LoadedConfig, loadConfig } from "../config/load-config.ts";
+import { planFormats } from "../daemon/plan-format.ts";
 import type { Verdict } from "../doctor/check.ts";
 import { doctorFormats } from "../doctor/formats.ts";
 import {
@@ -98,7 +99,8 @@ async function runCommand(
   world: CommandWorld,
 ): Promise<number> {
   const { command, config } = loaded;
-  const parts = partsOf(loaded, values, world);
+  // A clean-up prints what it removes.
+  const parts = (command === "clean-up" ? askingPartsOf : partsOf)(loaded, values, world);
   if (loaded.written !== undefined) return writeConfig(loaded.written, world);
   const commands = await world.loadCommands();
   switch (command) {
@@ -181,7 +183,7 @@ const runPlan: RunSubcommand = async ({ options }, ...given) => {
   const [{ config }, values, world] = given;
   const parts = askingPartsOf(...given);
   const commands = await world.loadCommands();
-  const format = options.get("output") === "json" ? "json" : "text";
+  const format = planFormats.find((one) => one === options.get("output")) ?? "text";
   const isCleanup = values.get("cleanup")?.at(-1) === "true";
   const print = isCleanup ? commands.printCleanUpPlan : commands.printPlan;
   return (await print(config, parts, format)) ? exitWithChanges : 0;
@@ -243,7 +245,7 @@ function writeConfig(
   try {
     world.writeFile(path, text);
   } catch (error) {
-    const message = `Cannot write the configuration to ${path}: ${errorText(error)}`;
+    const message = `Cannot write the configuration to ${path}: ${systemErrorText(error)}; give --write-config-to a file in a folder that exists and can be written`;
     throw new Error(message, { cause: error });
   }
   world.writeOut(`Wrote configuration to: ${path}\n`);

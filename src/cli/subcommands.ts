@@ -1,4 +1,5 @@
 /** The table of commands besides the daemon itself. Parser, help, completion and man pages are made of it. */
+import { planFormats } from "../daemon/plan-format.ts";
 import { topFormats, topSortKeys } from "../top/options.ts";
 import type { Flag } from "./flags.ts";
 
@@ -96,7 +97,7 @@ export const subcommands: readonly Subcommand[] = [
     description:
       "Prints the state of the kube-ipvs that runs on this node, the verdict first. It asks " +
       "the daemon on its operator socket (kubeIpvs.operatorSocket).\n" +
-      "Exit code 0: OK, 1: degraded, 2: not running.",
+      "Exit code 0: OK, 1: starting, degraded or error, 2: not running.",
     options: [outputOption(["text", "json", "yaml"])],
     takesDaemonFlags: true,
     maxArguments: 0,
@@ -117,7 +118,8 @@ export const subcommands: readonly Subcommand[] = [
       "serves; with a NAME or -o wide also the endpoints, their connections in the kernel, " +
       "and why an endpoint is not used.\n" +
       "It asks the daemon on its operator socket; where none runs, it shows what a start " +
-      "would find.",
+      "would find.\n" +
+      "Exit code 0: printed, 1: error, or no Service has this NAME.",
     options: [
       outputOption(["table", "wide", "json", "yaml", "name"]),
       namespaceOption,
@@ -147,7 +149,7 @@ export const subcommands: readonly Subcommand[] = [
       "where none runs, it plans as a start would. It changes nothing.\n" +
       "Exit code 0: there is an answer, whatever it says, 1: error.",
     options: [
-      outputOption(["text", "json", "yaml"]),
+      outputOption(["text", "short", "json", "yaml"]),
       namespaceOption,
       {
         name: "from",
@@ -168,6 +170,7 @@ export const subcommands: readonly Subcommand[] = [
     maxArguments: 1,
     examples: [
       { command: "kube-ipvs explain svc/web -n shop", purpose: "every address of a Service" },
+      { command: "kube-ipvs explain svc/web -o short", purpose: "verdicts and differences alone" },
       { command: "kube-ipvs explain 10.96.0.10:53/udp", purpose: "one address and port" },
       {
         command: "kube-ipvs explain --from 10.244.1.7 --to 10.96.0.10:80",
@@ -205,7 +208,8 @@ export const subcommands: readonly Subcommand[] = [
       "Without a terminal, or with -b, it prints one table of two readings. FILTER: rows that " +
       "hold this text.\n" +
       "Keys: enter endpoints, esc back, / filter, c i o a n s sort, r reverse, space pause, q " +
-      "quit.",
+      "quit.\n" +
+      "Exit code 0: shown, 1: error.",
     options: [
       switchOption("batch", "print one table and end", "b"),
       { ...outputOption(topFormats), help: "form of the output: table, json (implies --batch)" },
@@ -282,7 +286,7 @@ export const subcommands: readonly Subcommand[] = [
       "also the listeners that a start would open. With --cleanup it prints what kube-ipvs " +
       "--cleanup would remove.\n" +
       "Exit code 0: no change, 2: changes, 1: error.",
-    options: [outputOption(["text", "json"])],
+    options: [outputOption(planFormats)],
     takesDaemonFlags: true,
     maxArguments: 0,
     examples: [

@@ -1,6 +1,7 @@
 /** `kube-ipvs plan --cleanup`: what `--cleanup` would remove, by its own planning. Nothing is written. */
 import { existsSync } from "node:fs";
 import { errorText } from "../base/error-text.ts";
+import { structuredText } from "../base/structured-text.ts";
 import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
@@ -15,6 +16,7 @@ import { keptReasons, removalGoal } from "./clean-up.ts";
 import { presentNftTables } from "./node/other-modes.ts";
 import { planRulesRemoval, usableFamilies } from "./node/remove-rules.ts";
 import { countUnusedRules } from "./node/unused-backend.ts";
+import type { PlanFormat } from "./plan-format.ts";
 import { modeRecordPath } from "./process/mode-record.ts";
 import { ownershipRecordPath } from "./process/ownership-record.ts";
 import type { CommandParts } from "./run.ts";
@@ -23,13 +25,15 @@ import type { CommandParts } from "./run.ts";
 export async function printCleanUpPlan(
   config: Config,
   parts: Pick<CommandParts, "clock" | "log" | "print">,
-  format: "text" | "json",
+  format: PlanFormat,
 ): Promise<boolean> {
   const { clock, log, print } = parts;
   const kernel = await openKernel({ clock, log, environment: process.env });
   try {
     const removal = await planCleanUp(kernel, config, parts);
-    print(format === "json" ? JSON.stringify(objectOf(removal), undefined, 2) : textOf(removal));
+    print(
+      (format === "text" ? textOf(removal) : structuredText(format, objectOf(removal))).trimEnd(),
+    );
     return hasChanges(removal);
   } finally {
     kernel.close();

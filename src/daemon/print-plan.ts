@@ -1,9 +1,11 @@
 /** `kube-ipvs plan`: what a start would change on this node, by the daemon's own planning. Nothing is written. */
+import { structuredText } from "../base/structured-text.ts";
 import type { Config } from "../config/config.ts";
 import { planObject } from "../reconcile/render/plan-json.ts";
 import { planText } from "../reconcile/render/plan-text.ts";
 import { withoutFlowChecks } from "../reconcile/render/without-flow-checks.ts";
 import { observeOnce } from "./observe-once.ts";
+import type { PlanFormat } from "./plan-format.ts";
 import type { CommandParts } from "./run.ts";
 import { printUserspacePlan } from "./userspace/print-userspace-plan.ts";
 
@@ -11,13 +13,13 @@ import { printUserspacePlan } from "./userspace/print-userspace-plan.ts";
 export async function printPlan(
   config: Config,
   parts: Pick<CommandParts, "clock" | "log" | "print">,
-  format: "text" | "json",
+  format: PlanFormat,
 ): Promise<boolean> {
   if (config.mode === "userspace") return await printUserspacePlan(config, parts, format);
   return await observeOnce(config, parts, ({ report }) => {
     const plan = withoutFlowChecks(report.plan);
     parts.print(
-      format === "json" ? JSON.stringify(planObject(plan), undefined, 2) : planText(plan).trimEnd(),
+      (format === "text" ? planText(plan) : structuredText(format, planObject(plan))).trimEnd(),
     );
     return plan.changes.length > 0;
   });

@@ -37,6 +37,8 @@ export async function runBatch(parts: BatchParts, options: BatchOptions): Promis
   const isLate = !deadline.signal.aborted;
   const missingNames = isLate ? "no answer within 10 s" : names.missingReason;
   for (const note of notesOf({ isCounting: isOn, missingNames })) parts.writeErr(`${note}\n`);
+  if (last.ids.length === 0) parts.writeErr("No virtual servers on this node\n");
+  else if (inOrder.length === 0) parts.writeErr(`No row holds ${JSON.stringify(options.filter)}\n`);
   parts.writeOut(
     options.format === "json"
       ? jsonText(inOrder, { isCounting: isOn, seconds: (last.atMs - first.atMs) / 1_000 })

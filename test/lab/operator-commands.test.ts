@@ -114,6 +114,10 @@ describe("the operator's commands", () => {
       1,
     );
     assert.equal(kubeIpvs("services", "-A", "-o", "name").out, "default/web\n");
+    assert.match(
+      kubeIpvs("explain", "svc/web", "-o", "short").out,
+      /^Packets to 10\.96\.0\.10:80 \(default\/web, cluster-ip\) from [^\n]* balanced over 2 of 3 [^\n]*\n$/,
+    );
     const explanation = kubeIpvs("explain", "--from", "192.168.10.1", "--to", "10.96.0.10:80");
     test.diagnostic(explanation.out);
     assert.equal(explanation.code, 0);
@@ -287,7 +291,7 @@ describe("the operator's commands", () => {
     assert.equal(code, 1);
     assert.match(
       out,
-      /^Degraded: 1 object refused by the kernel \(EINVAL\) \(for \d+ s\); 1 virtual server of Services not served \(foreign-virtual-server\)/,
+      /^Degraded: 1 object refused by the kernel \(EINVAL\) \(for \d+ s\); 1 Service address not served \(foreign-virtual-server\)/,
     );
     const status = parseJson(kubeIpvs("status", "-o", "json").out) as Status;
     assert.deepEqual(status.refusedObjects[0]?.services, ["default/bad"]);

@@ -15,6 +15,24 @@ export function explanationText(explanations: readonly Explanation[], width?: nu
   return `${blocks.map((lines) => lines.join("\n")).join("\n\n\n")}\n`;
 }
 
+/** A sentence for each address and port; then where the kernel is not as planned, once for all of them. */
+export function shortExplanationText(explanations: readonly Explanation[]): string {
+  const verdicts = explanations.flatMap(({ summary, packets }) => [
+    summary,
+    ...packets.flatMap(({ planned }) =>
+      planned === undefined ? [] : [`${indent}planned: ${planned}`],
+    ),
+  ]);
+  const differences = new Set(
+    explanations.flatMap(({ differences }) => differences.map(differenceText)),
+  );
+  const lines = [
+    ...verdicts.map(escapeUnprintable),
+    ...section("Kernel and plan", [...differences]),
+  ];
+  return lines.map((line) => `${line}\n`).join("");
+}
+
 function explanationLines(explanation: Explanation, width?: number): readonly string[] {
   const { summary, endpoints, packets, differences } = explanation;
   const table = endpoints.length === 0 ? [] : endpointsTable(endpoints, innerWidth(width));
@@ -26,12 +44,14 @@ function explanationLines(explanation: Explanation, width?: number): readonly st
     ...packets.flatMap((packet) => packetLines(packet, explanation, width)),
     ...section(
       "Kernel and plan",
-      differences.length === 0
-        ? ["no difference"]
-        : differences.map(({ kind, subject }) => `${differenceWords[kind]}: ${subject}`),
+      differences.length === 0 ? ["no difference"] : differences.map(differenceText),
     ),
     ...section("Connections", connectionLines(explanation)),
   ];
+}
+
+function differenceText({ kind, subject }: Explanation["differences"][number]): string {
+  return `${differenceWords[kind]}: ${subject}`;
 }
 
 const differenceWords = {
@@ -128,7 +148,7 @@ function packetLines(
   ];
   return section(`From ${from}${example}${through}`, [
     ...(facts.length === 0 ? [] : titled(facts)),
-    ...tableLines(pathColumns, rows, innerWidth(width)),
+    ...(rows.length === 0 ? [] : tableLines(pathColumns, rows, innerWidth(width))),
   ]);
 }
 

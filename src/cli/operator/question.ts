@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
-import { yamlText } from "../../base/yaml.ts";
+import { structuredText } from "../../base/structured-text.ts";
 import type { Config } from "../../config/config.ts";
 
 /** What a command that asks the daemon needs of the process. */
@@ -28,12 +28,6 @@ export function answerText(
   value: unknown,
   forPeople: () => string,
 ): string {
-  switch (options.get("output")) {
-    case "json":
-      return `${JSON.stringify(value, undefined, 2)}\n`;
-    case "yaml":
-      return yamlText(value);
-    default:
-      return forPeople();
-  }
+  const format = options.get("output");
+  return format === "json" || format === "yaml" ? structuredText(format, value) : forPeople();
 }

@@ -6,7 +6,7 @@ import { planTarget } from "../../daemon/operator/plan-query.ts";
 import type { Explanation } from "../../explain/explanation.ts";
 import type { From } from "../../explain/origins.ts";
 import { explainQuestion } from "./explain-question.ts";
-import { explanationText } from "./explanation-text.ts";
+import { explanationText, shortExplanationText } from "./explanation-text.ts";
 import { answerText, exitCodes, type Question, type QuestionWorld } from "./question.ts";
 
 /** The parts that need the kernel or a source of objects. */
@@ -30,7 +30,10 @@ export async function runExplain(
     world.writeErr(`Only the first ${items.length} addresses are explained\n`);
   }
   const answer = { apiVersion, kind: "ExplanationList", items };
-  world.writeOut(answerText(question, answer, () => explanationText(items, world.columns?.())));
+  const isShort = question.options.get("output") === "short";
+  const forPeople = (): string =>
+    isShort ? shortExplanationText(items) : explanationText(items, world.columns?.());
+  world.writeOut(answerText(question, answer, forPeople));
   return exitCodes.ok;
 }
 

@@ -6,9 +6,13 @@ import { findLockHolder } from "../../daemon/process/instance-lock.ts";
 import { answerText, exitCodes, type Question, type QuestionWorld } from "./question.ts";
 import { statusText } from "./status-text.ts";
 
-/** Resolves with the exit code: OK, degraded, not running. */
+/** Resolves with the exit code: OK, degraded, not running. Rejects where this process may not ask. */
 export async function runStatus(question: Question, world: QuestionWorld): Promise<number> {
-  const reply = await askDaemon(question.config.operatorSocketPath, "/v1/status");
+  const path = question.config.operatorSocketPath;
+  const reply = await askDaemon(path, "/v1/status");
+  if (reply.kind === "failed" && reply.isDenied === true) {
+    throw new Error(`Cannot ask kube-ipvs on ${path}: ${reply.reason}`);
+  }
   if (reply.kind !== "answer") return await withoutAnswer(reply, question, world);
   const status = parseJson(reply.text) as Status;
   world.writeOut(answerText(question, status, () => statusText(status)));

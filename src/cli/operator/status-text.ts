@@ -14,7 +14,7 @@ export function statusText(status: Status): string {
     sourceRow(status),
     ["Last full sync", syncText(status.lastFullSync)],
     ["Last partial sync", syncText(status.lastPartialSync)],
-    ["Services", `${number(counts.services)} with ${number(counts.endpoints)} endpoints`],
+    ["Services", servicesText(counts)],
     ...(status.mode === "ipvs" ? serverRows(counts) : []),
     ["Refused objects", number(counts.refusedObjects), status.refusedObjects.map(refusalText)],
     ["Conflicts", number(counts.conflicts), status.conflicts.map(conflictText)],
@@ -24,7 +24,15 @@ export function statusText(status: Status): string {
       number(counts.suppressedRepairs),
       status.suppressedRepairs.map(repairText),
     ],
-    ["Manual weights", number(counts.manualWeights), status.manualWeights.map(weightText)],
+    ...(status.mode === "ipvs"
+      ? [
+          [
+            "Manual weights",
+            number(counts.manualWeights),
+            status.manualWeights.map(weightText),
+          ] as const,
+        ]
+      : []),
     [
       "iptables",
       iptables === undefined ? "-" : `${iptables.backend}: ${iptables.reason}`,
@@ -43,6 +51,10 @@ export function statusText(status: Status): string {
     ...(details.length > maxShown ? [`  and ${details.length - maxShown} more (-o json)`] : []),
   ]);
   return `${[status.summary, "", ...lines].map(escapeUnprintable).join("\n")}\n`;
+}
+
+function servicesText({ services, endpoints }: Status["counts"]): string {
+  return `${number(services)} with ${number(endpoints)} endpoint${endpoints === 1 ? "" : "s"}`;
 }
 
 /** Other modes have none. */

@@ -1,11 +1,13 @@
 import { request } from "node:http";
+import { parseJson } from "../../base/parse-json.ts";
 
 /** What came of a question to the daemon. */
 export type Reply =
   | { readonly kind: "answer"; readonly text: string }
   /** Nobody listens there. */
   | { readonly kind: "absent"; readonly reason: string }
-  | { readonly kind: "failed"; readonly reason: string };
+  /** `isDenied`: this process may not ask; whether a daemon runs is not known. */
+  | { readonly kind: "failed"; readonly reason: string; readonly isDenied?: true };
 
 /** The daemon itself gives up after a minute. */
 const timeoutMs = 65_000;
@@ -29,7 +31,7 @@ export function askDaemon(socketPath: string, target: string): Promise<Reply> {
       response.on("end", () => {
         const text = Buffer.concat(chunks).toString("utf8");
         if (response.statusCode === 200) resolve({ kind: "answer", text });
-        else failed(new Error(`HTTP ${response.statusCode}: ${text.trim().slice(0, 500)}`));
+        else failed(new Error(refusalText(response.statusCode, text)));
       });
     });
     asked.on("timeout", () => asked.destroy(new Error("no answer in time")));
@@ -38,10 +40,23 @@ export function askDaemon(socketPath: string, target: string): Promise<Reply> {
   });
 }
 
+/** What the daemon says of a question that it does not answer. */
+function refusalText(status: number | undefined, text: string): string {
+  try {
+    const { message } = parseJson(text) as { readonly message?: unknown };
+    if (typeof message === "string") return message;
+  } catch {
+    // Not from a kube-ipvs.
+  }
+  return `HTTP ${status}: ${text.trim().slice(0, 500)}`;
+}
+
 function replyOf({ code, message }: NodeJS.ErrnoException): Reply {
   if (code === "ENOENT" || code === "ECONNREFUSED") return absent(code);
-  const advice = code === "EACCES" || code === "EPERM" ? " (run this command as root)" : "";
-  return { kind: "failed", reason: `${message}${advice}` };
+  if (code === "EACCES" || code === "EPERM") {
+    return { kind: "failed", reason: `${code} (run this command as root)`, isDenied: true };
+  }
+  return { kind: "failed", reason: message };
 }
 
 function absent(reason: string): Reply {

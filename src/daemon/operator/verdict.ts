@@ -110,7 +110,9 @@ function conflicts({ history }: Evidence, secondsSince: SecondsSince): readonly 
   const unserved = history.conflicts.filter(({ reason }) => unservedReasons.has(reason));
   if (unserved.length === 0) return [];
   const reasons = [...new Set(unserved.map(({ reason }) => reason))].join(", ");
-  const message = `${count(unserved.length, "virtual server")} of Services not served (${reasons})`;
+  // A virtual server in mode ipvs alone.
+  const addresses = unserved.length === 1 ? "address" : "addresses";
+  const message = `${number(unserved.length)} Service ${addresses} not served (${reasons})`;
   return [{ reason: "conflicts", message, sinceSeconds: oldest(unserved, secondsSince) }];
 }
 
@@ -127,6 +129,10 @@ function oldest(
   return Math.max(...troubles.map(({ sinceMs }) => secondsSince(sinceMs)));
 }
 
-function count(number: number, noun: string): string {
-  return `${number.toLocaleString("en-US")} ${noun}${number === 1 ? "" : "s"}`;
+function count(amount: number, noun: string): string {
+  return `${number(amount)} ${noun}${amount === 1 ? "" : "s"}`;
+}
+
+function number(value: number): string {
+  return value.toLocaleString("en-US");
 }

@@ -2,12 +2,14 @@
 import type { NodeRecord } from "../../api/objects.ts";
 import type { ObjectSource, ResourceKind } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
+import { structuredText } from "../../base/structured-text.ts";
 import type { Config } from "../../config/config.ts";
 import { openIptables } from "../../kernel/open-iptables.ts";
 import { ChangeTracker } from "../../model/change-tracker.ts";
 import { planObject } from "../../reconcile/render/plan-json.ts";
 import { planText } from "../../reconcile/render/plan-text.ts";
 import type { SoughtListener } from "../../userspace/find-listeners.ts";
+import type { PlanFormat } from "../plan-format.ts";
 import { answerDeadline } from "../process/answer-deadline.ts";
 import { openSource } from "../process/open-source.ts";
 import { readOwnershipRecord } from "../process/ownership-record.ts";
@@ -24,7 +26,7 @@ import {
 export async function printUserspacePlan(
   config: Config,
   parts: Pick<CommandParts, "clock" | "log" | "print">,
-  format: "text" | "json",
+  format: PlanFormat,
 ): Promise<boolean> {
   const { clock, log, print } = parts;
   const deadline = answerDeadline(config, clock);
@@ -36,7 +38,7 @@ export async function printUserspacePlan(
     const kernel = await seeKernel(() => openIptables(log), log);
     const { held } = readOwnershipRecord(config.drainStartTimesPath);
     const plan = await planUserspace(objects, { ...kernel, held }, config);
-    print(format === "json" ? JSON.stringify(objectOf(plan), undefined, 2) : textOf(plan));
+    print((format === "text" ? textOf(plan) : structuredText(format, objectOf(plan))).trimEnd());
     return plan.listeners.length + plan.rules.changes.length > 0;
   } finally {
     deadline.stop();

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { execFile, execFileSync, spawn } from "node:child_process";
+import { execFile, execFileSync, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync } from "node:fs";
 import { open } from "node:fs/promises";
@@ -72,6 +72,22 @@ describe("the process", () => {
     const out: Buffer[] = [];
     for await (const part of child.stdout) out.push(part as Buffer);
     assert.equal(Buffer.concat(out).toString().trimEnd().split("\n").length, 1 + items.length);
+  });
+
+  it("ends with 1 where its output cannot be written, and says why", () => {
+    const command = `${process.execPath} ${main} --help > /dev/full`;
+    const { status, stderr } = spawnSync("sh", ["-c", command], { encoding: "utf8" });
+    assert.equal(status, 1);
+    assert.equal(
+      stderr,
+      "kube-ipvs: Cannot write to standard output: ENOSPC: no space left on device\n",
+    );
+  });
+
+  it("ends with 0 where its reader has read enough", () => {
+    const command = `${process.execPath} ${main} --help | head -1; echo`;
+    const { stdout, stderr } = spawnSync("sh", ["-c", command], { encoding: "utf8" });
+    assert.deepEqual([stdout, stderr], ["Usage: kube-ipvs [command] [flags]\n\n", ""]);
   });
 
   it("ends with 1 and one line on stderr after a mistake", async () => {

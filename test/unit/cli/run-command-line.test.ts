@@ -233,7 +233,9 @@ describe("the last lines on stderr", () => {
     {
       name: "for a configuration that cannot be written",
       args: ["--write-config-to=/missing/x"],
-      want: ["Cannot write the configuration to /missing/x: ENOENT: no such file or directory"],
+      want: [
+        "Cannot write the configuration to /missing/x: ENOENT: no such file or directory; give --write-config-to a file in a folder that exists and can be written",
+      ],
     },
     {
       name: "for a start that fails",
@@ -310,6 +312,16 @@ describe("the log of a command that asks", () => {
   it("has all of it where that is asked for", async () => {
     const { err } = await run(["plan", "-v=1"], commands);
     assert.deepEqual(events(err), ["Listed", "Cannot list", "Asked"]);
+  });
+
+  it("has warnings alone for a clean-up, which prints what it removes", async () => {
+    const cleanUpNode: Commands["cleanUpNode"] = async (_config, { log }) => {
+      log.info("Using iptables");
+      log.warn("Two iptables backends are in use");
+      return true;
+    };
+    const { err } = await run(["--cleanup"], { cleanUpNode });
+    assert.deepEqual(events(err), ["Two iptables backends are in use"]);
   });
 
   it("is that of the daemon where it is one", async () => {
@@ -406,6 +418,8 @@ describe("--strict", () => {
     assert.deepEqual([some.code, some.calls[0]?.[0]], [2, "plan json"]);
     const cleanup = await run(["plan", "--cleanup"], { printCleanUpPlan: async () => true });
     assert.deepEqual([cleanup.code, cleanup.calls[0]?.[0]], [2, "plan --cleanup text"]);
+    const asYaml = await run(["plan", "-o", "yaml"]);
+    assert.deepEqual(asYaml.calls[0]?.[0], "plan yaml");
     const clean = await run(["plan", "--cleanup", "-o", "json"]);
     assert.deepEqual([clean.code, clean.calls[0]?.[0]], [0, "plan --cleanup json"]);
     const mistaken = await run(["plan", "-o", "xml"]);

@@ -44,6 +44,7 @@ async function batch(
   kernel: TopKernel & { readonly ipvs: FakeKernel["ipvs"] },
   format: "table" | "json",
   answer: NamesAnswer = named,
+  filter = "",
 ): Promise<Batch> {
   const clock = new FakeClock();
   let [out, err] = ["", ""];
@@ -60,7 +61,7 @@ async function batch(
         err += text;
       },
     },
-    { intervalMs: 2_000, sort: "connections", filter: "", format },
+    { intervalMs: 2_000, sort: "connections", filter, format },
   );
   for (let turns = 0; turns < 20; turns += 1) await turn();
   kernel.ipvs.setTraffic(virtual(), { connections: 25, bytesIn: 4_100, bytesOut: 3_000 });
@@ -79,6 +80,15 @@ describe("kube-ipvs top -b", () => {
       "       0        0        0        0        0  -             UDP 10.96.0.2:53",
       "",
     ]);
+  });
+
+  it("says so where there is nothing to show", async () => {
+    const filtered = await batch(await kernelOf(), "table", named, "nope");
+    assert.match(filtered.out, /^ CONNS\/S [^\n]*\n$/);
+    assert.equal(filtered.err, 'No row holds "nope"\n');
+    const kernel = new FakeKernel();
+    kernel.ipvs.setTraffic = () => {};
+    assert.equal((await batch(kernel, "table")).err, "No virtual servers on this node\n");
   });
 
   it("prints everything as JSON", async () => {

@@ -81,6 +81,7 @@ async function run(
   args: readonly string[],
   format: string,
   found = facts,
+  explanations: readonly Explanation[] = [explanation],
 ): Promise<{ readonly out: string; readonly err: string }> {
   let out = "";
   let err = "";
@@ -99,7 +100,7 @@ async function run(
         err += text;
       },
     },
-    { planFacts: async () => found, explain: async () => [explanation] },
+    { planFacts: async () => found, explain: async () => explanations },
   );
   return { out, err };
 }
@@ -167,6 +168,26 @@ describe("explain", () => {
         "",
         "Connections",
         "  affinity: 10.244.1.7 keeps 10.244.1.5:8080 for 12 s more",
+        "",
+      ].join("\n"),
+    );
+  });
+
+  it("prints the verdicts alone, and what differs, where that is asked for", async () => {
+    const [packet] = explanation.packets;
+    assert.ok(packet !== undefined);
+    const planned = "Packets from this node to 10.96.0.10:80 are refused";
+    const other = { ...explanation, packets: [packet, { ...packet, planned }] };
+    const { out } = await run(["10.96.0.10:80"], "short", facts, [explanation, other]);
+    assert.equal(
+      out,
+      [
+        explanation.summary,
+        explanation.summary,
+        `  planned: ${planned}`,
+        "",
+        "Kernel and plan",
+        "  missing: real server 10.244.1.5:8080 of TCP 10.96.0.10:80",
         "",
       ].join("\n"),
     );

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdtempSync, rmSync } from "node:fs";
+import { chmodSync, mkdtempSync, rmSync } from "node:fs";
 import { createServer, type Server } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -175,6 +175,32 @@ Process             1, up 2 h 10 min
     } finally {
       await lock.release();
     }
+  });
+
+  it("fails where this process may not ask, whether a daemon runs or not", async () => {
+    await answer(200, JSON.stringify(well));
+    chmodSync(folder, 0);
+    const isRoot = process.geteuid?.() === 0;
+    if (isRoot) process.seteuid?.(65_534);
+    const running = run();
+    if (isRoot) process.seteuid?.(0);
+    await assert.rejects(running, {
+      message: `Cannot ask kube-ipvs on ${path}: EACCES (run this command as root)`,
+    });
+    chmodSync(folder, 0o700);
+  });
+
+  it("says one endpoint and several rightly, and nothing of servers in modes without", async () => {
+    const counts = { ...well.counts, services: 1, endpoints: 1 };
+    await answer(200, JSON.stringify({ ...well, mode: "iptables", counts }));
+    const { out } = await run();
+    assert.match(out, /^Services +1 with 1 endpoint$/m);
+    assert.doesNotMatch(out, /^(?:Virtual servers|Real servers|Manual weights) /m);
+  });
+
+  it("passes on why the daemon does not answer a question", async () => {
+    await answer(501, JSON.stringify({ kind: "Error", message: "/v1/x: mode iptables has none" }));
+    assert.match((await run()).out, /\(\/v1\/x: mode iptables has none\)/);
   });
 
   it("ends with 1 where the answer is an error", async () => {

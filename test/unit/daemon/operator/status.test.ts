@@ -92,7 +92,7 @@ describe("the status", () => {
     const status = statusOn(onNode);
     assert.deepEqual(
       status.problems.map(({ reason, message }) => `${reason}: ${message}`),
-      ["conflicts: 1 virtual server of Services not served (claimed-by-another-service)"],
+      ["conflicts: 1 Service address not served (claimed-by-another-service)"],
     );
     assert.equal(status.conflicts[0]?.reason, "claimed-by-another-service");
     await onNode.stop();
