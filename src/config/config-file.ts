@@ -27,7 +27,8 @@ function readFileText(path: string, readFile: (path: string) => string): string 
   try {
     return readFile(path);
   } catch (error) {
-    throw new ConfigError([{ path: "--config", value: path, reason: systemErrorText(error) }]);
+    const reason = `cannot be read: ${systemErrorText(error)}`;
+    throw new ConfigError([{ path: "--config", value: path, reason }]);
   }
 }
 

@@ -2,6 +2,7 @@ import { createHash } from "node:crypto";
 import type { Agent } from "node:http";
 import { type Clock, sleep } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
+import { systemErrorText } from "../../base/system-error-text.ts";
 import { ApiError } from "../api-error.ts";
 import type { ClientConfig, ClientMaterial, TlsMaterial } from "./client-config.ts";
 import { TokenFile } from "./token-file.ts";
@@ -129,6 +130,13 @@ async function withTimeout<T>(clock: Clock, promise: Promise<T>): Promise<T> {
 /** A parser that fails quotes what it read, and that may be a token. */
 function speakable(error: unknown): string {
   if (error instanceof SyntaxError) return "the output of the credential plugin is not JSON";
+  const { syscall = "", path = "", code = "" } = error as NodeJS.ErrnoException;
+  if (syscall.startsWith("spawn")) {
+    return `cannot start the credential plugin ${path}: ${code}; install it, or name another one in the kubeconfig`;
+  }
+  if (path !== "") {
+    return `cannot read ${path}: ${systemErrorText(error)}; check the files that the kubeconfig names`;
+  }
   const text = errorText(error);
   return text === "" ? "the credential plugin failed without an error message" : text;
 }

@@ -26,7 +26,8 @@ export class TokenFile {
       this.#readAtMs = this.#clock.monotonicMs();
     } catch (cause) {
       if (this.#token !== "") return this.#token;
-      const message = `Cannot read token file ${this.#path}: ${systemErrorText(cause)}`;
+      const advice = "check the kubeconfig or the service account that names it";
+      const message = `Cannot read token file ${this.#path}: ${systemErrorText(cause)}; ${advice}`;
       throw new ApiError(message, { reason: "no-credentials", cause });
     }
     return this.#token;

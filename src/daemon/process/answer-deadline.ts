@@ -41,7 +41,7 @@ function silence({ host, failing }: ApiContact): Error {
   const isAnswering = failing !== undefined && failing.code !== "<error>";
   const what = isAnswering ? `answered ${failing.code}` : "gave no answer";
   const advice = isAnswering
-    ? "check the rights of the account in --kubeconfig"
+    ? `check the ${failing.code === "401" ? "credentials" : "rights of the account"} in --kubeconfig`
     : "check --config, --kubeconfig or --master: the address must work from this node";
   return new Error(`${server} ${what} for ${longestSilenceMs / 1000} s; ${advice}`);
 }

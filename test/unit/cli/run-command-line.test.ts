@@ -228,7 +228,7 @@ describe("the last lines on stderr", () => {
     {
       name: "for a file that is not there",
       args: ["--config=/missing"],
-      want: ["--config: ENOENT: no such file or directory"],
+      want: ["--config: cannot be read: ENOENT: no such file or directory"],
     },
     {
       name: "for a configuration that cannot be written",

@@ -130,7 +130,10 @@ describe("the message for a bad flag", () => {
       { "nodeport-addresses": "10.0.0.1" },
       '--nodeport-addresses: ["10.0.0.1"]: "10.0.0.1" is not a network (CIDR)',
     ],
-    [{ config: "/missing" }, '--config: "/missing": ENOENT: no such file or directory'],
+    [
+      { config: "/missing" },
+      '--config: "/missing": cannot be read: ENOENT: no such file or directory',
+    ],
   ];
   for (const [flags, message] of cases) {
     it(JSON.stringify(flags), () => {

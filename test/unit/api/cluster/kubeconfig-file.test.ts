@@ -123,8 +123,8 @@ describe("the message for a kubeconfig that cannot be used", () => {
         ],
       }),
       want:
-        "Cannot get credentials for https://127.0.0.1:1: ENOENT: no such file or directory, " +
-        "open 'FOLDER/ca'",
+        "Cannot get credentials for https://127.0.0.1:1: cannot read FOLDER/ca: ENOENT: no such file or directory; " +
+        "check the files that the kubeconfig names",
     },
     {
       name: "a token file that is not there",
@@ -132,7 +132,29 @@ describe("the message for a kubeconfig that cannot be used", () => {
         ...complete,
         users: [{ name: "u", user: { tokenFile: "token" } }],
       }),
-      want: "Cannot read token file FOLDER/token: ENOENT: no such file or directory",
+      want:
+        "Cannot read token file FOLDER/token: ENOENT: no such file or directory; " +
+        "check the kubeconfig or the service account that names it",
+    },
+    {
+      name: "a credential plugin that is not there",
+      content: JSON.stringify({
+        ...complete,
+        users: [
+          {
+            name: "u",
+            user: {
+              exec: {
+                apiVersion: "client.authentication.k8s.io/v1",
+                ...{ command: "/none/plugin", interactiveMode: "Never" },
+              },
+            },
+          },
+        ],
+      }),
+      want:
+        "Cannot get credentials for https://127.0.0.1:1: cannot start the credential plugin /none/plugin: ENOENT; " +
+        "install it, or name another one in the kubeconfig",
     },
   ];
   for (const { name, content, want } of cases) {

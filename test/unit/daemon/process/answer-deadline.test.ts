@@ -53,6 +53,10 @@ describe("a command that asks an API server once gives up", () => {
   it("where the account may not read", async () => {
     const message = await said(cluster, answered("403"));
     assert.match(message ?? "", /answered 403 for 20 s; check the rights of the account/);
+    assert.match(
+      (await said(cluster, answered("401"))) ?? "",
+      /401 for 20 s; check the credentials/,
+    );
   });
 
   it("not where it answers in the end, however long the lists take", async () => {
