@@ -17,6 +17,7 @@ import {
 import { askingPartsOf, type PartsWorld, partsOf } from "./command-parts.ts";
 import { completionScript } from "./completion/completion.ts";
 import { type FailureForm, fatalText } from "./fatal.ts";
+import { withSlowNotice } from "./slow-notice.ts";
 
 /** The working part of the program, loaded only when it is needed: --version should be instant. */
 export type Commands = Pick<
@@ -124,7 +125,11 @@ async function runSubcommand(line: SubcommandLine, world: CommandWorld): Promise
   if (line.name === "completion") return printCompletion(line, world);
   const run = runs[line.name];
   if (run === undefined) throw new Error(`Nothing runs ${line.name}`);
-  return await runWithFlags(line, world, (...given) => run(line, ...given));
+  return await withSlowNotice(
+    `kube-ipvs ${line.name}`,
+    world,
+    async (watched) => await runWithFlags(line, watched, (...given) => run(line, ...given)),
+  );
 }
 
 const runStatusCommand: RunSubcommand = async (line, { config }, _values, world) => {

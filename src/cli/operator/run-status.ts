@@ -1,7 +1,7 @@
 /** `kube-ipvs status`. */
 import { parseJson } from "../../base/parse-json.ts";
 import { apiVersion, type Status } from "../../daemon/operator/answers.ts";
-import { askDaemon, type Reply } from "../../daemon/operator/ask-daemon.ts";
+import { askDaemon, type Reply, statusTimeoutMs } from "../../daemon/operator/ask-daemon.ts";
 import { findLockHolder } from "../../daemon/process/instance-lock.ts";
 import { answerText, exitCodes, type Question, type QuestionWorld } from "./question.ts";
 import { statusText } from "./status-text.ts";
@@ -9,7 +9,7 @@ import { statusText } from "./status-text.ts";
 /** Resolves with the exit code: OK, degraded, not running. Rejects where this process may not ask. */
 export async function runStatus(question: Question, world: QuestionWorld): Promise<number> {
   const path = question.config.operatorSocketPath;
-  const reply = await askDaemon(path, "/v1/status");
+  const reply = await askDaemon(path, "/v1/status", statusTimeoutMs);
   if (reply.kind === "failed" && reply.isDenied === true) {
     throw new Error(`Cannot ask kube-ipvs on ${path}: ${reply.reason}`);
   }

@@ -10,12 +10,18 @@ export type Reply =
   | { readonly kind: "failed"; readonly reason: string; readonly isDenied?: true };
 
 /** The daemon itself gives up after a minute. */
-const timeoutMs = 65_000;
+const longestMs = 65_000;
+/** Of `/v1/status`, a page of text: a daemon that takes longer hangs. */
+export const statusTimeoutMs = 10_000;
 /** Every endpoint of the largest clusters is a tenth of this. */
 const maxBytes = 1_000_000_000;
 
-/** Asks the daemon whose socket this is; never rejects. */
-export function askDaemon(socketPath: string, target: string): Promise<Reply> {
+/** Asks the daemon whose socket this is; gives up when nothing came for `timeoutMs`. Never rejects. */
+export function askDaemon(
+  socketPath: string,
+  target: string,
+  timeoutMs: number = longestMs,
+): Promise<Reply> {
   if (socketPath === "") return Promise.resolve(absent("kubeIpvs.operatorSocket is empty"));
   return new Promise((resolve) => {
     const failed = (error: Error): void => resolve(replyOf(error as NodeJS.ErrnoException));
@@ -34,7 +40,7 @@ export function askDaemon(socketPath: string, target: string): Promise<Reply> {
         else failed(new Error(refusalText(response.statusCode, text)));
       });
     });
-    asked.on("timeout", () => asked.destroy(new Error("no answer in time")));
+    asked.on("timeout", () => asked.destroy(new Error(`no answer within ${timeoutMs / 1_000} s`)));
     asked.on("error", failed);
     asked.end();
   });

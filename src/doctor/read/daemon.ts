@@ -1,11 +1,11 @@
 import { parseJson } from "../../base/parse-json.ts";
 import type { Status } from "../../daemon/operator/answers.ts";
-import { askDaemon } from "../../daemon/operator/ask-daemon.ts";
+import { askDaemon, statusTimeoutMs } from "../../daemon/operator/ask-daemon.ts";
 import type { NodeFacts } from "../facts.ts";
 
 /** Asks the kube-ipvs of this node. */
 export async function readDaemon(path: string): Promise<NodeFacts["daemon"]> {
-  const reply = await askDaemon(path, "/v1/status");
+  const reply = await askDaemon(path, "/v1/status", statusTimeoutMs);
   switch (reply.kind) {
     case "answer":
       return { value: parseJson(reply.text) as Status };

@@ -1,0 +1,41 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { withSlowNotice } from "../../../src/cli/slow-notice.ts";
+import { FakeClock } from "../../support/fake-clock.ts";
+
+/** What a command prints that answers after so many milliseconds; `first` is printed at once. */
+async function printed(afterMs: number, columns: number | undefined, first = ""): Promise<string> {
+  const clock = new FakeClock();
+  let text = "";
+  const write = (part: string): void => {
+    text += part;
+  };
+  const world = { clock, writeOut: write, writeErr: write, columns: () => columns };
+  const code = await withSlowNotice("kube-ipvs plan", world, async ({ writeOut }) => {
+    if (first !== "") writeOut(first);
+    await clock.advance(afterMs);
+    writeOut("No changes.\n");
+    return 2;
+  });
+  assert.equal(code, 2);
+  await clock.advance(10_000);
+  return text;
+}
+
+describe("a command in a terminal", () => {
+  it("says that it waits where nothing stands there after two seconds", async () => {
+    assert.equal(
+      await printed(2_500, 80),
+      "kube-ipvs plan: no answer after 2 s, waiting\nNo changes.\n",
+    );
+  });
+
+  it("says nothing where the answer is there by then, or something was printed", async () => {
+    assert.equal(await printed(1_900, 80), "No changes.\n");
+    assert.equal(await printed(2_500, 80, "Reading\n"), "Reading\nNo changes.\n");
+  });
+
+  it("says nothing where nobody looks on", async () => {
+    assert.equal(await printed(2_500, undefined), "No changes.\n");
+  });
+});
