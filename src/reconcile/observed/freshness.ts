@@ -97,21 +97,21 @@ export class Freshness {
     return failureOf("servers", this.#observer.observeUncached(wanted));
   }
 
+  /** The marks are taken first: one that is made while the kernel is read counts for the next time. */
   async #refreshPart(part: ObservedPart, goal: ObservationGoal, scope: Scope): Promise<void> {
-    if (this.#stale.has(part)) {
-      await this.#observer.observe(part, goal);
-      if (part === "servers") scope.areAllServers = true;
-      if (part === "sets" || part === "link") scope.areAllMembers = true;
-    } else if (this.#suspect.has(part)) {
-      await this.#check(part, goal);
+    const wasStale = this.#stale.delete(part);
+    const wasSuspect = this.#suspect.delete(part);
+    try {
+      if (wasStale) await this.#observer.observe(part, goal);
+      else if (wasSuspect) await this.#check(part, goal);
+    } catch (error) {
+      if (wasStale) this.#stale.add(part);
+      if (wasSuspect) this.#suspect.add(part);
+      throw error;
     }
-    this.#hasListedServers ||= part === "servers" && this.#isUncertain(part);
-    this.#stale.delete(part);
-    this.#suspect.delete(part);
-  }
-
-  #isUncertain(part: ObservedPart): boolean {
-    return this.#stale.has(part) || this.#suspect.has(part);
+    if (wasStale && part === "servers") scope.areAllServers = true;
+    if (wasStale && (part === "sets" || part === "link")) scope.areAllMembers = true;
+    this.#hasListedServers ||= part === "servers" && (wasStale || wasSuspect);
   }
 
   /** Finds out what a third party changed, at less cost than an observation of everything. */

@@ -104,6 +104,31 @@ describe("another configuration, applied alive", () => {
     await fake.stop();
   });
 
+  it("counts where it comes while the kernel is read for the one before", async () => {
+    const periods = { "ipvs-sync-period": "1h", "kube-ipvs-verification-period": "1h" };
+    const excluding = { ...periods, "ipvs-exclude-cidrs": "10.96.0.0/16" };
+    const fake = await nodeWith(excluding);
+    fake.source.delete(...named([service()]));
+    await fake.settle();
+    assert.match(String((await fake.state())["ipvs"]), /10\.96\.0\.10:80/);
+    const reloaded = Promise.withResolvers<void>();
+    const { ipvs } = fake.kernel;
+    const list = ipvs.listVirtualServers.bind(ipvs);
+    ipvs.listVirtualServers = async () => {
+      ipvs.listVirtualServers = list;
+      const found = await list();
+      await fake.reconfigure(periods);
+      reloaded.resolve();
+      return found;
+    };
+    await fake.reconfigure({ ...excluding, "masquerade-all": "true" });
+    await fake.settle();
+    await reloaded.promise;
+    await fake.comeToRest();
+    assert.doesNotMatch(String((await fake.state())["ipvs"]), /10\.96\.0\.10:80/);
+    await fake.stop();
+  });
+
   it("has the weights of Nodes read where it asks for them", async () => {
     const fake = new FakeNode({ "ipvs-scheduler": "wrr" });
     const listNodeAddresses = async (
