@@ -129,9 +129,15 @@ export class UserspaceLoop {
     this.#request();
   }
 
+  /** The last object seen counts after a deletion, as in other modes. */
   noteNode(node: NodeRecord | undefined): void {
-    this.#parts.health.setNodeEligible(node?.isEligible ?? true);
-    const zone = node?.zone ?? "";
+    if (node === undefined) {
+      const { nodeName } = this.#place;
+      this.#parts.log.warn("Node object deleted, using its last known state", { node: nodeName });
+      return;
+    }
+    this.#parts.health.setNodeEligible(node.isEligible);
+    const zone = node.zone ?? "";
     if (zone === this.#place.zone) return;
     this.#place = { ...this.#place, zone };
     this.#tracker.touchAll();

@@ -1,46 +1,79 @@
 /** When the loop of mode userspace syncs, on a clock that the test moves. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
+import { silentLogger } from "../../../../src/base/log.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
 import { SyncHistory } from "../../../../src/daemon/report/sync-history.ts";
-import { UserspaceLoop } from "../../../../src/daemon/userspace/userspace-loop.ts";
+import {
+  UserspaceLoop,
+  type UserspaceLoopParts,
+} from "../../../../src/daemon/userspace/userspace-loop.ts";
 import { noHolderRecord } from "../../../../src/plan/claims/holder-record.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 
+function loopOn(clock: FakeClock, parts: Partial<UserspaceLoopParts>): UserspaceLoop {
+  return new UserspaceLoop(
+    {
+      ...{ clock, log: silentLogger, health: new ProxyHealth(clock, 60_000) },
+      history: new SyncHistory(clock),
+      proxier: {
+        openCount: 0,
+        open: () => [],
+        isOpen: () => false,
+        replaceServices: async () => {},
+        retryFailed: async () => {},
+        stop: async () => {},
+      },
+      portals: undefined,
+      families: ["IPv4"],
+      conflicts: { report() {} },
+      holderRecord: noHolderRecord,
+      nodeAddresses: () => [],
+      onSynced() {},
+      ...parts,
+    },
+    { nodeName: "node-1", syncPeriodMs: 30_000, minSyncPeriodMs: 0 },
+  );
+}
+
 describe("the loop of mode userspace", () => {
+  it("goes on with the last state of a Node object that was deleted, and says so", async () => {
+    const clock = new FakeClock();
+    const log = new RecordingLogger();
+    const health = new ProxyHealth(clock, 60_000);
+    const loop = loopOn(clock, { log, health });
+    const node = { name: "node-1", addresses: [], podCidrs: [], zone: "z1", isEligible: false };
+    loop.noteNode(node);
+    loop.noteNode(undefined);
+    assert.equal(loop.place.zone, "z1");
+    assert.equal(health.report().isNodeEligible, false);
+    assert.deepEqual(
+      log.lines.map(({ event }) => event),
+      ["Node object deleted, using its last known state"],
+    );
+    loop.noteNode({ ...node, zone: "z2", isEligible: true });
+    assert.equal(loop.place.zone, "z2");
+    assert.equal(health.report().isNodeEligible, true);
+    await loop.stop();
+  });
+
   it("tries less and less often to write rules that the kernel refuses, at least each sync period", async () => {
     const clock = new FakeClock();
     const log = new RecordingLogger();
     let isRefused = true;
     const triedAtMs: number[] = [];
-    const loop = new UserspaceLoop(
-      {
-        ...{ clock, log, health: new ProxyHealth(clock, 60_000), history: new SyncHistory(clock) },
-        proxier: {
-          openCount: 0,
-          open: () => [],
-          isOpen: () => false,
-          replaceServices: async () => {},
-          retryFailed: async () => {},
-          stop: async () => {},
+    const loop = loopOn(clock, {
+      log,
+      portals: {
+        forget() {},
+        async sync() {
+          triedAtMs.push(clock.monotonicMs());
+          if (isRefused) throw new Error("refused");
+          return false;
         },
-        portals: {
-          forget() {},
-          async sync() {
-            triedAtMs.push(clock.monotonicMs());
-            if (isRefused) throw new Error("refused");
-            return false;
-          },
-        },
-        families: ["IPv4"],
-        conflicts: { report() {} },
-        holderRecord: noHolderRecord,
-        nodeAddresses: () => [],
-        onSynced() {},
       },
-      { nodeName: "node-1", syncPeriodMs: 30_000, minSyncPeriodMs: 0 },
-    );
+    });
     loop.start();
     const beganMs = clock.monotonicMs();
     for (const kind of ["nodes", "services", "endpointslices"] as const) loop.noteSynced(kind);
