@@ -6,6 +6,8 @@ import { PrometheusMetrics } from "../metrics/prometheus-metrics.ts";
 import type { SyncReport } from "../reconcile/report.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
 import { answerDeadline } from "./process/answer-deadline.ts";
+import { systemBootClock } from "./process/boot-file.ts";
+import { DrainStartTimesFile } from "./process/drain-start-times.ts";
 import { openSource } from "./process/open-source.ts";
 import { readOwnershipRecord } from "./process/ownership-record.ts";
 import { ProxyHealth } from "./report/proxy-health.ts";
@@ -32,6 +34,8 @@ export async function observeOnce<T>(
   const deadline = answerDeadline(config, clock);
   const { observer } = deadline;
   const record = readOwnershipRecord(config.drainStartTimesPath);
+  const bootClock = systemBootClock();
+  const startTimes = new DrainStartTimesFile(config.drainStartTimesPath, { clock, log, bootClock });
   const { source, close } = await openSource(config, { clock, log, observer });
   try {
     const kernel = await openKernel({
@@ -51,6 +55,7 @@ export async function observeOnce<T>(
         log,
         ownershipRecord: record,
         holderRecord: record,
+        rampStartTimes: startTimes.ramps,
         onReport: planned.resolve,
         fail: planned.reject,
       });

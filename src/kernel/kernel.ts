@@ -319,6 +319,8 @@ export interface Sysctl {
 export interface Modules {
   /** True when a module is loaded or built in; undefined when that is unknown. */
   isAvailable(name: string): boolean | undefined;
+  /** Whether modprobe would find it; undefined when that is unknown. */
+  isLoadable(name: string): boolean | undefined;
   /** Loads a module by modprobe; success when it is loaded already. The error says what is missing. */
   load(name: string): Promise<void>;
   /** The text of a loaded module's parameter; undefined where there is none. */

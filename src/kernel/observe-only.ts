@@ -1,13 +1,13 @@
-import type { Ipvs, Kernel } from "./kernel.ts";
+import type { Ipvs, Kernel, Modules } from "./kernel.ts";
 
 /**
  * A kernel that is read and never written: every write succeeds and does nothing. Modules are not loaded and
- * schedulers not probed, since either changes the kernel.
+ * schedulers not probed, since either changes the kernel: a scheduler is missing where its module certainly is.
  */
 export function observeOnly(kernel: Kernel): Kernel {
   const { ipSets, link, iptables, accounting, conntrack, sysctl, modules } = kernel;
   return {
-    ipvs: observedIpvs(kernel.ipvs),
+    ipvs: observedIpvs(kernel.ipvs, modules),
     ipSets: {
       listSets: () => ipSets.listSets(),
       listEntries: (set) => ipSets.listEntries(set),
@@ -53,6 +53,7 @@ export function observeOnly(kernel: Kernel): Kernel {
     },
     modules: {
       isAvailable: (name) => modules.isAvailable(name),
+      isLoadable: (name) => modules.isLoadable(name),
       readParameter: (module, name) => modules.readParameter(module, name),
       writeParameter() {},
       async load(name) {
@@ -72,7 +73,7 @@ async function noFailures(): Promise<readonly never[]> {
   return [];
 }
 
-function observedIpvs(ipvs: Ipvs): Ipvs {
+function observedIpvs(ipvs: Ipvs, modules: Modules): Ipvs {
   return {
     listVirtualServers: () => ipvs.listVirtualServers(),
     findVirtualServers: (ids) => ipvs.findVirtualServers(ids),
@@ -84,6 +85,12 @@ function observedIpvs(ipvs: Ipvs): Ipvs {
     apply: noFailures,
     readTimeouts: () => ipvs.readTimeouts(),
     async writeTimeouts() {},
-    async checkScheduler() {},
+    async checkScheduler(scheduler) {
+      const module = `ip_vs_${scheduler}`;
+      if (modules.isAvailable(module) !== false || modules.isLoadable(module) !== false) return;
+      throw new Error(
+        `Cannot use scheduler ${scheduler}: the kernel has no module ${module}; set another scheduler`,
+      );
+    },
   };
 }

@@ -13,6 +13,7 @@ import {
   service,
 } from "../support/objects.ts";
 import { ip } from "../support/records.ts";
+import { kubeIpvs } from "../support/run-kube-ipvs.ts";
 
 const [first, second] = [
   { name: "pod-1", address: "10.244.1.10" },
@@ -218,6 +219,16 @@ describe("annotations of a Service", () => {
     assert.ok(resumed > 1 && resumed <= 10, `weight ${resumed}`);
     await node.hasWeights(tcp, "pod-1 10, pod-2 10");
     assert.deepEqual(await shareOf(8), { "pod-1": 4, "pod-2": 4 });
+  });
+
+  it("let a weight grow as a start would, too: there is nothing to plan", async () => {
+    const slow = web({ scheduler: "wrr", "slow-start": "10h" });
+    node.apply(slow, slices[0] as ApiObject);
+    await node.hasWeights(tcp, "pod-1 10, pod-2 0");
+    node.apply(slow, ...slices);
+    await node.hasWeights(tcp, "pod-1 10, pod-2 1");
+    const { code, out, err } = kubeIpvs("plan", ...node.flags);
+    assert.equal(code, 0, out + err);
   });
 
   it("cut what is left of a drain at the Service's own deadline, also of one that began before", async () => {

@@ -7,7 +7,9 @@ export class FakeModules implements Modules {
   /** Loaded or built in. */
   readonly available: Set<string> = new Set(["ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set"]);
   /** What modprobe would find. */
-  readonly loadable: Set<string> = new Set(["dummy", "ip_vs_wrr", "ip_vs_lc", "ip_vs_mh"]);
+  readonly loadable: Set<string> = new Set([
+    ...["dummy", "ip_vs_wrr", "ip_vs_lc", "ip_vs_wlc", "ip_vs_sh", "ip_vs_mh"],
+  ]);
 
   /** `module/parameter` → text. */
   readonly parameters: Map<string, string> = new Map([
@@ -21,6 +23,10 @@ export class FakeModules implements Modules {
 
   isAvailable(name: string): boolean | undefined {
     return this.available.has(name);
+  }
+
+  isLoadable(name: string): boolean | undefined {
+    return this.loadable.has(name);
   }
 
   async load(name: string): Promise<void> {

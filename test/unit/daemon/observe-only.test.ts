@@ -129,6 +129,20 @@ describe("observing only", () => {
     assert.deepEqual(await figures("kube_ipvs_pending_changes"), []);
   });
 
+  it("plans as a start would where a Service asks for a scheduler that the kernel does not have", async () => {
+    const annotations = { "kube-ipvs.io/scheduler": "twos" };
+    source.apply(service({ metadata: { annotations } }) as unknown as NamedObject);
+    await start();
+    await running?.stop();
+    assert.equal(kernel.ipvs.peek()[0]?.virtualServer.scheduler, "rr");
+    await start(observing);
+    assert.deepEqual(await figures("kube_ipvs_pending_changes"), []);
+  });
+
+  it("does not start with a default scheduler that the kernel does not have", async () => {
+    await assert.rejects(start(observing, ["ipvs-scheduler", "twos"]), /no module ip_vs_twos/);
+  });
+
   it("reports what a third party changes, each time once, and what would repair it", async () => {
     await start();
     await running?.stop();
