@@ -174,8 +174,7 @@ export class TablesLoop {
     if (!this.input.isReady) return true;
     const { clock, reporter, healthChecks, onReport = () => {} } = this.#parts;
     const startedAtMs = clock.monotonicMs();
-    const { families: own } = await this.#refreshOptions();
-    const options = this.#nodeOptions?.own as IptablesNodeOptions;
+    const options = await this.#refreshOptions();
     const { services, triggers } = await inSlices(clock, this.#plan.update(options));
     const { kernel, log } = this.#parts;
     if (!this.#hasGoal) await findHoldersInTables(this.#plan, kernel.iptables, this.families);
@@ -200,7 +199,7 @@ export class TablesLoop {
     const hasWorked = report.failures.length === 0;
     this.#noteComparison(report);
     if (!this.#live.current.isObserveOnly) {
-      if (hasWorked && own.get("IPv4")?.servesLoopback === true) {
+      if (hasWorked && options.families.get("IPv4")?.servesLoopback === true) {
         routeLocalnet(kernel, log);
       }
       await healthChecks.serve(this.#node.healthCheckAddresses);
