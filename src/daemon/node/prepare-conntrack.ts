@@ -1,6 +1,7 @@
 /** Limits and timeouts of connection tracking, set at start as kube-proxy does. */
 import { readFileSync } from "node:fs";
 import { availableParallelism } from "node:os";
+import { attempt } from "../../base/attempt.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
@@ -38,10 +39,6 @@ function growTable({ modules }: Pick<Kernel, "modules">, minBuckets: number, log
 }
 
 function onlineCpus(): number {
-  try {
-    const online = countCpus(readFileSync("/sys/devices/system/cpu/online", "utf8"));
-    return online ?? availableParallelism();
-  } catch {
-    return availableParallelism();
-  }
+  const online = attempt(() => readFileSync("/sys/devices/system/cpu/online", "utf8"));
+  return countCpus(online ?? "") ?? availableParallelism();
 }

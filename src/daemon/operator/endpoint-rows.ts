@@ -15,15 +15,17 @@ import type { DaemonView } from "./daemon-view.ts";
 import { drainTimes } from "./drain-rows.ts";
 import type { ServiceEndpoints } from "./service-endpoints.ts";
 
-export type ObservedServers = readonly ObservedRealServer[];
-
-export interface EndpointsInput {
+/** A virtual server that a Service wants, with all that a row is made of. */
+export interface WantedServer {
   readonly record: ServiceRecord;
   readonly plan: ServicePortPlan;
   readonly planned: PlannedVirtualServer;
   /** Of the virtual server. */
   readonly key: string;
   readonly endpoints: ServiceEndpoints;
+}
+
+interface EndpointsInput extends WantedServer {
   /** Why there is no such virtual server; undefined: there is. */
   readonly serverReason: string | undefined;
 }
@@ -32,7 +34,7 @@ export interface EndpointsContext {
   readonly view: DaemonView;
   readonly absence: Absence;
   /** What the kernel has now; absent: the cache has to do, and there are no counts. */
-  readonly observed?: ObservedServers;
+  readonly observed?: readonly ObservedRealServer[];
 }
 
 /** By address and port as text; real servers that no slice names come last. */
@@ -45,13 +47,13 @@ export function endpointRows(
   const cached = view.reconciler.cachedServers.get(key)?.realServers ?? [];
   const present = serverReason === undefined ? (observed ?? cached) : [];
   const byKey = new Map<string, RealServer>(present.map((one) => [realServerKey(one), one]));
-  const isWanted = wantedTest(input);
+  const wanted = new Set(input.planned.realServers.map(realServerKey));
   const named = endpoints.of(plan.servicePort).map((endpoint) => {
     const server = byKey.get(endpoint.key);
     byKey.delete(endpoint.key);
-    const reason = isWanted.has(endpoint.key)
+    const reason = wanted.has(endpoint.key)
       ? absentReason(endpoint, server, input, context)
-      : notChosenReason(endpoint, isOnlyLocal(input, isWanted));
+      : notChosenReason(endpoint, isOnlyLocal(input, wanted));
     return {
       ...namedEndpoint(endpoint, endpoints),
       ...serverFields(server, key, context),
@@ -82,10 +84,6 @@ export function namedEndpoint(
     ...(zoneHints === undefined ? {} : { zoneHints }),
     ...(nodeHints === undefined ? {} : { nodeHints }),
   };
-}
-
-function wantedTest({ planned }: EndpointsInput): ReadonlySet<string> {
-  return new Set(planned.realServers.map(realServerKey));
 }
 
 function serverFields(

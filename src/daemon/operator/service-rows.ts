@@ -1,25 +1,15 @@
 /** Rows of Services, made one after another from the daemon's own state: pure reading, but for counts of connections. */
-import type { ServiceName, ServiceRecord } from "../../api/objects.ts";
+import type { ServiceName } from "../../api/objects.ts";
 import { isPolicyLocal } from "../../plan/frontends.ts";
-import type { PlannedVirtualServer, ServicePortPlan } from "../../plan/service-port-plan.ts";
 import { type RealServer, realServerKey } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
-import { type Absence, absenceOf } from "./absence.ts";
+import { absenceOf } from "./absence.ts";
 import type { ServiceRow, ServicesQuery } from "./answers.ts";
 import { claimedBy } from "./claimed-by.ts";
 import type { DaemonView } from "./daemon-view.ts";
-import { endpointRows, type ObservedServers } from "./endpoint-rows.ts";
+import { type EndpointsContext, endpointRows, type WantedServer } from "./endpoint-rows.ts";
 import { ServiceEndpoints } from "./service-endpoints.ts";
 import { serviceNames } from "./service-names.ts";
-
-/** A virtual server that a Service wants, with all that a row is made of. */
-interface Wanted {
-  readonly record: ServiceRecord;
-  readonly plan: ServicePortPlan;
-  readonly planned: PlannedVirtualServer;
-  readonly key: string;
-  readonly endpoints: ServiceEndpoints;
-}
 
 /** Virtual servers whose connections are counted by one request to the kernel. */
 const serversPerRead = 50;
@@ -50,7 +40,7 @@ export async function* serviceRows(
   }
 }
 
-function* wantedServers(view: DaemonView, names: readonly ServiceName[]): Generator<Wanted> {
+function* wantedServers(view: DaemonView, names: readonly ServiceName[]): Generator<WantedServer> {
   for (const name of names) {
     const record = view.plan.tracker.service(name);
     if (record === undefined) continue;
@@ -67,15 +57,11 @@ function* wantedServers(view: DaemonView, names: readonly ServiceName[]): Genera
   }
 }
 
-interface RowContext {
-  readonly view: DaemonView;
+interface RowContext extends EndpointsContext {
   readonly query: ServicesQuery;
-  readonly absence: Absence;
-  /** What the kernel has now; absent: the cache has to do. */
-  readonly observed?: ObservedServers;
 }
 
-function rowOf(wanted: Wanted, context: RowContext): ServiceRow {
+function rowOf(wanted: WantedServer, context: RowContext): ServiceRow {
   const { record, plan, planned, key } = wanted;
   const { servicePort } = plan;
   const { virtualServer, kind } = planned;
@@ -109,7 +95,7 @@ function rowOf(wanted: Wanted, context: RowContext): ServiceRow {
 
 /** Undefined: the kernel has it. */
 function virtualServerReason(
-  { planned, key, record }: Wanted,
+  { planned, key, record }: WantedServer,
   { view, absence }: RowContext,
 ): string | undefined {
   if (view.plan.desired.virtualServer(key) !== planned) return "claimed-by-another-service";
@@ -119,7 +105,7 @@ function virtualServerReason(
 }
 
 /** Planned real servers that the kernel has with weight. The cache nearly always holds the very list that is planned. */
-function programmedCount({ planned, key }: Wanted, { view, observed }: RowContext): number {
+function programmedCount({ planned, key }: WantedServer, { view, observed }: RowContext): number {
   const present: readonly RealServer[] =
     observed ?? view.reconciler.cachedServers.get(key)?.realServers ?? [];
   if (present === planned.realServers) return present.length;

@@ -5,9 +5,10 @@
  */
 
 import { closeSync, constants, fstatSync, openSync, readFileSync } from "node:fs";
-import { mkdir, open, rename, unlink } from "node:fs/promises";
+import { mkdir, rename, unlink, writeFile } from "node:fs/promises";
 import { uptime } from "node:os";
 import { basename, dirname, join } from "node:path";
+import { attempt } from "../../base/attempt.ts";
 import { background } from "../../base/background.ts";
 import { isRecord } from "../../base/is-record.ts";
 import type { Logger } from "../../base/log.ts";
@@ -24,7 +25,8 @@ export interface BootClock {
 
 /** The machine's own. Without a boot id (no /proc) nothing is ever recalled. */
 export function systemBootClock(): BootClock {
-  return { bootId: readBootId(), uptimeMs: () => uptime() * 1000 };
+  const bootId = attempt(() => readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim());
+  return { bootId: bootId ?? "", uptimeMs: () => uptime() * 1000 };
 }
 
 const maxBytes = 2 ** 21;
@@ -111,20 +113,16 @@ export class BootFileWriter {
   }
 
   async #writeAll(): Promise<void> {
-    for (let next = this.#takeUnwritten(); next !== undefined; next = this.#takeUnwritten()) {
+    while (this.#unwritten !== undefined) {
+      const content = this.#unwritten;
+      this.#unwritten = undefined;
       try {
-        await this.#replace(next());
+        await this.#replace(content());
         this.#isTrouble = false;
       } catch (error) {
         this.#reportTrouble(error);
       }
     }
-  }
-
-  #takeUnwritten(): (() => FileContent | undefined) | undefined {
-    const content = this.#unwritten;
-    this.#unwritten = undefined;
-    return content;
   }
 
   async #replace(content: FileContent | undefined): Promise<void> {
@@ -182,16 +180,8 @@ export function writtenByOther(path: string): string {
   return `${path} was written in another boot or by another version`;
 }
 
-function readBootId(): string {
-  try {
-    return readFileSync("/proc/sys/kernel/random/boot_id", "utf8").trim();
-  } catch {
-    return "";
-  }
-}
-
 function isMissing(error: unknown): boolean {
-  return (error as NodeJS.ErrnoException).code === "ENOENT";
+  return systemErrorCode(error) === "ENOENT";
 }
 
 /** Only a plain file of a bearable size: neither a pipe that waits nor a link to somewhere else. */
@@ -213,12 +203,7 @@ async function replaceFile(path: string, text: string): Promise<void> {
   await mkdir(dirname(path), { recursive: true });
   await unlinkIfThere(temporary);
   try {
-    const file = await open(temporary, "wx", 0o600);
-    try {
-      await file.writeFile(text);
-    } finally {
-      await file.close();
-    }
+    await writeFile(temporary, text, { flag: "wx", mode: 0o600 });
     await rename(temporary, path);
   } catch (error) {
     await unlinkIfThere(temporary).catch(() => undefined);

@@ -9,6 +9,7 @@ import {
   watch,
 } from "node:fs";
 import { dirname } from "node:path";
+import { attempt } from "../../base/attempt.ts";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
@@ -80,11 +81,13 @@ export interface TextWatchParts {
  * links of a ConfigMap volume. Returns the stop.
  */
 export function watchText(path: string, { clock, log, onText }: TextWatchParts): () => void {
-  let text = readText(path);
+  // What cannot be read is read again with the next change, and from time to time.
+  const readText = () => attempt(() => readFileSync(path, "utf8"));
+  let text = readText();
   let cancel: () => void = () => {};
   const look = (): void => {
     cancel = clock.after(rereadMs, look);
-    const now = readText(path);
+    const now = readText();
     // A file that is away for a moment is being replaced.
     if (now === undefined || now === text) return;
     text = now;
@@ -106,15 +109,6 @@ export function watchText(path: string, { clock, log, onText }: TextWatchParts):
     cancel();
     for (const watcher of watchers) watcher.close();
   };
-}
-
-function readText(path: string): string | undefined {
-  try {
-    return readFileSync(path, "utf8");
-  } catch {
-    // Retried with the next change, and from time to time.
-    return undefined;
-  }
 }
 
 /** Where the name stands, and where the file lies. */

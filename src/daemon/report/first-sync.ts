@@ -1,3 +1,4 @@
+import type { LogKeys } from "../../base/log.ts";
 import type { ApplyProgress } from "../../reconcile/apply/apply-plan.ts";
 import { changeCount } from "../../reconcile/report.ts";
 import type { ReporterParts } from "./loop-reporter.ts";
@@ -34,11 +35,22 @@ export class FirstSync {
   /** Runs a sync. Only the first one is asked for its progress. */
   async watch<T>(sync: (onProgress?: ApplyProgress) => Promise<T>): Promise<T> {
     if (this.#isOver) return await sync();
-    const lifeSigns = new LifeSigns(this.#parts);
+    const { clock, log } = this.#parts;
+    const startedAtMs = clock.monotonicMs();
+    // Until something is applied the kernel is observed and the changes are planned.
+    let progress: LogKeys = { phase: "plan" };
+    const report = (): void => {
+      const elapsed = secondsText(clock.monotonicMs() - startedAtMs);
+      log.info("First sync in progress", { ...progress, elapsed });
+      cancel = clock.after(lifeSignMs, report);
+    };
+    let cancel = clock.after(lifeSignMs, report);
     try {
-      return await sync((done, total) => lifeSigns.note(done, total));
+      return await sync((done, total) => {
+        progress = { phase: "apply", done, total };
+      });
     } finally {
-      lifeSigns.stop();
+      cancel();
     }
   }
 
@@ -61,42 +73,6 @@ export class FirstSync {
   #sinceStart(): { readonly sinceStart: string } {
     const elapsedMs = this.#parts.clock.monotonicMs() - this.#startedAtMs;
     return { sinceStart: secondsText(elapsedMs) };
-  }
-}
-
-/** The lines about one sync while it runs. */
-class LifeSigns {
-  readonly #parts: ReporterParts;
-  readonly #startedAtMs: number;
-  /** Absent: nothing is applied yet, the kernel is observed and the changes are planned. */
-  #applied: { readonly done: number; readonly total: number } | undefined;
-  #cancel: () => void = () => {};
-
-  constructor(parts: ReporterParts) {
-    this.#parts = parts;
-    this.#startedAtMs = parts.clock.monotonicMs();
-    this.#schedule();
-  }
-
-  note(done: number, total: number): void {
-    this.#applied = { done, total };
-  }
-
-  stop(): void {
-    this.#cancel();
-  }
-
-  #schedule(): void {
-    this.#cancel = this.#parts.clock.after(lifeSignMs, () => this.#report());
-  }
-
-  #report(): void {
-    const { clock, log } = this.#parts;
-    log.info("First sync in progress", {
-      ...(this.#applied === undefined ? { phase: "plan" } : { phase: "apply", ...this.#applied }),
-      elapsed: secondsText(clock.monotonicMs() - this.#startedAtMs),
-    });
-    this.#schedule();
   }
 }
 

@@ -6,12 +6,16 @@ import type { Kernel } from "../../kernel/kernel.ts";
 /** Pause after a change of links or addresses before they are read. */
 const quietMs = 50;
 
+interface AddressWatchParts {
+  readonly kernel: Pick<Kernel, "link">;
+  readonly clock: Clock;
+  readonly log: Logger;
+}
+
 /** Looks when links or addresses change, by us or by third parties; many messages are one check. */
 export class AddressWatch {
   readonly #look: () => Promise<void>;
-  readonly #kernel: Pick<Kernel, "link">;
-  readonly #clock: Clock;
-  readonly #log: Logger;
+  readonly #parts: AddressWatchParts;
   #cancelLook: () => void = () => {};
   #stopWatching: () => void = () => {};
   /** A check runs, or waits for a sync to end. */
@@ -19,20 +23,16 @@ export class AddressWatch {
   #mustLookAgain = false;
   #isStopped = false;
 
-  constructor(
-    look: () => Promise<void>,
-    parts: { readonly kernel: Pick<Kernel, "link">; readonly clock: Clock; readonly log: Logger },
-  ) {
+  constructor(look: () => Promise<void>, parts: AddressWatchParts) {
     this.#look = look;
-    this.#kernel = parts.kernel;
-    this.#clock = parts.clock;
-    this.#log = parts.log;
+    this.#parts = parts;
   }
 
   start(): void {
-    this.#stopWatching = this.#kernel.link.watch(
+    const { kernel, log } = this.#parts;
+    this.#stopWatching = kernel.link.watch(
       () => this.#schedule(),
-      (error) => this.#log.warn("Cannot watch links and addresses", { err: error }),
+      (error) => log.warn("Cannot watch links and addresses", { err: error }),
     );
   }
 
@@ -44,9 +44,10 @@ export class AddressWatch {
 
   #schedule(): void {
     this.#cancelLook();
-    this.#cancelLook = this.#clock.after(quietMs, () => {
+    const { clock, log } = this.#parts;
+    this.#cancelLook = clock.after(quietMs, () => {
       if (this.#isLooking) this.#mustLookAgain = true;
-      else background(this.#lookOnce(), this.#log, "address check");
+      else background(this.#lookOnce(), log, "address check");
     });
   }
 
