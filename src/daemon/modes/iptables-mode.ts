@@ -1,4 +1,4 @@
-import { removeNftTablesOnce } from "../node/other-modes.ts";
+import { tidyOtherModes } from "../node/other-modes.ts";
 import { prepareTables } from "../node/prepare-tables.ts";
 import { rulesOfIpvsAlone, tidyIpvs } from "../node/tidy-ipvs.ts";
 import { tidyPortals } from "../node/tidy-portals.ts";
@@ -46,7 +46,7 @@ export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
     },
     configure: async () => {},
     tidy: async (stop) => {
-      await removeNftTablesOnce(kernel, config, log);
+      await tidyOtherModes(kernel, config, { log });
       await tidyIpvs(kernel, config, { clock, log, stop, rulesOf: rulesOfIpvsAlone });
     },
   };

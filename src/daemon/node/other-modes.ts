@@ -124,35 +124,22 @@ function ourChains(family: IpFamily, config: Config): ReadonlySet<string> {
 }
 
 /**
- * To be called in mode ipvs when its rules stand: until then those of the old mode serve. Chains of mode iptables go where
- * the configuration says so, or where they are our own of an earlier run. Never rejects.
+ * To be called when the rules of the configured mode stand: until then those of the old mode serve. Chains of mode iptables
+ * go for mode userspace; for mode ipvs where the configuration says so, or where they are our own of an earlier run.
+ * Never rejects.
  */
 export async function tidyOtherModes(
   kernel: Kernel,
   config: Config,
-  { log, ranIptables }: { readonly log: Logger; readonly ranIptables: boolean },
+  { log, ranIptables = false }: { readonly log: Logger; readonly ranIptables?: boolean },
 ): Promise<void> {
   if (config.isObserveOnly || mayBeInUse(config)) return;
-  report(await removeNftTables(kernel), log);
-  if (!config.isLeftoverRemoved && !ranIptables) return;
-  const isUnused = (backend: string): boolean => backend === kernel.unusedBackend?.backend;
-  report(await removeIptablesMode(kernel, config, isUnused), log);
-}
-
-/** To be called in mode userspace when its rules stand: no chain of another mode is in use. Never rejects. */
-export async function removeOtherModes(kernel: Kernel, config: Config, log: Logger): Promise<void> {
-  if (config.isObserveOnly || mayBeInUse(config)) return;
-  report(await removeIptablesMode(kernel, config, () => true), log);
-  report(await removeNftTables(kernel), log);
-}
-
-/** To be called in mode iptables when its rules stand. Never rejects. */
-export async function removeNftTablesOnce(
-  kernel: Tables,
-  config: Config,
-  log: Logger,
-): Promise<void> {
-  if (config.isObserveOnly || mayBeInUse(config)) return;
+  if (config.mode === "userspace") {
+    report(await removeIptablesMode(kernel, config, () => true), log);
+  } else if (config.mode === "ipvs" && (config.isLeftoverRemoved || ranIptables)) {
+    const isUnused = (backend: string): boolean => backend === kernel.unusedBackend?.backend;
+    report(await removeIptablesMode(kernel, config, isUnused), log);
+  }
   report(await removeNftTables(kernel), log);
 }
 

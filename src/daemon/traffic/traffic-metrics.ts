@@ -88,24 +88,26 @@ export class TrafficMetrics {
       const labels = foreign.has(key) ? undefined : labelsOf(view, key, server.protocol);
       return labels === undefined ? [] : [{ server, key, labels }];
     });
-    const isWanted = (series: string): boolean => isServed(view, series);
-    if (this.#hasEndpoints) {
-      const lists = await view.ipvs.listRealServerTraffic(servers.map(({ server }) => server));
-      const endpoints = servers.flatMap((one, index) => endpointsOf(one, lists[index] ?? []));
-      // Pods come and go: an endpoint's series goes with its real server.
-      const present = new Set(endpoints.map(({ series }) => series));
-      this.#endpoints.take(endpoints, (series) => present.has(series));
-      this.#services.take(
-        servers.map((one, index) => counted(one, sumOf(lists[index] ?? []))),
-        isWanted,
-      );
-      return;
-    }
-    const counts = await view.ipvs.sumConnections(servers.map(({ server }) => server));
+    const ids = servers.map(({ server }) => server);
+    const counts = this.#hasEndpoints
+      ? this.#takeEndpoints(servers, await view.ipvs.listRealServerTraffic(ids))
+      : await view.ipvs.sumConnections(ids);
     this.#services.take(
       servers.map((one, index) => counted(one, counts[index])),
-      isWanted,
+      (series) => isServed(view, series),
     );
+  }
+
+  /** Gives the connections of each virtual server. */
+  #takeEndpoints(
+    servers: readonly LabelledServer[],
+    lists: readonly (readonly RealServerTraffic[])[],
+  ): readonly ConnectionCounts[] {
+    const endpoints = servers.flatMap((one, index) => endpointsOf(one, lists[index] ?? []));
+    // Pods come and go: an endpoint's series goes with its real server.
+    const present = new Set(endpoints.map(({ series }) => series));
+    this.#endpoints.take(endpoints, (series) => present.has(series));
+    return lists.map(sumOf);
   }
 
   async #write(): Promise<string> {

@@ -6,11 +6,7 @@ import { errorText } from "../../base/error-text.ts";
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
-import {
-  type ClosableConntrack,
-  openIptables,
-  type UsableIptables,
-} from "../../kernel/open-iptables.ts";
+import type { ClosableConntrack, UsableIptables } from "../../kernel/open-iptables.ts";
 import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
 import { listenAddressOf } from "../../userspace/listen-addresses.ts";
@@ -28,6 +24,7 @@ import { sourceListener } from "../sync/source-listener.ts";
 import { ListenerFlows } from "./listener-flows.ts";
 import { readNodeAddresses } from "./node-addresses.ts";
 import { ObservedListeners, type ObservedListenersParts } from "./observed-listeners.ts";
+import { findIptables } from "./plan-userspace.ts";
 import { Portals } from "./portals.ts";
 import { servedAddresses } from "./served-addresses.ts";
 import { tidyForUserspace } from "./tidy-for-userspace.ts";
@@ -61,7 +58,7 @@ export async function beginUserspace(
 ): Promise<RunningUserspace> {
   const { clock, log, source, events } = parts;
   const { isObserveOnly } = config;
-  const usable = await findIptables(config, parts);
+  const usable = await findIptables(config, log, parts.openIptables);
   const families = usable?.families ?? ipFamilies;
   const holderRecord = holderRecordOf(config, parts);
   const { proxier, portals } = isObserveOnly
@@ -191,22 +188,6 @@ function viewOf(
       return config.isObserveOnly ? "pending" : "cannot-listen";
     },
   };
-}
-
-async function findIptables(
-  { bindAddress, isObserveOnly }: Config,
-  { log, openIptables: open = openIptables }: UserspaceParts,
-): Promise<UsableIptables | undefined> {
-  try {
-    const usable = await open(log);
-    log.info("Using iptables", { backend: usable.iptables.backend, ipFamilies: usable.families });
-    return usable;
-  } catch (error) {
-    const doing = isObserveOnly ? "planning listeners" : "listening";
-    const event = `iptables cannot be used, ${doing} at node ports and service ports only`;
-    log.warn(event, { bindAddress, err: errorText(error) });
-    return undefined;
-  }
 }
 
 /** Without it a UDP client that keeps its source port may wait for its conntrack entry to expire. */

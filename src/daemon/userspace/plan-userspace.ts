@@ -6,8 +6,8 @@ import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import { parseRule } from "../../kernel/iptables/parse-rule.ts";
 import type { Iptables, ObservedChain } from "../../kernel/kernel.ts";
-import { listListeningSockets } from "../../kernel/listening-sockets.ts";
-import type { UsableIptables } from "../../kernel/open-iptables.ts";
+import type { listListeningSockets } from "../../kernel/listening-sockets.ts";
+import { openIptables, type UsableIptables } from "../../kernel/open-iptables.ts";
 import type { ChangeTracker } from "../../model/change-tracker.ts";
 import { servicePortName } from "../../model/service-port.ts";
 import { servicePortsOf } from "../../model/service-ports.ts";
@@ -25,7 +25,6 @@ import {
   type ServiceListener,
   serviceListeners,
 } from "../../userspace/service-listeners.ts";
-import { readNodeAddresses } from "./node-addresses.ts";
 import { PortalClaims } from "./portal-claims.ts";
 import { holdAsObserved } from "./portal-holders.ts";
 
@@ -148,18 +147,20 @@ function openOnceStarted({ wanted, localPorts }: SoughtListener): OpenListener {
   return { wanted, localPorts: localPorts ?? { port: 0, portOnLoopback: 0 } };
 }
 
-/** Reads what listens now; says why, where iptables cannot be used. */
-export async function seeKernel(
-  open: () => Promise<UsableIptables>,
+/** Undefined, and the log says why, where iptables cannot be used: listeners then stand alone. */
+export async function findIptables(
+  { bindAddress, isObserveOnly }: Pick<Config, "bindAddress" | "isObserveOnly">,
   log: Logger,
-): Promise<Omit<SeenKernel, "held">> {
-  const seen = { sockets: listListeningSockets(), nodeAddresses: readNodeAddresses() };
+  open: (log: Logger) => Promise<UsableIptables> = openIptables,
+): Promise<UsableIptables | undefined> {
   try {
-    return { usable: await open(), ...seen };
+    const usable = await open(log);
+    log.info("Using iptables", { backend: usable.iptables.backend, ipFamilies: usable.families });
+    return usable;
   } catch (error) {
-    log.warn("iptables cannot be used, planning listeners at node ports and service ports only", {
-      err: errorText(error),
-    });
-    return { usable: undefined, ...seen };
+    const doing = isObserveOnly ? "planning listeners" : "listening";
+    const event = `iptables cannot be used, ${doing} at node ports and service ports only`;
+    log.warn(event, { bindAddress, err: errorText(error) });
+    return undefined;
   }
 }

@@ -4,7 +4,7 @@ import type { ObjectSource, ResourceKind } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
 import { structuredText } from "../../base/structured-text.ts";
 import type { Config } from "../../config/config.ts";
-import { openIptables } from "../../kernel/open-iptables.ts";
+import { listListeningSockets } from "../../kernel/listening-sockets.ts";
 import { ChangeTracker } from "../../model/change-tracker.ts";
 import { planObject } from "../../reconcile/render/plan-json.ts";
 import { planText } from "../../reconcile/render/plan-text.ts";
@@ -15,10 +15,11 @@ import { openSource } from "../process/open-source.ts";
 import { readOwnershipRecord } from "../process/ownership-record.ts";
 import type { CommandParts } from "../run.ts";
 import { addressesOf, listenerText } from "./listener-text.ts";
+import { readNodeAddresses } from "./node-addresses.ts";
 import {
+  findIptables,
   type KnownObjects,
   planUserspace,
-  seeKernel,
   type UserspacePlan,
 } from "./plan-userspace.ts";
 
@@ -35,9 +36,11 @@ export async function printUserspacePlan(
   try {
     const reading = readObjects(source, config, clock);
     const objects = await Promise.race([reading, deadline.expired]);
-    const kernel = await seeKernel(() => openIptables(log), log);
+    const sockets = listListeningSockets();
+    const usable = await findIptables({ ...config, isObserveOnly: true }, log);
     const { held } = readOwnershipRecord(config.drainStartTimesPath);
-    const plan = await planUserspace(objects, { ...kernel, held }, config);
+    const seen = { usable, held, sockets, nodeAddresses: readNodeAddresses() };
+    const plan = await planUserspace(objects, seen, config);
     print((format === "text" ? textOf(plan) : structuredText(format, objectOf(plan))).trimEnd());
     return plan.listeners.length + plan.rules.changes.length > 0;
   } finally {

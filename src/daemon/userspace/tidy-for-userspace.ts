@@ -5,7 +5,7 @@ import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { UsableIptables } from "../../kernel/open-iptables.ts";
 import { planEmptyRules } from "../../plan/rules.ts";
-import { removeOtherModes } from "../node/other-modes.ts";
+import { tidyOtherModes } from "../node/other-modes.ts";
 import { tidyIpvs } from "../node/tidy-ipvs.ts";
 
 /** To be called when the rules of this mode stand. Never rejects; what a process without rights may not remove stays. */
@@ -19,7 +19,7 @@ export async function tidyForUserspace(
     const kernel = await openKernel();
     try {
       // Chains of mode iptables lead to chains of both modes, so they go first.
-      await removeOtherModes(kernel, config, log);
+      await tidyOtherModes(kernel, config, { log });
       await tidyIpvs(kernel, config, {
         ...parts,
         rulesOf: planEmptyRules,

@@ -14,7 +14,9 @@ import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { type RecordedLine, RecordingLogger } from "../../../support/recording-logger.ts";
 
 function configOf(flags: Readonly<Record<string, string>> = {}): Config {
-  const values = Object.entries(flags).map(([name, value]) => [name, [value]] as const);
+  const values = Object.entries({ "proxy-mode": "ipvs", ...flags }).map(
+    ([name, value]) => [name, [value]] as const,
+  );
   return loadConfig(new Map(values), { readFile: () => "", hostname: () => "node-1" }).config;
 }
 
@@ -109,6 +111,18 @@ describe("what kube-proxy's other modes left", () => {
     await tidyOtherModes(kernel, configOf(), { log, ranIptables: true });
     assert.deepEqual(asked, ["nft IPv4 kept", "legacy IPv4 emptied"]);
   });
+
+  for (const [mode, want] of [
+    ["iptables", []],
+    ["userspace", ["nft IPv4 emptied", "legacy IPv4 emptied"]],
+  ] as const) {
+    it(`is removed in mode ${mode} but for what that mode serves by`, async () => {
+      const { kernel, asked, tables } = leftoverNode();
+      const config = configOf({ "proxy-mode": mode, "kube-ipvs-remove-leftovers": "true" });
+      await tidyOtherModes(kernel, config, { log: new RecordingLogger() });
+      assert.deepEqual([[...tables], asked], [[], want]);
+    });
+  }
 
   const inUse: readonly (readonly [string, Readonly<Record<string, string>>])[] = [
     ["a kube-proxy may run beside", { "kube-ipvs-ignore-running-kube-proxy": "true" }],
