@@ -2,7 +2,6 @@ import type { Logger } from "../../base/log.ts";
 import {
   type NewSlice,
   ourManagerName,
-  type PodRecord,
   type SelectingService,
   type StoredSlice,
 } from "../../endpoint-slices/objects.ts";
@@ -10,15 +9,7 @@ import { planSlices, type SlicePlan } from "../../endpoint-slices/plan-slices.ts
 import { PodIndex } from "../../endpoint-slices/pod-index.ts";
 import { podsOf } from "../../endpoint-slices/selection.ts";
 import type { EndpointSliceRecord, ServiceName } from "../objects.ts";
-
-/** What of a manifest endpoints are made from, or what shows that they are made already. */
-export interface EndpointParts {
-  readonly pods: readonly PodRecord[];
-  readonly services: readonly SelectingService[];
-  readonly slices: readonly StoredSlice[];
-  /** Of nodes, by name. */
-  readonly zones: ReadonlyMap<string, string>;
-}
+import type { EndpointParts } from "./read-file.ts";
 
 /**
  * Makes EndpointSlices from the Pods of a folder, as `kube-ipvs endpoint-controller` does from those of a cluster:
@@ -33,12 +24,12 @@ export class ManifestEndpoints {
     this.#log = log;
   }
 
-  /** The slices that are made from what a folder holds now. */
-  make(parts: EndpointParts): readonly EndpointSliceRecord[] {
+  /** The slices that are made from what a folder holds now; `zones` of nodes, by name. */
+  make(parts: EndpointParts, zones: ReadonlyMap<string, string>): readonly EndpointSliceRecord[] {
     if (parts.pods.length === 0 && this.#made.size === 0) return [];
     const services = new Map(parts.services.map((service) => [service.name, service]));
     const names = new Set([...services.keys(), ...this.#made.keys()]);
-    const folder = indexed(parts);
+    const folder = indexed(parts, zones);
     for (const name of names) this.#makeOf(name, services.get(name), folder);
     return [...this.#made.values()].flatMap((slices) => slices.flatMap(recordOf));
   }
@@ -82,12 +73,12 @@ interface Folder {
   readonly zones: ReadonlyMap<string, string>;
 }
 
-function indexed(parts: EndpointParts): Folder {
+function indexed(parts: EndpointParts, zones: Folder["zones"]): Folder {
   const pods = new PodIndex();
   for (const pod of parts.pods) pods.replace(undefined, pod);
   const slices = Map.groupBy(parts.slices, ({ service }) => service);
   const names = new Set(parts.slices.map(({ name }) => name));
-  return { pods, slices, names, zones: parts.zones };
+  return { pods, slices, names, zones };
 }
 
 /** A file cannot be written over, whatever its labels say. */
@@ -109,25 +100,12 @@ function madeOf(slice: NewSlice): StoredSlice {
   return { ...slice, managedBy, uid: "", resourceVersion: "", hasEndpoints: true };
 }
 
-function recordOf({
-  name,
-  service,
-  family,
-  ports,
-  endpoints,
-}: StoredSlice): readonly EndpointSliceRecord[] {
-  if (family === undefined || endpoints.length === 0) return [];
-  return [
-    {
-      name,
-      service,
-      family,
-      ports: ports.map(({ name: port, protocol, port: number }) => ({
-        name: port,
-        protocol,
-        port: number,
-      })),
-      endpoints: endpoints.map(({ pod: _pod, podUid: _uid, hostname: _host, ...record }) => record),
-    },
-  ];
+function recordOf(slice: StoredSlice): readonly EndpointSliceRecord[] {
+  const { name, service, family } = slice;
+  if (family === undefined || slice.endpoints.length === 0) return [];
+  const ports = slice.ports.map(({ appProtocol: _protocol, ...port }) => port);
+  const endpoints = slice.endpoints.map(
+    ({ pod: _pod, podUid: _uid, hostname: _host, ...endpoint }) => endpoint,
+  );
+  return [{ name, service, family, ports, endpoints }];
 }

@@ -3,24 +3,23 @@ import { readdir } from "node:fs/promises";
 import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import { Exclusive } from "../../base/exclusive.ts";
-import type { IpAddress } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import { systemErrorText } from "../../base/system-error-text.ts";
 import type { RecordOf } from "../decode/decode-object.ts";
 import { TextPool } from "../decode/flat-text.ts";
 import { LastKnownRecords, notifyOf } from "../last-known-records.ts";
 import type { NodeRecord } from "../objects.ts";
-import { printableText, refusal } from "../refusals.ts";
-import type {
-  NodeAddresses,
-  NodeWeights,
-  ObjectSource,
-  ResourceKind,
-  SourceListener,
-} from "../source.ts";
+import { printableText } from "../refusals.ts";
+import type { ObjectSource, ResourceKind, SourceListener } from "../source.ts";
 import { IgnoredThings } from "./ignored-things.ts";
-import { type EndpointParts, ManifestEndpoints } from "./manifest-endpoints.ts";
-import { type ManifestFile, type ManifestObject, readManifestFile } from "./read-file.ts";
+import { ManifestEndpoints } from "./manifest-endpoints.ts";
+import {
+  type EndpointParts,
+  type ManifestFile,
+  type ManifestObject,
+  manifestRefusal,
+  readManifestFile,
+} from "./read-file.ts";
 
 export interface ManifestSourceOptions {
   readonly folder: string;
@@ -163,12 +162,15 @@ export class ManifestSource implements ObjectSource {
   }
 
   #notifyAll(): void {
-    this.#listener?.onNodeAddresses?.(this.#nodeAddresses(), this.#nodeWeights());
+    const nodes = [...this.#nodes()];
+    const addresses = new Map(nodes.map(([name, node]) => [name, node.addresses]));
+    this.#listener?.onNodeAddresses?.(
+      addresses,
+      given(nodes, ({ weight }) => weight),
+    );
     const objects = [...this.#distinctObjects().values()];
-    const made = this.#endpoints.make({
-      ...endpointPartsOf(objects),
-      zones: this.#nodeZones(),
-    });
+    const zones = given(nodes, ({ zone }) => zone);
+    const made = this.#endpoints.make(endpointPartsOf(objects), zones);
     this.#notifyKind("nodes", recordsOf("nodes", objects));
     this.#notifyKind("services", recordsOf("services", objects));
     const slices = recordsOf("endpointslices", objects);
@@ -186,38 +188,15 @@ export class ManifestSource implements ObjectSource {
     for (const [name, record] of records) lastKnown?.put(name, record);
   }
 
-  /** Of all Nodes in the folder; of two with one name the first. */
-  #nodeAddresses(): NodeAddresses {
-    const nodes = new Map<string, readonly IpAddress[]>();
-    for (const { objects } of this.#files.values()) {
-      for (const { kind, name, record } of objects) {
-        if (kind === "nodes" && !nodes.has(name)) nodes.set(name, (record as NodeRecord).addresses);
-      }
+  /** All Nodes in the folder; of two with one name the first. */
+  #nodes(): ReadonlyMap<string, NodeRecord> {
+    const nodes = new Map<string, NodeRecord>();
+    for (const { kind, name, record } of [...this.#files.values()].flatMap(
+      ({ objects }) => objects,
+    )) {
+      if (kind === "nodes" && !nodes.has(name)) nodes.set(name, record as NodeRecord);
     }
     return nodes;
-  }
-
-  #nodeWeights(): NodeWeights {
-    const weights = new Map<string, number>();
-    for (const { objects } of this.#files.values()) {
-      for (const { kind, name, record } of objects) {
-        const weight = kind === "nodes" ? (record as NodeRecord).weight : undefined;
-        if (weight !== undefined && !weights.has(name)) weights.set(name, weight);
-      }
-    }
-    return weights;
-  }
-
-  /** Of all Nodes in the folder, as {@link #nodeAddresses}. */
-  #nodeZones(): ReadonlyMap<string, string> {
-    const zones = new Map<string, string>();
-    for (const { objects } of this.#files.values()) {
-      for (const { kind, name, record } of objects) {
-        const zone = kind === "nodes" ? (record as NodeRecord).zone : undefined;
-        if (zone !== undefined && !zones.has(name)) zones.set(name, zone);
-      }
-    }
-    return zones;
   }
 
   /** The first object of each name, without other Nodes; later ones are refused once. */
@@ -242,10 +221,7 @@ export class ManifestSource implements ObjectSource {
 
   #refuseDuplicate(object: ManifestObject, first: ManifestObject): void {
     const detail = `${object.name}, in ${first.where}`;
-    const reason = "duplicate-object";
-    this.#listener?.onRefusal(
-      refusal({ kind: "manifest", subject: object.where, field: "", reason, detail }),
-    );
+    this.#listener?.onRefusal(manifestRefusal(object.where, "duplicate-object", { detail }));
   }
 
   #watchFolder(): void {
@@ -297,13 +273,25 @@ function recordsOf<Kind extends ResourceKind>(
   return new Map(ofKind.map(({ name, record }) => [name, record as RecordOf[Kind] | undefined]));
 }
 
-function endpointPartsOf(objects: readonly ManifestObject[]): Omit<EndpointParts, "zones"> {
-  const parts = objects.flatMap(({ endpointPart }) => endpointPart ?? []);
+function endpointPartsOf(objects: readonly ManifestObject[]): EndpointParts {
   return {
-    pods: parts.flatMap((part) => (part.kind === "pod" ? part.pod : [])),
-    services: parts.flatMap((part) => (part.kind === "service" ? part.service : [])),
-    slices: parts.flatMap((part) => (part.kind === "slice" ? part.slice : [])),
+    pods: objects.flatMap(({ endpointParts }) => endpointParts.pods ?? []),
+    services: objects.flatMap(({ endpointParts }) => endpointParts.services ?? []),
+    slices: objects.flatMap(({ endpointParts }) => endpointParts.slices ?? []),
   };
+}
+
+/** What `read` finds at the Nodes that have it, by their names. */
+function given<T>(
+  nodes: readonly (readonly [string, NodeRecord])[],
+  read: (node: NodeRecord) => T | undefined,
+): ReadonlyMap<string, T> {
+  return new Map(
+    nodes.flatMap(([name, node]) => {
+      const value = read(node);
+      return value === undefined ? [] : [[name, value] as const];
+    }),
+  );
 }
 
 function isSameContent(

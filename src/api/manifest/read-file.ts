@@ -3,7 +3,7 @@ import { readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { systemErrorText } from "../../base/system-error-text.ts";
 import type { PodRecord, SelectingService, StoredSlice } from "../../endpoint-slices/objects.ts";
-import { decodeObject, decodeWith, type RecordOf } from "../decode/decode-object.ts";
+import { type Decoder, decodeObject, decodeWith, type RecordOf } from "../decode/decode-object.ts";
 import { type DecodeContext, fieldOf, isAbsent, pathOf } from "../decode/fields.ts";
 import { decodePod } from "../decode/pod.ts";
 import { decodeSelectingService } from "../decode/selecting-service.ts";
@@ -21,16 +21,18 @@ export interface ManifestObject {
   readonly name: string;
   /** Absent when there is nothing to use in it: headless, another proxy's, refused, a Pod. */
   readonly record: RecordOf[ResourceKind] | undefined;
-  readonly endpointPart?: EndpointPart;
+  /** What it has to do with endpoints that are made from Pods. */
+  readonly endpointParts: Partial<EndpointParts>;
   /** `file.yaml:12`. */
   readonly where: string;
 }
 
-/** What an object has to do with endpoints that are made from Pods. */
-export type EndpointPart =
-  | { readonly kind: "pod"; readonly pod: PodRecord }
-  | { readonly kind: "service"; readonly service: SelectingService }
-  | { readonly kind: "slice"; readonly slice: StoredSlice };
+/** What of a manifest endpoints are made from, or what shows that they are made already. */
+export interface EndpointParts {
+  readonly pods: readonly PodRecord[];
+  readonly services: readonly SelectingService[];
+  readonly slices: readonly StoredSlice[];
+}
 
 /** What a file holds, with what is needed to see whether it changed. */
 export interface ManifestFile {
@@ -42,22 +44,15 @@ export interface ManifestFile {
 }
 
 /** The kinds we read; an object without apiVersion is taken by its kind alone. */
-const readKinds: readonly {
-  readonly group: string;
-  readonly version: string;
-  readonly kind: string;
-  readonly resource: ManifestObject["kind"];
-}[] = [
-  { group: "", version: "v1", kind: "Service", resource: "services" },
-  {
-    group: "discovery.k8s.io/",
-    version: "v1",
-    kind: "EndpointSlice",
-    resource: "endpointslices",
-  },
-  { group: "", version: "v1", kind: "Node", resource: "nodes" },
-  { group: "", version: "v1", kind: "Pod", resource: "pods" },
-];
+const readKinds: ReadonlyMap<
+  string,
+  { readonly apiVersion: string; readonly resource: ManifestObject["kind"] }
+> = new Map([
+  ["Service", { apiVersion: "v1", resource: "services" }],
+  ["EndpointSlice", { apiVersion: "discovery.k8s.io/v1", resource: "endpointslices" }],
+  ["Node", { apiVersion: "v1", resource: "nodes" }],
+  ["Pod", { apiVersion: "v1", resource: "pods" }],
+]);
 
 /** What decoding needs, and who hears of objects that are not read. */
 export interface ManifestContext extends DecodeContext {
@@ -79,12 +74,7 @@ export async function readManifestFile(
   into: ManifestContext,
 ): Promise<ManifestFile | undefined> {
   const path = join(file.folder, file.name);
-  const refuseFile = (reason: RefusalReason, detail: string): ManifestFile | undefined => {
-    into.refuse(
-      refusal({ kind: "manifest", subject: printableText(file.name), field: "", reason, detail }),
-    );
-    return last;
-  };
+  const subject = printableText(file.name);
   try {
     const status = await stat(path);
     if (!status.isFile()) return undefined;
@@ -93,7 +83,8 @@ export async function readManifestFile(
     const wasYoung = file.nowMs - status.mtimeMs < youngMs;
     const stale = last ?? { digest: "", objects: [] };
     if (status.size > maxFileBytes) {
-      refuseFile("file-too-large", `${status.size} bytes`);
+      const detail = `${status.size} bytes`;
+      into.refuse(manifestRefusal(subject, "file-too-large", { detail }));
       return { ...stale, stamp, wasYoung: false };
     }
     const bytes = await readFile(path);
@@ -103,8 +94,19 @@ export async function readManifestFile(
     return { stamp, wasYoung, digest, objects };
   } catch (error) {
     if (isGone(error)) return undefined;
-    return refuseFile("unreadable-file", systemErrorText(error));
+    const detail = systemErrorText(error);
+    into.refuse(manifestRefusal(subject, "unreadable-file", { detail }));
+    return last;
   }
+}
+
+/** Refuses what is at a place in the folder, as far as it is not yet an object with a name. */
+export function manifestRefusal(
+  subject: string,
+  reason: RefusalReason,
+  more: { readonly field?: string; readonly value?: unknown; readonly detail?: string },
+): Refusal {
+  return refusal({ kind: "manifest", subject, field: "", reason, ...more });
 }
 
 function isGone(error: unknown): boolean {
@@ -122,9 +124,7 @@ function objectsOf(
   if (content.kind === "problem") {
     const { line, column, reason: detail } = content.problem;
     const subject = `${shownName}:${line}:${column}`;
-    into.refuse(
-      refusal({ kind: "manifest", subject, field: "", reason: "invalid-manifest", detail }),
-    );
+    into.refuse(manifestRefusal(subject, "invalid-manifest", { detail }));
     return undefined;
   }
   const objects = content.values.map((value, index) => {
@@ -160,48 +160,38 @@ function objectOf(
   const refuse = (part: Refusal): void =>
     into.refuse({ ...part, message: `${part.message} (${where})` });
   const complete = withDefaults(kind, value);
-  if (kind === "pods") return podOf(complete, where, { ...into, refuse });
-  const decoded = decodeObject(kind, complete, { ...into, refuse });
+  const context = { ...into, refuse };
+  if (kind === "pods") {
+    const pod = decodeWith(decodePod, kind, complete, context);
+    if (pod === undefined) return undefined;
+    const { identity, record } = pod;
+    const endpointParts = record === undefined ? {} : { pods: [record] };
+    return { kind, name: identity.name, record: undefined, where, endpointParts };
+  }
+  const decoded = decodeObject(kind, complete, context);
   if (decoded === undefined) return undefined;
   const { name } = decoded.identity;
   if (kind === "services" && lacksClusterIp(complete)) {
-    refuse(
-      refusal({
-        kind,
-        subject: name,
-        field: "spec.clusterIP",
-        reason: "missing-cluster-ip",
-        value: "",
-      }),
-    );
+    const [field, reason] = ["spec.clusterIP", "missing-cluster-ip"] as const;
+    refuse(refusal({ kind, subject: name, field, reason, value: "" }));
   }
-  const endpointPart = endpointPartOf(kind, complete, into);
-  const object = { kind, name, record: decoded.record, where };
-  return endpointPart === undefined ? object : { ...object, endpointPart };
-}
-
-function podOf(value: unknown, where: string, into: DecodeContext): ManifestObject | undefined {
-  const decoded = decodeWith(decodePod, "pods", value, into);
-  if (decoded === undefined) return undefined;
-  const { identity, record: pod } = decoded;
-  const object = { kind: "pods", name: identity.name, record: undefined, where } as const;
-  return pod === undefined ? object : { ...object, endpointPart: { kind: "pod", pod } };
+  const endpointParts = endpointPartsOf(kind, complete, into);
+  return { kind, name, record: decoded.record, where, endpointParts };
 }
 
 /** What is invalid was refused with the object itself. */
-function endpointPartOf(
+function endpointPartsOf(
   kind: ResourceKind,
   value: unknown,
   context: DecodeContext,
-): EndpointPart | undefined {
+): Partial<EndpointParts> {
   const into = { ...context, refuse: () => {} };
-  if (kind === "services") {
-    const service = decodeWith(decodeSelectingService, kind, value, into)?.record;
-    return service === undefined ? undefined : { kind: "service", service };
-  }
-  if (kind !== "endpointslices") return undefined;
-  const slice = decodeWith(decodeStoredSlice, kind, value, into)?.record;
-  return slice === undefined ? undefined : { kind: "slice", slice };
+  const made = <T>(decode: Decoder<T>): readonly T[] => {
+    const record = decodeWith(decode, kind, value, into)?.record;
+    return record === undefined ? [] : [record];
+  };
+  if (kind === "services") return { services: made(decodeSelectingService) };
+  return kind === "endpointslices" ? { slices: made(decodeStoredSlice) } : {};
 }
 
 /** Which of our kinds a value is; others are none of our business, a value without kind is a mistake. */
@@ -210,16 +200,17 @@ function resourceOf(
   where: string,
   { refuse, ignoreKind }: ManifestContext,
 ): ManifestObject["kind"] | undefined {
-  const refuseValue = (field: string, reason: RefusalReason, found: unknown): undefined =>
-    refuse(refusal({ kind: "manifest", subject: where, field, reason, value: found })) as undefined;
   const kind = fieldOf(value, "kind");
-  if (typeof kind !== "string") return refuseValue("", "missing-kind", value);
-  const known = readKinds.find((candidate) => candidate.kind === kind);
+  if (typeof kind !== "string")
+    return void refuse(manifestRefusal(where, "missing-kind", { value }));
+  const known = readKinds.get(kind);
   if (known === undefined) return ignoreKind?.(printableText(kind), where);
-  const apiVersion = fieldOf(value, "apiVersion") ?? known.group + known.version;
-  if (apiVersion === known.group + known.version) return known.resource;
-  const isSameGroup = typeof apiVersion === "string" && groupOf(apiVersion) === known.group;
-  if (isSameGroup) return refuseValue("apiVersion", "unsupported-api-version", apiVersion);
+  const apiVersion = fieldOf(value, "apiVersion") ?? known.apiVersion;
+  if (apiVersion === known.apiVersion) return known.resource;
+  if (typeof apiVersion === "string" && groupOf(apiVersion) === groupOf(known.apiVersion)) {
+    const found = { field: "apiVersion", value: apiVersion };
+    return void refuse(manifestRefusal(where, "unsupported-api-version", found));
+  }
   return ignoreKind?.(printableText(`${kind} (${String(apiVersion)})`), where);
 }
 
