@@ -63,7 +63,7 @@ export class ClientConfig {
     };
     const user = config.getCurrentUser() ?? { name: "nobody" };
     this.tokenFile = kubeconfig.tokenFiles.get(user.name);
-    this.#impersonation = impersonationOf(kubeconfig, user.name);
+    this.#impersonation = impersonationHeaders(kubeconfig, user.name);
     this.#config = configOf(this.#cluster, withExecInfo(user, this.#cluster));
   }
 
@@ -101,14 +101,6 @@ export class ClientConfig {
     const options: RequestOptions = {};
     await configOf(this.#cluster, userOf(tls)).applyToHTTPSOptions(options);
     return options.agent as HttpAgent;
-  }
-}
-
-function impersonationOf({ object, origin }: Kubeconfig, userName: string): ImpersonationHeaders {
-  try {
-    return impersonationHeaders(object, userName);
-  } catch (error) {
-    throw invalidKubeconfig(origin, errorText(error), error);
   }
 }
 

@@ -2,6 +2,7 @@ import { lookup } from "node:dns/promises";
 import type {
   NodeAddresses,
   ObjectSource,
+  ResourceKind,
   ServedAddresses,
   ServerEndpoint,
   SourceListener,
@@ -52,15 +53,10 @@ export class ClusterSource implements ObjectSource {
     const { nodeName, serviceProxyName, listGuardPercent = 0 } = this.#options;
     const dependencies = { ...this.#dependencies, guard: { percent: listGuardPercent } };
     const { nodes, services, endpointslices } = watchedResources(nodeName, serviceProxyName);
-    const reflectors = [
-      new Reflector(dependencies, nodes, listenerTarget(nodes, listener)),
-      new Reflector(dependencies, services, listenerTarget(services, listener, servedBefore)),
-      new Reflector(
-        dependencies,
-        endpointslices,
-        listenerTarget(endpointslices, listener, servedBefore),
-      ),
-    ];
+    const reflectors = [nodes, services, endpointslices].map((resource) => {
+      const target = listenerTarget<ResourceKind>(resource, listener, servedBefore);
+      return new Reflector(dependencies, resource, target);
+    });
     const { signal } = this.#abort;
     // A name is looked up by the time of the first plan.
     this.#serverAddresses.current();

@@ -1,14 +1,13 @@
 import { createHash } from "node:crypto";
+import { readFile } from "node:fs/promises";
 import type { Agent } from "node:http";
 import { type Clock, sleep } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import { systemErrorText } from "../../base/system-error-text.ts";
 import { ApiError } from "../api-error.ts";
 import type { ClientConfig, ClientMaterial, TlsMaterial } from "./client-config.ts";
-import { TokenFile } from "./token-file.ts";
+import { Remembered } from "./remembered.ts";
 
-/** Certificates in files are looked at this often; plugins keep their own time. */
-const freshMs = 60_000;
 /** A plugin that takes longer hangs. */
 const pluginTimeoutMs = 60_000;
 
@@ -26,9 +25,9 @@ export class Credentials {
   readonly #clock: Clock;
   #config: ClientConfig;
   readonly #makeConfig: () => ClientConfig;
-  readonly #tokenFile: TokenFile | undefined;
-  #material: ClientMaterial | undefined;
-  #readAtMs = Number.NEGATIVE_INFINITY;
+  readonly #material: Remembered<ClientMaterial>;
+  /** Absent: none in a file. */
+  readonly #token: Remembered<string> | undefined;
   #agent: Agent | undefined;
   #agentDigest = "";
   #reading: Promise<RequestCredentials> | undefined;
@@ -39,7 +38,9 @@ export class Credentials {
     this.#makeConfig = makeConfig;
     this.#config = makeConfig();
     const { tokenFile } = this.#config;
-    this.#tokenFile = tokenFile === undefined ? undefined : new TokenFile(clock, tokenFile);
+    this.#material = new Remembered(clock, () => this.#readMaterial());
+    this.#token =
+      tokenFile === undefined ? undefined : new Remembered(clock, () => readToken(tokenFile));
   }
 
   get server(): string {
@@ -63,16 +64,16 @@ export class Credentials {
   }
 
   async #read(): Promise<RequestCredentials> {
-    const { headers, tls } = await this.#freshMaterial();
-    const token = await this.#tokenFile?.token();
+    const { headers, tls } = await this.#material.current();
+    const token = await this.#token?.current();
     const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
     return { headers: { ...headers, ...authorization }, agent: await this.#agentFor(tls) };
   }
 
   /** The server refused them (401): forget what files and plugins said. */
   drop(): void {
-    this.#tokenFile?.drop();
-    this.#readAtMs = Number.NEGATIVE_INFINITY;
+    this.#token?.drop();
+    this.#material.drop();
     this.#config = this.#makeConfig();
   }
 
@@ -82,16 +83,10 @@ export class Credentials {
     this.#agentDigest = "";
   }
 
-  async #freshMaterial(): Promise<ClientMaterial> {
-    const last = this.#material;
-    if (last !== undefined && this.#clock.monotonicMs() - this.#readAtMs < freshMs) return last;
+  async #readMaterial(): Promise<ClientMaterial> {
     try {
-      this.#material = await withTimeout(this.#clock, this.#config.read());
-      this.#readAtMs = this.#clock.monotonicMs();
-      return this.#material;
+      return await withTimeout(this.#clock, this.#config.read());
     } catch (error) {
-      // A file that is being replaced must not stop us while the last material may still do.
-      if (last !== undefined) return last;
       const message = `Cannot get credentials for ${this.server}: ${speakable(error)}`;
       throw new ApiError(message, { reason: "no-credentials" });
     }
@@ -105,6 +100,17 @@ export class Credentials {
     this.#agent = agent;
     this.#agentDigest = digest;
     return agent;
+  }
+}
+
+/** A bearer token in a file that another program replaces from time to time. */
+async function readToken(path: string): Promise<string> {
+  try {
+    return (await readFile(path, "utf8")).trim();
+  } catch (cause) {
+    const advice = "check the kubeconfig or the service account that names it";
+    const message = `Cannot read token file ${path}: ${systemErrorText(cause)}; ${advice}`;
+    throw new ApiError(message, { reason: "no-credentials", cause });
   }
 }
 

@@ -1,15 +1,19 @@
 /** Impersonation: `as`, `as-groups`, `as-uid` and `as-user-extra` of a kubeconfig's user. Pure. */
 import { fieldOf, pathOf } from "../decode/fields.ts";
+import { invalidKubeconfig, type Kubeconfig } from "./kubeconfig-file.ts";
 
 /** Request headers; several values stand for several headers of one name. */
 export type ImpersonationHeaders = Readonly<Record<string, string | readonly string[]>>;
 
 /**
- * The headers that the user of this name asks for. Throws where a group, an id or more is to be taken and no
+ * The headers that the user of this name asks for. Throws ApiError `invalid-kubeconfig` where a group, an id or more is to be taken and no
  * user, which no API server accepts.
  */
-export function impersonationHeaders(kubeconfig: unknown, userName: string): ImpersonationHeaders {
-  const users = fieldOf(kubeconfig, "users");
+export function impersonationHeaders(
+  { object, origin }: Kubeconfig,
+  userName: string,
+): ImpersonationHeaders {
+  const users = fieldOf(object, "users");
   const entries: readonly unknown[] = Array.isArray(users) ? users : [];
   const user = fieldOf(
     entries.find((entry) => fieldOf(entry, "name") === userName),
@@ -22,7 +26,8 @@ export function impersonationHeaders(kubeconfig: unknown, userName: string): Imp
     ...extraHeaders(pathOf(user, "as-user-extra")),
   };
   if (Object.keys(headers).length > 0 && !("impersonate-user" in headers)) {
-    throw new Error(`user ${userName} has as-groups, as-uid or as-user-extra but not as`);
+    const why = `user ${userName} has as-groups, as-uid or as-user-extra but not as`;
+    throw invalidKubeconfig(origin, why);
   }
   return headers;
 }

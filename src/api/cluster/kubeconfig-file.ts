@@ -55,7 +55,7 @@ function wordsOf(reason: string): string {
 
 /** What `--master` alone says: an address without credentials. */
 export function kubeconfigOfMaster(master: string): Kubeconfig {
-  const object = kubeconfigObject({ server: master }, {});
+  const object = kubeconfigObject({ server: master });
   return { object, folder: "/", tokenFiles: new Map(), origin: `--master ${master}` };
 }
 
@@ -86,10 +86,10 @@ export async function kubeconfigOfPod(
     () => false,
   );
   const server = `https://${host.includes(":") ? `[${host}]` : host}:${port}`;
-  const object = kubeconfigObject(
-    { server, ...(hasCa ? { "certificate-authority": caFile } : {}) },
-    {},
-  );
+  const object = kubeconfigObject({
+    server,
+    ...(hasCa ? { "certificate-authority": caFile } : {}),
+  });
   return {
     object,
     folder,
@@ -104,10 +104,10 @@ export function invalidKubeconfig(origin: string, why: string, cause?: unknown):
   return new ApiError(message, { reason: "invalid-kubeconfig", cause });
 }
 
-function kubeconfigObject(cluster: object, user: object): unknown {
+function kubeconfigObject(cluster: object): unknown {
   return {
     clusters: [{ name: "pod", cluster }],
-    users: [{ name: "pod", user }],
+    users: [{ name: "pod", user: {} }],
     contexts: [{ name: "pod", context: { cluster: "pod", user: "pod" } }],
     "current-context": "pod",
   };

@@ -52,12 +52,3 @@ export function knownKeys<T>(
   for (const record of records.records()) for (const key of keysOf(record)) known.add(key);
   return known;
 }
-
-/** The union; of an empty set and another one it is the other one itself. */
-export function eitherOf(
-  one: ReadonlySet<string>,
-  other: ReadonlySet<string>,
-): ReadonlySet<string> {
-  if (one.size === 0) return other;
-  return other.size === 0 ? one : new Set([...one, ...other]);
-}

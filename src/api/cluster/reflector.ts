@@ -13,7 +13,7 @@ import { LineSplitter } from "./line-splitter.ts";
 import { confirmAfterMs, ListGuard } from "./list-guard.ts";
 import { ListSplitter } from "./list-splitter.ts";
 import { ListTerms } from "./list-terms.ts";
-import { eitherOf, knownKeys, ListedObjects } from "./listed-objects.ts";
+import { knownKeys, ListedObjects } from "./listed-objects.ts";
 import type { ReflectorTarget } from "./reflector-target.ts";
 import { expectNewer } from "./resource-version.ts";
 import { ResourceSelectors } from "./selectors.ts";
@@ -108,7 +108,7 @@ export class Reflector<T> {
       if (signal.aborted) return;
     } while (head.continueToken !== "");
     this.#terms.noteComplete();
-    const known = eitherOf(listedBefore, await this.#servedBefore());
+    const known = await this.#withServed(listedBefore);
     if (signal.aborted) return;
     const take = (): void => this.#takeList(listed, head);
     // A resourceVersion that was set meanwhile is that of a quarantined list that expired: take this newer list.
@@ -116,10 +116,12 @@ export class Reflector<T> {
     else if (!this.#guard.judge(known, listed.keys, take)) await this.#awaitSecond(signal);
   }
 
-  /** Asked for late, and not held: the addresses of a large cluster are megabytes. */
-  async #servedBefore(): Promise<ReadonlySet<string>> {
+  /** What was served is asked for late, and not held: the addresses of a large cluster are megabytes. */
+  async #withServed(listed: ReadonlySet<string>): Promise<ReadonlySet<string>> {
     const { servedBefore } = this.#target;
-    return this.#isSynced || servedBefore === undefined ? new Set() : servedBefore();
+    if (this.#isSynced || servedBefore === undefined) return listed;
+    const served = await servedBefore();
+    return listed.size === 0 ? served : new Set([...served, ...listed]);
   }
 
   /** The second list is the newest state, not what a server has in its cache. */

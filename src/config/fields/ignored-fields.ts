@@ -4,6 +4,19 @@ const otherMode = "applies to other proxy modes only";
 const windows = "applies to Windows only";
 const transport = "kube-ipvs uses JSON and sends few requests";
 
+/** Path, kind, default, and why it has no effect. */
+const withoutFlag = [
+  ["nftables.masqueradeAll", "boolean", "false", otherMode],
+  ["nftables.syncPeriod", "duration", "30s", otherMode],
+  ["nftables.minSyncPeriod", "duration", "1s", otherMode],
+  ["winkernel.networkName", "text", "", windows],
+  ["winkernel.sourceVip", "text", "", windows],
+  ["winkernel.enableDSR", "boolean", "false", windows],
+  ["winkernel.rootHnsEndpointName", "text", "", windows],
+  ["winkernel.forwardHealthCheckVip", "boolean", "false", windows],
+  ["windowsRunAsService", "boolean", "false", windows],
+] as const;
+
 /** Known to kube-proxy, accepted, without effect here. */
 export const ignoredFields: readonly Field[] = [
   {
@@ -55,39 +68,9 @@ export const ignoredFields: readonly Field[] = [
     help: "",
     noEffect: otherMode,
   },
-  {
-    path: "nftables.masqueradeAll",
-    kind: "boolean",
-    default: "false",
-    help: "",
-    noEffect: otherMode,
-  },
-  {
-    path: "nftables.syncPeriod",
-    kind: "duration",
-    default: "30s",
-    help: "",
-    noEffect: otherMode,
-  },
-  {
-    path: "nftables.minSyncPeriod",
-    kind: "duration",
-    default: "1s",
-    help: "",
-    noEffect: otherMode,
-  },
-  { path: "winkernel.networkName", kind: "text", default: "", help: "", noEffect: windows },
-  { path: "winkernel.sourceVip", kind: "text", default: "", help: "", noEffect: windows },
-  { path: "winkernel.enableDSR", kind: "boolean", default: "false", help: "", noEffect: windows },
-  { path: "winkernel.rootHnsEndpointName", kind: "text", default: "", help: "", noEffect: windows },
-  {
-    path: "winkernel.forwardHealthCheckVip",
-    kind: "boolean",
-    default: "false",
-    help: "",
-    noEffect: windows,
-  },
-  { path: "windowsRunAsService", kind: "boolean", default: "false", help: "", noEffect: windows },
+  ...withoutFlag.map(
+    ([path, kind, value, noEffect]): Field => ({ path, kind, default: value, help: "", noEffect }),
+  ),
   {
     path: "portRange",
     kind: "text",
