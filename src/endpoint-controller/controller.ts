@@ -7,13 +7,13 @@ import { decodePod } from "../api/decode/pod.ts";
 import { decodeSelectingService } from "../api/decode/selecting-service.ts";
 import { decodeStoredSlice } from "../api/decode/stored-slice.ts";
 import type { Notify } from "../api/last-known-records.ts";
+import type { Refusal } from "../api/source.ts";
 import { errorText } from "../base/error-text.ts";
 import type { Logger } from "../base/log.ts";
 import type { ServiceName } from "../base/service-name.ts";
 import { planSlices, type SlicePlan } from "../endpoint-slices/plan-slices.ts";
 import { EndpointObjects } from "./endpoint-objects.ts";
 import { OtherManagers } from "./other-managers.ts";
-import { RefusalLog } from "./refusal-log.ts";
 import { controllerResources } from "./resources.ts";
 import { RevertedError, RevertedWrites } from "./reverted-writes.ts";
 import { isConflict, SliceWriter } from "./slice-writer.ts";
@@ -40,7 +40,7 @@ export class EndpointController {
   readonly #writer: SliceWriter;
   readonly #queue: WorkQueue;
   readonly #otherManagers: OtherManagers;
-  readonly #refusals: RefusalLog;
+  readonly #namedRefusals = new Set<string>();
   readonly #reverted: RevertedWrites;
   readonly #unsynced = new Set<string>(Object.keys(controllerResources));
   #running: Promise<unknown> = Promise.resolve();
@@ -51,7 +51,6 @@ export class EndpointController {
     this.#log = log;
     this.#writer = new SliceWriter(connection, this.#abort.signal);
     this.#otherManagers = new OtherManagers(log);
-    this.#refusals = new RefusalLog(log);
     this.#reverted = new RevertedWrites(clock);
     this.#queue = new WorkQueue({
       clock,
@@ -116,7 +115,7 @@ export class EndpointController {
       },
       keysOf,
       onSynced: () => this.#noteSynced(kind),
-      onRefusal: (refusal) => this.#refusals.note(refusal),
+      onRefusal: (refusal) => this.#nameRefusal(refusal),
       onListQuarantine: ({ outcome, known, missing }) =>
         this.#log.warn("List removes many objects, relist guard", {
           resource: kind,
@@ -125,6 +124,14 @@ export class EndpointController {
           missing,
         }),
     };
+  }
+
+  /** Once. Objects may be many and wrong for long: so many fields are remembered, and no more named. */
+  #nameRefusal({ kind, subject: object, field, reason, message: err }: Refusal): void {
+    const key = `${kind} ${object} ${field} ${reason}`;
+    if (this.#namedRefusals.has(key) || this.#namedRefusals.size >= mostNamedRefusals) return;
+    this.#namedRefusals.add(key);
+    this.#log.warn("Ignoring invalid field", { kind, object, field, reason, err });
   }
 
   /** Before all lists are complete every Service would be planned with Pods or slices missing. */
@@ -172,6 +179,7 @@ export class EndpointController {
 }
 
 const conflictsUntilLoud = 4;
+const mostNamedRefusals = 1_000;
 
 function leastDelayMs(error: unknown): number {
   if (error instanceof RevertedError) return error.waitMs;

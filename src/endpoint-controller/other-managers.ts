@@ -18,18 +18,13 @@ export class OtherManagers {
   note(service: ServiceName, managedBy: string | undefined): void {
     const before = this.#managed.get(service);
     if (before === managedBy) return;
-    if (managedBy === undefined) {
-      this.#managed.delete(service);
-      this.#write("EndpointSlices of the Service have no other manager any more, making them", {
-        service,
-      });
-    } else {
-      this.#managed.set(service, managedBy);
-      this.#write("EndpointSlices of the Service have another manager, leaving it alone", {
-        service,
-        managedBy,
-      });
-    }
+    if (managedBy === undefined) this.#managed.delete(service);
+    else this.#managed.set(service, managedBy);
+    const event =
+      managedBy === undefined
+        ? "EndpointSlices of the Service have no other manager any more, making them"
+        : "EndpointSlices of the Service have another manager, leaving it alone";
+    this.#write(event, { service, ...(managedBy === undefined ? {} : { managedBy }) });
   }
 
   #write(event: string, keys: Readonly<Record<string, unknown>>): void {

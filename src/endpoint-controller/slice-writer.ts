@@ -1,8 +1,8 @@
 import { ApiError } from "../api/api-error.ts";
 import { expectWritten, type WriteWords } from "../api/cluster/answers.ts";
-import type { ApiConnection, ApiWrite } from "../api/connection.ts";
-import type { NewSlice, StoredSlice } from "../endpoint-slices/objects.ts";
-import type { SlicePlan, SliceUpdate } from "../endpoint-slices/plan-slices.ts";
+import type { ApiConnection } from "../api/connection.ts";
+import type { StoredSlice } from "../endpoint-slices/objects.ts";
+import type { SlicePlan } from "../endpoint-slices/plan-slices.ts";
 import { sliceObject, slicePatch } from "../endpoint-slices/render.ts";
 import { bareName, namespaceOf } from "../endpoint-slices/selection.ts";
 import { controllerResources, controllerRole } from "./resources.ts";
@@ -24,61 +24,47 @@ export class SliceWriter {
    * next plan begins from what is stored by then.
    */
   async write({ creates, updates, deletes }: SlicePlan): Promise<void> {
-    for (const slice of creates) await this.#create(slice);
-    for (const update of updates) await this.#update(update);
+    for (const slice of creates) await this.#send("create", slice.name, sliceObject(slice));
+    for (const update of updates) {
+      await this.#send("update", update.stored.name, slicePatch(update));
+    }
     for (const slice of deletes) await this.#delete(slice);
-  }
-
-  #create(slice: NewSlice): Promise<void> {
-    const path = pathOf(slice.name, "");
-    const body = JSON.stringify(sliceObject(slice));
-    return this.#send(
-      { method: "POST", path, contentType: "application/json", body },
-      `create EndpointSlice ${slice.name}`,
-    );
-  }
-
-  #update(update: SliceUpdate): Promise<void> {
-    const { name } = update.stored;
-    const body = JSON.stringify(slicePatch(update));
-    const contentType = "application/merge-patch+json";
-    return this.#send(
-      { method: "PATCH", path: pathOf(name, bareName(name)), contentType, body },
-      `update EndpointSlice ${name}`,
-    );
   }
 
   /** One that is gone is what was wanted. */
   async #delete({ name, uid, resourceVersion }: StoredSlice): Promise<void> {
     const preconditions = { uid, resourceVersion };
-    const body = JSON.stringify({ kind: "DeleteOptions", apiVersion: "v1", preconditions });
-    const path = pathOf(name, bareName(name));
+    const options = { kind: "DeleteOptions", apiVersion: "v1", preconditions };
     try {
-      await this.#send(
-        { method: "DELETE", path, contentType: "application/json", body },
-        `delete EndpointSlice ${name}`,
-      );
+      await this.#send("delete", name, options);
     } catch (error) {
       if (!(error instanceof ApiError && error.status === 404)) throw error;
     }
   }
 
-  async #send(write: ApiWrite, operation: string): Promise<void> {
-    const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(requestTimeoutMs)]);
+  async #send(verb: keyof typeof requests, slice: string, body: object): Promise<void> {
     const { name } = controllerResources.endpointslices;
+    const operation = `${verb} EndpointSlice ${slice}`;
     const words: WriteWords = { name, operation, advice: adviceFor };
+    const namespace = encodeURIComponent(namespaceOf(slice));
+    const collection = `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`;
+    const path =
+      verb === "create" ? collection : `${collection}/${encodeURIComponent(bareName(slice))}`;
+    const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(requestTimeoutMs)]);
+    const write = { ...requests[verb], path, body: JSON.stringify(body) };
     await expectWritten(words, await this.#connection.send(write, signal));
   }
 }
 
+const requests = {
+  create: { method: "POST", contentType: "application/json" },
+  update: { method: "PATCH", contentType: "application/merge-patch+json" },
+  delete: { method: "DELETE", contentType: "application/json" },
+} as const;
+
 /** Someone else wrote first, or what was read is old by now: to be expected, and gone when it is read. */
 export function isConflict(error: unknown): boolean {
   return error instanceof ApiError && error.status === 409;
-}
-
-function pathOf(slice: string, name: string): string {
-  const collection = `/apis/discovery.k8s.io/v1/namespaces/${encodeURIComponent(namespaceOf(slice))}/endpointslices`;
-  return name === "" ? collection : `${collection}/${encodeURIComponent(name)}`;
 }
 
 function adviceFor(status: number): string {

@@ -1,4 +1,4 @@
-import { printableText, type Refuse, refusal } from "../refusals.ts";
+import { printableText, type RefusalReason, type Refuse, refusal } from "../refusals.ts";
 import type { Refusal } from "../source.ts";
 import { fieldOf, isAbsent } from "./fields.ts";
 import { flatText } from "./flat-text.ts";
@@ -28,32 +28,15 @@ export function identityOf(
   const metadata = fieldOf(object, "metadata");
   const name = fieldOf(metadata, "name");
   const namespace = kind === "nodes" ? "" : fieldOf(metadata, "namespace");
-  const fault = faultOf({ kind, object, metadata, name, namespace });
-  if (fault !== undefined) {
-    refuse(refusal({ kind, subject: spokenName(name, namespace), ...fault }));
-    return undefined;
-  }
-  return {
-    name: flatText(namespace === "" ? `${name}` : `${namespace}/${name}`),
-    namespace: `${namespace}`,
+  const refuseField = (field: string, reason: RefusalReason, value: unknown): undefined => {
+    refuse(refusal({ kind, subject: spokenName(name, namespace), field, reason, value }));
   };
-}
-
-type Fault = Pick<Parameters<typeof refusal>[0], "field" | "reason" | "value">;
-
-function faultOf(given: {
-  readonly kind: Refusal["kind"];
-  readonly object: unknown;
-  readonly metadata: unknown;
-  readonly name: unknown;
-  readonly namespace: unknown;
-}): Fault | undefined {
-  const { kind, object, metadata, name, namespace } = given;
-  if (!isObject(object)) return { field: "", reason: "not-an-object", value: object };
-  if (!isObject(metadata)) return { field: "metadata", reason: "not-an-object", value: metadata };
-  if (!isSafeName(name)) return { field: "metadata.name", reason: "invalid-name", value: name };
-  if (kind === "nodes" || isSafeName(namespace)) return undefined;
-  return { field: "metadata.namespace", reason: "invalid-name", value: namespace };
+  if (!isObject(object)) return refuseField("", "not-an-object", object);
+  if (!isObject(metadata)) return refuseField("metadata", "not-an-object", metadata);
+  if (!isSafeName(name)) return refuseField("metadata.name", "invalid-name", name);
+  if (kind === "nodes") return { name: flatText(name), namespace: "" };
+  if (!isSafeName(namespace)) return refuseField("metadata.namespace", "invalid-name", namespace);
+  return { name: flatText(`${namespace}/${name}`), namespace };
 }
 
 function isObject(value: unknown): boolean {
