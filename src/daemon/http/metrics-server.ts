@@ -1,5 +1,5 @@
 import type { Clock } from "../../base/clock.ts";
-import type { ProxyMode } from "../../config/config.ts";
+import type { Config } from "../../config/config.ts";
 import { SliMetrics } from "../../metrics/sli-metrics.ts";
 import type { HttpAnswer, HttpRequest, HttpResponder } from "./http-listener.ts";
 import { jsonAnswer, notFound, textAnswer } from "./pages/answers.ts";
@@ -23,19 +23,15 @@ export interface MetricsServerParts {
   readonly setVerbosity: (level: number) => void;
 }
 
-export interface MetricsServerOptions {
-  readonly mode: ProxyMode;
-  readonly isProfilingEnabled: boolean;
-  /** ComponentFlagz and ComponentStatusz count. */
-  readonly featureGates: ReadonlyMap<string, boolean>;
-}
+/** Of the feature gates ComponentFlagz and ComponentStatusz count. */
+export type MetricsServerConfig = Pick<Config, "mode" | "isProfilingEnabled" | "featureGates">;
 
 type Page = (request: HttpRequest) => HttpAnswer | Promise<HttpAnswer>;
 
 /** Answers on the metrics address (10249): what kube-proxy serves there. */
 export function metricsResponder(
   parts: MetricsServerParts,
-  options: MetricsServerOptions,
+  options: MetricsServerConfig,
 ): HttpResponder {
   const pages = pagesOf(parts, options);
   const debug = options.isProfilingEnabled ? new DebugPages(parts) : undefined;
@@ -47,7 +43,7 @@ export function metricsResponder(
 
 function pagesOf(
   { clock, metrics, shown }: MetricsServerParts,
-  { featureGates, mode }: MetricsServerOptions,
+  { featureGates, mode }: MetricsServerConfig,
 ): ReadonlyMap<string, Page> {
   const slis = new SliMetrics();
   const startedAtMs = clock.nowMs();

@@ -7,7 +7,7 @@ import { serverFailedEvent } from "../report/events.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import { healthResponder } from "./health-server.ts";
 import { HttpListener } from "./http-listener.ts";
-import { metricsResponder, type ShownConfig } from "./metrics-server.ts";
+import { type MetricsServerConfig, metricsResponder, type ShownConfig } from "./metrics-server.ts";
 import type { Exposition } from "./pages/metrics-page.ts";
 
 export interface ServerParts {
@@ -20,16 +20,8 @@ export interface ServerParts {
   readonly setVerbosity: (level: number) => void;
 }
 
-type ServerConfig = Pick<
-  Config,
-  | "mode"
-  | "nodeName"
-  | "healthzBindAddress"
-  | "metricsBindAddress"
-  | "isBindFailureFatal"
-  | "isProfilingEnabled"
-  | "featureGates"
->;
+type ServerConfig = MetricsServerConfig &
+  Pick<Config, "nodeName" | "healthzBindAddress" | "metricsBindAddress" | "isBindFailureFatal">;
 
 /**
  * Opens the metrics and the health port. A busy one is retried in the background; rejects only with

@@ -4,7 +4,7 @@ import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { PlanOptions } from "../../plan/options.ts";
 import type { LiveConfig } from "../process/live-config.ts";
-import { healthCheckAddresses, type NodeFacts, planOptionsOf, sameOptions } from "./node-facts.ts";
+import { healthCheckAddresses, planOptionsOf, sameOptions } from "./node-facts.ts";
 import { emptyNetwork, type NodeNetwork, readNodeNetwork, sameNetwork } from "./node-network.ts";
 
 export interface KnownNodeParts {
@@ -95,16 +95,7 @@ export class KnownNode {
 
   #updateOptions(): PlanOptions {
     const { live, families } = this.#parts;
-    const { ofNode: nodeAddresses, reserved, apiServers, isIpv6Disabled } = this.#network;
-    const facts: NodeFacts = {
-      config: live.current,
-      families,
-      node: this.#record,
-      nodeAddresses,
-      reserved,
-      apiServers,
-      isIpv6Disabled,
-    };
+    const facts = { config: live.current, families, node: this.#record, network: this.#network };
     this.#healthCheckAddresses = healthCheckAddresses(facts);
     const options = planOptionsOf(facts);
     if (this.#options === undefined || !sameOptions(options, this.#options)) {

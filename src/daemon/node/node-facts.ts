@@ -14,12 +14,8 @@ import {
 } from "../../base/ip.ts";
 import type { Config } from "../../config/config.ts";
 import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
-import type {
-  FamilyOptions,
-  LocalDetector,
-  PlanOptions,
-  ReservedReason,
-} from "../../plan/options.ts";
+import type { FamilyOptions, LocalDetector, PlanOptions } from "../../plan/options.ts";
+import type { NodeNetwork } from "./node-network.ts";
 
 export interface NodeFacts {
   readonly config: Config;
@@ -27,14 +23,7 @@ export interface NodeFacts {
   readonly families: readonly IpFamily[];
   /** Absent until the API reported it, or where there is none. */
   readonly node: NodeRecord | undefined;
-  /** Addresses on the node's links other than kube-ipvs0. */
-  readonly nodeAddresses: ReadonlySet<IpAddress>;
-  /** Addresses of others that must not be bound to kube-ipvs0. */
-  readonly reserved?: ReadonlyMap<IpAddress, ReservedReason>;
-  /** `10.0.0.1 6443` of each API server. */
-  readonly apiServers?: ReadonlySet<string>;
-  /** The kernel takes no IPv6 address. */
-  readonly isIpv6Disabled?: boolean;
+  readonly network: NodeNetwork;
 }
 
 /** Puts the options of planning together. */
@@ -52,15 +41,15 @@ export function planOptionsOf(facts: NodeFacts): PlanOptions {
 }
 
 function familyOptions(family: IpFamily, facts: NodeFacts): FamilyOptions {
-  const nodeAddresses = new Set([...facts.nodeAddresses].filter((ip) => familyOf(ip) === family));
+  const { ofNode, reserved, apiServers, isIpv6Disabled } = facts.network;
   const detector = localDetector(family, facts);
   return {
     nodeIp: nodeIpOf(family, facts.config, facts.node),
-    nodeAddresses,
-    nodePortAddresses: nodePortAddresses(family, facts, nodeAddresses),
-    reserved: new Map([...(facts.reserved ?? [])].filter(([ip]) => familyOf(ip) === family)),
-    ...(facts.apiServers === undefined ? {} : { apiServers: [...facts.apiServers].sort() }),
-    ...(family === "IPv6" && facts.isIpv6Disabled === true ? { isLinkDisabled: true } : {}),
+    nodeAddresses: new Set([...ofNode].filter((ip) => familyOf(ip) === family)),
+    nodePortAddresses: nodePortAddresses(family, facts),
+    reserved: new Map([...reserved].filter(([ip]) => familyOf(ip) === family)),
+    apiServers: [...apiServers].sort(),
+    ...(family === "IPv6" && isIpv6Disabled ? { isLinkDisabled: true } : {}),
     isReservedRefused: facts.config.reservedAddresses === "refuse",
     ...(detector === undefined ? {} : { localDetector: detector }),
     edges: facts.config.edges,
@@ -86,23 +75,20 @@ function nodeIpOf(
 export function healthCheckAddresses(
   facts: NodeFacts,
 ): ReadonlyMap<IpFamily, readonly IpAddress[]> {
-  const addressesOf = (family: IpFamily): readonly IpAddress[] => {
-    if (nodePortNetworks(family, facts.config, facts.node).length === 0)
-      return [wildcardAddresses[family]];
-    const ofFamily = [...facts.nodeAddresses].filter((address) => familyOf(address) === family);
-    return nodePortAddresses(family, facts, new Set(ofFamily));
-  };
+  const addressesOf = (family: IpFamily): readonly IpAddress[] =>
+    nodePortNetworks(family, facts.config, facts.node).length === 0
+      ? [wildcardAddresses[family]]
+      : nodePortAddresses(family, facts);
   return new Map(facts.families.map((family) => [family, addressesOf(family)]));
 }
 
 /** Addresses that serve node ports: all of the node, its primary ones, or those inside the networks. */
 function nodePortAddresses(
   family: IpFamily,
-  { config, node }: NodeFacts,
-  nodeAddresses: ReadonlySet<IpAddress>,
+  { config, node, network }: NodeFacts,
 ): readonly IpAddress[] {
   const networks = nodePortNetworks(family, config, node);
-  const all = [...nodeAddresses].sort();
+  const all = [...network.ofNode].filter((address) => familyOf(address) === family).sort();
   if (networks.length === 0) return all;
   return all.filter((address) => networks.some((cidr) => cidrContains(cidr, address)));
 }

@@ -9,6 +9,7 @@ import { type IpAddress, ipFamilies, parseIpAddress } from "../../../src/base/ip
 import { loadConfig } from "../../../src/config/load-config.ts";
 import { iptablesOptionsOf } from "../../../src/daemon/node/iptables-facts.ts";
 import { planOptionsOf } from "../../../src/daemon/node/node-facts.ts";
+import { emptyNetwork } from "../../../src/daemon/node/node-network.ts";
 import type { IptablesNodeOptions } from "../../../src/plan/iptables/options.ts";
 import { TablesPlan } from "../../../src/plan/iptables/tables-plan.ts";
 import { configurationText } from "../../golden/configuration.ts";
@@ -37,8 +38,8 @@ function optionsOf(
     hostname: () => "ignored",
     readFile: () => text,
   });
-  const nodeAddresses = addressesOf(scenario, stepCount);
-  const shared = planOptionsOf({ config, families: ipFamilies, node, nodeAddresses });
+  const network = { ...emptyNetwork, ofNode: addressesOf(scenario, stepCount) };
+  const shared = planOptionsOf({ config, families: ipFamilies, node, network });
   const facts = { config, node, shared, servesLoopbackNodePorts: true, hasCounters: true };
   return iptablesOptionsOf(facts);
 }

@@ -7,6 +7,7 @@ import {
   type NodeFacts,
   planOptionsOf,
 } from "../../../../src/daemon/node/node-facts.ts";
+import { emptyNetwork } from "../../../../src/daemon/node/node-network.ts";
 import { readAddresses } from "../../../../src/reconcile/observed/read-addresses.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { cidr, ip } from "../../../support/records.ts";
@@ -26,7 +27,10 @@ function factsOf(lines: string, overrides: Partial<NodeFacts> = {}): NodeFacts {
     config: loadFile(lines).config,
     families: ["IPv4", "IPv6"],
     node,
-    nodeAddresses: new Set(["192.168.10.11", "172.16.5.11", "fd00:10::11"].map(ip)),
+    network: {
+      ...emptyNetwork,
+      ofNode: new Set(["192.168.10.11", "172.16.5.11", "fd00:10::11"].map(ip)),
+    },
     ...overrides,
   };
 }
@@ -96,7 +100,7 @@ describe("node ports are served", () => {
     await kernel.link.apply([{ kind: "address-add", address: ip("10.96.0.10") }]);
     const { ofNode } = await readAddresses(kernel);
     const facts = factsOf('nodePortAddresses: ["10.96.0.0/12", "192.168.10.0/24"]', {
-      nodeAddresses: ofNode,
+      network: { ...emptyNetwork, ofNode },
     });
     assert.deepEqual(nodePortAddresses(facts).IPv4, ["192.168.10.11"]);
   });
