@@ -23,19 +23,23 @@ export async function cleanUp(
   print: (line: string) => void,
   clock: Clock = systemClock,
 ): Promise<boolean> {
-  const recordPath = ownershipRecordPath(config.drainStartTimesPath);
   const report = await removeAll(kernel, clock, await removalGoal(kernel, config));
-  const files = [
-    await removeFile(config.drainStartTimesPath, removeBootFile),
-    await removeFile(recordPath, removeBootFile),
-    await removeFile(modeRecordPath(config.drainStartTimesPath), removeBootFile),
-    // That of a daemon that runs goes with it.
-    await removeFile(config.operatorSocketPath, (path) =>
-      removeLeftoverSocket(path).catch(() => false),
-    ),
-  ];
+  const files: FileRemoval[] = [];
+  for (const path of bootFiles(config)) files.push(await removeFile(path, removeBootFile));
+  // That of a daemon that runs goes with it.
+  const removeSocket = (path: string) => removeLeftoverSocket(path).catch(() => false);
+  files.push(await removeFile(config.operatorSocketPath, removeSocket));
   for (const line of reportLines(report, files)) print(line);
   return report.failures.length === 0 && files.every(({ error }) => error === undefined);
+}
+
+/** Files that carry something from run to run; an empty path: there is none. */
+export function bootFiles({ drainStartTimesPath }: Config): readonly string[] {
+  return [
+    drainStartTimesPath,
+    ownershipRecordPath(drainStartTimesPath),
+    modeRecordPath(drainStartTimesPath),
+  ];
 }
 
 /** What clean-up is about: everything of ours. */

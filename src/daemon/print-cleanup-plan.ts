@@ -12,13 +12,11 @@ import { type PlannedRemoval, planRemovalFrom } from "../reconcile/remove-all.ts
 import { planObject } from "../reconcile/render/plan-json.ts";
 import { planText } from "../reconcile/render/plan-text.ts";
 import { portalRules } from "../userspace/portal-rules.ts";
-import { keptReasons, removalGoal } from "./clean-up.ts";
+import { bootFiles, keptReasons, removalGoal } from "./clean-up.ts";
 import { presentNftTables } from "./node/other-modes.ts";
 import { planRulesRemoval, usableFamilies } from "./node/remove-rules.ts";
 import { countUnusedRules } from "./node/unused-backend.ts";
 import type { PlanFormat } from "./plan-format.ts";
-import { modeRecordPath } from "./process/mode-record.ts";
-import { ownershipRecordPath } from "./process/ownership-record.ts";
 import type { CommandParts } from "./run.ts";
 
 /** Prints it. Resolves with whether there is anything to remove; rejects where that cannot be read. */
@@ -63,13 +61,7 @@ async function planCleanUp(
     const message = `Cannot plan the clean-up: ${failure.subject}: ${errorText(failure.error)}`;
     throw new Error(message, { cause: failure.error });
   }
-  const { drainStartTimesPath, operatorSocketPath } = config;
-  const paths = [
-    drainStartTimesPath,
-    ownershipRecordPath(drainStartTimesPath),
-    modeRecordPath(drainStartTimesPath),
-    operatorSocketPath,
-  ];
+  const paths = [...bootFiles(config), config.operatorSocketPath];
   const portals = await planPortalRemoval(kernel);
   return {
     plan: { ...plan, changes: [...plan.changes, ...portals.changes] },

@@ -4,8 +4,7 @@ import { SliMetrics } from "../../metrics/sli-metrics.ts";
 import type { HttpAnswer, HttpRequest, HttpResponder } from "./http-listener.ts";
 import { jsonAnswer, notFound, textAnswer } from "./pages/answers.ts";
 import { DebugPages } from "./pages/debug-pages.ts";
-import { healthPage } from "./pages/health-page.ts";
-import { type Exposition, metricsPage, sliPage } from "./pages/metrics-page.ts";
+import { type Exposition, healthPage, metricsPage, sliPage } from "./pages/metrics-page.ts";
 import { flagzPage, statuszPage } from "./pages/zpages.ts";
 
 /** What the program shows of its configuration: no secrets, only where they lie. */

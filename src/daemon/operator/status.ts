@@ -36,15 +36,15 @@ export function* statusOf(parts: StatusParts): Generator<void, Status> {
   const counts = yield* countsOf(view);
   const history = view?.history ?? new SyncHistory(parts.clock);
   const secondsSince = agesNow(parts.clock);
-  const evidence = { ...parts, history };
-  const problems = problemsOf(evidence, secondsSince);
-  const verdict = verdictOf(problems, evidence, secondsSince);
+  const evidence = { ...parts, history, secondsSince };
+  const problems = problemsOf(evidence);
+  const verdict = verdictOf(problems, evidence);
   const choice = view?.iptables?.choice;
   return {
     apiVersion,
     kind: "Status",
     verdict,
-    summary: summaryOf(verdict, problems, counts, history.last, secondsSince),
+    summary: summaryOf(verdict, problems, counts, evidence),
     problems,
     node: { name: config.nodeName, isEligible: health.report().isNodeEligible },
     mode: config.mode,

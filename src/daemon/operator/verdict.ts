@@ -2,7 +2,7 @@
 import { durationText } from "../../base/duration-text.ts";
 import type { ApiContact } from "../report/api-contact.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
-import type { PastSync, SyncHistory } from "../report/sync-history.ts";
+import type { SyncHistory } from "../report/sync-history.ts";
 import type { SecondsSince } from "./ages.ts";
 import type { Counts, Problem, Status } from "./answers.ts";
 
@@ -13,18 +13,14 @@ export interface Evidence {
   readonly history: SyncHistory;
   /** Monotonic; of the program. */
   readonly startedAtMs: number;
+  readonly secondsSince: SecondsSince;
 }
 
 /** Worst first; empty where the node is as the cluster wants it. */
-export function problemsOf(evidence: Evidence, secondsSince: SecondsSince): readonly Problem[] {
-  return [
-    ...readiness(evidence, secondsSince),
-    ...syncs(evidence, secondsSince),
-    ...apiServer(evidence, secondsSince),
-    ...refusals(evidence, secondsSince),
-    ...conflicts(evidence, secondsSince),
-    ...repairs(evidence),
-  ];
+export function problemsOf(evidence: Evidence): readonly Problem[] {
+  return [readiness, syncs, apiServer, refusals, conflicts, repairs].flatMap((find) =>
+    find(evidence),
+  );
 }
 
 /** A start takes seconds, with tens of thousands of Services half a minute: what takes longer is a problem. */
@@ -33,8 +29,7 @@ const longestStartSeconds = 60;
 /** A start that goes well is not degraded, though nothing is served yet. */
 export function verdictOf(
   problems: readonly Problem[],
-  { history, startedAtMs }: Evidence,
-  secondsSince: SecondsSince,
+  { history, startedAtMs, secondsSince }: Evidence,
 ): Status["verdict"] {
   if (problems.length === 0) return "OK";
   const waitsOnly = problems.every(({ reason }) => reason === "not-ready");
@@ -47,8 +42,7 @@ export function summaryOf(
   verdict: Status["verdict"],
   problems: readonly Problem[],
   { services }: Counts,
-  last: PastSync | undefined,
-  secondsSince: SecondsSince,
+  { history: { last }, secondsSince }: Evidence,
 ): string {
   if (verdict === "OK") {
     const sync =
@@ -63,26 +57,21 @@ export function summaryOf(
   return `${verdict}: ${texts.join("; ")}`;
 }
 
-function readiness(
-  { health, startedAtMs, history }: Evidence,
-  secondsSince: SecondsSince,
-): readonly Problem[] {
+function readiness({ health, startedAtMs, history, secondsSince }: Evidence): readonly Problem[] {
   const message = health.notReadyReason;
   if (message === undefined) return [];
   const sinceSeconds = secondsSince(history.last?.endedAtMs ?? startedAtMs);
   return [{ reason: "not-ready", message, sinceSeconds }];
 }
 
-function syncs({ history: { failing } }: Evidence, secondsSince: SecondsSince): readonly Problem[] {
+function syncs({ history: { failing }, secondsSince }: Evidence): readonly Problem[] {
   if (failing === undefined) return [];
   const message = `Syncs fail: ${failing.message}`;
   return [{ reason: "sync-failed", message, sinceSeconds: secondsSince(failing.sinceMs) }];
 }
 
-function apiServer(
-  { apiContact: { host, failing } }: Evidence,
-  secondsSince: SecondsSince,
-): readonly Problem[] {
+function apiServer({ apiContact, secondsSince }: Evidence): readonly Problem[] {
+  const { host, failing } = apiContact;
   if (failing === undefined) return [];
   const what = failing.code === "<error>" ? "does not answer" : `answers ${failing.code}`;
   const message = `API server ${host} ${what}`;
@@ -90,10 +79,8 @@ function apiServer(
   return [{ reason: "api-server-unreachable", message, sinceSeconds }];
 }
 
-function refusals(
-  { history: { refusals: present } }: Evidence,
-  secondsSince: SecondsSince,
-): readonly Problem[] {
+function refusals({ history, secondsSince }: Evidence): readonly Problem[] {
+  const { refusals: present } = history;
   if (present.length === 0) return [];
   const reasons = [...new Set(present.map(({ reason }) => reason))].join(", ");
   const message = `${count(present.length, "object")} refused by the kernel (${reasons})`;
@@ -106,7 +93,7 @@ const unservedReasons: ReadonlySet<string> = new Set([
   "foreign-virtual-server",
 ]);
 
-function conflicts({ history }: Evidence, secondsSince: SecondsSince): readonly Problem[] {
+function conflicts({ history, secondsSince }: Evidence): readonly Problem[] {
   const unserved = history.conflicts.filter(({ reason }) => unservedReasons.has(reason));
   if (unserved.length === 0) return [];
   const reasons = [...new Set(unserved.map(({ reason }) => reason))].join(", ");

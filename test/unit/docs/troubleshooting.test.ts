@@ -44,7 +44,7 @@ function messages(
   const history = new SyncHistory(clock);
   change(history);
   const evidence = { health, apiContact, history, startedAtMs: 0 };
-  return problemsOf(evidence, () => 1).map(({ message }) => message);
+  return problemsOf({ ...evidence, secondsSince: () => 1 }).map(({ message }) => message);
 }
 
 const link = { kind: "link", subject: { type: "link", link: "kube-ipvs0" } } as const;
