@@ -99,11 +99,14 @@ export class HttpConnection implements ApiConnection {
 
   #send(url: URL, options: RequestOptions, body: string): Promise<IncomingMessage> {
     const send = url.protocol === "https:" ? requestHttps : requestHttp;
-    return new Promise((resolve, reject) => {
+    return new Promise<IncomingMessage>((resolve, reject) => {
       const request = send(url, options, resolve);
       request.on("socket", (socket) => socket.setKeepAlive(true, keepAliveMs));
       request.on("error", (error) => reject(this.#unreachable(error)));
       request.end(body);
+      // Certificates are checked when the connection is made: that throws.
+    }).catch((error: unknown) => {
+      throw error instanceof ApiError ? error : this.#unreachable(error);
     });
   }
 
@@ -132,11 +135,18 @@ export class HttpConnection implements ApiConnection {
 
   #unreachable(error: unknown): ApiError {
     const code = systemErrorCode(error) ?? "unreachable";
-    const words = errorText(error) || code;
+    const words = plainWords(errorText(error)) || code;
     const text = words.includes(code) ? words : `${code} (${words})`;
     const message = `Cannot reach API server ${this.server}: ${text}${adviceFor(code)}`;
     return new ApiError(message, { reason: code, cause: error });
   }
+}
+
+/** Without Node.js' advice to whoever starts it, and without OpenSSL's places in its source. */
+function plainWords(text: string): string {
+  return text
+    .replace(/; if the root CA is installed .*$/s, "")
+    .replace(/^.*:(?:SSL|x509 certificate|PEM) routines:[^:]*:([^:]+).*$/s, "$1");
 }
 
 /** The length is said, since Node.js frames the body of a DELETE in no other way. */
@@ -161,6 +171,8 @@ const advices: Readonly<Record<string, string>> = {
   UNABLE_TO_GET_ISSUER_CERT_LOCALLY: "check certificate-authority in the kubeconfig",
   ERR_TLS_CERT_ALTNAME_INVALID:
     "use a name that is in the certificate, or set tls-server-name in the kubeconfig",
+  ERR_OSSL_X509_KEY_VALUES_MISMATCH:
+    "client-certificate and client-key of the kubeconfig do not belong together",
   EPROTO: "the server does not speak TLS; check whether http:// is intended",
 };
 

@@ -47,7 +47,7 @@ describe("a connection over TLS", () => {
     await assert.rejects(listNodes(await way.open({ server: server.url })), (error: ApiError) => {
       assert.match(
         error.message,
-        /^Cannot reach API server https:\/\/127\.0\.0\.1:\d+: .*; check certificate-authority in the kubeconfig$/,
+        /^Cannot reach API server https:\/\/127\.0\.0\.1:\d+: [A-Z_]+ \([^;]*\); check certificate-authority in the kubeconfig$/,
       );
       return error.status === 0;
     });
@@ -94,6 +94,29 @@ describe("a connection over TLS", () => {
     await listNodes(connection);
     const names = server.requests.map(({ clientName }) => clientName);
     assert.deepEqual(names, ["client-1", "client-1", "client-2", "client-2"]);
+  });
+
+  it("says so where certificate and key are of two pairs", async (test) => {
+    const server = await startTlsServer(test);
+    const way = await Way.make(test);
+    await way.write("client.crt", await certificate("client-1.crt"));
+    await way.write("client.key", await certificate("client-2.key"));
+    const cluster = { server: server.url, "certificate-authority": "ca.crt" };
+    const user = { "client-certificate": "client.crt", "client-key": "client.key" };
+    await assert.rejects(listNodes(await way.open(cluster, user)), {
+      message:
+        `Cannot reach API server ${server.url}: ERR_OSSL_X509_KEY_VALUES_MISMATCH (key values mismatch); ` +
+        "client-certificate and client-key of the kubeconfig do not belong together",
+    });
+  });
+
+  it("says so where the server does not speak TLS", async (test) => {
+    const server = await startServer(test);
+    const way = await Way.make(test);
+    const url = server.url.replace("http:", "https:");
+    await assert.rejects(listNodes(await way.open({ server: url })), {
+      message: `Cannot reach API server ${url}: EPROTO (wrong version number); the server does not speak TLS; check whether http:// is intended`,
+    });
   });
 
   it("keeps the last certificate while its file is away", async (test) => {
