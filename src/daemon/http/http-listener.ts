@@ -266,7 +266,8 @@ function hasNoIpv6(error: unknown): boolean {
 
 function listenErrorText(error: Error): string {
   const { code } = error as NodeJS.ErrnoException;
-  if (code === "EADDRINUSE") return "EADDRINUSE (another process is using this port)";
+  if (code === "EADDRINUSE")
+    return "EADDRINUSE (another process is using this port: ss -ltnp on the node names it)";
   if (code === "EACCES") return "EACCES (a port below 1024 needs NET_BIND_SERVICE)";
   if (code === "EADDRNOTAVAIL") return "EADDRNOTAVAIL (this node has no such address)";
   return errorText(error);

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import {
+  notStarted,
   ProgramError,
   programEnvironment,
   programFolders,
@@ -49,6 +50,14 @@ describe("running a program", () => {
 
   it("survives a program that does not read its input", async () => {
     assert.equal((await sh("exit 3", { input: "x".repeat(1_000_000) })).exitCode, 3);
+  });
+
+  it("says what to check where no more files may be opened", () => {
+    const call = { program: "iptables-save", arguments: [], timeoutMs: 60_000 };
+    assert.equal(
+      notStarted("EMFILE", call).message,
+      "Cannot run iptables-save: EMFILE (too many files are open: ulimit -n, sysctl fs.file-nr)",
+    );
   });
 
   const failures: readonly [string, () => Promise<unknown>, string, RegExp][] = [

@@ -171,7 +171,7 @@ describe("HttpListener with a busy port", () => {
         server: "test server",
         address: `127.0.0.1:${port}`,
         retry: "5s",
-        err: "EADDRINUSE (another process is using this port)",
+        err: "EADDRINUSE (another process is using this port: ss -ltnp on the node names it)",
       },
     };
     assert.deepEqual(log.lines, [busyLine]);
@@ -192,7 +192,7 @@ describe("HttpListener with a busy port", () => {
     await assert.rejects(
       listener.start(),
       new ListenError(
-        `Cannot listen on 127.0.0.1:${port} for the test server: EADDRINUSE (another process is using this port)`,
+        `Cannot listen on 127.0.0.1:${port} for the test server: EADDRINUSE (another process is using this port: ss -ltnp on the node names it)`,
       ),
     );
     assert.equal(clock.pendingTimers, 0);

@@ -86,7 +86,7 @@ describe("startServers", () => {
         reason: "FailedToStartMetricServer",
         action: "StartKubeProxy",
         subject: { kind: "Node", namespace: "", name: "node-1" },
-        note: "EADDRINUSE (another process is using this port)",
+        note: "EADDRINUSE (another process is using this port: ss -ltnp on the node names it)",
       },
     ]);
     await new Promise((resolve) => other.close(resolve));
