@@ -121,6 +121,12 @@ describe("the operator's commands in other modes", () => {
       assert.match(empty?.summary ?? "", /are refused by filter KUBE-SERVICES: .*has no endpoints/);
     });
 
+    it("say why nothing drains", () => {
+      const { code, err } = kubeIpvs("drains");
+      assert.equal(code, 1);
+      assert.match(err, /^kube-ipvs drains: [^\n]*: mode iptables drains nothing: [^{\n]*\n$/);
+    });
+
     it("explain where session affinity leads a client", async () => {
       const sticky = ["--from", clientAddress, "--to", "10.96.0.12:80"];
       const [before] = explained(...sticky);

@@ -361,6 +361,21 @@ describe("the operator's commands", () => {
     );
   });
 
+  it("say of a daemon that hangs that it does not answer, and do not wait for it", () => {
+    const { pid } = node.program;
+    process.kill(pid, "SIGSTOP");
+    try {
+      const { code, out } = kubeIpvs("status");
+      assert.equal(code, 1);
+      assert.match(
+        out,
+        /^Degraded: kube-ipvs is running, but does not answer on its operator socket \S+ \(no answer within 10 s\)\n$/,
+      );
+    } finally {
+      process.kill(pid, "SIGCONT");
+    }
+  });
+
   it("say that no daemon runs, and show what a start would find", async (test) => {
     await node.stop("SIGKILL");
     const status = kubeIpvs("status");
