@@ -5,6 +5,9 @@ import type { Kernel } from "../../kernel/kernel.ts";
 
 /** Pause after a change of links or addresses before they are read. */
 const quietMs = 50;
+/** Pause before a check that failed is repeated; doubles with each failure in a row. */
+const firstRetryMs = 1_000;
+const longestRetryMs = 30_000;
 
 interface AddressWatchParts {
   readonly kernel: Pick<Kernel, "link">;
@@ -12,7 +15,7 @@ interface AddressWatchParts {
   readonly log: Logger;
 }
 
-/** Looks when links or addresses change, by us or by third parties; many messages are one check. */
+/** Looks when links or addresses change, by us or by third parties; many messages are one check, repeated until it works. */
 export class AddressWatch {
   readonly #look: () => Promise<void>;
   readonly #parts: AddressWatchParts;
@@ -21,6 +24,7 @@ export class AddressWatch {
   /** A check runs, or waits for a sync to end. */
   #isLooking = false;
   #mustLookAgain = false;
+  #failuresInARow = 0;
   #isStopped = false;
 
   constructor(look: () => Promise<void>, parts: AddressWatchParts) {
@@ -42,10 +46,11 @@ export class AddressWatch {
     this.#cancelLook();
   }
 
-  #schedule(): void {
+  #schedule(delayMs = quietMs): void {
+    if (this.#isStopped) return;
     this.#cancelLook();
     const { clock, log } = this.#parts;
-    this.#cancelLook = clock.after(quietMs, () => {
+    this.#cancelLook = clock.after(delayMs, () => {
       if (this.#isLooking) this.#mustLookAgain = true;
       else background(this.#lookOnce(), log, "address check");
     });
@@ -57,9 +62,15 @@ export class AddressWatch {
     this.#mustLookAgain = false;
     try {
       await this.#look();
+      this.#failuresInARow = 0;
+    } catch (error) {
+      // Nobody notifies of the same change again.
+      this.#schedule(Math.min(firstRetryMs * 2 ** this.#failuresInARow, longestRetryMs));
+      this.#failuresInARow += 1;
+      throw error;
     } finally {
       this.#isLooking = false;
-      if (this.#mustLookAgain && !this.#isStopped) this.#schedule();
+      if (this.#mustLookAgain) this.#schedule();
     }
   }
 }

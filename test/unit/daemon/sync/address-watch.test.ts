@@ -5,10 +5,12 @@ import { AddressWatch } from "../../../../src/daemon/sync/address-watch.ts";
 import type { DummyLink } from "../../../../src/kernel/kernel.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 
-/** A watch whose looks last until they are ended. */
+/** A watch whose looks last until they are ended, unless the kernel does not answer. */
 class Stage {
   readonly clock = new FakeClock();
   readonly looks: (() => void)[] = [];
+  readonly failedAtMs: number[] = [];
+  isAnswering = true;
   change: () => void = () => {};
   readonly watch: AddressWatch;
 
@@ -19,7 +21,11 @@ class Stage {
         return () => {};
       },
     } as unknown as DummyLink;
-    const look = (): Promise<void> => new Promise((resolve) => this.looks.push(resolve));
+    const look = (): Promise<void> => {
+      if (this.isAnswering) return new Promise((resolve) => this.looks.push(resolve));
+      this.failedAtMs.push(this.clock.monotonicMs());
+      return Promise.reject(new Error("ENOBUFS"));
+    };
     const parts = { kernel: { link }, clock: this.clock, log: silentLogger };
     this.watch = new AddressWatch(look, parts);
     this.watch.start();
@@ -53,6 +59,25 @@ describe("the watch of links and addresses", () => {
       assert.equal(stage.looks.length, count);
       stage.looks.at(-1)?.();
     }
+  });
+
+  it("repeats a check that fails, less and less often, until it works", async () => {
+    const stage = new Stage();
+    stage.isAnswering = false;
+    await stage.changes(1);
+    await stage.clock.advance(100_000);
+    const pauses = stage.failedAtMs.map((atMs, index) => atMs - (stage.failedAtMs[index - 1] ?? 0));
+    assert.deepEqual(pauses, [50, 1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]);
+    stage.isAnswering = true;
+    await stage.clock.advance(30_000);
+    stage.looks[0]?.();
+    await stage.clock.advance(100_000);
+    assert.equal(stage.looks.length, 1);
+    stage.isAnswering = false;
+    await stage.changes(1);
+    stage.watch.stop();
+    await stage.clock.advance(100_000);
+    assert.equal(stage.failedAtMs.length, pauses.length + 1);
   });
 
   it("checks no more after its stop, also where a change was reported meanwhile", async () => {
