@@ -16,6 +16,8 @@ export class Portals {
   readonly #families: readonly IpFamily[];
   /** As they were written or read last; absent: they may have changed since. */
   readonly #cached = new Map<IpFamily, CachedRules>();
+  /** Rules were read and others found than these, since a sync that worked. */
+  #wereMissing = false;
 
   constructor(iptables: Rules, families: readonly IpFamily[]) {
     this.#iptables = iptables;
@@ -28,15 +30,16 @@ export class Portals {
   }
 
   /**
-   * Writes the chains that changed. Resolves with whether it read the rules and found others than these. Rejects where the
-   * kernel refuses; the next sync reads first.
+   * Writes the chains that changed. Resolves with whether it read the rules and found others than these, at this sync or at
+   * those before that were refused. Rejects where the kernel refuses; the next sync reads first.
    */
   async sync(open: readonly OpenListener[]): Promise<boolean> {
     const inOrder = open.toSorted((one, other) => byKey(one.wanted, other.wanted));
-    let wereMissing = false;
     for (const family of this.#families) {
-      if (await this.#syncFamily(family, portalRules(family, inOrder))) wereMissing = true;
+      if (await this.#syncFamily(family, portalRules(family, inOrder))) this.#wereMissing = true;
     }
+    const wereMissing = this.#wereMissing;
+    this.#wereMissing = false;
     return wereMissing;
   }
 

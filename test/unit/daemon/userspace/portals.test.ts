@@ -1,6 +1,8 @@
 /** How the rules that lead to listeners are kept, and removed. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
+import { errno } from "../../../../src/base/errno.ts";
+import { ipFamilies } from "../../../../src/base/ip.ts";
 import { removePortals } from "../../../../src/daemon/node/tidy-portals.ts";
 import { Portals } from "../../../../src/daemon/userspace/portals.ts";
 import type { RuleChange } from "../../../../src/kernel/kernel.ts";
@@ -52,6 +54,26 @@ async function change(...changes: readonly RuleChange[]): Promise<void> {
 }
 
 describe("the rules of mode userspace", () => {
+  it("were missing also where the kernel refused those of the other family meanwhile", async () => {
+    const both = new Portals(kernel.iptables, ["IPv4", "IPv6"]);
+    await both.sync([web]);
+    assert.equal(await both.sync([web]), false);
+    const emptied: RuleChange = {
+      kind: "chain-write",
+      chain: { table: "nat", name: "KUBE-PORTALS-HOST", rules: [] },
+    };
+    for (const family of ipFamilies) await kernel.iptables.apply(family, [emptied]);
+    both.forget();
+    const end = kernel.operations.failWhere(
+      ({ subject }) => subject.startsWith("IPv6"),
+      errno.ENOBUFS,
+    );
+    await assert.rejects(both.sync([web]));
+    end();
+    assert.equal(await both.sync([web]), true);
+    assert.equal(await both.sync([web]), false);
+  });
+
   it("are written once, and then only the chains that changed", async () => {
     assert.deepEqual(standingJumps(), inOrder);
     const { iptables } = kernel;
