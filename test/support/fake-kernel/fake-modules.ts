@@ -7,9 +7,16 @@ export class FakeModules implements Modules {
   /** Loaded or built in. */
   readonly available: Set<string> = new Set(["ip_vs", "ip_vs_rr", "nf_conntrack", "ip_set"]);
   /** What modprobe would find. */
-  readonly loadable: Set<string> = new Set([
-    ...["dummy", "ip_vs_wrr", "ip_vs_lc", "ip_vs_wlc", "ip_vs_sh", "ip_vs_mh"],
-  ]);
+  readonly loadable: Set<string> = new Set(
+    ["dummy", "ip_vs_wrr", "ip_vs_lc", "ip_vs_wlc", "ip_vs_fo", "ip_vs_ovf", "ip_vs_lblc"].concat([
+      "ip_vs_lblcr",
+      "ip_vs_dh",
+      "ip_vs_sh",
+      "ip_vs_mh",
+      "ip_vs_sed",
+      "ip_vs_nq",
+    ]),
+  );
 
   /** `module/parameter` → text. */
   readonly parameters: Map<string, string> = new Map([
