@@ -34,19 +34,15 @@ function readFileText(path: string, readFile: (path: string) => string): string 
 
 function checkKind(path: string, { value }: YamlDocument): ConfigFile["fields"] {
   if (!isRecord(value)) throw new ConfigError([{ path, reason: `must be a ${configKind}` }]);
-  const { apiVersion: foundVersion, kind: foundKind, ...fields } = value;
-  const problems: ConfigProblem[] = [];
-  if (foundVersion !== configApiVersion) {
-    problems.push({
-      path: "apiVersion",
-      value: foundVersion,
-      reason: `must be ${configApiVersion}`,
-    });
+  const wrong = Object.entries({ apiVersion: configApiVersion, kind: configKind }).filter(
+    ([path, wanted]) => value[path] !== wanted,
+  );
+  if (wrong.length > 0) {
+    throw new ConfigError(
+      wrong.map(([path, wanted]) => ({ path, value: value[path], reason: `must be ${wanted}` })),
+    );
   }
-  if (foundKind !== configKind) {
-    problems.push({ path: "kind", value: foundKind, reason: `must be ${configKind}` });
-  }
-  if (problems.length > 0) throw new ConfigError(problems);
+  const { apiVersion: _version, kind: _kind, ...fields } = value;
   return fields;
 }
 

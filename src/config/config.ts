@@ -31,20 +31,6 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-/** How virtual servers behave, beside the scheduler. */
-export interface TuningConfig {
-  /** Absent: as kube-proxy. */
-  readonly schedulerFlags?: readonly SchedulerFlag[];
-  /** UDP: each datagram is scheduled alone. */
-  readonly isOnePacket: boolean;
-  /** No new connections from `upper` on; 0: no limit. */
-  readonly connectionLimit: { readonly upper: number; readonly lower: number };
-  /** Where the weights of endpoints come from. */
-  readonly weights: "equal" | "node" | "slice";
-  /** How long a new endpoint's weight grows; 0: not at all. */
-  readonly slowStartMs: number;
-}
-
 /** How Services are served. */
 export type ProxyMode = "ipvs" | "iptables" | "userspace";
 
@@ -68,7 +54,18 @@ export interface Config {
   /** Name of the IPVS scheduler, as in `ipvsadm -s`. Whether the kernel has it is seen at start. */
   readonly scheduler: string;
   /** What counts for Services whose annotations say nothing else. */
-  readonly tuning: TuningConfig;
+  readonly tuning: {
+    /** Absent: as kube-proxy. */
+    readonly schedulerFlags?: readonly SchedulerFlag[];
+    /** UDP: each datagram is scheduled alone. */
+    readonly isOnePacket: boolean;
+    /** No new connections from `upper` on; 0: no limit. */
+    readonly connectionLimit: { readonly upper: number; readonly lower: number };
+    /** Where the weights of endpoints come from. */
+    readonly weights: "equal" | "node" | "slice";
+    /** How long a new endpoint's weight grows; 0: not at all. */
+    readonly slowStartMs: number;
+  };
   /** Virtual servers in these networks are never removed. */
   readonly excludeCidrs: readonly Cidr[];
   /** Virtual servers that nobody of ours made: `keep` leaves them, `delete` is what kube-proxy does. */

@@ -110,8 +110,7 @@ function byName(left: EndpointSliceRecord, right: EndpointSliceRecord): number {
   return left.name < right.name ? -1 : 1;
 }
 
-/** By text: 10.0.0.10:80 comes before 10.0.0.9:80, as upstream. */
+/** By text: 10.0.0.10:80 comes before 10.0.0.9:80, as upstream. No two have one key. */
 function byKey(left: Endpoint, right: Endpoint): number {
-  if (left.key === right.key) return 0;
   return left.key < right.key ? -1 : 1;
 }

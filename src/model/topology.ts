@@ -10,9 +10,9 @@ export interface NodePlace {
 }
 
 /** Which traffic a policy Local concerns. */
-export type TrafficPolicy = "internal" | "external";
+export const trafficPolicies = ["internal", "external"] as const;
 
-export const trafficPolicies: readonly TrafficPolicy[] = ["internal", "external"];
+export type TrafficPolicy = (typeof trafficPolicies)[number];
 
 /** The endpoints that a service port uses. */
 export interface ChosenEndpoints {

@@ -13,7 +13,7 @@ export interface Tuning {
   /** Absent: as configured for the protocol. */
   readonly drainDeadlineSeconds?: number;
   /** Where the weights of endpoints come from; absent: all are equal. */
-  readonly weights?: WeightSource;
+  readonly weights?: (typeof weightSources)[number];
   /** How long a new endpoint's weight grows; absent or 0: not at all. */
   readonly slowStartMs?: number;
   /** Absent: there is none. */
@@ -27,9 +27,7 @@ export interface ConnectionLimit {
 }
 
 /** `node`: a label of the endpoint's Node; `slice`: an annotation of its EndpointSlice. */
-export type WeightSource = "equal" | "node" | "slice";
-
-export const weightSources: readonly WeightSource[] = ["equal", "node", "slice"];
+export const weightSources = ["equal", "node", "slice"] as const;
 
 /** A part of the endpoints, and the percentage of new connections that it gets. */
 export interface Canary {
@@ -42,27 +40,21 @@ export interface Canary {
 export const rampSteps = 10;
 
 /** Why an annotation does not count; the same words in log, metric and Event. */
-export type AnnotationReason =
-  /** Nothing under kube-ipvs.io/ has this name. */
-  | "unknown-annotation"
-  | "invalid-annotation"
-  /** The kernel has no such scheduler. */
-  | "scheduler-unavailable"
-  /** Valid, and without effect together with the other settings of the Service. */
-  | "annotation-without-effect";
-
-export const annotationReasons: readonly AnnotationReason[] = [
+export const annotationReasons = [
+  // Nothing under kube-ipvs.io/ has this name.
   "unknown-annotation",
   "invalid-annotation",
+  // The kernel has no such scheduler.
   "scheduler-unavailable",
+  // Valid, and without effect together with the other settings of the Service.
   "annotation-without-effect",
-];
+] as const;
 
 /** An annotation that does not count. */
 export interface AnnotationProblem {
   readonly annotation: string;
   readonly value: string;
-  readonly reason: AnnotationReason;
+  readonly reason: (typeof annotationReasons)[number];
   /** What it should be, or why it changes nothing. */
   readonly message: string;
 }
