@@ -38,11 +38,11 @@ export interface SubcommandLine {
 }
 
 /** Reads the arguments behind the program's name. */
-export function parseCommandLine(args: readonly string[], helpWidth = 100): CommandLine {
+export function parseCommandLine(args: readonly string[]): CommandLine {
   const subcommand = subcommands.find(({ name }) => name === args[0]);
   const { options = [], takesDaemonFlags = true } = subcommand ?? {};
   const known = [...options, ...(takesDaemonFlags ? flags : [])];
-  const command = makeCommand(subcommand, known, helpWidth);
+  const command = makeCommand(subcommand, known);
   let helpText = "";
   command.configureOutput({
     writeOut: (text) => {
@@ -103,7 +103,6 @@ const daemonUsage = {
 function makeCommand(
   subcommand: Subcommand | undefined,
   known: readonly (Flag | CommandOption)[],
-  helpWidth: number,
 ): Command {
   const { name, usage, description, maxArguments, examples } = subcommand ?? daemonUsage;
   const command = new Command(`kube-ipvs ${name}`.trimEnd())
@@ -111,7 +110,7 @@ function makeCommand(
     .description(description)
     .exitOverride()
     .allowExcessArguments(false)
-    .configureHelp({ helpWidth, optionTerm: termOf })
+    .configureHelp({ helpWidth: 100, optionTerm: termOf })
     .addHelpText(
       "after",
       `${subcommand === undefined ? commandsText() : moreFlagsText(subcommand)}${examplesText(examples)}`,

@@ -9,10 +9,10 @@ export interface Examination {
 }
 
 /** Makes every check that can be made with these facts. */
-export function examine(facts: NodeFacts, table: readonly Check[] = checks): Examination {
+export function examine(facts: NodeFacts): Examination {
   const findings: Finding[] = [];
   const skipped: SkippedCheck[] = [];
-  for (const { name, why, judge, needs, modes } of table) {
+  for (const { name, why, judge, needs, modes } of checks) {
     if (modes !== undefined && !modes.includes(facts.mode)) continue;
     const reason = skipReason(needs, facts);
     if (reason === undefined) findings.push({ name, ...judge(facts), why });

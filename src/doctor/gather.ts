@@ -48,7 +48,7 @@ export async function gatherFacts(
       ...(await gatherKernel(readers, config)),
       sysctls: readSysctls(readers, { isStrictArp, kernelRelease }),
       otherNamespaces: await factOf(() => readOtherNamespaces()),
-      proxies: await factOf(() => readProxies({ lockName, ports })),
+      proxies: await factOf(() => readProxies(readers, { lockName, ports })),
       files: await factOf(readFiles),
       mounts: await factOf(() => readMounts(readers.modules.releaseFolder)),
       daemon: await readDaemon(operatorSocketPath),

@@ -3,9 +3,6 @@ import { errorText } from "../base/error-text.ts";
 import { allChecks, type Check, cleanUpCheck } from "./checks/all-checks.ts";
 import { servedServices } from "./checks/served-services.ts";
 import { runTraffic, type TrafficPlan } from "./checks/traffic.ts";
-import type { ClusterObjects } from "./cluster/cluster-objects.ts";
-import type { ExecShell } from "./cluster/exec-shell.ts";
-import type { E2eOptions } from "./options.ts";
 import { judged, type NamedOutcome, notApplicable, type Outcome } from "./outcome.ts";
 import { Patience } from "./patience.ts";
 import { type Parts, prepare, removeAll } from "./prepare.ts";
@@ -13,12 +10,8 @@ import type { Scene } from "./scene.ts";
 
 const preparationMs = 300_000;
 
-export interface RunParts {
+export interface RunParts extends Omit<Parts, "patience" | "checkPatience"> {
   readonly clock: Clock;
-  readonly objects: ClusterObjects;
-  readonly shell: ExecShell;
-  readonly options: E2eOptions;
-  readonly progress: (line: string) => void;
   /** Breaks the run off; what was applied is removed all the same. */
   readonly signal: AbortSignal;
 }

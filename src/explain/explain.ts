@@ -12,7 +12,7 @@ import type { ExplainedMode } from "./modes/mode.ts";
 import { userspaceMode } from "./modes/userspace.ts";
 import type { From } from "./origins.ts";
 import { readAffinity } from "./read/read-affinity.ts";
-import { readConnections, readTracked } from "./read/read-connections.ts";
+import { readConnections } from "./read/read-connections.ts";
 import { type ExplainReaders, type FamilyState, readFamilies } from "./read/read-families.ts";
 
 /** One for each destination of the facts. Rejects where the kernel cannot be read. */
@@ -88,8 +88,7 @@ async function connectionsOf(
 ): Promise<Connections> {
   const to = forwardOf(facts, destination, from) ?? destination;
   const client = clientOf(from, to, state);
-  if (facts.mode === "ipvs") return await readConnections(readers, to, client);
-  const connections = await readTracked(readers, to, client);
+  const connections = await readConnections(readers, to, client, facts.mode === "ipvs");
   if (facts.mode !== "iptables" || client === undefined) return connections;
   return {
     ...connections,

@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 
-/** Bit number of linux/capability.h. */
-const netAdminBit = 12n;
+/** Bit numbers of linux/capability.h. */
+const capabilityBits = { NET_ADMIN: 12n, NET_RAW: 13n } as const;
 
 /** The process may not do what its work needs. */
 export class MissingCapabilityError extends Error {
@@ -19,8 +19,18 @@ export class MissingCapabilityError extends Error {
 export function checkCapabilities(
   readStatus: () => string = () => readFileSync("/proc/self/status", "utf8"),
 ): void {
-  const digits = /^CapEff:\s*([0-9a-f]+)$/m.exec(readStatus())?.[1];
   // Where /proc does not say it, the kernel will.
-  if (digits === undefined) return;
-  if (((BigInt(`0x${digits}`) >> netAdminBit) & 1n) === 0n) throw new MissingCapabilityError();
+  const missing = missingCapabilities(readStatus(), ["NET_ADMIN"]) ?? [];
+  if (missing.length > 0) throw new MissingCapabilityError();
+}
+
+/** Those that are absent from the effective set, `CapEff` in /proc/self/status; undefined: it does not say. */
+export function missingCapabilities(
+  status: string,
+  needed: readonly (keyof typeof capabilityBits)[],
+): readonly string[] | undefined {
+  const digits = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1];
+  if (digits === undefined) return undefined;
+  const effective = BigInt(`0x${digits}`);
+  return needed.filter((name) => ((effective >> capabilityBits[name]) & 1n) === 0n);
 }

@@ -1,21 +1,16 @@
 /** This process and the others on the node. */
 import { existsSync, readFileSync } from "node:fs";
 import { findOtherProxy } from "../../daemon/node/other-proxy.ts";
+import { missingCapabilities } from "../../daemon/process/capabilities.ts";
+import type { KernelReaders } from "../../kernel/open-readers.ts";
 import type { FileFacts, MountFacts, ProxyFacts } from "../facts.ts";
-
-/** Bits of linux/capability.h. */
-const capabilities = [
-  { name: "NET_ADMIN", bit: 12n },
-  { name: "NET_RAW", bit: 13n },
-] as const;
 
 export function readMissingCapabilities(
   status: string = textOf("/proc/self/status"),
 ): readonly string[] {
-  const digits = /^CapEff:\s*([0-9a-f]+)$/m.exec(status)?.[1];
-  if (digits === undefined) throw new Error("/proc/self/status shows no capabilities");
-  const effective = BigInt(`0x${digits}`);
-  return capabilities.filter(({ bit }) => ((effective >> bit) & 1n) === 0n).map(({ name }) => name);
+  const missing = missingCapabilities(status, ["NET_ADMIN", "NET_RAW"]);
+  if (missing === undefined) throw new Error("/proc/self/status shows no capabilities");
+  return missing;
 }
 
 export interface OwnPorts {
@@ -24,10 +19,14 @@ export interface OwnPorts {
 }
 
 /** An answer on kube-proxy's port is our own where an instance runs. */
-export async function readProxies({ lockName, ports }: OwnPorts): Promise<ProxyFacts> {
+export async function readProxies(
+  { sockets }: Pick<KernelReaders, "sockets">,
+  { lockName, ports }: OwnPorts,
+): Promise<ProxyFacts> {
   const isInstanceRunning = isLockHeld(textOf("/proc/net/unix"), lockName);
   const found = await findOtherProxy();
-  const taken = listeningPorts(["/proc/net/tcp", "/proc/net/tcp6"].map(textOrNone).join("\n"));
+  const listening = sockets.listListening().filter(({ protocol }) => protocol === "TCP");
+  const taken = new Set(listening.map(({ port }) => port));
   const facts = { isInstanceRunning, takenPorts: ports.filter((port) => taken.has(port)) };
   if (found?.kind === "process") {
     return { ...facts, otherProxy: `process ${found.pid} (${found.command})` };
@@ -39,12 +38,6 @@ export async function readProxies({ lockName, ports }: OwnPorts): Promise<ProxyF
 /** /proc/net/unix has abstract names with `@` in front, as the last word of a line. */
 export function isLockHeld(sockets: string, lockName: string): boolean {
   return sockets.split("\n").some((line) => line.endsWith(` @${lockName}`));
-}
-
-/** `   0: 0100007F:2808 00000000:0000 0A …`: 0A is LISTEN, ports are hexadecimal. */
-export function listeningPorts(table: string): ReadonlySet<number> {
-  const found = table.matchAll(/^ *\d+: [0-9A-F]+:([0-9A-F]{4}) [0-9A-F]+:[0-9A-F]{4} 0A /gm);
-  return new Set([...found].map(([, port = ""]) => Number.parseInt(port, 16)));
 }
 
 export function readFiles(): FileFacts {
@@ -77,9 +70,4 @@ export function readMounts(
 
 function textOf(path: string): string {
   return readFileSync(path, "latin1");
-}
-
-/** A kernel without IPv6 has no /proc/net/tcp6. */
-function textOrNone(path: string): string {
-  return existsSync(path) ? textOf(path) : "";
 }

@@ -1,6 +1,5 @@
 /** What the kernel remembers of connections to one destination. */
 import { hostPort, type IpAddress } from "../../base/ip.ts";
-import type { Protocol } from "../../base/protocol.ts";
 import type { Destination } from "../../daemon/operator/answers.ts";
 import { type IpvsConnection, listConnections } from "../../kernel/ipvs/connections.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
@@ -17,11 +16,15 @@ export const noConnections: Connections = {
   isTruncated: false,
 };
 
-/** With `client` absent templates and IPVS connections of all; conntrack entries are read for a client only. */
+/**
+ * With `client` absent those of all clients. Beside IPVS, which remembers all of them, conntrack entries are read for a client
+ * only; in modes without it conntrack alone remembers.
+ */
 export async function readConnections(
   { conntrack }: Pick<KernelReaders, "conntrack">,
   { protocol, address: destination, port: destinationPort }: Destination,
   client: IpAddress | undefined,
+  hasIpvs: boolean,
 ): Promise<Connections> {
   if (protocol === "ICMP") return noConnections;
   const isWanted = ({ virtualServer, client: from }: IpvsConnection): boolean =>
@@ -29,43 +32,19 @@ export async function readConnections(
     virtualServer.address === destination &&
     virtualServer.port === destinationPort &&
     (client === undefined || from === client);
-  const entries = listConnections(isWanted);
+  const entries = hasIpvs ? listConnections(isWanted) : [];
   const templates = entries.filter(({ clientPort }) => clientPort === 0);
   const ipvs = entries.filter(({ clientPort }) => clientPort !== 0);
-  const to = { protocol, address: destination, port: destinationPort };
-  const flows = client === undefined ? [] : await flowsTo(conntrack, to, client);
+  const isTrackedRead = !hasIpvs || client !== undefined;
+  const flows = (
+    isTrackedRead ? await conntrack.listFlows(protocol, { destination, destinationPort }) : []
+  ).filter(({ source }) => client === undefined || source === client);
   return {
     templates: templates.slice(0, maxListed).map(remembered),
     ipvs: ipvs.slice(0, maxListed).map(remembered),
     conntrack: flows.slice(0, maxListed).map(tracked),
     isTruncated: [templates, ipvs, flows].some(({ length }) => length > maxListed),
   };
-}
-
-/** In modes without IPVS, where conntrack alone remembers: of all clients where none is named. */
-export async function readTracked(
-  { conntrack }: Pick<KernelReaders, "conntrack">,
-  destination: Destination,
-  client: IpAddress | undefined,
-): Promise<Connections> {
-  if (destination.protocol === "ICMP") return noConnections;
-  const flows = await flowsTo(conntrack, destination as ConnectionsTo, client);
-  return {
-    ...noConnections,
-    conntrack: flows.slice(0, maxListed).map(tracked),
-    isTruncated: flows.length > maxListed,
-  };
-}
-
-type ConnectionsTo = Destination & { readonly protocol: Protocol };
-
-async function flowsTo(
-  conntrack: KernelReaders["conntrack"],
-  { protocol, address: destination, port: destinationPort }: ConnectionsTo,
-  client: IpAddress | undefined,
-): Promise<readonly Flow[]> {
-  const flows = await conntrack.listFlows(protocol, { destination, destinationPort });
-  return client === undefined ? flows : flows.filter(({ source }) => source === client);
 }
 
 function tracked(flow: Flow): TrackedConnection {

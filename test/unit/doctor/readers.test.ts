@@ -11,7 +11,6 @@ import { readDaemon } from "../../../src/doctor/read/daemon.ts";
 import { readOtherNamespaces } from "../../../src/doctor/read/namespaces.ts";
 import {
   isLockHeld,
-  listeningPorts,
   readMissingCapabilities,
   readMounts,
 } from "../../../src/doctor/read/processes.ts";
@@ -54,15 +53,6 @@ describe("what /proc says", () => {
     assert.deepEqual(readMissingCapabilities("CapEff:\t0000000000003000\n"), []);
     assert.deepEqual(readMissingCapabilities("CapEff:\t0000000000001000\n"), ["NET_RAW"]);
     assert.throws(() => readMissingCapabilities("Name:\tx\n"), /no capabilities/);
-  });
-
-  it("of listening ports", () => {
-    const table =
-      "  sl  local_address rem_address   st tx_queue\n" +
-      "   0: 0100007F:2809 00000000:0000 0A 00000000:00000000\n" +
-      "   1: 0100007F:2810 0100007F:9C40 01 00000000:00000000\n" +
-      "   2: 00000000000000000000000000000000:2810 00000000000000000000000000000000:0000 0A 0\n";
-    assert.deepEqual([...listeningPorts(table)], [10_249, 10_256]);
   });
 
   it("of the instance lock", () => {
