@@ -1,14 +1,9 @@
 /** Names of the chains of service ports and endpoints, by which kube-proxy's users know them. Pure. */
 import { nameHash } from "../../base/name-hash.ts";
-import type { Protocol } from "../../base/protocol.ts";
-import { servicePortName } from "../../model/service-port.ts";
+import { type ServicePort, servicePortName } from "../../model/service-port.ts";
 
 /** What names the chains of a service port. */
-export interface ChainOwner {
-  readonly service: string;
-  readonly portName: string;
-  readonly protocol: Protocol;
-}
+export type ChainOwner = Pick<ServicePort, "service" | "portName" | "protocol">;
 
 export interface ServicePortChains {
   /** Policy Cluster. */

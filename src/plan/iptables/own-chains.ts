@@ -14,19 +14,18 @@ import {
   sourceIsLocal,
   toMarkMasq,
 } from "../rule-words.ts";
-import { endpointRules, type ListedEndpoint } from "./endpoint-rules.ts";
-import { internalChain, type RuleSubject, toAddress } from "./rule-subject.ts";
+import { choiceRules, endpointRules } from "./endpoint-rules.ts";
+import { internalChain, type ListedEndpoint, type RuleSubject, toAddress } from "./rule-subject.ts";
 
 export function ownChains(subject: RuleSubject): readonly Chain[] {
   const { port, chains, cluster, local } = subject;
   const used = new Map([...cluster, ...local].map((endpoint) => [endpoint.chain, endpoint]));
-  const rulesOf = endpointRules(subject);
   const leading = (name: string, endpoints: readonly ListedEndpoint[]): Chain | undefined =>
     endpoints.length === 0
       ? undefined
       : chain("nat", name, [
           ...masqueradeInternal(subject, name),
-          ...rulesOf.choice(endpoints, port.affinitySeconds),
+          ...choiceRules(subject, endpoints),
         ]);
   const own = [
     leading(chains.cluster, cluster),
@@ -36,7 +35,7 @@ export function ownChains(subject: RuleSubject): readonly Chain[] {
       : undefined,
     subject.usesFirewall ? chain("nat", chains.firewall, firewallRules(subject)) : undefined,
     ...[...used.values()].map((endpoint) =>
-      chain("nat", endpoint.chain, rulesOf.endpoint(endpoint)),
+      chain("nat", endpoint.chain, endpointRules(subject, endpoint)),
     ),
   ];
   return own.filter((one) => one !== undefined);

@@ -1,5 +1,6 @@
 /** What the rules of one service port are about, worked out once. Pure. */
 import type { IpAddress } from "../../base/ip.ts";
+import type { Endpoint } from "../../model/endpoints.ts";
 import { type ServicePort, servicePortName } from "../../model/service-port.ts";
 import type { ChosenEndpoints } from "../../model/topology.ts";
 import type { Match } from "../../state/rule.ts";
@@ -13,8 +14,7 @@ import {
   type RuleProtocol,
   toPort,
 } from "../rule-words.ts";
-import { type ServicePortChains, servicePortChains } from "./chain-names.ts";
-import { type ListedEndpoint, listEndpoints } from "./endpoint-rules.ts";
+import { endpointChain, type ServicePortChains, servicePortChains } from "./chain-names.ts";
 import type { IptablesFamilyOptions, IptablesOptions } from "./options.ts";
 
 /** What planning a service port needs besides itself and its endpoints. */
@@ -24,13 +24,18 @@ export interface IptablesContext {
   readonly own: IptablesFamilyOptions;
 }
 
+/** An endpoint with the chain that leads to it. */
+export interface ListedEndpoint {
+  readonly endpoint: Endpoint;
+  readonly chain: string;
+}
+
 export interface RuleSubject extends IptablesContext {
   readonly port: ServicePort;
   /** `namespace/name:port` */
   readonly name: string;
   readonly protocol: RuleProtocol;
   readonly chains: ServicePortChains;
-  /** Each with its chain. */
   readonly cluster: readonly ListedEndpoint[];
   readonly local: readonly ListedEndpoint[];
   readonly hasUsable: boolean;
@@ -53,6 +58,8 @@ export function ruleSubject(
   const frontends = frontendsOf(port, context.family);
   const addressesOf = (kind: "external-ip" | "load-balancer"): readonly IpAddress[] =>
     frontends.filter((frontend) => frontend.kind === kind).map(({ address }) => address);
+  const listed = (endpoints: readonly Endpoint[]): readonly ListedEndpoint[] =>
+    endpoints.map((endpoint) => ({ endpoint, chain: endpointChain(port, endpoint.key) }));
   const loadBalancerIps = addressesOf("load-balancer");
   const reached = (isLocal: boolean): boolean =>
     hasUsable && (isLocal ? chosen.local : chosen.cluster).length > 0;
@@ -62,8 +69,8 @@ export function ruleSubject(
     name: servicePortName(port),
     protocol: port.protocol.toLowerCase() as RuleProtocol,
     chains: servicePortChains(port),
-    cluster: listEndpoints(port, chosen.cluster),
-    local: listEndpoints(port, chosen.local),
+    cluster: listed(chosen.cluster),
+    local: listed(chosen.local),
     hasUsable,
     hasInternal: reached(port.isInternalPolicyLocal),
     hasExternal: reached(port.isExternalPolicyLocal),
