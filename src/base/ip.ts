@@ -140,7 +140,7 @@ export function ipAddressFromBytes(bytes: Uint8Array): IpAddress {
 }
 
 /** `10.0.0.1:80` or `[fd00::1]:80`. */
-export function hostPort(address: IpAddress, port: number): string {
+export function hostPort(address: string, port: number): string {
   return address.includes(":") ? `[${address}]:${port}` : `${address}:${port}`;
 }
 

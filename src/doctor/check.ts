@@ -39,11 +39,6 @@ export interface SkippedCheck {
   readonly reason: string;
 }
 
-/** `1 virtual server`, `2 virtual servers`. */
-export function counted(count: number, what: string): string {
-  return `${count} ${what}${count === 1 ? "" : "s"}`;
-}
-
 /** More are counted, not named. */
 const maxNamed = 5;
 

@@ -1,7 +1,8 @@
 /** Findings as a table, JSON or YAML. Pure. */
+import { counted } from "../base/counted.ts";
 import { type Column, tableLines } from "../base/table.ts";
 import { yamlText } from "../base/yaml.ts";
-import { counted, type Finding, type Verdict, verdicts, worstVerdict } from "./check.ts";
+import { type Finding, type Verdict, verdicts, worstVerdict } from "./check.ts";
 import type { Examination } from "./examine.ts";
 import type { DoctorFormat } from "./formats.ts";
 

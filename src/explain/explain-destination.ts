@@ -1,5 +1,5 @@
 /** One address, port and protocol: who is served there, from where, and what is wrong. Pure. */
-import { hostPort, type IpAddress, isLoopback } from "../base/ip.ts";
+import { hostPort, isLoopback } from "../base/ip.ts";
 import type { Destination, ServiceRow } from "../daemon/operator/answers.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
 import { explainPacket } from "./explain-packet.ts";
@@ -32,7 +32,7 @@ export function explainDestination(input: DestinationInput): Explanation {
     onNode: new Set(
       endpoints
         .filter(({ local }) => local === true)
-        .map(({ address, port }) => hostPort(address as IpAddress, port)),
+        .map(({ address, port }) => hostPort(address, port)),
     ),
     endpointCount: endpoints.filter(({ ready }) => ready !== undefined).length,
   };

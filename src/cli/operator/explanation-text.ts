@@ -1,4 +1,5 @@
 /** Explanations for people: the verdict, then the packet's way. Pure. */
+import { hostPort } from "../../base/ip.ts";
 import { escapeUnprintable } from "../../base/printable.ts";
 import { type Column, tableLines } from "../../base/table.ts";
 import type {
@@ -7,7 +8,7 @@ import type {
   PacketExplanation,
   PathStep,
 } from "../../explain/explanation.ts";
-import { addressPort, endpointsTable } from "./service-tables.ts";
+import { endpointsTable } from "./service-tables.ts";
 
 /** A blank line between two. */
 export function explanationText(explanations: readonly Explanation[], width?: number): string {
@@ -98,7 +99,7 @@ function serverText({
 }): string {
   if (virtualServer === undefined) return "none";
   const { scheduler, persistenceTimeoutSeconds } = virtualServer;
-  const place = `${destination.protocol} ${forwardedTo ?? addressPort(destination)}`;
+  const place = `${destination.protocol} ${forwardedTo ?? hostPort(destination.address, destination.port)}`;
   return `${place}, scheduler ${scheduler}${affinityText(persistenceTimeoutSeconds)}`;
 }
 

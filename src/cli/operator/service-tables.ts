@@ -1,5 +1,6 @@
 /** Services and their endpoints as tables. Pure. */
 import { durationText } from "../../base/duration-text.ts";
+import { hostPort } from "../../base/ip.ts";
 import { type Column, tableLines } from "../../base/table.ts";
 import type { DrainTimes, EndpointRow, ServiceRow } from "../../daemon/operator/answers.ts";
 
@@ -9,7 +10,7 @@ const serviceColumns: readonly Column<ServiceRow>[] = [
   { title: "PORT", text: ({ portName = "" }) => portName },
   { title: "TYPE", text: ({ type }) => type },
   { title: "PROTO", text: ({ protocol }) => protocol },
-  { title: "VIRTUAL-SERVER", text: (row) => addressPort(row) },
+  { title: "VIRTUAL-SERVER", text: ({ address, port }) => hostPort(address, port) },
   { title: "FRONTEND", text: ({ frontend }) => frontend },
   { title: "SCHED", text: ({ scheduler }) => scheduler },
   {
@@ -22,7 +23,7 @@ const serviceColumns: readonly Column<ServiceRow>[] = [
 ];
 
 const endpointColumns: readonly Column<EndpointRow>[] = [
-  { title: "ENDPOINT", text: (row) => addressPort(row) },
+  { title: "ENDPOINT", text: ({ address, port }) => hostPort(address, port) },
   { title: "NODE", text: ({ node = "" }) => node },
   { title: "STATE", text: conditionText },
   { title: "LOCAL", text: ({ local }) => yesOrNo(local) },
@@ -64,11 +65,6 @@ const indent = "  ";
 /** A line for each endpoint of one virtual server. */
 export function endpointsTable(rows: readonly EndpointRow[], width?: number): readonly string[] {
   return tableLines(endpointColumns, rows, width);
-}
-
-/** `10.96.0.1:80`, `[fd00::1]:80`, as ipvsadm prints it. */
-export function addressPort(id: { readonly address: string; readonly port: number }): string {
-  return id.address.includes(":") ? `[${id.address}]:${id.port}` : `${id.address}:${id.port}`;
 }
 
 /** `claimed-by-another-service (default/a, held-before)`. */

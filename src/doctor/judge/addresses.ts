@@ -1,4 +1,5 @@
 /** Virtual IPs beside the addresses of everybody else, and who answers for them. Pure. */
+import { counted } from "../../base/counted.ts";
 import {
   broadcastOf,
   type Cidr,
@@ -9,7 +10,7 @@ import {
   type IpAddress,
   parseCidr,
 } from "../../base/ip.ts";
-import { counted, fail, type Judgement, listed, ok, warn } from "../check.ts";
+import { fail, type Judgement, listed, ok, warn } from "../check.ts";
 import { type AddressFacts, judging, type NodeFacts, type OtherNode } from "../facts.ts";
 
 export function judgeCollisions({ addresses, cluster }: NodeFacts): Judgement {

@@ -1,8 +1,9 @@
 /** Settings of IPVS, its tables and its statistics. Pure. */
 
+import { counted } from "../../base/counted.ts";
 import { linux, linuxOf } from "../../base/kernel-version.ts";
 import { planSysctls, type SysctlSetting } from "../../plan/sysctls.ts";
-import { counted, fail, type Judgement, ok, unknown, warn, worstVerdict } from "../check.ts";
+import { fail, type Judgement, ok, unknown, warn, worstVerdict } from "../check.ts";
 import { judging, type NodeFacts } from "../facts.ts";
 
 const reusePath = "net/ipv4/vs/conn_reuse_mode";

@@ -1,5 +1,6 @@
 /** Connection tracking, sets, and the rules of others. Pure. */
-import { counted, fail, type Judgement, ok, unknown, warn } from "../check.ts";
+import { counted } from "../../base/counted.ts";
+import { fail, type Judgement, ok, unknown, warn } from "../check.ts";
 import { judging, type NodeFacts } from "../facts.ts";
 
 const countPath = "net/netfilter/nf_conntrack_count";

@@ -1,4 +1,5 @@
 /** Cluster IPs, node ports, affinity and both IP families: does each connection reach a backend? Pure. */
+import { counted } from "../../base/counted.ts";
 import { servicePort } from "../objects.ts";
 import { notApplicable, type Outcome } from "../outcome.ts";
 import type { Answers, Question } from "../pod/conversation.ts";
@@ -25,11 +26,10 @@ export function clusterIp(scene: Scene): TrafficPlan {
   const [address = ""] = clusterIps(scene, "web");
   const { mode, scheduler } = scene.firstStatus;
   const isEven = mode === "ipvs" && evenSchedulers.has(scheduler);
-  const { length } = scene.nodes;
   return {
     probes: fromEverywhere(scene, questionsTo(address, servicePort, 2 * backends.length)),
     problemsOfAll: (all) => (isEven ? idleProblems(scene, all) : []),
-    detail: `${address}: TCP and UDP reach ${backends.length} backends from pods and from the node, on ${length} ${length === 1 ? "node" : "nodes"}`,
+    detail: `${address}: TCP and UDP reach ${backends.length} backends from pods and from the node, on ${counted(scene.nodes.length, "node")}`,
   };
 }
 

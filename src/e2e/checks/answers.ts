@@ -1,11 +1,11 @@
 /** Judges answers of backends. Pure. */
+import { hostPort } from "../../base/ip.ts";
 import type { Answers, Question } from "../pod/conversation.ts";
 import type { Backend } from "../scene.ts";
 
 /** `10.96.0.7:80/TCP`. */
 export function targetText({ address, port, protocol }: Question): string {
-  const host = address.includes(":") ? `[${address}]` : address;
-  return `${host}:${port}/${protocol}`;
+  return `${hostPort(address, port)}/${protocol}`;
 }
 
 /** Each attempt has to reach one of these. `from`: a Vantage's label. */

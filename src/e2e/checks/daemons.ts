@@ -1,5 +1,7 @@
 /** The daemons themselves: on each node, healthy, and the kernel as planned. */
+
 import { pathOf } from "../../api/decode/fields.ts";
+import { counted } from "../../base/counted.ts";
 import { parseJson } from "../../base/parse-json.ts";
 import { type Daemon, listOf } from "../daemon-pod.ts";
 import { judged, notApplicable, type Outcome } from "../outcome.ts";
@@ -9,11 +11,8 @@ export async function health(scene: Scene): Promise<Outcome> {
   const problems = await scene.patience.problemsOfEach(scene.listDaemons, (daemon) =>
     healthProblems(scene, daemon),
   );
-  const { length } = scene.daemons;
-  return judged(
-    problems,
-    `kube-ipvs is ready and OK on ${length} ${length === 1 ? "node" : "nodes"}`,
-  );
+  const nodes = counted(scene.daemons.length, "node");
+  return judged(problems, `kube-ipvs is ready and OK on ${nodes}`);
 }
 
 async function healthProblems(scene: Scene, daemon: Daemon): Promise<readonly string[]> {
@@ -31,11 +30,8 @@ export async function kernelAsPlanned(scene: Scene): Promise<Outcome> {
     async () => daemons,
     (daemon) => planProblems(scene, daemon),
   );
-  const { length } = daemons;
-  return judged(
-    problems,
-    `kube-ipvs plan finds nothing to change on ${length} ${length === 1 ? "node" : "nodes"}`,
-  );
+  const nodes = counted(daemons.length, "node");
+  return judged(problems, `kube-ipvs plan finds nothing to change on ${nodes}`);
 }
 
 async function planProblems(scene: Scene, daemon: Daemon): Promise<readonly string[]> {

@@ -1,0 +1,4 @@
+/** `1 virtual server`, `2 virtual servers`. Pure. */
+export function counted(count: number, what: string): string {
+  return `${count} ${what}${count === 1 ? "" : "s"}`;
+}
