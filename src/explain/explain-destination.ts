@@ -104,8 +104,7 @@ function summaryOf(
 ): string {
   const [first] = packets;
   if (first === undefined || packets.length === 1) return first?.summary ?? "";
-  const { protocol, address, port } = destination;
-  const name = destinationText({ protocol, destination: address, port });
+  const name = destinationText(destination);
   const groups = new Map<string, string[]>();
   for (const { from, summary } of packets) {
     const fate = summary.slice(`Packets from ${from} to ${name} `.length);

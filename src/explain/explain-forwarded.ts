@@ -16,9 +16,9 @@ export function explainForwarded(input: DestinationInput, to: Destination): Expl
   const planned = forwardedText(target.packets[0]?.planned ?? target.summary, destination, to);
   const summary = isListening
     ? forwardedText(target.summary, destination, to)
-    : `Packets from this node to ${nameOf(destination)} are refused: kube-ipvs does not listen there`;
+    : `Packets from this node to ${destinationText(destination)} are refused: kube-ipvs does not listen there`;
   const taken = takenPacket(before, isReached ? summary : before.summary, planned);
-  const listener = `listener of kube-ipvs at ${nameOf(destination)}`;
+  const listener = `listener of kube-ipvs at ${destinationText(destination)}`;
   return {
     ...target,
     ...destination,
@@ -56,15 +56,11 @@ function verdictOf(
 
 /** `summary` is about packets of this node to the other address. */
 function forwardedText(summary: string, destination: Destination, to: Destination): string {
-  const fate = summary.slice(`Packets from this node to ${nameOf(to)} `.length);
-  const packets = `Packets from this node to ${nameOf(destination)} are`;
+  const fate = summary.slice(`Packets from this node to ${destinationText(to)} `.length);
+  const packets = `Packets from this node to ${destinationText(destination)} are`;
   if (fate.startsWith("are balanced")) {
-    return `${packets} forwarded by kube-ipvs to ${nameOf(to)}, where they ${fate}`;
+    return `${packets} forwarded by kube-ipvs to ${destinationText(to)}, where they ${fate}`;
   }
   const end = destination.protocol === "TCP" ? "accepted by kube-ipvs and reset" : "lost";
-  return `${packets} ${end}: at ${nameOf(to)} they ${fate}`;
-}
-
-function nameOf({ protocol, address, port }: Destination): string {
-  return destinationText({ protocol, destination: address, port });
+  return `${packets} ${end}: at ${destinationText(to)} they ${fate}`;
 }

@@ -1,5 +1,5 @@
 /** What `kube-ipvs explain` says, as JSON. Fields may come with a later version and never change their meaning. */
-import type { EndpointRow } from "../daemon/operator/answers.ts";
+import type { EndpointRow, ServiceRow } from "../daemon/operator/answers.ts";
 import type { VirtualServer } from "../state/virtual-server.ts";
 
 export type Verdict =
@@ -37,14 +37,10 @@ export interface Explanation {
   readonly connections: Connections;
 }
 
-export interface ServiceOfDestination {
-  readonly namespace: string;
-  readonly name: string;
-  readonly portName?: string;
-  readonly frontend: string;
-  readonly trafficPolicy: string;
-  readonly affinitySeconds: number;
-}
+export type ServiceOfDestination = Pick<
+  ServiceRow,
+  "namespace" | "name" | "portName" | "frontend" | "trafficPolicy" | "affinitySeconds"
+>;
 
 /** Packets from one client, or of one kind. */
 export interface PacketExplanation {

@@ -1,5 +1,6 @@
 /** The verdict in one sentence. Pure. */
 import { hostPort } from "../base/ip.ts";
+import type { Destination } from "../daemon/operator/answers.ts";
 import type { PacketInput } from "./explain-packet.ts";
 import type { Origin } from "./origins.ts";
 import type { Packet } from "./packet/packet.ts";
@@ -12,17 +13,15 @@ export function packetSummary(
   { label, packet }: Pick<Origin, "label" | "packet">,
   input: Pick<PacketInput, "endpointCount" | "mode">,
 ): string {
-  return `Packets from ${label} to ${destinationText(packet)} ${fateText(end, packet, input)}`;
+  const { protocol, destination: address, port } = packet;
+  const name = destinationText({ protocol, address, port });
+  return `Packets from ${label} to ${name} ${fateText(end, packet, input)}`;
 }
 
 /** `10.96.0.10:53/udp`; TCP is not named. */
-export function destinationText({
-  protocol,
-  destination,
-  port,
-}: Pick<Packet, "protocol" | "destination" | "port">): string {
-  if (protocol === "ICMP") return `${destination}/icmp`;
-  return `${hostPort(destination, port)}${protocol === "TCP" ? "" : `/${protocol.toLowerCase()}`}`;
+export function destinationText({ protocol, address, port }: Destination): string {
+  if (protocol === "ICMP") return `${address}/icmp`;
+  return `${hostPort(address, port)}${protocol === "TCP" ? "" : `/${protocol.toLowerCase()}`}`;
 }
 
 function fateText(

@@ -29,17 +29,17 @@ const windowMs = 3 * countingPeriodMs;
 const toleranceMs = 50;
 
 /** The last readings, as many as rates need. */
-export class ReadingHistory {
-  #readings: readonly Reading[] = [];
+export class ReadingHistory<R extends Reading> {
+  #readings: readonly R[] = [];
 
-  add(reading: Reading): void {
+  add(reading: R): void {
     const kept = [...this.#readings, reading];
     // The youngest that is old enough stays, and all after it.
     const first = kept.findLastIndex((one) => isApart(one, reading, windowMs));
     this.#readings = kept.slice(Math.max(0, first));
   }
 
-  get last(): Reading | undefined {
+  get last(): R | undefined {
     return this.#readings.at(-1);
   }
 

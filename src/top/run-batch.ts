@@ -3,7 +3,7 @@ import { sleep } from "../base/clock.ts";
 import { NameLookup } from "./name-lookup.ts";
 import { notesOf } from "./notes.ts";
 import type { TopOptions, TopParts } from "./options.ts";
-import { isCounting, readServers, type TopKernel } from "./read-kernel.ts";
+import { isCounting, readServers, type ServersReading, type TopKernel } from "./read-kernel.ts";
 import { ReadingHistory } from "./reading.ts";
 import { filtered, rowsOf, sorted, type TopRow } from "./rows.ts";
 import { serviceTable } from "./table.ts";
@@ -21,7 +21,7 @@ const namesDeadlineMs = 10_000;
 
 export async function runBatch(parts: BatchParts, options: BatchOptions): Promise<void> {
   const { clock, kernel } = parts;
-  const history = new ReadingHistory();
+  const history = new ReadingHistory<ServersReading>();
   const first = await readServers(kernel, clock);
   history.add(first);
   const names = new NameLookup(parts.readNames, clock);

@@ -44,10 +44,8 @@ class LiveView {
   readonly #options: LiveOptions;
   readonly #names: NameLookup;
   #state: ViewState;
-  #servers = new ReadingHistory();
-  #lastServers: ServersReading | undefined;
-  #endpoints = new ReadingHistory();
-  #lastEndpoints: EndpointsReading | undefined;
+  readonly #servers = new ReadingHistory<ServersReading>();
+  #endpoints = new ReadingHistory<EndpointsReading>();
   /** Which row they are of. */
   #endpointsOf: string | undefined;
   #rows: readonly TopRow[] = [];
@@ -84,7 +82,6 @@ class LiveView {
     const beganMs = clock.monotonicMs();
     const reading = await readServers(kernel, clock);
     this.#servers.add(reading);
-    this.#lastServers = reading;
     this.#makeRows();
     await this.#readEndpoints();
     this.#readMs = clock.monotonicMs() - beganMs;
@@ -114,12 +111,9 @@ class LiveView {
       {
         state: this.#state,
         rows: this.#rows,
-        endpoints:
-          this.#lastEndpoints === undefined
-            ? []
-            : endpointRowsOf(this.#lastEndpoints.endpoints, (key) =>
-                this.#endpoints.figuresOf(key),
-              ),
+        endpoints: endpointRowsOf(this.#endpoints.last?.endpoints ?? [], (key) =>
+          this.#endpoints.figuresOf(key),
+        ),
         isCounting: isOn,
         intervalText: this.#options.intervalText,
         notes: this.#failure === undefined ? notes : [this.#failure, ...notes],
@@ -159,23 +153,19 @@ class LiveView {
   }
 
   #makeRows(): void {
-    if (this.#lastServers === undefined) return;
-    this.#rows = rowsOf(this.#lastServers.ids, this.#names.owners, (key) =>
-      this.#servers.figuresOf(key),
-    );
+    const ids = this.#servers.last?.ids ?? [];
+    this.#rows = rowsOf(ids, this.#names.owners, (key) => this.#servers.figuresOf(key));
   }
 
   async #readEndpoints(): Promise<void> {
     const { opened } = this.#state;
     if (opened !== this.#endpointsOf) {
       this.#endpoints = new ReadingHistory();
-      this.#lastEndpoints = undefined;
       this.#endpointsOf = opened;
     }
     const row = this.#rows.find(({ label }) => label === opened);
     if (row === undefined) return;
     const { kernel, clock } = this.#parts;
-    this.#lastEndpoints = await readEndpoints(kernel, clock, row.servers);
-    this.#endpoints.add(this.#lastEndpoints);
+    this.#endpoints.add(await readEndpoints(kernel, clock, row.servers));
   }
 }

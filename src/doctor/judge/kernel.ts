@@ -2,7 +2,7 @@
 
 import { linux, linuxOf } from "../../base/kernel-version.ts";
 import { fail, type Judgement, ok, unknown, warn } from "../check.ts";
-import { judging, type ModuleFact, type ModuleState, type NodeFacts } from "../facts.ts";
+import { judging, type ModuleState, type NodeFacts } from "../facts.ts";
 
 interface KernelFault {
   /** The first version that has it; absent: every one before. */
@@ -45,7 +45,8 @@ export function judgeCapabilities({ missingCapabilities }: NodeFacts): Judgement
 
 export function judgeModules({ modules, kernelRelease }: NodeFacts): Judgement {
   return judging(modules, (all) => {
-    const named = (state: ModuleState): readonly string[] => namesOf(all, state);
+    const named = (wanted: ModuleState): readonly string[] =>
+      all.filter(({ state }) => state === wanted).map(({ name }) => name);
     const missing = named("missing");
     if (missing.length > 0) {
       const remedy = `install the kernel's extra modules for ${kernelRelease}, or a kernel that has them`;
@@ -73,16 +74,9 @@ export function judgeModulesFolder({ mounts, modules, kernelRelease }: NodeFacts
   return judging(mounts, ({ modulesFolder }) => {
     if (modulesFolder !== undefined) return ok(modulesFolder);
     const evidence = `/lib/modules/${kernelRelease} is not there`;
-    const areAvailable = "value" in modules && modules.value.every(isAvailable);
+    const areAvailable =
+      "value" in modules && modules.value.every(({ state }) => state === "available");
     if (areAvailable) return ok(`${evidence}, and not needed: every module is loaded or built in`);
     return warn(evidence, "mount the node's /lib/modules, or load the modules when it boots");
   });
-}
-
-function isAvailable({ state }: ModuleFact): boolean {
-  return state === "available";
-}
-
-function namesOf(modules: readonly ModuleFact[], wanted: ModuleState): readonly string[] {
-  return modules.filter(({ state }) => state === wanted).map(({ name }) => name);
 }

@@ -3,6 +3,7 @@ import { attempt } from "../../base/attempt.ts";
 import { ipFamilies, parseIpAddress } from "../../base/ip.ts";
 import type { BackendSurvey } from "../../kernel/iptables/backend.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
+import { setFor } from "../../plan/sets.ts";
 import { planSysctls } from "../../plan/sysctls.ts";
 import type { AddressFacts, BackendFact, IpvsFigures } from "../facts.ts";
 import { isIpvsLoaded } from "./modules.ts";
@@ -48,23 +49,13 @@ export async function readNftTables({ nftTables }: KernelReaders): Promise<reado
   return found;
 }
 
-const clusterIpSet = "KUBE-CLUSTER-IP";
-
 export async function readAddresses({ link, ipSets }: KernelReaders): Promise<AddressFacts> {
   const ours = await link.find();
   const all = await link.listAddresses();
-  const sets = await ipSets.listSets().catch(() => []);
-  const set = sets.find(({ name, type }) => name === clusterIpSet && type === "hash:ip,port");
-  const { maxElements = 0 } = set ?? {};
-  const entries =
-    set === undefined
-      ? []
-      : await ipSets.listEntries({
-          name: clusterIpSet,
-          type: "hash:ip,port",
-          family: "IPv4",
-          maxElements,
-        });
+  const set = setFor("clusterIp", "IPv4");
+  const present = await ipSets.listSets().catch(() => []);
+  const isThere = present.some(({ name, type }) => name === set.name && type === set.type);
+  const entries = isThere ? await ipSets.listEntries(set) : [];
   const clusterIps = entries.flatMap((entry) => parseIpAddress(entry.split(",")[0] ?? "") ?? []);
   return {
     virtualIps: all

@@ -37,7 +37,7 @@ export async function readModules(
   readers: KernelReaders,
   mode: Config["mode"],
 ): Promise<readonly ModuleFact[]> {
-  const hasSets = await answers(readers.ipSets.listSets());
+  const hasSets = (await readers.ipSets.listSets().catch(() => undefined)) !== undefined;
   const hasLink = (await readers.link.find().catch(() => undefined)) !== undefined;
   return needed[mode].map(({ name, shownBy }) => {
     const isShown =
@@ -75,11 +75,4 @@ function stateOf(name: string, modules: KernelReaders["modules"]): ModuleState {
   const isLoadable = modules.isLoadable(name);
   if (isLoadable === true) return "loadable";
   return isLoadable === false && isAvailable === false ? "missing" : "unknown";
-}
-
-async function answers(reading: Promise<unknown>): Promise<boolean> {
-  return await reading.then(
-    () => true,
-    () => false,
-  );
 }
