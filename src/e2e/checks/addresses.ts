@@ -13,7 +13,7 @@ import {
   type Scene,
   type Vantage,
 } from "../scene.ts";
-import { reachProblems } from "./answers.ts";
+import { reached } from "./answers.ts";
 import type { Probe, TrafficPlan } from "./traffic.ts";
 
 const protocols = ["TCP", "UDP"] as const;
@@ -53,13 +53,12 @@ export function sessionAffinity(scene: Scene): TrafficPlan {
   } as const;
   return {
     probes: scene.nodes.map((node): Probe => {
-      const vantage = podVantage(node);
+      const probe = reached(podVantage(node), question, allBackends(scene));
       return {
-        vantage,
-        question,
+        ...probe,
         problemsOf: (answers) => [
-          ...reachProblems(vantage.label, question, answers, allBackends(scene)),
-          ...spreadProblems(vantage, answers),
+          ...probe.problemsOf(answers),
+          ...spreadProblems(probe.vantage, answers),
         ],
       };
     }),
@@ -85,11 +84,7 @@ function questionsTo(address: string, port: number, count: number): readonly Que
 function fromEverywhere(scene: Scene, questions: readonly Question[]): readonly Probe[] {
   const vantages = scene.nodes.flatMap((node) => [podVantage(node), hostVantage(node)]);
   return vantages.flatMap((vantage) =>
-    questions.map((question) => ({
-      vantage,
-      question,
-      problemsOf: (answers) => reachProblems(vantage.label, question, answers, allBackends(scene)),
-    })),
+    questions.map((question) => reached(vantage, question, allBackends(scene))),
   );
 }
 

@@ -1,10 +1,29 @@
-/** Judges answers of backends. Pure. */
+/** Questions to backends, and what is wrong with the answers. Pure. */
 import { hostPort } from "../../base/ip.ts";
 import type { Answers, Question } from "../pod/conversation.ts";
-import type { Backend } from "../scene.ts";
+import type { Backend, Vantage } from "../scene.ts";
+import type { Probe } from "./traffic.ts";
+
+/** Asks, and each attempt has to reach one of these. */
+export function reached(vantage: Vantage, question: Question, wanted: readonly Backend[]): Probe {
+  return {
+    vantage,
+    question,
+    problemsOf: (answers) => reachProblems(vantage.label, question, answers, wanted),
+  };
+}
+
+/** Asks, and no attempt may be answered. */
+export function silent(vantage: Vantage, question: Question): Probe {
+  return {
+    vantage,
+    question,
+    problemsOf: (answers) => silenceProblems(vantage.label, question, answers),
+  };
+}
 
 /** `10.96.0.7:80/TCP`. */
-export function targetText({ address, port, protocol }: Question): string {
+function targetText({ address, port, protocol }: Question): string {
   return `${hostPort(address, port)}/${protocol}`;
 }
 

@@ -3,7 +3,6 @@ import { servicePort } from "../objects.ts";
 import { notApplicable, type Outcome } from "../outcome.ts";
 import type { Answers, Question } from "../pod/conversation.ts";
 import {
-  type Backend,
   clusterIps,
   hostVantage,
   nodeAddress,
@@ -11,10 +10,9 @@ import {
   podVantage,
   type Scene,
   type TestNode,
-  type Vantage,
 } from "../scene.ts";
-import { reachProblems, silenceProblems } from "./answers.ts";
-import type { Probe, TrafficPlan } from "./traffic.ts";
+import { reached, silent } from "./answers.ts";
+import type { TrafficPlan } from "./traffic.ts";
 
 const attempts = 4;
 const oneNode = "the test uses one node";
@@ -68,22 +66,6 @@ export function hints(scene: Scene): TrafficPlan | Outcome {
 
 function tcp(address: string, port: number, count: number): Question {
   return { protocol: "TCP", address, port, count };
-}
-
-function reached(vantage: Vantage, question: Question, wanted: readonly Backend[]): Probe {
-  return {
-    vantage,
-    question,
-    problemsOf: (answers) => reachProblems(vantage.label, question, answers, wanted),
-  };
-}
-
-function silent(vantage: Vantage, question: Question): Probe {
-  return {
-    vantage,
-    question,
-    problemsOf: (answers) => silenceProblems(vantage.label, question, answers),
-  };
 }
 
 /** The node's address is to be seen, not that of the node that it asked. */
