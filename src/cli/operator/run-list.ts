@@ -25,10 +25,8 @@ export async function runServices(
 ): Promise<number> {
   const query = servicesQuery(question);
   return await printList(question, world, {
-    read: reader(question, world, {
-      target: servicesTarget(query),
-      withoutDaemon: () => withoutDaemon(query),
-    }),
+    target: servicesTarget(query),
+    withoutDaemon: () => withoutDaemon(query),
     render: (text) => servicesText(text, query, question, world),
   });
 }
@@ -40,54 +38,49 @@ export async function runDrains(
   withoutDaemon: () => Promise<string>,
 ): Promise<number> {
   return await printList(question, world, {
-    read: reader(question, world, { target: "/v1/drains", withoutDaemon }),
+    target: "/v1/drains",
+    withoutDaemon,
     render: (text) => drainsText(text, question, world),
   });
 }
 
-/** The daemon's answer, or the same without one, which is said once. */
-function reader(
-  { config: { operatorSocketPath: path } }: Question,
-  world: QuestionWorld,
-  { target, withoutDaemon }: { readonly target: string; withoutDaemon(): Promise<string> },
-): () => Promise<string> {
-  let isReported = false;
-  return async () => {
-    const reply = await askDaemon(path, target);
-    if (reply.kind === "answer") return reply.text;
-    if (reply.kind === "failed")
-      throw new Error(`Cannot ask kube-ipvs on ${path}: ${reply.reason}`);
-    if (!isReported) world.writeErr(withoutDaemonText(path, reply.reason));
-    isReported = true;
-    return await withoutDaemon();
-  };
-}
-
-function withoutDaemonText(path: string, reason: string): string {
-  return `No kube-ipvs on this node answers on ${path} (${reason}): showing what a start would find\n`;
-}
-
-interface Printing {
-  readonly read: () => Promise<string>;
+interface Listing {
+  /** What the daemon is asked; and its answer where none runs, which is said once. */
+  readonly target: string;
+  readonly withoutDaemon: () => Promise<string>;
   readonly render: (text: string) => string;
 }
 
 /** Once, or again with each change until a signal. */
 async function printList(
-  { options }: Question,
+  { config: { operatorSocketPath: path }, options }: Question,
   world: QuestionWorld,
-  { read, render }: Printing,
+  { target, withoutDaemon, render }: Listing,
 ): Promise<number> {
-  let shown = render(await read());
+  let isReported = false;
+  const read = async (): Promise<string> => {
+    const reply = await askDaemon(path, target);
+    if (reply.kind === "answer") return render(reply.text);
+    if (reply.kind === "failed")
+      throw new Error(`Cannot ask kube-ipvs on ${path}: ${reply.reason}`);
+    if (!isReported) world.writeErr(withoutDaemonText(path, reply.reason));
+    isReported = true;
+    return render(await withoutDaemon());
+  };
+  let shown = await read();
   world.writeOut(shown);
   while (options.get("watch") === "true") {
     await sleep(world.clock, watchPeriodMs);
-    const next = render(await read());
+    const next = await read();
     if (next === shown) continue;
     shown = next;
     world.writeOut(`${world.columns?.() === undefined ? "\n" : clearScreen}${shown}`);
   }
   return exitCodes.ok;
+}
+
+function withoutDaemonText(path: string, reason: string): string {
+  return `No kube-ipvs on this node answers on ${path} (${reason}): showing what a start would find\n`;
 }
 
 const clearScreen = "\u001b[H\u001b[2J\u001b[3J";
