@@ -24,13 +24,16 @@ export async function cleanUp(
   clock: Clock = systemClock,
 ): Promise<boolean> {
   const report = await removeAll(kernel, clock, await removalGoal(kernel, config));
+  const isComplete = report.failures.length === 0;
+  // The record says whose the rest is: it stays for the next time.
+  const leftFiles = isComplete ? bootFiles(config) : [];
   const files: FileRemoval[] = [];
-  for (const path of bootFiles(config)) files.push(await removeFile(path, removeBootFile));
+  for (const path of leftFiles) files.push(await removeFile(path, removeBootFile));
   // That of a daemon that runs goes with it.
   const removeSocket = (path: string) => removeLeftoverSocket(path).catch(() => false);
   files.push(await removeFile(config.operatorSocketPath, removeSocket));
   for (const line of reportLines(report, files)) print(line);
-  return report.failures.length === 0 && files.every(({ error }) => error === undefined);
+  return isComplete && files.every(({ error }) => error === undefined);
 }
 
 /** Files that carry something from run to run; an empty path: there is none. */

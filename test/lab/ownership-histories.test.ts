@@ -14,9 +14,12 @@ const foreignSetUp: readonly string[] = [
   "ipvsadm -A -t 10.50.0.1:80 -s wlc",
   "ipvsadm -a -t 10.50.0.1:80 -r 10.50.1.1:80 -g -w 5",
   "ipvsadm -A -t 192.168.10.11:5000 -s sh",
+  // Another port of an address that a Service has in every history.
+  "ipvsadm -A -t 10.96.0.11:5001 -s sh",
 ];
 const foreignText = [
   "-A -t 10.50.0.1:80 -s wlc",
+  "-A -t 10.96.0.11:5001 -s sh",
   "-A -t 192.168.10.11:5000 -s sh",
   "-a -t 10.50.0.1:80 -r 10.50.1.1:80 -g -w 5",
 ].join("\n");
@@ -171,7 +174,7 @@ function splitServers(): { readonly ours: readonly string[]; readonly foreign: s
     .map((line) => line.trimEnd())
     .filter((line) => line !== "")
     .sort();
-  const isForeign = (line: string): boolean => / (?:10\.50\.0\.1:80|\S+:5000) /.test(line);
+  const isForeign = (line: string): boolean => / (?:10\.50\.0\.1:80|\S+:500[01]) /.test(line);
   return {
     ours: lines.filter((line) => !isForeign(line)),
     foreign: lines.filter(isForeign).join("\n"),

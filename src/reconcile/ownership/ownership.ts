@@ -40,8 +40,11 @@ export class Ownership {
   readonly #foreign = new Set<string>();
   /** Claimed by a Service of ours, and a third party's. */
   #conflicts: ReadonlySet<string> = new Set();
-  /** A third party's that nobody claims, and one of our node-port sets names the port: a start would take them for ours. */
-  #foreignOnNodePorts: ReadonlySet<string> = new Set();
+  /**
+   * A third party's that nobody claims, and that a start would take for ours: one of our node-port sets names the port, or it
+   * is on an address of ours, once someone flushed the sets.
+   */
+  #mistakable: ReadonlySet<string> = new Set();
   #possiblyOwned: readonly string[] = [];
   /** At first the record knows too much. */
   #isUnkept = true;
@@ -127,13 +130,13 @@ export class Ownership {
 
   /**
    * Before the first write: adds to the record what the sets will say wrongly, or not at all, once they are written. The
-   * entry of a node port names third parties' virtual servers on that port as well; what is ours in an excluded network
-   * stays when its entries go. And takes out what a third party has no more: what is made in its place is ours. `keys`
-   * undefined: all.
+   * entry of a node port names third parties' virtual servers on that port as well; an address that we bind makes all that
+   * is on it ours, once its entries are flushed; what is ours in an excluded network stays when its entries go. And takes out
+   * what a third party has no more: what is made in its place is ours. `keys` undefined: all.
    */
   async recordAhead(view: OwnershipView, keys: Iterable<string> | undefined): Promise<void> {
     for (const key of keys ?? view.cached.virtualServers.keys()) this.#noteForeign(key, view);
-    this.#noteForeignOnNodePorts(view);
+    this.#noteMistakable(view);
     const { owned, foreign } = this.#kept;
     const excluded = [...this.#foreign].filter((key) => this.#owned.has(key) && !owned.has(key));
     const others = [...this.#recordedForeign()].filter((key) => !foreign.has(key));
@@ -158,7 +161,7 @@ export class Ownership {
       this.#noteNamed(key, server, desired);
     }
     this.#possiblyOwned = this.#possiblyOwned.filter((key) => cached.virtualServers.has(key));
-    this.#noteForeignOnNodePorts(view);
+    this.#noteMistakable(view);
     if (!this.#isUnkept) return;
     this.#isUnkept = false;
     this.#keep({ owned: new Set(this.#unnamed), foreign: new Set(this.#recordedForeign()) });
@@ -172,7 +175,7 @@ export class Ownership {
   /** What a start might take for ours, if the record did not name it. */
   *#recordedForeign(): Generator<string> {
     yield* this.#conflicts;
-    yield* this.#foreignOnNodePorts;
+    yield* this.#mistakable;
   }
 
   #noteForeign(key: string, { desired, cached, policy }: OwnershipView): void {
@@ -185,15 +188,17 @@ export class Ownership {
   }
 
   /** All of them each time: a Service with a node port says nothing of node addresses that do not serve it. */
-  #noteForeignOnNodePorts({ desired, cached }: OwnershipView): void {
-    const isOnNodePort = (key: string): boolean => {
+  #noteMistakable({ desired, cached }: OwnershipView): void {
+    const isMistakable = (key: string): boolean => {
       const server = cached.virtualServers.get(key)?.virtualServer;
-      return server !== undefined && !this.#owned.has(key) && isNamedByPort(server, desired);
+      if (server === undefined || this.#owned.has(key)) return false;
+      if (isNamedByPort(server, desired)) return true;
+      return desired.hasAddress(server.address) && !this.#possiblyOwned.includes(key);
     };
-    const foreign = new Set([...this.#foreign].filter(isOnNodePort));
-    const before = this.#foreignOnNodePorts;
+    const foreign = new Set([...this.#foreign].filter(isMistakable));
+    const before = this.#mistakable;
     this.#isUnkept ||= foreign.size !== before.size || [...foreign].some((key) => !before.has(key));
-    this.#foreignOnNodePorts = foreign;
+    this.#mistakable = foreign;
   }
 
   #noteNamed(key: string, server: CachedVirtualServer | undefined, desired: DesiredView): void {

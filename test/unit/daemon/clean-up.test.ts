@@ -14,6 +14,7 @@ import { planRules } from "../../../src/plan/rules.ts";
 import { Reconciler } from "../../../src/reconcile/reconciler.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import type { Operation } from "../../support/fake-kernel/operations.ts";
 import {
   addressesText,
   ipSetText,
@@ -185,6 +186,20 @@ describe("cleanUp and the file with the start times of drains", () => {
       worked: true,
       lines: ["Nothing of kube-ipvs was found"],
     });
+  });
+
+  it("leaves it and the record beside it while something of ours is left in the kernel", async () => {
+    const path = join(folder, "drains.json");
+    const names = ["drains-modes.json", "drains-ownership.json", "drains.json"];
+    for (const name of names) writeFileSync(join(folder, name), "{}");
+    const kernel = await programmed();
+    const isRemoval = ({ action }: Operation): boolean => action === "virtual-server-remove";
+    const heal = kernel.operations.failWhere(isRemoval, errno.EBUSY);
+    assert.equal((await clean(kernel, path)).worked, false);
+    assert.deepEqual(readdirSync(folder).sort(), names);
+    heal();
+    assert.equal((await clean(kernel, path)).worked, true);
+    assert.deepEqual(readdirSync(folder), []);
   });
 
   it("names it with the reason where it cannot be removed, and fails", async () => {

@@ -262,6 +262,32 @@ it("entries of a Service whose virtual server a third party made in between go f
   assert.doesNotMatch(bench.state(), /add KUBE-\S+ 203\.0\.113\.5,tcp:80$/m);
 });
 
+it("a third party's virtual server on an address of ours outlives a restart after a flush of the sets", async () => {
+  const kernel = new FakeKernel();
+  let recorded: RecordedOwnership = nothingRecorded;
+  const ownershipRecord = {
+    recorded,
+    keep: (ownership: RecordedOwnership) => {
+      recorded = ownership;
+    },
+    async idle() {},
+  };
+  const bench = new Bench(kernel, {}, { ownershipRecord });
+  bench.put(nodePort, [there]);
+  await bench.sync();
+  await make(kernel, foreignAt("10.96.0.10", { port: 443 }));
+  assert.equal(await bench.verify(), true);
+  await bench.sync();
+  flush(kernel);
+  const restarted = new Bench(kernel, {}, { ownershipRecord: { ...ownershipRecord, recorded } });
+  restarted.put(nodePort, [there]);
+  assert.deepEqual((await restarted.sync()).foreignServers, ["TCP 10.96.0.10:443"]);
+  assert.match(restarted.state(), /-A -t 10\.96\.0\.10:443 /);
+  restarted.drop(nodePort.name);
+  await restarted.sync();
+  assert.deepEqual([...recorded.foreign], [], "the address is not ours any more");
+});
+
 it("a third party's virtual server on a node port's port and another node address outlives a restart", async () => {
   const kernel = new FakeKernel();
   const nodeAddresses = new Set([ip("192.168.10.11"), ip("172.16.5.11"), ip("192.168.10.12")]);
