@@ -53,7 +53,7 @@ export interface Daemon {
 
 /** Prepares the kernel, then starts source and loop. Throws where a start makes no sense. */
 export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
-  const { config, source, log, metrics, events = silentEvents, modeRecord } = parts;
+  const { config, source, metrics, events = silentEvents, modeRecord } = parts;
   const kernel = config.isObserveOnly ? observeOnly(parts.kernel) : parts.kernel;
   const live = { current: config };
   const healthChecks = new ServiceHealthServers({
@@ -81,10 +81,11 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const { input } = loop;
   const stopped = new AbortController();
   modeRecord?.begin(config.mode);
-  const tidy = tidyOnceSynced(log, async () => {
+  const tidy = tidyOnceSynced(parts, async () => {
     await loop.settled();
-    await mode.tidy(stopped.signal);
-    if (!stopped.signal.aborted) modeRecord?.tidied(config.mode);
+    const isTidy = await mode.tidy(stopped.signal);
+    if (isTidy && !stopped.signal.aborted) modeRecord?.tidied(config.mode);
+    return isTidy;
   });
   const backendWatch = new BackendWatch(kernel.iptables, parts, config.verificationPeriodMs);
   loop.start();

@@ -46,8 +46,9 @@ export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
     },
     configure: async () => {},
     tidy: async (stop) => {
-      await tidyOtherModes(kernel, config, { log });
+      const isTidy = await tidyOtherModes(kernel, config, { log });
       await tidyIpvs(kernel, config, { clock, log, stop, rulesOf: rulesOfIpvsAlone });
+      return isTidy;
     },
   };
 }

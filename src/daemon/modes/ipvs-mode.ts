@@ -56,9 +56,10 @@ export async function beginIpvs(parts: ModeParts): Promise<RunningMode> {
     configure: (next) => configureKernel(kernel, next, { families, log }),
     // What mode iptables left goes first, since it leads to chains of ours in the unused backend.
     tidy: async () => {
-      await tidyOtherModes(kernel, config, { log, ranIptables });
+      const isTidy = await tidyOtherModes(kernel, config, { log, ranIptables });
       await tidyUnusedBackend(kernel, config, log);
       await tidyVirtualAddresses(kernel, config, log);
+      return isTidy;
     },
   };
 }

@@ -29,8 +29,11 @@ export interface RunningMode {
   readonly servedBefore: ServedAddresses | undefined;
   /** What a configuration asks of the kernel, whatever Services there are. Rejects before the first write. */
   configure(next: Config): Promise<void>;
-  /** Removes what other modes and earlier runs left; called once, when the first sync ended. `stop`: the program ends. */
-  tidy(stop: AbortSignal): Promise<void>;
+  /**
+   * Removes what other modes and earlier runs left; called when the first sync ended, and again where it says that something
+   * could not be removed. `stop`: the program ends.
+   */
+  tidy(stop: AbortSignal): Promise<boolean>;
 }
 
 /** What a mode is made of. */

@@ -126,21 +126,24 @@ function ourChains(family: IpFamily, config: Config): ReadonlySet<string> {
 /**
  * To be called when the rules of the configured mode stand: until then those of the old mode serve. Chains of mode iptables
  * go for mode userspace; for mode ipvs where the configuration says so, or where they are our own of an earlier run.
- * Never rejects.
+ * Never rejects; says whether nothing failed.
  */
 export async function tidyOtherModes(
   kernel: Kernel,
   config: Config,
   { log, ranIptables = false }: { readonly log: Logger; readonly ranIptables?: boolean },
-): Promise<void> {
-  if (config.isObserveOnly || mayBeInUse(config)) return;
+): Promise<boolean> {
+  if (config.isObserveOnly || mayBeInUse(config)) return true;
+  const reports: OtherModesReport[] = [];
   if (config.mode === "userspace") {
-    report(await removeIptablesMode(kernel, config, () => true), log);
+    reports.push(await removeIptablesMode(kernel, config, () => true));
   } else if (config.mode === "ipvs" && (config.isLeftoverRemoved || ranIptables)) {
     const isUnused = (backend: string): boolean => backend === kernel.unusedBackend?.backend;
-    report(await removeIptablesMode(kernel, config, isUnused), log);
+    reports.push(await removeIptablesMode(kernel, config, isUnused));
   }
-  report(await removeNftTables(kernel), log);
+  reports.push(await removeNftTables(kernel));
+  for (const one of reports) report(one, log);
+  return reports.every(({ failures }) => failures.length === 0);
 }
 
 function report({ nftTables, iptables, kept, failures }: OtherModesReport, log: Logger): void {

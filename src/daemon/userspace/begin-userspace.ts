@@ -85,11 +85,12 @@ export async function beginUserspace(
   const loop = new UserspaceLoop({ ...parts, ...own }, config);
   const stopped = new AbortController();
   if (usable !== undefined && !isObserveOnly) parts.modeRecord?.begin("userspace");
-  const tidy = tidyOnceSynced(log, async () => {
-    if (usable === undefined || isObserveOnly) return;
+  const tidy = tidyOnceSynced(parts, async () => {
+    if (usable === undefined || isObserveOnly) return true;
     await loop.settled();
     await tidyForUserspace(usable, config, { clock, log, stop: stopped.signal });
     if (!stopped.signal.aborted) parts.modeRecord?.tidied("userspace");
+    return true;
   });
   loop.start();
   await source.start(sourceListener(loop, parts));

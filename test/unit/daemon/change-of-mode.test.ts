@@ -43,14 +43,18 @@ describe("a change of mode", () => {
   let daemon: Daemon;
   let log: RecordingLogger;
 
-  async function start(mode: string, flags: Readonly<Record<string, string>> = {}): Promise<void> {
+  async function start(
+    mode: string,
+    flags: Readonly<Record<string, string>> = {},
+    modeRecord?: ModeRecord,
+  ): Promise<void> {
     const { config } = load({ "proxy-mode": mode, ...flags });
     log = new RecordingLogger();
     const source = new MemorySource();
     source.apply(...objects());
     const health = new ProxyHealth(clock, 60_000);
     const parts = { config, kernel, source, clock, metrics: silentMetrics, health, log };
-    daemon = await startDaemon(parts);
+    daemon = await startDaemon(modeRecord === undefined ? parts : { ...parts, modeRecord });
     await clock.advance(2_000);
     await daemon.settled();
     await clock.advance(100);
@@ -69,6 +73,36 @@ describe("a change of mode", () => {
   function events(): readonly string[] {
     return log.lines.map(({ event }) => event).filter((event) => event.includes("mode ipvs left"));
   }
+
+  it("to ipvs removes the rules of mode iptables again where that failed, and forgets that mode only then", async () => {
+    await start("iptables");
+    await daemon.stop();
+    let attempts = 0;
+    Object.assign(kernel, {
+      iptablesMode: [
+        {
+          backend: "legacy",
+          found: new Map([["IPv4", ["nat KUBE-SVC-A"]]]),
+          async remove() {
+            attempts += 1;
+            if (attempts === 1)
+              throw new Error("Another app is currently holding the xtables lock");
+            return { removedCount: 1, kept: [] };
+          },
+        },
+      ],
+    });
+    const tidied: string[] = [];
+    const modeRecord = {
+      earlier: new Set(["iptables"]),
+      begin() {},
+      tidied: (mode: string) => void tidied.push(mode),
+    } as unknown as ModeRecord;
+    await start("ipvs", {}, modeRecord);
+    assert.deepEqual([attempts, tidied], [1, []]);
+    await clock.advance(200_000);
+    assert.deepEqual([attempts, tidied], [2, ["ipvs"]]);
+  });
 
   it("to iptables removes at once what no connection needs", async () => {
     await start("iptables");
