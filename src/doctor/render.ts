@@ -1,7 +1,7 @@
 /** Findings as a table, JSON or YAML. Pure. */
 import { counted } from "../base/counted.ts";
+import { structuredText } from "../base/structured-text.ts";
 import { type Column, tableLines } from "../base/table.ts";
-import { yamlText } from "../base/yaml.ts";
 import { type Finding, type Verdict, verdicts, worstVerdict } from "./check.ts";
 import type { Examination } from "./examine.ts";
 import type { DoctorFormat } from "./formats.ts";
@@ -11,14 +11,9 @@ export function renderExamination(
   format: DoctorFormat,
   hasColour: boolean,
 ): string {
-  switch (format) {
-    case "json":
-      return `${JSON.stringify(objectOf(examination), undefined, 2)}\n`;
-    case "yaml":
-      return yamlText(objectOf(examination));
-    case "table":
-      return tableText(examination, hasColour);
-  }
+  return format === "table"
+    ? tableText(examination, hasColour)
+    : structuredText(format, objectOf(examination));
 }
 
 /** The form is part of what scripts rely on. */
