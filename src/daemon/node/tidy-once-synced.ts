@@ -2,7 +2,7 @@ import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 
-/** Pause before it is tried again, at a sync that works. */
+/** Pause before it is retried, at a sync that works. */
 const retryMs = 60_000;
 
 /**
