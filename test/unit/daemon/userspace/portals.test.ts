@@ -3,7 +3,12 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../../src/base/errno.ts";
 import { ipFamilies } from "../../../../src/base/ip.ts";
+import { loadConfig } from "../../../../src/config/load-config.ts";
 import { removePortals } from "../../../../src/daemon/node/tidy-portals.ts";
+import {
+  cleanUnusedBackend,
+  countUnusedRules,
+} from "../../../../src/daemon/node/unused-backend.ts";
 import { Portals } from "../../../../src/daemon/userspace/portals.ts";
 import type { RuleChange } from "../../../../src/kernel/kernel.ts";
 import { portalRules } from "../../../../src/userspace/portal-rules.ts";
@@ -120,4 +125,14 @@ describe("the rules of mode userspace", () => {
     assert.deepEqual(await removePortals(kernel), []);
     assert.deepEqual(chains(), []);
   });
+});
+
+it("rules that lead to listeners go from the backend of iptables that is not in use", async () => {
+  const { config } = loadConfig(new Map(), { readFile: () => "", hostname: () => "node-1" });
+  const nodeOnOther = { unusedBackend: kernel.iptables };
+  const planned = await countUnusedRules(nodeOnOther, config);
+  assert.ok(planned > 0);
+  const report = await cleanUnusedBackend(nodeOnOther, config);
+  assert.deepEqual([report?.removedCount, report?.failures], [planned, []]);
+  assert.deepEqual([...chains(), ...standingJumps()], []);
 });
