@@ -64,9 +64,8 @@ interface OpenPort {
  * port one has it, by the rule for addresses.
  */
 export class ServiceHealthServers {
+  readonly #parts: ServiceHealthParts;
   readonly #makeListener: MakeListener;
-  readonly #health: ProxyHealth;
-  readonly #onFailure: (check: ServiceHealthCheck, reason: string) => void;
   readonly #boundConnections = keepNewest(maxConnections);
   readonly #checks = new Map<string, ServiceHealthCheck>();
   readonly #claims: PortClaims<ServiceHealthCheck>;
@@ -76,9 +75,8 @@ export class ServiceHealthServers {
   #isStale = false;
 
   constructor(parts: ServiceHealthParts) {
+    this.#parts = parts;
     this.#makeListener = parts.makeListener ?? ((options) => new HttpListener(parts, options));
-    this.#health = parts.health;
-    this.#onFailure = parts.onFailure ?? (() => {});
     this.#claims = new PortClaims(parts.held);
   }
 
@@ -140,7 +138,7 @@ export class ServiceHealthServers {
       isSingleFamily: true,
       boundConnections: this.#boundConnections,
       respond: () => this.#answer(open.check),
-      onFailure: (reason) => this.#onFailure(open.check, reason),
+      onFailure: (reason) => this.#parts.onFailure?.(open.check, reason),
     });
     const open: OpenPort = { listener, check };
     this.#open.set(key, open);
@@ -149,7 +147,7 @@ export class ServiceHealthServers {
 
   /** Any path, any method; the body is kube-proxy's. */
   #answer({ service, localReadyCount }: ServiceHealthCheck): HttpAnswer {
-    const serviceProxyHealthy = this.#health.report().isHealthy;
+    const serviceProxyHealthy = this.#parts.health.report().isHealthy;
     const [namespace, name] = service.split("/");
     const body = {
       service: { namespace, name },
