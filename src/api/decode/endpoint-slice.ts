@@ -4,7 +4,7 @@ import { headlessLabel, serviceNameLabel } from "../../endpoint-slices/objects.t
 import type { EndpointRecord, EndpointSliceRecord, SlicePortRecord } from "../objects.ts";
 import { addressOf } from "./addresses.ts";
 import { sliceWeightText } from "./annotations.ts";
-import { isAbsent, labelTextIn, timeMsOf, type Untrusted } from "./fields.ts";
+import { fieldOf, isAbsent, labelTextIn, timeMsOf, type Untrusted } from "./fields.ts";
 import { isSafeName, type ObjectIdentity } from "./identity.ts";
 import { portNameIn, portNumberIn, protocolIn } from "./ports.ts";
 
@@ -64,9 +64,8 @@ function endpointOf(given: Untrusted, family: IpFamily): EndpointRecord | undefi
   if (familyOf(address) !== family) return first.refuse("invalid-endpoint-address");
   const conditions = conditionsOf(given.field("conditions"));
   if (conditions === undefined) return undefined;
-  const hints = given.field("hints");
-  const zoneHints = hintsOf(hints.field("forZones"));
-  const nodeHints = hintsOf(hints.field("forNodes"));
+  const zoneHints = hintsIn(given, "forZones");
+  const nodeHints = hintsIn(given, "forNodes");
   const zone = labelTextIn(given, "zone");
   return {
     address,
@@ -97,7 +96,8 @@ function conditionIn(given: Untrusted, name: string, absent: boolean): boolean |
   return typeof value === "boolean" ? value : given.field(name).refuse("invalid-condition");
 }
 
-function hintsOf(list: Untrusted): readonly string[] {
-  if (list.isAbsent) return none;
+function hintsIn(endpoint: Untrusted, name: "forZones" | "forNodes"): readonly string[] {
+  if (isAbsent(fieldOf(endpoint.valueAt("hints"), name))) return none;
+  const list = endpoint.at("hints", name);
   return [...new Set(list.each((hint) => labelTextIn(hint, "name")))];
 }

@@ -80,10 +80,7 @@ export class Untrusted {
   items(): readonly Untrusted[] {
     const { value } = this;
     if (Array.isArray(value)) {
-      const items: Untrusted[] = [];
-      for (const [index, item] of value.entries())
-        items.push(new Untrusted(this.scope, item, this, index));
-      return items;
+      return value.map((item, index) => new Untrusted(this.scope, item, this, index));
     }
     if (!this.isAbsent) this.refuse("not-a-list");
     return none;
