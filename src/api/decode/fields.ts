@@ -80,7 +80,10 @@ export class Untrusted {
   items(): readonly Untrusted[] {
     const { value } = this;
     if (Array.isArray(value)) {
-      return value.map((item, index) => new Untrusted(this.scope, item, this, index));
+      const items: Untrusted[] = [];
+      for (const [index, item] of value.entries())
+        items.push(new Untrusted(this.scope, item, this, index));
+      return items;
     }
     if (!this.isAbsent) this.refuse("not-a-list");
     return none;
