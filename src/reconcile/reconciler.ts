@@ -11,11 +11,11 @@ import {
   applyChanges,
   applyPlan,
 } from "./apply/apply-plan.ts";
-import { ConntrackCleaner } from "./apply/conntrack-cleaner.ts";
 import { OutcomeCollector, type Outcomes } from "./apply/outcome.ts";
+import { ConntrackCleaner, cleanConntrack } from "./apply/stale-flows.ts";
 import type { ChangePlan } from "./change-plan.ts";
 import { type Deferral, deferPlanned } from "./defer.ts";
-import { incompatibleSetError } from "./diff/incompatible-set.ts";
+import { incompatibleSetError } from "./diff/diff-sets.ts";
 import { type PlannedChanges, planChanges } from "./diff/plan-changes.ts";
 import { cachedRulesAfter } from "./diff/rule-texts.ts";
 import { DrainPass, noEnds } from "./drain/drain-pass.ts";
@@ -24,11 +24,10 @@ import { type DrainPolicy, type DrainStartTimes, noDrainStartTimes } from "./dra
 import { findDrift } from "./drift/find-drift.ts";
 import { ManualWeights } from "./drift/manual-weights.ts";
 import { RepairGuard } from "./drift/repair-guard.ts";
-import { type CachedServers, CachedState } from "./observed/cached-state.ts";
+import { type CachedServers, CachedState, noteRightRules } from "./observed/cached-state.ts";
 import { Differences } from "./observed/difference.ts";
 import { Freshness } from "./observed/freshness.ts";
 import { Observer } from "./observed/observer.ts";
-import { noteRightRules } from "./observed/right-rules.ts";
 import { ServersAhead } from "./observed/servers-ahead.ts";
 import { Verification } from "./observed/verification.ts";
 import { adoptServers } from "./ownership/adopt.ts";
@@ -130,7 +129,7 @@ export class Reconciler {
 
   /** Something waits for the next drain check. */
   get needsDrainCheck(): boolean {
-    return this.#drainer.count > 0 || this.#cleaner.isPending;
+    return this.#drainer.count > 0 || this.#cleaner.pending.length > 0;
   }
 
   /** Monotonic; when something that was refused or suppressed is to be retried. Undefined: nothing waits. */
@@ -182,7 +181,7 @@ export class Reconciler {
    */
   async checkDrains(desired: DesiredView, policy: DrainPolicy): Promise<SyncReport> {
     const leftovers = new OutcomeCollector();
-    if (this.#cleaner.isPending) await this.#cleaner.clean([], this.#cached, leftovers);
+    await cleanConntrack(this.#cleaner, [], this.#cached, leftovers);
     const ends = await this.#drainPass.end(this.#drainer.takeKeysToCheck(), desired, policy);
     this.#drainer.keepStartTimes();
     const done = joinOutcomes(ends, reportOf(leftovers));
@@ -226,9 +225,8 @@ export class Reconciler {
     const view = this.#ownershipView(goal.desired, goal);
     const desired = withoutForeign(view, this.#ownership, scope);
     const isOwned = (key: string): boolean => this.#ownership.isOwned(key);
-    const cached = this.#cached.virtualServers;
     const mayBeOurs = this.#freshness.takeUnknownWrites();
-    const input = { differences, desired, cached, mayBeOurs, isOwned };
+    const input = { differences, desired, cached: this.cachedServers, mayBeOurs, isOwned };
     this.#manualWeights.update(goal.manualWeights, input);
     const planned = await inSlices(
       clock,
@@ -310,7 +308,8 @@ export class Reconciler {
       kernel: this.#parts.kernel,
       cached: this.#cached,
       desired,
-      cleanConntrack: (changes, outcomes) => this.#cleaner.clean(changes, this.#cached, outcomes),
+      cleanConntrack: (changes, outcomes) =>
+        cleanConntrack(this.#cleaner, changes, this.#cached, outcomes),
     };
   }
 

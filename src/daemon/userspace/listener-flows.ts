@@ -8,7 +8,7 @@ import type { Conntrack } from "../../kernel/kernel.ts";
 import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
 import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
-import { StaleUdp } from "../../reconcile/iptables/stale-udp.ts";
+import { ConntrackCleaner, flowCheckOf } from "../../reconcile/apply/stale-flows.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
 
@@ -25,12 +25,12 @@ export interface ListenerFlowsParts {
  */
 export class ListenerFlows {
   readonly #parts: ListenerFlowsParts;
-  readonly #stale: StaleUdp;
+  readonly #cleaner: ConntrackCleaner;
   #known: ReadonlyMap<string, UdpDestination> = new Map();
 
   constructor(parts: ListenerFlowsParts) {
     this.#parts = parts;
-    this.#stale = new StaleUdp(parts.conntrack, parts.clock);
+    this.#cleaner = new ConntrackCleaner(parts.conntrack, parts.clock);
   }
 
   /**
@@ -50,14 +50,13 @@ export class ListenerFlows {
     const gone = [...this.#known.values()].filter(({ key }) => !wanted.has(key));
     this.#known = wanted;
     const { log, metrics } = this.#parts;
+    const unanswered = gone.map((one) => ({ ...one, answers: new Set<string>() }));
     try {
-      const passes = await this.#stale.clean([
-        ...changed,
-        ...gone.map((one) => ({ ...one, answers: new Set<string>() })),
-      ]);
-      for (const { family, elapsedMs, deletedCount } of passes) {
-        metrics.conntrackReconciled(family, elapsedMs / 1000, deletedCount);
-      }
+      await this.#cleaner.clean(
+        [...changed, ...unanswered].map(flowCheckOf),
+        ({ family, elapsedMs, deletedCount }) =>
+          metrics.conntrackReconciled(family, elapsedMs / 1000, deletedCount),
+      );
     } catch (error) {
       log.warn("Cannot delete stale conntrack entries, retrying", { err: errorText(error) });
     }

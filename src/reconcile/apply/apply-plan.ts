@@ -9,9 +9,9 @@ import type { CachedState } from "../observed/cached-state.ts";
 import { subjectOf } from "../subject.ts";
 import { NotDone } from "./blocked.ts";
 import { type FoldTools, foldDone } from "./fold.ts";
-import { OutcomeCollector, type Outcomes, partOf } from "./outcome.ts";
+import { OutcomeCollector, type Outcomes } from "./outcome.ts";
 import { isNotPermitted, isSetInUse } from "./refusal-reason.ts";
-import { type ChangeGroup, groupOf, sendGroup, sendSingle } from "./requests.ts";
+import { type ChangeGroup, goTogether, kinds, sendGroup, sendSingle } from "./requests.ts";
 import { isServedBy, unservedAddresses } from "./unserved.ts";
 
 /** Changes that are encoded and sent together: a few datagrams. Between two batches the event loop has its turn. */
@@ -84,18 +84,16 @@ function* batchesOf(
   changes: readonly Change[],
 ): Generator<{ readonly group: ChangeGroup; readonly batch: readonly Change[] }> {
   for (let first = 0; first < changes.length; ) {
-    const group = groupOf(changes[first] as Change);
+    const change = changes[first] as Change;
+    const { group } = kinds[change.kind];
     // A restore is one transaction.
-    const most = group.startsWith("rules") ? Number.POSITIVE_INFINITY : changesPerBatch;
+    const most = first + (group === "rules" ? changes.length : changesPerBatch);
     let end = first + 1;
-    while (end < changes.length && end - first < most && continues(changes, end, group)) end += 1;
+    while (end < Math.min(changes.length, most) && goTogether(change, changes[end] as Change))
+      end += 1;
     yield { group, batch: changes.slice(first, end) };
     first = end;
   }
-}
-
-function continues(changes: readonly Change[], index: number, group: ChangeGroup): boolean {
-  return group !== "single" && groupOf(changes[index] as Change) === group;
 }
 
 async function applyBatch(group: ChangeGroup, batch: readonly Change[], pass: Pass): Promise<void> {
@@ -182,7 +180,7 @@ function noteOutcomes(
 function noteUnknown(ready: readonly Change[], error: Error, { outcomes, notDone }: Pass): void {
   for (const change of ready) notDone.note(change);
   const [first] = ready as readonly [Change];
-  const part = partOf(first.kind);
+  const { part } = kinds[first.kind];
   outcomes.unknown.push({
     kind: first.kind,
     first: subjectOf(first),

@@ -50,32 +50,3 @@ export class OutcomeCollector implements Outcomes {
     if (times > 0) this.done.set(kind, (this.done.get(kind) ?? 0) + times);
   }
 }
-
-/** Which part of the cache a change of this kind is in. */
-export function partOf(kind: ChangeKind): ObservedPart | undefined {
-  switch (kind) {
-    case "module-load":
-    case "conntrack-delete":
-      return undefined;
-    case "sysctl-write":
-      return "sysctls";
-    case "link-create":
-    case "link-remove":
-    case "address-add":
-    case "address-remove":
-      return "link";
-    case "set-create":
-    case "set-swap":
-    case "set-destroy":
-    case "entry-add":
-    case "entry-remove":
-      return "sets";
-    case "chain-write":
-    case "chain-remove":
-    case "jump-insert":
-    case "jump-remove":
-      return "rules";
-    default:
-      return "servers";
-  }
-}

@@ -8,7 +8,8 @@ import type {
   Kernel,
   RuleChange,
 } from "../../kernel/kernel.ts";
-import type { Change, ChangeOf, FamilyRuleChange } from "../change.ts";
+import type { Change, ChangeKind, ChangeOf, FamilyRuleChange } from "../change.ts";
+import type { ObservedPart } from "../observed/observer.ts";
 
 /** Facilities of the kernel that take several changes at once; changes of one group are sent together. */
 export type ChangeGroup =
@@ -16,39 +17,56 @@ export type ChangeGroup =
   | "real-servers"
   | "entries"
   | "addresses"
-  | "rules-IPv4"
-  | "rules-IPv6"
+  /** Of one family. */
+  | "rules"
   | "conntrack"
   /** Each on its own. */
   | "single";
 
-export function groupOf(change: Change): ChangeGroup {
-  switch (change.kind) {
-    case "virtual-server-create":
-    case "virtual-server-update":
-    case "virtual-server-remove":
-      return "virtual-servers";
-    // Real servers go into virtual servers that must be new only once it is clear that they are.
-    case "real-server-create":
-    case "real-server-update":
-    case "real-server-remove":
-      return "real-servers";
-    case "entry-add":
-    case "entry-remove":
-      return "entries";
-    case "address-add":
-    case "address-remove":
-      return "addresses";
-    case "chain-write":
-    case "chain-remove":
-    case "jump-insert":
-    case "jump-remove":
-      return `rules-${change.family}`;
-    case "conntrack-delete":
-      return "conntrack";
-    default:
-      return "single";
-  }
+interface KindRow {
+  readonly group: ChangeGroup;
+  /** Which part of the cache a change of this kind is in; absent: nothing is cached of it. */
+  readonly part?: ObservedPart;
+}
+
+const virtualServers: KindRow = { group: "virtual-servers", part: "servers" };
+/** Real servers go into virtual servers that must be new only once it is clear that they are. */
+const realServers: KindRow = { group: "real-servers", part: "servers" };
+const set: KindRow = { group: "single", part: "sets" };
+const link: KindRow = { group: "single", part: "link" };
+const rules: KindRow = { group: "rules", part: "rules" };
+
+export const kinds: Readonly<Record<ChangeKind, KindRow>> = {
+  "module-load": { group: "single" },
+  "sysctl-write": { group: "single", part: "sysctls" },
+  "link-create": link,
+  "link-remove": link,
+  "set-create": set,
+  "set-swap": set,
+  "set-destroy": set,
+  "entry-add": { group: "entries", part: "sets" },
+  "entry-remove": { group: "entries", part: "sets" },
+  "chain-write": rules,
+  "chain-remove": rules,
+  "jump-insert": rules,
+  "jump-remove": rules,
+  "virtual-server-create": virtualServers,
+  "virtual-server-update": virtualServers,
+  "virtual-server-remove": virtualServers,
+  "real-server-create": realServers,
+  "real-server-update": realServers,
+  "real-server-remove": realServers,
+  "address-add": { group: "addresses", part: "link" },
+  "address-remove": { group: "addresses", part: "link" },
+  "conntrack-delete": { group: "conntrack" },
+};
+
+/** Whether a change may be sent together with the one before it. */
+export function goTogether(before: Change, change: Change): boolean {
+  const { group } = kinds[before.kind];
+  if (group === "single" || kinds[change.kind].group !== group) return false;
+  if (!("family" in before && "family" in change)) return true;
+  return before.family === change.family;
 }
 
 /** Sends changes of one group. Refused ones by their index. */
@@ -65,8 +83,7 @@ export function sendGroup(
       return kernel.ipSets.apply(changes as readonly EntryChange[]);
     case "addresses":
       return kernel.link.apply(changes as readonly AddressChange[]);
-    case "rules-IPv4":
-    case "rules-IPv6":
+    case "rules":
       return sendRules(changes as readonly FamilyRuleChange[], kernel);
   }
 }

@@ -15,6 +15,7 @@ import { capacityFor, setsFor, temporaryNameOf } from "../../plan/sets.ts";
 import { type IpSet, isSwappable, type ObservedIpSet, sameIpSet } from "../../state/ip-set.ts";
 import type { Match, RuleSet } from "../../state/rule.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
+import type { RefusedChange } from "../apply/outcome.ts";
 import type { Change } from "../change.ts";
 import type { CachedState } from "../observed/cached-state.ts";
 
@@ -165,4 +166,26 @@ function isUsedByThirdParty(cached: CachedState, wanted: IpSet, present: Observe
   const words = texts.flatMap((text) => text.split(" --match-set ").slice(1));
   const own = words.filter((text) => text.startsWith(`${wanted.name} `)).length;
   return present.references > own;
+}
+
+/** A set of another type that cannot be replaced. */
+class IncompatibleSetError extends Error {
+  override readonly name = "IncompatibleSetError";
+  readonly code = "incompatible-set";
+
+  constructor({ wanted, present }: UnusableSet) {
+    super(
+      `Cannot replace set ${wanted.name} (${present.type}) by one of ${wanted.type}: third-party rules refer to it; ` +
+        "remove those rules, or destroy the set",
+    );
+  }
+}
+
+/** Refused without asking the kernel. */
+export function incompatibleSetError(unusable: UnusableSet): RefusedChange {
+  const setName = unusable.wanted.name;
+  return {
+    change: { kind: "set-destroy", setName, reason: "incompatible-set" },
+    error: new IncompatibleSetError(unusable),
+  };
 }

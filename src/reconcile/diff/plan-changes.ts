@@ -2,7 +2,6 @@
 import { type IpAddress, type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import { setsFor } from "../../plan/sets.ts";
-import type { SysctlSetting } from "../../plan/sysctls.ts";
 import { dummyLinkName } from "../../state/dummy-link.ts";
 import type { IpSet } from "../../state/ip-set.ts";
 import type { Rule, RuleSet } from "../../state/rule.ts";
@@ -12,8 +11,9 @@ import { type ChangePlan, servicesOfChange } from "../change-plan.ts";
 import type { DrainPolicy, DrainsView } from "../drain/drains.ts";
 import type { ManualWeightsView } from "../drift/manual-weights.ts";
 import { type CachedState, noRules } from "../observed/cached-state.ts";
-import { isExcluded, type OwnershipPolicy } from "../ownership/policy.ts";
+import { isExcluded } from "../ownership/policy.ts";
 import type { Scope } from "../scope.ts";
+import type { SyncGoal } from "../sync-goal.ts";
 import { diffRules } from "./diff-rules.ts";
 import {
   conntrackDeletion,
@@ -33,18 +33,14 @@ import {
 import type { RenderRule } from "./rule-texts.ts";
 
 /** All that a plan depends on. */
-export interface PlanInput {
+export interface PlanInput
+  extends Pick<SyncGoal, "rules" | "sysctls" | "missingModules" | "ownership"> {
   /** What is wanted, without what a third party has; see `desired-view.ts`. */
   readonly desired: DesiredView;
   readonly cached: CachedState;
   readonly scope: Scope;
-  readonly rules: ReadonlyMap<IpFamily, RuleSet>;
-  readonly sysctls: readonly SysctlSetting[];
-  /** Modules that should be loaded and are known not to be. */
-  readonly missingModules: readonly string[];
   /** Keys that Services claim and a third party has: left out of `desired`, and not to be removed. */
   readonly conflicts: ReadonlySet<string>;
-  readonly ownership: OwnershipPolicy;
   isOwned(virtualServerKey: string): boolean;
   readonly drains: DrainsView;
   readonly drainPolicy: DrainPolicy;

@@ -5,6 +5,7 @@ import type { TouchedChain } from "../../plan/iptables/desired-tables.ts";
 import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
 import type { RuleSet, TableName } from "../../state/rule.ts";
 import type { ConntrackPass } from "../apply/outcome.ts";
+import { ConntrackCleaner, flowCheckOf } from "../apply/stale-flows.ts";
 import type { Change, ChangeKind } from "../change.ts";
 import { emptyPlan } from "../change-plan.ts";
 import type { PlannedRuleChange } from "../diff/diff-rules.ts";
@@ -12,7 +13,6 @@ import type { RenderRule } from "../diff/rule-texts.ts";
 import { emptyReport, type Failure, type SyncReport } from "../report.ts";
 import { planEverything, planTouched } from "./plan-writes.ts";
 import { PresentChains } from "./present-chains.ts";
-import { StaleUdp } from "./stale-udp.ts";
 
 export interface TablesReconcilerParts {
   readonly kernel: { readonly iptables: Iptables; readonly conntrack: Conntrack };
@@ -61,7 +61,7 @@ export class TablesReconciler {
   readonly #iptables: Iptables;
   readonly #clock: Clock;
   readonly #isDryRun: boolean;
-  readonly #staleUdp: StaleUdp;
+  readonly #cleaner: ConntrackCleaner;
   /** Chains of ours that are there, by family; a family without an entry is compared as a whole. */
   readonly #present = new Map<IpFamily, PresentChains>();
   /** As they were after the last write. */
@@ -71,7 +71,7 @@ export class TablesReconciler {
     this.#iptables = kernel.iptables;
     this.#clock = clock;
     this.#isDryRun = isDryRun;
-    this.#staleUdp = new StaleUdp(kernel.conntrack, clock);
+    this.#cleaner = new ConntrackCleaner(kernel.conntrack, clock);
   }
 
   /** The next sync compares everything again. */
@@ -170,14 +170,16 @@ export class TablesReconciler {
     passes: readonly FamilyPass[],
     failures: Failure[],
   ): Promise<readonly ConntrackPass[]> {
+    const done: ConntrackPass[] = [];
     try {
       const wereMended = passes.some(({ isFull, changes }) => isFull && changes.length > 0);
-      return await this.#staleUdp.clean(wereMended ? [...touchedUdp, ...allUdp()] : touchedUdp);
+      const destinations = wereMended ? [...touchedUdp, ...allUdp()] : touchedUdp;
+      await this.#cleaner.clean(destinations.map(flowCheckOf), (pass) => done.push(pass));
     } catch (error) {
       const subject = "stale conntrack entries";
       failures.push({ kind: "conntrack-delete", subject, error: error as Error });
-      return [];
     }
+    return done;
   }
 }
 

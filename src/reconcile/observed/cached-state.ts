@@ -4,6 +4,8 @@ import type { RealServer } from "../../state/real-server.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
 import type { VirtualServer } from "../../state/virtual-server.ts";
+import type { ChangePlan } from "../change-plan.ts";
+import type { SyncGoal } from "../sync-goal.ts";
 
 /** A virtual server as the kernel has it; draining real servers are in the list with weight 0. */
 export interface CachedVirtualServer {
@@ -48,5 +50,20 @@ export class CachedState {
 
   hasEntry(setName: string, entry: SetEntry): boolean {
     return this.setEntries.get(setName)?.has(entry) ?? false;
+  }
+}
+
+/** As long as the plan is the same object, the rules need not be compared again. */
+export function noteRightRules(
+  cached: CachedState,
+  { changes }: Pick<ChangePlan, "changes">,
+  { rules }: Pick<SyncGoal, "rules">,
+): void {
+  for (const [family, plan] of rules) {
+    const isChanged = changes.some((change) => "family" in change && change.family === family);
+    const present = cached.rules.get(family);
+    if (!isChanged && present !== undefined && present.plan !== plan) {
+      cached.rules.set(family, { ...present, plan });
+    }
   }
 }

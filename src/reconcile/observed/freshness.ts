@@ -2,9 +2,10 @@ import type { DesiredView } from "../../plan/desired-state.ts";
 import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
 import type { Outcomes } from "../apply/outcome.ts";
 import { contradictsCache } from "../apply/refusal-reason.ts";
+import { kinds } from "../apply/requests.ts";
+import type { Change } from "../change.ts";
 import type { Failure } from "../report.ts";
 import type { Scope } from "../scope.ts";
-import { type Subject, subjectOf } from "../subject.ts";
 import type { SyncGoal } from "../sync-goal.ts";
 import {
   type ObservationGoal,
@@ -58,7 +59,7 @@ export class Freshness {
   /** What refusals contradict is checked before it is retried. */
   noteContradictions({ refused }: Pick<Outcomes, "refused">): void {
     for (const { change, error } of refused) {
-      if (contradictsCache(error)) this.#suspectPart(subjectOf(change));
+      if (contradictsCache(error)) this.#suspectPart(change);
     }
   }
 
@@ -129,27 +130,13 @@ export class Freshness {
     this.#suspectServers.clear();
   }
 
-  #suspectPart(subject: Subject): void {
-    switch (subject.type) {
-      case "virtual-server":
-      case "real-server":
-        this.#suspectServers.add(subject.virtualServer);
-        this.#suspect.add("servers");
-        break;
-      case "set":
-      case "entry":
-        this.#suspect.add("sets");
-        break;
-      case "chain":
-        this.#suspect.add("rules").add("sets");
-        break;
-      case "link":
-      case "address":
-        this.#suspect.add("link");
-        break;
-      default:
-        break;
-    }
+  #suspectPart(change: Change): void {
+    const { part } = kinds[change.kind];
+    if (part === undefined || part === "sysctls") return;
+    this.#suspect.add(part);
+    // Rules cannot be written before the sets they name.
+    if (part === "rules") this.#suspect.add("sets");
+    if (part === "servers" && "key" in change) this.#suspectServers.add(change.key);
   }
 }
 
