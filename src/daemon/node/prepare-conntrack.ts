@@ -13,7 +13,7 @@ const module = "nf_conntrack";
 const maxPath = "net/netfilter/nf_conntrack_max";
 const bucketsParameter = "hashsize";
 
-/** Sets what differs; what holds already is never written. Throws SysctlError or ParameterError. */
+/** Sets what differs; what holds already is never written. Throws KernelFileError. */
 export async function prepareConntrack(
   kernel: Pick<Kernel, "sysctl" | "modules">,
   { conntrack }: Pick<Config, "conntrack">,

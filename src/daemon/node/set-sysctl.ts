@@ -2,7 +2,7 @@ import type { Logger } from "../../base/log.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { SysctlSetting } from "../../plan/sysctls.ts";
 
-/** Sets what differs, and says what it was. A value that already holds is never written. Throws SysctlError. */
+/** Sets what differs, and says what it was. A value that already holds is never written. Throws KernelFileError. */
 export function setSysctl(
   { sysctl }: Pick<Kernel, "sysctl">,
   { path, value }: SysctlSetting,

@@ -1,8 +1,8 @@
 import { existsSync, readFileSync } from "node:fs";
 import { release } from "node:os";
 import type { Modules } from "../kernel.ts";
+import { readKernelFile, writeKernelFile } from "../kernel-file.ts";
 import { ProgramError, type RunProgram } from "../program.ts";
-import { readParameter, writeParameter } from "./parameters.ts";
 
 /** A kernel module that is not there and could not be loaded. */
 export class ModuleError extends Error {
@@ -99,11 +99,18 @@ export class ModulesClient implements Modules {
   }
 
   readParameter(name: string, parameter: string): string | undefined {
-    return readParameter(this.#parameterFile(name, parameter));
+    const file = this.#parameterFile(name, parameter);
+    return readKernelFile(file, `read module parameter ${file}`);
   }
 
   writeParameter(name: string, parameter: string, value: string): void {
-    writeParameter(this.#parameterFile(name, parameter), value);
+    const file = this.#parameterFile(name, parameter);
+    writeKernelFile(file, value, `set module parameter ${file} to ${value}`, (code) =>
+      unwritable.has(code)
+        ? `${file} is not writable; write it on the node, or run kube-ipvs with ` +
+          "--init-only in a privileged init container"
+        : "",
+    );
   }
 
   #parameterFile(name: string, parameter: string): string {
@@ -159,6 +166,8 @@ export class ModulesClient implements Modules {
     return new ModuleError(name, cause.message, advice, cause);
   }
 }
+
+const unwritable: ReadonlySet<string> = new Set(["EROFS", "EACCES", "EPERM", "ENOTSUP"]);
 
 /** A name is an argument of modprobe: nothing that could be an option or a path. */
 function checkName(name: string): void {

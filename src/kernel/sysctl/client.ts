@@ -1,21 +1,5 @@
-import { readFileSync, writeFileSync } from "node:fs";
-import { errorText } from "../../base/error-text.ts";
 import type { Sysctl } from "../kernel.ts";
-
-/** A value that could not be read or set, with what the operator can do. */
-export class SysctlError extends Error {
-  readonly path: string;
-  /** The errno name: `EROFS`. */
-  readonly code: string;
-
-  constructor(action: string, path: string, cause: unknown, advice: string) {
-    const code = codeOf(cause);
-    super(`Cannot ${action}: ${code}${advice === "" ? "" : ` (${advice})`}`, { cause });
-    this.name = "SysctlError";
-    this.path = path;
-    this.code = code;
-  }
-}
+import { readKernelFile, writeKernelFile } from "../kernel-file.ts";
 
 /**
  * /proc/sys. Synchronous on purpose: `net.*` belongs to the network namespace of the thread that opens the
@@ -29,23 +13,16 @@ export class SysctlClient implements Sysctl {
   }
 
   read(path: string): string | undefined {
-    try {
-      return readFileSync(this.#file(path), "utf8").trim();
-    } catch (error) {
-      if (codeOf(error) === "ENOENT") return undefined;
-      throw new SysctlError(`read sysctl ${path}`, path, error, "");
-    }
+    return readKernelFile(this.#file(path), `read sysctl ${path}`);
   }
 
   /** Only the shape of blanks may differ: the kernel prints several numbers with tabs between. */
   ensure(path: string, value: string): boolean {
     const present = this.read(path);
     if (present !== undefined && words(present) === words(value)) return false;
-    try {
-      writeFileSync(this.#file(path), value, { flag: "r+" });
-    } catch (error) {
-      throw writeError(path, value, present, error);
-    }
+    const found = present === undefined ? "" : `, which is ${present}`;
+    const action = `set sysctl ${path.replaceAll("/", ".")}${found}, to ${value}`;
+    writeKernelFile(this.#file(path), value, action, (code) => advice(path, value, code));
     return true;
   }
 
@@ -59,17 +36,6 @@ export class SysctlClient implements Sysctl {
 
 function words(value: string): string {
   return value.trim().replaceAll(/\s+/g, " ");
-}
-
-function writeError(
-  path: string,
-  value: string,
-  present: string | undefined,
-  cause: unknown,
-): SysctlError {
-  const found = present === undefined ? "" : `, which is ${present}`;
-  const action = `set sysctl ${path.replaceAll("/", ".")}${found}, to ${value}`;
-  return new SysctlError(action, path, cause, advice(path, value, codeOf(cause)));
 }
 
 /** What to do about it, by error. */
@@ -90,9 +56,4 @@ function advice(path: string, value: string, code: string): string {
     default:
       return "";
   }
-}
-
-function codeOf(error: unknown): string {
-  if (error instanceof Error && "code" in error) return String(error.code);
-  return errorText(error);
 }

@@ -11,7 +11,8 @@ import {
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
-import { SysctlClient, SysctlError } from "../../../../src/kernel/sysctl/client.ts";
+import { KernelFileError } from "../../../../src/kernel/kernel-file.ts";
+import { SysctlClient } from "../../../../src/kernel/sysctl/client.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "sysctl-"));
 after(() => rmSync(folder, { recursive: true }));
@@ -49,7 +50,7 @@ describe("sysctls", () => {
     assert.throws(
       () => sysctl.ensure("net/ipv4/vs/conntrack", "1"),
       (error: unknown) =>
-        error instanceof SysctlError &&
+        error instanceof KernelFileError &&
         error.code === "ENOENT" &&
         error.message ===
           "Cannot set sysctl net.ipv4.vs.conntrack, to 1: ENOENT (the kernel has no such sysctl; its module may not be loaded)",
@@ -61,7 +62,7 @@ describe("sysctls", () => {
     assert.throws(
       () => new SysctlClient().ensure("kernel/ostype", "Minix"),
       (error: unknown) =>
-        error instanceof SysctlError &&
+        error instanceof KernelFileError &&
         /^Cannot set sysctl kernel\.ostype, which is Linux, to Minix: EACCES \(.*"sysctl -w kernel\.ostype=Minix" on the node, .*--init-only/.test(
           error.message,
         ),
