@@ -18,8 +18,7 @@ import { type Deferral, deferPlanned } from "./defer.ts";
 import { incompatibleSetError } from "./diff/diff-sets.ts";
 import { type PlannedChanges, planChanges } from "./diff/plan-changes.ts";
 import { cachedRulesAfter } from "./diff/rule-texts.ts";
-import { DrainPass, noEnds } from "./drain/drain-pass.ts";
-import { Drainer } from "./drain/drainer.ts";
+import { Drainer, noEnds } from "./drain/drainer.ts";
 import { type DrainPolicy, type DrainStartTimes, noDrainStartTimes } from "./drain/drains.ts";
 import { findDrift } from "./drift/find-drift.ts";
 import { ManualWeights } from "./drift/manual-weights.ts";
@@ -74,7 +73,6 @@ export class Reconciler {
   readonly #cached = new CachedState();
   readonly #observer: Observer;
   readonly #drainer: Drainer;
-  readonly #drainPass: DrainPass;
   readonly #cleaner: ConntrackCleaner;
   readonly #ownership: Ownership;
   readonly #refusals = new Refusals();
@@ -94,14 +92,12 @@ export class Reconciler {
     this.serversAhead = new ServersAhead({ ipvs: kernel.ipvs, clock });
     this.#observer = new Observer(kernel, this.#cached, this.serversAhead);
     const startTimes = parts.drainStartTimes ?? noDrainStartTimes;
-    this.#drainer = new Drainer({ clock, log, startTimes });
-    this.#cleaner = new ConntrackCleaner(kernel.conntrack, clock);
-    this.#drainPass = new DrainPass(this.#drainer, {
-      clock,
-      ipvs: kernel.ipvs,
+    this.#drainer = new Drainer({
+      ...{ clock, log, startTimes, ipvs: kernel.ipvs },
       apply: (changes, desired) => applyChanges(changes, this.#applyTools(desired)),
       noteUnknown: (outcomes) => this.#freshness.noteUnknown(outcomes),
     });
+    this.#cleaner = new ConntrackCleaner(kernel.conntrack, clock);
     const record = parts.ownershipRecord ?? noOwnershipRecord;
     this.#ownership = new Ownership(parts.isDryRun === true ? readOnlyRecord(record) : record);
     this.verification = new Verification(kernel, this.#cached, this.#observer);
@@ -151,7 +147,7 @@ export class Reconciler {
   async sync(goal: SyncGoal, onProgress?: ApplyProgress): Promise<SyncReport> {
     if (this.#parts.isDryRun === true) this.invalidate();
     this.#scope.include(goal.touched);
-    this.#drainPass.hasten(goal.touched.virtualServers);
+    this.#drainer.hasten(goal.touched.virtualServers);
     const failure = await this.#observe(goal);
     if (failure !== undefined) return { ...emptyReport, failures: [failure] };
     const differences = this.#takeDifferences();
@@ -167,7 +163,7 @@ export class Reconciler {
     await this.#ownership.recordAhead(this.#ownershipView(desired, goal), scope.servers);
     this.#ownership.noteCreations(plan.changes);
     const outcomes = await applyPlan(plan, this.#applyTools(desired), onProgress);
-    const ends = await this.#drainPass.after(plan, outcomes, desired, goal.drain);
+    const ends = await this.#drainer.after(plan, outcomes, desired, goal.drain);
     this.#noteOutcomes(outcomes, { scope, planned, plan });
     this.#ownership.update(this.#ownershipView(desired, goal), scope.servers);
     this.#drainer.keepStartTimes();
@@ -182,7 +178,7 @@ export class Reconciler {
   async checkDrains(desired: DesiredView, policy: DrainPolicy): Promise<SyncReport> {
     const leftovers = new OutcomeCollector();
     await cleanConntrack(this.#cleaner, [], this.#cached, leftovers);
-    const ends = await this.#drainPass.end(this.#drainer.takeKeysToCheck(), desired, policy);
+    const ends = await this.#drainer.check(desired, policy);
     this.#drainer.keepStartTimes();
     const done = joinOutcomes(ends, reportOf(leftovers));
     return { ...emptyReport, ...done, refusals: this.#takeRefusals() };
@@ -237,7 +233,7 @@ export class Reconciler {
         cached: this.#cached,
         conflicts: this.#ownership.conflicts,
         isOwned,
-        drains: this.#drainer.view,
+        drains: this.#drainer.drains,
         drainPolicy: goal.drain,
         keptWeights: this.#manualWeights,
         render: (family, rule) => kernel.iptables.render(family, rule),
@@ -300,7 +296,7 @@ export class Reconciler {
   }
 
   #takeRefusals(): RefusalReport {
-    return joinReports(this.#refusals.takeReport(), this.#drainPass.takeRefusals());
+    return joinReports(this.#refusals.takeReport(), this.#drainer.takeRefusals());
   }
 
   #applyTools(desired: DesiredView): ApplyTools {

@@ -4,16 +4,19 @@ import type { Ipvs } from "../../kernel/kernel.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import { realServerKey } from "../../state/real-server.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
+import { OutcomeCollector, type Outcomes } from "../apply/outcome.ts";
 import type { Change } from "../change.ts";
-import type { DrainStart } from "../change-plan.ts";
+import { type ChangePlan, type DrainStart, servicesOfChange } from "../change-plan.ts";
 import { conntrackDeletion } from "../diff/diff-servers.ts";
+import { type RefusalReport, Refusals } from "../refusals.ts";
+import { type Failure, type OutcomeReport, reportOf } from "../report.ts";
+import { type Subject, subjectKey, subjectOf } from "../subject.ts";
 import { type Begun, type Ended, logBegun, logEnded } from "./drain-log.ts";
 import {
   type Drain,
   type DrainPolicy,
   type DrainStartTimes,
   Drains,
-  type DrainsView,
   drainEnd,
   drainKey,
   drainPolicyOf,
@@ -22,26 +25,29 @@ import {
 /** Virtual servers in one check between syncs: a sync that is due waits for no more. */
 const serversPerCheck = 1_000;
 
+export const noEnds: OutcomeReport = reportOf(new OutcomeCollector());
+
+/** A virtual server that no Service wants goes with everything in it. */
+const noFormerServices = { formerService: () => undefined };
+
 export interface DrainerParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly startTimes: DrainStartTimes;
-}
-
-/** Ends of drains that are due, and the changes that make them true. */
-export interface DueEnds {
-  readonly ended: readonly Ended[];
-  readonly changes: readonly Change[];
+  readonly ipvs: Pick<Ipvs, "listRealServers">;
+  apply(changes: readonly Change[], desired: DesiredView): Promise<Outcomes>;
+  noteUnknown(outcomes: Outcomes): void;
 }
 
 /**
  * Lets real servers go without breaking their connections: weight 0 first, which takes no new ones; then the connections
  * that are left are counted; removal when there are none. Weight 0 before the count, or a connection that is opened
- * between the two would be cut. Plans and syncs ask and notify it; it changes nothing itself.
+ * between the two would be cut. A removal that the kernel refuses is retried with back-off.
  */
 export class Drainer {
   readonly #drains = new Drains();
   readonly #parts: DrainerParts;
+  readonly #refusedEnds = new Refusals();
   /** Keys of virtual servers still to be checked in this round. */
   #uncheckedKeys: string[] = [];
   /** Something began or ended that the start times do not know of. At first they know too much. */
@@ -51,12 +57,8 @@ export class Drainer {
     this.#parts = parts;
   }
 
-  get view(): DrainsView {
-    return this.#drains;
-  }
-
   /** What drains now. */
-  get drains(): Pick<Drains, "all" | "of" | "find"> {
+  get drains(): Pick<Drains, "all" | "of" | "find" | "isDraining"> {
     return this.#drains;
   }
 
@@ -80,75 +82,46 @@ export class Drainer {
     this.#logEnded(ended);
   }
 
-  /** Weight 0 is in the kernel: these drain from now on. Those of an earlier run keep their start times. */
-  begin(starts: readonly DrainStart[]): readonly Begun[] {
-    const begun = starts.map((start) => ({ drain: this.#newDrain(start), reason: start.reason }));
-    for (const { drain } of begun) this.#drains.begin(drain);
-    this.#isUnkept ||= begun.length > 0;
-    return begun;
+  /** Planning touched these virtual servers: what was refused of theirs is retried at once. */
+  hasten(virtualServers: ReadonlySet<string>): void {
+    const isTouched = (subject: Subject): boolean =>
+      "virtualServer" in subject && virtualServers.has(subject.virtualServer);
+    this.#refusedEnds.hasten(isTouched, this.#parts.clock.monotonicMs());
   }
 
-  /** What began and did not end at once is news. */
-  logBegun(begun: readonly Begun[]): void {
+  /** Ends that the kernel refuses. Those of drains that are over for another reason have ended, too. */
+  takeRefusals(): RefusalReport {
+    this.#refusedEnds.endWhere(
+      (subject) =>
+        subject.type !== "real-server" ||
+        !this.#drains.isDraining(subject.virtualServer, subject.realServer),
+    );
+    return this.#refusedEnds.takeReport();
+  }
+
+  /** After a sync: what lost its weight drains from now on; what is idle from the start goes at once, and is no news. */
+  async after(
+    plan: ChangePlan,
+    outcomes: Outcomes,
+    desired: DesiredView,
+    policy: DrainPolicy,
+  ): Promise<OutcomeReport> {
+    const begun = this.#begin(plan, outcomes);
+    if (begun.length === 0) return noEnds;
+    const keys = begun.map(({ drain }) => drain.virtualServerKey);
+    const ends = await this.#removeDue(keys, desired, policy, begun);
     const news = begun.filter(({ drain }) => this.#isDraining(drain));
     logBegun(this.#parts.log, news);
     this.#logUnknownStarts(news);
+    return ends;
   }
 
-  /**
-   * Counts the connections of what drains in these virtual servers, but for what waits. Rejects with what the kernel says.
-   */
-  async findDueEnds(
-    keys: Iterable<string>,
-    tools: {
-      readonly ipvs: Pick<Ipvs, "listRealServers">;
-      readonly desired: DesiredView;
-      readonly policy: DrainPolicy;
-      isWaiting(drain: Drain): boolean;
-    },
-  ): Promise<DueEnds> {
-    const groups = [...new Set(keys)].map((key) =>
-      this.#drains.of(key).filter((drain) => !tools.isWaiting(drain)),
-    );
-    const filled = groups.filter((group) => group.length > 0);
-    if (filled.length === 0) return { ended: [], changes: [] };
-    const observed = await tools.ipvs.listRealServers(
-      filled.map(([first]) => first?.virtualServer as VirtualServerId),
-    );
-    const nowMs = this.#parts.clock.monotonicMs();
-    const ended = filled.flatMap((group, index) => {
-      const byKey = new Map(observed[index]?.map((server) => [realServerKey(server), server]));
-      return group.flatMap((drain): readonly Ended[] => {
-        const key = realServerKey(drain.realServer);
-        const planned = tools.desired.virtualServer(drain.virtualServerKey);
-        const isServing = planned?.stillServing?.has(key) ?? false;
-        const reason = drainEnd(
-          drain,
-          { observed: byKey.get(key), isServing, nowMs },
-          drainPolicyOf(planned, tools.policy),
-        );
-        return reason === undefined ? [] : [{ drain, reason }];
-      });
-    });
-    return {
-      ended,
-      changes: ended.map(({ drain }) => removal(drain)).concat(flowDeletions(ended)),
-    };
-  }
-
-  /** Keys of virtual servers to be checked now. Of very many some each time, in turn. */
-  takeKeysToCheck(): readonly string[] {
+  /** Removes what is idle or due. Of very many virtual servers some each time, in turn. */
+  check(desired: DesiredView, policy: DrainPolicy): Promise<OutcomeReport> {
     if (this.#uncheckedKeys.length === 0) {
       this.#uncheckedKeys = [...this.#drains.virtualServerKeys()];
     }
-    return this.#uncheckedKeys.splice(0, serversPerCheck);
-  }
-
-  /** These are out of the kernel. `newcomers`: what was idle from the start is no news. */
-  end(ended: readonly Ended[], newcomers: readonly Begun[] = []): void {
-    for (const { drain } of ended) this.#end(drain);
-    const unlogged = new Set(newcomers.map(({ drain }) => drain));
-    this.#logEnded(ended.filter(({ drain }) => !unlogged.has(drain)));
+    return this.#removeDue(this.#uncheckedKeys.splice(0, serversPerCheck), desired, policy);
   }
 
   /** Notes what drains now for the program that runs after this one. */
@@ -156,6 +129,81 @@ export class Drainer {
     if (!this.#isUnkept) return;
     this.#isUnkept = false;
     this.#parts.startTimes.keep(this.#drains.all());
+  }
+
+  /** Those whose weight is 0 in the kernel. Those of an earlier run keep their start times. */
+  #begin({ drainStarts, deferred }: ChangePlan, outcomes: Outcomes): readonly Begun[] {
+    if (drainStarts.length === 0) return [];
+    const waiting = deferred.map(({ change }) => change);
+    const isDone = doneBy(outcomes, waiting);
+    const begun = drainStarts
+      .filter((start) => start.reason === "found-draining" || isDone(subjectOfDrain(start)))
+      .map((start) => ({ drain: this.#newDrain(start), reason: start.reason }));
+    for (const { drain } of begun) this.#drains.begin(drain);
+    this.#isUnkept ||= begun.length > 0;
+    return begun;
+  }
+
+  /** Removes what is idle or due in these virtual servers. A drain whose removal is refused goes on, with its age. */
+  async #removeDue(
+    keys: readonly string[],
+    desired: DesiredView,
+    policy: DrainPolicy,
+    newcomers: readonly Begun[] = [],
+  ): Promise<OutcomeReport> {
+    if (keys.length === 0) return noEnds;
+    const { clock, apply, noteUnknown } = this.#parts;
+    try {
+      const nowMs = clock.monotonicMs();
+      const due = await this.#findDue(keys, desired, policy);
+      const removals = due.map(({ drain }) => removal(drain));
+      const outcomes = await apply([...removals, ...flowDeletions(due)], desired);
+      noteUnknown(outcomes);
+      const refused = outcomes.refused.filter(({ change }) => change.kind === "real-server-remove");
+      const servicesOf = servicesOfChange(desired, noFormerServices);
+      this.#refusedEnds.refuse(refused, { servicesOf }, nowMs);
+      const isDone = doneBy(outcomes);
+      const ended = due.filter(({ drain }) => isDone(subjectOfDrain(drain)));
+      for (const { drain } of ended) this.#end(drain);
+      const unlogged = new Set(newcomers.map(({ drain }) => drain));
+      this.#logEnded(ended.filter(({ drain }) => !unlogged.has(drain)));
+      return reportOf(outcomes);
+    } catch (error) {
+      const subject = "draining real servers";
+      const failure: Failure = { kind: "observe", subject, error: error as Error };
+      return { ...noEnds, failures: [failure] };
+    }
+  }
+
+  /** Counts the connections of what drains, but for what waits after a refusal. Rejects with what the kernel says. */
+  async #findDue(
+    keys: readonly string[],
+    desired: DesiredView,
+    policy: DrainPolicy,
+  ): Promise<readonly Ended[]> {
+    const { clock, ipvs } = this.#parts;
+    const askedMs = clock.monotonicMs();
+    const isWaiting = (drain: Drain): boolean =>
+      this.#refusedEnds.isWaiting(subjectKey(subjectOfDrain(drain)), askedMs);
+    const groups = [...new Set(keys)]
+      .map((key) => this.#drains.of(key).filter((drain) => !isWaiting(drain)))
+      .filter((group) => group.length > 0);
+    if (groups.length === 0) return [];
+    const observed = await ipvs.listRealServers(
+      groups.map(([first]) => first?.virtualServer as VirtualServerId),
+    );
+    const nowMs = clock.monotonicMs();
+    return groups.flatMap((group, index) => {
+      const byKey = new Map(observed[index]?.map((server) => [realServerKey(server), server]));
+      return group.flatMap((drain): readonly Ended[] => {
+        const key = realServerKey(drain.realServer);
+        const planned = desired.virtualServer(drain.virtualServerKey);
+        const isServing = planned?.stillServing?.has(key) ?? false;
+        const found = { observed: byKey.get(key), isServing, nowMs };
+        const reason = drainEnd(drain, found, drainPolicyOf(planned, policy));
+        return reason === undefined ? [] : [{ drain, reason }];
+      });
+    });
   }
 
   #unneededOf(virtualServerKey: string, desired: DesiredView): readonly Ended[] {
@@ -218,4 +266,22 @@ function flowDeletions(ended: readonly Ended[]): readonly Change[] {
     .map(({ drain: { virtualServerKey, virtualServer, realServer } }) =>
       conntrackDeletion(virtualServerKey, virtualServer, realServer),
     );
+}
+
+/** Says whether the change of a real server was made. */
+function doneBy(
+  { refused, blocked, unknown }: Outcomes,
+  waiting: readonly Change[] = [],
+): (realServer: Subject) => boolean {
+  if (unknown.some(({ part }) => part === "servers")) return () => false;
+  const notDone = [...refused.map(({ change }) => change), ...blocked, ...waiting];
+  const keys = new Set(notDone.map((change) => subjectKey(subjectOf(change))));
+  return (realServer) => !keys.has(subjectKey(realServer));
+}
+
+function subjectOfDrain({
+  virtualServerKey: virtualServer,
+  realServer,
+}: Pick<Drain, "virtualServerKey" | "realServer">): Subject {
+  return { type: "real-server", virtualServer, realServer: realServerKey(realServer) };
 }
