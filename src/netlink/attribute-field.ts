@@ -50,17 +50,6 @@ export function u32(type: number): Field<number> {
   };
 }
 
-export function u64(type: number): Field<bigint> {
-  return {
-    type,
-    bits: 0,
-    widthBytes: 8,
-    write: (writer, value) => writer.u64(value),
-    read: (reader) => reader.u64("u64"),
-    print: String,
-  };
-}
-
 /** A number in network order, such as a port. */
 export function u16be(type: number): Field<number> {
   return {
@@ -111,11 +100,6 @@ export function ipAddress(type: number, widthBytes?: 4 | 16): Field<IpAddress> {
     read: (reader) => ipAddressFromBytes(reader.bytes(reader.remaining, "address")),
     print: String,
   };
-}
-
-/** An attribute without payload: present or not. */
-export function flag(type: number): Field<true> {
-  return { type, bits: 0, widthBytes: 0, write: () => {}, read: () => true, print: String };
 }
 
 function scalar(

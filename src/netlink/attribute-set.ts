@@ -157,6 +157,5 @@ function printAttribute(
 }
 
 function printableValue(_key: string, value: unknown): unknown {
-  if (typeof value === "bigint") return String(value);
   return value instanceof Uint8Array ? hexText(value) : value;
 }

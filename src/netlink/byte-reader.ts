@@ -50,10 +50,6 @@ export class ByteReader {
     return this.#view.getInt32(this.#take(4, what), isLittleEndianHost);
   }
 
-  u64(what: string): bigint {
-    return this.#view.getBigUint64(this.#take(8, what), isLittleEndianHost);
-  }
-
   u16be(what: string): number {
     return this.#view.getUint16(this.#take(2, what));
   }

@@ -99,12 +99,6 @@ export class MessageWriter {
     this.#view.setUint32(at, inRange(value, 0xffffffff), isLittleEndianHost);
   }
 
-  u64(value: bigint): void {
-    if (value < 0n || value > 0xffffffffffffffffn) throw new RangeError(`${value} is no u64`);
-    const at = this.#claim(8);
-    this.#view.setBigUint64(at, value, isLittleEndianHost);
-  }
-
   u16be(value: number): void {
     const at = this.#claim(2);
     this.#view.setUint16(at, inRange(value, 0xffff));

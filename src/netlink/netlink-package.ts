@@ -18,34 +18,31 @@ import {
 import { DecodeError } from "./errors.ts";
 
 /** Netlink protocols we open sockets of (linux/netlink.h, NETLINK_*). */
-export const protocols: {
-  readonly route: number;
-  readonly netfilter: number;
-  readonly generic: number;
-} = { route: Protocol.ROUTE, netfilter: Protocol.NETFILTER, generic: Protocol.GENERIC };
+export const protocols: Readonly<Record<"route" | "netfilter" | "generic", number>> = {
+  route: Protocol.ROUTE,
+  netfilter: Protocol.NETFILTER,
+  generic: Protocol.GENERIC,
+};
+
+type MessageFlag =
+  | "request"
+  | "acknowledge"
+  | "dumpInterrupted"
+  | "dump"
+  | "exclusive"
+  | "create"
+  | "append"
+  /** In an error reply: the request is not echoed. */
+  | "capped"
+  /** In an error reply: attributes with the kernel's words follow. */
+  | "acknowledgeAttributes";
 
 /** NLM_F_*, linux/netlink.h. Some numbers mean different things in requests and in replies. */
-export const messageFlags: {
-  readonly request: number;
-  readonly multi: number;
-  readonly acknowledge: number;
-  readonly dumpInterrupted: number;
-  readonly dump: number;
-  readonly replace: number;
-  readonly exclusive: number;
-  readonly create: number;
-  readonly append: number;
-  /** In an error reply: the request is not echoed. */
-  readonly capped: number;
-  /** In an error reply: attributes with the kernel's words follow. */
-  readonly acknowledgeAttributes: number;
-} = {
+export const messageFlags: Readonly<Record<MessageFlag, number>> = {
   request: MessageFlags.REQUEST,
-  multi: MessageFlags.MULTI,
   acknowledge: MessageFlags.ACK,
   dumpInterrupted: MessageFlags.DUMP_INTR,
   dump: FlagsGet.DUMP,
-  replace: FlagsNew.REPLACE,
   exclusive: FlagsNew.EXCL,
   create: FlagsNew.CREATE,
   append: FlagsNew.APPEND,
@@ -54,12 +51,7 @@ export const messageFlags: {
 };
 
 /** NLMSG_*, linux/netlink.h. */
-export const messageTypes: {
-  readonly noop: number;
-  readonly error: number;
-  readonly done: number;
-  readonly overrun: number;
-} = {
+export const messageTypes: Readonly<Record<"noop" | "error" | "done" | "overrun", number>> = {
   noop: MessageType.NOOP,
   error: MessageType.ERROR,
   done: MessageType.DONE,

@@ -32,6 +32,9 @@ function bodyOf(command: 1 | 5, attributes: readonly Attribute[]): ByteReader {
   return new ByteReader(writer.written);
 }
 
+/** In the byte order of this machine. */
+const u64 = (value: bigint): Uint8Array => new Uint8Array(BigUint64Array.of(value).buffer);
+
 const address = (type: number): Attribute => [
   type,
   (writer) => writer.bytes(Uint8Array.of(10, 96, 0, 1, ...new Array<number>(12).fill(0))),
@@ -41,7 +44,7 @@ const stats64 = (...counters: readonly bigint[]): Attribute => [
   (writer) => {
     for (const [index, counter] of counters.entries()) {
       const one = writer.beginAttribute(index + 1);
-      writer.u64(counter);
+      writer.bytes(u64(counter));
       writer.endAttribute(one);
     }
   },
@@ -53,8 +56,8 @@ const stats: Attribute = [
       [1, (inner) => inner.u32(1)],
       [2, (inner) => inner.u32(2)],
       [3, (inner) => inner.u32(3)],
-      [4, (inner) => inner.u64(4n)],
-      [5, (inner) => inner.u64(5n)],
+      [4, (inner) => inner.bytes(u64(4n))],
+      [5, (inner) => inner.bytes(u64(5n))],
       [6, (inner) => inner.u32(99)],
     ];
     for (const [type, write] of counters) {
