@@ -164,6 +164,14 @@ describe("decoding", () => {
     assert.deepEqual(reasons, []);
   });
 
+  it("takes the holes of a list for absent values", () => {
+    const ports = [servicePort()];
+    ports.length = 3;
+    const { record, reasons } = decode("services", service({ ports }));
+    assert.equal(record?.ports.length, 1);
+    assert.deepEqual(reasons, ["spec.ports[1] not-an-object", "spec.ports[2] not-an-object"]);
+  });
+
   it("has a sentence for every reason", () => {
     for (const reason of Object.keys(refusalReasons) as RefusalReason[]) {
       assert.match(refusalReasons[reason], /^(is|cannot|it has|has|does not|duplicates) .*[^.]$/);
