@@ -25,8 +25,7 @@ export class DesiredState {
   readonly #claims: ServerClaims;
   readonly #entries = new Map<string, Owners<SetEntry>>();
   readonly #addresses = new Owners<IpAddress>();
-  /** By key; whoever has the virtual server denies it. */
-  readonly #denied = new Map<string, VirtualServerId>();
+  readonly #denied = new Map<string, { readonly id: VirtualServerId; owners: number }>();
   readonly #withoutLocal = new Map<string, number>();
   /** Service-port plans with reserved addresses; nearly always none. */
   readonly #withReserved = new Set<ServicePortPlan>();
@@ -100,8 +99,10 @@ export class DesiredState {
 
   /** Load-balancer frontends closed to this node, in a stable order. */
   deniedToNode(family: IpFamily): readonly VirtualServerId[] {
-    const ofFamily = [...this.#denied].filter(([, { address }]) => familyOf(address) === family);
-    return ofFamily.sort(([left], [right]) => (left < right ? -1 : 1)).map(([, id]) => id);
+    const ofFamily = [...this.#denied.entries()].filter(
+      ([, { id }]) => familyOf(id.address) === family,
+    );
+    return ofFamily.sort(([left], [right]) => (left < right ? -1 : 1)).map(([, { id }]) => id);
   }
 
   /** Who has which virtual server, of those that Services ask for. */
@@ -211,15 +212,8 @@ export class DesiredState {
     for (const { plan, setEntries } of before) {
       for (const { set, entry } of setEntries) this.#removeEntry(plan, set.name, entry);
     }
-    const admitted = new Set(
-      before.flatMap(({ deniedToNode }) => deniedToNode.map(virtualServerKey)),
-    );
-    for (const id of after.flatMap(({ deniedToNode }) => deniedToNode)) {
-      const key = virtualServerKey(id);
-      if (!admitted.delete(key) && !this.#denied.has(key)) this.#dirty.rules.add(family);
-      this.#denied.set(key, id);
-    }
-    for (const key of admitted) if (this.#denied.delete(key)) this.#dirty.rules.add(family);
+    for (const id of after.flatMap(({ deniedToNode }) => deniedToNode)) this.#deny(family, id);
+    for (const id of before.flatMap(({ deniedToNode }) => deniedToNode)) this.#admit(family, id);
   }
 
   /** What a plan wants as things stand: who lost a virtual server wants nothing about it. */
@@ -271,6 +265,27 @@ export class DesiredState {
   #markEntry(setName: string, entry: SetEntry): void {
     const marks = this.#dirty.setEntries.get(setName) ?? new Set<SetEntry>();
     this.#dirty.setEntries.set(setName, marks.add(entry));
+  }
+
+  #deny(family: IpFamily, id: VirtualServerId): void {
+    const key = virtualServerKey(id);
+    const denied = this.#denied.get(key);
+    if (denied !== undefined) {
+      denied.owners += 1;
+      return;
+    }
+    this.#denied.set(key, { id, owners: 1 });
+    this.#dirty.rules.add(family);
+  }
+
+  #admit(family: IpFamily, id: VirtualServerId): void {
+    const key = virtualServerKey(id);
+    const denied = this.#denied.get(key);
+    if (denied === undefined) return;
+    denied.owners -= 1;
+    if (denied.owners > 0) return;
+    this.#denied.delete(key);
+    this.#dirty.rules.add(family);
   }
 }
 
