@@ -125,11 +125,11 @@ async function runSubcommand(line: SubcommandLine, world: CommandWorld): Promise
   if (line.name === "completion") return printCompletion(line, world);
   const run = runs[line.name];
   if (run === undefined) throw new Error(`Nothing runs ${line.name}`);
-  return await withSlowNotice(
-    `kube-ipvs ${line.name}`,
-    world,
-    async (watched) => await runWithFlags(line, watched, (...given) => run(line, ...given)),
-  );
+  const runIn = async (inWorld: CommandWorld): Promise<number> =>
+    await runWithFlags(line, inWorld, (...given) => run(line, ...given));
+  // The picture of `top` is drawn past `writeOut`, and a line of another would stand in it.
+  if (line.name === "top") return await runIn(world);
+  return await withSlowNotice(`kube-ipvs ${line.name}`, world, runIn);
 }
 
 const runStatusCommand: RunSubcommand = async (line, { config }, _values, world) => {
