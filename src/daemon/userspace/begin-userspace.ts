@@ -88,9 +88,9 @@ export async function beginUserspace(
   const tidy = tidyOnceSynced(parts, async () => {
     if (usable === undefined || isObserveOnly) return true;
     await loop.settled();
-    await tidyForUserspace(usable, config, { clock, log, stop: stopped.signal });
-    if (!stopped.signal.aborted) parts.modeRecord?.tidied("userspace");
-    return true;
+    const isTidy = await tidyForUserspace(usable, config, { clock, log, stop: stopped.signal });
+    if (isTidy && !stopped.signal.aborted) parts.modeRecord?.tidied("userspace");
+    return isTidy;
   });
   loop.start();
   await source.start(sourceListener(loop, parts));

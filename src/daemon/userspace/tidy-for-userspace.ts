@@ -8,27 +8,32 @@ import { planEmptyRules } from "../../plan/rules.ts";
 import { tidyOtherModes } from "../node/other-modes.ts";
 import { tidyIpvs } from "../node/tidy-ipvs.ts";
 
-/** To be called when the rules of this mode stand. Never rejects; what a process without rights may not remove stays. */
+/**
+ * To be called when the rules of this mode stand. Never rejects; says whether it is not to be tried again: what a process
+ * without rights may not remove stays.
+ */
 export async function tidyForUserspace(
   { openKernel }: Pick<UsableIptables, "openKernel">,
   config: Config,
   parts: { readonly clock: Clock; readonly log: Logger; readonly stop: AbortSignal },
-): Promise<void> {
+): Promise<boolean> {
   const { log } = parts;
   try {
     const kernel = await openKernel();
     try {
       // Chains of mode iptables lead to chains of both modes, so they go first.
-      await tidyOtherModes(kernel, config, { log });
+      const isTidy = await tidyOtherModes(kernel, config, { log });
       await tidyIpvs(kernel, config, {
         ...parts,
         rulesOf: planEmptyRules,
         mayHaveRules: kernel.iptablesMode !== undefined,
       });
+      return isTidy;
     } finally {
       kernel.close();
     }
   } catch (error) {
     log.warn("Cannot remove what other modes left", { err: errorText(error) });
+    return true;
   }
 }

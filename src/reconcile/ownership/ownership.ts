@@ -189,11 +189,12 @@ export class Ownership {
 
   /** All of them each time: a Service with a node port says nothing of node addresses that do not serve it. */
   #noteMistakable({ desired, cached }: OwnershipView): void {
+    const possiblyOwned = new Set(this.#possiblyOwned);
     const isMistakable = (key: string): boolean => {
       const server = cached.virtualServers.get(key)?.virtualServer;
       if (server === undefined || this.#owned.has(key)) return false;
       if (isNamedByPort(server, desired)) return true;
-      return desired.hasAddress(server.address) && !this.#possiblyOwned.includes(key);
+      return desired.hasAddress(server.address) && !possiblyOwned.has(key);
     };
     const foreign = new Set([...this.#foreign].filter(isMistakable));
     const before = this.#mistakable;

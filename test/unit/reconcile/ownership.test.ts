@@ -6,6 +6,7 @@ import {
   nothingRecorded,
   type RecordedOwnership,
 } from "../../../src/reconcile/ownership/classify.ts";
+import type { OwnershipRecord } from "../../../src/reconcile/ownership/ownership.ts";
 import type { SyncReport } from "../../../src/reconcile/report.ts";
 import { type VirtualServer, virtualServerKey } from "../../../src/state/virtual-server.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
@@ -41,6 +42,21 @@ const isFind = ({ action }: Operation): boolean => action === "find-virtual-serv
 
 async function make(kernel: FakeKernel, virtualServer: VirtualServer): Promise<void> {
   await kernel.ipvs.apply([{ kind: "virtual-server-create", after: virtualServer }]);
+}
+
+/** What starts of one node keep in their record for the next. */
+function keptRecord(): { kept(): RecordedOwnership; forStart(): OwnershipRecord } {
+  let recorded: RecordedOwnership = nothingRecorded;
+  return {
+    kept: () => recorded,
+    forStart: () => ({
+      recorded,
+      keep: (ownership) => {
+        recorded = ownership;
+      },
+      async idle() {},
+    }),
+  };
 }
 
 /** The sets emptied, as `ipset flush` does it. */
@@ -264,43 +280,29 @@ it("entries of a Service whose virtual server a third party made in between go f
 
 it("a third party's virtual server on an address of ours outlives a restart after a flush of the sets", async () => {
   const kernel = new FakeKernel();
-  let recorded: RecordedOwnership = nothingRecorded;
-  const ownershipRecord = {
-    recorded,
-    keep: (ownership: RecordedOwnership) => {
-      recorded = ownership;
-    },
-    async idle() {},
-  };
-  const bench = new Bench(kernel, {}, { ownershipRecord });
+  const record = keptRecord();
+  const bench = new Bench(kernel, {}, { ownershipRecord: record.forStart() });
   bench.put(nodePort, [there]);
   await bench.sync();
   await make(kernel, foreignAt("10.96.0.10", { port: 443 }));
   assert.equal(await bench.verify(), true);
   await bench.sync();
   flush(kernel);
-  const restarted = new Bench(kernel, {}, { ownershipRecord: { ...ownershipRecord, recorded } });
+  const restarted = new Bench(kernel, {}, { ownershipRecord: record.forStart() });
   restarted.put(nodePort, [there]);
   assert.deepEqual((await restarted.sync()).foreignServers, ["TCP 10.96.0.10:443"]);
   assert.match(restarted.state(), /-A -t 10\.96\.0\.10:443 /);
   restarted.drop(nodePort.name);
   await restarted.sync();
-  assert.deepEqual([...recorded.foreign], [], "the address is not ours any more");
+  assert.deepEqual([...record.kept().foreign], [], "the address is not ours any more");
 });
 
 it("a third party's virtual server on a node port's port and another node address outlives a restart", async () => {
   const kernel = new FakeKernel();
   const nodeAddresses = new Set([ip("192.168.10.11"), ip("172.16.5.11"), ip("192.168.10.12")]);
-  let recorded: RecordedOwnership = nothingRecorded;
+  const record = keptRecord();
   const start = async (): Promise<SyncReport> => {
-    const ownershipRecord = {
-      recorded,
-      keep: (ownership: RecordedOwnership) => {
-        recorded = ownership;
-      },
-      async idle() {},
-    };
-    const bench = new Bench(kernel, {}, { ownershipRecord });
+    const bench = new Bench(kernel, {}, { ownershipRecord: record.forStart() });
     bench.nodeAddresses = nodeAddresses;
     bench.put(nodePort, [there]);
     return bench.sync();
