@@ -9,8 +9,8 @@ import { tidyOtherModes } from "../node/other-modes.ts";
 import { tidyIpvs } from "../node/tidy-ipvs.ts";
 
 /**
- * To be called when the rules of this mode stand. Never rejects; says whether it is not to be tried again: what a process
- * without rights may not remove stays.
+ * To be called when the rules of this mode stand. Never rejects; false asks for a retry. What a process without rights may
+ * not remove stays, and is not retried.
  */
 export async function tidyForUserspace(
   { openKernel }: Pick<UsableIptables, "openKernel">,

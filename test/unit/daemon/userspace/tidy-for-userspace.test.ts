@@ -14,7 +14,7 @@ const flags: readonly (readonly [string, readonly string[]])[] = [
 const { config } = loadConfig(new Map(flags), { readFile: () => "", hostname: () => "node-1" });
 const parts = { clock: new FakeClock(), log: silentLogger, stop: new AbortController().signal };
 
-it("wants to be tried again where rules of mode iptables could not be removed", async () => {
+it("asks for a retry where rules of mode iptables could not be removed", async () => {
   let attempts = 0;
   const left = {
     backend: "legacy",
@@ -32,7 +32,7 @@ it("wants to be tried again where rules of mode iptables could not be removed", 
   assert.equal(attempts, 2);
 });
 
-it("is not tried again by a process without rights", async () => {
+it("is not retried by a process without rights", async () => {
   const openKernel = async (): Promise<never> => {
     throw new Error("Cannot open a netlink socket: EPERM");
   };
