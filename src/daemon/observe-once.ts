@@ -2,7 +2,7 @@
 import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
-import { PrometheusMetrics } from "../metrics/prometheus-metrics.ts";
+import { prometheusMetrics } from "../metrics/prometheus-metrics.ts";
 import type { SyncReport } from "../reconcile/report.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
 import { answerDeadline } from "./process/answer-deadline.ts";
@@ -49,7 +49,7 @@ export async function observeOnce<T>(
         config: { ...config, isObserveOnly: true },
         kernel,
         source,
-        metrics: new PrometheusMetrics(clock, { version }),
+        metrics: prometheusMetrics({ version }),
         health: new ProxyHealth(clock, config.syncPeriodMs),
         clock,
         log,

@@ -10,7 +10,7 @@ import { gateStates } from "../config/feature-gates.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
 import { measureEventLoopDelay } from "../metrics/event-loop-delay.ts";
-import { PrometheusMetrics } from "../metrics/prometheus-metrics.ts";
+import { type PrometheusMetrics, prometheusMetrics } from "../metrics/prometheus-metrics.ts";
 import { cleanUp, keptReasons } from "./clean-up.ts";
 import type { ShownConfig } from "./http/metrics-server.ts";
 import { startServers } from "./http/servers.ts";
@@ -241,7 +241,7 @@ async function* beginCommonParts(
   // Only to observe is no conflict: that is the dry run before a change of proxies.
   if (!config.isOtherProxyAllowed && !config.isObserveOnly) await refuseOtherProxy();
   await writeOomScore(config.oomScoreAdj, parts);
-  const metrics = new PrometheusMetrics(clock, {
+  const metrics = prometheusMetrics({
     version,
     featureGates: gateStates(config.featureGates),
   });

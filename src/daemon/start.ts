@@ -3,7 +3,7 @@ import type { ObjectSource, SourceListener } from "../api/source.ts";
 import type { IpFamily } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
-import type { Metrics } from "../metrics/prometheus-metrics.ts";
+import { type Metrics, showServerVersion } from "../metrics/prometheus-metrics.ts";
 import { type MakeListener, ServiceHealthServers } from "./http/service-health.ts";
 import { beginIptables } from "./modes/iptables-mode.ts";
 import { beginIpvs } from "./modes/ipvs-mode.ts";
@@ -93,7 +93,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const listener: SourceListener = {
     ...sourceListener(input, parts),
     onNodeAddresses: (nodes, weights) => input.noteNodeAddresses(nodes, weights),
-    onServerVersion: (version) => metrics.serverVersion(version),
+    onServerVersion: (version) => showServerVersion(version, metrics),
   };
   for (const family of mode.families) kernel.iptables.readAhead(family);
   await source.start(listener, mode.servedBefore);

@@ -6,13 +6,13 @@ const intervalMs = 250;
 /** Measures how late timers come: time in which the program could do nothing else. Returns the stop. */
 export function measureEventLoopDelay(
   clock: Clock,
-  metrics: Pick<Metrics, "eventLoopDelayed">,
+  metrics: Pick<Metrics, "eventLoopDelay">,
 ): () => void {
   let cancel = (): void => {};
   const arm = (): void => {
     const dueMs = clock.monotonicMs() + intervalMs;
     cancel = clock.after(intervalMs, () => {
-      metrics.eventLoopDelayed(Math.max(0, clock.monotonicMs() - dueMs) / 1000);
+      metrics.eventLoopDelay.observe(Math.max(0, clock.monotonicMs() - dueMs) / 1000);
       arm();
     });
   };

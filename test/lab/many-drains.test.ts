@@ -16,7 +16,7 @@ import { MemorySource, type NamedObject } from "../support/memory-source.ts";
 import { enterNetworkNamespace, shell } from "../support/netns/network-namespace.ts";
 import { buildNodeNetwork } from "../support/node-network.ts";
 import { endpoint, endpointSlice, service } from "../support/objects.ts";
-import { silentMetrics } from "../support/silent-metrics.ts";
+import { gaugeOf, silentMetrics } from "../support/silent-metrics.ts";
 
 const serviceCount = 5_000;
 /** Virtual servers that one look asks for, at most. */
@@ -86,9 +86,9 @@ describe(`${serviceCount} drains`, () => {
       source,
       metrics: {
         ...silentMetrics,
-        draining(count) {
+        drainingRealServers: gaugeOf<"drainingRealServers">((count) => {
           draining = count;
-        },
+        }),
       },
     });
     await daemon.settled();

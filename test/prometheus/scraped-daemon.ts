@@ -9,9 +9,10 @@ import { gateStates } from "../../src/config/feature-gates.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
 import { startServers } from "../../src/daemon/http/servers.ts";
 import { openSource } from "../../src/daemon/process/open-source.ts";
+import { ApiContact } from "../../src/daemon/report/api-contact.ts";
 import { ProxyHealth } from "../../src/daemon/report/proxy-health.ts";
 import { startDaemon } from "../../src/daemon/start.ts";
-import { PrometheusMetrics } from "../../src/metrics/prometheus-metrics.ts";
+import { prometheusMetrics } from "../../src/metrics/prometheus-metrics.ts";
 import { ApiServer } from "../support/api-server/api-server.ts";
 import { FakeKernel } from "../support/fake-kernel/fake-kernel.ts";
 import { endpointSlice, node, service, servicePort, slicePort } from "../support/objects.ts";
@@ -43,12 +44,12 @@ export async function startScrapedDaemon(): Promise<ScrapedDaemon> {
     readFile: () => "",
   });
   const clock = systemClock;
-  const metrics = new PrometheusMetrics(clock, {
+  const metrics = prometheusMetrics({
     version: "0.0.0",
     featureGates: gateStates(config.featureGates),
   });
   const parts = { clock, log: silentLogger, metrics, health: new ProxyHealth(clock, 60_000) };
-  const opened = await openSource(config, { ...parts, observer: metrics });
+  const opened = await openSource(config, { ...parts, observer: new ApiContact(clock, metrics) });
   const rest = { shown: { object: () => object, flags: new Map() }, setVerbosity: () => {} };
   const stopServers = await startServers({ ...parts, ...rest, events: opened.events }, config);
   const kernel = new FakeKernel();

@@ -19,7 +19,7 @@ import { FakeKernel } from "./fake-kernel/fake-kernel.ts";
 import { addressesText, ipSetText, iptablesText, ipvsText } from "./fake-kernel/state-text.ts";
 import { httpRequest } from "./http-request.ts";
 import { MemorySource } from "./memory-source.ts";
-import { silentMetrics } from "./silent-metrics.ts";
+import { gaugeOf, silentMetrics } from "./silent-metrics.ts";
 
 /** By name, without the dashes. */
 type Flags = Readonly<Record<string, string>>;
@@ -241,10 +241,12 @@ export class FakeNode {
     };
     return {
       ...silentMetrics,
-      noLocalEndpoints: (policy, family, count) => note(`no local ${policy} ${family}`, count),
-      conflicts: (reason, count) => note(`conflicts ${reason}`, count),
-      foreignVirtualServers: (count) => note("foreign", count),
-      draining: (count) => note("draining", count),
+      noLocalEndpoints: gaugeOf<"noLocalEndpoints">((labels, count) =>
+        note(`no local ${labels.traffic_policy} ${labels.ip_family}`, count),
+      ),
+      conflicts: gaugeOf<"conflicts">(({ reason }, count) => note(`conflicts ${reason}`, count)),
+      foreignVirtualServers: gaugeOf<"foreignVirtualServers">((count) => note("foreign", count)),
+      drainingRealServers: gaugeOf<"drainingRealServers">((count) => note("draining", count)),
     };
   }
 }

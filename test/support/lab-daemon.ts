@@ -1,6 +1,5 @@
 /** The daemon in this process, in the present network namespace of the lab, with objects in memory. */
 import assert from "node:assert/strict";
-import { systemClock } from "../../src/base/clock.ts";
 import { silentLogger } from "../../src/base/log.ts";
 import type { Config } from "../../src/config/config.ts";
 import { loadConfig } from "../../src/config/load-config.ts";
@@ -8,7 +7,7 @@ import { cleanUp } from "../../src/daemon/clean-up.ts";
 import { type BackendChoice, chooseBackend } from "../../src/kernel/iptables/backend.ts";
 import { openKernel } from "../../src/kernel/open-kernel.ts";
 import { runProgram } from "../../src/kernel/run-program.ts";
-import { PrometheusMetrics } from "../../src/metrics/prometheus-metrics.ts";
+import { type PrometheusMetrics, prometheusMetrics } from "../../src/metrics/prometheus-metrics.ts";
 import type { Holders } from "../../src/plan/claims/claim.ts";
 import { type InProcessDaemon, startInProcess } from "./in-process.ts";
 import { MemorySource, type NamedObject } from "./memory-source.ts";
@@ -56,7 +55,7 @@ export async function startLabDaemon(
 ): Promise<LabDaemon> {
   const config = configOf(flags);
   const log = new RecordingLogger();
-  const metrics = new PrometheusMetrics(systemClock, { version: "0.0.0" });
+  const metrics = prometheusMetrics({ version: "0.0.0" });
   const source = new MemorySource();
   source.apply(...named(objects));
   const holderRecord = { held, keepHolders() {} };

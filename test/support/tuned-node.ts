@@ -9,7 +9,7 @@ import { FakeKernel } from "./fake-kernel/fake-kernel.ts";
 import { ipvsText } from "./fake-kernel/state-text.ts";
 import { MemorySource, type NamedObject } from "./memory-source.ts";
 import { type RecordedLine, RecordingLogger } from "./recording-logger.ts";
-import { silentMetrics } from "./silent-metrics.ts";
+import { gaugeOf, silentMetrics } from "./silent-metrics.ts";
 
 const baseFlags = {
   // Objects come from memory: nobody is waited for who could bring a Node object later.
@@ -51,7 +51,9 @@ export class TunedNode {
       clock,
       metrics: {
         ...silentMetrics,
-        ignoredAnnotations: (reason, count) => void this.ignored.set(reason, count),
+        ignoredAnnotations: gaugeOf<"ignoredAnnotations">(({ reason }, count) => {
+          this.ignored.set(String(reason), count);
+        }),
       },
       health: new ProxyHealth(clock, 60_000),
       log: this.#log,

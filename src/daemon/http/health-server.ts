@@ -17,20 +17,20 @@ const zeroTime = "0001-01-01T00:00:00Z";
 export function healthResponder(
   health: ProxyHealth,
   clock: Clock,
-  metrics: Pick<Metrics, "healthzAnswered" | "livezAnswered">,
+  metrics: Pick<Metrics, "healthz" | "livez">,
 ): HttpResponder {
   return ({ path }) => {
     if (path === "/healthz") {
       const report = health.report();
       const status = report.isHealthy && report.isNodeEligible ? 200 : 503;
-      metrics.healthzAnswered(status);
+      metrics.healthz.inc({ code: status });
       return answer(status, report, clock.nowMs(), { nodeEligible: report.isNodeEligible });
     }
     if (path === "/readyz") return readyAnswer(health.notReadyReason);
     if (path !== "/livez") return notFound;
     const report = health.report();
     const status = report.isHealthy ? 200 : 503;
-    metrics.livezAnswered(status);
+    metrics.livez.inc({ code: status });
     return answer(status, report, clock.nowMs(), {});
   };
 }

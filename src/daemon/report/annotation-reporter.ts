@@ -37,7 +37,7 @@ export class AnnotationReporter {
   #count(problems: readonly AnnotationProblem[]): void {
     for (const reason of annotationReasons) {
       const count = problems.filter((problem) => problem.reason === reason).length;
-      this.#parts.metrics.ignoredAnnotations(reason, count);
+      this.#parts.metrics.ignoredAnnotations.set({ reason }, count);
     }
   }
 }

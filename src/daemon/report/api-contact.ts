@@ -1,10 +1,16 @@
 import type { RequestFigures, RequestObserver } from "../../api/connection.ts";
 import type { Clock } from "../../base/clock.ts";
+import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 
-/** Remembers whether the API server answers; everything is passed on to the metrics, where there are any. */
+type RequestMetrics = Pick<
+  Metrics,
+  "apiRequests" | "apiDuration" | "apiRequestSize" | "apiResponseSize"
+>;
+
+/** Remembers whether the API server answers, and counts requests where there are metrics. */
 export class ApiContact implements RequestObserver {
   readonly #clock: Pick<Clock, "monotonicMs">;
-  readonly #next: RequestObserver | undefined;
+  readonly #metrics: RequestMetrics | undefined;
   /** `10.0.0.1:6443`; undefined before the first request. */
   host: string | undefined;
   /** Monotonic; undefined: it never answered. */
@@ -12,13 +18,13 @@ export class ApiContact implements RequestObserver {
   /** The status of the first failure in a row, or `<error>` without an answer; undefined: the last request worked. */
   failing: { readonly sinceMs: number; readonly code: string } | undefined;
 
-  constructor(clock: Pick<Clock, "monotonicMs">, next?: RequestObserver) {
+  constructor(clock: Pick<Clock, "monotonicMs">, metrics?: RequestMetrics) {
     this.#clock = clock;
-    this.#next = next;
+    this.#metrics = metrics;
   }
 
   apiRequestAnswered(method: string, host: string, code: string): void {
-    this.#next?.apiRequestAnswered(method, host, code);
+    this.#metrics?.apiRequests.inc({ code, method, host });
     // Events are a courtesy: whether one may be written says nothing about what is served.
     if (method !== "GET") return;
     const nowMs = this.#clock.monotonicMs();
@@ -28,7 +34,14 @@ export class ApiContact implements RequestObserver {
     this.failing = isFailure ? { sinceMs: this.failing?.sinceMs ?? nowMs, code } : undefined;
   }
 
-  apiRequestEnded(method: string, host: string, figures: RequestFigures): void {
-    this.#next?.apiRequestEnded(method, host, figures);
+  apiRequestEnded(
+    verb: string,
+    host: string,
+    { seconds, sentBytes, receivedBytes }: RequestFigures,
+  ): void {
+    const labels = { verb, host };
+    this.#metrics?.apiDuration.observe(labels, seconds);
+    this.#metrics?.apiRequestSize.observe(labels, sentBytes);
+    if (receivedBytes !== undefined) this.#metrics?.apiResponseSize.observe(labels, receivedBytes);
   }
 }

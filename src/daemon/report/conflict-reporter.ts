@@ -22,7 +22,7 @@ export class ConflictReporter {
     history.noteConflicts(conflicts);
     for (const reason of conflictReasons) {
       const count = conflicts.filter((conflict) => conflict.reason === reason).length;
-      metrics.conflicts(reason, count);
+      metrics.conflicts.set({ reason }, count);
     }
     const reported = new Set<string>();
     for (const conflict of conflicts) {

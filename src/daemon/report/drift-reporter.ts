@@ -17,7 +17,7 @@ export class DriftReporter {
   drifted({ drifts }: SyncReport): void {
     const { metrics, log } = this.#parts;
     for (const { kind, subject, before, after, action } of drifts) {
-      metrics.drifted(kind, action);
+      metrics.drift.inc({ kind, action });
       // The reason keeps a flood of one kind from hiding the others.
       const keys = { kind, subject: subjectText(subject), before, after, action };
       log.warn("Kernel state changed by a third party", { ...keys, reason: `drift-${kind}` });
@@ -29,7 +29,7 @@ export class DriftReporter {
     const { metrics, log } = this.#parts;
     for (const kind of driftKinds) {
       const ofKind = reconcileConflicts.filter((conflict) => conflict.kind === kind);
-      metrics.suppressedRepairs(kind, ofKind.length);
+      metrics.suppressedRepairs.set({ kind }, ofKind.length);
     }
     const present = new Map(reconcileConflicts.map((one) => [subjectKey(one.subject), one]));
     for (const [key, { kind, subject, driftCount, pauseMs }] of present) {

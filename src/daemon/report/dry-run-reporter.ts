@@ -40,9 +40,9 @@ export class DryRunReporter {
     const { metrics } = this.#parts;
     const counts = countByKind(changes);
     for (const kind of this.#counts.keys()) {
-      if (!counts.has(kind)) metrics.pendingChanges(kind, 0);
+      if (!counts.has(kind)) metrics.pendingChanges.set({ kind }, 0);
     }
-    for (const [kind, count] of counts) metrics.pendingChanges(kind, count);
+    for (const [kind, count] of counts) metrics.pendingChanges.set({ kind }, count);
     const lines = new Set(changes.map(({ text }) => text));
     if (!sameSet(lines, this.#logged) || this.#isFirst) this.#logAll(changes, counts);
     this.#counts = counts;

@@ -60,7 +60,7 @@ export class FirstSync {
     this.#isOver = true;
     const { log, metrics } = this.#parts;
     const { serviceCount, desired, report, isObserveOnly, elapsedMs } = summary;
-    metrics.firstSyncCompleted();
+    metrics.firstSyncCompleted.set(1);
     log.info("First sync completed", {
       services: serviceCount,
       virtualServers: [...desired.virtualServerKeys()].length,

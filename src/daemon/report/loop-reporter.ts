@@ -8,6 +8,7 @@ import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { Trigger } from "../../model/change-tracker.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
 import type { LostClaim } from "../../plan/claims/claim.ts";
+import type { ConntrackPass } from "../../reconcile/apply/outcome.ts";
 import type { SyncReport } from "../../reconcile/report.ts";
 import { ConflictReporter } from "./conflict-reporter.ts";
 import { DryRunReporter, pendingChanges } from "./dry-run-reporter.ts";
@@ -63,7 +64,7 @@ export class LoopReporter {
   started(families: readonly IpFamily[]): void {
     for (const family of families) {
       this.parts.health.started(family);
-      this.parts.metrics.syncQueued(family);
+      this.#noteQueued(family);
     }
   }
 
@@ -71,17 +72,26 @@ export class LoopReporter {
   queued(families: readonly IpFamily[]): void {
     for (const family of families) {
       this.parts.health.queued(family);
-      this.parts.metrics.syncQueued(family);
+      this.#noteQueued(family);
     }
+  }
+
+  #noteQueued(family: IpFamily): void {
+    const { metrics, clock } = this.parts;
+    metrics.syncLastQueued.set({ ip_family: family }, clock.nowMs() / 1000);
   }
 
   /** Counted once for each family, as upstream's two proxiers do. */
   serviceChanged(families: readonly IpFamily[], pendingCount: number): void {
-    this.parts.metrics.serviceChanged(families.length, pendingCount);
+    const { serviceChanges, serviceChangesPending } = this.parts.metrics;
+    serviceChanges.inc(families.length);
+    serviceChangesPending.set(pendingCount);
   }
 
   sliceChanged(pendingCount: number): void {
-    this.parts.metrics.endpointSliceChanged(pendingCount);
+    const { endpointChanges, endpointChangesPending } = this.parts.metrics;
+    endpointChanges.inc();
+    endpointChangesPending.set(pendingCount);
   }
 
   nodeChanged(node: NodeRecord | undefined): void {
@@ -90,10 +100,10 @@ export class LoopReporter {
 
   /** A sync of a family ended. */
   protected noteFamily(family: IpFamily, elapsedMs: number, hasWorked: boolean): void {
-    const { metrics, health } = this.parts;
-    metrics.syncFinished(family, elapsedMs / 1000);
+    const { metrics, health, clock } = this.parts;
+    metrics.syncDuration.observe({ ip_family: family }, elapsedMs / 1000);
     if (!hasWorked) return;
-    metrics.syncSucceeded(family);
+    metrics.syncLastTimestamp.set({ ip_family: family }, clock.nowMs() / 1000);
     health.updated(family);
   }
 
@@ -102,23 +112,25 @@ export class LoopReporter {
     const { metrics } = this.parts;
     const hasWorked = report.failures.length === 0;
     this.history.noteSync(report, { isFull, elapsedMs });
-    metrics.changesTaken();
-    metrics.syncRun(isFull ? "full" : "partial", hasWorked ? "success" : "failure");
+    metrics.serviceChangesPending.set(0);
+    metrics.endpointChangesPending.set(0);
+    const kind = isFull ? "full" : "partial";
+    metrics.syncRuns.inc({ kind, result: hasWorked ? "success" : "failure" });
     if (!isObserveOnly) this.countChanges(report);
     else if (hasWorked) this.#dryRun.planned(pendingChanges(report.plan));
     return hasWorked;
   }
 
   protected countChanges(report: SyncReport): void {
-    const { metrics } = this.parts;
-    for (const [kind, times] of report.changes) metrics.kernelChanges(kind, "success", times);
+    const { kernelChanges } = this.parts.metrics;
+    for (const [kind, times] of report.changes) {
+      kernelChanges.inc({ kind, result: "success" }, times);
+    }
     for (const [kind, times] of report.refusedChanges) {
-      metrics.kernelChanges(kind, "failure", times);
+      kernelChanges.inc({ kind, result: "failure" }, times);
     }
-    for (const { kind } of report.failures) metrics.kernelChanges(kind, "failure", 1);
-    for (const { family, elapsedMs, deletedCount } of report.conntrackPasses) {
-      metrics.conntrackReconciled(family, elapsedMs / 1000, deletedCount);
-    }
+    for (const { kind } of report.failures) kernelChanges.inc({ kind, result: "failure" });
+    for (const pass of report.conntrackPasses) countConntrackPass(pass, this.parts.metrics);
   }
 
   protected logFailures({ failures }: SyncReport): void {
@@ -137,16 +149,27 @@ export class LoopReporter {
     for (const family of families) {
       for (const policy of trafficPolicies) {
         const count = desired.withoutLocalEndpoints(policy, family);
-        this.parts.metrics.noLocalEndpoints(policy, family, count);
+        const labels = { traffic_policy: policy, ip_family: family };
+        this.parts.metrics.noLocalEndpoints.set(labels, count);
       }
     }
   }
 
   /** From the change in the cluster to the kernel. */
   protected observeLatency(triggers: readonly Trigger[]): void {
-    const nowMs = this.parts.clock.nowMs();
+    const { metrics, clock } = this.parts;
+    const nowMs = clock.nowMs();
     for (const { family, timeMs } of triggers) {
-      this.parts.metrics.networkProgrammed(family, (nowMs - timeMs) / 1000);
+      metrics.networkProgramming.observe({ ip_family: family }, (nowMs - timeMs) / 1000);
     }
   }
+}
+
+/** A check for stale conntrack entries that could list them; one that deletes nothing makes its series, too. */
+export function countConntrackPass(
+  { family, elapsedMs, deletedCount }: ConntrackPass,
+  metrics: Pick<Metrics, "conntrackDuration" | "conntrackDeleted">,
+): void {
+  metrics.conntrackDuration.observe({ ip_family: family }, elapsedMs / 1000);
+  metrics.conntrackDeleted.inc({ ip_family: family }, deletedCount);
 }

@@ -18,7 +18,7 @@ export class ManualWeightReporter {
     desired: Pick<DesiredState, "servicesOfServer">,
   ): void {
     const { metrics, log } = this.#parts;
-    metrics.manualWeights(manualWeights.length);
+    metrics.manualWeights.set(manualWeights.length);
     if (manualWeights.length === 0 && this.#reported.size === 0) return;
     const present = new Map(manualWeights.map((one) => [keyOf(one), one]));
     for (const [key, one] of present) {

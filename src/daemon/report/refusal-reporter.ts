@@ -38,11 +38,11 @@ export class RefusalReporter {
   #count(present: readonly Refusal[]): void {
     const counted = new Map<string, readonly [string, string]>();
     for (const { type, reason, count } of countRefusals(present)) {
-      this.#parts.metrics.refusedObjects(type, reason, count);
+      this.#parts.metrics.refusedObjects.set({ kind: type, reason }, count);
       counted.set(`${type} ${reason}`, [type, reason]);
     }
     for (const [key, [kind, reason]] of this.#counted) {
-      if (!counted.has(key)) this.#parts.metrics.refusedObjects(kind, reason, 0);
+      if (!counted.has(key)) this.#parts.metrics.refusedObjects.set({ kind, reason }, 0);
     }
     this.#counted = counted;
   }

@@ -80,7 +80,7 @@ export class SyncReporter extends LoopReporter {
 
   /** A check between syncs found that a third party changed what we wrote; the sync after it says what. */
   driftDetected(state: "sets" | "rules"): void {
-    this.parts.metrics.driftDetected(state);
+    this.parts.metrics.driftDetected.inc({ state });
     this.parts.log.verbose(2, "Drift detected", { state });
   }
 
@@ -105,12 +105,13 @@ export class SyncReporter extends LoopReporter {
 
   protected override countChanges(report: SyncReport): void {
     super.countChanges(report);
-    for (const family of report.failedRestores) this.parts.metrics.iptablesRestoreFailed(family);
+    const { iptablesRestoreFailures } = this.parts.metrics;
+    for (const family of report.failedRestores) iptablesRestoreFailures.inc({ ip_family: family });
   }
 
   /** Foreign virtual servers are counted, and each is named once. */
   #noteForeign({ foreignServers }: SyncReport): void {
-    this.parts.metrics.foreignVirtualServers(foreignServers.length);
+    this.parts.metrics.foreignVirtualServers.set(foreignServers.length);
     for (const virtualServer of foreignServers) {
       if (this.#reportedForeign.has(virtualServer)) continue;
       this.parts.log.info("Foreign virtual server left alone", {
@@ -136,6 +137,7 @@ export class SyncReporter extends LoopReporter {
   }
 
   #drainFigures({ count, oldestAgeSeconds }: DrainFigures): void {
-    this.parts.metrics.draining(count, oldestAgeSeconds);
+    this.parts.metrics.drainingRealServers.set(count);
+    this.parts.metrics.oldestDrain.set(oldestAgeSeconds);
   }
 }

@@ -1,5 +1,5 @@
 import type { DesiredTables } from "../../plan/iptables/desired-tables.ts";
-import type { TablesReport } from "../../reconcile/iptables/tables-reconciler.ts";
+import type { FamilySync, TablesReport } from "../../reconcile/iptables/tables-reconciler.ts";
 import { changeCount } from "../../reconcile/report.ts";
 import { claimConflict, healthPortConflict } from "./conflicts.ts";
 import { LoopReporter, type LoopSummary } from "./loop-reporter.ts";
@@ -16,16 +16,15 @@ export class TablesReporter extends LoopReporter {
 
   /** A check between syncs found that rules may differ. */
   comparing(): void {
-    this.parts.metrics.driftDetected("rules");
+    this.parts.metrics.driftDetected.inc({ state: "rules" });
     this.parts.log.verbose(2, "Rules may have been changed, comparing them all");
   }
 
   synced(summary: TablesSummary): void {
     const { report } = summary;
-    for (const { family, elapsedMs, isFull, hasWorked, ...rules } of report.families) {
-      this.noteFamily(family, elapsedMs, hasWorked);
-      const kind = isFull ? "full" : "partial";
-      this.parts.metrics.tablesSynced(family, { ...rules, kind, seconds: elapsedMs / 1000 });
+    for (const pass of report.families) {
+      this.noteFamily(pass.family, pass.elapsedMs, pass.hasWorked);
+      this.#countRules(pass);
     }
     const isFull = report.families.some((pass) => pass.isFull);
     const hasWorked = this.noteSync({ ...summary, isFull });
@@ -44,12 +43,23 @@ export class TablesReporter extends LoopReporter {
     this.#isFirst = false;
   }
 
+  #countRules({ family, elapsedMs, isFull, totalRules, writtenRules }: FamilySync): void {
+    const { metrics } = this.parts;
+    const duration = isFull ? metrics.fullSyncDuration : metrics.partialSyncDuration;
+    duration.observe({ ip_family: family }, elapsedMs / 1000);
+    for (const [table, count] of totalRules) {
+      const labels = { ip_family: family, table };
+      metrics.iptablesRules.set(labels, count);
+      metrics.iptablesRulesWritten.set(labels, writtenRules.get(table) ?? 0);
+    }
+  }
+
   #countFailedRestores(report: TablesReport): void {
     const { metrics } = this.parts;
     for (const { family, isFull, hasWorked } of report.families) {
       if (hasWorked || !report.failedRestores.includes(family)) continue;
-      metrics.iptablesRestoreFailed(family);
-      if (!isFull) metrics.partialRestoreFailed(family);
+      metrics.iptablesRestoreFailures.inc({ ip_family: family });
+      if (!isFull) metrics.partialRestoreFailures.inc({ ip_family: family });
     }
   }
 
@@ -69,7 +79,7 @@ export class TablesReporter extends LoopReporter {
   }
 
   #firstSucceeded({ report, serviceCount, isObserveOnly, elapsedMs }: TablesSummary): void {
-    this.parts.metrics.firstSyncCompleted();
+    this.parts.metrics.firstSyncCompleted.set(1);
     this.parts.log.info("First sync completed", {
       services: serviceCount,
       [isObserveOnly ? "pendingChanges" : "changes"]: isObserveOnly

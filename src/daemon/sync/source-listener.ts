@@ -6,7 +6,7 @@ import type { ClusterInput } from "./cluster-input.ts";
 
 export interface SourceListenerParts {
   readonly health: Pick<ProxyHealth, "listed">;
-  readonly metrics: Pick<Metrics, "objectRefused" | "listQuarantined">;
+  readonly metrics: Pick<Metrics, "invalidFields" | "relistGuardOutcomes" | "quarantinedLists">;
   readonly log: Logger;
 }
 
@@ -25,7 +25,7 @@ export function sourceListener(
       input.noteSynced(kind);
     },
     onRefusal: ({ kind, subject, field, reason, message }) => {
-      metrics.objectRefused(kind, reason);
+      metrics.invalidFields.inc({ resource: kind, reason });
       log.warn("Ignoring invalid field", { kind, subject, field, reason, message });
     },
     onListQuarantine: (quarantine) => reportListQuarantine(quarantine, parts),
@@ -42,9 +42,10 @@ const quarantineEvents: Readonly<Record<ListQuarantine["outcome"], string>> = {
 /** Reports a quarantined list, and its outcome. */
 export function reportListQuarantine(
   { kind, outcome, known, missing }: ListQuarantine,
-  { metrics, log }: { readonly metrics: Pick<Metrics, "listQuarantined">; readonly log: Logger },
+  { metrics, log }: Pick<SourceListenerParts, "metrics" | "log">,
 ): void {
-  metrics.listQuarantined(kind, outcome);
+  metrics.relistGuardOutcomes.inc({ resource: kind, outcome });
+  metrics.quarantinedLists.set({ resource: kind }, outcome === "held" ? 1 : 0);
   const keys = { resource: kind, known, missing, reason: `list-${outcome}` };
   if (outcome === "refuted") log.info(quarantineEvents[outcome], keys);
   else log.warn(quarantineEvents[outcome], keys);

@@ -11,12 +11,13 @@ import { loopbackAddresses } from "../../plan/loopback-node-ports.ts";
 import { ConntrackCleaner, flowCheckOf } from "../../reconcile/apply/stale-flows.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
+import { countConntrackPass } from "../report/loop-reporter.ts";
 
 export interface ListenerFlowsParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly conntrack: Conntrack;
-  readonly metrics: Pick<Metrics, "conntrackReconciled">;
+  readonly metrics: Pick<Metrics, "conntrackDuration" | "conntrackDeleted">;
 }
 
 /**
@@ -52,10 +53,8 @@ export class ListenerFlows {
     const { log, metrics } = this.#parts;
     const unanswered = gone.map((one) => ({ ...one, answers: new Set<string>() }));
     try {
-      await this.#cleaner.clean(
-        [...changed, ...unanswered].map(flowCheckOf),
-        ({ family, elapsedMs, deletedCount }) =>
-          metrics.conntrackReconciled(family, elapsedMs / 1000, deletedCount),
+      await this.#cleaner.clean([...changed, ...unanswered].map(flowCheckOf), (pass) =>
+        countConntrackPass(pass, metrics),
       );
     } catch (error) {
       log.warn("Cannot delete stale conntrack entries, retrying", { err: errorText(error) });

@@ -8,7 +8,7 @@ import { HttpListener, type HttpResponder } from "../../../src/daemon/http/http-
 import { metricsResponder } from "../../../src/daemon/http/metrics-server.ts";
 import { ServiceHealthServers } from "../../../src/daemon/http/service-health.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
-import { PrometheusMetrics } from "../../../src/metrics/prometheus-metrics.ts";
+import { prometheusMetrics } from "../../../src/metrics/prometheus-metrics.ts";
 import { planService } from "../../../src/plan/planner.ts";
 import { endpointRecord, planOptions, serviceRecord, sliceRecord } from "../../support/records.ts";
 import { silentMetrics } from "../../support/silent-metrics.ts";
@@ -24,7 +24,7 @@ const hurried: Clock = { ...clock, after: (_delayMs, callback) => clock.after(0,
 const health = new ProxyHealth(clock, 60_000);
 
 function metricsPages(isProfilingEnabled: boolean): HttpResponder {
-  const metrics = new PrometheusMetrics(clock, { version: "0.0.0" });
+  const metrics = prometheusMetrics({ version: "0.0.0" });
   const shown = { object: () => ({}), flags: new Map<string, string>() };
   return metricsResponder(
     { clock: hurried, metrics, shown, setVerbosity() {} },

@@ -5,7 +5,10 @@ import { loadConfig } from "../../../src/config/load-config.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../../src/daemon/start.ts";
 import type { Kernel } from "../../../src/kernel/kernel.ts";
-import { PrometheusMetrics } from "../../../src/metrics/prometheus-metrics.ts";
+import {
+  type PrometheusMetrics,
+  prometheusMetrics,
+} from "../../../src/metrics/prometheus-metrics.ts";
 import { noRampStartTimes } from "../../../src/model/slow-starts.ts";
 import { noHolderRecord } from "../../../src/plan/claims/holder-record.ts";
 import { noOwnershipRecord } from "../../../src/reconcile/ownership/ownership.ts";
@@ -42,7 +45,7 @@ describe("observing only", () => {
     kernel = new FakeKernel();
     clock = new FakeClock();
     log = new RecordingLogger();
-    metrics = new PrometheusMetrics(clock, { version: "0.0.0" });
+    metrics = prometheusMetrics({ version: "0.0.0" });
     source = new MemorySource();
     source.apply(...(objects as readonly unknown[] as readonly NamedObject[]));
   });

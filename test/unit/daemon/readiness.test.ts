@@ -5,7 +5,10 @@ import { errno } from "../../../src/base/errno.ts";
 import { loadConfig } from "../../../src/config/load-config.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { startDaemon } from "../../../src/daemon/start.ts";
-import { PrometheusMetrics } from "../../../src/metrics/prometheus-metrics.ts";
+import {
+  type PrometheusMetrics,
+  prometheusMetrics,
+} from "../../../src/metrics/prometheus-metrics.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import { MemorySource, type NamedObject } from "../../support/memory-source.ts";
@@ -37,7 +40,7 @@ describe("a daemon that starts", () => {
     kernel = new FakeKernel();
     clock = new FakeClock();
     health = new ProxyHealth(clock, 60_000);
-    metrics = new PrometheusMetrics(clock, { version: "0.0.0" });
+    metrics = prometheusMetrics({ version: "0.0.0" });
     log = new RecordingLogger();
   });
 

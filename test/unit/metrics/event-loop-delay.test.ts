@@ -29,7 +29,7 @@ it("measureEventLoopDelay reports how late each timer came, until it is stopped"
   const delays: number[] = [];
   const { clock, fire, isArmed } = lateClock();
   const stop = measureEventLoopDelay(clock, {
-    eventLoopDelayed: (seconds) => delays.push(seconds),
+    eventLoopDelay: { observe: (seconds) => delays.push(seconds) },
   });
   fire(0);
   fire(1500);

@@ -5,7 +5,7 @@ import { type ClusterEvent, silentEvents } from "../../../../src/api/event.ts";
 import type { IpAddress } from "../../../../src/base/ip.ts";
 import { startServers } from "../../../../src/daemon/http/servers.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
-import { PrometheusMetrics } from "../../../../src/metrics/prometheus-metrics.ts";
+import { prometheusMetrics } from "../../../../src/metrics/prometheus-metrics.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 
@@ -32,7 +32,7 @@ describe("startServers", () => {
 
   it("serves both addresses, real metrics included, and closes them", async () => {
     const clock = new FakeClock();
-    const metrics = new PrometheusMetrics(clock, { version: "1" });
+    const metrics = prometheusMetrics({ version: "1" });
     const health = new ProxyHealth(clock, 60_000);
     const address = "127.0.0.1" as IpAddress;
     const ports = [await freePort(), await freePort()] as const;
@@ -71,7 +71,7 @@ describe("startServers", () => {
           clock,
           log: new RecordingLogger(),
           health: new ProxyHealth(clock, 60_000),
-          metrics: new PrometheusMetrics(clock, { version: "1" }),
+          metrics: prometheusMetrics({ version: "1" }),
           events: { record: (event) => void events.push(event) },
         },
         { ...options, metricsBindAddress: address, isBindFailureFatal },

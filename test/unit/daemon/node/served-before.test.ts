@@ -5,6 +5,7 @@ import type { Config } from "../../../../src/config/config.ts";
 import { servedBefore } from "../../../../src/daemon/node/served-before.ts";
 import { reportListQuarantine } from "../../../../src/daemon/sync/source-listener.ts";
 import type { Kernel } from "../../../../src/kernel/kernel.ts";
+import { prometheusMetrics } from "../../../../src/metrics/prometheus-metrics.ts";
 import { readAddresses } from "../../../../src/reconcile/observed/read-addresses.ts";
 import { ServersAhead } from "../../../../src/reconcile/observed/servers-ahead.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
@@ -84,19 +85,21 @@ describe("what a node serves at a start", () => {
 });
 
 describe("a quarantined list", () => {
-  it("is counted and reported with its figures", () => {
+  it("is counted and reported with its figures", async () => {
     const log = new RecordingLogger();
-    const counted: string[] = [];
-    const metrics = {
-      listQuarantined: (...labels: readonly string[]) => void counted.push(labels.join(" ")),
-    };
+    const metrics = prometheusMetrics({ version: "0.0.0" });
     for (const outcome of ["held", "refuted"] as const) {
       reportListQuarantine(
         { kind: "endpointslices", outcome, known: 20, missing: 19 },
         { metrics, log },
       );
     }
-    assert.deepEqual(counted, ["endpointslices held", "endpointslices refuted"]);
+    const counted = (await metrics.exposition()).match(/^kube_ipvs_(?:relist|quarant).*/gm);
+    assert.deepEqual(counted, [
+      'kube_ipvs_relist_guard_outcomes_total{resource="endpointslices",outcome="held"} 1',
+      'kube_ipvs_relist_guard_outcomes_total{resource="endpointslices",outcome="refuted"} 1',
+      'kube_ipvs_quarantined_lists{resource="endpointslices"} 0',
+    ]);
     assert.deepEqual(
       log.lines.map(({ level, keys }) => [level, keys]),
       [

@@ -4,9 +4,9 @@ import { systemClock } from "../../../../src/base/clock.ts";
 import { silentLogger } from "../../../../src/base/log.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
 import { openSource } from "../../../../src/daemon/process/open-source.ts";
+import { ApiContact } from "../../../../src/daemon/report/api-contact.ts";
 import { startingEvent } from "../../../../src/daemon/report/events.ts";
 import { ApiServer } from "../../../support/api-server/api-server.ts";
-import { silentMetrics } from "../../../support/silent-metrics.ts";
 
 /** Opens the way to a cluster, records an event, closes; gives the reasons that the API server stored. */
 async function recorded(
@@ -20,7 +20,7 @@ async function recorded(
     ...flags.map((flag) => [flag, ["true"]] as const),
   ]);
   const { config } = loadConfig(values, { hostname: () => "node-1", readFile: () => "" });
-  const parts = { clock: systemClock, log: silentLogger, observer: silentMetrics };
+  const parts = { clock: systemClock, log: silentLogger, observer: new ApiContact(systemClock) };
   const { events, close } = await openSource(config, parts);
   events.record(startingEvent("node-1"));
   // An event waits for nothing: it comes soon, or it was never sent.

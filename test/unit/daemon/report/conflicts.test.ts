@@ -13,7 +13,7 @@ import { emptyReport } from "../../../../src/reconcile/report.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { familyOptions, ip, planOptions, serviceRecord } from "../../../support/records.ts";
-import { silentMetrics } from "../../../support/silent-metrics.ts";
+import { gaugeOf, silentMetrics } from "../../../support/silent-metrics.ts";
 
 const a = serviceRecord({ externalIps: [ip("203.0.113.5")] });
 const b = serviceRecord({ ...a, name: "default/b", clusterIps: [ip("10.96.0.11")] });
@@ -31,7 +31,7 @@ beforeEach(() => {
   counts = new Map();
   desired = new DesiredState();
   lostHealthPorts = [];
-  const conflicts = (reason: string, count: number): void => void counts.set(reason, count);
+  const conflicts = gaugeOf<"conflicts">(({ reason }, count) => counts.set(String(reason), count));
   const metrics = { ...silentMetrics, conflicts };
   events = [];
   reporter = new SyncReporter({

@@ -5,7 +5,6 @@ import type { HttpAnswer } from "../../../../src/daemon/http/http-listener.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { httpRequest } from "../../../support/http-request.ts";
-import { silentMetrics } from "../../../support/silent-metrics.ts";
 
 function setUp(): { clock: FakeClock; health: ProxyHealth; counted: string[] } {
   const clock = new FakeClock();
@@ -81,9 +80,8 @@ describe("the health server answers", () => {
   ): Promise<{ answer: HttpAnswer; counted: readonly string[] }> {
     const { clock, health, counted } = setUp();
     const metrics = {
-      ...silentMetrics,
-      healthzAnswered: (status: number) => counted.push(`healthz ${status}`),
-      livezAnswered: (status: number) => counted.push(`livez ${status}`),
+      healthz: { inc: ({ code }: { code: number }) => counted.push(`healthz ${code}`) },
+      livez: { inc: ({ code }: { code: number }) => counted.push(`livez ${code}`) },
     };
     prepare(health);
     await clock.advance(60_000);

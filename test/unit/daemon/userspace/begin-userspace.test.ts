@@ -20,7 +20,10 @@ import { readNodeAddresses } from "../../../../src/daemon/userspace/node-address
 import { explainWith } from "../../../../src/explain/explain.ts";
 import type { Explanation } from "../../../../src/explain/explanation.ts";
 import type { OpenKernel } from "../../../../src/kernel/open-kernel.ts";
-import { PrometheusMetrics } from "../../../../src/metrics/prometheus-metrics.ts";
+import {
+  type PrometheusMetrics,
+  prometheusMetrics,
+} from "../../../../src/metrics/prometheus-metrics.ts";
 import type { Holders } from "../../../../src/plan/claims/claim.ts";
 import { type HolderRecord, noHolderRecord } from "../../../../src/plan/claims/holder-record.ts";
 import type { Flow } from "../../../../src/state/flow.ts";
@@ -56,7 +59,7 @@ class Stage {
   readonly log: RecordingLogger = new RecordingLogger();
   readonly health: ProxyHealth = new ProxyHealth(systemClock, 60_000);
   view: ListenersView | undefined;
-  metrics: PrometheusMetrics = new PrometheusMetrics(systemClock, { version: "0" });
+  metrics: PrometheusMetrics = prometheusMetrics({ version: "0" });
 
   async start(
     test: TestContext,

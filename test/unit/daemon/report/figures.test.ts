@@ -1,0 +1,203 @@
+/** What reporters count and measure, as Prometheus reads it. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ApiContact } from "../../../../src/daemon/report/api-contact.ts";
+import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
+import { SyncReporter, type SyncSummary } from "../../../../src/daemon/report/sync-reporter.ts";
+import { sourceListener } from "../../../../src/daemon/sync/source-listener.ts";
+import { prometheusMetrics } from "../../../../src/metrics/prometheus-metrics.ts";
+import { emptyReport } from "../../../../src/reconcile/report.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import { RecordingLogger } from "../../../support/recording-logger.ts";
+
+const clock = new FakeClock();
+const now = clock.nowMs() / 1000;
+
+class Reporters {
+  readonly #metrics = prometheusMetrics({ version: "0.0.0" });
+  readonly #parts = {
+    metrics: this.#metrics,
+    health: new ProxyHealth(clock, 60_000),
+    clock,
+    log: new RecordingLogger(),
+    nodeName: "node-1",
+    events: { record() {} },
+  };
+  readonly loop: SyncReporter = new SyncReporter(this.#parts);
+  readonly contact: ApiContact = new ApiContact(clock, this.#metrics);
+  readonly source = sourceListener(
+    { noteService() {}, noteSlice() {}, noteNode() {}, noteSynced() {} },
+    this.#parts,
+  );
+
+  synced(report: Partial<SyncSummary["report"]>, summary: Partial<SyncSummary> = {}): void {
+    const desired = {
+      withoutLocalEndpoints: (policy: string) => (policy === "external" ? 2 : 0),
+      virtualServerKeys: () => [],
+      claims: { lost: () => [] },
+      reservedAddresses: () => [],
+      claimantOf: () => undefined,
+    } as unknown as SyncSummary["desired"];
+    this.loop.synced({
+      families: ["IPv6"],
+      report: { ...emptyReport, ...report },
+      isFull: true,
+      isObserveOnly: false,
+      serviceCount: 2,
+      plannedServiceCount: 0,
+      elapsedMs: 4,
+      triggers: [],
+      desired,
+      lostHealthPorts: [],
+      drains: { count: 3, oldestAgeSeconds: 1.5 },
+      ...summary,
+    });
+  }
+
+  async samples(): Promise<ReadonlySet<string>> {
+    return new Set((await this.#metrics.exposition()).split("\n"));
+  }
+}
+
+const failure = { kind: "observe", subject: "sets", error: new Error("EIO") } as const;
+
+describe("a figure", () => {
+  const cases: readonly {
+    readonly name: string;
+    readonly use: (reporters: Reporters) => void;
+    readonly want: readonly string[];
+  }[] = [
+    {
+      name: "duration of a sync that worked, and when it did",
+      use: (reporters) => reporters.synced({}),
+      want: [
+        'kubeproxy_sync_proxy_rules_duration_seconds_bucket{le="0.002",ip_family="IPv6"} 0',
+        'kubeproxy_sync_proxy_rules_duration_seconds_bucket{le="0.004",ip_family="IPv6"} 1',
+        'kubeproxy_sync_proxy_rules_duration_seconds_count{ip_family="IPv6"} 1',
+        `kubeproxy_sync_proxy_rules_last_timestamp_seconds{ip_family="IPv6"} ${now}`,
+        'kube_ipvs_sync_runs_total{kind="full",result="success"} 1',
+        "kube_ipvs_first_sync_completed 1",
+        "kube_ipvs_draining_real_servers 3",
+        "kube_ipvs_oldest_draining_real_server_age_seconds 1.5",
+        'kubeproxy_sync_proxy_rules_no_local_endpoints_total{traffic_policy="external",ip_family="IPv6"} 2',
+      ],
+    },
+    {
+      name: "when a sync was asked for last",
+      use: ({ loop }) => loop.queued(["IPv4"]),
+      want: [`kubeproxy_sync_proxy_rules_last_queued_timestamp_seconds{ip_family="IPv4"} ${now}`],
+    },
+    {
+      name: "network programming latency",
+      use: (reporters) => {
+        const triggers = [{ family: "IPv4", timeMs: clock.nowMs() - 61_000 }] as const;
+        reporters.synced({}, { triggers });
+      },
+      want: [
+        'kubeproxy_network_programming_duration_seconds_bucket{le="60",ip_family="IPv4"} 0',
+        'kubeproxy_network_programming_duration_seconds_bucket{le="65",ip_family="IPv4"} 1',
+      ],
+    },
+    {
+      name: "changes seen, a Service's once for each family, and pending",
+      use: ({ loop }) => {
+        loop.serviceChanged(["IPv4", "IPv6"], 7);
+        loop.sliceChanged(3);
+      },
+      want: [
+        "kubeproxy_sync_proxy_rules_service_changes_total 2",
+        "kubeproxy_sync_proxy_rules_service_changes_pending 7",
+        "kubeproxy_sync_proxy_rules_endpoint_changes_total 1",
+        "kubeproxy_sync_proxy_rules_endpoint_changes_pending 3",
+      ],
+    },
+    {
+      name: "nothing pending when a sync took all",
+      use: (reporters) => {
+        reporters.loop.serviceChanged(["IPv4"], 7);
+        reporters.loop.sliceChanged(3);
+        reporters.synced({ failures: [failure] }, { isFull: false });
+      },
+      want: [
+        "kubeproxy_sync_proxy_rules_service_changes_pending 0",
+        "kubeproxy_sync_proxy_rules_endpoint_changes_pending 0",
+        'kube_ipvs_sync_runs_total{kind="partial",result="failure"} 1',
+        'kube_ipvs_kernel_changes_total{kind="observe",result="failure"} 1',
+      ],
+    },
+    {
+      name: "checks that found a third party's changes",
+      use: ({ loop }) => {
+        loop.driftDetected("rules");
+        loop.driftDetected("rules");
+      },
+      want: ['kube_ipvs_drift_detected_total{state="rules"} 2'],
+    },
+    {
+      name: "conntrack, where deleting nothing still makes the series",
+      use: (reporters) =>
+        reporters.synced({
+          conntrackPasses: [{ family: "IPv4", elapsedMs: 500, deletedCount: 0 }],
+        }),
+      want: [
+        'kubeproxy_conntrack_reconciler_sync_duration_seconds_count{ip_family="IPv4"} 1',
+        'kubeproxy_conntrack_reconciler_deleted_entries_total{ip_family="IPv4"} 0',
+      ],
+    },
+    {
+      name: "changes, those that were refused, failed restores, foreign virtual servers",
+      use: (reporters) =>
+        reporters.synced({
+          changes: new Map([["real-server-create", 5]]),
+          refusedChanges: new Map([["entry-add", 2]]),
+          failedRestores: ["IPv4"],
+          foreignServers: ["a", "b"],
+        }),
+      want: [
+        'kube_ipvs_kernel_changes_total{kind="real-server-create",result="success"} 5',
+        'kube_ipvs_kernel_changes_total{kind="entry-add",result="failure"} 2',
+        'kubeproxy_sync_proxy_rules_iptables_restore_failures_total{ip_family="IPv4"} 1',
+        "kube_ipvs_foreign_virtual_servers 2",
+      ],
+    },
+    {
+      name: "invalid fields",
+      use: ({ source }) =>
+        source.onRefusal({
+          kind: "services",
+          subject: "default/a",
+          field: "spec.ports",
+          reason: "invalid-port",
+          message: "",
+        }),
+      want: ['kube_ipvs_invalid_fields_total{resource="services",reason="invalid-port"} 1'],
+    },
+    {
+      name: "requests to the API server; one without an answer has no size of it",
+      use: ({ contact }) => {
+        const host = "10.0.0.1:6443";
+        contact.apiRequestAnswered("GET", host, "<error>");
+        contact.apiRequestEnded("GET", host, { seconds: 3, sentBytes: 0 });
+        contact.apiRequestEnded("POST", host, { seconds: 3, sentBytes: 9, receivedBytes: 500 });
+      },
+      want: [
+        'rest_client_requests_total{code="<error>",method="GET",host="10.0.0.1:6443"} 1',
+        'rest_client_request_duration_seconds_sum{verb="GET",host="10.0.0.1:6443"} 3',
+        'rest_client_request_size_bytes_sum{verb="POST",host="10.0.0.1:6443"} 9',
+        'rest_client_response_size_bytes_count{verb="POST",host="10.0.0.1:6443"} 1',
+      ],
+    },
+  ];
+  for (const { name, use, want } of cases) {
+    it(name, async () => {
+      const reporters = new Reporters();
+      use(reporters);
+      const lines = await reporters.samples();
+      assert.deepEqual(
+        want.filter((line) => !lines.has(line)),
+        [],
+        [...lines].join("\n"),
+      );
+    });
+  }
+});
