@@ -1,10 +1,10 @@
 import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
-import type { LiveConfig } from "../process/live-config.ts";
+import type { Config } from "../../config/config.ts";
 
 export interface RunnerOptions {
-  /** Shortest pause between the end of one run and the start of the next. */
+  /** Shortest pause between the end of one run and the start of the next; after a failure `longestRetryMs` if that is shorter. */
   readonly minIntervalMs: number;
   /** Pause before the first retry; doubles with each failure in a row, up to `longestRetryMs`. */
   readonly firstRetryMs: number;
@@ -12,13 +12,17 @@ export interface RunnerOptions {
 }
 
 /** Pause before a sync that failed is retried. */
-export const firstRetryMs = 1_000;
+const firstRetryMs = 1_000;
+/** Retries come at least this often, however long the periods are: those say how often a state that is right is verified. */
+const mostRetryMs = 60_000;
+
+type Periods = Pick<Config, "minSyncPeriodMs" | "syncPeriodMs" | "verificationPeriodMs">;
 
 /** When syncs run, as configured. */
-export function runnerOptions({ current }: LiveConfig): RunnerOptions {
+export function runnerOptions({ current }: { readonly current: Periods }): RunnerOptions {
   const { minSyncPeriodMs: minIntervalMs, syncPeriodMs, verificationPeriodMs } = current;
-  const longestRetryMs = Math.min(syncPeriodMs, verificationPeriodMs);
-  return { minIntervalMs, firstRetryMs, longestRetryMs };
+  const periodMs = Math.max(minIntervalMs, Math.min(syncPeriodMs, verificationPeriodMs));
+  return { minIntervalMs, firstRetryMs, longestRetryMs: Math.min(periodMs, mostRetryMs) };
 }
 
 /**
@@ -104,8 +108,9 @@ export class Runner {
     const hasWorked = await this.#attempt();
     this.#failuresInARow = hasWorked ? 0 : this.#failuresInARow + 1;
     this.#running = undefined;
-    this.#pauseEndsAtMs = this.#clock.monotonicMs() + this.#options.minIntervalMs;
-    if (this.#isRequested) this.#schedule(this.#options.minIntervalMs);
+    const pauseMs = this.#shortestPauseMs();
+    this.#pauseEndsAtMs = this.#clock.monotonicMs() + pauseMs;
+    if (this.#isRequested) this.#schedule(pauseMs);
     else if (!hasWorked) this.#schedule(this.#retryDelayMs());
     if (!this.#isSettled()) return;
     for (const resolve of this.#waiters) resolve();
@@ -121,9 +126,14 @@ export class Runner {
     }
   }
 
+  #shortestPauseMs(): number {
+    const { minIntervalMs, longestRetryMs } = this.#options;
+    return this.#failuresInARow === 0 ? minIntervalMs : Math.min(minIntervalMs, longestRetryMs);
+  }
+
   #retryDelayMs(): number {
-    const { firstRetryMs, minIntervalMs, longestRetryMs } = this.#options;
+    const { firstRetryMs, longestRetryMs } = this.#options;
     const delayMs = firstRetryMs * 2 ** Math.min(this.#failuresInARow - 1, 16);
-    return Math.max(minIntervalMs, Math.min(delayMs, longestRetryMs));
+    return Math.max(this.#shortestPauseMs(), Math.min(delayMs, longestRetryMs));
   }
 }

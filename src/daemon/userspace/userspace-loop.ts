@@ -19,7 +19,7 @@ import type { ConflictReporter } from "../report/conflict-reporter.ts";
 import { claimConflict } from "../report/conflicts.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
-import { firstRetryMs, Runner } from "../sync/runner.ts";
+import { Runner, runnerOptions } from "../sync/runner.ts";
 import type { ListenerFlows } from "./listener-flows.ts";
 import { PortalClaims } from "./portal-claims.ts";
 import { findPortalHolders } from "./portal-holders.ts";
@@ -55,7 +55,10 @@ export interface UserspaceLoopParts {
   readonly onSynced: () => void;
 }
 
-type LoopConfig = Pick<Config, "nodeName" | "syncPeriodMs" | "minSyncPeriodMs">;
+type LoopConfig = Pick<
+  Config,
+  "nodeName" | "syncPeriodMs" | "minSyncPeriodMs" | "verificationPeriodMs"
+>;
 
 /** Brings listeners, then rules, in line with Services and endpoints: what changed soon, everything now and then. */
 export class UserspaceLoop {
@@ -72,10 +75,7 @@ export class UserspaceLoop {
   constructor(parts: UserspaceLoopParts, config: LoopConfig) {
     this.#claims = new PortalClaims(parts.holderRecord.held);
     this.#parts = parts;
-    const { minSyncPeriodMs: minIntervalMs, syncPeriodMs: longestRetryMs } = config;
-    this.#runner = new Runner(() => this.#sync(), parts, {
-      ...{ minIntervalMs, firstRetryMs, longestRetryMs },
-    });
+    this.#runner = new Runner(() => this.#sync(), parts, runnerOptions({ current: config }));
     this.#period = new Periodic(
       {
         name: "sync of everything",

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { silentLogger } from "../../../../src/base/log.ts";
-import { Runner, type RunnerOptions } from "../../../../src/daemon/sync/runner.ts";
+import { Runner, type RunnerOptions, runnerOptions } from "../../../../src/daemon/sync/runner.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 
 const options: RunnerOptions = { minIntervalMs: 100, longestRetryMs: 10_000, firstRetryMs: 1_000 };
@@ -60,6 +60,33 @@ describe("Runner", () => {
     runner.request();
     await clock.advance(26_000);
     assert.deepEqual(runs, [0, 1_000, 3_000, 7_000, 15_000, 25_000]);
+  });
+
+  it("tries again within a minute where every period is an hour, also while changes come", async () => {
+    const hourMs = 3_600_000;
+    const current = { minSyncPeriodMs: hourMs, syncPeriodMs: hourMs, verificationPeriodMs: hourMs };
+    answers = Array.from({ length: 4 }, () => false);
+    runner = make(runnerOptions({ current }));
+    runner.start();
+    runner.request();
+    for (let second = 0; second < 600; second++) {
+      await clock.advance(1_000);
+      if (answers.length > 0) runner.request();
+    }
+    assert.deepEqual(runs, [0, 60_000, 120_000, 180_000, 240_000]);
+    runner.request();
+    await clock.advance(hourMs);
+    assert.equal(runs.length, 6);
+  });
+
+  it("backs off to the shorter of both periods, and keeps a longer pause between syncs", () => {
+    const longest = (minSyncPeriodMs: number, syncPeriodMs: number, verificationPeriodMs: number) =>
+      runnerOptions({ current: { minSyncPeriodMs, syncPeriodMs, verificationPeriodMs } })
+        .longestRetryMs;
+    assert.deepEqual(
+      [longest(0, 30_000, 20_000), longest(50_000, 90_000, 30_000), longest(0, 90_000, 90_000)],
+      [20_000, 50_000, 60_000],
+    );
   });
 
   it("serves a request before a retry is due", async () => {

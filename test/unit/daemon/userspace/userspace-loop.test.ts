@@ -33,7 +33,12 @@ function loopOn(clock: FakeClock, parts: Partial<UserspaceLoopParts>): Userspace
       onSynced() {},
       ...parts,
     },
-    { nodeName: "node-1", syncPeriodMs: 30_000, minSyncPeriodMs: 0 },
+    {
+      nodeName: "node-1",
+      syncPeriodMs: 30_000,
+      minSyncPeriodMs: 0,
+      verificationPeriodMs: 30_000,
+    },
   );
 }
 
