@@ -8,12 +8,22 @@ export interface Clock {
   after(delayMs: number, callback: () => void): () => void;
 }
 
+/** Timers of Node.js hold 31 bits, 24.8 days: one that is to wait longer fires at once. */
+const longestTimerMs = 2 ** 31 - 1;
+
 /** The machine's own clock. A timer that is due keeps the process alive. */
 export const systemClock: Clock = {
   nowMs: () => Date.now(),
   monotonicMs: () => performance.now(),
   after(delayMs, callback) {
-    const timer = setTimeout(callback, delayMs);
+    let leftMs = delayMs;
+    let timer: NodeJS.Timeout;
+    const wait = (): void => {
+      const waitMs = Math.min(leftMs, longestTimerMs);
+      leftMs -= waitMs;
+      timer = setTimeout(leftMs > 0 ? wait : callback, waitMs);
+    };
+    wait();
     return () => clearTimeout(timer);
   },
 };
