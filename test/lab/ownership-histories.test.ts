@@ -68,7 +68,37 @@ function serverLines(places: readonly string[], pod: string): readonly string[] 
 const otherLines = serverLines(otherAddresses, "10.244.2.20");
 const webAddresses = ["10.96.0.10:80", "192.168.10.11:30080", "172.16.5.11:30080"];
 
+const claimed = "10.96.0.12:80";
+const contested = service({ name: "contested", clusterIps: ["10.96.0.12"] });
+
+/** A Service that claims what a third party has, which the record names from then on. */
+async function isContested(node: ClusterNode): Promise<void> {
+  shell(`ipvsadm -A -t ${claimed} -s wlc; ipvsadm -a -t ${claimed} -r 10.50.1.1:80 -m`);
+  node.api.apply(contested, endpointSlice({ service: "contested", endpoints: [oldPod] }));
+  const reason = { reason: "foreign-virtual-server" };
+  const count = () => node.metric("kube_ipvs_frontend_conflicts", reason);
+  await node.until("the conflict is seen", async () => (await count()) === 1);
+  await node.verified(1);
+}
+
+/** As kube-proxy does, or a version without a record. */
+function takeOverByAnother(): void {
+  shell(`ipset add KUBE-CLUSTER-IP 10.96.0.12,tcp:80; ipset add KUBE-IPVS-IPS 10.96.0.12
+ip address add 10.96.0.12/32 dev kube-ipvs0
+ipvsadm -E -t ${claimed} -s rr; ipvsadm -d -t ${claimed} -r 10.50.1.1:80
+ipvsadm -a -t ${claimed} -r ${oldPod}:8080 -m -w 1`);
+}
+
 const histories: readonly History[] = [
+  {
+    name: "a third party's virtual server that a Service claims is taken over by another proxy in between",
+    running: isContested,
+    away: (node) => {
+      takeOverByAnother();
+      node.api.apply(endpointSlice({ service: "contested", endpoints: [newPod] }));
+    },
+    left: [...serverLines(webAddresses, oldPod), ...otherLines, ...serverLines([claimed], newPod)],
+  },
   {
     name: "a node address is removed while the program is stopped, and comes back when its Service has gone",
     away: () => shell("ip address del 172.16.5.11/24 dev eth1"),

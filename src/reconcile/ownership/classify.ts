@@ -64,8 +64,10 @@ function ownerOf(
 ): Owner {
   const { cached, recorded, policy } = facts;
   if (policy.foreignVirtualServers === "delete") return "owned";
+  // We write no such entry of what a third party has: whoever ran since the record was written took it over.
+  if (isNamedByAddress(id, cached)) return "owned";
   if (recorded.foreign.has(key)) return "foreign";
-  if (recorded.owned.has(key) || isNamedByAddress(id, cached)) return "owned";
+  if (recorded.owned.has(key)) return "owned";
   // The sets of SCTP name addresses as well: they say it even when the address has gone from the node.
   // kube-proxy 1.20 serves node ports on loopback, too; we do not, so nobody else would remove them.
   const isOnNode = facts.nodeAddresses.has(id.address) || isLoopback(id.address);

@@ -116,13 +116,21 @@ describe("the record", () => {
     assert.equal(ownerOf(nodePort, { recorded: { owned }, nodeAddresses }), "owned");
   });
 
-  it("says what is a third party's, although a set names it", () => {
+  it("says what is a third party's, although a set names its port", () => {
     put(nodePort, "10.244.2.11");
     name("nodePortTcp", portEntry(nodePort.port));
     const foreign = new Set([virtualServerKey(nodePort)]);
     const known = { claims: [nodePort], endpoints: ["10.244.2.11"] };
     assert.equal(ownerOf(nodePort, known), "owned");
     assert.equal(ownerOf(nodePort, { ...known, recorded: { foreign } }), "foreign");
+  });
+
+  it("is out of date where a set names the address as well: another proxy has taken it over", () => {
+    put(service, "10.244.2.11");
+    const foreign = new Set([virtualServerKey(service)]);
+    assert.equal(ownerOf(service, { recorded: { foreign } }), "foreign");
+    name("clusterIp", entryOf(service));
+    assert.equal(ownerOf(service, { recorded: { foreign } }), "owned");
   });
 
   it("speaks of that key alone", () => {
