@@ -60,7 +60,7 @@ export function noLocalEndpoints(
 ): Readonly<Record<TrafficPolicy, boolean>> {
   if (!hasUsable || local.length > 0) return nowhereMissing;
   const { isInternalPolicyLocal: internal, isExternalPolicyLocal: external } = port;
-  return internal || external ? { internal, external } : nowhereMissing;
+  return { internal, external };
 }
 
 function clusterEndpoints(endpoints: readonly Endpoint[], place: NodePlace): readonly Endpoint[] {
