@@ -201,9 +201,9 @@ describe("remove", () => {
       messages(acknowledgement(request?.sequence ?? 0)),
     );
     assert.equal(await conntrack.remove([flow]), 1);
-    const ours = textOf(sent[0]);
-    assert.equal(/original=\S+/.exec(ours)?.[0], /original=\S+/.exec(theirs[0] ?? "")?.[0]);
-    assert.match(ours, / id=305419896$/);
+    const tuple = /original=.*?\}\}/.exec(theirs[0] ?? "")?.[0];
+    assert.match(tuple ?? "", /"ipv4Destination":.*"destinationPort":53/);
+    assert.equal(textOf(sent[0]), `${DELETE.toString(16)} ${tuple} id=305419896`);
   });
 
   it("sends the zone of a flow that has one", async () => {

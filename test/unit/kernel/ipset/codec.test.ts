@@ -184,6 +184,21 @@ describe("entries", () => {
     ],
     ["bitmap:port", port.map(String)],
   ];
+  it("of another type than the set's are refused", () => {
+    const samples: readonly (readonly [string, readonly IpSetType[]])[] = [
+      ["10.0.0.1", ["hash:ip"]],
+      ["10.0.0.1,tcp:80", ["hash:ip,port"]],
+      ["10.0.0.1,tcp:80,10.0.0.2", ["hash:ip,port,ip", "hash:ip,port,net"]],
+      ["80", ["bitmap:port"]],
+    ];
+    for (const [text, types] of samples) {
+      for (const [type] of kinds.filter(([one]) => !types.includes(one))) {
+        const write = (): unknown => entryValues(type, text as SetEntry);
+        assert.throws(write, /does not fit/, `${text} in ${type}`);
+      }
+    }
+  });
+
   for (const [type, texts] of kinds) {
     it(`of ${type} come back as they were sent`, () => {
       const target = set("KUBE-TEST", type);

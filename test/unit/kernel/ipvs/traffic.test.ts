@@ -75,6 +75,18 @@ const service: readonly Attribute[] = [
 ];
 
 describe("counters of IPVS", () => {
+  it("of an IPv6 virtual server at an IPv4 address are left out: it would pass for that of IPv4", () => {
+    const mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 96, 0, 1];
+    const [, protocol, , port] = service as readonly [Attribute, Attribute, Attribute, Attribute];
+    const body = bodyOf(1, [
+      [1, (writer) => writer.u16(10)],
+      protocol,
+      [3, (writer) => writer.bytes(Uint8Array.from(mapped))],
+      port,
+    ]);
+    assert.equal(readVirtualServerTraffic(body), undefined);
+  });
+
   it("of a virtual server have 64 bits", () => {
     const wide = stats64(5_000_000_000n, 2n ** 33n, 3n, 2n ** 40n, 1n, 7n);
     for (const order of [
