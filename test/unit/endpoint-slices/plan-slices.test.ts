@@ -176,6 +176,11 @@ describe("a Service without Pods", () => {
     assert.equal(shelf.sync(selecting(), []), 1);
     assert.equal(shelf.stored.length, 1);
   });
+
+  it("has it in IPv4 where it names no family", () => {
+    const [slice, ...more] = made(selecting({ families: [] }));
+    assert.deepEqual([slice?.family, slice?.hasEndpoints, more], ["IPv4", false, []]);
+  });
 });
 
 describe("a change", () => {

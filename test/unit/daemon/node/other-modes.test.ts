@@ -73,6 +73,7 @@ describe("what kube-proxy's other modes left", () => {
     assert.equal(log.lines.length, 1);
     const [{ level, keys }] = log.lines as [RecordedLine];
     assert.deepEqual([level, keys["chainCount"], keys["backends"]], ["warn", 4, ["nft", "legacy"]]);
+    assert.deepEqual(keys["ipFamilies"], ["IPv4"]);
     assert.match(String(keys["advice"]), /removeLeftovers: true, or .* kube-ipvs --cleanup$/);
   });
 
@@ -135,7 +136,11 @@ describe("what kube-proxy's other modes left", () => {
       const config = configOf({ ...flags, "kube-ipvs-remove-leftovers": "true" });
       reportLeftoverChains(kernel, config, { log, ranIptables: true });
       await tidyOtherModes(kernel, config, { log, ranIptables: true });
+      const printed: string[] = [];
+      const parts = { print: (line: string) => printed.push(line), proxy: undefined };
+      assert.equal(await cleanUpOtherModes(kernel, config, parts), true);
       assert.deepEqual([asked, tables.size, log.lines], [[], 2, []]);
+      assert.match(printed.join(), /^Kept .*: kube-proxy may be running$/);
     });
   }
 

@@ -222,4 +222,15 @@ describe("the file of drain start times", () => {
     await later.idle();
     assert.equal(existsSync(path), false);
   });
+
+  it("stays readable however many weights grow", async () => {
+    const service = `${"n".repeat(63)}/${"s".repeat(63)}`;
+    const names = Array.from({ length: 20_000 }, (_, index) => `${service} ${index}`);
+    const file = open(100_000);
+    file.ramps.keep(new Map(names.map((name) => [name, 500])));
+    await file.idle();
+    const later = open(100_000);
+    assert.equal(later.whyUnknown, undefined);
+    assert.equal(later.ramps.recall(names[0] as string), 500);
+  });
 });
