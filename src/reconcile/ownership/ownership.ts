@@ -4,7 +4,7 @@ import type { Change } from "../change.ts";
 import type { CachedState, CachedVirtualServer } from "../observed/cached-state.ts";
 import { nothingRecorded, type Owner, type RecordedOwnership } from "./classify.ts";
 import { isExcluded, type OwnershipPolicy } from "./policy.ts";
-import { isNamedByAddress, isNamedByPort } from "./set-marks.ts";
+import { isNamedByPort } from "./set-marks.ts";
 
 /**
  * Carries over a restart what the kernel's sets cannot say: which virtual servers are ours although no set names them
@@ -141,13 +141,12 @@ export class Ownership {
     const excluded = [...this.#foreign].filter((key) => this.#owned.has(key) && !owned.has(key));
     const others = [...this.#recordedForeign()].filter((key) => !foreign.has(key));
     const remaining = [...foreign].filter((key) => view.cached.virtualServers.has(key));
-    const goneCount = foreign.size - remaining.length;
-    if (excluded.length + others.length + goneCount === 0) return;
+    const isSame = remaining.length === foreign.size;
+    if (isSame && excluded.length === 0 && others.length === 0) return;
     this.#keep({
       owned: new Set([...owned, ...excluded]),
       foreign: new Set([...remaining, ...others]),
     });
-    this.#isUnkept = true;
     await this.#record.idle();
   }
 
@@ -161,7 +160,6 @@ export class Ownership {
       this.#noteNamed(key, server, desired);
     }
     this.#possiblyOwned = this.#possiblyOwned.filter((key) => cached.virtualServers.has(key));
-    this.#noteMistakable(view);
     if (!this.#isUnkept) return;
     this.#isUnkept = false;
     this.#keep({ owned: new Set(this.#unnamed), foreign: new Set(this.#recordedForeign()) });
@@ -213,11 +211,8 @@ export class Ownership {
 }
 
 /** A set names it by address, and the address is on kube-ipvs0: what a flush of the one leaves, the other shows. */
-function isTraced(key: string, server: VirtualServer, desired: DesiredView): boolean {
-  if (!desired.hasAddress(server.address)) return false;
-  // The kind says it without making the text of an entry, of each virtual server of a first sync.
-  const kind = desired.virtualServer(key)?.kind;
-  return kind === undefined ? isNamedByAddress(server, desired) : kind !== "node-port";
+function isTraced(key: string, { address }: VirtualServer, desired: DesiredView): boolean {
+  return desired.virtualServer(key) !== undefined && desired.hasAddress(address);
 }
 
 /** What ownership is judged by. `desired`: once they are known, without conflicts. */
@@ -227,13 +222,13 @@ export interface OwnershipView {
   readonly policy: OwnershipPolicy;
 }
 
-/** Each once. No copy is made: they are tens of thousands. */
+/** Some more than once, which does no harm. No copy is made: they are tens of thousands. */
 function* allKeys(
   owned: ReadonlySet<string>,
   foreign: ReadonlySet<string>,
   { virtualServers }: CachedState,
 ): Generator<string> {
   yield* owned;
-  for (const key of foreign) if (!owned.has(key)) yield key;
-  for (const key of virtualServers.keys()) if (!owned.has(key) && !foreign.has(key)) yield key;
+  yield* foreign;
+  yield* virtualServers.keys();
 }

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { errno } from "../../../src/base/errno.ts";
 import { setFor } from "../../../src/plan/sets.ts";
 import {
@@ -45,16 +46,29 @@ async function make(kernel: FakeKernel, virtualServer: VirtualServer): Promise<v
 }
 
 /** What starts of one node keep in their record for the next. */
-function keptRecord(): { kept(): RecordedOwnership; forStart(): OwnershipRecord } {
+function keptRecord(): {
+  kept(): RecordedOwnership;
+  /** As it was before the first write of the sync that changed it last. */
+  keptAhead(): RecordedOwnership;
+  writeCount(): number;
+  forStart(): OwnershipRecord;
+} {
   let recorded: RecordedOwnership = nothingRecorded;
+  let ahead = recorded;
+  let writeCount = 0;
   return {
     kept: () => recorded,
+    keptAhead: () => ahead,
+    writeCount: () => writeCount,
     forStart: () => ({
       recorded,
       keep: (ownership) => {
         recorded = ownership;
+        writeCount += 1;
       },
-      async idle() {},
+      async idle() {
+        ahead = recorded;
+      },
     }),
   };
 }
@@ -313,6 +327,95 @@ it("a third party's virtual server on a node port's port and another node addres
   }
 });
 
+describe("the record of a running daemon", () => {
+  const record = keptRecord();
+  const kernel = new FakeKernel();
+  const bench = new Bench(kernel, {}, { ownershipRecord: record.forStart() });
+  const { kept, keptAhead, writeCount } = record;
+  const onNode = { ...nodePort, externalIps: [ip("192.168.10.11"), ip("203.0.113.6")] };
+
+  it("names what is ours on addresses of the node, and nothing on those of kube-ipvs0", async () => {
+    bench.put(onNode, [there]);
+    await bench.sync();
+    assert.deepEqual([...kept().owned].toSorted(), [
+      "TCP 192.168.10.11:30080",
+      "TCP 192.168.10.11:80",
+    ]);
+    assert.match(bench.state(), /203\.0\.113\.6:80/);
+  });
+
+  it("names a conflict", async () => {
+    await make(kernel, foreign);
+    bench.put({ ...claiming, name: "default/b", clusterIps: [ip("10.96.0.11")] }, [there]);
+    await bench.sync(true);
+    assert.deepEqual([...kept().foreign], [virtualServerKey(foreign)]);
+  });
+
+  it("is not written again while nothing of it changes", async () => {
+    const before = writeCount();
+    bench.put(onNode, [endpointRecord("10.244.2.12")]);
+    bench.put(serviceRecord({ name: "default/c", clusterIps: [ip("10.96.0.12")] }), [there]);
+    await bench.sync();
+    bench.drop("default/c");
+    await bench.sync();
+    await bench.sync(true);
+    assert.equal(writeCount(), before);
+  });
+
+  it("names a conflict no more once no Service claims it", async () => {
+    bench.drop("default/b");
+    await bench.sync();
+    assert.deepEqual([...kept().foreign], []);
+  });
+
+  it("names what a third party has on an address of ours, for as long as it is ours", async () => {
+    const [first, second] = [ip("10.96.0.12"), ip("10.96.0.13")];
+    for (const address of [first, second]) await make(kernel, foreignAt(address, { port: 443 }));
+    await bench.sync(true);
+    for (const address of [first, second]) {
+      bench.put(serviceRecord({ name: "default/c", clusterIps: [address] }), [there]);
+      await bench.sync();
+      assert.deepEqual([...kept().foreign], [`TCP ${address}:443`]);
+    }
+    assert.deepEqual([...keptAhead().foreign], [`TCP ${first}:443`, `TCP ${second}:443`]);
+    bench.drop("default/c");
+    await bench.sync();
+    assert.deepEqual([...kept().foreign], []);
+  });
+
+  it("forgets what is gone, once", async () => {
+    bench.drop(nodePort.name);
+    await bench.sync();
+    assert.deepEqual([...kept().owned], []);
+    const before = writeCount();
+    await bench.sync(true);
+    assert.equal(writeCount(), before);
+  });
+});
+
+it("what may be ours on an address of ours is kept as such over restarts, not as a third party's", async () => {
+  const kernel = new FakeKernel();
+  const record = keptRecord();
+  const former = foreignAt("10.96.0.10", { port: 443 });
+  await make(kernel, former);
+  const realServer = { address: ip("10.244.2.11"), port: 8080, weight: 1, forwardingMethod: 0 };
+  await kernel.ipvs.apply([
+    { kind: "real-server-create", virtualServer: former, after: realServer },
+  ]);
+  for (const what of ["first start", "restart", "second restart"]) {
+    const bench = new Bench(kernel, {}, { ownershipRecord: record.forStart() });
+    bench.put(serviceRecord(), [there]);
+    const { possiblyOwned } = await bench.sync();
+    assert.deepEqual(possiblyOwned, ["TCP 10.96.0.10:443"], what);
+    assert.deepEqual([...record.kept().foreign], [], what);
+    if (what === "second restart") {
+      await kernel.ipvs.apply([{ kind: "virtual-server-remove", before: former }]);
+      const report = await bench.sync(true);
+      assert.deepEqual([report.possiblyOwned, report.foreignServers], [[], []]);
+    }
+  }
+});
+
 describe("a node port that a third party has on one of the node's addresses", () => {
   const taken = foreignAt("192.168.10.11", { port: 30_080 });
   let recordedBeforeEntry: readonly string[];
@@ -327,6 +430,7 @@ describe("a node port that a third party has on one of the node's addresses", ()
         given = ownership;
       },
       idle: async () => {
+        await setImmediate();
         if (!bench.state().includes("add KUBE-NODE-PORT-TCP")) {
           recordedBeforeEntry = [...given.foreign];
         }
@@ -341,6 +445,13 @@ describe("a node port that a third party has on one of the node's addresses", ()
     await bench.sync();
     assert.deepEqual(recordedBeforeEntry, ["TCP 192.168.10.11:30080"]);
     assert.match(bench.state(), /add KUBE-NODE-PORT-TCP 30080/);
+  });
+
+  it("is recorded before the entry that names its port, on an address that does not serve it", async () => {
+    await make(bench.kernel, foreignAt("192.168.10.12", { port: 30_080 }));
+    bench.put(nodePort, [there]);
+    await bench.sync();
+    assert.deepEqual(recordedBeforeEntry, ["TCP 192.168.10.12:30080"]);
   });
 
   it("is recorded before the entry that names its port, where it was made meanwhile", async () => {
@@ -401,7 +512,7 @@ for (const isWhole of [true, false]) {
     bench.put(service, [there]);
     await bench.sync();
     bench.drop(service.name);
-    await bench.sync();
+    await bench.sync(isWhole);
     await make(bench.kernel, foreign);
     if (!isWhole) bench.put(service, [there]);
     const { foreignServers, conflicts } = await bench.sync(isWhole);
@@ -524,6 +635,25 @@ it("after someone flushed one set, a restarted daemon removes what that named, a
   assert.doesNotMatch(restarted.state(), /10\.96\.0\.10/);
 });
 
+for (const policy of ["keep", "delete"] as const) {
+  it(`what the kernel refuses to remove is not called a third party's with \`${policy}\``, async () => {
+    const ownership = { foreignVirtualServers: policy, excludeCidrs: [] };
+    const bench = new Bench(new FakeKernel(), { ownership });
+    bench.put(serviceRecord(), [there]);
+    await bench.sync();
+    if (policy === "delete") {
+      await make(bench.kernel, foreign);
+      await bench.verify();
+    }
+    const isRemoval = ({ action }: Operation): boolean => action === "virtual-server-remove";
+    bench.kernel.operations.failWhere(isRemoval, errno.EBUSY);
+    bench.drop("default/a");
+    const { foreignServers, refusedChanges } = await bench.sync();
+    assert.equal(refusedChanges.get("virtual-server-remove"), policy === "delete" ? 2 : 1);
+    assert.deepEqual(foreignServers, []);
+  });
+}
+
 describe("what nobody wants and is not ours", () => {
   const key = "TCP 203.0.113.5:80";
   const cases: readonly {
@@ -576,6 +706,57 @@ it("what was ours in an excluded network is served again when it is wanted again
   const report = await bench.sync(true);
   assert.deepEqual(report.conflicts, []);
   assert.match(bench.state(), /10\.96\.0\.10:80 -r 10\.244\.2\.12:8080/);
+});
+
+it("what is ours in an excluded network is recorded before its entry goes, and stays", async () => {
+  const record = keptRecord();
+  const ownership = {
+    foreignVirtualServers: "keep",
+    excludeCidrs: [cidr("10.96.0.0/24")],
+  } as const;
+  const key = "TCP 10.96.0.10:8080";
+  const ownershipRecord = record.forStart();
+  const bench = new Bench(new FakeKernel(), { ownership }, { ownershipRecord });
+  const [web, admin] = [portRecord(), portRecord({ name: "admin", port: 8080 })];
+  bench.put(serviceRecord({ ports: [web, admin] }), [there]);
+  bench.put({ ...nodePort, name: "default/b", clusterIps: [ip("10.96.0.11")] }, [there]);
+  assert.deepEqual((await bench.sync()).foreignServers, []);
+  const atNode = "TCP 192.168.10.11:30080";
+  assert.deepEqual([...record.kept().owned], [atNode]);
+  bench.put(serviceRecord({ ports: [web] }), [there]);
+  assert.deepEqual((await bench.sync()).foreignServers, [key]);
+  assert.deepEqual([...record.keptAhead().owned], [atNode, key]);
+  const before = record.writeCount();
+  await bench.sync(true);
+  assert.equal(record.writeCount(), before);
+  bench.drop("default/b");
+  await bench.sync();
+  const { owned, foreign: others } = record.kept();
+  assert.ok(owned.has(key) && !owned.has(atNode));
+  assert.deepEqual([...others], [], "its address is still ours");
+});
+
+it("a dry run says each time whose everything is, by the record as well", async () => {
+  const kernel = new FakeKernel();
+  const running = new Bench(kernel);
+  running.put(claiming, [there]);
+  await running.sync();
+  const recorded = foreignAt("198.51.100.1");
+  for (const server of [recorded, foreignAt("198.51.100.2")]) await make(kernel, server);
+  const ownershipRecord = {
+    ...keptRecord().forStart(),
+    recorded: { ...nothingRecorded, owned: new Set([virtualServerKey(recorded)]) },
+  };
+  const dry = new Bench(kernel, { isDryRun: true }, { ownershipRecord });
+  dry.put(claiming, [there]);
+  const first = await dry.sync();
+  assert.deepEqual([first.foreignServers, first.conflicts], [["TCP 198.51.100.2:80"], []]);
+  running.drop(claiming.name);
+  await running.sync();
+  await make(kernel, foreign);
+  const second = await dry.sync();
+  assert.deepEqual(second.foreignServers, ["TCP 198.51.100.2:80", virtualServerKey(foreign)]);
+  assert.deepEqual(second.conflicts, [virtualServerKey(foreign)]);
 });
 
 describe("a virtual server whose set entry is refused", () => {
