@@ -14,7 +14,7 @@ export async function runTop(parts: TopParts, options: TopOptions): Promise<numb
       await runBatch({ ...parts, kernel, columns: process.stdout.columns }, options);
       return 0;
     }
-    const terminal = openTerminal(clock);
+    const terminal = openTerminal();
     try {
       return await runLive({ clock, kernel, terminal, readNames: parts.readNames }, options);
     } finally {

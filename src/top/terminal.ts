@@ -1,6 +1,5 @@
 /** The terminal that stdin and stdout are: alternate screen, keys one by one, and everything as it was at the end. */
-import type { Clock } from "../base/clock.ts";
-import { readKeys } from "./keys.ts";
+import { emitKeypressEvents, type Interface, type Key } from "node:readline";
 import type { Size } from "./screen.ts";
 
 export interface TerminalListener {
@@ -21,10 +20,7 @@ export interface Terminal {
 
 /** What of the process we touch; tests bring their own. */
 export interface TerminalProcess {
-  readonly stdin: Pick<
-    NodeJS.ReadStream,
-    "on" | "off" | "setRawMode" | "resume" | "pause" | "setEncoding"
-  >;
+  readonly stdin: NodeJS.ReadStream;
   readonly stdout: Pick<NodeJS.WriteStream, "on" | "off" | "columns" | "rows"> & {
     write(text: string): unknown;
   };
@@ -46,7 +42,7 @@ const leaveText = "\u001b[0m\u001b[?25h\u001b[?1049l";
 /** A lone escape is the key once nothing followed for this long. */
 const escapeWaitMs = 50;
 
-export function openTerminal(clock: Clock, target: TerminalProcess = process): Terminal {
+export function openTerminal(target: TerminalProcess = process): Terminal {
   const { stdin, stdout } = target;
   const offs: (() => void)[] = [];
   let isOpen = true;
@@ -67,7 +63,7 @@ export function openTerminal(clock: Clock, target: TerminalProcess = process): T
     size: () => ({ columns: stdout.columns || 80, rows: stdout.rows || 24 }),
     write: (text) => void (isOpen && stdout.write(text)),
     listen: ({ onKey, onResize, onSignal }) => {
-      offs.push(listenForKeys(clock, stdin, onKey));
+      offs.push(listenForKeys(stdin, onKey));
       stdout.on("resize", onResize);
       offs.push(() => stdout.off("resize", onResize));
       for (const { name, number } of signals) {
@@ -80,33 +76,33 @@ export function openTerminal(clock: Clock, target: TerminalProcess = process): T
   };
 }
 
-function listenForKeys(
-  clock: Clock,
-  stdin: TerminalProcess["stdin"],
-  onKey: (key: string) => void,
-): () => void {
-  let rest = "";
-  let cancel = (): void => {};
-  const take = (text: string): void => {
-    cancel();
-    const read = readKeys(rest + text);
-    rest = read.rest;
-    for (const key of read.keys) onKey(key);
-    if (rest === "") return;
-    cancel = clock.after(escapeWaitMs, () => {
-      rest = "";
-      onKey("escape");
-    });
+/** By the names of `node:readline`; characters stand for themselves. */
+const keyNames: Readonly<Record<string, string>> = {
+  ...{ up: "up", down: "down", left: "left", right: "right", home: "home", end: "end" },
+  ...{ pageup: "page-up", pagedown: "page-down", return: "enter", enter: "enter" },
+  ...{ backspace: "backspace", escape: "escape" },
+};
+
+function listenForKeys(stdin: TerminalProcess["stdin"], onKey: (key: string) => void): () => void {
+  const take = (text: string | undefined, { name = "", sequence = "", ctrl, meta }: Key): void => {
+    // Nothing is asked for with Alt: an escape and what follows it at once are two keys.
+    const isAlt = meta === true && name !== "escape";
+    if (isAlt || sequence.startsWith("\u001b\u001b")) onKey("escape");
+    const typed = text ?? (isAlt ? sequence.slice(-1) : "");
+    const character = /^\P{Cc}$/u.test(typed) ? typed : undefined;
+    // Control-D is the end of input, as of `cat`.
+    const interrupt = name === "c" || name === "d" ? "interrupt" : undefined;
+    const key = ctrl === true ? interrupt : (keyNames[name] ?? character);
+    if (key !== undefined) onKey(key);
   };
   // Nobody is at the other end any more.
   const end = (): void => onKey("interrupt");
-  stdin.setEncoding("utf8");
-  stdin.on("data", take);
+  emitKeypressEvents(stdin, { escapeCodeTimeout: escapeWaitMs } as unknown as Interface);
+  stdin.on("keypress", take);
   stdin.on("end", end);
   stdin.resume();
   return () => {
-    cancel();
-    stdin.off("data", take);
+    stdin.off("keypress", take);
     stdin.off("end", end);
   };
 }

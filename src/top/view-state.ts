@@ -38,7 +38,7 @@ const sortOfKey: Readonly<Record<string, SortKey>> = {
   s: "name",
 };
 
-/** `key`: one of keys.ts' names, or a character. */
+/** `key`: as terminal.ts names them, or a character. */
 export function press(state: ViewState, key: string, shown: ShownRows): Pressed {
   if (key === "interrupt") return { state, effect: "quit" };
   if (state.typed !== undefined) return { state: typing(state, state.typed, key) };

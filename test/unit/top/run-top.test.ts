@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
-import { EventEmitter } from "node:events";
+import { EventEmitter, once } from "node:events";
 import { describe, it } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
+import fc from "fast-check";
 import { readNames } from "../../../src/cli/operator/read-names.ts";
 import { topOptions } from "../../../src/cli/operator/top-options.ts";
 import type { NamesAnswer } from "../../../src/top/owners.ts";
@@ -198,9 +199,6 @@ class FakeStdin extends EventEmitter {
     this.isRaw = isRaw;
     return this;
   }
-  setEncoding(): this {
-    return this;
-  }
   resume(): this {
     return this;
   }
@@ -226,17 +224,16 @@ class FakeProcess extends EventEmitter {
 describe("the terminal", () => {
   const left = "\u001b[?25h\u001b[?1049l";
 
-  function open(): { target: FakeProcess; terminal: Terminal; keys: string[]; clock: FakeClock } {
+  function open(): { target: FakeProcess; terminal: Terminal; keys: string[] } {
     const target = new FakeProcess();
-    const clock = new FakeClock();
     const keys: string[] = [];
-    const terminal = openTerminal(clock, target as unknown as Parameters<typeof openTerminal>[1]);
+    const terminal = openTerminal(target as unknown as Parameters<typeof openTerminal>[0]);
     terminal.listen({
       onKey: (key) => keys.push(key),
       onResize: () => keys.push("resize"),
       onSignal: (code) => keys.push(`exit ${code}`),
     });
-    return { target, terminal, keys, clock };
+    return { target, terminal, keys };
   }
 
   it("is left as it was, however the process ends", () => {
@@ -251,19 +248,48 @@ describe("the terminal", () => {
       terminal.write("late");
       terminal.close();
       assert.ok(target.stdout.written.endsWith(left));
-      assert.equal(target.listenerCount("SIGTERM") + target.stdin.listenerCount("data"), 0);
+      assert.equal(target.listenerCount("SIGTERM") + target.stdin.listenerCount("keypress"), 0);
     }
   });
 
-  it("gives keys, sizes and signals, and an escape once nothing follows it", async () => {
-    const { target, keys, clock } = open();
-    target.stdin.emit("data", "\u001b");
-    target.stdin.emit("data", "[B\u001b");
-    await clock.advance(100);
+  it("gives keys, one by one or in pieces, sizes and signals", () => {
+    const { target, keys } = open();
+    const read = (...texts: readonly string[]): readonly string[] => {
+      for (const text of texts) target.stdin.emit("data", text);
+      return keys.splice(0);
+    };
+    assert.deepEqual(
+      read("\u001b[A\u001bOB\r/wQ \u007f\u0003\u0004\u001b[5~\u001b[8~\u001b[200~\u0001\t"),
+      [
+        ...["up", "down", "enter", "/", "w", "Q", " ", "backspace"],
+        ...["interrupt", "interrupt", "page-up", "end"],
+      ],
+    );
+    assert.deepEqual(read("\u001b", "[", "B"), ["down"]);
+    assert.deepEqual(read("\u001b\u001b[B"), ["escape", "down"]);
+    assert.deepEqual(read("\u001bq", "\u001b/"), ["escape", "q", "escape", "/"]);
+    assert.deepEqual(read("ü😀"), ["ü", "😀"]);
     target.stdout.emit("resize");
     target.emit("SIGHUP");
     target.stdin.emit("end");
-    assert.deepEqual(keys, ["down", "escape", "resize", "exit 129", "interrupt"]);
+    assert.deepEqual(keys, ["resize", "exit 129", "interrupt"]);
+  });
+
+  it("gives an escape once nothing follows it", async () => {
+    const { target, keys } = open();
+    target.stdin.emit("data", "\u001b");
+    assert.deepEqual(keys, []);
+    await once(target.stdin, "keypress");
+    assert.deepEqual(keys, ["escape"]);
+  });
+
+  it("never fails on bytes that nobody sends", () => {
+    const { target } = open();
+    fc.assert(
+      fc.property(fc.string({ unit: "binary" }), (text) => {
+        target.stdin.emit("data", text);
+      }),
+    );
   });
 });
 

@@ -3,7 +3,6 @@ import { describe, it } from "node:test";
 import fc from "fast-check";
 import { noTraffic } from "../../../src/state/traffic.ts";
 import { countText, shortNumber } from "../../../src/top/figures-text.ts";
-import { readKeys } from "../../../src/top/keys.ts";
 import { notesOf } from "../../../src/top/notes.ts";
 import { paint } from "../../../src/top/paint.ts";
 import type { TopRow } from "../../../src/top/rows.ts";
@@ -143,27 +142,6 @@ describe("figures", () => {
 });
 
 describe("keys", () => {
-  it("are read from what terminals send, one by one or in pieces", () => {
-    assert.deepEqual(readKeys("\u001b[A\u001bOB\r/wq\u007f\u0003\u001b[5~\u001b[1;5A\u0001"), {
-      keys: ["up", "down", "enter", "/", "w", "q", "backspace", "interrupt", "page-up"],
-      rest: "",
-    });
-    assert.deepEqual(readKeys("a\u001b"), { keys: ["a"], rest: "\u001b" });
-    assert.deepEqual(readKeys("\u001b[1"), { keys: [], rest: "\u001b[1" });
-    assert.deepEqual(readKeys("\u001b\u001b[B"), { keys: ["escape", "down"], rest: "" });
-    assert.deepEqual(readKeys("\u001bq"), { keys: ["escape", "q"], rest: "" });
-    assert.deepEqual(readKeys("ü😀"), { keys: ["ü", "😀"], rest: "" });
-  });
-
-  it("never hang on bytes that nobody sends", () => {
-    fc.assert(
-      fc.property(fc.string({ unit: "binary" }), (text) => {
-        const { rest } = readKeys(text);
-        assert.ok(text.endsWith(rest));
-      }),
-    );
-  });
-
   const shown = { keys: ["a", "b", "c", "d", "e"], pageSize: 2 };
   const after = (...keys: readonly string[]): ViewState =>
     keys.reduce((state, key) => press(state, key, shown).state, initial);
