@@ -113,9 +113,7 @@ function isElsewhere(
 }
 
 function serverDifferences({ planned, observed, destination }: Compared): readonly Difference[] {
-  const { protocol, address, port } = destination;
-  if (protocol === "ICMP") return [];
-  const key = virtualServerKey({ protocol, address, port });
+  const key = virtualServerKey(destination);
   const [wanted, present] = [planned.servers.get(key), observed.servers.get(key)];
   if (wanted === undefined) {
     return present === undefined ? [] : [notPlanned(`virtual server ${key}`)];

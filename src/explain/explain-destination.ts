@@ -1,5 +1,5 @@
 /** One address, port and protocol: who is served there, from where, and what is wrong. Pure. */
-import { hostPort, isLoopback } from "../base/ip.ts";
+import { cidrText, hostPort, isLoopback } from "../base/ip.ts";
 import type { Destination, ServiceRow } from "../daemon/operator/answers.ts";
 import { virtualServerKey } from "../state/virtual-server.ts";
 import { explainPacket } from "./explain-packet.ts";
@@ -23,8 +23,9 @@ export interface DestinationInput {
 
 export function explainDestination(input: DestinationInput): Explanation {
   const { destination, mode, services, planned, observed, network, from, connections } = input;
-  const rows = services.filter((row) => isAt(row, destination));
-  const row = rows.find(({ reason }) => reason !== lostClaim) ?? undefined;
+  const key = virtualServerKey(destination);
+  const rows = services.filter((row) => virtualServerKey(row) === key);
+  const row = rows.find(({ reason }) => reason !== lostClaim);
   const ranges = mode.sourceRanges(destination, [planned, observed]);
   const endpoints = row?.endpoints ?? [];
   const packetInput = {
@@ -44,7 +45,7 @@ export function explainDestination(input: DestinationInput): Explanation {
       ? usualOrigins(originInput, { detector: mode.localDetector(planned), ranges })
       : [originOf(only, originInput)];
   const packets = origins.map((origin) => explainPacket(origin, packetInput));
-  const virtualServer = observed.servers.get(serverKey(destination))?.virtualServer;
+  const virtualServer = observed.servers.get(key)?.virtualServer;
   return {
     ...destination,
     mode: mode.name,
@@ -55,7 +56,7 @@ export function explainDestination(input: DestinationInput): Explanation {
       .filter(({ reason }) => reason === lostClaim)
       .map(({ namespace, name }) => `${namespace}/${name}`),
     ...(virtualServer === undefined ? {} : { virtualServer }),
-    sourceRanges: ranges.map(({ address, prefixLength }) => `${address}/${prefixLength}`),
+    sourceRanges: ranges.map(cidrText),
     endpoints,
     packets,
     differences: mode.differences({ planned, observed, network, destination }),
@@ -64,15 +65,6 @@ export function explainDestination(input: DestinationInput): Explanation {
 }
 
 const lostClaim = "claimed-by-another-service";
-
-function isAt(row: ServiceRow, { protocol, address, port }: Destination): boolean {
-  return row.protocol === protocol && row.address === address && row.port === port;
-}
-
-/** No virtual server has this key for an echo request. */
-export function serverKey({ protocol, address, port }: Destination): string {
-  return protocol === "ICMP" ? "" : virtualServerKey({ protocol, address, port });
-}
 
 function serviceOf(row: ServiceRow): NonNullable<Explanation["service"]> {
   const { namespace, name, portName, frontend, trafficPolicy, affinitySeconds } = row;

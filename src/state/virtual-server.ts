@@ -29,8 +29,12 @@ export const virtualServerFlags = {
   schedulerPort: 0x10,
 } as const;
 
-/** Identity as text, and the way operators read it: `TCP 10.96.0.1:443`, `UDP [fd00::a]:53`. */
-export function virtualServerKey(id: VirtualServerId): string {
+/** Identity as text, and the way operators read it: `TCP 10.96.0.1:443`, `UDP [fd00::a]:53`. No virtual server has one of ICMP. */
+export function virtualServerKey(id: {
+  readonly protocol: string;
+  readonly address: string;
+  readonly port: number;
+}): string {
   // Joined: a text of many parts keeps them all, and there are tens of thousands of these.
   return [id.protocol, " ", hostPort(id.address, id.port)].join("");
 }

@@ -3,7 +3,6 @@ import { systemClock } from "../../src/base/clock.ts";
 import { familyOf, type IpAddress, type IpFamily, parseIpAddress } from "../../src/base/ip.ts";
 import type { Destination, IpvsFacts } from "../../src/daemon/operator/answers.ts";
 import type { DaemonView, ModeView } from "../../src/daemon/operator/daemon-view.ts";
-import { ipvsFacts } from "../../src/daemon/operator/ipvs-facts.ts";
 import { planFacts } from "../../src/daemon/operator/plan-facts.ts";
 import { explainOne, explainWith } from "../../src/explain/explain.ts";
 import type { Explanation } from "../../src/explain/explanation.ts";
@@ -34,10 +33,10 @@ export async function readPlan(view: DaemonView): Promise<IpvsFacts> {
   const all: IpvsFacts[] = [];
   for (const service of view.plan.tracker.serviceNames()) {
     const [namespace = "", name = ""] = service.split("/");
-    all.push(await ipvsFacts(view, { kind: "service", namespace, name }));
+    all.push((await planFacts(view, { kind: "service", namespace, name })) as IpvsFacts);
   }
   for (const destination of loopbackDestinations(view)) {
-    all.push(await ipvsFacts(view, { kind: "destination", destination }));
+    all.push((await planFacts(view, { kind: "destination", destination })) as IpvsFacts);
   }
   const [first] = all;
   if (first === undefined) throw new Error("No Service is planned");

@@ -231,7 +231,15 @@ export interface ServicesQuery {
 export type PlanFacts = IpvsFacts | TablesFacts | ListenerFacts;
 
 /** What is known in every mode. */
-export interface CommonFacts {
+interface CommonFacts extends AskedFacts {
+  /** Rows of `/v1/services` about these, with endpoints: also of Services that lost the claim. */
+  readonly services: readonly ServiceRow[];
+  /** In mode userspace that of rules that lead to listeners. */
+  readonly rules: Readonly<Partial<Record<IpFamily, RuleSet>>>;
+}
+
+/** What was asked. */
+export interface AskedFacts {
   readonly apiVersion: typeof apiVersion;
   readonly kind: "PlanFacts";
   readonly families: readonly IpFamily[];
@@ -239,10 +247,6 @@ export interface CommonFacts {
   readonly destinations: readonly Destination[];
   /** There were more, which are left out. */
   readonly isTruncated: boolean;
-  /** Rows of `/v1/services` about these, with endpoints: also of Services that lost the claim. */
-  readonly services: readonly ServiceRow[];
-  /** In mode userspace that of rules that lead to listeners. */
-  readonly rules: Readonly<Partial<Record<IpFamily, RuleSet>>>;
 }
 
 /** In mode ipvs. */

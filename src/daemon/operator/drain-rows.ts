@@ -4,6 +4,7 @@ import { type ObservedRealServer, realServerKey } from "../../state/real-server.
 import { toTenth } from "./ages.ts";
 import type { DrainRow, DrainTimes } from "./answers.ts";
 import type { DaemonView } from "./daemon-view.ts";
+import { namesOf } from "./row-parts.ts";
 
 /** Drains whose connections are counted at a time. Thousands may be of one virtual server, which is read once each time. */
 const drainsPerRead = 500;
@@ -43,9 +44,8 @@ async function readServers(
 function rowOf(drain: Drain, server: ObservedRealServer, view: DaemonView): DrainRow {
   const { virtualServer, virtualServerKey } = drain;
   const [service] = view.plan.desired.servicesOfServer(virtualServerKey);
-  const [namespace = "", name = ""] = service?.split("/") ?? [];
   return {
-    ...(service === undefined ? {} : { namespace, name }),
+    ...(service === undefined ? {} : namesOf(service)),
     protocol: virtualServer.protocol,
     address: virtualServer.address,
     port: virtualServer.port,

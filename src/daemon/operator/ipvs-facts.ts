@@ -1,44 +1,33 @@
 /** What is planned about some addresses and ports in mode ipvs, from the daemon's own state. Nothing is decided again. */
+import type { ServiceName } from "../../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
 import { loopbackNodePorts } from "../../plan/loopback-node-ports.ts";
 import type { ServicePortPlan } from "../../plan/service-port-plan.ts";
 import { setsFor } from "../../plan/sets.ts";
 import { addressEntry, addressPortEntry, portEntry, type SetEntry } from "../../state/set-entry.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
-import {
-  apiVersion,
-  type Destination,
-  type IpvsFacts,
-  type PlanQuery,
-  type ServiceRow,
-} from "./answers.ts";
+import type { AskedFacts, Destination, IpvsFacts, ServiceRow } from "./answers.ts";
 import type { DaemonView } from "./daemon-view.ts";
+import { namesOf } from "./row-parts.ts";
 import { serviceRows } from "./service-rows.ts";
 
-/** Addresses and ports of one Service: with node ports on many addresses there are more. */
-export const maxDestinations = 100;
-
-/** Rejects where the kernel does not answer for counts of connections. */
-export async function ipvsFacts(view: DaemonView, query: PlanQuery): Promise<IpvsFacts> {
-  const asked = destinationsOf(view, query);
-  const destinations = asked.slice(0, maxDestinations);
+/** `from`: the client; undefined: any. Rejects where the kernel does not answer for counts of connections. */
+export async function ipvsFacts(
+  view: DaemonView,
+  destinations: readonly Destination[],
+  from: IpAddress | undefined,
+): Promise<Omit<IpvsFacts, keyof AskedFacts>> {
   const { desired } = view.plan;
   const forwards = destinations.flatMap((destination) => forwardOf(view, destination));
   const concerned = [...destinations, ...forwards.map(({ to }) => to)];
-  const keys = concerned.flatMap(serverKeys);
-  const { from } = query;
+  const keys = concerned.map(virtualServerKey);
   const addresses = [
     ...concerned.map(({ address }) => address),
     ...(from === undefined ? [] : [from]),
   ];
   return {
-    apiVersion,
-    kind: "PlanFacts",
     mode: "ipvs",
-    families: view.families,
     iptablesBackend: view.iptables.choice.backend,
-    destinations,
-    isTruncated: asked.length > destinations.length,
     forwards,
     services: await rowsOf(view, new Set(keys)),
     virtualServers: keys.flatMap((key) => {
@@ -53,11 +42,13 @@ export async function ipvsFacts(view: DaemonView, query: PlanQuery): Promise<Ipv
   };
 }
 
-function destinationsOf({ plan, families }: DaemonView, query: PlanQuery): readonly Destination[] {
-  if (query.kind === "destination") return [query.destination];
-  const name = `${query.namespace}/${query.name}`;
+/** Addresses and ports of one Service. */
+export function destinationsOf(
+  { plan, families }: DaemonView,
+  service: ServiceName,
+): readonly Destination[] {
   return families.flatMap((family) =>
-    plan.desired.plansOf(name, family).flatMap(({ virtualServers }) =>
+    plan.desired.plansOf(service, family).flatMap(({ virtualServers }) =>
       virtualServers.map(({ virtualServer: { protocol, address, port } }) => ({
         protocol,
         address,
@@ -86,25 +77,16 @@ function forwardOf({ config, plan }: DaemonView, from: Destination): IpvsFacts["
   return [];
 }
 
-function serverKeys({ protocol, address, port }: Destination): readonly string[] {
-  return protocol === "ICMP" ? [] : [virtualServerKey({ protocol, address, port })];
-}
-
 async function rowsOf(view: DaemonView, keys: ReadonlySet<string>): Promise<readonly ServiceRow[]> {
   const services = new Set([...keys].flatMap((key) => view.plan.desired.servicesOfServer(key)));
   const rows: ServiceRow[] = [];
   for (const service of services) {
-    const [namespace = "", name = ""] = service.split("/");
-    const query = { namespace, name, hasEndpoints: true, hasConnections: true };
+    const query = { ...namesOf(service), hasEndpoints: true, hasConnections: true };
     for await (const row of serviceRows(view, query)) {
-      if (keys.has(rowKey(row))) rows.push(row);
+      if (keys.has(virtualServerKey(row))) rows.push(row);
     }
   }
   return rows;
-}
-
-function rowKey({ protocol, address, port }: ServiceRow): string {
-  return virtualServerKey({ protocol, address, port } as Parameters<typeof virtualServerKey>[0]);
 }
 
 /** Entries that a packet to one of these destinations may meet: asked for one by one, no set is gone through. */
@@ -148,13 +130,12 @@ function plannedFor(
   destination: Destination,
   family: IpFamily,
 ): readonly SetEntry[] {
-  return serverKeys(destination).flatMap((key) => {
-    const claims = ({ virtualServers }: ServicePortPlan): boolean =>
-      virtualServers.some(({ virtualServer }) => virtualServerKey(virtualServer) === key);
-    return desired
-      .servicesOfServer(key)
-      .flatMap((service) => desired.plansOf(service, family))
-      .filter(claims)
-      .flatMap(({ setEntries }) => setEntries.map(({ entry }) => entry));
-  });
+  const key = virtualServerKey(destination);
+  const claims = ({ virtualServers }: ServicePortPlan): boolean =>
+    virtualServers.some(({ virtualServer }) => virtualServerKey(virtualServer) === key);
+  return desired
+    .servicesOfServer(key)
+    .flatMap((service) => desired.plansOf(service, family))
+    .filter(claims)
+    .flatMap(({ setEntries }) => setEntries.map(({ entry }) => entry));
 }

@@ -5,32 +5,18 @@ import { listenAddressOf } from "../../userspace/listen-addresses.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
 import { portalRules } from "../../userspace/portal-rules.ts";
 import { byKey, listenerKey } from "../../userspace/service-listeners.ts";
-import {
-  apiVersion,
-  type Destination,
-  type ListenerFact,
-  type ListenerFacts,
-  type PlanQuery,
-} from "./answers.ts";
+import type { AskedFacts, Destination, ListenerFact, ListenerFacts } from "./answers.ts";
 import type { ListenersView } from "./daemon-view.ts";
-import { maxDestinations } from "./ipvs-facts.ts";
-import { type Claim, destinationsOf, rowsOfClaims } from "./object-claims.ts";
+import { type Claim, rowsOfClaims } from "./object-claims.ts";
 
-export async function listenerFacts(view: ListenersView, query: PlanQuery): Promise<ListenerFacts> {
-  const asked =
-    query.kind === "destination"
-      ? [query.destination]
-      : destinationsOf(view, `${query.namespace}/${query.name}`, view.nodeAddresses());
-  const destinations = asked.slice(0, maxDestinations);
+export async function listenerFacts(
+  view: ListenersView,
+  destinations: readonly Destination[],
+): Promise<Omit<ListenerFacts, keyof AskedFacts>> {
   const open = openFor(view, destinations);
   return {
-    apiVersion,
-    kind: "PlanFacts",
     mode: "userspace",
-    families: view.families,
     ...(view.iptables === undefined ? {} : { iptablesBackend: view.iptables.choice.backend }),
-    destinations,
-    isTruncated: asked.length > destinations.length,
     services: await rowsOfClaims(view, destinations, byListener),
     rules: view.iptables === undefined ? {} : rulesOf(view, open),
     listeners: open.map((one) => factOf(one, view)),

@@ -1,16 +1,15 @@
 /** In modes without virtual servers: which Services ask for an address and port, from the objects. Pure reading. */
 import type { ServiceName } from "../../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily, isLoopback } from "../../base/ip.ts";
-import { none } from "../../base/none.ts";
 import { inSlices } from "../../base/time-slice.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import { servicePortsOf } from "../../model/service-ports.ts";
 import type { LostTo } from "../../plan/claims/claim.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { Destination, ServiceRow } from "./answers.ts";
-import { claimedBy } from "./claimed-by.ts";
 import type { ObjectsView, ServedAddress } from "./daemon-view.ts";
 import { objectRows } from "./object-rows.ts";
+import { claimedBy, namesOf } from "./row-parts.ts";
 
 /** A service port that asks for the address and port of a destination. */
 export interface Claim {
@@ -23,7 +22,7 @@ export interface Claim {
 export function destinationsOf(
   view: ObjectsView,
   service: ServiceName,
-  nodeAddresses: readonly IpAddress[] = none,
+  nodeAddresses: readonly IpAddress[],
 ): readonly Destination[] {
   const record = view.objects.service(service);
   if (record === undefined) return [];
@@ -94,7 +93,7 @@ export async function rowsOfClaims(
     const { address } = destination;
     const claims = await inSlices(view.clock, findClaims(view, destination));
     const lostTo = ({ servicePort }: Claim): LostTo | undefined =>
-      view.lostTo(servicePort, keyOf(destination));
+      view.lostTo(servicePort, virtualServerKey(destination));
     const byRight = (one: Claim, other: Claim): number =>
       Number(lostTo(one) !== undefined) - Number(lostTo(other) !== undefined) || order(one, other);
     for (const [index, claim] of claims.toSorted(byRight).entries()) {
@@ -107,20 +106,14 @@ export async function rowsOfClaims(
   return rows;
 }
 
-/** No Service asks for an echo request. */
-function keyOf({ protocol, address, port }: Destination): string {
-  return protocol === "ICMP" ? "" : virtualServerKey({ protocol, address, port });
-}
-
 /** Of cluster IP and node port there is one row, whatever address leads to it. */
 async function rowOf(
   view: ObjectsView,
   { service, servicePort, kind }: Claim,
   address: IpAddress,
 ): Promise<ServiceRow | undefined> {
-  const [namespace = "", name = ""] = service.split("/");
   const family = familyOf(address);
-  const query = { namespace, name, hasEndpoints: true, hasConnections: false };
+  const query = { ...namesOf(service), hasEndpoints: true, hasConnections: false };
   const isSoleRow = kind === "cluster-ip" || kind === "node-port";
   for await (const row of objectRows(view, query)) {
     const isPort =

@@ -1,32 +1,32 @@
 import type { Counts } from "./answers.ts";
-import type { ModeView, ObjectsView } from "./daemon-view.ts";
-
-const nothing: Counts = {
-  services: 0,
-  endpoints: 0,
-  virtualServers: 0,
-  realServers: 0,
-  draining: 0,
-  refusedObjects: 0,
-  conflicts: 0,
-  foreignVirtualServers: 0,
-  possiblyOwnedVirtualServers: 0,
-  drifts: 0,
-  suppressedRepairs: 0,
-  manualWeights: 0,
-};
+import type { DaemonView, ModeView, ObjectsView } from "./daemon-view.ts";
 
 /** Counts what there is, once through; yields after each object. `view` undefined: there is nothing yet. */
 export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
-  if (view === undefined) return nothing;
-  if (view.mode !== "ipvs") {
-    const { objects, history } = view;
-    const endpoints = yield* countEndpoints(objects);
-    const conflicts = history.conflicts.length;
-    return { ...nothing, services: objects.serviceCount, endpoints, conflicts };
-  }
-  const { plan, reconciler, history } = view;
-  const endpoints = yield* countEndpoints(plan.tracker);
+  const objects = view?.mode === "ipvs" ? view.plan.tracker : view?.objects;
+  const endpoints = objects === undefined ? 0 : yield* countEndpoints(objects);
+  const servers = view?.mode === "ipvs" ? yield* countServers(view) : noServers;
+  const history = view?.history;
+  return {
+    services: objects?.serviceCount ?? 0,
+    endpoints,
+    ...servers,
+    refusedObjects: history?.refusals.length ?? 0,
+    conflicts: history?.conflicts.length ?? 0,
+    foreignVirtualServers: history?.foreignServers.length ?? 0,
+    possiblyOwnedVirtualServers: history?.possiblyOwned.length ?? 0,
+    drifts: history?.driftCount ?? 0,
+    suppressedRepairs: history?.reverted.length ?? 0,
+    manualWeights: history?.manualWeights.length ?? 0,
+  };
+}
+
+type ServerCounts = Pick<Counts, "virtualServers" | "realServers" | "draining">;
+
+/** In modes without IPVS. */
+const noServers: ServerCounts = { virtualServers: 0, realServers: 0, draining: 0 };
+
+function* countServers({ plan, reconciler, history }: DaemonView): Generator<void, ServerCounts> {
   const claimed = new Set(history.claimedForeignServers);
   let virtualServers = 0;
   let realServers = 0;
@@ -36,20 +36,7 @@ export function* countsOf(view: ModeView | undefined): Generator<void, Counts> {
     virtualServers += 1;
     realServers += server.realServers.length;
   }
-  return {
-    services: plan.tracker.serviceCount,
-    endpoints,
-    virtualServers,
-    realServers,
-    draining: reconciler.drainer.count,
-    refusedObjects: history.refusals.length,
-    conflicts: history.conflicts.length,
-    foreignVirtualServers: history.foreignServers.length,
-    possiblyOwnedVirtualServers: history.possiblyOwned.length,
-    drifts: history.driftCount,
-    suppressedRepairs: history.reverted.length,
-    manualWeights: history.manualWeights.length,
-  };
+  return { virtualServers, realServers, draining: reconciler.drainer.count };
 }
 
 function* countEndpoints(

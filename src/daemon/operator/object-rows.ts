@@ -8,11 +8,10 @@ import { chooseEndpoints } from "../../model/topology.ts";
 import { type AskedFrontend, askedFrontends, isPolicyLocal } from "../../plan/frontends.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { EndpointRow, ServiceRow, ServicesQuery } from "./answers.ts";
-import { claimedBy } from "./claimed-by.ts";
 import type { ObjectsView } from "./daemon-view.ts";
 import { namedEndpoint, notChosenReason } from "./endpoint-rows.ts";
+import { claimedBy, namesOf, serviceNames } from "./row-parts.ts";
 import { ServiceEndpoints } from "./service-endpoints.ts";
-import { serviceNames } from "./service-names.ts";
 
 /** What the rows of one service port have in common. */
 interface Subject {
@@ -57,7 +56,6 @@ function rowOf(
   query: ServicesQuery,
 ): ServiceRow {
   const { record, servicePort, endpoints, family } = subject;
-  const [namespace = "", name = ""] = record.name.split("/");
   const isLocal = isPolicyLocal(servicePort, kind);
   const named = endpoints.of(servicePort);
   const chosen = view.choose(chooseEndpoints(named, servicePort, view.place), isLocal);
@@ -66,7 +64,7 @@ function rowOf(
   const reason =
     lost === undefined ? view.absentReason(servicePort, family) : "claimed-by-another-service";
   return {
-    ...{ namespace, name },
+    ...namesOf(record.name),
     ...(servicePort.portName === "" ? {} : { portName: servicePort.portName }),
     type: record.type,
     frontend: kind,

@@ -5,11 +5,10 @@ import { type RealServer, realServerKey } from "../../state/real-server.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import { absenceOf } from "./absence.ts";
 import type { ServiceRow, ServicesQuery } from "./answers.ts";
-import { claimedBy } from "./claimed-by.ts";
 import type { DaemonView } from "./daemon-view.ts";
 import { type EndpointsContext, endpointRows, type WantedServer } from "./endpoint-rows.ts";
+import { claimedBy, namesOf, serviceNames } from "./row-parts.ts";
 import { ServiceEndpoints } from "./service-endpoints.ts";
-import { serviceNames } from "./service-names.ts";
 
 /** Virtual servers whose connections are counted by one request to the kernel. */
 const serversPerRead = 50;
@@ -65,12 +64,10 @@ function rowOf(wanted: WantedServer, context: RowContext): ServiceRow {
   const { record, plan, planned, key } = wanted;
   const { servicePort } = plan;
   const { virtualServer, kind } = planned;
-  const [namespace = "", name = ""] = record.name.split("/");
   const reason = virtualServerReason(wanted, context);
   const { query } = context;
   return {
-    namespace,
-    name,
+    ...namesOf(record.name),
     ...(servicePort.portName === "" ? {} : { portName: servicePort.portName }),
     type: record.type,
     frontend: kind,

@@ -3,25 +3,17 @@ import { familyOf, type IpFamily } from "../../base/ip.ts";
 import { bySeniority, servicePortKey } from "../../model/service-port.ts";
 import { chainKey, type RuleSet } from "../../state/rule.ts";
 import { chainsAbout } from "../../state/rules-about.ts";
-import { apiVersion, type Destination, type PlanQuery, type TablesFacts } from "./answers.ts";
+import type { AskedFacts, Destination, TablesFacts } from "./answers.ts";
 import type { TablesView } from "./daemon-view.ts";
-import { maxDestinations } from "./ipvs-facts.ts";
-import { type Claim, destinationsOf, rowsOfClaims } from "./object-claims.ts";
+import { type Claim, rowsOfClaims } from "./object-claims.ts";
 
-export async function tablesFacts(view: TablesView, query: PlanQuery): Promise<TablesFacts> {
-  const asked =
-    query.kind === "destination"
-      ? [query.destination]
-      : destinationsOf(view, `${query.namespace}/${query.name}`);
-  const destinations = asked.slice(0, maxDestinations);
+export async function tablesFacts(
+  view: TablesView,
+  destinations: readonly Destination[],
+): Promise<Omit<TablesFacts, keyof AskedFacts>> {
   return {
-    apiVersion,
-    kind: "PlanFacts",
     mode: "iptables",
-    families: view.families,
     iptablesBackend: view.iptables.choice.backend,
-    destinations,
-    isTruncated: asked.length > destinations.length,
     services: await rowsOfClaims(view, destinations, byAge),
     rules: Object.fromEntries(
       view.families

@@ -37,7 +37,6 @@ export function followByIpvs(
 /** Undefined: no virtual server is there. */
 function balance(walk: Walk, mark: number): PathEnd | undefined {
   const { protocol, destination: address, port } = walk.packet;
-  if (protocol === "ICMP") return undefined;
   const key = virtualServerKey({ protocol, address, port });
   const server = walk.surroundings.picture.servers.get(key);
   if (server === undefined) return undefined;

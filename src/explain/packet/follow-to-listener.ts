@@ -2,7 +2,7 @@
  * The way of a packet in mode userspace: rules lead it to a socket of kube-ipvs, or it comes there by itself; the process
  * connects to an endpoint. Pure.
  */
-import type { IpAddress, IpFamily } from "../../base/ip.ts";
+import { type IpAddress, type IpFamily, isWildcard } from "../../base/ip.ts";
 import type { RealServerId } from "../../state/real-server.ts";
 import { leavingAddress } from "./deliver.ts";
 import type { Surroundings } from "./match-rule.ts";
@@ -42,7 +42,7 @@ export function followToListener(
   const { destination, port } = packet;
   const isHere = isLocal(destination, picture, network) || destination === loopbacks[packet.family];
   const listener = listenersFor(packet, listeners).find(
-    (one) => one.port === port && (isUnspecified(one.host) || one.host === destination),
+    (one) => one.port === port && (isWildcard(one.host) || one.host === destination),
   );
   if (!isHere || listener === undefined) return followOn({ packet, surroundings }, first);
   return comeIn({ packet, surroundings, first, port, listener });
@@ -55,10 +55,6 @@ function listenersFor(
   listeners: readonly KnownListener[],
 ): readonly KnownListener[] {
   return listeners.filter((one) => one.family === family && one.protocol === protocol);
-}
-
-function isUnspecified(address: IpAddress): boolean {
-  return address === "0.0.0.0" || address === "::";
 }
 
 interface Incoming {

@@ -5,7 +5,6 @@ import type { DummyLink, IpSets, Iptables, Ipvs, NodeAddress } from "../../kerne
 import { setsFor } from "../../plan/sets.ts";
 import { chainKey, type RuleSet } from "../../state/rule.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
-import { serverKey } from "../explain-destination.ts";
 import type { ListedServer, ListedSet, Picture } from "../packet/picture.ts";
 import { listedRule } from "./read-chains.ts";
 
@@ -34,7 +33,7 @@ export async function readPicture(
   { family, planned, destinations, bound, rules }: PictureQuery,
 ): Promise<Picture> {
   const chains = await rules.observe(family, { planned });
-  const keys = new Set(destinations.map(serverKey));
+  const keys = new Set(destinations.map(virtualServerKey));
   return {
     chains: new Map(
       chains.map((chain) => [chainKey(chain.table, chain.name), chain.rules.map(listedRule)]),

@@ -99,10 +99,6 @@ describe("rows", () => {
     assert.equal(totalOf([]), undefined);
   });
 
-  it("leave out a name whose address is none", () => {
-    assert.equal(ownersOf([service({ address: "x" }), service({ protocol: "ICMP" })]).size, 0);
-  });
-
   it("are found by name and by address, whatever the case", () => {
     const owners = ownersOf([service({})]);
     const rows = rowsOf([cluster, foreign], owners, () => figures(1));

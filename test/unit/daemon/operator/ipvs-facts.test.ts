@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import type { PlanQuery } from "../../../../src/daemon/operator/answers.ts";
-import { ipvsFacts } from "../../../../src/daemon/operator/ipvs-facts.ts";
+import type { IpvsFacts, PlanQuery } from "../../../../src/daemon/operator/answers.ts";
+import { planFacts } from "../../../../src/daemon/operator/plan-facts.ts";
 import { planTarget, readPlanQuery } from "../../../../src/daemon/operator/plan-query.ts";
 import { FakeNode } from "../../../support/fake-node.ts";
 import type { NamedObject } from "../../../support/memory-source.ts";
@@ -12,6 +12,10 @@ const web = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
 
 function read(target: string): PlanQuery | string {
   return readPlanQuery(new URLSearchParams(target.slice(target.indexOf("?"))));
+}
+
+async function ipvsFacts(...asked: Parameters<typeof planFacts>): Promise<IpvsFacts> {
+  return (await planFacts(...asked)) as IpvsFacts;
 }
 
 describe("plan facts", () => {
