@@ -1,32 +1,24 @@
 /** The events that people see with kubectl; reasons, actions and notes as kube-proxy's where it has them. Pure. */
-import type { ClusterEvent, EventSubject } from "../../api/event.ts";
+import type { ClusterEvent } from "../../api/event.ts";
 import type { ServiceName } from "../../api/objects.ts";
 import type { ListenAddress } from "../../config/config.ts";
 import type { AnnotationProblem } from "../../model/tuning.ts";
 import type { Conflict, ConflictReason } from "./conflicts.ts";
-
-const startAction = "StartKubeProxy";
 
 /** Once for each start. */
 export function startingEvent(nodeName: string): ClusterEvent {
   return {
     type: "Normal",
     reason: "Starting",
-    action: startAction,
-    subject: nodeSubject(nodeName),
+    action: "StartKubeProxy",
+    subject: { kind: "Node", namespace: "", name: nodeName },
     note: "",
   };
 }
 
 /** The program ends with an error; kube-proxy has no such event. */
 export function startFailedEvent(nodeName: string, error: string): ClusterEvent {
-  return {
-    type: "Warning",
-    reason: "CommandFailed",
-    action: startAction,
-    subject: nodeSubject(nodeName),
-    note: error,
-  };
+  return startWarning(nodeName, "CommandFailed", error);
 }
 
 /** A port of ours cannot be opened and bindAddressHardFail is set: the program ends. */
@@ -37,13 +29,7 @@ export function serverFailedEvent(
 ): ClusterEvent {
   const reason =
     server === "health" ? "FailedToStartProxierHealthcheck" : "FailedToStartMetricServer";
-  return {
-    type: "Warning",
-    reason,
-    action: startAction,
-    subject: nodeSubject(nodeName),
-    note: error,
-  };
+  return startWarning(nodeName, reason, error);
 }
 
 /** A health-check node port cannot be opened; it is retried. */
@@ -53,13 +39,8 @@ export function healthPortFailedEvent(
   { port }: Pick<ListenAddress, "port">,
   error: string,
 ): ClusterEvent {
-  return {
-    type: "Warning",
-    reason: "FailedToStartServiceHealthcheck",
-    action: "Listen",
-    subject: serviceSubject(service),
-    note: `node ${nodeName} failed to start healthcheck "${service}" on port ${port}: ${error}`,
-  };
+  const note = `node ${nodeName} failed to start healthcheck "${service}" on port ${port}: ${error}`;
+  return serviceWarning(service, "FailedToStartServiceHealthcheck", "Listen", note);
 }
 
 /** The kernel refuses an object of a Service; it is retried with back-off. */
@@ -69,13 +50,8 @@ export function refusedObjectEvent(
   subject: string,
   { reason, error }: { readonly reason: string; readonly error: Error },
 ): ClusterEvent {
-  return {
-    type: "Warning",
-    reason: "KernelRefusedObject",
-    action: "Sync",
-    subject: serviceSubject(service),
-    note: `node ${nodeName} cannot program ${subject} (${reason}): ${error.message}`,
-  };
+  const note = `node ${nodeName} cannot program ${subject} (${reason}): ${error.message}`;
+  return serviceWarning(service, "KernelRefusedObject", "Sync", note);
 }
 
 /** All others are addresses that the node needs. */
@@ -89,13 +65,8 @@ export function conflictEvent(
   nodeName: string,
   { reason, service, note, remedy }: Pick<Conflict, "reason" | "service" | "note" | "remedy">,
 ): ClusterEvent {
-  return {
-    type: "Warning",
-    reason: conflictReasons[reason] ?? "ReservedAddress",
-    action: "ServeAddress",
-    subject: serviceSubject(service),
-    note: `node ${nodeName}: ${note}; ${remedy}`,
-  };
+  const ofEvent = conflictReasons[reason] ?? "ReservedAddress";
+  return serviceWarning(service, ofEvent, "ServeAddress", `node ${nodeName}: ${note}; ${remedy}`);
 }
 
 /** An annotation of a Service does not count; the default does. kube-proxy has no such event. */
@@ -104,21 +75,21 @@ export function annotationEvent(
   service: ServiceName,
   { annotation, value, reason, message }: AnnotationProblem,
 ): ClusterEvent {
-  return {
-    type: "Warning",
-    reason: "IgnoredAnnotation",
-    action: "ReadAnnotations",
-    subject: serviceSubject(service),
-    note: `node ${nodeName} ignores ${annotation}: "${value}" (${reason}): ${message}`,
-  };
+  const note = `node ${nodeName} ignores ${annotation}: "${value}" (${reason}): ${message}`;
+  return serviceWarning(service, "IgnoredAnnotation", "ReadAnnotations", note);
 }
 
-function nodeSubject(name: string): EventSubject {
-  return { kind: "Node", namespace: "", name };
+function startWarning(nodeName: string, reason: string, note: string): ClusterEvent {
+  return { ...startingEvent(nodeName), type: "Warning", reason, note };
 }
 
-/** `namespace/name` as a subject. */
-function serviceSubject(service: ServiceName): EventSubject {
+function serviceWarning(
+  service: ServiceName,
+  reason: string,
+  action: string,
+  note: string,
+): ClusterEvent {
   const [namespace = "", name = ""] = service.split("/");
-  return { kind: "Service", namespace, name };
+  const subject = { kind: "Service", namespace, name } as const;
+  return { type: "Warning", reason, action, subject, note };
 }
