@@ -1,6 +1,11 @@
 import { yamlText } from "./yaml.ts";
 
-/** A value in the form asked for, as kubectl prints it; ends with a line end. */
-export function structuredText(format: "json" | "yaml", value: unknown): string {
-  return format === "json" ? `${JSON.stringify(value, undefined, 2)}\n` : yamlText(value);
+/** A value in the form asked for: JSON or YAML as kubectl prints them, ending with a line end, else what people read. */
+export function answerText(
+  format: string | undefined,
+  value: unknown,
+  forPeople: () => string,
+): string {
+  if (format === "json") return `${JSON.stringify(value, undefined, 2)}\n`;
+  return format === "yaml" ? yamlText(value) : forPeople();
 }

@@ -1,13 +1,12 @@
 import { silentLogger } from "../base/log.ts";
 import { systemErrorText } from "../base/system-error-text.ts";
 import { kubernetesVersion, version } from "../base/version.ts";
-import type { LogFormat } from "../config/config.ts";
+import type { Config, LogFormat } from "../config/config.ts";
 import { ConfigError } from "../config/config-error.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
 import { type LoadedConfig, loadConfig } from "../config/load-config.ts";
-import { planFormats } from "../daemon/plan-format.ts";
+import type { CommandParts } from "../daemon/run.ts";
 import type { Verdict } from "../doctor/check.ts";
-import { doctorFormats } from "../doctor/formats.ts";
 import {
   type CommandLine,
   commandCaller,
@@ -119,110 +118,96 @@ async function runCommand(
   }
 }
 
-type RunSubcommand = (line: SubcommandLine, ...given: Parameters<RunLoaded>) => Promise<number>;
+/** A command of the table, and what it works with. */
+interface CalledCommand {
+  readonly line: SubcommandLine;
+  readonly config: Config;
+  readonly world: CommandWorld;
+  /** Of a command that answers on stdout. */
+  readonly parts: () => CommandParts;
+}
 
 async function runSubcommand(line: SubcommandLine, world: CommandWorld): Promise<number> {
   if (line.name === "completion") return printCompletion(line, world);
   const run = runs[line.name];
   if (run === undefined) throw new Error(`Nothing runs ${line.name}`);
   const runIn = async (inWorld: CommandWorld): Promise<number> =>
-    await runWithFlags(line, inWorld, (...given) => run(line, ...given));
+    await runWithFlags(line, inWorld, (loaded, values, own) => {
+      const makeParts = commandCaller(line.name) === undefined ? partsOf : askingPartsOf;
+      const parts = (): CommandParts => makeParts(loaded, values, own);
+      return run({ line, config: loaded.config, world: own, parts });
+    });
   // The picture of `top` is drawn past `writeOut`, and a line of another would stand in it.
   if (line.name === "top") return await runIn(world);
   return await withSlowNotice(`kube-ipvs ${line.name}`, world, runIn);
 }
 
-const runStatusCommand: RunSubcommand = async (line, { config }, _values, world) => {
-  const { runStatus } = await import("./operator/run-status.ts");
-  return await runStatus({ ...line, config }, world);
-};
-
-const runServicesCommand: RunSubcommand = async (line, ...given) => {
-  const [{ config }, , world] = given;
-  const { runServices } = await import("./operator/run-list.ts");
-  return await runServices({ ...line, config }, world, async (query) => {
-    const { listServicesWithoutDaemon } = await world.loadCommands();
-    return await listServicesWithoutDaemon(config, askingPartsOf(...given), query);
-  });
-};
-
-const runDrainsCommand: RunSubcommand = async (line, ...given) => {
-  const [{ config }, , world] = given;
-  const { runDrains } = await import("./operator/run-list.ts");
-  return await runDrains({ ...line, config }, world, async () => {
-    const { listDrainsWithoutDaemon } = await world.loadCommands();
-    return await listDrainsWithoutDaemon(config, askingPartsOf(...given));
-  });
-};
-
-const runExplainCommand: RunSubcommand = async (line, ...given) => {
-  const [{ config }, , world] = given;
-  const { runExplain } = await import("./operator/run-explain.ts");
-  return await runExplain({ ...line, config }, world, {
-    explain: async (facts, from) => (await world.loadCommands()).explain(facts, from, world),
-    planFacts: async (query) => {
-      const { planFactsWithoutDaemon } = await world.loadCommands();
-      return await planFactsWithoutDaemon(config, askingPartsOf(...given), query);
-    },
-  });
-};
-
-const runTopCommand: RunSubcommand = async (line, { config }, _values, world) => {
-  const { readNames } = await import("./operator/read-names.ts");
-  const { topOptions } = await import("./operator/top-options.ts");
-  const [filter = ""] = line.arguments;
-  const options = topOptions(line.options, filter, world.isTerminal);
-  const { runTop, listServicesWithoutDaemon } = await world.loadCommands();
-  // The log would be written over the view.
-  const parts = { clock: world.clock, log: silentLogger };
-  const names = (): ReturnType<typeof readNames> =>
-    readNames(
-      config,
-      (query) => listServicesWithoutDaemon(config, parts, query),
-      world.environment,
-    );
-  return await runTop({ ...world, readNames: names }, options);
-};
-
-const runPlan: RunSubcommand = async ({ options }, ...given) => {
-  const [{ config }, values, world] = given;
-  const parts = askingPartsOf(...given);
-  const commands = await world.loadCommands();
-  const format = planFormats.find((one) => one === options.get("output")) ?? "text";
-  const isCleanup = values.get("cleanup")?.at(-1) === "true";
-  const print = isCleanup ? commands.printCleanUpPlan : commands.printPlan;
-  return (await print(config, parts, format)) ? exitWithChanges : 0;
-};
-
-const runDoctor: RunSubcommand = async ({ options }, ...given) => {
-  const [{ config }, , world] = given;
-  const parts = askingPartsOf(...given);
-  const commands = await world.loadCommands();
-  const verdict = await commands.printDoctor(config, parts, {
-    format: doctorFormats.find((format) => format === options.get("output")) ?? "table",
-    isBeforeInstall: options.get("before-install") === "true",
-    hasColour: world.isTerminal,
-  });
-  return doctorExitCodes[verdict];
-};
-
-const runController: RunSubcommand = async (_line, ...given) => {
-  const [{ config }, , world] = given;
-  const { runEndpointController } = await world.loadCommands();
-  await runEndpointController(config, partsOf(...given));
-  return 0;
-};
-
 /** One for each row of `subcommands.ts` that a configuration is loaded for. */
-const runs: Readonly<Record<string, RunSubcommand>> = {
-  status: runStatusCommand,
-  services: runServicesCommand,
-  explain: runExplainCommand,
-  drains: runDrainsCommand,
-  top: runTopCommand,
-  doctor: runDoctor,
-  plan: runPlan,
-  "endpoint-controller": runController,
+const runs: Readonly<Record<string, (called: CalledCommand) => Promise<number>>> = {
+  status: async ({ line, config, world }) => {
+    const { runStatus } = await import("./operator/run-status.ts");
+    return await runStatus({ ...line, config }, world);
+  },
+  services: async ({ line, config, world, parts }) => {
+    const { runServices } = await import("./operator/run-list.ts");
+    return await runServices({ ...line, config }, world, async (query) => {
+      const { listServicesWithoutDaemon } = await world.loadCommands();
+      return await listServicesWithoutDaemon(config, parts(), query);
+    });
+  },
+  drains: async ({ line, config, world, parts }) => {
+    const { runDrains } = await import("./operator/run-list.ts");
+    return await runDrains({ ...line, config }, world, async () => {
+      const { listDrainsWithoutDaemon } = await world.loadCommands();
+      return await listDrainsWithoutDaemon(config, parts());
+    });
+  },
+  explain: async ({ line, config, world, parts }) => {
+    const { runExplain } = await import("./operator/run-explain.ts");
+    return await runExplain({ ...line, config }, world, {
+      explain: async (facts, from) => (await world.loadCommands()).explain(facts, from, world),
+      planFacts: async (query) => {
+        const { planFactsWithoutDaemon } = await world.loadCommands();
+        return await planFactsWithoutDaemon(config, parts(), query);
+      },
+    });
+  },
+  top: async ({ line, config, world }) => {
+    const { readNames } = await import("./operator/read-names.ts");
+    const { topOptions } = await import("./operator/top-options.ts");
+    const [filter = ""] = line.arguments;
+    const options = topOptions(line.options, filter, world.isTerminal);
+    const { runTop, listServicesWithoutDaemon } = await world.loadCommands();
+    // The log would be written over the view.
+    const parts = { clock: world.clock, log: silentLogger };
+    const names = (): ReturnType<typeof readNames> =>
+      readNames(
+        config,
+        (query) => listServicesWithoutDaemon(config, parts, query),
+        world.environment,
+      );
+    return await runTop({ ...world, readNames: names }, options);
+  },
+  plan: async ({ line: { options, values }, config, world, parts }) => {
+    const commands = await world.loadCommands();
+    const isCleanup = values.get("cleanup")?.at(-1) === "true";
+    const print = isCleanup ? commands.printCleanUpPlan : commands.printPlan;
+    return (await print(config, parts(), options.get("output"))) ? exitWithChanges : 0;
+  },
+  doctor: async ({ line: { options }, config, world, parts }) => {
+    const commands = await world.loadCommands();
+    const verdict = await commands.printDoctor(config, parts(), {
+      format: options.get("output"),
+      isBeforeInstall: options.get("before-install") === "true",
+      hasColour: world.isTerminal,
+    });
+    return doctorExitCodes[verdict];
+  },
+  "endpoint-controller": async ({ config, world, parts }) => {
+    const { runEndpointController } = await world.loadCommands();
+    await runEndpointController(config, parts());
+    return 0;
+  },
 };
 
 function printCompletion({ arguments: [shell = ""] }: SubcommandLine, world: CommandWorld): number {

@@ -1,17 +1,10 @@
-import { type Clock, sleep } from "../base/clock.ts";
-
-interface NoticeWorld {
-  readonly clock: Clock;
-  readonly writeOut: (text: string) => void;
-  readonly writeErr: (text: string) => void;
-  /** Columns of the terminal that stdout is; undefined: it is none. */
-  readonly columns?: () => number | undefined;
-}
+import { sleep } from "../base/clock.ts";
+import type { QuestionWorld } from "./operator/question.ts";
 
 const slowAfterMs = 2_000;
 
 /** Runs a command; in a terminal that is still empty after two seconds it says that something is waited for. */
-export async function withSlowNotice<World extends NoticeWorld, Result>(
+export async function withSlowNotice<World extends QuestionWorld, Result>(
   caller: string,
   world: World,
   run: (world: World) => Promise<Result>,

@@ -1,5 +1,4 @@
 /** The table of commands besides the daemon itself. Parser, help, completion and man pages are made of it. */
-import { planFormats } from "../daemon/plan-format.ts";
 import { topFormats, topSortKeys } from "../top/options.ts";
 import type { Flag } from "./flags.ts";
 
@@ -286,7 +285,7 @@ export const subcommands: readonly Subcommand[] = [
       "also the listeners that a start would open. With --cleanup it prints what kube-ipvs " +
       "--cleanup would remove.\n" +
       "Exit code 0: no change, 2: changes, 1: error.",
-    options: [outputOption(planFormats)],
+    options: [outputOption(["text", "json", "yaml"])],
     takesDaemonFlags: true,
     maxArguments: 0,
     examples: [

@@ -1,7 +1,7 @@
 /** `kube-ipvs plan --cleanup`: what `--cleanup` would remove, by its own planning. Nothing is written. */
 import { existsSync } from "node:fs";
 import { errorText } from "../base/error-text.ts";
-import { structuredText } from "../base/structured-text.ts";
+import { answerText } from "../base/structured-text.ts";
 import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
@@ -16,22 +16,19 @@ import { bootFiles, keptReasons, removalGoal } from "./clean-up.ts";
 import { presentNftTables } from "./node/other-modes.ts";
 import { planRulesRemoval, usableFamilies } from "./node/remove-rules.ts";
 import { countUnusedRules } from "./node/unused-backend.ts";
-import type { PlanFormat } from "./plan-format.ts";
 import type { CommandParts } from "./run.ts";
 
 /** Prints it. Resolves with whether there is anything to remove; rejects where that cannot be read. */
 export async function printCleanUpPlan(
   config: Config,
   parts: Pick<CommandParts, "clock" | "log" | "print">,
-  format: PlanFormat,
+  format: string | undefined,
 ): Promise<boolean> {
   const { clock, log, print } = parts;
   const kernel = await openKernel({ clock, log, environment: process.env });
   try {
     const removal = await planCleanUp(kernel, config, parts);
-    print(
-      (format === "text" ? textOf(removal) : structuredText(format, objectOf(removal))).trimEnd(),
-    );
+    print(answerText(format, objectOf(removal), () => textOf(removal)).trimEnd());
     return hasChanges(removal);
   } finally {
     kernel.close();

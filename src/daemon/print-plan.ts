@@ -1,11 +1,10 @@
 /** `kube-ipvs plan`: what a start would change on this node, by the daemon's own planning. Nothing is written. */
-import { structuredText } from "../base/structured-text.ts";
+import { answerText } from "../base/structured-text.ts";
 import type { Config } from "../config/config.ts";
 import { planObject } from "../reconcile/render/plan-json.ts";
 import { planText } from "../reconcile/render/plan-text.ts";
 import { withoutFlowChecks } from "../reconcile/render/without-flow-checks.ts";
 import { observeOnce } from "./observe-once.ts";
-import type { PlanFormat } from "./plan-format.ts";
 import type { CommandParts } from "./run.ts";
 import { printUserspacePlan } from "./userspace/print-userspace-plan.ts";
 
@@ -13,14 +12,12 @@ import { printUserspacePlan } from "./userspace/print-userspace-plan.ts";
 export async function printPlan(
   config: Config,
   parts: Pick<CommandParts, "clock" | "log" | "print">,
-  format: PlanFormat,
+  format: string | undefined,
 ): Promise<boolean> {
   if (config.mode === "userspace") return await printUserspacePlan(config, parts, format);
   return await observeOnce(config, parts, ({ report }) => {
     const plan = withoutFlowChecks(report.plan);
-    parts.print(
-      (format === "text" ? planText(plan) : structuredText(format, planObject(plan))).trimEnd(),
-    );
+    parts.print(answerText(format, planObject(plan), () => planText(plan)).trimEnd());
     return plan.changes.length > 0;
   });
 }

@@ -3,12 +3,11 @@ import type { Clock } from "../base/clock.ts";
 import type { Config } from "../config/config.ts";
 import { type Verdict, worstVerdict } from "./check.ts";
 import { examine } from "./examine.ts";
-import type { DoctorFormat } from "./formats.ts";
 import { gatherFacts } from "./gather.ts";
 import { renderExamination } from "./render.ts";
 
 export interface DoctorOptions {
-  readonly format: DoctorFormat;
+  readonly format: string | undefined;
   readonly isBeforeInstall: boolean;
   /** Standard output is a terminal. */
   readonly hasColour: boolean;

@@ -1,19 +1,16 @@
 /** Findings as a table, JSON or YAML. Pure. */
 import { counted } from "../base/counted.ts";
-import { structuredText } from "../base/structured-text.ts";
+import { answerText } from "../base/structured-text.ts";
 import { type Column, tableLines } from "../base/table.ts";
 import { type Finding, type Verdict, verdicts, worstVerdict } from "./check.ts";
 import type { Examination } from "./examine.ts";
-import type { DoctorFormat } from "./formats.ts";
 
 export function renderExamination(
   examination: Examination,
-  format: DoctorFormat,
+  format: string | undefined,
   hasColour: boolean,
 ): string {
-  return format === "table"
-    ? tableText(examination, hasColour)
-    : structuredText(format, objectOf(examination));
+  return answerText(format, objectOf(examination), () => tableText(examination, hasColour));
 }
 
 /** The form is part of what scripts rely on. */

@@ -1,5 +1,4 @@
 import type { Clock } from "../../base/clock.ts";
-import { structuredText } from "../../base/structured-text.ts";
 import type { Config } from "../../config/config.ts";
 
 /** What a command that asks the daemon needs of the process. */
@@ -21,13 +20,3 @@ export interface Question {
 
 /** OK, something is wrong, no daemon runs. */
 export const exitCodes = { ok: 0, degraded: 1, notRunning: 2 } as const;
-
-/** An answer in the form asked for: as kubectl prints it, or for people. */
-export function answerText(
-  { options }: Pick<Question, "options">,
-  value: unknown,
-  forPeople: () => string,
-): string {
-  const format = options.get("output");
-  return format === "json" || format === "yaml" ? structuredText(format, value) : forPeople();
-}

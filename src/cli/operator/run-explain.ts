@@ -1,5 +1,6 @@
 /** `kube-ipvs explain`. */
 import { parseJson } from "../../base/parse-json.ts";
+import { answerText } from "../../base/structured-text.ts";
 import { apiVersion, type PlanFacts, type PlanQuery } from "../../daemon/operator/answers.ts";
 import { askDaemon } from "../../daemon/operator/ask-daemon.ts";
 import { planTarget } from "../../daemon/operator/plan-query.ts";
@@ -7,7 +8,7 @@ import type { Explanation } from "../../explain/explanation.ts";
 import type { From } from "../../explain/origins.ts";
 import { explainQuestion } from "./explain-question.ts";
 import { explanationText, shortExplanationText } from "./explanation-text.ts";
-import { answerText, exitCodes, type Question, type QuestionWorld } from "./question.ts";
+import { exitCodes, type Question, type QuestionWorld } from "./question.ts";
 
 /** The parts that need the kernel or a source of objects. */
 export interface Explainer {
@@ -30,10 +31,10 @@ export async function runExplain(
     world.writeErr(`Only the first ${items.length} addresses are explained\n`);
   }
   const answer = { apiVersion, kind: "ExplanationList", items };
-  const isShort = question.options.get("output") === "short";
+  const format = question.options.get("output");
   const forPeople = (): string =>
-    isShort ? shortExplanationText(items) : explanationText(items, world.columns?.());
-  world.writeOut(answerText(question, answer, forPeople));
+    format === "short" ? shortExplanationText(items) : explanationText(items, world.columns?.());
+  world.writeOut(answerText(format, answer, forPeople));
   return exitCodes.ok;
 }
 

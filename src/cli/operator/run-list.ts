@@ -5,9 +5,8 @@ import { yamlText } from "../../base/yaml.ts";
 import type { DrainRow, ServiceRow, ServicesQuery } from "../../daemon/operator/answers.ts";
 import { askDaemon } from "../../daemon/operator/ask-daemon.ts";
 import { servicesTarget } from "../../daemon/operator/routes.ts";
-import { drainsTable } from "./drains-table.ts";
 import { exitCodes, type Question, type QuestionWorld } from "./question.ts";
-import { servicesTable, wideServicesTable } from "./service-tables.ts";
+import { drainsTable, servicesTable, wideServicesTable } from "./service-tables.ts";
 
 const watchPeriodMs = 2_000;
 

@@ -1,21 +1,23 @@
 /** `kube-ipvs status`. */
 import { parseJson } from "../../base/parse-json.ts";
+import { answerText } from "../../base/structured-text.ts";
 import { apiVersion, type Status } from "../../daemon/operator/answers.ts";
 import { askDaemon, type Reply, statusTimeoutMs } from "../../daemon/operator/ask-daemon.ts";
 import { findLockHolder } from "../../daemon/process/instance-lock.ts";
-import { answerText, exitCodes, type Question, type QuestionWorld } from "./question.ts";
+import { exitCodes, type Question, type QuestionWorld } from "./question.ts";
 import { statusText } from "./status-text.ts";
 
 /** Resolves with the exit code: OK, degraded, not running. Rejects where this process may not ask. */
 export async function runStatus(question: Question, world: QuestionWorld): Promise<number> {
   const path = question.config.operatorSocketPath;
+  const format = question.options.get("output");
   const reply = await askDaemon(path, "/v1/status", statusTimeoutMs);
   if (reply.kind === "failed" && reply.isDenied === true) {
     throw new Error(`Cannot ask kube-ipvs on ${path}: ${reply.reason}`);
   }
   if (reply.kind !== "answer") return await withoutAnswer(reply, question, world);
   const status = parseJson(reply.text) as Status;
-  world.writeOut(answerText(question, status, () => statusText(status)));
+  world.writeOut(answerText(format, status, () => statusText(status)));
   return status.verdict === "OK" ? exitCodes.ok : exitCodes.degraded;
 }
 
@@ -33,6 +35,7 @@ async function withoutAnswer(
     : `Not running: no kube-ipvs on this node answers on ${path} (${reason})`;
   const verdict = isRunning ? "Degraded" : "NotRunning";
   const status = { apiVersion, kind: "Status", verdict, summary };
-  world.writeOut(answerText(question, status, () => `${summary}\n`));
+  const format = question.options.get("output");
+  world.writeOut(answerText(format, status, () => `${summary}\n`));
   return isRunning ? exitCodes.degraded : exitCodes.notRunning;
 }

@@ -1,8 +1,13 @@
-/** Services and their endpoints as tables. Pure. */
+/** Services, their endpoints, and what drains, as tables. Pure. */
 import { durationText } from "../../base/duration-text.ts";
 import { hostPort } from "../../base/ip.ts";
 import { type Column, tableLines } from "../../base/table.ts";
-import type { DrainTimes, EndpointRow, ServiceRow } from "../../daemon/operator/answers.ts";
+import type {
+  DrainRow,
+  DrainTimes,
+  EndpointRow,
+  ServiceRow,
+} from "../../daemon/operator/answers.ts";
 
 const serviceColumns: readonly Column<ServiceRow>[] = [
   { title: "NAMESPACE", text: ({ namespace }) => namespace },
@@ -43,6 +48,22 @@ const endpointColumns: readonly Column<EndpointRow>[] = [
   { title: "REASON", text: ({ reason = "" }) => reason },
 ];
 
+const drainColumns: readonly Column<DrainRow>[] = [
+  { title: "AGE", text: ({ ageSeconds }) => durationText(ageSeconds) },
+  {
+    title: "DEADLINE",
+    text: ({ deadlineInSeconds }) =>
+      deadlineInSeconds === undefined ? "none" : `in ${durationText(deadlineInSeconds)}`,
+  },
+  { title: "NAMESPACE", text: ({ namespace = "" }) => namespace },
+  { title: "NAME", text: ({ name = "" }) => name },
+  { title: "PROTO", text: ({ protocol }) => protocol },
+  { title: "VIRTUAL-SERVER", text: ({ address, port }) => hostPort(address, port) },
+  { title: "REAL-SERVER", text: ({ realServer: { address, port } }) => hostPort(address, port) },
+  { title: "ACTIVE", text: (row) => String(row.activeConnections), isNumber: true },
+  { title: "INACTIVE", text: (row) => String(row.inactiveConnections), isNumber: true },
+];
+
 /** A line for each virtual server. */
 export function servicesTable(rows: readonly ServiceRow[], width?: number): readonly string[] {
   return tableLines(serviceColumns, rows, width);
@@ -65,6 +86,11 @@ const indent = "  ";
 /** A line for each endpoint of one virtual server. */
 export function endpointsTable(rows: readonly EndpointRow[], width?: number): readonly string[] {
   return tableLines(endpointColumns, rows, width);
+}
+
+/** A line for each real server that drains. */
+export function drainsTable(rows: readonly DrainRow[], width?: number): readonly string[] {
+  return tableLines(drainColumns, rows, width);
 }
 
 /** `claimed-by-another-service (default/a, held-before)`. */

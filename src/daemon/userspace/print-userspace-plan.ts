@@ -2,14 +2,13 @@
 import type { NodeRecord } from "../../api/objects.ts";
 import type { ObjectSource, ResourceKind } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
-import { structuredText } from "../../base/structured-text.ts";
+import { answerText } from "../../base/structured-text.ts";
 import type { Config } from "../../config/config.ts";
 import { listListeningSockets } from "../../kernel/listening-sockets.ts";
 import { ChangeTracker } from "../../model/change-tracker.ts";
 import { planObject } from "../../reconcile/render/plan-json.ts";
 import { planText } from "../../reconcile/render/plan-text.ts";
 import type { SoughtListener } from "../../userspace/find-listeners.ts";
-import type { PlanFormat } from "../plan-format.ts";
 import { answerDeadline } from "../process/answer-deadline.ts";
 import { openSource } from "../process/open-source.ts";
 import { readOwnershipRecord } from "../process/ownership-record.ts";
@@ -27,7 +26,7 @@ import {
 export async function printUserspacePlan(
   config: Config,
   parts: Pick<CommandParts, "clock" | "log" | "print">,
-  format: PlanFormat,
+  format: string | undefined,
 ): Promise<boolean> {
   const { clock, log, print } = parts;
   const deadline = answerDeadline(config, clock);
@@ -41,7 +40,7 @@ export async function printUserspacePlan(
     const { held } = readOwnershipRecord(config.drainStartTimesPath);
     const seen = { usable, held, sockets, nodeAddresses: readNodeAddresses() };
     const plan = await planUserspace(objects, seen, config);
-    print((format === "text" ? textOf(plan) : structuredText(format, objectOf(plan))).trimEnd());
+    print(answerText(format, objectOf(plan), () => textOf(plan)).trimEnd());
     return plan.listeners.length + plan.rules.changes.length > 0;
   } finally {
     deadline.stop();

@@ -1,7 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { drainsTable } from "../../../../src/cli/operator/drains-table.ts";
-import { servicesTable, wideServicesTable } from "../../../../src/cli/operator/service-tables.ts";
+import {
+  drainsTable,
+  servicesTable,
+  wideServicesTable,
+} from "../../../../src/cli/operator/service-tables.ts";
 import type { DrainRow, ServiceRow } from "../../../../src/daemon/operator/answers.ts";
 
 const web: ServiceRow = {
