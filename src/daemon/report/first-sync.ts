@@ -1,8 +1,6 @@
 import type { LogKeys } from "../../base/log.ts";
 import type { ApplyProgress } from "../../reconcile/apply/apply-plan.ts";
-import { changeCount } from "../../reconcile/report.ts";
-import type { ReporterParts } from "./loop-reporter.ts";
-import type { SyncSummary } from "./sync-reporter.ts";
+import type { LoopSummary, ReporterParts } from "./loop-reporter.ts";
 
 /** Objects that the initial lists brought. */
 export interface ListedCounts {
@@ -54,17 +52,20 @@ export class FirstSync {
     }
   }
 
-  /** To be called after each sync without a failure. */
-  succeeded(summary: Omit<SyncSummary, "families" | "triggers">): void {
+  /** To be called after each sync without a failure; `figures` counts what it came to, once. */
+  succeeded(
+    { serviceCount, isObserveOnly, elapsedMs }: Omit<LoopSummary, "isFull">,
+    figures: () => { readonly changes: number; readonly virtualServers?: number },
+  ): void {
     if (this.#isOver) return;
     this.#isOver = true;
+    const { changes, ...others } = figures();
     const { log, metrics } = this.#parts;
-    const { serviceCount, desired, report, isObserveOnly, elapsedMs } = summary;
     metrics.firstSyncCompleted.set(1);
     log.info("First sync completed", {
       services: serviceCount,
-      virtualServers: [...desired.virtualServerKeys()].length,
-      [isObserveOnly ? "pendingChanges" : "changes"]: changeCount(report),
+      ...others,
+      [isObserveOnly ? "pendingChanges" : "changes"]: changes,
       elapsed: `${elapsedMs.toFixed(1)}ms`,
       ...this.#sinceStart(),
     });

@@ -9,9 +9,11 @@ import type { Trigger } from "../../model/change-tracker.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
 import type { LostClaim } from "../../plan/claims/claim.ts";
 import type { ConntrackPass } from "../../reconcile/apply/outcome.ts";
-import type { SyncReport } from "../../reconcile/report.ts";
+import type { FamilySync } from "../../reconcile/iptables/tables-reconciler.ts";
+import { changeCount, type SyncReport } from "../../reconcile/report.ts";
 import { ConflictReporter } from "./conflict-reporter.ts";
 import { DryRunReporter, pendingChanges } from "./dry-run-reporter.ts";
+import { FirstSync } from "./first-sync.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
 import { SyncHistory } from "./sync-history.ts";
 
@@ -50,6 +52,7 @@ export class LoopReporter {
   protected readonly parts: ReporterParts;
   /** What the last syncs came to. */
   readonly history: SyncHistory;
+  readonly firstSync: FirstSync;
   protected readonly conflicts: ConflictReporter;
   readonly #dryRun: DryRunReporter;
 
@@ -58,6 +61,7 @@ export class LoopReporter {
     this.history = new SyncHistory(parts.clock);
     this.conflicts = new ConflictReporter({ ...parts, history: this.history });
     this.#dryRun = new DryRunReporter(parts);
+    this.firstSync = new FirstSync(parts);
   }
 
   /** The loop begins: health is judged from now on. */
@@ -140,6 +144,23 @@ export class LoopReporter {
     }
     const others = failures.length - maxLoggedFailures;
     if (others > 0) log.error("More kernel changes failed", { count: others });
+  }
+
+  /** A line for each family, as upstream's two proxiers write. */
+  protected logCompletion(
+    family: Pick<FamilySync, "family" | "elapsedMs" | "isFull">,
+    { report, serviceCount, plannedServiceCount }: Omit<LoopSummary, "isFull">,
+  ): void {
+    this.parts.log.verbose(2, "SyncProxyRules complete", {
+      ipFamily: family.family,
+      elapsed: `${family.elapsedMs.toFixed(1)}ms`,
+      full: family.isFull,
+      services: serviceCount,
+      planned: plannedServiceCount,
+      changes: changeCount(report),
+      refused: report.refusals.present.length,
+      failures: report.failures.length,
+    });
   }
 
   protected countWithoutLocal(

@@ -6,7 +6,6 @@ import { changeCount, type SyncReport } from "../../reconcile/report.ts";
 import { AnnotationReporter } from "./annotation-reporter.ts";
 import { conflictsOf } from "./conflicts.ts";
 import { DriftReporter } from "./drift-reporter.ts";
-import { FirstSync } from "./first-sync.ts";
 import { LoopReporter, type LoopSummary, type ReporterParts } from "./loop-reporter.ts";
 import { ManualWeightReporter } from "./manual-weight-reporter.ts";
 import { RefusalReporter } from "./refusal-reporter.ts";
@@ -28,7 +27,6 @@ export interface SyncSummary extends LoopSummary {
 
 /** Turns what the loop does into metrics, health, log lines and events. */
 export class SyncReporter extends LoopReporter {
-  readonly firstSync: FirstSync;
   readonly #drifts: DriftReporter;
   readonly #manualWeights: ManualWeightReporter;
   readonly #refusals: RefusalReporter;
@@ -43,7 +41,6 @@ export class SyncReporter extends LoopReporter {
     this.#manualWeights = new ManualWeightReporter(parts);
     this.#refusals = new RefusalReporter(parts);
     this.#annotations = new AnnotationReporter(parts);
-    this.firstSync = new FirstSync(parts);
   }
 
   synced(summary: SyncSummary): void {
@@ -58,24 +55,13 @@ export class SyncReporter extends LoopReporter {
     this.logFailures(report);
     this.#annotations.report(summary.annotationProblems ?? new Map());
     if (hasWorked) this.conflicts.report(conflictsOf(summary, report.conflicts));
-    this.#logCompletion(summary);
-    if (hasWorked) this.firstSync.succeeded(summary);
-  }
-
-  /** A line for each family, as upstream's two proxiers write; here they share one sync. */
-  #logCompletion({ families, report, elapsedMs, ...summary }: SyncSummary): void {
-    for (const ipFamily of families) {
-      this.parts.log.verbose(2, "SyncProxyRules complete", {
-        ipFamily,
-        elapsed: `${elapsedMs.toFixed(1)}ms`,
-        full: summary.isFull,
-        services: summary.serviceCount,
-        planned: summary.plannedServiceCount,
-        changes: changeCount(report),
-        refused: report.refusals.present.length,
-        failures: report.failures.length,
-      });
-    }
+    // The families share one sync.
+    for (const family of families) this.logCompletion({ ...summary, family }, summary);
+    if (!hasWorked) return;
+    this.firstSync.succeeded(summary, () => ({
+      virtualServers: [...summary.desired.virtualServerKeys()].length,
+      changes: changeCount(report),
+    }));
   }
 
   /** A check between syncs found that a third party changed what we wrote; the sync after it says what. */

@@ -12,8 +12,6 @@ export interface TablesSummary extends Omit<LoopSummary, "isFull"> {
 
 /** Turns what the loop of mode iptables does into metrics, health and log lines. */
 export class TablesReporter extends LoopReporter {
-  #isFirst = true;
-
   /** A check between syncs found that rules may differ. */
   comparing(): void {
     this.parts.metrics.driftDetected.inc({ state: "rules" });
@@ -32,15 +30,16 @@ export class TablesReporter extends LoopReporter {
     const families = report.families.map(({ family }) => family);
     this.countWithoutLocal(summary.desired, families);
     this.logFailures(report);
-    this.#logCompletion(summary);
+    for (const pass of report.families) this.logCompletion(pass, summary);
     if (!hasWorked) return;
     this.observeLatency(summary.triggers);
     this.conflicts.report([
       ...summary.desired.claims.lost().map(claimConflict),
       ...summary.lostHealthPorts.map(healthPortConflict),
     ]);
-    if (this.#isFirst) this.#firstSucceeded(summary);
-    this.#isFirst = false;
+    this.firstSync.succeeded(summary, () => ({
+      changes: summary.isObserveOnly ? report.plan.changes.length : changeCount(report),
+    }));
   }
 
   #countRules({ family, elapsedMs, isFull, totalRules, writtenRules }: FamilySync): void {
@@ -61,31 +60,5 @@ export class TablesReporter extends LoopReporter {
       metrics.iptablesRestoreFailures.inc({ ip_family: family });
       if (!isFull) metrics.partialRestoreFailures.inc({ ip_family: family });
     }
-  }
-
-  /** A line for each family, as upstream's two proxiers write. */
-  #logCompletion({ report, serviceCount, plannedServiceCount }: TablesSummary): void {
-    for (const { family: ipFamily, elapsedMs, isFull } of report.families) {
-      this.parts.log.verbose(2, "SyncProxyRules complete", {
-        ipFamily,
-        elapsed: `${elapsedMs.toFixed(1)}ms`,
-        full: isFull,
-        services: serviceCount,
-        planned: plannedServiceCount,
-        changes: changeCount(report),
-        failures: report.failures.length,
-      });
-    }
-  }
-
-  #firstSucceeded({ report, serviceCount, isObserveOnly, elapsedMs }: TablesSummary): void {
-    this.parts.metrics.firstSyncCompleted.set(1);
-    this.parts.log.info("First sync completed", {
-      services: serviceCount,
-      [isObserveOnly ? "pendingChanges" : "changes"]: isObserveOnly
-        ? report.plan.changes.length
-        : changeCount(report),
-      elapsed: `${elapsedMs.toFixed(1)}ms`,
-    });
   }
 }
