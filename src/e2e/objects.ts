@@ -76,10 +76,20 @@ export const roles = {
   draining: { "kube-ipvs.io/e2e-drain": "true" },
 } as const;
 
-type Fields = Readonly<Record<string, unknown>>;
+/** Services of the test, by what they are for. */
+export const serviceRoles = [
+  "web",
+  "node-port",
+  "affinity",
+  "headless",
+  "internal",
+  "external",
+  "draining",
+  "hints",
+] as const;
+export type ServiceRole = (typeof serviceRoles)[number];
 
-/** Services of the test by the name of what they are for. */
-const specs: Readonly<Record<string, Fields>> = {
+const specs: Readonly<Record<ServiceRole, KubeObject>> = {
   web: { ipFamilyPolicy: "PreferDualStack" },
   "node-port": { type: "NodePort" },
   affinity: { sessionAffinity: "ClientIP" },
@@ -90,20 +100,8 @@ const specs: Readonly<Record<string, Fields>> = {
   hints: { selector: undefined },
 };
 
-export type ServiceRole =
-  | "web"
-  | "node-port"
-  | "affinity"
-  | "headless"
-  | "internal"
-  | "external"
-  | "draining"
-  | "hints";
-
-export const serviceRoles: readonly ServiceRole[] = Object.keys(specs) as ServiceRole[];
-
 export function serviceObject(namespace: string, role: ServiceRole): KubeObject {
-  return service(namespace, role, specs[role] ?? {});
+  return service(namespace, role, specs[role]);
 }
 
 /** It asks for another Service's address and port, which it does not get. */
@@ -111,7 +109,7 @@ export function claimingService(namespace: string, address: string): KubeObject 
   return service(namespace, "claim", { externalIPs: [address] });
 }
 
-function service(namespace: string, name: string, spec: Fields): KubeObject {
+function service(namespace: string, name: string, spec: KubeObject): KubeObject {
   return {
     apiVersion: "v1",
     kind: "Service",

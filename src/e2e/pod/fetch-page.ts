@@ -1,5 +1,7 @@
 /** `kube-ipvs-e2e get URL…`: prints the first page that answers with 200. */
-import { get } from "node:http";
+import { once } from "node:events";
+import { get, type IncomingMessage } from "node:http";
+import { text } from "node:stream/consumers";
 import { errorText } from "../../base/error-text.ts";
 
 const patienceMs = 10_000;
@@ -16,20 +18,13 @@ export async function fetchFirstPage(urls: readonly string[]): Promise<string> {
   throw new Error(problems.join("; "));
 }
 
-function fetchPage(url: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const request = get(url, { timeout: patienceMs }, (response) => {
-      let text = "";
-      response.setEncoding("utf8");
-      response.on("data", (chunk: string) => {
-        text += chunk;
-      });
-      response.on("end", () => {
-        if (response.statusCode === 200) resolve(text);
-        else reject(new Error(`status ${response.statusCode}`));
-      });
-    });
-    request.on("timeout", () => request.destroy(new Error("timeout")));
-    request.on("error", reject);
-  });
+async function fetchPage(url: string): Promise<string> {
+  const request = get(url, { timeout: patienceMs });
+  request.on("timeout", () => request.destroy(new Error("timeout")));
+  // What fails once there is a response fails there too.
+  request.on("error", () => {});
+  const [response] = (await once(request, "response")) as [IncomingMessage];
+  const page = await text(response);
+  if (response.statusCode !== 200) throw new Error(`status ${response.statusCode}`);
+  return page;
 }
