@@ -55,15 +55,10 @@ function errorMessage(facts: NetlinkErrorFacts): string {
 /** What the kernel sent is no well-formed message, attribute or table. */
 export class DecodeError extends Error {
   override readonly name = "DecodeError";
-  /** What was being read, and what is wrong with it. */
-  readonly what: string;
-  /** Position in the received bytes. */
-  readonly offset: number;
 
+  /** `what` was being read, with what is wrong with it; `offset`: position in the received bytes. */
   constructor(what: string, offset: number) {
     super(`Cannot decode a message of the kernel: ${what} at byte ${offset}`);
-    this.what = what;
-    this.offset = offset;
   }
 }
 

@@ -14,16 +14,8 @@ export interface IptablesRun {
 
 /** A run of an iptables program that ended with a failure. */
 export class IptablesError extends Error {
-  readonly family: IpFamily;
-  readonly program: string;
-  /** 1 failure, 2 a missing set, chain or match, 3 another version, 4 the lock, or (nft) a refusal. */
-  readonly exitCode: number;
-  /** What the program wrote, as one line, shortened. */
-  readonly programMessage: string;
   /** The table that was not changed, where that is known; tables before it were. */
   readonly table?: TableName;
-  /** The offending line of the input. */
-  readonly lineText?: string;
   /** Another program held the lock, or changed rules at the same time: worth a retry. */
   readonly isBusy: boolean;
 
@@ -32,15 +24,8 @@ export class IptablesError extends Error {
     const programMessage = shorten(result.errorOutput);
     super(composeMessage(run, result.exitCode, programMessage, place?.lineText));
     this.name = "IptablesError";
-    this.family = run.family;
-    this.program = run.program;
-    this.exitCode = result.exitCode;
-    this.programMessage = programMessage;
     this.isBusy = result.exitCode === exitCodes.resourceProblem && busyWords.test(programMessage);
-    if (place !== undefined) {
-      this.lineText = place.lineText;
-      if (place.table !== undefined) this.table = place.table;
-    }
+    if (place?.table !== undefined) this.table = place.table;
   }
 }
 
@@ -52,8 +37,8 @@ export function isIptablesBusy(error: unknown): boolean {
 /** Of legacy, which waits for its lock in vain; of nft, whose transaction the kernel sent back. */
 const busyWords = /xtables lock|Resource temporarily unavailable/;
 
-/** enum xtables_exittype, xtables.h. */
-const exitCodes = { other: 1, parameterProblem: 2, versionProblem: 3, resourceProblem: 4 } as const;
+/** enum xtables_exittype, xtables.h; the last one is the lock, or (nft) a refusal of the kernel. */
+const exitCodes = { parameterProblem: 2, versionProblem: 3, resourceProblem: 4 } as const;
 
 const explanations: ReadonlyMap<number, string> = new Map([
   [exitCodes.parameterProblem, "a set, chain, match or target is missing or not supported"],

@@ -5,14 +5,9 @@
 
 /** A rule that cannot be written down: a broken promise of whoever planned it. */
 export class RuleValueError extends Error {
-  readonly what: string;
-  readonly value: string;
-
   constructor(what: string, value: string, expected: string) {
     super(`Cannot write ${what} ${JSON.stringify(value)} into a rule: expected ${expected}`);
     this.name = "RuleValueError";
-    this.what = what;
-    this.value = value;
   }
 }
 

@@ -5,16 +5,11 @@ import { splitWords } from "./words.ts";
 
 /** Text that `iptables-save` does not print; nothing of it is used. */
 export class SavedTextError extends Error {
-  /** Counted from 1. */
-  readonly line: number;
-  readonly lineText: string;
-
+  /** `line` is counted from 1. */
   constructor(problem: string, line: number, lineText: string) {
     const shown = lineText.length > 120 ? `${lineText.slice(0, 120)}…` : lineText;
     super(`Cannot read saved rules: line ${line}: ${problem}: ${JSON.stringify(shown)}`);
     this.name = "SavedTextError";
-    this.line = line;
-    this.lineText = lineText;
   }
 }
 
@@ -23,15 +18,12 @@ export class SavedTextError extends Error {
  * be read one by one, and all of it be written.
  */
 export class UnreadableTableError extends Error {
-  readonly table: TableName;
-
   constructor(table: TableName) {
     super(
       `Cannot read table ${table}: it holds nftables rules that iptables cannot print; ` +
         "keep them in a table of their own",
     );
     this.name = "UnreadableTableError";
-    this.table = table;
   }
 }
 

@@ -26,12 +26,9 @@ export interface ReadByChain {
 
 /** An answer of iptables-nft-restore that this file does not understand. */
 export class UnexpectedAnswer extends Error {
-  readonly result: ProgramResult;
-
   constructor(result: ProgramResult) {
     super(`Unexpected answer of iptables-nft-restore: ${result.errorOutput.trim()}`);
     this.name = "UnexpectedAnswer";
-    this.result = result;
   }
 }
 
