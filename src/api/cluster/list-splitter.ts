@@ -46,7 +46,7 @@ export class ListSplitter {
       }
       if (this.#endsItem(byte)) {
         this.#item.add(chunk.subarray(start, at));
-        start = this.#isInItems && byte === comma ? at + 1 : at;
+        start = byte === comma ? at + 1 : at;
         const text = this.#item.take();
         if (text.trim() !== "") yield parseJson(text);
       }

@@ -120,8 +120,7 @@ export class Reflector<T> {
   async #withServed(listed: ReadonlySet<string>): Promise<ReadonlySet<string>> {
     const { servedBefore } = this.#target;
     if (this.#isSynced || servedBefore === undefined) return listed;
-    const served = await servedBefore();
-    return listed.size === 0 ? served : new Set([...served, ...listed]);
+    return new Set([...(await servedBefore()), ...listed]);
   }
 
   /** The second list is the newest state, not what a server has in its cache. */

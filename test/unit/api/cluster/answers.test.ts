@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { expectOk } from "../../../../src/api/cluster/answers.ts";
+import { expectOk, readListHead, readWatchEvent } from "../../../../src/api/cluster/answers.ts";
 import {
   type WatchedResource,
   watchedResources,
@@ -67,4 +67,38 @@ describe("what an operator reads when the API server refuses", () => {
   for (const { name, resource, status, body, want } of cases) {
     it(name, async () => assert.equal(await messageFor(resource ?? services, status, body), want));
   }
+});
+
+describe("an answer that makes no sense", () => {
+  const malformed = { name: "ApiError", reason: "malformed-answer" };
+  for (const line of [
+    '{"type":"RENAMED","object":{"metadata":{"name":"a"}}}',
+    '{"object":{}}',
+    "[]",
+    '{"type":"ADDED"',
+  ]) {
+    it(`is the line of a watch ${line}`, () => {
+      assert.throws(() => readWatchEvent(services, line), malformed);
+    });
+  }
+
+  for (const list of [
+    {},
+    null,
+    { kind: "Service", metadata: { resourceVersion: "1" } },
+    { kind: "ServiceList", metadata: {} },
+    { metadata: { resourceVersion: "1" } },
+  ]) {
+    it(`is the list ${JSON.stringify(list)}`, () => {
+      assert.throws(() => readListHead(services, list), malformed);
+    });
+  }
+
+  it("is not the ERROR event of a watch, which says why it ends", () => {
+    const object = { code: 410, reason: "Expired", message: "too old resource version" };
+    assert.throws(() => readWatchEvent(services, JSON.stringify({ type: "ERROR", object })), {
+      ...{ name: "ApiError", status: 410, reason: "Expired" },
+      message: "Cannot read services: 410 Expired (too old resource version)",
+    });
+  });
 });
