@@ -143,6 +143,7 @@ describe("attributeSet", () => {
 describe("attributeSet refuses to write", () => {
   const cases: readonly { name: string; values: Values; says: RegExp }[] = [
     { name: "a number that is too large", values: { word: 0x10000 }, says: /65536 does not fit/ },
+    { name: "a port that is too large", values: { port: 0x10000 }, says: /65536 does not fit/ },
     { name: "a negative number", values: { count: -1 }, says: /-1 does not fit/ },
     { name: "a fraction", values: { small: 1.5 }, says: /1.5 does not fit/ },
     { name: "text with a NUL inside", values: { name: "a\0b" }, says: /NUL/ },

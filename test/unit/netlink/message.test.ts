@@ -36,14 +36,16 @@ describe("MessageWriter", () => {
     assert.equal(view.getUint32(0, true), 0);
   });
 
-  it("leaves nothing of earlier messages in the padding", () => {
+  it("leaves nothing of earlier messages in padding, zeros and ends of texts", () => {
     const writer = new MessageWriter();
     writer.bytes(new Uint8Array(64).fill(0xff));
     writer.clear();
     const start = writer.beginAttribute(1);
     writer.u8(1);
     writer.endAttribute(start);
-    assert.deepEqual([...writer.written], [5, 0, 1, 0, 1, 0, 0, 0]);
+    writer.zeros(2);
+    writer.text("rr");
+    assert.deepEqual([...writer.written], [5, 0, 1, 0, 1, 0, 0, 0, 0, 0, 0x72, 0x72, 0]);
   });
 
   it("writes addresses of both families behind what is there, and zeros", () => {

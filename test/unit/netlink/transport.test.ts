@@ -279,11 +279,16 @@ describe("batch", () => {
     await assert.rejects(transport.batch(kind, [1]), { code: "ENOBUFS" });
   });
 
-  it("takes no notice of replies to an earlier batch", async () => {
+  it("takes no notice of replies to an earlier batch, nor to what it did not ask for", async () => {
     const { transport } = open((requests, count) => {
       if (count === 0) return failure(ETIMEDOUT);
       const first = requests[0]?.sequence ?? 0;
-      return messages(acknowledgement(first - 1, EEXIST), acknowledgement(sequenceOf(requests)));
+      const last = sequenceOf(requests);
+      return messages(
+        acknowledgement(first - 1, EEXIST),
+        acknowledgement(last + 1, EEXIST),
+        acknowledgement(last),
+      );
     });
     await assert.rejects(transport.batch(kind, [1, 2]), { code: "ETIMEDOUT" });
     assert.deepEqual(await transport.batch(kind, [3, 4]), []);

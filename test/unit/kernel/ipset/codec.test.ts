@@ -167,20 +167,23 @@ describe("requests about sets", () => {
 
 describe("entries", () => {
   const ipv4 = fc.ipV4();
+  const address = fc.oneof(ipv4, fc.constantFrom("fd00:96::a", "2001:db8::1"));
+  const two = fc.oneof(fc.tuple(ipv4, ipv4), fc.constant(["fd00:96::a", "2001:db8::1"] as const));
   const protocol = fc.constantFrom("tcp", "udp", "sctp");
   const port = fc.nat(65_535);
   /** A single host has no length in the text, as ipset prints it. */
   const net = fc.constantFrom("10.1.2.3", "10.1.2.0/31", "10.0.0.0/8", "128.0.0.0/1");
+  const withNet = fc.oneof(fc.tuple(ipv4, net), fc.constant(["fd00:96::a", "fd00::/8"] as const));
   const kinds: readonly [IpSetType, fc.Arbitrary<string>][] = [
-    ["hash:ip", ipv4],
-    ["hash:ip,port", fc.tuple(ipv4, protocol, port).map(([a, p, n]) => `${a},${p}:${n}`)],
+    ["hash:ip", address],
+    ["hash:ip,port", fc.tuple(address, protocol, port).map(([a, p, n]) => `${a},${p}:${n}`)],
     [
       "hash:ip,port,ip",
-      fc.tuple(ipv4, protocol, port, ipv4).map(([a, p, n, b]) => `${a},${p}:${n},${b}`),
+      fc.tuple(two, protocol, port).map(([[a, b], p, n]) => `${a},${p}:${n},${b}`),
     ],
     [
       "hash:ip,port,net",
-      fc.tuple(ipv4, protocol, port, net).map(([a, p, n, b]) => `${a},${p}:${n},${b}`),
+      fc.tuple(withNet, protocol, port).map(([[a, b], p, n]) => `${a},${p}:${n},${b}`),
     ],
     ["bitmap:port", port.map(String)],
   ];

@@ -5,7 +5,7 @@ import { printIpvsMessage } from "../../../../src/kernel/ipvs/codec.ts";
 import type { IpvsChange } from "../../../../src/kernel/kernel.ts";
 import type { Message } from "../../../../src/netlink/message.ts";
 import { messagesOf } from "../../../../src/netlink/message.ts";
-import type { VirtualServer } from "../../../../src/state/virtual-server.ts";
+import { type VirtualServer, virtualServerKey } from "../../../../src/state/virtual-server.ts";
 import { bytesOf, readCapture, withSequence } from "../../../captures/captures.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { observeIpvs } from "../../../support/observe-ipvs.ts";
@@ -272,6 +272,16 @@ describe("reading", () => {
     assert.equal(sent().length, 1 + 3);
   });
 
+  it("gives the cached list of real servers where nothing differs", async () => {
+    const { ipvs } = await open(recorded);
+    const ids = (await observeIpvs(ipvs)).map(({ virtualServer }) => virtualServer);
+    const lists = await ipvs.readRealServers(ids);
+    const cached = new Map(ids.map((id, index) => [virtualServerKey(id), lists[index]]));
+    const again = await ipvs.readRealServers(ids, (key) => cached.get(key));
+    for (const [index, list] of again.entries()) assert.equal(list, lists[index]);
+    assert.deepEqual(await ipvs.readRealServers(ids, () => [target]), lists);
+  });
+
   it("refuses a list that is cut off anywhere", async () => {
     for (let length = 0; length < serviceReply.length; length += 7) {
       const { ipvs } = await open((requests) =>
@@ -418,6 +428,13 @@ describe("IPVS that is looked for when needed", () => {
     });
     assert.equal(socket.isClosed(), true);
     assert.deepEqual(await ipvs.apply([createWeb]), []);
+  });
+
+  it("is closed at once where it is asked for afterwards", async () => {
+    const { ipvs, socket } = lookedFor(0);
+    ipvs.close();
+    await ipvs.apply([createWeb]);
+    assert.equal(socket.isClosed(), true);
   });
 
   it("is closed without being opened", () => {
