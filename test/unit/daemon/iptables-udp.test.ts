@@ -4,7 +4,7 @@ import { afterEach, beforeEach, describe, it } from "node:test";
 import { FakeNode } from "../../support/fake-node.ts";
 import { dnsFlow } from "../../support/flows.ts";
 import type { NamedObject } from "../../support/memory-source.ts";
-import { type ApiObject, endpointSlice, service } from "../../support/objects.ts";
+import { type ApiObject, endpoint, endpointSlice, service } from "../../support/objects.ts";
 import { ip } from "../../support/records.ts";
 
 const pod = "10.244.1.5";
@@ -40,8 +40,15 @@ function dns(shape: Shape = {}): NamedObject {
 }
 
 function slice(owner = "dns", address = pod): NamedObject {
+  return sliceOf(owner, [address]);
+}
+
+function sliceOf(
+  owner: string,
+  endpoints: readonly (string | ReturnType<typeof endpoint>)[],
+): NamedObject {
   const ports = [{ name: "dns", protocol: "UDP", port: 5353 }];
-  return named(endpointSlice({ service: owner, endpoints: [address], ports }));
+  return named(endpointSlice({ service: owner, endpoints, ports }));
 }
 
 function named(object: ApiObject): NamedObject {
@@ -129,6 +136,23 @@ describe("mode iptables: UDP flows", () => {
     await node.settle();
     track(everywhere);
     node.source.delete(dns());
+    await node.settle();
+    assert.deepEqual(left(), []);
+  });
+
+  it("stay at an endpoint that terminates while it serves, and end when it does no more", async () => {
+    const leaving = (serving: boolean): NamedObject => {
+      const conditions = { ready: false, serving, terminating: true };
+      return sliceOf("dns", [endpoint(pod, { conditions }), "10.244.1.6"]);
+    };
+    node.source.apply(dns(), sliceOf("dns", [pod, "10.244.1.6"]));
+    await node.start();
+    await node.settle();
+    track(everywhere);
+    node.source.apply(leaving(true));
+    await node.settle();
+    assert.deepEqual(left(), all);
+    node.source.apply(leaving(false));
     await node.settle();
     assert.deepEqual(left(), []);
   });

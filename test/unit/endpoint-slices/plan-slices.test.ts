@@ -157,6 +157,11 @@ describe("endpoints of a Service", () => {
     assert.equal(slice.labels["tier"], "db");
   });
 
+  it("are in the same slices in whatever order their Pods are listed", () => {
+    const all = pods(250);
+    assert.deepEqual(made(selecting(), ...all.toReversed()), made(selecting(), ...all));
+  });
+
   it("are at most 100 in a slice", () => {
     const sizes = made(selecting(), ...pods(250)).map(({ endpoints }) => endpoints.length);
     assert.deepEqual(sizes, [100, 100, 50]);

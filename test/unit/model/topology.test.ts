@@ -88,6 +88,16 @@ const cases: readonly Case[] = [
     hasUsable: true,
   },
   {
+    name: "all when one ready endpoint lacks a hint for nodes, or has an empty one",
+    endpoints: [
+      endpointRecord(a, { nodeHints: ["node-1"] }),
+      endpointRecord(b),
+      endpointRecord(c, { nodeHints: [] }),
+    ],
+    cluster: [a, b, c],
+    hasUsable: true,
+  },
+  {
     name: "hints of an unready endpoint do not count",
     endpoints: [endpointRecord(a, { zoneHints: ["z1"] }), endpointRecord(b, { isReady: false })],
     cluster: [a],
@@ -108,6 +118,20 @@ const cases: readonly Case[] = [
     cluster: [],
     local: [],
     hasUsable: true,
+  },
+  {
+    name: "none for internal policy Local where one of the others is usable and one is not",
+    service: { isInternalPolicyLocal: true },
+    endpoints: [endpointRecord(b), endpointRecord(c, dead)],
+    cluster: [],
+    hasUsable: true,
+  },
+  {
+    name: "none for internal policy Local where none is usable anywhere",
+    service: { isInternalPolicyLocal: true },
+    endpoints: [localEndpoint(a, dead), endpointRecord(b, dead)],
+    cluster: [],
+    hasUsable: false,
   },
   {
     name: "both lists for external policy Local with a node port",

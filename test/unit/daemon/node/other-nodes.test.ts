@@ -58,6 +58,14 @@ class Stage {
   }
 }
 
+describe("other Nodes", () => {
+  it("are waited for only where they can be listed", () => {
+    assert.equal(new Stage().others.isReady, false);
+    assert.equal(new Stage({ source: {} }).others.isReady, true);
+    assert.equal(new Stage({ periodMs: 0 }).others.isReady, true);
+  });
+});
+
 describe("a daemon whose Services name another Node's address", () => {
   for (const policy of ["serve", "refuse"]) {
     it(`neither binds nor serves it, from the first sync on, with reservedAddresses: ${policy}, and serves it when that Node is gone`, async () => {

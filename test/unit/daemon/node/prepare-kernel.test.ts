@@ -1,0 +1,53 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { loadConfig } from "../../../../src/config/load-config.ts";
+import {
+  prepareKernel,
+  StartError,
+  supportedFamilies,
+} from "../../../../src/daemon/node/prepare-kernel.ts";
+import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
+import { RecordingLogger } from "../../../support/recording-logger.ts";
+
+describe("preparing the kernel", () => {
+  let kernel: FakeKernel;
+  let log: RecordingLogger;
+
+  beforeEach(() => {
+    kernel = new FakeKernel();
+    log = new RecordingLogger();
+  });
+
+  it("has ip_vs loaded before anything is asked of the kernel", async () => {
+    const { available } = kernel.modules;
+    available.delete("ip_vs");
+    const load = async (name: string): Promise<void> => {
+      await Promise.resolve();
+      available.add(name);
+    };
+    const wasLoaded: boolean[] = [];
+    const probe = async (): Promise<{ isSupported: boolean }> => {
+      wasLoaded.push(available.has("ip_vs"));
+      return { isSupported: true };
+    };
+    Object.assign(kernel.modules, { load });
+    Object.assign(kernel.iptables, { probe });
+    const { config } = loadConfig(new Map(), { readFile: () => "", hostname: () => "node-1" });
+    await prepareKernel(kernel, config, log);
+    assert.equal(wasLoaded[0], true);
+  });
+
+  it("goes on with IPv4 where IPv6 is turned off, and says so", async () => {
+    kernel.sysctl.values.set("net/ipv6/conf/all/disable_ipv6", "1");
+    assert.deepEqual(await supportedFamilies(kernel, log), ["IPv4"]);
+    assert.deepEqual(
+      log.lines.map(({ keys }) => keys["ipFamily"]),
+      ["IPv6"],
+    );
+  });
+
+  it("is refused where the programs of neither family work", async () => {
+    for (const family of ["IPv4", "IPv6"] as const) kernel.iptables.unsupported.set(family, "no");
+    await assert.rejects(supportedFamilies(kernel, log), StartError);
+  });
+});

@@ -1,0 +1,111 @@
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { connectionsEnd } from "../../../../src/daemon/node/standing-connections.ts";
+import type { ConnectionCounts } from "../../../../src/state/traffic.ts";
+import { type VirtualServerId, virtualServerKey } from "../../../../src/state/virtual-server.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
+import { ip } from "../../../support/records.ts";
+
+const web: VirtualServerId = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 };
+const dns: VirtualServerId = { protocol: "UDP", address: ip("10.96.0.53"), port: 53 };
+
+describe("waiting for the connections of an earlier mode", () => {
+  let clock: FakeClock;
+  let counts: Map<VirtualServerId, ConnectionCounts>;
+  /** When each reading was, and of which virtual servers. */
+  let readings: (readonly [atMs: number, ids: readonly VirtualServerId[]])[];
+  let readingMs: number;
+  let announced: number[];
+  let stop: AbortController;
+  let result: readonly string[] | undefined;
+
+  beforeEach(() => {
+    clock = new FakeClock();
+    counts = new Map();
+    readings = [];
+    readingMs = 0;
+    announced = [];
+    stop = new AbortController();
+    result = undefined;
+  });
+
+  function set(id: VirtualServerId, activeConnections: number, inactiveConnections: number): void {
+    counts.set(id, { activeConnections, inactiveConnections });
+  }
+
+  async function begin(tcpDeadlineSeconds = 0, udpDeadlineSeconds = 5): Promise<void> {
+    const kernel = new FakeKernel();
+    const none = { activeConnections: 0, inactiveConnections: 0 };
+    const sumConnections = async (
+      ids: readonly VirtualServerId[],
+    ): Promise<readonly ConnectionCounts[]> => {
+      readings.push([clock.monotonicMs(), ids]);
+      if (readingMs > 0) await new Promise<void>((resolve) => clock.after(readingMs, resolve));
+      return ids.map((id) => counts.get(id) ?? none);
+    };
+    Object.assign(kernel.ipvs, { sumConnections });
+    const onWait = (count: number): number => announced.push(count);
+    const drain = { tcpDeadlineSeconds, udpDeadlineSeconds };
+    const parts = { clock, stop: stop.signal, onWait };
+    void connectionsEnd(kernel, [web, dns], { drain }, parts).then((standing) => {
+      result = standing.map(virtualServerKey);
+    });
+    await clock.advance(0);
+  }
+
+  it("is over at once where none stands", async () => {
+    set(web, 0, 7);
+    await begin();
+    assert.deepEqual([result, announced], [[], []]);
+  });
+
+  it("ends with the last established one, and does not ask again for what ended", async () => {
+    set(web, 1, 0);
+    await begin();
+    await clock.advance(600_000);
+    assert.deepEqual([result, announced], [undefined, [1]]);
+    assert.deepEqual(readings[0]?.[1], [web, dns]);
+    assert.deepEqual(readings[1], [1_000, [web]]);
+    set(web, 0, 3);
+    await clock.advance(1_000);
+    assert.deepEqual(result, []);
+  });
+
+  it("ends when its time as a drain is over, which each protocol has its own of", async () => {
+    set(web, 1, 0);
+    set(dns, 0, 4);
+    await begin(10, 5);
+    assert.deepEqual(announced, [2]);
+    await clock.advance(9_999);
+    assert.equal(result, undefined);
+    await clock.advance(1);
+    assert.deepEqual(result, ["UDP 10.96.0.53:53"], "its flows still stand");
+  });
+
+  it("goes on at once where only UDP flows stand that may not", async () => {
+    set(dns, 0, 4);
+    await begin(10, 0);
+    assert.deepEqual([result, announced], [["UDP 10.96.0.53:53"], []]);
+  });
+
+  it("takes fifty times as long for a pause as for a reading", async () => {
+    set(web, 1, 0);
+    readingMs = 100;
+    await begin();
+    await clock.advance(15_299);
+    assert.deepEqual(
+      readings.map(([atMs]) => atMs),
+      [0, 5_100, 10_200],
+    );
+  });
+
+  it("ends with the program", async () => {
+    set(web, 1, 0);
+    set(dns, 0, 4);
+    await begin(0, 3_600);
+    stop.abort();
+    await clock.advance(0);
+    assert.deepEqual(result, ["UDP 10.96.0.53:53"]);
+  });
+});
