@@ -15,12 +15,25 @@ export const confirmAfterMs = 10_000;
 /** No list is held longer, whatever happens to the second one. */
 const longestHoldMs = 60_000;
 
-/** Says whether a list without `missing` of `known` addresses takes away too much. */
+/** What a list has. */
+export interface JudgedList {
+  /** Addresses, or whatever else is counted. */
+  readonly keys: ReadonlySet<string>;
+  /** Objects, with such keys or without. */
+  readonly objectCount: number;
+}
+
+/**
+ * Says whether a list without `missing` of `known` addresses takes away too much. One without any object does, however few are
+ * known: each cluster has the Service `kubernetes` and its slice.
+ */
 export function isImplausible(
-  { known, missing }: { readonly known: number; readonly missing: number },
+  counts: { readonly known: number; readonly missing: number; readonly objectCount: number },
   percent: number,
 ): boolean {
-  return percent > 0 && known >= fewestKnown && missing * 100 > known * percent;
+  const { known, missing, objectCount } = counts;
+  if (percent <= 0 || missing * 100 <= known * percent) return false;
+  return known >= fewestKnown || objectCount === 0;
 }
 
 /** How many of the known addresses a list does not have. */
@@ -47,11 +60,12 @@ export class ListGuard {
    * Calls `take` at once where the list is believed. Otherwise says false, and calls it after a minute
    * unless another list was judged before.
    */
-  judge(known: ReadonlySet<string>, listed: ReadonlySet<string>, take: () => void): boolean {
-    const counts = { known: known.size, missing: countMissing(known, listed) };
+  judge(known: ReadonlySet<string>, listed: JudgedList, take: () => void): boolean {
+    const counts = { known: known.size, missing: countMissing(known, listed.keys) };
     const { clock, percent, onQuarantine } = this.#parts;
     const isSecond = this.#cancelHold !== undefined;
-    const isBelieved = !isImplausible(counts, percent);
+    const { objectCount } = listed;
+    const isBelieved = !isImplausible({ ...counts, objectCount }, percent);
     if (isBelieved || isSecond) {
       if (isSecond) onQuarantine({ ...counts, outcome: isBelieved ? "refuted" : "confirmed" });
       this.stop();

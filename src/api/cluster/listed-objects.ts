@@ -20,6 +20,10 @@ export class ListedObjects<T> {
     this.#records = records;
   }
 
+  get objectCount(): number {
+    return this.#names.size;
+  }
+
   put(name: string, record: T | undefined): void {
     const before = this.#records.get(name);
     const keys = record === undefined ? [] : this.#target.keysOf(record);

@@ -113,7 +113,7 @@ export class Reflector<T> {
     const take = (): void => this.#takeList(listed, head);
     // A resourceVersion that was set meanwhile is that of a quarantined list that expired: take this newer list.
     if (this.#resourceVersion !== undefined) take();
-    else if (!this.#guard.judge(known, listed.keys, take)) await this.#awaitSecond(signal);
+    else if (!this.#guard.judge(known, listed, take)) await this.#awaitSecond(signal);
   }
 
   /** What was served is asked for late, and not held: the addresses of a large cluster are megabytes. */

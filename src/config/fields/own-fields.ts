@@ -108,7 +108,7 @@ export const ownFields = [
     keepsZero: true,
     min: 0,
     max: 100,
-    help: "quarantine a list at startup or after a watch gap if it would remove more than this percentage of Service or endpoint addresses, until a second list confirms it, at most one minute; 0: never",
+    help: "quarantine a list at startup or after a watch gap if it has no object, or would remove more than this percentage of ten or more Service or endpoint addresses, until a second list confirms it, at most one minute; 0: never",
   },
   {
     path: "kubeIpvs.observeOnly",

@@ -86,6 +86,21 @@ describe("a list after a gap in the history", () => {
     assert.equal(stage.connection.latest.query["resourceVersion"], "12");
   });
 
+  it("without any object takes nothing away either, however little there was", async (test) => {
+    const stage = new Stage(test);
+    await stage.list("10", sliceOf("a", 1));
+    stage.told.take();
+    await stage.forget();
+    await stage.list("11");
+    assert.deepEqual(stage.told.take(), ["held endpointslices 1/1"]);
+    await stage.clock.advance(10_000);
+    await stage.list("12", sliceOf("a", 1));
+    assert.deepEqual(stage.told.take(), ["refuted endpointslices 0/1"]);
+    await stage.forget();
+    await stage.list("13", sliceOf("a", 0));
+    assert.deepEqual(stage.told.take(), ["~endpointslices default/a"]);
+  });
+
   it("is forgotten when the second one has everything", async (test) => {
     const stage = new Stage(test);
     await stage.list("10", sliceOf("a", 20));
