@@ -9,7 +9,7 @@ import { fixedChains, fixedJumps } from "../../plan/iptables/fixed-chains.ts";
 import type { IptablesOptions } from "../../plan/iptables/options.ts";
 import { sharedChains } from "../../plan/iptables/shared-chains.ts";
 import { planEmptyRules } from "../../plan/rules.ts";
-import { readAddresses } from "../../reconcile/observed/read-addresses.ts";
+import { readNodeAddresses } from "../../reconcile/observed/read-addresses.ts";
 import { planRemovalFrom, type RemovalGoal, removeAll } from "../../reconcile/remove-all.ts";
 import { chainKey, type Jump, type RuleSet } from "../../state/rule.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
@@ -86,7 +86,7 @@ export async function ownedBy(
   config: Config,
 ): Promise<Omit<RemovalGoal, "rules" | "hasIpvs">> {
   return {
-    nodeAddresses: (await readAddresses(kernel)).ofNode,
+    nodeAddresses: await readNodeAddresses(kernel),
     recorded: readOwnershipRecord(config.drainStartTimesPath).recorded,
     ownership: {
       foreignVirtualServers: config.foreignVirtualServers,

@@ -19,7 +19,13 @@ import {
   isBindingDone,
   listLocalRoutesKind,
 } from "./binding.ts";
-import { decodeAddress, decodeGateways, decodeLink, printRouteMessage } from "./codec.ts";
+import {
+  decodeAddress,
+  decodeGateways,
+  decodeLink,
+  type ObservedLink,
+  printRouteMessage,
+} from "./codec.ts";
 import { LinkWatch } from "./link-watch.ts";
 import {
   type LinkRequest,
@@ -70,12 +76,18 @@ export class DummyLinkClient implements DummyLink {
   }
 
   async find(): Promise<{ readonly index: number } | undefined> {
+    const link = await this.#findAnyKind();
+    if (link === undefined) return undefined;
+    if (link.kind === "dummy") return { index: link.index };
+    throw new LinkKindError(this.name, link.kind ?? "a device");
+  }
+
+  /** The link of our name, ours or not. */
+  async #findAnyKind(): Promise<ObservedLink | undefined> {
     const request: LinkRequest = { operation: "find", name: this.name };
     try {
       const [link] = await this.#transport.request(linkRequestKind, request, decodeLink);
-      if (link === undefined) return undefined;
-      if (link.kind === "dummy") return { index: link.index };
-      throw new LinkKindError(this.name, link.kind ?? "a device");
+      return link;
     } catch (error) {
       if (isNotFound(error)) return undefined;
       throw error;
@@ -109,8 +121,8 @@ export class DummyLinkClient implements DummyLink {
   async listAddresses(): Promise<readonly NodeAddress[]> {
     const addresses = await this.#listRealAddresses();
     if (!this.#hasRoutes) return addresses;
-    const found = await this.find();
-    if (found === undefined) return addresses;
+    const found = await this.#findAnyKind();
+    if (found?.kind !== "dummy") return addresses;
     const routes = await this.#listLocalRoutes();
     const header = { prefixLength: hostPrefixLength("IPv4"), linkIndex: found.index };
     return [...addresses, ...routes.map((address) => ({ address, ...header }))];

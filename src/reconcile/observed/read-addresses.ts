@@ -1,5 +1,5 @@
 import { broadcastOf, type IpAddress, isIpv6LinkLocal, isLoopback } from "../../base/ip.ts";
-import type { Kernel } from "../../kernel/kernel.ts";
+import type { Kernel, NodeAddress } from "../../kernel/kernel.ts";
 
 /** The addresses of this node, neither loopback nor IPv6 link-local. */
 export interface ObservedAddresses {
@@ -13,11 +13,28 @@ export interface ObservedAddresses {
 
 /** Reads links and addresses. Rejects with what the kernel says. */
 export async function readAddresses({ link }: Pick<Kernel, "link">): Promise<ObservedAddresses> {
-  const dummy = await link.find();
+  return sorted(await link.find(), await link.listAddresses());
+}
+
+/**
+ * Reads the addresses of all links but kube-ipvs0. A link of that name that is not ours is one of them: what is wrong with it
+ * is reported by whoever needs ours.
+ */
+export async function readNodeAddresses({
+  link,
+}: Pick<Kernel, "link">): Promise<ObservedAddresses["ofNode"]> {
+  const dummy = await link.find().catch(() => undefined);
+  return sorted(dummy, await link.listAddresses()).ofNode;
+}
+
+function sorted(
+  dummy: { readonly index: number } | undefined,
+  addresses: readonly NodeAddress[],
+): ObservedAddresses {
   const bound: IpAddress[] = [];
   const ofNode = new Set<IpAddress>();
   const broadcasts = new Set<IpAddress>();
-  for (const { address, prefixLength, linkIndex } of await link.listAddresses()) {
+  for (const { address, prefixLength, linkIndex } of addresses) {
     if (!isServiceable(address)) continue;
     if (linkIndex === dummy?.index) bound.push(address);
     else ofNode.add(address);

@@ -142,6 +142,19 @@ describe("cleanUp", () => {
     assert.match(ipSetText(kernel), /KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
   });
 
+  it("removes everything else where a link of that name is not ours, and fails", async () => {
+    const kernel = await programmed();
+    kernel.link.kind = "bridge";
+    const { worked, lines } = await clean(kernel);
+    assert.equal(worked, false);
+    assert.equal(ipvsText(kernel).trim() + ipSetText(kernel).trim(), "");
+    for (const family of ipFamilies) assert.doesNotMatch(iptablesText(kernel, family), /KUBE/);
+    assert.deepEqual(
+      lines.filter((line) => !line.startsWith("Removed")),
+      ["Could not remove link: Cannot use link kube-ipvs0: it is of kind bridge, not dummy"],
+    );
+  });
+
   it("keeps a virtual server of a third party, and names it", async () => {
     const kernel = await programmed();
     await kernel.ipvs.apply([
