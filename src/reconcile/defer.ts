@@ -87,14 +87,8 @@ function deferralReason(
   return notDone.blocks(change, cached, isServed) ? "blocked" : undefined;
 }
 
-/** What the subject is part of: it came and went with it. */
+/** What the subject is part of: it came and went with it. An address waits for its link in any case. */
 function wholeOf(subject: Subject): string {
-  switch (subject.type) {
-    case "real-server":
-      return subjectKey({ type: "virtual-server", virtualServer: subject.virtualServer });
-    case "address":
-      return subjectKey({ type: "link", link: "kube-ipvs0" });
-    default:
-      return "";
-  }
+  if (subject.type !== "real-server") return "";
+  return subjectKey({ type: "virtual-server", virtualServer: subject.virtualServer });
 }

@@ -202,8 +202,10 @@ export class Reconciler {
     const nowMs = this.#parts.clock.monotonicMs();
     if (this.#isInitialized) scope.includeDifferences(this.#observer.differences);
     for (const name of this.verification.takeOversizedSets()) scope.resizableSets.add(name);
-    this.#refusals.includeDue(scope, nowMs);
-    for (const subject of this.#guard.dueSubjects(nowMs)) scope.includeSubject(subject);
+    this.#refusals.includeRefused(scope, nowMs);
+    const suppressed = this.#guard.dueSubjects(nowMs);
+    for (const subject of suppressed) scope.includeSubject(subject);
+    if (suppressed.length > 0) this.#refusals.includeBlocked(scope);
     this.#guard.release(nowMs);
   }
 

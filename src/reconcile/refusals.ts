@@ -69,11 +69,22 @@ export class Refusals {
     return earliest([...this.#entries.values()].map(({ dueMs }) => dueMs));
   }
 
-  /** Adds what is to be retried to a scope. */
-  includeDue(scope: Scope, nowMs: number): void {
-    const due = [...this.#entries.values()].filter(({ dueMs }) => dueMs <= nowMs);
-    for (const { subject } of due) scope.includeSubject(subject);
-    if (due.length > 0) for (const subject of this.#blocked.values()) scope.includeSubject(subject);
+  /**
+   * Adds all that is refused to a scope, due or not: planned and deferred again, it holds up what depends on it. And what
+   * depends on something that is due.
+   */
+  includeRefused(scope: Scope, nowMs: number): void {
+    let isAnyDue = false;
+    for (const { subject, dueMs } of this.#entries.values()) {
+      scope.includeSubject(subject);
+      isAnyDue ||= dueMs <= nowMs;
+    }
+    if (isAnyDue) this.includeBlocked(scope);
+  }
+
+  /** Adds what depends on something that waits to a scope. */
+  includeBlocked(scope: Scope): void {
+    for (const subject of this.#blocked.values()) scope.includeSubject(subject);
   }
 
   /** After a sync. `planned`: all of its changes, those that waited included. */
@@ -90,12 +101,9 @@ export class Refusals {
     },
     nowMs: number,
   ): void {
-    if (this.#entries.size === 0 && outcomes.refused.length === 0) {
-      this.#blocked.clear();
-      return;
-    }
-    const refusedKeys = this.refuse(outcomes.refused, plan, nowMs);
     this.#noteBlocked(outcomes, plan, scope);
+    if (this.#entries.size === 0 && outcomes.refused.length === 0) return;
+    const refusedKeys = this.refuse(outcomes.refused, plan, nowMs);
     const waiting = [...plan.deferred.map(({ change }) => change), ...outcomes.blocked];
     const waitingKeys = new Set(waiting.map((change) => subjectKey(subjectOf(change))));
     const plannedKeys = new Set(planned.map((change) => subjectKey(subjectOf(change))));

@@ -121,13 +121,32 @@ describe("a Service that claims a virtual server of a third party", () => {
     assert.doesNotMatch(bench.state(), /10\.96\.0\.10/);
   });
 
-  it("is served when the third party has gone", async () => {
-    await kernel.ipvs.apply([{ kind: "virtual-server-remove", before: foreign }]);
-    assert.deepEqual((await bench.sync(true)).conflicts, []);
-    const want = new Bench();
-    want.put(claiming, [there]);
-    await want.sync();
-    assert.equal(bench.state(), want.state());
+  for (const isFull of [true, false]) {
+    const how = isFull ? "everything is read" : "verification finds it";
+    it(`is served when the third party has gone: ${how}`, async () => {
+      await kernel.ipvs.apply([{ kind: "virtual-server-remove", before: foreign }]);
+      if (!isFull) await bench.verify();
+      assert.deepEqual((await bench.sync(isFull)).conflicts, []);
+      const want = new Bench();
+      want.put(claiming, [there]);
+      await want.sync();
+      assert.equal(bench.state(), want.state());
+    });
+  }
+
+  it("holds up no other Service: its addresses and entries come and go", async () => {
+    const before = bench.state();
+    const other = serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] });
+    for (const isFull of [true, false]) {
+      bench.put(other, [there]);
+      await bench.sync(isFull);
+      assert.match(bench.state(), /10\.96\.0\.11:80 -r 10\.244\.2\.11:8080/);
+      assert.match(bench.state(), /add KUBE-CLUSTER-IP 10\.96\.0\.11,tcp:80/);
+      assert.match(bench.state(), /kube-ipvs0 .*10\.96\.0\.11/);
+      bench.drop(other.name);
+      await bench.sync(isFull);
+      assert.equal(bench.state(), before);
+    }
   });
 
   it("keeps the address where another port of it is served", async () => {
@@ -792,6 +811,38 @@ describe("a virtual server whose set entry is refused", () => {
     assert.match(bench.state(), /203\.0\.113\.5:80 -r 10\.244\.2\.11:8080/);
     assert.match(bench.state(), /add KUBE-LOAD-BALANCER-FW 203\.0\.113\.5,tcp:80/);
   });
+
+  const parts: readonly [entry: string, text: RegExp][] = [
+    ["KUBE-CLUSTER-IP 10.96.0.10", /-t 10\.96\.0\.10:80|inet 10\.96\.0\.10/],
+    ["KUBE-LOAD-BALANCER 203", /-t 203\.0\.113\.5:80|inet 203\.0\.113\.5/],
+    ["KUBE-LOAD-BALANCER-FW 203", /-t 203\.0\.113\.5:80|inet 203\.0\.113\.5/],
+    ["KUBE-IPVS-IPS 203", /inet 203\.0\.113\.5/],
+  ];
+  for (const [part, served] of parts) {
+    it(`is neither made nor bound by a change of its endpoints while that waits: ${part}`, async () => {
+      const bench = new Bench();
+      const service = serviceRecord({
+        type: "LoadBalancer",
+        loadBalancerIps: [foreign.address],
+        sourceRanges: [cidr("10.0.0.0/8")],
+      });
+      const isRefused = ({ action, subject }: Operation): boolean =>
+        action === "entry-add" && subject.startsWith(part);
+      const heal = bench.kernel.operations.failWhere(isRefused, errno.EBUSY);
+      bench.put(service, [there]);
+      await bench.sync();
+      bench.put(service, [endpointRecord("10.244.2.12")]);
+      await bench.sync();
+      assert.doesNotMatch(bench.state(), served);
+      heal();
+      await bench.clock.advance(300_000);
+      await bench.sync();
+      const want = new Bench();
+      want.put(service, [endpointRecord("10.244.2.12")]);
+      await want.sync();
+      assert.equal(bench.state(), want.state());
+    });
+  }
 
   it("is changed all the same where it exists", async () => {
     const bench = new Bench();

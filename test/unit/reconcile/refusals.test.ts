@@ -86,15 +86,15 @@ describe("a refused change", () => {
     assert.deepEqual(pauses, [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
   });
 
-  it("waits until it is due, and is in the scope of the sync then", () => {
+  it("waits until it is due, and is in the scope of each sync, to hold up what depends on it", () => {
     note({ refused: [[change, einval]] });
     const includes = (): boolean => {
       const scope = new Scope();
-      refusals.includeDue(scope, nowMs);
+      refusals.includeRefused(scope, nowMs);
       return scope.servers?.has(server) ?? true;
     };
     nowMs = 999;
-    assert.deepEqual([refusals.isWaiting(key, nowMs), includes()], [true, false]);
+    assert.deepEqual([refusals.isWaiting(key, nowMs), includes()], [true, true]);
     nowMs = 1_000;
     assert.deepEqual([refusals.isWaiting(key, nowMs), includes()], [false, true]);
   });
@@ -151,6 +151,23 @@ describe("a refused change", () => {
     note({ refused: [[change, einval]] });
     const { ended } = note({ scope: scopeOf(change) });
     assert.equal(ended.length, 1);
+  });
+
+  it("does not end while a request of unknown outcome may have been about it", () => {
+    note({ refused: [[change, einval]] });
+    nowMs = secondMs;
+    const outcomes = new OutcomeCollector();
+    const first = subjectOf(change);
+    outcomes.unknown.push({
+      kind: change.kind,
+      first,
+      count: 1,
+      error: refusedWith(errno.ENOBUFS),
+    });
+    const plan = { ...emptyPlan, changes: [change] };
+    refusals.note(outcomes, { scope: scopeOf(change), planned: [change], plan }, nowMs);
+    const { ended, present } = refusals.takeReport();
+    assert.deepEqual([ended, present.length, refusals.nextDueMs], [[], 1, 2 * secondMs]);
   });
 
   it("does not end in a sync that did not compare it, nor while it waits", () => {
@@ -215,10 +232,10 @@ describe("what waits for a refused change", () => {
     it(`is compared again when that is due: ${name}`, () => {
       note({ refused: [[entry, einval]], ...sync });
       const early = new Scope();
-      refusals.includeDue(early, 999);
-      assert.deepEqual([early.addresses?.size, early.entries?.size], [0, 0]);
+      refusals.includeRefused(early, 999);
+      assert.deepEqual([early.addresses?.size, early.entries?.size], [0, 1]);
       const scope = new Scope();
-      refusals.includeDue(scope, secondMs);
+      refusals.includeRefused(scope, secondMs);
       assert.ok(scope.addresses?.has(ip("10.96.0.10")));
       assert.ok(scope.entries?.get("KUBE-CLUSTER-IP")?.size === 1);
     });
@@ -228,10 +245,24 @@ describe("what waits for a refused change", () => {
     note({ refused: [[entry, einval]], blocked: [address] });
     note({ done: [change] });
     const scope = new Scope();
-    refusals.includeDue(scope, secondMs);
+    refusals.includeRefused(scope, secondMs);
     assert.ok(scope.entries?.get("KUBE-CLUSTER-IP")?.size === 1);
     assert.ok(scope.addresses?.has(ip("10.96.0.10")));
   });
+});
+
+it("what waits for a suppressed repair is known until it was compared, though nothing is refused", () => {
+  const blocked = { deferred: [{ change: address, reason: "blocked" }] } as const;
+  const isIncluded = (): boolean => {
+    const scope = new Scope();
+    refusals.includeBlocked(scope);
+    return scope.addresses?.has(ip("10.96.0.10")) ?? true;
+  };
+  note(blocked);
+  note({ done: [change] });
+  assert.equal(isIncluded(), true);
+  note({ done: [address] });
+  assert.equal(isIncluded(), false);
 });
 
 describe("countRefusals", () => {

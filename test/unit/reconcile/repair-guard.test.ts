@@ -1,11 +1,13 @@
 /** A third party reverts our repairs: those wait longer and longer, and nothing else waits. */
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
+import { setFor } from "../../../src/plan/sets.ts";
 import type { Drift } from "../../../src/reconcile/drift/drift.ts";
 import { RepairGuard } from "../../../src/reconcile/drift/repair-guard.ts";
 import type { SyncReport } from "../../../src/reconcile/report.ts";
 import { subjectKey } from "../../../src/reconcile/subject.ts";
 import type { RealServer } from "../../../src/state/real-server.ts";
+import { addressPortEntry } from "../../../src/state/set-entry.ts";
 import type { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import { Bench } from "../../support/reconcile-bench.ts";
 import { endpointRecord, ip, serviceRecord } from "../../support/records.ts";
@@ -212,11 +214,43 @@ describe("a repair that a third party reverts", () => {
     assert.deepEqual((await bench.sync(true)).drifts, []);
   });
 
+  it("brings back with it what waited for it alone", async () => {
+    const set = setFor("clusterIp", "IPv4");
+    const mark = addressPortEntry(ip("10.96.0.10"), "TCP", 80);
+    const wanted = bench.state();
+    for (let time = 0; time < 5; time += 1) {
+      await kernel.ipSets.apply([{ kind: "entry-remove", set, entry: mark }]);
+      if (time === 4) await kernel.ipvs.apply([{ kind: "virtual-server-remove", before: server }]);
+      await bench.verify();
+      await bench.sync();
+    }
+    assert.doesNotMatch(bench.state(), /-t 10\.96\.0\.10:80/);
+    assert.deepEqual(await bench.writes(), []);
+    await bench.clock.advance(30 * secondMs);
+    await bench.sync();
+    assert.equal(bench.state(), wanted);
+  });
+
   it("does not delay what the cluster wants again", async () => {
     await fight(5, takeWeight);
     bench.put(serviceRecord(), [endpointRecord("10.244.2.11")]);
     const { writes } = await fight(1, () => undefined);
     assert.ok(writes.includes("ipvs real-server-update TCP 10.96.0.10:80 -> 10.244.2.11:8080"));
+  });
+
+  it("brings back the addresses with the link that waited, in a partial sync", async () => {
+    for (let time = 0; time < 5; time += 1) {
+      await kernel.link.remove();
+      bench.reconciler.noteBound(undefined);
+      await bench.sync();
+    }
+    assert.deepEqual(await bench.writes(), []);
+    await bench.clock.advance(30 * secondMs);
+    assert.deepEqual(await bench.writes(), [
+      "link create-link kube-ipvs0",
+      "link address-add 10.96.0.10",
+    ]);
+    assert.deepEqual(await bench.writes(true), []);
   });
 
   it("waits in partial syncs as well, and is due by itself when the pause is over", async () => {
