@@ -47,7 +47,6 @@ function foldOne(change: Change, tools: FoldTools): void {
     case "link-create":
     case "link-remove":
       cached.hasLink = change.kind === "link-create";
-      cached.addresses.clear();
       break;
     case "set-create":
       foldCreatedSet(change.set, cached);

@@ -74,7 +74,6 @@ export class Drainer {
 
   /** Drains of real servers that are wanted again, or whose virtual server goes, end here. `keys` undefined: all. */
   endUnneeded(desired: DesiredView, keys: Iterable<string> | undefined): void {
-    if (this.count === 0) return;
     const ended = [...(keys ?? this.#drains.virtualServerKeys())].flatMap((key) =>
       this.#unneededOf(key, desired),
     );

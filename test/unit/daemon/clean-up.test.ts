@@ -155,6 +155,18 @@ describe("cleanUp", () => {
     );
   });
 
+  it("keeps the sets while one virtual server of ours is left: they say whose it is", async () => {
+    const kernel = await programmed();
+    const isOne = ({ action, subject }: Operation): boolean =>
+      action === "virtual-server-remove" && subject.includes("10.96.0.10");
+    const heal = kernel.operations.failWhere(isOne, errno.EBUSY);
+    assert.equal((await clean(kernel)).worked, false);
+    assert.match(ipSetText(kernel), /add KUBE-CLUSTER-IP 10\.96\.0\.10,tcp:80/);
+    heal();
+    assert.equal((await clean(kernel)).worked, true);
+    assert.equal(ipvsText(kernel).trim() + ipSetText(kernel).trim(), "");
+  });
+
   it("keeps a virtual server of a third party, and names it", async () => {
     const kernel = await programmed();
     await kernel.ipvs.apply([

@@ -6,6 +6,7 @@ import type { Drain, DrainStartTimes } from "../../../src/reconcile/drain/drains
 import { drainKey } from "../../../src/reconcile/drain/drains.ts";
 import type { Flow } from "../../../src/state/flow.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import type { Operation } from "../../support/fake-kernel/operations.ts";
 import { ipvsText } from "../../support/fake-kernel/state-text.ts";
 import { Bench } from "../../support/reconcile-bench.ts";
 import { RecordingLogger } from "../../support/recording-logger.ts";
@@ -82,6 +83,20 @@ describe("a drain", () => {
     await bench.checkDrains();
     assert.deepEqual(bench.kernel.operations.texts(), [`ipvs real-server-remove ${leavingKey}`]);
     assert.equal(bench.reconciler.needsDrainCheck, false);
+  });
+
+  it("goes on while its connections cannot be counted: that is a failure, and nothing is removed", async () => {
+    bench.kernel.ipvs.setConnections(server, leaving, {});
+    const isCount = ({ action }: Operation): boolean => action === "list-real-servers";
+    const heal = bench.kernel.operations.failWhere(isCount, errno.EBUSY);
+    const { failures, changes } = await bench.checkDrains();
+    assert.deepEqual(
+      [failures.map(({ kind }) => kind), changes.size, bench.kernel.operations.texts()],
+      [["observe"], 0, []],
+    );
+    heal();
+    assert.deepEqual((await bench.checkDrains()).failures, []);
+    assert.deepEqual(bench.kernel.operations.texts(), [`ipvs real-server-remove ${leavingKey}`]);
   });
 
   it("is reported when it begins and when it ends, with the reasons", async () => {

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../src/base/errno.ts";
+import type { Change } from "../../../src/reconcile/change.ts";
 import type { VirtualServer } from "../../../src/state/virtual-server.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import type { Operation } from "../../support/fake-kernel/operations.ts";
@@ -80,6 +81,43 @@ describe("Reconciler", () => {
     assert.deepEqual(await bench.writes(), [
       "ipvs real-server-create TCP 10.96.0.10:80 -> 10.244.2.12:8080",
     ]);
+  });
+
+  it("knows what it has done: verification finds no difference, nor does reading everything", async () => {
+    const many = serviceRecord({
+      name: "default/b",
+      clusterIps: [ip("10.96.0.11"), ip("fd00:96::11")],
+      externalIps: [ip("203.0.113.5"), ip("203.0.113.6")],
+      type: "NodePort",
+      ports: [portRecord({ nodePort: 30_080 }), portRecord({ name: "admin", port: 8080 })],
+    });
+    const steps: readonly (() => void)[] = [
+      () => bench.put(many, [here, there]),
+      () => bench.put(a, [there]),
+      () => bench.put(many, [there, endpointRecord("10.244.2.12"), endpointRecord("10.244.2.13")]),
+      () => bench.put({ ...many, externalIps: [], ports: many.ports.slice(0, 1) }, [here]),
+      () => bench.put({ ...many, affinitySeconds: 60 }, [here, there]),
+      () => bench.drop(many.name),
+    ];
+    for (const [index, step] of steps.entries()) {
+      step();
+      await bench.sync();
+      const differs = [await bench.verify(), await bench.checkRules(), bench.reconciler.needsSync];
+      assert.deepEqual(differs, [false, false, false], `step ${index}`);
+      bench.kernel.operations.clear();
+      assert.deepEqual((await bench.sync(true)).drifts, [], `step ${index}`);
+      assert.deepEqual(bench.kernel.operations.texts(), [], `step ${index}`);
+    }
+  });
+
+  it("writes the sysctls that differ, and no others", async () => {
+    bench.sysctls = [
+      { path: "net/ipv4/ip_forward", value: "1" },
+      { path: "net/ipv4/vs/conn_reuse_mode", value: "1" },
+    ];
+    const written = (await bench.writes()).filter((text) => text.startsWith("sysctl"));
+    assert.deepEqual(written, ["sysctl write net/ipv4/ip_forward=1"]);
+    assert.deepEqual(await bench.writes(true), []);
   });
 
   it("takes weight, then the idle real server away", async () => {
@@ -258,6 +296,17 @@ describe("Reconciler", () => {
       assert.ok(!(await bench.writes()).includes(bind));
     });
 
+    it("is not bound where its guard in KUBE-IPVS-IPS is refused", async () => {
+      const isGuard = ({ subject }: Operation): boolean => subject === "KUBE-IPVS-IPS 10.96.0.10";
+      const heal = bench.kernel.operations.failWhere(isGuard, errno.EINVAL);
+      bench.put(a, [there]);
+      assert.ok(!(await bench.writes()).includes(bind));
+      assert.match(ipvsText(bench.kernel), /10\.96\.0\.10:80 -r 10\.244\.2\.11/);
+      heal();
+      await bench.clock.advance(1_000);
+      assert.deepEqual(await bench.writes(), ["ipset entry-add KUBE-IPVS-IPS 10.96.0.10", bind]);
+    });
+
     it("is not bound by a link that is made again while its virtual server waits", async () => {
       refuse("10.96.0.10:80");
       bench.put(a, [there]);
@@ -343,6 +392,32 @@ describe("Reconciler", () => {
     heal();
     assert.deepEqual((await bench.sync()).failures, []);
     assert.match(ipvsText(bench.kernel), /10\.96\.0\.10:80 -r 10\.244\.1\.10:8080/);
+  });
+
+  for (const code of ["ENOBUFS", "ETIMEDOUT", "EBADF"]) {
+    it(`takes it for a failure when nothing is known of a request, and observes again: ${code}`, async () => {
+      const error = Object.assign(new Error("No reply"), { code, errno: errno[code as "EBADF"] });
+      const isLink = ({ action }: Operation): boolean => action === "create-link";
+      bench.kernel.operations.failWhere(isLink, error, 1);
+      bench.put(a, [there]);
+      const { failures, refusals } = await bench.sync();
+      assert.deepEqual([failures.map(({ kind }) => kind), refusals.begun], [["link-create"], []]);
+      assert.equal(bench.reconciler.needsObservation, true);
+      assert.deepEqual((await bench.sync()).failures, []);
+      assert.match(addressesText(bench.kernel), /10\.96\.0\.10/);
+    });
+  }
+
+  it("takes no later sync for its first one, whatever became of a request", async () => {
+    const udp = serviceRecord({ ports: [portRecord({ protocol: "UDP" })] });
+    bench.put(udp, [there]);
+    const isDeletion = ({ kind }: Change): boolean => kind === "conntrack-delete";
+    assert.ok((await bench.sync()).plan.changes.some(isDeletion));
+    bench.kernel.operations.loseReplyWhere(({ action }) => action === "virtual-server-create");
+    bench.put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }), [there]);
+    assert.equal((await bench.sync()).failures.length, 1);
+    const { plan, failures } = await bench.sync();
+    assert.deepEqual([failures, plan.changes.filter(isDeletion)], [[], []]);
   });
 
   const contradictions: readonly [name: string, code: number][] = [

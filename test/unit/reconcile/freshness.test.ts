@@ -1,0 +1,218 @@
+/** What a sync reads before it plans: at a start everything, and then what it may not know any more. */
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { errno } from "../../../src/base/errno.ts";
+import { type VirtualServer, virtualServerKey } from "../../../src/state/virtual-server.ts";
+import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import type { Failure, Operation } from "../../support/fake-kernel/operations.ts";
+import { Bench } from "../../support/reconcile-bench.ts";
+import { endpointRecord, ip, portRecord, serviceRecord } from "../../support/records.ts";
+
+const a = serviceRecord();
+const b = serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] });
+const c = serviceRecord({ name: "default/c", clusterIps: [ip("10.96.0.12")] });
+const nodePort = serviceRecord({ type: "NodePort", ports: [portRecord({ nodePort: 30_080 })] });
+const there = endpointRecord("10.244.2.11");
+const more = endpointRecord("10.244.2.12");
+
+let bench: Bench;
+/** Parts of the kernel that are read, and what of them, in order. */
+let reads: string[];
+/** Of which real servers were read. */
+let readServers: string[];
+
+beforeEach(async () => {
+  bench = new Bench();
+  bench.put(a, [there]);
+  bench.put(b, [there]);
+  await bench.sync();
+  watchReads(bench.kernel);
+});
+
+function watchReads({ operations, ipvs }: FakeKernel): void {
+  reads = [];
+  readServers = [];
+  operations.failWhere(({ facility, action, isRead }) => {
+    if (isRead === true) reads.push(`${facility} ${action}`);
+    return false;
+  }, errno.EPERM);
+  const read = ipvs.readRealServers.bind(ipvs);
+  ipvs.readRealServers = (servers: readonly VirtualServer[], ...rest) => {
+    readServers.push(...servers.map(virtualServerKey));
+    return read(servers, ...rest);
+  };
+}
+
+/** The reads of one sync. */
+async function readsOfSync(): Promise<readonly string[]> {
+  [reads, readServers] = [[], []];
+  assert.deepEqual((await bench.sync()).failures, []);
+  return reads;
+}
+
+/** A sync in which the kernel refuses one change of these. */
+async function refuse(action: string, failure: Failure): Promise<void> {
+  bench.kernel.operations.failWhere((operation) => operation.action === action, failure, 1);
+  const { failures, refusedChanges } = await bench.sync();
+  assert.deepEqual(failures, []);
+  assert.notEqual(refusedChanges.size, 0);
+}
+
+it("a start lists everything, and asks for no virtual server on its own", async () => {
+  const started = new Bench();
+  started.put(a, [there]);
+  watchReads(started.kernel);
+  await started.sync();
+  assert.deepEqual(
+    [...new Set(reads)],
+    [
+      "link find",
+      "link list-addresses",
+      "ipset list-sets",
+      "ipvs list-virtual-servers",
+      "ipvs read-real-servers",
+      "iptables observe",
+    ],
+  );
+});
+
+describe("a sync of a kernel that is known", () => {
+  it("reads nothing, and goes through nothing but what planning touched", async () => {
+    const { desired } = bench;
+    for (const list of ["virtualServerKeys", "entries", "addresses"] as const) {
+      desired[list] = () => assert.fail(`everything is compared: ${list}`);
+    }
+    bench.put(a, [there, more]);
+    assert.deepEqual(await readsOfSync(), []);
+    assert.match(bench.state(), /10\.96\.0\.10:80 -r 10\.244\.2\.12/);
+  });
+
+  it("asks for a virtual server that it is to make, once", async () => {
+    bench.put(c, [there]);
+    assert.deepEqual(await readsOfSync(), ["ipvs find-virtual-servers"]);
+    bench.put(c, [there, more]);
+    assert.deepEqual(await readsOfSync(), []);
+  });
+
+  it("asks for none with `delete`, since all are ours", async () => {
+    const ownership = { foreignVirtualServers: "delete", excludeCidrs: [] } as const;
+    bench = new Bench(new FakeKernel(), { ownership });
+    await bench.sync();
+    watchReads(bench.kernel);
+    bench.put(c, [there]);
+    assert.deepEqual(await readsOfSync(), []);
+  });
+
+  it("reads nothing after a refusal that says nothing about what is there", async () => {
+    bench.put(a, [there, more]);
+    await refuse("real-server-create", errno.EINVAL);
+    await bench.clock.advance(1_000);
+    assert.deepEqual(await readsOfSync(), []);
+  });
+});
+
+describe("after a refusal that contradicts the cache, a sync reads", () => {
+  it("the headers of virtual servers, and the real servers of the one in question", async () => {
+    bench.put(a, [there, more]);
+    await refuse("real-server-create", errno.EEXIST);
+    bench.put(c, [there]);
+    const listed = ["ipvs list-virtual-servers", "ipvs read-real-servers"];
+    assert.deepEqual(await readsOfSync(), listed, "and asks for no other: all were listed");
+    assert.deepEqual(readServers, ["TCP 10.96.0.10:80"]);
+    bench.put(b, [there, more]);
+    await refuse("real-server-create", errno.EEXIST);
+    assert.deepEqual(await readsOfSync(), listed);
+    assert.deepEqual(readServers, ["TCP 10.96.0.11:80"]);
+    assert.deepEqual(await readsOfSync(), []);
+  });
+
+  it("the headers of sets, and the entries of none where these are right", async () => {
+    bench.put(c, [there]);
+    await refuse("entry-add", errno.ENOENT);
+    assert.deepEqual(await readsOfSync(), ["ipset list-sets", "ipvs find-virtual-servers"]);
+    assert.deepEqual(await readsOfSync(), []);
+  });
+
+  it("link and addresses", async () => {
+    bench.put(c, [there]);
+    await refuse("address-add", errno.ENODEV);
+    assert.deepEqual(await readsOfSync(), ["link find", "link list-addresses"]);
+  });
+
+  it("rules, and the headers of the sets that they name", async () => {
+    bench.put(nodePort, [there]);
+    const failed = Object.assign(new Error("iptables-restore failed"), { exitCode: 2 });
+    await refuse("apply", failed);
+    assert.deepEqual([...new Set(await readsOfSync())], ["ipset list-sets", "iptables observe"]);
+  });
+
+  const parts: readonly [action: string, failure: number, read: string][] = [
+    ["real-server-create", errno.EEXIST, "list-virtual-servers"],
+    ["real-server-create", errno.EEXIST, "read-real-servers"],
+    ["entry-add", errno.ENOENT, "list-sets"],
+    ["address-add", errno.ENODEV, "list-addresses"],
+  ];
+  for (const [action, failure, read] of parts) {
+    it(`the same again where it could not, and writes nothing before: ${read}`, async () => {
+      bench.put(a, [there, more]);
+      bench.put(c, [there]);
+      await refuse(action, failure);
+      await writesNothingWithout(read);
+      assert.ok((await readsOfSync()).some((text) => text.endsWith(read)));
+      assert.equal(bench.state(), await wantedState());
+    });
+  }
+});
+
+/** Another sync, in which this read fails. */
+async function writesNothingWithout(read: string): Promise<void> {
+  const { kernel } = bench;
+  const isRead = ({ action }: Operation): boolean => action === read;
+  kernel.operations.failWhere(isRead, errno.EBUSY, 1);
+  kernel.operations.clear();
+  const { failures } = await bench.sync();
+  assert.deepEqual(
+    failures.map(({ kind }) => kind),
+    ["observe"],
+  );
+  assert.deepEqual(kernel.operations.texts(), []);
+}
+
+async function wantedState(): Promise<string> {
+  const fresh = new Bench();
+  fresh.put(a, [there, more]);
+  fresh.put(b, [there]);
+  fresh.put(c, [there]);
+  await fresh.sync();
+  return fresh.state();
+}
+
+for (const read of ["find", "list-sets", "list-virtual-servers", "read-real-servers", "observe"]) {
+  it(`a start that cannot read reads it again, and writes nothing before: ${read}`, async () => {
+    bench = new Bench();
+    bench.put(a, [there, more]);
+    bench.put(b, [there]);
+    bench.put(c, [there]);
+    await writesNothingWithout(read);
+    watchReads(bench.kernel);
+    assert.ok((await readsOfSync()).some((text) => text.endsWith(read)));
+    assert.equal(bench.state(), await wantedState());
+  });
+}
+
+for (const action of ["entry-add", "address-add", "virtual-server-create", "real-server-create"]) {
+  it(`what a request of unknown outcome left undone is done by the next sync: ${action}`, async () => {
+    const isOne = (operation: Operation): boolean => operation.action === action;
+    const heal = bench.kernel.operations.failWhere(isOne, errno.EPERM);
+    bench.put(a, [there, more]);
+    bench.put(c, [there]);
+    const { failures } = await bench.sync();
+    assert.deepEqual(
+      failures.map(({ kind }) => kind),
+      [action],
+    );
+    heal();
+    assert.deepEqual((await bench.sync()).failures, []);
+    assert.equal(bench.state(), await wantedState());
+  });
+}
