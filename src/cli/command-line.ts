@@ -40,8 +40,8 @@ export interface SubcommandLine {
 /** Reads the arguments behind the program's name. */
 export function parseCommandLine(args: readonly string[]): CommandLine {
   const subcommand = subcommands.find(({ name }) => name === args[0]);
-  const { options = [], takesDaemonFlags = true } = subcommand ?? {};
-  const known = [...options, ...(takesDaemonFlags ? flags : [])];
+  const { options = [], hasOwnFlagsOnly } = subcommand ?? {};
+  const known = [...options, ...(hasOwnFlagsOnly ? [] : flags)];
   const command = makeCommand(subcommand, known);
   let helpText = "";
   command.configureOutput({
@@ -92,11 +92,10 @@ const description =
   "kube-ipvs implements Kubernetes Services with IPVS in the Linux kernel. It replaces kube-proxy.\n" +
   "It reads Services and EndpointSlices from a cluster or from a directory (--manifests).";
 
-const daemonUsage = {
+const daemonUsage: Omit<Subcommand, "summary" | "options"> = {
   name: "",
   usage: "[command] [flags]",
   description,
-  maxArguments: 0,
   examples: daemonExamples,
 };
 
@@ -104,7 +103,8 @@ function makeCommand(
   subcommand: Subcommand | undefined,
   known: readonly (Flag | CommandOption)[],
 ): Command {
-  const { name, usage, description, maxArguments, examples } = subcommand ?? daemonUsage;
+  const called = subcommand ?? daemonUsage;
+  const { name, usage = "[flags]", description, examples } = called;
   const command = new Command(`kube-ipvs ${name}`.trimEnd())
     .usage(usage)
     .description(description)
@@ -116,9 +116,8 @@ function makeCommand(
       `${subcommand === undefined ? commandsText() : moreFlagsText(subcommand)}${examplesText(examples)}`,
     )
     .addHelpOption(new Option("-h, --help", "print this help and exit").helpGroup("Start:"));
-  for (let count = 0; count < maxArguments; count += 1) command.argument(`[argument-${count}]`);
-  const isVersionFlag = subcommand === undefined || subcommand.takesDaemonFlags;
-  if (isVersionFlag) {
+  if (called.takesArgument) command.argument("[argument]");
+  if (!called.hasOwnFlagsOnly) {
     const version = new Option("--version [form]", "print the version and exit");
     command.addOption(version.helpGroup("Start:"));
   }
@@ -137,8 +136,8 @@ function commandsText(): string {
   return `\nCommands, each with its own --help; without one this is the daemon:\n${lines.join("")}`;
 }
 
-function moreFlagsText({ takesDaemonFlags }: Subcommand): string {
-  return takesDaemonFlags ? "\nThe daemon's flags apply too: kube-ipvs --help\n" : "";
+function moreFlagsText({ hasOwnFlagsOnly }: Subcommand): string {
+  return hasOwnFlagsOnly ? "" : "\nThe daemon's flags apply too: kube-ipvs --help\n";
 }
 
 function examplesText(examples: readonly Example[]): string {
@@ -199,7 +198,7 @@ function mistake(
   }: { readonly subcommand: Subcommand | undefined; readonly args: readonly string[] },
 ): string {
   if (error.code === "commander.excessArguments") {
-    const written = command.args[subcommand?.maxArguments ?? 0] ?? "";
+    const written = command.args[subcommand?.takesArgument ? 1 : 0] ?? "";
     const argument = JSON.stringify(written);
     if (subcommand === undefined) {
       return written === args[0]

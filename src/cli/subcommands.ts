@@ -16,19 +16,19 @@ export interface CommandOption extends Omit<Flag, "alias" | "group"> {
 
 export interface Subcommand {
   readonly name: string;
-  /** What stands behind the name in the usage line: `[NAME] [flags]`. */
-  readonly usage: string;
+  /** What stands behind the name in the usage line: `[NAME] [flags]`; absent: `[flags]`. */
+  readonly usage?: string;
   /** One line for the list of commands. */
   readonly summary: string;
   /** For its own help: paragraphs, a line each, however long. */
   readonly description: string;
   readonly options: readonly CommandOption[];
-  /** Besides its own options, which alone its help lists. */
-  readonly takesDaemonFlags: boolean;
+  /** Others take the daemon's flags, besides their own options, which alone their help lists. */
+  readonly hasOwnFlagsOnly?: true;
   /** It runs until it is stopped and logs as the daemon does. */
   readonly runsOn?: true;
-  /** How many arguments that are no flags it takes. */
-  readonly maxArguments: number;
+  /** One that is no flag. */
+  readonly takesArgument?: true;
   /** Words that its first argument may be; absent: any. */
   readonly argumentChoices?: readonly string[];
   readonly examples: readonly Example[];
@@ -36,15 +36,17 @@ export interface Subcommand {
 
 /** `-o FORMAT`; the first format is the default. */
 function outputOption(formats: readonly [string, ...string[]]): CommandOption {
-  return {
-    name: "output",
-    short: "o",
-    isBoolean: false,
-    placeholder: "format",
-    help: `form of the output: ${formats.join(", ")}`,
-    default: formats[0],
-    choices: formats,
-  };
+  const help = `form of the output: ${formats.join(", ")}`;
+  return { ...valueOption("output", "format", help, formats[0]), short: "o", choices: formats };
+}
+
+function valueOption(
+  name: string,
+  placeholder: string,
+  help: string,
+  byDefault: string = "",
+): CommandOption {
+  return { name, isBoolean: false, placeholder, help, default: byDefault };
 }
 
 /** Of the daemon itself. */
@@ -74,12 +76,8 @@ function switchOption(name: string, help: string, short?: string): CommandOption
 }
 
 const namespaceOption: CommandOption = {
-  name: "namespace",
+  ...valueOption("namespace", "namespace", "of this namespace", "default"),
   short: "n",
-  isBoolean: false,
-  placeholder: "namespace",
-  help: "of this namespace",
-  default: "default",
 };
 
 const watchOption: CommandOption = switchOption(
@@ -91,15 +89,12 @@ const watchOption: CommandOption = switchOption(
 export const subcommands: readonly Subcommand[] = [
   {
     name: "status",
-    usage: "[flags]",
     summary: "print whether the daemon on this node is well, and what is wrong",
     description:
       "Prints the state of the kube-ipvs that runs on this node, the verdict first. It asks " +
       "the daemon on its operator socket (kubeIpvs.operatorSocket).\n" +
       "Exit code 0: OK, 1: starting, degraded or error, 2: not running.",
     options: [outputOption(["text", "json", "yaml"])],
-    takesDaemonFlags: true,
-    maxArguments: 0,
     examples: [
       {
         command: "kubectl -n kube-system exec ds/kube-ipvs -- kube-ipvs status",
@@ -125,8 +120,7 @@ export const subcommands: readonly Subcommand[] = [
       switchOption("all-namespaces", "of all namespaces", "A"),
       watchOption,
     ],
-    takesDaemonFlags: true,
-    maxArguments: 1,
+    takesArgument: true,
     examples: [
       { command: "kube-ipvs services -A", purpose: "all virtual servers of this node" },
       {
@@ -150,23 +144,18 @@ export const subcommands: readonly Subcommand[] = [
     options: [
       outputOption(["text", "short", "json", "yaml"]),
       namespaceOption,
-      {
-        name: "from",
-        isBoolean: false,
-        placeholder: "address",
-        help: "the client; node: a process of this node; absent: this node, its pods and others",
-        default: "",
-      },
-      {
-        name: "to",
-        isBoolean: false,
-        placeholder: "address:port[/protocol]",
-        help: "what it connects to; protocol: tcp, udp or sctp, and ADDRESS/icmp for ping",
-        default: "",
-      },
+      valueOption(
+        "from",
+        "address",
+        "the client; node: a process of this node; absent: this node, its pods and others",
+      ),
+      valueOption(
+        "to",
+        "address:port[/protocol]",
+        "what it connects to; protocol: tcp, udp or sctp, and ADDRESS/icmp for ping",
+      ),
     ],
-    takesDaemonFlags: true,
-    maxArguments: 1,
+    takesArgument: true,
     examples: [
       { command: "kube-ipvs explain svc/web -n shop", purpose: "every address of a Service" },
       { command: "kube-ipvs explain svc/web -o short", purpose: "verdicts and differences alone" },
@@ -183,7 +172,6 @@ export const subcommands: readonly Subcommand[] = [
   },
   {
     name: "drains",
-    usage: "[flags]",
     summary: "print the real servers that wait for their connections to end",
     description:
       "Prints the real servers with weight 0 that wait for their connections to end, the " +
@@ -192,8 +180,6 @@ export const subcommands: readonly Subcommand[] = [
       "would find.\n" +
       "Exit code 0: printed, 1: error.",
     options: [outputOption(["table", "json", "yaml"]), watchOption],
-    takesDaemonFlags: true,
-    maxArguments: 0,
     examples: [{ command: "kube-ipvs drains --watch", purpose: "until nothing drains any more" }],
   },
   {
@@ -212,24 +198,23 @@ export const subcommands: readonly Subcommand[] = [
     options: [
       switchOption("batch", "print one table and end", "b"),
       { ...outputOption(topFormats), help: "form of the output: table, json (implies --batch)" },
+      valueOption(
+        "interval",
+        "duration",
+        "between two readings, 2s to 1h: the kernel adds its counters up every 2 s",
+        "2s",
+      ),
       {
-        name: "interval",
-        isBoolean: false,
-        placeholder: "duration",
-        help: "between two readings, 2s to 1h: the kernel adds its counters up every 2 s",
-        default: "2s",
-      },
-      {
-        name: "sort",
-        isBoolean: false,
-        placeholder: "key",
-        help: `the most first, by ${topSortKeys.join(", ")}`,
-        default: "connections",
+        ...valueOption(
+          "sort",
+          "key",
+          `the most first, by ${topSortKeys.join(", ")}`,
+          "connections",
+        ),
         choices: topSortKeys,
       },
     ],
-    takesDaemonFlags: true,
-    maxArguments: 1,
+    takesArgument: true,
     examples: [
       {
         command: "kubectl -n kube-system exec -it POD -- kube-ipvs top",
@@ -247,7 +232,6 @@ export const subcommands: readonly Subcommand[] = [
   },
   {
     name: "doctor",
-    usage: "[flags]",
     summary: "check this node: kernel, settings, other proxies, API server",
     description:
       "Checks whether this node has what kube-ipvs needs, and changes nothing.\n" +
@@ -259,8 +243,6 @@ export const subcommands: readonly Subcommand[] = [
         "the node has no kube-ipvs yet: skip what only a running one can show",
       ),
     ],
-    takesDaemonFlags: true,
-    maxArguments: 0,
     examples: [
       {
         command: "kube-ipvs doctor --config /var/lib/kube-proxy/config.conf",
@@ -278,7 +260,6 @@ export const subcommands: readonly Subcommand[] = [
   },
   {
     name: "plan",
-    usage: "[flags]",
     summary: "print what a sync would change in this kernel",
     description:
       "Prints what a sync would change in this kernel, and changes nothing; in mode userspace " +
@@ -286,8 +267,6 @@ export const subcommands: readonly Subcommand[] = [
       "--cleanup would remove.\n" +
       "Exit code 0: no change, 2: changes, 1: error.",
     options: [outputOption(["text", "json", "yaml"])],
-    takesDaemonFlags: true,
-    maxArguments: 0,
     examples: [
       {
         command: "kube-ipvs plan --config /var/lib/kube-proxy/config.conf",
@@ -303,8 +282,8 @@ export const subcommands: readonly Subcommand[] = [
     summary: "print a completion script for a shell",
     description: "Prints a script that completes commands and flags in a shell.",
     options: [],
-    takesDaemonFlags: false,
-    maxArguments: 1,
+    hasOwnFlagsOnly: true,
+    takesArgument: true,
     argumentChoices: ["bash", "zsh", "fish"],
     examples: [
       {
@@ -317,7 +296,6 @@ export const subcommands: readonly Subcommand[] = [
   },
   {
     name: "endpoint-controller",
-    usage: "[flags]",
     summary: "make EndpointSlices from Pods, in a cluster without kube-controller-manager's",
     description:
       "Keeps the EndpointSlices of Services with selectors as their Pods are, until it is " +
@@ -325,9 +303,7 @@ export const subcommands: readonly Subcommand[] = [
       "and touches no kernel.\n" +
       "A Service whose EndpointSlices another controller manages is left alone.",
     options: [],
-    takesDaemonFlags: true,
     runsOn: true,
-    maxArguments: 0,
     examples: [
       {
         command: "kube-ipvs endpoint-controller --kubeconfig /etc/kubernetes/endpoints.conf",

@@ -38,11 +38,11 @@ export function manualPage(): string {
 }
 
 function commandLines(command: Subcommand): readonly string[] {
-  const { name, usage, description, options, examples, takesDaemonFlags } = command;
+  const { name, usage = "[flags]", description, options, examples, hasOwnFlagsOnly } = command;
   return [
     `.SS kube\\-ipvs ${escaped(`${name} ${usage}`)}`,
     ...description.split("\n").map(escaped),
-    ...(takesDaemonFlags ? ["The flags of the daemon apply."] : []),
+    ...(hasOwnFlagsOnly ? [] : ["The flags of the daemon apply."]),
     ...options.flatMap(optionLines),
     ...exampleLines(examples),
   ];

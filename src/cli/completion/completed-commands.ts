@@ -25,6 +25,6 @@ export const completedCommands: readonly CompletedCommand[] = [
   { name: "", summary: "the daemon", options: [helpOption, versionOption, ...daemonFlags] },
   ...subcommands.map((command) => ({
     ...command,
-    options: [helpOption, ...command.options, ...(command.takesDaemonFlags ? daemonFlags : [])],
+    options: [helpOption, ...command.options, ...(command.hasOwnFlagsOnly ? [] : daemonFlags)],
   })),
 ];
