@@ -1,16 +1,17 @@
+import { text as textOf } from "node:stream/consumers";
 import type { Config } from "../../config/config.ts";
 import { type Drain, drainKey } from "../../reconcile/drain/drains.ts";
 import { type Observation, observeOnce } from "../observe-once.ts";
 import { systemBootClock } from "../process/boot-file.ts";
 import { DrainStartTimesFile } from "../process/drain-start-times.ts";
 import type { CommandParts } from "../run.ts";
-import type { ListKind, PlanFacts, PlanQuery, ServicesQuery } from "./answers.ts";
+import type { PlanFacts, PlanQuery, ServicesQuery } from "./answers.ts";
 import { drainRows } from "./drain-rows.ts";
+import { listText } from "./list-text.ts";
 import { objectRows } from "./object-rows.ts";
 import { planFacts } from "./plan-facts.ts";
 import { withoutDrains } from "./routes.ts";
 import { serviceRows } from "./service-rows.ts";
-import { writeList } from "./write-list.ts";
 
 /**
  * What a daemon would answer to `/v1/services`, from the objects and the kernel as a start would find them. It knows of no
@@ -23,7 +24,7 @@ export async function listServicesWithoutDaemon(
 ): Promise<string> {
   return await observeOnce(config, parts, async ({ view }) => {
     const rows = view.mode === "ipvs" ? serviceRows(view, query) : objectRows(view, query);
-    return await listText("ServiceList", rows, parts);
+    return await textOf(listText("ServiceList", rows, parts.clock));
   });
 }
 
@@ -35,7 +36,7 @@ export async function listDrainsWithoutDaemon(
   return await observeOnce(config, parts, async ({ report, view }) => {
     if (view.mode !== "ipvs") throw new Error(`Cannot list drains: ${withoutDrains(view.mode)}`);
     const drains = foundDrains(report, config, parts);
-    return await listText("DrainList", drainRows(view, drains), parts);
+    return await textOf(listText("DrainList", drainRows(view, drains), parts.clock));
   });
 }
 
@@ -65,14 +66,4 @@ function foundDrains(
       const drain = { ...start, sinceMs: nowMs };
       return { ...drain, sinceMs: recorded.recall(drainKey(drain)) ?? nowMs };
     });
-}
-
-async function listText(
-  kind: ListKind,
-  rows: AsyncIterable<object>,
-  { clock }: Pick<CommandParts, "clock">,
-): Promise<string> {
-  const chunks: string[] = [];
-  await writeList(kind, rows, { clock, write: async (text) => void chunks.push(text) });
-  return chunks.join("");
 }

@@ -3,12 +3,13 @@ import { lstatSync, mkdirSync, unlinkSync } from "node:fs";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { connect } from "node:net";
 import { dirname } from "node:path";
+import { pipeline } from "node:stream/promises";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
 import { closeServer } from "../http/http-listener.ts";
+import { listText } from "./list-text.ts";
 import { answerTo, failure, type OperatorAnswer, type RouteParts } from "./routes.ts";
-import { writeList } from "./write-list.ts";
 
 export interface OperatorSocketParts extends RouteParts {
   readonly clock: Clock;
@@ -132,21 +133,12 @@ async function send(
     response.end(`${JSON.stringify(answer.object)}\n`);
     return;
   }
-  const write = (text: string): Promise<void> => writeText(response, text);
-  await writeList(answer.listKind, answer.rows, { clock, write });
-  response.end();
-}
-
-/** Waits where the reader is slower; rejects where it went away. */
-function writeText(response: ServerResponse, text: string): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const gone = (): void => reject(new Error("the reader went away"));
-    if (response.destroyed) return gone();
-    if (response.write(text)) return resolve();
-    response.once("close", gone);
-    response.once("drain", () => {
-      response.off("close", gone);
-      resolve();
-    });
-  });
+  const chunks = listText(answer.listKind, answer.rows, clock);
+  // What fails before there is anything to send is answered as such.
+  const first = await chunks.next();
+  const whole = async function* (): AsyncGenerator<string> {
+    yield first.value;
+    yield* chunks;
+  };
+  await pipeline(whole, response);
 }

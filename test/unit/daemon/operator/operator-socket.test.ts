@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, describe, it } from "node:test";
 import { systemClock } from "../../../../src/base/clock.ts";
+import { errno } from "../../../../src/base/errno.ts";
 import { parseJson } from "../../../../src/base/parse-json.ts";
 import { openOperatorSocket } from "../../../../src/daemon/operator/operator-socket.ts";
 import { FakeNode } from "../../../support/fake-node.ts";
@@ -87,6 +88,13 @@ describe("the operator's socket", () => {
     const { apiVersion, kind, items } = parseJson(text) as Record<string, unknown>;
     assert.deepEqual([apiVersion, kind], ["kube-ipvs/v1", "ServiceList"]);
     assert.equal((items as readonly { name: string }[])[0]?.name, "web");
+  });
+
+  it("answers a list that cannot be made with 500, and why", async () => {
+    onNode.kernel.operations.failWhere(({ facility }) => facility === "ipvs", errno.EPERM);
+    const { status, text } = await ask("/v1/services?connections=true");
+    assert.equal(status, 500);
+    assert.match((parseJson(text) as { message: string }).message, /EPERM/);
   });
 
   it("answers an empty list", async () => {
