@@ -16,6 +16,7 @@ import {
 import { askingPartsOf, type PartsWorld, partsOf } from "./command-parts.ts";
 import { completionScript } from "./completion/completion.ts";
 import { type FailureForm, fatalText } from "./fatal.ts";
+import type { Question, WithoutDaemon } from "./operator/question.ts";
 import { withSlowNotice } from "./slow-notice.ts";
 
 /** The working part of the program, loaded only when it is needed: --version should be instant. */
@@ -26,10 +27,7 @@ export type Commands = Pick<
   Pick<typeof import("../daemon/print-plan.ts"), "printPlan"> &
   Pick<typeof import("../daemon/print-cleanup-plan.ts"), "printCleanUpPlan"> &
   Pick<typeof import("../daemon/run-endpoint-controller.ts"), "runEndpointController"> &
-  Pick<
-    typeof import("../daemon/operator/answer-without-daemon.ts"),
-    "listServicesWithoutDaemon" | "listDrainsWithoutDaemon" | "planFactsWithoutDaemon"
-  > &
+  Pick<typeof import("../daemon/operator/answer-without-daemon.ts"), "answerWithoutDaemon"> &
   Pick<typeof import("../doctor/print-doctor.ts"), "printDoctor"> &
   Pick<typeof import("../explain/explain.ts"), "explain"> &
   Pick<typeof import("../top/run-top.ts"), "runTop">;
@@ -142,50 +140,52 @@ async function runSubcommand(line: SubcommandLine, world: CommandWorld): Promise
   return await withSlowNotice(`kube-ipvs ${line.name}`, world, runIn);
 }
 
+function questionOf({ line, config }: CalledCommand): Question {
+  return { ...line, config };
+}
+
+function withoutDaemon(
+  { config, world, ...called }: CalledCommand,
+  parts: () => Pick<CommandParts, "clock" | "log"> = called.parts,
+): WithoutDaemon {
+  return async (target) => {
+    const { answerWithoutDaemon } = await world.loadCommands();
+    return await answerWithoutDaemon(config, parts(), target);
+  };
+}
+
 /** One for each row of `subcommands.ts` that a configuration is loaded for. */
 const runs: Readonly<Record<string, (called: CalledCommand) => Promise<number>>> = {
-  status: async ({ line, config, world }) => {
+  status: async (called) => {
     const { runStatus } = await import("./operator/run-status.ts");
-    return await runStatus({ ...line, config }, world);
+    return await runStatus(questionOf(called), called.world);
   },
-  services: async ({ line, config, world, parts }) => {
+  services: async (called) => {
     const { runServices } = await import("./operator/run-list.ts");
-    return await runServices({ ...line, config }, world, async (query) => {
-      const { listServicesWithoutDaemon } = await world.loadCommands();
-      return await listServicesWithoutDaemon(config, parts(), query);
-    });
+    return await runServices(questionOf(called), called.world, withoutDaemon(called));
   },
-  drains: async ({ line, config, world, parts }) => {
+  drains: async (called) => {
     const { runDrains } = await import("./operator/run-list.ts");
-    return await runDrains({ ...line, config }, world, async () => {
-      const { listDrainsWithoutDaemon } = await world.loadCommands();
-      return await listDrainsWithoutDaemon(config, parts());
-    });
+    return await runDrains(questionOf(called), called.world, withoutDaemon(called));
   },
-  explain: async ({ line, config, world, parts }) => {
+  explain: async (called) => {
+    const { world } = called;
     const { runExplain } = await import("./operator/run-explain.ts");
-    return await runExplain({ ...line, config }, world, {
+    return await runExplain(questionOf(called), world, {
       explain: async (facts, from) => (await world.loadCommands()).explain(facts, from, world),
-      planFacts: async (query) => {
-        const { planFactsWithoutDaemon } = await world.loadCommands();
-        return await planFactsWithoutDaemon(config, parts(), query);
-      },
+      withoutDaemon: withoutDaemon(called),
     });
   },
-  top: async ({ line, config, world }) => {
+  top: async (called) => {
+    const { line, config, world } = called;
     const { readNames } = await import("./operator/read-names.ts");
     const { topOptions } = await import("./operator/top-options.ts");
     const [filter = ""] = line.arguments;
     const options = topOptions(line.options, filter, world.isTerminal);
-    const { runTop, listServicesWithoutDaemon } = await world.loadCommands();
+    const { runTop } = await world.loadCommands();
     // The log would be written over the view.
-    const parts = { clock: world.clock, log: silentLogger };
-    const names = (): ReturnType<typeof readNames> =>
-      readNames(
-        config,
-        (query) => listServicesWithoutDaemon(config, parts, query),
-        world.environment,
-      );
+    const answer = withoutDaemon(called, () => ({ clock: world.clock, log: silentLogger }));
+    const names = (): ReturnType<typeof readNames> => readNames(config, answer, world.environment);
     return await runTop({ ...world, readNames: names }, options);
   },
   plan: async ({ line: { options, values }, config, world, parts }) => {

@@ -1,13 +1,13 @@
 /** Names of Services for `kube-ipvs top`: the daemon knows them, else the objects of the cluster or manifests. */
 import { parseJson } from "../../base/parse-json.ts";
 import type { Config } from "../../config/config.ts";
-import type { ServiceRow, ServicesQuery } from "../../daemon/operator/answers.ts";
+import type { ServiceRow } from "../../daemon/operator/answers.ts";
 import { askDaemon } from "../../daemon/operator/ask-daemon.ts";
 import { servicesTarget } from "../../daemon/operator/routes.ts";
 import type { NamesAnswer } from "../../top/owners.ts";
-import type { WithoutDaemon } from "./run-list.ts";
+import type { WithoutDaemon } from "./question.ts";
 
-const query: ServicesQuery = { hasEndpoints: false, hasConnections: false };
+const target = servicesTarget({ hasEndpoints: false, hasConnections: false });
 
 /** Asks the daemon, else works it out where it is known where objects come from. Rejects where that fails. */
 export async function readNames(
@@ -16,10 +16,10 @@ export async function readNames(
   environment: Readonly<Record<string, string | undefined>>,
 ): Promise<NamesAnswer> {
   const { operatorSocketPath: path } = config;
-  const reply = await askDaemon(path, servicesTarget(query));
+  const reply = await askDaemon(path, target);
   if (reply.kind === "answer") return namedBy(reply.text);
   if (reply.kind === "absent" && hasObjects(config, environment)) {
-    return namedBy(await withoutDaemon(query));
+    return namedBy(await withoutDaemon(target));
   }
   const advice =
     reply.kind === "absent"

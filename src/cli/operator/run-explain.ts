@@ -2,18 +2,22 @@
 import { parseJson } from "../../base/parse-json.ts";
 import { answerText } from "../../base/structured-text.ts";
 import { apiVersion, type PlanFacts, type PlanQuery } from "../../daemon/operator/answers.ts";
-import { askDaemon } from "../../daemon/operator/ask-daemon.ts";
 import { planTarget } from "../../daemon/operator/plan-query.ts";
 import type { Explanation } from "../../explain/explanation.ts";
 import type { From } from "../../explain/origins.ts";
 import { explainQuestion } from "./explain-question.ts";
 import { explanationText, shortExplanationText } from "./explanation-text.ts";
-import { exitCodes, type Question, type QuestionWorld } from "./question.ts";
+import {
+  answererOf,
+  exitCodes,
+  type Question,
+  type QuestionWorld,
+  type WithoutDaemon,
+} from "./question.ts";
 
 /** The parts that need the kernel or a source of objects. */
 export interface Explainer {
-  /** Without a daemon. */
-  planFacts(query: PlanQuery): Promise<PlanFacts>;
+  readonly withoutDaemon: WithoutDaemon;
   explain(facts: PlanFacts, from: From | undefined): Promise<readonly Explanation[]>;
 }
 
@@ -24,34 +28,20 @@ export async function runExplain(
   explainer: Explainer,
 ): Promise<number> {
   const { query, from } = explainQuestion(question);
-  const facts = await factsFor(query, question, world, explainer);
+  const { withoutDaemon } = explainer;
+  const answer = answererOf(question, world, withoutDaemon, "planning as a start would");
+  const facts = parseJson(await answer(planTarget(query))) as PlanFacts;
   if (facts.destinations.length === 0) throw new Error(nothingText(query));
   const items = await explainer.explain(facts, from);
   if (facts.isTruncated) {
     world.writeErr(`Only the first ${items.length} addresses are explained\n`);
   }
-  const answer = { apiVersion, kind: "ExplanationList", items };
+  const list = { apiVersion, kind: "ExplanationList", items };
   const format = question.options.get("output");
   const forPeople = (): string =>
     format === "short" ? shortExplanationText(items) : explanationText(items, world.columns?.());
-  world.writeOut(answerText(format, answer, forPeople));
+  world.writeOut(answerText(format, list, forPeople));
   return exitCodes.ok;
-}
-
-async function factsFor(
-  query: PlanQuery,
-  { config }: Question,
-  world: QuestionWorld,
-  explainer: Explainer,
-): Promise<PlanFacts> {
-  const path = config.operatorSocketPath;
-  const reply = await askDaemon(path, planTarget(query));
-  if (reply.kind === "answer") return parseJson(reply.text) as PlanFacts;
-  if (reply.kind === "failed") throw new Error(`Cannot ask kube-ipvs on ${path}: ${reply.reason}`);
-  world.writeErr(
-    `No kube-ipvs on this node answers on ${path} (${reply.reason}): planning as a start would\n`,
-  );
-  return await explainer.planFacts(query);
 }
 
 function nothingText(query: PlanQuery): string {

@@ -3,15 +3,17 @@ import { sleep } from "../../base/clock.ts";
 import { parseJson } from "../../base/parse-json.ts";
 import { yamlText } from "../../base/yaml.ts";
 import type { DrainRow, ServiceRow, ServicesQuery } from "../../daemon/operator/answers.ts";
-import { askDaemon } from "../../daemon/operator/ask-daemon.ts";
 import { servicesTarget } from "../../daemon/operator/routes.ts";
-import { exitCodes, type Question, type QuestionWorld } from "./question.ts";
+import {
+  answererOf,
+  exitCodes,
+  type Question,
+  type QuestionWorld,
+  type WithoutDaemon,
+} from "./question.ts";
 import { drainsTable, servicesTable, wideServicesTable } from "./service-tables.ts";
 
 const watchPeriodMs = 2_000;
-
-/** Answers the same question about Services without a daemon. */
-export type WithoutDaemon = (query: ServicesQuery) => Promise<string>;
 
 /**
  * Prints Services; where no daemon runs, what a start would find. Rejects where there is no answer, or no Service of the name
@@ -23,9 +25,8 @@ export async function runServices(
   withoutDaemon: WithoutDaemon,
 ): Promise<number> {
   const query = servicesQuery(question);
-  return await printList(question, world, {
+  return await printList(question, world, withoutDaemon, {
     target: servicesTarget(query),
-    withoutDaemon: () => withoutDaemon(query),
     render: (text) => servicesText(text, query, question, world),
   });
 }
@@ -34,52 +35,38 @@ export async function runServices(
 export async function runDrains(
   question: Question,
   world: QuestionWorld,
-  withoutDaemon: () => Promise<string>,
+  withoutDaemon: WithoutDaemon,
 ): Promise<number> {
-  return await printList(question, world, {
+  return await printList(question, world, withoutDaemon, {
     target: "/v1/drains",
-    withoutDaemon,
     render: (text) => drainsText(text, question, world),
   });
 }
 
 interface Listing {
-  /** What the daemon is asked; and its answer where none runs, which is said once. */
+  /** What the daemon is asked. */
   readonly target: string;
-  readonly withoutDaemon: () => Promise<string>;
   readonly render: (text: string) => string;
 }
 
 /** Once, or again with each change until a signal. */
 async function printList(
-  { config: { operatorSocketPath: path }, options }: Question,
+  question: Question,
   world: QuestionWorld,
-  { target, withoutDaemon, render }: Listing,
+  withoutDaemon: WithoutDaemon,
+  { target, render }: Listing,
 ): Promise<number> {
-  let isReported = false;
-  const read = async (): Promise<string> => {
-    const reply = await askDaemon(path, target);
-    if (reply.kind === "answer") return render(reply.text);
-    if (reply.kind === "failed")
-      throw new Error(`Cannot ask kube-ipvs on ${path}: ${reply.reason}`);
-    if (!isReported) world.writeErr(withoutDaemonText(path, reply.reason));
-    isReported = true;
-    return render(await withoutDaemon());
-  };
-  let shown = await read();
+  const answer = answererOf(question, world, withoutDaemon, "showing what a start would find");
+  let shown = render(await answer(target));
   world.writeOut(shown);
-  while (options.get("watch") === "true") {
+  while (question.options.get("watch") === "true") {
     await sleep(world.clock, watchPeriodMs);
-    const next = await read();
+    const next = render(await answer(target));
     if (next === shown) continue;
     shown = next;
     world.writeOut(`${world.columns?.() === undefined ? "\n" : clearScreen}${shown}`);
   }
   return exitCodes.ok;
-}
-
-function withoutDaemonText(path: string, reason: string): string {
-  return `No kube-ipvs on this node answers on ${path} (${reason}): showing what a start would find\n`;
 }
 
 const clearScreen = "\u001b[H\u001b[2J\u001b[3J";

@@ -5,48 +5,31 @@ import { type Observation, observeOnce } from "../observe-once.ts";
 import { systemBootClock } from "../process/boot-file.ts";
 import { DrainStartTimesFile } from "../process/drain-start-times.ts";
 import type { CommandParts } from "../run.ts";
-import type { PlanFacts, PlanQuery, ServicesQuery } from "./answers.ts";
-import { drainRows } from "./drain-rows.ts";
 import { listText } from "./list-text.ts";
-import { objectRows } from "./object-rows.ts";
-import { planFacts } from "./plan-facts.ts";
-import { withoutDrains } from "./routes.ts";
-import { serviceRows } from "./service-rows.ts";
+import { answerFrom, withoutDrains } from "./routes.ts";
 
 /**
- * What a daemon would answer to `/v1/services`, from the objects and the kernel as a start would find them. It knows of no
- * drain when it began: what drains has weight 0.
+ * What a daemon would answer to a path of lists or plans once started, from the objects and the kernel as a start would find
+ * them: what has weight 0 and is not wanted drains. Rejects where there is no answer.
  */
-export async function listServicesWithoutDaemon(
+export async function answerWithoutDaemon(
   config: Config,
   parts: Pick<CommandParts, "clock" | "log">,
-  query: ServicesQuery,
-): Promise<string> {
-  return await observeOnce(config, parts, async ({ view }) => {
-    const rows = view.mode === "ipvs" ? serviceRows(view, query) : objectRows(view, query);
-    return await textOf(listText("ServiceList", rows, parts.clock));
-  });
-}
-
-/** What a daemon would answer to `/v1/drains` once started: what has weight 0 and is not wanted. */
-export async function listDrainsWithoutDaemon(
-  config: Config,
-  parts: Pick<CommandParts, "clock" | "log">,
+  target: string,
 ): Promise<string> {
   return await observeOnce(config, parts, async ({ report, view }) => {
-    if (view.mode !== "ipvs") throw new Error(`Cannot list drains: ${withoutDrains(view.mode)}`);
-    const drains = foundDrains(report, config, parts);
-    return await textOf(listText("DrainList", drainRows(view, drains), parts.clock));
+    const isOfDrains = target.startsWith("/v1/drains");
+    if (isOfDrains && view.mode !== "ipvs") {
+      throw new Error(`Cannot list drains: ${withoutDrains(view.mode)}`);
+    }
+    const drains = isOfDrains ? foundDrains(report, config, parts) : [];
+    const answer = await answerFrom(view, target, drains);
+    if (answer.kind === "list")
+      return await textOf(listText(answer.listKind, answer.rows, parts.clock));
+    const text = JSON.stringify(answer.object);
+    if (answer.status !== 200) throw new Error(`Cannot answer ${target}: ${text}`);
+    return text;
   });
-}
-
-/** What a daemon would answer to `/v1/plan`, from the objects as a start would find them. */
-export async function planFactsWithoutDaemon(
-  config: Config,
-  parts: Pick<CommandParts, "clock" | "log">,
-  query: PlanQuery,
-): Promise<PlanFacts> {
-  return await observeOnce(config, parts, ({ view }) => planFacts(view, query));
 }
 
 /** Those of which no start is recorded begin now, as they would with a start. */

@@ -2,8 +2,9 @@
 
 import type { Clock } from "../../base/clock.ts";
 import { inSlices } from "../../base/time-slice.ts";
+import type { Drain } from "../../reconcile/drain/drains.ts";
 import { apiVersion, type ListKind, type ServicesQuery } from "./answers.ts";
-import type { ListenersView, ModeView, ObjectsView, TablesView } from "./daemon-view.ts";
+import type { ModeView, ObjectsView } from "./daemon-view.ts";
 import { drainRows } from "./drain-rows.ts";
 import { objectRows } from "./object-rows.ts";
 import { planFacts } from "./plan-facts.ts";
@@ -25,7 +26,7 @@ export interface RouteParts {
 
 /** `target`: path and query of a request, as it was sent. */
 export async function answerTo(target: string, parts: RouteParts): Promise<OperatorAnswer> {
-  const [path = "", query = ""] = target.split("?", 2);
+  const { path } = partsOf(target);
   if (path === "/v1/status") {
     const object = await inSlices(parts.clock, statusOf(parts.status()));
     return { kind: "object", status: 200, object };
@@ -35,25 +36,32 @@ export async function answerTo(target: string, parts: RouteParts): Promise<Opera
   }
   const view = parts.view();
   if (view === undefined) return failure(503, "the kernel is not prepared yet");
-  if (path === "/v1/plan") return await planAnswer(view, new URLSearchParams(query));
-  if (view.mode !== "ipvs") return listWithout(view, path, query);
-  if (path === "/v1/drains") return { kind: "list", listKind: "DrainList", rows: drainRows(view) };
-  const rows = serviceRows(view, servicesQuery(new URLSearchParams(query)));
-  return { kind: "list", listKind: "ServiceList", rows };
-}
-
-/** Lists in modes without virtual servers. */
-function listWithout(
-  view: TablesView | ListenersView,
-  path: string,
-  query: string,
-): OperatorAnswer {
-  if (path === "/v1/drains") return failure(501, `${path}: ${withoutDrains(view.mode)}`);
-  const rows = objectRows(view, servicesQuery(new URLSearchParams(query)));
-  return { kind: "list", listKind: "ServiceList", rows };
+  return await answerFrom(view, target);
 }
 
 const viewPaths = ["/v1/services", "/v1/drains", "/v1/plan"];
+
+/** To one of the paths whose answers are of the kernel. `drains`: absent, what the daemon drains. */
+export async function answerFrom(
+  view: ModeView,
+  target: string,
+  drains?: Iterable<Drain>,
+): Promise<OperatorAnswer> {
+  const { path, parameters } = partsOf(target);
+  if (path === "/v1/plan") return await planAnswer(view, parameters);
+  if (path === "/v1/drains") {
+    if (view.mode !== "ipvs") return failure(501, `${path}: ${withoutDrains(view.mode)}`);
+    return { kind: "list", listKind: "DrainList", rows: drainRows(view, drains) };
+  }
+  const query = servicesQuery(parameters);
+  const rows = view.mode === "ipvs" ? serviceRows(view, query) : objectRows(view, query);
+  return { kind: "list", listKind: "ServiceList", rows };
+}
+
+function partsOf(target: string): { readonly path: string; readonly parameters: URLSearchParams } {
+  const [path = "", query] = target.split("?", 2);
+  return { path, parameters: new URLSearchParams(query) };
+}
 
 async function planAnswer(view: ModeView, parameters: URLSearchParams): Promise<OperatorAnswer> {
   const query = readPlanQuery(parameters);

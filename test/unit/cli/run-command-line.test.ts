@@ -62,17 +62,11 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
       async runEndpointController(config) {
         calls.push(["endpoint-controller", config]);
       },
-      async listServicesWithoutDaemon(config) {
-        calls.push(["services", config]);
-        return '{"items":[]}';
-      },
-      async listDrainsWithoutDaemon(config) {
-        calls.push(["drains", config]);
-        return '{"items":[]}';
-      },
-      async planFactsWithoutDaemon(config) {
-        calls.push(["plan facts", config]);
-        return noFacts;
+      async answerWithoutDaemon(config, _parts, target) {
+        calls.push([target, config]);
+        return target.startsWith("/v1/plan?")
+          ? JSON.stringify({ destinations: [] })
+          : '{"items":[]}';
       },
       async explain() {
         return [];
@@ -96,18 +90,6 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
   });
   return { code, out, err, calls, files };
 }
-
-const noFacts: Awaited<ReturnType<Commands["planFactsWithoutDaemon"]>> = {
-  ...{
-    apiVersion: "kube-ipvs/v1",
-    kind: "PlanFacts",
-    mode: "ipvs",
-    families: ["IPv4"],
-    iptablesBackend: "nft",
-  },
-  ...{ destinations: [], isTruncated: false, forwards: [], services: [], virtualServers: [] },
-  ...{ rules: {}, setEntries: {}, boundAddresses: [] },
-};
 
 describe("the program", () => {
   it("runs the daemon and ends with 0 when that stopped", async () => {

@@ -100,7 +100,7 @@ async function run(
         err += text;
       },
     },
-    { planFacts: async () => found, explain: async () => explanations },
+    { withoutDaemon: async () => JSON.stringify(found), explain: async () => explanations },
   );
   return { out, err };
 }
