@@ -2,3 +2,8 @@
 export function counted(count: number, what: string): string {
   return `${count} ${what}${count === 1 ? "" : "s"}`;
 }
+
+/** `1,204`. Pure. */
+export function grouped(value: number): string {
+  return value.toLocaleString("en-US");
+}

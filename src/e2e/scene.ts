@@ -51,17 +51,16 @@ export interface Scene {
 export interface Vantage {
   /** `a pod on node-1`. */
   readonly label: string;
-  readonly node: TestNode;
   readonly place: PodPlace;
 }
 
 export function podVantage(node: TestNode): Vantage {
-  return { label: `a pod on ${node.name}`, node, place: node.client };
+  return { label: `a pod on ${node.name}`, place: node.client };
 }
 
 /** The node's own network, which the daemon's pod shares. */
 export function hostVantage(node: TestNode): Vantage {
-  return { label: `node ${node.name}`, node, place: node.daemon.place };
+  return { label: `node ${node.name}`, place: node.daemon.place };
 }
 
 export function allBackends({ nodes }: Scene): readonly Backend[] {

@@ -36,6 +36,15 @@ export interface ConnectionCounts {
   readonly inactiveConnections: number;
 }
 
+export const noConnections: ConnectionCounts = { activeConnections: 0, inactiveConnections: 0 };
+
+export function addConnections(one: ConnectionCounts, other: ConnectionCounts): ConnectionCounts {
+  return {
+    activeConnections: one.activeConnections + other.activeConnections,
+    inactiveConnections: one.inactiveConnections + other.inactiveConnections,
+  };
+}
+
 export interface VirtualServerTraffic extends VirtualServerId {
   readonly traffic: Traffic;
 }

@@ -15,8 +15,3 @@ export function shortNumber(value: number): string {
   const digits = rest >= 9.95 ? String(Math.round(rest)) : rest.toFixed(1).replace(/\.0$/, "");
   return `${digits}${units[step] ?? ""}`;
 }
-
-/** `1,204`. */
-export function countText(value: number): string {
-  return value.toLocaleString("en-US");
-}

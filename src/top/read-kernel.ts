@@ -2,6 +2,7 @@
 import type { Clock } from "../base/clock.ts";
 import type { Ipvs, Sysctl } from "../kernel/kernel.ts";
 import { realServerKey } from "../state/real-server.ts";
+import { noConnections } from "../state/traffic.ts";
 import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
 import type { Reading, ServerReading } from "./reading.ts";
 import type { ListedEndpoint } from "./rows.ts";
@@ -29,7 +30,7 @@ export async function readServers({ ipvs }: TopKernel, clock: Clock): Promise<Se
   const counts = await ipvs.sumConnections(ids);
   const servers = new Map<string, ServerReading>();
   for (const [index, id] of ids.entries()) {
-    const count = counts[index] ?? { activeConnections: 0, inactiveConnections: 0 };
+    const count = counts[index] ?? noConnections;
     servers.set(virtualServerKey(id), { ...count, traffic: id.traffic });
   }
   return { ids, atMs, servers };

@@ -1,6 +1,6 @@
 /** Readings and names → rows: which, with what figures, in what order. Pure. */
 import { type RealServerId, realServerKey } from "../state/real-server.ts";
-import { addTraffic, type Traffic } from "../state/traffic.ts";
+import { addConnections, addTraffic, type Traffic } from "../state/traffic.ts";
 import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
 import type { SortKey } from "./options.ts";
 import type { Figures } from "./reading.ts";
@@ -142,8 +142,7 @@ function ownerLabel({ namespace, name, portName }: Owner, protocol: string): str
 function sumOf(one: Figures, other: Figures): Figures {
   const rates = sumOfRates(one.rates, other.rates);
   return {
-    activeConnections: one.activeConnections + other.activeConnections,
-    inactiveConnections: one.inactiveConnections + other.inactiveConnections,
+    ...addConnections(one, other),
     total: addTraffic(one.total, other.total),
     ...(rates === undefined ? {} : { rates }),
   };

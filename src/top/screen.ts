@@ -1,7 +1,8 @@
 /** What is shown, as lines of a terminal of a given size. Pure. */
+import { grouped } from "../base/counted.ts";
 import { escapeUnprintable } from "../base/printable.ts";
 import { truncated } from "../base/table.ts";
-import { countText, shortNumber } from "./figures-text.ts";
+import { shortNumber } from "./figures-text.ts";
 import type { SortKey } from "./options.ts";
 import type { Figures } from "./reading.ts";
 import { type EndpointRow, filtered, sorted, type TopRow, totalOf } from "./rows.ts";
@@ -108,8 +109,8 @@ function endpointList({ state, endpoints, isCounting }: ScreenContent): List {
 
 function headText(content: ScreenContent, shownCount: number): string {
   const { state, rows, intervalText } = content;
-  const count = countText(shownCount);
-  const all = state.filter === "" ? "" : ` of ${countText(rows.length)}`;
+  const count = grouped(shownCount);
+  const all = state.filter === "" ? "" : ` of ${grouped(rows.length)}`;
   const counted = state.filter === "" ? shownCount : rows.length;
   const what =
     state.opened === undefined
@@ -124,7 +125,7 @@ function headText(content: ScreenContent, shownCount: number): string {
 function totalsText(total: Figures | undefined, isCounting: boolean): string {
   if (total === undefined) return "Nothing to show";
   const { rates, activeConnections, inactiveConnections } = total;
-  const connections = `${countText(activeConnections)} active and ${countText(inactiveConnections)} inactive connections`;
+  const connections = `${grouped(activeConnections)} active and ${grouped(inactiveConnections)} inactive connections`;
   if (rates === undefined || !isCounting) return `All: ${connections}`;
   const { connections: opened, bytesIn, bytesOut, packetsIn, packetsOut } = rates;
   return (

@@ -1,4 +1,5 @@
 /** The daemon's status for people: the verdict, then what it rests on. Pure. */
+import { grouped } from "../../base/counted.ts";
 import { durationText } from "../../base/duration-text.ts";
 import { escapeUnprintable } from "../../base/printable.ts";
 import type { Status, SyncStatus } from "../../daemon/operator/answers.ts";
@@ -16,19 +17,19 @@ export function statusText(status: Status): string {
     ["Last partial sync", syncText(status.lastPartialSync)],
     ["Services", servicesText(counts)],
     ...(status.mode === "ipvs" ? serverRows(counts) : []),
-    ["Refused objects", number(counts.refusedObjects), status.refusedObjects.map(refusalText)],
-    ["Conflicts", number(counts.conflicts), status.conflicts.map(conflictText)],
+    ["Refused objects", grouped(counts.refusedObjects), status.refusedObjects.map(refusalText)],
+    ["Conflicts", grouped(counts.conflicts), status.conflicts.map(conflictText)],
     ["Drift", driftText(counts.drifts, lastDrift)],
     [
       "Suppressed repairs",
-      number(counts.suppressedRepairs),
+      grouped(counts.suppressedRepairs),
       status.suppressedRepairs.map(repairText),
     ],
     ...(status.mode === "ipvs"
       ? [
           [
             "Manual weights",
-            number(counts.manualWeights),
+            grouped(counts.manualWeights),
             status.manualWeights.map(weightText),
           ] as const,
         ]
@@ -54,14 +55,14 @@ export function statusText(status: Status): string {
 }
 
 function servicesText({ services, endpoints }: Status["counts"]): string {
-  return `${number(services)} with ${number(endpoints)} endpoint${endpoints === 1 ? "" : "s"}`;
+  return `${grouped(services)} with ${grouped(endpoints)} endpoint${endpoints === 1 ? "" : "s"}`;
 }
 
 /** Other modes have none. */
 function serverRows(counts: Status["counts"]): readonly (readonly [title: string, text: string])[] {
   return [
     ["Virtual servers", virtualServersText(counts)],
-    ["Real servers", `${number(counts.realServers)}, ${number(counts.draining)} draining`],
+    ["Real servers", `${grouped(counts.realServers)}, ${grouped(counts.draining)} draining`],
   ];
 }
 
@@ -92,8 +93,8 @@ function virtualServersText(counts: Status["counts"]): string {
   const possible =
     possiblyOwnedVirtualServers === 0
       ? ""
-      : ` (${number(possiblyOwnedVirtualServers)} may be leftovers)`;
-  return `${number(virtualServers)}, and ${number(foreignVirtualServers)} foreign${possible}`;
+      : ` (${grouped(possiblyOwnedVirtualServers)} may be leftovers)`;
+  return `${grouped(virtualServers)}, and ${grouped(foreignVirtualServers)} foreign${possible}`;
 }
 
 function refusalText(refused: Status["refusedObjects"][number]): string {
@@ -132,13 +133,9 @@ function weightText({
 function driftText(count: number, last: Status["lastDrift"]): string {
   if (last === undefined) return "none since the start";
   const age = durationText(last.ageSeconds);
-  return `${number(count)} since the start, the last ${age} ago: ${last.subject} (${last.action})`;
+  return `${grouped(count)} since the start, the last ${age} ago: ${last.subject} (${last.action})`;
 }
 
 function warningOf(iptables: Status["iptables"]): readonly string[] {
   return iptables?.warning === undefined ? [] : [iptables.warning];
-}
-
-function number(value: number): string {
-  return value.toLocaleString("en-US");
 }

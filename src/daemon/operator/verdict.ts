@@ -1,4 +1,5 @@
 /** What is wrong, and since when. Pure. */
+import { grouped } from "../../base/counted.ts";
 import { durationText } from "../../base/duration-text.ts";
 import type { ApiContact } from "../report/api-contact.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
@@ -99,7 +100,7 @@ function conflicts({ history, secondsSince }: Evidence): readonly Problem[] {
   const reasons = [...new Set(unserved.map(({ reason }) => reason))].join(", ");
   // A virtual server in mode ipvs alone.
   const addresses = unserved.length === 1 ? "address" : "addresses";
-  const message = `${number(unserved.length)} Service ${addresses} not served (${reasons})`;
+  const message = `${grouped(unserved.length)} Service ${addresses} not served (${reasons})`;
   return [{ reason: "conflicts", message, sinceSeconds: oldest(unserved, secondsSince) }];
 }
 
@@ -117,9 +118,5 @@ function oldest(
 }
 
 function count(amount: number, noun: string): string {
-  return `${number(amount)} ${noun}${amount === 1 ? "" : "s"}`;
-}
-
-function number(value: number): string {
-  return value.toLocaleString("en-US");
+  return `${grouped(amount)} ${noun}${amount === 1 ? "" : "s"}`;
 }

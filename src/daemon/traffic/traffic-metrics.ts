@@ -9,10 +9,12 @@ import {
   trafficCountedRow,
 } from "../../metrics/traffic-table.ts";
 import { realServerKey } from "../../state/real-server.ts";
-import type {
-  ConnectionCounts,
-  RealServerTraffic,
-  VirtualServerTraffic,
+import {
+  addConnections,
+  type ConnectionCounts,
+  noConnections,
+  type RealServerTraffic,
+  type VirtualServerTraffic,
 } from "../../state/traffic.ts";
 import { virtualServerKey } from "../../state/virtual-server.ts";
 import type { DaemonView } from "../operator/daemon-view.ts";
@@ -107,7 +109,7 @@ export class TrafficMetrics {
     // Pods come and go: an endpoint's series goes with its real server.
     const present = new Set(endpoints.map(({ series }) => series));
     this.#endpoints.take(endpoints, (series) => present.has(series));
-    return lists.map(sumOf);
+    return lists.map((servers) => servers.reduce(addConnections, noConnections));
   }
 
   async #write(): Promise<string> {
@@ -158,9 +160,8 @@ function isServed({ plan }: DaemonView, series: string): boolean {
 
 function counted(
   { server, key, labels }: LabelledServer,
-  counts: ConnectionCounts = { activeConnections: 0, inactiveConnections: 0 },
+  { activeConnections, inactiveConnections }: ConnectionCounts = noConnections,
 ): CountedServer {
-  const { activeConnections, inactiveConnections } = counts;
   return {
     key,
     series: labels.join("\n"),
@@ -180,13 +181,4 @@ function endpointsOf(
     const own = [...labels, endpoint];
     return { ...server, key: `${key} -> ${endpoint}`, series: own.join("\n"), labels: own };
   });
-}
-
-function sumOf(servers: readonly RealServerTraffic[]): ConnectionCounts {
-  let [activeConnections, inactiveConnections] = [0, 0];
-  for (const server of servers) {
-    activeConnections += server.activeConnections;
-    inactiveConnections += server.inactiveConnections;
-  }
-  return { activeConnections, inactiveConnections };
 }

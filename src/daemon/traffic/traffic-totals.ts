@@ -1,7 +1,9 @@
 /** Readings of the kernel → counters that never go back while their Service is there. Pure. */
 import {
+  addConnections,
   addTraffic,
   type ConnectionCounts,
+  noConnections,
   noTraffic,
   type Traffic,
   trafficSince,
@@ -78,8 +80,6 @@ export class TrafficTotals {
   }
 }
 
-const noConnections: ConnectionCounts = { activeConnections: 0, inactiveConnections: 0 };
-
 function emptySeries(labels: LabelValues): TrafficSeries {
   return { labels, traffic: noTraffic, ...noConnections };
 }
@@ -88,7 +88,6 @@ function sumOf(series: TrafficSeries, server: CountedServer, traffic: Traffic): 
   return {
     labels: series.labels,
     traffic: addTraffic(series.traffic, traffic),
-    activeConnections: series.activeConnections + server.activeConnections,
-    inactiveConnections: series.inactiveConnections + server.inactiveConnections,
+    ...addConnections(series, server),
   };
 }

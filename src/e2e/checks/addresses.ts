@@ -13,7 +13,7 @@ import {
   type Scene,
   type Vantage,
 } from "../scene.ts";
-import { reached } from "./answers.ts";
+import { reached, tcp } from "./answers.ts";
 import type { Probe, TrafficPlan } from "./traffic.ts";
 
 const protocols = ["TCP", "UDP"] as const;
@@ -45,12 +45,7 @@ export function nodePorts(scene: Scene): TrafficPlan {
 
 export function sessionAffinity(scene: Scene): TrafficPlan {
   const [address = ""] = clusterIps(scene, "affinity");
-  const question = {
-    protocol: "TCP",
-    address,
-    port: servicePort,
-    count: affinityAttempts,
-  } as const;
+  const question = tcp(address, servicePort, affinityAttempts);
   return {
     probes: scene.nodes.map((node): Probe => {
       const probe = reached(podVantage(node), question, allBackends(scene));

@@ -4,6 +4,11 @@ import type { Answers, Question } from "../pod/conversation.ts";
 import type { Backend, Vantage } from "../scene.ts";
 import type { Probe } from "./traffic.ts";
 
+/** `count` connections, one after the other. */
+export function tcp(address: string, port: number, count: number): Question {
+  return { protocol: "TCP", address, port, count };
+}
+
 /** Asks, and each attempt has to reach one of these. */
 export function reached(vantage: Vantage, question: Question, wanted: readonly Backend[]): Probe {
   return {

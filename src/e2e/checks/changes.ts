@@ -16,6 +16,7 @@ import {
   runOnNode,
   type Scene,
 } from "../scene.ts";
+import { tcp } from "./answers.ts";
 
 const attempts = 6;
 /** Long enough for several pings. */
@@ -76,7 +77,7 @@ function holdCommand(address: string): readonly string[] {
 }
 
 async function namesAt(scene: Scene, address: string): Promise<readonly string[]> {
-  const question = { protocol: "TCP", address, port: servicePort, count: attempts } as const;
+  const question = tcp(address, servicePort, attempts);
   const [found] = await askFrom(scene, podVantage(scene.nodes[0]), [question]);
   return (found?.answers ?? []).map(({ name }) => name);
 }

@@ -1,7 +1,7 @@
 /** Traffic policies and topology hints: which backends a node uses. Pure. */
 import { servicePort } from "../objects.ts";
 import { notApplicable, type Outcome } from "../outcome.ts";
-import type { Answers, Question } from "../pod/conversation.ts";
+import type { Answers } from "../pod/conversation.ts";
 import {
   clusterIps,
   hostVantage,
@@ -11,7 +11,7 @@ import {
   type Scene,
   type TestNode,
 } from "../scene.ts";
-import { reached, silent } from "./answers.ts";
+import { reached, silent, tcp } from "./answers.ts";
 import type { TrafficPlan } from "./traffic.ts";
 
 const attempts = 4;
@@ -62,10 +62,6 @@ export function hints(scene: Scene): TrafficPlan | Outcome {
     probes: [reached(podVantage(first), question, first.backends.slice(0, 1))],
     detail: `zone ${first.zone} uses the endpoint that is meant for it alone`,
   };
-}
-
-function tcp(address: string, port: number, count: number): Question {
-  return { protocol: "TCP", address, port, count };
 }
 
 /** The node's address is to be seen, not that of the node that it asked. */

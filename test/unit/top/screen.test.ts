@@ -1,8 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import fc from "fast-check";
+import { grouped } from "../../../src/base/counted.ts";
 import { noTraffic } from "../../../src/state/traffic.ts";
-import { countText, shortNumber } from "../../../src/top/figures-text.ts";
+import { shortNumber } from "../../../src/top/figures-text.ts";
 import { notesOf } from "../../../src/top/notes.ts";
 import { paint } from "../../../src/top/paint.ts";
 import type { TopRow } from "../../../src/top/rows.ts";
@@ -137,7 +138,7 @@ describe("figures", () => {
       "10000P",
     ]);
     assert.equal(shortNumber(Number.NaN), "-");
-    assert.equal(countText(1_204), "1,204");
+    assert.equal(grouped(1_204), "1,204");
   });
 });
 
