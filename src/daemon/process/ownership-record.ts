@@ -3,6 +3,7 @@
  * Service holds an address that several claim: docs/decisions/0013 and 0016. It is written after the kernel; a program
  * that is killed in between leaves what the kernel shows.
  */
+import { isRecord } from "../../base/is-record.ts";
 import type { Logger } from "../../base/log.ts";
 import { sameValue } from "../../base/same-value.ts";
 import type { Holder, Holders } from "../../plan/claims/claim.ts";
@@ -122,7 +123,7 @@ function holdersContent(holders: readonly (readonly [string, Holder])[]): Conten
 }
 
 function holdersFrom(value: unknown): Holders {
-  if (typeof value !== "object" || value === null) return new Map();
+  if (!isRecord(value)) return new Map();
   const entries = Object.entries(value).slice(0, maxKeys);
   return new Map(
     entries.flatMap(([key, holder]): (readonly [string, Holder])[] => {

@@ -187,8 +187,10 @@ describe("the ownership record", () => {
         open().held,
         new Map([["d", { service: "default/d", createdAtSeconds: 1 }]]),
       );
-      write({ version: 1, bootId: "boot-1", owned: [], foreign: [], holders: 7 });
-      assert.equal(open().held.size, 0);
+      for (const broken of [7, null, [["d", 1]]]) {
+        write({ version: 1, bootId: "boot-1", owned: [], foreign: [], holders: broken });
+        assert.equal(open().held.size, 0);
+      }
     });
   });
 
