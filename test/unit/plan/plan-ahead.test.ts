@@ -51,6 +51,20 @@ describe("planning while lists arrive", () => {
     assert.deepEqual(last(plan.update(options)).services, []);
   });
 
+  it("is not done again by the next update where nothing changed", () => {
+    let planned = 0;
+    const onPlan = (): void => {
+      planned += 1;
+    };
+    const plan = new ClusterPlan({ startedAtMs: 0, onPlan });
+    plan.tracker.noteService(undefined, serviceRecord());
+    plan.tracker.noteSlice(undefined, first);
+    last(plan.updateAhead(options));
+    assert.equal(planned, options.families.size);
+    assert.deepEqual(last(plan.update(options)).services, ["default/a"]);
+    assert.equal(planned, options.families.size);
+  });
+
   it("is done again under other options", () => {
     const plan = newPlan();
     plan.tracker.noteService(undefined, serviceRecord());

@@ -1,0 +1,108 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import fc from "fast-check";
+import type { EndpointSliceRecord } from "../../../src/api/objects.ts";
+import { type Endpoint, mergeSlices } from "../../../src/model/endpoints.ts";
+import { rampSteps, type Tuning } from "../../../src/model/tuning.ts";
+import { noTuningFacts } from "../../../src/plan/tuning-facts.ts";
+import { weightsOf } from "../../../src/plan/weights.ts";
+import { endpointRecord, sliceRecord } from "../../support/records.ts";
+
+const largestWeight = 65_535;
+
+/** So many endpoints in a slice with this weight, all on node-2; 10.`net`.0.1 and so on. */
+function slice(name: string, net: number, count: number, weightText?: string): EndpointSliceRecord {
+  const endpoints = Array.from({ length: count }, (_, index) =>
+    endpointRecord(`10.${net}.${Math.floor(index / 250)}.${(index % 250) + 1}`),
+  );
+  return sliceRecord(endpoints, {
+    name: `default/${name}`,
+    ...(weightText === undefined ? {} : { weightText }),
+  });
+}
+
+function endpointsOf(...slices: readonly EndpointSliceRecord[]): readonly Endpoint[] {
+  return mergeSlices(slices, "IPv4", "node-1").get("http/TCP") ?? [];
+}
+
+function weights(
+  endpoints: readonly Endpoint[],
+  tuning: Partial<Tuning>,
+  facts: Partial<typeof noTuningFacts> = {},
+): readonly number[] {
+  return weightsOf(endpoints, { scheduler: "wrr", ...tuning }, { ...noTuningFacts, ...facts });
+}
+
+describe("weights of real servers", () => {
+  const three = endpointsOf(slice("a", 1, 1, "5"), slice("b", 2, 1, "0"), slice("c", 3, 1));
+
+  it("are 1 where nothing else is asked for, or the scheduler takes no notice of them", () => {
+    assert.deepEqual(weights(three, {}), [1, 1, 1]);
+    assert.deepEqual(weights(three, { weights: "equal" }), [1, 1, 1]);
+    assert.deepEqual(weights(three, { weights: "slice", scheduler: "rr" }), [1, 1, 1]);
+  });
+
+  it("are those of slices or Nodes, 1 where one has none", () => {
+    assert.deepEqual(weights(three, { weights: "slice" }), [5, 0, 1]);
+    const nodeWeights = new Map([["node-2", 7]]);
+    assert.deepEqual(weights(three, { weights: "node" }, { nodeWeights }), [7, 7, 7]);
+    assert.deepEqual(weights(three, { weights: "node" }), [1, 1, 1]);
+  });
+
+  it("grow in steps for new endpoints, beside the full weight of the others", () => {
+    const rampStep = (address: string): number | undefined =>
+      address === "10.1.0.1" ? 3 : undefined;
+    const slowStart = { slowStartMs: 1_000, weights: "slice" } as const;
+    assert.deepEqual(weights(three, slowStart, { rampStep }), [15, 0, rampSteps]);
+    const heavy = endpointsOf(slice("a", 1, 1, "65535"));
+    assert.deepEqual(weights(heavy, slowStart), [largestWeight], "the most that the kernel takes");
+  });
+
+  it("give a canary its share of the whole, in small numbers, whatever the sizes", () => {
+    const size = fc.integer({ min: 1, max: 300 });
+    const percents = fc.integer({ min: 1, max: 99 });
+    fc.assert(
+      fc.property(size, size, percents, (canaries, others, percent) => {
+        const endpoints = endpointsOf(slice("new", 1, canaries), slice("old", 2, others));
+        const canary = { by: "slice", name: "new", percent } as const;
+        const shared = weights(endpoints, { canary });
+        const sum = (list: readonly number[]): number => list.reduce((one, more) => one + more, 0);
+        const ofCanary = sum(shared.filter((_, index) => endpoints[index]?.slice === "new"));
+        const share = (100 * ofCanary) / sum(shared);
+        assert.ok(Math.abs(share - percent) < 5, `${share} for ${percent} percent`);
+        const most = Math.ceil(largestWeight / rampSteps);
+        assert.ok(shared.every((weight) => weight >= 1 && weight <= most));
+      }),
+    );
+  });
+
+  it("leave who has a weight one, however large the others are", () => {
+    const endpoints = endpointsOf(
+      slice("a", 1, 1, "65535"),
+      slice("b", 2, 1, "1"),
+      slice("c", 3, 1),
+    );
+    const canary = { by: "slice", name: "c", percent: 50 } as const;
+    const [large = 0, small, ofCanary = 0] = weights(endpoints, { weights: "slice", canary });
+    assert.equal(small, 1);
+    assert.ok(large > 6_000 && ofCanary > 6_000);
+  });
+
+  it("give a canary all or nothing, and leave out who has no weight", () => {
+    const canary = { by: "slice", name: "a", percent: 100 } as const;
+    assert.deepEqual(weights(three, { canary }), [1, 0, 0]);
+    assert.deepEqual(weights(three, { canary: { ...canary, percent: 0 } }), [0, 1, 1]);
+    const half = { canary: { ...canary, percent: 50 }, weights: "slice" } as const;
+    assert.deepEqual(weights(three, half), [1, 0, 1]);
+  });
+
+  it("are as without a canary where one of the two groups is empty, or has no weight", () => {
+    const tuning = { weights: "slice" } as const;
+    for (const name of ["b", "other"]) {
+      const canary = { by: "slice", name, percent: 10 } as const;
+      assert.deepEqual(weights(three, { ...tuning, canary }), [5, 0, 1]);
+    }
+    const zone = { by: "zone", name: "a", percent: 10 } as const;
+    assert.deepEqual(weights(three, { ...tuning, canary: zone }), [5, 0, 1]);
+  });
+});
