@@ -157,6 +157,25 @@ describe("mode iptables: UDP flows", () => {
     assert.deepEqual(left(), []);
   });
 
+  it("to a loopback address are left alone where no node port is served there", async () => {
+    await node.stop();
+    node = new FakeNode({
+      "proxy-mode": "iptables",
+      "iptables-min-sync-period": "0s",
+      "iptables-localhost-nodeports": "false",
+    });
+    node.source.apply(dns(), slice());
+    await node.start();
+    await node.settle();
+    track(everywhere);
+    node.source.delete(dns());
+    await node.settle();
+    assert.deepEqual(
+      left(),
+      all.filter((one) => one.startsWith("127.")),
+    );
+  });
+
   it("go to the Service that has an address now, where two claim it", async () => {
     const young = { name: "young", clusterIp: "10.96.0.11", nodePort: 0, loadBalancerIps: [] };
     node.source.apply(dns(young), slice("young", "10.244.1.6"));

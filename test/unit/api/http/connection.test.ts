@@ -249,6 +249,21 @@ describe("an API server that cannot be reached", () => {
   });
 });
 
+describe("a packed body", () => {
+  it("that breaks off is named, too", { timeout: 60_000 }, async (test) => {
+    const packed = gzipSync(`{"items":[${"1,".repeat(10_000)}2]}`);
+    const server = createServer((_request, response) => {
+      const headers = { "content-encoding": "gzip", "content-length": packed.length };
+      response.writeHead(200, headers).write(packed.subarray(0, 20), () => response.destroy());
+    });
+    const port = await portOf(server, test);
+    const way = await Way.make(test);
+    await assert.rejects(listNodes(await way.open({ server: `http://127.0.0.1:${port}` })), {
+      message: /^Cannot reach API server http:\/\/127\.0\.0\.1:\d+: .*ECONNRESET/,
+    });
+  });
+});
+
 describe("on the way to an API server", () => {
   it("an address may have a path", async (test) => {
     const paths: string[] = [];

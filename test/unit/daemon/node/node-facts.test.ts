@@ -161,3 +161,27 @@ describe("traffic of the node's pods is recognised", () => {
     });
   }
 });
+
+describe("the node's own address", () => {
+  const cases: readonly (readonly [lines: string, IPv4: string, IPv6: string])[] = [
+    ["bindAddress: 0.0.0.0", "192.168.10.11", "fd00:10::11"],
+    ["bindAddress: 172.16.5.11", "172.16.5.11", "fd00:10::11"],
+    ["bindAddress: fd00:10::99", "192.168.10.11", "fd00:10::99"],
+  ];
+  for (const [lines, IPv4, IPv6] of cases) {
+    it(`is ${IPv4} and ${IPv6} with ${lines}`, () => {
+      const { families } = planOptionsOf(factsOf(lines));
+      assert.deepEqual([families.get("IPv4")?.nodeIp, families.get("IPv6")?.nodeIp], [IPv4, IPv6]);
+    });
+  }
+
+  it("is the first of the Node object in each family, and loopback without one", () => {
+    const ipsOf = (overrides: Partial<NodeFacts>): readonly unknown[] =>
+      [...planOptionsOf(factsOf("mode: ipvs", overrides)).families.values()].map(
+        ({ nodeIp }) => nodeIp,
+      );
+    const addresses = ["192.168.10.12", "192.168.10.11"].map(ip);
+    assert.deepEqual(ipsOf({ node: { ...node, addresses } }), ["192.168.10.12", "::1"]);
+    assert.deepEqual(ipsOf({ node: undefined }), ["127.0.0.1", "::1"]);
+  });
+});

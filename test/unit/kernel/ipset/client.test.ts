@@ -94,9 +94,25 @@ describe("the client of ipset", () => {
     await assert.rejects(client.create({ ...clusterIps, family: "IPv6" }), /EEXIST/);
   });
 
-  it("destroys what is absent", async () => {
-    const { client } = clientOf((received) => answerAll(received, 2));
-    await client.destroy("KUBE-CLUSTER-IP");
+  it("destroys a set, and takes one that is absent for destroyed", async () => {
+    const [ENOENT, EBUSY] = [2, 16];
+    for (const errno of [0, ENOENT]) {
+      const { client, sent } = clientOf((received) => answerAll(received, errno));
+      await client.destroy("KUBE-CLUSTER-IP");
+      assert.deepEqual(sent, [["destroy"]]);
+    }
+    const { client } = clientOf((received) => answerAll(received, EBUSY));
+    await assert.rejects(client.destroy("KUBE-CLUSTER-IP"), { code: "EBUSY" });
+  });
+
+  it("exchanges two sets, or says which it could not", async () => {
+    const { client, sent } = clientOf((received, count) =>
+      answerAll(received, count === 0 ? 0 : 2),
+    );
+    await client.swap("KUBE-CLUSTER-IP", "KTMP-CLUSTER-IP");
+    assert.deepEqual(sent, [["swap"]]);
+    const message = /KUBE-CLUSTER-IP and KTMP-CLUSTER-IP: ENOENT/;
+    await assert.rejects(client.swap("KUBE-CLUSTER-IP", "KTMP-CLUSTER-IP"), { message });
   });
 
   it("finds no entries in an absent set", async () => {

@@ -77,6 +77,7 @@ describe("a saved rule, read back", () => {
   for (const text of [
     "-p tcp -m tcp --dport 22:80 -j ACCEPT",
     "-m set ! --match-set KUBE-CLUSTER-IP dst -j ACCEPT",
+    "-m set --match-set KUBE-CLUSTER-IP dst,other -j ACCEPT",
     "-m mark --mark 4000 -j ACCEPT",
     "-m limit --limit 1/sec -j LOG",
     "-j MASQUERADE-ALL now",

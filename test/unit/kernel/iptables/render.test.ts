@@ -172,6 +172,8 @@ const refused: readonly [name: string, rule: Rule][] = [
   ["a set that is too long", matching({ kind: "set", name: "X".repeat(32), directions: ["dst"] })],
   ["a set with a line end", matching({ kind: "set", name: "A\nB", directions: ["dst"] })],
   ["a set without directions", matching({ kind: "set", name: "A", directions: [] })],
+  ["a set with an unknown direction", matching(inSet("other" as "src"))],
+  ["a set with seven directions", matching(inSet(...new Array<"src">(7).fill("src")))],
   ["an interface that is too long", matching(inInterface("x".repeat(16)))],
   ["an interface with a blank", matching(inInterface("eth0 -j"))],
   ["an interface that negates", matching(inInterface("!"))],
@@ -197,6 +199,10 @@ const refused: readonly [name: string, rule: Rule][] = [
   ["a mark beyond 32 bits", targeting({ kind: "xmark", value: 2 ** 32, mask: 0 })],
   ["a negative mark", targeting({ kind: "xmark", value: -1, mask: 0 })],
 ];
+
+function inSet(...directions: readonly ("src" | "dst")[]): Match {
+  return { kind: "set", name: "A", directions };
+}
 
 function inInterface(name: string): Match {
   return { kind: "in-interface", name, isNegated: false };

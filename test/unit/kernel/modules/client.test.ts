@@ -63,6 +63,35 @@ describe("kernel modules", () => {
     assert.equal(client.isAvailable("ip_vs"), true);
   });
 
+  it("are loadable where modprobe has a file of them, however it is packed", () => {
+    const files = ["ip_vs_mh.ko.xz", "ip-vs-sh.ko", "ip_vs_wrr.ko.zst: kernel/lib/ip_vs_lc.ko"];
+    const lines = files.map((file) => `kernel/net/${file}${file.includes(":") ? "" : ":"}\n`);
+    writeFileSync(join(folder, "modules/6.1.0/modules.dep"), lines.join(""));
+    const { client } = clientOf();
+    const names = ["ip_vs_mh", "ip_vs_sh", "ip_vs_wrr", "ip_vs_lc", "mh", "ip_vs"];
+    assert.deepEqual(
+      names.map((name) => client.isLoadable(name)),
+      [true, true, true, false, false, false],
+    );
+    assert.equal(clientOf(undefined, "5.15.0").client.isLoadable("ip_vs_mh"), undefined);
+  });
+
+  it("have parameters that are read and written by their names", () => {
+    const parameters = join(folder, "sys/module/ip_vs/parameters");
+    mkdirSync(parameters, { recursive: true });
+    writeFileSync(join(parameters, "conn_tab_bits"), "12\n");
+    const { client } = clientOf();
+    assert.equal(client.readParameter("ip-vs", "conn_tab_bits"), "12");
+    client.writeParameter("ip_vs", "conn_tab_bits", "13");
+    assert.equal(client.readParameter("ip_vs", "conn_tab_bits"), "13");
+    assert.equal(client.readParameter("ip_vs", "other"), undefined);
+    assert.throws(() => client.readParameter("ip_vs", "../../x"), /Not a kernel module name/);
+    assert.throws(
+      () => client.writeParameter("ip_vs", "other", "1"),
+      /set module parameter .*other to 1/,
+    );
+  });
+
   it("are not loaded again", async () => {
     const { client, calls } = clientOf();
     await client.load("ip_vs");
