@@ -1,0 +1,279 @@
+/** Syncs of mode iptables: when everything is compared, what is written, and what a failure leaves. */
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { errno } from "../../../../src/base/errno.ts";
+import type { IpFamily } from "../../../../src/base/ip.ts";
+import type { UdpDestination } from "../../../../src/plan/iptables/udp-destinations.ts";
+import {
+  type TablesGoal,
+  TablesReconciler,
+  type TablesReport,
+} from "../../../../src/reconcile/iptables/tables-reconciler.ts";
+import type { Chain, Rule } from "../../../../src/state/rule.ts";
+import { FakeClock } from "../../../support/fake-clock.ts";
+import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
+import type { Operation } from "../../../support/fake-kernel/operations.ts";
+import { dnsFlow } from "../../../support/flows.ts";
+import { ip } from "../../../support/records.ts";
+
+const accept: Rule = { matches: [], target: { kind: "accept" } };
+const drop: Rule = { matches: [], target: { kind: "drop" } };
+
+function natChain(name: string, ...rules: readonly Rule[]): Chain {
+  return { table: "nat", name, rules };
+}
+
+const services = natChain("KUBE-SERVICES", accept, drop);
+const ofPort = natChain("KUBE-SVC-AAAAAAAAAAAAAAAA", accept);
+const dns: UdpDestination = {
+  key: "UDP 10.96.0.10:53",
+  address: ip("10.96.0.10"),
+  port: 53,
+  answers: new Set(),
+};
+
+let kernel: FakeKernel;
+let reconciler: TablesReconciler;
+
+beforeEach(() => {
+  kernel = new FakeKernel();
+  start();
+});
+
+function start(isDryRun = false): void {
+  reconciler = new TablesReconciler({ kernel, clock: new FakeClock(), isDryRun });
+}
+
+interface Wish {
+  readonly wanted: readonly Chain[];
+  /** Absent: planning touched none. */
+  readonly touched?: readonly Chain[];
+  readonly gone?: readonly Chain[];
+  readonly families?: readonly IpFamily[];
+  readonly udp?: Partial<Pick<TablesGoal, "touchedUdp" | "allUdp">>;
+}
+
+function sync({ wanted, touched = [], gone = [], families = ["IPv4"], udp }: Wish) {
+  const marks = [
+    ...touched.map((chain) => ({ table: chain.table, name: chain.name, chain })),
+    ...gone.map(({ table, name }) => ({ table, name, chain: undefined })),
+  ];
+  return reconciler.sync({
+    families: families.map((family) => ({
+      family,
+      wanted: () => ({ chains: wanted, jumps: [] }),
+      touched: marks,
+    })),
+    touchedUdp: [],
+    allUdp: () => [],
+    ...udp,
+  });
+}
+
+/** Chains that a sync writes and removes, and the families that it compares as a whole. */
+async function writesOf(wish: Wish): Promise<readonly string[]> {
+  kernel.operations.clear();
+  const { families, failures } = await sync(wish);
+  assert.deepEqual(failures, []);
+  const full = families.filter(({ isFull }) => isFull).map(({ family }) => `full ${family}`);
+  return [...full, ...kernel.operations.texts()];
+}
+
+function failWrites(family: IpFamily): () => void {
+  const isWrite = ({ facility, subject, isRead }: Operation): boolean =>
+    facility === "iptables" && isRead !== true && subject.startsWith(family);
+  return kernel.operations.failWhere(isWrite, errno.EBUSY);
+}
+
+describe("a sync of the tables", () => {
+  it("compares everything at a start, and writes what differs", async () => {
+    const firewall = "chain-write filter KUBE-FIREWALL";
+    assert.deepEqual(await writesOf({ wanted: [services, ofPort] }), [
+      "full IPv4",
+      `iptables apply IPv4: ${firewall}, chain-write nat KUBE-SERVICES, chain-write nat ${ofPort.name}`,
+    ]);
+    start();
+    assert.deepEqual(await writesOf({ wanted: [services, ofPort] }), ["full IPv4"]);
+    start();
+    const other = natChain(ofPort.name, drop);
+    assert.deepEqual(await writesOf({ wanted: [services, other] }), [
+      "full IPv4",
+      `iptables apply IPv4: chain-write nat ${ofPort.name}`,
+    ]);
+    start();
+    assert.deepEqual(await writesOf({ wanted: [services] }), [
+      "full IPv4",
+      `iptables apply IPv4: chain-remove nat ${ofPort.name}`,
+    ]);
+  });
+
+  it("knows after a start what it found", async () => {
+    await sync({ wanted: [services, ofPort] });
+    start();
+    const { families } = await sync({ wanted: [services, ofPort] });
+    assert.equal(families[0]?.totalRules.get("nat"), 3);
+    const newPort = natChain("KUBE-SVC-BBBBBBBBBBBBBBBB", accept);
+    const { plan } = await sync({ wanted: [], touched: [services, newPort], gone: [ofPort] });
+    assert.deepEqual(
+      plan.changes.map(({ kind, reason }) => `${kind} ${reason}`),
+      ["chain-write differs", "chain-write missing", "chain-remove unwanted"],
+    );
+  });
+
+  it("writes then what planning touched, and removes what is there", async () => {
+    await sync({ wanted: [services] });
+    const wanted = [services, ofPort];
+    assert.deepEqual(await writesOf({ wanted }), []);
+    assert.deepEqual(await writesOf({ wanted, touched: [ofPort] }), [
+      `iptables apply IPv4: chain-write nat ${ofPort.name}`,
+    ]);
+    assert.deepEqual(await writesOf({ wanted: [services], gone: [ofPort] }), [
+      `iptables apply IPv4: chain-remove nat ${ofPort.name}`,
+    ]);
+    assert.deepEqual(await writesOf({ wanted: [services], gone: [ofPort] }), []);
+    reconciler.invalidate();
+    assert.deepEqual(await writesOf({ wanted: [services] }), ["full IPv4"]);
+  });
+
+  it("counts rules that were written and that are there, and changes", async () => {
+    const counts = ({ families: [family], changes }: TablesReport) => [
+      [...(family?.writtenRules ?? [])],
+      family?.totalRules.get("nat"),
+      [...changes],
+    ];
+    const first = await sync({ wanted: [services, ofPort] });
+    assert.deepEqual(counts(first), [
+      [
+        ["filter", 0],
+        ["nat", 3],
+      ],
+      3,
+      [["chain-write", 3]],
+    ]);
+    const touched = [natChain(ofPort.name, accept, accept, accept)];
+    assert.deepEqual(counts(await sync({ wanted: [], touched })), [
+      [["nat", 3]],
+      5,
+      [["chain-write", 1]],
+    ]);
+    assert.deepEqual(counts(await sync({ wanted: [], gone: touched })), [
+      [],
+      2,
+      [["chain-remove", 1]],
+    ]);
+  });
+
+  it("compares a family as a whole again after a write that failed, and that family alone", async () => {
+    const families = ["IPv4", "IPv6"] as const;
+    await sync({ wanted: [services], families });
+    const heal = failWrites("IPv6");
+    const wanted = [services, ofPort];
+    const report = await sync({ wanted, touched: [ofPort], families });
+    assert.deepEqual(report.failedRestores, ["IPv6"]);
+    assert.deepEqual(
+      report.failures.map(({ kind, subject }) => [kind, subject]),
+      [["chain-write", "IPv6 iptables"]],
+    );
+    assert.deepEqual([...report.changes], [["chain-write", 1]], "those that were made");
+    assert.deepEqual(
+      report.families.map(({ hasWorked, writtenRules, totalRules }) => {
+        return [hasWorked, writtenRules.get("nat"), totalRules.get("nat")];
+      }),
+      [
+        [true, 1, 3],
+        [false, undefined, undefined],
+      ],
+    );
+    heal();
+    assert.deepEqual(await writesOf({ wanted, families }), [
+      "full IPv6",
+      `iptables apply IPv6: chain-write nat ${ofPort.name}`,
+    ]);
+    assert.deepEqual(await writesOf({ wanted, families }), []);
+  });
+
+  it("writes nothing where the rules cannot be read, and compares them the next time", async () => {
+    const isRead = ({ action }: Operation): boolean => action === "observe";
+    kernel.operations.failWhere(isRead, errno.EPERM, 1);
+    const { failures, failedRestores } = await sync({ wanted: [services] });
+    assert.deepEqual([failures.map(({ kind }) => kind), failedRestores], [["observe"], []]);
+    assert.deepEqual(kernel.operations.texts(), []);
+    assert.equal((await writesOf({ wanted: [services] }))[0], "full IPv4");
+  });
+
+  it("in a dry run plans all of it each time, and writes nothing", async () => {
+    start(true);
+    kernel.conntrack.flows = [dnsFlow()];
+    for (let time = 0; time < 2; time += 1) {
+      const udp = { touchedUdp: [dns], allUdp: () => [dns] };
+      const { plan, families, failures } = await sync({ wanted: [services], udp });
+      assert.deepEqual(
+        [plan.changes.length, families[0]?.isFull, failures, kernel.operations.texts()],
+        [2, true, [], []],
+      );
+    }
+  });
+});
+
+describe("rules of which nobody knows who changed them", () => {
+  it("may differ once another program wrote any, and not by our own writes", async () => {
+    assert.equal(await reconciler.mayDiffer("IPv4"), true);
+    await sync({ wanted: [services] });
+    assert.equal(await reconciler.mayDiffer("IPv4"), false);
+    await sync({ wanted: [services, ofPort], touched: [ofPort] });
+    assert.equal(await reconciler.mayDiffer("IPv4"), false);
+    kernel.iptables.table("IPv4", "filter").append("INPUT", "-j DROP");
+    assert.equal(await reconciler.mayDiffer("IPv4"), true);
+    await sync({ wanted: [services, ofPort] });
+    assert.equal(
+      await reconciler.mayDiffer("IPv4"),
+      true,
+      "a sync that reads nothing knows nothing",
+    );
+    reconciler.invalidate();
+    await sync({ wanted: [services, ofPort] });
+    assert.equal(await reconciler.mayDiffer("IPv4"), false);
+  });
+
+  it("may differ at any time where the kernel does not count", async () => {
+    kernel.iptables.hasGenerations = false;
+    await sync({ wanted: [services] });
+    assert.equal(await reconciler.mayDiffer("IPv4"), true);
+  });
+});
+
+describe("tracked UDP flows", () => {
+  const cleaned = async (wish: Wish): Promise<readonly number[]> => {
+    kernel.conntrack.flows = [dnsFlow()];
+    const { conntrackPasses, changes } = await sync(wish);
+    const deleted = conntrackPasses.map(({ deletedCount }) => deletedCount);
+    assert.equal(changes.get("conntrack-delete"), deleted.includes(1) ? 1 : undefined);
+    return deleted;
+  };
+
+  it("are deleted where planning touched them, and all that are stale after rules were missing", async () => {
+    const allUdp = (): readonly UdpDestination[] => [dns];
+    assert.deepEqual(await cleaned({ wanted: [services], udp: { allUdp } }), [1]);
+    reconciler.invalidate();
+    assert.deepEqual(
+      await cleaned({ wanted: [services], udp: { allUdp } }),
+      [],
+      "none was missing",
+    );
+    const wanted = [services, ofPort];
+    assert.deepEqual(await cleaned({ wanted, touched: [ofPort], udp: { allUdp } }), []);
+    assert.deepEqual(await cleaned({ wanted, udp: { touchedUdp: [dns] } }), [1]);
+  });
+
+  it("are a failure where they cannot be listed, and are looked for again", async () => {
+    const isList = ({ action }: Operation): boolean => action === "list-udp-flows";
+    kernel.operations.failWhere(isList, errno.EPERM, 1);
+    kernel.conntrack.flows = [dnsFlow()];
+    const { failures } = await sync({ wanted: [services], udp: { touchedUdp: [dns] } });
+    assert.deepEqual(
+      failures.map(({ kind }) => kind),
+      ["conntrack-delete"],
+    );
+    assert.deepEqual(await cleaned({ wanted: [services] }), [1]);
+  });
+});
