@@ -8,6 +8,7 @@ import { ServiceHealthServers } from "../../../../src/daemon/http/service-health
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
 import { SyncReporter } from "../../../../src/daemon/report/sync-reporter.ts";
 import { SyncLoop } from "../../../../src/daemon/sync/sync-loop.ts";
+import { setFor } from "../../../../src/plan/sets.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { nodeAddress, standardNodeAddresses } from "../../../support/fake-kernel/fake-link.ts";
@@ -191,6 +192,31 @@ describe("SyncLoop", () => {
     await kernel.link.apply([{ kind: "address-remove", address: ip("10.96.0.10") }]);
     kernel.operations.clear();
     assert.deepEqual(await writes(), ["link address-add 10.96.0.10"]);
+  });
+
+  it("fills one set again within seconds when someone empties it", async () => {
+    await synced();
+    kernel.ipSets.put(setFor("clusterIp", "IPv4"));
+    kernel.operations.clear();
+    await clock.advance(10_000);
+    assert.deepEqual(kernel.operations.texts(), [
+      "ipset entry-add KUBE-CLUSTER-IP 10.96.0.10,tcp:80",
+    ]);
+  });
+
+  it("observes again within seconds where the outcome of a drain's end is unknown", async () => {
+    await synced();
+    const server = { protocol: "TCP", address: ip("10.96.0.10"), port: 80 } as const;
+    kernel.ipvs.setConnections(server, { address: first.address, port: 8080 }, { active: 3 });
+    loop.input.noteSlice(sliceRecord([first]), sliceRecord([second]));
+    await clock.advance(5_000);
+    kernel.ipvs.setConnections(server, { address: first.address, port: 8080 }, {});
+    const { reconciler } = loop.view;
+    kernel.operations.loseReplyWhere(({ action }) => action === "real-server-remove");
+    await clock.advance(4_000);
+    assert.doesNotMatch(ipvsText(kernel), /10\.244\.2\.11/);
+    assert.equal(reconciler.drainer.count, 0);
+    assert.equal(reconciler.cachedServers.get("TCP 10.96.0.10:80")?.realServers.length, 1);
   });
 
   it("checks draining real servers each second until they are gone", async () => {
