@@ -175,6 +175,36 @@ describe("the daemon", () => {
   });
 });
 
+describe("a link kube-ipvs0 that is not ours", () => {
+  const ip = (...args: readonly string[]): string =>
+    execFileSync("ip", args, { encoding: "utf8" }).trim();
+
+  it("is named by each sync, and keeps --cleanup from nothing else", async () => {
+    const first = start();
+    await first.prints(synced);
+    first.kill("SIGTERM");
+    await first.ends();
+    ip("link", "delete", "kube-ipvs0");
+    ip("link", "add", "kube-ipvs0", "type", "bridge");
+    const isNamed = /Cannot use link kube-ipvs0: it is bridge, not of kind dummy/;
+    for (const form of ["addresses", "routes"]) {
+      const failing = start([`--kube-ipvs-virtual-addresses=${form}`]);
+      await failing.prints(isNamed);
+      failing.kill("SIGTERM");
+      await failing.ends();
+    }
+    const rules = (): string => execFileSync("iptables-save", { encoding: "utf8" });
+    assert.match(rules(), /KUBE-SERVICES/);
+    const cleaning = start(["--cleanup", "--kube-ipvs-virtual-addresses=routes"]);
+    assert.deepEqual(await cleaning.ends(), { code: 1, signal: null });
+    assert.match(cleaning.output, isNamed);
+    assert.doesNotMatch(rules(), /KUBE-SERVICES/);
+    assert.equal(execFileSync("ipset", ["list", "-n"], { encoding: "utf8" }), "");
+    assert.match(ip("-d", "link", "show", "kube-ipvs0"), /bridge/);
+    ip("link", "delete", "kube-ipvs0");
+  });
+});
+
 describe("rules that kube-proxy's mode iptables left", () => {
   const savedLines = (pattern: RegExp): readonly string[] =>
     execFileSync("iptables-save", { encoding: "utf8" })
