@@ -5,7 +5,7 @@ import type { DeliveryGroup, PacketExplanation, PathStep, Verdict } from "./expl
 import type { ExplainedMode } from "./modes/mode.ts";
 import type { Origin } from "./origins.ts";
 import type { Packet } from "./packet/packet.ts";
-import type { EndpointPath, EndpointsOnNode, PacketPath, PathEnd } from "./packet/path.ts";
+import type { EndpointPath, PacketPath, PathEnd } from "./packet/path.ts";
 import type { NodeNetwork, Picture } from "./packet/picture.ts";
 import type { Step } from "./packet/traverse.ts";
 import { packetSummary } from "./verdict-text.ts";
@@ -15,7 +15,8 @@ export interface PacketInput {
   readonly planned: Picture;
   readonly observed: Picture;
   readonly network: NodeNetwork;
-  readonly onNode: EndpointsOnNode;
+  /** By the keys of real servers. */
+  readonly onNode: ReadonlySet<string>;
   /** Ready or not: "3 of 4" counts them. */
   readonly endpointCount: number;
   /** For this address and port; empty: everybody is let in. */
@@ -47,7 +48,8 @@ export function explainPacket(origin: Origin, input: PacketInput): PacketExplana
 
 function pathIn(picture: Picture, origin: Origin, input: PacketInput): PacketPath {
   const { mode, network, onNode } = input;
-  const path = mode.follow(origin.packet, { picture, network }, onNode);
+  const { packet } = origin;
+  const path = mode.follow({ packet, surroundings: { picture, network, onNode } });
   return origin.isExample ? withoutObstacles(path) : path;
 }
 

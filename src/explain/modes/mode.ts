@@ -3,10 +3,10 @@ import type { Cidr } from "../../base/ip.ts";
 import type { Destination, PlanFacts } from "../../daemon/operator/answers.ts";
 import type { Match } from "../../state/rule.ts";
 import type { Difference } from "../explanation.ts";
-import type { Surroundings } from "../packet/match-rule.ts";
 import type { Packet } from "../packet/packet.ts";
-import type { EndpointsOnNode, PacketPath } from "../packet/path.ts";
+import type { PacketPath } from "../packet/path.ts";
 import type { NodeNetwork, Picture } from "../packet/picture.ts";
+import type { Walk } from "../packet/walk.ts";
 
 /** What is planned and what is there, about one destination. */
 export interface Compared {
@@ -21,7 +21,7 @@ export interface ExplainedMode {
   readonly name: PlanFacts["mode"];
   /** Where packets are that an endpoint was chosen for: `behind IPVS`. */
   readonly behindChoice: string;
-  follow(packet: Packet, surroundings: Surroundings, onNode: EndpointsOnNode): PacketPath;
+  follow(walk: Walk): PacketPath;
   /** Who is let in, as planned or in force; empty: everybody. */
   sourceRanges(destination: Destination, pictures: readonly Picture[]): readonly Cidr[];
   /** Why a packet gets in, or does not. There are ranges. */

@@ -8,7 +8,7 @@ export function userspaceMode(listeners: readonly ListenerFact[]): ExplainedMode
   return {
     name: "userspace",
     behindChoice: "on their way to the endpoint",
-    follow: (packet, surroundings) => followToListener(packet, surroundings, listeners),
+    follow: (walk) => followToListener(walk, listeners),
     // They are not applied.
     sourceRanges: () => [],
     sourceRangeText: () => "",

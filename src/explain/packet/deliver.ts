@@ -2,7 +2,7 @@ import type { IpAddress } from "../../base/ip.ts";
 import { type RealServerId, realServerKey } from "../../state/real-server.ts";
 import type { Surroundings } from "./match-rule.ts";
 import type { Packet } from "./packet.ts";
-import type { EndpointPath, EndpointsOnNode } from "./path.ts";
+import type { EndpointPath } from "./path.ts";
 import { isLocal } from "./picture.ts";
 import type { Step } from "./traverse.ts";
 
@@ -10,7 +10,6 @@ import type { Step } from "./traverse.ts";
 export interface Arrival {
   readonly packet: Packet;
   readonly endpoint: RealServerId;
-  readonly onNode: EndpointsOnNode;
   readonly steps: readonly Step[];
   /** Otherwise the endpoint sees the packet's own source. */
   readonly isMasqueraded: boolean;
@@ -43,8 +42,8 @@ export function leavingAddress(
  * the client asked; undefined: they do. Only where the source is kept can anything go wrong.
  */
 function answerObstacle(
-  { packet: { source }, endpoint, onNode, isMasqueraded }: Arrival,
-  { picture, network }: Surroundings,
+  { packet: { source }, endpoint, isMasqueraded }: Arrival,
+  { picture, network, onNode }: Surroundings,
 ): string | undefined {
   if (isMasqueraded || isLocal(endpoint.address, picture, network)) return undefined;
   if (endpoint.address === source) return "the endpoint sees its own address as the source";

@@ -1,8 +1,7 @@
 /** The whole way of a packet in mode ipvs: rules before IPVS, the virtual server, rules behind it for each real server. Pure. */
 import { virtualServerKey } from "../../state/virtual-server.ts";
-import type { Surroundings } from "./match-rule.ts";
-import type { Packet, Passing } from "./packet.ts";
-import type { EndpointPath, EndpointsOnNode, PacketPath, PathEnd } from "./path.ts";
+import type { Passing } from "./packet.ts";
+import type { EndpointPath, PacketPath, PathEnd } from "./path.ts";
 import { isLocal } from "./picture.ts";
 import {
   enter,
@@ -17,12 +16,8 @@ import {
 } from "./walk.ts";
 
 /** IPVS takes what comes from outside behind INPUT, and what a process of this node sends before filter. */
-export function followByIpvs(
-  packet: Packet,
-  surroundings: Surroundings,
-  onNode: EndpointsOnNode,
-): PacketPath {
-  const walk: Walk = { packet, surroundings, onNode };
+export function followByIpvs(walk: Walk): PacketPath {
+  const { packet, surroundings } = walk;
   const first = enter(walk);
   if (packet.isFromNode) {
     const balanced = balance(walk, first.mark);

@@ -7,18 +7,13 @@ import type { RealServerId } from "../../state/real-server.ts";
 import { everyOutcome } from "./every-outcome.ts";
 import type { Surroundings } from "./match-rule.ts";
 import type { Packet } from "./packet.ts";
-import type { EndpointPath, EndpointsOnNode, PacketPath } from "./path.ts";
+import type { EndpointPath, PacketPath } from "./path.ts";
 import { isLocal } from "./picture.ts";
 import type { Step, Traversal } from "./traverse.ts";
 import { enter, filterHooks, followOn, toEndpoint, type Walk } from "./walk.ts";
 
 /** Every endpoint that lots may choose is followed. */
-export function followThroughTables(
-  packet: Packet,
-  surroundings: Surroundings,
-  onNode: EndpointsOnNode,
-): PacketPath {
-  const walk: Walk = { packet, surroundings, onNode };
+export function followThroughTables(walk: Walk): PacketPath {
   const outcomes = everyOutcome((lot) => enter(walk, lot));
   const chosen = outcomes.flatMap((outcome) => {
     const { translation } = outcome;

@@ -10,7 +10,7 @@ import type { Packet, Passing } from "./packet.ts";
 import type { EndpointPath, PacketPath, PathEnd } from "./path.ts";
 import { isLocal } from "./picture.ts";
 import type { Traversal } from "./traverse.ts";
-import { enter, filterHooks, followOn, passFilter, stoppedEnd } from "./walk.ts";
+import { enter, filterHooks, followOn, passFilter, stoppedEnd, type Walk } from "./walk.ts";
 
 /** A socket that stands for a service port. */
 export interface KnownListener {
@@ -24,19 +24,16 @@ export interface KnownListener {
   readonly backends: readonly RealServerId[];
 }
 
-export function followToListener(
-  packet: Packet,
-  surroundings: Surroundings,
-  listeners: readonly KnownListener[],
-): PacketPath {
-  const first = enter({ packet, surroundings });
+export function followToListener(walk: Walk, listeners: readonly KnownListener[]): PacketPath {
+  const { packet, surroundings } = walk;
+  const first = enter(walk);
   const { translation } = first;
   if (translation?.kind === "redirect") {
     const { port } = translation;
     const isThere = ({ portOnLoopback, ...at }: KnownListener): boolean =>
       (packet.isFromNode ? portOnLoopback : at.port) === port;
     const listener = listenersFor(packet, listeners).find(isThere);
-    return comeIn({ packet, surroundings, first, port, listener });
+    return comeIn({ ...walk, first, port, listener });
   }
   const { picture, network } = surroundings;
   const { destination, port } = packet;
@@ -44,8 +41,8 @@ export function followToListener(
   const listener = listenersFor(packet, listeners).find(
     (one) => one.port === port && (isWildcard(one.host) || one.host === destination),
   );
-  if (!isHere || listener === undefined) return followOn({ packet, surroundings }, first);
-  return comeIn({ packet, surroundings, first, port, listener });
+  if (!isHere || listener === undefined) return followOn(walk, first);
+  return comeIn({ ...walk, first, port, listener });
 }
 
 const loopbacks: Readonly<Record<IpFamily, string>> = { IPv4: "127.0.0.1", IPv6: "::1" };
@@ -57,9 +54,7 @@ function listenersFor(
   return listeners.filter((one) => one.family === family && one.protocol === protocol);
 }
 
-interface Incoming {
-  readonly packet: Packet;
-  readonly surroundings: Surroundings;
+interface Incoming extends Walk {
   readonly first: Traversal;
   /** Of the socket. */
   readonly port: number;

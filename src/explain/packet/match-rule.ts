@@ -10,6 +10,8 @@ import { isLocal, type NodeNetwork, type Picture } from "./picture.ts";
 export interface Surroundings {
   readonly picture: Picture;
   readonly network: NodeNetwork;
+  /** What the objects say of endpoints: by the keys of real servers that run on this node. */
+  readonly onNode: ReadonlySet<string>;
 }
 
 /** A packet and the place where a rule sees it. */

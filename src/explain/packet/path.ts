@@ -43,6 +43,3 @@ export interface PacketPath {
   readonly steps: readonly Step[];
   readonly end: PathEnd;
 }
-
-/** What the objects say of endpoints: by the keys of real servers that run on this node. */
-export type EndpointsOnNode = ReadonlySet<string>;

@@ -3,18 +3,17 @@ import { isLoopback } from "../../base/ip.ts";
 import { deliver } from "./deliver.ts";
 import type { Surroundings } from "./match-rule.ts";
 import type { Packet, Passing } from "./packet.ts";
-import type { EndpointPath, EndpointsOnNode, PacketPath, PathEnd } from "./path.ts";
+import type { EndpointPath, PacketPath, PathEnd } from "./path.ts";
 import { isLocal } from "./picture.ts";
 import { type Hook, type Lot, type Step, type Traversal, traverse } from "./traverse.ts";
 
 export interface Walk {
   readonly packet: Packet;
   readonly surroundings: Surroundings;
-  readonly onNode: EndpointsOnNode;
 }
 
 /** The first table that may choose an endpoint. */
-export function enter({ packet, surroundings }: Omit<Walk, "onNode">, lot?: Lot): Traversal {
+export function enter({ packet, surroundings }: Walk, lot?: Lot): Traversal {
   const hook = packet.isFromNode ? "OUTPUT" : "PREROUTING";
   return traverse(hook, "nat", passingOf(packet, 0), surroundings, lot);
 }
@@ -25,7 +24,7 @@ export function passingOf(packet: Packet, mark: number): Passing {
   return { packet, destination, port, mark };
 }
 
-export function isToNode({ packet, surroundings }: Omit<Walk, "onNode">): boolean {
+export function isToNode({ packet, surroundings }: Walk): boolean {
   const { picture, network } = surroundings;
   return isLocal(packet.destination, picture, network) || isLoopback(packet.destination);
 }
@@ -61,7 +60,7 @@ export function stoppedEnd({ verdict, steps }: Filtered): PathEnd | undefined {
 }
 
 /** Nobody chooses an endpoint: filter may refuse it, else it goes where its destination is. */
-export function followOn(walk: Omit<Walk, "onNode">, { steps, mark }: Traversal): PacketPath {
+export function followOn(walk: Walk, { steps, mark }: Traversal): PacketPath {
   const { packet, surroundings } = walk;
   const isHere = isToNode(walk);
   const hooks = filterHooks(packet, isHere);
@@ -70,7 +69,7 @@ export function followOn(walk: Omit<Walk, "onNode">, { steps, mark }: Traversal)
   return { steps: [...steps, ...filtered.steps], end: stoppedEnd(filtered) ?? end };
 }
 
-export function forwardedEnd({ packet, surroundings }: Omit<Walk, "onNode">): PathEnd {
+export function forwardedEnd({ packet, surroundings }: Walk): PathEnd {
   return {
     kind: "forwarded",
     link: surroundings.network.routes.get(packet.destination)?.link,
@@ -79,7 +78,7 @@ export function forwardedEnd({ packet, surroundings }: Omit<Walk, "onNode">): Pa
 
 /** An endpoint is chosen, and `passing` on its way there: through filter at these hooks, and POSTROUTING. */
 export function toEndpoint(
-  { packet, surroundings, onNode }: Walk,
+  { packet, surroundings }: Walk,
   passing: Passing,
   hooks: readonly Hook[],
 ): EndpointPath {
@@ -89,7 +88,7 @@ export function toEndpoint(
   if (verdict !== "pass") {
     return { realServer: endpoint, steps, fate: verdict, isMasqueraded: false };
   }
-  const arrival = { packet, endpoint, onNode };
+  const arrival = { packet, endpoint };
   // What came from outside for a process of this node goes on up; it leaves nowhere.
   if (!packet.isFromNode && isLocal(endpoint.address, picture, network)) {
     return deliver({ ...arrival, steps, isMasqueraded: false }, surroundings);
