@@ -1,6 +1,5 @@
 /** Readings of the kernel → counters that never go back while their Service is there. Pure. */
 import {
-  addConnections,
   addTraffic,
   type ConnectionCounts,
   noConnections,
@@ -88,6 +87,8 @@ function sumOf(series: TrafficSeries, server: CountedServer, traffic: Traffic): 
   return {
     labels: series.labels,
     traffic: addTraffic(series.traffic, traffic),
-    ...addConnections(series, server),
+    // Not spread: this is done for every endpoint at every scrape.
+    activeConnections: series.activeConnections + server.activeConnections,
+    inactiveConnections: series.inactiveConnections + server.inactiveConnections,
   };
 }

@@ -3,17 +3,19 @@ import type { EventRecorder } from "../../api/event.ts";
 import type { ObjectSource } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
-import { type IpFamily, ipFamilies } from "../../base/ip.ts";
+import { type IpFamily, ipFamilies, isWildcard } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { ClosableConntrack, UsableIptables } from "../../kernel/open-iptables.ts";
 import type { Metrics } from "../../metrics/prometheus-metrics.ts";
+import type { ServicePort } from "../../model/service-port.ts";
 import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
-import { listenAddressOf } from "../../userspace/listen-addresses.ts";
+import { askedFrontends } from "../../plan/frontends.ts";
+import { type ListenRule, listenAddressOf } from "../../userspace/listen-addresses.ts";
 import { UserspaceProxier } from "../../userspace/proxier.ts";
 import { listenerKey } from "../../userspace/service-listeners.ts";
 import { tidyOnceSynced } from "../node/tidy-once-synced.ts";
-import type { ListenersView } from "../operator/daemon-view.ts";
+import type { ListenersView, ServedAddress } from "../operator/daemon-view.ts";
 import type { ModeRecord } from "../process/mode-record.ts";
 import { ConflictReporter } from "../report/conflict-reporter.ts";
 import { DryRunReporter } from "../report/dry-run-reporter.ts";
@@ -26,7 +28,6 @@ import { readNodeAddresses } from "./node-addresses.ts";
 import { ObservedListeners, type ObservedListenersParts } from "./observed-listeners.ts";
 import { findIptables } from "./plan-userspace.ts";
 import { Portals } from "./portals.ts";
-import { servedAddresses } from "./served-addresses.ts";
 import { tidyForUserspace } from "./tidy-for-userspace.ts";
 import { type Listeners, type RulesToListeners, UserspaceLoop } from "./userspace-loop.ts";
 
@@ -202,4 +203,17 @@ function findConntrack(
     log.warn("Cannot delete stale conntrack entries", { err: errorText(error) });
     return undefined;
   }
+}
+
+/** Where clients reach a service port: by rules at all its addresses, else where its listener stands. Pure. */
+function servedAddresses(
+  port: ServicePort,
+  { bindAddress, isRedirected }: ListenRule,
+): readonly ServedAddress[] {
+  const { nodePort } = port;
+  const nodePorts: readonly ServedAddress[] =
+    nodePort === 0 ? [] : [{ kind: "node-port", port: nodePort }];
+  if (isRedirected) return [...askedFrontends(port, []), ...nodePorts];
+  const [own = { kind: "cluster-ip", port: port.port } as const] = nodePorts;
+  return [isWildcard(bindAddress) ? own : { ...own, address: bindAddress }];
 }

@@ -7,9 +7,13 @@ import {
   type PendingChange,
   pendingChanges,
 } from "../report/dry-run-reporter.ts";
-import { listenerText } from "./listener-text.ts";
 import { readNodeAddresses } from "./node-addresses.ts";
-import { type KnownObjects, planUserspace, type SeenKernel } from "./plan-userspace.ts";
+import {
+  type KnownObjects,
+  listenerText,
+  planUserspace,
+  type SeenKernel,
+} from "./plan-userspace.ts";
 import type { Listeners, RulesToListeners } from "./userspace-loop.ts";
 
 export interface ObservedListenersParts extends Pick<SeenKernel, "usable"> {

@@ -1,7 +1,7 @@
 /** What a start in mode userspace would do on this node: listeners to open, rules to write. Nothing is opened or written. */
 import type { ServiceName } from "../../api/objects.ts";
 import { errorText } from "../../base/error-text.ts";
-import { type IpAddress, type IpFamily, ipFamilies } from "../../base/ip.ts";
+import { hostPort, type IpAddress, type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import { parseRule } from "../../kernel/iptables/parse-rule.ts";
@@ -163,4 +163,22 @@ export async function findIptables(
     log.warn(event, { bindAddress, err: errorText(error) });
     return undefined;
   }
+}
+
+/** `+ TCP 0.0.0.0 at a free port for 10.96.0.10:80, node port 30080`: a listener to open. Pure. */
+export function listenerText({ wanted, address }: SoughtListener): string {
+  const { protocol, nodePort } = wanted;
+  const place =
+    address.port === 0 ? `${address.host} at a free port` : hostPort(address.host, address.port);
+  const ways = [...addressesOf(wanted), ...(nodePort === 0 ? [] : [`node port ${nodePort}`])];
+  const led = address.isRedirected === true ? ` for ${ways.join(", ")}` : "";
+  return `+ ${protocol} ${place}${led}`;
+}
+
+/** `10.96.0.10:80` and so on: what rules lead to it. Pure. */
+export function addressesOf({
+  addresses,
+  port,
+}: Pick<SoughtListener["wanted"], "addresses" | "port">): readonly string[] {
+  return addresses.map((address) => hostPort(address, port));
 }

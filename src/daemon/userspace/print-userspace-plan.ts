@@ -13,11 +13,12 @@ import { answerDeadline } from "../process/answer-deadline.ts";
 import { openSource } from "../process/open-source.ts";
 import { readOwnershipRecord } from "../process/ownership-record.ts";
 import type { CommandParts } from "../run.ts";
-import { addressesOf, listenerText } from "./listener-text.ts";
 import { readNodeAddresses } from "./node-addresses.ts";
 import {
+  addressesOf,
   findIptables,
   type KnownObjects,
+  listenerText,
   planUserspace,
   type UserspacePlan,
 } from "./plan-userspace.ts";
