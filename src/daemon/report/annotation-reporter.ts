@@ -18,27 +18,20 @@ export class AnnotationReporter {
     const all = [...problems].flatMap(([service, list]) =>
       list.map((problem) => ({ service, problem: printable(problem) })),
     );
-    this.#count(all.map(({ problem }) => problem));
+    const { metrics, log, events, nodeName } = this.#parts;
+    for (const reason of annotationReasons) {
+      const count = all.filter(({ problem }) => problem.reason === reason).length;
+      metrics.ignoredAnnotations.set({ reason }, count);
+    }
     const present = new Set<string>();
     for (const { service, problem } of all) {
       const key = [service, problem.annotation, problem.reason, problem.value].join(" ");
       present.add(key);
-      if (!this.#reported.has(key)) this.#name(service, problem);
+      if (this.#reported.has(key)) continue;
+      log.warn("Ignoring annotation", { service, ...problem });
+      events.record(annotationEvent(nodeName, service, problem));
     }
     this.#reported = present;
-  }
-
-  #name(service: ServiceName, problem: AnnotationProblem): void {
-    const { log, events, nodeName } = this.#parts;
-    log.warn("Ignoring annotation", { service, ...problem });
-    events.record(annotationEvent(nodeName, service, problem));
-  }
-
-  #count(problems: readonly AnnotationProblem[]): void {
-    for (const reason of annotationReasons) {
-      const count = problems.filter((problem) => problem.reason === reason).length;
-      this.#parts.metrics.ignoredAnnotations.set({ reason }, count);
-    }
   }
 }
 
