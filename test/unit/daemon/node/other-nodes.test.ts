@@ -176,6 +176,22 @@ describe("addresses of other Nodes", () => {
     );
   });
 
+  it("are read once at a time, however long that takes", async () => {
+    let readings = 0;
+    const listNodeAddresses = (): Promise<NodeAddresses> => {
+      readings += 1;
+      return new Promise(() => {});
+    };
+    const stage = new Stage({ source: { listNodeAddresses } });
+    await stage.listed();
+    await stage.clock.advance(5_000);
+    assert.equal(stage.others.isReady, true);
+    stage.others.noteNeeds();
+    await stage.clock.advance(60_000);
+    assert.equal(readings, 1);
+    stage.others.stop();
+  });
+
   it("hold the first sync up for five seconds at most", async () => {
     const never = { listNodeAddresses: () => new Promise<NodeAddresses>(() => {}) };
     const stage = new Stage({ source: never });

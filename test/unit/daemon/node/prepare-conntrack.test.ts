@@ -56,6 +56,18 @@ describe("prepareConntrack", () => {
     assert.deepEqual(kernel.operations.texts(), []);
   });
 
+  it("sets timeouts where the limit is left as it is", async () => {
+    const kernel = nodeKernel();
+    const { config } = load({
+      "conntrack-max-per-core": "0",
+      "conntrack-tcp-timeout-close-wait": "0s",
+      "conntrack-tcp-timeout-established": "1h",
+    });
+    await prepareConntrack(kernel, config, new RecordingLogger(), 2);
+    const written = `sysctl write ${files}tcp_timeout_established=3600`;
+    assert.deepEqual(kernel.operations.texts(), [written]);
+  });
+
   it("loads the module first, and fails where a value cannot be set", async () => {
     const kernel = new FakeKernel();
     kernel.modules.available.delete("nf_conntrack");

@@ -4,15 +4,16 @@ import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../../src/base/errno.ts";
 import { ipFamilies } from "../../../../src/base/ip.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
-import { removePortals } from "../../../../src/daemon/node/tidy-portals.ts";
+import { removePortals, tidyPortals } from "../../../../src/daemon/node/tidy-portals.ts";
 import {
   cleanUnusedBackend,
   countUnusedRules,
 } from "../../../../src/daemon/node/unused-backend.ts";
 import { Portals } from "../../../../src/daemon/userspace/portals.ts";
-import type { RuleChange } from "../../../../src/kernel/kernel.ts";
+import type { Kernel, RuleChange } from "../../../../src/kernel/kernel.ts";
 import { portalRules } from "../../../../src/userspace/portal-rules.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
+import { RecordingLogger } from "../../../support/recording-logger.ts";
 import { listenerFor } from "../../userspace/backends.ts";
 
 const web = {
@@ -124,6 +125,47 @@ describe("the rules of mode userspace", () => {
     await change({ kind: "chain-remove", table: "nat", chainName: "OTHERS" });
     assert.deepEqual(await removePortals(kernel), []);
     assert.deepEqual(chains(), []);
+  });
+});
+
+describe("rules that an earlier run of mode userspace left", () => {
+  const left = (): Kernel => Object.assign(kernel, { hasPortals: true } as const);
+  const tidied = async (
+    node: Kernel,
+    flags: Readonly<Record<string, string>> = {},
+  ): Promise<RecordingLogger> => {
+    const values = new Map(Object.entries(flags).map(([name, value]) => [name, [value]]));
+    const { config } = loadConfig(values, { readFile: () => "", hostname: () => "node-1" });
+    const log = new RecordingLogger();
+    await tidyPortals(node, config, log);
+    return log;
+  };
+
+  it("go at a start in another mode", async () => {
+    const log = await tidied(left());
+    assert.deepEqual([...chains(), ...standingJumps()], []);
+    assert.deepEqual(
+      log.lines.map(({ level }) => level),
+      ["info"],
+    );
+  });
+
+  it("stay while the program only observes, or a kube-proxy may use them", async () => {
+    const before = chains();
+    assert.deepEqual((await tidied(kernel)).lines, [], "nobody found them at the start");
+    for (const name of ["kube-ipvs-observe-only", "kube-ipvs-ignore-running-kube-proxy"]) {
+      assert.deepEqual((await tidied(left(), { [name]: "true" })).lines, []);
+    }
+    assert.deepEqual(chains(), before);
+  });
+
+  it("that cannot be removed are reported, with what does", async () => {
+    kernel.operations.failNth(1, errno.EPERM);
+    const [line] = (await tidied(left())).lines;
+    assert.deepEqual(
+      [line?.level, line?.keys["advice"]],
+      ["error", "Run on this node: kube-ipvs --cleanup"],
+    );
   });
 });
 
