@@ -203,6 +203,27 @@ describe("a change", () => {
     assert.equal(shelf.sync(selecting(), all), 1, "a new slice: all are full");
   });
 
+  it("of a Pod lets a new one into the slice that is written anyway, not into a fuller one", () => {
+    const shelf = new SliceShelf();
+    const all = pods(150);
+    shelf.sync(selecting(), all);
+    all.shift();
+    shelf.sync(selecting(), all);
+    all[110] = pod(111, { isReady: false });
+    assert.equal(shelf.sync(selecting(), [...all, pod(2_000)]), 1);
+  });
+
+  it("that empties a slice fills up the other one, and the empty one goes", () => {
+    const shelf = new SliceShelf();
+    const all = pods(150);
+    shelf.sync(selecting(), all);
+    shelf.sync(selecting(), [...all.slice(101), pod(2_000)]);
+    assert.deepEqual(
+      shelf.stored.map(({ endpoints }) => endpoints.length),
+      [50],
+    );
+  });
+
   it("of the target port writes each slice once and removes none", () => {
     const shelf = new SliceShelf();
     shelf.sync(selecting(), pods(250));

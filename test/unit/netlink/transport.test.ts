@@ -128,6 +128,20 @@ describe("request", () => {
     });
   });
 
+  it("takes an acknowledgement of success for one where the request is not given back", async () => {
+    const { transport } = open((requests) =>
+      messages({
+        type: 2,
+        sequence: sequenceOf(requests),
+        body(writer) {
+          writer.u32(0);
+          writeRequestHeader(writer, 36);
+        },
+      }),
+    );
+    assert.deepEqual(await transport.request(kind, 1), []);
+  });
+
   it("takes no notice of late replies to requests that were given up", async () => {
     const { transport } = open((requests, count) => {
       const sequence = sequenceOf(requests);

@@ -72,6 +72,24 @@ describe("DesiredState", () => {
     }
   });
 
+  it("counts the service ports whose endpoints are all elsewhere, by policy and family", () => {
+    const desired = new DesiredState();
+    const elsewhere = [sliceRecord([endpointRecord("10.244.2.2")])];
+    const local = { type: "NodePort", isExternalPolicyLocal: true } as const;
+    const counts = (): readonly number[] => [
+      desired.withoutLocalEndpoints("external", "IPv4"),
+      desired.withoutLocalEndpoints("internal", "IPv4"),
+      desired.withoutLocalEndpoints("external", "IPv6"),
+    ];
+    const ports = [portRecord({ nodePort: 30_080 })];
+    put(desired, serviceRecord({ ...local, ports }), elsewhere);
+    assert.deepEqual(counts(), [1, 0, 0]);
+    put(desired, serviceRecord({ ...local, ports, isInternalPolicyLocal: true }), elsewhere);
+    assert.deepEqual(counts(), [1, 1, 0]);
+    put(desired, serviceRecord({ ...local, ports }), [sliceRecord([localEndpoint("10.244.1.2")])]);
+    assert.deepEqual(counts(), [0, 0, 0]);
+  });
+
   it("marks nothing when a change was taken back", () => {
     const desired = new DesiredState();
     put(desired, serviceRecord(), [sliceRecord([endpointRecord("10.244.2.2")])]);

@@ -115,6 +115,24 @@ describe("a reflector's requests", () => {
     });
   });
 
+  it("go on behind an object that cannot be named, in a list and in a watch", async (test) => {
+    const stage = new Stage(test);
+    await stage.settle();
+    const nameless = { ...service(), metadata: {} };
+    const list = stage.connection.latest.answer();
+    list.send(listText("10", [nameless, service()]));
+    list.end();
+    await stage.settle();
+    assert.deepEqual(stage.told.take(), ["+services default/web", "synced services"]);
+    const body = stage.connection.latest.answer();
+    for (const type of ["ADDED", "DELETED"]) body.send(eventText(type, nameless, "11"));
+    body.send(eventText("DELETED", service(), "12"));
+    body.end();
+    await stage.settle();
+    assert.deepEqual(stage.told.take(), ["-services default/web"]);
+    assert.equal(stage.query["resourceVersion"], "12");
+  });
+
   it("resume a watch that ends after its last event, at once", async (test) => {
     const stage = new Stage(test);
     const body = await stage.toWatch();

@@ -87,6 +87,7 @@ describe("a saved rule, read back", () => {
     "-p tcp -j REDIRECT --to-ports 80-90",
     "-p tcp -m tcp --sport 53 -j ACCEPT",
     "-m statistic --mode nth --every 2 --packet 0 -j ACCEPT",
+    "-m statistic --mode nth --probability 0.5 -j ACCEPT",
     "-m recent --update --seconds 60 --name DEFAULT --mask 255.255.255.255 --rsource -j DROP",
     "-m recent --rcheck --seconds 60 --hitcount 4 --name L --mask 255.255.255.255 --rsource -j DROP",
     '-m comment --comment "open',
