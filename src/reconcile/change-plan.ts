@@ -4,7 +4,7 @@ import type { RealServer } from "../state/real-server.ts";
 import type { VirtualServerId } from "../state/virtual-server.ts";
 import type { Change } from "./change.ts";
 import type { Scope } from "./scope.ts";
-import { type Subject, subjectOf } from "./subject.ts";
+import { subjectOf } from "./subject.ts";
 
 /** A real server that nobody wants and that keeps its connections for now. */
 export interface DrainStart {
@@ -33,7 +33,7 @@ export interface DeferredChange {
 
 /** What is to be done, worked out before the first write. Never changed afterwards. */
 export interface ChangePlan {
-  /** In the order in which they are made; see `plan-order.ts`. */
+  /** In the order in which they are made. */
   readonly changes: readonly Change[];
   readonly deferred: readonly DeferredChange[];
   readonly drainStarts: readonly DrainStart[];
@@ -51,52 +51,32 @@ export const emptyPlan: ChangePlan = {
   servicesOf: () => [],
 };
 
-/** Who wants, or wanted, what a subject is about. */
-function servicesOfSubject(
-  subject: Subject,
-  desired: DesiredView,
-  scope: Pick<Scope, "formerService">,
-): readonly ServiceName[] {
-  const present = currentServices(subject, desired);
-  if (present.length > 0) return present;
-  const former = scope.formerService(formerKey(subject));
-  return former === undefined ? [] : [former];
-}
-
+/** Who wants what a change is about, or wanted it last; `scope` absent: those who want it alone. */
 export function servicesOfChange(
   desired: DesiredView,
-  scope: Pick<Scope, "formerService">,
+  scope?: Pick<Scope, "formerService">,
 ): ChangePlan["servicesOf"] {
-  return (change) => servicesOfSubject(subjectOf(change), desired, scope);
-}
-
-function currentServices(subject: Subject, desired: DesiredView): readonly ServiceName[] {
-  switch (subject.type) {
-    case "virtual-server":
-    case "real-server":
-    case "conntrack":
-      return desired.servicesOfServer(subject.virtualServer).slice(0, 1);
-    case "entry":
-      return desired.servicesOfEntry(subject.setName, subject.entry);
-    case "address":
-      return desired.servicesOfAddress(subject.address);
-    default:
-      return [];
-  }
-}
-
-/** As {@link DirtyKeys.formerServices} has it. */
-function formerKey(subject: Subject): string {
-  switch (subject.type) {
-    case "virtual-server":
-    case "real-server":
-    case "conntrack":
-      return subject.virtualServer;
-    case "entry":
-      return `${subject.setName} ${subject.entry}`;
-    case "address":
-      return subject.address;
-    default:
-      return "";
-  }
+  const orFormer = (present: readonly ServiceName[], key: string): readonly ServiceName[] => {
+    const former = present.length === 0 ? scope?.formerService(key) : undefined;
+    return former === undefined ? present : [former];
+  };
+  return (change) => {
+    const subject = subjectOf(change);
+    switch (subject.type) {
+      case "virtual-server":
+      case "real-server":
+      case "conntrack": {
+        const key = subject.virtualServer;
+        return orFormer(desired.servicesOfServer(key).slice(0, 1), key);
+      }
+      case "entry": {
+        const { setName, entry } = subject;
+        return orFormer(desired.servicesOfEntry(setName, entry), `${setName} ${entry}`);
+      }
+      case "address":
+        return orFormer(desired.servicesOfAddress(subject.address), subject.address);
+      default:
+        return [];
+    }
+  };
 }

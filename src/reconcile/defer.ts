@@ -5,7 +5,6 @@ import { NotDone } from "./apply/blocked.ts";
 import { isServedBy } from "./apply/unserved.ts";
 import type { Change } from "./change.ts";
 import type { DeferralReason, DeferredChange } from "./change-plan.ts";
-import type { PlannedChanges } from "./diff/plan-changes.ts";
 import type { CachedState } from "./observed/cached-state.ts";
 import { type Subject, subjectKey, subjectOf } from "./subject.ts";
 
@@ -19,7 +18,7 @@ export interface DeferInput {
   /** Keys of subjects. */
   isRefused(key: string): boolean;
   isSuppressed(key: string): boolean;
-  /** Never made, whatever else: changes that are known to be impossible. */
+  /** Refused without asking the kernel, whatever else. */
   readonly impossible: readonly Change[];
 }
 
@@ -28,29 +27,16 @@ export interface Deferral {
   readonly deferred: readonly DeferredChange[];
 }
 
-/** As `deferChanges`, and the replacements of sets that third-party rules refer to wait, too. */
-export function deferPlanned(
-  { changes: planned, unusableSets }: Pick<PlannedChanges, "changes" | "unusableSets">,
-  input: Omit<DeferInput, "impossible">,
-): Deferral {
-  const impossible = unusableSets.map(
-    ({ wanted: set }): Change => ({ kind: "set-create", set, reason: "incompatible-set" }),
-  );
-  const unusable = unusableSets.map(({ wanted: { name: setName } }): DeferredChange => {
-    const change = { kind: "set-destroy", setName, reason: "incompatible-set" } as const;
-    return { change, reason: "refused" };
-  });
-  const { changes, deferred } = deferChanges(planned, { ...input, impossible });
-  return { changes, deferred: [...unusable, ...deferred] };
-}
-
 /** What depends on a change that waits, waits with it. */
 export function deferChanges(planned: readonly Change[], input: DeferInput): Deferral {
   const notDone = new NotDone();
-  for (const change of input.impossible) notDone.note(change);
+  const deferred: DeferredChange[] = [];
+  for (const change of input.impossible) {
+    notDone.note(change);
+    deferred.push({ change, reason: "refused" });
+  }
   if (!input.isAnyWaiting && notDone.isEmpty) return { changes: planned, deferred: [] };
   const changes: Change[] = [];
-  const deferred: DeferredChange[] = [];
   const { cached, desired } = input;
   const created = new Set<string>();
   const isMade = (key: string): boolean => cached.virtualServers.has(key) || created.has(key);

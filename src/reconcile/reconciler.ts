@@ -14,8 +14,7 @@ import {
 import { OutcomeCollector, type Outcomes } from "./apply/outcome.ts";
 import { ConntrackCleaner, cleanConntrack } from "./apply/stale-flows.ts";
 import type { ChangePlan } from "./change-plan.ts";
-import { type Deferral, deferPlanned } from "./defer.ts";
-import { incompatibleSetError } from "./diff/diff-sets.ts";
+import { type Deferral, deferChanges } from "./defer.ts";
 import { type PlannedChanges, planChanges } from "./diff/plan-changes.ts";
 import { cachedRulesAfter } from "./diff/rule-texts.ts";
 import { Drainer, noEnds } from "./drain/drainer.ts";
@@ -94,8 +93,11 @@ export class Reconciler {
     const startTimes = parts.drainStartTimes ?? noDrainStartTimes;
     this.#drainer = new Drainer({
       ...{ clock, log, startTimes, ipvs: kernel.ipvs },
-      apply: (changes, desired) => applyChanges(changes, this.#applyTools(desired)),
-      noteUnknown: (outcomes) => this.#freshness.noteUnknown(outcomes),
+      apply: async (changes, desired) => {
+        const outcomes = await applyChanges(changes, this.#applyTools(desired));
+        this.#freshness.noteUnknown(outcomes);
+        return outcomes;
+      },
     });
     this.#cleaner = new ConntrackCleaner(kernel.conntrack, clock);
     const record = parts.ownershipRecord ?? noOwnershipRecord;
@@ -157,15 +159,15 @@ export class Reconciler {
     const drifts = this.#findDrift(planned, differences, desired, goal);
     const plan: ChangePlan = { ...planned, ...this.#defer(planned, desired, goal) };
     if (this.#parts.isDryRun === true) {
-      this.#ownership.update(this.#ownershipView(desired, goal), scope.servers);
+      this.#ownership.update(this.#ownershipView(desired, goal), scope.virtualServers);
       return this.#report(plan, new OutcomeCollector(), noEnds, drifts);
     }
-    await this.#ownership.recordAhead(this.#ownershipView(desired, goal), scope.servers);
+    await this.#ownership.recordAhead(this.#ownershipView(desired, goal), scope.virtualServers);
     this.#ownership.noteCreations(plan.changes);
     const outcomes = await applyPlan(plan, this.#applyTools(desired), onProgress);
     const ends = await this.#drainer.after(plan, outcomes, desired, goal.drain);
     this.#noteOutcomes(outcomes, { scope, planned, plan });
-    this.#ownership.update(this.#ownershipView(desired, goal), scope.servers);
+    this.#ownership.update(this.#ownershipView(desired, goal), scope.virtualServers);
     this.#drainer.keepStartTimes();
     this.#isFirst &&= outcomes.unknown.length > 0;
     return this.#report(plan, outcomes, ends, drifts);
@@ -244,7 +246,7 @@ export class Reconciler {
       }),
       "large",
     );
-    this.#drainer.endUnneeded(desired, scope.servers);
+    this.#drainer.endUnneeded(desired, scope.virtualServers);
     noteRightRules(this.#cached, planned, goal);
     return { desired, planned };
   }
@@ -283,13 +285,14 @@ export class Reconciler {
 
   #defer(planned: PlannedChanges, desired: DesiredView, { touched }: SyncGoal): Deferral {
     const nowMs = this.#parts.clock.monotonicMs();
-    return deferPlanned(planned, {
+    return deferChanges(planned.changes, {
       cached: this.#cached,
       desired,
       isAnyWaiting: !this.#refusals.isEmpty || !this.#guard.isEmpty,
       isTouched: (subject) => isTouched(subject, touched),
       isRefused: (key) => this.#refusals.isWaiting(key, nowMs),
       isSuppressed: (key) => this.#guard.isSuppressed(key, nowMs),
+      impossible: planned.impossible.map(({ change }) => change),
     });
   }
 
@@ -322,10 +325,10 @@ export class Reconciler {
       for (const change of outcomes.blocked) this.#scope.includeSubject(subjectOf(change));
     }
     const nowMs = this.#parts.clock.monotonicMs();
-    const unusable = planned.unusableSets
-      .map((set) => incompatibleSetError(set))
-      .filter(({ change }) => !this.#refusals.isWaiting(subjectKey(subjectOf(change)), nowMs));
-    const refused = [...outcomes.refused, ...unusable];
+    const impossible = planned.impossible.filter(
+      ({ change }) => !this.#refusals.isWaiting(subjectKey(subjectOf(change)), nowMs),
+    );
+    const refused = [...outcomes.refused, ...impossible];
     const waiting = [...outcomes.refused, ...plan.deferred].map(({ change }) => change);
     for (const change of [...waiting, ...outcomes.blocked]) {
       if (change.kind === "virtual-server-create") this.#ownership.noteNotCreated(change.key);

@@ -5,7 +5,7 @@ import type { Outcomes, RefusedChange } from "./apply/outcome.ts";
 import { contradictsCache, refusalReason } from "./apply/refusal-reason.ts";
 import type { Change, ChangeKind } from "./change.ts";
 import type { ChangePlan } from "./change-plan.ts";
-import type { Scope } from "./scope.ts";
+import { isCompared, type Scope } from "./scope.ts";
 import { type Subject, type SubjectType, subjectKey, subjectOf } from "./subject.ts";
 
 const firstPauseMs = 1_000;
@@ -204,21 +204,6 @@ export class Refusals {
 /** Milliseconds after so many refusals in a row. */
 function pauseAfter(attempts: number): number {
   return Math.min(firstPauseMs * 2 ** Math.min(attempts - 1, 20), longestPauseMs);
-}
-
-/** Whether a sync of this scope would have planned a change of it, had one been needed. */
-function isCompared(subject: Subject, { servers, entries, addresses }: Scope): boolean {
-  switch (subject.type) {
-    case "virtual-server":
-    case "real-server":
-      return servers === undefined || servers.has(subject.virtualServer);
-    case "entry":
-      return entries === undefined || (entries.get(subject.setName)?.has(subject.entry) ?? false);
-    case "address":
-      return addresses === undefined || addresses.has(subject.address);
-    default:
-      return true;
-  }
 }
 
 /** The results of two of them, as one. */

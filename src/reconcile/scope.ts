@@ -7,12 +7,19 @@ import type { SetEntry } from "../state/set-entry.ts";
 import type { Differences } from "./observed/difference.ts";
 import type { Subject } from "./subject.ts";
 
+/** As {@link DirtyKeys}; undefined: all. */
+interface ComparedKeys {
+  readonly virtualServers: ReadonlySet<string> | undefined;
+  readonly setEntries: ReadonlyMap<string, ReadonlySet<SetEntry>> | undefined;
+  readonly addresses: ReadonlySet<IpAddress> | undefined;
+}
+
 /** Keys to be compared; `all` after everything of that kind was observed. Grows between syncs. */
-export class Scope {
-  #servers = new Set<string>();
-  #entries = new Map<string, Set<SetEntry>>();
-  #addresses = new Set<IpAddress>();
-  #formerServices = new Map<string, ServiceName>();
+export class Scope implements ComparedKeys {
+  readonly #virtualServers = new Set<string>();
+  readonly #setEntries = new Map<string, Set<SetEntry>>();
+  readonly #addresses = new Set<IpAddress>();
+  readonly #formerServices = new Map<string, ServiceName>();
   /** Handed over and not looked at yet: where everything is compared, tens of thousands of keys are not copied. */
   #marks: DirtyKeys[] = [];
   /** Sets that were observed to have other parameters than cached, or to have more room than they need. */
@@ -20,21 +27,18 @@ export class Scope {
   areAllServers = false;
   areAllMembers = false;
 
-  /** Virtual-server keys; undefined: all. */
-  get servers(): ReadonlySet<string> | undefined {
+  get virtualServers(): ReadonlySet<string> | undefined {
     if (this.areAllServers) return undefined;
     this.#takeMarks();
-    return this.#servers;
+    return this.#virtualServers;
   }
 
-  /** Set entries by set name; undefined: all. */
-  get entries(): ReadonlyMap<string, ReadonlySet<SetEntry>> | undefined {
+  get setEntries(): ReadonlyMap<string, ReadonlySet<SetEntry>> | undefined {
     if (this.areAllMembers) return undefined;
     this.#takeMarks();
-    return this.#entries;
+    return this.#setEntries;
   }
 
-  /** Addresses of kube-ipvs0; undefined: all. */
   get addresses(): ReadonlySet<IpAddress> | undefined {
     if (this.areAllMembers) return undefined;
     this.#takeMarks();
@@ -67,12 +71,12 @@ export class Scope {
   }
 
   includeServer(key: string): void {
-    this.#servers.add(key);
+    this.#virtualServers.add(key);
   }
 
   includeEntry(setName: string, entry: SetEntry): void {
-    const entries = this.#entries.get(setName);
-    if (entries === undefined) this.#entries.set(setName, new Set([entry]));
+    const entries = this.#setEntries.get(setName);
+    if (entries === undefined) this.#setEntries.set(setName, new Set([entry]));
     else entries.add(entry);
   }
 
@@ -82,7 +86,7 @@ export class Scope {
 
   #takeMarks(): void {
     for (const keys of this.#marks) {
-      for (const key of keys.virtualServers) this.#servers.add(key);
+      for (const key of keys.virtualServers) this.#virtualServers.add(key);
       for (const [name, entries] of keys.setEntries) {
         for (const entry of entries) this.includeEntry(name, entry);
       }
@@ -114,18 +118,32 @@ export class Scope {
 
 /** Whether planning touched this since the sync before: a change of it waits for nothing. */
 export function isTouched(subject: Subject, touched: DirtyKeys): boolean {
+  if (subject.type === "chain") return touched.rules.has(subject.family);
+  return isAmong(subject, touched) ?? false;
+}
+
+/** Whether a sync of this scope would have planned a change of it, had one been needed. */
+export function isCompared(subject: Subject, scope: Scope): boolean {
+  return isAmong(subject, scope) ?? true;
+}
+
+/** Undefined: of such a subject no keys are kept. */
+function isAmong(
+  subject: Subject,
+  { virtualServers, setEntries, addresses }: ComparedKeys,
+): boolean | undefined {
   switch (subject.type) {
     case "virtual-server":
     case "real-server":
     case "conntrack":
-      return touched.virtualServers.has(subject.virtualServer);
+      return virtualServers?.has(subject.virtualServer) ?? true;
     case "entry":
-      return touched.setEntries.get(subject.setName)?.has(subject.entry) ?? false;
+      return (
+        setEntries === undefined || setEntries.get(subject.setName)?.has(subject.entry) === true
+      );
     case "address":
-      return touched.addresses.has(subject.address);
-    case "chain":
-      return touched.rules.has(subject.family);
+      return addresses?.has(subject.address) ?? true;
     default:
-      return false;
+      return undefined;
   }
 }

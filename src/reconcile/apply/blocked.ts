@@ -47,6 +47,10 @@ export class NotDone {
       case "set-create":
         this.#absentSets.add(change.set.name);
         break;
+      case "set-destroy":
+        // What stands in the place of our set cannot hold our entries.
+        if (change.reason === "incompatible-set") this.#absentSets.add(change.setName);
+        break;
       case "link-create":
         this.#isLinkAbsent = true;
         break;

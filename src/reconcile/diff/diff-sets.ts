@@ -11,6 +11,7 @@
  * | another type or family, third-party rules refer to it | left as it is, and reported |
  */
 import type { IpFamily } from "../../base/ip.ts";
+import type { DesiredView } from "../../plan/desired-state.ts";
 import { capacityFor, setsFor, temporaryNameOf } from "../../plan/sets.ts";
 import { type IpSet, isSwappable, type ObservedIpSet, sameIpSet } from "../../state/ip-set.ts";
 import type { Match, RuleSet } from "../../state/rule.ts";
@@ -28,8 +29,6 @@ export interface SetsInput {
   mayShrink(setName: string): boolean;
   /** The kernel refused its replacement, and it is not due again. */
   isRefused(setName: string): boolean;
-  /** Entries that a set should have. */
-  readonly wantedEntries: (setName: string) => Iterable<SetEntry>;
 }
 
 export interface SetChanges {
@@ -38,12 +37,7 @@ export interface SetChanges {
   /** Sets of another type to which our own rules refer: redirected, then recreated. */
   readonly redirected: readonly IpSet[];
   /** Sets that cannot be replaced: third-party rules refer to them. */
-  readonly unusable: readonly UnusableSet[];
-}
-
-export interface UnusableSet {
-  readonly wanted: IpSet;
-  readonly present: ObservedIpSet;
+  readonly impossible: readonly RefusedChange[];
 }
 
 /** Sets are made for the families whose rules are planned, used or not: rules refer to them by name. */
@@ -51,7 +45,7 @@ export function diffSets(input: SetsInput): SetChanges {
   const { cached } = input;
   const changes: Change[] = [];
   const redirected: IpSet[] = [];
-  const unusable: UnusableSet[] = [];
+  const impossible: RefusedChange[] = [];
   for (const set of [...input.families].flatMap(setsFor)) {
     const present = cached.sets.get(set.name);
     const wanted = withCapacity(set, present, input);
@@ -59,29 +53,32 @@ export function diffSets(input: SetsInput): SetChanges {
     if (present === undefined) {
       changes.push({ kind: "set-create", set: wanted, reason: "missing" });
     } else if (input.isRefused(set.name)) {
-      if (!isSwappable(wanted, present)) unusable.push({ wanted, present });
+      if (!isSwappable(wanted, present)) impossible.push(replacement(wanted, present));
     } else if (isSwappable(wanted, present)) {
       // Not spread: there may be more than a call takes arguments.
       for (const change of swap(wanted, cached)) changes.push(change);
     } else if (present.references === 0) {
       changes.push(...recreate(wanted));
     } else if (isUsedByThirdParty(cached, wanted, present)) {
-      unusable.push({ wanted, present });
+      impossible.push(replacement(wanted, present));
     } else {
       redirected.push(wanted);
     }
   }
-  return { changes, redirected, unusable };
+  return { changes, redirected, impossible };
 }
 
 /** What fills the stand-ins, then recreates the sets while `redirectRules` bypass them. */
 export function redirectChanges(
   sets: readonly IpSet[],
-  { cached, wantedEntries }: Pick<SetsInput, "cached" | "wantedEntries">,
+  {
+    cached,
+    desired,
+  }: Pick<SetsInput, "cached"> & { readonly desired: Pick<DesiredView, "entries"> },
   redirectRules: readonly Change[],
 ): readonly Change[] {
   return [
-    ...sets.flatMap((set) => temporary(set, wantedEntries(set.name), cached)),
+    ...sets.flatMap((set) => temporary(set, desired.entries(set.name), cached)),
     ...redirectRules,
     ...sets.flatMap(recreate),
   ];
@@ -173,7 +170,7 @@ class IncompatibleSetError extends Error {
   override readonly name = "IncompatibleSetError";
   readonly code = "incompatible-set";
 
-  constructor({ wanted, present }: UnusableSet) {
+  constructor(wanted: IpSet, present: ObservedIpSet) {
     super(
       `Cannot replace set ${wanted.name} (${present.type}) by one of ${wanted.type}: third-party rules refer to it; ` +
         "remove those rules, or destroy the set",
@@ -182,10 +179,9 @@ class IncompatibleSetError extends Error {
 }
 
 /** Refused without asking the kernel. */
-export function incompatibleSetError(unusable: UnusableSet): RefusedChange {
-  const setName = unusable.wanted.name;
+function replacement(wanted: IpSet, present: ObservedIpSet): RefusedChange {
   return {
-    change: { kind: "set-destroy", setName, reason: "incompatible-set" },
-    error: new IncompatibleSetError(unusable),
+    change: { kind: "set-destroy", setName: wanted.name, reason: "incompatible-set" },
+    error: new IncompatibleSetError(wanted, present),
   };
 }

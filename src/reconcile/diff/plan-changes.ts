@@ -6,6 +6,7 @@ import { dummyLinkName } from "../../state/dummy-link.ts";
 import type { IpSet } from "../../state/ip-set.ts";
 import type { Rule, RuleSet } from "../../state/rule.ts";
 import type { SetEntry } from "../../state/set-entry.ts";
+import type { RefusedChange } from "../apply/outcome.ts";
 import type { Change } from "../change.ts";
 import { type ChangePlan, servicesOfChange } from "../change-plan.ts";
 import type { DrainPolicy, DrainsView } from "../drain/drains.ts";
@@ -27,7 +28,6 @@ import {
   diffSets,
   redirectChanges,
   type SetChanges,
-  type UnusableSet,
   withTemporaryNames,
 } from "./diff-sets.ts";
 import type { RenderRule } from "./rule-texts.ts";
@@ -35,7 +35,7 @@ import type { RenderRule } from "./rule-texts.ts";
 /** All that a plan depends on. */
 export interface PlanInput
   extends Pick<SyncGoal, "rules" | "sysctls" | "missingModules" | "ownership"> {
-  /** What is wanted, without what a third party has; see `desired-view.ts`. */
+  /** What is wanted, without what a third party has; see `contested-view.ts`. */
   readonly desired: DesiredView;
   readonly cached: CachedState;
   readonly scope: Scope;
@@ -54,8 +54,8 @@ export interface PlanInput
 }
 
 export interface PlannedChanges extends ChangePlan {
-  /** Sets that cannot be replaced, since third-party rules refer to them. */
-  readonly unusableSets: readonly UnusableSet[];
+  /** Refused without asking the kernel; not among the changes. */
+  readonly impossible: readonly RefusedChange[];
 }
 
 /**
@@ -68,14 +68,12 @@ export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> 
   const entries = yield* diffEntries(input);
   const servers = yield* diffServers(input);
   const addresses = yield* diffAddresses(input, servers.virtualServers);
-  const wantedEntries = (name: string): Iterable<SetEntry> => desired.entries(name);
   const sets = diffSets({
     cached,
     families: rules.keys(),
     addedCounts: countBySet(entries.added),
     mayShrink: (name) => scope.isFull || scope.resizableSets.has(name),
     isRefused: (name) => input.isSetRefused(name),
-    wantedEntries,
   });
   const redirect = redirectRules(input, sets);
   // Joined at once: a list that grows is copied again and again.
@@ -84,7 +82,7 @@ export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> 
     diffSysctls(input),
     cached.hasLink ? [] : [{ kind: "link-create", link: dummyLinkName, reason: "missing" }],
     sets.changes,
-    redirectChanges(sets.redirected, { cached, wantedEntries }, redirect),
+    redirectChanges(sets.redirected, input, redirect),
     entries.added,
     ruleChanges(input, sets),
     destroyTemporary(leftoversBeside(sets, cached), sets.redirected),
@@ -102,7 +100,7 @@ export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> 
     deferred: [],
     drainStarts: servers.drainStarts,
     conflicts: [...input.conflicts],
-    unusableSets: sets.unusable,
+    impossible: sets.impossible,
     servicesOf: servicesOfChange(desired, scope),
   };
 }
@@ -142,11 +140,11 @@ function comparedEntries(
   { desired, cached, scope, rules }: PlanInput,
 ): Iterable<SetEntry> {
   const present = cached.setEntries.get(name);
-  if (scope.entries === undefined || (present === undefined && rules.size > 0)) {
+  if (scope.setEntries === undefined || (present === undefined && rules.size > 0)) {
     const isWanted = (entry: SetEntry): boolean => desired.hasEntry(name, entry);
     return union(desired.entries(name), present ?? [], isWanted);
   }
-  return scope.entries.get(name) ?? [];
+  return scope.setEntries.get(name) ?? [];
 }
 
 function* diffAddresses(
@@ -219,7 +217,8 @@ function mayRemove(key: string, { cached, conflicts, ownership, isOwned }: PlanI
 function comparedServers({ desired, cached, scope }: PlanInput): Iterable<string> {
   const isWanted = (key: string): boolean => desired.virtualServer(key) !== undefined;
   return (
-    scope.servers ?? union(desired.virtualServerKeys(), cached.virtualServers.keys(), isWanted)
+    scope.virtualServers ??
+    union(desired.virtualServerKeys(), cached.virtualServers.keys(), isWanted)
   );
 }
 

@@ -27,16 +27,13 @@ const serversPerCheck = 1_000;
 
 export const noEnds: OutcomeReport = reportOf(new OutcomeCollector());
 
-/** A virtual server that no Service wants goes with everything in it. */
-const noFormerServices = { formerService: () => undefined };
-
 export interface DrainerParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly startTimes: DrainStartTimes;
   readonly ipvs: Pick<Ipvs, "listRealServers">;
+  /** Never rejects. */
   apply(changes: readonly Change[], desired: DesiredView): Promise<Outcomes>;
-  noteUnknown(outcomes: Outcomes): void;
 }
 
 /**
@@ -151,15 +148,15 @@ export class Drainer {
     newcomers: readonly Begun[] = [],
   ): Promise<OutcomeReport> {
     if (keys.length === 0) return noEnds;
-    const { clock, apply, noteUnknown } = this.#parts;
+    const { clock, apply } = this.#parts;
     try {
       const nowMs = clock.monotonicMs();
       const due = await this.#findDue(keys, desired, policy);
       const removals = due.map(({ drain }) => removal(drain));
       const outcomes = await apply([...removals, ...flowDeletions(due)], desired);
-      noteUnknown(outcomes);
       const refused = outcomes.refused.filter(({ change }) => change.kind === "real-server-remove");
-      const servicesOf = servicesOfChange(desired, noFormerServices);
+      // A virtual server that no Service wants goes with everything in it: nobody is asked who wanted it.
+      const servicesOf = servicesOfChange(desired);
       this.#refusedEnds.refuse(refused, { servicesOf }, nowMs);
       const isDone = doneBy(outcomes);
       const ended = due.filter(({ drain }) => isDone(subjectOfDrain(drain)));

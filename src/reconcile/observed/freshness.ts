@@ -89,10 +89,10 @@ export class Freshness {
    */
   async refreshUnmade(
     { desired, ownership }: Pick<SyncGoal, "desired" | "ownership">,
-    { servers }: Pick<Scope, "servers">,
+    { virtualServers }: Pick<Scope, "virtualServers">,
   ): Promise<Failure | undefined> {
     if (this.#hasListedServers || ownership.foreignVirtualServers === "delete") return undefined;
-    const wanted = [...(servers ?? desired.virtualServerKeys())].flatMap(
+    const wanted = [...(virtualServers ?? desired.virtualServerKeys())].flatMap(
       (key) => desired.virtualServer(key)?.virtualServer ?? [],
     );
     return failureOf("servers", this.#observer.observeUncached(wanted));

@@ -13,7 +13,7 @@ export function withoutForeign(
   scope: Scope,
 ): DesiredView {
   const { desired } = view;
-  const changed = ownership.updateConflicts(view, scope.servers);
+  const changed = ownership.updateConflicts(view, scope.virtualServers);
   includeConflicts(scope, desired, changed);
   // Another virtual server may need the address of one that is not ours, or need it no more.
   includeConflicts(scope, desired, ownership.conflicts);

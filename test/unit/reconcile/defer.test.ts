@@ -86,6 +86,11 @@ const entryOf = ({ address, protocol, port }: VirtualServer): SetEntry =>
   addressPortEntry(address, protocol, port);
 const link: Change = { kind: "link-create", link: "kube-ipvs0", reason: "missing" };
 const setCreate: Change = { kind: "set-create", set: clusterIps, reason: "missing" };
+const replacement: Change = {
+  kind: "set-destroy",
+  setName: clusterIps.name,
+  reason: "incompatible-set",
+};
 
 /** All sets are there. */
 function cachedSets(...absent: readonly IpSet[]): CachedState {
@@ -300,16 +305,16 @@ describe("what waits: ", () => {
     );
   });
 
-  it("the entries of a set that is known to be impossible, and nothing else", () => {
-    const planned = [add(clusterIps, entryOf(one)), create(one)];
+  it("a set that is known not to be replaceable and its entries, and nothing else", () => {
+    const entry = add(clusterIps, entryOf(one));
     const { changes, deferred } = deferChanges(
-      planned,
-      input([], { cached: cachedSets(clusterIps), impossible: [setCreate] }),
+      [entry, create(one)],
+      input([], { cached: cachedSets(clusterIps), impossible: [replacement], isAnyWaiting: false }),
     );
     assert.deepEqual(changes.map(text), [text(create(one))]);
     assert.deepEqual(
-      deferred.map(({ reason }) => reason),
-      ["blocked"],
+      deferred.map(({ change, reason }) => `${reason} ${text(change)}`),
+      [`refused ${text(replacement)}`, `blocked ${text(entry)}`],
     );
   });
 });

@@ -91,7 +91,7 @@ describe("a refused change", () => {
     const includes = (): boolean => {
       const scope = new Scope();
       refusals.includeRefused(scope, nowMs);
-      return scope.servers?.has(server) ?? true;
+      return scope.virtualServers?.has(server) ?? true;
     };
     nowMs = 999;
     assert.deepEqual([refusals.isWaiting(key, nowMs), includes()], [true, true]);
@@ -233,11 +233,11 @@ describe("what waits for a refused change", () => {
       note({ refused: [[entry, einval]], ...sync });
       const early = new Scope();
       refusals.includeRefused(early, 999);
-      assert.deepEqual([early.addresses?.size, early.entries?.size], [0, 1]);
+      assert.deepEqual([early.addresses?.size, early.setEntries?.size], [0, 1]);
       const scope = new Scope();
       refusals.includeRefused(scope, secondMs);
       assert.ok(scope.addresses?.has(ip("10.96.0.10")));
-      assert.ok(scope.entries?.get("KUBE-CLUSTER-IP")?.size === 1);
+      assert.ok(scope.setEntries?.get("KUBE-CLUSTER-IP")?.size === 1);
     });
   }
 
@@ -246,7 +246,7 @@ describe("what waits for a refused change", () => {
     note({ done: [change] });
     const scope = new Scope();
     refusals.includeRefused(scope, secondMs);
-    assert.ok(scope.entries?.get("KUBE-CLUSTER-IP")?.size === 1);
+    assert.ok(scope.setEntries?.get("KUBE-CLUSTER-IP")?.size === 1);
     assert.ok(scope.addresses?.has(ip("10.96.0.10")));
   });
 });

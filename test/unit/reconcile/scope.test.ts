@@ -62,20 +62,20 @@ describe("a scope", () => {
     };
     for (let sync = 0; sync < 10; sync += 1) scope.include(counted);
     const before = reads;
-    assert.deepEqual(scope.servers, touched.virtualServers);
+    assert.deepEqual(scope.virtualServers, touched.virtualServers);
     assert.equal(reads, before + 1);
   });
 
   it("holds what was included, each time, and leaves it to its owner", () => {
     const scope = new Scope();
     scope.include(touched);
-    assert.deepEqual(scope.servers, touched.virtualServers);
+    assert.deepEqual(scope.virtualServers, touched.virtualServers);
     scope.include(more);
     scope.includeServer("TCP 10.96.0.12:80");
     const servers = [virtualServer, "TCP 10.96.0.11:80", "TCP 10.96.0.12:80"];
-    assert.deepEqual(new Set(scope.servers), new Set(servers));
+    assert.deepEqual(new Set(scope.virtualServers), new Set(servers));
     assert.deepEqual(
-      scope.entries,
+      scope.setEntries,
       new Map([["KUBE-IPVS-IPS", new Set([addressEntry(address), addressEntry(other)])]]),
     );
     assert.deepEqual(scope.addresses, new Set([address, other]));
@@ -88,7 +88,10 @@ describe("a scope", () => {
     scope.include(touched);
     scope.areAllServers = true;
     scope.areAllMembers = true;
-    assert.deepEqual([scope.servers, scope.entries, scope.addresses], Array(3).fill(undefined));
+    assert.deepEqual(
+      [scope.virtualServers, scope.setEntries, scope.addresses],
+      Array(3).fill(undefined),
+    );
   });
 
   it("names the Service that stopped wanting a key last, before and after keys are asked for", () => {
@@ -97,7 +100,7 @@ describe("a scope", () => {
     scope.include({ ...more, formerServices });
     scope.include(more);
     assert.equal(scope.formerService("TCP 10.96.0.11:80"), "default/newer");
-    assert.equal(scope.servers?.size, 1);
+    assert.equal(scope.virtualServers?.size, 1);
     assert.equal(scope.formerService("TCP 10.96.0.11:80"), "default/newer");
     assert.equal(scope.formerService("TCP 10.96.0.12:80"), undefined);
   });
