@@ -305,13 +305,8 @@ export class Reconciler {
   }
 
   #applyTools(desired: DesiredView): ApplyTools {
-    return {
-      kernel: this.#parts.kernel,
-      cached: this.#cached,
-      desired,
-      cleanConntrack: (changes, outcomes) =>
-        cleanConntrack(this.#cleaner, changes, this.#cached, outcomes),
-    };
+    const { kernel } = this.#parts;
+    return { kernel, cached: this.#cached, desired, cleaner: this.#cleaner };
   }
 
   #noteOutcomes(

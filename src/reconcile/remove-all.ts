@@ -6,6 +6,7 @@ import type { RuleSet } from "../state/rule.ts";
 import { applyChanges } from "./apply/apply-plan.ts";
 import type { RefusedChange } from "./apply/outcome.ts";
 import { isSetInUse } from "./apply/refusal-reason.ts";
+import { ConntrackCleaner } from "./apply/stale-flows.ts";
 import type { ChangeKind } from "./change.ts";
 import type { ChangePlan } from "./change-plan.ts";
 import { type Kept, planRemoval } from "./diff/plan-removal.ts";
@@ -101,7 +102,7 @@ export async function removeAll(
     kernel,
     cached,
     desired: { virtualServer: () => undefined, serversOfAddress: () => [] },
-    cleanConntrack: async () => {},
+    cleaner: new ConntrackCleaner(kernel.conntrack, clock),
   });
   const inUse = outcomes.refused.filter(isKept);
   const leftRoutes: RemovalFailure[] = [];

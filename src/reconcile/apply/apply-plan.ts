@@ -1,17 +1,17 @@
 /** Carries out the changes of a plan in their order: groups them into requests, and notes the outcome of each. */
-import type { IpAddress, IpFamily } from "../../base/ip.ts";
+import type { IpAddress } from "../../base/ip.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
-import type { Rule } from "../../state/rule.ts";
 import type { Change, ChangeOf } from "../change.ts";
 import type { ChangePlan } from "../change-plan.ts";
 import type { CachedState } from "../observed/cached-state.ts";
 import { subjectOf } from "../subject.ts";
 import { NotDone } from "./blocked.ts";
-import { type FoldTools, foldDone } from "./fold.ts";
+import { foldDone } from "./fold.ts";
 import { OutcomeCollector, type Outcomes } from "./outcome.ts";
 import { isNotPermitted, isSetInUse } from "./refusal-reason.ts";
 import { type ChangeGroup, goTogether, kinds, sendGroup, sendSingle } from "./requests.ts";
+import { type ConntrackCleaner, cleanConntrack } from "./stale-flows.ts";
 import { isServedBy, unservedAddresses } from "./unserved.ts";
 
 /** Changes that are encoded and sent together: a few datagrams. Between two batches the event loop has its turn. */
@@ -24,11 +24,7 @@ export interface ApplyTools {
   readonly kernel: Kernel;
   readonly cached: CachedState;
   readonly desired: Pick<DesiredView, "virtualServer" | "serversOfAddress">;
-  /** Deletes stale conntrack entries, and says what came of it. */
-  readonly cleanConntrack: (
-    changes: readonly ChangeOf<"conntrack-delete">[],
-    outcomes: OutcomeCollector,
-  ) => Promise<void>;
+  readonly cleaner: ConntrackCleaner;
 }
 
 /**
@@ -101,8 +97,8 @@ async function applyBatch(group: ChangeGroup, batch: readonly Change[], pass: Pa
   const ready = withoutBlocked(batch, pass);
   if (ready.length === 0) return;
   if (group === "conntrack") {
-    await tools.cleanConntrack(ready as readonly ChangeOf<"conntrack-delete">[], outcomes);
-    return;
+    const deletions = ready as readonly ChangeOf<"conntrack-delete">[];
+    return cleanConntrack(tools.cleaner, deletions, tools.cached, outcomes);
   }
   try {
     const refused = await send(group, ready, tools.kernel);
@@ -166,7 +162,7 @@ function noteOutcomes(
   }
   const done = refused.size === 0 ? ready : ready.filter((_, index) => !refused.has(index));
   for (const change of done) outcomes.count(change.kind);
-  foldDone(done, foldTools(tools));
+  foldDone(done, tools);
   for (const [index, error] of refused) {
     const change = ready[index] as Change;
     notDone.note(change);
@@ -188,9 +184,4 @@ function noteUnknown(ready: readonly Change[], error: Error, { outcomes, notDone
     error,
     ...(part === undefined ? {} : { part }),
   });
-}
-
-function foldTools({ kernel, cached, desired }: ApplyTools): FoldTools {
-  const render = (family: IpFamily, rule: Rule): string => kernel.iptables.render(family, rule);
-  return { cached, desired, render };
 }

@@ -1,5 +1,5 @@
 /** What the kernel holds once changes are done: writes their outcome into the cache. Does no I/O. */
-import type { IpFamily } from "../../base/ip.ts";
+import type { Iptables } from "../../kernel/kernel.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import { isTemporaryName } from "../../plan/sets.ts";
 import type { IpSet } from "../../state/ip-set.ts";
@@ -9,11 +9,11 @@ import { sameVirtualServer } from "../../state/virtual-server.ts";
 import type { Change, FamilyRuleChange, RealServerChange } from "../change.ts";
 import { type CachedState, type CachedVirtualServer, noRules } from "../observed/cached-state.ts";
 
-export interface FoldTools {
+interface FoldTools {
   readonly cached: CachedState;
   /** Lists that become as desired are the desired ones: in memory once, and free to compare. */
   readonly desired: Pick<DesiredView, "virtualServer">;
-  readonly render: (family: IpFamily, rule: Rule) => string;
+  readonly kernel: { readonly iptables: Pick<Iptables, "render"> };
 }
 
 /** Folds changes that were done, in their order. */
@@ -109,17 +109,16 @@ function foldSwap(set: IpSet, cached: CachedState): void {
   cached.sets.set(set.name, { ...set, references, elementCount });
 }
 
-function foldRule(change: FamilyRuleChange, { cached, render }: FoldTools): void {
-  const before = cached.rules.get(change.family) ?? noRules;
+function foldRule(change: FamilyRuleChange, { cached, kernel }: FoldTools): void {
+  const { family } = change;
+  const render = (rule: Rule): string => kernel.iptables.render(family, rule);
+  const before = cached.rules.get(family) ?? noRules;
   const chains = new Map(before.chains);
   const jumps = new Map(before.jumps);
   switch (change.kind) {
     case "chain-write": {
       const { table, name, rules } = change.chain;
-      chains.set(
-        chainKey(table, name),
-        rules.map((rule) => render(change.family, rule)),
-      );
+      chains.set(chainKey(table, name), rules.map(render));
       break;
     }
     case "chain-remove":
@@ -128,14 +127,14 @@ function foldRule(change: FamilyRuleChange, { cached, render }: FoldTools): void
     case "jump-insert":
     case "jump-remove": {
       const place = chainKey(change.jump.table, change.jump.from);
-      const text = render(change.family, change.jump.rule);
+      const text = render(change.jump.rule);
       const present = jumps.get(place) ?? [];
       const isInsert = change.kind === "jump-insert";
       jumps.set(place, isInsert ? [text, ...present] : present.toSpliced(present.indexOf(text), 1));
       break;
     }
   }
-  cached.rules.set(change.family, { chains, jumps });
+  cached.rules.set(family, { chains, jumps });
 }
 
 function foldRealServers(
