@@ -21,7 +21,7 @@ export class TablesReporter extends LoopReporter {
   synced(summary: TablesSummary): void {
     const { report } = summary;
     for (const pass of report.families) {
-      this.noteFamily(pass.family, pass.elapsedMs, pass.hasWorked);
+      this.noteFamily(pass.family, pass.elapsedMs, pass.failure === undefined);
       this.#countRules(pass);
     }
     const isFull = report.families.some((pass) => pass.isFull);
@@ -55,8 +55,8 @@ export class TablesReporter extends LoopReporter {
 
   #countFailedRestores(report: TablesReport): void {
     const { metrics } = this.parts;
-    for (const { family, isFull, hasWorked } of report.families) {
-      if (hasWorked || !report.failedRestores.includes(family)) continue;
+    for (const { family, isFull, failure } of report.families) {
+      if (failure?.kind !== "chain-write") continue;
       metrics.iptablesRestoreFailures.inc({ ip_family: family });
       if (!isFull) metrics.partialRestoreFailures.inc({ ip_family: family });
     }

@@ -237,7 +237,7 @@ export class TablesLoop {
   }
 
   #noteComparison({ families }: TablesReport): void {
-    const isCompared = families.every(({ isFull, hasWorked }) => isFull && hasWorked);
+    const isCompared = families.every(({ isFull, failure }) => isFull && failure === undefined);
     if (isCompared) this.#comparedAtMs = this.#parts.clock.monotonicMs();
   }
 

@@ -49,4 +49,9 @@ export class OutcomeCollector implements Outcomes {
   count(kind: ChangeKind, times = 1): void {
     if (times > 0) this.done.set(kind, (this.done.get(kind) ?? 0) + times);
   }
+
+  notePass(pass: ConntrackPass): void {
+    this.conntrackPasses.push(pass);
+    this.count("conntrack-delete", pass.deletedCount);
+  }
 }

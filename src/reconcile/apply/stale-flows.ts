@@ -86,10 +86,7 @@ export async function cleanConntrack(
     return { key, selection, answers };
   });
   try {
-    await cleaner.clean(checks, (pass) => {
-      outcomes.conntrackPasses.push(pass);
-      outcomes.count("conntrack-delete", pass.deletedCount);
-    });
+    await cleaner.clean(checks, (pass) => outcomes.notePass(pass));
   } catch (error) {
     const [{ key }] = cleaner.pending as readonly [FlowCheck];
     outcomes.unknown.push({

@@ -4,9 +4,8 @@ import type { Conntrack, Iptables } from "../../kernel/kernel.ts";
 import type { TouchedChain } from "../../plan/iptables/desired-tables.ts";
 import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
 import type { RuleSet, TableName } from "../../state/rule.ts";
-import type { ConntrackPass } from "../apply/outcome.ts";
+import { OutcomeCollector } from "../apply/outcome.ts";
 import { ConntrackCleaner, flowCheckOf } from "../apply/stale-flows.ts";
-import type { Change, ChangeKind } from "../change.ts";
 import { emptyPlan } from "../change-plan.ts";
 import type { PlannedRuleChange } from "../diff/diff-rules.ts";
 import type { RenderRule } from "../diff/rule-texts.ts";
@@ -41,7 +40,10 @@ export interface FamilySync {
   readonly family: IpFamily;
   /** Everything was compared. */
   readonly isFull: boolean;
-  readonly hasWorked: boolean;
+  /** Made, unless it failed or is a dry run. */
+  readonly changes: readonly PlannedRuleChange[];
+  /** `chain-write`: iptables-restore was run, and failed. */
+  readonly failure: Failure | undefined;
   readonly elapsedMs: number;
   /** Rules in the chains that were written, by table. */
   readonly writtenRules: ReadonlyMap<TableName, number>;
@@ -88,22 +90,27 @@ export class TablesReconciler {
   /** Never rejects: what failed is in the report. */
   async sync(goal: TablesGoal): Promise<TablesReport> {
     if (this.#isDryRun) this.invalidate();
-    const passes: FamilyPass[] = [];
-    for (const family of goal.families) passes.push(await this.#syncFamily(family));
-    const failures = passes.flatMap(({ failure }) => (failure === undefined ? [] : [failure]));
-    const conntrackPasses = this.#isDryRun ? [] : await this.#cleanUdp(goal, passes, failures);
+    const families: FamilySync[] = [];
+    for (const family of goal.families) families.push(await this.#syncFamily(family));
+    const outcomes = new OutcomeCollector();
+    for (const { changes, failure } of families) {
+      if (failure === undefined) for (const { kind } of changes) outcomes.count(kind);
+    }
+    const cleaning = this.#isDryRun ? undefined : await this.#cleanUdp(goal, families, outcomes);
+    const failures = [...families.map(({ failure }) => failure), cleaning];
+    const failedRestores = families.filter(({ failure }) => failure?.kind === "chain-write");
     return {
       ...emptyReport,
-      plan: { ...emptyPlan, changes: passes.flatMap(({ changes }) => changes) },
-      changes: countsOf(passes, conntrackPasses),
-      failedRestores: passes.filter((pass) => pass.isRefused).map(({ family }) => family),
-      failures,
-      conntrackPasses,
-      families: passes,
+      plan: { ...emptyPlan, changes: families.flatMap(({ changes }) => changes) },
+      changes: outcomes.done,
+      failedRestores: failedRestores.map(({ family }) => family),
+      failures: failures.filter((failure) => failure !== undefined),
+      conntrackPasses: outcomes.conntrackPasses,
+      families,
     };
   }
 
-  async #syncFamily(goal: FamilyGoal): Promise<FamilyPass> {
+  async #syncFamily(goal: FamilyGoal): Promise<FamilySync> {
     const { family } = goal;
     const beganMs = this.#clock.monotonicMs();
     const isFull = !this.#present.has(family);
@@ -121,12 +128,10 @@ export class TablesReconciler {
       family,
       isFull,
       changes,
-      hasWorked: failure === undefined,
-      isRefused: failure !== undefined && changes.length > 0,
+      failure,
       elapsedMs: this.#clock.monotonicMs() - beganMs,
       writtenRules: failure === undefined ? rulesIn(changes) : new Map(),
       totalRules: this.#present.get(family)?.totals ?? new Map(),
-      ...(failure === undefined ? {} : { failure }),
     };
   }
 
@@ -167,19 +172,18 @@ export class TablesReconciler {
   /** While rules were missing, any client may have got a flow that leads nowhere. */
   async #cleanUdp(
     { touchedUdp, allUdp }: TablesGoal,
-    passes: readonly FamilyPass[],
-    failures: Failure[],
-  ): Promise<readonly ConntrackPass[]> {
-    const done: ConntrackPass[] = [];
+    families: readonly FamilySync[],
+    outcomes: OutcomeCollector,
+  ): Promise<Failure | undefined> {
     try {
-      const wereMended = passes.some(({ isFull, changes }) => isFull && changes.length > 0);
+      const wereMended = families.some(({ isFull, changes }) => isFull && changes.length > 0);
       const destinations = wereMended ? [...touchedUdp, ...allUdp()] : touchedUdp;
-      await this.#cleaner.clean(destinations.map(flowCheckOf), (pass) => done.push(pass));
+      await this.#cleaner.clean(destinations.map(flowCheckOf), (pass) => outcomes.notePass(pass));
+      return undefined;
     } catch (error) {
       const subject = "stale conntrack entries";
-      failures.push({ kind: "conntrack-delete", subject, error: error as Error });
+      return { kind: "conntrack-delete", subject, error: error as Error };
     }
-    return done;
   }
 }
 
@@ -188,34 +192,12 @@ interface PlannedWrites {
   readonly present: PresentChains;
 }
 
-interface FamilyPass extends FamilySync {
-  readonly changes: readonly Change[];
-  /** iptables-restore was run, and failed. */
-  readonly isRefused: boolean;
-  readonly failure?: Failure;
-}
-
-function rulesIn(changes: readonly Change[]): ReadonlyMap<TableName, number> {
+function rulesIn(changes: readonly PlannedRuleChange[]): ReadonlyMap<TableName, number> {
   const counts = new Map<TableName, number>();
   for (const change of changes) {
     if (change.kind !== "chain-write") continue;
     const { table, rules } = change.chain;
     counts.set(table, (counts.get(table) ?? 0) + rules.length);
   }
-  return counts;
-}
-
-function countsOf(
-  passes: readonly FamilyPass[],
-  conntrackPasses: readonly ConntrackPass[],
-): ReadonlyMap<ChangeKind, number> {
-  const counts = new Map<ChangeKind, number>();
-  const add = (kind: ChangeKind, times: number): void => {
-    if (times > 0) counts.set(kind, (counts.get(kind) ?? 0) + times);
-  };
-  for (const { changes, hasWorked } of passes) {
-    for (const { kind } of hasWorked ? changes : []) add(kind, 1);
-  }
-  for (const { deletedCount } of conntrackPasses) add("conntrack-delete", deletedCount);
   return counts;
 }

@@ -176,12 +176,12 @@ describe("a sync of the tables", () => {
     );
     assert.deepEqual([...report.changes], [["chain-write", 1]], "those that were made");
     assert.deepEqual(
-      report.families.map(({ hasWorked, writtenRules, totalRules }) => {
-        return [hasWorked, writtenRules.get("nat"), totalRules.get("nat")];
+      report.families.map(({ failure, writtenRules, totalRules }) => {
+        return [failure?.kind, writtenRules.get("nat"), totalRules.get("nat")];
       }),
       [
-        [true, 1, 3],
-        [false, undefined, undefined],
+        [undefined, 1, 3],
+        ["chain-write", undefined, undefined],
       ],
     );
     heal();
