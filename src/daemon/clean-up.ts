@@ -4,12 +4,11 @@ import { errorText } from "../base/error-text.ts";
 import type { IpFamily } from "../base/ip.ts";
 import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
-import { planEmptyRules } from "../plan/rules.ts";
 import type { ChangeKind } from "../reconcile/change.ts";
 import type { Kept } from "../reconcile/diff/plan-removal.ts";
 import { type RemovalGoal, type RemovalReport, removeAll } from "../reconcile/remove-all.ts";
 import type { RuleSet } from "../state/rule.ts";
-import { usableFamilies } from "./node/remove-rules.ts";
+import { rulesOfAnyMode, usableFamilies } from "./node/remove-rules.ts";
 import { ownedBy } from "./node/tidy-ipvs.ts";
 import { removeLeftoverSocket } from "./operator/operator-socket.ts";
 import { removeBootFile } from "./process/boot-file.ts";
@@ -75,7 +74,7 @@ async function plannedRules(
   config: Config,
 ): Promise<ReadonlyMap<IpFamily, RuleSet>> {
   const families = await usableFamilies(kernel.iptables);
-  return new Map(families.map((family) => [family, planEmptyRules(family, config)]));
+  return new Map(families.map((family) => [family, rulesOfAnyMode(family, config)]));
 }
 
 async function findIpvs(kernel: Kernel): Promise<boolean> {

@@ -6,15 +6,12 @@ import type { Config } from "../config/config.ts";
 import type { Kernel } from "../kernel/kernel.ts";
 import { observeOnly } from "../kernel/observe-only.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
-import type { PlannedRuleChange } from "../reconcile/diff/diff-rules.ts";
 import type { Kept } from "../reconcile/diff/plan-removal.ts";
 import { type PlannedRemoval, planRemovalFrom } from "../reconcile/remove-all.ts";
 import { planObject } from "../reconcile/render/plan-json.ts";
 import { planText } from "../reconcile/render/plan-text.ts";
-import { portalRules } from "../userspace/portal-rules.ts";
 import { bootFiles, keptReasons, removalGoal } from "./clean-up.ts";
 import { presentNftTables } from "./node/other-modes.ts";
-import { planRulesRemoval, usableFamilies } from "./node/remove-rules.ts";
 import { countUnusedRules } from "./node/unused-backend.ts";
 import type { CommandParts } from "./run.ts";
 
@@ -59,10 +56,9 @@ async function planCleanUp(
     throw new Error(message, { cause: failure.error });
   }
   const paths = [...bootFiles(config), config.operatorSocketPath];
-  const portals = await planPortalRemoval(kernel);
   return {
-    plan: { ...plan, changes: [...plan.changes, ...portals.changes] },
-    kept: [...kept, ...portals.kept],
+    plan,
+    kept,
     files: paths.filter((path) => path !== "" && existsSync(path)),
     unusedRuleCount: await countUnusedRules(kernel, config),
     modeChains: (kernel.iptablesMode ?? []).flatMap(({ backend, found }) =>
@@ -72,22 +68,6 @@ async function planCleanUp(
     ),
     nftTables: await presentNftTables(kernel),
   };
-}
-
-/** The rules of mode userspace. */
-async function planPortalRemoval({ iptables }: Pick<Kernel, "iptables">): Promise<{
-  readonly changes: readonly PlannedRuleChange[];
-  readonly kept: readonly Kept[];
-}> {
-  const changes: PlannedRuleChange[] = [];
-  const kept: Kept[] = [];
-  for (const family of await usableFamilies(iptables)) {
-    const removal = await planRulesRemoval(iptables, family, portalRules(family, []));
-    changes.push(...removal.changes);
-    for (const { name } of removal.kept)
-      kept.push({ subject: `${family} ${name}`, reason: "referenced-by-third-party" });
-  }
-  return { changes, kept };
 }
 
 function hasChanges({ plan, files, unusedRuleCount, modeChains, nftTables }: CleanUpPlan): boolean {

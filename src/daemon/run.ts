@@ -1,7 +1,6 @@
 /** The working part of the program: what the command line calls. Loaded only when it is needed. */
 
 import type { Clock } from "../base/clock.ts";
-import { errorText } from "../base/error-text.ts";
 import type { Logger } from "../base/log.ts";
 import { version } from "../base/version.ts";
 import type { Config } from "../config/config.ts";
@@ -11,7 +10,7 @@ import type { Kernel } from "../kernel/kernel.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
 import { measureEventLoopDelay } from "../metrics/event-loop-delay.ts";
 import { type PrometheusMetrics, prometheusMetrics } from "../metrics/prometheus-metrics.ts";
-import { cleanUp, keptReasons } from "./clean-up.ts";
+import { cleanUp } from "./clean-up.ts";
 import type { ShownConfig } from "./http/metrics-server.ts";
 import { startServers } from "./http/servers.ts";
 import { watchEstimator } from "./node/estimator.ts";
@@ -19,7 +18,6 @@ import { cleanUpOtherModes } from "./node/other-modes.ts";
 import { findOtherProxy, OtherProxyError } from "./node/other-proxy.ts";
 import { prepareConntrack } from "./node/prepare-conntrack.ts";
 import { prepareKernel } from "./node/prepare-kernel.ts";
-import { removePortals } from "./node/tidy-portals.ts";
 import { cleanUnusedBackend, printUnusedBackend } from "./node/unused-backend.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
 import { openOperatorSocket } from "./operator/operator-socket.ts";
@@ -97,29 +95,13 @@ export async function cleanUpNode(config: Config, parts: CommandParts): Promise<
       });
       const unused = await cleanUnusedBackend(kernel, config);
       const isUnusedClean = printUnusedBackend(unused, parts.print);
-      const isIpvsClean = await cleanUp(kernel, config, parts.print);
-      const arePortalsClean = await cleanUpPortals(kernel, parts.print);
-      return isIpvsClean && arePortalsClean && isUnusedClean && areModesClean;
+      const isClean = await cleanUp(kernel, config, parts.print);
+      return isClean && isUnusedClean && areModesClean;
     } finally {
       kernel.close();
     }
   } finally {
     await lock?.release();
-  }
-}
-
-/** Removes the rules of mode userspace; false where some were left. */
-async function cleanUpPortals(
-  kernel: Pick<Kernel, "iptables">,
-  print: CommandParts["print"],
-): Promise<boolean> {
-  try {
-    const reason = keptReasons["referenced-by-third-party"];
-    for (const subject of await removePortals(kernel)) print(`Kept ${subject}: ${reason}`);
-    return true;
-  } catch (error) {
-    print(`Cannot remove the rules of mode userspace: ${errorText(error)}`);
-    return false;
   }
 }
 

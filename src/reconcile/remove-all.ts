@@ -1,14 +1,15 @@
 import type { Clock } from "../base/clock.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { inSlices } from "../base/time-slice.ts";
-import type { Kernel, ObservedChain } from "../kernel/kernel.ts";
-import type { RuleSet } from "../state/rule.ts";
+import type { Iptables, Kernel } from "../kernel/kernel.ts";
+import type { Rule, RuleSet } from "../state/rule.ts";
 import { applyChanges } from "./apply/apply-plan.ts";
 import type { RefusedChange } from "./apply/outcome.ts";
 import { isSetInUse } from "./apply/refusal-reason.ts";
 import { ConntrackCleaner } from "./apply/stale-flows.ts";
 import type { ChangeKind } from "./change.ts";
 import type { ChangePlan } from "./change-plan.ts";
+import { type RulesRemoval, removalOfRules } from "./diff/diff-rules.ts";
 import { type Kept, planRemoval } from "./diff/plan-removal.ts";
 import { CachedState } from "./observed/cached-state.ts";
 import { type ObservedPart, Observer } from "./observed/observer.ts";
@@ -77,15 +78,25 @@ export async function planRemovalFrom(
       isKnownEndpoint: () => false,
     }),
   );
-  const rules = await observeRules(kernel, goal, failures);
-  const removal = planRemoval({
-    cached,
-    owners,
-    policy: goal.ownership,
-    rules,
-    render: (family, rule) => kernel.iptables.render(family, rule),
-  });
+  const rules = new Map<IpFamily, RulesRemoval>();
+  for (const [family, planned] of goal.rules) {
+    await attempt(failures, `${family} rules`, async () => {
+      rules.set(family, await planRulesRemoval(kernel.iptables, family, planned));
+    });
+  }
+  const removal = planRemoval({ cached, owners, policy: goal.ownership, rules });
   return { ...removal, failures, cached };
+}
+
+/** Plans the removal of these chains and jumps from what is there. Rejects where that cannot be read. */
+export async function planRulesRemoval(
+  iptables: Pick<Iptables, "observe" | "render">,
+  family: IpFamily,
+  planned: RuleSet,
+): Promise<RulesRemoval> {
+  const observed = await iptables.observe(family, { planned, hasOthers: true });
+  const render = (rule: Rule): string => iptables.render(family, rule);
+  return removalOfRules({ family, planned, render }, observed);
 }
 
 /**
@@ -128,28 +139,6 @@ export async function removeAll(
       }),
     ],
   };
-}
-
-type ObservedRules = ReadonlyMap<
-  IpFamily,
-  { readonly planned: RuleSet; readonly observed: readonly ObservedChain[] }
->;
-
-async function observeRules(
-  { iptables }: Kernel,
-  { rules }: RemovalGoal,
-  failures: RemovalFailure[],
-): Promise<ObservedRules> {
-  const observed = new Map<IpFamily, { planned: RuleSet; observed: readonly ObservedChain[] }>();
-  for (const [family, planned] of rules) {
-    await attempt(failures, `${family} rules`, async () => {
-      observed.set(family, {
-        planned,
-        observed: await iptables.observe(family, { planned, hasOthers: true }),
-      });
-    });
-  }
-  return observed;
 }
 
 function isKept({ change, error }: RefusedChange): boolean {

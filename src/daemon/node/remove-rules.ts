@@ -1,10 +1,12 @@
 /** Chains and jumps of ours that no sync writes any more: what takes them out of the tables. */
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
+import type { Config } from "../../config/config.ts";
 import type { Iptables } from "../../kernel/kernel.ts";
-import { type RulesRemoval, removalOfRules } from "../../reconcile/diff/diff-rules.ts";
-import type { Rule, RuleSet } from "../../state/rule.ts";
-
-type Rules = Pick<Iptables, "observe" | "render">;
+import { planEmptyRules } from "../../plan/rules.ts";
+import type { RulesRemoval } from "../../reconcile/diff/diff-rules.ts";
+import { planRulesRemoval } from "../../reconcile/remove-all.ts";
+import type { RuleSet } from "../../state/rule.ts";
+import { portalRules } from "../../userspace/portal-rules.ts";
 
 /** Families whose programs work here. */
 export async function usableFamilies(
@@ -17,20 +19,15 @@ export async function usableFamilies(
   return usable;
 }
 
-/** Plans the removal from what is there. */
-export async function planRulesRemoval(
-  iptables: Rules,
-  family: IpFamily,
-  planned: RuleSet,
-): Promise<RulesRemoval> {
-  const observed = await iptables.observe(family, { planned, hasOthers: true });
-  const render = (rule: Rule): string => iptables.render(family, rule);
-  return removalOfRules({ family, planned, render }, observed);
+/** Chains and jumps of modes ipvs and userspace, whichever ran here. */
+export function rulesOfAnyMode(family: IpFamily, config: Config): RuleSet {
+  const [one, other] = [planEmptyRules(family, config), portalRules(family, [])];
+  return { chains: [...one.chains, ...other.chains], jumps: [...one.jumps, ...other.jumps] };
 }
 
 /** Removes them, and gives what that was. Rejects where the kernel refuses. */
 export async function removeRules(
-  iptables: Rules & Pick<Iptables, "apply">,
+  iptables: Pick<Iptables, "observe" | "render" | "apply">,
   family: IpFamily,
   planned: RuleSet,
 ): Promise<RulesRemoval> {

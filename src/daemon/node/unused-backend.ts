@@ -3,10 +3,8 @@ import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { Kernel, UnusedBackend } from "../../kernel/kernel.ts";
-import { planEmptyRules } from "../../plan/rules.ts";
-import type { RuleSet } from "../../state/rule.ts";
-import { portalRules } from "../../userspace/portal-rules.ts";
-import { planRulesRemoval, removeRules } from "./remove-rules.ts";
+import { planRulesRemoval } from "../../reconcile/remove-all.ts";
+import { removeRules, rulesOfAnyMode } from "./remove-rules.ts";
 
 /** What was done in the backend of iptables that is not in use. */
 export interface UnusedBackendReport {
@@ -41,12 +39,6 @@ export async function cleanUnusedBackend(
     }
   }
   return { backend: unusedBackend.backend, removedCount, kept, failures };
-}
-
-/** Of mode userspace, too: that may have run before the node went to another backend. */
-function rulesOfAnyMode(family: IpFamily, config: Config): RuleSet {
-  const [one, other] = [planEmptyRules(family, config), portalRules(family, [])];
-  return { chains: [...one.chains, ...other.chains], jumps: [...one.jumps, ...other.jumps] };
 }
 
 /** Chains and jumps of ours there, which clean-up would remove. */

@@ -1,15 +1,13 @@
 /** The plan towards nothing: everything of ours goes. Pure. */
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
-import type { ObservedChain } from "../../kernel/kernel.ts";
 import { setsFor, temporaryNameOf } from "../../plan/sets.ts";
 import { dummyLinkName } from "../../state/dummy-link.ts";
-import type { Rule, RuleSet } from "../../state/rule.ts";
 import type { Change } from "../change.ts";
 import { type ChangePlan, emptyPlan } from "../change-plan.ts";
 import type { CachedState } from "../observed/cached-state.ts";
 import type { Owner } from "../ownership/classify.ts";
 import { isExcluded, type OwnershipPolicy } from "../ownership/policy.ts";
-import { removalOfRules } from "./diff-rules.ts";
+import type { RulesRemoval } from "./diff-rules.ts";
 
 /** Something that stays, and why. */
 export interface Kept {
@@ -25,12 +23,8 @@ export interface RemovalInput {
   readonly cached: CachedState;
   readonly owners: ReadonlyMap<string, Owner>;
   readonly policy: OwnershipPolicy;
-  /** The names of our chains and jumps, and all chains of the families that can be read. */
-  readonly rules: ReadonlyMap<
-    IpFamily,
-    { readonly planned: RuleSet; readonly observed: readonly ObservedChain[] }
-  >;
-  render(family: IpFamily, rule: Rule): string;
+  /** Of the families that can be read. */
+  readonly rules: ReadonlyMap<IpFamily, RulesRemoval>;
 }
 
 /**
@@ -63,10 +57,8 @@ function serverRemovals({ cached, owners, policy }: RemovalInput, kept: Kept[]):
   return removals;
 }
 
-function ruleRemovals({ rules, render }: RemovalInput, kept: Kept[]): readonly Change[] {
-  return [...rules].flatMap(([family, { planned, observed }]) => {
-    const ofFamily = (rule: Rule): string => render(family, rule);
-    const removal = removalOfRules({ family, planned, render: ofFamily }, observed);
+function ruleRemovals({ rules }: RemovalInput, kept: Kept[]): readonly Change[] {
+  return [...rules].flatMap(([family, removal]) => {
     for (const { name } of removal.kept) {
       kept.push({ subject: `${family} ${name}`, reason: "referenced-by-third-party" });
     }

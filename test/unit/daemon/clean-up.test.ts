@@ -8,10 +8,12 @@ import { ipFamilies } from "../../../src/base/ip.ts";
 import { silentLogger } from "../../../src/base/log.ts";
 import type { Config } from "../../../src/config/config.ts";
 import { cleanUp } from "../../../src/daemon/clean-up.ts";
+import type { RuleChange } from "../../../src/kernel/kernel.ts";
 import { DesiredState } from "../../../src/plan/desired-state.ts";
 import { planService } from "../../../src/plan/planner.ts";
 import { planRules } from "../../../src/plan/rules.ts";
 import { Reconciler } from "../../../src/reconcile/reconciler.ts";
+import { portalRules } from "../../../src/userspace/portal-rules.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
 import type { Operation } from "../../support/fake-kernel/operations.ts";
@@ -128,6 +130,20 @@ describe("cleanUp", () => {
       lines: ["Nothing of kube-ipvs was found"],
     });
     assert.deepEqual(kernel.operations.texts(), []);
+  });
+
+  it("removes the rules of mode userspace, and counts them", async () => {
+    const kernel = new FakeKernel();
+    const { chains, jumps } = portalRules("IPv4", []);
+    await kernel.iptables.apply("IPv4", [
+      ...chains.map((chain): RuleChange => ({ kind: "chain-write", chain })),
+      ...jumps.map((jump): RuleChange => ({ kind: "jump-insert", jump })),
+    ]);
+    assert.deepEqual(await clean(kernel), {
+      worked: true,
+      lines: ["Removed    10 iptables chains and jumps"],
+    });
+    assert.doesNotMatch(iptablesText(kernel, "IPv4"), /KUBE/);
   });
 
   it("names what it could not remove, and fails", async () => {
