@@ -205,10 +205,9 @@ export class Reconciler {
     if (this.#isInitialized) scope.includeDifferences(this.#observer.differences);
     for (const name of this.verification.takeOversizedSets()) scope.resizableSets.add(name);
     this.#refusals.includeRefused(scope, nowMs);
-    const suppressed = this.#guard.dueSubjects(nowMs);
+    const suppressed = this.#guard.takeDue(nowMs);
     for (const subject of suppressed) scope.includeSubject(subject);
     if (suppressed.length > 0) this.#refusals.includeBlocked(scope);
-    this.#guard.release(nowMs);
   }
 
   async #plan(
@@ -241,7 +240,8 @@ export class Reconciler {
         drainPolicy: goal.drain,
         keptWeights: this.#manualWeights,
         render: (family, rule) => kernel.iptables.render(family, rule),
-        isSetRefused: (setName) => this.#isRefused(subjectKey({ type: "set", setName })),
+        isSetRefused: (setName) =>
+          this.#refusals.isWaiting(subjectKey({ type: "set", setName }), clock.monotonicMs()),
         isFirst: this.#isFirst,
       }),
       "large",
@@ -294,10 +294,6 @@ export class Reconciler {
       isSuppressed: (key) => this.#guard.isSuppressed(key, nowMs),
       impossible: planned.impossible.map(({ change }) => change),
     });
-  }
-
-  #isRefused(key: string): boolean {
-    return this.#refusals.isWaiting(key, this.#parts.clock.monotonicMs());
   }
 
   #takeRefusals(): RefusalReport {

@@ -51,6 +51,8 @@ export interface PlannedRemoval {
   readonly cached: CachedState;
 }
 
+const nothingDesired = { virtualServer: () => undefined, serversOfAddress: () => [] };
+
 /** Observes, and plans towards nothing. What cannot be read holds up nothing else. */
 export async function planRemovalFrom(
   kernel: Kernel,
@@ -60,7 +62,7 @@ export async function planRemovalFrom(
   const cached = new CachedState();
   const observer = new Observer(kernel, cached);
   const failures: RemovalFailure[] = [];
-  const nothingPlanned = { rules: new Map(), sysctls: [], virtualServer: () => undefined };
+  const nothingPlanned = { rules: new Map(), sysctls: [], desired: nothingDesired };
   // A kernel without IPVS holds no virtual server; the rest may be there all the same.
   const parts: readonly ObservedPart[] = goal.hasIpvs
     ? ["link", "sets", "servers"]
@@ -112,7 +114,7 @@ export async function removeAll(
   const outcomes = await applyChanges(plan.changes, {
     kernel,
     cached,
-    desired: { virtualServer: () => undefined, serversOfAddress: () => [] },
+    desired: nothingDesired,
     cleaner: new ConntrackCleaner(kernel.conntrack, clock),
   });
   const inUse = outcomes.refused.filter(isKept);

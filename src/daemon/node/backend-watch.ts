@@ -1,7 +1,7 @@
-import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
+import { type NextRun, Periodic } from "../../base/periodic.ts";
 import type { BackendFinding, Iptables } from "../../kernel/kernel.ts";
 
 /** A check starts five processes and reads all rules of the node. */
@@ -16,48 +16,47 @@ type WatchedIptables = Pick<Iptables, "backend" | "choice" | "checkBackend">;
  */
 export class BackendWatch {
   readonly #iptables: WatchedIptables;
-  readonly #clock: Clock;
   readonly #log: Logger;
-  readonly #pauseMs: number;
+  readonly #checks: Periodic;
   #hasReportedBoth: boolean;
   #hasReportedOther = false;
   #isStopped = false;
-  #cancel: () => void = () => {};
 
   /** `verificationPeriodMs`: no check more often than this. What was found at start is given. */
   constructor(
     iptables: WatchedIptables,
-    { clock, log }: { readonly clock: Clock; readonly log: Logger },
+    parts: { readonly clock: Clock; readonly log: Logger },
     verificationPeriodMs: number,
   ) {
     this.#iptables = iptables;
-    this.#clock = clock;
-    this.#log = log;
-    this.#pauseMs = Math.max(verificationPeriodMs, shortestPauseMs);
+    this.#log = parts.log;
+    const intervalMs = Math.max(verificationPeriodMs, shortestPauseMs);
+    const run = () => this.#look();
+    this.#checks = new Periodic(
+      { name: "iptables backend check", intervalMs, maxShare: 1, run },
+      parts,
+    );
     this.#hasReportedBoth = iptables.choice.warning !== undefined;
   }
 
   start(): void {
-    if (this.#isStopped) return;
-    this.#cancel = this.#clock.after(this.#pauseMs, () => {
-      background(this.#look(), this.#log, "iptables backend check");
-    });
+    this.#checks.start();
   }
 
   /** No further check begins; one that runs reports nothing. */
   stop(): void {
     this.#isStopped = true;
-    this.#cancel();
+    this.#checks.stop();
   }
 
-  async #look(): Promise<void> {
+  async #look(): Promise<NextRun> {
     try {
       const finding = await this.#iptables.checkBackend();
       if (!this.#isStopped) this.#report(finding);
     } catch (error) {
       this.#log.warn("Cannot check the iptables backend", { err: errorText(error) });
     }
-    this.start();
+    return "paced";
   }
 
   #report({ backend, reason, warning }: BackendFinding): void {

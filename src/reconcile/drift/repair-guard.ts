@@ -1,4 +1,5 @@
 /** Repairs that a third party reverts again and again: they wait longer and longer. Time comes in as an argument. */
+import { earliest } from "../../base/earliest.ts";
 import { type Subject, subjectKey } from "../subject.ts";
 import type { Drift, DriftKind } from "./drift.ts";
 
@@ -56,26 +57,19 @@ export class RepairGuard {
     return (this.#repairs.get(key)?.suppressedUntilMs ?? 0) > nowMs;
   }
 
-  /** Subjects whose pause is over and that were not repaired since. */
-  dueSubjects(nowMs: number): readonly Subject[] {
-    return [...this.#repairs.values()]
-      .filter((repairs) => repairs.isWaiting && repairs.suppressedUntilMs <= nowMs)
-      .map(({ last }) => last.subject);
+  /** Hands over what may be repaired now: its pause is over. */
+  takeDue(nowMs: number): readonly Subject[] {
+    const due = [...this.#repairs.values()].filter(
+      (repairs) => repairs.isWaiting && repairs.suppressedUntilMs <= nowMs,
+    );
+    for (const repairs of due) repairs.isWaiting = false;
+    return due.map(({ last }) => last.subject);
   }
 
   /** Monotonic; when the next pause ends. Undefined: none is under way. */
   get nextDueMs(): number | undefined {
     const waiting = [...this.#repairs.values()].filter(({ isWaiting }) => isWaiting);
-    return waiting.length === 0
-      ? undefined
-      : Math.min(...waiting.map(({ suppressedUntilMs }) => suppressedUntilMs));
-  }
-
-  /** This sync may repair what is due. */
-  release(nowMs: number): void {
-    for (const repairs of this.#repairs.values()) {
-      if (repairs.suppressedUntilMs <= nowMs) repairs.isWaiting = false;
-    }
+    return earliest(waiting.map(({ suppressedUntilMs }) => suppressedUntilMs));
   }
 
   get conflicts(): readonly ReconcileConflict[] {

@@ -1,4 +1,3 @@
-import type { DesiredView } from "../../plan/desired-state.ts";
 import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
 import type { Outcomes } from "../apply/outcome.ts";
 import { contradictsCache } from "../apply/refusal-reason.ts";
@@ -67,16 +66,10 @@ export class Freshness {
    * Brings the cache up to date, and adds to `scope` what has to be compared then. Gives what could not be read; the
    * rest is left to the next time.
    */
-  async refresh(
-    goal: Omit<ObservationGoal, "virtualServer"> & { readonly desired: DesiredView },
-    scope: Scope,
-  ): Promise<Failure | undefined> {
-    const virtualServer = (key: string): ReturnType<DesiredView["virtualServer"]> =>
-      goal.desired.virtualServer(key);
+  async refresh(goal: ObservationGoal, scope: Scope): Promise<Failure | undefined> {
     this.#hasListedServers = false;
     for (const part of observedParts) {
-      const refreshed = this.#refreshPart(part, { ...goal, virtualServer }, scope);
-      const failure = await failureOf(part, refreshed);
+      const failure = await failureOf(part, this.#refreshPart(part, goal, scope));
       if (failure !== undefined) return failure;
     }
     return undefined;

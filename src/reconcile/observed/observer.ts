@@ -1,7 +1,7 @@
 /** Reads kernel state into the cache and notes where the two differ. */
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { CachedRealServers, Kernel } from "../../kernel/kernel.ts";
-import type { PlannedVirtualServer } from "../../plan/service-port-plan.ts";
+import type { DesiredView } from "../../plan/desired-state.ts";
 import type { SysctlSetting } from "../../plan/sysctls.ts";
 import { type RealServer, sameRealServers } from "../../state/real-server.ts";
 import type { RuleSet } from "../../state/rule.ts";
@@ -29,7 +29,7 @@ export const observedParts: readonly ObservedPart[] = [
 export interface ObservationGoal {
   readonly rules: ReadonlyMap<IpFamily, RuleSet>;
   readonly sysctls: readonly SysctlSetting[];
-  readonly virtualServer: (key: string) => PlannedVirtualServer | undefined;
+  readonly desired: Pick<DesiredView, "virtualServer">;
 }
 
 export class Observer {
@@ -165,13 +165,13 @@ export class Observer {
     return present.flatMap((server) => (server === undefined ? [] : [server.virtualServer]));
   }
 
-  async #observeServers({ virtualServer: planned }: ObservationGoal): Promise<void> {
+  async #observeServers({ desired }: ObservationGoal): Promise<void> {
     const ahead = await this.#ahead?.take();
     const found = await this.#kernel.ipvs.listVirtualServers();
     const before = this.#cached.virtualServers;
     const lists = await this.#realServersOf(
       found,
-      (key) => before.get(key)?.realServers ?? planned(key)?.realServers,
+      (key) => before.get(key)?.realServers ?? desired.virtualServer(key)?.realServers,
       ahead,
     );
     const after: CachedState["virtualServers"] = new Map();
