@@ -1,9 +1,9 @@
 /** `kube-ipvs plan`: what a start would change on this node, by the daemon's own planning. Nothing is written. */
 import { answerText } from "../base/structured-text.ts";
 import type { Config } from "../config/config.ts";
+import { withoutFlowChecks } from "../reconcile/change-plan.ts";
 import { planObject } from "../reconcile/render/plan-json.ts";
 import { planText } from "../reconcile/render/plan-text.ts";
-import { withoutFlowChecks } from "../reconcile/render/without-flow-checks.ts";
 import { observeOnce } from "./observe-once.ts";
 import type { CommandParts } from "./run.ts";
 import { printUserspacePlan } from "./userspace/print-userspace-plan.ts";

@@ -51,6 +51,14 @@ export const emptyPlan: ChangePlan = {
   servicesOf: () => [],
 };
 
+/**
+ * A first sync checks the conntrack entries of every UDP virtual server: whether one is stale shows only when the kernel is
+ * asked, so these checks are not differences. Pure.
+ */
+export function withoutFlowChecks(plan: ChangePlan): ChangePlan {
+  return { ...plan, changes: plan.changes.filter(({ kind }) => kind !== "conntrack-delete") };
+}
+
 /** Who wants what a change is about, or wanted it last; `scope` absent: those who want it alone. */
 export function servicesOfChange(
   desired: DesiredView,

@@ -3,8 +3,6 @@ import type { Exclusive } from "../../base/exclusive.ts";
 import type { Logger } from "../../base/log.ts";
 import { type NextRun, type Pace, Periodic, type PeriodicTask } from "../../base/periodic.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
-import type { DesiredView } from "../../plan/desired-state.ts";
-import type { DrainPolicy } from "../../reconcile/drain/drains.ts";
 import type { Reconciler } from "../../reconcile/reconciler.ts";
 import { changeCount } from "../../reconcile/report.ts";
 import type { SyncGoal } from "../../reconcile/sync-goal.ts";
@@ -19,12 +17,10 @@ export interface KernelCheckParts {
   readonly reporter: SyncReporter;
   readonly reconciler: Reconciler;
   readonly node: KnownNode;
-  readonly desired: DesiredView;
   /** A sync and a check never overlap: both change the cached kernel state. */
   readonly exclusive: Exclusive;
   /** What the last sync was to reach; undefined: there was none yet. */
-  readonly lastGoal: () => Pick<SyncGoal, "rules" | "sysctls"> | undefined;
-  readonly drainPolicy: () => DrainPolicy;
+  readonly lastGoal: () => SyncGoal | undefined;
   /** Milliseconds of processor time that the process has used; absent, and for rules: time that passes counts. */
   readonly processorMs?: () => number;
   /** Asks for a sync: a check found something, or a period is over. */
@@ -171,8 +167,10 @@ export class KernelChecks {
   }
 
   async #checkDrains(): Promise<NextRun> {
-    const { exclusive, reconciler, reporter, desired, drainPolicy } = this.#parts;
-    const report = await exclusive.run(() => reconciler.checkDrains(desired, drainPolicy()));
+    const { exclusive, reconciler, reporter, lastGoal } = this.#parts;
+    const goal = lastGoal();
+    if (goal === undefined) return "stop";
+    const report = await exclusive.run(() => reconciler.checkDrains(goal.desired, goal.drain));
     reporter.drained(report, reconciler.drainer);
     if (reconciler.needsObservation) this.#parts.requestSync();
     if (!reconciler.needsDrainCheck) return "stop";

@@ -13,8 +13,8 @@ export function withoutForeign(
   scope: Scope,
 ): DesiredView {
   const { desired } = view;
-  const changed = ownership.updateConflicts(view, scope.virtualServers);
-  includeConflicts(scope, desired, changed);
+  const ended = ownership.updateConflicts(view, scope.virtualServers);
+  includeConflicts(scope, desired, ended);
   // Another virtual server may need the address of one that is not ours, or need it no more.
   includeConflicts(scope, desired, ownership.conflicts);
   return withoutConflicts(desired, ownership.conflicts);

@@ -1,3 +1,4 @@
+import { sameSet } from "../../base/same-set.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
 import type { VirtualServer } from "../../state/virtual-server.ts";
 import type { Change } from "../change.ts";
@@ -102,30 +103,23 @@ export class Ownership {
   }
 
   /**
-   * Finds out which of these keys Services claim and a third party has; gives those for which that changed. With the policy
-   * `delete` they become ours, and nothing is a conflict. `keys` undefined: all.
+   * Finds out which of these keys Services claim and a third party has; gives those of which that is true no more. With the
+   * policy `delete` they become ours, and nothing is a conflict. `keys` undefined: all.
    */
   updateConflicts(
     { desired, cached, policy }: OwnershipView,
     keys: Iterable<string> | undefined,
   ): readonly string[] {
-    const conflicts = new Set(this.#conflicts);
-    for (const key of new Set([...(keys ?? cached.virtualServers.keys()), ...this.#conflicts])) {
+    const conflicts = new Set<string>();
+    for (const key of [...(keys ?? cached.virtualServers.keys()), ...this.#conflicts]) {
       const isClaimed = cached.virtualServers.has(key) && desired.virtualServer(key) !== undefined;
       if (isClaimed && policy.foreignVirtualServers === "delete") this.#owned.add(key);
       if (isClaimed && !this.#owned.has(key)) conflicts.add(key);
-      else conflicts.delete(key);
     }
-    const before = this.#conflicts;
-    const changed = [
-      ...[...conflicts].filter((key) => !before.has(key)),
-      ...[...before].filter((key) => !conflicts.has(key)),
-    ];
-    if (changed.length > 0) {
-      this.#conflicts = conflicts;
-      this.#isUnkept = true;
-    }
-    return changed;
+    const ended = [...this.#conflicts].filter((key) => !conflicts.has(key));
+    this.#isUnkept ||= !sameSet(conflicts, this.#conflicts);
+    this.#conflicts = conflicts;
+    return ended;
   }
 
   /**
@@ -195,8 +189,7 @@ export class Ownership {
       return desired.hasAddress(server.address) && !possiblyOwned.has(key);
     };
     const foreign = new Set([...this.#foreign].filter(isMistakable));
-    const before = this.#mistakable;
-    this.#isUnkept ||= foreign.size !== before.size || [...foreign].some((key) => !before.has(key));
+    this.#isUnkept ||= !sameSet(foreign, this.#mistakable);
     this.#mistakable = foreign;
   }
 

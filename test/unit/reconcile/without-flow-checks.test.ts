@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { it } from "node:test";
-import type { Change } from "../../../../src/reconcile/change.ts";
-import { emptyPlan } from "../../../../src/reconcile/change-plan.ts";
-import { withoutFlowChecks } from "../../../../src/reconcile/render/without-flow-checks.ts";
-import { ip } from "../../../support/records.ts";
+import type { Change } from "../../../src/reconcile/change.ts";
+import { emptyPlan, withoutFlowChecks } from "../../../src/reconcile/change-plan.ts";
+import { ip } from "../../support/records.ts";
 
 const check: Change = {
   kind: "conntrack-delete",
