@@ -237,7 +237,6 @@ export class Reconciler {
         conflicts: this.#ownership.conflicts,
         isOwned,
         drains: this.#drainer.drains,
-        drainPolicy: goal.drain,
         keptWeights: this.#manualWeights,
         render: (family, rule) => kernel.iptables.render(family, rule),
         isSetRefused: (setName) =>

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import type { Clock } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 
@@ -52,7 +53,8 @@ export async function runUntilSignal(
   try {
     const stop = await start(stopping.signal, failure.reject);
     try {
-      await Promise.race([aborted(stopping.signal), failure.promise]);
+      const { signal } = stopping;
+      if (!signal.aborted) await Promise.race([once(signal, "abort"), failure.promise]);
     } catch (error) {
       cancelDeadline = clock.after(stopDeadlineMs, () => target.exit(1));
       throw error;
@@ -82,13 +84,6 @@ function onSignals(
   return () => {
     for (const { name, listener } of listeners) target.off(name, listener);
   };
-}
-
-function aborted(signal: AbortSignal): Promise<void> {
-  return new Promise((resolve) => {
-    if (signal.aborted) resolve();
-    else signal.addEventListener("abort", () => resolve(), { once: true });
-  });
 }
 
 /** An error that nobody caught ends the process with 1, after `report` wrote why. */

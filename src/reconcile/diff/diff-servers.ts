@@ -16,6 +16,7 @@ import type { DrainStart } from "../change-plan.ts";
 import { type DrainPolicy, type DrainsView, drainPolicyOf, drains } from "../drain/drains.ts";
 import type { ManualWeightsView } from "../drift/manual-weights.ts";
 import type { CachedVirtualServer } from "../observed/cached-state.ts";
+import type { OwnershipPolicy } from "../ownership/policy.ts";
 
 /** Changes of virtual servers by the step in which they are made. */
 export interface ServerChanges {
@@ -42,24 +43,34 @@ export function noServerChanges(): ServerChanges {
   };
 }
 
-export interface ServerInput {
+/** A virtual server as it is to be, and as it is. */
+export interface ServerPair {
   readonly key: string;
   readonly desired: PlannedVirtualServer;
+  /** Undefined: not there. */
   readonly cached: CachedVirtualServer | undefined;
-  /** One that a third party made meanwhile is not to be overwritten. */
-  readonly mustBeNew: boolean;
+}
+
+/** What the changes of every virtual server depend on. */
+export interface ServerPolicies {
+  readonly ownership: OwnershipPolicy;
   readonly drains: DrainsView;
-  readonly drainPolicy: DrainPolicy;
-  readonly manualWeights: ManualWeightsView;
-  /** Nothing was observed before: an earlier run may have taken weights away. */
+  readonly drain: DrainPolicy;
+  /** Weights that a third party set and that stay. */
+  readonly keptWeights: ManualWeightsView;
+  /** Nothing was observed before: an earlier run may have taken weights away, and all tracked UDP flows may be stale. */
   readonly isFirst: boolean;
 }
 
 /** Adds the changes that create or update a virtual server. */
-export function diffServer(input: ServerInput, changes: ServerChanges): void {
-  const { key, desired, cached } = input;
+export function diffServer(
+  pair: ServerPair,
+  policies: ServerPolicies,
+  changes: ServerChanges,
+): void {
+  const { key, desired, cached } = pair;
   if (cached === undefined) {
-    createServer(input, changes);
+    createServer(pair, policies, changes);
     return;
   }
   const { virtualServer: after } = desired;
@@ -73,7 +84,7 @@ export function diffServer(input: ServerInput, changes: ServerChanges): void {
     });
   }
   // Most of a comparison of everything is this.
-  if (desired.realServers !== cached.realServers) diffRealServers(input, cached, changes);
+  if (desired.realServers !== cached.realServers) diffRealServers(pair, policies, changes);
 }
 
 /** Adds the removal of a virtual server; its real servers go with it. */
@@ -86,8 +97,14 @@ export function removeServer(
   noteFlows(key, before, changes);
 }
 
-function createServer({ key, desired, mustBeNew }: ServerInput, changes: ServerChanges): void {
+function createServer(
+  { key, desired }: ServerPair,
+  { ownership }: ServerPolicies,
+  changes: ServerChanges,
+): void {
   const { virtualServer: after, realServers } = desired;
+  // One that a third party made meanwhile is not to be overwritten.
+  const mustBeNew = ownership.foreignVirtualServers === "keep";
   changes.virtualServers.push({
     kind: "virtual-server-create",
     key,
@@ -108,20 +125,17 @@ function addRealServer(
   realServers.push({ kind: "real-server-create", key, virtualServer, after, reason: "missing" });
 }
 
-function diffRealServers(
-  input: ServerInput,
-  cached: CachedVirtualServer,
-  changes: ServerChanges,
-): void {
-  const { key, desired, manualWeights } = input;
+function diffRealServers(pair: ServerPair, policies: ServerPolicies, changes: ServerChanges): void {
+  const { key, desired, cached } = pair;
   const { virtualServer } = desired;
+  const present = cached?.realServers ?? [];
   let getsServer = false;
-  const remaining = new Map(cached.realServers.map((server) => [realServerKey(server), server]));
+  const remaining = new Map(present.map((server) => [realServerKey(server), server]));
   for (const planned of desired.realServers) {
     const serverKey = realServerKey(planned);
     const before = remaining.get(serverKey);
     remaining.delete(serverKey);
-    const isKept = before !== undefined && manualWeights.isKept(key, planned, before);
+    const isKept = before !== undefined && policies.keptWeights.isKept(key, planned, before);
     const after = isKept ? { ...planned, weight: before.weight } : planned;
     getsServer ||= !isKept;
     if (before === undefined) addRealServer(key, virtualServer, after, changes);
@@ -130,24 +144,24 @@ function diffRealServers(
       changes.realServers.push({ kind, key, virtualServer, before, after, reason: "differs" });
     }
   }
-  for (const [serverKey, before] of remaining) leave(input, serverKey, before, changes);
-  const hadServer = cached.realServers.some(({ weight }) => weight > 0);
+  for (const before of remaining.values()) leave(pair, before, policies, changes);
+  const hadServer = present.some(({ weight }) => weight > 0);
   if (!hadServer && getsServer) noteFlows(key, virtualServer, changes);
 }
 
 /** Nobody wants this real server any more. */
 function leave(
-  { key, desired, drains: present, drainPolicy, isFirst }: ServerInput,
-  serverKey: string,
+  { key, desired }: ServerPair,
   before: RealServer,
+  { drains: present, drain, isFirst }: ServerPolicies,
   changes: ServerChanges,
 ): void {
   const { leaving, drainStarts } = changes;
   const { virtualServer } = desired;
-  const isDraining = present.isDraining(key, serverKey);
+  const isDraining = present.isDraining(key, realServerKey(before));
   // The check of drains ends it, by the deadline of that time.
   if (isDraining && before.weight === 0) return;
-  if (!isDraining && !drains(virtualServer.protocol, drainPolicyOf(desired, drainPolicy))) {
+  if (!isDraining && !drains(virtualServer.protocol, drainPolicyOf(desired, drain))) {
     leaving.push({ kind: "real-server-remove", key, virtualServer, before, reason: "unwanted" });
     noteFlows(key, virtualServer, changes, before);
     return;

@@ -9,8 +9,6 @@ import type { SetEntry } from "../../state/set-entry.ts";
 import type { RefusedChange } from "../apply/outcome.ts";
 import type { Change } from "../change.ts";
 import { type ChangePlan, servicesOfChange } from "../change-plan.ts";
-import type { DrainPolicy, DrainsView } from "../drain/drains.ts";
-import type { ManualWeightsView } from "../drift/manual-weights.ts";
 import { type CachedState, noRules } from "../observed/cached-state.ts";
 import { isExcluded } from "../ownership/policy.ts";
 import type { Scope } from "../scope.ts";
@@ -22,6 +20,7 @@ import {
   noServerChanges,
   removeServer,
   type ServerChanges,
+  type ServerPolicies,
 } from "./diff-servers.ts";
 import {
   destroyTemporary,
@@ -34,7 +33,8 @@ import type { RenderRule } from "./rule-texts.ts";
 
 /** All that a plan depends on. */
 export interface PlanInput
-  extends Pick<SyncGoal, "rules" | "sysctls" | "missingModules" | "ownership"> {
+  extends ServerPolicies,
+    Pick<SyncGoal, "rules" | "sysctls" | "missingModules"> {
   /** What is wanted, without what a third party has; see `contested-view.ts`. */
   readonly desired: DesiredView;
   readonly cached: CachedState;
@@ -42,15 +42,9 @@ export interface PlanInput
   /** Keys that Services claim and a third party has: left out of `desired`, and not to be removed. */
   readonly conflicts: ReadonlySet<string>;
   isOwned(virtualServerKey: string): boolean;
-  readonly drains: DrainsView;
-  readonly drainPolicy: DrainPolicy;
-  /** Weights that a third party set and that stay. */
-  readonly keptWeights: ManualWeightsView;
   render(family: IpFamily, rule: Rule): string;
   /** The kernel refused to replace this set, and it is not due again. */
   isSetRefused(setName: string): boolean;
-  /** Nothing was observed before: all tracked UDP flows may be stale. */
-  readonly isFirst: boolean;
 }
 
 export interface PlannedChanges extends ChangePlan {
@@ -177,9 +171,8 @@ function createdAddresses(serverChanges: readonly Change[]): readonly IpAddress[
 }
 
 function* diffServers(input: PlanInput): Generator<void, ServerChanges> {
-  const { desired, cached, drains, drainPolicy, keptWeights: manualWeights, isFirst } = input;
+  const { desired, cached } = input;
   const changes = noServerChanges();
-  const mustBeNew = input.ownership.foreignVirtualServers === "keep";
   let compared = 0;
   for (const key of comparedServers(input)) {
     compared += 1;
@@ -187,13 +180,12 @@ function* diffServers(input: PlanInput): Generator<void, ServerChanges> {
     const wanted = desired.virtualServer(key);
     const present = cached.virtualServers.get(key);
     if (wanted !== undefined) {
-      const policies = { mustBeNew, drains, drainPolicy, manualWeights, isFirst };
-      diffServer({ key, desired: wanted, cached: present, ...policies }, changes);
+      diffServer({ key, desired: wanted, cached: present }, input, changes);
     } else if (present !== undefined && mayRemove(key, input)) {
       removeServer(key, present, changes);
     }
   }
-  return isFirst ? { ...changes, conntrack: staleAtStart(desired) } : changes;
+  return input.isFirst ? { ...changes, conntrack: staleAtStart(desired) } : changes;
 }
 
 /** A program that ran before may have left flows anywhere. */

@@ -157,14 +157,6 @@ export class Observer {
     }
   }
 
-  /** As cached now, those left out that are not there any more. */
-  stillCached(servers: Iterable<VirtualServer>): readonly VirtualServer[] {
-    const present = [...servers].map((server) =>
-      this.#cached.virtualServers.get(virtualServerKey(server)),
-    );
-    return present.flatMap((server) => (server === undefined ? [] : [server.virtualServer]));
-  }
-
   async #observeServers({ desired }: ObservationGoal): Promise<void> {
     const ahead = await this.#ahead?.take();
     const found = await this.#kernel.ipvs.listVirtualServers();

@@ -2,7 +2,7 @@ import type { IpFamily } from "../../base/ip.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { SysctlSetting } from "../../plan/sysctls.ts";
 import type { RuleSet } from "../../state/rule.ts";
-import type { VirtualServer } from "../../state/virtual-server.ts";
+import { type VirtualServer, virtualServerKey } from "../../state/virtual-server.ts";
 import type { CachedState } from "./cached-state.ts";
 import type { Observer } from "./observer.ts";
 import { checkSetHeaders, ourSets, oversizedSets, readOneSet } from "./read-sets.ts";
@@ -89,7 +89,11 @@ export class Verification {
 
   /** Those that went meanwhile are left out. */
   #readServers(servers: readonly VirtualServer[]): Promise<void> {
-    return this.#observer.observeRealServers(this.#observer.stillCached(servers));
+    const { virtualServers } = this.#cached;
+    const present = servers.flatMap(
+      (server) => virtualServers.get(virtualServerKey(server))?.virtualServer ?? [],
+    );
+    return this.#observer.observeRealServers(present);
   }
 
   async #readEntries(periodsPerRound: number): Promise<void> {

@@ -41,7 +41,7 @@ describe("more virtual servers than a call takes arguments", () => {
       ownership: { foreignVirtualServers: "keep", excludeCidrs: [] },
       isOwned: () => true,
       drains: { isDraining: () => false },
-      drainPolicy: { tcpDeadlineSeconds: 0, udpDeadlineSeconds: 0 },
+      drain: { tcpDeadlineSeconds: 0, udpDeadlineSeconds: 0 },
       keptWeights: noWeights,
       render: () => "",
       isSetRefused: () => false,
