@@ -1,5 +1,5 @@
 import { broadcastOf, type IpAddress, isIpv6LinkLocal, isLoopback } from "../../base/ip.ts";
-import type { Kernel, NodeAddress } from "../../kernel/kernel.ts";
+import type { DummyLink, Kernel } from "../../kernel/kernel.ts";
 
 /** The addresses of this node, neither loopback nor IPv6 link-local. */
 export interface ObservedAddresses {
@@ -13,7 +13,7 @@ export interface ObservedAddresses {
 
 /** Reads links and addresses. Rejects with what the kernel says. */
 export async function readAddresses({ link }: Pick<Kernel, "link">): Promise<ObservedAddresses> {
-  return sorted(await link.find(), await link.listAddresses());
+  return readWith(link, () => link.find());
 }
 
 /**
@@ -23,21 +23,24 @@ export async function readAddresses({ link }: Pick<Kernel, "link">): Promise<Obs
 export async function readNodeAddresses({
   link,
 }: Pick<Kernel, "link">): Promise<ObservedAddresses["ofNode"]> {
-  const dummy = await link.find().catch(() => undefined);
-  return sorted(dummy, await link.listAddresses()).ofNode;
+  return (await readWith(link, () => link.find().catch(() => undefined))).ofNode;
 }
 
-function sorted(
-  dummy: { readonly index: number } | undefined,
-  addresses: readonly NodeAddress[],
-): ObservedAddresses {
+async function readWith(
+  link: Pick<DummyLink, "listAddresses">,
+  find: DummyLink["find"],
+): Promise<ObservedAddresses> {
+  const before = await find();
+  const addresses = await link.listAddresses();
+  // It may have gone meanwhile, with its addresses, or come: they are none of the node's either way.
+  const dummy = await find();
   const bound: IpAddress[] = [];
   const ofNode = new Set<IpAddress>();
   const broadcasts = new Set<IpAddress>();
   for (const { address, prefixLength, linkIndex } of addresses) {
     if (!isServiceable(address)) continue;
     if (linkIndex === dummy?.index) bound.push(address);
-    else ofNode.add(address);
+    else if (linkIndex !== before?.index) ofNode.add(address);
     const broadcast = broadcastOf({ address, prefixLength });
     if (broadcast !== undefined) broadcasts.add(broadcast);
   }

@@ -279,6 +279,16 @@ describe("drift", () => {
     assert.equal(await read(), false);
   });
 
+  it("of the link is one thing, when it goes while addresses are read, too", async () => {
+    const list = kernel.link.listAddresses.bind(kernel.link);
+    kernel.link.listAddresses = () => {
+      kernel.link.lose();
+      return list();
+    };
+    bench.reconciler.noteBound((await readAddresses(kernel)).bound);
+    assert.deepEqual(told(await bench.sync()), ["repair link kube-ipvs0: 1 addresses => absent"]);
+  });
+
   it("of a virtual server that a third party made is none", async () => {
     const foreign = { ...virtualServer, address: ip("10.50.0.1") };
     await kernel.ipvs.apply([{ kind: "virtual-server-create", after: foreign }]);

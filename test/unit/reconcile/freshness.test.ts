@@ -136,7 +136,7 @@ describe("after a refusal that contradicts the cache, a sync reads", () => {
   it("link and addresses", async () => {
     bench.put(c, [there]);
     await refuse("address-add", errno.ENODEV);
-    assert.deepEqual(await readsOfSync(), ["link find", "link list-addresses"]);
+    assert.deepEqual(await readsOfSync(), ["link find", "link list-addresses", "link find"]);
   });
 
   it("rules, and the headers of the sets that they name", async () => {

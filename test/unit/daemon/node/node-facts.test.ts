@@ -104,6 +104,26 @@ describe("node ports are served", () => {
     });
     assert.deepEqual(nodePortAddresses(facts).IPv4, ["192.168.10.11"]);
   });
+
+  it("never on kube-ipvs0 that comes or goes while addresses are read", async () => {
+    const kernel = new FakeKernel();
+    const address = ip("10.96.0.10");
+    const list = kernel.link.listAddresses.bind(kernel.link);
+    kernel.link.listAddresses = async () => {
+      await kernel.link.ensure();
+      await kernel.link.apply([{ kind: "address-add", address }]);
+      return list();
+    };
+    const come = await readAddresses(kernel);
+    kernel.link.listAddresses = async () => {
+      const found = await list();
+      kernel.link.lose();
+      return found;
+    };
+    const gone = await readAddresses(kernel);
+    assert.deepEqual([come.bound, gone.bound], [[address], undefined]);
+    for (const { ofNode } of [come, gone]) assert.ok(!ofNode.has(address));
+  });
 });
 
 describe("health-check node ports listen", () => {
