@@ -492,12 +492,19 @@ describe("dumpMany", () => {
   });
 
   it("reads one list again without losing the others", async () => {
-    const { transport } = open((requests, count) => {
-      const sequence = sequenceOf(requests);
-      if (count === 1) return messages(acknowledgement(sequence, EBUSY));
-      return messages(item(sequence, count), done(sequence));
-    });
-    assert.deepEqual(await transport.dumpMany(kind, [1, 2, 3], readNumbers), [[0], [3], [2]]);
+    const interrupted = 0x10;
+    for (const spoilt of [
+      (sequence: number) => [acknowledgement(sequence, EBUSY)],
+      (sequence: number) => [item(sequence, 9, 2 | interrupted), done(sequence)],
+    ]) {
+      const { transport, sent } = open((requests, count) => {
+        const sequence = sequenceOf(requests);
+        if (count === 1) return messages(...spoilt(sequence));
+        return messages(item(sequence, count), done(sequence));
+      });
+      assert.deepEqual(await transport.dumpMany(kind, [1, 2, 3], readNumbers), [[0], [3], [2]]);
+      assert.equal(sent.length, 4);
+    }
   });
 
   it("rejects with the refusal of any of them, and when the socket fails", async () => {

@@ -69,6 +69,16 @@ describe("the ownership record", () => {
     assert.deepEqual(log.lines, []);
   });
 
+  it("stays readable however many virtual servers there are", async () => {
+    const many = Array.from(
+      { length: 100_000 },
+      (_, index) => `TCP [2001:db8:0:1:2:3:4:5]:${index}`,
+    );
+    await keep(many);
+    assert.equal(open().recorded.owned.size, 20_000);
+    assert.deepEqual(log.lines, []);
+  });
+
   it("gives the next program of this boot what the one before kept", async () => {
     await keep([nodePort], [foreign]);
     const want = { owned: new Set([nodePort]), foreign: new Set([foreign]) };
