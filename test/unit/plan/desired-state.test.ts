@@ -90,6 +90,25 @@ describe("DesiredState", () => {
     assert.deepEqual(counts(), [0, 0, 0]);
   });
 
+  it("says of UDP which endpoints serve though they are not chosen", () => {
+    const terminating = { isReady: false, isServing: true, isTerminating: true };
+    const leaving = endpointRecord("10.244.2.3", terminating);
+    const stillServing = (
+      protocol: "TCP" | "UDP",
+      ...more: readonly (typeof leaving)[]
+    ): unknown => {
+      const desired = new DesiredState();
+      const ports = [{ name: "http", protocol, port: 8080 }];
+      const slice = sliceRecord([endpointRecord("10.244.2.2"), ...more], { ports });
+      put(desired, serviceRecord({ ports: [portRecord({ protocol })] }), [slice]);
+      return desired.virtualServer(`${protocol} 10.96.0.10:80`)?.stillServing;
+    };
+    const both = new Set(["10.244.2.2:8080", "10.244.2.3:8080"]);
+    assert.deepEqual(stillServing("UDP", leaving), both);
+    assert.equal(stillServing("UDP"), undefined);
+    assert.equal(stillServing("TCP", leaving), undefined);
+  });
+
   it("marks nothing when a change was taken back", () => {
     const desired = new DesiredState();
     put(desired, serviceRecord(), [sliceRecord([endpointRecord("10.244.2.2")])]);

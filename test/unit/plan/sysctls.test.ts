@@ -24,6 +24,20 @@ describe("planSysctls", () => {
     });
   }
 
+  it("has connection tracking and forwarding on, and lets removed real servers go", () => {
+    assert.deepEqual(
+      planSysctls({ isStrictArp: false, kernelRelease: "6.1.0" }).map(
+        ({ path, value }) => `${path}=${value}`,
+      ),
+      [
+        "net/ipv4/vs/conntrack=1",
+        "net/ipv4/vs/expire_nodest_conn=1",
+        "net/ipv4/vs/expire_quiescent_template=1",
+        "net/ipv4/ip_forward=1",
+      ],
+    );
+  });
+
   it("adds the ARP settings only for strict ARP", () => {
     const paths = (isStrictArp: boolean): readonly string[] =>
       planSysctls({ isStrictArp, kernelRelease: "6.1.0" }).map(({ path }) => path);

@@ -98,6 +98,20 @@ describe("rules in nft", () => {
     );
   });
 
+  it("stand in their own chain alone where two chains cannot be printed", async () => {
+    const stopped = "chain is incompatible, use 'nft' tool.\n";
+    const { client } = clientOf({
+      "iptables-nft-save": incompatible,
+      "iptables-nft-restore": [
+        { exitCode: 1, output: "-N KUBE-A\n", errorOutput: stopped },
+        { exitCode: 1, errorOutput: stopped },
+        {},
+      ],
+    });
+    const chains = await client.observe("IPv4", { planned });
+    assert.deepEqual(shown(chains), ["KUBE-A", "OUTPUT -j KUBE-A", "POSTROUTING -j KUBE-A"]);
+  });
+
   it("are absent where the program finds none above a rule that it cannot read", async () => {
     const { client } = clientOf({
       "iptables-nft-save": incompatible,
