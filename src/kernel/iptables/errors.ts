@@ -14,6 +14,8 @@ export interface IptablesRun {
 
 /** A run of an iptables program that ended with a failure. */
 export class IptablesError extends Error {
+  /** Shows whoever applies changes that the program ran and said no: `reconcile/apply/refusal-reason.ts`. */
+  readonly exitCode: number;
   /** The table that was not changed, where that is known; tables before it were. */
   readonly table?: TableName;
   /** Another program held the lock, or changed rules at the same time: worth a retry. */
@@ -24,6 +26,7 @@ export class IptablesError extends Error {
     const programMessage = shorten(result.errorOutput);
     super(composeMessage(run, result.exitCode, programMessage, place?.lineText));
     this.name = "IptablesError";
+    this.exitCode = result.exitCode;
     this.isBusy = result.exitCode === exitCodes.resourceProblem && busyWords.test(programMessage);
     if (place?.table !== undefined) this.table = place.table;
   }

@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../src/base/errno.ts";
+import { IptablesError } from "../../../src/kernel/iptables/errors.ts";
 import { NetlinkError } from "../../../src/netlink/errors.ts";
 import { setFor } from "../../../src/plan/sets.ts";
 import { OutcomeCollector } from "../../../src/reconcile/apply/outcome.ts";
@@ -192,7 +193,13 @@ const contradicting: readonly (readonly [name: string, error: Error])[] = [
   ["ENOENT", refusedWith(errno.ENOENT)],
   ["ESRCH", refusedWith(errno.ESRCH)],
   ["ENODEV", refusedWith(errno.ENODEV)],
-  ["exit-2", Object.assign(new Error("Cannot write rules"), { exitCode: 2 })],
+  [
+    "exit-2",
+    new IptablesError(
+      { action: "write rules", family: "IPv4", program: "iptables-restore" },
+      { exitCode: 2, output: "", errorOutput: "" },
+    ),
+  ],
 ];
 for (const [reason, error] of contradicting) {
   describe(`a refusal that contradicts the cache, ${reason},`, () => {
