@@ -14,7 +14,7 @@ ulimit -c 0
 NODE_COMPILE_CACHE=${NODE_COMPILE_CACHE-$lib/compile-cache}
 export NODE_COMPILE_CACHE
 # The C library keeps what threads freed, each its own, and takes ever larger blocks for ones to be kept: 6 MB. The engine's compilers
-# take blocks of 32 KB, 13 MB of them for one large function: those go back when they are freed, if no room was made ahead for them.
+# take blocks of 32 KB, 13 MB of them for one large function: those go back when they are freed, where they were mapped.
 export MALLOC_ARENA_MAX="${MALLOC_ARENA_MAX-1}" MALLOC_TRIM_THRESHOLD_="${MALLOC_TRIM_THRESHOLD_-131072}"
-export MALLOC_MMAP_THRESHOLD_="${MALLOC_MMAP_THRESHOLD_-32768}" MALLOC_TOP_PAD_="${MALLOC_TOP_PAD_-16384}"
+export MALLOC_MMAP_THRESHOLD_="${MALLOC_MMAP_THRESHOLD_-32768}"
 exec "$lib/node" --max-old-space-size=1024 --max-semi-space-size=2 --v8-pool-size=1 --disable-sigusr1 "$lib/kube-ipvs.cjs" "$@"

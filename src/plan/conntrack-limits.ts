@@ -44,7 +44,7 @@ export function planConntrackLimits(options: ConntrackOptions, cpuCount: number)
   };
 }
 
-/** Under the cap `min` counts; at the cap it is not looked at. 0: nothing is to be set. */
+/** Up to the cap `min` counts; beyond the cap it is not looked at. 0: nothing is to be set. */
 function maxEntries({ maxPerCore, min }: ConntrackOptions, cpuCount: number): number {
   if (maxPerCore <= 0) return 0;
   const scaled = maxPerCore * cpuCount;
