@@ -16,7 +16,7 @@ version := $(shell sed -n 's/^  "version": "\(.*\)",$$/\1/p' package.json)
 release_folder := build/release/kube-ipvs-$(version)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-build setup-lab setup-prometheus setup-release build shim lab image manifests lab-kernel test-kernels check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab test-lab-boot test-lab-suites bench e2e faults walks soak demo shell packet-paths docs pictures seccomp sbom release release-check containerfile clean
+.PHONY: help setup setup-build setup-lab setup-prometheus setup-release build shim lab image manifests lab-kernel test-kernels check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab test-lab-boot test-lab-suites bench e2e faults walks soak demo shell packet-paths docs pictures seccomp sbom audit release release-check containerfile clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -143,6 +143,10 @@ seccomp: setup-lab build lab ## write deploy/seccomp/: the system calls of the p
 sbom: setup-build build ## dist/sbom.cdx.json: what is in the program, as CycloneDX
 	@toolchain/install-npm.sh
 	@$(step) "Writing dist/sbom.cdx.json" node toolchain/write-sbom.ts
+
+audit: setup-build ## ask the npm registry for known vulnerabilities of the program's packages; fails from severity high on
+	@toolchain/install-npm.sh
+	@npm audit --omit=dev --audit-level=high
 
 # IMAGE: the repository that manifests and chart are to name; default: where the archives load to, localhost/kube-ipvs.
 release: setup-release sbom image ## build/release/: images for amd64 and arm64, chart, manifests, SBOM, checksums; IMAGE=REPOSITORY

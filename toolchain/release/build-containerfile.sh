@@ -21,7 +21,7 @@ command -v buildah > /dev/null || skip "buildah is missing: apt-get install buil
 
 base=${BASE-}
 if [ -z "$base" ]; then
-  base=debian:bookworm-slim
+  base=$(sed -n 's/^ARG BASE=//p' "$project/deploy/image/Containerfile")
   if ! timeout 30 skopeo inspect "docker://$base" > /dev/null 2>&1; then
     command -v debootstrap > /dev/null || skip "no registry answers for $base and there is no debootstrap to make one: apt-get install debootstrap, or BASE=IMAGE"
     mirror=$(apt-get indextargets --format '$(SITE)' 'Created-By: Packages' | sed -n '/debian\.org/p' | head -n 1)

@@ -1,7 +1,15 @@
 /** The artefacts of a release, on a small root: `make release-check` tries the real ones. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, utimesSync, writeFileSync } from "node:fs";
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  utimesSync,
+  writeFileSync,
+} from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it, type TestContext } from "node:test";
@@ -117,18 +125,42 @@ describe("an image", () => {
   });
 });
 
-describe("the workflow of a forge", () => {
-  it("calls targets of the Makefile", () => {
-    const targets = new Set(/^\.PHONY: (.*)$/m.exec(read("Makefile"))?.[1]?.split(" "));
-    const { jobs } = parse(read(".github/workflows/release.yml")) as {
-      readonly jobs: Readonly<
-        Record<string, { readonly steps: readonly { readonly run?: string }[] }>
-      >;
+interface Job {
+  readonly container?: { readonly image: string };
+  readonly steps: readonly { readonly run?: string; readonly uses?: string }[];
+}
+
+/** All jobs of all workflows. */
+function workflowJobs(): readonly Job[] {
+  const folder = ".github/workflows";
+  return readdirSync(join(project, folder)).flatMap((file) => {
+    const { jobs } = parse(read(`${folder}/${file}`)) as {
+      readonly jobs: Readonly<Record<string, Job>>;
     };
-    const commands = Object.values(jobs).flatMap(({ steps }) => steps.map(({ run }) => run ?? ""));
+    return Object.values(jobs);
+  });
+}
+
+describe("the workflows of a forge", () => {
+  it("call targets of the Makefile", () => {
+    const targets = new Set(/^\.PHONY: (.*)$/m.exec(read("Makefile"))?.[1]?.split(" "));
+    const commands = workflowJobs().flatMap(({ steps }) => steps.map(({ run }) => run ?? ""));
     const called = commands.flatMap((run) => /^make (\S+)/.exec(run)?.[1] ?? []);
-    assert.deepEqual(called, ["test", "release-check"]);
+    for (const required of ["test", "audit", "release-check"]) {
+      assert.ok(called.includes(required), `no workflow calls make ${required}`);
+    }
     for (const target of called) assert.ok(targets.has(target), target);
+  });
+
+  it("pin every action by commit and every image by digest", () => {
+    const jobs = workflowJobs();
+    const actions = jobs.flatMap(({ steps }) => steps.flatMap(({ uses }) => uses ?? []));
+    assert.notEqual(actions.length, 0);
+    for (const action of actions) assert.match(action, /^[\w-]+\/[\w./-]+@[0-9a-f]{40}$/);
+    const images = jobs.flatMap(({ container }) => container?.image ?? []);
+    assert.notEqual(images.length, 0);
+    const base = /^ARG BASE=(.*)$/m.exec(read("deploy/image/Containerfile"))?.[1];
+    for (const image of [...images, base ?? ""]) assert.match(image, /@sha256:[0-9a-f]{64}$/);
   });
 });
 
