@@ -112,6 +112,7 @@ e2e: build ## test a cluster with kube-ipvs: KUBECONFIG=FILE, FLAGS='--skip=rest
 	@dist/kube-ipvs-e2e --kubeconfig='$(KUBECONFIG)' $(FLAGS)
 
 faults: setup-lab build lab ## every fault, the long form; writes the table in docs/reports/reliability.md
+	@TEST_EXPOSURE=whole $(step) "Exposure under every single fault" node --test test/unit/reconcile/exposure.test.ts
 	@node test/lab/boot.ts --timeout 14400 -- node test/faults/main.ts --form long > build/faults.json
 	@node test/faults/write-document.ts build/faults.json
 

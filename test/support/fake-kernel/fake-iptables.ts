@@ -34,6 +34,9 @@ export class FakeIptables implements Iptables {
   /** Families whose programs do not work, with the reason that `probe` gives. */
   readonly unsupported: Map<IpFamily, string> = new Map();
 
+  /** A table with such a change is rejected; the tables before it in the restore are committed. */
+  rejects: (family: IpFamily, change: RuleChange) => boolean = () => false;
+
   /** Chains that hold rules of nft, which iptables cannot print: `IPv4 nat POSTROUTING`. */
   readonly unreadable: Set<string> = new Set();
 
@@ -130,8 +133,12 @@ export class FakeIptables implements Iptables {
 
   #commit(family: IpFamily, name: TableName, changes: readonly RuleChange[], input: string): void {
     const inTable = changes.filter((change) => tableOf(change) === name);
+    if (inTable.length === 0) return;
     try {
+      const rejected = inTable.find((change) => this.rejects(family, change));
+      if (rejected !== undefined) throw new TableRefusal("Invalid argument", "COMMIT");
       this.#tables[family][name].commit(inTable, this.#hasSet);
+      this.#operations.onChanged(iptablesOperation(family, inTable));
     } catch (error) {
       throw error instanceof TableRefusal ? iptablesError(family, error, input) : error;
     }
@@ -178,10 +185,15 @@ function tableOf(change: RuleChange): TableName {
   return change.kind === "chain-remove" ? change.table : change.jump.table;
 }
 
+/** `chain-write nat KUBE-SERVICES`, `jump-insert nat OUTPUT KUBE-SERVICES` */
+export function ruleChangeText(change: RuleChange): string {
+  return `${change.kind} ${tableOf(change)} ${placeOf(change)}`;
+}
+
 /** `iptables apply IPv4: chain-write nat KUBE-SERVICES, jump-insert nat OUTPUT KUBE-SERVICES` */
 function iptablesOperation(family: IpFamily, changes: readonly RuleChange[]): Operation {
-  const texts = changes.map((change) => `${change.kind} ${tableOf(change)} ${placeOf(change)}`);
-  return { facility: "iptables", action: "apply", subject: `${family}: ${texts.join(", ")}` };
+  const subject = `${family}: ${changes.map(ruleChangeText).join(", ")}`;
+  return { facility: "iptables", action: "apply", subject };
 }
 
 function placeOf(change: RuleChange): string {

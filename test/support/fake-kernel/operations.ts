@@ -35,8 +35,13 @@ interface Trap {
 export class Operations {
   /** Changes that were carried out or tried, in order. */
   #log: Operation[] = [];
+  /** The same by request. */
+  #requests: (readonly Operation[])[] = [];
   readonly #traps: Trap[] = [];
+  readonly #lostRequests: ((operation: Operation) => boolean)[] = [];
   readonly #lostReplies: ((operation: Operation) => boolean)[] = [];
+  /** Called after each change of the kernel's state: one of a list, or one table of a restore. */
+  onChanged: (operation: Operation) => void = () => {};
   #crashCountdown = Number.POSITIVE_INFINITY;
 
   /** The changes so far, one line each. */
@@ -49,9 +54,15 @@ export class Operations {
     return this.#log;
   }
 
+  /** The changes so far, those of one request in one list. */
+  get requests(): readonly (readonly Operation[])[] {
+    return this.#requests;
+  }
+
   /** Forgets the log; traps stay. */
   clear(): void {
     this.#log = [];
+    this.#requests = [];
   }
 
   /** Makes the n-th change from now on fail, counted from 1. */
@@ -78,6 +89,11 @@ export class Operations {
     };
   }
 
+  /** The next request with such a change is not executed, and its caller only learns ENOBUFS. */
+  loseRequestWhere(matches: (operation: Operation) => boolean): void {
+    this.#lostRequests.push(matches);
+  }
+
   /** The next request with such a change is executed, but its caller only learns ENOBUFS. */
   loseReplyWhere(matches: (operation: Operation) => boolean): void {
     this.#lostReplies.push(matches);
@@ -100,7 +116,8 @@ export class Operations {
 
   /** Runs one request that is one change. */
   change<T>(operation: Operation, work: () => T): T {
-    const isReplyLost = this.#takeLostReply([operation]);
+    this.#begin([operation]);
+    const isReplyLost = takeMatching(this.#lostReplies, [operation]);
     const result = this.#perform(operation, work);
     if (isReplyLost) throw replyLost(operation);
     return result;
@@ -113,7 +130,8 @@ export class Operations {
     work: (change: C) => void,
   ): readonly FailedChange[] {
     const operations = list.map(operationOf);
-    const isReplyLost = this.#takeLostReply(operations);
+    this.#begin(operations);
+    const isReplyLost = takeMatching(this.#lostReplies, operations);
     const failed: FailedChange[] = [];
     for (const [index, change] of list.entries()) {
       const operation = operations[index];
@@ -142,7 +160,9 @@ export class Operations {
     if (this.#crashCountdown <= 0) throw new FakeCrash("The fake kernel's caller was killed");
     this.#log.push(operation);
     this.#spring(operation);
-    return work();
+    const result = work();
+    this.onChanged(operation);
+    return result;
   }
 
   #spring(operation: Operation): void {
@@ -153,12 +173,21 @@ export class Operations {
     }
   }
 
-  #takeLostReply(operations: readonly Operation[]): boolean {
-    const found = this.#lostReplies.findIndex((matches) => operations.some(matches));
-    if (found < 0) return false;
-    this.#lostReplies.splice(found, 1);
-    return true;
+  #begin(operations: readonly Operation[]): void {
+    this.#requests.push(operations);
+    const [first] = operations;
+    if (first !== undefined && takeMatching(this.#lostRequests, operations)) throw replyLost(first);
   }
+}
+
+function takeMatching(
+  matchers: ((operation: Operation) => boolean)[],
+  operations: readonly Operation[],
+): boolean {
+  const found = matchers.findIndex((matches) => operations.some(matches));
+  if (found < 0) return false;
+  matchers.splice(found, 1);
+  return true;
 }
 
 /** The error that the kernel's clients would throw for this operation. */

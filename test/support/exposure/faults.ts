@@ -1,0 +1,108 @@
+/** Every single fault of a scenario's changes. */
+import type { RuleChange } from "../../../src/kernel/kernel.ts";
+import { ruleChangeText } from "../fake-kernel/fake-iptables.ts";
+import type { FakeKernel } from "../fake-kernel/fake-kernel.ts";
+import { type Operation, operationText } from "../fake-kernel/operations.ts";
+
+export interface Fault {
+  readonly name: string;
+  /** Returns its end. */
+  begin(kernel: FakeKernel): () => void;
+}
+
+/** ENOMEM: it says nothing of what the kernel holds. */
+const errorNumber = 12;
+
+/** `requests`: those of a run without a fault. Each change of a list, and each chain and jump of a restore, by itself. */
+export function faultsOf(requests: readonly (readonly Operation[])[]): readonly Fault[] {
+  const operations = requests.flat();
+  const changes = operations.filter(({ facility }) => facility !== "iptables").map(operationText);
+  const restores = operations.filter(({ facility }) => facility === "iptables");
+  const rules = restores.flatMap(({ subject }) => {
+    const [family = "", texts = ""] = splitOnce(subject, ": ");
+    return texts.split(", ").map((text) => `${family}: ${text}`);
+  });
+  const firsts = requests.flatMap(([first]) => (first === undefined ? [] : [operationText(first)]));
+  return [
+    ...[...new Set(changes)].flatMap((text) => [
+      rejection(text, 1),
+      rejection(text, Number.POSITIVE_INFINITY),
+    ]),
+    ...[...new Set(rules)].flatMap((text) => [
+      ruleRejection(text, 1),
+      ruleRejection(text, Number.POSITIVE_INFINITY),
+    ]),
+    ...[...new Set(firsts)].flatMap((text) => [lostRequest(text), lostReply(text)]),
+    ...operations.map((operation, index) => kill(index + 1, operationText(operation))),
+  ];
+}
+
+function rejection(text: string, times: number): Fault {
+  return {
+    name: `${howOften(times)}: ${text}`,
+    begin: ({ operations }) =>
+      operations.failWhere((operation) => operationText(operation) === text, errorNumber, times),
+  };
+}
+
+function ruleRejection(text: string, times: number): Fault {
+  return {
+    name: `${howOften(times)}: iptables ${text}`,
+    begin({ iptables }) {
+      let left = times;
+      iptables.rejects = (family: string, change: RuleChange): boolean => {
+        if (left === 0 || `${family}: ${ruleChangeText(change)}` !== text) return false;
+        left -= 1;
+        return true;
+      };
+      return () => {
+        iptables.rejects = () => false;
+      };
+    },
+  };
+}
+
+function howOften(times: number): string {
+  return times === 1 ? "rejected once" : "rejected for good";
+}
+
+function lostRequest(text: string): Fault {
+  return {
+    name: `lost: ${shortened(text)}`,
+    begin({ operations }) {
+      operations.loseRequestWhere((operation) => operationText(operation) === text);
+      return () => {};
+    },
+  };
+}
+
+function lostReply(text: string): Fault {
+  return {
+    name: `reply lost: ${shortened(text)}`,
+    begin({ operations }) {
+      operations.loseReplyWhere((operation) => operationText(operation) === text);
+      return () => {};
+    },
+  };
+}
+
+function kill(nth: number, text: string): Fault {
+  return {
+    name: `killed at ${nth}: ${shortened(text)}`,
+    begin({ operations }) {
+      operations.crashAt(nth);
+      return () => {};
+    },
+  };
+}
+
+/** A restore by its first change and their number. */
+function shortened(text: string): string {
+  const [first = "", ...others] = text.split(", ");
+  return others.length === 0 ? first : `${first} and ${others.length} more`;
+}
+
+function splitOnce(text: string, separator: string): readonly [string, string] {
+  const at = text.indexOf(separator);
+  return [text.slice(0, at), text.slice(at + separator.length)];
+}

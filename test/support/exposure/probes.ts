@@ -1,0 +1,99 @@
+/** Packets that must not get through, given the Services before and after a change. Pure. */
+import type { ServiceRecord } from "../../../src/api/objects.ts";
+import { cidrContains, familyOf, type IpAddress, type IpFamily } from "../../../src/base/ip.ts";
+import type { Packet } from "../../../src/explain/packet/packet.ts";
+import { ip } from "../records.ts";
+import type { Fate } from "./judge.ts";
+
+export interface Probe {
+  readonly name: string;
+  readonly packet: Packet;
+  /** Where it must not end. */
+  readonly forbidden: readonly Fate[];
+}
+
+/** Ports of a load balancer, by `address port`, with the source ranges that apply to them. */
+type Ports = ReadonlyMap<string, { readonly address: IpAddress; readonly port: number } & Ranges>;
+type Ranges = Pick<ServiceRecord, "sourceRanges">;
+
+/** Of each family: outside of all ranges, in the first one, in the second one. */
+const clients: Readonly<Record<IpFamily, readonly IpAddress[]>> = {
+  IPv4: [ip("192.0.2.7"), ip("198.51.100.7"), ip("203.0.113.207")],
+  IPv6: [ip("2001:db8:2::7"), ip("2001:db8:100::7"), ip("2001:db8:207::7")],
+};
+const nodeIps: Readonly<Record<IpFamily, IpAddress>> = {
+  IPv4: ip("192.168.10.11"),
+  IPv6: ip("fd00:10::11"),
+};
+/** No Service has it: a process of the node might. */
+const otherPort = 10_250;
+
+/**
+ * A client that the source ranges shut out must reach neither an endpoint nor a process of the node. While a Service is
+ * removed its ranges still apply. Nobody may reach a process of the node at another port of a Service's address.
+ */
+export function probesOf(
+  before: readonly ServiceRecord[],
+  after: readonly ServiceRecord[],
+): readonly Probe[] {
+  const ports = new Map([...portsOf(before), ...portsOf(after)]);
+  return [...shutOut(ports), ...otherPorts([...before, ...after])];
+}
+
+function portsOf(services: readonly ServiceRecord[]): Ports {
+  return new Map(
+    services.flatMap(({ loadBalancerIps, ports, sourceRanges }) =>
+      loadBalancerIps.flatMap((address) =>
+        ports.map(({ port }) => [`${address} ${port}`, { address, port, sourceRanges }] as const),
+      ),
+    ),
+  );
+}
+
+function shutOut(ports: Ports): readonly Probe[] {
+  return [...ports.values()].flatMap(({ address, port, sourceRanges }) => {
+    if (sourceRanges.length === 0) return [];
+    const isAdmitted = (source: IpAddress): boolean =>
+      sourceRanges.some((range) => cidrContains(range, source));
+    const family = familyOf(address);
+    const outside = clients[family].filter((source) => !isAdmitted(source));
+    const fromNode = isAdmitted(nodeIps[family]) ? [] : [probe("node", address, port, forNobody)];
+    return [...outside.map((source) => probe(source, address, port, forNobody)), ...fromNode];
+  });
+}
+
+function otherPorts(services: readonly ServiceRecord[]): readonly Probe[] {
+  const addresses = new Set(
+    services.flatMap(({ clusterIps, loadBalancerIps }) => [...clusterIps, ...loadBalancerIps]),
+  );
+  return [...addresses].flatMap((address) => {
+    const [source] = clients[familyOf(address)];
+    return source === undefined ? [] : [probe(source, address, otherPort, ["node"])];
+  });
+}
+
+const forNobody: readonly Fate[] = ["endpoint", "node"];
+
+/** A process of the node has the destination as its source: it is an address of the node. */
+function probe(
+  from: IpAddress | "node",
+  destination: IpAddress,
+  port: number,
+  forbidden: readonly Fate[],
+): Probe {
+  const isFromNode = from === "node";
+  return {
+    name: `${from} to ${destination} ${port}`,
+    forbidden,
+    packet: {
+      family: familyOf(destination),
+      protocol: "TCP",
+      source: isFromNode ? destination : (from as IpAddress),
+      destination,
+      port,
+      isFromNode,
+      inLink: isFromNode ? "" : "eth0",
+      isBridged: false,
+    },
+  };
+}

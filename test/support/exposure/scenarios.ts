@@ -1,0 +1,126 @@
+/** What happens around source ranges: changes of Services, and damage by a third party. */
+import type { ServicePortRecord, ServiceRecord } from "../../../src/api/objects.ts";
+import type { FakeKernel } from "../fake-kernel/fake-kernel.ts";
+import { cidr, ip, portRecord, serviceRecord } from "../records.ts";
+
+export interface Scenario {
+  readonly name: string;
+  /** In the kernel before it begins; undefined: the kernel is untouched. */
+  readonly before: readonly ServiceRecord[] | undefined;
+  readonly after: readonly ServiceRecord[];
+  /** What a third party does before `after` is planned. */
+  damage?(kernel: FakeKernel): void;
+  /** The program is started anew after the damage. */
+  readonly isRestarted?: true;
+  /** Everything is removed by clean-up. */
+  readonly isCleanUp?: true;
+}
+
+const first = cidr("198.51.100.0/24");
+const second = cidr("203.0.113.200/29");
+const wide = cidr("198.51.0.0/16");
+const ofNode = cidr("192.168.10.0/24");
+
+function loadBalancer(
+  name: string,
+  address: string,
+  sourceRanges: ServiceRecord["sourceRanges"],
+  others: Partial<ServiceRecord> = {},
+): ServiceRecord {
+  const number = name.codePointAt(0) ?? 0;
+  return serviceRecord({
+    name: `default/${name}`,
+    type: "LoadBalancer",
+    clusterIps: [ip(`10.96.0.${number}`)],
+    loadBalancerIps: [ip(address)],
+    sourceRanges,
+    ...others,
+  });
+}
+
+const port = (name: string, number: number): ServicePortRecord =>
+  portRecord({ name, port: number });
+const twoPorts = { ports: [port("http", 80), port("admin", 8080)] };
+
+const open = loadBalancer("web", "203.0.113.10", []);
+const closed = loadBalancer("web", "203.0.113.10", [first]);
+const otherClosed = loadBalancer("xyz", "203.0.113.11", [second]);
+const otherOpen = loadBalancer("xyz", "203.0.113.11", []);
+const beside = loadBalancer("beside", "203.0.113.10", [], { ports: [port("http", 81)] });
+const v6 = loadBalancer("six", "2001:db8:113::10", [cidr("2001:db8:100::/48")], {
+  clusterIps: [ip("fd00:96::10")],
+});
+
+function ranges(...sourceRanges: ServiceRecord["sourceRanges"]): ServiceRecord {
+  return { ...closed, sourceRanges };
+}
+
+function onRules(table: "filter", chain: string, pattern: RegExp): Pick<Scenario, "damage"> {
+  return { damage: ({ iptables }) => iptables.table("IPv4", table).remove(chain, pattern) };
+}
+
+function onEntry(setName: string, prefix: string): Pick<Scenario, "damage"> {
+  return {
+    damage({ ipSets }) {
+      for (const { set, entries } of ipSets.peek()) {
+        if (set.name !== setName) continue;
+        const lost = entries.filter((entry) => entry.startsWith(prefix));
+        for (const entry of lost) ipSets.interfere({ kind: "entry-remove", set, entry });
+      }
+    },
+  };
+}
+
+const flushed: Pick<Scenario, "damage"> = {
+  damage: ({ iptables }) => iptables.table("IPv4", "filter").flush(),
+};
+const sole = { before: [closed], after: [closed] };
+
+export const scenarios: readonly Scenario[] = [
+  { name: "first sync", before: undefined, after: [closed] },
+  { name: "first sync of IPv6", before: undefined, after: [v6] },
+  { name: "first Service with ranges added", before: [otherOpen], after: [otherOpen, closed] },
+  { name: "Service with ranges added", before: [otherClosed], after: [otherClosed, closed] },
+  { name: "Service added at the same address", before: [beside], after: [beside, closed] },
+  { name: "first ranges added", before: [open], after: [closed] },
+  { name: "ranges added", before: [otherClosed, open], after: [otherClosed, closed] },
+  { name: "ranges changed", before: [closed], after: [ranges(second)] },
+  { name: "ranges widened", before: [closed], after: [ranges(wide)] },
+  { name: "node admitted", before: [closed], after: [ranges(first, ofNode)] },
+  { name: "node shut out", before: [ranges(first, ofNode)], after: [closed] },
+  {
+    name: "last ranges removed",
+    before: [closed, otherClosed],
+    after: [open, otherOpen],
+  },
+  { name: "ranges removed", before: [otherClosed, closed], after: [otherClosed, open] },
+  { name: "second port added", before: [closed], after: [{ ...closed, ...twoPorts }] },
+  { name: "port removed", before: [{ ...closed, ...twoPorts }], after: [closed] },
+  { name: "last Service removed", before: [closed], after: [] },
+  { name: "Service removed", before: [otherClosed, closed], after: [otherClosed] },
+  { name: "Service removed at the same address", before: [beside, closed], after: [beside] },
+  { name: "clean-up", before: [closed, otherOpen], after: [], isCleanUp: true },
+  { name: "filter flushed", ...sole, ...flushed },
+  { name: "filter flushed before a start", ...sole, ...flushed, isRestarted: true },
+  {
+    name: "sets flushed before a start",
+    ...sole,
+    isRestarted: true,
+    damage: ({ ipSets }) => ipSets.flush(),
+  },
+  { name: "jump from INPUT lost", ...sole, ...onRules("filter", "INPUT", /KUBE-PROXY-FIREWALL/) },
+  { name: "all jumps from INPUT lost", ...sole, ...onRules("filter", "INPUT", /KUBE-/) },
+  { name: "jump from OUTPUT lost", ...sole, ...onRules("filter", "OUTPUT", /KUBE-/) },
+  {
+    name: "DROP rule lost",
+    ...sole,
+    ...onRules("filter", "KUBE-SOURCE-RANGES-FIREWALL", /-j DROP/),
+  },
+  {
+    name: "rule of a denied node lost",
+    ...sole,
+    ...onRules("filter", "KUBE-IPVS-OUT-FILTER", /./),
+  },
+  { name: "entry lost", ...sole, ...onEntry("KUBE-LOAD-BALANCER-FW", "203.0.113.10") },
+  { name: "guard entry lost", ...sole, ...onEntry("KUBE-IPVS-IPS", "203.0.113.10") },
+];
