@@ -1,4 +1,4 @@
-/** The scenarios of mode iptables: the same form as those of mode ipvs, in a folder of their own. See README.md. */
+/** The scenarios with the states that kube-proxy left in iptables mode. See README.md. */
 import { join } from "node:path";
 import {
   listScenarios as listScenariosIn,
@@ -6,12 +6,18 @@ import {
   type Scenario,
 } from "../golden/scenario.ts";
 
-const folder = join(import.meta.dirname, "scenarios");
+const states = join(import.meta.dirname, "states");
 
 export function listScenarios(): readonly string[] {
-  return listScenariosIn(folder);
+  return listScenariosIn(states);
 }
 
 export function readScenario(name: string): Scenario {
-  return readScenarioIn(name, folder);
+  const { config, ...scenario } = readScenarioIn(name, states);
+  const iptables = { minSyncPeriod: "0s", syncPeriod: "8s", ...fieldsOf(config["iptables"]) };
+  return { ...scenario, config: { ...config, mode: "iptables", iptables } };
+}
+
+function fieldsOf(value: unknown): object {
+  return typeof value === "object" && value !== null ? value : {};
 }

@@ -2,49 +2,34 @@
 import { pauseAfterCheck } from "../support/pause-after-check.ts";
 import { compareStates, type Difference, type KernelState } from "./kernel-state.ts";
 import { observeKernel } from "./observe.ts";
-import { pendingFiles } from "./pending.ts";
 import type { Scenario } from "./scenario.ts";
 
-/** What the last read of the kernel found, after a step. */
-export interface StepDifferences {
-  readonly differences: readonly Difference[];
-  /** Differences in the files of pending.ts: nobody waits for them, and they fail nothing. */
-  readonly pending: readonly Difference[];
-}
-
-/** Ends as soon as one look finds no difference (but pending ones). */
+/** The differences that the last read found; stops reading as soon as there are none. */
 export async function differencesWithin(
   deadlineMs: number,
   recorded: KernelState,
   healthPorts: readonly number[],
-): Promise<StepDifferences> {
+): Promise<readonly Difference[]> {
   const begin = performance.now();
   for (;;) {
     const checkBeganMs = performance.now();
-    const found = sortOut(compareStates(recorded, await observeKernel(healthPorts)));
+    const differences = compareStates(recorded, await observeKernel(healthPorts));
     const isOver = performance.now() - begin > deadlineMs;
-    if (found.differences.length === 0 || isOver) return found;
+    if (differences.length === 0 || isOver) return differences;
     await pauseAfterCheck(checkBeganMs);
   }
 }
 
 /**
- * Looks once more at what the last step left, when the program has ended: a change that came after the look
- * that matched would be seen. Its health checks answer no more.
+ * Reads once more after the program has ended, to see a change that it made after the last read that matched.
+ * Its health checks no longer answer.
  */
 export async function lookAfterEnd(
-  steps: readonly StepDifferences[],
+  steps: readonly (readonly Difference[])[],
   scenario: Scenario,
-): Promise<readonly StepDifferences[]> {
+): Promise<readonly (readonly Difference[])[]> {
   const last = steps.at(-1);
   const { health: _, ...recorded } = scenario.steps.at(-1)?.recorded ?? {};
-  if (last === undefined || last.differences.length > 0) return steps;
-  return steps.with(-1, sortOut(compareStates(recorded, await observeKernel([]))));
-}
-
-function sortOut(all: readonly Difference[]): StepDifferences {
-  return {
-    differences: all.filter(({ file }) => !pendingFiles.has(file)),
-    pending: all.filter(({ file }) => pendingFiles.has(file)),
-  };
+  if (last === undefined || last.length > 0) return steps;
+  return steps.with(-1, compareStates(recorded, await observeKernel([])));
 }

@@ -10,7 +10,8 @@ import { ApiServer } from "../support/api-server/api-server.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import type { ApiObject as ServedObject } from "../support/objects.ts";
 import { configurationText } from "./configuration.ts";
-import { differencesWithin, lookAfterEnd, type StepDifferences } from "./eventually.ts";
+import { differencesWithin, lookAfterEnd } from "./eventually.ts";
+import type { Difference } from "./kernel-state.ts";
 import { nodeSetUp } from "./node-world.ts";
 import { type ApiObject, healthCheckNodePorts, type Scenario } from "./scenario.ts";
 
@@ -20,7 +21,7 @@ const deadlineMs = 60_000;
 
 export interface ExecutableRun {
   /** The differences after each step; of the last one after the end, too. */
-  readonly steps: readonly StepDifferences[];
+  readonly steps: readonly (readonly Difference[])[];
   /** After SIGTERM. */
   readonly exitStatus: number | null;
   readonly log: string;
@@ -47,7 +48,7 @@ async function runSteps(
 ): Promise<ExecutableRun> {
   let log = "";
   let child: ChildProcess | undefined;
-  const steps: StepDifferences[] = [];
+  const steps: (readonly Difference[])[] = [];
   try {
     for (const step of scenario.steps) {
       for (const line of step.run) shell(line);

@@ -15,7 +15,8 @@ import { runProgram } from "../../src/kernel/run-program.ts";
 import { type InProcessDaemon, startInProcess } from "../support/in-process.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { configurationText } from "./configuration.ts";
-import { differencesWithin, lookAfterEnd, type StepDifferences } from "./eventually.ts";
+import { differencesWithin, lookAfterEnd } from "./eventually.ts";
+import type { Difference } from "./kernel-state.ts";
 import { nodeSetUp } from "./node-world.ts";
 import { type ApiObject, healthCheckNodePorts, type Scenario, type Step } from "./scenario.ts";
 
@@ -26,7 +27,7 @@ const deadlineMs = 60_000;
 let emptyBackend: BackendChoice | undefined;
 
 /** The differences after each step; of the last one when the daemon has ended, too. */
-export function runInProcess(scenario: Scenario): Promise<readonly StepDifferences[]> {
+export function runInProcess(scenario: Scenario): Promise<readonly (readonly Difference[])[]> {
   return withNetworkNamespace("golden", [...nodeSetUp, ...scenario.pre], async () => {
     const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-golden-"));
     try {
@@ -37,7 +38,10 @@ export function runInProcess(scenario: Scenario): Promise<readonly StepDifferenc
   });
 }
 
-async function runSteps(scenario: Scenario, folder: string): Promise<readonly StepDifferences[]> {
+async function runSteps(
+  scenario: Scenario,
+  folder: string,
+): Promise<readonly (readonly Difference[])[]> {
   const manifests = join(folder, "manifests");
   mkdirSync(manifests);
   const config = configOf(scenario, folder, manifests);
@@ -49,7 +53,7 @@ async function runSteps(scenario: Scenario, folder: string): Promise<readonly St
   const backend = iptablesBackend === undefined ? {} : { iptablesBackend };
   let daemon: InProcessDaemon | undefined;
   try {
-    const steps: StepDifferences[] = [];
+    const steps: (readonly Difference[])[] = [];
     for (const step of scenario.steps) {
       changeObjects(step, manifests);
       daemon ??= await startInProcess({ config, source, ...backend });

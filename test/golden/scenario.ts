@@ -1,7 +1,9 @@
 /** The scenarios: objects and settings to apply, and the kernel state that kube-proxy left. See README.md. */
-import { existsSync, readdirSync, readFileSync } from "node:fs";
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
-import { type KernelState, stateFiles } from "./kernel-state.ts";
+import type { KernelState } from "./kernel-state.ts";
+import { baseFile, parseStates } from "./recorded-states.ts";
 
 /** A Service, EndpointSlice or Node as an API server serves it. */
 export interface ApiObject {
@@ -34,38 +36,35 @@ interface ScenarioFile {
   readonly steps: readonly Partial<Omit<Step, "recorded">>[];
 }
 
-/** Those of mode ipvs. */
-const ipvsFolder: string = join(import.meta.dirname, "scenarios");
+const scenariosFolder: string = join(import.meta.dirname, "scenarios");
+const statesFolder: string = join(import.meta.dirname, "states");
 
-export function listScenarios(folder: string = ipvsFolder): readonly string[] {
-  return readdirSync(folder).sort();
+/** Of IPVS mode, or those whose states are in another folder. */
+export function listScenarios(states: string = statesFolder): readonly string[] {
+  return readdirSync(states)
+    .filter((file) => file !== baseFile)
+    .map((file) => file.replace(/\.txt$/, ""))
+    .sort();
 }
 
-export function readScenario(name: string, folder: string = ipvsFolder): Scenario {
-  const text = readFileSync(join(folder, name, "scenario.json"), "utf8");
+export function readScenario(name: string, states: string = statesFolder): Scenario {
+  const text = readFileSync(join(scenariosFolder, `${name}.json`), "utf8");
   const file = JSON.parse(text) as ScenarioFile;
+  const recorded = readStates(name, states);
   const steps = file.steps.map((step, index) => ({
     run: step.run ?? [],
     delete: step.delete ?? [],
     apply: step.apply ?? [],
-    recorded: readRecorded(join(folder, name, `step${index}`)),
+    recorded: recorded[index] ?? {},
   }));
+  assert.equal(recorded.length, steps.length, `States of scenario ${name}`);
   return { name, config: file.config ?? {}, pre: file.pre ?? [], steps };
 }
 
-function readRecorded(stepFolder: string): KernelState {
-  const state: Partial<Record<keyof KernelState, string>> = {};
-  for (const file of stateFiles) {
-    const path = join(stepFolder, `${file}.txt`);
-    if (existsSync(path)) state[file] = readLines(path);
-  }
-  return state;
-}
-
-/** "Nothing" was recorded as one empty line. */
-function readLines(path: string): string {
-  const text = readFileSync(path, "utf8");
-  return text === "\n" ? "" : text;
+/** The state of each step. */
+function readStates(name: string, folder: string): readonly KernelState[] {
+  const [base = {}] = parseStates(readFileSync(join(folder, baseFile), "utf8"), {});
+  return parseStates(readFileSync(join(folder, `${name}.txt`), "utf8"), base);
 }
 
 /** Every health-check node port that a Service of the scenario has in any of its steps. */

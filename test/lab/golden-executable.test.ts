@@ -18,7 +18,7 @@ describe("golden states, through dist/kube-ipvs and HTTP", () => {
   for (const name of names) {
     it(name, async () => {
       const { steps, exitStatus, log } = await runExecutable(readScenario(name));
-      const text = steps.flatMap(({ differences }) => differences.map(differenceText)).join("\n");
+      const text = steps.flatMap((differences) => differences.map(differenceText)).join("\n");
       assert.equal(text, "", log);
       assert.equal(exitStatus, 0, log);
     });

@@ -1,15 +1,14 @@
 /** What kube-ipvs leaves in the kernel is, line by line, what kube-proxy left. See test/golden/README.md. */
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
-import type { StepDifferences } from "../golden/eventually.ts";
 import { runInProcess } from "../golden/in-process.ts";
 import {
+  type Difference,
   differenceText,
   type KernelState,
   type StateFile,
   stateFiles,
 } from "../golden/kernel-state.ts";
-import { pendingFiles } from "../golden/pending.ts";
 import { listScenarios, readScenario } from "../golden/scenario.ts";
 
 const only = process.env["GOLDEN_ONLY"]?.split(",");
@@ -19,12 +18,12 @@ const names = listScenarios().filter((name) => only?.includes(name) ?? true);
 const tally = new Map<StateFile, { compared: number; matched: number }>();
 let stepCount = 0;
 
-function count(recorded: KernelState, { differences, pending }: StepDifferences): void {
+function count(recorded: KernelState, differences: readonly Difference[]): void {
   stepCount += 1;
   for (const file of stateFiles) {
     if (recorded[file] === undefined) continue;
     const { compared, matched } = tally.get(file) ?? { compared: 0, matched: 0 };
-    const isDifferent = [...differences, ...pending].some((difference) => difference.file === file);
+    const isDifferent = differences.some((difference) => difference.file === file);
     tally.set(file, { compared: compared + 1, matched: matched + (isDifferent ? 0 : 1) });
   }
 }
@@ -32,18 +31,13 @@ function count(recorded: KernelState, { differences, pending }: StepDifferences)
 function printTally(): void {
   console.log(`golden: ${names.length} scenarios, ${stepCount} steps`);
   for (const [file, { compared, matched }] of tally) {
-    const reason = pendingFiles.get(file);
-    const note = reason === undefined ? "" : `, pending: ${reason}`;
-    console.log(`golden: ${file.padEnd(9)} ${matched} of ${compared} match${note}`);
-    if (reason !== undefined && matched === compared) {
-      console.log(`golden: ${file} matches everywhere: take it off test/golden/pending.ts`);
-    }
+    console.log(`golden: ${file.padEnd(9)} ${matched} of ${compared} match`);
   }
 }
 
-function text(steps: readonly StepDifferences[]): string {
+function text(steps: readonly (readonly Difference[])[]): string {
   return steps
-    .flatMap(({ differences }, index) =>
+    .flatMap((differences, index) =>
       differences.map((difference) => `step${index} ${differenceText(difference)}`),
     )
     .join("\n");

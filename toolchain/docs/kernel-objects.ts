@@ -1,25 +1,23 @@
 /** Chains, sets and the link: the names that kube-proxy 1.36.2 left in a real kernel, and whether they are ours too. */
-import { readdirSync, readFileSync } from "node:fs";
-import { join } from "node:path";
 import { ipFamilies } from "../../src/base/ip.ts";
 import { planRules } from "../../src/plan/rules.ts";
 import { setsFor } from "../../src/plan/sets.ts";
+import type { StateFile } from "../../test/golden/kernel-state.ts";
+import { listScenarios, readScenario } from "../../test/golden/scenario.ts";
 import type { CompatibilityRow, CompatibilitySection } from "./compatibility.ts";
 
-const scenarios: string = join(import.meta.dirname, "../../test/golden/scenarios");
-
 /** Every line of a kind of file in the recorded states. */
-function recordedLines(file: RegExp): readonly string[] {
-  return readdirSync(scenarios, { recursive: true, encoding: "utf8" })
-    .filter((path) => file.test(path))
-    .flatMap((path) => readFileSync(join(scenarios, path), "utf8").split("\n"));
+function recordedLines(file: StateFile): readonly string[] {
+  return listScenarios()
+    .flatMap((name) => readScenario(name).steps)
+    .flatMap(({ recorded }) => (recorded[file] ?? "").split("\n"));
 }
 
 /** `nat KUBE-SERVICES`. */
 function recordedChains(): ReadonlySet<string> {
   let table = "";
   const names = new Set<string>();
-  for (const line of recordedLines(/\/iptables[^/]*$/)) {
+  for (const line of recordedLines("iptables")) {
     if (line.startsWith("*")) table = line.slice(1);
     const [, chain] = /^:(KUBE-\S+)/.exec(line) ?? [];
     if (chain !== undefined) names.add(`${table} ${chain}`);
@@ -28,9 +26,7 @@ function recordedChains(): ReadonlySet<string> {
 }
 
 function recordedSets(): ReadonlySet<string> {
-  const created = recordedLines(/\/ipset[^/]*$/).map(
-    (line) => /^create (KUBE-\S+)/.exec(line)?.[1],
-  );
+  const created = recordedLines("ipset").map((line) => /^create (KUBE-\S+)/.exec(line)?.[1]);
   return new Set(created.filter((name) => name !== undefined));
 }
 

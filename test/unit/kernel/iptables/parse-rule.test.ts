@@ -1,6 +1,4 @@
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
-import { join } from "node:path";
 import { describe, it } from "node:test";
 import { ipFamilies } from "../../../../src/base/ip.ts";
 import { parseRule } from "../../../../src/kernel/iptables/parse-rule.ts";
@@ -11,10 +9,9 @@ import { setRoles } from "../../../../src/plan/sets.ts";
 import { listScenarios, readScenario } from "../../../golden-iptables/recorded.ts";
 import { ip } from "../../../support/records.ts";
 
-const scenarios = join(import.meta.dirname, "../../../golden-iptables/scenarios");
 const savedFiles = [
-  ["IPv4", "iptables.txt"],
-  ["IPv6", "ip6tables.txt"],
+  ["IPv4", "iptables"],
+  ["IPv6", "ip6tables"],
 ] as const;
 
 describe("a saved rule, read back", () => {
@@ -45,9 +42,9 @@ describe("a saved rule, read back", () => {
 
   it("is the rule that kube-proxy's mode iptables wrote: every one that was recorded", () => {
     const texts = listScenarios().flatMap((name) =>
-      readScenario(name).steps.flatMap((_, index) =>
+      readScenario(name).steps.flatMap(({ recorded }) =>
         savedFiles.flatMap(([family, file]) =>
-          readFileSync(join(scenarios, name, `step${index}`, file), "utf8")
+          (recorded[file] ?? "")
             .split("\n")
             .flatMap((line) => /^-A KUBE-\S+ (.+)$/.exec(line)?.[1] ?? [])
             .map((text) => ({ family, text })),
