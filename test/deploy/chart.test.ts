@@ -96,6 +96,7 @@ describe("the chart, rendered", () => {
     assert.match(file, /^ipvs:\n {2}scheduler: lc$/m);
     assert.equal(podOf(objects).containers[0]?.ports?.[0]?.containerPort, 20_249);
     assert.doesNotMatch(text, /open to the node itself only/);
+    assert.match(renderChart(leastValues).text, /open to the node itself only/);
   });
 
   it("rolls out when the configuration changes", () => {
@@ -253,6 +254,7 @@ describe("the chart, only observing", () => {
     assert.doesNotMatch(configOf(objects)["config.conf"] ?? "", /1024[0-9]|1025[0-9]/);
     assert.match(text, /changes nothing/);
     assert.doesNotMatch(text, /refuses to start/);
+    assert.match(renderChart({ ...values, observeOnly: false }).text, /refuses to start/);
   });
 
   it("takes the ConfigMap of kubeadm's kube-proxy", () => {

@@ -1,0 +1,22 @@
+import assert from "node:assert/strict";
+import { globSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+
+const root = join(import.meta.dirname, "../..");
+
+/**
+ * Asserts that the program logged none of these events. It also fails if no source file contains an event: after a rename the
+ * assertion would pass whatever the program logs.
+ */
+export function assertNotLogged(output: string, ...events: readonly string[]): void {
+  for (const event of events) {
+    assert.ok(isInSource(event), `no source file logs "${event}"`);
+    assert.ok(!output.includes(`"${event}"`), `logged "${event}"\n${output}`);
+  }
+}
+
+function isInSource(event: string): boolean {
+  return globSync("src/**/*.ts", { cwd: root }).some((path) =>
+    readFileSync(join(root, path), "utf8").includes(`"${event}"`),
+  );
+}
