@@ -11,7 +11,7 @@ import { pathOf } from "../decode/fields.ts";
 import { printable } from "../refusals.ts";
 import { proxyFor } from "./environment-proxy.ts";
 import { type ImpersonationHeaders, impersonationHeaders } from "./impersonation.ts";
-import { invalidKubeconfig, type Kubeconfig } from "./kubeconfig-file.ts";
+import { invalidKubeconfig, type Kubeconfig, withoutQuotes } from "./kubeconfig-file.ts";
 
 /** TLS options that belong to a cluster and a user; equal ones can share connections. */
 export type TlsMaterial = Pick<
@@ -110,9 +110,15 @@ function loaded({ object, folder, origin }: Kubeconfig): KubeConfig {
     config.loadFromString(JSON.stringify(object ?? {}));
     config.makePathsAbsolute(folder);
   } catch (error) {
-    throw invalidKubeconfig(origin, errorText(error), error);
+    throw invalidKubeconfig(origin, reasonOf(error));
   }
   return config;
+}
+
+/** A YAMLException quotes the line it stopped at in its message and its cause, and that line may contain a token. */
+function reasonOf(error: unknown): string {
+  const { name = "", reason = "" } = error as { name?: string; reason?: string };
+  return name === "YAMLException" ? withoutQuotes(reason) : errorText(error);
 }
 
 function configOf(cluster: Cluster, user: User): KubeConfig {

@@ -39,7 +39,7 @@ export function readKubeconfigText(text: string, path: string): Kubeconfig {
   const [document] = parseYamlDocuments(text);
   const [problem] = document?.problems ?? [];
   if (problem !== undefined) {
-    throw invalidKubeconfig(origin, `line ${problem.line}: ${wordsOf(problem.reason)}`);
+    throw invalidKubeconfig(origin, `line ${problem.line}: ${withoutQuotes(problem.reason)}`);
   }
   const object = document?.value;
   const wrongType = kubeconfigTypeProblem(object);
@@ -48,8 +48,8 @@ export function readKubeconfigText(text: string, path: string): Kubeconfig {
   return { object, folder, tokenFiles: tokenFilesOf(object, folder), origin };
 }
 
-/** The reader's own words without what it quotes, which may be a token. */
-function wordsOf(reason: string): string {
+/** A YAML reader's message without the text that it quotes, which may be a token. */
+export function withoutQuotes(reason: string): string {
   return reason.replace(/\s*[:\\"].*$/su, "");
 }
 
@@ -99,9 +99,9 @@ export async function kubeconfigOfPod(
 }
 
 /** An error for a kubeconfig that can be read and makes no sense. */
-export function invalidKubeconfig(origin: string, why: string, cause?: unknown): ApiError {
+export function invalidKubeconfig(origin: string, why: string): ApiError {
   const message = escapeUnprintable(`Cannot use ${origin}: ${why}`);
-  return new ApiError(message, { reason: "invalid-kubeconfig", cause });
+  return new ApiError(message, { reason: "invalid-kubeconfig" });
 }
 
 function kubeconfigObject(cluster: object): unknown {

@@ -29,6 +29,10 @@ const complete = {
   "current-context": "x",
 };
 
+function nestedLists(depth: number): unknown {
+  return depth === 0 ? "s3cr3t" : [nestedLists(depth - 1)];
+}
+
 describe("the message for a kubeconfig that cannot be used", () => {
   const cases: readonly {
     readonly name: string;
@@ -79,6 +83,14 @@ describe("the message for a kubeconfig that cannot be used", () => {
       name: "a token that YAML takes for the head of a block: it is not told",
       content: "users:\n- name: u\n  user:\n    token: |s3cr3t\n",
       want: "Cannot use kubeconfig FILE: line 4: Block scalar header includes extra characters",
+    },
+    {
+      name: "a token beside lists nested deeper than the client library reads: it is not told",
+      content: JSON.stringify({
+        ...complete,
+        users: [{ name: "u", user: { token: "s3cr3t", lists: nestedLists(200) } }],
+      }),
+      want: "Cannot use kubeconfig FILE: nesting exceeded maxDepth (100)",
     },
     {
       name: "a token that YAML takes for a number: it is not told",
