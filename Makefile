@@ -117,8 +117,8 @@ faults: setup-lab build lab ## every fault, the long form; writes the table in d
 	@node test/faults/write-document.ts build/faults.json
 
 walks: setup-lab build lab ## 10,000 random walks on the fake kernel, and LAB_WALKS (200) in the lab
-	@TEST_WALKS=$(or $(TEST_WALKS),10000) $(step) "Random walks" node --test --test-timeout=36000000 test/unit/daemon/random-walks.test.ts
-	@TEST_WALKS=$(or $(LAB_WALKS),200) node test/lab/boot.ts --timeout 36000 -- node --test test/lab/random-walks.test.ts
+	@TEST_LONG=1 TEST_SEEDS=$(or $(TEST_SEEDS),10000) $(step) "Random walks" node --test --test-timeout=36000000 test/unit/daemon/random-walks.test.ts
+	@TEST_LONG=1 TEST_SEEDS=$(or $(LAB_WALKS),200) node test/lab/boot.ts --timeout 36000 -- node --test test/lab/random-walks.test.ts
 
 soak: setup-lab build lab ## churn and random faults for MINUTES (60) at 2,000 Services; fails on growth
 	@node test/lab/boot.ts --memory 3G --timeout 14400 -- node test/faults/soak.ts --minutes $(or $(MINUTES),60)

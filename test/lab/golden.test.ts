@@ -10,9 +10,26 @@ import {
   stateFiles,
 } from "../golden/kernel-state.ts";
 import { listScenarios, readScenario } from "../golden/scenario.ts";
+import { isLong } from "../support/seeds.ts";
 
-const only = process.env["GOLDEN_ONLY"]?.split(",");
-const names = listScenarios().filter((name) => only?.includes(name) ?? true);
+/**
+ * The short form: the scenarios that the unit tests on the fake kernel leave out wholly or in part, and one of each kind.
+ * The long form runs all of them.
+ */
+const shortForm: readonly string[] = [
+  // Lines of a shell and foreign objects, sysctls, IPVS timeouts, answers of health checks.
+  ...["cfg-exclude-cidrs", "pre-dirty-kernel", "cfg-strict-arp", "cfg-timeouts"],
+  ...["lb-local-none-here", "step-address-appears"],
+  // Rules, sets and flags.
+  ...["cfg-detect-bridge", "cfg-masquerade-all", "cfg-masquerade-bit", "cfg-scheduler-mh"],
+  ...["dual-stack-lb", "external-ips-local", "internal-local", "ipv6-mixed-external"],
+  ...["lb-affinity", "lb-source-range-host", "nodeport-addresses", "nodeport-local-sctp"],
+  // Changes.
+  ...["step-all-deleted", "step-becomes-headless", "step-lb-ip-change", "step-policy-local"],
+];
+
+const only = process.env["GOLDEN_ONLY"]?.split(",") ?? (isLong ? undefined : shortForm);
+const names = only ?? listScenarios();
 
 /** How often each file was compared, and how often it matched, in all steps of all scenarios. */
 const tally = new Map<StateFile, { compared: number; matched: number }>();

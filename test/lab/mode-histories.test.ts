@@ -11,10 +11,9 @@ import { LabNode } from "../support/lab-node.ts";
 import { shell } from "../support/netns/network-namespace.ts";
 import { type ApiObject, endpointSlice, service, servicePort } from "../support/objects.ts";
 import { Program } from "../support/program.ts";
+import { seeds } from "../support/seeds.ts";
 
-/** Another beginning finds other histories: `TEST_FIRST_SEED=1000`. */
-const firstSeed = Number(process.env["TEST_FIRST_SEED"] ?? 1);
-const seedCount = Number(process.env["TEST_SEEDS"] ?? 3);
+const counts = { short: 1, long: 10 };
 
 const modes = ["ipvs", "iptables", "userspace"] as const;
 type Mode = (typeof modes)[number];
@@ -124,7 +123,7 @@ describe("a node whose mode changes", () => {
     await program.ends();
   }
 
-  for (let seed = firstSeed; seed < firstSeed + seedCount; seed += 1) {
+  for (const seed of seeds(counts)) {
     const [history = []] = fc.sample(histories, { seed, numRuns: 1 });
     const text = history
       .map(

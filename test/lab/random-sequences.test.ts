@@ -18,10 +18,10 @@ import {
   clusterChanges,
   clusterFlags,
 } from "../support/random-cluster/changes.ts";
+import { seeds } from "../support/seeds.ts";
 
 const changeCount = 200;
-const firstSeed = Number(process.env["TEST_FIRST_SEED"] ?? 1);
-const seedCount = Number(process.env["TEST_SEEDS"] ?? 10);
+const counts = { short: 3, long: 30 };
 
 type Interlude = "none" | "sync" | "restart";
 
@@ -110,7 +110,7 @@ function fresh(objects: MemorySource, flags: Flags, held: Holders): Promise<Kern
 }
 
 describe(`${changeCount} random changes come to the state of a fresh start`, () => {
-  for (let seed = firstSeed; seed < firstSeed + seedCount; seed += 1) {
+  for (const seed of seeds(counts)) {
     it(`with seed ${seed}`, async (test) => {
       const [sequence] = fc.sample(fc.noBias(sequences), { seed, numRuns: 1 });
       assert.ok(sequence !== undefined);

@@ -10,11 +10,9 @@ import { foundWalks } from "../support/random-walk/found-walks.ts";
 import { LabWalkNode } from "../support/random-walk/lab-walk-node.ts";
 import { runWalk } from "../support/random-walk/run-walk.ts";
 import { type Walk, walkLength, walkOf } from "../support/random-walk/walk-step.ts";
+import { isLong, seeds } from "../support/seeds.ts";
 
-/** `TEST_FIRST_SEED=4711 TEST_WALKS=1` takes one walk again; the long form is `TEST_WALKS=200`. */
-const firstSeed = Number(process.env["TEST_FIRST_SEED"] ?? 1);
-const isShort = process.env["TEST_WALKS"] === undefined;
-const walkCount = isShort ? 2 : Number(process.env["TEST_WALKS"]);
+const counts = { short: 1, long: 20 };
 
 function takeInLab(walk: Walk): Promise<void> {
   return withNetworkNamespace("walk", nodeSetUp, async () => {
@@ -31,7 +29,7 @@ function takeInLab(walk: Walk): Promise<void> {
 }
 
 describe(`random walks of ${walkLength} steps come to the state of a fresh start`, () => {
-  for (let seed = firstSeed; seed < firstSeed + walkCount; seed += 1) {
+  for (const seed of seeds(counts)) {
     it(`with seed ${seed}`, () => takeInLab(walkOf(seed)));
   }
 });
@@ -42,7 +40,7 @@ const foundHere: ReadonlySet<string> = new Set([
 ]);
 
 describe("walks that once went wrong", () => {
-  const walks = foundWalks().filter(({ name }) => !isShort || foundHere.has(name));
+  const walks = foundWalks().filter(({ name }) => isLong || foundHere.has(name));
   it("are there", () => {
     const names = walks.map(({ name }) => name);
     for (const name of foundHere) assert.ok(names.includes(name), name);

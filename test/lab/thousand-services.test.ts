@@ -1,6 +1,6 @@
 /**
  * The built program and an API server over HTTP, 1,000 Services with 5 endpoints each: what it writes, what
- * an outage of the API server costs, and what twenty kills do to established connections.
+ * an outage of the API server costs, and what kills do to established connections.
  */
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
@@ -18,14 +18,15 @@ import { buildNodeNetwork, nodeAddress } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, node, service } from "../support/objects.ts";
 import { pauseAfterCheck } from "../support/pause-after-check.ts";
 import { Program } from "../support/program.ts";
+import { countOf } from "../support/seeds.ts";
 import { StartedProcesses } from "../support/started-processes.ts";
 
 const started = new StartedProcesses();
 const serviceCount = 1_000;
 const endpointCount = 5;
-const kills = 20;
-const killsInsideSync = 10;
-const mostKills = 40;
+const kills = countOf({ short: 6, long: 20 });
+const killsInsideSync = kills / 2;
+const mostKills = 2 * kills;
 const echoPod = { name: "pod-1", address: "10.244.1.10" };
 const echoPort = 30_777;
 const echoClusterIp = "10.96.0.7";

@@ -41,10 +41,10 @@ async function killInside(world: World): Promise<string> {
 }
 
 export const kills: readonly Row[] = [
-  { name: "SIGKILL at a random instant of a burst", short: 10, long: 100, inject: killAtRandom },
+  { name: "SIGKILL at a random instant of a burst", short: 3, long: 100, inject: killAtRandom },
   {
     name: "SIGKILL between the first and last write of a sync",
-    short: 10,
+    short: 3,
     long: 100,
     inject: killInside,
     before: putUnderFaults,

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { isIPv4, isIPv6 } from "node:net";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import {
   broadcastOf,
   cidrContains,
@@ -16,6 +15,7 @@ import {
   parseCidr,
   parseIpAddress,
 } from "../../../src/base/ip.ts";
+import fc from "../../support/fast-check.ts";
 import { cidr, ip } from "../../support/records.ts";
 
 const addresses: readonly { readonly text: string; readonly want: string | undefined }[] = [

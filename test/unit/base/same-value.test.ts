@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { isDeepStrictEqual } from "node:util";
-import fc from "fast-check";
 import { sameValue } from "../../../src/base/same-value.ts";
+import fc from "../../support/fast-check.ts";
 
 describe("sameValue", () => {
   const different: readonly (readonly [unknown, unknown])[] = [

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { ConfigError } from "../../../src/config/config-error.ts";
 import { allFields } from "../../../src/config/fields.ts";
+import fc from "../../support/fast-check.ts";
 import { load } from "./loading.ts";
 
 const head = { apiVersion: "kubeproxy.config.k8s.io/v1alpha1", kind: "KubeProxyConfiguration" };

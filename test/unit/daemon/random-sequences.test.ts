@@ -6,9 +6,9 @@
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { compareStates, differenceText, type KernelState } from "../../golden/kernel-state.ts";
 import { FakeNode } from "../../support/fake-node.ts";
+import fc from "../../support/fast-check.ts";
 import {
   type ClusterChange,
   carryOut,
@@ -16,11 +16,9 @@ import {
   clusterFlags,
 } from "../../support/random-cluster/changes.ts";
 import { type Interlude, interludes, undergo } from "../../support/random-cluster/interludes.ts";
+import { type Counts, groupsOf, seeds } from "../../support/seeds.ts";
 
 const changeCount = 200;
-/** Another beginning finds other sequences: `TEST_FIRST_SEED=1000`. */
-const firstSeed = Number(process.env["TEST_FIRST_SEED"] ?? 1);
-const seedCount = Number(process.env["TEST_SEEDS"] ?? 200);
 /** Takes minutes, so it is not done unasked: `TEST_SHRINK=1`. */
 const shrinks = process.env["TEST_SHRINK"] !== undefined;
 const seedsPerTest = 10;
@@ -29,13 +27,13 @@ const seedsPerTest = 10;
 const modes: readonly {
   readonly mode: string;
   readonly flags: Readonly<Record<string, string>>;
-  readonly count: number;
+  readonly counts: Counts;
 }[] = [
-  { mode: "ipvs", flags: {}, count: seedCount },
+  { mode: "ipvs", flags: {}, counts: { short: 60, long: 1_000 } },
   {
     mode: "iptables",
     flags: { "proxy-mode": "iptables", "iptables-min-sync-period": "0s" },
-    count: Math.ceil(seedCount / 4),
+    counts: { short: 20, long: 250 },
   },
 ];
 
@@ -121,12 +119,11 @@ async function run(seed: number, flags: Sequence["flags"]): Promise<void> {
   throw new Error(`Seed ${seed} ends in another state (again: ${again})`, { cause: errorInstance });
 }
 
-for (const { mode, flags, count } of modes) {
+for (const { mode, flags, counts } of modes) {
   describe(`${changeCount} random changes come to the state of a fresh start in mode ${mode}`, () => {
-    for (let from = firstSeed; from < firstSeed + count; from += seedsPerTest) {
-      const end = Math.min(from + seedsPerTest, firstSeed + count);
-      it(`with seeds ${from} to ${end - 1}`, async () => {
-        for (let seed = from; seed < end; seed += 1) await run(seed, flags);
+    for (const some of groupsOf(seedsPerTest, seeds(counts))) {
+      it(`with seeds ${some[0]} to ${some.at(-1)}`, async () => {
+        for (const seed of some) await run(seed, flags);
       });
     }
   });

@@ -1,7 +1,7 @@
 /**
  * Random walks on the fake kernel: the cluster changes, the program comes, goes and is killed, addresses of
  * the node, settings and virtual servers of others come and go, and what is ours is damaged by hand. Wherever
- * a walk settles, the kernel is as a fresh start would make it. `make walks` takes 10,000 of them.
+ * a walk settles, the kernel is as a fresh start would make it. `make walks` tries 10,000 of them.
  */
 import { describe, it } from "node:test";
 import { FakeWalkNode } from "../../support/random-walk/fake-walk-node.ts";
@@ -9,10 +9,9 @@ import { foundWalks } from "../../support/random-walk/found-walks.ts";
 import { runWalk } from "../../support/random-walk/run-walk.ts";
 import { shortenWalk } from "../../support/random-walk/shorten-walk.ts";
 import { type Walk, walkLength, walkOf } from "../../support/random-walk/walk-step.ts";
+import { groupsOf, seeds } from "../../support/seeds.ts";
 
-/** `TEST_FIRST_SEED=4711 TEST_WALKS=1` takes one walk again. */
-const firstSeed = Number(process.env["TEST_FIRST_SEED"] ?? 1);
-const walkCount = Number(process.env["TEST_WALKS"] ?? 150);
+const counts = { short: 50, long: 1_000 };
 const walksPerTest = 10;
 
 /** Takes a while, so it is not done unasked: `TEST_SHRINK=1` prints the walk as `found/` keeps it. */
@@ -31,16 +30,15 @@ async function takeWalk(seed: number): Promise<void> {
     await runWalk(walk, new FakeWalkNode());
   } catch (error) {
     if (shrinks) console.log(JSON.stringify(await shortenWalk(walk, goesWrong)));
-    const again = `TEST_FIRST_SEED=${seed} TEST_WALKS=1, and TEST_SHRINK=1 for a shorter one`;
+    const again = `TEST_FIRST_SEED=${seed} TEST_SEEDS=1, and TEST_SHRINK=1 for a shorter one`;
     throw new Error(`The walk with seed ${seed} goes wrong (again: ${again})`, { cause: error });
   }
 }
 
 describe(`random walks of ${walkLength} steps come to the state of a fresh start`, () => {
-  for (let from = firstSeed; from < firstSeed + walkCount; from += walksPerTest) {
-    const end = Math.min(from + walksPerTest, firstSeed + walkCount);
-    it(`with seeds ${from} to ${end - 1}`, async () => {
-      for (let seed = from; seed < end; seed += 1) await takeWalk(seed);
+  for (const some of groupsOf(walksPerTest, seeds(counts))) {
+    it(`with seeds ${some[0]} to ${some.at(-1)}`, async () => {
+      for (const seed of some) await takeWalk(seed);
     });
   }
 });

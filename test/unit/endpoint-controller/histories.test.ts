@@ -10,11 +10,10 @@ import fc from "fast-check";
 import { ApiServer } from "../../support/api-server/api-server.ts";
 import { resourceOf } from "../../support/api-server/resources.ts";
 import { type ApiObject, endpointSlice, pod, service } from "../../support/objects.ts";
+import { seeds } from "../../support/seeds.ts";
 import { startController } from "./started-controller.ts";
 
-/** Another beginning finds other histories: `TEST_FIRST_SEED=1000`. */
-const firstSeed = Number(process.env["TEST_FIRST_SEED"] ?? 1);
-const seedCount = Number(process.env["TEST_SEEDS"] ?? 10);
+const counts = { short: 5, long: 100 };
 const stepCount = 60;
 const managedBy = "endpointslice.kubernetes.io/managed-by";
 const ours = "kube-ipvs-endpoint-controller";
@@ -317,7 +316,7 @@ function familyOf(ip: string): string {
 }
 
 describe("random histories of the endpoint controller", () => {
-  for (let seed = firstSeed; seed < firstSeed + seedCount; seed += 1) {
+  for (const seed of seeds(counts)) {
     it(`seed ${seed} ends with an endpoint for each Pod`, async (test) => {
       const [history = []] = fc.sample(
         fc.noBias(fc.array(steps, { minLength: stepCount, maxLength: stepCount })),

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { ipAddressFromBytes } from "../../../src/base/ip.ts";
 import {
   bytes,
@@ -24,6 +23,7 @@ import {
 import { ByteReader } from "../../../src/netlink/byte-reader.ts";
 import { DecodeError } from "../../../src/netlink/errors.ts";
 import { MessageWriter } from "../../../src/netlink/message.ts";
+import fc from "../../support/fast-check.ts";
 
 const inner = attributeSet({ address: bytes(1), port: networkOrder(u16be(4)) });
 const table = attributeSet({

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { DecodeError, NetlinkError } from "../../../src/netlink/errors.ts";
 import type { RequestKind } from "../../../src/netlink/request.ts";
 import { NetlinkTransport } from "../../../src/netlink/transport.ts";
 import { bytesOf, type Capture, readCaptures, withSequence } from "../../captures/captures.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
+import fc from "../../support/fast-check.ts";
 import { answeringSocket } from "./answering-socket.ts";
 
 const kind: RequestKind<number> = {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import type { IpAddress } from "../../../src/base/ip.ts";
 import { DecodeError } from "../../../src/netlink/errors.ts";
 import { MessageWriter, messagesOf } from "../../../src/netlink/message.ts";
+import fc from "../../support/fast-check.ts";
 import { messages } from "./answering-socket.ts";
 
 interface Plain {

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import type { EndpointSliceRecord, ServiceRecord } from "../../../src/api/objects.ts";
 import { ChangeTracker } from "../../../src/model/change-tracker.ts";
 import { DesiredState } from "../../../src/plan/desired-state.ts";
@@ -8,6 +7,7 @@ import type { DirtyKeys } from "../../../src/plan/dirty-keys.ts";
 import { planService } from "../../../src/plan/planner.ts";
 import { realServerKey } from "../../../src/state/real-server.ts";
 import { virtualServerKey } from "../../../src/state/virtual-server.ts";
+import fc from "../../support/fast-check.ts";
 import { entriesText } from "../../support/plan-text.ts";
 import {
   cidr,

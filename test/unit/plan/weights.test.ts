@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import type { EndpointSliceRecord } from "../../../src/api/objects.ts";
 import { type Endpoint, mergeSlices } from "../../../src/model/endpoints.ts";
 import { rampSteps, type Tuning } from "../../../src/model/tuning.ts";
 import { noTuningFacts } from "../../../src/plan/tuning-facts.ts";
 import { weightsOf } from "../../../src/plan/weights.ts";
+import fc from "../../support/fast-check.ts";
 import { endpointRecord, sliceRecord } from "../../support/records.ts";
 
 const largestWeight = 65_535;

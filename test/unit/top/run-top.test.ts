@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { EventEmitter, once } from "node:events";
 import { describe, it } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
-import fc from "fast-check";
 import { readNames } from "../../../src/cli/operator/read-names.ts";
 import { topOptions } from "../../../src/cli/operator/top-options.ts";
 import type { NamesAnswer } from "../../../src/top/owners.ts";
@@ -13,6 +12,7 @@ import { openTerminal, type Terminal, type TerminalListener } from "../../../src
 import { create, real, virtual } from "../../contract/servers.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
+import fc from "../../support/fast-check.ts";
 import { ip } from "../../support/records.ts";
 
 const other = virtual({ address: ip("10.96.0.2"), port: 53, protocol: "UDP" });

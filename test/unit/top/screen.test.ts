@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { grouped } from "../../../src/base/counted.ts";
 import { noTraffic } from "../../../src/state/traffic.ts";
 import { shortNumber } from "../../../src/top/figures-text.ts";
@@ -9,6 +8,7 @@ import { paint } from "../../../src/top/paint.ts";
 import type { TopRow } from "../../../src/top/rows.ts";
 import { layOut, type ScreenContent } from "../../../src/top/screen.ts";
 import { firstShown, press, type ViewState } from "../../../src/top/view-state.ts";
+import fc from "../../support/fast-check.ts";
 import { ip } from "../../support/records.ts";
 
 const initial: ViewState = {

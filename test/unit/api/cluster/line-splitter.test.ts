@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { LineSplitter } from "../../../../src/api/cluster/line-splitter.ts";
+import fc from "../../../support/fast-check.ts";
 
 describe("cutting a stream into lines", () => {
   it("gives the same lines however the bytes arrive", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { ListSplitter } from "../../../../src/api/cluster/list-splitter.ts";
+import fc from "../../../support/fast-check.ts";
 
 const limitBytes = 1_000_000;
 

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import type { EndpointSliceRecord, ServiceRecord } from "../../../../src/api/objects.ts";
 import { type RefusalReason, refusalReasons } from "../../../../src/api/refusals.ts";
 import type { ResourceKind } from "../../../../src/api/source.ts";
 import { parseIpAddress } from "../../../../src/base/ip.ts";
 import { parseJson } from "../../../../src/base/parse-json.ts";
+import fc from "../../../support/fast-check.ts";
 import { endpoint, endpointSlice, node, service, servicePort } from "../../../support/objects.ts";
 import { type Decoding, decode } from "./decoding.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { type FileContent, readDocuments } from "../../../../src/api/manifest/documents.ts";
+import fc from "../../../support/fast-check.ts";
 
 /** `place value` of each value, or `problem line:column`. */
 function summary(content: FileContent): readonly string[] {

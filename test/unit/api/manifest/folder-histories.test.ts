@@ -3,11 +3,10 @@ import assert from "node:assert/strict";
 import { describe, it, type TestContext } from "node:test";
 import fc from "fast-check";
 import { type ApiObject, endpointSlice, pod, service } from "../../../support/objects.ts";
+import { seeds } from "../../../support/seeds.ts";
 import { ManifestFolder, startedSource } from "./folder.ts";
 
-/** Another beginning finds other histories: `TEST_FIRST_SEED=1000`. */
-const firstSeed = Number(process.env["TEST_FIRST_SEED"] ?? 1);
-const seedCount = Number(process.env["TEST_SEEDS"] ?? 40);
+const counts = { short: 20, long: 400 };
 
 const pods: fc.Arbitrary<ApiObject> = fc
   .record({
@@ -71,7 +70,7 @@ async function run(test: TestContext, seed: number): Promise<void> {
 }
 
 describe("random histories of a folder", () => {
-  it(`end with the endpoints that a new reader finds, with ${seedCount} seeds`, async (test) => {
-    for (let seed = firstSeed; seed < firstSeed + seedCount; seed += 1) await run(test, seed);
+  it(`end with the endpoints that a new reader finds, with ${seeds(counts).length} seeds`, async (test) => {
+    for (const seed of seeds(counts)) await run(test, seed);
   });
 });

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import type { Logger } from "../../../../src/base/log.ts";
 import { parseJson } from "../../../../src/base/parse-json.ts";
 import { type LogOptions, LogWriter } from "../../../../src/daemon/log/log-writer.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
+import fc from "../../../support/fast-check.ts";
 
 /** klog prints local time: the test's moment is made of local fields too. */
 const moment = new Date(2026, 0, 2, 15, 4, 5, 678).getTime();

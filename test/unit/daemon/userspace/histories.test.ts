@@ -30,11 +30,10 @@ import {
   carryOut,
   clusterChanges,
 } from "../../../support/random-cluster/changes.ts";
+import { seeds } from "../../../support/seeds.ts";
 import { silentMetrics } from "../../../support/silent-metrics.ts";
 
-/** Another beginning finds other histories: `TEST_FIRST_SEED=1000`. */
-const firstSeed = Number(process.env["TEST_FIRST_SEED"] ?? 1);
-const seedCount = Number(process.env["TEST_SEEDS"] ?? 10);
+const counts = { short: 5, long: 100 };
 const changeCount = 60;
 
 type Interlude = "none" | "settle" | "restart" | "fail" | "flush";
@@ -134,7 +133,7 @@ class Stage {
 }
 
 describe("random histories in mode userspace", () => {
-  for (let seed = firstSeed; seed < firstSeed + seedCount; seed += 1) {
+  for (const seed of seeds(counts)) {
     it(`seed ${seed} ends where a start would do nothing`, async (test) => {
       const [history = []] = fc.sample(histories, { seed, numRuns: 1 });
       const stage = new Stage();

@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import type { CommandValues } from "../../../../src/kernel/ipset/attributes.ts";
 import {
   type Command,
@@ -24,6 +23,7 @@ import type { SetEntry } from "../../../../src/state/set-entry.ts";
 import { bytesOf, readCapture, readCaptures } from "../../../captures/captures.ts";
 import { entrySamples } from "../../../captures/recordings.ts";
 import { repliesOf } from "../../../captures/replies.ts";
+import fc from "../../../support/fast-check.ts";
 import { ip } from "../../../support/records.ts";
 
 function set(name: string, type: IpSetType, overrides: Partial<IpSet> = {}): IpSet {

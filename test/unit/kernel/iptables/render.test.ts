@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import type { IpFamily } from "../../../../src/base/ip.ts";
 import { RuleValueError } from "../../../../src/kernel/iptables/names.ts";
 import { renderRule } from "../../../../src/kernel/iptables/render.ts";
 import { splitWords } from "../../../../src/kernel/iptables/words.ts";
 import type { Match, Rule, Target } from "../../../../src/state/rule.ts";
+import fc from "../../../support/fast-check.ts";
 
 const accept: Target = { kind: "accept" };
 

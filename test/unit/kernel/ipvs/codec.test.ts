@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import { type IpAddress, parseIpAddress } from "../../../../src/base/ip.ts";
 import type { Protocol } from "../../../../src/base/protocol.ts";
 import {
@@ -18,6 +17,7 @@ import { DecodeError } from "../../../../src/netlink/errors.ts";
 import { MessageWriter, messagesOf } from "../../../../src/netlink/message.ts";
 import type { VirtualServer } from "../../../../src/state/virtual-server.ts";
 import { bytesOf, readCapture } from "../../../captures/captures.ts";
+import fc from "../../../support/fast-check.ts";
 import { ip } from "../../../support/records.ts";
 
 const HEADER_BYTES = 16;

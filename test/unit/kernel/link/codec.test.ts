@@ -1,6 +1,5 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import {
   type BindingRequest,
   bindingRequestKind,
@@ -28,6 +27,7 @@ import { encodeRequest, type RequestKind } from "../../../../src/netlink/request
 import { bytesOf, readCapture, readCaptures } from "../../../captures/captures.ts";
 import { repliesOf } from "../../../captures/replies.ts";
 import { ip } from "../../../contract/contract-kernel.ts";
+import fc from "../../../support/fast-check.ts";
 
 const LINK_HEADER_BYTES = 16;
 const ADDRESS_HEADER_BYTES = 8;

@@ -1,12 +1,12 @@
 /** Who is served at an address keeps it against Services of equal right: while the program runs, and over restarts. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
 import type { Holders } from "../../../../src/plan/claims/claim.ts";
 import { DesiredState } from "../../../../src/plan/desired-state.ts";
 import { planService } from "../../../../src/plan/planner.ts";
 import { claimant, claimedKey, unequalWays, type Way, ways } from "../../../support/claims.ts";
+import fc from "../../../support/fast-check.ts";
 import { entriesText, ipvsText } from "../../../support/plan-text.ts";
 import { cidr, planOptions } from "../../../support/records.ts";
 

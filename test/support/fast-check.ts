@@ -1,0 +1,7 @@
+/** fast-check with a seed that is the same in each run, unless TEST_FIRST_SEED sets another one. */
+import fc from "fast-check";
+import { firstSeed } from "./seeds.ts";
+
+fc.configureGlobal({ seed: firstSeed });
+
+export default fc;

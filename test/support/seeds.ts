@@ -1,0 +1,30 @@
+/**
+ * How often tests repeat what they try with random input. The short form, `make test`, uses the same seeds each time. The
+ * long form sets TEST_LONG and takes its first seed from TEST_FIRST_SEED: `make nightly` takes the date.
+ * `TEST_FIRST_SEED=4711 TEST_SEEDS=1` repeats one case.
+ */
+export const isLong: boolean = process.env["TEST_LONG"] !== undefined;
+
+export const firstSeed: number = Number(process.env["TEST_FIRST_SEED"] ?? 1);
+
+export interface Counts {
+  readonly short: number;
+  readonly long: number;
+}
+
+export function countOf({ short, long }: Counts): number {
+  return isLong ? long : short;
+}
+
+/** Seeds one after the other, so that the name of a case says how to repeat it. */
+export function seeds(counts: Counts): readonly number[] {
+  const count = Number(process.env["TEST_SEEDS"] ?? countOf(counts));
+  return Array.from({ length: count }, (_, index) => firstSeed + index);
+}
+
+export function groupsOf<T>(size: number, values: readonly T[]): readonly (readonly T[])[] {
+  const count = Math.ceil(values.length / size);
+  return Array.from({ length: count }, (_, index) =>
+    values.slice(index * size, (index + 1) * size),
+  );
+}
