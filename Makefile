@@ -12,6 +12,8 @@ step := toolchain/step.sh
 with_cache := NODE_COMPILE_CACHE=$(CURDIR)/build/compile-cache
 bench_programs := build/bench/limit build/bench/observe build/bench/connect build/bench/forward build/bench/pretend-ipvs.so
 
+spelled := $(wildcard *.md) Makefile deploy docs native-shim src test toolchain
+
 version := $(shell sed -n 's/^  "version": "\(.*\)",$$/\1/p' package.json)
 release_folder := build/release/kube-ipvs-$(version)
 
@@ -22,7 +24,7 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: ## install what is missing: system packages (apt), Node.js, dependencies
-	@toolchain/install-packages.sh build lab test
+	@toolchain/install-packages.sh build check lab test
 	@$(MAKE) setup-build setup-lab setup-prometheus build/test/chart-renderer build/test/seccomp.json
 
 setup-build:
@@ -50,7 +52,9 @@ lab: build/lab/uml-registers.so build/lab/quick-node.so build/test/netlink-fault
 check: lint types unit ## lint, format, types, unit tests
 
 lint: setup-build
+	@toolchain/install-packages.sh check
 	@$(step) "Lint and format" biome check --error-on-warnings
+	@$(step) "Spelling" codespell $(spelled)
 
 format: setup-build ## rewrite the sources as the formatter wants them
 	biome check --write
@@ -153,7 +157,7 @@ audit: setup-build ## ask the npm registry for known vulnerabilities of the prog
 release: setup-release sbom image ## build/release/: images for amd64 and arm64, chart, manifests, SBOM, checksums; IMAGE=REPOSITORY
 	@$(step) "Release" node toolchain/release/main.ts $(release_folder) build/image/root
 	@cat $(release_folder)/SHA256SUMS
-	@toolchain/release/build-containerfile.sh || echo "Containerfile: the build failed, see above; the artefacts do not depend on it"
+	@toolchain/release/build-containerfile.sh || echo "Containerfile: the build failed, see above; the artifacts do not depend on it"
 
 containerfile: setup-release ## build deploy/image/Containerfile with buildah, and fail where that fails
 	@toolchain/release/build-containerfile.sh

@@ -10,7 +10,7 @@ export interface OpenOptions {
   readonly extendedAck?: boolean;
   /** NETLINK_CAP_ACK: errors do not echo the request. */
   readonly capAck?: boolean;
-  /** NETLINK_GET_STRICT_CHK: dumps honour their filter. */
+  /** NETLINK_GET_STRICT_CHK: dumps honor their filter. */
   readonly strictCheck?: boolean;
   /** Multicast groups to join (NETLINK_ADD_MEMBERSHIP). */
   readonly groups?: readonly number[];

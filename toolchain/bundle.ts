@@ -34,7 +34,7 @@ const modulesByLauncher: Readonly<Record<string, string>> = {
   "kube-ipvs-e2e": "kube-ipvs-e2e",
 };
 
-/** Its files, and the licences of what is in them. */
+/** Its files, and the licenses of what is in them. */
 async function placeProgram(): Promise<void> {
   const { files, packageFolders } = await bundleProgram(project);
   for (const [name, text] of files) writeFileSync(join(library, name), text);

@@ -1,6 +1,6 @@
 /**
  * Packages of which the program uses a part, cut down to that part, and what few clusters need, put off until it is
- * asked for: what is loaded takes time at each start, and stays in memory for as long as the node is up. Sources and unit tests see the whole packages, so types and behaviour are checked against those.
+ * asked for: what is loaded takes time at each start, and stays in memory for as long as the node is up. Sources and unit tests see the whole packages, so types and behavior are checked against those.
  */
 import { dirname, join } from "node:path";
 import type { OnLoadResult, Plugin } from "esbuild";

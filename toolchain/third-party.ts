@@ -1,4 +1,4 @@
-/** dist/lib/THIRD-PARTY.txt: whose work is in the bundle, and under which licence. */
+/** dist/lib/THIRD-PARTY.txt: whose work is in the bundle, and under which license. */
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 
@@ -8,18 +8,18 @@ export interface ThirdParty {
   readonly version: string;
   /** SPDX expression, as the package states it. */
   readonly license: string;
-  /** The package's own words; empty: it ships none, and its README or metadata name the licence. */
+  /** The package's own words; empty: it ships none, and its README or metadata name the license. */
   readonly text: string;
 }
 
 const licenseFile = /^(licen[cs]e|copying|notice)(\.(md|txt))?$/i;
 
-/** Throws for a package that states no licence. */
+/** Throws for a package that states no license. */
 export function readThirdParty(folder: string): ThirdParty {
   const { name, version, license } = JSON.parse(
     readFileSync(join(folder, "package.json"), "utf8"),
   ) as { readonly name: string; readonly version: string; readonly license?: unknown };
-  if (typeof license !== "string") throw new Error(`${name} ${version} states no licence`);
+  if (typeof license !== "string") throw new Error(`${name} ${version} states no license`);
   const texts = readdirSync(folder)
     .filter((file) => licenseFile.test(file))
     .sort()

@@ -68,7 +68,7 @@ export interface SourceListener {
   ): void;
   onNode(previous: NodeRecord | undefined, current: NodeRecord | undefined): void;
   onSynced(kind: ResourceKind): void;
-  /** Called again for each occurrence; who logs must summarise. */
+  /** Called again for each occurrence; who logs must summarize. */
   onRefusal(refusal: Refusal): void;
   /** Only where lists are guarded. */
   onListQuarantine?(quarantine: ListQuarantine): void;

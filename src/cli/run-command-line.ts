@@ -37,7 +37,7 @@ export interface CommandWorld extends PartsWorld {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Columns of the terminal that stdout is; undefined: it is none. */
   readonly columns?: () => number | undefined;
-  /** Standard output is a terminal that shows colours. */
+  /** Standard output is a terminal that shows colors. */
   readonly isTerminal: boolean;
   /** Replaces a file's content; throws where it cannot. */
   readonly writeFile: (path: string, text: string) => void;
@@ -199,7 +199,7 @@ const runs: Readonly<Record<string, (called: CalledCommand) => Promise<number>>>
     const verdict = await commands.printDoctor(config, parts(), {
       format: options.get("output"),
       isBeforeInstall: options.get("before-install") === "true",
-      hasColour: world.isTerminal,
+      hasColor: world.isTerminal,
     });
     return doctorExitCodes[verdict];
   },

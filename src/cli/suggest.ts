@@ -8,7 +8,7 @@ export function suggest(written: string, words: readonly string[]): string | und
   return ranked[0]?.word;
 }
 
-/** Letters to insert, remove, replace, or swap with their neighbour. */
+/** Letters to insert, remove, replace, or swap with their neighbor. */
 function distanceOf(from: string, to: string): number {
   const rows: number[][] = [Array.from({ length: to.length + 1 }, (_, column) => column)];
   const at = (row: number, column: number): number => rows[row]?.[column] ?? 0;

@@ -129,7 +129,7 @@ function readListen(text: string): Reading<FieldValues["listen"]> {
   return { value: { address, port } };
 }
 
-/** Host without brackets and port; an IPv6 address without brackets has no port that could be recognised. */
+/** Host without brackets and port; an IPv6 address without brackets has no port that could be recognized. */
 function splitPort(text: string): readonly [host: string, port: number] {
   const colon = text.lastIndexOf(":");
   const host = text.slice(0, colon);

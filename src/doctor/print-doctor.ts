@@ -10,7 +10,7 @@ export interface DoctorOptions {
   readonly format: string | undefined;
   readonly isBeforeInstall: boolean;
   /** Standard output is a terminal. */
-  readonly hasColour: boolean;
+  readonly hasColor: boolean;
 }
 
 export interface DoctorParts {
@@ -23,10 +23,10 @@ export interface DoctorParts {
 export async function printDoctor(
   config: Config,
   { clock, print }: DoctorParts,
-  { format, isBeforeInstall, hasColour }: DoctorOptions,
+  { format, isBeforeInstall, hasColor }: DoctorOptions,
 ): Promise<Verdict> {
   const facts = await gatherFacts(config, isBeforeInstall, { clock, environment: process.env });
   const examination = examine(facts);
-  print(renderExamination(examination, format, hasColour).trimEnd());
+  print(renderExamination(examination, format, hasColor).trimEnd());
   return worstVerdict(examination.findings);
 }

@@ -8,9 +8,9 @@ import type { Examination } from "./examine.ts";
 export function renderExamination(
   examination: Examination,
   format: string | undefined,
-  hasColour: boolean,
+  hasColor: boolean,
 ): string {
-  return answerText(format, objectOf(examination), () => tableText(examination, hasColour));
+  return answerText(format, objectOf(examination), () => tableText(examination, hasColor));
 }
 
 /** The form is part of what scripts rely on. */
@@ -25,16 +25,16 @@ const columns: readonly Column<Finding>[] = [
 ];
 
 /** SGR codes of ECMA-48. */
-const colours: Readonly<Record<Verdict, number>> = { ok: 32, unknown: 36, warn: 33, fail: 31 };
+const colors: Readonly<Record<Verdict, number>> = { ok: 32, unknown: 36, warn: 33, fail: 31 };
 
-function tableText({ findings, skipped }: Examination, hasColour: boolean): string {
+function tableText({ findings, skipped }: Examination, hasColor: boolean): string {
   const [titles = "", ...lines] = tableLines(columns, findings);
   const verdictWidth = titles.indexOf("  CHECK");
   const indent = " ".repeat(titles.indexOf("EVIDENCE"));
   const rows = findings.flatMap((finding, index) => {
     const line = lines[index] ?? "";
-    const verdict = `\u001b[${colours[finding.verdict]}m${line.slice(0, verdictWidth)}\u001b[0m`;
-    const shown = hasColour ? verdict + line.slice(verdictWidth) : line;
+    const verdict = `\u001b[${colors[finding.verdict]}m${line.slice(0, verdictWidth)}\u001b[0m`;
+    const shown = hasColor ? verdict + line.slice(verdictWidth) : line;
     return [shown, ...advice(finding).map((text) => `${indent}${text}`)];
   });
   const reasons = Map.groupBy(skipped, ({ reason }) => reason);

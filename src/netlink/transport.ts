@@ -38,7 +38,7 @@ export interface TransportParts {
 export interface TransportOptions {
   /** One of `protocols` in netlink-package.ts. */
   readonly protocol: number;
-  /** NETLINK_GET_STRICT_CHK: rtnetlink dumps honour their filter. Default false. */
+  /** NETLINK_GET_STRICT_CHK: rtnetlink dumps honor their filter. Default false. */
   readonly strictCheck?: boolean;
   readonly printBody?: BodyPrinter;
 }

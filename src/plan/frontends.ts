@@ -75,7 +75,7 @@ export function isPolicyLocal(port: ServicePort, kind: FrontendKind): boolean {
 
 /**
  * A virtual server takes the node's own connections too, bound or not. So link-local addresses, behind which are the
- * node's neighbours and a cloud's metadata, get none, and neither do other Nodes' addresses, behind which are their
+ * node's neighbors and a cloud's metadata, get none, and neither do other Nodes' addresses, behind which are their
  * kubelets; the others that are reserved as the configuration says. Cluster IPs are the cluster's to give: the API
  * server's own Service has one.
  */

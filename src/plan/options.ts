@@ -2,7 +2,7 @@ import type { IpAddress, IpFamily } from "../base/ip.ts";
 import type { NodePlace } from "../model/topology.ts";
 import type { Tuning } from "../model/tuning.ts";
 
-/** How pod traffic of this node is recognised; absent when it cannot be distinguished. */
+/** How pod traffic of this node is recognized; absent when it cannot be distinguished. */
 export type LocalDetector =
   /** By source network, text form. */
   | { readonly kind: "source"; readonly cidr: string }

@@ -25,7 +25,7 @@ function byKey(one: Endpoint, other: Endpoint): number {
   return one.key < other.key ? -1 : 1;
 }
 
-/** 32 bits: FNV-1a, then the last steps of MurmurHash3, without which texts that end alike stay neighbours. */
+/** 32 bits: FNV-1a, then the last steps of MurmurHash3, without which texts that end alike stay neighbors. */
 function hashOf(text: string, seed: number): number {
   let hash = seed ^ 0x811c9dc5;
   for (let index = 0; index < text.length; index += 1) {

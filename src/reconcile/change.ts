@@ -1,4 +1,4 @@
-/** Changes of kernel state as values: what a sync, a dry run and a clean-up are made of. No behaviour, no I/O. */
+/** Changes of kernel state as values: what a sync, a dry run and a clean-up are made of. No behavior, no I/O. */
 import type { IpFamily } from "../base/ip.ts";
 import type { AddressChange, EntryChange, IpvsChange, RuleChange } from "../kernel/kernel.ts";
 import type { FlowSelection } from "../state/flow.ts";

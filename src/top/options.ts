@@ -15,7 +15,7 @@ export interface TopOptions {
   readonly intervalText: string;
   readonly sort: SortKey;
   readonly filter: string;
-  readonly hasColour: boolean;
+  readonly hasColor: boolean;
 }
 
 export interface TopParts {

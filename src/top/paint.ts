@@ -12,18 +12,18 @@ const codes: Readonly<Record<Exclude<Emphasis, "plain">, number>> = {
 export function paint(
   lines: readonly ScreenLine[],
   before: readonly ScreenLine[] | undefined,
-  hasColour: boolean,
+  hasColor: boolean,
 ): string {
   const changed = lines.flatMap((line, index) => {
     const old = before?.[index];
     const isSame = old !== undefined && old.text === line.text && old.emphasis === line.emphasis;
     // The line is erased before it is written: its last column would be erased after.
-    return isSame ? [] : [`\u001b[${index + 1};1H\u001b[2K${lineText(line, hasColour)}`];
+    return isSame ? [] : [`\u001b[${index + 1};1H\u001b[2K${lineText(line, hasColor)}`];
   });
   return (before === undefined ? "\u001b[2J" : "") + changed.join("");
 }
 
-function lineText({ text, emphasis }: ScreenLine, hasColour: boolean): string {
-  if (!hasColour || emphasis === "plain") return text;
+function lineText({ text, emphasis }: ScreenLine, hasColor: boolean): string {
+  if (!hasColor || emphasis === "plain") return text;
   return `\u001b[${codes[emphasis]}m${text}\u001b[0m`;
 }

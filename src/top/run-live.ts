@@ -120,7 +120,7 @@ class LiveView {
       },
       terminal.size(),
     );
-    terminal.write(paint(this.#screen.lines, this.#painted, this.#options.hasColour));
+    terminal.write(paint(this.#screen.lines, this.#painted, this.#options.hasColor));
     this.#painted = this.#screen.lines;
   }
 

@@ -18,9 +18,9 @@ export interface Plot {
 const width = 720;
 const height = 400;
 const frame = { left: 72, right: 24, top: 56, bottom: 60 };
-const lineColours = ["line1", "line2", "line3", "line4"];
+const lineColors = ["line1", "line2", "line3", "line4"];
 
-/** Both colour schemes, with a background of their own: a page may be dark on a light system, and the other way round. */
+/** Both color schemes, with a background of their own: a page may be dark on a light system, and the other way round. */
 const style = `
   .page { fill: #ffffff }
   text { font: 13px system-ui, sans-serif; fill: #24292f }
@@ -114,7 +114,7 @@ function limitLine({ limit }: Plot, y: Scale): readonly string[] {
 }
 
 function seriesLines({ points, name }: Series, at: number, x: Scale, y: Scale): readonly string[] {
-  const number = (at % lineColours.length) + 1;
+  const number = (at % lineColors.length) + 1;
   const places = points.map(([left, top]) => [round(x.at(left)), round(y.at(top))] as const);
   return [
     `<polyline class="line line${number}" points="${places.map((place) => place.join(",")).join(" ")}"/>`,
@@ -129,7 +129,7 @@ function seriesLines({ points, name }: Series, at: number, x: Scale, y: Scale): 
 function legend(series: readonly Series[]): readonly string[] {
   let left = frame.left;
   return series.flatMap(({ name }, at) => {
-    const number = (at % lineColours.length) + 1;
+    const number = (at % lineColors.length) + 1;
     const parts = [
       `<line class="line line${number}" x1="${left}" x2="${left + 22}" y1="40" y2="40"/>`,
       `<text x="${left + 28}" y="44">${escapeXml(name)}</text>`,

@@ -48,8 +48,8 @@ export function number(value: number): string {
   });
 }
 
-/** The whole table; colours where they are wanted. */
-export function tableText(results: readonly CaseResult[], hasColour: boolean): string {
+/** The whole table; colors where they are wanted. */
+export function tableText(results: readonly CaseResult[], hasColor: boolean): string {
   const body = results.map((result) => ({ result, rows: result.rows.map(cells) }));
   const all = [columns, ...body.flatMap(({ rows }) => rows)];
   const widths = columns.map((_, at) => Math.max(...all.map((row) => row[at]?.length ?? 0)));
@@ -58,12 +58,12 @@ export function tableText(results: readonly CaseResult[], hasColour: boolean): s
       .map((text, at) => {
         const width = widths[at] ?? 0;
         const isLeft = leftAligned.has(columns[at] ?? "");
-        return paint(isLeft ? text.padEnd(width) : text.padStart(width), text, hasColour);
+        return paint(isLeft ? text.padEnd(width) : text.padStart(width), text, hasColor);
       })
       .join("  ")
       .trimEnd();
   const parts = body.map(({ result, rows }) =>
-    [bold(caseHead(result), hasColour), ...rows.map(line), ...failureLines(result)].join("\n"),
+    [bold(caseHead(result), hasColor), ...rows.map(line), ...failureLines(result)].join("\n"),
   );
   return [line(columns), "", parts.join("\n\n")].join("\n");
 }
@@ -82,15 +82,15 @@ function failureLines({ failure }: CaseResult): readonly string[] {
   return failure === undefined ? [] : [`FAILED: ${failure}`];
 }
 
-const colours: Readonly<Partial<Record<string, string>>> = { pass: "32", MISS: "31;1" };
+const colors: Readonly<Partial<Record<string, string>>> = { pass: "32", MISS: "31;1" };
 
-function paint(padded: string, text: string, hasColour: boolean): string {
-  const colour = colours[text];
-  return hasColour && colour !== undefined ? `\u001b[${colour}m${padded}\u001b[0m` : padded;
+function paint(padded: string, text: string, hasColor: boolean): string {
+  const color = colors[text];
+  return hasColor && color !== undefined ? `\u001b[${color}m${padded}\u001b[0m` : padded;
 }
 
-function bold(text: string, hasColour: boolean): string {
-  return hasColour ? `\u001b[1m${text}\u001b[0m` : text;
+function bold(text: string, hasColor: boolean): string {
+  return hasColor ? `\u001b[1m${text}\u001b[0m` : text;
 }
 
 /** `18 pass, 2 MISS`, of counts and of figures. */

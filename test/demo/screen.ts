@@ -1,8 +1,8 @@
-/** Lines of the demo: steps, facts, verdicts. Colour only where a person looks. */
-const hasColour = process.env["DEMO_COLOUR"] === "yes";
+/** Lines of the demo: steps, facts, verdicts. Color only where a person looks. */
+const hasColor = process.env["DEMO_COLOUR"] === "yes";
 
 function paint(code: number, text: string): string {
-  return hasColour ? `\u001b[${code}m${text}\u001b[0m` : text;
+  return hasColor ? `\u001b[${code}m${text}\u001b[0m` : text;
 }
 
 const patienceMs = 2_000;

@@ -37,7 +37,7 @@ describe("the schema of the values", () => {
     assert.deepEqual(problems(everything), []);
   });
 
-  it("takes no pod network where the node's own pods are recognised by other means", () => {
+  it("takes no pod network where the node's own pods are recognized by other means", () => {
     const config = { detectLocalMode: "NodeCIDR" };
     assert.deepEqual(problems({ ...leastValues, config }), []);
     assert.equal(renderChart({ ...leastValues, config }).error, "");

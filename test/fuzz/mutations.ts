@@ -142,7 +142,7 @@ const treeEdits: fc.Arbitrary<readonly TreeEdit[]> = fc.array(
   { minLength: 1, maxLength: 4 },
 );
 
-/** JSON trees of `kept` in which any part is replaced, removed, doubled, or given a neighbour. */
+/** JSON trees of `kept` in which any part is replaced, removed, doubled, or given a neighbor. */
 export function mutatedTrees(kept: readonly unknown[]): fc.Arbitrary<unknown> {
   return fc.tuple(fc.constantFrom(...kept), treeEdits).map(([tree, list]) => {
     let changed = structuredClone(tree);

@@ -281,7 +281,7 @@ describe("the doctor on this node", () => {
     const print = (line: string): void => {
       printed += line;
     };
-    const options = { format: "json", isBeforeInstall, hasColour: false } as const;
+    const options = { format: "json", isBeforeInstall, hasColor: false } as const;
     await printDoctor(config, { clock: systemClock, print }, options);
     const { checks } = JSON.parse(printed) as {
       readonly checks: readonly { readonly name: string; readonly verdict: string }[];

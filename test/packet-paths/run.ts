@@ -40,7 +40,7 @@ async function runWith<T>(
   }
 }
 
-/** Neighbours with one configuration share a proxy. */
+/** Neighbors with one configuration share a proxy. */
 function byConfiguration(sections: readonly Section[]): readonly (readonly Section[])[] {
   const groups: Section[][] = [];
   for (const section of sections) {

@@ -4,7 +4,7 @@ import { join } from "node:path";
 
 export type Theme = "light" | "dark";
 
-interface Colours {
+interface Colors {
   readonly background: string;
   readonly text: string;
   readonly prompt: string;
@@ -12,7 +12,7 @@ interface Colours {
 }
 
 /** Contrast at least 4.5 on either background (WCAG 2.1, 1.4.3). */
-const coloursOf: Readonly<Record<Theme, Colours>> = {
+const colorsOf: Readonly<Record<Theme, Colors>> = {
   light: { background: "#f6f8fa", text: "#1f2328", prompt: "#116329", verdict: "#0550ae" },
   dark: { background: "#0d1117", text: "#e6edf3", prompt: "#7ee787", verdict: "#79c0ff" },
 };
@@ -25,16 +25,16 @@ const shown = /^\$ (?:ipvsadm|kube-ipvs services|kube-ipvs explain)\b/;
 
 export function terminalPicture(theme: Theme): string {
   const lines = shownLines(readFileSync(quickStart, "utf8"));
-  const colours = coloursOf[theme];
+  const colors = colorsOf[theme];
   const columns = Math.max(...lines.map((line) => line.length));
   const width = Math.ceil(columns * characterWidth + 2 * margin);
   const height = lines.length * lineHeight + 2 * margin;
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${width} ${height}" width="${width}" height="${height}" role="img">`,
     "<title>ipvsadm, kube-ipvs services and kube-ipvs explain on a node with one Service</title>",
-    `<rect width="${width}" height="${height}" rx="8" fill="${colours.background}"/>`,
-    `<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,monospace" font-size="13" fill="${colours.text}">`,
-    ...lines.map((line, index) => textElement(line, index, colours)),
+    `<rect width="${width}" height="${height}" rx="8" fill="${colors.background}"/>`,
+    `<g font-family="ui-monospace,SFMono-Regular,Menlo,Consolas,monospace" font-size="13" fill="${colors.text}">`,
+    ...lines.map((line, index) => textElement(line, index, colors)),
     "</g>",
     "</svg>",
     "",
@@ -52,7 +52,7 @@ function shownLines(document: string): readonly string[] {
     .flatMap((command, index) => [...(index === 0 ? [] : [""]), ...command.trimEnd().split("\n")]);
 }
 
-function textElement(line: string, index: number, { prompt, verdict }: Colours): string {
+function textElement(line: string, index: number, { prompt, verdict }: Colors): string {
   const y = margin + (index + 0.75) * lineHeight;
   const fill = line.startsWith("$ ")
     ? ` fill="${prompt}"`

@@ -1,5 +1,5 @@
 /**
- * Writes the artefacts of a release: `node toolchain/release/main.ts TARGET [ROOT]`, where ROOT is the assembled root of this
+ * Writes the artifacts of a release: `node toolchain/release/main.ts TARGET [ROOT]`, where ROOT is the assembled root of this
  * machine's architecture (default: one is made). See README.md.
  */
 import { execFileSync } from "node:child_process";

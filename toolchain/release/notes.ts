@@ -1,4 +1,4 @@
-/** Release notes: the written part (docs/releases/), and what the artefacts are. */
+/** Release notes: the written part (docs/releases/), and what the artifacts are. */
 import type { DebianPackage } from "./bill.ts";
 import type { Architecture } from "./image.ts";
 
@@ -30,7 +30,7 @@ export function releaseNotes(written: string, facts: ReleaseFacts): string {
   const packages = (first?.packages ?? []).map((one) => `${one.name} ${one.version}`).join(", ");
   return `${written.trim()}
 
-## Artefacts
+## Artifacts
 
 ${revision === "" ? "" : `Built from commit ${revision}. `}\`sha256sum -c SHA256SUMS\` checks the files.
 
@@ -57,7 +57,7 @@ Manifests and chart name \`${repository}:${version}\`. Another name goes into \`
 
 ## What is inside
 
-Node.js ${nodeVersion}. Debian packages: ${packages}. All with versions in \`sbom-*.cdx.json\`, licences in
+Node.js ${nodeVersion}. Debian packages: ${packages}. All with versions in \`sbom-*.cdx.json\`, licenses in
 \`kube-ipvs-${version}-licenses.tar.gz\`.
 `;
 }

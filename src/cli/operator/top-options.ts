@@ -10,7 +10,7 @@ const longestIntervalMs = 3_600_000;
 export function topOptions(
   options: ReadonlyMap<string, string>,
   filter: string,
-  hasColour: boolean,
+  hasColor: boolean,
 ): TopOptions {
   const intervalText = options.get("interval") ?? "";
   const intervalMs = parseDuration(intervalText);
@@ -31,6 +31,6 @@ export function topOptions(
     intervalText,
     sort: topSortKeys.find((key) => key === options.get("sort")) ?? "connections",
     filter,
-    hasColour,
+    hasColor,
   };
 }

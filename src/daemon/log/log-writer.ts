@@ -26,7 +26,7 @@ export class LogWriter implements Logger {
   constructor(outlet: LogOutlet, { format, verbosity }: LogOptions) {
     this.#outlet = outlet;
     this.#format = format === "json" ? formatJson : formatText;
-    this.#limiter = new LogLimiter(outlet.clock, (leftOut) => this.#summarise(leftOut));
+    this.#limiter = new LogLimiter(outlet.clock, (leftOut) => this.#summarize(leftOut));
     this.#verbosity = verbosity;
   }
 
@@ -67,7 +67,7 @@ export class LogWriter implements Logger {
     if (this.#limiter.admits(problem)) this.#write(severity, 0, event, keys);
   }
 
-  #summarise({ severity, event, reason, count }: LeftOut): void {
+  #summarize({ severity, event, reason, count }: LeftOut): void {
     const keys = { of: event, ...(reason === "" ? {} : { reason }), count };
     this.#write(severity, 0, "Suppressed similar messages", keys);
   }

@@ -50,7 +50,7 @@ export function judgeClock({ cluster }: NodeFacts): Judgement {
   return judging(cluster.version, ({ aheadMs }) => {
     const evidence = `${Math.round(Math.abs(aheadMs) / 1_000)} s ${aheadMs < 0 ? "behind" : "ahead of"} the API server`;
     if (Math.abs(aheadMs) < smallSkewMs) return ok(evidence);
-    const remedy = "synchronise the clocks: timedatectl, chronyc tracking";
+    const remedy = "synchronize the clocks: timedatectl, chronyc tracking";
     return Math.abs(aheadMs) >= largeSkewMs ? fail(evidence, remedy) : warn(evidence, remedy);
   });
 }

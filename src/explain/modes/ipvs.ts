@@ -77,7 +77,7 @@ function masqueradeText({ steps, end }: PacketPath, network: NodeNetwork): strin
   return `${without}marked in ${chainKey(mark.table, mark.chain)}: ${mark.rule}`;
 }
 
-/** The rule that keeps pods' sources says how they are recognised. */
+/** The rule that keeps pods' sources says how they are recognized. */
 function localDetector({ chains }: Picture): Match | undefined {
   const rules = chains.get(chainKey("nat", "KUBE-SERVICES")) ?? [];
   return rules

@@ -28,7 +28,7 @@ export interface ExplainedMode {
   sourceRangeText(packet: Packet, ranges: readonly Cidr[]): string;
   /** Which rule decides whether the endpoint sees the client; undefined: no endpoint gets the packet. */
   masqueradeText(path: PacketPath, network: NodeNetwork): string | undefined;
-  /** How rules recognise pods of this node; undefined: they do not. */
+  /** How rules recognize pods of this node; undefined: they do not. */
   localDetector(planned: Picture): Match | undefined;
   /** Where the kernel is not as planned. */
   differences(compared: Compared): readonly Difference[];

@@ -24,7 +24,7 @@ interface OpenMessage {
 }
 
 /**
- * Neighbours of one kind for one set share a message. Entries that fit no set of that type are returned
+ * Neighbors of one kind for one set share a message. Entries that fit no set of that type are returned
  * as failures and not sent.
  */
 export function groupChanges(changes: readonly EntryChange[]): {

@@ -75,7 +75,7 @@ interface Pass {
   readonly notDone: NotDone;
 }
 
-/** Neighbours of one group, at most so many at once. */
+/** Neighbors of one group, at most so many at once. */
 function* batchesOf(
   changes: readonly Change[],
 ): Generator<{ readonly group: ChangeGroup; readonly batch: readonly Change[] }> {

@@ -22,7 +22,7 @@ export function foldDone(done: readonly Change[], tools: FoldTools): void {
     const change = done[first] as Change;
     let end = first + 1;
     if (isRealServerChange(change)) {
-      // Neighbours of one virtual server together: nearly always these are all that it has.
+      // Neighbors of one virtual server together: nearly always these are all that it has.
       while (end < done.length && isOfServer(done[end] as Change, change.key)) end += 1;
       foldRealServers(change.key, done.slice(first, end) as RealServerChange[], tools);
     } else foldOne(change, tools);

@@ -33,7 +33,7 @@ const servicePorts: fc.Arbitrary<readonly Fields[]> = fc.array(
   { minLength: 1, maxLength: 3 },
 );
 
-/** Cluster IPs of the n-th Service by its families; rarely those of its neighbour, or none. */
+/** Cluster IPs of the n-th Service by its families; rarely those of its neighbor, or none. */
 const clusterIps: fc.Arbitrary<(index: number) => readonly string[]> = fc
   .tuple(mostly(["4", "4", "6", "46", "64"], ["None", "4x"]), mostly([0], [1]))
   .map(([families, shift]) => (index: number): readonly string[] => {

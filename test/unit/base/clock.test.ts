@@ -41,7 +41,7 @@ describe("the machine's clock", () => {
   });
 
   it("cancels what waits so long, also after its first part", () => {
-    const fail = (): void => assert.fail("it was cancelled");
+    const fail = (): void => assert.fail("it was canceled");
     const cancelFirst = systemClock.after(60 * dayMs, fail);
     const cancelLater = systemClock.after(60 * dayMs, fail);
     cancelFirst();

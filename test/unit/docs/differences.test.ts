@@ -22,7 +22,7 @@ describe("the table of differences", () => {
     }
   });
 
-  it("says of each how to get the old behaviour: by a setting, or why it cannot be turned off", () => {
+  it("says of each how to get the old behavior: by a setting, or why it cannot be turned off", () => {
     for (const cells of rows.filter(({ length }) => length === 5)) {
       assert.match(cells[3] ?? "", /`(?:kubeIpvs\.|--)|^Cannot be turned off: /, cells[0]);
     }

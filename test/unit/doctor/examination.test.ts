@@ -81,7 +81,7 @@ describe("a printed examination", () => {
     assert.ok(next?.startsWith("ok       kernel  "), next);
   });
 
-  it("has colours on a terminal alone", () => {
+  it("has colors on a terminal alone", () => {
     assert.equal(renderExamination(examination, "table", false).includes("\u001b"), false);
     assert.ok(renderExamination(examination, "table", true).includes("\u001b[31mfail   \u001b[0m"));
   });

@@ -78,7 +78,7 @@ function isLabelled({ metadata }: ApiObject): boolean {
 }
 
 /** As an admission webhook may leave it. */
-function labelled(slice: ApiObject): ApiObject {
+function labeled(slice: ApiObject): ApiObject {
   const labels = { ...(slice.metadata["labels"] as object), added: "by another" };
   return { ...slice, metadata: { ...slice.metadata, labels } };
 }
@@ -195,7 +195,7 @@ describe("the endpoint controller", () => {
       stage.log.lines.flatMap(({ keys }) => (/changed back/.test(String(keys["err"])) ? keys : []));
     for (let tries = 0; tries < 10_000 && reverted().length < 4; tries += 1) {
       const [slice] = stage.slices;
-      if (slice !== undefined && !isLabelled(slice)) stage.server.apply(labelled(slice));
+      if (slice !== undefined && !isLabelled(slice)) stage.server.apply(labeled(slice));
       await pause(1);
     }
     assert.ok(stage.writes.length <= 8, stage.writes.join());

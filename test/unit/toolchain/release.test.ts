@@ -1,4 +1,4 @@
-/** The artefacts of a release, on a small root: `make release-check` tries the real ones. */
+/** The artifacts of a release, on a small root: `make release-check` tries the real ones. */
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import {

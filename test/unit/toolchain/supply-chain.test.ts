@@ -75,8 +75,8 @@ const acceptedLicenses = new Set(["Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", 
 const bundle = await bundleProgram(project);
 const parties = bundle.packageFolders.map((folder) => readThirdParty(join(project, folder)));
 
-describe("the licences of the bundle", () => {
-  it("are listed, each package with its version, licence and words", () => {
+describe("the licenses of the bundle", () => {
+  it("are listed, each package with its version, license and words", () => {
     const text = thirdPartyText(parties);
     assert.ok(parties.length > 20, `${parties.length} packages`);
     for (const { name, version, license, text: words } of parties) {
@@ -100,7 +100,7 @@ describe("the licences of the bundle", () => {
     const stated = JSON.parse(read("package.json")) as Record<string, unknown>;
     delete stated["license"];
     writeFileSync(join(folder, "package.json"), JSON.stringify(stated));
-    assert.throws(() => readThirdParty(folder), /^Error: kube-ipvs .* states no licence$/);
+    assert.throws(() => readThirdParty(folder), /^Error: kube-ipvs .* states no license$/);
   });
 });
 

@@ -156,7 +156,7 @@ describe("kube-ipvs top", () => {
     const clock = new FakeClock();
     const running = runLive(
       { clock, kernel, terminal, readNames: async () => named },
-      { intervalMs: 2_000, intervalText: "2s", sort: "active", filter: "", hasColour: false },
+      { intervalMs: 2_000, intervalText: "2s", sort: "active", filter: "", hasColor: false },
     );
     await settle();
     assert.match(terminal.take(), /> {7}- {8}- {8}- {8}3 {8}1 {2}shop\/web TCP/);
@@ -185,7 +185,7 @@ describe("kube-ipvs top", () => {
     const terminal = new FakeTerminal();
     const running = runLive(
       { clock: new FakeClock(), kernel: await kernelOf(), terminal, readNames: async () => named },
-      { intervalMs: 2_000, intervalText: "2s", sort: "active", filter: "", hasColour: false },
+      { intervalMs: 2_000, intervalText: "2s", sort: "active", filter: "", hasColor: false },
     );
     await settle();
     terminal.listener?.onSignal(143);
@@ -310,7 +310,7 @@ describe("the options of top", () => {
       intervalText: "5s",
       sort: "out",
       filter: "x",
-      hasColour: true,
+      hasColor: true,
     });
     assert.throws(() => topOptions(options("soon"), "", true), /duration string such as "5s"/);
     assert.throws(() => topOptions(options("1s"), "", true), /must be from 2s/);

@@ -79,10 +79,10 @@ describe("the test API server", () => {
   });
 
   it("selects by labels and fields", async (test) => {
-    const labelled = service({ name: "x", labels: { k: "" } });
+    const labeled = service({ name: "x", labels: { k: "" } });
     const headless = service({ name: "h", clusterIps: ["None"] });
     const server = await started(test, {
-      objects: [...three, labelled, headless, node(), node({ name: "node-2" })],
+      objects: [...three, labeled, headless, node(), node({ name: "node-2" })],
     });
     const cases: readonly (readonly [query: string, want: readonly string[]])[] = [
       ["services?labelSelector=!k", ["a", "b", "c", "h"]],

@@ -142,7 +142,7 @@ describe("health-check node ports listen", () => {
   });
 });
 
-describe("traffic of the node's pods is recognised", () => {
+describe("traffic of the node's pods is recognized", () => {
   const source = (text: string): unknown => ({ kind: "source", cidr: text });
   const from = (name: string): unknown => ({ kind: "in-interface", name });
   const cases: readonly {
