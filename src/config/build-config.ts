@@ -19,8 +19,8 @@ import { readCidrs } from "./read-value.ts";
 export interface ConfigSurroundings {
   readonly masterUrl?: string;
   readonly hostname: string;
-  /** There is a configuration file. */
-  readonly hasFile?: boolean;
+  /** An empty mode is invalid: a configuration file is to be run. */
+  readonly isModeRequired?: boolean;
   /** From the deprecated flags; 0 means "no server". */
   readonly healthzPort?: number;
   readonly metricsPort?: number;
@@ -35,8 +35,8 @@ export function buildConfig(
   const problems: ConfigProblem[] = [];
   const report: Report = (path, value, reason) =>
     problems.push({ path: nameOf(path), value, reason });
-  const mode = proxyModeOf(settings.mode, surroundings.hasFile === true);
-  checkSettings(settings, mode, report);
+  const mode = proxyModeOf(settings);
+  checkSettings(settings, { mode, isModeRequired: surroundings.isModeRequired === true }, report);
   problems.push(...gateProblems(settings.featureGates, nameOf("featureGates")));
   return { config: configOf(settings, { mode, ...surroundings }, report), problems };
 }

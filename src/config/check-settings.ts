@@ -3,12 +3,20 @@ import { kubernetesVersion } from "../base/version.ts";
 import type { ProxyMode } from "./config.ts";
 import { gateValues } from "./feature-gates.ts";
 import type { Settings } from "./fields.ts";
+import { emptyModeReason } from "./proxy-mode.ts";
 
 /** Reports a problem of a setting that is well-formed by itself. */
 export type Report = (path: keyof Settings, value: unknown, reason: string) => void;
 
 /** Reports everything that is wrong; `mode`: the one in force. */
-export function checkSettings(settings: Settings, mode: ProxyMode, report: Report): void {
+export function checkSettings(
+  settings: Settings,
+  { mode, isModeRequired }: { readonly mode: ProxyMode; readonly isModeRequired: boolean },
+  report: Report,
+): void {
+  if (isModeRequired && settings.mode === "" && settings["kubeIpvs.profile"] !== "kube-proxy") {
+    report("mode", undefined, emptyModeReason);
+  }
   checkMode(settings, report);
   checkPeriods(settings, mode === "iptables" ? "iptables" : "ipvs", report);
   checkHiddenMetrics(settings, report);

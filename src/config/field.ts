@@ -45,6 +45,8 @@ export interface Field {
   readonly kind: FieldKind;
   /** In the form of a flag's value. Counts where the setting is absent, null or (see below) zero. */
   readonly default: string;
+  /** The default with `kubeIpvs.profile: kube-proxy`, if it differs. */
+  readonly kubeProxyDefault?: string;
   /** Differing default where there is no configuration file. */
   readonly defaultWithoutFile?: string;
   /** Zero in the file, or an empty text, is a value of its own; otherwise it means the default. */

@@ -32,6 +32,9 @@ function withFlag(field: Field): Field {
   return { flag: `kube-ipvs-${flag}`, ...field };
 }
 
+/** Decides on the defaults of other fields. */
+export const profileField: Field = winning(withFlag(ownFields[0]));
+
 export const allFields: readonly Field[] = fieldGroups.flatMap(({ fields }) => fields);
 
 type ReadField =

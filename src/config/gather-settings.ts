@@ -3,7 +3,7 @@ import { isRecord } from "../base/is-record.ts";
 import type { ProxyMode } from "./config.ts";
 import type { ConfigProblem } from "./config-error.ts";
 import type { Field, FieldKind } from "./field.ts";
-import { allFields, type Settings } from "./fields.ts";
+import { allFields, profileField, type Settings } from "./fields.ts";
 import { type ConfigNotice, ignoredFlagNotice, noEffectNotice } from "./notice.ts";
 import { proxyModeOf } from "./proxy-mode.ts";
 import { type Reading, readFileValue, readText } from "./read-value.ts";
@@ -43,7 +43,8 @@ export function gatherSettings(
   const problems: ConfigProblem[] = [];
   const notices: ConfigNotice[] = [];
   checkStructure(file ?? {}, "", { problems, notices });
-  for (const field of allFields) {
+  const profile = chosenProfile(file, flags);
+  for (const field of allFields.map((row) => withProfile(row, profile))) {
     const choice = choose(field, file, flags);
     names.set(field.path, choice.name);
     if ("reason" in choice.reading) {
@@ -52,7 +53,7 @@ export function gatherSettings(
     } else values.set(field.path, choice.reading.value);
     const isFlagBesideFile = file !== undefined && flags.has(field.flag ?? "");
     // The field of the mode stands before those that depend on it.
-    const mode = proxyModeOf(values.get("mode"), file !== undefined);
+    const mode = proxyModeOf({ mode: String(values.get("mode")), "kubeIpvs.profile": profile });
     notices.push(...noticesOf(field, choice, { isFlagBesideFile, mode }));
   }
   return {
@@ -62,6 +63,23 @@ export function gatherSettings(
     problems,
     notices,
   };
+}
+
+type Profile = Settings["kubeIpvs.profile"];
+
+/** The profile decides on the defaults of other settings, so it is read before them. */
+function chosenProfile(
+  file: Readonly<Record<string, unknown>> | undefined,
+  flags: FlagValues,
+): Profile {
+  const { reading } = choose(profileField, file, flags);
+  return "value" in reading && reading.value === "kube-proxy" ? "kube-proxy" : "kube-ipvs";
+}
+
+function withProfile(field: Field, profile: Profile): Field {
+  const { kubeProxyDefault } = field;
+  if (profile !== "kube-proxy" || kubeProxyDefault === undefined) return field;
+  return { ...field, default: kubeProxyDefault };
 }
 
 function choose(

@@ -52,19 +52,20 @@ export function loadConfig(
   const logFormat = gathered.settings["logging.format"];
   const build = (surroundings: ConfigSurroundings): Config =>
     built(early, buildConfig(gathered.settings, surroundings, gathered.nameOf), logFormat);
-  const hasFile = file !== undefined;
-  const surroundings = surroundingsOf(flagOnly, world, hasFile);
+  // A clean-up removes the state of every mode.
+  const isModeRequired = file !== undefined && flagOnly.texts.get("cleanup") !== "true";
+  const surroundings = surroundingsOf(flagOnly, world, isModeRequired);
   const config = build(surroundings);
   const writtenPath = flagOnly.texts.get("write-config-to") ?? "";
   // The deprecated port flags are left out of it, as upstream.
   const text = (): string =>
-    configText(gathered.values, build({ hostname: surroundings.hostname, hasFile }));
+    configText(gathered.values, build({ hostname: surroundings.hostname, isModeRequired }));
   const { settings, nameOf } = gathered;
   const notices = [
     ...[...flagOnly.notices, ...(file?.notices ?? []), ...gathered.notices],
     ...gateNotices(settings.featureGates, nameOf("featureGates")),
     ...clusterNotices(gathered, flagOnly),
-    ...emptyModeNotices(settings.mode, { hasFile, command }),
+    ...emptyModeNotices(settings, command),
     ...portNotice(config),
   ];
   if (flagOnly.texts.get("strict") === "true") refuseIgnored(notices, logFormat);
@@ -115,14 +116,14 @@ function commandOf({ texts }: FlagOnlyValues): Command {
 function surroundingsOf(
   { texts }: FlagOnlyValues,
   world: ConfigWorld,
-  hasFile: boolean,
+  isModeRequired: boolean,
 ): ConfigSurroundings {
   const masterUrl = texts.get("master");
   const healthzPort = texts.get("healthz-port");
   const metricsPort = texts.get("metrics-port");
   return {
     hostname: world.hostname(),
-    hasFile,
+    isModeRequired,
     ...(masterUrl === undefined ? {} : { masterUrl }),
     ...(healthzPort === undefined ? {} : { healthzPort: Number(healthzPort) }),
     ...(metricsPort === undefined ? {} : { metricsPort: Number(metricsPort) }),

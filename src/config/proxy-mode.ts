@@ -1,25 +1,34 @@
 import type { Command, ProxyMode } from "./config.ts";
+import type { Settings } from "./fields.ts";
 import type { ConfigNotice } from "./notice.ts";
 
-/**
- * How Services are served. An empty mode in a configuration file, as kubeadm writes it, means iptables, as it does to
- * kube-proxy; without a file it means ipvs.
- */
-export function proxyModeOf(mode: unknown, hasFile: boolean): ProxyMode {
-  if (mode === "") return hasFile ? "iptables" : "ipvs";
+/** The settings that decide on the mode. */
+export type ModeSettings = Pick<Settings, "mode" | "kubeIpvs.profile">;
+
+/** The mode that serves Services. An empty one means iptables to kube-proxy and its profile, and ipvs otherwise. */
+export function proxyModeOf({ mode, "kubeIpvs.profile": profile }: ModeSettings): ProxyMode {
+  if (mode === "") return profile === "kube-proxy" ? "iptables" : "ipvs";
   return mode === "iptables" || mode === "userspace" ? mode : "ipvs";
 }
 
-/** Says which mode an empty one means. Clean-up removes what any mode left; a command that asks starts nothing. */
+/**
+ * Why an empty mode in a configuration file is invalid. kubeadm writes it for iptables, so it must neither mean IPVS nor
+ * make a node serve thousands of Services with iptables unnoticed.
+ */
+export const emptyModeReason =
+  "must be set: choose ipvs (mode: ipvs, or --proxy-mode=ipvs) to serve Services with IPVS, or iptables (mode: iptables, or --proxy-mode=iptables), which kube-proxy uses if the mode is empty";
+
+/** Reports the mode that an empty one means. Clean-up removes the state of every mode; a command that asks starts nothing. */
 export function emptyModeNotices(
-  mode: string,
-  { hasFile, command }: { readonly hasFile: boolean; readonly command: Command },
+  settings: ModeSettings,
+  command: Command,
 ): readonly ConfigNotice[] {
-  if (mode !== "" || command === "clean-up") return [];
-  const chosen = proxyModeOf(mode, hasFile);
+  if (settings.mode !== "" || command === "clean-up") return [];
+  const chosen = proxyModeOf(settings);
   const event = `No proxy mode chosen, using ${chosen}`;
-  if (!hasFile) return command === "subcommand" ? [] : [{ level: "info", event, keys: {} }];
-  const reason = "an empty mode in a configuration file means iptables, as it does to kube-proxy";
-  const advice = "To serve with IPVS, write mode: ipvs, or pass --proxy-mode=ipvs";
+  if (chosen === "ipvs")
+    return command === "subcommand" ? [] : [{ level: "info", event, keys: {} }];
+  const reason = "kubeIpvs.profile is kube-proxy, which uses iptables if the mode is empty";
+  const advice = "To serve Services with IPVS, set mode: ipvs, or pass --proxy-mode=ipvs";
   return [{ level: "warn", event, keys: { reason, advice } }];
 }

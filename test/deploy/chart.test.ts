@@ -61,6 +61,7 @@ describe("the schema of the values", () => {
     { values: { seccompProfile: { type: "Unconfined" } }, want: "/seccompProfile/type" },
     { values: { seccompProfile: { type: "Localhost" } }, want: "/seccompProfile" },
     { values: { config: { mode: "iptables" } }, want: "/config/mode" },
+    { values: { config: { mode: "" } }, want: "/config/mode" },
     { values: { config: { metricsBindAddress: "0.0.0.0" } }, want: "/config/metricsBindAddress" },
     { values: { image: { repository: "r", digest: "sha256:12" } }, want: "/image/digest" },
     { values: { nodeselector: {} }, want: "" },

@@ -79,7 +79,7 @@ function startProgram(
   onLog: (text: string) => void,
 ): ChildProcess {
   const path = join(folder, "config.yaml");
-  const own = { foreignVirtualServers: "delete", ignoreRunningKubeProxy: true };
+  const own = { profile: "kube-proxy", ignoreRunningKubeProxy: true };
   writeFileSync(path, configurationText({ ...scenario.config, kubeIpvs: own }));
   const child = spawn(program, ["--config", path, "--master", server.url], { cwd: folder });
   child.stdout.on("data", (chunk: Buffer) => onLog(chunk.toString()));

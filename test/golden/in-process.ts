@@ -78,7 +78,7 @@ async function backendOf({ pre }: Scenario): Promise<BackendChoice | undefined> 
 
 function configOf(scenario: Scenario, folder: string, manifests: string): Config {
   const path = join(folder, "config.yaml");
-  const own = { manifests, foreignVirtualServers: "delete", ignoreRunningKubeProxy: true };
+  const own = { manifests, profile: "kube-proxy", ignoreRunningKubeProxy: true };
   writeFileSync(path, configurationText({ ...scenario.config, kubeIpvs: own }));
   const readFile = (name: string): string => readFileSync(name, "utf8");
   return loadConfig(new Map([["config", [path]]]), { readFile, hostname }).config;

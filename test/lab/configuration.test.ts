@@ -25,8 +25,9 @@ spec: { clusterIP: 10.96.0.20, ports: [{ port: 80 }] }
 `,
 );
 
+const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
+
 function writeConfig(lines: string): void {
-  const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
   writeFileSync(file, `${head}mode: ipvs\nhostnameOverride: node-1\n${lines}\n`);
 }
 
@@ -90,6 +91,30 @@ describe("--init-only", () => {
 
   it("lets the daemon start afterwards where nothing can be set", async () => {
     await start([], readOnly).prints(synced);
+  });
+});
+
+describe("a configuration file with an empty mode", () => {
+  const emptyMode = `${head}mode: ""\nhostnameOverride: node-1\n`;
+
+  it("is rejected at startup, naming both choices", async () => {
+    writeFileSync(file, emptyMode);
+    const program = start(["--config", file]);
+    assert.deepEqual(await program.ends(), { code: 1, signal: null }, program.output);
+    assert.match(program.failures.join(), /^mode: must be set: choose ipvs .*, or iptables /);
+  });
+
+  it("does not end a running program, which keeps its configuration and logs the error", async () => {
+    for (const own of ["", "kubeIpvs: {configReload: true}"]) {
+      writeConfig(own);
+      const program = start(["--config", file]);
+      await program.prints(synced);
+      writeFileSync(file, `${emptyMode}ipvs: {scheduler: wrr}\n${own}\n`);
+      await program.prints(/"Cannot apply changed configuration file".*mode: must be set/);
+      assert.match(ipvsadm(), /TCP {2}10\.96\.0\.20:80 rr/);
+      program.kill("SIGKILL");
+      await program.ends();
+    }
   });
 });
 

@@ -84,19 +84,25 @@ describe("virtual servers of others", () => {
     });
   });
 
-  it("go with `delete`, but for excluded networks and firewall marks", async () => {
-    await inNamespace([], async () => {
-      shell(foreignSetUp);
-      const flags: Flags = {
-        "kube-ipvs-foreign-virtual-servers": "delete",
-        "ipvs-exclude-cidrs": "10.50.0.0/16",
-      };
-      await withLabDaemon([web, slice], flags, async () => {
-        const left = foreignLines().filter((line) => line.startsWith("-A"));
-        assert.deepEqual(left, ["-A -f 7 -s rr", "-A -t 10.50.0.1:80 -s wlc"]);
+  for (const [name, own] of [
+    ["foreignVirtualServers: delete", { "kube-ipvs-foreign-virtual-servers": "delete" }],
+    ["profile: kube-proxy", { "kube-ipvs-profile": "kube-proxy" }],
+  ] as const) {
+    it(`are deleted with ${name}, except for excluded networks and firewall marks`, async () => {
+      await inNamespace([], async () => {
+        shell(foreignSetUp);
+        const flags: Flags = {
+          ...own,
+          "proxy-mode": "ipvs",
+          "ipvs-exclude-cidrs": "10.50.0.0/16",
+        };
+        await withLabDaemon([web, slice], flags, async () => {
+          const left = foreignLines().filter((line) => line.startsWith("-A"));
+          assert.deepEqual(left, ["-A -f 7 -s rr", "-A -t 10.50.0.1:80 -s wlc"]);
+        });
       });
     });
-  });
+  }
 
   const claims: readonly {
     readonly name: string;

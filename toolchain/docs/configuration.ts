@@ -39,7 +39,8 @@ const introduction: readonly string[] = [
   "- **Underscores** in flag names are equivalent to hyphens.",
   "- **Changes of the file.** Like kube-proxy, kube-ipvs exits with code 1 when the file is written or renamed, and does",
   "  not notice when it is replaced, as in a ConfigMap volume. With `kubeIpvs.configReload` it reloads the file in all",
-  "  these cases, applies the fields marked `live`, and logs which other fields require a restart.",
+  "  these cases, applies the fields marked `live`, and logs which other fields require a restart. In both cases it keeps",
+  "  running with the previous configuration if the new file is invalid, and logs an error.",
 ];
 
 /** The whole document. */
@@ -73,9 +74,14 @@ function flagText({ flag, flagAlias, winsOverFile }: Field): string {
   return names.map((name) => code(`--${name}`)).join(", ") + (winsOverFile === true ? " *" : "");
 }
 
-function defaultText({ default: value, defaultWithoutFile }: Field): string {
-  if (defaultWithoutFile === undefined) return code(value);
-  return `${code(value)}; without a file ${code(defaultWithoutFile)}`;
+function defaultText({ default: value, kubeProxyDefault, defaultWithoutFile }: Field): string {
+  return [
+    code(value),
+    ...(defaultWithoutFile === undefined ? [] : [`without a file ${code(defaultWithoutFile)}`]),
+    ...(kubeProxyDefault === undefined
+      ? []
+      : [`with profile kube-proxy ${code(kubeProxyDefault)}`]),
+  ].join("; ");
 }
 
 function meaning({ help, keepsZero, noEffect, words, ...limits }: Field): string {

@@ -6,9 +6,9 @@ export const ipvsFields = [
     default: "",
     flag: "proxy-mode",
     fillsFile: true,
-    help: "proxy mode: ipvs, iptables or userspace; empty: iptables with a configuration file, ipvs without",
+    help: "proxy mode: ipvs, iptables or userspace; required with a configuration file, ipvs without one. The flag applies if the file's mode is empty",
     differs:
-      "mode nftables is rejected; mode userspace, which kube-proxy dropped, is there. Empty means iptables in a file only, and with a warning; without a file it means ipvs. The flag fills an empty mode in the file",
+      "nftables is rejected; userspace, which kube-proxy removed, is available. An empty mode in a file is rejected, and means ipvs without a file. With kubeIpvs.profile: kube-proxy it means iptables. The flag applies if the file's mode is empty",
   },
   {
     path: "ipvs.scheduler",

@@ -3,6 +3,15 @@
  * without a flag has that of its name: `--kube-ipvs-lock-name` for `kubeIpvs.lockName`.
  */
 export const ownFields = [
+  // The first row: it chooses the defaults of the rows that have a kubeProxyDefault.
+  {
+    path: "kubeIpvs.profile",
+    kind: "text",
+    default: "kube-ipvs",
+    words: ["kube-ipvs", "kube-proxy"],
+    isLive: true,
+    help: "set of defaults: kube-ipvs, or kube-proxy for the behavior of kube-proxy's IPVS mode. kube-proxy deletes foreign virtual servers, lets TCP drains last until their connections end, does not drain UDP, and reads an empty mode as iptables. Settings given explicitly override the profile",
+  },
   {
     path: "kubeIpvs.manifests",
     kind: "text",
@@ -15,6 +24,7 @@ export const ownFields = [
     path: "kubeIpvs.foreignVirtualServers",
     kind: "text",
     default: "keep",
+    kubeProxyDefault: "delete",
     words: ["keep", "delete"],
     isLive: true,
     help: "whether to keep foreign virtual servers, or to delete them as kube-proxy does",
@@ -23,6 +33,7 @@ export const ownFields = [
     path: "kubeIpvs.tcpDrainDeadline",
     kind: "duration",
     default: "15m",
+    kubeProxyDefault: "0s",
     keepsZero: true,
     min: 0,
     isLive: true,
@@ -32,6 +43,7 @@ export const ownFields = [
     path: "kubeIpvs.udpDrainDeadline",
     kind: "duration",
     default: "5m",
+    kubeProxyDefault: "0s",
     keepsZero: true,
     min: 0,
     isLive: true,

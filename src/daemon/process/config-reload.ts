@@ -1,7 +1,7 @@
 import { background } from "../../base/background.ts";
 import type { Clock } from "../../base/clock.ts";
 import { Exclusive } from "../../base/exclusive.ts";
-import type { Logger } from "../../base/log.ts";
+import { type Logger, silentLogger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import { type ConfigState, changeConfig } from "../../config/config-change.ts";
 import { watchForWrites, watchText } from "./config-watch.ts";
@@ -24,7 +24,8 @@ export interface ConfigReloadParts {
 
 /**
  * Watches the configuration file as the configuration says: a change ends the program by `fail`, or is
- * applied. Throws where the file cannot be watched. Returns the stop.
+ * applied. An invalid file does neither, since a program that restarts with it would leave the node without a proxy.
+ * Throws if the file cannot be watched. Returns the stop.
  */
 export function followConfigFile(
   source: ConfigFileSource,
@@ -32,13 +33,30 @@ export function followConfigFile(
 ): () => void {
   const { path, initial } = source;
   if (!initial.config.isConfigReloaded) {
-    return watchForWrites(path, (what) => {
+    const stop = watchForWrites(path, (what) => {
+      if (what === "written" && !isValid(source, parts.log)) return;
+      stop();
       parts.fail(new Error(`Configuration file ${path} was ${what}, exiting to restart`));
     });
+    return stop;
   }
   const reload = new ConfigReload(source, parts);
   const onText = (): void => background(reload.run(), parts.log, "configuration reload");
   return watchText(path, { ...parts, onText });
+}
+
+function isValid(source: ConfigFileSource, log: Logger): boolean {
+  try {
+    source.read(silentLogger);
+    return true;
+  } catch (error) {
+    logInvalid(log, source.path, error);
+    return false;
+  }
+}
+
+function logInvalid(log: Logger, path: string, error: unknown): void {
+  log.error("Cannot apply changed configuration file", { path, err: error });
 }
 
 /** Applies what a changed file says, as far as that can be done alive, and names the rest. */
@@ -70,8 +88,7 @@ export class ConfigReload {
       if (needRestart.length === 0) return;
       log.warn("Changed settings require a restart", { settings: needRestart });
     } catch (error) {
-      const keys = { path, err: error };
-      log.error("Cannot apply changed configuration file", keys);
+      logInvalid(log, path, error);
     }
   }
 }

@@ -27,7 +27,7 @@ function cannotWatch(path: string, error: unknown): Error {
 }
 
 /**
- * Calls back when the file itself is written or renamed, once. As kube-proxy's watch, it stays with the file
+ * Calls back each time the file itself is written or renamed. As kube-proxy's watch, it stays with the file
  * that was there at the beginning: one that is deleted, or replaced by another under its name (an editor's
  * way of saving, and a ConfigMap volume's), is not noticed. Returns the stop.
  */
@@ -42,7 +42,7 @@ export function watchForWrites(
     throw cannotWatch(path, error);
   }
   // While it is open here, the end of its last name counts as a change of the file, not as its end.
-  const { mtimeMs, size } = fstatSync(descriptor);
+  let seen = fstatSync(descriptor);
   let watcher: FSWatcher | undefined;
   let isOver = false;
   const stop = (): void => {
@@ -54,9 +54,9 @@ export function watchForWrites(
   const note = (kind: string): void => {
     if (isOver) return;
     const now = fstatSync(descriptor);
-    const isWritten = now.mtimeMs !== mtimeMs || now.size !== size;
+    const isWritten = now.mtimeMs !== seen.mtimeMs || now.size !== seen.size;
     if (!isWritten && kind !== "rename") return;
-    stop();
+    seen = now;
     onChange(isWritten ? "written" : "renamed");
   };
   try {

@@ -17,6 +17,7 @@ const others: Readonly<Record<string, string>> = {
   "ipvs.excludeCIDRs": "10.1.0.0/16",
   mode: "ipvs",
   "kubeIpvs.foreignVirtualServers": "delete",
+  "kubeIpvs.profile": "kube-proxy",
   "kubeIpvs.manualWeights": "repair",
   "kubeIpvs.reservedAddresses": "refuse",
   "kubeIpvs.trafficMetrics": "endpoint",
@@ -40,6 +41,11 @@ function otherValue({ path, kind, default: value }: Field): string {
   return kind === "duration" ? "7s" : "other";
 }
 
+/** The settings whose default the profile chooses. */
+const ofProfile = allFields.flatMap(({ path, kubeProxyDefault }) =>
+  kubeProxyDefault === undefined ? [] : [path],
+);
+
 const modeOf: Readonly<Record<string, string>> = {
   "detectLocal.bridgeInterface": "BridgeInterface",
   "detectLocal.interfaceNamePrefix": "InterfaceNamePrefix",
@@ -53,11 +59,13 @@ describe("a change of one setting", () => {
       const base = {
         ...(mode === undefined ? {} : { "detect-local-mode": mode, [flag]: "eth0" }),
         ...(onlyInMode === undefined ? {} : { "proxy-mode": onlyInMode }),
+        ...(path === "kubeIpvs.profile" ? { "proxy-mode": "ipvs" } : {}),
       };
       const running = load(base);
       const read = load({ ...base, [flag]: otherValue(field) });
       const { state, applied, needRestart } = changeConfig(running, read);
-      assert.deepEqual([applied, needRestart], isLive === true ? [[path], []] : [[], [path]]);
+      const changed = path === "kubeIpvs.profile" ? [path, ...ofProfile] : [path];
+      assert.deepEqual([applied, needRestart], isLive === true ? [changed, []] : [[], changed]);
       if (isLive === true) assert.notDeepEqual(state.config, running.config);
       assert.deepEqual(state.config, isLive === true ? { ...read.config } : running.config);
     });

@@ -1,32 +1,28 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { loadConfig } from "../../../src/config/load-config.ts";
-import { load } from "./loading.ts";
+import { load, refusal } from "./loading.ts";
 
-/** As kubeadm writes it for a cluster of mode iptables. */
-const file =
-  'apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\nmode: ""\n';
-const withoutMode = file.replace('mode: ""\n', "");
+const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
+/** As kubeadm writes it for a cluster in iptables mode. */
+const file = `${head}mode: ""\n`;
+const kubeProxyProfile = `${file}kubeIpvs: {profile: kube-proxy}\n`;
 
 describe("an empty mode in a file", () => {
-  for (const [name, text] of [
-    ["that says so", file],
-    ["that says nothing", withoutMode],
+  for (const [name, text, flags] of [
+    ["written as an empty string", file, {}],
+    ["written as null", `${head}mode:\n`, {}],
+    ["left out", head, {}],
+    ["beside an empty flag", file, { "proxy-mode": "" }],
+    ["of a configuration to write", file, { "write-config-to": "/out" }],
+    ["to prepare a node for", file, { "init-only": "true" }],
   ] as const) {
-    it(`${name} means iptables, as to kube-proxy, and the log says what to write for IPVS`, () => {
-      const { config, notices } = load({}, text);
-      assert.equal(config.mode, "iptables");
-      assert.deepEqual(notices, [
-        {
-          level: "warn",
-          event: "No proxy mode chosen, using iptables",
-          keys: {
-            reason:
-              "an empty mode in a configuration file means iptables, as it does to kube-proxy",
-            advice: "To serve with IPVS, write mode: ipvs, or pass --proxy-mode=ipvs",
-          },
-        },
-      ]);
+    it(`is rejected, naming both choices: ${name}`, () => {
+      const path = "proxy-mode" in flags ? "--proxy-mode" : "mode";
+      assert.equal(
+        refusal(() => load(flags, text)),
+        `Invalid configuration: ${path}: must be set: choose ipvs (mode: ipvs, or --proxy-mode=ipvs) to serve Services with IPVS, or iptables (mode: iptables, or --proxy-mode=iptables), which kube-proxy uses if the mode is empty`,
+      );
     });
   }
 
@@ -37,28 +33,58 @@ describe("an empty mode in a file", () => {
     });
   }
 
-  it("says nothing when cleaning up", () => {
-    assert.deepEqual(load({ cleanup: "true" }, file).notices, []);
+  it("does not keep a node from being cleaned up", () => {
+    const { command, notices } = load({ cleanup: "true" }, file);
+    assert.deepEqual([command, notices], ["clean-up", []]);
   });
 
-  it("is written as iptables by --write-config-to, with that section's periods alone", () => {
-    const text = load({ "write-config-to": "/out" }, file).written?.text ?? "";
+  it("is written as the flag's mode by --write-config-to, with that section's periods alone", () => {
+    const flags = { "proxy-mode": "iptables", "write-config-to": "/out" };
+    const text = load(flags, file).written?.text ?? "";
     assert.match(text, /^mode: iptables$/m);
     assert.match(text, /^iptables:\n(?: {2}.*\n)* {2}syncPeriod: 30s$/m);
     assert.match(text, /^ipvs:\n(?: {2}.*\n)* {2}syncPeriod: 0s$/m);
   });
 });
 
-describe("no mode and no file", () => {
-  it("is warned that ipvs is assumed", () => {
-    const { config, notices } = load({});
-    assert.equal(config.mode, "ipvs");
-    assert.deepEqual(notices, [
-      { level: "info", event: "No proxy mode chosen, using ipvs", keys: {} },
-    ]);
+describe("an empty mode with kubeIpvs.profile: kube-proxy", () => {
+  const notice = {
+    level: "warn",
+    event: "No proxy mode chosen, using iptables",
+    keys: {
+      reason: "kubeIpvs.profile is kube-proxy, which uses iptables if the mode is empty",
+      advice: "To serve Services with IPVS, set mode: ipvs, or pass --proxy-mode=ipvs",
+    },
+  };
+
+  it("means iptables in a file, and the log says what to write for IPVS", () => {
+    const { config, notices } = load({}, kubeProxyProfile);
+    assert.deepEqual([config.mode, notices], ["iptables", [notice]]);
   });
 
-  it("is no news to who calls a command", () => {
+  it("means iptables without a file", () => {
+    const { config, notices } = load({ "kube-ipvs-profile": "kube-proxy" });
+    assert.deepEqual([config.mode, notices], ["iptables", [notice]]);
+  });
+
+  it("is filled by the flag", () => {
+    const { config, notices } = load({ "proxy-mode": "ipvs" }, kubeProxyProfile);
+    assert.deepEqual([config.mode, notices], ["ipvs", []]);
+  });
+});
+
+describe("no mode and no file", () => {
+  for (const flags of [{}, { "proxy-mode": "" }]) {
+    it(`means ipvs, and the log says so: ${JSON.stringify(flags)}`, () => {
+      const { config, notices } = load(flags);
+      assert.equal(config.mode, "ipvs");
+      assert.deepEqual(notices, [
+        { level: "info", event: "No proxy mode chosen, using ipvs", keys: {} },
+      ]);
+    });
+  }
+
+  it("is not reported to a command that only asks", () => {
     const world = { hostname: () => "node-1", readFile: () => "" };
     assert.deepEqual(loadConfig(new Map(), world, "subcommand").notices, []);
   });

@@ -46,8 +46,7 @@ async function replay(scenario: Scenario): Promise<readonly string[]> {
   const clock = new FakeClock();
   const { config } = loadConfig(new Map([["config", ["scenario.yaml"]]]), {
     hostname: () => "ignored",
-    readFile: () =>
-      configurationText({ ...scenario.config, kubeIpvs: { foreignVirtualServers: "delete" } }),
+    readFile: () => configurationText({ ...scenario.config, kubeIpvs: { profile: "kube-proxy" } }),
   });
   const [first] = scenario.steps;
   source.apply(...(first?.apply ?? []));

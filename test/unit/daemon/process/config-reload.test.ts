@@ -1,15 +1,20 @@
 import assert from "node:assert/strict";
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import type { Config } from "../../../../src/config/config.ts";
 import type { ConfigState } from "../../../../src/config/config-change.ts";
 import { configText } from "../../../../src/config/config-text.ts";
 import {
+  type ConfigFileSource,
   ConfigReload,
   type ConfigReloadParts,
+  followConfigFile,
 } from "../../../../src/daemon/process/config-reload.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
-import { loadFile } from "../../config/loading.ts";
+import { load, loadFile } from "../../config/loading.ts";
 
 function reloadOf(
   lines: readonly string[],
@@ -70,6 +75,13 @@ describe("a configuration file that is read again", () => {
     assert.equal(applied[0]?.scheduler, "lc");
   });
 
+  it("keeps the previous configuration if its mode is empty", async () => {
+    const { reload, log, applied } = reloadOf(["", 'mode: ""\nipvs: {scheduler: lc}']);
+    await reload.run();
+    assert.deepEqual(applied, []);
+    assert.match(String(log.lines[0]?.keys["err"]), /mode: must be set: choose ipvs/);
+  });
+
   it("is retried with the next change where the kernel refused it", async () => {
     let isRefused = true;
     const tried: string[] = [];
@@ -84,5 +96,43 @@ describe("a configuration file that is read again", () => {
     await reload.run();
     assert.deepEqual(tried, ["mh", "mh"]);
     assert.deepEqual(log.lines[1]?.keys["applied"], ["ipvs.scheduler", "oomScoreAdj"]);
+  });
+});
+
+describe("a configuration file that ends the program when written", () => {
+  const head = "apiVersion: kubeproxy.config.k8s.io/v1alpha1\nkind: KubeProxyConfiguration\n";
+
+  it("does so only when it is valid: an empty mode is logged, and the program keeps running", async (test) => {
+    const folder = mkdtempSync(join(tmpdir(), "config-reload-"));
+    const path = join(folder, "config.conf");
+    test.after(() => rmSync(folder, { recursive: true }));
+    writeFileSync(path, `${head}mode: ipvs\n`);
+    const read = (): ConfigState => load({}, readFileSync(path, "utf8"));
+    const source: ConfigFileSource = { path, initial: read(), read };
+    const log = new RecordingLogger();
+    const { promise: failure, resolve: fail } = Promise.withResolvers<Error>();
+    const isLogged = Promise.withResolvers<void>();
+    const error = log.error.bind(log);
+    log.error = (...line) => {
+      error(...line);
+      isLogged.resolve();
+    };
+    const stop = followConfigFile(source, {
+      clock: new FakeClock(),
+      log,
+      apply: async () => {},
+      fail,
+    });
+    test.after(stop);
+
+    writeFileSync(path, `${head}mode: ""\n`);
+    await isLogged.promise;
+    assert.equal(log.lines[0]?.event, "Cannot apply changed configuration file");
+
+    writeFileSync(path, `${head}mode: iptables\n`);
+    assert.equal(
+      (await failure).message,
+      `Configuration file ${path} was written, exiting to restart`,
+    );
   });
 });
