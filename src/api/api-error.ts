@@ -4,7 +4,7 @@ export class ApiError extends Error {
   readonly status: number;
   /**
    * A code: the reason of the server's Status object (`Forbidden`), an errno or TLS name (`ECONNREFUSED`), or
-   * ours: `idle-timeout`, `malformed-answer`, `older-history`, `short-watch`, `no-credentials`.
+   * ours: `endless-list`, `idle-timeout`, `malformed-answer`, `older-history`, `short-watch`, `no-credentials`.
    */
   readonly reason: string;
   /** What was asked for: `endpointslices.discovery.k8s.io`; empty for the connection itself. */
@@ -34,6 +34,11 @@ export class ApiError extends Error {
 /** The server no longer knows the resourceVersion or the continue token. */
 export function isGone(error: unknown): boolean {
   return error instanceof ApiError && error.status === 410;
+}
+
+/** The pages of a list did not end. */
+export function isEndless(error: unknown): boolean {
+  return error instanceof ApiError && error.reason === "endless-list";
 }
 
 /** What was reported so far may be out of date: only a new list helps. */

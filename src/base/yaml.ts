@@ -4,6 +4,7 @@ import {
   parseAllDocuments,
   type ScalarTag,
   stringify,
+  type Tags,
   visit,
   type YAMLError,
 } from "yaml";
@@ -25,6 +26,11 @@ export interface YamlDocument {
   readonly problems: readonly YamlProblem[];
 }
 
+export interface YamlOptions {
+  /** Numbers become strings, as they are written. */
+  readonly areNumbersText?: boolean;
+}
+
 /** More aliases than this in one document are refused: nested ones grow exponentially. */
 const maxAliases = 100;
 
@@ -43,7 +49,10 @@ const oldBoolean: ScalarTag = {
  * Reads the documents of a YAML or JSON text; never throws. Empty documents (between two `---`, or only
  * comments) are left out. A broken document does not hide the others.
  */
-export function parseYamlDocuments(text: string): readonly YamlDocument[] {
+export function parseYamlDocuments(
+  text: string,
+  { areNumbersText = false }: YamlOptions = {},
+): readonly YamlDocument[] {
   const lines = new LineCounter();
   try {
     const documents = parseAllDocuments(text, {
@@ -51,7 +60,10 @@ export function parseYamlDocuments(text: string): readonly YamlDocument[] {
       prettyErrors: false,
       logLevel: "silent",
       merge: true,
-      customTags: (tags) => [...tags, oldBoolean],
+      customTags: (tags) => [
+        ...(areNumbersText ? tags.filter((tag) => !isNumberTag(tag)) : tags),
+        oldBoolean,
+      ],
     });
     if ("empty" in documents) return [];
     return documents
@@ -61,6 +73,10 @@ export function parseYamlDocuments(text: string): readonly YamlDocument[] {
     // The parser recurses: nesting some thousand levels deep exhausts the stack.
     return [brokenAt({ line: 1, col: 1 }, error instanceof Error ? error.message : String(error))];
   }
+}
+
+function isNumberTag(tag: Tags[number]): boolean {
+  return typeof tag !== "string" && /:(?:int|float)$/.test(tag.tag);
 }
 
 type ParsedDocument = Extract<ReturnType<typeof parseAllDocuments>, readonly unknown[]>[number];

@@ -1,17 +1,18 @@
 /**
- * The one file that imports @kubernetes/client-node, and that is imported only when a cluster is used: it is
- * most of the program's memory. Used: reading kubeconfigs, TLS material, exec and other auth plugins, agents
- * for proxies. Not used: its requests, informers and object types.
+ * The one file that imports @kubernetes/client-node, and that is imported only when a cluster is used: it is most of the
+ * program's memory. docs/decisions/0017 says which parts of the library are used, and why its informers are not.
  */
 import { Agent as HttpAgent } from "node:http";
 import { type AgentOptions, Agent as HttpsAgent, type RequestOptions } from "node:https";
+import { resolve } from "node:path";
 import { type Cluster, KubeConfig, type User } from "@kubernetes/client-node";
 import { errorText } from "../../base/error-text.ts";
-import { pathOf } from "../decode/fields.ts";
+import { isLoopback, parseIpAddress } from "../../base/ip.ts";
+import { fieldOf, pathOf } from "../decode/fields.ts";
 import { printable } from "../refusals.ts";
 import { proxyFor } from "./environment-proxy.ts";
-import { type ImpersonationHeaders, impersonationHeaders } from "./impersonation.ts";
 import { invalidKubeconfig, type Kubeconfig, withoutQuotes } from "./kubeconfig-file.ts";
+import { PluginProcesses } from "./plugin-processes.ts";
 
 /** TLS options that belong to a cluster and a user; equal ones can share connections. */
 export type TlsMaterial = Pick<
@@ -21,8 +22,7 @@ export type TlsMaterial = Pick<
 
 /** What a request needs beside its address. */
 export interface ClientMaterial {
-  /** Several values stand for several headers of one name. */
-  readonly headers: Readonly<Record<string, string | readonly string[]>>;
+  readonly headers: Readonly<Record<string, string>>;
   readonly tls: TlsMaterial;
 }
 
@@ -32,11 +32,12 @@ export class ClientConfig {
   readonly server: string;
   /** The name that the server's certificate must carry: tls-server-name, or the host of the address. */
   readonly certifiedName: string;
-  /** Of the current user; `undefined` when it has none. */
-  readonly tokenFile: string | undefined;
-  readonly #config: KubeConfig;
+  readonly #origin: string;
   readonly #cluster: Cluster;
-  readonly #impersonation: ImpersonationHeaders;
+  readonly #user: User;
+  readonly #plugins = new PluginProcesses();
+  /** Keeps a plugin's credentials until they expire. */
+  readonly #config: KubeConfig;
 
   /** `master` overrides the server's address unless it is empty; `environment` may name a proxy. */
   constructor(
@@ -49,28 +50,38 @@ export class ClientConfig {
     const cluster = config.getCurrentCluster();
     if (cluster === null)
       throw invalidKubeconfig(origin, "it has no current context that names a cluster");
-    this.server = serverOf(master === "" ? cluster.server : master, origin);
-    this.certifiedName =
-      cluster.tlsServerName || new URL(this.server).hostname.replace(/^\[|\]$/g, "");
+    const user = userOf(config, kubeconfig);
+    const address = master === "" ? cluster.server : master;
+    this.#origin = origin;
+    this.server = serverOf(address, { origin, isTlsMeant: isTlsMeant(cluster, user) });
+    const host = new URL(this.server).hostname.replace(/^\[|\]$/g, "");
+    this.certifiedName = String(cluster.tlsServerName ?? "") || host;
     // Over plain HTTP there is nothing to verify; the library refuses such a server otherwise.
     const skipTLSVerify = cluster.skipTLSVerify || this.server.startsWith("http:");
     const proxyUrl = cluster.proxyUrl || proxyFor(new URL(this.server), environment);
+    if (proxyUrl && URL.parse(proxyUrl) === null)
+      throw invalidKubeconfig(
+        origin,
+        "the proxy's address is not a URL such as http://10.0.0.1:3128",
+      );
     this.#cluster = {
       ...cluster,
       server: this.server,
       skipTLSVerify,
       ...(proxyUrl === undefined ? {} : { proxyUrl }),
     };
-    const user = config.getCurrentUser() ?? { name: "nobody" };
-    this.tokenFile = kubeconfig.tokenFiles.get(user.name);
-    this.#impersonation = impersonationHeaders(kubeconfig, user.name);
-    this.#config = configOf(this.#cluster, withExecInfo(user, this.#cluster));
+    this.#user = withExecInfo(user, this.#cluster);
+    this.#config = configOf(this.#cluster, this.#user);
+    this.#plugins.follow(this.#config);
   }
 
   /** Reads files and asks plugins; what they throw may quote their output. */
   async read(): Promise<ClientMaterial> {
     const options: RequestOptions = {};
-    await this.#config.applyToHTTPSOptions(options);
+    // The library would keep a token file's content for a minute on top of ours.
+    const keeps = this.#user.authProvider?.name !== tokenFileProvider;
+    const config = keeps ? this.#config : configOf(this.#cluster, this.#user);
+    await config.applyToHTTPSOptions(options);
     const { ca, cert, key, servername, auth } = options;
     const headers = new Map<string, string>();
     for (const [name, value] of Object.entries(options.headers ?? {})) {
@@ -83,10 +94,24 @@ export class ClientConfig {
     const material = { ca, cert, key, servername };
     const given = Object.entries(material).filter(([, value]) => value !== undefined);
     const tls: TlsMaterial = Object.fromEntries(given);
+    if (headers.has("authorization")) this.#refusePlainHttp();
     return {
-      headers: { ...Object.fromEntries(headers), ...this.#impersonation },
+      headers: Object.fromEntries(headers),
       tls: { ...tls, rejectUnauthorized: !this.#cluster.skipTLSVerify },
     };
+  }
+
+  /** Kills the plugins that run, with their children: {@link read} rejects. */
+  killPlugins(): void {
+    this.#plugins.kill();
+  }
+
+  /** Whoever is on the way could read the credentials and use them. */
+  #refusePlainHttp(): void {
+    const { protocol, hostname } = new URL(this.server);
+    if (protocol === "https:" || (isThisMachine(hostname) && !this.#cluster.proxyUrl)) return;
+    const why = `it would send credentials to ${this.server} without TLS; use https://, or remove the credentials`;
+    throw invalidKubeconfig(this.#origin, why);
   }
 
   /** Connections with this TLS material, through the cluster's proxy if it has one. */
@@ -99,7 +124,7 @@ export class ClientConfig {
     }
     // The library makes agents for proxies, and keeps one per configuration object: new material, new object.
     const options: RequestOptions = {};
-    await configOf(this.#cluster, userOf(tls)).applyToHTTPSOptions(options);
+    await configOf(this.#cluster, proxiedUser(tls)).applyToHTTPSOptions(options);
     return options.agent as HttpAgent;
   }
 }
@@ -117,6 +142,9 @@ function loaded({ object, folder, origin }: Kubeconfig): KubeConfig {
 
 /** A YAMLException quotes the line it stopped at in its message and its cause, and that line may contain a token. */
 function reasonOf(error: unknown): string {
+  // The library checks presence, not types; its TypeErrors name a field of its own and no value.
+  if (error instanceof TypeError)
+    return `a field is not text, a list or an object as it must be: ${error.message}`;
   const { name = "", reason = "" } = error as { name?: string; reason?: string };
   return name === "YAMLException" ? withoutQuotes(reason) : errorText(error);
 }
@@ -127,8 +155,25 @@ function configOf(cluster: Cluster, user: User): KubeConfig {
   return config;
 }
 
-function serverOf(server: string, origin: string): string {
-  const url = URL.parse(server.includes("://") ? server : `http://${server}`);
+/** As client-go: an address without a scheme means TLS if anything says so. Credentials say so, too. */
+function isTlsMeant(cluster: Cluster, user: User): boolean {
+  const { caFile, caData, skipTLSVerify } = cluster;
+  const { certFile, certData, token, username, exec, authProvider } = user;
+  const given = [caFile, caData, certFile, certData, token, username, exec, authProvider];
+  return skipTLSVerify || given.some(Boolean);
+}
+
+function isThisMachine(hostname: string): boolean {
+  const address = parseIpAddress(hostname.replace(/^\[|\]$/g, ""));
+  return hostname === "localhost" || (address !== undefined && isLoopback(address));
+}
+
+function serverOf(
+  server: string,
+  { origin, isTlsMeant }: { readonly origin: string; readonly isTlsMeant: boolean },
+): string {
+  const scheme = isTlsMeant ? "https" : "http";
+  const url = URL.parse(server.includes("://") ? server : `${scheme}://${server}`);
   if (url === null || !["http:", "https:"].includes(url.protocol)) {
     const why = `${printable(server)} is not a URL such as https://10.0.0.1:6443`;
     throw invalidKubeconfig(origin, why);
@@ -136,7 +181,33 @@ function serverOf(server: string, origin: string): string {
   return url.href.replace(/\/$/, "");
 }
 
-function userOf({ cert, key }: TlsMaterial): User {
+/** The library's name for a user whose bearer token is in a file. */
+const tokenFileProvider = "tokenFile";
+
+/** The current user, with what the library does not read of one: tokenFile, which goes before token. */
+function userOf(config: KubeConfig, { object, folder, origin }: Kubeconfig): User {
+  const user = config.getCurrentUser() ?? { name: "nobody" };
+  const users = fieldOf(object, "users");
+  const entries: readonly unknown[] = Array.isArray(users) ? users : [];
+  const given = fieldOf(
+    entries.find((entry) => fieldOf(entry, "name") === user.name),
+    "user",
+  );
+  for (const name of ["as-groups", "as-uid", "as-user-extra"]) {
+    if (fieldOf(given, name) === undefined) continue;
+    throw invalidKubeconfig(
+      origin,
+      `user ${user.name} has ${name}, which is not supported; use as`,
+    );
+  }
+  const file = fieldOf(given, "tokenFile");
+  if (typeof file !== "string" || file === "") return user;
+  const { token: _token, ...rest } = user;
+  const tokenFile = resolve(folder, file);
+  return { ...rest, authProvider: { name: tokenFileProvider, config: { tokenFile } } };
+}
+
+function proxiedUser({ cert, key }: TlsMaterial): User {
   const encode = (text: unknown): string => Buffer.from(text as string | Buffer).toString("base64");
   return {
     name: "proxied",

@@ -1,5 +1,4 @@
 import { createHash } from "node:crypto";
-import { readFile } from "node:fs/promises";
 import type { Agent } from "node:http";
 import { type Clock, sleep } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
@@ -26,8 +25,6 @@ export class Credentials {
   #config: ClientConfig;
   readonly #makeConfig: () => ClientConfig;
   readonly #material: Remembered<ClientMaterial>;
-  /** Absent: none in a file. */
-  readonly #token: Remembered<string> | undefined;
   #agent: Agent | undefined;
   #agentDigest = "";
   #reading: Promise<RequestCredentials> | undefined;
@@ -37,10 +34,7 @@ export class Credentials {
     this.#clock = clock;
     this.#makeConfig = makeConfig;
     this.#config = makeConfig();
-    const { tokenFile } = this.#config;
     this.#material = new Remembered(clock, () => this.#readMaterial());
-    this.#token =
-      tokenFile === undefined ? undefined : new Remembered(clock, () => readToken(tokenFile));
   }
 
   get server(): string {
@@ -65,14 +59,11 @@ export class Credentials {
 
   async #read(): Promise<RequestCredentials> {
     const { headers, tls } = await this.#material.current();
-    const token = await this.#token?.current();
-    const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` };
-    return { headers: { ...headers, ...authorization }, agent: await this.#agentFor(tls) };
+    return { headers, agent: await this.#agentFor(tls) };
   }
 
   /** The server refused them (401): forget what files and plugins said. */
   drop(): void {
-    this.#token?.drop();
     this.#material.drop();
     this.#config = this.#makeConfig();
   }
@@ -85,8 +76,9 @@ export class Credentials {
 
   async #readMaterial(): Promise<ClientMaterial> {
     try {
-      return await withTimeout(this.#clock, this.#config.read());
+      return await readInTime(this.#clock, this.#config);
     } catch (error) {
+      if (error instanceof ApiError) throw error;
       const message = `Cannot get credentials for ${this.server}: ${speakable(error)}`;
       throw new ApiError(message, { reason: "no-credentials" });
     }
@@ -103,31 +95,21 @@ export class Credentials {
   }
 }
 
-/** A bearer token in a file that another program replaces from time to time. */
-async function readToken(path: string): Promise<string> {
-  try {
-    return (await readFile(path, "utf8")).trim();
-  } catch (cause) {
-    const advice = "check the kubeconfig or the service account that names it";
-    const message = `Cannot read token file ${path}: ${systemErrorText(cause)}; ${advice}`;
-    throw new ApiError(message, { reason: "no-credentials", cause });
-  }
-}
-
 function digestOf(tls: TlsMaterial): string {
   const hash = createHash("sha256");
   for (const [name, value] of Object.entries(tls)) hash.update(`${name}=${String(value)}\n`);
   return hash.digest("base64");
 }
 
-async function withTimeout<T>(clock: Clock, promise: Promise<T>): Promise<T> {
+async function readInTime(clock: Clock, config: ClientConfig): Promise<ClientMaterial> {
   const abort = new AbortController();
   const expired = sleep(clock, pluginTimeoutMs, abort.signal).then(() => {
-    if (abort.signal.aborted) return promise;
-    throw new Error(`the credential plugin did not respond within ${pluginTimeoutMs / 1000} s`);
+    config.killPlugins();
+    const why = `the credential plugin did not end within ${pluginTimeoutMs / 1000} s and was killed`;
+    throw new Error(`${why}; run it by hand, as the kubeconfig names it`);
   });
   try {
-    return await Promise.race([promise, expired]);
+    return await Promise.race([config.read(), expired]);
   } finally {
     abort.abort();
   }

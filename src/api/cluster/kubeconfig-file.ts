@@ -1,11 +1,9 @@
 import { readFile } from "node:fs/promises";
-import { dirname, isAbsolute, join } from "node:path";
+import { dirname, join } from "node:path";
 import { escapeUnprintable } from "../../base/printable.ts";
 import { systemErrorText } from "../../base/system-error-text.ts";
 import { parseYamlDocuments } from "../../base/yaml.ts";
 import { ApiError } from "../api-error.ts";
-import { fieldOf, pathOf } from "../decode/fields.ts";
-import { kubeconfigTypeProblem } from "./kubeconfig-types.ts";
 
 /** How to reach a cluster, in the words of a kubeconfig. */
 export interface Kubeconfig {
@@ -13,8 +11,6 @@ export interface Kubeconfig {
   readonly object: unknown;
   /** Relative paths in it are meant from here. */
   readonly folder: string;
-  /** Files of bearer tokens by the user's name. */
-  readonly tokenFiles: ReadonlyMap<string, string>;
   /** For messages: `kubeconfig /etc/x.conf`. */
   readonly origin: string;
 }
@@ -36,16 +32,13 @@ export async function readKubeconfigFile(path: string): Promise<Kubeconfig> {
 /** What the kubeconfig at `path` says. Throws ApiError `invalid-kubeconfig`. Pure. */
 export function readKubeconfigText(text: string, path: string): Kubeconfig {
   const origin = `kubeconfig ${path}`;
-  const [document] = parseYamlDocuments(text);
+  // A token of digits is text.
+  const [document] = parseYamlDocuments(text, { areNumbersText: true });
   const [problem] = document?.problems ?? [];
   if (problem !== undefined) {
     throw invalidKubeconfig(origin, `line ${problem.line}: ${withoutQuotes(problem.reason)}`);
   }
-  const object = document?.value;
-  const wrongType = kubeconfigTypeProblem(object);
-  if (wrongType !== undefined) throw invalidKubeconfig(origin, wrongType);
-  const folder = dirname(path);
-  return { object, folder, tokenFiles: tokenFilesOf(object, folder), origin };
+  return { object: document?.value, folder: dirname(path), origin };
 }
 
 /** A YAML reader's message without the text that it quotes, which may be a token. */
@@ -56,7 +49,7 @@ export function withoutQuotes(reason: string): string {
 /** What `--master` alone says: an address without credentials. */
 export function kubeconfigOfMaster(master: string): Kubeconfig {
   const object = kubeconfigObject({ server: master });
-  return { object, folder: "/", tokenFiles: new Map(), origin: `--master ${master}` };
+  return { object, folder: "/", origin: `--master ${master}` };
 }
 
 /**
@@ -86,16 +79,9 @@ export async function kubeconfigOfPod(
     () => false,
   );
   const server = `https://${host.includes(":") ? `[${host}]` : host}:${port}`;
-  const object = kubeconfigObject({
-    server,
-    ...(hasCa ? { "certificate-authority": caFile } : {}),
-  });
-  return {
-    object,
-    folder,
-    tokenFiles: new Map([["pod", tokenFile]]),
-    origin: "the pod's service account",
-  };
+  const cluster = { server, ...(hasCa ? { "certificate-authority": caFile } : {}) };
+  const object = kubeconfigObject(cluster, { tokenFile });
+  return { object, folder, origin: "the pod's service account" };
 }
 
 /** An error for a kubeconfig that can be read and makes no sense. */
@@ -104,23 +90,11 @@ export function invalidKubeconfig(origin: string, why: string): ApiError {
   return new ApiError(message, { reason: "invalid-kubeconfig" });
 }
 
-function kubeconfigObject(cluster: object): unknown {
+function kubeconfigObject(cluster: object, user: object = {}): unknown {
   return {
     clusters: [{ name: "pod", cluster }],
-    users: [{ name: "pod", user: {} }],
+    users: [{ name: "pod", user }],
     contexts: [{ name: "pod", context: { cluster: "pod", user: "pod" } }],
     "current-context": "pod",
   };
-}
-
-function tokenFilesOf(object: unknown, folder: string): ReadonlyMap<string, string> {
-  const files = new Map<string, string>();
-  const users = fieldOf(object, "users");
-  for (const entry of Array.isArray(users) ? users : []) {
-    const name = fieldOf(entry, "name");
-    const file = pathOf(entry, "user", "tokenFile");
-    if (typeof name !== "string" || typeof file !== "string" || file === "") continue;
-    files.set(name, isAbsolute(file) ? file : join(folder, file));
-  }
-  return files;
 }

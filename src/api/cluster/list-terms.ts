@@ -33,8 +33,8 @@ export class ListTerms {
     if (this.#version !== "0") this.#version = "";
   }
 
-  /** A page token expired, so paging is too slow here: the next list comes in one piece. */
-  noteExpiredToken(): void {
+  /** A page token expired, or pages never end: the next list comes in one piece. */
+  noteUselessPages(): void {
     this.#usesPages = false;
   }
 

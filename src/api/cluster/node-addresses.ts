@@ -5,7 +5,8 @@ import { decodeObject } from "../decode/decode-object.ts";
 import { TextPool } from "../decode/flat-text.ts";
 import type { NodeRecord } from "../objects.ts";
 import type { NodeAddresses } from "../source.ts";
-import { parsed, readListHead } from "./answers.ts";
+import { type ListHead, parsed, readListHead } from "./answers.ts";
+import { readPages } from "./list-pages.ts";
 import { ListSplitter } from "./list-splitter.ts";
 import { readBody } from "./watched-request.ts";
 import { collections } from "./watched-resources.ts";
@@ -31,18 +32,15 @@ export async function listNodeAddresses(
     addresses.set(name, own);
     if (weight !== undefined) noteWeight(name, weight);
   };
-  let token = "";
-  do token = await listPage(parts, { token, signal }, note);
-  while (token !== "" && !signal.aborted);
+  await readPages(allNodes, (token) => listPage(parts, { token, signal }, note));
   return addresses;
 }
 
-/** Returns the token of the next page; empty: this was the last one. */
 async function listPage(
   parts: { readonly connection: ApiConnection; readonly clock: Clock },
   { token, signal }: { readonly token: string; readonly signal: AbortSignal },
   note: (record: NodeRecord) => void,
-): Promise<string> {
+): Promise<ListHead> {
   const splitter = new ListSplitter(nodeLimitBytes);
   const from = token === "" ? { resourceVersion: "0" } : { continue: token };
   const query = { limit: pageSize, ...from };
@@ -55,7 +53,7 @@ async function listPage(
       if (record !== undefined) note(record);
     }
   });
-  if (signal.aborted) return "";
+  if (signal.aborted) return { resourceVersion: "", continueToken: "" };
   const envelope = parsed(allNodes, () => splitter.end());
-  return readListHead(allNodes, envelope).continueToken;
+  return readListHead(allNodes, envelope);
 }

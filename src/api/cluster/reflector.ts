@@ -1,7 +1,7 @@
 import { type Clock, sleep } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
 import type { Logger } from "../../base/log.ts";
-import { ApiError, isAnswered, isGone, isSilence, needsList } from "../api-error.ts";
+import { ApiError, isAnswered, isEndless, isGone, isSilence, needsList } from "../api-error.ts";
 import type { ApiConnection } from "../connection.ts";
 import type { DecodeContext } from "../decode/fields.ts";
 import { TextPool } from "../decode/flat-text.ts";
@@ -11,6 +11,7 @@ import { type ListHead, malformed, parsed, readListHead, readWatchEvent } from "
 import { BackOff } from "./back-off.ts";
 import { LineSplitter } from "./line-splitter.ts";
 import { confirmAfterMs, ListGuard } from "./list-guard.ts";
+import { readPages } from "./list-pages.ts";
 import { ListSplitter } from "./list-splitter.ts";
 import { ListTerms } from "./list-terms.ts";
 import { knownKeys, ListedObjects } from "./listed-objects.ts";
@@ -102,11 +103,8 @@ export class Reflector<T> {
   async #list(signal: AbortSignal): Promise<void> {
     const listedBefore = knownKeys(this.#target, this.#records);
     const listed = new ListedObjects(this.#target, this.#records);
-    let head: ListHead = { resourceVersion: "", continueToken: "" };
-    do {
-      head = await this.#listPage(head.continueToken, listed, signal);
-      if (signal.aborted) return;
-    } while (head.continueToken !== "");
+    const head = await readPages(this.#resource, (token) => this.#listPage(token, listed, signal));
+    if (signal.aborted) return;
     this.#terms.noteComplete();
     const known = await this.#withServed(listedBefore);
     if (signal.aborted) return;
@@ -256,11 +254,12 @@ export class Reflector<T> {
   }
 
   #noteFailedList(error: unknown): void {
-    if (isAnswered(error)) this.#terms.noteRefusal();
+    if (isEndless(error)) this.#terms.noteUselessPages();
+    else if (isAnswered(error)) this.#terms.noteRefusal();
   }
 
   #relist(): void {
-    if (this.#resourceVersion === undefined) this.#terms.noteExpiredToken();
+    if (this.#resourceVersion === undefined) this.#terms.noteUselessPages();
     this.#resourceVersion = undefined;
     this.#terms.askForNewest();
   }

@@ -41,11 +41,13 @@ describe("kubeadm's ConfigMap", () => {
   });
 
   it("leads to the API server with the token of kubeconfig.conf", async () => {
-    const path = join(folder, "kubeconfig.conf");
-    writeFileSync(path, data["kubeconfig.conf"] ?? "");
-    const client = new ClientConfig(await readKubeconfigFile(path), "");
+    const file = join(folder, "kubeconfig.conf");
+    const account = "/var/run/secrets/kubernetes.io/serviceaccount";
+    writeFileSync(file, (data["kubeconfig.conf"] ?? "").replaceAll(account, folder));
+    for (const name of ["ca.crt", "token"]) writeFileSync(join(folder, name), `${name} of the pod`);
+    const client = new ClientConfig(await readKubeconfigFile(file), "");
     assert.equal(client.server, "https://192.168.10.10:6443");
-    assert.equal(client.tokenFile, "/var/run/secrets/kubernetes.io/serviceaccount/token");
+    assert.equal((await client.read()).headers["authorization"], "Bearer token of the pod");
   });
 });
 

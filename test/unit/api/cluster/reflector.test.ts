@@ -213,6 +213,24 @@ describe("a reflector's requests", () => {
     );
   });
 
+  it("list in one piece after pages that never end", async (test) => {
+    const stage = new Stage(test);
+    for (const _ of [1, 2]) {
+      await stage.settle();
+      const page = stage.connection.latest.answer();
+      page.send(listText("10", [service()], "same"));
+      page.end();
+    }
+    await stage.settle();
+    assert.equal(stage.failures("endless-list"), 1);
+    assert.deepEqual(stage.lines, ["warn Cannot read from the API server, retrying"]);
+    await stage.untilNextRequest();
+    assert.equal(stage.query["limit"], undefined);
+    assert.equal(stage.query["continue"], undefined);
+    await stage.toWatch(service());
+    assert.equal(stage.query["watch"], "true");
+  });
+
   it("ask for the newest state after 410", async (test) => {
     const stage = new Stage(test);
     const body = await stage.toWatch();

@@ -1,0 +1,37 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { readPages } from "../../../../src/api/cluster/list-pages.ts";
+
+const services = { name: "services" };
+
+/** Reads pages whose n-th has the token that `tokenOf` gives it; resolves with the tokens that were asked for. */
+async function askedTokens(tokenOf: (page: number) => string): Promise<readonly string[]> {
+  const asked: string[] = [];
+  const reading = readPages(services, async (token) => {
+    asked.push(token);
+    return { resourceVersion: "9", continueToken: tokenOf(asked.length) };
+  });
+  await reading.catch((error: Error) => {
+    assert.equal(
+      error.message,
+      "Cannot list services: the API server returns a continue token with every page; check proxies on the way to it",
+    );
+    asked.push("error");
+  });
+  return asked;
+}
+
+describe("the pages of a list", () => {
+  it("are read until one has no token", async () => {
+    assert.deepEqual(await askedTokens((page) => ["a", "b"][page - 1] ?? ""), ["", "a", "b"]);
+  });
+
+  it("end with an error when a page returns the token that it was asked for", async () => {
+    assert.deepEqual(await askedTokens(() => "same"), ["", "same", "error"]);
+  });
+
+  it("end with an error after 2,000 pages with ever new tokens", async () => {
+    const asked = await askedTokens(String);
+    assert.deepEqual([asked.length, asked.at(-1)], [2_001, "error"]);
+  });
+});
