@@ -221,7 +221,7 @@ export const ownFields = [
     default: "10m",
     keepsZero: true,
     min: 0,
-    help: "how often the addresses of all Nodes are listed, while a Service has external or load-balancer IPs, or weights by Node: no Node's address is bound or served on other nodes; at least 1s per Node; 0s: never",
+    help: "how often the addresses of all Nodes are listed, while a Service has external or load-balancer IPs, or weights by Node: no Node's address is bound or served on other nodes; at least 1s per Node; a new external IP is served after the next list, within 10s or 0.1s per Node; 0s: never",
   },
   {
     path: "kubeIpvs.ignoreRunningKubeProxy",

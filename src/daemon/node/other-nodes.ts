@@ -1,3 +1,4 @@
+import { BackOff } from "../../api/cluster/back-off.ts";
 import type { ServiceRecord } from "../../api/objects.ts";
 import type { NodeAddresses, NodeWeights, ObjectSource } from "../../api/source.ts";
 import { background } from "../../base/background.ts";
@@ -17,7 +18,7 @@ export interface OtherNodesParts {
   readonly periodMs: number;
   /** Numbers from 0 up to 1. */
   readonly random: () => number;
-  /** {@link OtherNodes.reserved}, {@link OtherNodes.weights} or {@link OtherNodes.isReady} differs. */
+  /** {@link OtherNodes.reserved}, `unchecked`, `weights` or `isReady` differs. */
   readonly onChange: () => void;
   /** Weights are wanted whatever Services say; absent: no. */
   readonly areWeightsDefault?: () => boolean;
@@ -27,12 +28,19 @@ export interface OtherNodesParts {
 const pausePerNodeMs = 1_000;
 /** The first sync waits so long for the first reading. */
 const longestWaitMs = 5_000;
-/** Within this time after the first Service that names such an address, by chance: all nodes hear of it at once. */
-const firstReadingWithinMs = 10_000;
+/**
+ * A Service that names a new address is followed by a reading within this time, by chance, since all nodes hear of it at once. In
+ * large clusters it is {@link claimPausePerNodeMs} for each Node. New claims cause no readings at a shorter distance.
+ */
+const readingWithinMs = 10_000;
+const claimPausePerNodeMs = 100;
 /** Of each Node, those that it had before counted; a Node has one or two of each family. */
 const maxAddressesPerNode = 16;
 
 /**
+ * Anybody who may write a Service may write any external IP into it. So a new external IP waits, neither bound nor served, for a list of
+ * Nodes that was requested after the claim. Load-balancer IPs do not wait: a controller writes them.
+ *
  * The addresses of other Nodes, as far as Services name them as external or load-balancer IPs, and the weights of Nodes
  * where a Service asks for them. Read only while a Service needs either, at a pace that the number of Nodes sets. An address stays reserved as long as its Node exists, whatever
  * becomes of its status meanwhile.
@@ -41,6 +49,8 @@ export class OtherNodes {
   readonly #parts: OtherNodesParts;
   /** Addresses that Services name, with how many do. */
   readonly #claims = new Map<IpAddress, number>();
+  /** External IPs that a Service names and that no list of Nodes was compared with since. */
+  readonly #unchecked = new Set<IpAddress>();
   /** The Node that has it. */
   #owners: ReadonlyMap<IpAddress, string> = new Map();
   #reserved: ReadonlySet<IpAddress> = new Set();
@@ -51,13 +61,17 @@ export class OtherNodes {
   #isReady: boolean;
   #isReading = false;
   #hasFailed = false;
-  /** From now on no earlier reading; undefined: none is planned. */
-  #cancelNext: (() => void) | undefined;
+  readonly #backOff: BackOff;
+  #nodeCount = 0;
+  #lastReadMs = Number.NEGATIVE_INFINITY;
+  /** The reading that is planned. */
+  #next: { readonly atMs: number; readonly cancel: () => void } | undefined;
   #cancelWait: () => void = () => {};
 
   constructor(parts: OtherNodesParts) {
     this.#parts = parts;
     this.#isReady = !this.#canRead;
+    this.#backOff = new BackOff(parts.clock, parts.random);
   }
 
   /** Planning may begin: other Nodes are known, or nobody asks for them, or they could not be read in time. */
@@ -70,6 +84,11 @@ export class OtherNodes {
     return this.#reserved;
   }
 
+  /** External IPs that may be another Node's: they wait for the next list of Nodes. */
+  get unchecked(): ReadonlySet<IpAddress> {
+    return this.#unchecked;
+  }
+
   /** Of Nodes that have one. The same object while nothing in it differs. */
   get weights(): NodeWeights {
     return this.#weights;
@@ -78,21 +97,43 @@ export class OtherNodes {
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
     if (current !== undefined && asksNodeWeights(current)) this.#weightRequests += 1;
     if (previous !== undefined && asksNodeWeights(previous)) this.#weightRequests -= 1;
+    const wasClaimed = (current?.externalIps ?? []).filter((address) => this.#claims.has(address));
     for (const address of namedBy(current)) {
       this.#claims.set(address, (this.#claims.get(address) ?? 0) + 1);
     }
     for (const address of namedBy(previous)) {
       const rest = (this.#claims.get(address) ?? 1) - 1;
       if (rest > 0) this.#claims.set(address, rest);
-      else this.#claims.delete(address);
+      else {
+        this.#claims.delete(address);
+        this.#unchecked.delete(address);
+      }
     }
+    const isNew = (address: IpAddress): boolean => !wasClaimed.includes(address);
+    this.#check((current?.externalIps ?? []).filter(isNew));
     this.#update([...namedBy(previous), ...namedBy(current)]);
     this.noteNeeds();
   }
 
+  /** These wait for the next list of Nodes. */
+  #check(addresses: readonly IpAddress[]): void {
+    if (!this.#canRead) return;
+    const unknown = addresses.filter((address) => !this.#owners.has(address));
+    if (unknown.length === 0) return;
+    for (const address of unknown) this.#unchecked.add(address);
+    if (this.#isReady) this.#parts.onChange();
+  }
+
   /** More may be needed than before: Services changed, or what counts for all of them. */
   noteNeeds(): void {
-    if (this.#isReady) this.#planReading(this.#parts.random() * firstReadingWithinMs);
+    if (this.#isReady) this.#planReading(this.#delayAfterClaimMs());
+  }
+
+  #delayAfterClaimMs(): number {
+    const { clock, random } = this.#parts;
+    const windowMs = Math.max(readingWithinMs, this.#nodeCount * claimPausePerNodeMs);
+    const sinceLastMs = clock.monotonicMs() - this.#lastReadMs;
+    return Math.max(random() * windowMs, windowMs - sinceLastMs);
   }
 
   /** Services are completely listed. */
@@ -130,7 +171,7 @@ export class OtherNodes {
 
   stop(): void {
     this.#abort.abort();
-    this.#cancelNext?.();
+    this.#next?.cancel();
     this.#cancelWait();
   }
 
@@ -143,30 +184,49 @@ export class OtherNodes {
     return this.#parts.source.listNodeAddresses !== undefined && this.#parts.periodMs > 0;
   }
 
-  /** Unless one is planned already, or nobody needs it. */
+  /** Unless one is planned for an earlier time, or nobody needs it. */
   #planReading(delayMs: number): void {
     const isNeeded = this.#canRead && this.#isNeeded && !this.#abort.signal.aborted;
-    if (!isNeeded || this.#isReading || this.#cancelNext !== undefined) return;
+    if (!isNeeded || this.#isReading) return;
     const { clock, log } = this.#parts;
-    this.#cancelNext = clock.after(delayMs, () => {
-      this.#cancelNext = undefined;
+    const atMs = clock.monotonicMs() + delayMs;
+    if (this.#next !== undefined && (this.#next.atMs <= atMs || this.#unchecked.size === 0)) return;
+    this.#next?.cancel();
+    const cancel = clock.after(delayMs, () => {
+      this.#next = undefined;
       if (!this.#isNeeded) return;
       background(this.#read(), log, "reading of Node addresses");
     });
+    this.#next = { atMs, cancel };
   }
 
   async #read(): Promise<void> {
     const { signal } = this.#abort;
+    const { clock, periodMs, random } = this.#parts;
     this.#isReading = true;
+    const checked = [...this.#unchecked];
     const weights = new Map<string, number>();
     const nodes = await this.#list(signal, weights);
     this.#isReading = false;
+    this.#lastReadMs = clock.monotonicMs();
     if (signal.aborted) return;
-    if (nodes !== undefined) this.noteNodes(nodes, weights);
+    if (nodes === undefined) {
+      this.#planReading(this.#backOff.nextDelayMs());
+      return;
+    }
+    this.#nodeCount = nodes.size;
+    this.noteNodes(nodes, weights);
+    this.#noteChecked(checked);
     this.#becomeReady();
-    const { periodMs, random } = this.#parts;
-    const pauseMs = Math.max(periodMs, (nodes?.size ?? 0) * pausePerNodeMs);
+    const pauseMs = Math.max(periodMs, nodes.size * pausePerNodeMs);
     this.#planReading(pauseMs * (1 + random() / 10));
+    if (this.#unchecked.size > 0) this.noteNeeds();
+  }
+
+  #noteChecked(addresses: readonly IpAddress[]): void {
+    if (addresses.length === 0) return;
+    for (const address of addresses) this.#unchecked.delete(address);
+    this.#parts.onChange();
   }
 
   async #list(
@@ -182,7 +242,7 @@ export class OtherNodes {
     } catch (error) {
       if (signal.aborted) return undefined;
       // Those that were read before stay reserved.
-      const effect = "Addresses of Nodes that came meanwhile may be bound to kube-ipvs0";
+      const effect = "New external IPs are not served, since they may be addresses of Nodes";
       const advice = "Grant list on nodes, or set kubeIpvs.nodeAddressPeriod: 0s";
       const keys = { err: errorText(error), effect, advice };
       if (!this.#hasFailed) this.#parts.log.warn("Cannot list the addresses of other Nodes", keys);

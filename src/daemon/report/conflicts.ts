@@ -3,14 +3,11 @@ import type { ServiceName } from "../../api/objects.ts";
 import type { LogKeys } from "../../base/log.ts";
 import type { ClaimReason, LostClaim } from "../../plan/claims/claim.ts";
 import type { DesiredState } from "../../plan/desired-state.ts";
-import type { ReservedReason } from "../../plan/options.ts";
+import type { KnownReason } from "../../plan/frontends.ts";
 
-export type ConflictReason =
-  | "claimed-by-another-service"
-  | "foreign-virtual-server"
-  | ReservedReason;
+export type ConflictReason = "claimed-by-another-service" | "foreign-virtual-server" | KnownReason;
 
-const reservedWords: Readonly<Record<ReservedReason, string>> = {
+const reservedWords: Readonly<Record<KnownReason, string>> = {
   "node-address": "the node's own",
   "gateway-address": "a gateway's of the node",
   "broadcast-address": "a broadcast address of the node",
@@ -22,7 +19,7 @@ const reservedWords: Readonly<Record<ReservedReason, string>> = {
 export const conflictReasons: readonly ConflictReason[] = [
   "claimed-by-another-service",
   "foreign-virtual-server",
-  ...(Object.keys(reservedWords) as ReservedReason[]),
+  ...(Object.keys(reservedWords) as KnownReason[]),
 ];
 
 export interface Conflict {

@@ -88,7 +88,7 @@ export class ClusterInput {
         ...(collaborators.apiServers?.() ?? []),
         ...sliceEndpoints(tracker.slicesOf(apiServerService)),
       ],
-      otherNodes: () => this.#otherNodes.reserved,
+      otherNodes: this.#otherNodes,
     });
   }
 

@@ -25,10 +25,13 @@ class Stage {
   readings = 0;
   changes = 0;
   readonly others: OtherNodes;
+  #held = Promise.withResolvers<void>();
 
   constructor(overrides: Partial<OtherNodesParts> = {}) {
+    this.#held.resolve();
     const listNodeAddresses = async (): Promise<NodeAddresses> => {
       this.readings += 1;
+      await this.#held.promise;
       if (this.nodes instanceof Error) throw this.nodes;
       return this.nodes;
     };
@@ -55,6 +58,20 @@ class Stage {
 
   get reserved(): readonly string[] {
     return [...this.others.reserved];
+  }
+
+  get unchecked(): readonly string[] {
+    return [...this.others.unchecked];
+  }
+
+  /** Readings wait from now on, until {@link release}. */
+  hold(): void {
+    this.#held = Promise.withResolvers();
+  }
+
+  async release(): Promise<void> {
+    this.#held.resolve();
+    await this.clock.advance(0);
   }
 }
 
@@ -94,6 +111,50 @@ describe("a daemon whose Services name another Node's address", () => {
   }
 });
 
+describe("a daemon that cannot list Nodes", () => {
+  it("serves no new external IP, and keeps one that it served before a restart", async () => {
+    const node = new FakeNode({});
+    let nodes: NodeAddresses | Error = new Map(Object.entries(cluster));
+    const list = async (): Promise<NodeAddresses> => {
+      if (nodes instanceof Error) throw nodes;
+      return nodes;
+    };
+    Object.assign(node.source, { listNodeAddresses: list });
+    const apply = (name: string, address: string, clusterIp: string): void => {
+      const spec = { externalIPs: [address] };
+      const objects = [
+        service({ name, clusterIps: [clusterIp], spec }),
+        endpointSlice({ name: `${name}-a`, service: name }),
+      ];
+      node.source.apply(...(objects as unknown as NamedObject[]));
+    };
+    const served = async (): Promise<readonly boolean[]> => {
+      const { ipvs, addresses = "" } = await node.state();
+      return ["203.0.113.5", "203.0.113.6"].map((address) => {
+        assert.equal(ipvs?.includes(address), addresses.includes(address));
+        return addresses.includes(address);
+      });
+    };
+    apply("web", "203.0.113.5", "10.96.0.10");
+    await node.start();
+    await node.settle();
+    assert.deepEqual(await served(), [true, false]);
+    await node.stop();
+    nodes = new Error("nodes is forbidden");
+    apply("later", "203.0.113.6", "10.96.0.11");
+    await node.start();
+    await node.wait(10_000);
+    await node.settle();
+    assert.deepEqual(await served(), [true, false]);
+    assert.equal(node.figures()["conflicts other-node-address"] ?? 0, 0);
+    nodes = new Map(Object.entries(cluster));
+    await node.wait(60_000);
+    await node.settle();
+    assert.deepEqual(await served(), [true, true]);
+    await node.stop();
+  });
+});
+
 describe("addresses of other Nodes", () => {
   it("are reserved before the first sync where a Service names one, and this node's own are not", async () => {
     const stage = new Stage();
@@ -131,6 +192,65 @@ describe("addresses of other Nodes", () => {
     assert.equal(stage.changes, changes);
     stage.others.noteService(later, undefined);
     assert.deepEqual([stage.reserved, stage.changes], [[other], changes + 1]);
+  });
+
+  it("are read for a new external IP, which is unchecked until a list that was requested later", async () => {
+    const stage = new Stage();
+    await stage.listed();
+    const [first, late] = [ip("203.0.113.5"), ip("203.0.113.6")];
+    await stage.clock.advance(20_000);
+    stage.others.noteService(undefined, claiming(first));
+    assert.deepEqual(stage.unchecked, [first]);
+    await stage.clock.advance(4_999);
+    assert.deepEqual([stage.readings, stage.unchecked], [1, [first]]);
+    stage.hold();
+    await stage.clock.advance(1);
+    // This claim comes after the request, so the list that arrives says nothing about it.
+    stage.others.noteService(undefined, claiming(late));
+    const changes = stage.changes;
+    await stage.release();
+    assert.deepEqual([stage.readings, stage.unchecked, stage.changes], [2, [late], changes + 1]);
+    await stage.clock.advance(10_000);
+    assert.deepEqual([stage.readings, stage.unchecked], [3, []]);
+  });
+
+  it("are not waited for by a load-balancer IP, by a known Node's address, nor by a claim that is gone", async () => {
+    const stage = new Stage();
+    await stage.listed();
+    stage.others.noteService(undefined, serviceRecord({ loadBalancerIps: [ip("203.0.113.5")] }));
+    stage.others.noteService(undefined, claiming(second));
+    assert.deepEqual(stage.unchecked, []);
+    const gone = claiming(ip("203.0.113.6"));
+    stage.others.noteService(undefined, gone);
+    stage.others.noteService(gone, undefined);
+    assert.deepEqual(stage.unchecked, []);
+  });
+
+  it("are read for new claims no more often than every 100 ms for each Node", async () => {
+    const stage = new Stage();
+    stage.nodes = new Map(Array.from({ length: 1_000 }, (_, n) => [`node-${n}`, []] as const));
+    await stage.listed();
+    for (let second = 0; second < 300; second += 1) {
+      stage.others.noteService(undefined, claiming(ip(`198.18.${second >> 8}.${second & 255}`)));
+      await stage.clock.advance(1_000);
+    }
+    assert.equal(stage.readings, 1 + 3);
+  });
+
+  it("are asked for again within a second after a failure, then less and less often", async () => {
+    const stage = new Stage();
+    stage.nodes = new Error("503");
+    await stage.listed(claiming(ip("203.0.113.5")));
+    assert.deepEqual([stage.readings, stage.others.isReady], [1, false]);
+    await stage.clock.advance(1_000);
+    assert.deepEqual([stage.readings, stage.others.isReady], [2, false]);
+    await stage.clock.advance(60_000);
+    const { readings } = stage;
+    assert.ok(readings >= 6 && readings <= 8, String(readings));
+    assert.deepEqual([stage.others.isReady, stage.unchecked], [true, [ip("203.0.113.5")]]);
+    stage.nodes = new Map(Object.entries(cluster));
+    await stage.clock.advance(30_000);
+    assert.deepEqual(stage.unchecked, []);
   });
 
   it("are read again after the period, in a large cluster after a second for each Node", async () => {
