@@ -81,7 +81,7 @@ export async function startDaemon(parts: DaemonParts): Promise<Daemon> {
   const { input } = loop;
   const stopped = new AbortController();
   modeRecord?.begin(config.mode);
-  const tidy = tidyOnceSynced(parts, async () => {
+  const tidy = tidyOnceSynced({ ...parts, stop: stopped.signal }, async () => {
     await loop.settled();
     const isTidy = await mode.tidy(stopped.signal);
     if (isTidy && !stopped.signal.aborted) modeRecord?.tidied(config.mode);

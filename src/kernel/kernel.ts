@@ -85,6 +85,8 @@ export interface IpvsTraffic {
   listTraffic(): Promise<readonly VirtualServerTraffic[]>;
   /** Connections of all real servers of each of these virtual servers, in the same order; an unknown one has none. */
   sumConnections(ids: readonly VirtualServerId[]): Promise<readonly ConnectionCounts[]>;
+  /** Whether a TCP or SCTP connection through one of these virtual servers is established, by the connection table. */
+  hasEstablished(ids: readonly VirtualServerId[]): Promise<boolean>;
   /** Real servers of each of these virtual servers with what they counted, in the same order. */
   listRealServerTraffic(
     ids: readonly VirtualServerId[],

@@ -81,6 +81,7 @@ function observedIpvs(ipvs: Ipvs, modules: Modules): Ipvs {
     listRealServers: (ids) => ipvs.listRealServers(ids),
     listTraffic: () => ipvs.listTraffic(),
     sumConnections: (ids) => ipvs.sumConnections(ids),
+    hasEstablished: (ids) => ipvs.hasEstablished(ids),
     listRealServerTraffic: (ids) => ipvs.listRealServerTraffic(ids),
     apply: noFailures,
     readTimeouts: () => ipvs.readTimeouts(),

@@ -124,6 +124,7 @@ export function describeIpvsContract(name: string, open: OpenContractKernel): vo
       for (const { traffic } of listed) assert.deepEqual(traffic, noTraffic);
       const counts = { activeConnections: 0, inactiveConnections: 0 };
       assert.deepEqual(await ipvs.sumConnections([virtual(), six]), [counts, counts]);
+      assert.equal(await ipvs.hasEstablished([virtual(), six]), false);
       const { address, port, weight } = real();
       assert.deepEqual(await ipvs.listRealServerTraffic([virtual(), six]), [
         [{ address, port, weight, ...counts, traffic: noTraffic }],

@@ -20,6 +20,7 @@ import { MemorySource } from "../support/memory-source.ts";
 import { shell, withNetworkNamespace } from "../support/netns/network-namespace.ts";
 import { nodeAddress } from "../support/node-network.ts";
 import { type ApiObject, endpoint, endpointSlice, service } from "../support/objects.ts";
+import { rejectInput, rejectingPath, wrapIptablesRestore } from "../support/rejecting-restore.ts";
 
 const scenarios = [
   "clusterip-udp-affinity",
@@ -330,9 +331,13 @@ describe("mode iptables", () => {
       return [...new Set([...names, ...others])].sort().join(" ");
     }
 
-    async function change(to: readonly string[], signal: NodeJS.Signals): Promise<void> {
+    async function change(
+      to: readonly string[],
+      signal: NodeJS.Signals,
+      command: readonly string[] = [],
+    ): Promise<void> {
       await node.stop(signal);
-      await node.start(to);
+      await node.start(to, command);
     }
 
     const modeChains = {
@@ -349,6 +354,10 @@ describe("mode iptables", () => {
 
     before(() => {
       node.apply(web(), webSlice("10.244.1.10", "10.244.1.20"), ...dns("10.244.1.20"));
+      // So few that connections of the new mode use source ports that IPVS still has entries for.
+      const ports = ["ip_local_port_range='40000 40199'", "tcp_tw_reuse=1"];
+      shell(`ip netns exec client sysctl -qw ${ports.map((one) => `net.ipv4.${one}`).join(" ")}`);
+      wrapIptablesRestore();
     });
 
     it("iptables, ipvs, iptables: connections of either mode go on, and nothing of the old one is left", async () => {
@@ -365,6 +374,18 @@ describe("mode iptables", () => {
       assert.equal(await answering(clusterIp, 80), "pod-1 pod-2");
       assert.equal(await answering(nodeAddress, nodePort), "pod-1 pod-2");
       await throughIpvs.endAll();
+      await node.program.prints(ipvsRemoved);
+      assert.equal(left(), modeChains.iptables);
+    });
+
+    it("ipvs, iptables: a removal that iptables-restore rejects is repeated by the next start", async () => {
+      const toIptables = [...flags, "--kube-ipvs-udp-drain-deadline=0s"];
+      await change(ipvs, "SIGKILL");
+      rejectInput("KUBE-IPVS-FILTER");
+      await change(toIptables, "SIGKILL", ["env", `PATH=${rejectingPath}`]);
+      await node.program.prints(/"Cannot remove what mode ipvs left" .*refused by the test/);
+      assert.match(left(), /KUBE-IPVS-FILTER/);
+      await change(toIptables, "SIGTERM");
       await node.program.prints(ipvsRemoved);
       assert.equal(left(), modeChains.iptables);
     });

@@ -4,7 +4,7 @@
  * virtual servers and a chain.
  */
 import assert from "node:assert/strict";
-import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { mkdirSync } from "node:fs";
 import { after, before, describe, it } from "node:test";
 import { encodeChange } from "../../src/kernel/ipvs/codec.ts";
 import { MessageWriter } from "../../src/netlink/message.ts";
@@ -29,6 +29,12 @@ import {
   slicePort,
 } from "../support/objects.ts";
 import { ip } from "../support/records.ts";
+import {
+  rejectInput,
+  rejectingPath,
+  rejectNothing,
+  wrapIptablesRestore,
+} from "../support/rejecting-restore.ts";
 
 const namespace = "refused";
 const serviceCount = 100;
@@ -41,37 +47,10 @@ const bulk: readonly ApiObject[] = positions(serviceCount).flatMap((index) => [
   sliceOf(index, positions(2)),
 ]);
 
-/** A wrapper in front of iptables-restore that refuses input with the word in this file. */
-const wrapperFolder = "/run/refusing";
-const wordFile = `${wrapperFolder}/word`;
-
-/** Under each of the names by which the program may know it. */
-function writeWrappers(): void {
-  mkdirSync(wrapperFolder, { recursive: true });
-  for (const name of ["iptables-restore", "iptables-legacy-restore"]) {
-    const real = shell(`command -v ${name} || true`).trim();
-    if (real !== "") writeWrapper(`${wrapperFolder}/${name}`, real);
-  }
-}
-
-function writeWrapper(path: string, real: string): void {
-  const script = `#!/bin/sh
-input=$(cat; echo .)
-input=\${input%.}
-if [ -e ${wordFile} ] && printf %s "$input" | grep -q -e "$(cat ${wordFile})"; then
-  echo "iptables-restore: line 1 failed: refused by the test" >&2
-  exit 1
-fi
-printf %s "$input" | exec ${real} "$@"
-`;
-  writeFileSync(path, script);
-  chmodSync(path, 0o755);
-}
-
 /** The program with the library that refuses, and with the wrapper. */
 const environment = {
   ...underFaults.environment,
-  PATH: `${wrapperFolder}:${process.env["PATH"]}`,
+  PATH: rejectingPath,
 };
 
 /** IPVS_CMD_NEW_SERVICE for this address, of linux/ip_vs.h, up to its port or with it. */
@@ -93,7 +72,7 @@ before(async () => {
   createNetworkNamespace(namespace, nodeSetUp);
   enterNetworkNamespace(namespace);
   mkdirSync("/run/faults", { recursive: true });
-  writeWrappers();
+  wrapIptablesRestore();
   // A verification may read everything; what is counted here is what changes and refusals cost.
   node = await ClusterNode.build(bulk, { kubeIpvs: { verificationPeriod: "1h" } });
   await node.start(environment);
@@ -424,7 +403,7 @@ describe("a chain that iptables-restore refuses", () => {
   ];
 
   it("is counted and named once, its Service is served as far as IPVS goes, the node is healthy", async () => {
-    writeFileSync(wordFile, `^-A KUBE-SERVICES.*${chain}`);
+    rejectInput(`^-A KUBE-SERVICES.*${chain}`);
     node.api.apply(...objects);
     await node.until("the refusal is counted", async () => (await refusedCount("chain")) >= 1);
     await becomesHealthy();
@@ -440,7 +419,7 @@ describe("a chain that iptables-restore refuses", () => {
   it("does not slow down what changes elsewhere", changesElsewhereGoThrough);
 
   it("is there by itself once it is taken", async () => {
-    rmSync(wordFile, { force: true });
+    rejectNothing();
     const jump = new RegExp(`^-A KUBE-SERVICES .*-j ${chain}$`, "m");
     await node.until("the rule is there", () =>
       jump.test(shell("iptables -t nat -S KUBE-SERVICES")),

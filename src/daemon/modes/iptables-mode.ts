@@ -18,6 +18,7 @@ export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
     live,
     prepared,
   );
+  let ranIpvs = parts.modeRecord?.earlier.has("ipvs") === true;
   return {
     families,
     loop,
@@ -47,8 +48,10 @@ export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
     configure: async () => {},
     tidy: async (stop) => {
       const isTidy = await tidyOtherModes(kernel, config, { log });
-      await tidyIpvs(kernel, config, { clock, log, stop, rulesOf: rulesOfIpvsAlone });
-      return isTidy;
+      const ipvsParts = { clock, log, stop, ranIpvs, rulesOf: rulesOfIpvsAlone };
+      const isIpvsGone = await tidyIpvs(kernel, config, ipvsParts);
+      ranIpvs ||= !isIpvsGone;
+      return isTidy && isIpvsGone;
     },
   };
 }

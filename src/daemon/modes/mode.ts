@@ -30,8 +30,8 @@ export interface RunningMode {
   /** What a configuration asks of the kernel, whatever Services there are. Rejects before the first write. */
   configure(next: Config): Promise<void>;
   /**
-   * Removes what other modes and earlier runs left; called when the first sync ended, and again where it says that something
-   * could not be removed. `stop`: the program ends.
+   * Removes what other modes and earlier runs left. Called when the first sync ended, and again each minute while it resolves
+   * with false because something could not be removed. `stop`: the program ends.
    */
   tidy(stop: AbortSignal): Promise<boolean>;
 }

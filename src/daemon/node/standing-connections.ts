@@ -5,8 +5,9 @@ import type { Kernel } from "../../kernel/kernel.ts";
 import type { ConnectionCounts } from "../../state/traffic.ts";
 import type { VirtualServerId } from "../../state/virtual-server.ts";
 
-/** Pause between two readings, and how many times longer than a reading it is at least. */
-const pauseMs = 1_000;
+/** The pause between two readings is fifty times as long as a reading, within these limits. */
+const minPauseMs = 1_000;
+const maxPauseMs = 30_000;
 const pausePerLook = 50;
 
 export interface StandingParts {
@@ -30,15 +31,27 @@ export async function connectionsEnd(
   let standing = ids;
   for (let look = 0; ; look += 1) {
     const lookedMs = clock.monotonicMs();
-    const counts = await ipvs.sumConnections(standing);
-    standing = standing.filter((id, index) => isStanding(id, counts[index]));
+    standing = await withConnections(ipvs, standing);
     const elapsedSeconds = (clock.monotonicMs() - beganMs) / 1_000;
     const waiting = standing.filter((id) => mayGoOn(id, elapsedSeconds, drain));
     if (waiting.length === 0 || stop.aborted) return standing.filter(isUdp);
     if (look === 0) onWait(waiting.length);
     const tookMs = clock.monotonicMs() - lookedMs;
-    await sleep(clock, Math.max(pauseMs, pausePerLook * tookMs), stop);
+    const pauseMs = Math.min(maxPauseMs, Math.max(minPauseMs, pausePerLook * tookMs));
+    await sleep(clock, pauseMs, stop);
   }
+}
+
+/** The counts are cheap to read; the connection table, which tells what is established, is read only if they are not zero. */
+async function withConnections(
+  ipvs: Kernel["ipvs"],
+  ids: readonly VirtualServerId[],
+): Promise<readonly VirtualServerId[]> {
+  const counts = await ipvs.sumConnections(ids);
+  const counted = ids.filter((id, index) => isCounted(id, counts[index]));
+  const streams = counted.filter((id) => !isUdp(id));
+  if (streams.length === 0 || (await ipvs.hasEstablished(streams))) return counted;
+  return counted.filter(isUdp);
 }
 
 /** Deletes the conntrack entries of these: their next datagram goes the new way. */
@@ -52,8 +65,8 @@ export async function forgetFlows(
   }
 }
 
-/** Of TCP what is established; a flow of datagrams has no end but its timeout. */
-function isStanding(id: VirtualServerId, counts: ConnectionCounts | undefined): boolean {
+/** A flow of datagrams ends only by its timeout, and the kernel counts it as inactive. */
+function isCounted(id: VirtualServerId, counts: ConnectionCounts | undefined): boolean {
   const { activeConnections = 0, inactiveConnections = 0 } = counts ?? {};
   return activeConnections + (isUdp(id) ? inactiveConnections : 0) > 0;
 }

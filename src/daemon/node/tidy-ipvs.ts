@@ -21,7 +21,9 @@ export interface TidyIpvsParts {
   readonly clock: Clock;
   readonly log: Logger;
   readonly stop: AbortSignal;
-  /** Its rules may be there without its link: chains of both modes, which mode iptables left. */
+  /** IPVS mode ran here, or an earlier removal failed: anything may be left, even if the link is gone. */
+  readonly ranIpvs: boolean;
+  /** Rules may be left without the link: chains of both modes, which iptables mode left. */
   readonly mayHaveRules?: boolean;
   /** Chains and jumps that go. */
   readonly rulesOf: (family: IpFamily, config: Config) => RuleSet;
@@ -30,18 +32,18 @@ export interface TidyIpvsParts {
 /**
  * To be called when the rules of the new mode stand: until then the old ones serve. New connections take the new way from
  * then on; those that go through a virtual server need it, so all stays until the last one ended, or its time as a drain
- * is over. Never rejects.
+ * is over. Never rejects; returns false if something is left that should be gone.
  */
 export async function tidyIpvs(
   kernel: Kernel,
   config: Config,
   parts: TidyIpvsParts,
-): Promise<void> {
-  if (config.isObserveOnly || mayBeInUse(config)) return;
+): Promise<boolean> {
+  if (config.isObserveOnly || mayBeInUse(config)) return true;
   const { clock, log, stop } = parts;
   try {
-    const hasServed = await hasTraces(kernel);
-    if (!hasServed && parts.mayHaveRules !== true) return;
+    const hasServed = parts.ranIpvs || (await hasTraces(kernel));
+    if (!hasServed && parts.mayHaveRules !== true) return true;
     const goal = {
       ...(await ownedBy(kernel, config)),
       rules: new Map(ipFamilies.map((family) => [family, parts.rulesOf(family, config)])),
@@ -54,11 +56,13 @@ export async function tidyIpvs(
         ...config.drain,
       });
     const standing = await connectionsEnd(kernel, left, config, { clock, stop, onWait });
-    if (stop.aborted) return;
-    await remove(kernel, goal, parts);
+    if (stop.aborted) return false;
+    const isRemoved = await remove(kernel, goal, parts);
     await forgetFlows(kernel, standing);
+    return isRemoved;
   } catch (error) {
     log.warn("Cannot remove what mode ipvs left", { err: errorText(error) });
+    return false;
   }
 }
 
@@ -66,13 +70,14 @@ async function remove(
   kernel: Kernel,
   goal: RemovalGoal,
   { clock, log }: Pick<TidyIpvsParts, "clock" | "log">,
-): Promise<void> {
+): Promise<boolean> {
   const { changes, kept, failures } = await removeAll(kernel, clock, goal);
-  log.info("Removed what mode ipvs left", Object.fromEntries(changes));
+  if (changes.size > 0) log.info("Removed what mode ipvs left", Object.fromEntries(changes));
   for (const { subject, reason } of kept) log.info("Kept what mode ipvs left", { subject, reason });
   for (const { subject, error } of failures) {
     log.warn("Cannot remove what mode ipvs left", { subject, err: errorText(error) });
   }
+  return failures.length === 0;
 }
 
 /** It never serves without its link. A kernel that never ran it is left in peace: looking further loads modules. */
@@ -95,13 +100,15 @@ export async function ownedBy(
   };
 }
 
-/** Those that will be removed. */
+/** Those that will be removed. Rejects if they cannot be read: nobody would wait for their connections. */
 async function virtualServersOf(
   kernel: Kernel,
   clock: Clock,
   goal: RemovalGoal,
 ): Promise<readonly VirtualServerId[]> {
-  const { plan } = await planRemovalFrom(kernel, clock, { ...goal, rules: new Map() });
+  const { plan, failures } = await planRemovalFrom(kernel, clock, { ...goal, rules: new Map() });
+  const unread = failures.find(({ subject }) => subject === "servers");
+  if (unread !== undefined) throw unread.error;
   return plan.changes.flatMap((change) =>
     change.kind === "virtual-server-remove" ? [change.before] : [],
   );

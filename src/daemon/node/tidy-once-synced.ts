@@ -1,26 +1,25 @@
 import { background } from "../../base/background.ts";
-import type { Clock } from "../../base/clock.ts";
+import { type Clock, sleep } from "../../base/clock.ts";
 import type { Logger } from "../../base/log.ts";
 
-/** Pause before it is retried, at a sync that works. */
 const retryMs = 60_000;
 
 /**
- * Runs `tidy`, which removes what earlier runs and other modes of kube-proxy left, once a first sync worked: in between,
- * traffic would be without both. It says whether nothing is left that it could not remove; otherwise it is run again. The
- * result is to be called after each sync that worked.
+ * Returns a function to call after each sync that worked. The first call runs `tidy`, which removes what earlier runs and other
+ * modes left: before a first sync, traffic would have neither the old rules nor the new ones. While `tidy` resolves with false,
+ * because something could not be removed, it runs again each minute until the program stops.
  */
 export function tidyOnceSynced(
-  { clock, log }: { readonly clock: Pick<Clock, "monotonicMs">; readonly log: Logger },
+  { clock, log, stop }: { readonly clock: Clock; readonly log: Logger; readonly stop: AbortSignal },
   tidy: () => Promise<boolean>,
 ): () => void {
-  let dueMs = Number.NEGATIVE_INFINITY;
+  let hasBegun = false;
   const run = async (): Promise<void> => {
-    if (!(await tidy())) dueMs = clock.monotonicMs() + retryMs;
+    while (!(await tidy()) && !stop.aborted) await sleep(clock, retryMs, stop);
   };
   return () => {
-    if (clock.monotonicMs() < dueMs) return;
-    dueMs = Number.POSITIVE_INFINITY;
+    if (hasBegun) return;
+    hasBegun = true;
     background(run(), log, "removal of what earlier runs left");
   };
 }

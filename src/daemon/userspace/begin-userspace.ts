@@ -86,10 +86,14 @@ export async function beginUserspace(
   const loop = new UserspaceLoop({ ...parts, ...own }, config);
   const stopped = new AbortController();
   if (usable !== undefined && !isObserveOnly) parts.modeRecord?.begin("userspace");
-  const tidy = tidyOnceSynced(parts, async () => {
+  let ranIpvs = parts.modeRecord?.earlier.has("ipvs") === true;
+  const tidy = tidyOnceSynced({ clock, log, stop: stopped.signal }, async () => {
     if (usable === undefined || isObserveOnly) return true;
     await loop.settled();
-    const isTidy = await tidyForUserspace(usable, config, { clock, log, stop: stopped.signal });
+    const tidyParts = { clock, log, stop: stopped.signal, ranIpvs };
+    const isTidy = await tidyForUserspace(usable, config, tidyParts);
+    // What failed may have been anything that IPVS mode left.
+    ranIpvs ||= !isTidy;
     if (isTidy && !stopped.signal.aborted) parts.modeRecord?.tidied("userspace");
     return isTidy;
   });

@@ -1,12 +1,10 @@
 /** What modes ipvs and iptables left on a node that goes on in mode userspace. */
-import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
-import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import type { UsableIptables } from "../../kernel/open-iptables.ts";
 import { planEmptyRules } from "../../plan/rules.ts";
 import { tidyOtherModes } from "../node/other-modes.ts";
-import { tidyIpvs } from "../node/tidy-ipvs.ts";
+import { type TidyIpvsParts, tidyIpvs } from "../node/tidy-ipvs.ts";
 
 /**
  * To be called when the rules of this mode stand. Never rejects; false asks for a retry. What a process without rights may
@@ -15,7 +13,7 @@ import { tidyIpvs } from "../node/tidy-ipvs.ts";
 export async function tidyForUserspace(
   { openKernel }: Pick<UsableIptables, "openKernel">,
   config: Config,
-  parts: { readonly clock: Clock; readonly log: Logger; readonly stop: AbortSignal },
+  parts: Pick<TidyIpvsParts, "clock" | "log" | "stop" | "ranIpvs">,
 ): Promise<boolean> {
   const { log } = parts;
   try {
@@ -23,12 +21,12 @@ export async function tidyForUserspace(
     try {
       // Chains of mode iptables lead to chains of both modes, so they go first.
       const isTidy = await tidyOtherModes(kernel, config, { log });
-      await tidyIpvs(kernel, config, {
+      const isIpvsGone = await tidyIpvs(kernel, config, {
         ...parts,
         rulesOf: planEmptyRules,
         mayHaveRules: kernel.iptablesMode !== undefined,
       });
-      return isTidy;
+      return isTidy && isIpvsGone;
     } finally {
       kernel.close();
     }

@@ -1,6 +1,7 @@
 /** `ipvsadm`'s part of the kernel, over generic netlink. */
 import { errno } from "../../base/errno.ts";
 import { familyOf, type IpFamily } from "../../base/ip.ts";
+import { inSlices } from "../../base/time-slice.ts";
 import { resolveFamily } from "../../netlink/generic.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
@@ -35,6 +36,7 @@ import {
   encodeTimeouts,
   printIpvsMessage,
 } from "./codec.ts";
+import { findEstablished } from "./connections.ts";
 import { commands, GENERIC_NAME } from "./constants.ts";
 import { ListedRealServers } from "./listed-real-servers.ts";
 import { probeScheduler } from "./scheduler-probe.ts";
@@ -134,6 +136,10 @@ export class IpvsClient implements Ipvs {
   async sumConnections(ids: readonly VirtualServerId[]): Promise<readonly ConnectionCounts[]> {
     const { transport, kinds } = await this.#open();
     return transport.dumpMany(kinds.listRealServers, ids, sumConnections);
+  }
+
+  async hasEstablished(ids: readonly VirtualServerId[]): Promise<boolean> {
+    return inSlices(this.#parts.clock, findEstablished(new Set(ids.map(virtualServerKey))));
   }
 
   async listRealServerTraffic(

@@ -3,7 +3,7 @@ import { closeSync, openSync, readSync } from "node:fs";
 import { type IpAddress, ipAddressFromBytes } from "../../base/ip.ts";
 import type { Protocol } from "../../base/protocol.ts";
 import type { RealServerId } from "../../state/real-server.ts";
-import type { VirtualServerId } from "../../state/virtual-server.ts";
+import { type VirtualServerId, virtualServerKey } from "../../state/virtual-server.ts";
 
 /** An entry of the connection table. */
 export interface IpvsConnection {
@@ -35,6 +35,27 @@ export function listConnections(
     if (connection !== undefined && isWanted(connection)) found.push(connection);
   }
   return found;
+}
+
+/** Of TCP and SCTP: everything between the client's first packet and the end. */
+const establishedStates: ReadonlySet<string> = new Set(["ESTABLISHED", "SYN_RECV", "SYNACK"]);
+
+/**
+ * Returns whether a connection through one of these virtual servers, named by their keys, is established. Yields after each
+ * line, and stops at the first such connection. The kernel's own counts of active connections include SYN_SENT. An entry gets
+ * that state if another program routes a new connection with the same ports past IPVS, which sees only the replies.
+ */
+export function* findEstablished(
+  keys: ReadonlySet<string>,
+  path: string = tablePath,
+): Generator<void, boolean> {
+  for (const line of linesOf(path)) {
+    yield;
+    const connection = parseConnection(line);
+    if (connection === undefined || !establishedStates.has(connection.state)) continue;
+    if (keys.has(virtualServerKey(connection.virtualServer))) return true;
+  }
+  return false;
 }
 
 function* linesOf(path: string): Generator<string> {

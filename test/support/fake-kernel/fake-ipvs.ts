@@ -140,6 +140,12 @@ export class FakeIpvs implements Ipvs {
     }));
   }
 
+  /** Each active connection is established. */
+  async hasEstablished(ids: readonly VirtualServerId[]): Promise<boolean> {
+    const sums = await this.sumConnections(ids);
+    return sums.some(({ activeConnections }) => activeConnections > 0);
+  }
+
   /** Its real servers count no packets. */
   async listRealServerTraffic(
     ids: readonly VirtualServerId[],

@@ -112,6 +112,45 @@ describe("a change of mode", () => {
     assert.deepEqual(events(), ["Removed what mode ipvs left"]);
   });
 
+  /** iptables-restore rejects whatever removes a chain of IPVS mode; returns the end of it. */
+  function rejectRemoval(times?: number): () => void {
+    const isRemoval = ({ subject }: { readonly subject: string }): boolean =>
+      subject.includes("chain-remove filter KUBE-IPVS-FILTER");
+    return kernel.operations.failWhere(isRemoval, new Error("rejected"), times);
+  }
+
+  it("to iptables is not recorded as done, and repeated, if iptables-restore rejects the removal", async () => {
+    for (const earlier of [new Set(["ipvs"]), new Set<string>()]) {
+      const tidied: string[] = [];
+      const modeRecord = {
+        ...{ earlier, begin() {} },
+        tidied: (mode: string) => void tidied.push(mode),
+      } as unknown as ModeRecord;
+      const mend = rejectRemoval();
+      await start("iptables", {}, modeRecord);
+      assert.match(iptablesText(kernel, "IPv4"), /KUBE-IPVS-FILTER/);
+      assert.equal(await kernel.link.find(), undefined);
+      mend();
+      await clock.advance(200_000);
+      assert.doesNotMatch(iptablesText(kernel, "IPv4"), /KUBE-IPVS/);
+      assert.deepEqual([kernel.ipSets.peek(), tidied], [[], ["iptables"]]);
+      await daemon.stop();
+      await start("ipvs");
+      await daemon.stop();
+    }
+  });
+
+  it("to iptables is repeated by the next start if iptables-restore rejected the removal", async () => {
+    const mend = rejectRemoval();
+    await start("iptables");
+    await daemon.stop();
+    mend();
+    const modeRecord = { earlier: new Set(["ipvs"]), begin() {}, tidied() {} };
+    await start("iptables", {}, modeRecord as unknown as ModeRecord);
+    assert.doesNotMatch(iptablesText(kernel, "IPv4"), /KUBE-IPVS/);
+    assert.deepEqual(kernel.ipSets.peek(), []);
+  });
+
   it("keeps everything until the last connection ended", async () => {
     kernel.ipvs.setConnections(tcp, pod, { active: 1 });
     await start("iptables");
@@ -123,6 +162,18 @@ describe("a change of mode", () => {
     await clock.advance(2_000);
     assert.equal(kernel.ipvs.peek().length, 0);
     assert.equal(await kernel.link.find(), undefined);
+  });
+
+  it("keeps everything if the virtual servers cannot be read", async () => {
+    kernel.ipvs.setConnections(tcp, pod, { active: 1 });
+    const isList = ({ action }: { readonly action: string }): boolean =>
+      action === "list-virtual-servers";
+    kernel.operations.failWhere(isList, new Error("EBUSY"), 1);
+    await start("iptables");
+    assert.equal(kernel.ipvs.peek().length, 2);
+    kernel.ipvs.setConnections(tcp, pod, {});
+    await clock.advance(61_000);
+    assert.equal(kernel.ipvs.peek().length, 0);
   });
 
   it("ends connections that outlive the deadline of a drain", async () => {

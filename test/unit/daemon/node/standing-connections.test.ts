@@ -13,6 +13,8 @@ const dns: VirtualServerId = { protocol: "UDP", address: ip("10.96.0.53"), port:
 describe("waiting for the connections of an earlier mode", () => {
   let clock: FakeClock;
   let counts: Map<VirtualServerId, ConnectionCounts>;
+  /** Those whose active connections the kernel only waits for: SYN_SENT. */
+  let synSent: Set<VirtualServerId>;
   /** When each reading was, and of which virtual servers. */
   let readings: (readonly [atMs: number, ids: readonly VirtualServerId[]])[];
   let readingMs: number;
@@ -23,6 +25,7 @@ describe("waiting for the connections of an earlier mode", () => {
   beforeEach(() => {
     clock = new FakeClock();
     counts = new Map();
+    synSent = new Set();
     readings = [];
     readingMs = 0;
     announced = [];
@@ -44,7 +47,9 @@ describe("waiting for the connections of an earlier mode", () => {
       if (readingMs > 0) await new Promise<void>((resolve) => clock.after(readingMs, resolve));
       return ids.map((id) => counts.get(id) ?? none);
     };
-    Object.assign(kernel.ipvs, { sumConnections });
+    const hasEstablished = async (ids: readonly VirtualServerId[]): Promise<boolean> =>
+      ids.some((id) => !synSent.has(id));
+    Object.assign(kernel.ipvs, { sumConnections, hasEstablished });
     const onWait = (count: number): number => announced.push(count);
     const drain = { tcpDeadlineSeconds, udpDeadlineSeconds };
     const parts = { clock, stop: stop.signal, onWait };
@@ -89,7 +94,28 @@ describe("waiting for the connections of an earlier mode", () => {
     assert.deepEqual([result, announced], [["UDP 10.96.0.53:53"], []]);
   });
 
-  it("takes fifty times as long for a pause as for a reading", async () => {
+  it("does not wait for active connections of which none is established", async () => {
+    set(web, 1, 0);
+    set(dns, 0, 4);
+    synSent.add(web);
+    await begin(0, 5);
+    assert.deepEqual(announced, [1]);
+    await clock.advance(5_000);
+    assert.deepEqual(result, ["UDP 10.96.0.53:53"]);
+  });
+
+  it("pauses for 30 seconds at most, however long a reading takes", async () => {
+    set(web, 1, 0);
+    readingMs = 10_000;
+    await begin();
+    await clock.advance(80_000);
+    assert.deepEqual(
+      readings.map(([atMs]) => atMs),
+      [0, 40_000, 80_000],
+    );
+  });
+
+  it("pauses fifty times as long as a reading takes", async () => {
     set(web, 1, 0);
     readingMs = 100;
     await begin();

@@ -12,7 +12,10 @@ const flags: readonly (readonly [string, readonly string[]])[] = [
   ["proxy-mode", ["userspace"]],
 ];
 const { config } = loadConfig(new Map(flags), { readFile: () => "", hostname: () => "node-1" });
-const parts = { clock: new FakeClock(), log: silentLogger, stop: new AbortController().signal };
+const parts = {
+  ...{ clock: new FakeClock(), log: silentLogger, stop: new AbortController().signal },
+  ranIpvs: false,
+};
 
 it("asks for a retry where rules of mode iptables could not be removed", async () => {
   let attempts = 0;
@@ -30,6 +33,17 @@ it("asks for a retry where rules of mode iptables could not be removed", async (
   assert.equal(await tidyForUserspace({ openKernel }, config, parts), false);
   assert.equal(await tidyForUserspace({ openKernel }, config, parts), true);
   assert.equal(attempts, 2);
+});
+
+it("asks for a retry if sets of IPVS mode could not be read", async () => {
+  const kernel = new FakeKernel();
+  const isSetList = ({ action }: { readonly action: string }): boolean => action === "list-sets";
+  const mend = kernel.operations.failWhere(isSetList, new Error("EBUSY"));
+  const openKernel = async (): Promise<never> => Object.assign(kernel, { close() {} }) as never;
+  const afterIpvs = { ...parts, ranIpvs: true };
+  assert.equal(await tidyForUserspace({ openKernel }, config, afterIpvs), false);
+  mend();
+  assert.equal(await tidyForUserspace({ openKernel }, config, afterIpvs), true);
 });
 
 it("is not retried by a process without rights", async () => {

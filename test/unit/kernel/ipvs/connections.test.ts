@@ -3,7 +3,11 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { listConnections, parseConnection } from "../../../../src/kernel/ipvs/connections.ts";
+import {
+  findEstablished,
+  listConnections,
+  parseConnection,
+} from "../../../../src/kernel/ipvs/connections.ts";
 
 const title = "Pro FromIP   FPrt ToIP     TPrt DestIP   DPrt State       Expires PEName PEData";
 const line = "TCP C0A80A01 C350 0A60000A 0050 0AF4010A 1F90 ESTABLISHED     899";
@@ -34,6 +38,31 @@ describe("the table of IPVS connections", () => {
     for (const text of [title, "", "IP C0A80A01", "TCP x y z", "TCP C0A80A01 C350 0A60000A"]) {
       assert.equal(parseConnection(text), undefined);
     }
+  });
+
+  it("names established connections; SYN_SENT, an end and another virtual server are none", () => {
+    const folder = mkdtempSync(join(tmpdir(), "connections-"));
+    const path = join(folder, "table");
+    const isEstablished = (text: string, key = "TCP 10.96.0.10:80"): boolean => {
+      writeFileSync(path, `${title}\n${text}\n`);
+      const lines = findEstablished(new Set([key]), path);
+      for (;;) {
+        const { done, value } = lines.next();
+        if (done === true) return value;
+      }
+    };
+    for (const [state, wanted] of [
+      ["ESTABLISHED", true],
+      ["SYN_RECV", true],
+      ["SYN_SENT", false],
+      ["TIME_WAIT", false],
+      ["NONE", false],
+    ] as const) {
+      assert.equal(isEstablished(line.replace("ESTABLISHED", state)), wanted, state);
+    }
+    assert.equal(isEstablished(line, "TCP 10.96.0.10:81"), false);
+    assert.equal(isEstablished(`${line.replace("ESTABLISHED", "SYN_SENT")}\n${line}`), true);
+    rmSync(folder, { recursive: true });
   });
 
   it("is read in pieces, whatever their borders; without IPVS there is none", () => {

@@ -1,0 +1,41 @@
+/** iptables-restore behind a script that rejects input, for a program that is started with {@link rejectingPath}. */
+import { chmodSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
+import { shell } from "./netns/network-namespace.ts";
+
+const folder = "/run/rejecting";
+const patternFile = `${folder}/pattern`;
+
+/** The value of PATH. */
+export const rejectingPath: string = `${folder}:${process.env["PATH"]}`;
+
+/** Writes a script for each of the names by which the program may call iptables-restore. */
+export function wrapIptablesRestore(): void {
+  mkdirSync(folder, { recursive: true });
+  for (const name of ["iptables-restore", "iptables-legacy-restore"]) {
+    const real = shell(`command -v ${name} || true`).trim();
+    if (real !== "") writeScript(`${folder}/${name}`, real);
+  }
+}
+
+/** From now on input with a line that matches this pattern of grep is rejected. */
+export function rejectInput(pattern: string): void {
+  writeFileSync(patternFile, pattern);
+}
+
+export function rejectNothing(): void {
+  rmSync(patternFile, { force: true });
+}
+
+function writeScript(path: string, real: string): void {
+  const script = `#!/bin/sh
+input=$(cat; echo .)
+input=\${input%.}
+if [ -e ${patternFile} ] && printf %s "$input" | grep -q -e "$(cat ${patternFile})"; then
+  echo "iptables-restore: line 1 failed: refused by the test" >&2
+  exit 1
+fi
+printf %s "$input" | exec ${real} "$@"
+`;
+  writeFileSync(path, script);
+  chmodSync(path, 0o755);
+}
