@@ -13,13 +13,12 @@
 
 /* open(protocol, options) */
 static napi_value open_socket(napi_env env, napi_callback_info call) {
-  size_t count = 2;
   napi_value arguments[2];
   void *environment;
   double protocol;
   struct open_options options = {0};
   uint32_t groups[MAX_GROUPS];
-  napi_get_cb_info(env, call, &count, arguments, NULL, &environment);
+  if (!read_arguments(env, call, 2, arguments, &environment)) return NULL;
   if (!read_integer(env, arguments[0], 0, INT_MAX, &protocol))
     return throw_type_error(env, "protocol must be a netlink protocol number");
   const char *problem = read_options(env, arguments[1], &options, groups);
@@ -52,27 +51,32 @@ static const char *read_call(napi_env env, const napi_value *arguments, struct c
   return NULL;
 }
 
+/* The result of a call that is refused. Undefined would mean that a callback comes. */
+static napi_value refused_result(napi_env env, int error) {
+  napi_value result = make_result(env, error, OPERATION_SEND, &no_replies);
+  return result != NULL ? result : throw_errno(env, "send to netlink socket", ENOMEM, "allocate");
+}
+
 /*
  * submit(socket, request, lastSequence, timeoutMs, pieceBytes, oneByOne, onResult): calls back with a
  * TransactResult, always after it has returned. A call that is refused gives its result at once instead.
  */
 static napi_value submit(napi_env env, napi_callback_info info) {
-  size_t count = 7;
   napi_value arguments[7];
   struct call call = {0};
-  napi_get_cb_info(env, info, &count, arguments, NULL, NULL);
+  if (!read_arguments(env, info, 7, arguments, NULL)) return NULL;
   struct handle *handle = read_handle(env, arguments[0]);
   if (handle == NULL) return NULL;
   const char *problem = read_call(env, arguments + 1, &call);
   if (problem != NULL) return throw_type_error(env, problem);
-  if (handle->socket == NULL) return make_result(env, EBADF, OPERATION_SEND, &no_replies);
+  if (handle->socket == NULL) return refused_result(env, EBADF);
   struct pending *pending = make_pending(env, arguments[6], arguments[0]);
   if (pending == NULL) return NULL;
   call.context = pending;
   int error = netlink_socket_submit(handle->socket, &call);
   if (error == 0) return undefined(env);
   pending_free(env, pending);
-  return make_result(env, error, OPERATION_SEND, &no_replies);
+  return refused_result(env, error);
 }
 
 /*
@@ -80,10 +84,9 @@ static napi_value submit(napi_env env, napi_callback_info info) {
  * finished, so that afterwards every such call has been settled one way or the other.
  */
 static napi_value expire(napi_env env, napi_callback_info call) {
-  size_t count = 1;
   napi_value argument;
   void *environment;
-  napi_get_cb_info(env, call, &count, &argument, NULL, &environment);
+  if (!read_arguments(env, call, 1, &argument, &environment)) return NULL;
   struct handle *handle = read_handle(env, argument);
   if (handle == NULL) return NULL;
   if (handle->socket != NULL) give_up(env, handle->socket, monotonic_ns(), ETIMEDOUT);
@@ -93,26 +96,21 @@ static napi_value expire(napi_env env, napi_callback_info call) {
 
 /* watch(socket, onDatagram) */
 static napi_value watch(napi_env env, napi_callback_info call) {
-  size_t count = 2;
   napi_value arguments[2];
   napi_valuetype type = napi_undefined;
-  napi_get_cb_info(env, call, &count, arguments, NULL, NULL);
+  if (!read_arguments(env, call, 2, arguments, NULL)) return NULL;
   struct handle *handle = read_handle(env, arguments[0]);
   if (handle == NULL) return NULL;
   napi_typeof(env, arguments[1], &type);
   if (type != napi_function) return throw_type_error(env, "onDatagram must be a function");
-  int error = handle->socket == NULL ? EBADF : netlink_socket_watch(handle->socket, handle);
-  if (error != 0) return throw_errno(env, "watch netlink socket", error, "watch");
-  napi_create_reference(env, arguments[1], 1, &handle->watch_callback);
-  napi_create_reference(env, arguments[0], 1, &handle->watch_self);
-  return undefined(env);
+  int error = handle_watch(env, handle, arguments[0], arguments[1]);
+  return error == 0 ? undefined(env) : throw_errno(env, "watch netlink socket", error, "watch");
 }
 
 /* close(socket) */
 static napi_value close_socket(napi_env env, napi_callback_info call) {
-  size_t count = 1;
   napi_value argument;
-  napi_get_cb_info(env, call, &count, &argument, NULL, NULL);
+  if (!read_arguments(env, call, 1, &argument, NULL)) return NULL;
   struct handle *handle = read_handle(env, argument);
   if (handle == NULL) return NULL;
   handle_close(env, handle);
@@ -132,12 +130,11 @@ static napi_value forbid_core_dumps(napi_env env, napi_callback_info call) {
 
 /* readLegacyTable(family, name, maxBytes) */
 static napi_value legacy_table(napi_env env, napi_callback_info call) {
-  size_t count = 3;
   napi_value arguments[3];
   double family, max_bytes;
   char name[64];
   size_t length;
-  napi_get_cb_info(env, call, &count, arguments, NULL, NULL);
+  if (!read_arguments(env, call, 3, arguments, NULL)) return NULL;
   if (!read_integer(env, arguments[0], 4, 6, &family) || family == 5)
     return throw_type_error(env, "family must be 4 or 6");
   if (napi_get_value_string_utf8(env, arguments[1], name, sizeof name, &length) != napi_ok)
@@ -148,10 +145,10 @@ static napi_value legacy_table(napi_env env, napi_callback_info call) {
   const char *failed = "";
   int error = read_legacy_table(family == 4 ? AF_INET : AF_INET6, name, (size_t)max_bytes, &entries,
                                 &failed);
-  napi_value result = error == 0 ? copy_bytes(env, &entries)
-                                 : throw_errno(env, "read legacy iptables table", error, failed);
+  napi_value result = error == 0 ? copy_bytes(env, &entries) : NULL;
   reply_buffer_free(&entries);
-  return result;
+  if (error == 0 && result == NULL) error = ENOMEM, failed = "allocate";
+  return error == 0 ? result : throw_errno(env, "read legacy iptables table", error, failed);
 }
 
 NAPI_MODULE_INIT() {
@@ -166,6 +163,7 @@ NAPI_MODULE_INIT() {
       {"forbidCoreDumps", NULL, forbid_core_dumps, NULL, NULL, NULL, napi_enumerable, environment},
       {"readLegacyTable", NULL, legacy_table, NULL, NULL, NULL, napi_enumerable, environment},
   };
-  napi_define_properties(env, exports, sizeof functions / sizeof functions[0], functions);
-  return exports;
+  size_t count = sizeof functions / sizeof functions[0];
+  if (napi_define_properties(env, exports, count, functions) == napi_ok) return exports;
+  return throw_errno(env, "load the addon", ENOMEM, "define");
 }

@@ -33,9 +33,12 @@ struct pending *make_pending(napi_env env, napi_value callback, napi_value handl
     throw_errno(env, "send to netlink socket", ENOMEM, "allocate");
     return NULL;
   }
-  napi_create_reference(env, callback, 1, &pending->callback);
-  napi_create_reference(env, handle, 1, &pending->handle);
-  return pending;
+  if (napi_create_reference(env, callback, 1, &pending->callback) == napi_ok &&
+      napi_create_reference(env, handle, 1, &pending->handle) == napi_ok)
+    return pending;
+  pending_free(env, pending);
+  throw_errno(env, "send to netlink socket", ENOMEM, "allocate");
+  return NULL;
 }
 
 /* What the callback throws is an uncaught exception and does not reach the caller of ours. */
@@ -48,26 +51,36 @@ static void call_back(napi_env env, napi_value callback, size_t count,
   if (napi_get_and_clear_last_exception(env, &thrown) == napi_ok) napi_fatal_exception(env, thrown);
 }
 
+/* An allocation that failed may have thrown, and no JavaScript can be called until that is taken away. */
+static void drop_exception(napi_env env) {
+  napi_value thrown;
+  napi_get_and_clear_last_exception(env, &thrown);
+}
+
+/* Calls back without a result if there is no memory for it. */
 static void settle(napi_env env, struct pending *pending, int error, int operation,
                    const struct reply_buffer *replies) {
   napi_value callback = NULL;
   napi_get_reference_value(env, pending->callback, &callback);
   pending_free(env, pending);
   napi_value result = make_result(env, error, operation, replies);
-  if (result == NULL) result = make_result(env, ENOMEM, OPERATION_RECEIVE, &no_replies);
-  if (result != NULL) call_back(env, callback, 1, &result);
+  if (result == NULL) drop_exception(env);
+  call_back(env, callback, result == NULL ? 0 : 1, &result);
 }
 
-/* A watched datagram; dropped when the socket was closed after it came. */
+/* A watched datagram; dropped when the socket was closed after it came. Without memory for it: ENOBUFS. */
 static void hand_over_watched(napi_env env, const struct delivery *delivery) {
   if (netlink_socket_is_closed(delivery->socket)) return;
   const struct handle *handle = delivery->context;
   napi_value callback = NULL;
   napi_value arguments[2];
   napi_get_reference_value(env, handle->watch_callback, &callback);
-  napi_create_int32(env, delivery->exchange.error, &arguments[0]);
   arguments[1] = copy_bytes(env, &delivery->exchange.replies);
-  if (arguments[1] != NULL) call_back(env, callback, 2, arguments);
+  bool is_lost = arguments[1] == NULL;
+  if (is_lost) drop_exception(env);
+  int error = is_lost ? ENOBUFS : delivery->exchange.error;
+  if (napi_create_int32(env, error, &arguments[0]) != napi_ok) return;
+  call_back(env, callback, is_lost ? 1 : 2, arguments);
 }
 
 static void hand_over_delivery(napi_env env, struct delivery *delivery) {
@@ -176,6 +189,23 @@ napi_value wrap_socket(napi_env env, struct environment *environment,
   return object;
 }
 
+int handle_watch(napi_env env, struct handle *handle, napi_value self, napi_value callback) {
+  napi_ref references[2] = {NULL, NULL};
+  bool is_made = napi_create_reference(env, callback, 1, &references[0]) == napi_ok &&
+                 napi_create_reference(env, self, 1, &references[1]) == napi_ok;
+  int error = !is_made                 ? ENOMEM
+              : handle->socket == NULL ? EBADF
+                                       : netlink_socket_watch(handle->socket, handle);
+  if (error != 0) {
+    drop_reference(env, &references[0]);
+    drop_reference(env, &references[1]);
+    return error;
+  }
+  handle->watch_callback = references[0];
+  handle->watch_self = references[1];
+  return 0;
+}
+
 /* Frees the calls whose result nobody awaits. */
 static void forget_calls(struct environment *environment, struct netlink_socket *socket) {
   struct abandoned abandoned;
@@ -216,22 +246,29 @@ static void free_environment(napi_env env, void *data, void *hint) {
   free(data);
 }
 
-/* The thread-safe function owns `environment` from here on. */
+/* If it succeeds, the thread-safe function owns `environment`. */
 static bool make_wake_up(napi_env env, struct environment *environment) {
   napi_value name;
-  if (napi_create_string_utf8(env, "native-shim", NAPI_AUTO_LENGTH, &name) != napi_ok) return false;
-  napi_status status =
-      napi_create_threadsafe_function(env, NULL, NULL, name, 0, 1, environment, free_environment,
-                                      environment, on_ring, &environment->wake_up);
-  return status == napi_ok && napi_unref_threadsafe_function(env, environment->wake_up) == napi_ok;
+  return napi_create_string_utf8(env, "native-shim", NAPI_AUTO_LENGTH, &name) == napi_ok &&
+         napi_create_threadsafe_function(env, NULL, NULL, name, 0, 1, environment, free_environment,
+                                         environment, on_ring, &environment->wake_up) == napi_ok;
 }
 
 struct environment *start_environment(napi_env env) {
   struct environment *environment = calloc(1, sizeof *environment);
   if (environment == NULL) return NULL;
-  environment->env = env;
-  environment->completion_queue = completion_queue_create(ring, environment);
-  if (environment->completion_queue == NULL || !make_wake_up(env, environment)) return NULL;
-  napi_add_env_cleanup_hook(env, end_environment, environment);
-  return environment;
+  struct completion_queue *queue = completion_queue_create(ring, environment);
+  *environment = (struct environment){.env = env, .completion_queue = queue};
+  if (queue == NULL || !make_wake_up(env, environment)) {
+    if (queue != NULL) completion_queue_free(queue);
+    free(environment);
+    return NULL;
+  }
+  napi_threadsafe_function wake_up = environment->wake_up;
+  if (napi_unref_threadsafe_function(env, wake_up) == napi_ok &&
+      napi_add_env_cleanup_hook(env, end_environment, environment) == napi_ok)
+    return environment;
+  completion_queue_free(queue);
+  napi_release_threadsafe_function(wake_up, napi_tsfn_abort);
+  return NULL;
 }

@@ -40,6 +40,12 @@ struct pending {
   napi_ref handle;
 };
 
+/*
+ * Calls back with each datagram from now on; `self` is the handle's object. Returns 0, or an errno as
+ * `netlink_socket_watch`.
+ */
+int handle_watch(napi_env env, struct handle *handle, napi_value self, napi_value callback);
+
 /* Makes the state of `env` and registers its end; NULL: no memory. */
 struct environment *start_environment(napi_env env);
 

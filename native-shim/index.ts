@@ -15,6 +15,13 @@ export type { OpenOptions, SocketHandle, TransactResult } from "./load-addon.ts"
 /** The socket's thread ends a call at its deadline and keeps the replies; only a stuck one comes later than this. */
 const graceMs = 20;
 
+/** The replies were received, but there is no memory to hand them over: ENOMEM. */
+const withoutMemory: TransactResult = {
+  errno: 12,
+  operation: "receive",
+  replies: new Uint8Array(),
+};
+
 /** Longest delay that a timer takes. */
 const maxDelayMs = 2 ** 31 - 1;
 
@@ -81,7 +88,7 @@ function submit(
   oneByOne: boolean,
 ): Promise<TransactResult> {
   const { promise, resolve } = Promise.withResolvers<TransactResult>();
-  const onResult = (result: TransactResult): void => {
+  const onResult = (result = withoutMemory): void => {
     clearTimeout(timer);
     setImmediate(resolve, result);
   };

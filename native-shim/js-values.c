@@ -21,16 +21,23 @@ napi_value undefined(napi_env env) {
   return value;
 }
 
-static void set_int(napi_env env, napi_value object, const char *name, int number) {
-  napi_value value;
-  if (napi_create_int32(env, number, &value) == napi_ok)
-    napi_set_named_property(env, object, name, value);
+bool read_arguments(napi_env env, napi_callback_info call, size_t count, napi_value *arguments,
+                    void **data) {
+  if (napi_get_cb_info(env, call, &count, arguments, NULL, data) == napi_ok) return true;
+  throw_type_error(env, "the arguments cannot be read");
+  return false;
 }
 
-static void set_text(napi_env env, napi_value object, const char *name, const char *text) {
+static bool set_int(napi_env env, napi_value object, const char *name, int number) {
   napi_value value;
-  if (napi_create_string_utf8(env, text, NAPI_AUTO_LENGTH, &value) == napi_ok)
-    napi_set_named_property(env, object, name, value);
+  return napi_create_int32(env, number, &value) == napi_ok &&
+         napi_set_named_property(env, object, name, value) == napi_ok;
+}
+
+static bool set_text(napi_env env, napi_value object, const char *name, const char *text) {
+  napi_value value;
+  return napi_create_string_utf8(env, text, NAPI_AUTO_LENGTH, &value) == napi_ok &&
+         napi_set_named_property(env, object, name, value) == napi_ok;
 }
 
 bool read_number(napi_env env, napi_value value, double least, double most, double *number) {
@@ -59,21 +66,22 @@ napi_value make_result(napi_env env, int error, int operation, const struct repl
   napi_value result;
   napi_value bytes = copy_bytes(env, replies);
   if (bytes == NULL || napi_create_object(env, &result) != napi_ok) return NULL;
-  set_int(env, result, "errno", error);
-  set_text(env, result, "operation", names[operation]);
-  napi_set_named_property(env, result, "replies", bytes);
-  return result;
+  bool is_whole = set_int(env, result, "errno", error) &&
+                  set_text(env, result, "operation", names[operation]) &&
+                  napi_set_named_property(env, result, "replies", bytes) == napi_ok;
+  return is_whole ? result : NULL;
 }
 
-/* Throws an Error with `errno` and `operation`. */
+/* Throws an Error with `errno` and `operation`; if it cannot be made, a TypeError with its message. */
 napi_value throw_errno(napi_env env, const char *action, int error, const char *operation) {
   char message[160];
   napi_value text, object;
   snprintf(message, sizeof message, "Cannot %s: %s: %s", action, operation, strerror(error));
-  napi_create_string_utf8(env, message, NAPI_AUTO_LENGTH, &text);
-  if (napi_create_error(env, NULL, text, &object) != napi_ok) return NULL;
-  set_int(env, object, "errno", error);
-  set_text(env, object, "operation", operation);
+  bool is_made = napi_create_string_utf8(env, message, NAPI_AUTO_LENGTH, &text) == napi_ok &&
+                 napi_create_error(env, NULL, text, &object) == napi_ok &&
+                 set_int(env, object, "errno", error) &&
+                 set_text(env, object, "operation", operation);
+  if (!is_made) return throw_type_error(env, message);
   napi_throw(env, object);
   return NULL;
 }

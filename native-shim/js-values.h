@@ -23,6 +23,13 @@ napi_value throw_errno(napi_env env, const char *action, int error, const char *
 
 napi_value undefined(napi_env env);
 
+/*
+ * Reads so many arguments of a call, undefined for those that were not given, and the data of its function unless `data` is
+ * NULL. False with an exception.
+ */
+bool read_arguments(napi_env env, napi_callback_info call, size_t count, napi_value *arguments,
+                    void **data);
+
 /* A Uint8Array with an ArrayBuffer of its own; NULL when there is no memory. */
 napi_value copy_bytes(napi_env env, const struct reply_buffer *buffer);
 

@@ -37,13 +37,16 @@ export interface TransactResult {
   readonly replies: Uint8Array;
 }
 
-/** Gets each datagram, or the errno of a failed receive. */
+/** Gets each datagram, or the errno of a failed receive; `datagram` has no meaning then. */
 export type OnDatagram = (errno: number, datagram: Uint8Array) => void;
 
 /** What `addon.c` exports. */
 export interface Addon {
   open(protocol: number, options: OpenOptions): SocketHandle;
-  /** Calls back once, after it has returned; or returns the result of a call that it refused. */
+  /**
+   * Calls back once, after it has returned, without a result if there is no memory for one; or returns the result of a call
+   * that it refused.
+   */
   submit(
     socket: SocketHandle,
     request: Uint8Array,
@@ -51,7 +54,7 @@ export interface Addon {
     timeoutMs: number,
     pieceBytes: number,
     oneByOne: boolean,
-    onResult: (result: TransactResult) => void,
+    onResult: (result?: TransactResult) => void,
   ): TransactResult | undefined;
   /** Settles every call on the socket that is past its deadline, even when the kernel still holds it. */
   expire(socket: SocketHandle): void;

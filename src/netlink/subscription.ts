@@ -22,8 +22,8 @@ export function subscribe(parts: TransportParts, subscription: Subscription): ()
   const { protocol, groups } = subscription;
   const socket = openSocket(parts, protocol, { groups }, descriptionOf(subscription));
   shim.watch(socket, (errno, datagram) => {
-    if (debug !== undefined) printDatagram(debug, "received", datagram);
     if (errno !== 0) return subscription.onError(listenError(subscription, errno));
+    if (debug !== undefined) printDatagram(debug, "received", datagram);
     try {
       for (const message of messagesOf(datagram)) subscription.onMessage(message);
     } catch (error) {

@@ -41,6 +41,7 @@ void run_cases(const struct test_case *cases, size_t count);
 void run_exchange_cases(void);
 void run_kernel_cases(void);
 void run_socket_cases(void);
+void run_addon_cases(void);
 void run_mutations(int rounds);
 /* Reads the datagrams of a recording (test/captures) to be damaged too; returns how many. */
 int load_recording(const char *path);

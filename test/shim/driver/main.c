@@ -1,6 +1,6 @@
 /*
- * Runs the plain C of the shim without Node: against scripted, real and random replies. Meant to be
- * built with sanitizers and run under valgrind. `driver [rounds of random replies [recordings…]]`.
+ * Runs the shim without Node: against scripted, real and random replies, and with each call of Node-API
+ * failing. Meant to be built with sanitizers and run under valgrind. `driver [rounds of random replies [recordings…]]`.
  */
 #include <errno.h>
 #include <sched.h>
@@ -23,6 +23,7 @@ int main(int argc, char **argv) {
   run_exchange_cases();
   run_kernel_cases();
   run_socket_cases();
+  run_addon_cases();
   int recordings = 0;
   for (int index = 2; index < argc; index++) recordings += load_recording(argv[index]);
   int64_t start = monotonic_ns();
