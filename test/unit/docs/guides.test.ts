@@ -7,8 +7,8 @@ import { readGuides } from "../../support/documents/guides.ts";
 
 const readme = readFileSync(join(import.meta.dirname, "../../../README.md"), "utf8");
 
-const screenLines = 40;
-const screenColumns = 130;
+const screenLines = 45;
+const screenColumns = 100;
 const mostScreens = 3;
 const mostWords = 9_000;
 const mostReadmeWords = 900;
