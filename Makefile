@@ -134,10 +134,10 @@ shell: setup-lab build lab ## a shell where the kernel has IPVS, with kube-ipvs 
 	@node test/lab/shell.ts
 
 packet-paths: setup-lab build lab ## write docs/reports/packet-paths.md: where packets go, tried with real ones
-	@node test/lab/boot.ts -- node test/packet-paths/print-document.ts > build/packet-paths.md
-	@mv build/packet-paths.md docs/reports/packet-paths.md
-	@node test/lab/boot.ts -- node test/packet-paths/print-modes-document.ts > build/packet-paths-modes.md
-	@mv build/packet-paths-modes.md docs/reports/packet-paths-modes.md
+	@node test/lab/boot.ts -- node test/packet-paths/print-document.ts > build/packet-paths.txt
+	@node test/packet-paths/write-documents.ts build/packet-paths.txt packet-paths
+	@node test/lab/boot.ts -- node test/packet-paths/print-modes-document.ts > build/packet-paths-modes.txt
+	@node test/packet-paths/write-documents.ts build/packet-paths-modes.txt packet-paths-modes
 
 seccomp: setup-lab build lab ## write deploy/seccomp/: the system calls of the program's life in the lab, and the profile
 	@mkdir -p build/seccomp

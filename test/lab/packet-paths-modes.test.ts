@@ -3,13 +3,13 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, it } from "node:test";
-import { matrixText, sectionText } from "../packet-paths/document.ts";
+import { dataRows, matrixText } from "../packet-paths/document.ts";
 import { explainedOtherwise } from "../packet-paths/explained-otherwise.ts";
 import { modeSections } from "../packet-paths/modes.ts";
 import { columnName, expectedIn, type Path, type SectionResult } from "../packet-paths/path.ts";
 import { runModes } from "../packet-paths/run-modes.ts";
 
-const path = join(import.meta.dirname, "../../docs/reports/packet-paths-modes.md");
+const path = join(import.meta.dirname, "../../docs/reports/data/packet-paths-modes.tsv");
 let results: Awaited<ReturnType<typeof runModes>> = [];
 
 /** `cluster IP, Cluster, pod: TCP IPv4 local←pod` */
@@ -45,7 +45,7 @@ describe("packet paths of modes iptables and userspace", () => {
         );
         assert.deepEqual(seen, expected);
         assert.deepEqual(explainedOtherwise([result]), [], "explain says what the packets did");
-        assert.ok(readFileSync(path, "utf8").includes(sectionText(result, mode)), "the document");
+        assert.ok(readFileSync(path, "utf8").includes(dataRows(result, mode)), "the data file");
       });
     }
   }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { before, describe, it } from "node:test";
-import { documentText, matrixText } from "../packet-paths/document.ts";
+import { dataText, documentText, matrixText } from "../packet-paths/document.ts";
 import {
   type ColumnName,
   columnName,
@@ -14,7 +14,7 @@ import {
 import { runPacketPaths } from "../packet-paths/run.ts";
 import { allSections } from "../packet-paths/sections.ts";
 
-const path = join(import.meta.dirname, "../../docs/reports/packet-paths.md");
+const reports = join(import.meta.dirname, "../../docs/reports");
 let results: Awaited<ReturnType<typeof runPacketPaths>> = [];
 
 /** `cluster IP, Cluster, pod, TCP IPv4: local←pod` */
@@ -67,7 +67,13 @@ describe("packet paths", () => {
     );
   });
 
-  it("docs/reports/packet-paths.md says what happened; `make packet-paths` writes it", () => {
-    assert.deepEqual(documentText(results).split("\n"), readFileSync(path, "utf8").split("\n"));
-  });
+  for (const [file, textOf] of [
+    ["packet-paths.md", documentText],
+    ["data/packet-paths.tsv", dataText],
+  ] as const) {
+    it(`docs/reports/${file} says what happened; \`make packet-paths\` writes it`, () => {
+      const written = readFileSync(join(reports, file), "utf8");
+      assert.deepEqual(textOf(results).split("\n"), written.split("\n"));
+    });
+  }
 });

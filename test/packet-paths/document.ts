@@ -1,14 +1,14 @@
-/** Results as text: the matrix for a terminal, and docs/reports/packet-paths.md. Pure. */
+/** Results as text: the matrix for a terminal, the pages of docs/reports/, and their data files. Pure. */
 import { table } from "../demo/screen.ts";
 import { type ColumnName, columnName, type Row, type SectionResult } from "./path.ts";
 import type { ModeResult } from "./run-modes.ts";
 
 const introduction = `# Where packets go
 
-Every line was tried with real connections: \`test/lab/packet-paths.test.ts\` runs the proxy in a kernel with IPVS
-(network namespaces for the node, pods, another node, clients), compares what happens with what is expected, and this
-page with what happens. It is written by \`make packet-paths\`. Since the rules, sets and virtual servers are those of
-kube-proxy's IPVS mode, so are these paths.
+[data/packet-paths.tsv](data/packet-paths.tsv) has the outcome of every path, tried with real connections. This page
+explains its sections. \`test/lab/packet-paths.test.ts\` runs the proxy in a kernel with IPVS, with network namespaces
+for the node, pods, another node and clients. It compares the outcomes with the expected ones and with the file, which
+\`make packet-paths\` writes. Rules, sets and virtual servers are those of kube-proxy's IPVS mode, and so are the paths.
 
     client ──┐                                 ┌── pod, local, narrow      routed: a link each
             lan ──── node, with the proxy ─────┤
@@ -17,17 +17,17 @@ kube-proxy's IPVS mode, so are these paths.
 
 | word | meaning |
 |---|---|
-| \`client\`, \`branch\`, \`far\` | outside the cluster: the client, its other address, and one beyond a narrow link |
-| \`pod\`, \`bridged-pod\` | a pod of the node, as a client |
-| \`node\` | a process of the node as a client; as a source, the node's address in the LAN |
+| \`client\`, \`branch\`, \`far\` | outside the cluster: a client, its other address, and a client beyond a link with a small MTU |
+| \`pod\`, \`bridged-pod\` | a pod on the node, as a client |
+| \`node\` | as a client, a process on the node; as a source, the node's LAN address |
 | \`gateway\` | as a source: the node's address on its links to pods |
-| \`VIP\` | as a source: the very address that the client connected to |
-| \`local←client\` | the endpoint \`local\` answered, and saw the address of \`client\` |
-| \`refused\` | «port unreachable» or a reset, at once |
+| \`VIP\` | as a source: the address that the client connected to |
+| \`local←client\` | the endpoint \`local\` answered, and saw the client's address |
+| \`refused\` | an immediate "port unreachable" or reset |
 | \`silence\` | no answer |
 
-«all» means TCP and UDP, or SCTP, over IPv4 and IPv6 (what of that the section is about), each tried by itself. Each
-connection is a new one; where several endpoints are named, round robin went to each.
+"all" means each of TCP and UDP, or SCTP, over IPv4 and IPv6, as far as the section covers them. Each connection is a
+new one. If several endpoints are named, round robin chose each of them.
 `;
 
 /** The matrix: a line for each path, a column for each protocol and family. */
@@ -51,9 +51,9 @@ export function documentText(results: readonly SectionResult[]): string {
 
 const modesIntroduction = `# Where packets go in modes iptables and userspace
 
-As [where packets go](packet-paths.md), whose words these are, for the other two modes. Every line was tried with real
-connections, after \`kube-ipvs explain\` had said what would happen; written by \`make packet-paths\`, and
-\`test/lab/packet-paths-modes.test.ts\` tries a part of it in each test.
+This page explains the sections of [data/packet-paths-modes.tsv](data/packet-paths-modes.tsv), in the words of [where packets
+go](packet-paths.md). Every path was tried with real connections, and \`kube-ipvs explain\` predicted each outcome.
+\`make packet-paths\` writes the file, and \`test/lab/packet-paths-modes.test.ts\` tries a part of it in each run.
 `;
 
 /** The document of modes iptables and userspace. */
@@ -71,17 +71,42 @@ export function modesDocumentText(all: readonly ModeResult[]): string {
 }
 
 /** One section of a document. `mode`: of a document of several modes. */
-export function sectionText({ section, rows }: SectionResult, mode?: string): string {
-  const names = section.columns.map(columnName);
-  const heads = [...section.headings, "over", "outcome"];
-  const lines = rows.flatMap((row) =>
-    outcomesOf(row, names).map(({ over, outcome }) => [...row.path.labels, over, `\`${outcome}\``]),
+function sectionText({ section }: SectionResult, mode?: string): string {
+  return `## ${sectionTitle(section.title, mode)}\n\n${section.text.map(wrap).join("\n\n")}\n`;
+}
+
+function sectionTitle(title: string, mode?: string): string {
+  return mode === undefined ? title : `Mode ${mode}: ${title}`;
+}
+
+/** The data file beside documentText. */
+export function dataText(results: readonly SectionResult[]): string {
+  return [dataHead, ...results.map((result) => dataRows(result))].join("");
+}
+
+/** The data file beside modesDocumentText. */
+export function modesDataText(all: readonly ModeResult[]): string {
+  const rows = all.flatMap(({ given, results }) =>
+    results.map((result) => dataRows(result, given.mode)),
   );
-  const rule = heads.map(() => "---");
-  const rendered = [heads, rule, ...lines].map((cells) => `| ${cells.join(" | ")} |`).join("\n");
-  const text = section.text.map(wrap).join("\n\n");
-  const title = mode === undefined ? section.title : `Mode ${mode}: ${section.title}`;
-  return `## ${title}\n\n${text}\n\n${rendered}\n`;
+  return [dataHead, ...rows].join("");
+}
+
+const dataHead = "section\tpath\tover\toutcome\n";
+
+/** One line for each outcome of each path of a section, with tabs between cells. */
+export function dataRows({ section, rows }: SectionResult, mode?: string): string {
+  const names = section.columns.map(columnName);
+  const title = sectionTitle(section.title, mode);
+  return rows
+    .flatMap((row) => {
+      const labels = row.path.labels.map((label, index) => `${section.headings[index]}: ${label}`);
+      const path = labels.join("; ").replaceAll("`", "");
+      return outcomesOf(row, names).map(
+        ({ over, outcome }) => `${[title, path, over, outcome].join("\t")}\n`,
+      );
+    })
+    .join("");
 }
 
 interface OutcomeOver {

@@ -1,6 +1,7 @@
-/** Prints docs/reports/packet-paths.md from a run: `make packet-paths`. */
-import { documentText } from "./document.ts";
+/** Prints docs/reports/packet-paths.md, a form feed, and its data file, from a run: `make packet-paths`. */
+import { dataText, documentText } from "./document.ts";
 import { runPacketPaths } from "./run.ts";
 
-process.stdout.write(documentText(await runPacketPaths()));
+const results = await runPacketPaths();
+process.stdout.write(`${documentText(results)}\f${dataText(results)}`);
 process.exit(0);

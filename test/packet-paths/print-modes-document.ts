@@ -1,5 +1,8 @@
-/** Prints docs/reports/packet-paths-modes.md from a run: `make packet-paths`. Fails where `explain` says otherwise. */
-import { modesDocumentText } from "./document.ts";
+/**
+ * Prints docs/reports/packet-paths-modes.md, a form feed, and its data file, from a run: `make packet-paths`. Fails if
+ * `explain` predicts other outcomes.
+ */
+import { modesDataText, modesDocumentText } from "./document.ts";
 import { explainedOtherwise } from "./explained-otherwise.ts";
 import { runModes } from "./run-modes.ts";
 
@@ -7,6 +10,6 @@ const all = await runModes("all");
 const otherwise = all.flatMap(({ given, results }) =>
   explainedOtherwise(results).map((line) => `Mode ${given.mode}: ${line}\n`),
 );
-process.stdout.write(modesDocumentText(all));
+process.stdout.write(`${modesDocumentText(all)}\f${modesDataText(all)}`);
 process.stderr.write(otherwise.join(""));
 process.exit(otherwise.length === 0 ? 0 : 1);

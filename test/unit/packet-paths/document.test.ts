@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { documentText, matrixText } from "../../packet-paths/document.ts";
+import { dataText, documentText, matrixText } from "../../packet-paths/document.ts";
 import { columnName, type Path, type SectionResult, transports } from "../../packet-paths/path.ts";
 
 const path: Path = {
@@ -25,24 +25,25 @@ function resultWith(outcomes: readonly string[], text = "Why."): SectionResult {
   };
 }
 
-function rowsOf(document: string): readonly string[] {
-  return document.split("\n").filter((line) => line.startsWith("| cluster IP"));
-}
-
-describe("documentText", () => {
-  it("says once what holds in every column", () => {
-    const document = documentText([resultWith(Array(4).fill("local←pod"))]);
-    assert.deepEqual(rowsOf(document), ["| cluster IP | pod | all | `local←pod` |"]);
-  });
-
-  it("has a line for each outcome where columns differ", () => {
-    const document = documentText([resultWith(["refused", "EPERM", "refused", "EPERM"])]);
-    assert.deepEqual(rowsOf(document), [
-      "| cluster IP | pod | TCP IPv4, TCP IPv6 | `refused` |",
-      "| cluster IP | pod | UDP IPv4, UDP IPv6 | `EPERM` |",
+describe("dataText", () => {
+  it("has one line for an outcome that is the same in every column", () => {
+    assert.deepEqual(dataText([resultWith(Array(4).fill("local←pod"))]).split("\n"), [
+      "section\tpath\tover\toutcome",
+      "A title\taddress: cluster IP; from: pod\tall\tlocal←pod",
+      "",
     ]);
   });
 
+  it("has a line for each outcome if columns differ", () => {
+    const data = dataText([resultWith(["refused", "EPERM", "refused", "EPERM"])]);
+    assert.deepEqual(data.split("\n").slice(1, -1), [
+      "A title\taddress: cluster IP; from: pod\tTCP IPv4, TCP IPv6\trefused",
+      "A title\taddress: cluster IP; from: pod\tUDP IPv4, UDP IPv6\tEPERM",
+    ]);
+  });
+});
+
+describe("documentText", () => {
   it("breaks long lines, and indents those of a list item", () => {
     const text = `- ${"word ".repeat(60).trim()}`;
     const document = documentText([resultWith([], text)]);
