@@ -115,7 +115,7 @@ bench: setup-lab build lab $(bench_programs) ## measure and write docs/reports/b
 e2e: build ## test a cluster with kube-ipvs: KUBECONFIG=FILE, FLAGS='--skip=restart -o json'; docs/acceptance.md
 	@dist/kube-ipvs-e2e --kubeconfig='$(KUBECONFIG)' $(FLAGS)
 
-faults: setup-lab build lab ## every fault, the long form; writes the table in docs/reports/reliability.md
+faults: setup-lab build lab ## every fault, the long form; writes docs/reports/data/faults.tsv
 	@TEST_EXPOSURE=whole $(step) "Exposure under every single fault" node --test test/unit/reconcile/exposure.test.ts
 	@node test/lab/boot.ts --timeout 14400 -- node test/faults/main.ts --form long > build/faults.json
 	@node test/faults/write-document.ts build/faults.json

@@ -1,4 +1,4 @@
-/** docs/reports/benchmarks.md and docs/reports/plots/*.svg, from what was measured. */
+/** docs/reports/benchmarks.md, its data file and docs/reports/plots/*.svg, from what was measured. */
 import { execFileSync } from "node:child_process";
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { cpus, release, totalmem } from "node:os";
@@ -24,10 +24,12 @@ export function writeDocument(results: readonly CaseResult[]): void {
     targetsText(results),
     "## Growth\n",
     ...plots.map(({ file, plot }) => `![${plot.title}](plots/${file})\n`),
-    "# Case by case\n",
-    ...results.map(caseText),
+    casesText(results),
   ];
-  writeFileSync(join(project, "docs/reports/benchmarks.md"), `${parts.join("\n").trimEnd()}\n`);
+  const reports = join(project, "docs/reports");
+  writeFileSync(join(reports, "benchmarks.md"), `${parts.join("\n").trimEnd()}\n`);
+  mkdirSync(join(reports, "data"), { recursive: true });
+  writeFileSync(join(reports, "data/benchmarks.tsv"), dataText(results));
 }
 
 function head(results: readonly CaseResult[]): string {
@@ -35,15 +37,15 @@ function head(results: readonly CaseResult[]): string {
   const dates = results.map(({ startedAt }) => startedAt.slice(0, 16)).sort();
   return `# Benchmarks
 
-Every target with what was measured. Written by \`make bench\`; do not edit. What each case does, and how it is measured from
-outside the daemon: [test/bench/README.md](../../test/bench/README.md).
+\`make bench\` writes this page: every target with its measurement. [test/bench/README.md](../../test/bench/README.md) explains the
+cases and how they are measured from outside the daemon.
 
-- **Where**: user-mode Linux ${labVersion()} on one processor, the API server outside it on another one; both on a machine
-  with ${cpus().length} × ${cpus()[0]?.model.trim() ?? "unknown"}, ${Math.round(totalmem() / 2 ** 30)} GB, Linux ${release().split("-")[0]}. A system call or a fork costs several times
-  what it costs on a node: take ratios and growth from here, not absolute times.
-- **Version**: ${[...new Set(results.map((result) => result.version))].sort().join(" and ")}; each case says which.
+- **Where**: user-mode Linux ${labVersion()} on one processor, with the API server outside it on another, on a machine with
+  ${cpus().length} × ${cpus()[0]?.model.trim() ?? "unknown"}, ${Math.round(totalmem() / 2 ** 30)} GB, Linux ${release().split("-")[0]}. A system call or a fork costs several times
+  as much as on a node, so compare ratios and growth, not absolute times.
+- **Version**: ${[...new Set(results.map((result) => result.version))].sort().join(" and ")}.
 - **When**: ${dates[0] ?? "never"} to ${dates.at(-1) ?? "never"} UTC; load average of the machine ${loadText(loads)}
-  (up to 2 of it is the bench itself; above that, other work took part of the processors and every figure below is worse for it).
+  (the bench itself makes up to 2 of it; above that, other work made every figure worse).
 - **Result**: ${totals(results)}.
 `;
 }
@@ -76,24 +78,32 @@ function labVersion(): string {
   }
 }
 
-function caseText({
-  name,
-  title,
-  rows,
-  load,
-  failure,
-  peer,
-  version: measured,
-}: CaseResult): string {
-  const lines = rows.map((row) => `| ${documentCells(row).join(" | ")} |`);
-  return `## ${title}
+function casesText(results: readonly CaseResult[]): string {
+  const lines = results.map(({ name, load, peer, failure }) => {
+    const broke = failure === undefined ? "" : `broke off: ${failure.split("\n")[0]}`;
+    const note = [peer === undefined ? "" : `peer: ${peer}`, broke].filter((text) => text !== "");
+    return `| ${[name, loadText(load), note.join("; ")].join(" | ")} |`;
+  });
+  return `## Cases
 
-\`make bench CASES=${name}\` · version ${measured} · load ${loadText(load)}${peer === undefined ? "" : ` · peer: ${peer}`}
-${failure === undefined ? "" : `\n**Broke off**: ${failure.split("\n")[0]}\n`}
-| figure | whose | target | measured | | median / p95 | least – most | messages | processes | resident |
-|---|---|---|--:|---|--:|--:|--:|--:|--:|
+[data/benchmarks.tsv](data/benchmarks.tsv) has every figure of every case. \`make bench CASES=NAME\` repeats a case.
+
+| case | load | note |
+|---|---|---|
 ${lines.join("\n")}
 `;
+}
+
+const dataHead = [
+  ...["case", "figure", "subject", "target", "measured", "verdict"],
+  ...["median / p95", "least – most", "messages", "processes", "resident"],
+];
+
+function dataText(results: readonly CaseResult[]): string {
+  const lines = results.flatMap(({ name, rows }) =>
+    rows.map((row) => [name, ...documentCells(row)]),
+  );
+  return [dataHead, ...lines].map((cells) => `${cells.join("\t")}\n`).join("");
 }
 
 function documentCells(row: Row): readonly string[] {
@@ -105,13 +115,13 @@ function documentCells(row: Row): readonly string[] {
     row.subject,
     row.target?.text ?? "",
     `${number(row.value)} ${unit}`.trim(),
-    verdict === "MISS" ? "**missed**" : verdict,
+    verdict === "MISS" ? "missed" : verdict,
     summary === undefined ? "" : `${number(summary.median)} / ${number(summary.p95)} ${unit}`,
     summary === undefined ? "" : `${number(summary.least)} – ${number(summary.most)} ${unit}`,
     messages === undefined ? "" : number(messages),
     processes === undefined ? "" : number(processes),
     residentMb === undefined ? "" : `${number(residentMb)} MB`,
-  ].map((text) => text.replaceAll("|", "\\|"));
+  ];
 }
 
 /** None before two sizes have it: it came later than the other curves. */

@@ -4,9 +4,9 @@ import type { RowResult } from "./row.ts";
 const head = [
   "Fault",
   "Tried",
-  "Connections that stood",
+  "Open connections",
   "Broken",
-  "New ones",
+  "New connections",
   "Failed",
   "Repair, median",
   "Repair, worst",
@@ -27,6 +27,14 @@ export function resultTable(results: readonly RowResult[]): readonly string[] {
     ...results.flatMap(({ name, failure }) => (failure === undefined ? [] : `${name}: ${failure}`)),
   ];
   return [line(head), rule, ...body.map(line), ...(notes.length > 0 ? ["", ...notes] : [])];
+}
+
+/** The same as tab-separated values. */
+export function resultData(results: readonly RowResult[]): string {
+  const reasons = [...new Set(results.flatMap(({ mayFail }) => mayFail ?? []))];
+  return [head, ...results.map((result) => cells(result, reasons))]
+    .map((line) => `${line.join("\t")}\n`)
+    .join("");
 }
 
 function cells(result: RowResult, reasons: readonly string[]): readonly string[] {

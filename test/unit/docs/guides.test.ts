@@ -1,6 +1,6 @@
 /** A guide is read to its end: at most three screens, all of them in half an hour. Reports and references may be longer. */
 import assert from "node:assert/strict";
-import { readFileSync } from "node:fs";
+import { globSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
 import { readGuides } from "../../support/documents/guides.ts";
@@ -12,6 +12,7 @@ const screenColumns = 100;
 const mostScreens = 3;
 const mostWords = 9_000;
 const mostReadmeWords = 900;
+const mostReportWords = 12_000;
 
 /** Lines on a screen: a longer one is wrapped. */
 function linesOf(text: string): number {
@@ -43,6 +44,17 @@ describe("the guides", () => {
   it(`have fewer than ${mostWords} words together`, () => {
     const words = readGuides().reduce((sum, { text }) => sum + wordsOf(text), 0);
     assert.ok(words < mostWords, `${words} words`);
+  });
+});
+
+describe("the reports", () => {
+  it(`have fewer than ${mostReportWords} words together, since tables of results are data files`, () => {
+    const reports = join(import.meta.dirname, "../../../docs/reports");
+    const texts = globSync("*.md", { cwd: reports }).map((path) =>
+      readFileSync(join(reports, path), "utf8"),
+    );
+    const words = texts.reduce((sum, text) => sum + wordsOf(text), 0);
+    assert.ok(words < mostReportWords, `${words} words`);
   });
 });
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { RowResult } from "../../faults/row.ts";
-import { resultTable } from "../../faults/table.ts";
+import { resultData, resultTable } from "../../faults/table.ts";
 
 const row: RowResult = {
   name: "Disk full",
@@ -18,13 +18,21 @@ describe("the table of faults", () => {
   it("shows median and worst repair, and the reason of failures below", () => {
     const full = { ...row, name: "Conntrack table full", failed: 4, mayFail: "dropped" };
     assert.deepEqual(resultTable([row, full]), [
-      "| Fault                | Tried | Connections that stood | Broken | New ones | Failed | Repair, median | Repair, worst |",
-      "| -------------------- | ----: | ---------------------: | -----: | -------: | -----: | -------------: | ------------: |",
-      "| Disk full            |     3 |                     60 |      0 |      212 |      0 |         0.30 s |        1.10 s |",
-      "| Conntrack table full |     3 |                     60 |      0 |      212 |    4 * |         0.30 s |        1.10 s |",
+      "| Fault                | Tried | Open connections | Broken | New connections | Failed | Repair, median | Repair, worst |",
+      "| -------------------- | ----: | ---------------: | -----: | --------------: | -----: | -------------: | ------------: |",
+      "| Disk full            |     3 |               60 |      0 |             212 |      0 |         0.30 s |        1.10 s |",
+      "| Conntrack table full |     3 |               60 |      0 |             212 |    4 * |         0.30 s |        1.10 s |",
       "",
       "* dropped",
     ]);
+  });
+
+  it("is written as tab-separated values", () => {
+    assert.equal(
+      resultData([row]),
+      "Fault\tTried\tOpen connections\tBroken\tNew connections\tFailed\tRepair, median\tRepair, worst\n" +
+        "Disk full\t3\t60\t0\t212\t0\t0.30 s\t1.10 s\n",
+    );
   });
 
   it("reports a turn that did not come to its end", () => {
