@@ -53,13 +53,16 @@ function valueOption(
 export const daemonExamples: readonly Example[] = [
   {
     command: "kube-ipvs --config /var/lib/kube-proxy/config.conf --hostname-override $(hostname)",
-    purpose: "run on a node, with kube-proxy's configuration",
+    purpose: "run on a node with kube-proxy's configuration",
   },
   {
     command: "kube-ipvs --manifests ./services",
     purpose: "run without a cluster, with Services and EndpointSlices from YAML files",
   },
-  { command: "kube-ipvs --cleanup", purpose: "remove everything of kube-ipvs from this node" },
+  {
+    command: "kube-ipvs --cleanup",
+    purpose: "remove all kernel state of kube-ipvs from this node",
+  },
 ];
 
 /** `--name`, or `--name=true|false`. */
@@ -76,48 +79,48 @@ function switchOption(name: string, help: string, short?: string): CommandOption
 }
 
 const namespaceOption: CommandOption = {
-  ...valueOption("namespace", "namespace", "of this namespace", "default"),
+  ...valueOption("namespace", "namespace", "namespace of the Services", "default"),
   short: "n",
 };
 
 const watchOption: CommandOption = switchOption(
   "watch",
-  "print again when something changed, until interrupted",
+  "print again after changes, until interrupted",
   "w",
 );
 
 export const subcommands: readonly Subcommand[] = [
   {
     name: "status",
-    summary: "print whether the daemon on this node is well, and what is wrong",
+    summary: "print whether the daemon on this node works, and what is wrong",
     description:
-      "Prints the state of the kube-ipvs that runs on this node, the verdict first. It asks " +
-      "the daemon on its operator socket (kubeIpvs.operatorSocket).\n" +
-      "Exit code 0: OK, 1: starting, degraded or error, 2: not running.",
+      "Prints a verdict on the kube-ipvs daemon of this node, then its state. It asks the " +
+      "daemon's operator socket (kubeIpvs.operatorSocket).\n" +
+      "Exit codes: 0 OK, 1 starting, degraded or error, 2 not running.",
     options: [outputOption(["text", "json", "yaml"])],
     examples: [
       {
         command: "kubectl -n kube-system exec ds/kube-ipvs -- kube-ipvs status",
-        purpose: "from anywhere",
+        purpose: "from a workstation",
       },
-      { command: "kube-ipvs status -o json", purpose: "for a script" },
+      { command: "kube-ipvs status -o json", purpose: "for scripts" },
     ],
   },
   {
     name: "services",
     usage: "[NAME] [flags]",
-    summary: "print the virtual servers of Services, and why an endpoint gets no traffic",
+    summary: "print the virtual servers of Services, and why endpoints get no traffic",
     description:
-      "Prints a line for each address, port and protocol of the Services that this node " +
-      "serves; with a NAME or -o wide also the endpoints, their connections in the kernel, " +
-      "and why an endpoint is not used.\n" +
-      "It asks the daemon on its operator socket; where none runs, it shows what a start " +
+      "Prints one line per address, port and protocol of the Services on this node. With a " +
+      "NAME or -o wide it also prints the endpoints, their connections in the kernel, and why " +
+      "an endpoint is not used.\n" +
+      "It asks the daemon's operator socket. Without a running daemon it shows what a start " +
       "would find.\n" +
-      "Exit code 0: printed, 1: error, or no Service has this NAME.",
+      "Exit codes: 0 printed, 1 error, or no Service has this NAME.",
     options: [
       outputOption(["table", "wide", "json", "yaml", "name"]),
       namespaceOption,
-      switchOption("all-namespaces", "of all namespaces", "A"),
+      switchOption("all-namespaces", "Services of all namespaces", "A"),
       watchOption,
     ],
     takesArgument: true,
@@ -127,88 +130,87 @@ export const subcommands: readonly Subcommand[] = [
         command: "kube-ipvs services web -n shop",
         purpose: "one Service with its endpoints and connections",
       },
-      { command: "kube-ipvs services -A -o json", purpose: "everything, for a script" },
+      { command: "kube-ipvs services -A -o json", purpose: "everything, for scripts" },
     ],
   },
   {
     name: "explain",
     usage: "svc/NAME | ADDRESS:PORT[/udp] | --from ADDRESS --to ADDRESS:PORT[/udp]",
-    summary: "say what becomes of packets to a Service, rule by rule, and why",
+    summary: "trace packets to a Service rule by rule and explain the outcome",
     description:
-      "Says what becomes of packets to a Service or an address: the verdict first, then each " +
-      "rule and set entry on their way, the virtual server, and each endpoint with the reason " +
-      "why it is used or not.\n" +
-      "It reads the kernel itself and asks the daemon on its operator socket for the plan; " +
-      "where none runs, it plans as a start would. It changes nothing.\n" +
-      "Exit code 0: there is an answer, whatever it says, 1: error.",
+      "Traces packets to a Service or an address. It prints the verdict, then each rule and set " +
+      "entry on the way, the virtual server, and why each endpoint is used or not.\n" +
+      "It reads the kernel, and asks the daemon's operator socket for the plan. Without a " +
+      "running daemon it plans as a start would. It changes nothing.\n" +
+      "Exit codes: 0 for any verdict, 1 error.",
     options: [
       outputOption(["text", "short", "json", "yaml"]),
       namespaceOption,
       valueOption(
         "from",
         "address",
-        "the client; node: a process of this node; absent: this node, its pods and others",
+        "packet source: a client IP, or node for a local process (default: node, pods and external clients)",
       ),
       valueOption(
         "to",
         "address:port[/protocol]",
-        "what it connects to; protocol: tcp, udp or sctp, and ADDRESS/icmp for ping",
+        "packet destination; the protocol is tcp, udp or sctp, or ADDRESS/icmp for ping",
       ),
     ],
     takesArgument: true,
     examples: [
       { command: "kube-ipvs explain svc/web -n shop", purpose: "every address of a Service" },
-      { command: "kube-ipvs explain svc/web -o short", purpose: "verdicts and differences alone" },
+      { command: "kube-ipvs explain svc/web -o short", purpose: "only verdicts and differences" },
       { command: "kube-ipvs explain 10.96.0.10:53/udp", purpose: "one address and port" },
       {
         command: "kube-ipvs explain --from 10.244.1.7 --to 10.96.0.10:80",
-        purpose: "the packets of one client, with its connections",
+        purpose: "packets of one client, with its connections",
       },
       {
         command: "kube-ipvs explain 10.96.0.10:80 -o json | jq '.items[].differences'",
-        purpose: "what the kernel has otherwise than planned, for scripts",
+        purpose: "differences between kernel and plan, for scripts",
       },
     ],
   },
   {
     name: "drains",
-    summary: "print the real servers that wait for their connections to end",
+    summary: "print the real servers that drain",
     description:
-      "Prints the real servers with weight 0 that wait for their connections to end, the " +
+      "Prints the real servers of removed endpoints whose connections are still open, the " +
       "oldest first.\n" +
-      "It asks the daemon on its operator socket; where none runs, it shows what a start " +
+      "It asks the daemon's operator socket. Without a running daemon it shows what a start " +
       "would find.\n" +
-      "Exit code 0: printed, 1: error.",
+      "Exit codes: 0 printed, 1 error.",
     options: [outputOption(["table", "json", "yaml"]), watchOption],
-    examples: [{ command: "kube-ipvs drains --watch", purpose: "until nothing drains any more" }],
+    examples: [{ command: "kube-ipvs drains --watch", purpose: "keep printing after changes" }],
   },
   {
     name: "top",
     usage: "[FILTER] [flags]",
-    summary: "show connections and bytes per second by Service, live",
+    summary: "show live connections and bytes per second by Service",
     description:
       "Shows connections and bytes per second and open connections by Service port, and by " +
-      "endpoint on enter. It reads the kernel's counters itself; the daemon, or the cluster " +
-      "or manifests where none runs, only names the Services.\n" +
-      "Without a terminal, or with -b, it prints one table of two readings. FILTER: rows that " +
-      "hold this text.\n" +
+      "endpoint on enter. It reads the kernel's counters. The daemon supplies the names of " +
+      "Services, or the cluster or manifests if no daemon runs.\n" +
+      "Without a terminal, or with -b, it prints one table of two readings. FILTER selects " +
+      "rows that contain this text.\n" +
       "Keys: enter endpoints, esc back, / filter, c i o a n s sort, r reverse, space pause, q " +
       "quit.\n" +
-      "Exit code 0: shown, 1: error.",
+      "Exit codes: 0 shown, 1 error.",
     options: [
-      switchOption("batch", "print one table and end", "b"),
-      { ...outputOption(topFormats), help: "form of the output: table, json (implies --batch)" },
+      switchOption("batch", "print one table and exit", "b"),
+      { ...outputOption(topFormats), help: "output format: table, json (implies --batch)" },
       valueOption(
         "interval",
         "duration",
-        "between two readings, 2s to 1h: the kernel adds its counters up every 2 s",
+        "time between two readings, 2s to 1h; the kernel updates its counters every 2 s",
         "2s",
       ),
       {
         ...valueOption(
           "sort",
           "key",
-          `the most first, by ${topSortKeys.join(", ")}`,
+          `sort in descending order by ${topSortKeys.join(", ")}`,
           "connections",
         ),
         choices: topSortKeys,
@@ -218,7 +220,7 @@ export const subcommands: readonly Subcommand[] = [
     examples: [
       {
         command: "kubectl -n kube-system exec -it POD -- kube-ipvs top",
-        purpose: "the node of this pod, live",
+        purpose: "the node of this pod",
       },
       {
         command: "kube-ipvs top shop/ --sort out",
@@ -226,7 +228,7 @@ export const subcommands: readonly Subcommand[] = [
       },
       {
         command: "kube-ipvs top -o json --interval 10s",
-        purpose: "rates over ten seconds, for a script",
+        purpose: "rates over ten seconds, for scripts",
       },
     ],
   },
@@ -235,26 +237,26 @@ export const subcommands: readonly Subcommand[] = [
     summary: "check this node: kernel, settings, other proxies, API server",
     description:
       "Checks whether this node has what kube-ipvs needs, and changes nothing.\n" +
-      "Exit code by the worst verdict, 0: ok, 1: warn, unknown or error, 2: fail.",
+      "Exit codes by the worst verdict: 0 ok, 1 warn, unknown or error, 2 fail.",
     options: [
       outputOption(["table", "json", "yaml"]),
       switchOption(
         "before-install",
-        "the node has no kube-ipvs yet: skip what only a running one can show",
+        "check a node without kube-ipvs, and skip checks that need a running one",
       ),
     ],
     examples: [
       {
         command: "kube-ipvs doctor --config /var/lib/kube-proxy/config.conf",
-        purpose: "a node that kube-ipvs serves",
+        purpose: "a node with kube-ipvs",
       },
       {
         command: "kube-ipvs doctor --before-install",
-        purpose: "a node that is to be served, without cluster or configuration",
+        purpose: "a node before installation, without cluster or configuration",
       },
       {
         command: "kube-ipvs doctor -o json | jq '.checks[] | select(.verdict != \"ok\")'",
-        purpose: "what is not right, for scripts",
+        purpose: "all problems, for scripts",
       },
     ],
   },
@@ -262,15 +264,15 @@ export const subcommands: readonly Subcommand[] = [
     name: "plan",
     summary: "print what a sync would change in this kernel",
     description:
-      "Prints what a sync would change in this kernel, and changes nothing; in mode userspace " +
-      "also the listeners that a start would open. With --cleanup it prints what kube-ipvs " +
-      "--cleanup would remove.\n" +
-      "Exit code 0: no change, 2: changes, 1: error.",
+      "Prints what a sync would change in this kernel, and changes nothing. In userspace mode " +
+      "it also prints the listeners that a start would open. With --cleanup it prints what " +
+      "kube-ipvs --cleanup would remove.\n" +
+      "Exit codes: 0 no change, 2 changes, 1 error.",
     options: [outputOption(["text", "json", "yaml"])],
     examples: [
       {
         command: "kube-ipvs plan --config /var/lib/kube-proxy/config.conf",
-        purpose: "what taking over this node from kube-proxy would change",
+        purpose: "changes of a takeover from kube-proxy on this node",
       },
       { command: "kube-ipvs plan --manifests ./services -o json", purpose: "without a cluster" },
       { command: "kube-ipvs plan --cleanup", purpose: "what kube-ipvs --cleanup would remove" },
@@ -288,7 +290,7 @@ export const subcommands: readonly Subcommand[] = [
     examples: [
       {
         command: "kube-ipvs completion bash > /etc/bash_completion.d/kube-ipvs",
-        purpose: "for every bash of this machine",
+        purpose: "for every bash on this machine",
       },
       { command: "source <(kube-ipvs completion zsh)", purpose: "for this zsh" },
       { command: "kube-ipvs completion fish | source", purpose: "for this fish" },
@@ -296,20 +298,20 @@ export const subcommands: readonly Subcommand[] = [
   },
   {
     name: "endpoint-controller",
-    summary: "make EndpointSlices from Pods, in a cluster without kube-controller-manager's",
+    summary: "create EndpointSlices from Pods, in a cluster without kube-controller-manager",
     description:
-      "Keeps the EndpointSlices of Services with selectors as their Pods are, until it is " +
-      "stopped. It uses the daemon's flags for the API server, the relist guard and logging, " +
-      "and touches no kernel.\n" +
-      "A Service whose EndpointSlices another controller manages is left alone.",
+      "Keeps the EndpointSlices of Services with selectors up to date with their Pods, until " +
+      "it is stopped. It uses the daemon's flags for the API server, the relist guard and " +
+      "logging, and changes no kernel state.\n" +
+      "It skips Services whose EndpointSlices another controller manages.",
     options: [],
     runsOn: true,
     examples: [
       {
         command: "kube-ipvs endpoint-controller --kubeconfig /etc/kubernetes/endpoints.conf",
-        purpose: "outside the cluster; one instance, on no particular node",
+        purpose: "outside the cluster, as a single instance",
       },
-      { command: "kube-ipvs endpoint-controller", purpose: "in a pod, by its service account" },
+      { command: "kube-ipvs endpoint-controller", purpose: "in a pod, with its service account" },
     ],
   },
 ];
