@@ -1,3 +1,5 @@
+import type { EndpointSliceRecord } from "./objects.ts";
+
 /** What an event of the cluster (events.k8s.io/v1) is about. */
 export interface EventSubject {
   readonly kind: "Node" | "Service";
@@ -16,11 +18,18 @@ export interface ClusterEvent {
   readonly subject: EventSubject;
   /** For people; may be empty. */
   readonly note: string;
+  /** Each node finds this out for itself, so a few of them write it. */
+  readonly isSeenByAllNodes?: boolean;
 }
 
 /** Takes events. Never waits, never throws; an event may be lost. */
 export interface EventRecorder {
   record(event: ClusterEvent): void;
+  /** Slices name the nodes of the cluster, which share the Events. */
+  noteSlice?(
+    previous: EndpointSliceRecord | undefined,
+    current: EndpointSliceRecord | undefined,
+  ): void;
 }
 
 /** Where nobody reads events: manifests, tests. */

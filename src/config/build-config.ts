@@ -92,6 +92,10 @@ function configOf(
     },
     drainStartTimesPath: settings["kubeIpvs.drainStartTimesFile"],
     ruleCheckPeriodMs: settings["kubeIpvs.ruleCheckPeriod"],
+    requestRate: {
+      qps: settings["clientConnection.qps"],
+      burst: settings["clientConnection.burst"],
+    },
     listGuardPercent: settings["kubeIpvs.relistGuardPercent"],
     isObserveOnly,
     manualWeights: settings["kubeIpvs.manualWeights"],

@@ -38,6 +38,8 @@ export type ProxyMode = "ipvs" | "iptables" | "userspace";
 export interface Config {
   readonly mode: ProxyMode;
   readonly objectsFrom: ObjectsFrom;
+  /** How often the API server is asked. */
+  readonly requestRate: { readonly qps: number; readonly burst: number };
   /** Name of our Node object: trimmed, lower case. */
   readonly nodeName: string;
   /** Not a listening address: it replaces the node's primary address. Unspecified: ask the Node object. */

@@ -8,6 +8,7 @@ import { systemErrorCode } from "../../base/system-error-text.ts";
 import { ApiError } from "../api-error.ts";
 import type { ApiConnection, ApiResponse, ApiWrite, RequestObserver } from "../connection.ts";
 import type { Credentials } from "./credentials.ts";
+import { RequestPace, type RequestRate } from "./request-pace.ts";
 
 /** Asks the other end for a sign of life after this long without one (SO_KEEPALIVE). */
 const keepAliveMs = 30_000;
@@ -17,6 +18,8 @@ export interface HttpConnectionOptions {
   readonly clock: Clock;
   /** Absent: nobody counts. */
   readonly observer?: RequestObserver;
+  /** Absent: requests are sent at once. */
+  readonly rate?: RequestRate;
 }
 
 /** A request on its way out. */
@@ -24,6 +27,8 @@ interface Outgoing {
   readonly url: URL;
   readonly method: string;
   readonly isWatch: boolean;
+  /** A later page of a list: it was admitted with the first one. */
+  readonly isNextPage: boolean;
   readonly contentType?: string;
   readonly body?: string;
 }
@@ -33,11 +38,14 @@ export class HttpConnection implements ApiConnection {
   readonly server: string;
   readonly #credentials: Credentials;
   readonly #options: HttpConnectionOptions;
+  readonly #pace: RequestPace | undefined;
 
   constructor(credentials: Credentials, options: HttpConnectionOptions) {
     this.server = credentials.server;
     this.#credentials = credentials;
     this.#options = options;
+    const { clock, rate } = options;
+    this.#pace = rate === undefined ? undefined : new RequestPace(clock, rate);
   }
 
   request(
@@ -47,15 +55,19 @@ export class HttpConnection implements ApiConnection {
   ): Promise<ApiResponse> {
     const url = new URL(`${this.server}${path}?${new URLSearchParams(query)}`);
     const isWatch = query["watch"] === "true";
-    return this.#exchange({ url, method: "GET", isWatch }, signal);
+    const isNextPage = query["continue"] !== undefined;
+    return this.#exchange({ url, method: "GET", isWatch, isNextPage }, signal);
   }
 
   send({ method, path, contentType, body }: ApiWrite, signal: AbortSignal): Promise<ApiResponse> {
     const url = new URL(`${this.server}${path}`);
-    return this.#exchange({ url, method, contentType, body, isWatch: false }, signal);
+    const kind = { isWatch: false, isNextPage: false };
+    return this.#exchange({ url, method, contentType, body, ...kind }, signal);
   }
 
   async #exchange(request: Outgoing, signal: AbortSignal): Promise<ApiResponse> {
+    if (!request.isNextPage) await this.#pace?.wait(signal);
+    signal.throwIfAborted();
     const { headers, agent } = await this.#credentials.current();
     const { url, method, isWatch, contentType, body = "" } = request;
     const options: RequestOptions = {

@@ -7,6 +7,7 @@ import {
   kubeconfigOfPod,
   readKubeconfigFile,
 } from "./kubeconfig-file.ts";
+import type { RequestRate } from "./request-pace.ts";
 
 export interface ConnectionOptions {
   /** Path of a kubeconfig; empty: none. */
@@ -22,6 +23,8 @@ interface Dependencies {
   readonly environment: Readonly<Record<string, string | undefined>>;
   /** Absent: nobody counts requests. */
   readonly observer?: RequestObserver;
+  /** Absent: requests are sent at once. */
+  readonly rate?: RequestRate;
 }
 
 /**

@@ -2,7 +2,7 @@ import type { Field } from "../field.ts";
 
 const otherMode = "applies to other proxy modes only";
 const windows = "applies to Windows only";
-const transport = "kube-ipvs uses JSON and sends few requests";
+const transport = "kube-ipvs uses JSON";
 
 /** Path, kind, default, and why it has no effect. */
 const withoutFlag = [
@@ -32,23 +32,6 @@ export const ignoredFields: readonly Field[] = [
     default: "application/vnd.kubernetes.protobuf",
     flag: "kube-api-content-type",
     help: "content type of API requests",
-    noEffect: transport,
-  },
-  {
-    path: "clientConnection.qps",
-    kind: "float",
-    default: "5",
-    flag: "kube-api-qps",
-    help: "API requests per second",
-    noEffect: transport,
-  },
-  {
-    path: "clientConnection.burst",
-    kind: "integer",
-    default: "10",
-    min: 0,
-    flag: "kube-api-burst",
-    help: "burst of API requests",
     noEffect: transport,
   },
   {

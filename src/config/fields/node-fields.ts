@@ -8,6 +8,21 @@ export const nodeFields = [
     help: "path of the kubeconfig; without it and --master, uses the service account of the pod",
   },
   {
+    path: "clientConnection.qps",
+    kind: "float",
+    default: "5",
+    flag: "kube-api-qps",
+    help: "API requests per second, Events included; later pages of a list do not count; below 0: no limit",
+  },
+  {
+    path: "clientConnection.burst",
+    kind: "integer",
+    default: "10",
+    min: 0,
+    flag: "kube-api-burst",
+    help: "API requests that may be sent at once",
+  },
+  {
     path: "hostnameOverride",
     kind: "text",
     default: "",

@@ -1,5 +1,6 @@
 import { hostname } from "node:os";
 import type { ClusterSourceOptions } from "../../api/cluster/cluster-source.ts";
+import type { RequestRate } from "../../api/cluster/request-pace.ts";
 import type { RequestObserver } from "../../api/connection.ts";
 import { type EventRecorder, silentEvents } from "../../api/event.ts";
 import type { ObjectSource } from "../../api/source.ts";
@@ -29,10 +30,11 @@ export interface SourceParts {
  * be no objects: no folder, no usable kubeconfig. Asks no server yet.
  */
 export async function openSource(config: Config, parts: SourceParts): Promise<OpenSource> {
-  const { objectsFrom, nodeName, serviceProxyName, listGuardPercent } = config;
+  const { objectsFrom, nodeName, serviceProxyName, listGuardPercent, requestRate } = config;
   const selection = { nodeName, serviceProxyName };
   if (objectsFrom.kind === "cluster") {
-    const opened = await openCluster(objectsFrom, { ...selection, listGuardPercent }, parts);
+    const given = { ...parts, rate: requestRate };
+    const opened = await openCluster(objectsFrom, { ...selection, listGuardPercent }, given);
     // Who only observes writes nothing, and the other proxy's events are not to be mixed with ours.
     return config.isObserveOnly ? { ...opened, events: silentEvents } : opened;
   }
@@ -45,7 +47,7 @@ export async function openSource(config: Config, parts: SourceParts): Promise<Op
 async function openCluster(
   { kubeconfigPath = "", masterUrl = "" }: Extract<Config["objectsFrom"], { kind: "cluster" }>,
   selection: ClusterSourceOptions,
-  { clock, log, observer }: SourceParts,
+  { clock, log, observer, rate }: SourceParts & { readonly rate: RequestRate },
 ): Promise<OpenSource> {
   const [{ openConnection }, { ClusterSource }, { EventWriter }] = await Promise.all([
     import("../../api/cluster/open-connection.ts"),
@@ -54,11 +56,11 @@ async function openCluster(
   ]);
   const userAgent = `kube-ipvs/${version} (linux/${process.arch})`;
   const connection = await openConnection(
-    { clock, environment: process.env, observer },
+    { clock, environment: process.env, observer, rate },
     { kubeconfig: kubeconfigPath, master: masterUrl, userAgent },
   );
   const parts = { connection, clock, log, random: Math.random };
-  const events = new EventWriter(parts, { hostname: hostname() });
+  const events = new EventWriter(parts, { hostname: hostname(), nodeName: selection.nodeName });
   const close = async (): Promise<void> => {
     await events.stop();
     connection.close();

@@ -60,13 +60,23 @@ const conflictReasons: Readonly<Partial<Record<ConflictReason, string>>> = {
   "foreign-virtual-server": "ForeignVirtualServer",
 };
 
+/** Addresses and virtual servers of this node decide about these. */
+const localReasons: ReadonlySet<ConflictReason> = new Set([
+  "foreign-virtual-server",
+  "node-address",
+  "gateway-address",
+  "broadcast-address",
+]);
+
 /** A Service does not get an address that it asks for. kube-proxy has no such event. */
 export function conflictEvent(
   nodeName: string,
   { reason, service, note, remedy }: Pick<Conflict, "reason" | "service" | "note" | "remedy">,
 ): ClusterEvent {
   const ofEvent = conflictReasons[reason] ?? "ReservedAddress";
-  return serviceWarning(service, ofEvent, "ServeAddress", `node ${nodeName}: ${note}; ${remedy}`);
+  const warning = `node ${nodeName}: ${note}; ${remedy}`;
+  const isSeenByAllNodes = !localReasons.has(reason);
+  return { ...serviceWarning(service, ofEvent, "ServeAddress", warning), isSeenByAllNodes };
 }
 
 /** An annotation of a Service does not count; the default does. kube-proxy has no such event. */
@@ -76,7 +86,10 @@ export function annotationEvent(
   { annotation, value, reason, message }: AnnotationProblem,
 ): ClusterEvent {
   const note = `node ${nodeName} ignores ${annotation}: "${value}" (${reason}): ${message}`;
-  return serviceWarning(service, "IgnoredAnnotation", "ReadAnnotations", note);
+  return {
+    ...serviceWarning(service, "IgnoredAnnotation", "ReadAnnotations", note),
+    isSeenByAllNodes: true,
+  };
 }
 
 function startWarning(nodeName: string, reason: string, note: string): ClusterEvent {

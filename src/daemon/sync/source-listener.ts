@@ -1,3 +1,4 @@
+import type { EventRecorder } from "../../api/event.ts";
 import type { ListQuarantine, SourceListener } from "../../api/source.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Metrics } from "../../metrics/prometheus-metrics.ts";
@@ -8,6 +9,8 @@ export interface SourceListenerParts {
   readonly health: Pick<ProxyHealth, "listed">;
   readonly metrics: Pick<Metrics, "invalidFields" | "relistGuardOutcomes" | "quarantinedLists">;
   readonly log: Logger;
+  /** Absent: nobody reads events. */
+  readonly events?: EventRecorder;
 }
 
 /** Hands what a source reports to the loop of any mode. */
@@ -15,10 +18,13 @@ export function sourceListener(
   input: Pick<ClusterInput, "noteService" | "noteSlice" | "noteNode" | "noteSynced">,
   parts: SourceListenerParts,
 ): SourceListener {
-  const { health, metrics, log } = parts;
+  const { health, metrics, log, events } = parts;
   return {
     onService: (previous, current) => input.noteService(previous, current),
-    onEndpointSlice: (previous, current) => input.noteSlice(previous, current),
+    onEndpointSlice: (previous, current) => {
+      events?.noteSlice?.(previous, current);
+      input.noteSlice(previous, current);
+    },
     onNode: (_previous, current) => input.noteNode(current),
     onSynced: (kind) => {
       health.listed(kind);

@@ -13,6 +13,7 @@ describe("the configuration without any setting", () => {
       mode: "ipvs",
       servesLoopbackNodePorts: true,
       objectsFrom: { kind: "cluster" },
+      requestRate: { qps: 5, burst: 10 },
       nodeName: "node-from-os",
       bindAddress: "0.0.0.0",
       healthzBindAddress: { address: "0.0.0.0", port: 10256 },

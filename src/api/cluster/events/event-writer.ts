@@ -3,6 +3,7 @@ import { errorText } from "../../../base/error-text.ts";
 import type { Logger } from "../../../base/log.ts";
 import type { ApiConnection, ApiWrite } from "../../connection.ts";
 import type { ClusterEvent, EventRecorder } from "../../event.ts";
+import type { EndpointSliceRecord } from "../../objects.ts";
 import {
   type EventStamp,
   eventName,
@@ -11,6 +12,7 @@ import {
   seriesKey,
   seriesPatch,
 } from "./event-object.ts";
+import { EventShare } from "./event-share.ts";
 import { TokenBuckets } from "./token-buckets.ts";
 
 export interface EventWriterParts {
@@ -51,6 +53,7 @@ export class EventWriter implements EventRecorder {
   readonly #parts: EventWriterParts;
   readonly #reportingInstance: string;
   readonly #buckets: TokenBuckets;
+  readonly #share: EventShare;
   readonly #series = new Map<string, Series>();
   readonly #queue: ApiWrite[] = [];
   readonly #abort = new AbortController();
@@ -60,14 +63,26 @@ export class EventWriter implements EventRecorder {
   #hasReportedRefusal = false;
 
   /** `hostname`: the machine's own name, not the node's. */
-  constructor(parts: EventWriterParts, { hostname }: { readonly hostname: string }) {
+  constructor(
+    parts: EventWriterParts,
+    { hostname, nodeName }: { readonly hostname: string; readonly nodeName: string },
+  ) {
     this.#parts = parts;
     this.#reportingInstance = `kube-proxy-${hostname}`;
     this.#buckets = new TokenBuckets(parts.clock, spam);
+    this.#share = new EventShare(parts.clock, nodeName);
+  }
+
+  noteSlice(
+    previous: EndpointSliceRecord | undefined,
+    current: EndpointSliceRecord | undefined,
+  ): void {
+    this.#share.noteSlice(previous, current);
   }
 
   record(event: ClusterEvent): void {
-    if (this.#abort.signal.aborted || !this.#buckets.take(JSON.stringify(event.subject))) return;
+    if (this.#abort.signal.aborted) return;
+    if (!this.#buckets.take(JSON.stringify(event.subject)) || !this.#share.take(event)) return;
     const key = seriesKey(event);
     const series = this.#series.get(key);
     if (series === undefined) this.#begin(key, event);

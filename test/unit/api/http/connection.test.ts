@@ -7,6 +7,7 @@ import { describe, it, type TestContext } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { gzipSync } from "node:zlib";
 import type { ApiError } from "../../../../src/api/api-error.ts";
+import type { ApiResponse, ApiWrite } from "../../../../src/api/connection.ts";
 import { ApiServer, type ApiServerOptions } from "../../../support/api-server/api-server.ts";
 import { certificate, listNodes, Way } from "./way.ts";
 
@@ -305,6 +306,57 @@ describe("credentials", () => {
         cause: undefined,
       },
     );
+  });
+});
+
+describe("requests with clientConnection.qps 5 and burst 2", () => {
+  const nodes = "/api/v1/nodes";
+
+  it("wait, writes and watches too, and later pages of a list do not", async (test) => {
+    const server = await startServer(test);
+    const way = await Way.make(test);
+    way.rate = { qps: 5, burst: 2 };
+    const connection = await way.open({ server: server.url });
+    const { signal } = new AbortController();
+    const drained = async (sending: Promise<ApiResponse>): Promise<void> => {
+      for await (const _chunk of (await sending).body);
+    };
+    await drained(connection.request(nodes, { limit: "1" }, signal));
+    await drained(connection.request(nodes, { limit: "1", continue: "x" }, signal));
+    await drained(connection.request(nodes, {}, signal));
+    const events = "/apis/events.k8s.io/v1/namespaces/default/events";
+    const write = { method: "POST", path: events, contentType: "application/json", body: "{}" };
+    const third = drained(connection.send(write as ApiWrite, signal));
+    const fourth = connection.request(nodes, { watch: "true" }, AbortSignal.timeout(60_000));
+    await way.clock.advance(199);
+    assert.equal(server.requests.length, 3);
+    await way.clock.advance(1);
+    await third;
+    assert.equal(server.requests.length, 4);
+    await way.clock.advance(200);
+    assert.equal((await fourth).status, 200);
+  });
+
+  it("that are given up while they wait are not sent", async (test) => {
+    const server = await startServer(test);
+    const way = await Way.make(test);
+    way.rate = { qps: 1, burst: 1 };
+    const connection = await way.open({ server: server.url });
+    await listNodes(connection);
+    const abort = new AbortController();
+    const waiting = connection.request(nodes, {}, abort.signal);
+    abort.abort();
+    await assert.rejects(waiting);
+    assert.equal(server.requests.length, 1);
+  });
+
+  it("have no limit with a negative qps", async (test) => {
+    const server = await startServer(test);
+    const way = await Way.make(test);
+    way.rate = { qps: -1, burst: 1 };
+    const connection = await way.open({ server: server.url });
+    for (let index = 0; index < 20; index += 1) await listNodes(connection);
+    assert.equal(server.requests.length, 20);
   });
 });
 

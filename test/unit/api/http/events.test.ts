@@ -45,7 +45,10 @@ describe("events over HTTP", () => {
   it("are stored by the API server, and become a series", async (test) => {
     const { server, connection } = await open(test);
     const log = new RecordingLogger();
-    const writer = new EventWriter({ connection, clock: clockAt(1), log }, { hostname: "host-1" });
+    const writer = new EventWriter(
+      { connection, clock: clockAt(1), log },
+      { hostname: "host-1", nodeName: "node-1" },
+    );
     writer.record(startingEvent("node-1"));
     const failed = healthPortFailedEvent("node-1", "shop/web", { port: 31_000 }, "EADDRINUSE");
     writer.record(failed);
@@ -80,7 +83,7 @@ describe("events over HTTP", () => {
     server.faults.add({ on: "write", effect: "status", code: 500 });
     server.faults.add({ on: "write", effect: "reset" });
     const parts = { connection, clock: clockAt(400), log: new RecordingLogger() };
-    const writer = new EventWriter(parts, { hostname: "host-1" });
+    const writer = new EventWriter(parts, { hostname: "host-1", nodeName: "node-1" });
     writer.record(startingEvent("node-1"));
     while (server.events.events.length === 0) await nextTurn();
     assert.equal(server.requests.length, 3);

@@ -76,7 +76,10 @@ describe("nothing secret is logged", () => {
           { connection, clock, log, random: Math.random },
           { nodeName: "node-1" },
         );
-        const events = new EventWriter({ connection, clock, log }, { hostname: "host-1" });
+        const events = new EventWriter(
+          { connection, clock, log },
+          { hostname: "host-1", nodeName: "node-1" },
+        );
         await source.start(new RecordingListener());
         events.record(startingEvent("node-1"));
         while (!/Unauthorized.*Unauthorized/s.test(text)) {

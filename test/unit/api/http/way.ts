@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { TestContext } from "node:test";
 import { openConnection } from "../../../../src/api/cluster/open-connection.ts";
+import type { RequestRate } from "../../../../src/api/cluster/request-pace.ts";
 import type { ApiConnection, ApiResponse } from "../../../../src/api/connection.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 
@@ -17,6 +18,7 @@ export class Way {
   readonly folder: string;
   /** Variables of the process. */
   readonly environment: Record<string, string> = {};
+  rate: RequestRate = { qps: -1, burst: 1 };
   readonly #test: TestContext;
 
   constructor(test: TestContext, folder: string) {
@@ -46,7 +48,7 @@ export class Way {
     };
     await this.write("config", JSON.stringify(kubeconfig));
     const connection = await openConnection(
-      { clock: this.clock, environment: this.environment },
+      { clock: this.clock, environment: this.environment, rate: this.rate },
       { kubeconfig: join(this.folder, "config"), master, userAgent: "kube-ipvs/test" },
     );
     this.#test.after(() => connection.close());

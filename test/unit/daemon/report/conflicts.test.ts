@@ -84,6 +84,7 @@ describe("events of conflicts", () => {
         action: "ServeAddress",
         subject: { kind: "Service", namespace: "default", name: "b" },
         note: "node node-1: TCP 203.0.113.5:80 is served for Service default/a, which is as old and comes first by name; give Service default/b another address or port",
+        isSeenByAllNodes: true,
       },
     ]);
   });
@@ -114,6 +115,10 @@ describe("events of conflicts", () => {
       "ForeignVirtualServer a: node node-1: TCP 10.96.0.10:80 is a virtual server of other software on this node: it stays, and the Service is not served there; remove it with ipvsadm -D, or give Service default/a another address or port",
       "ReservedAddress a: node node-1: 203.0.113.5 is not bound on this node: it is the node's own; give Service default/a another address",
     ]);
+    assert.deepEqual(
+      events.map((event) => event.isSeenByAllNodes),
+      [false, false],
+    );
   });
 });
 

@@ -28,7 +28,7 @@ beforeEach(() => {
   connection = new ScriptedConnection();
   log = new RecordingLogger();
   answeredCount = 0;
-  writer = new EventWriter({ connection, clock, log }, { hostname: "host-1" });
+  writer = new EventWriter({ connection, clock, log }, { hostname: "host-1", nodeName: "node-1" });
 });
 
 /** Answers the newest request, and lets what follows happen. */
@@ -170,7 +170,7 @@ describe("an API server in trouble", () => {
 
   it("keeps a thousand events waiting and no more", async () => {
     for (let index = 0; index < 1_200; index += 1) {
-      writer.record(event({ subject: { kind: "Service", namespace: "n", name: `s${index}` } }));
+      writer.record(event({ subject: { kind: "Node", namespace: "", name: `n${index}` } }));
     }
     await clock.advance(0);
     for (let index = 0; index < 1_001; index += 1) await answer(201);

@@ -1,0 +1,27 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { Pace } from "../../../src/base/pace.ts";
+
+describe("a pace", () => {
+  const rate = { intervalMs: 200, burst: 3 };
+
+  /** Waits of `count` calls at this time. */
+  function waits(pace: Pace, nowMs: number, count: number): readonly number[] {
+    return Array.from({ length: count }, () => {
+      const waitMs = pace.waitMs(nowMs, rate);
+      pace.note(nowMs, rate);
+      return waitMs;
+    });
+  }
+
+  it("lets a burst pass, then one in each interval", () => {
+    assert.deepEqual(waits(new Pace(), 1_000, 6), [0, 0, 0, 200, 400, 600]);
+  });
+
+  it("lets as many pass again as intervals went by, a burst at most", () => {
+    const pace = new Pace();
+    waits(pace, 0, 3);
+    assert.deepEqual(waits(pace, 400, 3), [0, 0, 200]);
+    assert.deepEqual(waits(pace, 60_000, 4), [0, 0, 0, 200]);
+  });
+});
