@@ -18,7 +18,8 @@ version := $(shell sed -n 's/^  "version": "\(.*\)",$$/\1/p' package.json)
 release_folder := build/release/kube-ipvs-$(version)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-build setup-lab setup-prometheus setup-release build shim lab image manifests lab-kernel test-kernels check lint format types unit test test-fuzz fuzz test-shim test-prometheus test-deploy test-lab test-lab-boot test-lab-suites bench e2e faults walks soak demo shell packet-paths docs pictures seccomp sbom audit release release-check containerfile clean
+# Names without a slash are commands, the others are files.
+.PHONY: $(shell sed -n 's/^\([a-z][a-z0-9-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -95,6 +96,9 @@ test-deploy: setup-build setup-prometheus build/test/chart-renderer ## manifests
 	@$(with_cache) $(step) "What is under deploy/" node --test 'test/deploy/*.test.ts'
 
 test-lab: test-lab-boot test-lab-suites ## the suites that need a kernel with IPVS, and the lab itself
+
+test-host: export LAB := host
+test-host: test-lab ## test-lab on this machine's own kernel, which must have IPVS; what changes the whole machine is skipped
 
 test-lab-boot: setup-lab build lab
 	@$(with_cache) $(step) "The lab itself" node --test 'test/lab-boot/*.test.ts'

@@ -1,5 +1,6 @@
 /** Rows as tests of a suite of the lab, with one world for all of them. */
 import { after, before, describe, it } from "node:test";
+import { skippedOnHost } from "../support/machine-wide.ts";
 import type { Row, RowResult } from "./row.ts";
 import { assertHolds, runRow } from "./run-row.ts";
 import { resultTable } from "./table.ts";
@@ -23,7 +24,10 @@ export function describeFaults(rows: readonly Row[], more?: (world: () => World)
     });
 
     for (const row of rows.filter(({ short }) => short > 0)) {
-      it(`${row.name}: ${row.mayFail ?? "no connection breaks, none fails"}`, async (test) => {
+      const skip = row.machineWide !== undefined && skippedOnHost(row.machineWide);
+      it(`${row.name}: ${row.mayFail ?? "no connection breaks, none fails"}`, {
+        skip,
+      }, async (test) => {
         const result = await runRow(row, world, "short");
         for (const note of result.notes) test.diagnostic(note);
         results.push(result);

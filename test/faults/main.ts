@@ -5,6 +5,7 @@
  * does not hold.
  */
 import { parseArgs } from "node:util";
+import { skippedOnHost } from "../support/machine-wide.ts";
 import type { Form, Row, RowResult } from "./row.ts";
 import { rows } from "./rows.ts";
 import { addResults, assertHolds, runRow } from "./run-row.ts";
@@ -29,7 +30,8 @@ const endMs = beginMs + Number(values.minutes) * 60_000;
 const times = values.times === undefined ? {} : { [form]: Number(values.times) };
 const chosen = rows
   .map((row) => ({ ...row, ...times }))
-  .filter((row) => row[form] > 0 && new RegExp(values.rows, "i").test(row.name));
+  .filter((row) => row[form] > 0 && new RegExp(values.rows, "i").test(row.name))
+  .filter(isAllowedHere);
 const results = new Map<string, RowResult>();
 
 const world = await World.build(100);
@@ -40,6 +42,13 @@ await world.close();
 const all = [...results.values()];
 console.error(resultTable(all).join("\n"));
 console.log(JSON.stringify({ form, results: all }, null, 2));
+
+/** Says which rows are skipped, and why. */
+function isAllowedHere({ name, machineWide }: Row): boolean {
+  const reason = machineWide !== undefined && skippedOnHost(machineWide);
+  if (reason !== false) console.error(`${name}: skipped: ${reason}`);
+  return reason === false;
+}
 
 async function runShare(row: Row, round: number): Promise<void> {
   const upTo = (end: number): number => Math.ceil((row[form] * end) / rounds);

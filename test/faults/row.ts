@@ -27,6 +27,8 @@ export interface Row {
   readonly after?: (world: World) => Promise<void>;
   /** Why new connections of the clients may fail meanwhile; absent: none may. Those that stand never break. */
   readonly mayFail?: string;
+  /** What the row changes beyond its network namespace, as in "sets the clock": it runs in the lab kernel only. */
+  readonly machineWide?: string;
 }
 
 /** What came of a row. */

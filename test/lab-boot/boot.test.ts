@@ -2,10 +2,12 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync, readdirSync, readFileSync, rmdirSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
+import { release, tmpdir } from "node:os";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { findLab } from "../lab/lab.ts";
+
+/** `false` for the lab kernel, which is the default; a reason with LAB=host. */
+const onHost = process.env["LAB"] === "host" && "it needs the lab kernel, not LAB=host";
 
 const project = join(import.meta.dirname, "../..");
 
@@ -85,6 +87,14 @@ describe("the lab", () => {
     assert.deepEqual(run, { status: 7, stdout: expectedBytes, stderr: "a b|it's|$HOME||" });
   });
 
+  it("is the lab kernel, not this machine's own, by default", { skip: onHost }, async () => {
+    const script = "echo $LAB_KIND; uname -r; sed -n 's/^vendor_id.*: //p' /proc/cpuinfo";
+    const { stdout } = await boot("--", "sh", "-c", script);
+    const [kind, version, processor] = stdout.split("\n");
+    assert.deepEqual([kind, processor], ["lab-kernel", "User Mode Linux"]);
+    assert.notEqual(version, release());
+  });
+
   it("has IPVS, sets, legacy iptables and a lo that is up", async () => {
     const script =
       "ipvsadm -A -t 10.0.0.1:80 -s rr && ipvsadm -Sn && ipset create a hash:ip && ipset list -n && " +
@@ -93,8 +103,33 @@ describe("the lab", () => {
     assert.match(stdout, /^-A -t 10\.0\.0\.1:80 -s rr\na\niptables v\S+ \(legacy\)\n0x9\n$/);
   });
 
-  it("keeps the registers of processes through system calls, page faults and signals", async () => {
-    if (findLab().kind !== "lab-kernel") return;
+  it("cannot change the whole machine with LAB=host: tried on the lab kernel", {
+    skip: onHost,
+  }, async () => {
+    const attempts = [
+      "date -s @1",
+      "rmmod ip_vs_rr",
+      "echo 60 > /proc/sys/kernel/panic",
+      "echo 16384 > /sys/module/nf_conntrack/parameters/hashsize",
+      "nsenter --net=/proc/1/ns/net sh -c 'echo 1000 > /proc/sys/net/netfilter/nf_conntrack_max'",
+    ];
+    const lines = attempts.map((line) => `if ${line}; then echo "done: ${line}"; fi`);
+    const script = [
+      ...lines,
+      "echo o > /proc/sysrq-trigger",
+      "ipvsadm -A -t 10.0.0.1:80 -s rr && ipvsadm -Sn",
+      "echo 1 > /proc/sys/net/ipv4/ip_forward && iptables -V && echo $LAB_KIND",
+    ].join("\n");
+    const inside = ["env", "LAB=host", "node", "test/lab/boot.ts", "--", "sh", "-c", script];
+    const { status, stdout } = await boot("--", ...inside);
+    const shown = stdout.replace(/^.* 1970\n/, ""); // `date` prints the time that it could not set.
+    assert.match(shown, /^-A -t 10\.0\.0\.1:80 -s rr\niptables v\S+ \(legacy\)\nhost\n$/);
+    assert.equal(status, 0);
+  });
+
+  it("keeps the registers of processes through system calls, page faults and signals", {
+    skip: onHost,
+  }, async () => {
     const { stdout } = await boot("--", "build/test/keep-registers", "2000");
     assert.equal(stdout, "kept\n");
   });
@@ -104,17 +139,14 @@ describe("the lab", () => {
     assert.equal(stdout, `${process.version} ${project}\n`);
   });
 
-  it("keeps what the command writes away from the machine", async () => {
+  it("keeps what the command writes away from the machine", { skip: onHost }, async () => {
     const path = join(project, "build/written-in-the-lab");
-    const lab = findLab();
-    if (lab.kind !== "lab-kernel") return;
     const { status } = await boot("--", "sh", "-c", `echo x > ${path} && cat ${path}`);
     assert.equal(status, 0);
     assert.throws(() => readFileSync(path), /ENOENT/);
   });
 
-  it("can be without IPVS", async () => {
-    if (findLab().kind !== "lab-kernel") return;
+  it("can be without IPVS", { skip: onHost }, async () => {
     const run = await boot("--without-ipvs", "--", "sh", "-c", "ipvsadm -Ln || modprobe ip_vs");
     assert.equal(run.status, 1);
     assert.match(run.stderr, /Module ip_vs not found/);
@@ -153,8 +185,7 @@ describe("the lab", () => {
     assert.match(shown, /kube-ipvs v\d+\.\d+/);
   });
 
-  it("says so when the kernel dies", async () => {
-    if (findLab().kind !== "lab-kernel") return;
+  it("says so when the kernel dies", { skip: onHost }, async () => {
     const run = await boot("--", "sh", "-c", "echo o > /proc/sysrq-trigger; sleep 60");
     assert.equal(run.status, 125);
     assert.match(run.stderr, /^lab: the lab kernel ended before the command did\n/);

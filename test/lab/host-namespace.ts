@@ -1,9 +1,9 @@
-/** The lab on a machine whose own kernel has IPVS: a fresh network and mount namespace. */
+/** The lab on this machine's own kernel, which has IPVS: fresh namespaces, see host.sh. */
 import { spawn } from "node:child_process";
+import { join } from "node:path";
 import type { GuestCommand, LabOptions, LabResult, Output } from "./lab-kernel.ts";
 
-/** A private /run holds the named namespaces and the xtables lock; all of it ends with the command. */
-const SET_UP = 'mount -t tmpfs tmpfs /run && mkdir -p /run/lock && ip link set lo up && exec "$@"';
+const SET_UP: string = join(import.meta.dirname, "host.sh");
 
 export function runInHostNamespace(
   command: GuestCommand,
@@ -22,9 +22,9 @@ export function runInHostNamespace(
     "--kill-child",
     "--mount-proc",
   ];
-  const child = spawn("unshare", [...isolate, "sh", "-c", SET_UP, "sh", ...command.argv], {
+  const child = spawn("unshare", [...isolate, "sh", SET_UP, ...command.argv], {
     cwd: command.workingDirectory,
-    env: command.environment,
+    env: { ...command.environment, LAB_IPTABLES: options.iptables ?? "legacy" },
     stdio: options.terminal === undefined ? ["ignore", "pipe", "pipe"] : "inherit",
   });
   child.stdout?.on("data", (chunk: Buffer) => output.stdout(chunk));

@@ -1,4 +1,4 @@
-/** Where a command finds IPVS on this machine: in its own kernel, in a lab kernel, or nowhere. */
+/** Which kernel runs a command that needs IPVS: the lab kernel, or on request this machine's own. */
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { runInHostNamespace } from "./host-namespace.ts";
@@ -19,19 +19,45 @@ export type Lab =
   /** `missing`: one line, what is missing and what would have worked. */
   | { readonly kind: "none"; readonly missing: string };
 
-/** LAB=host or LAB=uml in the environment overrules the choice; LAB_KERNEL names the folder of a built kernel. */
-export function findLab(environment: NodeJS.ProcessEnv = process.env): Lab {
-  const choice = environment["LAB"];
-  const folder = environment["LAB_KERNEL"];
-  if (folder !== undefined) {
-    const built = findLabKernel(folder);
-    if (built !== undefined) return { kind: "lab-kernel", kernel: built };
-    return { kind: "none", missing: `no kernel in LAB_KERNEL=${folder}: make lab-kernel` };
+/** What `findLab` asks about this machine. */
+export interface LabSources {
+  /** The installed lab kernel, or the one in a folder of `make lab-kernel`. */
+  findKernel(folder?: string): LabKernel | undefined;
+  hostHasIpvs(): boolean;
+  readonly architecture: string;
+}
+
+const thisMachine: LabSources = {
+  findKernel: findLabKernel,
+  hostHasIpvs,
+  architecture: process.arch,
+};
+
+/**
+ * The lab kernel, also if this machine's own kernel has IPVS: tests set the clock, unload modules and set limits.
+ * Only LAB=host in the environment chooses the machine's own kernel. LAB_KERNEL names the folder of a built lab kernel.
+ */
+export function findLab(
+  environment: NodeJS.ProcessEnv = process.env,
+  machine: LabSources = thisMachine,
+): Lab {
+  const choice = environment["LAB"] ?? "uml";
+  if (choice === "host") {
+    if (machine.hostHasIpvs()) return { kind: "host" };
+    const missing = "LAB=host: this machine's kernel has no IPVS (modprobe ip_vs fails)";
+    return { kind: "none", missing: `${missing}; without LAB=host the lab kernel is used` };
   }
-  if (choice !== "uml" && hostHasIpvs()) return { kind: "host" };
-  const kernel = findLabKernel();
-  if (choice !== "host" && kernel !== undefined) return { kind: "lab-kernel", kernel };
-  return { kind: "none", missing: explainMissing(process.arch) };
+  if (choice !== "uml")
+    return {
+      kind: "none",
+      missing: `LAB=${choice} is unknown: use LAB=uml (the default) or LAB=host`,
+    };
+  const folder = environment["LAB_KERNEL"];
+  const kernel = machine.findKernel(folder);
+  if (kernel !== undefined) return { kind: "lab-kernel", kernel };
+  if (folder !== undefined)
+    return { kind: "none", missing: `no kernel in LAB_KERNEL=${folder}: make lab-kernel` };
+  return { kind: "none", missing: explainMissing(machine.architecture) };
 }
 
 /** The file is there once the module is loaded or when it is built in. */
@@ -42,11 +68,11 @@ function hostHasIpvs(): boolean {
 }
 
 export function explainMissing(architecture: string): string {
-  const noIpvs = "this machine's kernel has no IPVS (modprobe ip_vs fails)";
-  if (architecture !== "x64") {
-    return `${noIpvs}, and the lab kernel exists for amd64 only: use a machine whose kernel has IPVS, or an amd64 one`;
-  }
-  return `${noIpvs}, and no lab kernel is installed: apt-get install user-mode-linux, or use a machine whose kernel has IPVS`;
+  const useHost =
+    "LAB=host uses this machine's own kernel, without the tests that change the whole machine";
+  return architecture === "x64"
+    ? `the lab kernel is not installed: apt-get install user-mode-linux, or ${useHost}`
+    : `the lab kernel exists for amd64 only; ${useHost}`;
 }
 
 /** Runs a command in a fresh lab, in the current folder, and passes its output on. */
@@ -69,7 +95,7 @@ export function runInLab(
     },
   };
   return lab.kind === "host"
-    ? runInHostNamespace(command, options, output, signal)
+    ? runInHostNamespace(command, { iptables: iptablesVariant(), ...options }, output, signal)
     : runInLabKernel(
         lab.kernel,
         command,

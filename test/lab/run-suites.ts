@@ -6,10 +6,17 @@
 import { existsSync } from "node:fs";
 import { availableParallelism, constants } from "node:os";
 import { join } from "node:path";
+import { skippedOnHost } from "../support/machine-wide.ts";
 import { findLab, type Lab, runInLab } from "./lab.ts";
 import type { LabResult } from "./lab-kernel.ts";
 import { listSuites, type Suite } from "./suites.ts";
-import { parseTestSummary, readFailingTests, readNotes, type TestSummary } from "./test-summary.ts";
+import {
+  parseTestSummary,
+  readFailingTests,
+  readNotes,
+  readSkippedTests,
+  type TestSummary,
+} from "./test-summary.ts";
 
 type UsableLab = Exclude<Lab, { kind: "none" }>;
 
@@ -143,6 +150,11 @@ function printNotes(outcomes: readonly Outcome[]): void {
   }
 }
 
+function printSkippedTests(outcomes: readonly Outcome[]): void {
+  for (const { suite, output } of outcomes)
+    for (const test of readSkippedTests(output)) console.log(`${suite.name}: skipped: ${test}`);
+}
+
 /** How busy the processors were, and whether one of them was idle at the end. */
 function printTimes(seconds: number, outcomes: readonly Outcome[], ends: readonly number[]): void {
   const cpuSeconds = outcomes.reduce((total, one) => total + (one.cpuSeconds ?? 0), 0);
@@ -173,6 +185,13 @@ function printFailingTests(outcomes: readonly Outcome[]): void {
   }
 }
 
+/** Says which suites are skipped, and why. */
+function isAllowed({ name, machineWide }: Suite, lab: UsableLab): boolean {
+  const reason = machineWide !== undefined && skippedOnHost(machineWide, { LAB_KIND: lab.kind });
+  if (reason !== false) console.log(`${name}: skipped: ${reason}`);
+  return reason === false;
+}
+
 async function main(): Promise<number> {
   const lab = findLab();
   if (lab.kind === "none") {
@@ -181,11 +200,11 @@ async function main(): Promise<number> {
   }
   const wanted = process.argv.slice(2);
   const hasNft = process.env["LAB_KERNEL"] !== undefined;
-  const suites = listSuites(hasNft).filter(
-    ({ name }) => wanted.length === 0 || wanted.includes(name),
-  );
+  const suites = listSuites(hasNft)
+    .filter(({ name }) => wanted.length === 0 || wanted.includes(name))
+    .filter((suite) => isAllowed(suite, lab));
   if (suites.length === 0) {
-    console.error(`lab: no suite is called ${wanted.join(", ")}`);
+    console.error(`lab: no suite to run: ${wanted.join(", ")}`);
     return 1;
   }
   const abort = new AbortController();
@@ -199,6 +218,7 @@ async function main(): Promise<number> {
   printNotes(outcomes);
   printTimes(secondsSince(begin), outcomes, ends);
   printFailingTests(outcomes);
+  printSkippedTests(outcomes);
   printTotal(outcomes);
   const isGreen =
     outcomes.length === suites.length && outcomes.every((one) => one.failure === undefined);

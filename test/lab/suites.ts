@@ -11,6 +11,8 @@ export interface Suite {
   readonly options: Omit<LabOptions, "cpu">;
   /** It waits more than it works: it shares a processor with another suite. */
   readonly waits: boolean;
+  /** What the suite changes beyond its network namespace: it runs in the lab kernel only. */
+  readonly machineWide?: string;
 }
 
 interface Settings {
@@ -20,7 +22,10 @@ interface Settings {
   readonly memory?: string;
   readonly ipvs?: "absent";
   readonly waits?: true;
+  readonly machineWide?: string;
 }
+
+const setsLimits = "sets the conntrack limits of the whole kernel";
 
 /** Only what differs from the defaults. */
 const settingsByName: Readonly<Record<string, Settings>> = {
@@ -51,9 +56,9 @@ const settingsByName: Readonly<Record<string, Settings>> = {
   "operator-commands": { expectedSeconds: 70 },
   "mode-histories": { expectedSeconds: 180, timeoutSeconds: 600, waits: true },
   "operator-commands-modes": { expectedSeconds: 100 },
-  configuration: { expectedSeconds: 20 },
+  configuration: { expectedSeconds: 20, machineWide: setsLimits },
   "bad-input": { expectedSeconds: 20 },
-  image: { expectedSeconds: 50 },
+  image: { expectedSeconds: 50, machineWide: setsLimits },
   acceptance: { expectedSeconds: 60, waits: true },
   documents: { expectedSeconds: 20 },
   "drains-sctp": { expectedSeconds: 115, waits: true },
@@ -84,6 +89,7 @@ export function listSuites(hasNft: boolean): readonly Suite[] {
       file: join("test/lab", name + ending),
       options: optionsOf(name),
       waits: settingsByName[name]?.waits === true,
+      ...machineWideOf(name),
     }));
 }
 
@@ -96,6 +102,11 @@ function namesIn(folder: string): readonly string[] {
 
 function expectedSeconds(name: string): number {
   return settingsByName[name]?.expectedSeconds ?? defaults.expectedSeconds;
+}
+
+function machineWideOf(name: string): Pick<Suite, "machineWide"> {
+  const machineWide = settingsByName[name]?.machineWide;
+  return machineWide === undefined ? {} : { machineWide };
 }
 
 function optionsOf(name: string): Suite["options"] {

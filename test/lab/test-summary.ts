@@ -28,3 +28,9 @@ export function readFailingTests(output: string): string {
   const start = output.lastIndexOf("\n✖ failing tests:\n");
   return start < 0 ? "" : output.slice(start).trim();
 }
+
+/** The tests that were skipped, with their reasons: `name: reason`. */
+export function readSkippedTests(output: string): readonly string[] {
+  const lines = output.matchAll(/^ *﹣ (.*) \([\d.]+ms\) # (.*)$/gm);
+  return [...lines].map(([, name, reason]) => `${name}: ${reason}`);
+}

@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { setTimeout as pause } from "node:timers/promises";
+import { requireLabKernel } from "../../support/machine-wide.ts";
 import { shell } from "../../support/netns/network-namespace.ts";
 import { assertNotLogged } from "../../support/not-logged.ts";
 import type { Row, Turn } from "../row.ts";
@@ -81,11 +82,14 @@ async function startLocked(world: World, turn: Turn): Promise<string> {
   });
 }
 
+const setsLimit = "sets the conntrack limit of the whole kernel";
+const unloadsModules = "unloads kernel modules";
 const fullMs = 3_000;
 /** Counted in the whole kernel; only the first network namespace may write it. */
 const limitPath = "/proc/sys/net/netfilter/nf_conntrack_max";
 
 function inFirstNamespace(command: string): string {
+  requireLabKernel(setsLimit);
   return shell(`nsenter --net=/proc/1/ns/net sh -c '${command}'`);
 }
 
@@ -114,6 +118,7 @@ function droppedPackets(): number {
 }
 
 async function unloadModules(world: World): Promise<string> {
+  requireLabKernel(unloadsModules);
   for (const module of ["ip_vs", "ip_vs_rr", "ip_set", "nf_conntrack"]) {
     assert.match(shell(`rmmod ${module} 2>&1 || true`), /in use/);
   }
@@ -130,6 +135,13 @@ export const kernelRows: readonly Row[] = [
     long: 10,
     inject: fillConntrack,
     mayFail: "the kernel drops every packet of a new connection while the table is full",
+    machineWide: setsLimit,
   },
-  { name: "Modules unloaded", short: 1, long: 5, inject: unloadModules },
+  {
+    name: "Modules unloaded",
+    short: 1,
+    long: 5,
+    inject: unloadModules,
+    machineWide: unloadsModules,
+  },
 ];

@@ -1,16 +1,21 @@
 /** The machine treats the program badly: its clock, its time, its disk, its files. */
 import { setTimeout as pause } from "node:timers/promises";
+import { requireLabKernel } from "../../support/machine-wide.ts";
 import { shell } from "../../support/netns/network-namespace.ts";
 import type { Row } from "../row.ts";
 import type { World } from "../world.ts";
 
+const setsClock = "sets the machine's clock";
 const daySeconds = 86_400;
 const blockedMs = 5_000;
 
 /** There and back again, with changes on both sides. */
 function jump(seconds: number): Row["inject"] {
   return async (world) => {
-    const move = (by: number): string => shell(`date -s "@$(($(date +%s) + ${by}))"`);
+    const move = (by: number): void => {
+      requireLabKernel(setsClock);
+      shell(`date -s "@$(($(date +%s) + ${by}))"`);
+    };
     move(seconds);
     await world.churn();
     await world.repaired();
@@ -74,8 +79,20 @@ async function denyFiles(world: World): Promise<string> {
 }
 
 export const processRows: readonly Row[] = [
-  { name: "Clock jumps forward", short: 1, long: 5, inject: jump(10 * daySeconds) },
-  { name: "Clock jumps back", short: 1, long: 5, inject: jump(-10 * daySeconds) },
+  {
+    name: "Clock jumps forward",
+    short: 1,
+    long: 5,
+    inject: jump(10 * daySeconds),
+    machineWide: setsClock,
+  },
+  {
+    name: "Clock jumps back",
+    short: 1,
+    long: 5,
+    inject: jump(-10 * daySeconds),
+    machineWide: setsClock,
+  },
   { name: "Event loop blocked", short: 1, long: 5, inject: block },
   {
     name: "Disk full",

@@ -2,10 +2,15 @@ import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
-import { explainMissing } from "../../lab/lab.ts";
+import { explainMissing, findLab, type LabSources } from "../../lab/lab.ts";
 import { childrenSeconds, shellQuote } from "../../lab/lab-kernel.ts";
 import { listSuites } from "../../lab/suites.ts";
-import { parseTestSummary, readFailingTests, readNotes } from "../../lab/test-summary.ts";
+import {
+  parseTestSummary,
+  readFailingTests,
+  readNotes,
+  readSkippedTests,
+} from "../../lab/test-summary.ts";
 
 describe("the suites", () => {
   it("are all the test files of the folder", () => {
@@ -41,6 +46,13 @@ describe("the summary of a test run", () => {
     assert.equal(readFailingTests(["✔ a test (3ms)", ...closing].join("\n")), "");
   });
 
+  it("names the tests that were skipped, with their reasons", () => {
+    const output = ["  ﹣ clock jumps: no (now) (0.05ms) # it sets the clock", ...closing].join(
+      "\n",
+    );
+    assert.deepEqual(readSkippedTests(output), ["clock jumps: no (now): it sets the clock"]);
+  });
+
   it("is absent when the run broke off", () => {
     assert.equal(parseTestSummary("✔ one\n✔ two\n"), undefined);
     assert.equal(parseTestSummary(""), undefined);
@@ -48,10 +60,52 @@ describe("the summary of a test run", () => {
 });
 
 describe("the lab", () => {
-  it("says what is missing and what would have worked, in one line", () => {
+  const kernel = { binary: "/usr/bin/linux.uml", modules: "/usr/lib/uml/modules/6.1" };
+  const labKernel = { kind: "lab-kernel", kernel };
+  const withIpvs: LabSources = {
+    findKernel: (folder) => (folder === undefined ? kernel : { ...kernel, binary: folder }),
+    hostHasIpvs: () => true,
+    architecture: "x64",
+  };
+  /** Asking loads a module. */
+  const askingFails: LabSources = {
+    ...withIpvs,
+    hostHasIpvs: () => assert.fail("The machine's own kernel was asked"),
+  };
+
+  it("is the lab kernel, and leaves alone the machine's own kernel", () => {
+    assert.deepEqual(findLab({}, askingFails), labKernel);
+    assert.deepEqual(findLab({ LAB: "uml" }, askingFails), labKernel);
+    const built = findLab({ LAB_KERNEL: "/built" }, askingFails);
+    assert.deepEqual(built, { ...labKernel, kernel: { ...kernel, binary: "/built" } });
+  });
+
+  it("is the machine's own kernel with LAB=host only, also if no lab kernel is installed", () => {
+    assert.deepEqual(findLab({ LAB: "host" }, withIpvs), { kind: "host" });
+    const withoutKernel: LabSources = { ...askingFails, findKernel: () => undefined };
+    assert.deepEqual(findLab({}, withoutKernel), {
+      kind: "none",
+      missing: explainMissing("x64"),
+    });
+  });
+
+  it("is neither if LAB=host finds no IPVS, or LAB is another word", () => {
+    const withoutIpvs: LabSources = { ...withIpvs, hostHasIpvs: () => false };
+    assert.deepEqual(findLab({ LAB: "host" }, withoutIpvs), {
+      kind: "none",
+      missing:
+        "LAB=host: this machine's kernel has no IPVS (modprobe ip_vs fails); without LAB=host the lab kernel is used",
+    });
+    assert.deepEqual(findLab({ LAB: "Host" }, askingFails), {
+      kind: "none",
+      missing: "LAB=Host is unknown: use LAB=uml (the default) or LAB=host",
+    });
+  });
+
+  it("says what is missing and what to do, in one line", () => {
     for (const architecture of ["x64", "arm64"]) {
       const text = explainMissing(architecture);
-      assert.match(text, /^this machine's kernel has no IPVS .*(install|use a machine)/);
+      assert.match(text, /^the lab kernel .*LAB=host uses this machine's own kernel/);
       assert.doesNotMatch(text, /\n/);
     }
     assert.match(explainMissing("x64"), /apt-get install user-mode-linux/);

@@ -143,7 +143,8 @@ function workflowJobs(): readonly Job[] {
 
 describe("the workflows of a forge", () => {
   it("call targets of the Makefile", () => {
-    const targets = new Set(/^\.PHONY: (.*)$/m.exec(read("Makefile"))?.[1]?.split(" "));
+    const rules = read("Makefile").matchAll(/^([a-z][a-z0-9-]*):/gm);
+    const targets = new Set([...rules].map(([, name]) => name));
     const commands = workflowJobs().flatMap(({ steps }) => steps.map(({ run }) => run ?? ""));
     const called = commands.flatMap((run) => /^make (\S+)/.exec(run)?.[1] ?? []);
     for (const required of ["test", "audit", "release-check"]) {

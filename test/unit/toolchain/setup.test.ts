@@ -41,15 +41,28 @@ const asRoot = { id: "echo 0" };
 const asUser = { id: "echo 1000" };
 const apt = { "apt-get": "exit 100" };
 const noModule = { modprobe: "exit 1" };
+/** A kernel that has IPVS as a module: loading it leaves its file. */
+const loadsIpvs = { modprobe: ': > "$LAB_IPVS_FILE"' };
 
 let machineCount = 0;
 
 /** A copy of the scripts in a project of their own, and a PATH with what the machine has. */
-function run(
+function run(machine: Machine, script: string, ...groups: string[]): Ending {
+  const { status, lines } = runWith({}, machine, script, ...groups);
+  return { status, lines };
+}
+
+interface Ending {
+  readonly status: number;
+  readonly lines: readonly string[];
+}
+
+function runWith(
+  environment: Readonly<Record<string, string>>,
   machine: Machine,
   script: string,
   ...groups: string[]
-): { status: number; lines: string[] } {
+): Ending & { readonly hasLoadedIpvs: boolean } {
   const project = join(root, `machine-${machineCount++}`);
   const commands = join(project, "commands");
   mkdirSync(commands, { recursive: true });
@@ -62,12 +75,13 @@ function run(
     writeFileSync(join(commands, name), `#!/bin/sh\n${body}\n`);
     chmodSync(join(commands, name), 0o755);
   }
+  const ipvsFile = join(project, "ip_vs");
   const { status, stderr, stdout } = spawnSync(join(project, "toolchain", script), groups, {
     encoding: "utf8",
-    env: { PATH: commands, LAB_IPVS_FILE: join(project, "absent") },
+    env: { PATH: commands, LAB_IPVS_FILE: ipvsFile, ...environment },
   });
   const lines = `${stdout}${stderr}`.split("\n").filter((line) => line !== "");
-  return { status: status ?? -1, lines };
+  return { status: status ?? -1, lines, hasLoadedIpvs: existsSync(ipvsFile) };
 }
 
 function whereIs(command: string): string {
@@ -77,6 +91,7 @@ function whereIs(command: string): string {
 interface Case {
   readonly name: string;
   readonly machine: Machine;
+  readonly environment?: Readonly<Record<string, string>>;
   readonly command: readonly [script: string, ...groups: string[]];
   readonly says: string;
 }
@@ -122,29 +137,46 @@ const cases: readonly Case[] = [
     name: "not root",
     machine: { ...amd64, ...asUser, ...noModule },
     command: ["require-lab.sh"],
-    says: "setup: not root: network namespaces and kernel modules need it; run as root, or: sudo make …",
+    says: "setup: not root: the lab needs network and process namespaces; run as root, or: sudo make …",
   },
   {
-    name: "no IPVS, no lab kernel and no apt",
-    machine: { ...amd64, ...asRoot, ...noModule },
+    name: "no lab kernel and no apt, whatever the machine's own kernel has",
+    machine: { ...amd64, ...asRoot, ...loadsIpvs },
     command: ["require-lab.sh"],
     says: "setup: missing: user-mode-linux; apt-get is not here to install it: use Debian 12, or install these by hand",
   },
   {
-    name: "no IPVS and no lab kernel for the architecture",
-    machine: { ...arm64, ...asRoot, ...noModule, ...apt },
+    name: "no lab kernel for the architecture",
+    machine: { ...arm64, ...asRoot, ...loadsIpvs, ...apt },
     command: ["require-lab.sh"],
-    says: "setup: this machine's kernel has no IPVS (modprobe ip_vs fails) and there is no lab kernel for aarch64: use a machine whose kernel has IPVS, or an amd64 one",
+    says: "setup: there is no lab kernel for aarch64: use an amd64 machine, or LAB=host with this machine's own kernel (make test-host)",
+  },
+  {
+    name: "LAB=host on a kernel without IPVS",
+    machine: { ...amd64, ...asRoot, ...noModule },
+    environment: { LAB: "host" },
+    command: ["require-lab.sh"],
+    says: "setup: LAB=host: this machine's kernel has no IPVS (modprobe ip_vs fails); without LAB=host the lab kernel is used",
   },
 ];
 
 describe("set-up", () => {
-  for (const { name, machine, command, says } of cases) {
+  for (const { name, machine, environment = {}, command, says } of cases) {
     it(`says what is missing: ${name}`, () => {
       const [script, ...groups] = command;
-      assert.deepEqual(run(machine, script, ...groups), { status: 1, lines: [says] });
+      const { status, lines } = runWith(environment, machine, script, ...groups);
+      assert.deepEqual({ status, lines }, { status: 1, lines: [says] });
     });
   }
+
+  it("loads IPVS into the machine's own kernel with LAB=host only", () => {
+    const machine = { ...amd64, ...asRoot, ...loadsIpvs, "linux.uml": "exit 0" };
+    const done = { status: 0, lines: [] };
+    const usual = runWith({}, machine, "require-lab.sh");
+    assert.deepEqual(usual, { ...done, hasLoadedIpvs: false });
+    const onRequest = runWith({ LAB: "host" }, machine, "require-lab.sh");
+    assert.deepEqual(onRequest, { ...done, hasLoadedIpvs: true });
+  });
 
   it("does nothing where everything is there", () => {
     const machine = { ...amd64, ...asUser, gcc: "exit 0" };
