@@ -15,6 +15,8 @@ bench_programs := build/bench/limit build/bench/observe build/bench/connect buil
 spelled := $(wildcard *.md) Makefile deploy docs native-shim src test toolchain
 
 version := $(shell sed -n 's/^  "version": "\(.*\)",$$/\1/p' package.json)
+# The seed of make nightly.
+SEED := $(or $(SEED),$(shell date +%Y%m%d))
 release_folder := build/release/kube-ipvs-$(version)
 
 .DEFAULT_GOAL := help
@@ -66,24 +68,39 @@ types: setup-build
 unit: setup-build shim
 	@$(with_cache) $(step) "Unit tests" node --test --test-concurrency=2 --test-timeout=180000 'test/unit/**/*.test.ts' 'test/contract/*.test.ts'
 
-test: setup ## everything: check, native-shim, lab
-	@$(MAKE) check build
-	@$(MAKE) -j2 --output-sync=line test-fuzz test-shim test-prometheus test-deploy test-lab-boot
-	@$(MAKE) test-lab-suites
+test: setup ## all tests: lint, types, then every suite in one queue; RECORD=1 keeps how long each took
+	@$(MAKE) lint types
+	@$(MAKE) test-suites
+
+# What every suite needs, and then all of them, or those in SUITES, side by side.
+test-suites: setup-build shim setup-prometheus build/test/chart-renderer setup-lab build lab image
+	@cp -r dist/lib/compile-cache build && $(with_cache) node test/lab/warm-compile-cache.ts
+	@$(with_cache) node test/run.ts $(if $(RECORD),--record) $(SUITES)
+
+nightly: ## the long form of make test, the suites on a kernel with nft, and make soak; the date is the seed, SEED=N repeats a run
+	@echo "Seed: $(SEED)"
+	@status=0; for part in nightly-tests nightly-kernels soak; do $(MAKE) $$part SEED=$(SEED) || status=1; done; exit $$status
+
+nightly-tests nightly-kernels: export TEST_LONG := 1
+nightly-tests nightly-kernels: export TEST_FIRST_SEED := $(SEED)
+
+nightly-tests: test
+
+nightly-kernels:
+	@$(MAKE) test-kernels BACKEND=nft
 
 test-prometheus: setup-build shim setup-prometheus ## what a real Prometheus reads from the daemon, and the usual dashboard
-	@$(with_cache) $(step) "Metrics, read by Prometheus" node --test --test-timeout=120000 'test/prometheus/*.test.ts'
+	@$(with_cache) node test/run.ts prometheus
 
-test-fuzz: setup-build shim ## hostile and odd input: 50,000 for each way in, the same each time
-	@$(with_cache) node test/fuzz/run.ts
-	@$(with_cache) $(step) "Hostile clients" node --test test/fuzz/http-flood.test.ts
+test-fuzz: setup-build shim ## hostile and odd input: 4,000 for each way in, the same each time
+	@$(with_cache) node test/run.ts fuzz hostile-clients
 
 fuzz: setup-build ## the long form: ten million inputs for each decoder, others each time, and for native-shim
 	@node test/fuzz/run.ts --long
 	@$(MAKE) -s -C native-shim asan
 	@unshare --net build/native-shim/$(architecture)-asan/driver 10000000 test/captures/*.txt
 
-test-shim: setup-build shim ## native-shim with sanitizers, valgrind and for arm64
+test-shim: setup-build shim ## native-shim with sanitizers; with TEST_LONG=1 valgrind and arm64, too
 	@$(MAKE) -C native-shim check
 
 image: build/image/root/usr/local/bin/kube-proxy build/test/seccomp.json ## build/image/root: the root file system of the image
@@ -93,7 +110,7 @@ manifests: ## deploy/manifests/ from the kustomize overlays; needs a kubectl wit
 	  kubectl kustomize $$overlay > deploy/manifests/$$(basename $$overlay).yaml || exit; done
 
 test-deploy: setup-build setup-prometheus build/test/chart-renderer ## manifests, chart, alerts: against schemas, promtool, kustomize
-	@$(with_cache) $(step) "What is under deploy/" node --test 'test/deploy/*.test.ts'
+	@$(with_cache) node test/run.ts deploy
 
 test-lab: test-lab-boot test-lab-suites ## the suites that need a kernel with IPVS, and the lab itself
 
@@ -101,7 +118,7 @@ test-host: export LAB := host
 test-host: test-lab ## test-lab on this machine's own kernel, which must have IPVS; what changes the whole machine is skipped
 
 test-lab-boot: setup-lab build lab
-	@$(with_cache) $(step) "The lab itself" node --test 'test/lab-boot/*.test.ts'
+	@$(with_cache) node test/run.ts lab-boot
 
 test-lab-suites: setup-lab build lab image
 	@cp -r dist/lib/compile-cache build && $(with_cache) node test/lab/warm-compile-cache.ts
@@ -111,7 +128,7 @@ lab-kernel: ## build a lab kernel with nf_tables, outside of the tree: half an h
 	@toolchain/build-lab-kernel.sh
 
 test-kernels: setup-lab build lab lab-kernel ## the suites of the lab on that kernel with each iptables backend; writes docs/reports/kernels.md; SUITES='golden drift', BACKEND=nft
-	@LAB_KERNEL=$$(toolchain/build-lab-kernel.sh --folder) node test/lab/run-kernels.ts $(if $(BACKEND),--backend $(BACKEND)) $(SUITES)
+	@TEST_LONG=1 LAB_KERNEL=$$(toolchain/build-lab-kernel.sh --folder) node test/lab/run-kernels.ts $(if $(BACKEND),--backend $(BACKEND)) $(SUITES)
 
 bench: setup-lab build lab $(bench_programs) ## measure and write docs/reports/benchmarks.md; CASES=a,b, PEER='command with {config}'
 	@node test/bench/main.ts --cases '$(CASES)' --peer '$(PEER)'

@@ -1,12 +1,14 @@
 /** Rows as tests of a suite of the lab, with one world for all of them. */
 import { after, before, describe, it } from "node:test";
 import { skippedOnHost } from "../support/machine-wide.ts";
-import type { Row, RowResult } from "./row.ts";
+import { isLong } from "../support/seeds.ts";
+import type { Form, Row, RowResult } from "./row.ts";
 import { assertHolds, runRow } from "./run-row.ts";
 import { resultTable } from "./table.ts";
 import { World } from "./world.ts";
 
 const serviceCount = 100;
+const form: Form = isLong ? "long" : "short";
 
 /** Each row is a test; `more` adds others, which get at the world while they run. */
 export function describeFaults(rows: readonly Row[], more?: (world: () => World) => void): void {
@@ -23,12 +25,12 @@ export function describeFaults(rows: readonly Row[], more?: (world: () => World)
       console.log(resultTable(results).join("\n"));
     });
 
-    for (const row of rows.filter(({ short }) => short > 0)) {
+    for (const row of rows.filter((row) => row[form] > 0)) {
       const skip = row.machineWide !== undefined && skippedOnHost(row.machineWide);
       it(`${row.name}: ${row.mayFail ?? "no connection breaks, none fails"}`, {
         skip,
       }, async (test) => {
-        const result = await runRow(row, world, "short");
+        const result = await runRow(row, world, form);
         for (const note of result.notes) test.diagnostic(note);
         results.push(result);
         assertHolds(result);

@@ -12,7 +12,7 @@ export interface Turn {
 export interface Row {
   /** As it stands in the document. */
   readonly name: string;
-  /** How often it is tried in `make test` (0: only in the long form), and how often in `make faults`. */
+  /** How often it is tried in `make test` (0: only in the long form), and how often in `make nightly` and `make faults`. */
   readonly short: number;
   readonly long: number;
   /**

@@ -78,7 +78,7 @@ function readMeasured(
   if (Number.isNaN(passed) || Number.isNaN(failed)) {
     return { passed: 0, failed: 0, red: ["did not run to its end"] };
   }
-  const ending = output.slice(output.lastIndexOf("\nLab: "));
+  const ending = output.slice(output.lastIndexOf("\nTests: "));
   const section = ending
     .split(/\n\n(?=[\w/-]+: FAILED)/)
     .find((one) => one.startsWith(`${suite}:`));

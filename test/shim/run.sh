@@ -1,6 +1,7 @@
 #!/bin/sh
 # Everything that is known to go wrong in C, tried on native-shim: `make -C native-shim check`. Each step prints
-# its time; its output appears when it fails. A tool that is missing is a failure, never a step left out.
+# its time; its output appears when it fails. A tool that is missing is a failure, never a step left out. With TEST_LONG set
+# (make nightly) also under valgrind and, emulated, on arm64.
 set -eu
 root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
 build=$root/build/native-shim
@@ -58,17 +59,20 @@ check_tools() {
   need gcc gcc
   need unshare util-linux
   need setarch util-linux
-  need valgrind valgrind
-  valgrind --quiet true > "$log" 2>&1 || {
-    cat "$log"
-    fail "valgrind does not run; it needs the C library's symbols: apt-get install libc6-dbg"
-  }
   for name in asan ubsan tsan; do
     need_library lib$name.so "libgcc-$(gcc -dumpversion)-dev"
   done
   need node "nodejs, 22.19 or newer (make setup brings one)"
   node --eval 'process.exit(process.features.typescript ? 0 : 1)' ||
     fail "Node.js $(node --version) does not run TypeScript: 22.19 or newer does (make setup brings one)"
+}
+
+check_long_tools() {
+  need valgrind valgrind
+  valgrind --quiet true > "$log" 2>&1 || {
+    cat "$log"
+    fail "valgrind does not run; it needs the C library's symbols: apt-get install libc6-dbg"
+  }
   [ "$arch" = x64 ] || return 0
   need aarch64-linux-gnu-gcc gcc-aarch64-linux-gnu
   need qemu-aarch64-static qemu-user-static
@@ -128,19 +132,20 @@ run_arm64() { # TEST
 }
 
 check_tools
+[ -z "${TEST_LONG-}" ] || check_long_tools
 step "built, with sanitizers too" build_all
 step "driver" own_namespace "$build/$arch/driver"
 step "driver, address and undefined-behaviour sanitizers" \
   own_namespace "$build/$arch-asan/driver" "${FUZZ_ROUNDS:-50000}" "$root"/test/captures/*.txt
 # Without address randomisation, which older thread sanitizers cannot place their memory under.
 step "driver, thread sanitizer" own_namespace setarch --addr-no-randomize "$build/$arch-tsan/driver"
-step "driver, valgrind" run_valgrind
 step "addon in Node.js" node_tests "$root"
 step "addon in Node.js, address and undefined-behaviour sanitizers, leaks" run_node_with_asan
-if [ "$arch" = x64 ]; then
-  step "built for arm64" make -s -C "$root/native-shim" CC=aarch64-linux-gnu-gcc ARCH=arm64
-  step "Node.js for arm64 fetched" fetch_arm64_node
-  for test in arguments transact watch; do
-    step "addon in Node.js for arm64, emulated: $test" run_arm64 $test
-  done
-fi
+[ -n "${TEST_LONG-}" ] || exit 0
+step "driver, valgrind" run_valgrind
+[ "$arch" = x64 ] || exit 0
+step "built for arm64" make -s -C "$root/native-shim" CC=aarch64-linux-gnu-gcc ARCH=arm64
+step "Node.js for arm64 fetched" fetch_arm64_node
+for test in arguments transact watch; do
+  step "addon in Node.js for arm64, emulated: $test" run_arm64 $test
+done

@@ -10,7 +10,7 @@ import {
   readFailingTests,
   readNotes,
   readSkippedTests,
-} from "../../lab/test-summary.ts";
+} from "../../queue/test-summary.ts";
 
 describe("the suites", () => {
   it("are all the test files of the folder", () => {

@@ -1,0 +1,40 @@
+/** What runs beside the suites of the lab, as commands in the project's root. */
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { countOf } from "../support/seeds.ts";
+import type { Command } from "./command-job.ts";
+
+const unitFolder: string = join(import.meta.dirname, "../unit");
+
+export function commands(): readonly Command[] {
+  return [
+    ...readdirSync(unitFolder).map((folder) => units(`unit-${folder}`, `test/unit/${folder}/**`)),
+    units("unit-contract", "test/contract"),
+    {
+      name: "fuzz",
+      argv: ["node", "test/fuzz/run.ts"],
+      hasNoSummary: true,
+    },
+    { name: "hostile-clients", argv: nodeTests("test/fuzz/http-flood.test.ts") },
+    { name: "shim", argv: ["make", "-s", "-C", "native-shim", "check"], hasNoSummary: true },
+    {
+      name: "prometheus",
+      argv: nodeTests("--test-timeout=120000", "test/prometheus/*.test.ts"),
+      waits: true,
+    },
+    { name: "deploy", argv: nodeTests("test/deploy/*.test.ts") },
+    { name: "lab-boot", argv: nodeTests("test/lab-boot/*.test.ts") },
+  ];
+}
+
+function units(name: string, folder: string): Command {
+  const limits = [
+    "--test-concurrency=2",
+    `--test-timeout=${countOf({ short: 180, long: 3_600 })}000`,
+  ];
+  return { name, argv: nodeTests(...limits, `${folder}/*.test.ts`) };
+}
+
+function nodeTests(...words: readonly string[]): readonly string[] {
+  return ["node", "--test", "--test-reporter=spec", ...words];
+}

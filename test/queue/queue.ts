@@ -1,0 +1,67 @@
+/** Runs jobs side by side on the processors, those that take longest first. */
+import { availableParallelism } from "node:os";
+import type { Durations } from "./durations.ts";
+import type { Job, Outcome } from "./job.ts";
+
+export interface Run {
+  readonly outcomes: readonly Outcome[];
+  readonly seconds: number;
+  /** Of each processor: seconds from the beginning until it had nothing left to run. */
+  readonly ends: readonly number[];
+}
+
+export const processors: number = Math.min(2, availableParallelism());
+/** A job that was never measured starts before all others. */
+const unmeasured = Number.MAX_VALUE;
+const progressIntervalMs = 15_000;
+
+/**
+ * Each processor has three lanes: one starts with jobs that work, two with jobs that mostly wait. With two lanes a processor
+ * was idle for a sixth of the time. A lane takes the next job as soon as it is free.
+ */
+export async function runJobs(
+  jobs: readonly Job[],
+  durations: Durations,
+  signal: AbortSignal,
+): Promise<Run> {
+  const begin = performance.now();
+  const expected = ({ name }: Job): number => durations[name] ?? unmeasured;
+  const longestFirst = jobs.toSorted((one, other) => expected(other) - expected(one));
+  const working = longestFirst.filter(({ waits }) => !waits);
+  const waiting = longestFirst.filter(({ waits }) => waits);
+  const outcomes: Outcome[] = [];
+  const lane = async (cpu: number, next: () => Job | undefined): Promise<void> => {
+    for (let job = next(); job !== undefined; job = next()) {
+      if (signal.aborted) return;
+      outcomes.push(await runJob(job, cpu, signal));
+    }
+  };
+  const processor = async (cpu: number): Promise<number> => {
+    await Promise.all([
+      lane(cpu, () => working.shift() ?? waiting.shift()),
+      lane(cpu, () => waiting.shift() ?? working.shift()),
+      lane(cpu, () => waiting.shift() ?? working.shift()),
+    ]);
+    return secondsSince(begin);
+  };
+  const ends = await Promise.all(Array.from({ length: processors }, (_, cpu) => processor(cpu)));
+  return { outcomes, seconds: secondsSince(begin), ends };
+}
+
+async function runJob(job: Job, cpu: number, signal: AbortSignal): Promise<Outcome> {
+  const begin = performance.now();
+  const progress = setInterval(() => {
+    console.log(`  ${job.name}: running, ${secondsSince(begin).toFixed(0)} s`);
+  }, progressIntervalMs);
+  const result = await job.run(cpu, signal);
+  clearInterval(progress);
+  const seconds = secondsSince(begin);
+  const { cpuSeconds, failure } = result;
+  const work = cpuSeconds === undefined ? "" : `, ${cpuSeconds.toFixed(1)} s of a processor`;
+  console.log(`  ${job.name}: ${failure ?? "passed"}, ${seconds.toFixed(1)} s${work}`);
+  return { ...result, name: job.name, seconds };
+}
+
+function secondsSince(begin: number): number {
+  return (performance.now() - begin) / 1000;
+}

@@ -1,0 +1,35 @@
+/** Runs jobs, or those that the command line names, and prints the report. */
+import { parseArgs } from "node:util";
+import { readDurations, updatedDurations, writeDurations } from "./durations.ts";
+import type { Job } from "./job.ts";
+import { processors, runJobs } from "./queue.ts";
+import { printReport } from "./report.ts";
+
+/** Returns the exit status. SIGINT, SIGTERM and SIGHUP stop all jobs. */
+export async function runNamed(listJobs: () => readonly Job[]): Promise<number> {
+  const { values, positionals: names } = parseArgs({
+    options: { record: { type: "boolean", default: false } },
+    allowPositionals: true,
+  });
+  let all: readonly Job[];
+  try {
+    all = listJobs();
+  } catch (error) {
+    console.error(error instanceof Error ? error.message : String(error));
+    return 1;
+  }
+  const jobs = names.length === 0 ? all : all.filter(({ name }) => names.includes(name));
+  if (jobs.length === 0) {
+    console.error(`No suite to run: ${names.join(", ")}`);
+    return 1;
+  }
+  const abort = new AbortController();
+  for (const name of ["SIGINT", "SIGTERM", "SIGHUP"] as const)
+    process.on(name, () => abort.abort());
+  console.log(`${jobs.length} suites on ${processors} processors`);
+  const durations = readDurations();
+  const run = await runJobs(jobs, durations, abort.signal);
+  const isComplete = jobs.length === all.length;
+  if (values.record) writeDurations(updatedDurations(durations, run.outcomes, isComplete));
+  return printReport(run, jobs.length);
+}

@@ -1,0 +1,13 @@
+/**
+ * Runs everything side by side, the suites of the lab and all others, and prints a table of their times:
+ *
+ *     node test/run.ts [--record] [NAME…]
+ *
+ * `--record` writes how long each took into queue/durations.json.
+ */
+import { labJobs } from "./lab/suite-job.ts";
+import { commandJob } from "./queue/command-job.ts";
+import { commands } from "./queue/commands.ts";
+import { runNamed } from "./queue/run-jobs.ts";
+
+process.exitCode = await runNamed(() => [...commands().map(commandJob), ...labJobs()]);

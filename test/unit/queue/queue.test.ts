@@ -1,0 +1,78 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { updatedDurations } from "../../queue/durations.ts";
+import type { Job, Outcome } from "../../queue/job.ts";
+import { processors, runJobs } from "../../queue/queue.ts";
+
+const never = new AbortController().signal;
+
+/** Jobs that note their names when they start. */
+class Starts {
+  readonly names: string[] = [];
+  readonly cpus = new Set<number>();
+
+  job(name: string, options: Partial<Job> & { readonly failure?: string } = {}): Job {
+    const { waits = false, failure } = options;
+    const run: Job["run"] = async (cpu) => {
+      this.names.push(name);
+      this.cpus.add(cpu);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      return { cpuSeconds: 1, output: "", summary: undefined, failure };
+    };
+    return { name, waits, run };
+  }
+}
+
+describe("the queue", () => {
+  it("starts the longest jobs first, and before them those that were never measured", async () => {
+    const starts = new Starts();
+    const names = Array.from({ length: 12 }, (_, index) => `job-${index}`);
+    const durations = Object.fromEntries(names.map((name, index) => [name, index]));
+    const jobs = ["new", ...names].map((name) => starts.job(name));
+    const { outcomes } = await runJobs(jobs, durations, never);
+    assert.deepEqual(starts.names, ["new", ...names.toReversed()]);
+    assert.equal(outcomes.length, jobs.length);
+    assert.equal(starts.cpus.size, processors);
+  });
+
+  it("starts jobs that wait beside jobs that work", async () => {
+    const starts = new Starts();
+    const jobs = ["a", "b", "c", "d", "e", "f"].map((name) =>
+      starts.job(name, { waits: name > "c" }),
+    );
+    await runJobs(jobs, { a: 6, b: 5, c: 4, d: 3, e: 2, f: 1 }, never);
+    assert.deepEqual(starts.names.slice(0, 3), ["a", "d", "e"]);
+  });
+
+  it("runs the others after a job that fails", async () => {
+    const starts = new Starts();
+    const jobs = [starts.job("a", { failure: "FAILED" }), starts.job("b")];
+    const { outcomes } = await runJobs(jobs, {}, never);
+    assert.deepEqual(outcomes.map(({ name, failure }) => [name, failure]).toSorted(), [
+      ["a", "FAILED"],
+      ["b", undefined],
+    ]);
+  });
+
+  it("starts nothing once it is stopped", async () => {
+    const starts = new Starts();
+    const { outcomes } = await runJobs([starts.job("a")], {}, AbortSignal.abort());
+    assert.deepEqual([outcomes, starts.names], [[], []]);
+  });
+});
+
+describe("durations", () => {
+  const outcome = (name: string, seconds: number, failure?: string): Outcome => ({
+    ...{ name, seconds, failure },
+    ...{ cpuSeconds: undefined, output: "", summary: undefined },
+  });
+
+  it("are those of the jobs that passed", () => {
+    const outcomes = [outcome("b", 2.6), outcome("a", 9, "FAILED")];
+    assert.deepEqual(updatedDurations({ a: 1, b: 1, c: 1 }, outcomes, false), { a: 1, b: 3, c: 1 });
+  });
+
+  it("forget jobs that no longer exist after a complete run", () => {
+    assert.deepEqual(updatedDurations({ a: 1, gone: 1 }, [outcome("a", 2)], true), { a: 2 });
+  });
+});
