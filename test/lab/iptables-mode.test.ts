@@ -312,10 +312,11 @@ describe("mode iptables", () => {
   describe("changing the mode under traffic", () => {
     const ipvs = ["--proxy-mode=ipvs"];
     const userspace = ["--proxy-mode=userspace"];
-    const ipvsKept = /"Keeping what mode ipvs left until its connections end" virtualServers=\d/;
-    const ipvsRemoved = /"Removed what mode ipvs left"/;
-    const rulesRemoved = /"Removed rules of kube-proxy's mode iptables"/;
-    const portalsRemoved = /"Removed what mode userspace left"/;
+    const ipvsKept =
+      /"Keeping leftovers of IPVS mode until their connections end" virtualServers=\d/;
+    const ipvsRemoved = /"Removed leftovers of IPVS mode"/;
+    const rulesRemoved = /"Removed rules of kube-proxy's iptables mode"/;
+    const portalsRemoved = /"Removed leftovers of userspace mode"/;
 
     /** Chains of ours and, where mode ipvs is there, what else it has. */
     function left(): string {
@@ -383,7 +384,7 @@ describe("mode iptables", () => {
       await change(ipvs, "SIGKILL");
       rejectInput("KUBE-IPVS-FILTER");
       await change(toIptables, "SIGKILL", ["env", `PATH=${rejectingPath}`]);
-      await node.program.prints(/"Cannot remove what mode ipvs left" .*refused by the test/);
+      await node.program.prints(/"Cannot remove leftovers of IPVS mode" .*refused by the test/);
       assert.match(left(), /KUBE-IPVS-FILTER/);
       await change(toIptables, "SIGTERM");
       await node.program.prints(ipvsRemoved);

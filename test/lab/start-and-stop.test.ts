@@ -95,7 +95,7 @@ describe("mode userspace", () => {
     ]);
     const program = start();
     await program.prints(synced);
-    assert.match(program.output, /"Removed what mode userspace left"/);
+    assert.match(program.output, /"Removed leftovers of userspace mode"/);
     assert.doesNotMatch(execFileSync("iptables-save").toString(), new RegExp(chain));
     program.kill("SIGTERM");
     await program.ends();
@@ -221,7 +221,7 @@ describe("rules that kube-proxy's mode iptables left", () => {
     await program.prints(synced);
     assert.match(
       program.output,
-      /"Found rules of kube-proxy's mode iptables" [^\n]* chainCount=12 /,
+      /"Found rules of kube-proxy's iptables mode" [^\n]* chainCount=12 /,
     );
     assert.deepEqual([savedLines(ofIptablesMode).length, savedLines(refused).length], [11, 2]);
     program.kill("SIGTERM");
@@ -241,11 +241,11 @@ describe("rules that kube-proxy's mode iptables left", () => {
   it("are removed after the first sync with removeLeftovers, and ours stay", async () => {
     restore();
     const program = start(["--kube-ipvs-remove-leftovers"]);
-    await program.prints(/"Removed rules of kube-proxy's mode iptables"/);
+    await program.prints(/"Removed rules of kube-proxy's iptables mode"/);
     assert.deepEqual([savedLines(ofIptablesMode), savedLines(refused)], [[], []]);
     assert.equal(savedLines(/^-A OUTPUT .* -j KUBE-SERVICES$/).length, 1);
     assert.doesNotMatch(program.output, /^E/m);
-    assertNotLogged(program.output, "Found rules of kube-proxy's mode iptables");
+    assertNotLogged(program.output, "Found rules of kube-proxy's iptables mode");
   });
 });
 

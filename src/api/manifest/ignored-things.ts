@@ -16,13 +16,15 @@ export class IgnoredThings {
   /** `name` inside the folder; names with a dot in front are the file system's and editors' own. */
   subfolder(name: string): void {
     if (name.startsWith(".") || !this.#isNew(`folder ${name}`)) return;
-    this.#log.info("Ignoring subfolder of the manifest folder", { name: printableText(name) });
+    this.#log.info("Ignoring subdirectory of the manifest directory", {
+      name: printableText(name),
+    });
   }
 
   /** `where`: the first object of this kind. */
   kind(kind: string, where: string): undefined {
     if (this.#isNew(`kind ${kind}`))
-      this.#log.info("Ignoring manifests of this kind", { kind, first: where });
+      this.#log.info("Ignoring objects of this kind in manifests", { kind, first: where });
   }
 
   #isNew(key: string): boolean {

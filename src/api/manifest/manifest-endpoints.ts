@@ -59,7 +59,7 @@ export class ManifestEndpoints {
   #nameOnce(service: ServiceName): void {
     if (this.#namedServices.has(service)) return;
     this.#namedServices.add(service);
-    const event = "Service has EndpointSlices in the manifest directory, making none from its Pods";
+    const event = "Service has EndpointSlices in the manifest directory, ignoring its Pods";
     this.#log.info(event, { service });
   }
 }

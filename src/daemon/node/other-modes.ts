@@ -47,7 +47,7 @@ export function reportLeftoverChains(
   const found = iptablesMode.flatMap(({ found }) => [...found]);
   const chains = found.flatMap(([, names]) => names);
   if (chains.length === 0) return;
-  log.warn("Found rules of kube-proxy's mode iptables", {
+  log.warn("Found rules of kube-proxy's iptables mode", {
     backends: iptablesMode.map(({ backend }) => backend),
     ipFamilies: ipFamilies.filter((family) => found.some(([one]) => one === family)),
     chainCount: chains.length,
@@ -148,19 +148,19 @@ export async function tidyOtherModes(
 
 function report({ nftTables, iptables, kept, failures }: OtherModesReport, log: Logger): void {
   if (nftTables.length > 0) {
-    log.info("Removed tables of kube-proxy's mode nftables", { tables: nftTables });
+    log.info("Removed tables of kube-proxy's nftables mode", { tables: nftTables });
   }
   for (const { backend, removedCount } of iptables) {
     const keys = { backend, chainsAndJumps: removedCount };
-    log.info("Removed rules of kube-proxy's mode iptables", keys);
+    log.info("Removed rules of kube-proxy's iptables mode", keys);
   }
   if (kept.length > 0) {
     const reason = "rules of other programs lead to them";
-    log.warn("Kept chains of kube-proxy's mode iptables", { chains: kept, reason });
+    log.warn("Kept chains of kube-proxy's iptables mode", { chains: kept, reason });
   }
   for (const { subject, error } of failures) {
     const keys = { subject, err: errorText(error) };
-    log.warn("Cannot remove what another mode of kube-proxy left", keys);
+    log.warn("Cannot remove leftovers of another kube-proxy mode", keys);
   }
 }
 

@@ -72,7 +72,7 @@ async function makeCounters(
     }
     return true;
   } catch (error) {
-    log.info("Rules do without nfacct counters", { reason: errorText(error) });
+    log.info("Writing rules without nfacct counters", { reason: errorText(error) });
     return false;
   }
 }

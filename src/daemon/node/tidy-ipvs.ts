@@ -51,7 +51,7 @@ export async function tidyIpvs(
     };
     const left = await virtualServersOf(kernel, clock, goal);
     const onWait = (virtualServers: number): void =>
-      log.info("Keeping what mode ipvs left until its connections end", {
+      log.info("Keeping leftovers of IPVS mode until their connections end", {
         virtualServers,
         ...config.drain,
       });
@@ -61,7 +61,7 @@ export async function tidyIpvs(
     await forgetFlows(kernel, standing);
     return isRemoved;
   } catch (error) {
-    log.warn("Cannot remove what mode ipvs left", { err: errorText(error) });
+    log.warn("Cannot remove leftovers of IPVS mode", { err: errorText(error) });
     return false;
   }
 }
@@ -72,10 +72,11 @@ async function remove(
   { clock, log }: Pick<TidyIpvsParts, "clock" | "log">,
 ): Promise<boolean> {
   const { changes, kept, failures } = await removeAll(kernel, clock, goal);
-  if (changes.size > 0) log.info("Removed what mode ipvs left", Object.fromEntries(changes));
-  for (const { subject, reason } of kept) log.info("Kept what mode ipvs left", { subject, reason });
+  if (changes.size > 0) log.info("Removed leftovers of IPVS mode", Object.fromEntries(changes));
+  for (const { subject, reason } of kept)
+    log.info("Kept leftovers of IPVS mode", { subject, reason });
   for (const { subject, error } of failures) {
-    log.warn("Cannot remove what mode ipvs left", { subject, err: errorText(error) });
+    log.warn("Cannot remove leftovers of IPVS mode", { subject, err: errorText(error) });
   }
   return failures.length === 0;
 }

@@ -14,12 +14,12 @@ export async function tidyPortals(kernel: Kernel, config: Config, log: Logger): 
   if (kernel.hasPortals !== true || config.isObserveOnly || mayBeInUse(config)) return;
   try {
     const kept = await removePortals(kernel);
-    log.info("Removed what mode userspace left");
+    log.info("Removed leftovers of userspace mode");
     const reason = "referenced-by-third-party";
-    for (const subject of kept) log.info("Kept what mode userspace left", { subject, reason });
+    for (const subject of kept) log.info("Kept leftovers of userspace mode", { subject, reason });
   } catch (error) {
     const advice = "Run on this node: kube-ipvs --cleanup";
-    log.error("Cannot remove what mode userspace left, Services may be refused", {
+    log.error("Cannot remove leftovers of userspace mode, Services may be refused", {
       err: errorText(error),
       advice,
     });

@@ -69,7 +69,7 @@ export function readBootFile(path: string, { bootId }: BootClock): Recalled {
 /** Warns of a file that is there and cannot be read; `effect`: what is not known without it. */
 export function reportBroken(recalled: Recalled, log: Logger, effect: string): void {
   const { whyUnknown: err = "", isBroken = false } = recalled;
-  if (isBroken) log.warn("Cannot read what an earlier run recorded", { err, effect });
+  if (isBroken) log.warn("Cannot read the record of an earlier run", { err, effect });
 }
 
 export interface BootFileParts {

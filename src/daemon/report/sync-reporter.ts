@@ -100,7 +100,7 @@ export class SyncReporter extends LoopReporter {
     this.parts.metrics.foreignVirtualServers.set(foreignServers.length);
     for (const virtualServer of foreignServers) {
       if (this.#reportedForeign.has(virtualServer)) continue;
-      this.parts.log.info("Foreign virtual server left alone", {
+      this.parts.log.info("Keeping foreign virtual server", {
         virtualServer,
         reason: "foreign-virtual-server",
       });

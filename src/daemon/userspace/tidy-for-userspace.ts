@@ -31,7 +31,7 @@ export async function tidyForUserspace(
       kernel.close();
     }
   } catch (error) {
-    log.warn("Cannot remove what other modes left", { err: errorText(error) });
+    log.warn("Cannot remove leftovers of other modes", { err: errorText(error) });
     return true;
   }
 }

@@ -198,7 +198,7 @@ export class UserspaceLoop {
       const wereRulesMissing = (await portals?.sync(open)) === true;
       await flows?.follow(open, this.#nodeAddresses, wereRulesMissing);
     } catch (error) {
-      const event = "Cannot write the rules that lead to the listeners, retrying";
+      const event = "Cannot write the rules that redirect to the listeners, retrying";
       log.error(event, { err: errorText(error) });
       history.noteFailure(`Cannot write rules: ${errorText(error)}`);
       return false;

@@ -41,7 +41,8 @@ function unlessUnreadable(
       return await read(family);
     } catch (error) {
       const keys = { ipFamily: family, err: errorText(error) };
-      if (!reported.has(family)) log.info("Each check of the rules starts iptables-save", keys);
+      if (!reported.has(family))
+        log.info("Cannot detect rule changes cheaply, falling back to iptables-save", keys);
       reported.add(family);
       return undefined;
     }

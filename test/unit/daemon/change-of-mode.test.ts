@@ -71,7 +71,7 @@ describe("a change of mode", () => {
   afterEach(() => daemon.stop());
 
   function events(): readonly string[] {
-    return log.lines.map(({ event }) => event).filter((event) => event.includes("mode ipvs left"));
+    return log.lines.map(({ event }) => event).filter((event) => event.includes("leftovers of IPVS mode"));
   }
 
   it("to ipvs removes the rules of mode iptables again where that failed, and forgets that mode only then", async () => {
@@ -109,7 +109,7 @@ describe("a change of mode", () => {
     assert.deepEqual([kernel.ipvs.peek(), kernel.ipSets.peek()], [[], []]);
     assert.equal(await kernel.link.find(), undefined);
     assert.doesNotMatch(iptablesText(kernel, "IPv4"), /KUBE-IPVS/);
-    assert.deepEqual(events(), ["Removed what mode ipvs left"]);
+    assert.deepEqual(events(), ["Removed leftovers of IPVS mode"]);
   });
 
   /** iptables-restore rejects whatever removes a chain of IPVS mode; returns the end of it. */

@@ -99,12 +99,7 @@ describe("a folder with Pods", () => {
     assert.deepEqual(endpoints(told), ["default/web 10.0.0.9:8080 true"]);
     assert.deepEqual(
       log.lines.map(({ event, keys }) => [event, keys["service"]]),
-      [
-        [
-          "Service has EndpointSlices in the manifest directory, making none from its Pods",
-          "default/web",
-        ],
-      ],
+      [["Service has EndpointSlices in the manifest directory, ignoring its Pods", "default/web"]],
     );
     await folder.remove("slice.yaml");
     await source.refresh();

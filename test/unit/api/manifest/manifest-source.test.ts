@@ -66,9 +66,14 @@ describe("a folder of manifests", () => {
     assert.deepEqual(
       log.lines.map(({ level, event, keys }) => [level, event, ...Object.values(keys)]),
       [
-        ["info", "Ignoring subfolder of the manifest folder", "more.yaml"],
-        ["info", "Ignoring manifests of this kind", "Deployment", "a.yaml:1"],
-        ["info", "Ignoring manifests of this kind", "Service (serving.knative.dev/v1)", "b.yaml:3"],
+        ["info", "Ignoring subdirectory of the manifest directory", "more.yaml"],
+        ["info", "Ignoring objects of this kind in manifests", "Deployment", "a.yaml:1"],
+        [
+          "info",
+          "Ignoring objects of this kind in manifests",
+          "Service (serving.knative.dev/v1)",
+          "b.yaml:3",
+        ],
       ],
     );
   });

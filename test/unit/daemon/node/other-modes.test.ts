@@ -91,7 +91,7 @@ describe("what kube-proxy's other modes left", () => {
     assert.deepEqual([[...tables], asked], [[], []]);
     assert.deepEqual(
       log.lines.map(({ event, keys }) => [event, keys["tables"]]),
-      [["Removed tables of kube-proxy's mode nftables", ["ip kube-proxy", "ip6 kube-proxy"]]],
+      [["Removed tables of kube-proxy's nftables mode", ["ip kube-proxy", "ip6 kube-proxy"]]],
     );
   });
 

@@ -133,7 +133,7 @@ describe("the ownership record", () => {
       const isUnreadable = typeof content === "string";
       assert.deepEqual(
         log.lines.map(({ event }) => event),
-        isUnreadable ? ["Cannot read what an earlier run recorded"] : [],
+        isUnreadable ? ["Cannot read the record of an earlier run"] : [],
       );
       if (isUnreadable) assert.match(String(log.lines[0]?.keys["err"]), /drains-ownership\.json: /);
     });
