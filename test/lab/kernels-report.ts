@@ -84,7 +84,9 @@ export function renderReport(measured: readonly Measured[], suites: readonly str
     }),
   );
   const notes = sorted.flatMap(({ release, backend, suite, notes: lines = [] }) =>
-    lines.map((line) => `- ${release}, ${backend}, ${suite}: ${line.replace(`${suite}: `, "")}`),
+    lines
+      .filter((line) => !/ (\d+) of \1 match$/.test(line))
+      .map((line) => `- ${release}, ${backend}, ${suite}: ${line.replace(`${suite}: `, "")}`),
   );
   return [
     "# Kernels and backends of iptables",
