@@ -71,7 +71,9 @@ describe("a change of mode", () => {
   afterEach(() => daemon.stop());
 
   function events(): readonly string[] {
-    return log.lines.map(({ event }) => event).filter((event) => event.includes("leftovers of IPVS mode"));
+    return log.lines
+      .map(({ event }) => event)
+      .filter((event) => event.includes("leftovers of IPVS mode"));
   }
 
   it("to ipvs removes the rules of mode iptables again where that failed, and forgets that mode only then", async () => {

@@ -22,9 +22,13 @@ describe("the table of differences", () => {
     }
   });
 
-  it("says of each how to get the old behavior: by a setting, or why it cannot be turned off", () => {
+  it("says of each how to get the old behavior: by a setting, or why there is none", () => {
     for (const cells of rows.filter(({ length }) => length === 5)) {
-      assert.match(cells[3] ?? "", /`(?:kubeIpvs\.|--)|^Cannot be turned off: /, cells[0]);
+      assert.match(
+        cells[3] ?? "",
+        /`(?:kubeIpvs\.|--)|^Not configurable(?:: | \(bug fix\))/,
+        cells[0],
+      );
     }
   });
 
