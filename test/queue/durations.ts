@@ -18,17 +18,11 @@ export function writeDurations(durations: Durations): void {
   writeFileSync(path, `${JSON.stringify(durations, undefined, 2)}\n`);
 }
 
-/** With the durations of the jobs that passed. After a complete run, jobs that no longer exist are dropped. */
-export function updatedDurations(
-  known: Durations,
-  outcomes: readonly Outcome[],
-  isComplete: boolean,
-): Durations {
-  const hasRun = (name: string): boolean => outcomes.some((outcome) => outcome.name === name);
-  const kept = Object.entries(known).filter(([name]) => !isComplete || hasRun(name));
+/** With the durations of the jobs that passed. */
+export function updatedDurations(known: Durations, outcomes: readonly Outcome[]): Durations {
   const measured = outcomes
     .filter(({ failure }) => failure === undefined)
     .map(({ name, seconds }) => [name, Math.round(seconds)] as const);
-  const all = [...new Map([...kept, ...measured])];
+  const all = [...new Map([...Object.entries(known), ...measured])];
   return Object.fromEntries(all.toSorted(([one], [other]) => (one < other ? -1 : 1)));
 }

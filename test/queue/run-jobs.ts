@@ -29,7 +29,6 @@ export async function runNamed(listJobs: () => readonly Job[]): Promise<number> 
   console.log(`${jobs.length} suites on ${processors} processors`);
   const durations = readDurations();
   const run = await runJobs(jobs, durations, abort.signal);
-  const isComplete = jobs.length === all.length;
-  if (values.record) writeDurations(updatedDurations(durations, run.outcomes, isComplete));
+  if (values.record) writeDurations(updatedDurations(durations, run.outcomes));
   return printReport(run, jobs.length);
 }

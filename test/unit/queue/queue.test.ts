@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import { updatedDurations } from "../../queue/durations.ts";
+import { listSuites } from "../../lab/suites.ts";
+import { commands } from "../../queue/commands.ts";
+import { readDurations, updatedDurations } from "../../queue/durations.ts";
 import type { Job, Outcome } from "../../queue/job.ts";
 import { processors, runJobs } from "../../queue/queue.ts";
 
@@ -69,10 +71,14 @@ describe("durations", () => {
 
   it("are those of the jobs that passed", () => {
     const outcomes = [outcome("b", 2.6), outcome("a", 9, "FAILED")];
-    assert.deepEqual(updatedDurations({ a: 1, b: 1, c: 1 }, outcomes, false), { a: 1, b: 3, c: 1 });
+    assert.deepEqual(updatedDurations({ a: 1, b: 1, c: 1 }, outcomes), { a: 1, b: 3, c: 1 });
   });
 
-  it("forget jobs that no longer exist after a complete run", () => {
-    assert.deepEqual(updatedDurations({ a: 1, gone: 1 }, [outcome("a", 2)], true), { a: 2 });
+  it("name only jobs that exist", () => {
+    const names = [...commands(), ...listSuites(true)].map(({ name }) => name);
+    assert.deepEqual(
+      Object.keys(readDurations()).filter((name) => !names.includes(name)),
+      [],
+    );
   });
 });
