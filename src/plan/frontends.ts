@@ -94,7 +94,6 @@ function mayBeServed(
 const neverServed: ReadonlySet<ReservedReason> = new Set([
   "link-local-address",
   "other-node-address",
-  "unchecked-address",
 ]);
 
 function isFree(address: IpAddress, options: FamilyOptions): boolean {
@@ -108,11 +107,8 @@ function isApiServer(address: IpAddress, port: number, { apiServers }: FamilyOpt
 /** An external or load-balancer IP that must not be bound to kube-ipvs0. */
 export interface ReservedAddress {
   readonly address: IpAddress;
-  readonly reason: KnownReason;
+  readonly reason: ReservedReason;
 }
-
-/** An address that waits to be checked is not known to be anybody's. */
-export type KnownReason = Exclude<ReservedReason, "unchecked-address">;
 
 /** Lists those of a service port, each once. Pure. */
 export function reservedAddresses(
@@ -124,7 +120,7 @@ export function reservedAddresses(
   return [...addresses].flatMap((address) => {
     const isServer = port.protocol === "TCP" && isApiServer(address, port.port, options);
     const reason = isServer ? "api-server-address" : reservedReason(address, options);
-    return reason === undefined || reason === "unchecked-address" ? [] : [{ address, reason }];
+    return reason === undefined ? [] : [{ address, reason }];
   });
 }
 

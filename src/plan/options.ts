@@ -16,8 +16,6 @@ export type ReservedReason =
   | "broadcast-address"
   | "api-server-address"
   | "other-node-address"
-  /** It may be another Node's: the next list of Nodes decides. */
-  | "unchecked-address"
   | "link-local-address";
 
 /** Where kube-proxy's IPVS mode leaves something to be wished, and a setting says otherwise. */

@@ -6,7 +6,6 @@ import type { PlanOptions } from "../../plan/options.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import { healthCheckAddresses, planOptionsOf, sameOptions } from "./node-facts.ts";
 import { emptyNetwork, type NodeNetwork, readNodeNetwork, sameNetwork } from "./node-network.ts";
-import type { OtherNodes } from "./other-nodes.ts";
 
 export interface KnownNodeParts {
   readonly kernel: Kernel;
@@ -15,8 +14,8 @@ export interface KnownNodeParts {
   readonly families: readonly IpFamily[];
   /** Where the API servers are, as far as is known at the moment. */
   readonly apiServers: () => readonly ServerEndpoint[];
-  /** Absent: no other Node's address is known. */
-  readonly otherNodes?: Pick<OtherNodes, "reserved" | "unchecked">;
+  /** Addresses of other Nodes that Services name; absent: none are known. */
+  readonly otherNodes?: () => ReadonlySet<IpAddress>;
 }
 
 /** What is known of this node, and the options of planning that follow from it. */
@@ -90,11 +89,7 @@ export class KnownNode {
 
   #read(): Promise<NodeNetwork> {
     const { kernel, apiServers, otherNodes } = this.#parts;
-    const others = {
-      apiServers: apiServers(),
-      nodeAddresses: otherNodes?.reserved ?? [],
-      uncheckedAddresses: otherNodes?.unchecked ?? [],
-    };
+    const others = { apiServers: apiServers(), nodeAddresses: otherNodes?.() ?? [] };
     return readNodeNetwork(kernel, others, this.#network);
   }
 

@@ -38,25 +38,18 @@ export interface KnownOthers {
   readonly apiServers: Iterable<ServerEndpoint>;
   /** Addresses of other Nodes that Services name. */
   readonly nodeAddresses?: Iterable<IpAddress>;
-  /** External IPs that may be addresses of other Nodes. */
-  readonly uncheckedAddresses?: Iterable<IpAddress>;
 }
 
 /** Reads links, addresses and routes. `previous`: what was read last. Throws what the kernel says. */
 export async function readNodeNetwork(
   kernel: Kernel,
-  { apiServers, nodeAddresses = [], uncheckedAddresses = [] }: KnownOthers,
+  { apiServers, nodeAddresses = [] }: KnownOthers,
   previous: NodeNetwork = emptyNetwork,
 ): Promise<NodeNetwork> {
   const { bound, ofNode, broadcasts } = await readAddresses(kernel);
   const gateways = keptGateways(await kernel.link.listGateways(), previous.gateways);
   const servers = [...apiServers];
   const reserved = new Map<IpAddress, ReservedReason>();
-  // One that is bound was checked before a restart.
-  const checked = new Set(bound);
-  for (const address of uncheckedAddresses) {
-    if (!checked.has(address)) reserved.set(address, "unchecked-address");
-  }
   for (const address of broadcasts) reserved.set(address, "broadcast-address");
   for (const { address } of servers) reserved.set(address, "api-server-address");
   for (const address of gateways) reserved.set(address, "gateway-address");

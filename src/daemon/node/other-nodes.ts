@@ -18,8 +18,12 @@ export interface OtherNodesParts {
   readonly periodMs: number;
   /** Numbers from 0 up to 1. */
   readonly random: () => number;
-  /** {@link OtherNodes.reserved}, `unchecked`, `weights` or `isReady` differs. */
+  /** {@link OtherNodes.reserved}, {@link OtherNodes.weights} or {@link OtherNodes.isReady} differs. */
   readonly onChange: () => void;
+  /** Fewer addresses are {@link OtherNodes.unchecked}; absent: nobody waits for it. */
+  readonly onChecked?: () => void;
+  /** Addresses of kube-ipvs0: they were checked before a restart. Absent: none. */
+  readonly readBound?: () => Promise<readonly IpAddress[]>;
   /** Weights are wanted whatever Services say; absent: no. */
   readonly areWeightsDefault?: () => boolean;
 }
@@ -119,9 +123,7 @@ export class OtherNodes {
   #check(addresses: readonly IpAddress[]): void {
     if (!this.#canRead) return;
     const unknown = addresses.filter((address) => !this.#owners.has(address));
-    if (unknown.length === 0) return;
     for (const address of unknown) this.#unchecked.add(address);
-    if (this.#isReady) this.#parts.onChange();
   }
 
   /** More may be needed than before: Services changed, or what counts for all of them. */
@@ -143,7 +145,10 @@ export class OtherNodes {
       this.#becomeReady();
       return;
     }
-    this.#cancelWait = this.#parts.clock.after(longestWaitMs, () => this.#becomeReady());
+    const { clock, log } = this.#parts;
+    this.#cancelWait = clock.after(longestWaitMs, () =>
+      background(this.#stopWaiting(), log, "reading of bound addresses"),
+    );
     this.#planReading(0);
   }
 
@@ -224,9 +229,9 @@ export class OtherNodes {
   }
 
   #noteChecked(addresses: readonly IpAddress[]): void {
-    if (addresses.length === 0) return;
+    const before = this.#unchecked.size;
     for (const address of addresses) this.#unchecked.delete(address);
-    this.#parts.onChange();
+    if (this.#unchecked.size < before) this.#parts.onChecked?.();
   }
 
   async #list(
@@ -248,6 +253,15 @@ export class OtherNodes {
       if (!this.#hasFailed) this.#parts.log.warn("Cannot list the addresses of other Nodes", keys);
       this.#hasFailed = true;
       return undefined;
+    }
+  }
+
+  /** Without a list: what is served stays so. */
+  async #stopWaiting(): Promise<void> {
+    try {
+      this.#noteChecked((await this.#parts.readBound?.()) ?? []);
+    } finally {
+      this.#becomeReady();
     }
   }
 

@@ -3,11 +3,14 @@ import type { ServiceName } from "../../api/objects.ts";
 import type { LogKeys } from "../../base/log.ts";
 import type { ClaimReason, LostClaim } from "../../plan/claims/claim.ts";
 import type { DesiredState } from "../../plan/desired-state.ts";
-import type { KnownReason } from "../../plan/frontends.ts";
+import type { ReservedReason } from "../../plan/options.ts";
 
-export type ConflictReason = "claimed-by-another-service" | "foreign-virtual-server" | KnownReason;
+export type ConflictReason =
+  | "claimed-by-another-service"
+  | "foreign-virtual-server"
+  | ReservedReason;
 
-const reservedWords: Readonly<Record<KnownReason, string>> = {
+const reservedWords: Readonly<Record<ReservedReason, string>> = {
   "node-address": "the node's own",
   "gateway-address": "a gateway's of the node",
   "broadcast-address": "a broadcast address of the node",
@@ -19,7 +22,7 @@ const reservedWords: Readonly<Record<KnownReason, string>> = {
 export const conflictReasons: readonly ConflictReason[] = [
   "claimed-by-another-service",
   "foreign-virtual-server",
-  ...(Object.keys(reservedWords) as KnownReason[]),
+  ...(Object.keys(reservedWords) as ReservedReason[]),
 ];
 
 export interface Conflict {

@@ -12,6 +12,7 @@ import { KnownNode } from "../node/known-node.ts";
 import { apiServerService, sliceEndpoints } from "../node/node-network.ts";
 import { NodeWait } from "../node/node-wait.ts";
 import { OtherNodes, type OtherNodesParts } from "../node/other-nodes.ts";
+import { type ServiceChange, UncheckedClaims } from "../node/unchecked-claims.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 
 /** What a loop is given, and hands on to its input. */
@@ -73,6 +74,7 @@ export class ClusterInput {
   readonly #unlisted = new Set<ResourceKind>(["services", "endpointslices"]);
   readonly #nodeWait: NodeWait;
   readonly #otherNodes: OtherNodes;
+  readonly #claims = new UncheckedClaims();
   readonly node: KnownNode;
 
   constructor(collaborators: ClusterInputCollaborators, parts: ClusterInputParts) {
@@ -88,7 +90,7 @@ export class ClusterInput {
         ...(collaborators.apiServers?.() ?? []),
         ...sliceEndpoints(tracker.slicesOf(apiServerService)),
       ],
-      otherNodes: this.#otherNodes,
+      otherNodes: () => this.#otherNodes.reserved,
     });
   }
 
@@ -123,9 +125,13 @@ export class ClusterInput {
   }
 
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
+    this.#otherNodes.noteService(previous, current);
+    this.#noteAdmitted(this.#claims.admit([previous, current], this.#otherNodes.unchecked));
+  }
+
+  #noteAdmitted([previous, current]: ServiceChange): void {
     const { tracker, reporter, families, onChange, onService } = this.#parts;
     onService?.(previous, current);
-    this.#otherNodes.noteService(previous, current);
     tracker.noteService(previous, current);
     reporter.serviceChanged(families, tracker.pendingCount);
     onChange();
@@ -178,6 +184,11 @@ export class ClusterInput {
     return new OtherNodes({
       ...{ source, clock, log, nodeName, periodMs, areWeightsDefault },
       random: Math.random,
+      readBound: async () => (await this.node.look()).network.bound ?? [],
+      onChecked: () => {
+        const changes = this.#claims.recheck(this.#otherNodes.unchecked);
+        for (const change of changes) this.#noteAdmitted(change);
+      },
       onChange: () => {
         this.node.noteStale();
         onChange();

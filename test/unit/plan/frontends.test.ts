@@ -95,16 +95,6 @@ describe("an address that is never served", () => {
     });
   });
 
-  it("is one that was not compared with the Nodes yet, of which nobody is told", () => {
-    const address = ip("203.0.113.5");
-    const unchecked = new Map([[address, "unchecked-address"]] as const);
-    const options = familyOptions("IPv4", { reserved: unchecked });
-    assert.deepEqual(kinds({ externalIps: [address] }, options), {
-      kinds: ["cluster-ip"],
-      told: [],
-    });
-  });
-
   it("is an API server's on this node, as external IP and as node port", () => {
     const own = ip("192.168.10.11");
     const onNode = familyOptions("IPv4", { apiServers: [`${own} 6443`] });

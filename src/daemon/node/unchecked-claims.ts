@@ -1,0 +1,46 @@
+import type { ServiceName, ServiceRecord } from "../../api/objects.ts";
+import type { IpAddress } from "../../base/ip.ts";
+
+/** A Service as it was before, and as it is now. */
+export type ServiceChange = readonly [
+  previous: ServiceRecord | undefined,
+  current: ServiceRecord | undefined,
+];
+
+/** Services without the external IPs that wait to be compared with the addresses of other Nodes. */
+export class UncheckedClaims {
+  /** Those with such an external IP. */
+  readonly #services = new Map<
+    ServiceName,
+    { readonly whole: ServiceRecord; readonly admitted: ServiceRecord }
+  >();
+
+  /** What planning is told of a change. */
+  admit([previous, current]: ServiceChange, unchecked: ReadonlySet<IpAddress>): ServiceChange {
+    const name = (current ?? previous)?.name ?? "";
+    const before = this.#services.get(name)?.admitted ?? previous;
+    const admitted = current === undefined ? undefined : admittedPart(current, unchecked);
+    if (current === undefined || admitted === undefined || admitted === current) {
+      this.#services.delete(name);
+    } else this.#services.set(name, { whole: current, admitted });
+    return [before, admitted];
+  }
+
+  /** What planning is told when fewer addresses are unchecked. */
+  recheck(unchecked: ReadonlySet<IpAddress>): readonly ServiceChange[] {
+    return [...this.#services.values()]
+      .filter(({ whole, admitted }) => {
+        const { externalIps } = admittedPart(whole, unchecked);
+        return externalIps.length > admitted.externalIps.length;
+      })
+      .map(({ whole }) => this.admit([undefined, whole], unchecked));
+  }
+}
+
+/** The same object if nothing is unchecked. */
+function admittedPart(service: ServiceRecord, unchecked: ReadonlySet<IpAddress>): ServiceRecord {
+  const { externalIps } = service;
+  if (unchecked.size === 0 || !externalIps.some((address) => unchecked.has(address)))
+    return service;
+  return { ...service, externalIps: externalIps.filter((address) => !unchecked.has(address)) };
+}
