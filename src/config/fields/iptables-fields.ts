@@ -8,7 +8,7 @@ export const iptablesFields = [
     flag: "iptables-sync-period",
     isLive: true,
     onlyInMode: "iptables",
-    help: "maximum interval between syncs in mode iptables",
+    help: "maximum interval between syncs in iptables mode",
   },
   {
     path: "iptables.minSyncPeriod",
@@ -18,7 +18,7 @@ export const iptablesFields = [
     flag: "iptables-min-sync-period",
     isLive: true,
     onlyInMode: "iptables",
-    help: "minimum interval between syncs in mode iptables",
+    help: "minimum interval between syncs in iptables mode",
   },
   {
     path: "iptables.localhostNodePorts",
