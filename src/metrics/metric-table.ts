@@ -104,33 +104,33 @@ export const metricTable = {
   fullSyncDuration: {
     name: "kubeproxy_sync_full_proxy_rules_duration_seconds",
     type: "histogram",
-    help: "Mode iptables: latency of syncs that compared all rules, in seconds",
+    help: "iptables mode: latency of syncs that compared all rules, in seconds",
     labels: ["ip_family"],
     buckets: "sync",
   },
   partialSyncDuration: {
     name: "kubeproxy_sync_partial_proxy_rules_duration_seconds",
     type: "histogram",
-    help: "Mode iptables: latency of syncs that wrote what changed, in seconds",
+    help: "iptables mode: latency of syncs that wrote only changes, in seconds",
     labels: ["ip_family"],
     buckets: "sync",
   },
   partialRestoreFailures: {
     name: "kubeproxy_sync_proxy_rules_iptables_partial_restore_failures_total",
     type: "counter",
-    help: "Mode iptables: failed iptables-restore runs that wrote what changed",
+    help: "iptables mode: failed iptables-restore runs that wrote only changes",
     labels: ["ip_family"],
   },
   iptablesRules: {
     name: "kubeproxy_sync_proxy_rules_iptables_total",
     type: "gauge",
-    help: "Mode iptables: rules in our chains",
+    help: "iptables mode: rules in the chains of kube-ipvs",
     labels: ["ip_family", "table"],
   },
   iptablesRulesWritten: {
     name: "kubeproxy_sync_proxy_rules_iptables_last",
     type: "gauge",
-    help: "Mode iptables: rules written by the last sync",
+    help: "iptables mode: rules written by the last sync",
     labels: ["ip_family", "table"],
   },
   buildInfo: {
@@ -217,7 +217,7 @@ export const metricTable = {
   refusedObjects: {
     name: "kube_ipvs_refused_objects",
     type: "gauge",
-    help: "Objects the kernel refuses at the moment, retried with back-off, by kind and reason",
+    help: "Objects that the kernel currently rejects, retried with back-off, by kind and reason",
     labels: ["kind", "reason"],
   },
   pendingChanges: {
@@ -235,7 +235,7 @@ export const metricTable = {
   ignoredAnnotations: {
     name: "kube_ipvs_ignored_annotations",
     type: "gauge",
-    help: "Annotations of Services that are ignored at the moment, by reason",
+    help: "Annotations of Services that are currently ignored, by reason",
     labels: ["reason"],
   },
   drainingRealServers: {

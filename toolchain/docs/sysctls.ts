@@ -28,10 +28,10 @@ const reasons: Readonly<Record<string, string>> = {
     "reply to ARP requests only for addresses of the receiving interface",
   "net/ipv4/conf/all/arp_announce": "send ARP requests from an address of the interface",
   "net/ipv4/vs/est_cpulist":
-    "processors that add up the counters of IPVS, Linux 6.2; none, or refused: named, and the start goes on",
-  "net/ipv4/vs/est_nice": "priority of the threads that do, Linux 6.2",
+    "processors that count IPVS traffic, Linux 6.2; if the kernel rejects the value, kube-ipvs logs it and starts",
+  "net/ipv4/vs/est_nice": "priority of the threads that count IPVS traffic, Linux 6.2",
   "net/ipv4/vs/run_estimation":
-    "whether traffic is added up, Linux 5.16; off, there are no traffic figures",
+    "whether the kernel counts IPVS traffic, Linux 5.16; off disables traffic figures",
   "net/netfilter/nf_conntrack_tcp_timeout_established": "timeout of idle TCP connections",
   "net/netfilter/nf_conntrack_tcp_timeout_close_wait": "timeout of TCP connections in CLOSE_WAIT",
   "net/netfilter/nf_conntrack_tcp_be_liberal": "out-of-window segments are not marked invalid",
@@ -79,7 +79,7 @@ function estimatorSettings(): readonly Setting[] {
   return planEstimator({ isRunning: false, cpuList: "0-3", nice: 0 }).map(({ path }, index) => ({
     path,
     value: "as given",
-    when: `${code(`kubeIpvs.${fields[index] ?? ""}`)}, where the kernel has it`,
+    when: `${code(`kubeIpvs.${fields[index] ?? ""}`)}, if the kernel has it`,
   }));
 }
 
