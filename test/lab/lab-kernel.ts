@@ -17,6 +17,7 @@ import {
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Readable } from "node:stream";
+import { allowedCpu } from "./kernel-needs.ts";
 
 /** The binary and the modules of the Debian package `user-mode-linux`, or what `make lab-kernel` built. */
 export interface LabKernel {
@@ -35,7 +36,7 @@ export interface GuestCommand {
 }
 
 export interface LabOptions {
-  /** Processor the lab kernel is pinned to: unpinned it is three to four times slower. */
+  /** Processor the lab kernel is pinned to, of those allowed: unpinned it is three to four times slower. */
   readonly cpu: number;
   /** As the `mem=` parameter takes it: `2G`. */
   readonly memory: string;
@@ -207,10 +208,15 @@ function startKernel(kernel: LabKernel, labDirectory: string, options: LabOption
   ];
   const preload = existsSync(REGISTERS_LIBRARY) ? { LD_PRELOAD: REGISTERS_LIBRARY } : {};
   // A process namespace, whose end ends all of the kernel's processes; it dies with this process.
-  const isolate = ["--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child"];
+  const isolate = [
+    ...["--pdeathsig", "KILL", "unshare", "--pid", "--fork", "--kill-child"],
+    ...["--mount", "--propagation", "private"],
+  ];
+  // The kernel keeps its memory in a file in /dev/shm, and a container often has 64 MB there.
+  const memory = "mount -t tmpfs -o size=100% lab /dev/shm || exit 125";
   // Not the first process of that namespace, which its own SIGABRT would not end: a panic would last for ever.
-  const notFirst = ["sh", "-c", '"$@"; times > "$HOME/times"', "sh"];
-  const pin = ["taskset", "-c", String(options.cpu)];
+  const notFirst = ["sh", "-c", `${memory}; "$@"; times > "$HOME/times"`, "sh"];
+  const pin = ["taskset", "-c", String(allowedCpu(options.cpu))];
   return spawn("setpriv", [...isolate, ...notFirst, ...pin, kernel.binary, ...parameters], {
     stdio:
       options.terminal === undefined

@@ -2,6 +2,7 @@
 import { spawnSync } from "node:child_process";
 import { existsSync } from "node:fs";
 import { runInHostNamespace } from "./host-namespace.ts";
+import { findShortage } from "./kernel-needs.ts";
 import {
   findLabKernel,
   type IptablesVariant,
@@ -24,12 +25,15 @@ export interface LabSources {
   /** The installed lab kernel, or the one in a folder of `make lab-kernel`. */
   findKernel(folder?: string): LabKernel | undefined;
   hostHasIpvs(): boolean;
+  /** One line, what a lab kernel would lack here. */
+  findShortage(): string | undefined;
   readonly architecture: string;
 }
 
 const thisMachine: LabSources = {
   findKernel: findLabKernel,
   hostHasIpvs,
+  findShortage,
   architecture: process.arch,
 };
 
@@ -54,7 +58,10 @@ export function findLab(
     };
   const folder = environment["LAB_KERNEL"];
   const kernel = machine.findKernel(folder);
-  if (kernel !== undefined) return { kind: "lab-kernel", kernel };
+  if (kernel !== undefined) {
+    const missing = machine.findShortage();
+    return missing === undefined ? { kind: "lab-kernel", kernel } : { kind: "none", missing };
+  }
   if (folder !== undefined)
     return { kind: "none", missing: `no kernel in LAB_KERNEL=${folder}: make lab-kernel` };
   return { kind: "none", missing: explainMissing(machine.architecture) };

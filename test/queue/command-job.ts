@@ -3,6 +3,7 @@ import { spawn } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { constants, tmpdir } from "node:os";
 import { join } from "node:path";
+import { allowedCpu } from "../lab/kernel-needs.ts";
 import { childrenSeconds } from "../lab/lab-kernel.ts";
 import type { Job } from "./job.ts";
 import { parseTestSummary } from "./test-summary.ts";
@@ -43,7 +44,7 @@ function runCommand(argv: readonly string[], cpu: number, signal: AbortSignal): 
   const folder = mkdtempSync(join(tmpdir(), "kube-ipvs-job-"));
   const times = join(folder, "times");
   const counted = ["-c", '"$@"; status=$?; times > "$0"; exit $status', times];
-  const child = spawn("sh", [...counted, "taskset", "-c", String(cpu), ...argv], {
+  const child = spawn("sh", [...counted, "taskset", "-c", String(allowedCpu(cpu)), ...argv], {
     detached: true,
     stdio: ["ignore", "pipe", "pipe"],
   });

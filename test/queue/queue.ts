@@ -1,5 +1,6 @@
 /** Runs jobs side by side on the processors, those that take longest first. */
 import { availableParallelism } from "node:os";
+import { kernelsInMemory } from "../lab/kernel-needs.ts";
 import type { Durations } from "./durations.ts";
 import type { Job, Outcome } from "./job.ts";
 
@@ -17,7 +18,8 @@ const progressIntervalMs = 15_000;
 
 /**
  * Each processor has three lanes: one starts with jobs that work, two with jobs that mostly wait. With two lanes a processor
- * was idle for a sixth of the time. A lane takes the next job as soon as it is free.
+ * was idle for a sixth of the time. A lane takes the next job as soon as it is free. There are
+ * fewer lanes if memory is short.
  */
 export async function runJobs(
   jobs: readonly Job[],
@@ -37,11 +39,13 @@ export async function runJobs(
     }
   };
   const processor = async (cpu: number): Promise<number> => {
-    await Promise.all([
-      lane(cpu, () => working.shift() ?? waiting.shift()),
-      lane(cpu, () => waiting.shift() ?? working.shift()),
-      lane(cpu, () => waiting.shift() ?? working.shift()),
-    ]);
+    const lanes = [
+      () => working.shift() ?? waiting.shift(),
+      () => waiting.shift() ?? working.shift(),
+      () => waiting.shift() ?? working.shift(),
+    ];
+    const room = Math.ceil(kernelsInMemory(processors * lanes.length) / processors);
+    await Promise.all(lanes.slice(0, room).map((next) => lane(cpu, next)));
     return secondsSince(begin);
   };
   const ends = await Promise.all(Array.from({ length: processors }, (_, cpu) => processor(cpu)));

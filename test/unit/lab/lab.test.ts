@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { readdirSync } from "node:fs";
 import { join } from "node:path";
 import { describe, it } from "node:test";
+import { allowedCpu, findShortage, kernelsInMemory } from "../../lab/kernel-needs.ts";
 import { explainMissing, findLab, type LabSources } from "../../lab/lab.ts";
 import { childrenSeconds, shellQuote } from "../../lab/lab-kernel.ts";
 import { listSuites } from "../../lab/suites.ts";
@@ -65,6 +66,7 @@ describe("the lab", () => {
   const withIpvs: LabSources = {
     findKernel: (folder) => (folder === undefined ? kernel : { ...kernel, binary: folder }),
     hostHasIpvs: () => true,
+    findShortage: () => undefined,
     architecture: "x64",
   };
   /** Asking loads a module. */
@@ -100,6 +102,36 @@ describe("the lab", () => {
       kind: "none",
       missing: "LAB=Host is unknown: use LAB=uml (the default) or LAB=host",
     });
+  });
+
+  it("is not started if the machine lacks what it needs, and says so in one line", () => {
+    const short: LabSources = { ...withIpvs, findShortage: () => "no memory" };
+    assert.deepEqual(findLab({}, short), { kind: "none", missing: "no memory" });
+    const enough = 700 * 2 ** 20;
+    assert.equal(findShortage(["/a", "/tmp"], enough), undefined);
+    assert.equal(
+      findShortage(["/a"], enough - 1),
+      "a lab kernel needs 700 MB of free memory, and 699 MB are available",
+    );
+    assert.match(
+      findShortage(["/a", "/my files"], enough) ?? "",
+      /^the path \/my files has a space/,
+    );
+  });
+
+  it("runs as many suites at the same time as memory allows", () => {
+    const gigabyte = 2 ** 30;
+    assert.equal(kernelsInMemory(6, 16 * gigabyte), 6);
+    assert.equal(kernelsInMemory(6, 3 * gigabyte), 4);
+    assert.equal(kernelsInMemory(6, 0), 1);
+  });
+
+  it("is pinned to a processor that this process may use", () => {
+    const status = "Name:\tnode\nCpus_allowed_list:\t2-3,8\n";
+    assert.deepEqual(
+      [0, 1, 2, 3].map((index) => allowedCpu(index, status)),
+      [2, 3, 8, 2],
+    );
   });
 
   it("says what is missing and what to do, in one line", () => {

@@ -1,0 +1,43 @@
+/** What a lab kernel needs of this machine: memory, processors, paths. */
+import { readFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+
+/** Suites take up to 692 MB, measured. */
+const neededMegabytes = 700;
+
+/** One line that names what a lab kernel would lack on this machine; undefined if it lacks nothing. */
+export function findShortage(
+  paths: readonly string[] = [import.meta.dirname, tmpdir()],
+  availableBytes: number = process.availableMemory(),
+): string | undefined {
+  // They are kernel parameters and mount options.
+  const path = paths.find((one) => /[\s,]/.test(one));
+  if (path !== undefined)
+    return `the path ${path} has a space or a comma, which a lab kernel cannot take: move the clone, or set TMPDIR to another folder`;
+  const megabytes = Math.floor(availableBytes / 2 ** 20);
+  if (megabytes < neededMegabytes)
+    return `a lab kernel needs ${neededMegabytes} MB of free memory, and ${megabytes} MB are available`;
+  return undefined;
+}
+
+/** How many of `wanted` lab kernels have room in memory at the same time; one at least. */
+export function kernelsInMemory(
+  wanted: number,
+  availableBytes: number = process.availableMemory(),
+): number {
+  const room = Math.floor(availableBytes / (neededMegabytes * 2 ** 20));
+  return Math.max(1, Math.min(wanted, room));
+}
+
+/** The processor with this index among those that this process may use. */
+export function allowedCpu(
+  index: number,
+  status: string = readFileSync("/proc/self/status", "utf8"),
+): number {
+  const list = /^Cpus_allowed_list:\t(.*)$/m.exec(status)?.[1] ?? "0";
+  const cpus = list.split(",").flatMap((range) => {
+    const [first = 0, last = first] = range.split("-").map(Number);
+    return Array.from({ length: last - first + 1 }, (_, offset) => first + offset);
+  });
+  return cpus[index % cpus.length] ?? 0;
+}
