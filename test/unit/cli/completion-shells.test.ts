@@ -22,7 +22,12 @@ function skipUnless(shell: string): false | string {
 }
 
 function printedBy(shell: string, argv: readonly string[]): string {
-  const { status, stdout, stderr } = spawnSync(shell, argv, { encoding: "utf8", timeout: 60_000 });
+  const { status, stdout, stderr } = spawnSync(shell, argv, {
+    encoding: "utf8",
+    timeout: 60_000,
+    // Shells warn if LC_ALL names a locale that is not installed.
+    env: { ...process.env, LC_ALL: "C.UTF-8" },
+  });
   assert.equal(status, 0, stderr);
   return stdout;
 }

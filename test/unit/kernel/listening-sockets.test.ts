@@ -4,6 +4,7 @@ import { once } from "node:events";
 import { createServer } from "node:net";
 import { describe, it } from "node:test";
 import { listListeningSockets, parseSockets } from "../../../src/kernel/listening-sockets.ts";
+import { skippedWithoutIpv6 } from "../../support/ipv6.ts";
 
 /** A line of /proc/net/tcp, up to where nothing is read any more. */
 function line(local: string, remote: string, state: string): string {
@@ -29,7 +30,7 @@ describe("listening sockets", () => {
     );
   });
 
-  it("are found in this kernel", async (test) => {
+  it("are found in this kernel", { skip: skippedWithoutIpv6 }, async (test) => {
     const server = createServer();
     server.listen(0, "127.0.0.1");
     await once(server, "listening");

@@ -115,6 +115,10 @@ const withoutIptables = async (): Promise<never> => {
   throw new Error("Cannot use iptables: not installed");
 };
 
+const skippedWithoutAddress =
+  !readNodeAddresses().some(isIPv4) &&
+  "this machine has no IPv4 address but that of its loopback interface";
+
 describe("mode userspace", () => {
   it("listens at node ports where there is no iptables, and says so", async (test) => {
     const { port: nodePort } = await closedPort();
@@ -188,7 +192,9 @@ describe("mode userspace", () => {
     assert.deepEqual(rules(), []);
   });
 
-  it("frees UDP clients from sockets of an earlier process, and of endpoints that are gone", async (test) => {
+  it("frees UDP clients from sockets of an earlier process, and of endpoints that are gone", {
+    skip: skippedWithoutAddress,
+  }, async (test) => {
     const kernel = new FakeKernel();
     const [nodeAddress = assert.fail()] = readNodeAddresses().filter(isIPv4);
     const [alive, gone] = [ip("10.244.1.5"), ip("10.244.1.6")];

@@ -24,6 +24,7 @@ import type { OpenKernel } from "../../../../src/kernel/open-kernel.ts";
 import type { Holders } from "../../../../src/plan/claims/claim.ts";
 import { portalRules } from "../../../../src/userspace/portal-rules.ts";
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
+import { skippedWithoutIpv6 } from "../../../support/ipv6.ts";
 import { MemorySource } from "../../../support/memory-source.ts";
 import {
   type ClusterChange,
@@ -132,7 +133,7 @@ class Stage {
   }
 }
 
-describe("random histories in mode userspace", () => {
+describe("random histories in mode userspace", { skip: skippedWithoutIpv6 }, () => {
   for (const seed of seeds(counts)) {
     it(`seed ${seed} ends where a start would do nothing`, async (test) => {
       const [history = []] = fc.sample(histories, { seed, numRuns: 1 });
