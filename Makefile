@@ -1,6 +1,12 @@
 # The one list of commands. `make help` prints the lines that carry ##.
 # Everything is built into build/ and dist/; the Node.js of this project comes first in PATH.
 MAKEFLAGS += --no-print-directory
+ifneq ($(words $(CURDIR)),1)
+$(error The path of this folder has a space, which make and the lab kernel cannot handle: move "$(CURDIR)")
+endif
+# The locale that the caller names may not be installed.
+export LC_ALL := C.UTF-8
+export TMPDIR := $(shell toolchain/temporary-folder.sh)
 architecture := $(patsubst x86_64,x64,$(patsubst aarch64,arm64,$(shell uname -m)))
 # Biome comes as its binary alone: the package around it names one for every system, and not all are to be had.
 biome := $(CURDIR)/node_modules/@biomejs/cli-linux-$(architecture)

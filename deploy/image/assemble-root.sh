@@ -101,6 +101,8 @@ place_program() {
   mkdir -p "$root/usr/local/share/man/man1"
   cp "$project/docs/man/kube-ipvs.1" "$root/usr/local/share/man/man1"
   (cd "$dist/lib" && tar -c --exclude ./compile-cache .) | tar -x -C "$root/usr/local/lib/kube-ipvs"
+  # A clone or build under umask 077 has files that only their owner can read; the container's user is another one.
+  chmod -R u=rwX,go=rX "$root/usr/local"
 }
 
 fetch

@@ -15,6 +15,9 @@ import { archiveOf, digestOf, layoutOf } from "./layout.ts";
 import { placeManifests } from "./manifests.ts";
 import { releaseNotes } from "./notes.ts";
 
+// Modes of archive members do not depend on the umask of whoever runs this.
+process.umask(0o022);
+
 const project: string = join(import.meta.dirname, "../..");
 const target = resolve(process.argv[2] ?? join(project, "build/release"));
 const givenRoot = process.argv[3];

@@ -1,0 +1,86 @@
+#!/bin/sh
+# Tries other people's machines on this one, `make test-elsewhere`: each step runs the few tests that once failed under a
+# condition of a stranger's machine. Needs root, and what `make build lab image` makes.
+set -eu
+root=$(CDPATH='' cd -- "$(dirname -- "$0")/../.." && pwd)
+cd "$root"
+as_nobody="setpriv --reuid 65534 --regid 65534 --clear-groups"
+status=0
+
+try() { # LABEL COMMAND…
+  label=$1
+  shift
+  toolchain/step.sh "Elsewhere: $label" "$@" || status=1
+}
+
+# A script in mount and network namespaces of its own; its first argument is the work folder.
+inside() { # LABEL SCRIPT
+  try "$1" unshare --mount --propagation private --net sh -euc "$2" sh "$work"
+}
+
+# The image's root, assembled from files that only their owner can read; run by another user.
+umask_077() {
+  umask 077
+  cp -r dist "$work/dist"
+  deploy/image/assemble-root.sh "$work/root" "" "$work/dist"
+  chmod 755 "$work"
+  hidden=$(find "$work/root" ! -type l ! -perm -o=r)
+  [ -z "$hidden" ] || { echo "Not readable by everybody: $hidden"; return 1; }
+  $as_nobody "$work/root/usr/local/bin/kube-ipvs" --version
+}
+
+folders() {
+  mkdir -p "$work/with space" && cp Makefile "$work/with space"
+  make -C "$work/with space" help > "$work/printed" 2>&1 && return 1
+  grep -q 'The path of this folder has a space' "$work/printed" || { cat "$work/printed"; return 1; }
+  chosen=$(TMPDIR="$work/with space" toolchain/temporary-folder.sh)
+  case $chosen in *' '*) echo "TMPDIR: $chosen"; return 1 ;; esac
+}
+
+not_root() {
+  $as_nobody env HOME="$work" node --test test/unit/base/*.test.ts test/unit/lab/lab.test.ts
+}
+
+case ${1-} in
+  umask_077 | folders | not_root) # By this script, in a process of its own.
+    "$1"
+    exit
+    ;;
+esac
+
+work=$(mktemp -d)
+export work
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM HUP
+
+inside "64 MB in /dev/shm, one processor, TMPDIR without execution" '
+  mount -t tmpfs -o size=64m,noexec tmpfs /dev/shm
+  mkdir "$1/noexec" && mount -t tmpfs -o noexec tmpfs "$1/noexec"
+  export TMPDIR="$1/noexec"
+  cpu=$(sed -n "s/^Cpus_allowed_list:.*[^0-9]//p" /proc/self/status) # The last one: not number 0 if there are several.
+  taskset -c "$cpu" node test/lab/boot.ts -- sh -c "head -c 100M /dev/zero > /dev/shm/pages"
+'
+
+inside "no IPv6 and no address but 127.0.0.1" '
+  ip link set lo up
+  for link in all default lo; do echo 1 > /proc/sys/net/ipv6/conf/$link/disable_ipv6; done
+  exec node --test --test-timeout=60000 test/unit/daemon/http/http-listener.test.ts \
+    test/unit/kernel/listening-sockets.test.ts test/unit/daemon/userspace/histories.test.ts \
+    test/unit/daemon/userspace/begin-userspace.test.ts
+'
+
+# The folder's own mode is the condition; the clone in it is this one.
+inside "a clone below a 0700 folder" '
+  mkdir -m 700 "$1/private" "$1/private/clone"
+  mount --bind . "$1/private/clone"
+  cd "$1/private/clone"
+  exec node --test test/shim/core-dumps.test.ts
+'
+
+try "a locale that is not installed" \
+  env LC_ALL=xx_XX.UTF-8 node --test test/unit/cli/completion-shells.test.ts
+
+try "umask 077 and an image for another user" "$0" umask_077
+try "a folder with a space" "$0" folders
+try "a user who is not root" "$0" not_root
+exit "$status"
