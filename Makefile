@@ -1,4 +1,4 @@
-# The one list of commands. `make help` prints the lines that carry ##.
+# The one list of commands. `make help` prints the text after ##; a line that begins with ## continues it.
 # Everything is built into build/ and dist/; the Node.js of this project comes first in PATH.
 MAKEFLAGS += --no-print-directory
 ifneq ($(words $(CURDIR)),1)
@@ -29,10 +29,10 @@ release_folder := build/release/kube-ipvs-$(version)
 # Names without a slash are commands, the others are files.
 .PHONY: $(shell sed -n 's/^\([a-z][a-z0-9-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
-help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+help: ## list the commands
+	@awk -f toolchain/help.awk $(firstword $(MAKEFILE_LIST))
 
-setup: ## install what is missing: system packages (apt), Node.js, dependencies
+setup: ## install system packages (apt), Node.js and dependencies
 	@toolchain/install-packages.sh build check lab test
 	@$(MAKE) setup-build setup-lab setup-prometheus build/test/chart-renderer build/test/seccomp.json
 
@@ -51,21 +51,21 @@ setup-release: setup-build
 setup-prometheus:
 	@toolchain/extract-prometheus.sh
 
-build: dist/kube-ipvs ## dist/kube-ipvs, and dist/kube-proxy: the same under its old name
+build: dist/kube-ipvs ## build dist/kube-ipvs, also under the name kube-proxy
 
 shim: $(addon)
 
 lab: build/lab/uml-registers.so build/lab/quick-node.so build/test/netlink-fault.so build/test/network_namespace.node build/test/sctp-station build/test/forbidden-calls build/test/keep-registers
 	@:
 
-check: lint types unit ## lint, format, types, unit tests
+check: lint types unit ## lint, spelling, types and unit tests; needs no root
 
 lint: setup-build
 	@toolchain/install-packages.sh check
 	@$(step) "Lint and format" biome check --error-on-warnings
 	@$(step) "Spelling" codespell $(spelled)
 
-format: setup-build ## rewrite the sources as the formatter wants them
+format: setup-build ## format the sources
 	biome check --write
 
 types: setup-build
@@ -74,7 +74,8 @@ types: setup-build
 unit: setup-build shim
 	@$(with_cache) $(step) "Unit tests" node --test --test-concurrency=2 --test-timeout=180000 'test/unit/**/*.test.ts' 'test/contract/*.test.ts'
 
-test: setup ## all tests: lint, types, then every suite in one queue; RECORD=1 keeps how long each took
+test: setup ## run lint, types and all tests in one queue
+## RECORD=1 keeps how long each suite took
 	@$(MAKE) lint types
 	@$(MAKE) test-suites
 
@@ -83,7 +84,8 @@ test-suites: setup-build shim setup-prometheus build/test/chart-renderer setup-l
 	@cp -r dist/lib/compile-cache build && $(with_cache) node test/lab/warm-compile-cache.ts
 	@$(with_cache) node test/run.ts $(if $(RECORD),--record) $(SUITES)
 
-nightly: ## the long form of make test, the suites on a kernel with nft, and make soak; the date is the seed, SEED=N repeats a run
+nightly: ## run the long form of make test, suites with nft, soak
+## SEED=N repeats a run (default: the date)
 	@echo "Seed: $(SEED)"
 	@status=0; for part in nightly-tests nightly-kernels soak; do $(MAKE) $$part SEED=$(SEED) || status=1; done; exit $$status
 
@@ -95,33 +97,39 @@ nightly-tests: test
 nightly-kernels:
 	@$(MAKE) test-kernels BACKEND=nft
 
-test-prometheus: setup-build shim setup-prometheus ## what a real Prometheus reads from the daemon, and the usual dashboard
+test-prometheus: setup-build shim setup-prometheus ## scrape the daemon with a real Prometheus
 	@$(with_cache) node test/run.ts prometheus
 
-test-fuzz: setup-build shim ## hostile and odd input: 4,000 for each way in, the same each time
+test-fuzz: setup-build shim ## fuzz every input with 4,000 deterministic inputs
 	@$(with_cache) node test/run.ts fuzz hostile-clients
 
-fuzz: setup-build ## the long form: ten million inputs for each decoder, others each time, and for native-shim
+fuzz: setup-build ## fuzz each decoder with ten million random inputs
 	@node test/fuzz/run.ts --long
 	@$(MAKE) -s -C native-shim asan
 	@unshare --net build/native-shim/$(architecture)-asan/driver 10000000 test/captures/*.txt
 
-test-shim: setup-build shim ## native-shim with sanitizers; with TEST_LONG=1 valgrind and arm64, too
+test-shim: setup-build shim ## test native-shim with sanitizers
+## TEST_LONG=1 adds valgrind and arm64
 	@$(MAKE) -C native-shim check
 
-image: build/image/root/usr/local/bin/kube-proxy build/test/seccomp.json ## build/image/root: the root file system of the image
+image: build/image/root/usr/local/bin/kube-proxy build/test/seccomp.json ## assemble the image in build/image/root
 
-manifests: ## deploy/manifests/ from the kustomize overlays; needs a kubectl with kustomize 5
+manifests: ## write deploy/manifests from the kustomize overlays
+## (needs kubectl with kustomize 5)
 	@for overlay in deploy/kustomize/overlays/*; do \
 	  kubectl kustomize $$overlay > deploy/manifests/$$(basename $$overlay).yaml || exit; done
 
-test-deploy: setup-build setup-prometheus build/test/chart-renderer ## manifests, chart, alerts: against schemas, promtool, kustomize
+test-deploy: setup-build setup-prometheus build/test/chart-renderer ## validate manifests, the Helm chart and alerts
 	@$(with_cache) node test/run.ts deploy
 
-test-lab: test-lab-boot test-lab-suites ## the suites that need a kernel with IPVS, and the lab itself
+test-elsewhere: setup-lab build lab image ## test under the conditions of other machines
+	@node test/run.ts elsewhere
+
+test-lab: test-lab-boot test-lab-suites ## test on the lab kernel, and test the lab itself
 
 test-host: export LAB := host
-test-host: test-lab ## test-lab on this machine's own kernel, which must have IPVS; what changes the whole machine is skipped
+test-host: test-lab ## test on this machine's own kernel, which must have
+## IPVS; skips what would change the whole machine
 
 test-lab-boot: setup-lab build lab
 	@$(with_cache) node test/run.ts lab-boot
@@ -130,75 +138,85 @@ test-lab-suites: setup-lab build lab image
 	@cp -r dist/lib/compile-cache build && $(with_cache) node test/lab/warm-compile-cache.ts
 	@$(with_cache) node test/lab/run-suites.ts
 
-lab-kernel: ## build a lab kernel with nf_tables, outside of the tree: half an hour of a processor, once; LAB_KERNEL=folder
+lab-kernel: ## build a lab kernel with nf_tables (30 minutes, once)
+## LAB_KERNEL=FOLDER
 	@toolchain/build-lab-kernel.sh
 
-test-kernels: setup-lab build lab lab-kernel ## the suites of the lab on that kernel with each iptables backend; writes docs/reports/kernels.md; SUITES='golden drift', BACKEND=nft
+test-kernels: setup-lab build lab lab-kernel ## test that kernel with each iptables backend and
+## write docs/reports/kernels.md
+## SUITES='golden drift' BACKEND=nft
 	@TEST_LONG=1 LAB_KERNEL=$$(toolchain/build-lab-kernel.sh --folder) node test/lab/run-kernels.ts $(if $(BACKEND),--backend $(BACKEND)) $(SUITES)
 
-bench: setup-lab build lab $(bench_programs) ## measure and write docs/reports/benchmarks.md; CASES=a,b, PEER='command with {config}'
+bench: setup-lab build lab $(bench_programs) ## measure and write docs/reports/benchmarks.md
+## CASES=a,b PEER='command with {config}'
 	@node test/bench/main.ts --cases '$(CASES)' --peer '$(PEER)'
 
-e2e: build ## test a cluster with kube-ipvs: KUBECONFIG=FILE, FLAGS='--skip=restart -o json'; docs/acceptance.md
+e2e: build ## test a cluster that runs kube-ipvs (docs/acceptance.md)
+## KUBECONFIG=FILE FLAGS='--skip=restart -o json'
 	@dist/kube-ipvs-e2e --kubeconfig='$(KUBECONFIG)' $(FLAGS)
 
-faults: setup-lab build lab ## every fault, the long form; writes docs/reports/data/faults.tsv
+faults: setup-lab build lab ## inject every fault, long form, and write
+## docs/reports/data/faults.tsv
 	@TEST_EXPOSURE=whole $(step) "Exposure under every single fault" node --test test/unit/reconcile/exposure.test.ts
 	@node test/lab/boot.ts --timeout 14400 -- node test/faults/main.ts --form long > build/faults.json
 	@node test/faults/write-document.ts build/faults.json
 
-walks: setup-lab build lab ## 10,000 random walks on the fake kernel, and LAB_WALKS (200) in the lab
+walks: setup-lab build lab ## run random walks on the fake kernel and in the lab
+## TEST_SEEDS=10000 LAB_WALKS=200
 	@TEST_LONG=1 TEST_SEEDS=$(or $(TEST_SEEDS),10000) $(step) "Random walks" node --test --test-timeout=36000000 test/unit/daemon/random-walks.test.ts
 	@TEST_LONG=1 TEST_SEEDS=$(or $(LAB_WALKS),200) node test/lab/boot.ts --timeout 36000 -- node --test test/lab/random-walks.test.ts
 
-soak: setup-lab build lab ## churn and random faults for MINUTES (60) at 2,000 Services; fails on growth
+soak: setup-lab build lab ## run churn and random faults; fail on growth
+## MINUTES=60
 	@node test/lab/boot.ts --memory 3G --timeout 14400 -- node test/faults/soak.ts --minutes $(or $(MINUTES),60)
 
-demo: setup-lab build lab ## real packets over real backends, step by step
+demo: setup-lab build lab ## show real packets over real backends, step by step
 	@node test/demo/demo.ts
 
-shell: setup-lab build lab ## a shell where the kernel has IPVS, with kube-ipvs in PATH, to follow docs/quick-start.md; nothing of it stays
+shell: setup-lab build lab ## open a shell on the lab kernel for docs/quick-start.md
 	@node test/lab/shell.ts
 
-packet-paths: setup-lab build lab ## write docs/reports/packet-paths.md: where packets go, tried with real ones
+packet-paths: setup-lab build lab ## write docs/reports/packet-paths.md from real packets
 	@node test/lab/boot.ts -- node test/packet-paths/print-document.ts > build/packet-paths.txt
 	@node test/packet-paths/write-documents.ts build/packet-paths.txt packet-paths
 	@node test/lab/boot.ts -- node test/packet-paths/print-modes-document.ts > build/packet-paths-modes.txt
 	@node test/packet-paths/write-documents.ts build/packet-paths-modes.txt packet-paths-modes
 
-seccomp: setup-lab build lab ## write deploy/seccomp/: the system calls of the program's life in the lab, and the profile
+seccomp: setup-lab build lab ## record system calls and write deploy/seccomp
 	@mkdir -p build/seccomp
 	@node test/lab/boot.ts -- node test/seccomp/record.ts > build/seccomp/recorded-calls.txt
 	@mv build/seccomp/recorded-calls.txt deploy/seccomp/recorded-calls.txt
 	@node test/seccomp/write-profile.ts
 
-sbom: setup-build build ## dist/sbom.cdx.json: what is in the program, as CycloneDX
+sbom: setup-build build ## write dist/sbom.cdx.json, a CycloneDX SBOM
 	@toolchain/install-npm.sh
 	@$(step) "Writing dist/sbom.cdx.json" node toolchain/write-sbom.ts
 
-audit: setup-build ## ask the npm registry for known vulnerabilities of the program's packages; fails from severity high on
+audit: setup-build ## ask the npm registry for known vulnerabilities; fail
+## at severity high or critical
 	@toolchain/install-npm.sh
 	@npm audit --omit=dev --audit-level=high
 
 # IMAGE: the repository that manifests and chart are to name; default: where the archives load to, localhost/kube-ipvs.
-release: setup-release sbom image ## build/release/: images for amd64 and arm64, chart, manifests, SBOM, checksums; IMAGE=REPOSITORY
+release: setup-release sbom image ## build images, chart and manifests in build/release
+## IMAGE=REPOSITORY
 	@$(step) "Release" node toolchain/release/main.ts $(release_folder) build/image/root
 	@cat $(release_folder)/SHA256SUMS
 	@toolchain/release/build-containerfile.sh || echo "Containerfile: the build failed, see above; the artifacts do not depend on it"
 
-containerfile: setup-release ## build deploy/image/Containerfile with buildah, and fail where that fails
+containerfile: setup-release ## build deploy/image/Containerfile with buildah
 	@toolchain/release/build-containerfile.sh
 
-release-check: release ## make the release again and compare; try the images with skopeo, umoci and qemu
+release-check: release ## rebuild the release, compare it and try the images
 	@$(step) "The release, once more" node toolchain/release/main.ts $(release_folder)-again
 	@$(step) "What was released" node --test --test-timeout=600000 'test/release/*.test.ts'
 
-docs: setup-build ## write docs/configuration.md, compatibility.md, metrics.md, sysctls.md and man/kube-ipvs.1 from the program's own tables, and the pictures
+docs: setup-build ## write the generated documents, manual page and pictures
 	@node toolchain/docs/write.ts
 
-pictures: docs ## draw docs/pictures/ from docs/quick-start.md, whose output a suite of the lab compares
+pictures: docs ## draw docs/pictures from docs/quick-start.md
 
-clean: ## remove what was built; what was installed stays
+clean: ## remove build and dist
 	rm -rf build dist
 
 # -- what is built -----------------------------------------------------------------------------------

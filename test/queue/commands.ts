@@ -23,6 +23,7 @@ export function commands(): readonly Command[] {
       waits: true,
     },
     { name: "deploy", argv: nodeTests("test/deploy/*.test.ts") },
+    { name: "elsewhere", argv: ["test/elsewhere/run.sh"], hasNoSummary: true },
     { name: "lab-boot", argv: nodeTests("test/lab-boot/*.test.ts") },
   ];
 }

@@ -18,8 +18,8 @@ const progressIntervalMs = 15_000;
 
 /**
  * Each processor has three lanes: one starts with jobs that work, two with jobs that mostly wait. With two lanes a processor
- * was idle for a sixth of the time. A lane takes the next job as soon as it is free. There are
- * fewer lanes if memory is short.
+ * was idle for a sixth of the time. A lane takes the next job as soon as it is free.
+ * There are fewer lanes if memory is short.
  */
 export async function runJobs(
   jobs: readonly Job[],

@@ -99,7 +99,8 @@ describe("the process", () => {
     );
   });
 
-  const skip = process.getuid?.() === 0 ? false : "it needs root: the program looks for NET_ADMIN first";
+  const skip =
+    process.getuid?.() === 0 ? false : "it needs root: the program looks for NET_ADMIN first";
   it("ends with 0 after SIGTERM while it still reads its configuration", { skip }, async (test) => {
     const folder = mkdtempSync(join(tmpdir(), "main-"));
     test.after(() => rmSync(folder, { recursive: true }));

@@ -38,7 +38,8 @@ describe("package.json", () => {
 
   it("has scripts that call targets of the Makefile", () => {
     for (const name of ["test", "check", "build"]) assert.equal(scripts[name], `make ${name}`);
-    for (const script of Object.values(scripts)) assert.ok(targets.has(script.slice("make ".length)));
+    for (const script of Object.values(scripts))
+      assert.ok(targets.has(script.slice("make ".length)));
   });
 
   it("names the programs that make build writes", () => {
