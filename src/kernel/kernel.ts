@@ -266,6 +266,8 @@ export interface Iptables {
   apply(family: IpFamily, changes: readonly RuleChange[]): Promise<void>;
   /** The canonical text of a rule behind `-A CHAIN `, for comparing with an observed one. */
   render(family: IpFamily, rule: Rule): string;
+  /** The rule behind `-A CHAIN `; undefined: it has a match or target that rules of ours do not have. */
+  parse(text: string): Rule | undefined;
   /** Whether the family's programs work here; the reason when they do not. */
   probe(family: IpFamily): Promise<{ readonly isSupported: boolean; readonly reason?: string }>;
 }

@@ -38,6 +38,7 @@ export function observeOnly(kernel: Kernel): Kernel {
       readGeneration: (family) => iptables.readGeneration(family),
       async apply() {},
       render: (family, rule) => iptables.render(family, rule),
+      parse: (text) => iptables.parse(text),
       probe: (family) => iptables.probe(family),
     },
     ...(accounting === undefined

@@ -15,6 +15,7 @@ import type { RuleGenerations } from "./generations.ts";
 import { changesFrom, dropGoneJumps, targetsOf } from "./gone-jumps.ts";
 import { type LeftoverRemoval, planLeftoverRemoval } from "./iptables-mode.ts";
 import { parseSaved, UnreadableTableError } from "./parse.ts";
+import { parseRule } from "./parse-rule.ts";
 import { readByChain, UnexpectedAnswer } from "./read-by-chain.ts";
 import { renderRule } from "./render.ts";
 import { renderRestoreInput } from "./restore-input.ts";
@@ -151,6 +152,10 @@ export class IptablesClient implements Iptables {
 
   render(family: IpFamily, rule: Rule): string {
     return renderRule(family, rule);
+  }
+
+  parse(text: string): Rule | undefined {
+    return parseRule(text);
   }
 
   /**

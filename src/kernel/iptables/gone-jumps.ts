@@ -1,18 +1,15 @@
 /** Jumps that a removal does not find: a restore fails for its whole table then. Pure. */
 import type { Chain, Jump, Rule, TableName } from "../../state/rule.ts";
 import type { ObservedChain, RuleChange } from "../kernel.ts";
+import { tableOf, tableOrder } from "./restore-input.ts";
 
-/** nat comes first: when filter failed, nat is done already. */
+/** Tables before the one that failed are done already. */
 export function changesFrom(
   failedTable: TableName,
   changes: readonly RuleChange[],
 ): readonly RuleChange[] {
-  return failedTable === "nat" ? changes : changes.filter((change) => !isForNat(change));
-}
-
-function isForNat(change: RuleChange): boolean {
-  if (change.kind === "chain-write") return change.chain.table === "nat";
-  return (change.kind === "chain-remove" ? change.table : change.jump.table) === "nat";
+  const first = tableOrder.indexOf(failedTable);
+  return changes.filter((change) => tableOrder.indexOf(tableOf(change)) >= first);
 }
 
 /** Each observed copy of a jump can be removed once. */

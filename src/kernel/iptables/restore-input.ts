@@ -5,8 +5,8 @@ import type { RuleChange } from "../kernel.ts";
 import { checkChainName } from "./names.ts";
 import { renderRule } from "./render.ts";
 
-/** In the order of the input; each table is committed on its own. */
-const tables: readonly TableName[] = ["nat", "filter", "mangle"];
+/** In the order of the input; each table is committed on its own. What filter keeps out, nat must not lead anywhere before. */
+export const tableOrder: readonly TableName[] = ["filter", "nat", "mangle"];
 
 /**
  * All tables in one input. Within a table only the result counts, since it is committed at once:
@@ -17,7 +17,7 @@ const tables: readonly TableName[] = ["nat", "filter", "mangle"];
  * 4. removals of chains: declared before, so an absent one does not fail.
  */
 export function renderRestoreInput(family: IpFamily, changes: readonly RuleChange[]): string {
-  return tables.map((table) => renderTable(family, table, changes)).join("");
+  return tableOrder.map((table) => renderTable(family, table, changes)).join("");
 }
 
 function renderTable(family: IpFamily, table: TableName, changes: readonly RuleChange[]): string {
@@ -54,7 +54,7 @@ function renderJump(family: IpFamily, kind: "jump-insert" | "jump-remove", jump:
   return `${command} ${checkChainName(jump.from)} ${renderRule(family, jump.rule)}`;
 }
 
-function tableOf(change: RuleChange): TableName {
+export function tableOf(change: RuleChange): TableName {
   switch (change.kind) {
     case "chain-write":
       return change.chain.table;

@@ -2,6 +2,7 @@ import { hash } from "node:crypto";
 import type { IpFamily } from "../../../src/base/ip.ts";
 import { IptablesError } from "../../../src/kernel/iptables/errors.ts";
 import { UnreadableTableError } from "../../../src/kernel/iptables/parse.ts";
+import { parseRule } from "../../../src/kernel/iptables/parse-rule.ts";
 import { renderRule } from "../../../src/kernel/iptables/render.ts";
 import { renderRestoreInput } from "../../../src/kernel/iptables/restore-input.ts";
 import type {
@@ -17,8 +18,8 @@ import type { Operation, Operations } from "./operations.ts";
 
 type Tables = Readonly<Record<TableName, FakeTable>>;
 
-/** In the order of the restore input: when filter is refused, nat has been changed. */
-const tableOrder: readonly TableName[] = ["nat", "filter", "mangle"];
+/** In the order of the restore input: when nat is refused, filter has been changed. */
+const tableOrder: readonly TableName[] = ["filter", "nat", "mangle"];
 
 /** iptables and ip6tables in memory. */
 export class FakeIptables implements Iptables {
@@ -122,6 +123,10 @@ export class FakeIptables implements Iptables {
 
   render(family: IpFamily, rule: Rule): string {
     return renderRule(family, rule);
+  }
+
+  parse(text: string): Rule | undefined {
+    return parseRule(text);
   }
 
   async probe(

@@ -33,7 +33,6 @@ const writeNat: RuleChange = {
   chain: { table: "nat", name: "KUBE-A", rules: [] },
 };
 const removeFromInput: RuleChange = { kind: "jump-remove", jump: jump("filter", "INPUT") };
-const insertIntoOutput: RuleChange = { kind: "jump-insert", jump: jump("nat", "OUTPUT") };
 
 const saved = "*filter\n:INPUT ACCEPT [0:0]\n:KUBE-A - [0:0]\n-A INPUT -j KUBE-A\nCOMMIT\n";
 const savedWithout = saved.replace("-A INPUT -j KUBE-A\n", "");
@@ -101,7 +100,7 @@ describe("the client of iptables", () => {
         [
           "iptables-legacy-restore",
           ["-w", "5", "--noflush", "--counters"],
-          "*nat\n:KUBE-A - [0:0]\nCOMMIT\n*filter\n-D INPUT -j KUBE-A\nCOMMIT\n",
+          "*filter\n-D INPUT -j KUBE-A\nCOMMIT\n*nat\n:KUBE-A - [0:0]\nCOMMIT\n",
         ],
       ],
     );
@@ -113,19 +112,19 @@ describe("the client of iptables", () => {
     assert.equal(calls.length, 0);
   });
 
-  it("does without a jump that is gone, and does not do nat twice", async () => {
+  it("does without a jump that is gone, and does not do filter twice", async () => {
     const failure = { exitCode: 1, errorOutput: "iptables-restore: line 6 failed\n" };
     const { client, calls } = clientOf({
       "iptables-legacy-restore": [failure, {}],
       "iptables-legacy-save": { output: savedWithout },
     });
     await client.apply("IPv4", [
-      writeNat,
-      insertIntoOutput,
-      removeFromInput,
+      { kind: "chain-write", chain: { table: "filter", name: "KUBE-A", rules: [] } },
       { kind: "jump-insert", jump: jump("filter", "FORWARD") },
+      { kind: "jump-remove", jump: jump("nat", "OUTPUT") },
+      { kind: "jump-insert", jump: jump("nat", "PREROUTING") },
     ]);
-    assert.equal(calls.at(-1)?.input, "*filter\n-I FORWARD -j KUBE-A\nCOMMIT\n");
+    assert.equal(calls.at(-1)?.input, "*nat\n-I PREROUTING -j KUBE-A\nCOMMIT\n");
   });
 
   it("is done when gone jumps were all there was to do", async () => {
@@ -195,7 +194,7 @@ describe("an error of iptables", () => {
       name: "a missing set (legacy)",
       exitCode: 2,
       errorOutput:
-        "iptables-restore v1.8.9 (legacy): Set NOPE doesn't exist.\n\nError occurred at line: 2\nTry `iptables-restore -h' or 'iptables-restore --help' for more information.\n",
+        "iptables-restore v1.8.9 (legacy): Set NOPE doesn't exist.\n\nError occurred at line: 5\nTry `iptables-restore -h' or 'iptables-restore --help' for more information.\n",
       message:
         /^Cannot write iptables rules \(IPv4\): iptables-legacy-restore ended with exit code 2: a set, chain.*Set NOPE doesn't exist\..*; at: :KUBE-A - \[0:0\]$/,
       table: "nat",
@@ -204,7 +203,7 @@ describe("an error of iptables", () => {
       name: "a refused change (nft)",
       exitCode: 4,
       errorOutput:
-        "iptables-nft-restore v1.8.9 (nf_tables): \nline 5: CHAIN_DEL failed (Device or resource busy): chain X\n",
+        "iptables-nft-restore v1.8.9 (nf_tables): \nline 2: CHAIN_DEL failed (Device or resource busy): chain X\n",
       message: /lock, or the kernel rejected.*CHAIN_DEL failed.*at: -D INPUT -j KUBE-A$/,
       table: "filter",
     },

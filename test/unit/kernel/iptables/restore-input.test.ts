@@ -20,14 +20,14 @@ function lines(changes: readonly RuleChange[]): readonly string[] {
 }
 
 describe("the input of iptables-restore", () => {
-  it("has its tables in one order, nat first, each with its COMMIT", () => {
+  it("has its tables in one order, filter first, each with its COMMIT", () => {
     assert.deepEqual(lines([write("mangle", "C"), write("filter", "B", drop), write("nat", "A")]), [
-      "*nat",
-      ":A - [0:0]",
-      "COMMIT",
       "*filter",
       ":B - [0:0]",
       "-A B -j DROP",
+      "COMMIT",
+      "*nat",
+      ":A - [0:0]",
       "COMMIT",
       "*mangle",
       ":C - [0:0]",
