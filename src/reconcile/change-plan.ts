@@ -21,8 +21,6 @@ export type DrainStartReason = "endpoint-removed" | "found-draining";
 export type DeferralReason =
   /** The kernel refused it before; it is retried later, or at once when its object changes. */
   | "refused"
-  /** It depends on a change that was refused. */
-  | "blocked"
   /** A third party reverts it again and again. */
   | "reverted";
 

@@ -14,8 +14,12 @@ export type ChangeReason =
   | "differs"
   /** There, ours, and nobody wants it any more. */
   | "unwanted"
-  /** An address without a virtual server, since the kernel takes none. */
-  | "unserved"
+  /** There, and lets in more than it should. */
+  | "tightens"
+  /** It stops keeping packets out: not before everything that needs it is gone. */
+  | "loosens"
+  /** There and desired, and something that it cannot be without is missing. */
+  | "withheld"
   /** The endpoint left: no new connections, the present ones go on. */
   | "drain-start"
   /** The drain ended: no connection is left, its deadline passed, or the endpoint stopped serving. */

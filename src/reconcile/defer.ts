@@ -1,16 +1,9 @@
-/** Takes changes out of a plan that have to wait: safety is a filter over the plan. Pure. */
-import type { IpAddress } from "../base/ip.ts";
-import type { DesiredView } from "../plan/desired-state.ts";
-import { NotDone } from "./apply/blocked.ts";
-import { isServedBy } from "./apply/unserved.ts";
+/** Takes changes out of a plan that wait for their time. What depends on them is found when it is to be sent. Pure. */
 import type { Change } from "./change.ts";
 import type { DeferralReason, DeferredChange } from "./change-plan.ts";
-import type { CachedState } from "./observed/cached-state.ts";
 import { type Subject, subjectKey, subjectOf } from "./subject.ts";
 
 export interface DeferInput {
-  readonly cached: CachedState;
-  readonly desired: Pick<DesiredView, "virtualServer" | "serversOfAddress">;
   /** Planning touched it since the sync before: a change of it is no repair and no retry, and waits for nothing. */
   isTouched(subject: Subject): boolean;
   /** False: nothing is refused or suppressed, so nobody needs to be asked. */
@@ -27,50 +20,28 @@ export interface Deferral {
   readonly deferred: readonly DeferredChange[];
 }
 
-/** What depends on a change that waits, waits with it. */
 export function deferChanges(planned: readonly Change[], input: DeferInput): Deferral {
-  const notDone = new NotDone();
-  const deferred: DeferredChange[] = [];
-  for (const change of input.impossible) {
-    notDone.note(change);
-    deferred.push({ change, reason: "refused" });
-  }
-  if (!input.isAnyWaiting && notDone.isEmpty) return { changes: planned, deferred: [] };
+  const deferred = input.impossible.map(
+    (change): DeferredChange => ({ change, reason: "refused" }),
+  );
+  if (!input.isAnyWaiting) return { changes: planned, deferred };
   const changes: Change[] = [];
-  const { cached, desired } = input;
-  const created = new Set<string>();
-  const isMade = (key: string): boolean => cached.virtualServers.has(key) || created.has(key);
-  const isServed = (address: IpAddress): boolean => isServedBy(address, desired, isMade);
   for (const change of planned) {
-    const reason = deferralReason(change, input, { notDone, isServed });
-    if (reason === undefined) {
-      changes.push(change);
-      if (change.kind === "virtual-server-create") created.add(change.key);
-      continue;
-    }
-    notDone.note(change);
-    deferred.push({ change, reason });
+    const reason = deferralReason(subjectOf(change), input);
+    if (reason === undefined) changes.push(change);
+    else deferred.push({ change, reason });
   }
-  return deferred.length === 0 ? { changes: planned, deferred } : { changes, deferred };
-}
-
-interface Waiting {
-  readonly notDone: NotDone;
-  isServed(address: IpAddress): boolean;
+  return { changes, deferred };
 }
 
 function deferralReason(
-  change: Change,
-  { cached, isTouched, isRefused, isSuppressed }: DeferInput,
-  { notDone, isServed }: Waiting,
+  subject: Subject,
+  { isTouched, isRefused, isSuppressed }: DeferInput,
 ): DeferralReason | undefined {
-  const subject = subjectOf(change);
-  if (!isTouched(subject)) {
-    const key = subjectKey(subject);
-    if (isRefused(key)) return "refused";
-    if (isSuppressed(key) || isSuppressed(wholeOf(subject))) return "reverted";
-  }
-  return notDone.blocks(change, cached, isServed) ? "blocked" : undefined;
+  if (isTouched(subject)) return undefined;
+  const key = subjectKey(subject);
+  if (isRefused(key)) return "refused";
+  return isSuppressed(key) || isSuppressed(wholeOf(subject)) ? "reverted" : undefined;
 }
 
 /** What the subject is part of: it came and went with it. An address waits for its link in any case. */

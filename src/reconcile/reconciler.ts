@@ -22,6 +22,7 @@ import { type DrainPolicy, type DrainStartTimes, noDrainStartTimes } from "./dra
 import { findDrift } from "./drift/find-drift.ts";
 import { ManualWeights } from "./drift/manual-weights.ts";
 import { RepairGuard } from "./drift/repair-guard.ts";
+import { isRestriction } from "./limits.ts";
 import { type CachedServers, CachedState, noteRightRules } from "./observed/cached-state.ts";
 import { Differences } from "./observed/difference.ts";
 import { Freshness } from "./observed/freshness.ts";
@@ -157,14 +158,14 @@ export class Reconciler {
     this.#scope = new Scope();
     const { desired, planned } = await this.#plan(goal, scope, differences);
     const drifts = this.#findDrift(planned, differences, desired, goal);
-    const plan: ChangePlan = { ...planned, ...this.#defer(planned, desired, goal) };
+    const plan: ChangePlan = { ...planned, ...this.#defer(planned, goal, drifts) };
     if (this.#parts.isDryRun === true) {
       this.#ownership.update(this.#ownershipView(desired, goal), scope.virtualServers);
       return this.#report(plan, new OutcomeCollector(), noEnds, drifts);
     }
     await this.#ownership.recordAhead(this.#ownershipView(desired, goal), scope.virtualServers);
     this.#ownership.noteCreations(plan.changes);
-    const outcomes = await applyPlan(plan, this.#applyTools(desired), onProgress);
+    const outcomes = await applyPlan(plan, this.#applyTools(desired, goal.rules), onProgress);
     const ends = await this.#drainer.after(plan, outcomes, desired, goal.drain);
     this.#noteOutcomes(outcomes, { scope, planned, plan });
     this.#ownership.update(this.#ownershipView(desired, goal), scope.virtualServers);
@@ -204,10 +205,8 @@ export class Reconciler {
     const nowMs = this.#parts.clock.monotonicMs();
     if (this.#isInitialized) scope.includeDifferences(this.#observer.differences);
     for (const name of this.verification.takeOversizedSets()) scope.resizableSets.add(name);
-    this.#refusals.includeRefused(scope, nowMs);
-    const suppressed = this.#guard.takeDue(nowMs);
-    for (const subject of suppressed) scope.includeSubject(subject);
-    if (suppressed.length > 0) this.#refusals.includeBlocked(scope);
+    this.#refusals.includeIn(scope);
+    for (const subject of this.#guard.takeWaiting(nowMs)) scope.includeSubject(subject);
   }
 
   async #plan(
@@ -239,6 +238,7 @@ export class Reconciler {
         drains: this.#drainer.drains,
         keptWeights: this.#manualWeights,
         render: (family, rule) => kernel.iptables.render(family, rule),
+        parse: (text) => kernel.iptables.parse(text),
         isSetRefused: (setName) =>
           this.#refusals.isWaiting(subjectKey({ type: "set", setName }), clock.monotonicMs()),
         isFirst: this.#isFirst,
@@ -282,14 +282,19 @@ export class Reconciler {
     });
   }
 
-  #defer(planned: PlannedChanges, desired: DesiredView, { touched }: SyncGoal): Deferral {
+  #defer(planned: PlannedChanges, { touched }: SyncGoal, drifts: SyncReport["drifts"]): Deferral {
     const nowMs = this.#parts.clock.monotonicMs();
+    const lost = new Set(
+      drifts
+        .map(({ subject }) => subject)
+        .filter(isRestriction)
+        .map(subjectKey),
+    );
     return deferChanges(planned.changes, {
-      cached: this.#cached,
-      desired,
       isAnyWaiting: !this.#refusals.isEmpty || !this.#guard.isEmpty,
       isTouched: (subject) => isTouched(subject, touched),
-      isRefused: (key) => this.#refusals.isWaiting(key, nowMs),
+      // A restriction that was just lost is repaired, although the kernel rejected another change of it before.
+      isRefused: (key) => this.#refusals.isWaiting(key, nowMs) && !lost.has(key),
       isSuppressed: (key) => this.#guard.isSuppressed(key, nowMs),
       impossible: planned.impossible.map(({ change }) => change),
     });
@@ -299,9 +304,14 @@ export class Reconciler {
     return joinReports(this.#refusals.takeReport(), this.#drainer.takeRefusals());
   }
 
-  #applyTools(desired: DesiredView): ApplyTools {
-    const { kernel } = this.#parts;
-    return { kernel, cached: this.#cached, desired, cleaner: this.#cleaner };
+  /** `rules` absent: none are written, and what depends on them is not asked for. */
+  #applyTools(desired: DesiredView, rules: SyncGoal["rules"] = new Map()): ApplyTools {
+    const { kernel, clock } = this.#parts;
+    return {
+      ...{ kernel, desired, rules, cached: this.#cached, cleaner: this.#cleaner },
+      render: (family, rule) => kernel.iptables.render(family, rule),
+      distrusted: this.#guard.distrusted(clock.monotonicMs()),
+    };
   }
 
   #noteOutcomes(

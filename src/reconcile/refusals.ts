@@ -70,20 +70,11 @@ export class Refusals {
   }
 
   /**
-   * Adds all that is refused to a scope, due or not: planned and deferred again, it holds up what depends on it. And what
-   * depends on something that is due.
+   * Adds all that is refused to a scope, due or not, and all that waits for it: planned again each time, it is known to be
+   * missing, and made as soon as it can be.
    */
-  includeRefused(scope: Scope, nowMs: number): void {
-    let isAnyDue = false;
-    for (const { subject, dueMs } of this.#entries.values()) {
-      scope.includeSubject(subject);
-      isAnyDue ||= dueMs <= nowMs;
-    }
-    if (isAnyDue) this.includeBlocked(scope);
-  }
-
-  /** Adds what depends on something that waits to a scope. */
-  includeBlocked(scope: Scope): void {
+  includeIn(scope: Scope): void {
+    for (const { subject } of this.#entries.values()) scope.includeSubject(subject);
     for (const subject of this.#blocked.values()) scope.includeSubject(subject);
   }
 
@@ -101,7 +92,7 @@ export class Refusals {
     },
     nowMs: number,
   ): void {
-    this.#noteBlocked(outcomes, plan, scope);
+    this.#noteBlocked(outcomes, scope);
     if (this.#entries.size === 0 && outcomes.refused.length === 0) return;
     const refusedKeys = this.refuse(outcomes.refused, plan, nowMs);
     const waiting = [...plan.deferred.map(({ change }) => change), ...outcomes.blocked];
@@ -184,12 +175,11 @@ export class Refusals {
     if (isReported && before?.isReported !== true) this.#begun.push(entry);
   }
 
-  #noteBlocked({ blocked }: Outcomes, { deferred }: ChangePlan, scope: Scope): void {
+  #noteBlocked({ blocked, withdrawn }: Outcomes, scope: Scope): void {
     for (const [key, subject] of this.#blocked) {
       if (isCompared(subject, scope)) this.#blocked.delete(key);
     }
-    const waiting = deferred.filter(({ reason }) => reason === "blocked");
-    for (const change of [...blocked, ...waiting.map((one) => one.change)]) {
+    for (const change of [...blocked, ...withdrawn]) {
       const subject = subjectOf(change);
       this.#blocked.set(subjectKey(subject), subject);
     }

@@ -51,7 +51,13 @@ export interface PlannedRemoval {
   readonly cached: CachedState;
 }
 
-const nothingDesired = { virtualServer: () => undefined, serversOfAddress: () => [] };
+const nothingDesired = {
+  virtualServer: () => undefined,
+  hasEntry: () => false,
+  entries: () => [],
+  hasAddress: () => false,
+  serversOfAddress: () => [],
+};
 
 /** Observes, and plans towards nothing. What cannot be read holds up nothing else. */
 export async function planRemovalFrom(
@@ -115,6 +121,9 @@ export async function removeAll(
     kernel,
     cached,
     desired: nothingDesired,
+    rules: new Map(),
+    render: (family, rule) => kernel.iptables.render(family, rule),
+    distrusted: new Map(),
     cleaner: new ConntrackCleaner(kernel.conntrack, clock),
   });
   const inUse = outcomes.refused.filter(isKept);

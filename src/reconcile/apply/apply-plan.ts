@@ -1,18 +1,16 @@
 /** Carries out the changes of a plan in their order: groups them into requests, and notes the outcome of each. */
-import type { IpAddress } from "../../base/ip.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
-import type { DesiredView } from "../../plan/desired-state.ts";
-import type { Change, ChangeOf } from "../change.ts";
+import type { Change, ChangeOf, ChangeReason } from "../change.ts";
 import type { ChangePlan } from "../change-plan.ts";
-import type { CachedState } from "../observed/cached-state.ts";
+import { Relations, type RelationView } from "../relations.ts";
 import { subjectOf } from "../subject.ts";
-import { NotDone } from "./blocked.ts";
+import { NotMade } from "./blocked.ts";
 import { foldDone } from "./fold.ts";
-import { OutcomeCollector, type Outcomes } from "./outcome.ts";
+import { OutcomeCollector, type Outcomes, type RefusedChange } from "./outcome.ts";
 import { isNotPermitted, isSetInUse } from "./refusal-reason.ts";
 import { type ChangeGroup, goTogether, kinds, sendGroup, sendSingle } from "./requests.ts";
 import { type ConntrackCleaner, cleanConntrack } from "./stale-flows.ts";
-import { isServedBy, unservedAddresses } from "./unserved.ts";
+import { withdrawals } from "./withdraw.ts";
 
 /** Changes that are encoded and sent together: a few datagrams. Between two batches the event loop has its turn. */
 const changesPerBatch = 2_000;
@@ -20,29 +18,38 @@ const changesPerBatch = 2_000;
 /** Called before the first batch and after each: so many changes of so many have their outcome. */
 export type ApplyProgress = (done: number, total: number) => void;
 
-export interface ApplyTools {
+export interface ApplyTools extends RelationView {
   readonly kernel: Kernel;
-  readonly cached: CachedState;
-  readonly desired: Pick<DesiredView, "virtualServer" | "serversOfAddress">;
   readonly cleaner: ConntrackCleaner;
 }
 
+/** Changes that take something away, or let packets through that were kept out: made when everything else has been. */
+const removalReasons: ReadonlySet<ChangeReason> = new Set([
+  "unwanted",
+  "loosens",
+  "drain-start",
+  "drain-end",
+  "stale-conntrack",
+]);
+
 /**
- * As `applyChanges`, and takes away the addresses whose virtual servers could not be made. `onProgress` absent: nobody waits
- * for it.
+ * Applies the additions of a plan, withdraws what lost a dependency that it cannot be without, and applies the removals.
+ * `onProgress` absent: nobody waits for it.
  */
 export async function applyPlan(
   { changes, deferred }: Pick<ChangePlan, "changes" | "deferred">,
   tools: ApplyTools,
-  onProgress?: ApplyProgress,
+  onProgress: ApplyProgress = () => {},
 ): Promise<Outcomes> {
-  const outcomes = new OutcomeCollector();
-  await applyInOrder(changes, { tools, outcomes, notDone: new NotDone() }, onProgress);
-  const { refused, blocked } = outcomes;
-  const notMade = [...deferred, ...refused].map(({ change }) => change);
-  const unserved = unservedAddresses([...notMade, ...blocked], tools);
-  await applyInOrder(unserved, { tools, outcomes, notDone: new NotDone() });
-  return outcomes;
+  const pass = new Pass(tools);
+  for (const { change } of deferred) pass.notMade.note(change);
+  const found = changes.findIndex(({ reason }) => removalReasons.has(reason));
+  const firstRemoval = found < 0 ? changes.length : found;
+  const { length } = changes;
+  await pass.apply(changes.slice(0, firstRemoval), (done) => onProgress(done, length));
+  await pass.withdraw();
+  await pass.apply(changes.slice(firstRemoval), (done) => onProgress(firstRemoval + done, length));
+  return pass.outcomes;
 }
 
 /** Applies the changes and folds what was done into the cache. Never rejects: what failed is in the outcomes. */
@@ -50,29 +57,116 @@ export async function applyChanges(
   changes: readonly Change[],
   tools: ApplyTools,
 ): Promise<Outcomes> {
-  const outcomes = new OutcomeCollector();
-  await applyInOrder(changes, { tools, outcomes, notDone: new NotDone() });
-  return outcomes;
+  const pass = new Pass(tools);
+  await pass.apply(changes);
+  return pass.outcomes;
 }
 
-async function applyInOrder(
-  changes: readonly Change[],
-  pass: Pass,
-  onProgress?: ApplyProgress,
-): Promise<void> {
-  let done = 0;
-  onProgress?.(done, changes.length);
-  for (const { group, batch } of batchesOf(changes)) {
-    await applyBatch(group, batch, pass);
-    done += batch.length;
-    onProgress?.(done, changes.length);
+class Pass {
+  readonly outcomes: OutcomeCollector = new OutcomeCollector();
+  readonly notMade: NotMade = new NotMade();
+  readonly #tools: ApplyTools;
+  readonly #relations: Relations;
+
+  constructor(tools: ApplyTools) {
+    this.#tools = tools;
+    this.#relations = new Relations(tools);
   }
-}
 
-interface Pass {
-  readonly tools: ApplyTools;
-  readonly outcomes: OutcomeCollector;
-  readonly notDone: NotDone;
+  async apply(
+    changes: readonly Change[],
+    onProgress: (done: number) => void = () => {},
+  ): Promise<void> {
+    let done = 0;
+    onProgress(done);
+    for (const { group, batch } of batchesOf(changes)) {
+      await this.#applyBatch(group, batch);
+      done += batch.length;
+      onProgress(done);
+    }
+  }
+
+  /** What was rejected once is tried again before anything is withdrawn for it; after an unknown outcome nothing is. */
+  async withdraw(): Promise<void> {
+    if (this.#findWithdrawals().length === 0) return;
+    await this.#tryAgain();
+    const changes = this.#findWithdrawals();
+    this.outcomes.withdrawn.push(...changes);
+    await this.apply(changes);
+  }
+
+  #findWithdrawals(): readonly Change[] {
+    const { distrusted } = this.#tools;
+    const isKnown = this.outcomes.unknown.length === 0;
+    if (!isKnown || (this.notMade.isEmpty && distrusted.size === 0)) return [];
+    const suspects = [...[...this.notMade.values()].map(subjectOf), ...distrusted.values()];
+    return withdrawals(suspects, this.#relations, this.#tools);
+  }
+
+  async #tryAgain(): Promise<void> {
+    const hasDependents = ({ change }: RefusedChange): boolean =>
+      !this.#relations.dependentsOf(subjectOf(change)).next().done;
+    const rejected = this.outcomes.takeRefused(hasDependents);
+    const again = [...rejected.map(({ change }) => change), ...this.outcomes.takeBlocked()];
+    for (const change of again) this.notMade.forget(change);
+    await this.apply(again);
+  }
+
+  async #applyBatch(group: ChangeGroup, batch: readonly Change[]): Promise<void> {
+    const { kernel, cleaner, cached } = this.#tools;
+    const ready = this.#withoutBlocked(batch);
+    if (ready.length === 0) return;
+    if (group === "conntrack") {
+      const deletions = ready as readonly ChangeOf<"conntrack-delete">[];
+      return cleanConntrack(cleaner, deletions, cached, this.outcomes);
+    }
+    try {
+      const refused = await send(group, ready, kernel);
+      const isForbidden =
+        refused.size === ready.length && [...refused.values()].every(isNotPermitted);
+      if (isForbidden) this.#noteUnknown(ready, refused.get(0) as Error);
+      else this.#noteOutcomes(ready, refused);
+    } catch (error) {
+      this.#noteUnknown(ready, error as Error);
+    }
+  }
+
+  #withoutBlocked(batch: readonly Change[]): readonly Change[] {
+    if (this.notMade.isEmpty && this.#tools.distrusted.size === 0) return batch;
+    return batch.filter((change) => {
+      if (!this.notMade.blocks(change, this.#relations)) return true;
+      this.outcomes.blocked.push(change);
+      this.notMade.note(change);
+      return false;
+    });
+  }
+
+  #noteOutcomes(ready: readonly Change[], refused: ReadonlyMap<number, Error>): void {
+    const done = refused.size === 0 ? ready : ready.filter((_, index) => !refused.has(index));
+    foldDone(done, this.#tools);
+    for (const change of done) this.outcomes.count(change.kind);
+    for (const [index, error] of refused) {
+      const change = ready[index] as Change;
+      this.notMade.note(change);
+      // A leftover to which a rule still refers waits for the next sync.
+      if (change.kind === "set-destroy" && change.reason === "leftover" && isSetInUse(error))
+        continue;
+      this.outcomes.refused.push({ change, error });
+    }
+  }
+
+  #noteUnknown(ready: readonly Change[], error: Error): void {
+    for (const change of ready) this.notMade.note(change);
+    const [first] = ready as readonly [Change];
+    const { part } = kinds[first.kind];
+    this.outcomes.unknown.push({
+      kind: first.kind,
+      first: subjectOf(first),
+      count: ready.length,
+      error,
+      ...(part === undefined ? {} : { part }),
+    });
+  }
 }
 
 /** Neighbors of one group, at most so many at once. */
@@ -90,39 +184,6 @@ function* batchesOf(
     yield { group, batch: changes.slice(first, end) };
     first = end;
   }
-}
-
-async function applyBatch(group: ChangeGroup, batch: readonly Change[], pass: Pass): Promise<void> {
-  const { tools, outcomes } = pass;
-  const ready = withoutBlocked(batch, pass);
-  if (ready.length === 0) return;
-  if (group === "conntrack") {
-    const deletions = ready as readonly ChangeOf<"conntrack-delete">[];
-    return cleanConntrack(tools.cleaner, deletions, tools.cached, outcomes);
-  }
-  try {
-    const refused = await send(group, ready, tools.kernel);
-    noteOutcomes(ready, refused, pass);
-  } catch (error) {
-    noteUnknown(ready, error as Error, pass);
-  }
-}
-
-function withoutBlocked(
-  batch: readonly Change[],
-  { tools, outcomes, notDone }: Pass,
-): readonly Change[] {
-  if (notDone.isEmpty) return batch;
-  const { cached, desired } = tools;
-  // Virtual servers come before addresses: those that are to be made are cached by then, or were not made.
-  const isMade = (key: string): boolean => cached.virtualServers.has(key);
-  return batch.filter((change) => {
-    const isServed = (address: IpAddress): boolean => isServedBy(address, desired, isMade);
-    if (!notDone.blocks(change, cached, isServed)) return true;
-    outcomes.blocked.push(change);
-    notDone.note(change);
-    return false;
-  });
 }
 
 /** Errors of refused changes, by index. */
@@ -148,40 +209,4 @@ async function send(
 function isUnknown(error: Error): boolean {
   const { code } = error as { readonly code?: unknown };
   return code === "ENOBUFS" || code === "ETIMEDOUT" || code === "EBADF";
-}
-
-function noteOutcomes(
-  ready: readonly Change[],
-  refused: ReadonlyMap<number, Error>,
-  pass: Pass,
-): void {
-  const { outcomes, notDone, tools } = pass;
-  if (refused.size === ready.length && [...refused.values()].every(isNotPermitted)) {
-    noteUnknown(ready, refused.get(0) as Error, pass);
-    return;
-  }
-  const done = refused.size === 0 ? ready : ready.filter((_, index) => !refused.has(index));
-  for (const change of done) outcomes.count(change.kind);
-  foldDone(done, tools);
-  for (const [index, error] of refused) {
-    const change = ready[index] as Change;
-    notDone.note(change);
-    // A leftover to which a rule still refers waits for the next sync.
-    if (change.kind === "set-destroy" && change.reason === "leftover" && isSetInUse(error))
-      continue;
-    outcomes.refused.push({ change, error });
-  }
-}
-
-function noteUnknown(ready: readonly Change[], error: Error, { outcomes, notDone }: Pass): void {
-  for (const change of ready) notDone.note(change);
-  const [first] = ready as readonly [Change];
-  const { part } = kinds[first.kind];
-  outcomes.unknown.push({
-    kind: first.kind,
-    first: subjectOf(first),
-    count: ready.length,
-    error,
-    ...(part === undefined ? {} : { part }),
-  });
 }

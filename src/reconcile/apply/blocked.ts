@@ -1,153 +1,128 @@
-/** Which changes must not be made after others were refused. Pure. */
-import { familyOf, type IpAddress } from "../../base/ip.ts";
-import type { Protocol } from "../../base/protocol.ts";
-import { type SetRole, setFor } from "../../plan/sets.ts";
-import {
-  addressEntry,
-  addressPortEntry,
-  portEntry,
-  type SetEntry,
-  setEntryParts,
-} from "../../state/set-entry.ts";
+/** Which changes must not be made after others were not. Pure. */
+import { familyOf } from "../../base/ip.ts";
+import { setFor } from "../../plan/sets.ts";
+import { addressPortEntry, setEntryParts } from "../../state/set-entry.ts";
 import { type VirtualServerId, virtualServerKey } from "../../state/virtual-server.ts";
-import type { Change, ChangeOf } from "../change.ts";
-import type { CachedState } from "../observed/cached-state.ts";
-import { addressSetRoles, nodePortSetRoles } from "../ownership/set-marks.ts";
+import type { Change, ChangeKind, ChangeOf } from "../change.ts";
+import { isLimitSet, serverOfEntry } from "../limits.ts";
+import { nodePortSetRoles } from "../ownership/set-marks.ts";
+import type { Relations } from "../relations.ts";
+import { type Subject, subjectKey, subjectOf } from "../subject.ts";
 
-/** What was not done so far: refused, blocked, or of unknown outcome. */
-export class NotDone {
-  readonly #createdServers = new Set<string>();
-  readonly #removedServers = new Map<string, VirtualServerId>();
-  readonly #addedEntries = new Set<string>();
-  readonly #removedAddresses = new Set<IpAddress>();
-  readonly #absentSets = new Set<string>();
-  readonly #incompleteSets = new Set<string>();
-  #isLinkAbsent = false;
-  #isEmpty = true;
+const guardedRemovals: ReadonlySet<ChangeKind> = new Set([
+  "virtual-server-remove",
+  "address-remove",
+  "link-remove",
+]);
+
+/** Changes that were not made so far, by the key of their subject: rejected, pending, or of unknown outcome. */
+export class NotMade {
+  readonly #changes = new Map<string, Change>();
 
   get isEmpty(): boolean {
-    return this.#isEmpty;
+    return this.#changes.size === 0;
   }
 
   note(change: Change): void {
-    this.#isEmpty = false;
-    switch (change.kind) {
-      case "virtual-server-create":
-        this.#createdServers.add(change.key);
-        break;
-      case "virtual-server-remove":
-        this.#removedServers.set(change.key, change.before);
-        break;
-      case "entry-add":
-        this.#noteEntry(change);
-        break;
-      case "address-remove":
-        this.#removedAddresses.add(change.address);
-        break;
-      case "set-create":
-        this.#absentSets.add(change.set.name);
-        break;
-      case "set-destroy":
-        // What stands in the place of our set cannot hold our entries.
-        if (change.reason === "incompatible-set") this.#absentSets.add(change.setName);
-        break;
-      case "link-create":
-        this.#isLinkAbsent = true;
-        break;
-      default:
-        break;
-    }
+    this.#changes.set(subjectKey(subjectOf(change)), change);
   }
 
-  /**
-   * Says whether a change has to wait for what was not done. `isServed`: the kernel has, or is about to get, a virtual server
-   * of ours on this address.
-   */
-  blocks(change: Change, cached: CachedState, isServed: (address: IpAddress) => boolean): boolean {
+  /** It is tried again. */
+  forget(change: Change): void {
+    this.#changes.delete(subjectKey(subjectOf(change)));
+  }
+
+  values(): Iterable<Change> {
+    return this.#changes.values();
+  }
+
+  /** Whether this change has to wait: for a dependency that does not exist, or for dependents that are still to go. */
+  blocks(change: Change, relations: Relations): boolean {
     switch (change.kind) {
+      case "virtual-server-create":
+      case "virtual-server-update":
       case "real-server-create":
       case "real-server-update":
-      case "real-server-remove":
-        return this.#createdServers.has(change.key);
-      case "virtual-server-create":
-        return this.#isUnmarked(change.after);
       case "address-add":
-        return this.#isLinkAbsent || this.#isUnguarded(change.address) || !isServed(change.address);
       case "entry-add":
-        return this.#lacksSet(change, cached);
+        return !relations.canBeCreated(subjectOf(change));
       case "set-swap":
-        return [this.#absentSets, this.#incompleteSets].some((names) =>
-          names.has(change.temporary.name),
-        );
+        return this.#isIncomplete(change.temporary.name, relations);
       case "set-destroy":
         // A set shows whose a virtual server is: while one of ours could not be removed, its sets stay.
-        return change.reason === "unwanted" && this.#removedServers.size > 0;
+        return change.reason === "unwanted" && this.#has("virtual-server-remove");
+      case "virtual-server-remove":
+        return this.#isBound(change);
       case "entry-remove":
         return this.#isStillNamed(change);
+      case "chain-write":
+        return change.reason === "loosens" && this.#isAnyLeft();
+      case "chain-remove":
+      case "jump-remove":
+        return change.reason === "unwanted" && this.#isAnyLeft();
       default:
         return false;
     }
   }
 
-  /**
-   * No virtual server while the entry that marks it as ours is refused: should the program end before the next sync, the
-   * one after it would leave it to others. Nor while the one that restricts it to source ranges is: it would be open to
-   * everybody. Where the whole set cannot be had, Services are served without it.
-   */
-  #isUnmarked({ address, protocol, port }: VirtualServerId): boolean {
-    if (this.#addedEntries.size === 0) return false;
-    const family = familyOf(address);
-    const entry = addressPortEntry(address, protocol, port);
-    const isMissing = (role: SetRole, member: SetEntry): boolean =>
-      this.#addedEntries.has(memberKey(setFor(role, family).name, member));
-    if (addressSetRoles.some((role) => isMissing(role, entry))) return true;
-    if (isMissing("loadBalancerFirewall", entry)) return true;
-    return isMissing(nodePortSetRoles[protocol], protocol === "SCTP" ? entry : portEntry(port));
+  /** Without its address nothing reaches it; without it, packets to the address would end at the node itself. */
+  #isBound({ before }: ChangeOf<"virtual-server-remove">): boolean {
+    return this.#has("link-remove") || this.#isLeft({ type: "address", address: before.address });
   }
 
-  /** Without its entry in KUBE-IPVS-IPS the node's own services would answer on an address. */
-  #isUnguarded(address: IpAddress): boolean {
-    const { name } = setFor("ipvsIps", familyOf(address));
-    return this.#addedEntries.has(memberKey(name, addressEntry(address)));
+  /** Something that rules guard could not be removed. */
+  #isAnyLeft(): boolean {
+    return [...this.#changes.values()].some(
+      (change) =>
+        guardedRemovals.has(change.kind) ||
+        (change.kind === "entry-remove" && isLimitSet(change.set.name)),
+    );
   }
 
-  #lacksSet({ set: { name } }: ChangeOf<"entry-add">, cached: CachedState): boolean {
-    const isThere = cached.setEntries.has(name) || cached.temporarySets.has(name);
-    return !isThere && this.#absentSets.has(name);
+  #has(kind: ChangeKind): boolean {
+    return [...this.#changes.values()].some((change) => change.kind === kind);
   }
 
-  /** A set that cannot be had at all marks and guards nothing. */
-  #noteEntry({ set: { name }, entry }: ChangeOf<"entry-add">): void {
-    if (this.#absentSets.has(name)) return;
-    this.#addedEntries.add(memberKey(name, entry));
-    this.#incompleteSets.add(name);
+  #isLeft(subject: Subject): boolean {
+    return this.#changes.get(subjectKey(subject))?.kind.endsWith("-remove") === true;
   }
 
-  /** An entry marks a virtual server as ours, so it outlives it; the guard of an address outlives the address. */
-  #isStillNamed({ set, entry }: ChangeOf<"entry-remove">): boolean {
-    const { address, protocol, port } = setEntryParts(entry);
-    if (address === undefined) return this.#hasNodePort(set.name, port ?? 0);
-    if (protocol === undefined || port === undefined) return this.#removedAddresses.has(address);
-    return this.#removedServers.has(virtualServerKey({ address, protocol, port }));
+  #isIncomplete(setName: string, relations: Relations): boolean {
+    const entryIsMissing = (change: Change): boolean =>
+      change.kind === "entry-add" && change.set.name === setName;
+    return (
+      !relations.exists({ type: "set", setName }) ||
+      [...this.#changes.values()].some(entryIsMissing)
+    );
   }
 
-  #hasNodePort(setName: string, port: number): boolean {
-    return [...this.#removedServers.values()].some(
-      (id) => id.port === port && nodePortSetName(id) === setName,
+  /** An entry marks a virtual server as ours, or restricts it, so it outlives it; the guard of an address outlives it. */
+  #isStillNamed({ set, entry, reason }: ChangeOf<"entry-remove">): boolean {
+    if (reason !== "unwanted") return false;
+    const server = serverOfEntry(entry);
+    if (server !== undefined) {
+      const { name: setName } = setFor("loadBalancer", familyOf(server.address));
+      const permit = addressPortEntry(server.address, server.protocol, server.port);
+      return (
+        this.#isLeft({ type: "virtual-server", virtualServer: virtualServerKey(server) }) ||
+        (isLimitSet(set.name) && this.#isLeft({ type: "entry", setName, entry: permit }))
+      );
+    }
+    const { address, port } = setEntryParts(entry);
+    if (address !== undefined) return this.#isLeft({ type: "address", address });
+    return this.#isPortLeft(set.name, port ?? 0);
+  }
+
+  #isPortLeft(setName: string, port: number): boolean {
+    return [...this.#changes.values()].some(
+      (change) =>
+        change.kind === "virtual-server-remove" &&
+        change.before.port === port &&
+        nodePortSetName(change.before) === setName,
     );
   }
 }
 
-function nodePortSetName({
-  protocol,
-  address,
-}: {
-  readonly protocol: Protocol;
-  readonly address: IpAddress;
-}): string {
+function nodePortSetName({ protocol, address }: VirtualServerId): string {
   return setFor(nodePortSetRoles[protocol], familyOf(address)).name;
-}
-
-function memberKey(setName: string, entry: SetEntry): string {
-  return `${setName} ${entry}`;
 }

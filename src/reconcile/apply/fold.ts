@@ -129,8 +129,9 @@ function foldRule(change: FamilyRuleChange, { cached, kernel }: FoldTools): void
       const place = chainKey(change.jump.table, change.jump.from);
       const text = render(change.jump.rule);
       const present = jumps.get(place) ?? [];
-      const isInsert = change.kind === "jump-insert";
-      jumps.set(place, isInsert ? [text, ...present] : present.toSpliced(present.indexOf(text), 1));
+      const at = present.indexOf(text);
+      if (change.kind === "jump-insert") jumps.set(place, [text, ...present]);
+      else if (at >= 0) jumps.set(place, present.toSpliced(at, 1));
       break;
     }
   }

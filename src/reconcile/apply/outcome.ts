@@ -34,6 +34,8 @@ export interface Outcomes {
   readonly refused: readonly RefusedChange[];
   /** Not tried, since something it depends on was refused. */
   readonly blocked: readonly Change[];
+  /** Withdrawals that were tried: of what was there and lost a dependency. */
+  readonly withdrawn: readonly Change[];
   readonly unknown: readonly UnknownOutcome[];
   readonly conntrackPasses: readonly ConntrackPass[];
 }
@@ -41,8 +43,9 @@ export interface Outcomes {
 /** Collects outcomes while a plan is applied. */
 export class OutcomeCollector implements Outcomes {
   readonly done: Map<ChangeKind, number> = new Map();
-  readonly refused: RefusedChange[] = [];
-  readonly blocked: Change[] = [];
+  refused: RefusedChange[] = [];
+  blocked: Change[] = [];
+  readonly withdrawn: Change[] = [];
   readonly unknown: UnknownOutcome[] = [];
   readonly conntrackPasses: ConntrackPass[] = [];
 
@@ -53,5 +56,18 @@ export class OutcomeCollector implements Outcomes {
   notePass(pass: ConntrackPass): void {
     this.conntrackPasses.push(pass);
     this.count("conntrack-delete", pass.deletedCount);
+  }
+
+  /** Hands over those of which this is true: they are tried again. */
+  takeRefused(isTaken: (refused: RefusedChange) => boolean): readonly RefusedChange[] {
+    const { refused } = this;
+    this.refused = refused.filter((one) => !isTaken(one));
+    return refused.filter(isTaken);
+  }
+
+  takeBlocked(): readonly Change[] {
+    const { blocked } = this;
+    this.blocked = [];
+    return blocked;
   }
 }

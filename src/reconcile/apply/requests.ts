@@ -6,9 +6,10 @@ import type {
   Iptables,
   IpvsChange,
   Kernel,
-  RuleChange,
 } from "../../kernel/kernel.ts";
+import { chainKey } from "../../state/rule.ts";
 import type { Change, ChangeKind, ChangeOf, FamilyRuleChange } from "../change.ts";
+import { isLimitSet } from "../limits.ts";
 import type { ObservedPart } from "../observed/observer.ts";
 
 /** Facilities of the kernel that take several changes at once; changes of one group are sent together. */
@@ -65,6 +66,10 @@ export const kinds: Readonly<Record<ChangeKind, KindRow>> = {
 export function goTogether(before: Change, change: Change): boolean {
   const { group } = kinds[before.kind];
   if (group === "single" || kinds[change.kind].group !== group) return false;
+  // What restricts has requests of its own: what depends on it waits for their outcome.
+  if ("entry" in before && "entry" in change) {
+    return isLimitSet(before.set.name) === isLimitSet(change.set.name);
+  }
   if (!("family" in before && "family" in change)) return true;
   return before.family === change.family;
 }
@@ -136,22 +141,72 @@ async function sendRules(
     if (changes.length === 1) return [{ index: 0, error }];
   }
   const failed: FailedChange[] = [];
-  for (const [index, change] of changes.entries()) {
-    const error = await sendOneRule(change, iptables);
-    if (error !== undefined) failed.push({ index, error });
+  for (const { indexes, parts } of oneByOne(changes)) {
+    const error = await sendAlone(parts, iptables);
+    if (error !== undefined) failed.push(...indexes.map((index) => ({ index, error })));
   }
   return failed;
 }
 
-/** The transaction may have been committed for the table before the one that was refused: a jump is not inserted twice. */
-async function sendOneRule(
-  change: FamilyRuleChange,
+/** One restore, and the places in the plan of what it makes. */
+interface Alone {
+  readonly indexes: readonly number[];
+  readonly parts: readonly FamilyRuleChange[];
+}
+
+/**
+ * Restores of one change each, in an order in which each can be made alone: chains after those that they jump to, then
+ * jumps, then removals of chains. A jump is taken out and put in by one restore, so it is never missing in between; the
+ * transaction may have been committed for the tables before the one that was rejected.
+ */
+function oneByOne(changes: readonly FamilyRuleChange[]): readonly Alone[] {
+  const indexed = changes.map((change, index) => ({ change, index }));
+  const alone = (kind: FamilyRuleChange["kind"]): readonly Alone[] =>
+    indexed.flatMap(({ change, index }) =>
+      change.kind === kind ? [{ indexes: [index], parts: [change] }] : [],
+    );
+  const jumps = Map.groupBy(
+    indexed.filter(({ change }) => "jump" in change),
+    ({ change }) => "jump" in change && change.jump,
+  );
+  const moved = [...jumps.values()].map((ofJump): Alone => {
+    const last = (ofJump.at(-1) as (typeof indexed)[number]).change;
+    const takesOut = { ...last, kind: "jump-remove" } as FamilyRuleChange;
+    const indexes = ofJump.map(({ index }) => index);
+    return { indexes, parts: last.kind === "jump-insert" ? [takesOut, last] : [last] };
+  });
+  return [...targetsFirst(alone("chain-write")), ...moved, ...alone("chain-remove")];
+}
+
+function targetsFirst(writes: readonly Alone[]): readonly Alone[] {
+  const left = new Map(writes.map((write) => [placeWritten(write.parts[0]), write] as const));
+  const ordered: Alone[] = [];
+  const add = (place: string): void => {
+    const write = left.get(place);
+    const change = write?.parts[0];
+    if (write === undefined || change?.kind !== "chain-write") return;
+    left.delete(place);
+    for (const { target } of change.chain.rules) {
+      if (target.kind === "jump") add(chainKey(change.chain.table, target.chain));
+    }
+    ordered.push(write);
+  };
+  for (const place of [...left.keys()]) add(place);
+  return ordered;
+}
+
+function placeWritten(change: FamilyRuleChange | undefined): string {
+  return change?.kind === "chain-write" ? chainKey(change.chain.table, change.chain.name) : "";
+}
+
+async function sendAlone(
+  parts: readonly FamilyRuleChange[],
   iptables: Iptables,
 ): Promise<Error | undefined> {
-  const isInsert = change.kind === "jump-insert";
-  const removal: RuleChange[] = isInsert ? [{ kind: "jump-remove", jump: change.jump }] : [];
+  const [first] = parts;
+  if (first === undefined) return undefined;
   try {
-    await iptables.apply(change.family, [...removal, change]);
+    await iptables.apply(first.family, parts);
     return undefined;
   } catch (error) {
     if (isRefusal(error)) return error;

@@ -1,19 +1,20 @@
 /** Works out everything that a sync has to change. Pure; the generators yield between values, of which there may be very many. */
 import { type IpAddress, type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
-import { setsFor } from "../../plan/sets.ts";
+import { setFor, setsFor } from "../../plan/sets.ts";
 import { dummyLinkName } from "../../state/dummy-link.ts";
 import type { IpSet } from "../../state/ip-set.ts";
 import type { Rule, RuleSet } from "../../state/rule.ts";
-import type { SetEntry } from "../../state/set-entry.ts";
+import { addressPortEntry, type SetEntry } from "../../state/set-entry.ts";
 import type { RefusedChange } from "../apply/outcome.ts";
 import type { Change } from "../change.ts";
 import { type ChangePlan, servicesOfChange } from "../change-plan.ts";
+import { isLimitSet, serverOfEntry } from "../limits.ts";
 import { type CachedState, noRules } from "../observed/cached-state.ts";
 import { isExcluded } from "../ownership/policy.ts";
 import type { Scope } from "../scope.ts";
 import type { SyncGoal } from "../sync-goal.ts";
-import { diffRules } from "./diff-rules.ts";
+import { diffRules, type PlannedRuleChange } from "./diff-rules.ts";
 import {
   conntrackDeletion,
   diffServer,
@@ -29,6 +30,7 @@ import {
   type SetChanges,
   withTemporaryNames,
 } from "./diff-sets.ts";
+import { inTwoSteps, type TwoSteps } from "./restrictions.ts";
 import type { RenderRule } from "./rule-texts.ts";
 
 /** All that a plan depends on. */
@@ -43,6 +45,8 @@ export interface PlanInput
   readonly conflicts: ReadonlySet<string>;
   isOwned(virtualServerKey: string): boolean;
   render(family: IpFamily, rule: Rule): string;
+  /** Undefined: the rule is not ours. */
+  parse(text: string): Rule | undefined;
   /** The kernel refused to replace this set, and it is not due again. */
   isSetRefused(setName: string): boolean;
 }
@@ -53,23 +57,24 @@ export interface PlannedChanges extends ChangePlan {
 }
 
 /**
- * Plans the changes, in an order that keeps packets right at every moment: what makes a virtual server work comes before
- * it, its address after it; removal runs the other way round. An address leaves before its entry in KUBE-IPVS-IPS, or
- * for a moment the node's own services would answer there.
+ * Plans the changes, in an order that keeps packets right at every moment. Additions first: what restricts, then what
+ * permits, each after what it depends on. Then removals in reverse, and last what stops restricting. Dependencies:
+ * `relations.ts`.
  */
 export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> {
-  const { cached, desired, scope, rules } = input;
+  const { cached, desired, scope } = input;
   const entries = yield* diffEntries(input);
   const servers = yield* diffServers(input);
   const addresses = yield* diffAddresses(input, servers.virtualServers);
   const sets = diffSets({
     cached,
-    families: rules.keys(),
-    addedCounts: countBySet(entries.added),
+    families: input.rules.keys(),
+    addedCounts: countBySet([...entries.limits, ...entries.added, ...entries.limited]),
     mayShrink: (name) => scope.isFull || scope.resizableSets.has(name),
     isRefused: (name) => input.isSetRefused(name),
   });
   const redirect = redirectRules(input, sets);
+  const rules = ruleChanges(input, sets);
   // Joined at once: a list that grows is copied again and again.
   const changes = noChanges.concat(
     input.missingModules.map((module) => ({ kind: "module-load", module, reason: "missing" })),
@@ -77,16 +82,20 @@ export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> 
     cached.hasLink ? [] : [{ kind: "link-create", link: dummyLinkName, reason: "missing" }],
     sets.changes,
     redirectChanges(sets.redirected, input, redirect),
+    entries.limits,
     entries.added,
-    ruleChanges(input, sets),
+    rules.now,
+    entries.limited,
     destroyTemporary(leftoversBeside(sets, cached), sets.redirected),
     servers.virtualServers,
     servers.realServers,
     addresses.added,
     servers.leaving,
-    servers.removals,
     addresses.removed,
+    servers.removals,
     entries.removed,
+    entries.unlimited,
+    rules.later,
     servers.conntrack,
   );
   return {
@@ -109,11 +118,21 @@ interface Members {
   readonly removed: Change[];
 }
 
+/** Entries by the step in which they are changed. */
+interface EntryChanges extends Members {
+  /** Those that keep clients out, and source entries that let in too many. */
+  readonly limits: Change[];
+  /** Load balancers with source ranges: not before the rules that check the ranges. */
+  readonly limited: Change[];
+  /** What kept clients out, after everything that it applied to. Source entries are last, or nobody would get in for a moment. */
+  readonly unlimited: Change[];
+}
+
 const allSets: readonly IpSet[] = ipFamilies.flatMap(setsFor);
 
-function* diffEntries(input: PlanInput): Generator<void, Members> {
+function* diffEntries(input: PlanInput): Generator<void, EntryChanges> {
   const { desired, cached } = input;
-  const [added, removed]: [Change[], Change[]] = [[], []];
+  const changes: EntryChanges = { limits: [], limited: [], added: [], unlimited: [], removed: [] };
   let compared = 0;
   for (const set of allSets) {
     for (const entry of comparedEntries(set, input)) {
@@ -121,11 +140,32 @@ function* diffEntries(input: PlanInput): Generator<void, Members> {
       if (compared % comparedPerPiece === 0) yield;
       const isWanted = desired.hasEntry(set.name, entry);
       if (isWanted === cached.hasEntry(set.name, entry)) continue;
-      if (isWanted) added.push({ kind: "entry-add", set, entry, reason: "missing" });
-      else removed.push({ kind: "entry-remove", set, entry, reason: "unwanted" });
+      const kind = isWanted ? "entry-add" : "entry-remove";
+      const step = stepOf(set, entry, isWanted, desired);
+      const reason = isWanted ? "missing" : step === "limits" ? "tightens" : "unwanted";
+      changes[step].push({ kind, set, entry, reason });
     }
   }
-  return { added, removed };
+  return changes;
+}
+
+function stepOf(
+  { name, family }: IpSet,
+  entry: SetEntry,
+  isWanted: boolean,
+  desired: DesiredView,
+): keyof EntryChanges {
+  const firewall = setFor("loadBalancerFirewall", family).name;
+  if (isWanted) {
+    if (isLimitSet(name)) return "limits";
+    const isPermit = name === setFor("loadBalancer", family).name;
+    return isPermit && desired.hasEntry(firewall, entry) ? "limited" : "added";
+  }
+  const server = isLimitSet(name) ? serverOfEntry(entry) : undefined;
+  if (server === undefined) return "removed";
+  const { address, protocol, port } = server;
+  const isLimited = desired.hasEntry(firewall, addressPortEntry(address, protocol, port));
+  return isLimited ? "limits" : "unlimited";
 }
 
 /** Of a set that is not there all entries are missing, whatever the scope. */
@@ -236,19 +276,30 @@ function redirectRules(input: PlanInput, { redirected }: SetChanges): readonly C
 }
 
 /** Where rules were redirected, the chains that name a stand-in are written again. */
-function ruleChanges(input: PlanInput, { redirected }: SetChanges): readonly Change[] {
-  return [...input.rules].flatMap(([family, planned]): readonly Change[] => {
+function ruleChanges(input: PlanInput, { redirected }: SetChanges): TwoSteps {
+  const changes = [...input.rules].flatMap(([family, planned]): readonly PlannedRuleChange[] => {
     if (!redirected.some((set) => set.family === family)) {
       return diffRules(rulesInput(input, family, planned));
     }
     const detour = withTemporaryNames(planned, redirected);
     return planned.chains
       .filter((chain, index) => usesOtherSets(chain.rules, detour.chains[index]?.rules ?? []))
-      .map((chain): Change => {
+      .map((chain) => {
         const before = undefined;
         return { kind: "chain-write", family, chain, before, reason: "differs" };
       });
   });
+  const steps = changes.map((change) =>
+    inTwoSteps(
+      change,
+      (rule) => input.render(change.family, rule),
+      (text) => input.parse(text),
+    ),
+  );
+  return {
+    now: steps.flatMap(({ now }) => now),
+    later: steps.flatMap(({ later }) => later),
+  };
 }
 
 function usesOtherSets(one: readonly Rule[], other: readonly Rule[]): boolean {

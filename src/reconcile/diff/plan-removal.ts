@@ -28,8 +28,8 @@ export interface RemovalInput {
 }
 
 /**
- * Plans the removal of everything that is ours: virtual servers, rules, the link with its addresses, sets. The order is
- * that of use: what refers to something goes before it.
+ * Plans the removal of everything that is ours: the link with its addresses, virtual servers, rules, sets. What
+ * depends on something is removed before it.
  */
 export function planRemoval(input: RemovalInput): {
   readonly plan: ChangePlan;
@@ -37,9 +37,9 @@ export function planRemoval(input: RemovalInput): {
 } {
   const kept: Kept[] = [];
   const changes: Change[] = [
+    ...linkRemoval(input),
     ...serverRemovals(input, kept),
     ...ruleRemovals(input, kept),
-    ...linkRemoval(input),
     ...setRemovals(input),
   ];
   return { plan: { ...emptyPlan, changes }, kept };

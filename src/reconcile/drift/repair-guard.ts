@@ -1,5 +1,9 @@
-/** Repairs that a third party reverts again and again: they wait longer and longer. Time comes in as an argument. */
+/**
+ * Repairs that a third party reverts again and again: they wait longer and longer, but for those of restrictions. Time comes
+ * in as an argument.
+ */
 import { earliest } from "../../base/earliest.ts";
+import { isLimit, isRestriction } from "../limits.ts";
 import { type Subject, subjectKey } from "../subject.ts";
 import type { Drift, DriftKind } from "./drift.ts";
 
@@ -10,6 +14,10 @@ const windowMs = 600_000;
 /** The first pause; doubles each time the subject is changed again after a repair. */
 const firstPauseMs = 30_000;
 const longestPauseMs = 600_000;
+/** Restrictions are always repaired, this often at most. */
+const restrictionPauseMs = 1_000;
+/** What implements source ranges, in a reconcile conflict, satisfies no dependency until it has lasted so long. */
+const trustAfterMs = 60_000;
 
 /** A subject that a third party changes again and again. */
 export interface ReconcileConflict {
@@ -29,6 +37,8 @@ interface Repairs {
   last: Drift;
   /** A repair is put off, and nothing has come of it yet. */
   isWaiting: boolean;
+  /** Monotonic; of a restriction in a reconcile conflict. */
+  distrustedUntilMs: number;
 }
 
 /**
@@ -57,19 +67,30 @@ export class RepairGuard {
     return (this.#repairs.get(key)?.suppressedUntilMs ?? 0) > nowMs;
   }
 
-  /** Hands over what may be repaired now: its pause is over. */
-  takeDue(nowMs: number): readonly Subject[] {
-    const due = [...this.#repairs.values()].filter(
-      (repairs) => repairs.isWaiting && repairs.suppressedUntilMs <= nowMs,
-    );
-    for (const repairs of due) repairs.isWaiting = false;
-    return due.map(({ last }) => last.subject);
+  /** Restrictions that third parties removed too often to rely on them: what they protect is withdrawn meanwhile. */
+  distrusted(nowMs: number): ReadonlyMap<string, Subject> {
+    const found = [...this.#repairs].filter(([, one]) => one.distrustedUntilMs > nowMs);
+    return new Map(found.map(([key, { last }]) => [key, last.subject]));
+  }
+
+  /** Hands over what waits: planned and put off each time, it is known to be missing. What is due waits no more. */
+  takeWaiting(nowMs: number): readonly Subject[] {
+    const waiting = [...this.#repairs.values()].filter(({ isWaiting }) => isWaiting);
+    for (const repairs of waiting) repairs.isWaiting = repairs.suppressedUntilMs > nowMs;
+    for (const repairs of this.#repairs.values()) {
+      if (repairs.distrustedUntilMs <= nowMs) repairs.distrustedUntilMs = 0;
+    }
+    return waiting.map(({ last }) => last.subject);
   }
 
   /** Monotonic; when the next pause ends. Undefined: none is under way. */
   get nextDueMs(): number | undefined {
-    const waiting = [...this.#repairs.values()].filter(({ isWaiting }) => isWaiting);
-    return earliest(waiting.map(({ suppressedUntilMs }) => suppressedUntilMs));
+    return earliest(
+      [...this.#repairs.values()].flatMap(({ isWaiting, suppressedUntilMs, distrustedUntilMs }) => [
+        ...(isWaiting ? [suppressedUntilMs] : []),
+        ...(distrustedUntilMs > 0 ? [distrustedUntilMs] : []),
+      ]),
+    );
   }
 
   get conflicts(): readonly ReconcileConflict[] {
@@ -86,8 +107,13 @@ export class RepairGuard {
   #noteOne(key: string, drift: Drift, nowMs: number): void {
     const repairs = this.#repairs.get(key) ?? newRepairs(drift);
     this.#repairs.set(key, repairs);
+    const sinceLastMs = nowMs - (repairs.driftsAtMs.at(-1) ?? Number.NEGATIVE_INFINITY);
     repairs.last = drift;
     repairs.driftsAtMs.push(nowMs);
+    if (isRestriction(drift.subject)) {
+      noteRestriction(repairs, sinceLastMs, nowMs);
+      return;
+    }
     if (repairs.pauseMs === 0 && repairs.driftsAtMs.length < conflictSize) return;
     repairs.pauseMs = Math.min(Math.max(firstPauseMs, 2 * repairs.pauseMs), longestPauseMs);
     repairs.suppressedUntilMs = nowMs + repairs.pauseMs;
@@ -104,6 +130,24 @@ export class RepairGuard {
   }
 }
 
+/** The first repair comes at once, the next one not before a second has passed. */
+function noteRestriction(repairs: Repairs, sinceLastMs: number, nowMs: number): void {
+  if (sinceLastMs < restrictionPauseMs) {
+    repairs.suppressedUntilMs = nowMs + restrictionPauseMs - sinceLastMs;
+    repairs.isWaiting = true;
+  }
+  if (repairs.driftsAtMs.length < conflictSize) return;
+  repairs.pauseMs = restrictionPauseMs;
+  if (isLimit(repairs.last.subject)) repairs.distrustedUntilMs = nowMs + trustAfterMs;
+}
+
 function newRepairs(drift: Drift): Repairs {
-  return { driftsAtMs: [], pauseMs: 0, suppressedUntilMs: 0, last: drift, isWaiting: false };
+  return {
+    driftsAtMs: [],
+    pauseMs: 0,
+    suppressedUntilMs: 0,
+    last: drift,
+    isWaiting: false,
+    distrustedUntilMs: 0,
+  };
 }

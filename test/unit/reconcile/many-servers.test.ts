@@ -44,6 +44,7 @@ describe("more virtual servers than a call takes arguments", () => {
       drain: { tcpDeadlineSeconds: 0, udpDeadlineSeconds: 0 },
       keptWeights: noWeights,
       render: () => "",
+      parse: () => undefined,
       isSetRefused: () => false,
       isFirst: true,
     });

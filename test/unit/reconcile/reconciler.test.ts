@@ -142,14 +142,14 @@ describe("Reconciler", () => {
     ]);
   });
 
-  it("removes a Service from the virtual server outwards", async () => {
+  it("removes a Service's address, then its virtual server, then its entries", async () => {
     bench.put(a, [there]);
     bench.put(serviceRecord({ name: "default/b", clusterIps: [ip("10.96.0.11")] }));
     await bench.sync();
     bench.drop("default/a");
     assert.deepEqual(await bench.writes(), [
-      "ipvs virtual-server-remove TCP 10.96.0.10:80",
       "link address-remove 10.96.0.10",
+      "ipvs virtual-server-remove TCP 10.96.0.10:80",
       "ipset entry-remove KUBE-CLUSTER-IP 10.96.0.10,tcp:80",
       "ipset entry-remove KUBE-IPVS-IPS 10.96.0.10",
     ]);

@@ -55,6 +55,7 @@ beforeEach(() => {
 interface Sync {
   readonly refused?: readonly (readonly [Change, Error])[];
   readonly blocked?: readonly Change[];
+  readonly withdrawn?: readonly Change[];
   readonly deferred?: ChangePlan["deferred"];
   /** Planned and done. */
   readonly done?: readonly Change[];
@@ -62,10 +63,18 @@ interface Sync {
 }
 
 /** Notes a sync of these outcomes; gives what it reports. */
-function note({ refused = [], blocked = [], deferred = [], done = [], scope }: Sync) {
+function note({
+  refused = [],
+  blocked = [],
+  withdrawn = [],
+  deferred = [],
+  done = [],
+  scope,
+}: Sync) {
   const outcomes = new OutcomeCollector();
   for (const [each, error] of refused) outcomes.refused.push({ change: each, error });
   outcomes.blocked.push(...blocked);
+  outcomes.withdrawn.push(...withdrawn);
   const changes = [...done, ...refused.map(([each]) => each), ...blocked];
   const planned = [...changes, ...deferred.map((one) => one.change)];
   const plan = { ...emptyPlan, changes, deferred, servicesOf: () => ["default/a"] };
@@ -91,7 +100,7 @@ describe("a refused change", () => {
     note({ refused: [[change, einval]] });
     const includes = (): boolean => {
       const scope = new Scope();
-      refusals.includeRefused(scope, nowMs);
+      refusals.includeIn(scope);
       return scope.virtualServers?.has(server) ?? true;
     };
     nowMs = 999;
@@ -234,15 +243,12 @@ for (const [reason, error] of contradicting) {
 describe("what waits for a refused change", () => {
   for (const [name, sync] of [
     ["was not tried after it", { blocked: [address] }],
-    ["was deferred", { deferred: [{ change: address, reason: "blocked" }] }],
+    ["was withdrawn for it", { withdrawn: [address] }],
   ] as const) {
-    it(`is compared again when that is due: ${name}`, () => {
+    it(`is compared with it, due or not: ${name}`, () => {
       note({ refused: [[entry, einval]], ...sync });
-      const early = new Scope();
-      refusals.includeRefused(early, 999);
-      assert.deepEqual([early.addresses?.size, early.setEntries?.size], [0, 1]);
       const scope = new Scope();
-      refusals.includeRefused(scope, secondMs);
+      refusals.includeIn(scope);
       assert.ok(scope.addresses?.has(ip("10.96.0.10")));
       assert.ok(scope.setEntries?.get("KUBE-CLUSTER-IP")?.size === 1);
     });
@@ -252,17 +258,17 @@ describe("what waits for a refused change", () => {
     note({ refused: [[entry, einval]], blocked: [address] });
     note({ done: [change] });
     const scope = new Scope();
-    refusals.includeRefused(scope, secondMs);
+    refusals.includeIn(scope);
     assert.ok(scope.setEntries?.get("KUBE-CLUSTER-IP")?.size === 1);
     assert.ok(scope.addresses?.has(ip("10.96.0.10")));
   });
 });
 
 it("what waits for a suppressed repair is known until it was compared, though nothing is refused", () => {
-  const blocked = { deferred: [{ change: address, reason: "blocked" }] } as const;
+  const blocked = { blocked: [address] };
   const isIncluded = (): boolean => {
     const scope = new Scope();
-    refusals.includeBlocked(scope);
+    refusals.includeIn(scope);
     return scope.addresses?.has(ip("10.96.0.10")) ?? true;
   };
   note(blocked);

@@ -110,6 +110,37 @@ describe("RepairGuard", () => {
     assert.deepEqual(guard.conflicts, []);
   });
 
+  describe("of what implements source ranges", () => {
+    const limit: Drift = {
+      kind: "jump",
+      subject: { type: "chain", family: "IPv4", table: "filter", chainName: "INPUT" },
+      before: "-j KUBE-PROXY-FIREWALL",
+      after: "absent",
+    };
+    const limitKey = subjectKey(limit.subject);
+
+    it("is never put off for more than a second", () => {
+      change(50, limit);
+      assert.equal(guard.isSuppressed(limitKey, nowMs), false);
+      nowMs += 400;
+      guard.note([limit], nowMs);
+      assert.equal(guard.isSuppressed(limitKey, nowMs + 599), true);
+      assert.equal(guard.isSuppressed(limitKey, nowMs + 600), false);
+      assert.deepEqual(guard.takeWaiting(nowMs + 600), [limit.subject]);
+    });
+
+    it("is not relied on from the fifth time until it has lasted for a minute", () => {
+      change(4, limit);
+      assert.deepEqual([...guard.distrusted(nowMs).values()], []);
+      change(1, limit);
+      assert.deepEqual([...guard.distrusted(nowMs).values()], [limit.subject]);
+      assert.equal(guard.nextDueMs, nowMs + 60_000);
+      change(1, limit);
+      assert.deepEqual([...guard.distrusted(nowMs + 59_999).values()], [limit.subject]);
+      assert.deepEqual([...guard.distrusted(nowMs + 60_000).values()], []);
+    });
+  });
+
   it("never puts off a set: rules name it", () => {
     change(30, { ...drift, kind: "set", subject: { type: "set", setName: "KUBE-CLUSTER-IP" } });
     assert.deepEqual(guard.conflicts, []);
@@ -167,9 +198,9 @@ describe("a repair that a third party reverts", () => {
       "virtual-server TCP 10.96.0.10:80",
     ],
     [
-      "a jump",
-      () => kernel.iptables.table("IPv4", "filter").remove("INPUT", /KUBE-IPVS-FILTER/),
-      "chain IPv4 filter INPUT",
+      "a jump that restricts nothing",
+      () => kernel.iptables.table("IPv4", "nat").remove("POSTROUTING", /KUBE-POSTROUTING/),
+      "chain IPv4 nat POSTROUTING",
     ],
   ];
   for (const [name, attack, conflict] of attacks) {
@@ -197,6 +228,17 @@ describe("a repair that a third party reverts", () => {
       assert.deepEqual((await bench.sync(true)).drifts, []);
     });
   }
+
+  it("comes every time if the address guard was removed, and is reported", async () => {
+    const attack = (): unknown =>
+      kernel.iptables.table("IPv4", "filter").remove("INPUT", /KUBE-IPVS-FILTER/);
+    const { report, writes } = await fight(20, attack);
+    assert.deepEqual(writes, ["iptables apply IPv4: jump-insert filter INPUT KUBE-IPVS-FILTER"]);
+    assert.deepEqual(
+      report.reconcileConflicts.map(({ subject, pauseMs }) => [subjectKey(subject), pauseMs]),
+      [["chain IPv4 filter INPUT", secondMs]],
+    );
+  });
 
   it("does not delay other repairs, not even in the same virtual server", async () => {
     await fight(5, takeWeight);

@@ -1,0 +1,326 @@
+/**
+ * Which resource depends on which, in both directions. No other code says so. Pure.
+ *
+ * A dependent is created only if all its dependencies exist. If a `lifetime` dependency is lost and cannot be restored, the
+ * dependent is withdrawn. A dependency is removed only after the dependents that must also be removed.
+ *
+ * | dependent | dependency | strength |
+ * |---|---|---|
+ * | set entry | its set | create |
+ * | entry of KUBE-LOAD-BALANCER | the limits of its address and port | lifetime |
+ * | virtual server | the entries that mark it as ours | create |
+ * | virtual server | the limits of its address and port | lifetime |
+ * | real server | its virtual server | create |
+ * | address | kube-ipvs0 | create |
+ * | address | the address guard; any one of its virtual servers | lifetime |
+ *
+ * The limits of an address and port with source ranges: its entry in KUBE-LOAD-BALANCER-FW, no source entries beyond those
+ * desired, the two firewall chains, and the jump to them. If this node is shut out, also its rule and jump in OUTPUT. The
+ * address guard: the address's entry in KUBE-IPVS-IPS, KUBE-IPVS-FILTER, and the jump to it.
+ */
+import { familyOf, type IpFamily } from "../base/ip.ts";
+import { protocolNumbers } from "../base/protocol.ts";
+import type { DesiredView } from "../plan/desired-state.ts";
+import { type SetRole, setFor } from "../plan/sets.ts";
+import { dummyLinkName } from "../state/dummy-link.ts";
+import { chainKey, type Rule, type RuleSet } from "../state/rule.ts";
+import {
+  addressEntry,
+  addressPortEntry,
+  portEntry,
+  type SetEntry,
+  setEntryParts,
+} from "../state/set-entry.ts";
+import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
+import { isAsStrict } from "./diff/restrictions.ts";
+import {
+  addressGuard,
+  chainsOfGuard,
+  chainsOfLimits,
+  firewallChains,
+  isGuardSet,
+  isLimitSet,
+  nodeFirewall,
+  serverOfEntry,
+  sourceRoles,
+} from "./limits.ts";
+import type { CachedState } from "./observed/cached-state.ts";
+import { addressSetRoles, nodePortSetRoles } from "./ownership/set-marks.ts";
+import { type Subject, type SubjectType, subjectKey } from "./subject.ts";
+
+export interface RelationView {
+  readonly cached: CachedState;
+  readonly desired: Pick<
+    DesiredView,
+    "virtualServer" | "hasEntry" | "entries" | "hasAddress" | "serversOfAddress"
+  >;
+  /** Planned rules; a family without any has no chains of ours. */
+  readonly rules: ReadonlyMap<IpFamily, RuleSet>;
+  render(family: IpFamily, rule: Rule): string;
+  /** Third parties removed these so often lately that they satisfy no dependency; by key. */
+  readonly distrusted: ReadonlyMap<string, Subject>;
+}
+
+/** Satisfied if the resource exists and is at least as strict as planned. */
+interface Requirement {
+  readonly subject: Subject;
+  /** This rule must be in the chain; absent: all that restricts. */
+  readonly rule?: Rule;
+  /** It satisfies the dependency however often third parties remove it: too much depends on it. */
+  readonly isTrusted?: true;
+}
+
+type Dependency = Requirement | { readonly anyOf: readonly Requirement[] };
+
+type SubjectOf<Type extends SubjectType> = Extract<Subject, { readonly type: Type }>;
+
+/** Subjects that are taken not to exist, by key. */
+type Lost = ReadonlySet<string>;
+
+const nothingLost: Lost = new Set();
+
+export class Relations {
+  readonly #view: RelationView;
+  /** Of the planned rules: what shuts this node out, by virtual server. */
+  readonly #denials = new Map<IpFamily, ReadonlyMap<string, Rule>>();
+  /** Chains that were compared with the plan, as long as the cached rules are the same. */
+  #compared: { rules: unknown; readonly strict: Map<string, boolean> } = {
+    rules: undefined,
+    strict: new Map(),
+  };
+
+  constructor(view: RelationView) {
+    this.#view = view;
+  }
+
+  exists(subject: Subject): boolean {
+    return this.#exists({ subject }, nothingLost);
+  }
+
+  /** Whether every dependency of a resource exists. */
+  canBeCreated(dependent: Subject): boolean {
+    return this.#haveAll(this.#needsToBeCreated(dependent)) && this.canStay(dependent);
+  }
+
+  /** Whether every `lifetime` dependency exists. `lost` are taken not to exist. */
+  canStay(dependent: Subject, lost: Lost = nothingLost): boolean {
+    return this.#haveAll(this.#needsForLife(dependent), lost);
+  }
+
+  /** What is to be withdrawn if this resource is lost: all that may have a `lifetime` dependency on it. */
+  *dependentsOf(dependency: Subject): Generator<Subject> {
+    if (dependency.type === "entry") {
+      if (isLimitSet(dependency.setName)) yield* limited(dependency.entry);
+      else if (isGuardSet(dependency.setName)) yield* guarded(dependency.entry);
+    } else if (dependency.type === "chain" && dependency.table === "filter") {
+      const { family, chainName } = dependency;
+      if (chainsOfLimits.has(chainName))
+        yield* this.#forEach("loadBalancerFirewall", family, limited);
+      if (chainsOfGuard.has(chainName)) yield* this.#forEach("ipvsIps", family, guarded);
+    } else if (dependency.type === "virtual-server") {
+      const server = this.#view.desired.virtualServer(dependency.virtualServer);
+      if (server !== undefined) yield { type: "address", address: server.virtualServer.address };
+    }
+  }
+
+  *#forEach(
+    role: SetRole,
+    family: IpFamily,
+    dependents: (entry: SetEntry) => Generator<Subject>,
+  ): Generator<Subject> {
+    for (const entry of this.#view.desired.entries(setFor(role, family).name)) {
+      yield* dependents(entry);
+    }
+  }
+
+  #haveAll(dependencies: Iterable<Dependency>, lost: Lost = nothingLost): boolean {
+    for (const dependency of dependencies) {
+      const alternatives = "anyOf" in dependency ? dependency.anyOf : [dependency];
+      if (!alternatives.some((one) => this.#exists(one, lost))) return false;
+    }
+    return true;
+  }
+
+  *#needsToBeCreated(dependent: Subject): Generator<Dependency> {
+    if (dependent.type === "entry") {
+      yield { subject: { type: "set", setName: dependent.setName } };
+    } else if (dependent.type === "virtual-server") {
+      yield* this.#marksOf(dependent);
+    } else if (dependent.type === "real-server") {
+      yield { subject: { type: "virtual-server", virtualServer: dependent.virtualServer } };
+    } else if (dependent.type === "address") {
+      yield { subject: { type: "link", link: dummyLinkName } };
+    }
+  }
+
+  *#needsForLife(dependent: Subject): Generator<Dependency> {
+    if (dependent.type === "entry") {
+      const { setName, entry } = dependent;
+      const isPermit = setName === setFor("loadBalancer", familyOfSet(setName)).name;
+      const server = isPermit ? serverOfEntry(entry) : undefined;
+      if (server !== undefined) yield* this.#limitsOf(server);
+    } else if (dependent.type === "virtual-server") {
+      const server = this.#view.desired.virtualServer(dependent.virtualServer)?.virtualServer;
+      if (server !== undefined) yield* this.#limitsOf(server);
+    } else if (dependent.type === "address") {
+      yield* this.#guardsOf(dependent);
+      const servers = this.#view.desired.serversOfAddress(dependent.address);
+      yield {
+        anyOf: servers.map((key) => ({ subject: { type: "virtual-server", virtualServer: key } })),
+      };
+    }
+  }
+
+  *#guardsOf({ address }: SubjectOf<"address">): Generator<Dependency> {
+    const family = familyOf(address);
+    const { name: setName } = setFor("ipvsIps", family);
+    yield { subject: { type: "entry", setName, entry: addressEntry(address) } };
+    yield { subject: filterChain(family, addressGuard) };
+    for (const jump of this.#jumpTo(addressGuard, family, "INPUT")) {
+      yield { ...jump, isTrusted: true };
+    }
+  }
+
+  /** Should the program end before the next sync, the one after it would leave an unmarked virtual server to others. */
+  *#marksOf({ virtualServer: key }: SubjectOf<"virtual-server">): Generator<Dependency> {
+    const server = this.#view.desired.virtualServer(key)?.virtualServer;
+    if (server === undefined) return;
+    const { address, protocol, port } = server;
+    const family = familyOf(address);
+    const entry = addressPortEntry(address, protocol, port);
+    const ofPort = protocol === "SCTP" ? entry : portEntry(port);
+    const { cached, desired } = this.#view;
+    for (const role of [...addressSetRoles, nodePortSetRoles[protocol]]) {
+      const { name: setName } = setFor(role, family);
+      const mark = role === nodePortSetRoles[protocol] ? ofPort : entry;
+      // A set that cannot be created marks nothing: Services are served without it.
+      if (!desired.hasEntry(setName, mark) || !cached.setEntries.has(setName)) continue;
+      yield { subject: { type: "entry", setName, entry: mark } };
+    }
+  }
+
+  *#limitsOf(server: VirtualServerId): Generator<Dependency> {
+    const family = familyOf(server.address);
+    const entry = addressPortEntry(server.address, server.protocol, server.port);
+    const { name: setName } = setFor("loadBalancerFirewall", family);
+    if (!this.#view.desired.hasEntry(setName, entry)) return;
+    yield { subject: { type: "entry", setName, entry } };
+    for (const chainName of firewallChains) yield { subject: filterChain(family, chainName) };
+    yield* this.#jumpTo("KUBE-PROXY-FIREWALL", family, "INPUT");
+    const denial = this.#denialOf(server, family);
+    if (denial === undefined) return;
+    yield { subject: filterChain(family, nodeFirewall), rule: denial };
+    yield* this.#jumpTo(nodeFirewall, family, "OUTPUT");
+  }
+
+  *#jumpTo(chain: string, family: IpFamily, from: string): Generator<Requirement> {
+    const jump = this.#view.rules
+      .get(family)
+      ?.jumps.find(
+        ({ table, from: place, rule: { target } }) =>
+          table === "filter" && place === from && target.kind === "jump" && target.chain === chain,
+      );
+    if (jump !== undefined) yield { subject: filterChain(family, from), rule: jump.rule };
+  }
+
+  #denialOf(server: VirtualServerId, family: IpFamily): Rule | undefined {
+    const known = this.#denials.get(family) ?? denialsIn(this.#view.rules.get(family));
+    this.#denials.set(family, known);
+    return known.get(denialKey(protocolNumbers[server.protocol], server.address, server.port));
+  }
+
+  #exists({ subject, rule, isTrusted }: Requirement, lost: Lost): boolean {
+    const key = subjectKey(subject);
+    if (lost.has(key) || (isTrusted !== true && this.#view.distrusted.has(key))) return false;
+    const { cached, desired } = this.#view;
+    switch (subject.type) {
+      case "link":
+        return cached.hasLink;
+      case "set":
+        return cached.setEntries.has(subject.setName) || cached.temporarySets.has(subject.setName);
+      case "entry":
+        return cached.hasEntry(subject.setName, subject.entry) && !this.#admitsMore(subject);
+      case "virtual-server":
+        // What a third party has there is hidden from what is desired.
+        return (
+          cached.virtualServers.has(subject.virtualServer) &&
+          desired.virtualServer(subject.virtualServer) !== undefined
+        );
+      case "chain":
+        return this.#isStrict(subject, rule);
+      default:
+        return true;
+    }
+  }
+
+  /** Source entries that are no longer desired still let their clients in. */
+  #admitsMore({ setName, entry }: SubjectOf<"entry">): boolean {
+    const family = familyOfSet(setName);
+    if (setName !== setFor("loadBalancerFirewall", family).name) return false;
+    return sourceRoles.some((role) => {
+      const { name } = setFor(role, family);
+      const present = this.#view.cached.setEntries.get(name) ?? [];
+      for (const source of present) {
+        if (source.startsWith(`${entry},`) && !this.#view.desired.hasEntry(name, source))
+          return true;
+      }
+      return false;
+    });
+  }
+
+  #isStrict({ family, table, chainName }: SubjectOf<"chain">, rule: Rule | undefined): boolean {
+    const planned = this.#view.rules.get(family);
+    const cached = this.#view.cached.rules.get(family);
+    if (planned === undefined || cached?.plan === planned) return true;
+    const place = chainKey(table, chainName);
+    const texts = cached?.chains.get(place) ?? cached?.jumps.get(place) ?? [];
+    const render = (one: Rule): string => this.#view.render(family, one);
+    if (rule !== undefined) return texts.includes(render(rule));
+    if (this.#compared.rules !== cached) this.#compared = { rules: cached, strict: new Map() };
+    const { strict } = this.#compared;
+    const chain = planned.chains.find((one) => one.table === table && one.name === chainName);
+    const isStrict = strict.get(place) ?? isAsStrict(texts, chain?.rules.map(render) ?? []);
+    strict.set(place, isStrict);
+    return isStrict;
+  }
+}
+
+/** The virtual server of a limit, and the entry that lets packets to it pass the address guard. */
+function* limited(entry: SetEntry): Generator<Subject> {
+  const server = serverOfEntry(entry);
+  if (server === undefined) return;
+  const { name: setName } = setFor("loadBalancer", familyOf(server.address));
+  const permit = addressPortEntry(server.address, server.protocol, server.port);
+  yield { type: "entry", setName, entry: permit };
+  yield { type: "virtual-server", virtualServer: virtualServerKey(server) };
+}
+
+function* guarded(entry: SetEntry): Generator<Subject> {
+  const { address } = setEntryParts(entry);
+  if (address !== undefined) yield { type: "address", address };
+}
+
+function filterChain(family: IpFamily, chainName: string): SubjectOf<"chain"> {
+  return { type: "chain", family, table: "filter", chainName };
+}
+
+function familyOfSet(setName: string): IpFamily {
+  return setName.startsWith("KUBE-6-") ? "IPv6" : "IPv4";
+}
+
+function denialsIn(planned: RuleSet | undefined): ReadonlyMap<string, Rule> {
+  const chain = planned?.chains.find(({ name }) => name === nodeFirewall);
+  return new Map(
+    (chain?.rules ?? []).flatMap((rule) =>
+      rule.matches.flatMap((match) =>
+        match.kind === "ipvs"
+          ? [[denialKey(match.protocolNumber, match.address, match.port), rule] as const]
+          : [],
+      ),
+    ),
+  );
+}
+
+function denialKey(protocolNumber: number, address: string, port: number): string {
+  return `${protocolNumber} ${address} ${port}`;
+}

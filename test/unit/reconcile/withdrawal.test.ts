@@ -1,0 +1,157 @@
+/** What loses a dependency that it cannot be without is withdrawn, and comes back with it. */
+import assert from "node:assert/strict";
+import { beforeEach, describe, it } from "node:test";
+import { foldDone } from "../../../src/reconcile/apply/fold.ts";
+import { CachedState } from "../../../src/reconcile/observed/cached-state.ts";
+import type { Jump } from "../../../src/state/rule.ts";
+import type { Operation } from "../../support/fake-kernel/operations.ts";
+import { Bench } from "../../support/reconcile-bench.ts";
+import { cidr, endpointRecord, ip, serviceRecord } from "../../support/records.ts";
+
+const open = serviceRecord({ type: "LoadBalancer", loadBalancerIps: [ip("203.0.113.10")] });
+const closed = { ...open, sourceRanges: [cidr("198.51.100.0/24")] };
+const other = serviceRecord({ name: "default/other", clusterIps: [ip("10.96.0.11")] });
+const endpoints = [endpointRecord("10.244.2.11")];
+const server = "-A -t 203.0.113.10:80";
+const noMemory = 12;
+
+let bench: Bench;
+
+beforeEach(async () => {
+  bench = new Bench();
+  bench.put(other, endpoints);
+  bench.put(open, endpoints);
+  await bench.sync();
+});
+
+function isAddOf(setName: string): (operation: Operation) => boolean {
+  return ({ action, subject }) => action === "entry-add" && subject.startsWith(`${setName} `);
+}
+
+function isServed(): boolean {
+  return bench.state().includes(server);
+}
+
+describe("a Service whose source ranges the kernel rejects", () => {
+  beforeEach(() => bench.put(closed, endpoints));
+
+  it("is withdrawn in the same sync, alone, and served once they are accepted", async () => {
+    const { operations } = bench.kernel;
+    const heal = operations.failWhere(isAddOf("KUBE-LOAD-BALANCER-FW"), noMemory);
+    const writes = await bench.writes();
+    assert.deepEqual(
+      writes.filter((text) => text.includes("remove")),
+      [
+        "link address-remove 203.0.113.10",
+        "ipset entry-remove KUBE-LOAD-BALANCER 203.0.113.10,tcp:80",
+        "ipvs virtual-server-remove TCP 203.0.113.10:80",
+      ],
+    );
+    assert.ok(bench.state().includes("-A -t 10.96.0.10:80"));
+    assert.deepEqual(await bench.writes(), [], "it waits for the next attempt");
+    heal();
+    await bench.clock.advance(1_000);
+    await bench.sync();
+    const fresh = new Bench();
+    fresh.put(other, endpoints);
+    fresh.put(closed, endpoints);
+    await fresh.sync();
+    assert.equal(bench.state(), fresh.state());
+    assert.equal(bench.reconciler.nextRetryMs, undefined);
+  });
+
+  it("is not withdrawn if the second attempt succeeds", async () => {
+    bench.kernel.operations.failWhere(isAddOf("KUBE-LOAD-BALANCER-FW"), noMemory, 1);
+    const writes = await bench.writes();
+    assert.ok(!writes.some((text) => text.includes("remove")), writes.join("\n"));
+    assert.deepEqual(await bench.writes(true), []);
+  });
+
+  it("is not withdrawn after an unknown outcome", async () => {
+    bench.kernel.operations.loseRequestWhere(isAddOf("KUBE-LOAD-BALANCER-FW"));
+    const { failures } = await bench.sync();
+    assert.equal(failures.length, 1);
+    assert.ok(isServed());
+  });
+});
+
+describe("a Service with source ranges", () => {
+  beforeEach(async () => {
+    bench.put(closed, endpoints);
+    await bench.sync();
+  });
+
+  it("stays while a lost rule of its firewall is repaired", async () => {
+    bench.kernel.iptables.table("IPv4", "filter").remove("KUBE-SOURCE-RANGES-FIREWALL", /DROP/);
+    assert.deepEqual(await bench.writes(true), [
+      "iptables apply IPv4: chain-write filter KUBE-SOURCE-RANGES-FIREWALL",
+    ]);
+  });
+
+  it("is withdrawn while third parties keep removing its firewall, which is repaired every second", async () => {
+    const { iptables } = bench.kernel;
+    for (let second = 1; second <= 600; second += 1) {
+      iptables.table("IPv4", "filter").flush();
+      await bench.clock.advance(1_000);
+      await bench.checkRules();
+      await bench.sync();
+      const rules = iptables.peek("IPv4").find(({ name }) => name === "KUBE-PROXY-FIREWALL");
+      assert.equal(rules?.rules.length, 1, `second ${second}: the firewall is repaired`);
+      assert.equal(isServed(), second < 5, `second ${second}`);
+      assert.ok(bench.state().includes("-A -t 10.96.0.11:80"), "other Services stay");
+    }
+    await bench.clock.advance(60_000);
+    await bench.sync();
+    assert.ok(isServed());
+  });
+
+  it("loses its rules and entries after its virtual server", async () => {
+    bench.drop(closed.name);
+    const writes = await bench.writes();
+    const at = (part: string): number => writes.findIndex((text) => text.includes(part));
+    const order = [
+      at("address-remove 203.0.113.10"),
+      at("virtual-server-remove TCP 203.0.113.10"),
+      at("entry-remove KUBE-LOAD-BALANCER 203"),
+      at("entry-remove KUBE-LOAD-BALANCER-FW"),
+      at("entry-remove KUBE-LOAD-BALANCER-SOURCE-CIDR"),
+      writes.findLastIndex((text) => text.includes("KUBE-PROXY-FIREWALL")),
+    ];
+    assert.ok(!order.includes(-1), writes.join("\n"));
+    assert.deepEqual(
+      order,
+      order.toSorted((one, two) => one - two),
+      writes.join("\n"),
+    );
+  });
+});
+
+it("an address is withdrawn if its guard cannot be restored", async () => {
+  bench.kernel.ipSets.flush("KUBE-IPVS-IPS");
+  const isGuard = (operation: Operation): boolean =>
+    isAddOf("KUBE-IPVS-IPS")(operation) && operation.subject.endsWith(" 203.0.113.10");
+  bench.kernel.operations.failWhere(isGuard, noMemory);
+  await bench.sync(true);
+  assert.deepEqual(bench.kernel.link.peek(), ["10.96.0.11", "10.96.0.10"]);
+  assert.ok(isServed(), "its virtual server is out of reach, and stays");
+});
+
+it("the removal of a jump that is not cached removes no other", () => {
+  const jump: Jump = {
+    table: "filter",
+    from: "INPUT",
+    rule: { matches: [], target: { kind: "jump", chain: "KUBE-GONE" } },
+  };
+  const cached = new CachedState();
+  cached.rules.set("IPv4", {
+    chains: new Map(),
+    jumps: new Map([["filter INPUT", ["-j KUBE-A"]]]),
+  });
+  const { iptables } = bench.kernel;
+  foldDone([{ kind: "jump-remove", family: "IPv4", jump, reason: "differs" }], {
+    cached,
+    desired: bench.desired,
+    kernel: { iptables },
+  });
+  assert.deepEqual(cached.rules.get("IPv4")?.jumps.get("filter INPUT"), ["-j KUBE-A"]);
+});
