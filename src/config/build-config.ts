@@ -9,7 +9,7 @@ import type {
   ObjectsFrom,
 } from "./config.ts";
 import type { ConfigProblem } from "./config-error.ts";
-import { gateProblems, gateValues } from "./feature-gates.ts";
+import { gateValues } from "./feature-gates.ts";
 import type { FieldValues } from "./field.ts";
 import type { Settings } from "./fields.ts";
 import { proxyModeOf } from "./proxy-mode.ts";
@@ -37,7 +37,6 @@ export function buildConfig(
     problems.push({ path: nameOf(path), value, reason });
   const mode = proxyModeOf(settings);
   checkSettings(settings, { mode, isModeRequired: surroundings.isModeRequired === true }, report);
-  problems.push(...gateProblems(settings.featureGates, nameOf("featureGates")));
   return { config: configOf(settings, { mode, ...surroundings }, report), problems };
 }
 

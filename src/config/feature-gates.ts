@@ -1,5 +1,4 @@
 /** Kubernetes' feature gates: what may be given, and what it means here. Pure. */
-import type { ConfigProblem } from "./config-error.ts";
 import { otherGateNames } from "./gate-names.ts";
 import { type ConfigNotice, noEffectNotice } from "./notice.ts";
 
@@ -121,26 +120,27 @@ export function gateStates(
   return featureGates.map(({ name, stage }) => ({ name, stage, isOn: values.get(name) === true }));
 }
 
-/** Names that Kubernetes has never had from 1.28 on. */
-export function gateProblems(given: GateValues, path: string): readonly ConfigProblem[] {
-  return [...given].flatMap(([name, value]) => {
-    if (gateByName.has(name) || otherGateNames.has(name)) return [];
-    const meant = [...gateByName.keys(), ...otherGateNames].find(
-      (known) => known.toLowerCase() === name.toLowerCase(),
-    );
-    const hint = meant === undefined ? "" : `; did you mean ${meant}?`;
-    return [{ path: `${path}[${name}]`, value, reason: `is not a known feature gate${hint}` }];
-  });
-}
-
-/** One line for each gate of ours that changes nothing, and one for those of other components. */
+/**
+ * One line for each gate of ours that changes nothing, one for those of other components, and one for each unknown gate:
+ * a newer Kubernetes may have gates that this release has never heard of.
+ */
 export function gateNotices(given: GateValues, path: string): readonly ConfigNotice[] {
-  const idle = [...given.keys()].flatMap((name) => {
-    const noEffect = gateByName.get(name)?.noEffect;
-    return noEffect === undefined ? [] : [noEffectNotice(`${path}[${name}]`, noEffect)];
+  const single = [...given.keys()].flatMap((name): readonly ConfigNotice[] => {
+    const setting = `${path}[${name}]`;
+    const gate = gateByName.get(name);
+    if (gate === undefined) return otherGateNames.has(name) ? [] : [unknownGate(name, setting)];
+    return gate.noEffect === undefined ? [] : [noEffectNotice(setting, gate.noEffect)];
   });
   const others = [...given.keys()].filter((name) => otherGateNames.has(name));
-  if (others.length === 0) return idle;
+  if (others.length === 0) return single;
   const reason = "these feature gates apply to other components";
-  return [...idle, noEffectNotice(`${path}[${others.join(", ")}]`, reason)];
+  return [...single, noEffectNotice(`${path}[${others.join(", ")}]`, reason)];
+}
+
+function unknownGate(name: string, setting: string): ConfigNotice {
+  const meant = [...gateByName.keys(), ...otherGateNames].find(
+    (known) => known.toLowerCase() === name.toLowerCase(),
+  );
+  const keys = { setting, ...(meant === undefined ? {} : { meant }) };
+  return { level: "warn", event: "Ignoring unknown feature gate", keys, ignored: setting };
 }

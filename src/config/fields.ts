@@ -86,7 +86,7 @@ export const flagOnlyOptions: readonly FlagOnlyOption[] = [
   {
     flag: "strict",
     kind: "boolean",
-    help: "reject a configuration with unknown fields or settings without effect",
+    help: "reject a configuration with unknown fields or feature gates, or settings without effect",
     isOwn: true,
   },
   {

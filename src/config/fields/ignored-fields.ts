@@ -59,7 +59,7 @@ export const ignoredFields: readonly Field[] = [
     kind: "text",
     default: "",
     flag: "proxy-port-range",
-    help: "ports for the removed userspace mode",
-    noEffect: "the userspace mode was removed",
+    help: "port range for kube-proxy's former userspace mode",
+    noEffect: "kube-ipvs chooses free ports for its userspace mode",
   },
 ];

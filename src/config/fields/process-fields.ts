@@ -5,9 +5,9 @@ export const processFields = [
     kind: "gates",
     default: "",
     flag: "feature-gates",
-    help: "Name=true,...; unknown names are an error",
+    help: "Name=true,...; unknown names are ignored with a warning",
     differs:
-      "gates of all releases since 1.28 are known, and a gate that is locked or removed in 1.36 causes a warning, not an error",
+      "a gate that is unknown, locked or removed in 1.36 causes a warning, not an error; with --strict an error",
   },
   {
     path: "oomScoreAdj",

@@ -49,15 +49,37 @@ describe("a feature gate", () => {
     assert.ok(gatesOn({ AllAlpha: false, AllBeta: false }).includes("AllowServiceExternalIPs"));
   });
 
-  it("that nobody knows is refused, in file and flag, with the one that was meant", () => {
-    assert.equal(
-      refusal(() => loadFile("featureGates: {TopologyAwarehints: true, Nonsense: false}")),
-      "Invalid configuration: featureGates[TopologyAwarehints]: true: is not a known feature gate; did you " +
-        "mean TopologyAwareHints?; featureGates[Nonsense]: false: is not a known feature gate",
+  it("is ignored with a warning if it is unknown, in file and flag", () => {
+    const { config, notices } = loadFile(
+      "mode: ipvs\nfeatureGates: {TopologyAwarehints: true, GateOf138: false, ComponentFlagz: false}",
     );
-    assert.match(
-      refusal(() => load({ "feature-gates": "Nonsense=true" })),
-      /--feature-gates\[Nonsense\]: true: is not a known feature gate$/,
+    assert.equal(config.featureGates.get("ComponentFlagz"), false);
+    assert.equal(config.featureGates.has("GateOf138"), false);
+    assert.deepEqual(
+      notices.map(({ level, event, keys }) => [level, event, keys]),
+      [
+        [
+          "warn",
+          "Ignoring unknown feature gate",
+          { setting: "featureGates[TopologyAwarehints]", meant: "TopologyAwareHints" },
+        ],
+        ["warn", "Ignoring unknown feature gate", { setting: "featureGates[GateOf138]" }],
+      ],
+    );
+    assert.deepEqual(
+      load({ "feature-gates": "GateOf138=true", "proxy-mode": "ipvs" }).notices.map(
+        ({ keys }) => keys["setting"],
+      ),
+      ["--feature-gates[GateOf138]"],
+    );
+  });
+
+  it("is rejected by --strict if it is unknown", () => {
+    const lines = "mode: ipvs\nfeatureGates: {TopologyAwarehints: true, GateOf138: false}";
+    assert.equal(
+      refusal(() => loadFile(lines, { strict: "true" })),
+      "Invalid configuration: featureGates[TopologyAwarehints]: Ignoring unknown feature gate; " +
+        "did you mean TopologyAwareHints?; featureGates[GateOf138]: Ignoring unknown feature gate",
     );
   });
 

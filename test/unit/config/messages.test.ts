@@ -191,13 +191,11 @@ describe("ConfigError", () => {
   });
 
   it("reports wrong values and broken rules together, of each setting once", () => {
-    const lines =
-      "ipvs: {syncPeriod: never, minSyncPeriod: 1m}\nclusterCIDR: x\nfeatureGates: {Nonsense: true}";
+    const lines = "ipvs: {syncPeriod: never, minSyncPeriod: 1m}\nclusterCIDR: x";
     assert.equal(
       refusal(() => loadFile(lines, { "hostname-override": " " })),
       'Invalid configuration: ipvs.syncPeriod: "never": must be a duration string such as "30s"; ' +
         '--hostname-override: " ": must not be blank; ' +
-        "featureGates[Nonsense]: true: is not a known feature gate; " +
         'clusterCIDR: "x": "x" is not a network (CIDR)',
     );
   });
