@@ -18,6 +18,8 @@ export interface NetlinkErrorFacts extends Description {
   readonly errno: number;
   /** The kernel's own words: NLMSGERR_ATTR_MSG of an extended acknowledgement. */
   readonly kernelMessage?: string;
+  /** Bytes from the start of the request's netlink header to the attribute that the kernel rejected. */
+  readonly attributeOffset?: number;
   /** The refused request behind its netlink header, where the kernel returned it. */
   readonly echo?: Uint8Array;
 }
@@ -31,6 +33,7 @@ export class NetlinkError extends Error {
   readonly code: string;
   readonly errno: number;
   readonly kernelMessage: string | undefined;
+  readonly attributeOffset: number | undefined;
   readonly echo: Uint8Array | undefined;
 
   constructor(facts: NetlinkErrorFacts) {
@@ -40,6 +43,7 @@ export class NetlinkError extends Error {
     this.code = facts.code ?? errnoName(facts.errno);
     this.errno = facts.errno;
     this.kernelMessage = facts.kernelMessage;
+    this.attributeOffset = facts.attributeOffset;
     this.echo = facts.echo;
   }
 }
@@ -48,7 +52,12 @@ export class NetlinkError extends Error {
 function errorMessage(facts: NetlinkErrorFacts): string {
   const subject = facts.subject === "" ? "" : ` ${facts.subject}`;
   const words = facts.kernelMessage ?? facts.meaning;
-  const explanation = words === undefined ? "" : ` (${words})`;
+  const offset = facts.attributeOffset;
+  const details = [
+    ...(words === undefined ? [] : [words]),
+    ...(offset === undefined ? [] : [`rejected attribute at byte ${offset} of the request`]),
+  ];
+  const explanation = details.length === 0 ? "" : ` (${details.join("; ")})`;
   return `Cannot ${facts.operation}${subject}: ${facts.code ?? errnoName(facts.errno)}${explanation}`;
 }
 

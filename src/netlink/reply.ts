@@ -12,6 +12,8 @@ export interface Outcome {
   /** 0: success. */
   readonly errno: number;
   readonly kernelMessage?: string;
+  /** Bytes from the start of the request's netlink header to the attribute that the kernel rejected. */
+  readonly attributeOffset?: number;
   /** The refused request behind its netlink header; ipset returns it in spite of NETLINK_CAP_ACK. */
   readonly echo?: Uint8Array;
 }
@@ -119,10 +121,9 @@ function decodeError({ flags, body }: Message): Outcome {
   if (requestBytes < MESSAGE_HEADER_BYTES) {
     throw new DecodeError(`refused request of ${requestBytes} bytes`, requestStart);
   }
-  const kernelMessage = readKernelMessage(flags, body);
   return {
     errno: number,
-    ...(kernelMessage === undefined ? {} : { kernelMessage }),
+    ...readExtendedAck(flags, body),
     ...(echo === undefined ? {} : { echo }),
   };
 }
@@ -131,8 +132,7 @@ function decodeError({ flags, body }: Message): Outcome {
 function decodeDone({ flags, body }: Message): Outcome {
   if (body.remaining === 0) return { errno: 0 };
   const number = readErrno(body);
-  const kernelMessage = readKernelMessage(flags, body);
-  return { errno: number, ...(kernelMessage === undefined ? {} : { kernelMessage }) };
+  return { errno: number, ...readExtendedAck(flags, body) };
 }
 
 /** Copied: the caller may keep it. An acknowledgement of success has none, capped or not. */
@@ -142,10 +142,16 @@ function readEcho(body: ByteReader, requestBytes: number): Uint8Array | undefine
   return body.bytes(length, "echo of the refused request").slice();
 }
 
-function readKernelMessage(flags: number, body: ByteReader): string | undefined {
-  if (!hasFlag(flags, messageFlags.acknowledgeAttributes)) return undefined;
-  const { message } = errorAttributes.decode(body);
-  return message === "" ? undefined : message;
+function readExtendedAck(
+  flags: number,
+  body: ByteReader,
+): Pick<Outcome, "kernelMessage" | "attributeOffset"> {
+  if (!hasFlag(flags, messageFlags.acknowledgeAttributes)) return {};
+  const { message = "", offset } = errorAttributes.decode(body);
+  return {
+    ...(message === "" ? {} : { kernelMessage: message }),
+    ...(offset === undefined ? {} : { attributeOffset: offset }),
+  };
 }
 
 function readErrno(body: ByteReader): number {

@@ -2,6 +2,7 @@
 import { errno } from "../../base/errno.ts";
 import { familyOf, type IpFamily } from "../../base/ip.ts";
 import { inSlices } from "../../base/time-slice.ts";
+import { DecodeError } from "../../netlink/errors.ts";
 import { resolveFamily } from "../../netlink/generic.ts";
 import { protocols } from "../../netlink/netlink-package.ts";
 import type { RequestKind } from "../../netlink/request.ts";
@@ -165,7 +166,7 @@ export class IpvsClient implements Ipvs {
       updates.map(({ index }) => asUpdate(changes[index] as IpvsChange)),
     );
     failed.push(
-      ...again.map(({ index, error }) => ({ index: updates[index]?.index ?? -1, error })),
+      ...again.map(({ index, error }) => ({ ...(updates[index] as FailedChange), error })),
     );
     return failed.sort((a, b) => a.index - b.index);
   }
@@ -175,7 +176,8 @@ export class IpvsClient implements Ipvs {
     const [timeouts] = await transport.request(kinds.readTimeouts, undefined, ({ body }) =>
       decodeTimeouts(body),
     );
-    return timeouts ?? { tcpSeconds: 0, tcpFinSeconds: 0, udpSeconds: 0 };
+    if (timeouts === undefined) throw new DecodeError("reply without IPVS timeouts", 0);
+    return timeouts;
   }
 
   async writeTimeouts(timeouts: IpvsTimeouts): Promise<void> {

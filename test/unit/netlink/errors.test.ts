@@ -29,6 +29,20 @@ describe("the message of a NetlinkError", () => {
       message: "Cannot create virtual server TCP 10.96.0.1:443: EINVAL (Invalid netmask)",
     },
     {
+      name: "says where in the request the rejected attribute is",
+      facts: { ...base, errno: 22, kernelMessage: "Invalid netmask", attributeOffset: 36 },
+      message:
+        "Cannot create virtual server TCP 10.96.0.1:443: EINVAL " +
+        "(Invalid netmask; rejected attribute at byte 36 of the request)",
+    },
+    {
+      name: "says where the rejected attribute is if the kernel gave no message",
+      facts: { ...base, errno: 22, attributeOffset: 36 },
+      message:
+        "Cannot create virtual server TCP 10.96.0.1:443: EINVAL " +
+        "(rejected attribute at byte 36 of the request)",
+    },
+    {
       name: "does without a subject",
       facts: { operation: "list virtual servers", subject: "", errno: 1 },
       message: "Cannot list virtual servers: EPERM",

@@ -22,6 +22,7 @@ import {
 const ENOENT = 2;
 const EBUSY = 16;
 const EEXIST = 17;
+const EINVAL = 22;
 const ENOBUFS = 105;
 const ETIMEDOUT = 110;
 const ACK = 0x4;
@@ -104,6 +105,29 @@ describe("request", () => {
       code: "EEXIST",
       errno: EEXIST,
       kernelMessage: "thing exists",
+    });
+  });
+
+  it("keeps the offset of the attribute that the kernel rejected", async () => {
+    const { transport } = open((requests) =>
+      messages({
+        ...acknowledgement(sequenceOf(requests)),
+        flags: 0x300,
+        body(writer) {
+          writer.u32(-EINVAL >>> 0);
+          writeRequestHeader(writer, 24);
+          writeWords(writer, "Attribute failed policy validation");
+          const start = writer.beginAttribute(2);
+          writer.u32(20);
+          writer.endAttribute(start);
+        },
+      }),
+    );
+    await assert.rejects(transport.request(kind, 5), {
+      message:
+        "Cannot change thing 5: EINVAL (Attribute failed policy validation; rejected attribute at byte 20 of the request)",
+      kernelMessage: "Attribute failed policy validation",
+      attributeOffset: 20,
     });
   });
 

@@ -310,6 +310,14 @@ describe("timeouts", () => {
     });
   });
 
+  it("are an error if the reply has none", async () => {
+    const { ipvs } = await open(refusing());
+    await assert.rejects(ipvs.readTimeouts(), {
+      name: "DecodeError",
+      message: /reply without IPVS timeouts/,
+    });
+  });
+
   it("are written, 0 for what stays", async () => {
     const { ipvs, sent } = await open(refusing());
     await ipvs.writeTimeouts({ tcpSeconds: 900, tcpFinSeconds: 0, udpSeconds: 300 });
