@@ -1,4 +1,5 @@
 /** Runs the machine's own programs by execa, without a shell (docs/decisions/0012). */
+import type { Readable } from "node:stream";
 import { execa } from "execa";
 import {
   killedBy,
@@ -11,37 +12,64 @@ import {
 
 /** Output beyond this is refused; 50,000 saved rules take about 8 MB. */
 const largestOutputBytes = 64 * 1024 * 1024;
+/** execa escapes all that it has buffered when a program fails, 1 s per MB: it gets stderr alone, and little of that. */
+const largestErrorOutputBytes = 256 * 1024;
 /** How long after SIGTERM a program that overran its time is killed. */
 const killDelayMs = 1_000;
 
 /** The program is in the network namespace of the calling thread, and gets SIGTERM when this process exits. */
 export const runProgram: RunProgram = async (call) => {
-  const result = await execa(call.program, call.arguments, {
+  const subprocess = execa(call.program, call.arguments, {
     env: programEnvironment(),
     extendEnv: false,
     input: call.input ?? "",
     timeout: call.timeoutMs,
     forceKillAfterDelay: killDelayMs,
     encoding: "buffer",
-    maxBuffer: largestOutputBytes,
+    buffer: { stdout: false },
+    maxBuffer: { stderr: largestErrorOutputBytes },
     stripFinalNewline: false,
     reject: false,
   });
+  const output = collect(subprocess.stdout, () => subprocess.kill());
+  const result = await subprocess;
   const cause = result.cause ?? result;
   if (result.timedOut) throw timedOut(call, cause);
-  if (result.isMaxBuffer) {
-    const detail = `it wrote more than ${largestOutputBytes / 2 ** 20} MB and was killed`;
-    throw new ProgramError(call.program, "output-too-long", detail, cause);
-  }
+  if (output.isTooLong()) throw tooLong(call.program, "64 MB", cause);
+  if (result.isMaxBuffer) throw tooLong(call.program, "256 KB of errors", cause);
   if (result.signal !== undefined) throw killedBy(result.signal, call, cause);
   if (result.exitCode === undefined) throw notStarted(result.code ?? "unknown", call, cause);
+  const { buffer, byteOffset, byteLength } = result.stderr;
   return {
     exitCode: result.exitCode,
-    output: textOf(result.stdout),
-    errorOutput: textOf(result.stderr),
+    output: output.text(),
+    errorOutput: Buffer.from(buffer, byteOffset, byteLength).toString(),
   };
 };
 
-function textOf({ buffer, byteOffset, byteLength }: Uint8Array): string {
-  return Buffer.from(buffer, byteOffset, byteLength).toString();
+/** What a stream gives. Beyond {@link largestOutputBytes} it is closed, which ends children that write to it, too. */
+function collect(
+  stream: Readable,
+  onTooLong: () => void,
+): { readonly isTooLong: () => boolean; readonly text: () => string } {
+  const chunks: Buffer[] = [];
+  let bytes = 0;
+  stream.on("data", (chunk: Buffer) => {
+    bytes += chunk.length;
+    if (bytes <= largestOutputBytes) {
+      chunks.push(chunk);
+      return;
+    }
+    onTooLong();
+    stream.destroy();
+  });
+  return {
+    isTooLong: () => bytes > largestOutputBytes,
+    text: () => Buffer.concat(chunks).toString(),
+  };
+}
+
+function tooLong(program: string, limit: string, cause: unknown): ProgramError {
+  const detail = `it wrote more than ${limit} and was killed`;
+  return new ProgramError(program, "output-too-long", detail, cause);
 }

@@ -85,6 +85,12 @@ describe("running a program", () => {
       "output-too-long",
       /^Cannot run sh: it wrote more than 64 MB and was killed$/,
     ],
+    [
+      "writes errors without end",
+      () => sh("cat /dev/zero >&2", { timeoutMs: 60_000 }),
+      "output-too-long",
+      /^Cannot run sh: it wrote more than 256 KB of errors and was killed$/,
+    ],
     ["is killed", () => sh("kill -9 $$"), "killed", /killed by SIGKILL/],
   ];
   for (const [name, fail, failure, message] of failures) {
@@ -95,6 +101,18 @@ describe("running a program", () => {
         assert.match(error.message, message);
         return true;
       });
+    });
+  }
+});
+
+describe("a program that prints endlessly", () => {
+  /** Building an error text of 64 MB took 45 s of processor time, during which the event loop stood still. */
+  for (const stream of ["1", "2"]) {
+    it(`costs little processor time when it writes to file descriptor ${stream}`, async () => {
+      const before = process.cpuUsage();
+      await assert.rejects(sh(`cat /dev/zero >&${stream}`), { failure: "output-too-long" });
+      const { user, system } = process.cpuUsage(before);
+      assert.ok(user + system < 5_000_000, `${(user + system) / 1_000_000} s`);
     });
   }
 });
