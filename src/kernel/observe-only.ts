@@ -1,4 +1,5 @@
 import type { Ipvs, Kernel, Modules } from "./kernel.ts";
+import { ModuleError } from "./modules/module-error.ts";
 
 /**
  * A kernel that is read and never written: every write succeeds and does nothing. Modules are not loaded and
@@ -58,9 +59,8 @@ export function observeOnly(kernel: Kernel): Kernel {
       readParameter: (module, name) => modules.readParameter(module, name),
       writeParameter() {},
       async load(name) {
-        throw new Error(
-          `Cannot load kernel module ${name}: observe-only mode changes nothing; run on the node: modprobe ${name}`,
-        );
+        const advice = `run on the node: modprobe ${name}`;
+        throw new ModuleError(name, "observe-only mode changes nothing", advice);
       },
     },
   };

@@ -1,7 +1,8 @@
 import type { Logger } from "../../base/log.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
+import { ModuleError } from "../../kernel/modules/module-error.ts";
 
-/** Loads a module that may be absent. Where that fails, whoever needs it shows why that matters. */
+/** Loads a module that may be absent. If loading fails, whoever needs the module reports why that matters. */
 export async function loadModule(
   { modules }: Pick<Kernel, "modules">,
   module: string,
@@ -11,6 +12,9 @@ export async function loadModule(
   try {
     await modules.load(module);
   } catch (error) {
-    log.warn("Cannot load kernel module", { module, err: error });
+    log.warn("Cannot load kernel module", {
+      module,
+      err: error instanceof ModuleError ? error.reason : error,
+    });
   }
 }

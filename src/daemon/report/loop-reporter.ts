@@ -140,10 +140,12 @@ export class LoopReporter {
   protected logFailures({ failures }: SyncReport): void {
     const { log } = this.parts;
     for (const { kind, subject, error } of failures.slice(0, maxLoggedFailures)) {
-      log.error("Kernel change failed", { change: kind, subject, err: errorText(error) });
+      const err = errorText(error);
+      if (kind === "observe") log.error("Cannot read kernel state", { subject, err });
+      else log.error("Kernel change failed", { change: kind, subject, err });
     }
     const others = failures.length - maxLoggedFailures;
-    if (others > 0) log.error("More kernel changes failed", { count: others });
+    if (others > 0) log.error("More kernel requests failed", { count: others });
   }
 
   /** A line for each family, as upstream's two proxiers write. */

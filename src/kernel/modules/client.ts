@@ -3,17 +3,7 @@ import { release } from "node:os";
 import type { Modules } from "../kernel.ts";
 import { readKernelFile, writeKernelFile } from "../kernel-file.ts";
 import { ProgramError, type RunProgram } from "../program.ts";
-
-/** A kernel module that is not there and could not be loaded. */
-export class ModuleError extends Error {
-  readonly module: string;
-
-  constructor(name: string, problem: string, advice: string, cause?: unknown) {
-    super(`Cannot load kernel module ${name}: ${problem}; ${advice}`, { cause });
-    this.name = "ModuleError";
-    this.module = name;
-  }
-}
+import { ModuleError } from "./module-error.ts";
 
 export interface ModulesOptions {
   /** Where the kernel shows itself; another folder in tests. */

@@ -1,4 +1,4 @@
-/** What reporters count and measure, as Prometheus reads it. */
+/** What reporters count and measure, as Prometheus reads it, and what they log. */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { ApiContact } from "../../../../src/daemon/report/api-contact.ts";
@@ -14,12 +14,13 @@ const clock = new FakeClock();
 const now = clock.nowMs() / 1000;
 
 class Reporters {
+  readonly log = new RecordingLogger();
   readonly #metrics = prometheusMetrics({ version: "0.0.0" });
   readonly #parts = {
     metrics: this.#metrics,
     health: new ProxyHealth(clock, 60_000),
     clock,
-    log: new RecordingLogger(),
+    log: this.log,
     nodeName: "node-1",
     events: { record() {} },
   };
@@ -200,4 +201,18 @@ describe("a figure", () => {
       );
     });
   }
+});
+
+describe("the log of a failed sync", () => {
+  it("tells reads from changes", () => {
+    const reporters = new Reporters();
+    const change = { ...failure, kind: "set-create", subject: "set ONE" } as const;
+    reporters.synced({ failures: [failure, change, ...Array(10).fill(failure)] });
+    const lines = reporters.log.lines.map(({ event, keys }) => [event, keys]);
+    assert.deepEqual(lines.slice(0, 2), [
+      ["Cannot read kernel state", { subject: "sets", err: "EIO" }],
+      ["Kernel change failed", { change: "set-create", subject: "set ONE", err: "EIO" }],
+    ]);
+    assert.deepEqual(lines[10], ["More kernel requests failed", { count: 2 }]);
+  });
 });

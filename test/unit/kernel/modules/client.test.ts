@@ -3,7 +3,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, describe, it } from "node:test";
-import { ModuleError, ModulesClient } from "../../../../src/kernel/modules/client.ts";
+import { ModulesClient } from "../../../../src/kernel/modules/client.ts";
+import { ModuleError } from "../../../../src/kernel/modules/module-error.ts";
 import { ProgramError } from "../../../../src/kernel/program.ts";
 import { type ProgramAnswer, programs } from "../programs.ts";
 

@@ -1,0 +1,14 @@
+/** A kernel module that is not available and could not be loaded. */
+export class ModuleError extends Error {
+  readonly module: string;
+  /** The message without its start, for log lines that name the module themselves. */
+  readonly reason: string;
+
+  constructor(name: string, problem: string, advice: string, cause?: unknown) {
+    const reason = `${problem}; ${advice}`;
+    super(`Cannot load kernel module ${name}: ${reason}`, { cause });
+    this.name = "ModuleError";
+    this.module = name;
+    this.reason = reason;
+  }
+}
