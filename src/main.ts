@@ -6,6 +6,7 @@ import { systemErrorText } from "./base/system-error-text.ts";
 import { uncaughtText } from "./cli/fatal.ts";
 import { flushed } from "./cli/flush.ts";
 import { runCommandLine } from "./cli/run-command-line.ts";
+import { hasColors, terminalWidth } from "./cli/terminal.ts";
 import type { LogFormat } from "./config/config.ts";
 import { endEarlyOnSignals, exitOnUncaught } from "./daemon/process/life-cycle.ts";
 
@@ -29,8 +30,8 @@ const running = runCommandLine(process.argv.slice(2), {
   hostname,
   writeOut: (text) => void process.stdout.write(text),
   environment: process.env,
-  columns: () => process.stdout.columns,
-  isTerminal: process.stdout.isTTY === true && process.env["NO_COLOR"] === undefined,
+  columns: () => terminalWidth(process.stdout, process.env),
+  hasColors: hasColors(process.stdout, process.env),
   writeErr: (text) => void process.stderr.write(text),
   forbidCoreDumps,
   noteLoaded: ({ command, config }) => {

@@ -35,10 +35,10 @@ export type Commands = Pick<
 /** What the command line needs of the process. */
 export interface CommandWorld extends PartsWorld {
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Columns of the terminal that stdout is; undefined: it is none. */
+  /** Columns of the terminal that stdout is; undefined if it is not one. */
   readonly columns?: () => number | undefined;
   /** Standard output is a terminal that shows colors. */
-  readonly isTerminal: boolean;
+  readonly hasColors: boolean;
   /** Replaces a file's content; throws where it cannot. */
   readonly writeFile: (path: string, text: string) => void;
   /** Called once, when the configuration is known. */
@@ -181,12 +181,12 @@ const runs: Readonly<Record<string, (called: CalledCommand) => Promise<number>>>
     const { readNames } = await import("./operator/read-names.ts");
     const { topOptions } = await import("./operator/top-options.ts");
     const [filter = ""] = line.arguments;
-    const options = topOptions(line.options, filter, world.isTerminal);
+    const options = topOptions(line.options, filter, world.hasColors);
     const { runTop } = await world.loadCommands();
     // The log would be written over the view.
     const answer = withoutDaemon(called, () => ({ clock: world.clock, log: silentLogger }));
     const names = (): ReturnType<typeof readNames> => readNames(config, answer, world.environment);
-    return await runTop({ ...world, readNames: names }, options);
+    return await runTop({ ...world, columns: world.columns?.(), readNames: names }, options);
   },
   plan: async ({ line: { options, values }, config, world, parts }) => {
     const commands = await world.loadCommands();
@@ -199,7 +199,7 @@ const runs: Readonly<Record<string, (called: CalledCommand) => Promise<number>>>
     const verdict = await commands.printDoctor(config, parts(), {
       format: options.get("output"),
       isBeforeInstall: options.get("before-install") === "true",
-      hasColor: world.isTerminal,
+      hasColor: world.hasColors,
     });
     return doctorExitCodes[verdict];
   },

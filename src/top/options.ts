@@ -23,4 +23,6 @@ export interface TopParts {
   readonly readNames: ReadNames;
   readonly writeOut: (text: string) => void;
   readonly writeErr: (text: string) => void;
+  /** Columns of the terminal that stdout is; undefined if it is not one. */
+  readonly columns?: number | undefined;
 }

@@ -10,8 +10,6 @@ import { serviceTable } from "./table.ts";
 
 export interface BatchParts extends TopParts {
   readonly kernel: TopKernel;
-  /** Of the terminal that stdout is; undefined: it is none. */
-  readonly columns?: number | undefined;
 }
 
 type BatchOptions = Pick<TopOptions, "intervalMs" | "sort" | "filter" | "format">;

@@ -11,7 +11,7 @@ export async function runTop(parts: TopParts, options: TopOptions): Promise<numb
   const kernel = openReaders(clock, process.env);
   try {
     if (options.isBatch || options.format === "json" || !isFullTerminal()) {
-      await runBatch({ ...parts, kernel, columns: process.stdout.columns }, options);
+      await runBatch({ ...parts, kernel }, options);
       return 0;
     }
     const terminal = openTerminal();

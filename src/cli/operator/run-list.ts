@@ -49,7 +49,7 @@ interface Listing {
   readonly render: (text: string) => string;
 }
 
-/** Once, or again with each change until a signal. */
+/** Prints once; with --watch, again with each change until a signal ends the program. */
 async function printList(
   question: Question,
   world: QuestionWorld,
@@ -57,16 +57,24 @@ async function printList(
   { target, render }: Listing,
 ): Promise<number> {
   const answer = answererOf(question, world, withoutDaemon, "showing what a start would find");
-  let shown = render(await answer(target));
-  world.writeOut(shown);
+  let text = await answer(target);
+  world.writeOut(render(text));
   while (question.options.get("watch") === "true") {
     await sleep(world.clock, watchPeriodMs);
-    const next = render(await answer(target));
-    if (next === shown) continue;
-    shown = next;
-    world.writeOut(`${world.columns?.() === undefined ? "\n" : clearScreen}${shown}`);
+    const next = await answer(target);
+    const isSame = withoutTimes(next) === withoutTimes(text);
+    text = next;
+    if (isSame) continue;
+    const start = world.columns?.() === undefined ? "\n" : clearScreen;
+    world.writeOut(`${start}${render(text)}`);
   }
   return exitCodes.ok;
+}
+
+/** The times of a drain change with every answer, even if nothing else does. */
+function withoutTimes(answer: string): string {
+  const isTime = (name: string): boolean => name === "ageSeconds" || name === "deadlineInSeconds";
+  return JSON.stringify(parseJson(answer), (name, value) => (isTime(name) ? "" : value));
 }
 
 const clearScreen = "\u001b[H\u001b[2J\u001b[3J";

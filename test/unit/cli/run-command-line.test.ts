@@ -40,7 +40,7 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
     writeOut: (text) => {
       out += text;
     },
-    isTerminal: false,
+    hasColors: false,
     environment: {},
     writeErr: (text) => {
       err += text;

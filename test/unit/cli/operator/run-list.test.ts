@@ -223,4 +223,46 @@ describe("kube-ipvs drains", () => {
     );
     assert.equal(out, "Nothing drains\n");
   });
+
+  it("prints again only when more than the times of a drain changed", async () => {
+    const drain = {
+      ...{ ageSeconds: 10, deadlineInSeconds: 890, namespace: "shop", name: "web" },
+      ...{ protocol: "TCP", address: "10.96.0.10", port: 80 },
+      realServer: { address: "10.244.1.5", port: 8080 },
+      ...{ activeConnections: 2, inactiveConnections: 0 },
+    };
+    const answers = [
+      drain,
+      { ...drain, ageSeconds: 12, deadlineInSeconds: 888 },
+      { ...drain, ageSeconds: 14, deadlineInSeconds: 886, activeConnections: 1 },
+    ];
+    const clock = new FakeClock();
+    const shown: string[] = [];
+    const options = new Map([...question.options, ["watch", "true"]]);
+    const running = runDrains(
+      { arguments: [], options, config: { operatorSocketPath: path, lockName: "x" } },
+      { clock, writeOut: (text) => void shown.push(text), writeErr: () => {} },
+      async () => {
+        const answer = answers.shift();
+        if (answer === undefined) throw new Error("the node is gone");
+        return JSON.stringify({ items: [answer] });
+      },
+    );
+    let hasEnded = false;
+    const ended = assert.rejects(running, /the node is gone/).finally(() => {
+      hasEnded = true;
+    });
+    while (!hasEnded) {
+      await turn();
+      await clock.advance(2_000);
+    }
+    await ended;
+    assert.deepEqual(
+      shown.map((text) => /^(?:10|14) s .*[12] +0$/m.exec(text)?.[0].replaceAll(/ +/g, " ")),
+      [
+        "10 s in 14 min 50 s shop web TCP 10.96.0.10:80 10.244.1.5:8080 2 0",
+        "14 s in 14 min 46 s shop web TCP 10.96.0.10:80 10.244.1.5:8080 1 0",
+      ],
+    );
+  });
 });

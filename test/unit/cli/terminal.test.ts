@@ -1,0 +1,37 @@
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { hasColors, terminalWidth } from "../../../src/cli/terminal.ts";
+
+const terminal = { isTTY: true, columns: 120 };
+const pipe = {};
+
+describe("the width of tables", () => {
+  it("is the terminal's, unless COLUMNS gives another", () => {
+    assert.equal(terminalWidth(terminal, {}), 120);
+    assert.equal(terminalWidth(terminal, { COLUMNS: "60" }), 60);
+  });
+
+  it("is the terminal's if COLUMNS is not a positive whole number", () => {
+    for (const value of ["", "0", "-1", "1.5", "wide"]) {
+      assert.equal(terminalWidth(terminal, { COLUMNS: value }), 120, value);
+    }
+  });
+
+  it("is unlimited in a pipe", () => {
+    assert.equal(terminalWidth(pipe, {}), undefined);
+    assert.equal(terminalWidth(pipe, { COLUMNS: "60" }), undefined);
+  });
+});
+
+describe("colors", () => {
+  it("are shown in a terminal only", () => {
+    assert.equal(hasColors(terminal, {}), true);
+    assert.equal(hasColors(pipe, {}), false);
+  });
+
+  it("are turned off by NO_COLOR, unless it is empty", () => {
+    assert.equal(hasColors(terminal, { NO_COLOR: "1" }), false);
+    assert.equal(hasColors(terminal, { NO_COLOR: "0" }), false);
+    assert.equal(hasColors(terminal, { NO_COLOR: "" }), true);
+  });
+});
