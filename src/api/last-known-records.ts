@@ -1,4 +1,4 @@
-import { sameValue } from "../base/same-value.ts";
+import { isDeepStrictEqual } from "node:util";
 import type { RecordOf } from "./decode/decode-object.ts";
 import type { ResourceKind, SourceListener } from "./source.ts";
 
@@ -47,7 +47,7 @@ export class LastKnownRecords<T> {
    */
   put(name: string, record: T | undefined): void {
     const previous = this.#lastKnown.get(name);
-    if (sameValue(previous, record)) return;
+    if (isDeepStrictEqual(previous, record)) return;
     if (record === undefined) this.#lastKnown.delete(name);
     else this.#lastKnown.set(name, record);
     this.#notify(previous, record);

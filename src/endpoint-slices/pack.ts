@@ -1,4 +1,4 @@
-import { sameValue } from "../base/same-value.ts";
+import { isDeepStrictEqual } from "node:util";
 import type { EndpointGroup } from "./desired-endpoints.ts";
 import type { SliceEndpoint, StoredSlice } from "./objects.ts";
 
@@ -48,7 +48,7 @@ function keepEndpoints(stored: StoredSlice, missing: Map<string, SliceEndpoint>)
   let isChanged = false;
   for (const before of stored.endpoints) {
     const wanted = endpoints.length < endpointsPerSlice ? missing.get(before.pod) : undefined;
-    if (wanted === undefined || !sameValue(before, wanted)) isChanged = true;
+    if (wanted === undefined || !isDeepStrictEqual(before, wanted)) isChanged = true;
     if (wanted === undefined) continue;
     missing.delete(before.pod);
     endpoints.push(wanted);

@@ -1,5 +1,5 @@
+import { isDeepStrictEqual } from "node:util";
 import type { IpFamily } from "../base/ip.ts";
-import { sameValue } from "../base/same-value.ts";
 import type { ServiceName } from "../base/service-name.ts";
 import { endpointGroups, portsKey, type ZoneOf } from "./desired-endpoints.ts";
 import {
@@ -157,7 +157,7 @@ function emptySlice(stored: StoredSlice | undefined): PackedSlice {
 
 function hasMetadata(slice: StoredSlice, service: SelectingService): boolean {
   const { labels, ownerUid } = metadataOf(service);
-  return slice.ownerUid === ownerUid && sameValue(slice.labels, labels);
+  return slice.ownerUid === ownerUid && isDeepStrictEqual(slice.labels, labels);
 }
 
 /** The labels of the Service go onto its slices, so that selectors for one find the others. */

@@ -1,7 +1,5 @@
+import { isDeepStrictEqual } from "node:util";
 import type { IpFamily } from "../base/ip.ts";
-import { none } from "../base/none.ts";
-import { sameSet } from "../base/same-set.ts";
-import { sameValue } from "../base/same-value.ts";
 import type { RuleSet } from "../state/rule.ts";
 import type { RulesInput } from "./rule-parts.ts";
 import { planRules } from "./rules.ts";
@@ -18,16 +16,9 @@ export class RulesMemory {
   /** As {@link planRules}. */
   plan(input: RulesInput): RuleSet {
     const last = this.#planned.get(input.family);
-    if (last !== undefined && sameInput(last.input, input)) return last.rules;
+    if (last !== undefined && isDeepStrictEqual(last.input, input)) return last.rules;
     const rules = planRules(input);
     this.#planned.set(input.family, { input, rules });
     return rules;
   }
-}
-
-function sameInput(left: RulesInput, right: RulesInput): boolean {
-  return (
-    sameSet(left.filledSets, right.filledSets) &&
-    sameValue({ ...left, filledSets: none }, { ...right, filledSets: none })
-  );
 }

@@ -3,9 +3,9 @@
  * Service holds an address that several claim: docs/decisions/0013 and 0016. It is written after the kernel; a program
  * that is killed in between leaves what the kernel shows.
  */
+import { isDeepStrictEqual } from "node:util";
 import { isRecord } from "../../base/is-record.ts";
 import type { Logger } from "../../base/log.ts";
-import { sameValue } from "../../base/same-value.ts";
 import type { Holder, Holders } from "../../plan/claims/claim.ts";
 import type { HolderRecord } from "../../plan/claims/holder-record.ts";
 import type { RecordedOwnership } from "../../reconcile/ownership/classify.ts";
@@ -65,7 +65,7 @@ export class OwnershipRecordFile implements OwnershipRecord, HolderRecord {
 
   keepHolders(...all: readonly Holders[]): void {
     const content = holdersContent(all.flatMap((holders) => [...holders]));
-    if (sameValue(content, this.#holders)) return;
+    if (isDeepStrictEqual(content, this.#holders)) return;
     this.#holders = content;
     this.#write();
   }

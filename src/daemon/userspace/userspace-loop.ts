@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from "node:util";
 import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/objects.ts";
 import type { ResourceKind } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
@@ -6,7 +7,6 @@ import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import { none } from "../../base/none.ts";
 import { type NextRun, Periodic } from "../../base/periodic.ts";
-import { sameValue } from "../../base/same-value.ts";
 import type { Config } from "../../config/config.ts";
 import type { Iptables } from "../../kernel/kernel.ts";
 import { ChangeTracker } from "../../model/change-tracker.ts";
@@ -230,7 +230,7 @@ export class UserspaceLoop {
   /** Node ports are at other addresses than before: who has them is decided again. */
   #refreshAddresses(): void {
     const addresses = this.#parts.nodeAddresses();
-    if (sameValue(addresses, this.#nodeAddresses)) return;
+    if (isDeepStrictEqual(addresses, this.#nodeAddresses)) return;
     this.#nodeAddresses = addresses;
     this.#tracker.touchAll();
   }

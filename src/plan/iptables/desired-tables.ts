@@ -1,6 +1,6 @@
+import { isDeepStrictEqual } from "node:util";
 import type { IpFamily } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
-import { sameValue } from "../../base/same-value.ts";
 import type { ServiceName } from "../../base/service-name.ts";
 import { bySeniority, servicePortKey } from "../../model/service-port.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
@@ -97,7 +97,7 @@ class FamilyTables {
     for (const chain of after?.chains ?? none) {
       gone.delete(chain.name);
       const present = this.#own.get(chain.name);
-      if (present !== undefined && sameValue(present.rules, chain.rules)) continue;
+      if (present !== undefined && isDeepStrictEqual(present.rules, chain.rules)) continue;
       this.#own.set(chain.name, chain);
       this.#touched.add(chain.name);
     }
@@ -160,7 +160,7 @@ class FamilyTables {
 
   #touchDifferences(before: Parts, after: Parts): void {
     for (const chain of new Set([...before.keys(), ...after.keys()])) {
-      if (!sameValue(before.get(chain), after.get(chain))) this.#touched.add(chain);
+      if (!isDeepStrictEqual(before.get(chain), after.get(chain))) this.#touched.add(chain);
     }
   }
 

@@ -20,3 +20,13 @@ it("reports each difference once, with the record reported before", () => {
   assert.equal(told[1]?.[0], one);
   assert.deepEqual(records.names(), []);
 });
+
+it("tells records apart by the entries of their Maps", () => {
+  const told: unknown[] = [];
+  const records = new LastKnownRecords<ReadonlyMap<string, number>>((_, record) =>
+    told.push(record),
+  );
+  const maps = [1, 1, 2].map((value) => new Map([["a", value]]));
+  for (const map of maps) records.put("x", map);
+  assert.deepEqual(told, [maps[0], maps[2]]);
+});
