@@ -45,7 +45,10 @@ describe("the process", () => {
   it("writes all of --help into a pipe", async () => {
     const { code, out } = await program("--help");
     assert.equal(code, 0);
-    assert.match(out, /--proxy-port-range .*former userspace mode.*\n[\s\S]*\n {2}kube-ipvs --cleanup\n$/);
+    assert.match(
+      out,
+      /--proxy-port-range .*former userspace mode.*\n[\s\S]*\n {2}kube-ipvs --cleanup\n$/,
+    );
   });
 
   it("writes a long answer into a pipe whose reader is slow", async (test) => {
