@@ -10,6 +10,7 @@ import {
   chartPath,
   everything,
   leastValues,
+  leastWithConfigMap,
   readChartFile,
   renderChart,
   type Values,
@@ -33,7 +34,7 @@ describe("the schema of the values", () => {
 
   it("takes the defaults with an API server, or with a ConfigMap", () => {
     assert.deepEqual(problems(leastValues), []);
-    assert.deepEqual(problems({ existingConfigMap: "kube-proxy" }), []);
+    assert.deepEqual(problems(leastWithConfigMap), []);
     assert.deepEqual(problems(everything), []);
   });
 
@@ -79,8 +80,17 @@ describe("the chart, rendered", () => {
     assert.match(renderChart({ ...leastValues, apiServer: "" }).error, /apiServer is needed/);
   });
 
+  it("needs an image repository, and says so", () => {
+    for (const image of [{}, { repository: "" }, { digest: `sha256:${"0".repeat(64)}` }]) {
+      const { error } = renderChart({ ...leastValues, image });
+      assert.match(error, /image\.repository is needed: where you pushed the image/);
+      // The schema leaves this to the template: its own message would not name the value to set.
+      assert.deepEqual(problems({ ...leastValues, image: { repository: "", ...image } }), []);
+    }
+  });
+
   it("needs the pods' network, and says so", () => {
-    const { error } = renderChart({ apiServer: "https://10.0.0.1:6443" });
+    const { error } = renderChart({ ...leastValues, config: {} });
     assert.match(error, /config\.clusterCIDR is needed/);
   });
 
@@ -109,7 +119,7 @@ describe("the chart, rendered", () => {
 
   it("uses an existing ConfigMap and account in the place of its own", () => {
     const { objects = [] } = renderChart({
-      existingConfigMap: "kube-proxy",
+      ...leastWithConfigMap,
       serviceAccount: { create: false, name: "kube-proxy" },
       rbac: { create: false },
       appLabel: "kube-proxy",
@@ -238,7 +248,7 @@ describe("monitoring from the chart", () => {
 
   it("has the dashboard of deploy/monitoring", () => {
     const { data } = of("ConfigMap", {
-      existingConfigMap: "kube-proxy",
+      ...leastWithConfigMap,
       dashboard: { enabled: true },
     }) as unknown as { readonly data: Readonly<Record<string, string>> };
     const original = readFileSync(join(chartPath, "../../monitoring/dashboard.json"), "utf8");
@@ -259,7 +269,7 @@ describe("the chart, only observing", () => {
   });
 
   it("takes the ConfigMap of kubeadm's kube-proxy", () => {
-    const { objects = [] } = renderChart({ existingConfigMap: "kube-proxy", observeOnly: true });
+    const { objects = [] } = renderChart({ ...leastWithConfigMap, observeOnly: true });
     const { volumes, containers } = podOf(objects);
     assert.equal(volumes[0]?.configMap?.name, "kube-proxy");
     assert.equal(containers[0]?.command.at(-1), "--kube-ipvs-observe-only");

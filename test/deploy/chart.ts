@@ -12,8 +12,15 @@ const renderer: string = join(project, "build/test/chart-renderer");
 
 export type Values = Readonly<Record<string, unknown>>;
 
-/** The least that an operator must say. */
+/** The least that an operator must say beside an existing ConfigMap. */
+export const leastWithConfigMap: Values = {
+  image: { repository: "registry.example/kube-ipvs" },
+  existingConfigMap: "kube-proxy",
+};
+
+/** The least that an operator must say without one. */
 export const leastValues: Values = {
+  image: { repository: "registry.example/kube-ipvs" },
   apiServer: "https://10.0.0.1:6443",
   config: { clusterCIDR: "10.244.0.0/16" },
 };

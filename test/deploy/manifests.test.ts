@@ -22,7 +22,7 @@ import {
   readManifests,
   rolloutOf,
 } from "../support/container/pod.ts";
-import { everything, leastValues, renderChart } from "./chart.ts";
+import { everything, leastValues, leastWithConfigMap, renderChart } from "./chart.ts";
 import { schemaProblem, typeProblems } from "./kubernetes-models.ts";
 
 const deploy = join(import.meta.dirname, "../../deploy");
@@ -72,8 +72,7 @@ const sets: readonly { readonly name: string; readonly objects: readonly Manifes
   },
   {
     name: "the chart with a PodMonitor and kubeadm's ConfigMap",
-    objects:
-      renderChart({ existingConfigMap: "kube-proxy", podMonitor: { enabled: true } }).objects ?? [],
+    objects: renderChart({ ...leastWithConfigMap, podMonitor: { enabled: true } }).objects ?? [],
   },
 ];
 

@@ -25,7 +25,9 @@ export function packageChart(chart: string, folder: string, facts: ChartFacts): 
   }
   const values = join(folder, "values.yaml");
   const text = readFileSync(values, "utf8");
-  writeFileSync(values, text.replace("repository: kube-ipvs\n", `repository: ${repository}\n`));
+  const unset = 'repository: ""\n';
+  if (!text.includes(unset)) throw new Error(`values.yaml: the image has no empty repository`);
+  writeFileSync(values, text.replace(unset, `repository: ${repository}\n`));
   const names = ["Chart.yaml", "values.yaml", "values.schema.json", "README.md", "files"];
   const members = [...names, "templates"].map((name) => `kube-ipvs/${name}`);
   return gzipped(tarOf(dirname(folder), { epochSeconds, members, mode: plainMode }));

@@ -26,10 +26,11 @@
 {{- end }}
 
 {{- define "kube-ipvs.image" -}}
+{{- $repository := required "image.repository is needed: where you pushed the image, such as registry.example/kube-ipvs (docs/install.md)" .Values.image.repository -}}
 {{- if .Values.image.digest -}}
-{{ .Values.image.repository }}@{{ .Values.image.digest }}
+{{ $repository }}@{{ .Values.image.digest }}
 {{- else -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ $repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
 {{- end }}
 
