@@ -80,16 +80,14 @@ function endpointsOf(end: PathEnd): readonly EndpointPath[] {
   return end.kind === "balanced" || end.kind === "taken" ? end.endpoints : [];
 }
 
-function pathStep({ entry, rule, ...place }: Step, planned: Picture): PathStep {
+function pathStep({ entries, rule, ...place }: Step, planned: Picture): PathStep {
   const rules = planned.chains.get(chainKey(place.table, place.chain)) ?? [];
   const isRule = rules.some(({ text }) => text === rule);
-  const isEntry = (entry?.split(" ") ?? []).every((one) =>
-    [...planned.sets.values()].some(({ entries }) => (entries as ReadonlySet<string>).has(one)),
-  );
+  const isEntry = entries.every(({ set, entry }) => planned.sets.get(set)?.entries.has(entry));
   return {
     ...place,
     rule,
-    ...(entry === undefined ? {} : { entry }),
+    ...(entries.length === 0 ? {} : { entry: entries.map(({ entry }) => entry).join(" ") }),
     isPlanned: isRule && isEntry,
   };
 }

@@ -70,7 +70,7 @@ function masqueradeText({ steps, end }: PacketPath, network: NodeNetwork): strin
   const hairpin = end.endpoints
     .flatMap((endpoint) => endpoint.steps)
     .find(({ rule }) => rule.includes("LOOP-BACK"));
-  if (hairpin !== undefined) return `to itself: ${hairpin.entry} is in KUBE-LOOP-BACK`;
+  if (hairpin !== undefined) return `to itself: ${hairpin.entries[0]?.entry} is in KUBE-LOOP-BACK`;
   if (mark === undefined) return "none: no rule marks the packet";
   const isDone = end.endpoints.some(({ isMasqueraded }) => isMasqueraded);
   const without = isDone ? "" : "none, although ";

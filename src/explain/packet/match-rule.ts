@@ -23,19 +23,25 @@ export interface Sight {
   readonly lot: () => boolean;
 }
 
-/** The set entries that a matching rule has found; undefined: the rule does not match. Pure. */
+/** An entry that a packet matches, and the name of its set. */
+export interface FoundEntry {
+  readonly set: string;
+  readonly entry: SetEntry;
+}
+
+/** The set entries that a matching rule has found; undefined if the rule does not match. Pure. */
 export function matchRule(
   { matches }: Rule,
   sight: Sight,
   surroundings: Surroundings,
-): readonly SetEntry[] | undefined {
-  const entries: SetEntry[] = [];
+): readonly FoundEntry[] | undefined {
+  const entries: FoundEntry[] = [];
   for (const match of matches) {
     if (match.kind === "set") {
       const set = surroundings.picture.sets.get(match.name);
       const entry = set && findEntry(set, sight.passing, match.directions);
       if (entry === undefined) return undefined;
-      entries.push(entry);
+      entries.push({ set: match.name, entry });
     } else if (!isMatch(match, sight, surroundings)) return undefined;
   }
   return entries;

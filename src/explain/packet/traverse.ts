@@ -1,5 +1,5 @@
 import { chainKey, type TableName, type Target } from "../../state/rule.ts";
-import { matchRule, type Surroundings } from "./match-rule.ts";
+import { type FoundEntry, matchRule, type Surroundings } from "./match-rule.ts";
 import type { Passing } from "./packet.ts";
 
 export type Hook = "PREROUTING" | "INPUT" | "FORWARD" | "OUTPUT" | "POSTROUTING";
@@ -11,8 +11,8 @@ export interface Step {
   readonly chain: string;
   /** Behind `-A CHAIN `. */
   readonly rule: string;
-  /** The set entry that it found. */
-  readonly entry?: string;
+  /** The set entries that it found. */
+  readonly entries: readonly FoundEntry[];
 }
 
 /** A rewritten destination. */
@@ -89,8 +89,7 @@ function walkChain(chain: string, walk: Walk, depth: number): End {
     const passing = { ...walk.passing, mark: walk.mark };
     const entries = matchRule(rule, { passing, hasInLink, lot }, surroundings);
     if (entries === undefined) continue;
-    const entry = entries.join(" ");
-    walk.steps.push({ hook, table, chain, rule: text, ...(entry === "" ? {} : { entry }) });
+    walk.steps.push({ hook, table, chain, rule: text, entries });
     const end = follow(rule.target, walk, depth);
     if (end !== undefined) return end;
   }

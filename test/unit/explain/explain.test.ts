@@ -216,6 +216,27 @@ describe("explain", () => {
     });
   });
 
+  it("does not take an entry for planned that the plan has in another set", async () => {
+    const [, ...others] = objects;
+    const both = service({ spec: { externalIPs: ["203.0.113.7"] } });
+    await withNode([both, ...others], async (onNode) => {
+      const entry = addressPortEntry(web.address, web.protocol, web.port);
+      const set = setFor("externalIp", "IPv4");
+      await onNode.kernel.ipSets.apply([{ kind: "entry-add", set, entry }]);
+      const { packets } = await explained(onNode, client);
+      const steps = packets[0]?.path.filter((step) => step.entry === entry) ?? [];
+      assert.deepEqual(
+        steps.map(({ rule, isPlanned }) => [/KUBE-[A-Z-]+-IP\b/.exec(rule)?.[0], isPlanned]),
+        [
+          ["KUBE-CLUSTER-IP", true],
+          ["KUBE-EXTERNAL-IP", false],
+          ["KUBE-EXTERNAL-IP", false],
+          ["KUBE-CLUSTER-IP", true],
+        ],
+      );
+    });
+  });
+
   it("leaves out what another address of the Service lacks", async () => {
     const [, ...others] = objects;
     const external = { ...web, address: ip("203.0.113.7") };
