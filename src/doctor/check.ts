@@ -21,13 +21,13 @@ export interface Finding extends Judgement {
 }
 
 /** What a check cannot do without. */
-export type Need = "cluster" | "installed" | "daemon";
+export type Need = "cluster" | "installed" | "daemon" | "ipvs";
 
 /** A check; `judge` is pure. */
 export interface Check {
   readonly name: string;
   readonly why: string;
-  readonly needs?: Need;
+  readonly needs?: readonly Need[];
   /** Modes that it is about, and is left out in others; absent: all. */
   readonly modes?: readonly NodeFacts["mode"][];
   readonly judge: (facts: NodeFacts) => Judgement;

@@ -13,6 +13,7 @@ import {
 } from "./judge/ipvs.ts";
 import {
   judgeCapabilities,
+  judgeIpvs,
   judgeKernel,
   judgeModules,
   judgeModulesFolder,
@@ -33,6 +34,12 @@ const ipvs = { modes: ["ipvs"] } as const;
 const kernelModes = { modes: ["ipvs", "iptables"] } as const;
 
 export const checks: readonly Check[] = [
+  {
+    name: "ipvs",
+    ...ipvs,
+    why: "without it no Service can be served in IPVS mode",
+    judge: judgeIpvs,
+  },
   {
     name: "capabilities",
     ...kernelModes,
@@ -60,12 +67,14 @@ export const checks: readonly Check[] = [
   {
     name: "scheduler",
     ...ipvs,
+    needs: ["ipvs"],
     why: "without it no virtual server can be created, and kube-ipvs does not start",
     judge: judgeScheduler,
   },
   {
     name: "network-namespaces",
     ...ipvs,
+    needs: ["ipvs"],
     why: "IPVS shares its connection table and the work of its statistics among all namespaces",
     judge: judgeOtherNamespaces,
   },
@@ -84,26 +93,28 @@ export const checks: readonly Check[] = [
   {
     name: "conn-reuse-mode",
     ...ipvs,
+    needs: ["ipvs"],
     why: "decides what becomes of a client port that is used again soon",
     judge: judgeConnReuse,
   },
   {
     name: "expire-nodest-conn",
     ...ipvs,
+    needs: ["ipvs"],
     why: "without it packets to a removed real server vanish until the client gives up",
     judge: judgeExpireNoDestination,
   },
   {
     name: "estimator",
     ...ipvs,
-    needs: "installed",
+    needs: ["ipvs", "installed"],
     why: "its work grows with servers times processors, and older kernels do it all at once",
     judge: judgeEstimator,
   },
   {
     name: "connection-table",
     ...ipvs,
-    needs: "installed",
+    needs: ["ipvs", "installed"],
     why: "long chains make every new connection slower",
     judge: judgeConnectionTable,
   },
@@ -133,20 +144,20 @@ export const checks: readonly Check[] = [
   {
     name: "vip-collisions",
     ...ipvs,
-    needs: "installed",
+    needs: ["installed"],
     why: "an address on kube-ipvs0 is answered by this node alone: who else has it cannot be reached",
     judge: judgeCollisions,
   },
   {
     name: "conflicts",
-    needs: "daemon",
+    needs: ["daemon"],
     why: "a Service is not served where another one has its address and port: clients reach the other one",
     judge: judgeConflicts,
   },
   {
     name: "strict-arp",
     ...ipvs,
-    needs: "cluster",
+    needs: ["cluster"],
     why: "without it every node answers ARP for the addresses that MetalLB announces",
     judge: judgeStrictArp,
   },
@@ -157,19 +168,19 @@ export const checks: readonly Check[] = [
   },
   {
     name: "clock",
-    needs: "cluster",
+    needs: ["cluster"],
     why: "certificates and tokens are refused where the clock is wrong",
     judge: judgeClock,
   },
   {
     name: "api-server",
-    needs: "cluster",
+    needs: ["cluster"],
     why: "Services and EndpointSlices come from there",
     judge: judgeApi,
   },
   {
     name: "api-rights",
-    needs: "cluster",
+    needs: ["cluster"],
     why: "what may not be read is not served",
     judge: judgeRights,
   },

@@ -1,7 +1,7 @@
 /** Facts → findings. Pure. */
-import type { Check, Finding, SkippedCheck } from "./check.ts";
+import type { Check, Finding, Need, SkippedCheck } from "./check.ts";
 import { checks } from "./checks.ts";
-import type { NodeFacts } from "./facts.ts";
+import { isIpvsAvailable, type NodeFacts } from "./facts.ts";
 
 export interface Examination {
   readonly findings: readonly Finding[];
@@ -21,10 +21,22 @@ export function examine(facts: NodeFacts): Examination {
   return { findings, skipped };
 }
 
-function skipReason(needs: Check["needs"], facts: NodeFacts): string | undefined {
-  if (needs !== undefined && needs !== "cluster" && facts.isBeforeInstall)
-    return "--before-install is given";
-  if (needs === "daemon" && "skipped" in facts.daemon) return facts.daemon.skipped;
-  if (needs === "cluster" && "skipped" in facts.cluster) return facts.cluster.skipped;
+function skipReason(needs: Check["needs"] = [], facts: NodeFacts): string | undefined {
+  for (const need of needs) {
+    const reason = reasons[need](facts);
+    if (reason !== undefined) return reason;
+  }
   return undefined;
 }
+
+const notInstalled = ({ isBeforeInstall }: NodeFacts): string | undefined =>
+  isBeforeInstall ? "--before-install is given" : undefined;
+
+/** Why a need is not met; undefined if it is. */
+const reasons: Readonly<Record<Need, (facts: NodeFacts) => string | undefined>> = {
+  installed: notInstalled,
+  daemon: (facts) =>
+    notInstalled(facts) ?? ("skipped" in facts.daemon ? facts.daemon.skipped : undefined),
+  cluster: ({ cluster }) => ("skipped" in cluster ? cluster.skipped : undefined),
+  ipvs: (facts) => (isIpvsAvailable(facts) ? undefined : "IPVS is not available"),
+};

@@ -32,6 +32,18 @@ export interface ModuleFact {
   readonly state: ModuleState;
 }
 
+/** If the modules could not be read, IPVS is taken for available, and each check says what it cannot read. */
+export function ipvsStateOf({ modules }: Pick<NodeFacts, "modules">): ModuleState {
+  const all = "value" in modules ? modules.value : [];
+  return all.find(({ name }) => name === "ip_vs")?.state ?? "available";
+}
+
+/** It is loaded or built in, or modprobe finds it. */
+export function isIpvsAvailable(facts: Pick<NodeFacts, "modules">): boolean {
+  const state = ipvsStateOf(facts);
+  return state === "available" || state === "loadable";
+}
+
 /** IPVS in use in another network namespace. */
 export interface OtherNamespace {
   /** A process in it. */

@@ -4,7 +4,7 @@ import { counted } from "../../base/counted.ts";
 import { linux, linuxOf } from "../../base/kernel-version.ts";
 import { planSysctls, type SysctlSetting } from "../../plan/sysctls.ts";
 import { fail, type Judgement, ok, unknown, warn, worstVerdict } from "../check.ts";
-import { judging, type NodeFacts } from "../facts.ts";
+import { isIpvsAvailable, judging, type NodeFacts } from "../facts.ts";
 
 const reusePath = "net/ipv4/vs/conn_reuse_mode";
 const expirePath = "net/ipv4/vs/expire_nodest_conn";
@@ -34,11 +34,13 @@ export function judgeExpireNoDestination(facts: NodeFacts): Judgement {
   return judgeSetting(facts, { path: expirePath, value: "1" });
 }
 
-/** All the other settings that the daemon makes. */
+/** All the other settings that the daemon makes; without IPVS those that do not belong to it. */
 export function judgeSysctls(facts: NodeFacts): Judgement {
   const { isStrictArp, kernelRelease } = facts;
+  const hasIpvs = isIpvsAvailable(facts);
   const settings = planSysctls({ isStrictArp, kernelRelease }).filter(
-    ({ path }) => path !== reusePath && path !== expirePath,
+    ({ path }) =>
+      path !== reusePath && path !== expirePath && (hasIpvs || !path.startsWith("net/ipv4/vs/")),
   );
   const judged = settings.map((setting) => judgeSetting(facts, setting));
   const bad = judged.filter(({ verdict }) => verdict !== "ok");

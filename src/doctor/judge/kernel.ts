@@ -2,7 +2,7 @@
 
 import { linux, linuxOf } from "../../base/kernel-version.ts";
 import { fail, type Judgement, ok, unknown, warn } from "../check.ts";
-import { judging, type ModuleState, type NodeFacts } from "../facts.ts";
+import { ipvsStateOf, judging, type ModuleState, type NodeFacts } from "../facts.ts";
 
 interface KernelFault {
   /** The first version that has it; absent: every one before. */
@@ -43,8 +43,31 @@ export function judgeCapabilities({ missingCapabilities }: NodeFacts): Judgement
   });
 }
 
+/** The checks that need IPVS are skipped if it is not available. */
+export function judgeIpvs(facts: NodeFacts): Judgement {
+  const { kernelRelease, isBeforeInstall } = facts;
+  switch (ipvsStateOf(facts)) {
+    case "available":
+      return ok("IPVS available: yes");
+    case "loadable":
+      return ok("IPVS available: yes, ip_vs is loaded when kube-ipvs starts");
+    case "missing":
+      return fail(
+        `IPVS available: no, the kernel ${kernelRelease} has no ip_vs`,
+        "install the kernel's extra modules, use a kernel with CONFIG_IP_VS, or set mode: iptables",
+      );
+    case "unknown": {
+      const evidence = "IPVS available: no, ip_vs is not loaded and /lib/modules cannot be seen";
+      const remedy = "modprobe ip_vs on the node, or mount its /lib/modules";
+      return isBeforeInstall ? unknown(evidence, remedy) : fail(evidence, remedy);
+    }
+  }
+}
+
+/** All but ip_vs, which has a check of its own. */
 export function judgeModules({ modules, kernelRelease }: NodeFacts): Judgement {
-  return judging(modules, (all) => {
+  return judging(modules, (needed) => {
+    const all = needed.filter(({ name }) => name !== "ip_vs");
     const named = (wanted: ModuleState): readonly string[] =>
       all.filter(({ state }) => state === wanted).map(({ name }) => name);
     const missing = named("missing");

@@ -4,7 +4,7 @@ import { parseYamlDocuments } from "../../../src/base/yaml.ts";
 import { worstVerdict } from "../../../src/doctor/check.ts";
 import { examine } from "../../../src/doctor/examine.ts";
 import { renderExamination } from "../../../src/doctor/render.ts";
-import { known, nodeFacts } from "./node-facts.ts";
+import { known, nodeFacts, sysctlsWith } from "./node-facts.ts";
 
 const skipped = { skipped: "no API server is configured" };
 
@@ -57,6 +57,34 @@ describe("an examination", () => {
     ]);
   });
 
+  it("says first that IPVS is not available, and skips what follows from it", () => {
+    const withoutIpvs = sysctlsWith({
+      ...{ "net/ipv4/vs/conntrack": undefined, "net/ipv4/vs/expire_nodest_conn": undefined },
+      ...{ "net/ipv4/vs/expire_quiescent_template": undefined },
+      ...{ "net/ipv4/vs/conn_reuse_mode": undefined, "net/ipv4/vs/run_estimation": undefined },
+    });
+    const notLoaded = { unreadable: "IPVS is not loaded" };
+    const { findings, skipped } = examine(
+      nodeFacts({
+        modules: known([{ name: "ip_vs", state: "missing" }]),
+        sysctls: withoutIpvs,
+        ...{ schedulerProblem: notLoaded, ipvs: notLoaded, connTabBits: notLoaded },
+      }),
+    );
+    assert.match(findings[0]?.evidence ?? "", /^IPVS available: no, /);
+    assert.deepEqual(
+      findings.filter(({ verdict }) => verdict !== "ok").map(({ name }) => name),
+      ["ipvs"],
+    );
+    assert.deepEqual(
+      skipped.map(({ name, reason }) => `${name}: ${reason}`),
+      [
+        ...["scheduler", "network-namespaces", "conn-reuse-mode", "expire-nodest-conn"],
+        ...["estimator", "connection-table"],
+      ].map((name) => `${name}: IPVS is not available`),
+    );
+  });
+
   it("is as bad as its worst verdict", () => {
     assert.equal(worstVerdict([]), "ok");
     const verdicts = ["ok", "fail", "warn", "unknown"] as const;
@@ -70,9 +98,10 @@ describe("a printed examination", () => {
   const examination = examine(nodeFacts({ missingCapabilities: known(["NET_RAW"]) }));
 
   it("is aligned, and says why and what to do where something is wrong", () => {
-    const [head, first, why, remedy, next] = renderExamination(examination, "table", false).split(
-      "\n",
-    );
+    const [head, ipvs, first, why, remedy, next] = renderExamination(
+      ...([examination, "table", false] as const),
+    ).split("\n");
+    assert.equal(ipvs, "ok       ipvs                IPVS available: yes");
     assert.equal(head, "VERDICT  CHECK               EVIDENCE");
     assert.equal(first, "fail     capabilities        missing: NET_RAW");
     const indent = " ".repeat(head?.indexOf("EVIDENCE") ?? 0);
@@ -92,7 +121,7 @@ describe("a printed examination", () => {
       readonly checks: readonly { readonly name: string; readonly why: string }[];
     };
     assert.equal(json.verdict, "fail");
-    assert.equal(json.checks[0]?.name, "capabilities");
+    assert.equal(json.checks[0]?.name, "ipvs");
     const [yaml] = parseYamlDocuments(renderExamination(examination, "yaml", true));
     assert.deepEqual(yaml?.value, json);
   });

@@ -53,12 +53,39 @@ const cases: readonly Case[] = [
   { check: "kernel", verdict: "warn", facts: { kernelRelease: "4.15.0" }, says: /before 4\.18/ },
   { check: "kernel", verdict: "unknown", facts: { kernelRelease: "odd" }, says: /odd/ },
 
+  { check: "ipvs", verdict: "ok", facts: {}, says: /^IPVS available: yes – / },
+  {
+    check: "ipvs",
+    verdict: "ok",
+    facts: { modules: known([{ name: "ip_vs", state: "loadable" }]) },
+    says: /^IPVS available: yes, ip_vs is loaded when kube-ipvs starts – /,
+  },
+  { check: "ipvs", verdict: "ok", facts: { modules: unreadable }, says: /^IPVS available: yes – / },
+  {
+    check: "ipvs",
+    verdict: "fail",
+    facts: { modules: known([{ name: "ip_vs", state: "missing" }]) },
+    says: /^IPVS available: no, the kernel 6\.1\.0-13-amd64 has no ip_vs – /,
+  },
+  {
+    check: "ipvs",
+    verdict: "fail",
+    facts: { modules: known([{ name: "ip_vs", state: "unknown" }]) },
+    says: /^IPVS available: no, ip_vs is not loaded and \/lib\/modules cannot be seen – /,
+  },
+  {
+    check: "ipvs",
+    verdict: "unknown",
+    facts: { modules: known([{ name: "ip_vs", state: "unknown" }]), isBeforeInstall: true },
+    says: /^IPVS available: no/,
+  },
+
   { check: "modules", verdict: "ok", facts: {}, says: /1 of 2 .* loadable: dummy/ },
   {
     check: "modules",
     verdict: "fail",
-    facts: { modules: known([{ name: "ip_vs", state: "missing" }]) },
-    says: /no ip_vs/,
+    facts: { modules: known([{ name: "xt_set", state: "missing" }]) },
+    says: /no xt_set/,
   },
   {
     check: "modules",

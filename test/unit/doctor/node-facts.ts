@@ -62,6 +62,7 @@ export function nodeFacts(changed: Partial<NodeFacts> = {}): NodeFacts {
     missingCapabilities: known([]),
     modules: known([
       { name: "ip_vs", state: "available" },
+      { name: "ip_set", state: "available" },
       { name: "dummy", state: "loadable" },
     ]),
     schedulerProblem: known(undefined),
