@@ -1,9 +1,7 @@
 #!/bin/sh
 # Starts the program with the Node.js beside it, from any folder and through links: in ./lib, or in ../lib/kube-ipvs
 # where it is installed. Signals and exit status are the program's own: exec. The image has no readlink, and no link
-# here either. The flags, measured in docs/decisions/0011: the engine lets its heap grow by more the more it may have, and by default it
-# may have what suits the machine, so the maximum is fixed: room for twice 100,000 Services. A small young generation keeps memory low;
-# one helper thread of the engine in place of four saves 8 MB more, and half of the processor time at start.
+# here either. docs/decisions/0011 gives the reasons for the flags and for the allocator's settings.
 self=$0
 if [ -h "$self" ]; then self=$(readlink -f -- "$self") || exit 1; fi
 case $self in */*) folder=${self%/*} ;; *) folder=. ;; esac
@@ -17,4 +15,47 @@ export NODE_COMPILE_CACHE
 # take blocks of 32 KB, 13 MB of them for one large function: those go back when they are freed, where they were mapped.
 export MALLOC_ARENA_MAX="${MALLOC_ARENA_MAX-1}" MALLOC_TRIM_THRESHOLD_="${MALLOC_TRIM_THRESHOLD_-131072}"
 export MALLOC_MMAP_THRESHOLD_="${MALLOC_MMAP_THRESHOLD_-32768}"
-exec "$lib/node" --max-old-space-size=1024 --max-semi-space-size=2 --v8-pool-size=1 --disable-sigusr1 "$lib/kube-ipvs.cjs" "$@"
+
+# Sets limit_mb to the smallest memory limit of this process's cgroup and of those above it; empty if there is none.
+find_memory_limit() {
+  limit_mb=
+  [ -r /proc/self/cgroup ] || return 0
+  while IFS=: read -r _ controllers path; do
+    case ,$controllers, in
+      ,,) root=/sys/fs/cgroup file=memory.max ;;
+      *,memory,*) root=/sys/fs/cgroup/memory file=memory.limit_in_bytes ;;
+      *) continue ;;
+    esac
+    # A container may see the node's path, while the root of its mount is its own cgroup: paths that do not exist are skipped.
+    path=${path%/}
+    while :; do
+      bytes=max
+      [ ! -r "$root$path/$file" ] || read -r bytes < "$root$path/$file"
+      # "max", and in version 1 a number of 19 digits, mean that there is no limit.
+      case $bytes in
+        *[!0-9]* | ????????????????*) ;;
+        *) [ $((bytes / 1048576)) -ge "${limit_mb:-999999999}" ] || limit_mb=$((bytes / 1048576)) ;;
+      esac
+      case $path in */*) path=${path%/*} ;; *) break ;; esac
+    done
+  done < /proc/self/cgroup
+}
+
+# Beside the heap the program needs about 50 MB. Below 2 GB the engine lets the heap grow more slowly, so the maximum stays below.
+heap_mb=${KUBE_IPVS_MAX_HEAP_MB-}
+if [ -z "$heap_mb" ]; then
+  find_memory_limit
+  heap_mb=1024
+  [ -z "$limit_mb" ] || heap_mb=$((limit_mb * 3 / 4 - 32))
+  [ "$heap_mb" -ge 64 ] || heap_mb=64
+  [ "$heap_mb" -le 1920 ] || heap_mb=1920
+fi
+heap=--max-old-space-size=$heap_mb young=--max-semi-space-size=2 threads=--v8-pool-size=1
+# What NODE_OPTIONS gives stays: flags of the command line would override it.
+case ${NODE_OPTIONS-} in
+  *max[-_]old[-_]space[-_]size* | *max[-_]heap[-_]size*) [ -n "${KUBE_IPVS_MAX_HEAP_MB-}" ] || heap= ;;
+esac
+case ${NODE_OPTIONS-} in *max[-_]semi[-_]space[-_]size*) young= ;; esac
+case ${NODE_OPTIONS-} in *v8[-_]pool[-_]size*) threads= ;; esac
+# shellcheck disable=SC2086 # an empty flag is none
+exec "$lib/node" $heap $young $threads --disable-sigusr1 "$lib/kube-ipvs.cjs" "$@"

@@ -1,11 +1,38 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
-import { readFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
 import { describe, it } from "node:test";
 
 const launcher = readFileSync(new URL("../../../toolchain/launcher.sh", import.meta.url), "utf8");
-const command = /^exec .*$/m.exec(launcher)?.[0] ?? "";
-const flags = command.match(/ --[a-z0-9=-]+/g)?.map((flag) => flag.trim()) ?? [];
+
+/** Files of a node by path, such as `/proc/self/cgroup`. */
+type NodeFiles = Readonly<Record<string, string>>;
+
+/** The flags with which the launcher starts Node.js on a node with these files. */
+function flagsOn(files: NodeFiles, environment: NodeJS.ProcessEnv = {}): readonly string[] {
+  const folder = mkdtempSync(join(tmpdir(), "launcher-"));
+  const write = (path: string, text: string): void => {
+    mkdirSync(dirname(join(folder, path)), { recursive: true });
+    writeFileSync(join(folder, path), text, { mode: 0o755 });
+  };
+  try {
+    for (const [path, text] of Object.entries(files)) write(path, text);
+    // The files of a node can be put nowhere else without root.
+    write("kube-ipvs", launcher.replaceAll(/\/(?:proc|sys)\/(?=self|fs)/g, `${folder}$&`));
+    write("lib/node", '#!/bin/sh\nfor argument; do echo "$argument"; done\n');
+    const env = { PATH: process.env["PATH"], ...environment };
+    const script = join(folder, "kube-ipvs");
+    const given = execFileSync("sh", [script, "last"], { encoding: "utf8", env }).split("\n");
+    assert.deepEqual(given.slice(-3), [join(folder, "lib/kube-ipvs.cjs"), "last", ""]);
+    return given.slice(0, -3);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+}
+
+const flags = flagsOn({});
 /** Its settings of the C library's allocator, as they are where the environment has none. */
 const allocator: Readonly<Record<string, string>> = Object.fromEntries(
   [...launcher.matchAll(/(MALLOC_[A-Z_]+)="\$\{\1-(\d+)\}"/g)].map(([, name, value]) => [
@@ -34,6 +61,80 @@ describe("the launcher's flags", () => {
     const limitMb = Number(evaluate("v8.getHeapStatistics().heap_size_limit", flags)) / 2 ** 20;
     assert.ok(limitMb < 2_048, `${limitMb} MB`);
     assert.ok(limitMb >= 1_024, `${limitMb} MB`);
+  });
+});
+
+describe("the maximum of the heap", () => {
+  const heapOn = (files: NodeFiles, environment: NodeJS.ProcessEnv = {}): string | undefined =>
+    flagsOn(files, environment).find((flag) => flag.startsWith("--max-old-space-size="));
+  const mb = (count: number): string => `${count * 2 ** 20}\n`;
+  /** In a container with a cgroup namespace. */
+  const limited = (limit: string): NodeFiles => ({
+    "/proc/self/cgroup": "0::/\n",
+    "/sys/fs/cgroup/memory.max": limit,
+  });
+  const onVersion1 = "9:name=systemd:/pod/one\n4:cpu,cpuacct:/pod/one\n3:memory:/pod/one\n0::/\n";
+
+  it("is 1 GB without a memory limit", () => {
+    assert.equal(heapOn({}), "--max-old-space-size=1024");
+    assert.equal(heapOn(limited("max\n")), "--max-old-space-size=1024");
+    const files = {
+      "/proc/self/cgroup": onVersion1,
+      "/sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
+    };
+    assert.equal(heapOn(files), "--max-old-space-size=1024");
+  });
+
+  it("is three quarters of the cgroup's limit less 32 MB, from 64 to 1920 MB", () => {
+    const cases = [
+      [64, 64],
+      [128, 64],
+      [256, 160],
+      [1_024, 736],
+      [2_048, 1_504],
+      [8_192, 1_920],
+    ] as const;
+    for (const [limit, heap] of cases) {
+      assert.equal(heapOn(limited(mb(limit))), `--max-old-space-size=${heap}`, `${limit} MB`);
+    }
+  });
+
+  it("follows the smallest limit of the cgroups above", () => {
+    const files = {
+      "/proc/self/cgroup": "0::/system.slice/kube-ipvs.service/\n",
+      "/sys/fs/cgroup/system.slice/memory.max": mb(512),
+      "/sys/fs/cgroup/system.slice/kube-ipvs.service/memory.max": mb(2_048),
+    };
+    assert.equal(heapOn(files), "--max-old-space-size=352");
+  });
+
+  it("follows the memory controller of cgroup version 1, at the path or at the container's root", () => {
+    for (const path of ["/pod/one", "/pod", ""]) {
+      const files = {
+        "/proc/self/cgroup": onVersion1,
+        [`/sys/fs/cgroup/memory${path}/memory.limit_in_bytes`]: mb(256),
+      };
+      assert.equal(heapOn(files), "--max-old-space-size=160", path);
+    }
+  });
+
+  it("is KUBE_IPVS_MAX_HEAP_MB if that is set", () => {
+    const environment = {
+      KUBE_IPVS_MAX_HEAP_MB: "4000",
+      NODE_OPTIONS: "--max-old-space-size=300",
+    };
+    assert.equal(heapOn(limited(mb(256)), environment), "--max-old-space-size=4000");
+  });
+
+  it("is left to NODE_OPTIONS, as are the other flags that it gives", () => {
+    for (const flag of ["--max-old-space-size=300", "--max_old_space_size=300"]) {
+      assert.equal(heapOn(limited(mb(256)), { NODE_OPTIONS: flag }), undefined, flag);
+    }
+    const NODE_OPTIONS = "--trace-warnings --max-semi-space-size=16 --v8-pool-size=4";
+    assert.deepEqual(flagsOn({}, { NODE_OPTIONS }), [
+      "--max-old-space-size=1024",
+      "--disable-sigusr1",
+    ]);
   });
 });
 
