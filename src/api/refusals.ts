@@ -34,6 +34,7 @@ export const refusalReasons = {
   "invalid-affinity-timeout": "is not between 1 and 86400 seconds; using 10800",
   "unknown-traffic-policy": "is not Cluster or Local; using Cluster",
   "missing-service-label": "does not name the Service (label kubernetes.io/service-name)",
+  "invalid-service-label": "is not the name of a Service",
   "unsupported-address-type": "is not IPv4 or IPv6",
   "missing-endpoint-address": "is not an endpoint address",
   "invalid-endpoint-address": "is not an IP address of the slice's address type",

@@ -3,7 +3,7 @@
  * the program that the first document starts.
  */
 import assert from "node:assert/strict";
-import { readdirSync, readFileSync } from "node:fs";
+import { readdirSync, readFileSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
@@ -28,6 +28,9 @@ const order = [
 const settleMs = 45_000;
 const retryMs = 300;
 
+const example = join(project, "docs/examples/web.yaml");
+const exampleWrittenMs = statSync(example).mtimeMs;
+
 const session = new ShellSession(project, `${project}/dist:${process.env["PATH"]}`);
 
 /** What it shows in the end; the program may need a moment until it is so. */
@@ -47,7 +50,7 @@ before(() => {
 });
 
 after(async () => {
-  await session.run("pkill -KILL -f 'manifests docs/exampl[e]s'");
+  await session.run("pkill -KILL -f 'manifests /tmp/exampl[e]s'");
   session.end();
 });
 
@@ -73,4 +76,8 @@ describe("the documents", () => {
       assert.equal(wrong.join("\n"), "");
     });
   }
+
+  it("leave the examples of the repository as they are", () => {
+    assert.equal(statSync(example).mtimeMs, exampleWrittenMs);
+  });
 });

@@ -19,7 +19,8 @@ export function decodeEndpointSlice(
   // Its presence decides, whatever its value.
   if (labels.valueAt(headlessLabel) !== undefined) return undefined;
   const owner = labels.valueAt(serviceNameLabel);
-  if (!isSafeName(owner)) return labels.with(owner).refuse("missing-service-label");
+  if (isAbsent(owner)) return labels.with(owner).refuse("missing-service-label");
+  if (!isSafeName(owner)) return labels.field(serviceNameLabel).refuse("invalid-service-label");
   const addressType = object.field("addressType");
   const family = ipFamilies.find((candidate) => candidate === addressType.value);
   if (family === undefined) return addressType.refuse("unsupported-address-type");

@@ -1,4 +1,5 @@
 import type { EventRecorder } from "../../api/event.ts";
+import type { RefusalReason } from "../../api/refusals.ts";
 import type { ListQuarantine, SourceListener } from "../../api/source.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Metrics } from "../../metrics/prometheus-metrics.ts";
@@ -31,12 +32,19 @@ export function sourceListener(
       input.noteSynced(kind);
     },
     onRefusal: ({ kind, subject, field, reason, message }) => {
+      if (reason === legalReason) {
+        log.verbose(4, "Skipping EndpointSlice of no Service", { subject });
+        return;
+      }
       metrics.invalidFields.inc({ resource: kind, reason });
       log.warn("Ignoring invalid field", { kind, subject, field, reason, message });
     },
     onListQuarantine: (quarantine) => reportListQuarantine(quarantine, parts),
   };
 }
+
+/** The API allows EndpointSlices that belong to no Service. */
+const legalReason: RefusalReason = "missing-service-label";
 
 const quarantineEvents: Readonly<Record<ListQuarantine["outcome"], string>> = {
   held: "List quarantined, it would remove much of what is served",

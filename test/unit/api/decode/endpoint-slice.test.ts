@@ -201,6 +201,11 @@ describe("an EndpointSlice that cannot be used is refused", () => {
       reasons: ["metadata.labels missing-service-label"],
     },
     {
+      name: "with a label that cannot be the name of a Service",
+      given: endpointSlice({ metadata: { labels: { "kubernetes.io/service-name": "a/b" } } }),
+      reasons: ["metadata.labels[kubernetes.io/service-name] invalid-service-label"],
+    },
+    {
       name: "with a label that names no Service",
       given: endpointSlice({ service: "a/b" }),
       reasons: ["metadata.name invalid-name"],

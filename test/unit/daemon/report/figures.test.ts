@@ -216,3 +216,23 @@ describe("the log of a failed sync", () => {
     assert.deepEqual(lines[10], ["More kernel requests failed", { count: 2 }]);
   });
 });
+
+describe("an EndpointSlice of no Service", () => {
+  it("is legal: one line at verbosity 4, and no invalid field", async () => {
+    const reporters = new Reporters();
+    const subject = "default/example-abc";
+    const field = "metadata.labels";
+    reporters.source.onRefusal({
+      ...{ kind: "endpointslices", subject, field, reason: "missing-service-label", message: "" },
+    });
+    assert.deepEqual(
+      reporters.log.lines.map(({ level, event, keys }) => [level, event, keys]),
+      [["verbose", "Skipping EndpointSlice of no Service", { subject }]],
+    );
+    const samples = [...(await reporters.samples())];
+    assert.deepEqual(
+      samples.filter((sample) => sample.startsWith("kube_ipvs_invalid_fields_total{")),
+      [],
+    );
+  });
+});
