@@ -18,6 +18,15 @@ const prometheusClient = `
 /** Only KubeConfig is used, and of it what makes options for node:https; requests of its own it never makes. */
 const clientLibrary = 'export { KubeConfig } from "@kubernetes/client-node/dist/config.js";';
 
+/** The acceptance test uses typed clients, over our own connection, and pods/exec besides. */
+const clientLibraryOfE2e = `
+  ${clientLibrary}
+  export { Exec } from "@kubernetes/client-node/dist/exec.js";
+  export { setHeaderOptions } from "@kubernetes/client-node/dist/middleware.js";
+  export { PatchStrategy } from "@kubernetes/client-node/dist/patch.js";
+  export * from "@kubernetes/client-node/dist/gen/index.js";
+`;
+
 /** Kubeconfigs are read by src/api/cluster/kubeconfig-file.ts; the library is given JSON. */
 const jsonForYaml = "export const load = JSON.parse;";
 
@@ -28,9 +37,14 @@ const replacements: readonly {
   readonly contents: string;
 }[] = [
   { path: /^prom-client$/, contents: prometheusClient },
+  {
+    path: /^@kubernetes\/client-node$/,
+    importer: /\/src\/e2e\//,
+    contents: clientLibraryOfE2e,
+  },
   { path: /^@kubernetes\/client-node$/, contents: clientLibrary },
   // Another HTTP client, and 1.4 MB of API types and calls: for applySecurityAuthentication and makeApiClient.
-  { path: /^undici$/, contents: leftOut("undici", ["Agent", "ProxyAgent"]) },
+  { path: /^undici$/, contents: leftOut("undici", ["Agent", "ProxyAgent", "fetch"]) },
   {
     path: /^\.\/gen\/index\.js$/,
     importer: /client-node\/dist\/config\.js$/,

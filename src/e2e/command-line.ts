@@ -2,7 +2,7 @@
 import { openConnection, openCredentials } from "../api/cluster/open-connection.ts";
 import { systemClock } from "../base/clock.ts";
 import { version } from "../base/version.ts";
-import { ClusterObjects } from "./cluster/cluster-objects.ts";
+import { clusterApi } from "./cluster/cluster-api.ts";
 import { ExecShell } from "./cluster/exec-shell.ts";
 import { type E2eOptions, helpText, readOptions } from "./options.ts";
 import { hasFailed, reportText } from "./report.ts";
@@ -41,7 +41,7 @@ async function test(
   const connection = await openConnection(dependencies, access);
   return await runChecks({
     clock: systemClock,
-    objects: new ClusterObjects(connection),
+    api: clusterApi(connection),
     shell: new ExecShell(await openCredentials(dependencies, access)),
     options,
     progress: (line) => void process.stderr.write(`${line}\n`),

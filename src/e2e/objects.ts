@@ -1,5 +1,11 @@
 /** What an acceptance test applies to the cluster: namespace, backends, clients, Services. Pure. */
-import type { KubeObject } from "./cluster/cluster-objects.ts";
+import type {
+  V1EndpointSlice,
+  V1Namespace,
+  V1Pod,
+  V1Service,
+  V1ServiceSpec,
+} from "@kubernetes/client-node";
 import { backendPort } from "./pod/conversation.ts";
 
 /** Of the namespace: without it nothing is removed. Of pods: what they are for. */
@@ -7,7 +13,7 @@ export const ownLabel = "kube-ipvs.io/e2e";
 export const program = "kube-ipvs-e2e";
 export const servicePort = 80;
 
-export function namespaceObject(name: string): KubeObject {
+export function namespaceObject(name: string): V1Namespace {
   return {
     apiVersion: "v1",
     kind: "Namespace",
@@ -27,7 +33,7 @@ export interface PodTemplate {
 }
 
 /** A pod that says its name, on this node, whatever its taints. The image is the daemon's own. */
-export function podObject({ name, namespace, nodeName, image, labels }: PodTemplate): KubeObject {
+export function podObject({ name, namespace, nodeName, image, labels }: PodTemplate): V1Pod {
   return {
     apiVersion: "v1",
     kind: "Pod",
@@ -89,7 +95,7 @@ export const serviceRoles = [
 ] as const;
 export type ServiceRole = (typeof serviceRoles)[number];
 
-const specs: Readonly<Record<ServiceRole, KubeObject>> = {
+const specs: Readonly<Record<ServiceRole, V1ServiceSpec>> = {
   web: { ipFamilyPolicy: "PreferDualStack" },
   "node-port": { type: "NodePort" },
   affinity: { sessionAffinity: "ClientIP" },
@@ -97,19 +103,22 @@ const specs: Readonly<Record<ServiceRole, KubeObject>> = {
   internal: { internalTrafficPolicy: "Local", selector: roles.first },
   external: { type: "NodePort", externalTrafficPolicy: "Local", selector: roles.first },
   draining: { selector: roles.draining },
-  hints: { selector: undefined },
+  hints: {},
 };
 
-export function serviceObject(namespace: string, role: ServiceRole): KubeObject {
-  return service(namespace, role, specs[role]);
+export function serviceObject(namespace: string, role: ServiceRole): V1Service {
+  const object = service(namespace, role, specs[role]);
+  // Its slice is made by hand.
+  if (role === "hints") delete object.spec?.selector;
+  return object;
 }
 
 /** It asks for another Service's address and port, which it does not get. */
-export function claimingService(namespace: string, address: string): KubeObject {
+export function claimingService(namespace: string, address: string): V1Service {
   return service(namespace, "claim", { externalIPs: [address] });
 }
 
-function service(namespace: string, name: string, spec: KubeObject): KubeObject {
+function service(namespace: string, name: string, spec: V1ServiceSpec): V1Service {
   return {
     apiVersion: "v1",
     kind: "Service",
@@ -135,7 +144,10 @@ export interface HintedEndpoint {
 }
 
 /** Endpoints of the Service without a selector, each for one zone. */
-export function hintsSlice(namespace: string, endpoints: readonly HintedEndpoint[]): KubeObject {
+export function hintsSlice(
+  namespace: string,
+  endpoints: readonly HintedEndpoint[],
+): V1EndpointSlice {
   return {
     apiVersion: "discovery.k8s.io/v1",
     kind: "EndpointSlice",
@@ -161,15 +173,3 @@ export function hintsSlice(namespace: string, endpoints: readonly HintedEndpoint
     })),
   };
 }
-
-export const paths = {
-  nodes: "/api/v1/nodes",
-  namespaces: "/api/v1/namespaces",
-  reviews: "/apis/authorization.k8s.io/v1/subjectaccessreviews",
-  namespace: (name: string): string => `/api/v1/namespaces/${name}`,
-  pods: (namespace: string): string => `/api/v1/namespaces/${namespace}/pods`,
-  services: (namespace: string): string => `/api/v1/namespaces/${namespace}/services`,
-  slices: (namespace: string): string =>
-    `/apis/discovery.k8s.io/v1/namespaces/${namespace}/endpointslices`,
-  events: (namespace: string): string => `/apis/events.k8s.io/v1/namespaces/${namespace}/events`,
-} as const;

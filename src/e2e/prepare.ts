@@ -1,13 +1,12 @@
 /** Sets the scene: finds nodes and daemons, applies namespace, pods and Services, and waits for them. */
-import { pathOf } from "../api/decode/fields.ts";
-import type { ClusterObjects, KubeObject } from "./cluster/cluster-objects.ts";
+import type { V1Namespace, V1Node, V1Pod, V1Service } from "@kubernetes/client-node";
+import { type ClusterApi, unlessMissing } from "./cluster/cluster-api.ts";
 import type { ExecShell } from "./cluster/exec-shell.ts";
-import { type Daemon, daemonOf, isPodReady, listOf, textOf } from "./daemon-pod.ts";
+import { type Daemon, daemonOf, isPodReady } from "./daemon-pod.ts";
 import {
   hintsSlice,
   namespaceObject,
   ownLabel,
-  paths,
   podObject,
   roles,
   type ServiceRole,
@@ -19,7 +18,7 @@ import type { Patience } from "./patience.ts";
 import { type Backend, type Scene, statusOf, type TestNode } from "./scene.ts";
 
 export interface Parts {
-  readonly objects: ClusterObjects;
+  readonly api: ClusterApi;
   readonly shell: ExecShell;
   /** For pods, whose image may have to come first, and for the end of a namespace. */
   readonly patience: Patience;
@@ -45,7 +44,7 @@ const nowhere = "kube-ipvs-e2e-elsewhere";
 
 /** Rejects where the cluster cannot be tested; what was applied until then stays for {@link removeAll}. */
 export async function prepare(parts: Parts): Promise<Scene> {
-  const { objects, patience, options, progress } = parts;
+  const { api, patience, options, progress } = parts;
   const listDaemons = (): Promise<readonly Daemon[]> => findDaemons(parts);
   const daemons = await listDaemons();
   const nodes = await chooseNodes(parts, daemons);
@@ -59,21 +58,21 @@ export async function prepare(parts: Parts): Promise<Scene> {
   await Promise.all(
     planned.map(({ name, node, labels }) => {
       const pod = podObject({ name, namespace, nodeName: node.name, image, labels });
-      return objects.create(paths.pods(namespace), pod);
+      return api.core.createNamespacedPod({ namespace, body: pod });
     }),
   );
   const services = await makeServices(parts);
   progress(`Waiting for ${planned.length} pods in namespace ${namespace}`);
   const pods = await patience.until(`${planned.length} ready pods in ${namespace}`, async () => {
-    const listed = await objects.list(paths.pods(namespace));
-    return listed.filter(isPodReady).length >= planned.length ? listed : undefined;
+    const { items } = await api.core.listNamespacedPod({ namespace });
+    return items.filter(isPodReady).length >= planned.length ? items : undefined;
   });
   const [first, ...rest] = nodes.map((node) => furnished(node, { planned, pods, namespace }));
   if (first === undefined) throw new Error("No node was chosen");
   await makeHints(parts, [first, ...rest]);
   return {
     namespace,
-    objects,
+    api,
     shell: parts.shell,
     patience: parts.checkPatience,
     daemons,
@@ -84,23 +83,22 @@ export async function prepare(parts: Parts): Promise<Scene> {
   };
 }
 
-async function findDaemons({ objects, options }: Parts): Promise<readonly Daemon[]> {
-  const labelSelector = options.daemonSelector;
-  const pods = await objects.list(paths.pods(options.daemonNamespace), { labelSelector });
+async function findDaemons({ api, options }: Parts): Promise<readonly Daemon[]> {
+  const { daemonNamespace: namespace, daemonSelector: labelSelector } = options;
+  const { items } = await api.core.listNamespacedPod({ namespace, labelSelector });
   // One that ends is replaced.
-  return pods
-    .filter((pod) => pathOf(pod, "metadata", "deletionTimestamp") === undefined)
+  return items
+    .filter(({ metadata }) => metadata?.deletionTimestamp === undefined)
     .flatMap((pod) => daemonOf(pod) ?? [])
     .toSorted((one, other) => (one.nodeName < other.nodeName ? -1 : 1));
 }
 
 async function chooseNodes(
-  { objects, options }: Parts,
+  { api, options }: Parts,
   daemons: readonly Daemon[],
 ): Promise<readonly [PlannedNode, ...PlannedNode[]]> {
-  const nodes = new Map(
-    (await objects.list(paths.nodes)).map((node) => [textOf(node, "metadata", "name"), node]),
-  );
+  const { items } = await api.core.listNode();
+  const nodes = new Map(items.map((node) => [node.metadata?.name, node]));
   const [first, ...rest] = daemons
     .filter(({ isReady }) => isReady)
     .flatMap((daemon) => {
@@ -115,13 +113,13 @@ async function chooseNodes(
   );
 }
 
-function plannedNode(node: KubeObject, daemon: Daemon): PlannedNode {
-  const zone = textOf(node, "metadata", "labels", zoneLabel);
+function plannedNode({ metadata, status }: V1Node, daemon: Daemon): PlannedNode {
+  const zone = metadata?.labels?.[zoneLabel] ?? "";
   return {
     name: daemon.nodeName,
-    addresses: listOf(pathOf(node, "status", "addresses"))
-      .filter((one) => textOf(one, "type") === "InternalIP")
-      .map((one) => textOf(one, "address")),
+    addresses: (status?.addresses ?? [])
+      .filter(({ type }) => type === "InternalIP")
+      .map(({ address }) => address),
     ...(zone === "" ? {} : { zone }),
     daemon,
   };
@@ -145,7 +143,7 @@ function furnished(
   node: PlannedNode,
   parts: {
     readonly planned: readonly PlannedPod[];
-    readonly pods: readonly KubeObject[];
+    readonly pods: readonly V1Pod[];
     readonly namespace: string;
   },
 ): TestNode {
@@ -156,8 +154,8 @@ function furnished(
   const backends = own
     .filter((one) => !isClient(one))
     .map(({ name }): Backend => {
-      const pod = pods.find((one) => textOf(one, "metadata", "name") === name);
-      const addresses = listOf(pathOf(pod, "status", "podIPs")).map((one) => textOf(one, "ip"));
+      const pod = pods.find(({ metadata }) => metadata?.name === name);
+      const addresses = (pod?.status?.podIPs ?? []).map(({ ip }) => ip);
       return { name, place: { namespace, pod: name }, nodeName: node.name, addresses };
     });
   return { ...node, client: { namespace, pod: client }, backends };
@@ -165,29 +163,29 @@ function furnished(
 
 /** One that an earlier run left is removed first. */
 async function makeNamespace(parts: Parts): Promise<void> {
-  const { objects, options, progress } = parts;
+  const { api, options, progress } = parts;
   const { namespace } = options;
-  const left = await objects.find(paths.namespace(namespace));
+  const left = await unlessMissing(api.core.readNamespace({ name: namespace }));
   if (left !== undefined) {
     progress(`Removing namespace ${namespace}, which an earlier run left`);
     await removeAll(parts);
   }
-  await objects.create(paths.namespaces, namespaceObject(namespace));
+  await api.core.createNamespace({ body: namespaceObject(namespace) });
 }
 
 async function makeServices({
-  objects,
+  api,
   options: { namespace },
-}: Parts): Promise<ReadonlyMap<ServiceRole, KubeObject>> {
+}: Parts): Promise<ReadonlyMap<ServiceRole, V1Service>> {
   const made = serviceRoles.map(async (role) => {
-    const object = await objects.create(paths.services(namespace), serviceObject(namespace, role));
-    return [role, object] as const;
+    const body = serviceObject(namespace, role);
+    return [role, await api.core.createNamespacedService({ namespace, body })] as const;
   });
   return new Map(await Promise.all(made));
 }
 
 async function makeHints(
-  { objects, options: { namespace } }: Parts,
+  { api, options: { namespace } }: Parts,
   nodes: readonly TestNode[],
 ): Promise<void> {
   const backends = nodes.flatMap(({ backends: own }) => own);
@@ -195,25 +193,27 @@ async function makeHints(
     const zone = index === 0 ? (nodes[0]?.zone ?? nowhere) : nowhere;
     return address === undefined ? [] : [{ address, nodeName, zone }];
   });
-  await objects.create(paths.slices(namespace), hintsSlice(namespace, endpoints));
+  const body = hintsSlice(namespace, endpoints);
+  await api.discovery.createNamespacedEndpointSlice({ namespace, body });
 }
 
 /** Removes the namespace with all in it, and waits until it is gone. One that is not ours stays. */
 export async function removeAll({
-  objects,
+  api,
   patience,
   options: { namespace },
-}: Pick<Parts, "objects" | "patience" | "options">): Promise<void> {
-  const path = paths.namespace(namespace);
-  const found = await objects.find(path);
+}: Pick<Parts, "api" | "patience" | "options">): Promise<void> {
+  const find = (): Promise<V1Namespace | undefined> =>
+    unlessMissing(api.core.readNamespace({ name: namespace }));
+  const found = await find();
   if (found === undefined) return;
-  if (textOf(found, "metadata", "labels", ownLabel) !== "true") {
+  if (found.metadata?.labels?.[ownLabel] !== "true") {
     throw new Error(
       `Namespace ${namespace} is not of kube-ipvs-e2e; choose another by --namespace`,
     );
   }
-  await objects.delete(path);
+  await unlessMissing(api.core.deleteNamespace({ name: namespace }));
   await patience.until(`the end of namespace ${namespace}`, async () =>
-    (await objects.find(path)) === undefined ? true : undefined,
+    (await find()) === undefined ? true : undefined,
   );
 }

@@ -1,12 +1,11 @@
 /** The cluster as the checks see it: nodes with their daemons, clients and backends, and the Services that were applied. */
 
-import { pathOf } from "../api/decode/fields.ts";
+import type { V1Service } from "@kubernetes/client-node";
 import { parseJson } from "../base/parse-json.ts";
 import type { Status } from "../daemon/operator/answers.ts";
-import type { ClusterObjects, KubeObject } from "./cluster/cluster-objects.ts";
-import type { ExecShell, PodPlace } from "./cluster/exec-shell.ts";
-import type { CommandResult } from "./cluster/exec-streams.ts";
-import { type Daemon, listOf } from "./daemon-pod.ts";
+import type { ClusterApi } from "./cluster/cluster-api.ts";
+import type { CommandResult, ExecShell, PodPlace } from "./cluster/exec-shell.ts";
+import type { Daemon } from "./daemon-pod.ts";
 import { program, type ServiceRole } from "./objects.ts";
 import type { Patience } from "./patience.ts";
 import type { Answers, Question } from "./pod/conversation.ts";
@@ -33,14 +32,14 @@ export interface TestNode {
 
 export interface Scene {
   readonly namespace: string;
-  readonly objects: ClusterObjects;
+  readonly api: ClusterApi;
   readonly shell: ExecShell;
   readonly patience: Patience;
   /** Of all nodes. */
   readonly daemons: readonly Daemon[];
   /** One at least. */
   readonly nodes: readonly [TestNode, ...TestNode[]];
-  readonly services: ReadonlyMap<ServiceRole, KubeObject>;
+  readonly services: ReadonlyMap<ServiceRole, V1Service>;
   /** Of the first node's daemon, before anything was tried. */
   readonly firstStatus: Status;
   /** Finds the pods of the daemons again. */
@@ -69,12 +68,11 @@ export function allBackends({ nodes }: Scene): readonly Backend[] {
 
 /** One per family, the primary first. */
 export function clusterIps(scene: Scene, role: ServiceRole): readonly string[] {
-  return listOf(pathOf(scene.services.get(role), "spec", "clusterIPs")).map(String);
+  return scene.services.get(role)?.spec?.clusterIPs ?? [];
 }
 
 export function nodePort(scene: Scene, role: ServiceRole): number {
-  const [first] = listOf(pathOf(scene.services.get(role), "spec", "ports"));
-  return Number(pathOf(first, "nodePort"));
+  return scene.services.get(role)?.spec?.ports?.[0]?.nodePort ?? 0;
 }
 
 /** A node's address of the family that the Service has first. */

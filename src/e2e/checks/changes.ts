@@ -1,10 +1,10 @@
 /** What changes under open connections: an endpoint leaves, and the daemon is restarted. */
-import { pathOf } from "../../api/decode/fields.ts";
+import { PatchStrategy, setHeaderOptions } from "@kubernetes/client-node";
 import { parseJson } from "../../base/parse-json.ts";
-import type { PodPlace } from "../cluster/exec-shell.ts";
-import type { CommandResult } from "../cluster/exec-streams.ts";
-import { type Daemon, listOf } from "../daemon-pod.ts";
-import { paths, program, roles, servicePort } from "../objects.ts";
+import { unlessMissing } from "../cluster/cluster-api.ts";
+import type { CommandResult, PodPlace } from "../cluster/exec-shell.ts";
+import type { Daemon } from "../daemon-pod.ts";
+import { program, roles, servicePort } from "../objects.ts";
 import { judged, type Outcome } from "../outcome.ts";
 import type { HeldConnection } from "../pod/conversation.ts";
 import {
@@ -26,7 +26,7 @@ const aWhileMs = 1_500;
 export async function draining(scene: Scene): Promise<Outcome> {
   const [first] = scene.nodes;
   const [address = ""] = clusterIps(scene, "draining");
-  const held = await scene.shell.start(first.client, holdCommand(address));
+  const held = scene.shell.start(first.client, holdCommand(address));
   const { name } = parseJson(await held.firstLine()) as HeldConnection;
   await leave(scene, name);
   const strays = await scene.patience.problemsOf(async () => {
@@ -51,10 +51,11 @@ export async function draining(scene: Scene): Promise<Outcome> {
 export async function restart(scene: Scene): Promise<Outcome> {
   const [first] = scene.nodes;
   const [address = ""] = clusterIps(scene, "web");
-  const held = await scene.shell.start(first.client, holdCommand(address));
+  const held = scene.shell.start(first.client, holdCommand(address));
   await held.firstLine();
   const { place, uid } = first.daemon;
-  await scene.objects.delete(`${paths.pods(place.namespace)}/${place.pod}`);
+  const { namespace, pod } = place;
+  await unlessMissing(scene.api.core.deleteNamespacedPod({ name: pod, namespace }));
   await scene.patience.until(`another ready daemon on ${first.name}`, async () => {
     const daemons = await scene.listDaemons();
     return daemons.find((one) => one.nodeName === first.name && one.uid !== uid && one.isReady);
@@ -83,17 +84,21 @@ async function namesAt(scene: Scene, address: string): Promise<readonly string[]
 }
 
 /** Takes the label off that the Service selects by. */
-async function leave({ objects, namespace }: Scene, name: string): Promise<void> {
+async function leave({ api, namespace }: Scene, name: string): Promise<void> {
   const labels = Object.fromEntries(Object.keys(roles.draining).map((label) => [label, null]));
-  await objects.patch(`${paths.pods(namespace)}/${name}`, { metadata: { labels } });
+  const body = { metadata: { labels } };
+  const mergePatch = setHeaderOptions("Content-Type", PatchStrategy.MergePatch);
+  await api.core.patchNamespacedPod({ name, namespace, body }, mergePatch);
 }
 
 /** Addresses of real servers that drain; undefined: the mode has no such list. */
 async function drainNames(scene: Scene, daemon: Daemon): Promise<readonly string[] | undefined> {
   if (scene.firstStatus.mode !== "ipvs") return undefined;
   const result = await runOnNode(scene, daemon, ["drains", "--output=json"]);
-  const items = pathOf(parseJson(outputOf(result, `kube-ipvs on ${daemon.nodeName}`)), "items");
-  return listOf(items).map((row) => String(pathOf(row, "realServer", "address")));
+  const { items } = parseJson(outputOf(result, `kube-ipvs on ${daemon.nodeName}`)) as {
+    readonly items: readonly { readonly realServer: { readonly address: string } }[];
+  };
+  return items.map(({ realServer }) => realServer.address);
 }
 
 async function endOf(stopped: Promise<CommandResult>, { pod }: PodPlace): Promise<HeldConnection> {

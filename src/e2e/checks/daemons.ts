@@ -1,9 +1,8 @@
 /** The daemons themselves: on each node, healthy, and the kernel as planned. */
 
-import { pathOf } from "../../api/decode/fields.ts";
 import { counted } from "../../base/counted.ts";
 import { parseJson } from "../../base/parse-json.ts";
-import { type Daemon, listOf } from "../daemon-pod.ts";
+import type { Daemon } from "../daemon-pod.ts";
 import { judged, notApplicable, type Outcome } from "../outcome.ts";
 import { outputOf, runOnNode, type Scene, statusOf } from "../scene.ts";
 
@@ -40,7 +39,7 @@ async function planProblems(scene: Scene, daemon: Daemon): Promise<readonly stri
     outputOf(result, `kube-ipvs plan on ${daemon.nodeName}`);
     return [];
   }
-  const changes = listOf(pathOf(parseJson(result.out), "changes"));
+  const { changes } = parseJson(result.out) as { readonly changes: readonly unknown[] };
   const [first] = changes;
   return [`${daemon.nodeName}: ${changes.length} changes, the first ${JSON.stringify(first)}`];
 }

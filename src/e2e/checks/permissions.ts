@@ -1,9 +1,7 @@
 /** What the daemon's account may do, whether anything was forbidden to it, and whether its Events arrive. */
 import { ApiError } from "../../api/api-error.ts";
-import { pathOf } from "../../api/decode/fields.ts";
 import { errorText } from "../../base/error-text.ts";
-import { textOf } from "../daemon-pod.ts";
-import { claimingService, paths, program } from "../objects.ts";
+import { claimingService, program } from "../objects.ts";
 import { judged, notApplicable, type Outcome, ok } from "../outcome.ts";
 import { clusterIps, outputOf, type Scene } from "../scene.ts";
 
@@ -46,44 +44,42 @@ export async function account(scene: Scene): Promise<Outcome> {
 }
 
 async function permissionProblems(
-  { objects }: Scene,
+  { api }: Scene,
   user: string,
   { verb, group, resource, isAllowed }: Permission,
 ): Promise<readonly string[]> {
   const [, , namespace = ""] = user.split(":");
-  const answer = await objects.create(paths.reviews, {
-    apiVersion: "authorization.k8s.io/v1",
-    kind: "SubjectAccessReview",
-    spec: {
-      user,
-      groups: [
-        "system:serviceaccounts",
-        `system:serviceaccounts:${namespace}`,
-        "system:authenticated",
-      ],
-      resourceAttributes: { verb, group, resource },
+  const groups = [
+    "system:serviceaccounts",
+    `system:serviceaccounts:${namespace}`,
+    "system:authenticated",
+  ];
+  const { status } = await api.authorization.createSubjectAccessReview({
+    body: {
+      apiVersion: "authorization.k8s.io/v1",
+      kind: "SubjectAccessReview",
+      spec: { user, groups, resourceAttributes: { verb, group, resource } },
     },
   });
-  if ((pathOf(answer, "status", "allowed") === true) === isAllowed) return [];
+  if ((status?.allowed === true) === isAllowed) return [];
   return [`${user} may ${isAllowed ? "not " : ""}${verb} ${resource}`];
 }
 
 /** A Service that asks for a cluster IP of another one: it does not get it, and an Event says so. */
 export async function events(scene: Scene): Promise<Outcome> {
-  const { objects, namespace, patience } = scene;
+  const { api, namespace, patience } = scene;
   const [address = ""] = clusterIps(scene, "web");
   try {
-    await objects.create(paths.services(namespace), claimingService(namespace, address));
+    const body = claimingService(namespace, address);
+    await api.core.createNamespacedService({ namespace, body });
   } catch (error) {
     return notApplicable(`the API server admits no Service with external IPs: ${errorText(error)}`);
   }
   const note = await patience.until("an Event AddressClaimed about Service claim", async () => {
-    const all = await objects.list(paths.events(namespace));
-    const event = all.find(
-      (one) =>
-        textOf(one, "reason") === "AddressClaimed" && textOf(one, "regarding", "name") === "claim",
-    );
-    return event === undefined ? undefined : textOf(event, "note");
+    const { items } = await api.events.listNamespacedEvent({ namespace });
+    return items.find(
+      ({ reason, regarding }) => reason === "AddressClaimed" && regarding?.name === "claim",
+    )?.note;
   });
   return ok(note);
 }

@@ -1,6 +1,5 @@
-import { pathOf } from "../../api/decode/fields.ts";
 import { parseJson } from "../../base/parse-json.ts";
-import { type Daemon, listOf } from "../daemon-pod.ts";
+import type { Daemon } from "../daemon-pod.ts";
 import { judged, type Outcome } from "../outcome.ts";
 import { outputOf, runOnNode, type Scene } from "../scene.ts";
 
@@ -25,6 +24,6 @@ export async function servedServices(
   const flags = [`--namespace=${namespace}`, "--output=json"];
   const result = await runOnNode(scene, daemon, ["services", ...flags]);
   const text = outputOf(result, `kube-ipvs on ${daemon.nodeName}`);
-  const rows = listOf(pathOf(parseJson(text), "items"));
-  return new Set(rows.map((row) => String(pathOf(row, "name"))));
+  const { items } = parseJson(text) as { readonly items: readonly { readonly name: string }[] };
+  return new Set(items.map(({ name }) => name));
 }

@@ -1,9 +1,8 @@
-import type { IncomingMessage } from "node:http";
+import type { RequestOptions } from "node:https";
+import { PassThrough, Writable } from "node:stream";
 import { checkServerIdentity } from "node:tls";
-import { WebSocket } from "ws";
+import { type Cluster, Exec, KubeConfig, type V1Status } from "@kubernetes/client-node";
 import type { Credentials } from "../../api/cluster/credentials.ts";
-import { errorText } from "../../base/error-text.ts";
-import { type CommandResult, ExecStreams, execProtocol, stream } from "./exec-streams.ts";
 
 /** Where a command runs: a container of a pod. */
 export interface PodPlace {
@@ -13,112 +12,149 @@ export interface PodPlace {
   readonly container?: string;
 }
 
+export interface CommandResult {
+  readonly exitCode: number;
+  readonly out: string;
+  readonly err: string;
+}
+
 const handshakeMs = 30_000;
 /** A command that takes longer hangs. */
 const commandMs = 180_000;
 
-/**
- * Commands in pods through the API server's pods/exec, over a web socket each. A command that runs and fails is a result;
- * where none can be run, it rejects.
- */
+/** Commands in pods through the API server's pods/exec. A command that fails is a result; one that cannot be run is an error. */
 export class ExecShell {
-  readonly #credentials: Credentials;
+  readonly #exec: Exec;
 
   constructor(credentials: Credentials) {
-    this.#credentials = credentials;
+    this.#exec = new Exec(new OurCredentials(credentials));
   }
 
   async run(place: PodPlace, command: readonly string[]): Promise<CommandResult> {
-    const running = new Exec(await this.#open(place, command, false), place);
-    return await running.ended;
+    return await new RunningCommand(this.#exec, place, command).ended;
   }
 
-  async start(place: PodPlace, command: readonly string[]): Promise<Exec> {
-    return new Exec(await this.#open(place, command, true), place);
-  }
-
-  async #open(
-    { namespace, pod, container }: PodPlace,
-    command: readonly string[],
-    hasInput: boolean,
-  ): Promise<WebSocket> {
-    const { headers, agent } = await this.#credentials.current();
-    const query = new URLSearchParams({
-      ...(container === undefined ? {} : { container }),
-      stdin: String(hasInput),
-      stdout: "true",
-      stderr: "true",
-    });
-    for (const word of command) query.append("command", word);
-    const path = `/api/v1/namespaces/${namespace}/pods/${pod}/exec?${query}`;
-    const { server, certifiedName } = this.#credentials;
-    return new WebSocket(`${server.replace(/^http/, "ws")}${path}`, [execProtocol], {
-      headers,
-      agent,
-      handshakeTimeout: handshakeMs,
-      checkServerIdentity: (_host, certificate) => checkServerIdentity(certifiedName, certificate),
-    });
+  /** Starts one with a standard input. */
+  start(place: PodPlace, command: readonly string[]): RunningCommand {
+    return new RunningCommand(this.#exec, place, command, new PassThrough());
   }
 }
 
-/** One command on its web socket. */
-export class Exec {
+export class RunningCommand {
   readonly ended: Promise<CommandResult>;
-  readonly #socket: WebSocket;
-  readonly #streams = new ExecStreams();
-  #onOutput = (): void => {};
+  readonly #input: PassThrough | undefined;
+  readonly #out = new CollectedText();
+  readonly #err = new CollectedText();
 
-  constructor(socket: WebSocket, { namespace, pod }: PodPlace) {
-    this.#socket = socket;
+  constructor(exec: Exec, place: PodPlace, command: readonly string[], input?: PassThrough) {
+    this.#input = input;
+    const { namespace, pod } = place;
     const { promise, resolve, reject } = Promise.withResolvers<CommandResult>();
-    const fail = (why: string): void => {
+    const fail = (why: string): void =>
       reject(new Error(`Cannot run a command in pod ${namespace}/${pod}: ${why}`));
-      socket.terminate();
-    };
     const timer = setTimeout(() => fail(`it did not end in ${commandMs / 1000} s`), commandMs);
-    socket.on("message", (message: Buffer) => this.#note(message));
-    socket.on("unexpected-response", (_request: unknown, response: IncomingMessage) => {
-      fail(`the API server answers ${response.statusCode}${adviceFor(response.statusCode)}`);
-    });
-    socket.on("error", (error: unknown) => fail(errorText(error)));
-    socket.on("close", () => {
-      try {
-        const { result } = this.#streams;
-        if (result === undefined) fail("the connection ended before the command");
-        else resolve(result);
-      } catch (error) {
-        fail(errorText(error));
-      }
-    });
+    const onStatus = (status: V1Status): void => {
+      const exitCode = exitCodeOf(status);
+      if (exitCode === undefined) fail(status.message ?? "the API server gives no reason");
+      else resolve({ exitCode, out: this.#out.text, err: this.#err.text });
+    };
     this.ended = promise.finally(() => clearTimeout(timer));
     // Whoever waits for the first line alone hears of it there.
     this.ended.catch(() => {});
+    exec
+      .exec(
+        namespace,
+        pod,
+        place.container ?? "",
+        [...command],
+        this.#out,
+        this.#err,
+        input ?? null,
+        false,
+        onStatus,
+      )
+      .then(
+        (socket) => {
+          socket.on("close", () => fail("the connection ended before the command"));
+          this.ended.catch(() => socket.close());
+        },
+        (error: unknown) => fail(handshakeProblem(error)),
+      );
   }
 
-  /** Its first line of output. Rejects where it ends without one. */
+  /** Its first line of output. Rejects if it ends without one. */
   async firstLine(): Promise<string> {
     const { promise, resolve, reject } = Promise.withResolvers<string>();
-    this.#onOutput = () => {
-      const end = this.#streams.out.indexOf("\n");
-      if (end >= 0) resolve(this.#streams.out.slice(0, end));
+    this.#out.onText = (text) => {
+      const end = text.indexOf("\n");
+      if (end >= 0) resolve(text.slice(0, end));
     };
-    this.#onOutput();
+    this.#out.onText(this.#out.text);
     this.ended.then(({ err }) => reject(new Error(err.trim() || "it printed nothing")), reject);
     return await promise;
   }
 
-  /** Sends it a byte on its standard input, which ends it, and resolves with what it printed in all. */
+  /** Sends it a line on its standard input, which ends it, and resolves with what it printed in all. */
   async stop(): Promise<CommandResult> {
-    this.#socket.send(Buffer.from([stream.in, "\n".charCodeAt(0)]));
+    this.#input?.write("\n");
     return await this.ended;
-  }
-
-  #note(message: Buffer): void {
-    this.#streams.add(message);
-    this.#onOutput();
   }
 }
 
-function adviceFor(status: number | undefined): string {
-  return status === 403 ? "; grant get and create on pods/exec, as deploy/kustomize/e2e does" : "";
+/** Gives the library's web sockets the credentials and the certificate check of all our requests. */
+class OurCredentials extends KubeConfig {
+  readonly #credentials: Credentials;
+
+  constructor(credentials: Credentials) {
+    super();
+    this.#credentials = credentials;
+  }
+
+  override getCurrentCluster(): Cluster {
+    return { name: "cluster", server: this.#credentials.server, skipTLSVerify: false };
+  }
+
+  override async applyToHTTPSOptions(options: RequestOptions): Promise<void> {
+    const { headers, agent } = await this.#credentials.current();
+    const { certifiedName } = this.#credentials;
+    Object.assign(options, {
+      headers,
+      agent,
+      handshakeTimeout: handshakeMs,
+      checkServerIdentity: ((_host, certificate) =>
+        checkServerIdentity(certifiedName, certificate)) satisfies typeof checkServerIdentity,
+    });
+  }
+}
+
+class CollectedText extends Writable {
+  readonly #chunks: Buffer[] = [];
+  onText: (text: string) => void = () => {};
+
+  get text(): string {
+    return Buffer.concat(this.#chunks).toString("utf8");
+  }
+
+  override _write(chunk: Buffer, _encoding: BufferEncoding, done: () => void): void {
+    this.#chunks.push(chunk);
+    this.onText(this.text);
+    done();
+  }
+}
+
+/** Undefined: the command could not be run. */
+function exitCodeOf({ status, details }: V1Status): number | undefined {
+  if (status === "Success") return 0;
+  const cause = details?.causes?.find(({ reason }) => reason === "ExitCode");
+  return cause === undefined ? undefined : Number(cause.message);
+}
+
+/** The library rejects with an event of the web socket. */
+function handshakeProblem(error: unknown): string {
+  const { message: text = "" } = error as { readonly message?: string };
+  const [, status] = /Unexpected server response: (\d+)/.exec(text) ?? [];
+  if (status === undefined) return text;
+  const advice =
+    status === "403" ? "; grant get and create on pods/exec, as deploy/kustomize/e2e does" : "";
+  return `the API server answers ${status}${advice}`;
 }

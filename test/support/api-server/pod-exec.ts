@@ -2,7 +2,10 @@ import type { ChildProcess } from "node:child_process";
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import { type WebSocket, WebSocketServer } from "ws";
-import { execProtocol, stream } from "../../../src/e2e/cluster/exec-streams.ts";
+
+const execProtocol = "v4.channel.k8s.io";
+/** The first byte of each message. */
+const stream = { out: 1, err: 2, status: 3 } as const;
 
 export interface ExecRequest {
   readonly namespace: string;

@@ -51,7 +51,7 @@ describe("the pod of a daemon", () => {
 
   it("is not ready without the condition, nor while it ends", () => {
     assert.equal(daemonOf({ ...pod, status: {} })?.isReady, false);
-    const metadata = { ...pod.metadata, deletionTimestamp: "2026-01-01T00:00:00Z" };
+    const metadata = { ...pod.metadata, deletionTimestamp: new Date() };
     assert.equal(daemonOf({ ...pod, metadata })?.isReady, false);
   });
 

@@ -92,7 +92,7 @@ const cases: readonly Planted[] = [
   { folder: "e2e", code: imports("../kernel/kernel.ts"), rule: wall },
   { folder: "e2e", code: imports("../daemon/start.ts"), rule: wall },
   { folder: "e2e", code: imports("../daemon/operator/answers.ts") },
-  { folder: "e2e", code: imports("ws") },
+  { folder: "e2e", code: imports("@kubernetes/client-node") },
   { folder: "daemon", code: imports("../e2e/run.ts"), rule: wall },
   { folder: "cli", code: imports("../kernel/kernel.ts"), rule: wall },
   { folder: "cli", code: imports("commander") },
