@@ -1,19 +1,17 @@
 /** Works out everything that a sync has to change. Pure; the generators yield between values, of which there may be very many. */
-import { type IpAddress, type IpFamily, ipFamilies } from "../../base/ip.ts";
+import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import type { DesiredView } from "../../plan/desired-state.ts";
-import { setFor, setsFor } from "../../plan/sets.ts";
 import { dummyLinkName } from "../../state/dummy-link.ts";
-import type { IpSet } from "../../state/ip-set.ts";
 import type { Rule, RuleSet } from "../../state/rule.ts";
-import { addressPortEntry, type SetEntry } from "../../state/set-entry.ts";
 import type { RefusedChange } from "../apply/outcome.ts";
 import type { Change } from "../change.ts";
 import { type ChangePlan, servicesOfChange } from "../change-plan.ts";
-import { isLimitSet, serverOfEntry } from "../limits.ts";
 import { type CachedState, noRules } from "../observed/cached-state.ts";
 import { isExcluded } from "../ownership/policy.ts";
 import type { Scope } from "../scope.ts";
 import type { SyncGoal } from "../sync-goal.ts";
+import { comparedPerPiece, union } from "./compared-keys.ts";
+import { diffEntries, type EntryChanges } from "./diff-entries.ts";
 import { diffRules, type PlannedRuleChange } from "./diff-rules.ts";
 import {
   conntrackDeletion,
@@ -69,7 +67,7 @@ export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> 
   const sets = diffSets({
     cached,
     families: input.rules.keys(),
-    addedCounts: countBySet([...entries.limits, ...entries.added, ...entries.limited]),
+    addedCounts: countBySet(entries),
     mayShrink: (name) => scope.isFull || scope.resizableSets.has(name),
     isRefused: (name) => input.isSetRefused(name),
   });
@@ -110,75 +108,9 @@ export function* planChanges(input: PlanInput): Generator<void, PlannedChanges> 
 
 const noChanges: readonly Change[] = [];
 
-/** Yielding after each costs more than the comparison itself, and has the engine compile the loop that is yielded to. */
-const comparedPerPiece = 16;
-
 interface Members {
   readonly added: Change[];
   readonly removed: Change[];
-}
-
-/** Entries by the step in which they are changed. */
-interface EntryChanges extends Members {
-  /** Those that keep clients out, and source entries that let in too many. */
-  readonly limits: Change[];
-  /** Load balancers with source ranges: not before the rules that check the ranges. */
-  readonly limited: Change[];
-  /** What kept clients out, after everything that it applied to. Source entries are last, or nobody would get in for a moment. */
-  readonly unlimited: Change[];
-}
-
-const allSets: readonly IpSet[] = ipFamilies.flatMap(setsFor);
-
-function* diffEntries(input: PlanInput): Generator<void, EntryChanges> {
-  const { desired, cached } = input;
-  const changes: EntryChanges = { limits: [], limited: [], added: [], unlimited: [], removed: [] };
-  let compared = 0;
-  for (const set of allSets) {
-    for (const entry of comparedEntries(set, input)) {
-      compared += 1;
-      if (compared % comparedPerPiece === 0) yield;
-      const isWanted = desired.hasEntry(set.name, entry);
-      if (isWanted === cached.hasEntry(set.name, entry)) continue;
-      const kind = isWanted ? "entry-add" : "entry-remove";
-      const step = stepOf(set, entry, isWanted, desired);
-      const reason = isWanted ? "missing" : step === "limits" ? "tightens" : "unwanted";
-      changes[step].push({ kind, set, entry, reason });
-    }
-  }
-  return changes;
-}
-
-function stepOf(
-  { name, family }: IpSet,
-  entry: SetEntry,
-  isWanted: boolean,
-  desired: DesiredView,
-): keyof EntryChanges {
-  const firewall = setFor("loadBalancerFirewall", family).name;
-  if (isWanted) {
-    if (isLimitSet(name)) return "limits";
-    const isPermit = name === setFor("loadBalancer", family).name;
-    return isPermit && desired.hasEntry(firewall, entry) ? "limited" : "added";
-  }
-  const server = isLimitSet(name) ? serverOfEntry(entry) : undefined;
-  if (server === undefined) return "removed";
-  const { address, protocol, port } = server;
-  const isLimited = desired.hasEntry(firewall, addressPortEntry(address, protocol, port));
-  return isLimited ? "limits" : "unlimited";
-}
-
-/** Of a set that is not there all entries are missing, whatever the scope. */
-function comparedEntries(
-  { name }: IpSet,
-  { desired, cached, scope, rules }: PlanInput,
-): Iterable<SetEntry> {
-  const present = cached.setEntries.get(name);
-  if (scope.setEntries === undefined || (present === undefined && rules.size > 0)) {
-    const isWanted = (entry: SetEntry): boolean => desired.hasEntry(name, entry);
-    return union(desired.entries(name), present ?? [], isWanted);
-  }
-  return scope.setEntries.get(name) ?? [];
 }
 
 function* diffAddresses(
@@ -323,21 +255,13 @@ function leftoversBeside({ changes }: SetChanges, cached: CachedState): Readonly
   return new Set([...cached.temporarySets].filter((name) => !handled.has(name)));
 }
 
-function countBySet(added: readonly Change[]): ReadonlyMap<string, number> {
+function countBySet({ limits, added, limited }: EntryChanges): ReadonlyMap<string, number> {
   const counts = new Map<string, number>();
-  for (const change of added) {
-    if (change.kind !== "entry-add") continue;
-    counts.set(change.set.name, (counts.get(change.set.name) ?? 0) + 1);
+  for (const changes of [limits, added, limited]) {
+    for (const change of changes) {
+      if (change.kind !== "entry-add") continue;
+      counts.set(change.set.name, (counts.get(change.set.name) ?? 0) + 1);
+    }
   }
   return counts;
-}
-
-/** All values of `first`, then those of `second` that are not in the first: no copy of either is made. */
-function* union<T>(
-  first: Iterable<T>,
-  second: Iterable<T>,
-  isInFirst: (value: T) => boolean,
-): Generator<T> {
-  yield* first;
-  for (const value of second) if (!isInFirst(value)) yield value;
 }

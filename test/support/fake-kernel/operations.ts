@@ -35,8 +35,8 @@ interface Trap {
 export class Operations {
   /** Changes that were carried out or tried, in order. */
   #log: Operation[] = [];
-  /** The same by request. */
-  #requests: (readonly Operation[])[] = [];
+  /** Where in it each request begins. */
+  #requestStarts: number[] = [];
   readonly #traps: Trap[] = [];
   readonly #lostRequests: ((operation: Operation) => boolean)[] = [];
   readonly #lostReplies: ((operation: Operation) => boolean)[] = [];
@@ -56,13 +56,16 @@ export class Operations {
 
   /** The changes so far, those of one request in one list. */
   get requests(): readonly (readonly Operation[])[] {
-    return this.#requests;
+    const starts = this.#requestStarts;
+    return starts
+      .map((start, index) => this.#log.slice(start, starts[index + 1]))
+      .filter(({ length }) => length > 0);
   }
 
   /** Forgets the log; traps stay. */
   clear(): void {
     this.#log = [];
-    this.#requests = [];
+    this.#requestStarts = [];
   }
 
   /** Makes the n-th change from now on fail, counted from 1. */
@@ -174,7 +177,7 @@ export class Operations {
   }
 
   #begin(operations: readonly Operation[]): void {
-    this.#requests.push(operations);
+    this.#requestStarts.push(this.#log.length);
     const [first] = operations;
     if (first !== undefined && takeMatching(this.#lostRequests, operations)) throw replyLost(first);
   }

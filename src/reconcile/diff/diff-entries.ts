@@ -1,0 +1,90 @@
+/** What must change in the entries of our sets, by the step in which it is changed. Pure. */
+import { ipFamilies } from "../../base/ip.ts";
+import type { DesiredView } from "../../plan/desired-state.ts";
+import { setFor, setsFor } from "../../plan/sets.ts";
+import type { IpSet } from "../../state/ip-set.ts";
+import { addressPortEntry, type SetEntry } from "../../state/set-entry.ts";
+import type { Change } from "../change.ts";
+import { isLimitSet, serverOfEntry } from "../limits.ts";
+import { comparedPerPiece, union } from "./compared-keys.ts";
+import type { PlanInput } from "./plan-changes.ts";
+
+export interface EntryChanges {
+  /** What keeps clients out, and source entries that let in too many. */
+  readonly limits: Change[];
+  readonly added: Change[];
+  /** Load balancers with source ranges: not before the rules that check the ranges. */
+  readonly limited: Change[];
+  readonly removed: Change[];
+  /** What kept clients out, after everything that it applied to. Source entries are last, or nobody would get in for a moment. */
+  readonly unlimited: Change[];
+}
+
+type EntriesInput = Pick<PlanInput, "desired" | "cached" | "scope" | "rules">;
+
+const allSets: readonly IpSet[] = ipFamilies.flatMap(setsFor);
+
+export function* diffEntries(input: EntriesInput): Generator<void, EntryChanges> {
+  const { desired, cached } = input;
+  const changes: EntryChanges = { limits: [], added: [], limited: [], removed: [], unlimited: [] };
+  let compared = 0;
+  for (const set of allSets) {
+    const steps = stepsOf(set, desired);
+    for (const entry of comparedEntries(set, input)) {
+      compared += 1;
+      if (compared % comparedPerPiece === 0) yield;
+      const isWanted = desired.hasEntry(set.name, entry);
+      if (isWanted === cached.hasEntry(set.name, entry)) continue;
+      if (isWanted) {
+        changes[steps.toAdd(entry)].push({ kind: "entry-add", set, entry, reason: "missing" });
+        continue;
+      }
+      const step = steps.toRemove(entry);
+      const reason = step === "limits" ? "tightens" : "unwanted";
+      changes[step].push({ kind: "entry-remove", set, entry, reason });
+    }
+  }
+  return changes;
+}
+
+/** Of a set that is not there all entries are missing, whatever the scope. */
+function comparedEntries(
+  { name }: IpSet,
+  { desired, cached, scope, rules }: EntriesInput,
+): Iterable<SetEntry> {
+  const present = cached.setEntries.get(name);
+  if (scope.setEntries === undefined || (present === undefined && rules.size > 0)) {
+    const isWanted = (entry: SetEntry): boolean => desired.hasEntry(name, entry);
+    return union(desired.entries(name), present ?? [], isWanted);
+  }
+  return scope.setEntries.get(name) ?? [];
+}
+
+/** In which step entries of one set are changed. */
+interface Steps {
+  toAdd(entry: SetEntry): "limits" | "added" | "limited";
+  toRemove(entry: SetEntry): "limits" | "removed" | "unlimited";
+}
+
+const plain: Steps = { toAdd: () => "added", toRemove: () => "removed" };
+
+function stepsOf({ name, family }: IpSet, desired: DesiredView): Steps {
+  const { name: firewall } = setFor("loadBalancerFirewall", family);
+  if (name === setFor("loadBalancer", family).name) {
+    const isLimited = (entry: SetEntry): boolean => desired.hasEntry(firewall, entry);
+    return { ...plain, toAdd: (entry) => (isLimited(entry) ? "limited" : "added") };
+  }
+  if (!isLimitSet(name)) return plain;
+  const isStillLimited = (entry: SetEntry): boolean => {
+    const server = serverOfEntry(entry);
+    if (server === undefined) return false;
+    return desired.hasEntry(
+      firewall,
+      addressPortEntry(server.address, server.protocol, server.port),
+    );
+  };
+  return {
+    toAdd: () => "limits",
+    toRemove: (entry) => (isStillLimited(entry) ? "limits" : "unlimited"),
+  };
+}
