@@ -1,4 +1,5 @@
-import { hostPrefixLength, type IpFamily } from "../base/ip.ts";
+import { cidrText, hostPrefixLength, type IpAddress, type IpFamily } from "../base/ip.ts";
+import type { ServicePort } from "../model/service-port.ts";
 import type { Chain, Jump, Match, Rule, RuleSet } from "../state/rule.ts";
 import type { OpenListener } from "./listener.ts";
 
@@ -89,15 +90,32 @@ function nodePortJump(chain: string): Rule {
 }
 
 function portalRulesOf({ wanted }: OpenListener, localPort: number): readonly Rule[] {
-  return wanted.addresses.map((address) => {
+  return wanted.addresses.flatMap((address) => {
     const cidr = `${address}/${hostPrefixLength(wanted.family)}`;
-    return {
-      matches: [
-        { kind: "destination", cidr, isNegated: false },
-        ...portMatches(wanted, wanted.port),
-      ],
-      target: { kind: "redirect", port: localPort },
-    };
+    return sourcesOf(wanted.servicePort, address).map(
+      (sources): Rule => ({
+        matches: [
+          ...sources,
+          { kind: "destination", cidr, isNegated: false },
+          ...portMatches(wanted, wanted.port),
+        ],
+        target: { kind: "redirect", port: localPort },
+      }),
+    );
+  });
+}
+
+/** Load-balancer IPs are for clients in the source ranges alone: one rule for each range. Others have one for everybody. */
+function sourcesOf(
+  { clusterIp, externalIps, loadBalancerIps, sourceRanges }: ServicePort,
+  address: IpAddress,
+): readonly (readonly Match[])[] {
+  const isOpen = address === clusterIp || externalIps.includes(address);
+  if (isOpen || !loadBalancerIps.includes(address) || sourceRanges.length === 0) return [[]];
+  return sourceRanges.map((range) => {
+    // iptables-save prints no network of all addresses.
+    if (range.prefixLength === 0) return [];
+    return [{ kind: "source", cidr: cidrText(range), isNegated: false }];
   });
 }
 

@@ -5,6 +5,8 @@ import type { IpAddress } from "../../../src/base/ip.ts";
 import { renderRule } from "../../../src/kernel/iptables/render.ts";
 import { listenAddressOf } from "../../../src/userspace/listen-addresses.ts";
 import { portalRules } from "../../../src/userspace/portal-rules.ts";
+import { serviceListeners } from "../../../src/userspace/service-listeners.ts";
+import { cidr, ip, serviceRecord } from "../../support/records.ts";
 import { listenerFor } from "./backends.ts";
 
 const web = {
@@ -45,6 +47,27 @@ describe("the rules of mode userspace", () => {
         "nat KUBE-PORTALS-HOST -d 2001:db8::1/128 -p udp -m udp --dport 53 -j REDIRECT --to-ports 40003",
       ],
     );
+  });
+
+  it("lead to a load-balancer IP from its source ranges alone, and to other addresses from everywhere", () => {
+    const service = serviceRecord({
+      type: "LoadBalancer",
+      loadBalancerIps: [ip("203.0.113.10")],
+      sourceRanges: [cidr("198.51.100.0/24"), cidr("192.0.2.7/32")],
+    });
+    const [wanted] = serviceListeners(service, [], { nodeName: "node-1", zone: "" });
+    assert.ok(wanted !== undefined);
+    const lines = linesOf("IPv4", { wanted, localPorts: web.localPorts });
+    for (const chain of ["KUBE-PORTALS-CONTAINER", "KUBE-PORTALS-HOST"]) {
+      assert.deepEqual(
+        lines.filter((line) => line.includes(chain)).map((line) => line.replace(/ -p tcp .*/, "")),
+        [
+          `nat ${chain} -d 10.96.0.10/32`,
+          `nat ${chain} -s 198.51.100.0/24 -d 203.0.113.10/32`,
+          `nat ${chain} -s 192.0.2.7/32 -d 203.0.113.10/32`,
+        ],
+      );
+    }
   });
 });
 
