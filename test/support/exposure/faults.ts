@@ -1,4 +1,5 @@
 /** Every single fault of a scenario's changes. */
+import type { IpFamily } from "../../../src/base/ip.ts";
 import type { RuleChange } from "../../../src/kernel/kernel.ts";
 import { ruleChangeText } from "../fake-kernel/fake-iptables.ts";
 import type { FakeKernel } from "../fake-kernel/fake-kernel.ts";
@@ -37,6 +38,24 @@ export function faultsOf(requests: readonly (readonly Operation[])[]): readonly 
   ];
 }
 
+/** Two changes that are rejected for good, each pair once. */
+export function* pairsOf(faults: readonly Fault[]): Generator<Fault> {
+  const lasting = faults.filter(({ name }) => name.startsWith(howOften(Number.POSITIVE_INFINITY)));
+  for (const [index, one] of lasting.entries()) {
+    for (const other of lasting.slice(index + 1)) {
+      yield {
+        name: `${one.name}, ${other.name}`,
+        begin(kernel) {
+          const ends = [one.begin(kernel), other.begin(kernel)];
+          return () => {
+            for (const end of ends) end();
+          };
+        },
+      };
+    }
+  }
+}
+
 function rejection(text: string, times: number): Fault {
   return {
     name: `${howOften(times)}: ${text}`,
@@ -50,13 +69,16 @@ function ruleRejection(text: string, times: number): Fault {
     name: `${howOften(times)}: iptables ${text}`,
     begin({ iptables }) {
       let left = times;
-      iptables.rejects = (family: string, change: RuleChange): boolean => {
-        if (left === 0 || `${family}: ${ruleChangeText(change)}` !== text) return false;
+      const { rejects: others } = iptables;
+      iptables.rejects = (family: IpFamily, change: RuleChange): boolean => {
+        if (left === 0 || `${family}: ${ruleChangeText(change)}` !== text) {
+          return others(family, change);
+        }
         left -= 1;
         return true;
       };
       return () => {
-        iptables.rejects = () => false;
+        left = 0;
       };
     },
   };

@@ -14,7 +14,7 @@ import { type Operation, operationText } from "../fake-kernel/operations.ts";
 import { iptablesText } from "../fake-kernel/state-text.ts";
 import { Bench } from "../reconcile-bench.ts";
 import { endpointRecord, ip } from "../records.ts";
-import { type Fault, faultsOf } from "./faults.ts";
+import { type Fault, faultsOf, pairsOf } from "./faults.ts";
 import { fatesOf } from "./judge.ts";
 import { type Probe, probesOf } from "./probes.ts";
 import type { Scenario } from "./scenarios.ts";
@@ -48,6 +48,16 @@ export async function* playWithFaults(
   yield { name: `${scenario.name} | no fault`, run: faultless };
   for (const [index, fault] of faultsOf(faultless.requests).entries()) {
     if (index % share !== 0) continue;
+    yield { name: `${scenario.name} | ${fault.name}`, run: await playScenario(scenario, fault) };
+  }
+}
+
+/** With each pair of changes that are rejected for good. */
+export async function* playWithPairs(
+  scenario: Scenario,
+): AsyncGenerator<{ readonly name: string; readonly run: Run }> {
+  const { requests } = await playScenario(scenario, undefined);
+  for (const fault of pairsOf(faultsOf(requests))) {
     yield { name: `${scenario.name} | ${fault.name}`, run: await playScenario(scenario, fault) };
   }
 }

@@ -1,11 +1,12 @@
 /**
  * Every single fault of every change around source ranges: after each request a judge follows packets through rules, sets,
- * addresses and virtual servers of the fake kernel. By default every fifth run is played; `make faults` plays them all.
+ * addresses and virtual servers of the fake kernel. By default every fifth run is played; `make faults`
+ * plays them all, and all pairs of changes that are rejected for good.
  */
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { kindsText, readExposedRuns } from "../../support/exposure/exposed-runs.ts";
-import { playWithFaults } from "../../support/exposure/run.ts";
+import { playWithFaults, playWithPairs } from "../../support/exposure/run.ts";
 import { scenarios } from "../../support/exposure/scenarios.ts";
 
 const isWhole = process.env["TEST_EXPOSURE"] === "whole";
@@ -33,6 +34,14 @@ describe("clients that source ranges shut out stay out, whatever request fails",
   }
 
   if (isWhole) {
+    for (const scenario of scenarios.filter(({ before, isCleanUp }) => before && !isCleanUp)) {
+      it(`${scenario.name}: two changes rejected for good`, async () => {
+        for await (const { name, run } of playWithPairs(scenario)) {
+          assert.deepEqual(run.exposures, [], name);
+        }
+      });
+    }
+
     it("lists no run that does not exist", () => assert.deepEqual([...unplayed], []));
   }
 });
