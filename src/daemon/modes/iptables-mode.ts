@@ -1,5 +1,9 @@
+import type { ServedAddresses } from "../../api/source.ts";
+import type { IpAddress, IpFamily } from "../../base/ip.ts";
 import { tidyOtherModes } from "../node/other-modes.ts";
 import { prepareTables } from "../node/prepare-tables.ts";
+import { guardedBy } from "../node/served-before.ts";
+import { readServedByRules, type ServedByRules } from "../node/served-by-rules.ts";
 import { rulesOfIpvsAlone, tidyIpvs } from "../node/tidy-ipvs.ts";
 import { tidyPortals } from "../node/tidy-portals.ts";
 import { TablesReporter } from "../report/tables-reporter.ts";
@@ -22,8 +26,7 @@ export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
   return {
     families,
     loop,
-    // The tables do not show which of their addresses were served.
-    servedBefore: undefined,
+    servedBefore: servedByTables(families, parts),
     view: {
       mode: "iptables",
       families,
@@ -54,4 +57,19 @@ export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
       return isTidy && isIpvsGone;
     },
   };
+}
+
+/** Services and endpoints are asked for one after the other, and read once. */
+function servedByTables(
+  families: readonly IpFamily[],
+  { kernel: { iptables }, config, fail = () => {} }: ModeParts,
+): ServedAddresses | undefined {
+  let reading: Promise<ServedByRules> | undefined;
+  const read = (): Promise<ServedByRules> => {
+    reading ??= readServedByRules(iptables, families);
+    return reading;
+  };
+  const services = async (): Promise<ReadonlySet<IpAddress>> => (await read()).services;
+  const endpointslices = async (): Promise<ReadonlySet<IpAddress>> => (await read()).endpoints;
+  return guardedBy({ services, endpointslices }, fail, config);
 }

@@ -3,13 +3,17 @@ import type { IpAddress } from "../../base/ip.ts";
 import type { Config } from "../../config/config.ts";
 import type { CachedVirtualServer } from "../../reconcile/observed/cached-state.ts";
 
+type GuardOptions = Pick<Config, "objectsFrom" | "listGuardPercent">;
+
+/** Ends the program: without what is served no list can be judged. */
+type Fail = (error: Error) => void;
+
 /** Reads what is in the kernel at a start. */
 export interface ServedBeforeParts {
   /** Addresses of kube-ipvs0; undefined where there is no such link. */
   readonly readBound: () => Promise<readonly IpAddress[] | undefined>;
   readonly readServers: () => Promise<readonly CachedVirtualServer[]>;
-  /** Ends the program: without what is served no list can be judged. */
-  readonly fail: (error: Error) => void;
+  readonly fail: Fail;
 }
 
 /**
@@ -18,7 +22,22 @@ export interface ServedBeforeParts {
  */
 export function servedBefore(
   { readBound, readServers, fail }: ServedBeforeParts,
-  { objectsFrom, listGuardPercent }: Pick<Config, "objectsFrom" | "listGuardPercent">,
+  options: GuardOptions,
+): ServedAddresses | undefined {
+  const services = async (): Promise<ReadonlySet<IpAddress>> => new Set(await readBound());
+  const endpointslices = async (): Promise<ReadonlySet<IpAddress>> => {
+    const bound = await services();
+    // A kernel without IPVS, of which only a plan is wanted, has no addresses either.
+    return bound.size === 0 ? bound : endpointsBehind(bound, await readServers());
+  };
+  return guardedBy({ services, endpointslices }, fail, options);
+}
+
+/** `undefined` if no list is guarded. */
+export function guardedBy(
+  { services, endpointslices }: ServedAddresses,
+  fail: Fail,
+  { objectsFrom, listGuardPercent }: GuardOptions,
 ): ServedAddresses | undefined {
   if (objectsFrom.kind !== "cluster" || listGuardPercent === 0) return undefined;
   const failing = async <T>(reading: Promise<T>): Promise<T> => {
@@ -28,12 +47,6 @@ export function servedBefore(
       fail(error as Error);
       throw error;
     }
-  };
-  const services = async (): Promise<ReadonlySet<IpAddress>> => new Set(await readBound());
-  const endpointslices = async (): Promise<ReadonlySet<IpAddress>> => {
-    const bound = await services();
-    // A kernel without IPVS, of which only a plan is wanted, has no addresses either.
-    return bound.size === 0 ? bound : endpointsBehind(bound, await readServers());
   };
   return {
     services: () => failing(services()),
