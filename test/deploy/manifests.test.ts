@@ -160,6 +160,23 @@ describe("the manifests", () => {
     });
   }
 
+  it("let no privileged container read compiled code that another one wrote", () => {
+    for (const { name, objects } of proxies) {
+      const [prepare] = podOf(objects).initContainers;
+      assert.equal(prepare?.securityContext?.privileged, true, name);
+      const mounts = prepare.volumeMounts?.map(({ mountPath }) => mountPath) ?? [];
+      assert.ok(mounts.includes("/run/xtables.lock"), name);
+      assert.ok(!mounts.includes("/var/cache/kube-ipvs"), name);
+      const disabled = prepare.env?.find((one) => one.name === "NODE_DISABLE_COMPILE_CACHE");
+      assert.equal(disabled?.value, "1", name);
+      const [main] = podOf(objects).containers;
+      const shared = main?.volumeMounts?.some(
+        ({ mountPath }) => mountPath === "/var/cache/kube-ipvs",
+      );
+      assert.equal(shared, true, "the path is the one that the container writes");
+    }
+  });
+
   it("grant one and the same everywhere", () => {
     const [first, ...others] = proxies.map(({ objects }) => {
       const { initContainers, containers } = podOf(objects);

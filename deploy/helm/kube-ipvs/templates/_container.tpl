@@ -1,12 +1,20 @@
-{{/* What the init container and the container have in common. */}}
+{{/*
+What the init container and the container have in common. With `privileged` without the compile cache: the container below
+writes it, and what it wrote there would run privileged.
+*/}}
 {{- define "kube-ipvs.container" -}}
 env:
   - name: NODE_NAME
     valueFrom:
       fieldRef:
         fieldPath: spec.nodeName
+  {{- if .privileged }}
+  - name: NODE_DISABLE_COMPILE_CACHE
+    value: "1"
+  {{- else }}
   - name: NODE_COMPILE_CACHE
     value: /var/cache/kube-ipvs
+  {{- end }}
   {{- with .Values.extraEnv }}
   {{- toYaml . | nindent 2 }}
   {{- end }}
@@ -23,8 +31,10 @@ volumeMounts:
     readOnly: true
   - name: run
     mountPath: /run/kube-ipvs
+  {{- if not .privileged }}
   - name: compile-cache
     mountPath: /var/cache/kube-ipvs
+  {{- end }}
   {{- with .Values.extraVolumeMounts }}
   {{- toYaml . | nindent 2 }}
   {{- end }}

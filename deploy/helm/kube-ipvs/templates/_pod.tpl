@@ -15,7 +15,7 @@ initContainers:
     imagePullPolicy: {{ .Values.image.pullPolicy }}
     command:
       {{- toYaml (append $command "--init-only") | nindent 6 }}
-    {{- include "kube-ipvs.container" . | nindent 4 }}
+    {{- include "kube-ipvs.container" (dict "Values" .Values "privileged" true) | nindent 4 }}
     securityContext:
       privileged: true
       readOnlyRootFilesystem: true
