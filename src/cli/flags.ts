@@ -31,6 +31,7 @@ const placeholders: Readonly<Record<FieldKind, string>> = {
   "duration-or-nanoseconds": "duration",
   vmodule: "list",
   quantity: "quantity",
+  "port-range": "range",
 };
 
 /** Every flag but --help and --version, in the order of --help. */

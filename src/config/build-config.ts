@@ -50,7 +50,7 @@ function configOf(
   // Mode iptables has a section of its own; userspace takes that of ipvs.
   const section = mode === "iptables" ? "iptables" : "ipvs";
   const isObserveOnly = settings["kubeIpvs.observeOnly"];
-  const lockName = settings["kubeIpvs.lockName"];
+  const lockName = lockNameOf(settings, report);
   return {
     mode,
     objectsFrom: objectsFrom(settings, surroundings),
@@ -268,6 +268,16 @@ function trafficMetrics(settings: Settings): Pick<Config, "trafficMetrics"> {
   if (kind === "none") return {};
   const limit = settings["kubeIpvs.trafficMetricsLimit"];
   return { trafficMetrics: { hasEndpoints: kind === "endpoint", limit } };
+}
+
+/** It becomes a part of paths. */
+function lockNameOf({ "kubeIpvs.lockName": name }: Settings, report: Report): string {
+  if (!/^[a-z0-9][\w.-]{0,62}$/i.test(name)) {
+    const reason =
+      "must be at most 63 letters, digits, dots, hyphens and underscores, the first a letter or a digit";
+    report("kubeIpvs.lockName", name, reason);
+  }
+  return name;
 }
 
 /** A label's value, or nothing. */

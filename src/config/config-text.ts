@@ -25,6 +25,7 @@ const writers: Writers = {
   gates: (value) => Object.fromEntries(value),
   vmodule: nullIfEmpty,
   quantity: (value) => value,
+  "port-range": (value) => value,
 };
 
 /** Go leaves these out where they are empty or false. */

@@ -25,6 +25,8 @@ export interface FieldValues {
   vmodule: readonly VmoduleItem[];
   /** An amount with a suffix, as Kubernetes writes it: `64Ki`. */
   quantity: string;
+  /** `300-2000`, `300+100` or `300`; empty: no range. */
+  "port-range": string;
 }
 
 /** Verbosity of the source files that match a pattern. */

@@ -43,6 +43,7 @@ const readers: { readonly [K in FieldKind]: KindReader<FieldValues[K]> } = {
   },
   vmodule: { fromText: readVmoduleText, fromFile: readVmoduleList },
   quantity: { fromText: readQuantity, fromFile: readFileQuantity },
+  "port-range": { fromText: readPortRange },
 };
 
 /** Reads a flag's value or a default. */
@@ -205,6 +206,15 @@ function readQuantity(text: string): Reading<string> {
 /** A bare number is an amount too. */
 function readFileQuantity(value: unknown): Reading<string> {
   return readQuantity(["string", "number"].includes(typeof value) ? String(value) : "");
+}
+
+/** As ParsePortRange of k8s.io/apimachinery. */
+function readPortRange(text: string): Reading<string> {
+  const [, first, sign, second = "0"] = /^(\d+)(?:([+-])(\d+))?$/.exec(text.trim()) ?? [];
+  const low = Number(first);
+  const high = sign === "-" ? Number(second) : low + Number(second);
+  const isRange = text.trim() === "" || (low <= high && high <= 65_535);
+  return isRange ? { value: text } : { reason: "must be a port range such as 300-2000" };
 }
 
 function readGateText(text: string): Reading<ReadonlyMap<string, boolean>> {

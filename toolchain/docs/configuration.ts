@@ -18,6 +18,7 @@ const kindWords: Readonly<Record<FieldKind, string>> = {
   gates: "map of booleans",
   vmodule: "list of filePattern and verbosity",
   quantity: "quantity",
+  "port-range": "range",
 };
 
 const introduction: readonly string[] = [

@@ -56,7 +56,7 @@ export const ignoredFields: readonly Field[] = [
   ),
   {
     path: "portRange",
-    kind: "text",
+    kind: "port-range",
     default: "",
     flag: "proxy-port-range",
     help: "port range for kube-proxy's former userspace mode",

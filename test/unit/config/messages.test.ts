@@ -30,6 +30,17 @@ describe("the message for a bad field", () => {
     ],
     ["iptables: {masqueradeBit: 32}", "iptables.masqueradeBit: 32: must be from 0 to 31"],
     ["iptables: {masqueradeBit: 1.5}", "iptables.masqueradeBit: 1.5: must be an integer"],
+    ...["abc", "2000-300", "1-70000", "300-", "-1"].map(
+      (text) =>
+        [
+          `portRange: "${text}"`,
+          `portRange: "${text}": must be a port range such as 300-2000`,
+        ] as const,
+    ),
+    [
+      "kubeIpvs: {lockName: ../x}",
+      'kubeIpvs.lockName: "../x": must be at most 63 letters, digits, dots, hyphens and underscores, the first a letter or a digit',
+    ],
     ["oomScoreAdj: -1001", "oomScoreAdj: -1001: must be from -1000 to 1000"],
     ["conntrack: {maxPerCore: -1}", "conntrack.maxPerCore: -1: must be at least 0"],
     ["bindAddress: node-1", 'bindAddress: "node-1": must be an IP address'],
