@@ -128,6 +128,22 @@ static napi_value forbid_core_dumps(napi_env env, napi_callback_info call) {
   return throw_errno(env, "forbid core dumps", errno, "prctl");
 }
 
+/* readPeer(fd): who listens on, or connected to, the other end of a unix socket; unix(7), SO_PEERCRED. */
+static napi_value read_peer(napi_env env, napi_callback_info call) {
+  napi_value argument;
+  double fd;
+  struct ucred peer;
+  socklen_t length = sizeof peer;
+  if (!read_arguments(env, call, 1, &argument, NULL)) return NULL;
+  if (!read_integer(env, argument, 0, INT_MAX, &fd))
+    return throw_type_error(env, "fd must be a file descriptor");
+  if (getsockopt((int)fd, SOL_SOCKET, SO_PEERCRED, &peer, &length) != 0)
+    return throw_errno(env, "read the peer of a socket", errno, "getsockopt");
+  napi_value result = make_peer(env, peer.pid, peer.uid);
+  return result != NULL ? result
+                        : throw_errno(env, "read the peer of a socket", ENOMEM, "allocate");
+}
+
 /* readLegacyTable(family, name, maxBytes) */
 static napi_value legacy_table(napi_env env, napi_callback_info call) {
   napi_value arguments[3];
@@ -161,6 +177,7 @@ NAPI_MODULE_INIT() {
       {"watch", NULL, watch, NULL, NULL, NULL, napi_enumerable, environment},
       {"close", NULL, close_socket, NULL, NULL, NULL, napi_enumerable, environment},
       {"forbidCoreDumps", NULL, forbid_core_dumps, NULL, NULL, NULL, napi_enumerable, environment},
+      {"readPeer", NULL, read_peer, NULL, NULL, NULL, napi_enumerable, environment},
       {"readLegacyTable", NULL, legacy_table, NULL, NULL, NULL, napi_enumerable, environment},
   };
   size_t count = sizeof functions / sizeof functions[0];

@@ -72,6 +72,13 @@ napi_value make_result(napi_env env, int error, int operation, const struct repl
   return is_whole ? result : NULL;
 }
 
+napi_value make_peer(napi_env env, int pid, unsigned uid) {
+  napi_value peer;
+  bool is_made = napi_create_object(env, &peer) == napi_ok && set_int(env, peer, "pid", pid) &&
+                 set_int(env, peer, "uid", (int)uid);
+  return is_made ? peer : NULL;
+}
+
 /* Throws an Error with `errno` and `operation`; if it cannot be made, a TypeError with its message. */
 napi_value throw_errno(napi_env env, const char *action, int error, const char *operation) {
   char message[160];

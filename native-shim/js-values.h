@@ -36,6 +36,9 @@ napi_value copy_bytes(napi_env env, const struct reply_buffer *buffer);
 /* A TransactResult; NULL when there is no memory. */
 napi_value make_result(napi_env env, int error, int operation, const struct reply_buffer *replies);
 
+/* `{pid, uid}`; NULL when there is no memory. */
+napi_value make_peer(napi_env env, int pid, unsigned uid);
+
 /* A number in [least, most]; anything else, NaN too, gives false. */
 bool read_number(napi_env env, napi_value value, double least, double most, double *number);
 

@@ -40,6 +40,14 @@ export interface TransactResult {
 /** Gets each datagram, or the errno of a failed receive; `datagram` has no meaning then. */
 export type OnDatagram = (errno: number, datagram: Uint8Array) => void;
 
+/** The process at the other end of a unix socket, as the kernel saw it when it listened or connected. */
+export interface SocketPeer {
+  /** 0 if it lives in another PID namespace that is not below ours. */
+  readonly pid: number;
+  /** -2 or so, and never 0, if it has no id in our user namespace. */
+  readonly uid: number;
+}
+
 /** What `addon.c` exports. */
 export interface Addon {
   open(protocol: number, options: OpenOptions): SocketHandle;
@@ -61,6 +69,7 @@ export interface Addon {
   watch(socket: SocketHandle, onDatagram: OnDatagram): void;
   close(socket: SocketHandle): void;
   forbidCoreDumps(): void;
+  readPeer(fd: number): SocketPeer;
   readLegacyTable(family: number, name: string, maxBytes: number): Uint8Array;
 }
 

@@ -17,7 +17,7 @@ import { watchEstimator } from "./node/estimator.ts";
 import { cleanUpOtherModes } from "./node/other-modes.ts";
 import { findOtherProxy, OtherProxyError } from "./node/other-proxy.ts";
 import { prepareConntrack } from "./node/prepare-conntrack.ts";
-import { prepareKernel } from "./node/prepare-kernel.ts";
+import { prepareKernel, requireIpvs } from "./node/prepare-kernel.ts";
 import { cleanUnusedBackend, printUnusedBackend } from "./node/unused-backend.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
 import { openOperatorSocket } from "./operator/operator-socket.ts";
@@ -73,8 +73,8 @@ export async function prepareNode(config: Config, parts: CommandParts): Promise<
   checkCapabilities();
   const kernel = await openNodeKernel(config, parts);
   try {
-    await prepareConntrack(kernel, config, log);
     const families = await prepareKernel(kernel, config, log);
+    await prepareConntrack(kernel, config, log);
     log.info("Node prepared", { ipFamilies: families });
   } finally {
     kernel.close();
@@ -158,7 +158,10 @@ async function* beginParts(
     };
     yield followConfigFile(parts.configFile, { ...parts, apply });
   }
-  if (!config.isObserveOnly) await prepareConntrack(kernel, config, log);
+  if (!config.isObserveOnly) {
+    if (config.mode === "ipvs") await requireIpvs(kernel, log);
+    await prepareConntrack(kernel, config, log);
+  }
 
   let view: ModeView | undefined;
   const { sysctl } = kernel;
@@ -218,7 +221,7 @@ async function* beginCommonParts(
 ): AsyncGenerator<Stop, CommonParts> {
   const { clock, log } = parts;
   keepMemoryPrivate(parts);
-  const lock = await acquireInstanceLock(config.lockName);
+  const lock = await acquireInstanceLock(config.lockName, { log });
   yield () => lock.release();
   // Only to observe is no conflict: that is the dry run before a change of proxies.
   if (!config.isOtherProxyAllowed && !config.isObserveOnly) await refuseOtherProxy();

@@ -7,6 +7,8 @@ export interface ListeningSocket {
   /** `0.0.0.0`, `::`: every address. */
   readonly address: IpAddress;
   readonly port: number;
+  /** The user whose process made it; in user namespaces without a name for him 65534. */
+  readonly uid: number;
 }
 
 /** A kernel without IPv6 has no files for it. Throws where a file cannot be read. */
@@ -21,17 +23,21 @@ export function listListeningSockets(): readonly ListeningSocket[] {
 
 /**
  * `   0: 0100007F:2808 00000000:0000 0A …`: 0A is LISTEN, and 07 a datagram socket, which is connected to nobody where the
- * other port is 0.
+ * other port is 0. Behind that stand queues, timers and retransmissions, then the user.
  */
 export function parseSockets(
   table: string,
   protocol: ListeningSocket["protocol"],
 ): readonly ListeningSocket[] {
   const state = protocol === "TCP" ? "0A" : "07";
-  const line = new RegExp(`^ *\\d+: ([0-9A-F]+):([0-9A-F]{4}) [0-9A-F]+:0000 ${state} `, "gm");
-  return [...table.matchAll(line)].flatMap(([, words = "", port = ""]) => {
+  const line = new RegExp(
+    `^ *\\d+: ([0-9A-F]+):([0-9A-F]{4}) [0-9A-F]+:0000 ${state}(?: +\\S+){3} +(\\d+)`,
+    "gm",
+  );
+  return [...table.matchAll(line)].flatMap(([, words = "", port = "", uid]) => {
     const address = addressOf(words);
-    return address === undefined ? [] : [{ protocol, address, port: Number.parseInt(port, 16) }];
+    if (address === undefined) return [];
+    return [{ protocol, address, port: Number.parseInt(port, 16), uid: Number(uid) }];
   });
 }
 

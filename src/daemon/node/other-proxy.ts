@@ -2,6 +2,7 @@ import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { get } from "node:http";
 import { basename } from "node:path";
 import { attempt } from "../../base/attempt.ts";
+import { type ListeningSocket, listListeningSockets } from "../../kernel/listening-sockets.ts";
 
 /** A kube-proxy that is alive on this node. */
 export type OtherProxy =
@@ -38,6 +39,8 @@ export interface ProxySearch {
   /** kube-proxy's metrics address. */
   readonly modeUrl: string;
   readonly answerTimeoutMs: number;
+  /** Who listens in our network namespace. */
+  readonly listening: () => readonly ListeningSocket[];
 }
 
 const thisNode: ProxySearch = {
@@ -45,13 +48,28 @@ const thisNode: ProxySearch = {
   ownPid: process.pid,
   modeUrl: "http://127.0.0.1:10249/proxyMode",
   answerTimeoutMs: 500,
+  listening: listListeningSockets,
 };
 
 /** Looks for a kube-proxy in our network namespace. To be asked before our own metrics port is open. */
 export async function findOtherProxy(
   search: ProxySearch = thisNode,
 ): Promise<OtherProxy | undefined> {
-  return findProcess(search) ?? (await askMode(search));
+  return findProcess(search) ?? (isRootListening(search) ? await askMode(search) : undefined);
+}
+
+/** kube-proxy runs as root. Any user may answer like it, and would keep us from starting. */
+function isRootListening({ modeUrl, listening }: ProxySearch): boolean {
+  const { hostname, port } = new URL(modeUrl);
+  const sockets = (attempt(listening) ?? []).filter(
+    (one) => one.protocol === "TCP" && one.port === Number(port),
+  );
+  // The kernel takes the most specific one.
+  for (const address of [hostname, "0.0.0.0", "::"]) {
+    const found = sockets.filter((one) => one.address === address);
+    if (found.length > 0) return found.some(({ uid }) => uid === 0);
+  }
+  return false;
 }
 
 function findProcess({ procPath, ownPid }: ProxySearch): OtherProxy | undefined {

@@ -21,11 +21,20 @@ export async function prepareKernel(
   config: Config,
   log: Logger,
 ): Promise<readonly IpFamily[]> {
-  // The family lookup later is the judge; modprobe only helps where modules may be loaded.
-  await loadModule(kernel, "ip_vs", log);
+  await requireIpvs(kernel, log);
   const families = await supportedFamilies(kernel, log);
   await configureKernel(kernel, config, { families, log });
   return families;
+}
+
+/**
+ * Loads IPVS. Rejects if the kernel has none. Call it before anything is written: a start that fails for want of IPVS leaves the
+ * node as it was. Even a probe of iptables makes tables.
+ */
+export async function requireIpvs(kernel: Kernel, log: Logger): Promise<void> {
+  // Loading may fail although IPVS is built in; the request tells.
+  await loadModule(kernel, "ip_vs", log);
+  await kernel.ipvs.readTimeouts();
 }
 
 /** What the configuration alone asks of the kernel. Rejects before the first write where the scheduler is unknown. */

@@ -120,6 +120,8 @@ export class BootFileWriter {
         await this.#replace(content());
         this.#isTrouble = false;
       } catch (error) {
+        // A full disk still deletes: without a record, the next start does not take an old one for the present.
+        await unlinkIfThere(this.#path).catch(() => undefined);
         this.#reportTrouble(error);
       }
     }

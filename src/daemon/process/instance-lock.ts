@@ -1,4 +1,10 @@
+import { mkdirSync, readlinkSync } from "node:fs";
 import { connect, createServer, type Server } from "node:net";
+import { dirname, join } from "node:path";
+import { attempt } from "../../base/attempt.ts";
+import type { Logger } from "../../base/log.ts";
+import { peerOf } from "../../kernel/socket-peer.ts";
+import { removeLeftoverSocket } from "../operator/operator-socket.ts";
 
 /** Whoever holds the lock, as far as it is known. */
 export interface LockHolder {
@@ -32,6 +38,10 @@ export interface InstanceLock {
 
 export interface LockOptions {
   readonly answerTimeoutMs?: number;
+  /** Absent: {@link lockFolder}. */
+  readonly folder?: string;
+  /** Is told of a process that is not root and holds the name. */
+  readonly log?: Pick<Logger, "warn">;
   /** What cannot be done while another one holds it; absent: start a second instance. */
   readonly what?: string;
   /** What else may be done about it. */
@@ -50,17 +60,80 @@ export function lockForCleanup(lockName: string): Promise<InstanceLock> {
 const defaultAnswerTimeoutMs = 1_000;
 const maxAnswerLength = 500;
 
+/** Only root may write there. */
+const lockFolder = "/run/kube-ipvs";
+
 /**
- * Takes the lock that keeps instances of one network namespace (all of a node) apart: a listening socket
- * with an abstract name (unix(7)). The kernel frees it when its holder dies, however it dies, and a
- * container with the host's network sees it without sharing a folder. Throws {@link InstanceRunningError}.
+ * Takes the lock that keeps instances of one network namespace (all of a node) apart: two listening sockets, which end with
+ * their holder, however it dies. A container with the host's network sees the abstract name (unix(7)) without sharing a folder,
+ * but any process can take it: a holder that is not root does not count. The file belongs to a folder of root, and a process that
+ * may not write there does without. Throws {@link InstanceRunningError}.
  */
 export async function acquireInstanceLock(
   lockName: string,
   options: LockOptions = {},
 ): Promise<InstanceLock> {
-  const { answerTimeoutMs = defaultAnswerTimeoutMs } = options;
+  const held: Server[] = [];
+  const release = async (): Promise<void> => {
+    for (const server of held.splice(0)) {
+      await new Promise<void>((resolve) => server.close(() => resolve()));
+    }
+  };
+  try {
+    for (const take of [takeName, takeFile]) {
+      const server = await take(lockName, options);
+      if (server !== undefined) held.push(server);
+    }
+  } catch (error) {
+    await release();
+    throw error;
+  }
+  return { release };
+}
+
+/** Undefined: a process that is not root has the name. */
+async function takeName(lockName: string, options: LockOptions): Promise<Server | undefined> {
   const path = `\0${lockName}`;
+  const server = makeServer();
+  if (await listen(server, path)) return server;
+  const { answer, uid, pid } = await ask(path, options.answerTimeoutMs ?? defaultAnswerTimeoutMs);
+  if (isTrusted(uid)) throw new InstanceRunningError(lockName, readHolder(answer), options);
+  options.log?.warn("Ignoring the holder of the instance lock, it is not root", {
+    lock: `@${lockName}`,
+    ...(pid === undefined ? {} : { pid, uid }),
+  });
+  return undefined;
+}
+
+/** Undefined: this process may not write to the folder. */
+async function takeFile(lockName: string, options: LockOptions): Promise<Server | undefined> {
+  const path = lockFile(lockName, options.folder);
+  if (!canHaveFolder(dirname(path))) return undefined;
+  // Of two that find the file of a killed holder, the name above stops one.
+  await removeLeftoverSocket(path).catch(() => undefined);
+  const server = makeServer();
+  if (await listen(server, path).catch(() => undefined)) return server;
+  const { answer, uid } = await ask(path, options.answerTimeoutMs ?? defaultAnswerTimeoutMs);
+  if (uid === undefined) return undefined;
+  throw new InstanceRunningError(lockName, readHolder(answer), options);
+}
+
+/** One for each network namespace: unlike the name, a path is the same in all of them. */
+function lockFile(lockName: string, folder = lockFolder): string {
+  const namespace = attempt(() => readlinkSync("/proc/self/ns/net")) ?? "";
+  return join(folder, `${lockName}-${namespace.replace(/\D/g, "")}.lock`);
+}
+
+function canHaveFolder(folder: string): boolean {
+  return attempt(() => mkdirSync(folder, { recursive: true, mode: 0o700 }) ?? true) !== undefined;
+}
+
+/** Root, or whoever runs this process. */
+function isTrusted(uid: number | undefined): boolean {
+  return uid !== undefined && (uid === 0 || uid === process.geteuid?.());
+}
+
+function makeServer(): Server {
   const server = createServer((socket) => {
     socket.on("error", () => {});
     socket.end(`${JSON.stringify(self())}\n`);
@@ -68,17 +141,17 @@ export async function acquireInstanceLock(
   server.maxConnections = 16;
   // The lock alone must not keep the process alive.
   server.unref();
-  if (!(await listen(server, path))) {
-    throw new InstanceRunningError(lockName, readHolder(await ask(path, answerTimeoutMs)), options);
-  }
-  return {
-    release: () => new Promise((resolve) => server.close(() => resolve())),
-  };
+  return server;
 }
 
-/** Who has the lock now, as far as it says; undefined: nobody, or nobody who answers. */
+/** Who has the lock now, as far as it says; undefined: nobody, or nobody who answers and is root. */
 export async function findLockHolder(lockName: string): Promise<LockHolder | undefined> {
-  return readHolder(await ask(`\0${lockName}`, defaultAnswerTimeoutMs));
+  for (const path of [`\0${lockName}`, lockFile(lockName)]) {
+    const { answer, uid } = await ask(path, defaultAnswerTimeoutMs);
+    const holder = isTrusted(uid) ? readHolder(answer) : undefined;
+    if (holder !== undefined) return holder;
+  }
+  return undefined;
 }
 
 function self(): LockHolder {
@@ -96,15 +169,26 @@ function listen(server: Server, path: string): Promise<boolean> {
   });
 }
 
-/** What the holder says about itself; empty when it says nothing in time. */
-function ask(path: string, answerTimeoutMs: number): Promise<string> {
+interface Answer {
+  /** What the holder says about itself; empty if it says nothing in time. */
+  readonly answer: string;
+  /** Of the holder, by the kernel; absent if nobody accepts connections. */
+  readonly pid?: number;
+  readonly uid?: number;
+}
+
+function ask(path: string, answerTimeoutMs: number): Promise<Answer> {
   return new Promise((resolve) => {
     let answer = "";
+    let peer: { readonly pid?: number; readonly uid?: number } = {};
     const socket = connect(path);
     const finish = (): void => {
       socket.destroy();
-      resolve(answer);
+      resolve({ answer, ...peer });
     };
+    socket.on("connect", () => {
+      peer = peerOf(socket) ?? {};
+    });
     socket.setTimeout(answerTimeoutMs, finish);
     socket.setEncoding("utf8");
     socket.on("data", (text: string) => {

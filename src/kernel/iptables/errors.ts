@@ -40,17 +40,32 @@ export function isIptablesBusy(error: unknown): boolean {
 /** Of legacy, which waits for its lock in vain; of nft, whose transaction the kernel sent back. */
 const busyWords = /xtables lock|Resource temporarily unavailable/;
 
-/** enum xtables_exittype, xtables.h; the last one is the lock, or (nft) a refusal of the kernel. */
+/** enum xtables_exittype, xtables.h; the last one is the lock, or with nft anything that the kernel rejects. */
 const exitCodes = { parameterProblem: 2, versionProblem: 3, resourceProblem: 4 } as const;
+
+/** `Warning: Extension ipvs revision 0 not supported, missing kernel module?` */
+const missingExtension = /Extension (\w+) revision \d+ not supported/g;
+/** ENOENT: nft_compat found no match or target of this name, or is missing itself. */
+const missingExpression = /RULE_\w+ failed \(No such file or directory\)/;
 
 const explanations: ReadonlyMap<number, string> = new Map([
   [exitCodes.parameterProblem, "a set, chain, match or target is missing or not supported"],
   [exitCodes.versionProblem, "the program and the kernel's tables are of different versions"],
-  [
-    exitCodes.resourceProblem,
-    "another program holds the xtables lock, or the kernel rejected the change",
-  ],
+  [exitCodes.resourceProblem, "the kernel rejected the change"],
 ]);
+
+/** What the exit code and the program's message say together. */
+function explain(exitCode: number, programMessage: string): string | undefined {
+  if (exitCode === exitCodes.resourceProblem && busyWords.test(programMessage)) {
+    return "another program holds the xtables lock, or changed rules at the same time";
+  }
+  const names = [...programMessage.matchAll(missingExtension)].map(([, name]) => `xt_${name}`);
+  if (names.length === 0 && !missingExpression.test(programMessage)) {
+    return explanations.get(exitCode);
+  }
+  const modules = names.length === 0 ? "a match or target (xt_…)" : [...new Set(names)].join(", ");
+  return `the kernel lacks ${modules}, or nft_compat if iptables uses nftables; load the modules with modprobe, or use a kernel that has them`;
+}
 
 function composeMessage(
   run: IptablesRun,
@@ -58,7 +73,7 @@ function composeMessage(
   programMessage: string,
   lineText: string | undefined,
 ): string {
-  const explanation = explanations.get(exitCode);
+  const explanation = explain(exitCode, programMessage);
   return [
     `Cannot ${run.action} (${run.family}): ${run.program} ended with exit code ${exitCode}`,
     explanation === undefined ? "" : `: ${explanation}`,

@@ -77,6 +77,8 @@ static void live(void) {
     call_addon("close", 1, &watching);
     if (is_pending) expect_call(&refused);
   }
+  const napi_value no_socket = number_value(0);
+  CHECK(call_addon("readPeer", 1, &no_socket) == NULL);
   const napi_value table[] = {number_value(5), undefined_value(), number_value(0)};
   CHECK(call_addon("readLegacyTable", 3, table) == NULL);
   call_addon("close", 1, &socket);

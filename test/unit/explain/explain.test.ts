@@ -158,7 +158,7 @@ describe("explain", () => {
     const udp = { ...tcp, protocol: "UDP" } as const;
     const body = async (onNode: FakeNode): Promise<void> => {
       const { summary, verdict, forwardedTo, service, packets, differences } = await explained(
-        ...([onNode, "node", udp, [udp]] as const),
+        ...([onNode, "node", udp, [{ ...udp, uid: 0 }]] as const),
       );
       assert.equal(
         summary,
@@ -178,12 +178,12 @@ describe("explain", () => {
         endpointSlice({ endpoints: [], ports: slicePorts }) as unknown as NamedObject,
       );
       await onNode.settle();
-      const reset = await explained(onNode, "node", tcp, [tcp]);
+      const reset = await explained(onNode, "node", tcp, [{ ...tcp, uid: 0 }]);
       assert.match(
         reset.summary,
         /accepted by kube-ipvs and reset: at 192\.168\.10\.11:31977 they are refused: /,
       );
-      const lost = await explained(onNode, "node", udp, [udp]);
+      const lost = await explained(onNode, "node", udp, [{ ...udp, uid: 0 }]);
       assert.match(lost.summary, / are lost: at /);
       assert.deepEqual([reset.verdict, lost.verdict], ["refused", "dropped"]);
     };

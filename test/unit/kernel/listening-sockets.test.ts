@@ -8,7 +8,7 @@ import { skippedWithoutIpv6 } from "../../support/ipv6.ts";
 
 /** A line of /proc/net/tcp, up to where nothing is read any more. */
 function line(local: string, remote: string, state: string): string {
-  return `   0: ${local} ${remote} ${state} 00000000:00000000 00:00000000 00000000 0 0 1\n`;
+  return `   0: ${local} ${remote} ${state} 00000000:00000000 00:00000000 00000000  1000        0 1\n`;
 }
 
 describe("listening sockets", () => {
@@ -24,6 +24,7 @@ describe("listening sockets", () => {
       parseSockets(table, "TCP").map(({ address, port }) => `${address} ${port}`),
       ["127.0.0.1 30080", "::1 30080"],
     );
+    assert.deepEqual(new Set(parseSockets(table, "TCP").map(({ uid }) => uid)), new Set([1_000]));
     assert.deepEqual(
       parseSockets(table, "UDP").map(({ address, port }) => `${address} ${port}`),
       ["192.168.10.11 53"],

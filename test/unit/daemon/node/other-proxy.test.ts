@@ -11,6 +11,8 @@ import {
   type OtherProxy,
   OtherProxyError,
 } from "../../../../src/daemon/node/other-proxy.ts";
+import { listListeningSockets } from "../../../../src/kernel/listening-sockets.ts";
+import { ip } from "../../../support/records.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "other-proxy-"));
 after(() => rmSync(folder, { recursive: true }));
@@ -43,8 +45,9 @@ function procWith(processes: Readonly<Record<number, FakeProcess>>): string {
 
 /** Nobody listens on port 1 of loopback. */
 const nobody = "http://127.0.0.1:1/proxyMode";
+let listening = listListeningSockets;
 const search = (procPath: string, modeUrl = nobody): Promise<OtherProxy | undefined> =>
-  findOtherProxy({ procPath, ownPid, modeUrl, answerTimeoutMs: 60_000 });
+  findOtherProxy({ procPath, ownPid, modeUrl, answerTimeoutMs: 60_000, listening });
 
 const same = "net:[1]";
 
@@ -126,6 +129,35 @@ describe("the mode port", () => {
       server.close();
     });
   }
+});
+
+describe("the mode port, by who listens", () => {
+  after(() => {
+    listening = listListeningSockets;
+  });
+
+  /** Whether an answer counts while these users listen on its port. */
+  async function counts(...sockets: readonly (readonly [string, number])[]): Promise<boolean> {
+    const server = createServer((_, response) => response.end("iptables"));
+    server.listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const { port } = server.address() as AddressInfo;
+    listening = () =>
+      sockets.map(([address, uid]) => ({ protocol: "TCP", address: ip(address), port, uid }));
+    const found = await search(procWith({}), `http://127.0.0.1:${port}/proxyMode`);
+    server.close();
+    return found !== undefined;
+  }
+
+  it("is not asked if a user who is not root listens there", async () => {
+    assert.equal(await counts(["127.0.0.1", 1_000]), false);
+    assert.equal(await counts(["0.0.0.0", 0], ["127.0.0.1", 1_000]), false);
+    assert.equal(await counts(["::", 1_000], ["192.168.1.1", 0]), false);
+  });
+
+  it("is asked if root listens there", async () => {
+    assert.equal(await counts(["0.0.0.0", 0]), true);
+  });
 });
 
 describe("the message", () => {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
+import { errno } from "../../../../src/base/errno.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
 import {
   prepareKernel,
@@ -35,6 +36,15 @@ describe("preparing the kernel", () => {
     const { config } = loadConfig(new Map(), { readFile: () => "", hostname: () => "node-1" });
     await prepareKernel(kernel, config, log);
     assert.equal(wasLoaded[0], true);
+  });
+
+  it("asks nothing of iptables and writes nothing if the kernel has no IPVS", async () => {
+    const probes: unknown[] = [];
+    Object.assign(kernel.iptables, { probe: (family: unknown) => probes.push(family) });
+    kernel.operations.failWhere(({ facility }) => facility === "ipvs", errno.ENOENT);
+    const { config } = loadConfig(new Map(), { readFile: () => "", hostname: () => "node-1" });
+    await assert.rejects(prepareKernel(kernel, config, log), /ENOENT/);
+    assert.deepEqual([probes, kernel.operations.texts()], [[], []]);
   });
 
   it("goes on with IPv4 where IPv6 is turned off, and says so", async () => {

@@ -207,6 +207,18 @@ describe("the file of drain start times", () => {
     assert.equal(told(), 2);
   });
 
+  it("leaves no old record if the new one cannot be written", async () => {
+    const ages = open(50_000);
+    ages.keep([first]);
+    await ages.idle();
+    // Nothing can be written beside the record any more.
+    mkdirSync(`${path}.new`);
+    ages.keep([drain(1, 1)]);
+    await ages.idle();
+    assert.equal(existsSync(path), false);
+    assert.equal(log.lines.length, 1);
+  });
+
   it("keeps when weights began to grow beside the drains, each by itself", async () => {
     const file = open(100_000);
     file.keep([first]);

@@ -1,14 +1,20 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, readdirSync, rmSync } from "node:fs";
 import { createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { describe, it } from "node:test";
 import {
   acquireInstanceLock,
+  findLockHolder,
   InstanceRunningError,
   lockForCleanup,
 } from "../../../../src/daemon/process/instance-lock.ts";
+import { RecordingLogger } from "../../../support/recording-logger.ts";
 
+const nobody = 65_534;
 let names = 0;
 const freshName = (): string => `kube-ipvs-test-${process.pid}-${names++}`;
 
@@ -104,6 +110,50 @@ describe("the instance lock", () => {
       close();
     });
   }
+
+  /** A process that is not root and took the name; its socket is made as that user. */
+  async function userWith(name: string, answer: (socket: Socket) => void): Promise<() => void> {
+    process.seteuid?.(nobody);
+    try {
+      return await stranger(name, answer);
+    } finally {
+      process.seteuid?.(0);
+    }
+  }
+
+  const pretended = (socket: Socket): void => void socket.end(`{"pid":1,"command":"kube-ipvs"}\n`);
+
+  it("is taken although a user who is not root has its name, and then keeps a second instance out", async () => {
+    const [name, folder] = [freshName(), mkdtempSync(join(tmpdir(), "instance-lock-"))];
+    const close = await userWith(name, pretended);
+    const log = new RecordingLogger();
+    const lock = await acquireInstanceLock(name, { folder, log });
+    assert.deepEqual(log.lines[0]?.keys, { lock: `@${name}`, pid: process.pid, uid: nobody });
+    await assert.rejects(acquireInstanceLock(name, { folder }), InstanceRunningError);
+    close();
+    await assert.rejects(acquireInstanceLock(name, { folder }), InstanceRunningError);
+    await lock.release();
+    await (await acquireInstanceLock(name, { folder })).release();
+    assert.deepEqual(readdirSync(folder), []);
+    rmSync(folder, { recursive: true });
+  });
+
+  it("is not said to be held by a user who is not root", async () => {
+    const name = freshName();
+    const close = await userWith(name, pretended);
+    assert.equal(await findLockHolder(name), undefined);
+    close();
+  });
+
+  it("needs no folder", async () => {
+    const name = freshName();
+    const lock = await acquireInstanceLock(name, { folder: "/dev/null/folder" });
+    await assert.rejects(
+      acquireInstanceLock(name, { folder: "/dev/null/folder" }),
+      InstanceRunningError,
+    );
+    await lock.release();
+  });
 
   it("keeps a clean-up from what a daemon would undo, and says how to force it", async () => {
     const name = freshName();

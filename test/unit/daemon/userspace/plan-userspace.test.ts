@@ -26,6 +26,7 @@ const listening = (port: number): ListeningSocket => ({
   protocol: "TCP",
   address: ip("0.0.0.0"),
   port,
+  uid: 0,
 });
 
 async function trackerOf(given: readonly ApiObject[]): Promise<ChangeTracker> {

@@ -204,8 +204,33 @@ describe("an error of iptables", () => {
       exitCode: 4,
       errorOutput:
         "iptables-nft-restore v1.8.9 (nf_tables): \nline 2: CHAIN_DEL failed (Device or resource busy): chain X\n",
-      message: /lock, or the kernel rejected.*CHAIN_DEL failed.*at: -D INPUT -j KUBE-A$/,
+      message:
+        /exit code 4: the kernel rejected the change \(.*CHAIN_DEL failed.*at: -D INPUT -j KUBE-A$/,
       table: "filter",
+    },
+    {
+      name: "a match that the kernel has no module for (nft)",
+      exitCode: 4,
+      errorOutput:
+        "Warning: Extension ipvs revision 0 not supported, missing kernel module?\niptables-nft-restore v1.8.9 (nf_tables): \nline 3: RULE_APPEND failed (No such file or directory): rule in chain KUBE-A\n",
+      message: /exit code 4: the kernel lacks xt_ipvs, or nft_compat if .* modprobe.*RULE_APPEND/,
+      table: "nat",
+    },
+    {
+      name: "a kernel without nft_compat",
+      exitCode: 4,
+      errorOutput:
+        "iptables-nft-restore v1.8.9 (nf_tables): \nline 3: RULE_APPEND failed (No such file or directory): rule in chain KUBE-A\n",
+      message: /exit code 4: the kernel lacks a match or target \(xt_…\), or nft_compat if/,
+      table: "nat",
+    },
+    {
+      name: "a match that the kernel has no module for (legacy)",
+      exitCode: 1,
+      errorOutput:
+        "Warning: Extension ipvs revision 0 not supported, missing kernel module?\niptables-restore: line 3 failed\n",
+      message: /exit code 1: the kernel lacks xt_ipvs, or nft_compat/,
+      table: "nat",
     },
     {
       name: "the lock held by another",

@@ -1,0 +1,12 @@
+/** The process at the other end of a connected unix socket. */
+import type { Socket } from "node:net";
+import { readPeer, type SocketPeer } from "../../native-shim/socket-peer.ts";
+import { attempt } from "../base/attempt.ts";
+
+/** Undefined if it cannot be read: the socket is closed. */
+export function peerOf(socket: Socket): SocketPeer | undefined {
+  // Node.js has no public way to a socket's descriptor.
+  const { fd = -1 } =
+    (socket as { readonly _handle?: { readonly fd?: number } | null })._handle ?? {};
+  return fd < 0 ? undefined : attempt(() => readPeer(fd));
+}
