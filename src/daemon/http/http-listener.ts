@@ -6,6 +6,7 @@ import { errorText } from "../../base/error-text.ts";
 import { hostPort, isLoopback, isWildcard, parseIpAddress } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { ListenAddress } from "../../config/config.ts";
+import { keepFairly } from "./fair-connections.ts";
 
 /** The parts of a request that our servers use. */
 export interface HttpRequest {
@@ -40,7 +41,7 @@ export interface HttpListenerOptions {
   /** The unspecified address means this family only; two listeners then share a port. Default: both. */
   readonly isSingleFamily?: boolean;
   readonly respond: HttpResponder;
-  /** Bounds connections, together with other listeners; absent: 200 of its own. See {@link keepNewest}. */
+  /** Bounds connections, together with other listeners; absent: 200 of its own. See {@link keepFairly}. */
   readonly boundConnections?: (socket: Socket) => void;
   /** Called with what is wrong when the port cannot be opened, and once a minute while that lasts. */
   readonly onFailure?: (reason: string) => void;
@@ -120,7 +121,7 @@ export class HttpListener {
   async #attempt(): Promise<Error | undefined> {
     const server = createServer(limits, (request, response) => void this.#serve(request, response));
     server.timeout = idleTimeoutMs;
-    server.on("connection", this.#options.boundConnections ?? keepNewest(maxConnections));
+    server.on("connection", this.#options.boundConnections ?? keepFairly(maxConnections));
     try {
       await listen(server, this.#options);
     } catch (error) {
@@ -185,23 +186,6 @@ export async function closeServer(server: Server, clock: Clock): Promise<void> {
     server.closeIdleConnections();
   });
   cancel();
-}
-
-/**
- * Makes room for a new connection by ending the oldest. To refuse the new one would let a stranger who holds
- * connections silently silence the answers that probes and load balancers wait for.
- */
-export function keepNewest(most: number): (socket: Socket) => void {
-  const open = new Set<Socket>();
-  return (socket) => {
-    const [oldest] = open;
-    if (open.size >= most && oldest !== undefined) {
-      open.delete(oldest);
-      oldest.destroy();
-    }
-    open.add(socket);
-    socket.on("close", () => open.delete(socket));
-  };
 }
 
 function readRequest(incoming: IncomingMessage): HttpRequest {

@@ -7,12 +7,8 @@ import { type ClaimingPlan, PortClaims } from "../../plan/claims/port-claims.ts"
 import type { ServicePlan } from "../../plan/planner.ts";
 import type { ServicePortPlan } from "../../plan/service-port-plan.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
-import {
-  type HttpAnswer,
-  HttpListener,
-  type HttpListenerOptions,
-  keepNewest,
-} from "./http-listener.ts";
+import { keepFairly } from "./fair-connections.ts";
+import { type HttpAnswer, HttpListener, type HttpListenerOptions } from "./http-listener.ts";
 
 /** A health-check node port of a Service (type LoadBalancer, external policy Local) in one family. */
 export interface ServiceHealthCheck extends ClaimingPlan {
@@ -66,7 +62,7 @@ interface OpenPort {
 export class ServiceHealthServers {
   readonly #parts: ServiceHealthParts;
   readonly #makeListener: MakeListener;
-  readonly #boundConnections = keepNewest(maxConnections);
+  readonly #boundConnections = keepFairly(maxConnections);
   readonly #checks = new Map<string, ServiceHealthCheck>();
   readonly #claims: PortClaims<ServiceHealthCheck>;
   #open = new Map<string, OpenPort>();

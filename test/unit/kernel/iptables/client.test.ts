@@ -212,25 +212,25 @@ describe("an error of iptables", () => {
       name: "a match that the kernel has no module for (nft)",
       exitCode: 4,
       errorOutput:
-        "Warning: Extension ipvs revision 0 not supported, missing kernel module?\niptables-nft-restore v1.8.9 (nf_tables): \nline 3: RULE_APPEND failed (No such file or directory): rule in chain KUBE-A\n",
+        "Warning: Extension ipvs revision 0 not supported, missing kernel module?\niptables-nft-restore v1.8.9 (nf_tables): \nline 2: RULE_APPEND failed (No such file or directory): rule in chain KUBE-A\n",
       message: /exit code 4: the kernel lacks xt_ipvs, or nft_compat if .* modprobe.*RULE_APPEND/,
-      table: "nat",
+      table: "filter",
     },
     {
       name: "a kernel without nft_compat",
       exitCode: 4,
       errorOutput:
-        "iptables-nft-restore v1.8.9 (nf_tables): \nline 3: RULE_APPEND failed (No such file or directory): rule in chain KUBE-A\n",
+        "iptables-nft-restore v1.8.9 (nf_tables): \nline 2: RULE_APPEND failed (No such file or directory): rule in chain KUBE-A\n",
       message: /exit code 4: the kernel lacks a match or target \(xt_…\), or nft_compat if/,
-      table: "nat",
+      table: "filter",
     },
     {
       name: "a match that the kernel has no module for (legacy)",
       exitCode: 1,
       errorOutput:
-        "Warning: Extension ipvs revision 0 not supported, missing kernel module?\niptables-restore: line 3 failed\n",
+        "Warning: Extension ipvs revision 0 not supported, missing kernel module?\niptables-restore: line 2 failed\n",
       message: /exit code 1: the kernel lacks xt_ipvs, or nft_compat/,
-      table: "nat",
+      table: "filter",
     },
     {
       name: "the lock held by another",

@@ -1,0 +1,52 @@
+/** Which connections a server keeps if there are too many. */
+import type { Socket } from "node:net";
+import { parseIpAddress } from "../../base/ip.ts";
+
+/**
+ * Makes room for a new connection by ending the oldest one of the source that has most. To refuse the new one would let a client
+ * who holds connections silently keep probes and load balancers from their answers. To end the oldest of all would let a client who
+ * opens connections quickly end those of a probe before they are answered.
+ */
+export function keepFairly(most: number): (socket: Socket) => void {
+  const bySource = new Map<string, Set<Socket>>();
+  let count = 0;
+  const forget = (source: string, socket: Socket): void => {
+    const open = bySource.get(source);
+    if (open?.delete(socket) !== true) return;
+    count -= 1;
+    if (open.size === 0) bySource.delete(source);
+  };
+  return (socket) => {
+    const source = sourceOf(socket.remoteAddress ?? "");
+    if (count >= most) {
+      const [greediest = "", open = new Set<Socket>()] = mostOf(bySource) ?? [];
+      const [oldest] = open;
+      if (oldest !== undefined) {
+        forget(greediest, oldest);
+        oldest.destroy();
+      }
+    }
+    const open = bySource.get(source) ?? new Set();
+    bySource.set(source, open.add(socket));
+    count += 1;
+    socket.on("close", () => forget(source, socket));
+  };
+}
+
+function mostOf<T>(bySource: ReadonlyMap<string, ReadonlySet<T>>) {
+  let most: readonly [string, ReadonlySet<T>] | undefined;
+  for (const one of bySource) if (most === undefined || one[1].size > most[1].size) most = one;
+  return most;
+}
+
+/** An IPv4 address, or the network of an IPv6 address: whoever has one address of a /64 may have all of them. */
+export function sourceOf(text: string): string {
+  const address = parseIpAddress(text.replace(/^::ffff:(?=\d+\.)/, "").replace(/%.*$/, ""));
+  if (address?.includes(":") !== true) return address ?? "";
+  const [head = "", tail] = address.split("::");
+  const groups = head === "" ? [] : head.split(":");
+  const missing =
+    tail === undefined ? 0 : 8 - groups.length - (tail === "" ? 0 : tail.split(":").length);
+  const all = [...groups, ...Array<string>(missing).fill("0"), ...(tail ? tail.split(":") : [])];
+  return all.slice(0, 4).join(":");
+}
