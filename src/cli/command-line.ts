@@ -79,6 +79,10 @@ export function commandCaller(name: string): string | undefined {
   return isLogging ? undefined : `kube-ipvs ${name}`;
 }
 
+export function needsMode(name: string): boolean {
+  return subcommands.find((row) => row.name === name)?.needsNoMode !== true;
+}
+
 /** A first argument that is no flag was meant as a command. */
 function callerOf(
   [first = "-"]: readonly string[],

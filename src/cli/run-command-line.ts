@@ -10,6 +10,7 @@ import type { Verdict } from "../doctor/check.ts";
 import {
   type CommandLine,
   commandCaller,
+  needsMode,
   parseCommandLine,
   type SubcommandLine,
 } from "./command-line.ts";
@@ -80,7 +81,11 @@ async function runWithFlags(
   // Until the configuration is known, the flag alone can say it.
   let logFormat: LogFormat = values.get("logging-format")?.at(-1) === "json" ? "json" : "text";
   try {
-    const loaded = loadConfig(values, world, kind === "subcommand" ? kind : undefined);
+    const loaded = loadConfig(
+      values,
+      world,
+      kind === "subcommand" ? { needsMode: needsMode(line.name) } : undefined,
+    );
     logFormat = loaded.config.logging.format;
     world.noteLoaded(loaded);
     return await runLoaded(loaded, values, world);

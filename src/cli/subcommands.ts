@@ -27,6 +27,8 @@ export interface Subcommand {
   readonly hasOwnFlagsOnly?: true;
   /** It runs until it is stopped and logs as the daemon does. */
   readonly runsOn?: true;
+  /** It works with an empty mode in a configuration file, because it serves and plans nothing. */
+  readonly needsNoMode?: true;
   /** One that is no flag. */
   readonly takesArgument?: true;
   /** Words that its first argument may be; absent: any. */
@@ -98,6 +100,7 @@ export const subcommands: readonly Subcommand[] = [
       "daemon's operator socket (kubeIpvs.operatorSocket).\n" +
       "Exit codes: 0 OK, 1 starting, degraded or error, 2 not running.",
     options: [outputOption(["text", "json", "yaml"])],
+    needsNoMode: true,
     examples: [
       {
         command: "kubectl -n kube-system exec ds/kube-ipvs -- kube-ipvs status",
@@ -182,6 +185,7 @@ export const subcommands: readonly Subcommand[] = [
       "would find.\n" +
       "Exit codes: 0 printed, 1 error.",
     options: [outputOption(["table", "json", "yaml"]), watchOption],
+    needsNoMode: true,
     examples: [{ command: "kube-ipvs drains --watch", purpose: "keep printing after changes" }],
   },
   {
@@ -217,6 +221,7 @@ export const subcommands: readonly Subcommand[] = [
       },
     ],
     takesArgument: true,
+    needsNoMode: true,
     examples: [
       {
         command: "kubectl -n kube-system exec -it POD -- kube-ipvs top",
@@ -306,6 +311,7 @@ export const subcommands: readonly Subcommand[] = [
       "It skips Services whose EndpointSlices another controller manages.",
     options: [],
     runsOn: true,
+    needsNoMode: true,
     examples: [
       {
         command: "kube-ipvs endpoint-controller --kubeconfig /etc/kubernetes/endpoints.conf",

@@ -34,26 +34,35 @@ export interface LoadedConfig {
   readonly notices: readonly ConfigNotice[];
 }
 
+/** A command that asks about a node, or makes EndpointSlices. */
+export interface AskedSubcommand {
+  /** An empty mode in a file is invalid for it. */
+  readonly needsMode: boolean;
+}
+
 /**
- * Makes the configuration from flags and the file they may name. `asked`: what is to be done, where the flags do not say
- * it. Throws {@link ConfigError}.
+ * Makes the configuration from flags and the file they may name. Without a subcommand, the flags say what to do.
+ * Throws {@link ConfigError}.
  */
 export function loadConfig(
   flags: FlagValues,
   world: ConfigWorld,
-  asked?: "subcommand",
+  subcommand?: AskedSubcommand,
 ): LoadedConfig {
   const flagOnly = readFlagOnlyOptions(flags);
   const path = flagOnly.texts.get("config") ?? "";
   const file = path === "" ? undefined : readConfigFile(path, world.readFile);
   const gathered = gatherSettings(file?.fields, flags);
-  const command = asked ?? commandOf(flagOnly);
+  const command = subcommand === undefined ? commandOf(flagOnly) : "subcommand";
   const early = [...flagOnly.problems, ...gathered.problems, ...blankNodeName(flags)];
   const logFormat = gathered.settings["logging.format"];
   const build = (surroundings: ConfigSurroundings): Config =>
     built(early, buildConfig(gathered.settings, surroundings, gathered.nameOf), logFormat);
   // A clean-up removes the state of every mode.
-  const isModeRequired = file !== undefined && flagOnly.texts.get("cleanup") !== "true";
+  const isModeRequired =
+    file !== undefined &&
+    flagOnly.texts.get("cleanup") !== "true" &&
+    subcommand?.needsMode !== false;
   const surroundings = surroundingsOf(flagOnly, world, isModeRequired);
   const config = build(surroundings);
   const writtenPath = flagOnly.texts.get("write-config-to") ?? "";

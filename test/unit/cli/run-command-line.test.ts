@@ -34,6 +34,7 @@ async function run(args: readonly string[], commands: Partial<Commands> = {}): P
     },
     readFile: (path) => {
       if (path === "/config") return fileText;
+      if (path === "/no-mode") return fileText.replace(/^mode:.*$/m, 'mode: ""');
       if (path === "/json") return `${fileText}logging: {format: json}\n`;
       throw new Error(`ENOENT: no such file or directory, open '${path}'`);
     },
@@ -368,6 +369,21 @@ describe("the failure of a command", () => {
     assert.deepEqual(failuresIn(err), [
       'unexpected argument "web" of endpoint-controller (see --help)',
     ]);
+  });
+});
+
+describe("an empty mode in a configuration file", () => {
+  it("does not keep commands that serve and plan nothing from running", async () => {
+    for (const args of [["endpoint-controller"], ["drains"], ["top", "-b"], ["plan", "--cleanup"]])
+      assert.doesNotMatch((await run([...args, "--config=/no-mode"])).err, /mode/, args[0]);
+  });
+
+  it("fails commands that plan or judge a node for a mode", async () => {
+    for (const args of [["plan"], ["services"], ["explain", "svc/web"], ["doctor"]]) {
+      const { code, err } = await run([...args, "--config=/no-mode"]);
+      assert.equal(code, 1, args[0]);
+      assert.match(err, /mode: must be set: choose ipvs/, args[0]);
+    }
   });
 });
 

@@ -38,6 +38,18 @@ describe("an empty mode in a file", () => {
     assert.deepEqual([command, notices], ["clean-up", []]);
   });
 
+  it("does not keep a command that needs no mode from running", () => {
+    const world = { hostname: () => "node-1", readFile: () => file };
+    const flags = new Map([["config", ["/config"]]]);
+    const { command, notices } = loadConfig(flags, world, { needsMode: false });
+    assert.deepEqual([command, notices], ["subcommand", []]);
+    const reason = /mode: must be set: choose ipvs/;
+    assert.match(
+      refusal(() => loadConfig(flags, world, { needsMode: true })),
+      reason,
+    );
+  });
+
   it("is written as the flag's mode by --write-config-to, with that section's periods alone", () => {
     const flags = { "proxy-mode": "iptables", "write-config-to": "/out" };
     const text = load(flags, file).written?.text ?? "";
@@ -86,6 +98,6 @@ describe("no mode and no file", () => {
 
   it("is not reported to a command that only asks", () => {
     const world = { hostname: () => "node-1", readFile: () => "" };
-    assert.deepEqual(loadConfig(new Map(), world, "subcommand").notices, []);
+    assert.deepEqual(loadConfig(new Map(), world, { needsMode: true }).notices, []);
   });
 });
