@@ -167,8 +167,8 @@ walks: setup-lab build lab ## run random walks on the fake kernel and in the lab
 	@TEST_LONG=1 TEST_SEEDS=$(or $(LAB_WALKS),200) node test/lab/boot.ts --timeout 36000 -- node --test test/lab/random-walks.test.ts
 
 soak: setup-lab build lab ## run churn and random faults; fail on growth
-## MINUTES=60
-	@node test/lab/boot.ts --memory 3G --timeout 14400 -- node test/faults/soak.ts --minutes $(or $(MINUTES),60)
+## MINUTES=60; SEED=N repeats a run (default: the date)
+	@TEST_FIRST_SEED=$(SEED) node test/lab/boot.ts --memory 3G --timeout 14400 -- node test/faults/soak.ts --minutes $(or $(MINUTES),60)
 
 demo: setup-lab build lab ## show real packets over real backends, step by step
 	@node test/demo/demo.ts

@@ -46,7 +46,7 @@ export function trackConnections(): void {
   shell("iptables -t mangle -A PREROUTING -m conntrack --ctstate INVALID -j RETURN");
 }
 
-/** Does it to one of `serviceCount` Services. */
-export function intrude({ shellLine }: Intrusion, serviceCount: number): void {
-  shell(shellLine(Math.floor(Math.random() * serviceCount)));
+/** Does it to the Service with this number. */
+export function intrude({ shellLine }: Intrusion, index: number): void {
+  shell(shellLine(index));
 }

@@ -6,6 +6,7 @@
  */
 import { join } from "node:path";
 import { parseArgs } from "node:util";
+import { firstSeed, seededRandom } from "../support/seeds.ts";
 import { underFaults } from "./netlink-fault.ts";
 import { apiServer } from "./rows/api-server.ts";
 import { netlink } from "./rows/netlink.ts";
@@ -20,6 +21,7 @@ const { values } = parseArgs({
     services: { type: "string", default: "2000" },
   },
 });
+const random = seededRandom(firstSeed);
 const soakMs = Number(values.minutes) * 60_000;
 const serviceCount = Number(values.services);
 const probeFile = "/run/faults/probe.json";
@@ -47,7 +49,7 @@ const faults: readonly Fault[] = [
   })),
   ...intrusions.map((intrusion) => ({
     name: intrusion.name,
-    inject: () => intrude(intrusion, serviceCount),
+    inject: () => intrude(intrusion, Math.floor(random() * serviceCount)),
   })),
 ];
 
@@ -55,6 +57,7 @@ const problems: string[] = [];
 const samples: Sample[] = [];
 const totals = { steps: 0, faults: 0, short: 0, failed: 0, broken: 0, slowestRepairMs: 0 };
 
+console.error(`Seed: ${firstSeed}`);
 const world = await World.build(serviceCount);
 try {
   await soak();
@@ -118,7 +121,7 @@ async function countTraffic(name: string): Promise<void> {
 /** All faults in any order, and again: none comes so often that its repair would be suppressed. */
 function* shuffled(): Generator<Fault, never> {
   for (;;) {
-    const places = faults.map((fault) => ({ fault, place: Math.random() }));
+    const places = faults.map((fault) => ({ fault, place: random() }));
     for (const { fault } of places.toSorted((one, other) => one.place - other.place)) yield fault;
   }
 }

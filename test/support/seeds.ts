@@ -22,6 +22,17 @@ export function seeds(counts: Counts): readonly number[] {
   return Array.from({ length: count }, (_, index) => firstSeed + index);
 }
 
+/** Numbers from 0 up to 1 that the seed decides (mulberry32). */
+export function seededRandom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}
+
 export function groupsOf<T>(size: number, values: readonly T[]): readonly (readonly T[])[] {
   const count = Math.ceil(values.length / size);
   return Array.from({ length: count }, (_, index) =>

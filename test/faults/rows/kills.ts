@@ -1,8 +1,9 @@
 /** SIGKILL in bursts of changes: at a random instant, or between the first and the last write of a sync. */
 import assert from "node:assert/strict";
 import { setTimeout as pause } from "node:timers/promises";
+import { firstSeed, seededRandom } from "../../support/seeds.ts";
 import { dieAfterWrite, endFaults, putUnderFaults, underFaults } from "../netlink-fault.ts";
-import type { Row } from "../row.ts";
+import type { Row, Turn } from "../row.ts";
 import type { World } from "../world.ts";
 
 const burst = 30;
@@ -11,21 +12,24 @@ const longestDelayMs = 400;
 const mostWrites = 100;
 const mostTries = 5;
 
-async function killAtRandom(world: World): Promise<string> {
-  const delayMs = Math.random() * longestDelayMs;
+async function killAtRandom(world: World, { index }: Turn): Promise<string> {
+  const seed = firstSeed + index;
+  const delayMs = seededRandom(seed)() * longestDelayMs;
   await world.churn(burst);
   await pause(delayMs);
   world.program.kill("SIGKILL");
   await world.program.ends();
   world.startProgram();
   await world.serves();
-  return `${delayMs.toFixed(0)} ms after a burst`;
+  return `seed ${seed}: ${delayMs.toFixed(0)} ms after a burst`;
 }
 
 /** The write before which nothing was left to do may come: then once more. */
-async function killInside(world: World): Promise<string> {
+async function killInside(world: World, { index }: Turn): Promise<string> {
+  const seed = firstSeed + index;
+  const random = seededRandom(seed);
   for (let tries = 1; tries <= mostTries; tries++) {
-    const write = 1 + Math.floor(Math.random() * mostWrites);
+    const write = 1 + Math.floor(random() * mostWrites);
     dieAfterWrite(write);
     await world.churn(burst);
     const { signal } = await world.program.ends();
@@ -34,10 +38,10 @@ async function killInside(world: World): Promise<string> {
     const isInside = !world.isRepaired();
     world.startProgram(underFaults);
     await world.serves();
-    if (isInside) return `after write ${write}`;
+    if (isInside) return `seed ${seed}: after write ${write}`;
     await world.repaired();
   }
-  assert.fail(`None of ${mostTries} kills came before the last write`);
+  assert.fail(`seed ${seed}: none of ${mostTries} kills came before the last write`);
 }
 
 export const kills: readonly Row[] = [

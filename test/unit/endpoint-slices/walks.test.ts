@@ -2,18 +2,8 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { PodRecord, SelectingService } from "../../../src/endpoint-slices/objects.ts";
+import { seededRandom } from "../../support/seeds.ts";
 import { ip, pod, SliceShelf, selecting, served } from "./slices.ts";
-
-/** Numbers from 0 up to 1 that a seed decides (mulberry32). */
-function numbersOf(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 const named = { name: "http", protocol: "TCP", target: "web", appProtocol: "" } as const;
 const fixed = { name: "http", protocol: "TCP", target: 8080, appProtocol: "" } as const;
@@ -25,7 +15,7 @@ class Walk {
   readonly #random: () => number;
 
   constructor(seed: number) {
-    this.#random = numbersOf(seed);
+    this.#random = seededRandom(seed);
   }
 
   #below(limit: number): number {

@@ -6,19 +6,9 @@ import type { Fault, FaultEffect } from "../../../support/api-server/faults.ts";
 import { resources } from "../../../support/api-server/resources.ts";
 import { endpointSlice, service } from "../../../support/objects.ts";
 import type { RecordingListener } from "../../../support/recording-listener.ts";
+import { seededRandom } from "../../../support/seeds.ts";
 import { decode } from "../decode/decoding.ts";
 import { startCluster } from "./cluster.ts";
-
-/** A small generator of numbers from 0 up to 1, so that a storm can be repeated (mulberry32). */
-function seeded(seed: number): () => number {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 const effects: readonly FaultEffect[] = [
   { effect: "reset" },
@@ -89,7 +79,7 @@ describe("after a storm of changes and faults the listener knows what the server
       const { server, told } = await startCluster(test, { speed: 5000 });
       server.lists.ignoresLimit = seed === 2;
       server.tellsGoneAsEvent = seed === 3;
-      const random = seeded(seed);
+      const random = seededRandom(seed);
       for (let count = 0; count < 400; count += 1) {
         step(server, random);
         // The other side gets a word in between, also one that takes a moment of back-off.
