@@ -25,7 +25,7 @@ function runWithoutIpvs(...argv: readonly string[]): Promise<Ending> {
 
 /** Prints what a start may configure, starts the program, and prints the same again if the node differs. */
 const compare = `
-state() { sysctl -a -r 'conntrack|vs/|ip_forward|route_localnet|arp_' 2> /dev/null; iptables-save | grep -v '^#'; lsmod | cut -d ' ' -f 1; ls /run/kube-ipvs; ip link; }
+state() { sysctl -a -r 'conntrack|vs/|ip_forward|route_localnet|arp_' 2> /dev/null; iptables-save | grep -v '^#'; lsmod | cut -d ' ' -f 1; ls /run/kube-ipvs 2> /dev/null; ip link; }
 sysctl -qw net.netfilter.nf_conntrack_max=1000
 before=$(state 2>&1)
 status=0
