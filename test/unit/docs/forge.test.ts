@@ -81,8 +81,25 @@ describe("a release", () => {
 
   it("has notes, a section of the changelog, and fixes of security", () => {
     assert.match(read(`docs/releases/${version}.md`), new RegExp(`^# kube-ipvs ${version}`));
-    assert.ok(read("CHANGELOG.md").includes(`\n## ${version}\n`));
+    assert.match(read("CHANGELOG.md"), new RegExp(`^## ${version} - \\d{4}-\\d\\d-\\d\\d$`, "m"));
     assert.ok(read("SECURITY.md").includes(`| ${minor} | yes |`));
+  });
+
+  it("has a changelog of entries alone, with each heading once per version", () => {
+    const allowed = ["Breaking", "Added", "Changed", "Fixed", "Security"];
+    const [, ...versions] = read("CHANGELOG.md").split(/^## /m);
+    for (const text of versions) {
+      const [title = "", ...lines] = text.split("\n").filter((line) => line !== "");
+      const headings = lines.filter((line) => line.startsWith("#"));
+      const found = allowed.filter((heading) => headings.includes(`### ${heading}`));
+      assert.deepEqual(
+        headings.map((heading) => heading.slice(4)),
+        found,
+        title,
+      );
+      const others = lines.filter((line) => !/^(?:### |- | {2})\S/.test(line));
+      assert.deepEqual(others, [], title);
+    }
   });
 
   it("asks who reports a fault for what the commands print", () => {
