@@ -28,6 +28,7 @@ import {
 import { Kubelet } from "./kubelet.ts";
 
 const deployFolder: string = join(import.meta.dirname, "../../../deploy/kustomize");
+const certificates: string = join(import.meta.dirname, "../../unit/api/http/certificates");
 export const daemonAccount = "system:serviceaccount:kube-system:kube-ipvs";
 const readyLine = /First sync completed|^Ready$/m;
 
@@ -71,6 +72,11 @@ export class SmallCluster {
       host: lanAddress,
       objects: nodes,
       keepAliveMs: 120_000,
+      // Tokens travel over TLS only.
+      tls: {
+        cert: readFileSync(join(certificates, "server.crt")),
+        key: readFileSync(join(certificates, "server.key")),
+      },
     });
     const cluster = new SmallCluster(api);
     const allocator = new Allocator();
@@ -220,8 +226,13 @@ export class SmallCluster {
 
   #kubeconfigFor(token: string): string {
     const path = join(this.#folder, `${token}.kubeconfig`);
+    const cluster = {
+      server: this.api.url,
+      "certificate-authority": join(certificates, "ca.crt"),
+      "tls-server-name": "api.example",
+    };
     const config = {
-      clusters: [{ name: "lab", cluster: { server: this.api.url } }],
+      clusters: [{ name: "lab", cluster }],
       contexts: [{ name: "lab", context: { cluster: "lab", user: token } }],
       users: [{ name: token, user: { token } }],
       "current-context": "lab",
