@@ -1,6 +1,7 @@
-import type { FieldKind, FlagOnlyOption } from "../config/field.ts";
+import type { Field, FlagOnlyOption } from "../config/field.ts";
 import { fieldGroups, flagOnlyOptions } from "../config/fields.ts";
 import type { FlagValues } from "../config/gather-settings.ts";
+import { kinds } from "../config/kinds.ts";
 
 /** A flag of the command line, from the table of settings. */
 export interface Flag {
@@ -16,40 +17,20 @@ export interface Flag {
   readonly group: string;
 }
 
-const placeholders: Readonly<Record<FieldKind, string>> = {
-  text: "string",
-  boolean: "true|false",
-  integer: "number",
-  float: "number",
-  duration: "duration",
-  ip: "IP",
-  listen: "IP:port",
-  texts: "list",
-  "comma-list": "list",
-  cidrs: "list",
-  gates: "list",
-  "duration-or-nanoseconds": "duration",
-  vmodule: "list",
-  quantity: "quantity",
-  "port-range": "range",
-};
-
 /** Every flag but --help and --version, in the order of --help. */
 export const flags: readonly Flag[] = [
   ...flagOnlyOptions.filter(({ noEffect }) => noEffect === undefined).map(flagOnlyOption),
   ...fieldGroups.flatMap(({ title, fields }) =>
     fields.flatMap((field): readonly Flag[] => {
       if (field.flag === undefined) return [];
-      const isIgnored = field.noEffect !== undefined;
       return [
         {
           name: field.flag,
           ...(field.flagAlias === undefined ? {} : { alias: field.flagAlias }),
           ...(field.shortFlag === undefined ? {} : { short: field.shortFlag }),
           isBoolean: field.kind === "boolean",
-          placeholder: placeholders[field.kind],
-          help:
-            isIgnored && !title.startsWith("Ignored") ? `${field.help} (no effect)` : field.help,
+          placeholder: placeholderOf(field),
+          help: field.help,
           default: field.defaultWithoutFile ?? field.default,
           group: title,
         },
@@ -63,11 +44,16 @@ function flagOnlyOption({ flag, kind, help }: FlagOnlyOption): Flag {
   return {
     name: flag,
     isBoolean: kind === "boolean",
-    placeholder: placeholders[kind],
+    placeholder: placeholderOf({ kind }),
     help,
     default: "",
     group: "Start",
   };
+}
+
+function placeholderOf({ kind }: Pick<FlagOnlyOption | Field, "kind">): string {
+  const { type, placeholder = type } = kinds[kind];
+  return placeholder;
 }
 
 /** Every flag with the value given or its default; a password inside an address is not shown. */

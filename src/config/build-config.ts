@@ -12,8 +12,8 @@ import type { ConfigProblem } from "./config-error.ts";
 import { gateValues } from "./feature-gates.ts";
 import type { FieldValues } from "./field.ts";
 import type { Settings } from "./fields.ts";
+import { readCidrs } from "./kinds.ts";
 import { proxyModeOf } from "./proxy-mode.ts";
-import { readCidrs } from "./read-value.ts";
 
 /** What settings must be joined with to make a Config. */
 export interface ConfigSurroundings {

@@ -1,32 +1,12 @@
 /** The resolved configuration as a file again, in the form that kube-proxy writes. Pure. */
 
 import { durationText } from "../base/duration.ts";
-import { cidrText, hostPort } from "../base/ip.ts";
 import { yamlText } from "../base/yaml.ts";
 import type { Config, ProxyMode } from "./config.ts";
 import { configApiVersion, configKind } from "./config-file.ts";
-import type { Field, FieldKind, FieldValues } from "./field.ts";
+import type { Field } from "./field.ts";
 import { allFields } from "./fields.ts";
-
-type Writers = { readonly [K in FieldKind]: (value: FieldValues[K]) => unknown };
-
-const writers: Writers = {
-  text: (value) => value,
-  boolean: (value) => value,
-  integer: (value) => value,
-  float: (value) => value,
-  duration: durationText,
-  "duration-or-nanoseconds": durationText,
-  ip: (value) => value,
-  listen: (value) => (value?.port === undefined ? "" : hostPort(value.address, value.port)),
-  texts: nullIfEmpty,
-  "comma-list": (value) => value.join(","),
-  cidrs: (value) => nullIfEmpty(value.map(cidrText)),
-  gates: (value) => Object.fromEntries(value),
-  vmodule: nullIfEmpty,
-  quantity: (value) => value,
-  "port-range": (value) => value,
-};
+import { kinds } from "./kinds.ts";
 
 /** Go leaves these out where they are empty or false. */
 const leftOutWhenEmpty: ReadonlySet<string> = new Set([
@@ -76,7 +56,8 @@ export function configObject(
 
 function written({ path, kind }: Field, value: unknown, mode: ProxyMode): unknown {
   if (isPeriodOfOtherMode(path, mode)) return durationText(0);
-  const result = writers[kind](value as never);
+  const { write } = kinds[kind];
+  const result = write === undefined ? value : write(value as never);
   return leftOutWhenEmpty.has(path) && isEmpty(result) ? undefined : result;
 }
 
@@ -93,9 +74,4 @@ function put(target: Record<string, unknown>, keys: readonly string[], value: un
   const section = (target[key] ?? {}) as Record<string, unknown>;
   target[key] = section;
   put(section, rest, value);
-}
-
-/** Go's nil slice. */
-function nullIfEmpty<T>(list: readonly T[]): readonly T[] | null {
-  return list.length === 0 ? null : list;
 }

@@ -1,5 +1,4 @@
 /** Kubernetes' feature gates: what may be given, and what it means here. Pure. */
-import { otherGateNames } from "./gate-names.ts";
 import { type ConfigNotice, noEffectNotice } from "./notice.ts";
 
 /** A gate that concerns a service proxy, as in kube-proxy 1.36 or the release that had it last. */
@@ -47,7 +46,7 @@ export const featureGates: readonly FeatureGate[] = [
     name: "LoggingAlphaOptions",
     stage: "ALPHA",
     isOnByDefault: false,
-    effect: "on: logging.options can be set",
+    noEffect: "logging.options has no effect",
   },
   {
     name: "LoggingBetaOptions",
@@ -95,10 +94,6 @@ export const featureGates: readonly FeatureGate[] = [
   },
 ];
 
-const gateByName: ReadonlyMap<string, FeatureGate> = new Map(
-  featureGates.map((gate) => [gate.name, gate]),
-);
-
 /** The value of every gate of {@link featureGates}. */
 export type GateValues = ReadonlyMap<string, boolean>;
 
@@ -120,27 +115,28 @@ export function gateStates(
   return featureGates.map(({ name, stage }) => ({ name, stage, isOn: values.get(name) === true }));
 }
 
-/**
- * One line for each gate of ours that changes nothing, one for those of other components, and one for each unknown gate:
- * a newer Kubernetes may have gates that this release has never heard of.
- */
+/** Returns one warning per gate without effect, and one for all gates that {@link featureGates} does not contain. */
 export function gateNotices(given: GateValues, path: string): readonly ConfigNotice[] {
-  const single = [...given.keys()].flatMap((name): readonly ConfigNotice[] => {
-    const setting = `${path}[${name}]`;
-    const gate = gateByName.get(name);
-    if (gate === undefined) return otherGateNames.has(name) ? [] : [unknownGate(name, setting)];
-    return gate.noEffect === undefined ? [] : [noEffectNotice(setting, gate.noEffect)];
-  });
-  const others = [...given.keys()].filter((name) => otherGateNames.has(name));
-  if (others.length === 0) return single;
-  const reason = "these feature gates apply to other components";
-  return [...single, noEffectNotice(`${path}[${others.join(", ")}]`, reason)];
+  const idle = featureGates.flatMap(({ name, noEffect }) =>
+    noEffect !== undefined && given.has(name) ? [noEffectNotice(`${path}[${name}]`, noEffect)] : [],
+  );
+  const unknown = [...given.keys()].filter(
+    (name) => !featureGates.some((gate) => gate.name === name),
+  );
+  return unknown.length === 0 ? idle : [...idle, unknownGates(unknown, path)];
 }
 
-function unknownGate(name: string, setting: string): ConfigNotice {
-  const meant = [...gateByName.keys(), ...otherGateNames].find(
-    (known) => known.toLowerCase() === name.toLowerCase(),
+function unknownGates(names: readonly string[], path: string): ConfigNotice {
+  const lowerCase = names.map((name) => name.toLowerCase());
+  const meant = featureGates.flatMap(({ name }) =>
+    lowerCase.includes(name.toLowerCase()) ? [name] : [],
   );
-  const keys = { setting, ...(meant === undefined ? {} : { meant }) };
-  return { level: "warn", event: "Ignoring unknown feature gate", keys, ignored: setting };
+  const setting = `${path}[${names.join(", ")}]`;
+  const keys = { setting, ...(meant.length === 0 ? {} : { meant: meant.join(", ") }) };
+  return {
+    level: "warn",
+    event: "Ignoring feature gates unknown to kube-ipvs",
+    keys,
+    ignored: setting,
+  };
 }

@@ -21,18 +21,10 @@ export interface FieldValues {
   gates: ReadonlyMap<string, boolean>;
   /** Milliseconds; a number in the file counts nanoseconds. */
   "duration-or-nanoseconds": number;
-  /** A list in the file, `pattern=N,…` in a flag. */
-  vmodule: readonly VmoduleItem[];
-  /** An amount with a suffix, as Kubernetes writes it: `64Ki`. */
-  quantity: string;
   /** `300-2000`, `300+100` or `300`; empty: no range. */
   "port-range": string;
-}
-
-/** Verbosity of the source files that match a pattern. */
-export interface VmoduleItem {
-  readonly filePattern: string;
-  readonly verbosity: number;
+  /** Any value of a setting without effect, as it was given. */
+  ignored: unknown;
 }
 
 export type FieldKind = keyof FieldValues;
@@ -76,7 +68,7 @@ export interface Field {
   readonly onlyInMode?: ProxyMode;
   /** A line for --help. */
   readonly help: string;
-  /** Accepted, checked for its type, and why it changes nothing. */
+  /** The reason why the setting is accepted, but has no effect. */
   readonly noEffect?: string;
   /** What it does otherwise than kube-proxy, and why. */
   readonly differs?: string;

@@ -105,7 +105,7 @@ export const flagOnlyOptions: readonly FlagOnlyOption[] = [
     help: "port for --metrics-bind-address (deprecated)",
     insteadOf: "--metrics-bind-address",
   },
-  ...["boot-id-file", "machine-id-file"].map(
+  ...["boot-id-file", "machine-id-file", "vmodule"].map(
     (flag): FlagOnlyOption => ({ flag, kind: "text", help: "", noEffect: "not used" }),
   ),
 ];

@@ -2,11 +2,12 @@ import { isDeepStrictEqual } from "node:util";
 import { isRecord } from "../base/is-record.ts";
 import type { ProxyMode } from "./config.ts";
 import type { ConfigProblem } from "./config-error.ts";
-import type { Field, FieldKind } from "./field.ts";
+import type { Field } from "./field.ts";
 import { allFields, profileField, type Settings } from "./fields.ts";
+import { kinds, type Reading } from "./kinds.ts";
 import { type ConfigNotice, ignoredFlagNotice, noEffectNotice } from "./notice.ts";
 import { proxyModeOf } from "./proxy-mode.ts";
-import { type Reading, readFileValue, readText } from "./read-value.ts";
+import { readFileValue, readText } from "./read-value.ts";
 
 /** Flags as given: name without dashes → raw values in order. */
 export type FlagValues = ReadonlyMap<string, readonly string[]>;
@@ -99,12 +100,9 @@ function choose(
   return fromFile(field, file) ?? fromDefault(field, file === undefined);
 }
 
-const listKinds: ReadonlySet<FieldKind> = new Set(["texts", "cidrs", "gates", "vmodule"]);
-
 /** The last value counts; lists grow with each flag. */
 function fromFlag(field: Field, given: readonly string[]): Choice {
-  const isList = listKinds.has(field.kind);
-  const raw = isList ? given.join(",") : (given.at(-1) ?? "");
+  const raw = kinds[field.kind].isList ? given.join(",") : (given.at(-1) ?? "");
   const name = `--${field.flag}`;
   if (raw === "" && field.kind !== "boolean" && field.keepsZero !== true)
     return { ...fromDefault(field, true), name };

@@ -1,25 +1,8 @@
 /** docs/configuration.md: every setting, from the table that the parser reads. */
-import type { Field, FieldKind } from "../../src/config/field.ts";
+import type { Field } from "../../src/config/field.ts";
 import { fieldGroups, flagOnlyOptions } from "../../src/config/fields.ts";
+import { kinds } from "../../src/config/kinds.ts";
 import { code, documentOf, table } from "./markdown.ts";
-
-const kindWords: Readonly<Record<FieldKind, string>> = {
-  text: "string",
-  boolean: "boolean",
-  integer: "integer",
-  float: "number",
-  duration: "duration",
-  "duration-or-nanoseconds": "duration or nanoseconds",
-  ip: "IP address",
-  listen: "IP:port",
-  texts: "list",
-  "comma-list": "comma-separated string",
-  cidrs: "list of CIDRs",
-  gates: "map of booleans",
-  vmodule: "list of filePattern and verbosity",
-  quantity: "quantity",
-  "port-range": "range",
-};
 
 const introduction: readonly string[] = [
   "# Configuration",
@@ -48,7 +31,7 @@ const introduction: readonly string[] = [
 export function configurationDocument(): string {
   const flagOnly = flagOnlyOptions
     .filter(({ help }) => help !== "")
-    .map(({ flag, kind, help }) => [code(`--${flag}`), kindWords[kind], help]);
+    .map(({ flag, kind, help }) => [code(`--${flag}`), kinds[kind].type, help]);
   return documentOf([
     introduction,
     ["## Flags without a field"],
@@ -61,7 +44,7 @@ function fieldTable(fields: readonly Field[]): readonly string[] {
   const rows = fields.map((field) => [
     code(field.path),
     flagText(field),
-    kindWords[field.kind],
+    kinds[field.kind].type,
     defaultText(field),
     field.isLive === true ? "live" : "",
     meaning(field),
@@ -87,11 +70,10 @@ function defaultText({ default: value, kubeProxyDefault, defaultWithoutFile }: F
 
 function meaning({ help, keepsZero, noEffect, words, ...limits }: Field): string {
   const facts = [
-    help,
+    noEffect === undefined ? help : `**no effect**: ${noEffect}`,
     ...(words === undefined ? [] : [`one of ${words.map(code).join(", ")}`]),
     ...rangeText(limits),
     ...(keepsZero === true ? ["zero is valid"] : []),
-    ...(noEffect === undefined ? [] : [`**no effect**: ${noEffect}`]),
   ];
   return facts.filter((fact) => fact !== "").join("; ");
 }

@@ -53,9 +53,7 @@ export const flagsAndFields: readonly CompatibilitySection[] = [
   {
     title: "Feature gates",
     head: "Gate",
-    text:
-      "Gates of other components are accepted without effect; a name that Kubernetes never had since 1.28 is " +
-      "an error.",
+    text: "All other gates are ignored with one warning. With `--strict` they are an error.",
     rows: gates,
   },
 ];

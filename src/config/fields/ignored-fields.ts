@@ -1,12 +1,44 @@
-import type { Field } from "../field.ts";
+import type { Field, FieldKind } from "../field.ts";
 
 const otherMode = "applies to other proxy modes only";
 const windows = "applies to Windows only";
 const transport = "kube-ipvs uses JSON";
+const unbuffered = "log lines are written to stderr immediately";
 
-/** Path, kind, default, and why it has no effect. */
-const withoutFlag = [
+type Row = readonly [path: string, kind: FieldKind, value: string, noEffect: string, flag?: string];
+
+const rows: readonly Row[] = [
+  ["clientConnection.acceptContentTypes", "text", "", transport],
+  [
+    "clientConnection.contentType",
+    "text",
+    "application/vnd.kubernetes.protobuf",
+    transport,
+    "kube-api-content-type",
+  ],
+  ["configSyncPeriod", "duration", "15m", "watched objects are not resynced", "config-sync-period"],
+  [
+    "portRange",
+    "port-range",
+    "",
+    "kube-ipvs chooses free ports for its userspace mode",
+    "proxy-port-range",
+  ],
+  [
+    "showHiddenMetricsForVersion",
+    "text",
+    "",
+    "no metrics are hidden",
+    "show-hidden-metrics-for-version",
+  ],
+  ["logging.flushFrequency", "duration-or-nanoseconds", "5s", unbuffered, "log-flush-frequency"],
+  ["logging.vmodule", "ignored", "", "verbosity applies to all source files"],
+  ["logging.options.text.splitStream", "boolean", "false", unbuffered, "log-text-split-stream"],
+  ["logging.options.text.infoBufferSize", "ignored", "0", unbuffered, "log-text-info-buffer-size"],
+  ["logging.options.json.splitStream", "boolean", "false", unbuffered, "log-json-split-stream"],
+  ["logging.options.json.infoBufferSize", "ignored", "0", unbuffered, "log-json-info-buffer-size"],
   ["nftables.masqueradeAll", "boolean", "false", otherMode],
+  ["nftables.masqueradeBit", "integer", "14", otherMode],
   ["nftables.syncPeriod", "duration", "30s", otherMode],
   ["nftables.minSyncPeriod", "duration", "1s", otherMode],
   ["winkernel.networkName", "text", "", windows],
@@ -15,51 +47,16 @@ const withoutFlag = [
   ["winkernel.rootHnsEndpointName", "text", "", windows],
   ["winkernel.forwardHealthCheckVip", "boolean", "false", windows],
   ["windowsRunAsService", "boolean", "false", windows],
-] as const;
-
-/** Known to kube-proxy, accepted, without effect here. */
-export const ignoredFields: readonly Field[] = [
-  {
-    path: "clientConnection.acceptContentTypes",
-    kind: "text",
-    default: "",
-    help: "",
-    noEffect: transport,
-  },
-  {
-    path: "clientConnection.contentType",
-    kind: "text",
-    default: "application/vnd.kubernetes.protobuf",
-    flag: "kube-api-content-type",
-    help: "content type of API requests",
-    noEffect: transport,
-  },
-  {
-    path: "configSyncPeriod",
-    kind: "duration",
-    default: "15m",
-    isPositive: true,
-    flag: "config-sync-period",
-    help: "resync period of API objects",
-    noEffect: "watched objects are not resynced",
-  },
-  {
-    path: "nftables.masqueradeBit",
-    kind: "integer",
-    default: "14",
-    keepsZero: true,
-    help: "",
-    noEffect: otherMode,
-  },
-  ...withoutFlag.map(
-    ([path, kind, value, noEffect]): Field => ({ path, kind, default: value, help: "", noEffect }),
-  ),
-  {
-    path: "portRange",
-    kind: "port-range",
-    default: "",
-    flag: "proxy-port-range",
-    help: "port range for kube-proxy's former userspace mode",
-    noEffect: "kube-ipvs chooses free ports for its userspace mode",
-  },
 ];
+
+/** Settings of kube-proxy that are accepted without effect. Like upstream, flags of logging override the file. */
+export const ignoredFields: readonly Field[] = rows.map(([path, kind, value, noEffect, flag]) => ({
+  path,
+  kind,
+  default: value,
+  noEffect,
+  ...(flag === undefined ? { help: "" } : { flag, help: `no effect: ${noEffect}` }),
+  // Bit 0 is valid.
+  ...(kind === "integer" ? { keepsZero: true } : {}),
+  ...(path.startsWith("logging.") ? { winsOverFile: true } : {}),
+}));

@@ -22,14 +22,6 @@ export const serverFields = [
     help: "exit if a port cannot be opened instead of retrying",
   },
   {
-    path: "showHiddenMetricsForVersion",
-    kind: "text",
-    default: "",
-    flag: "show-hidden-metrics-for-version",
-    help: "previous minor version, 1.35: show metrics that were hidden since then",
-    noEffect: "no metrics are hidden",
-  },
-  {
     path: "enableProfiling",
     kind: "boolean",
     default: "false",

@@ -122,9 +122,29 @@ describe("a file", () => {
     assert.deepEqual(notices, [{ level: "warn", event: "Setting has no effect", keys }]);
   });
 
+  it("is warned of settings without effect whatever their value, and keeps the value for kube-proxy", () => {
+    const logging =
+      "logging:\n  format: json\n  flushFrequency: -1s\n  vmodule: [{filePattern: a, verbosity: 1}]\n  options: {json: {splitStream: true, infoBufferSize: 64Ki}}";
+    const { notices, values } = loadFile(
+      `mode: ipvs\nshowHiddenMetricsForVersion: "1.20"\n${logging}`,
+    );
+    assert.deepEqual(
+      notices.map(({ keys }) => keys["setting"]),
+      [
+        "showHiddenMetricsForVersion",
+        "logging.flushFrequency",
+        "logging.vmodule",
+        "logging.options.json.splitStream",
+        "logging.options.json.infoBufferSize",
+      ],
+    );
+    assert.deepEqual(values.get("logging.vmodule"), [{ filePattern: "a", verbosity: 1 }]);
+  });
+
   it("is not warned of settings without effect that are empty or say the default", () => {
     const lines =
-      "clientConnection: {qps: 5, burst: 10}\nlogging: {vmodule: [], flushFrequency: 5s}";
+      "clientConnection: {qps: 5, burst: 10}\n" +
+      "logging: {vmodule: [], flushFrequency: 5000000000, options: {text: {infoBufferSize: 0}}}";
     assert.deepEqual(loadFile(`mode: ipvs\n${lines}`).notices, []);
   });
 

@@ -94,9 +94,11 @@ describe("a flag", () => {
     };
     assert.deepEqual(
       load(flags).notices.map(({ event, keys }) => `${event}: ${keys["setting"]}`),
-      ["--boot-id-file", "--iptables-sync-period", "--feature-gates[AppArmor, WinDSR]"].map(
-        (flag) => `Setting has no effect: ${flag}`,
-      ),
+      [
+        "Setting has no effect: --boot-id-file",
+        "Setting has no effect: --iptables-sync-period",
+        "Ignoring feature gates unknown to kube-ipvs: --feature-gates[AppArmor, WinDSR]",
+      ],
     );
   });
 });

@@ -90,24 +90,6 @@ describe("the message for a bad field", () => {
     ],
     ["nodePortAddresses: 10.0.0.0/8", 'nodePortAddresses: "10.0.0.0/8": must be a list of strings'],
     ["logging: {format: xml}", 'logging.format: "xml": must be one of text, json'],
-    ["logging: {flushFrequency: -1s}", 'logging.flushFrequency: "-1s": must be greater than zero'],
-    ["logging: {flushFrequency: -5}", "logging.flushFrequency: -5: must be greater than zero"],
-    [
-      "logging: {vmodule: [{filePattern: a}]}",
-      'logging.vmodule: [{"filePattern":"a"}]: must be a list of filePattern and verbosity pairs',
-    ],
-    [
-      "logging: {format: json, vmodule: [{filePattern: a, verbosity: 1}]}",
-      "logging.vmodule: is supported for format text only",
-    ],
-    [
-      "logging: {options: {json: {infoBufferSize: much}}}",
-      'logging.options.json.infoBufferSize: "much": must be a quantity such as 0 or 64Ki',
-    ],
-    [
-      "showHiddenMetricsForVersion: '1.34'",
-      'showHiddenMetricsForVersion: "1.34": must be empty or the previous minor version, 1.35',
-    ],
     ["featureGates: {A: on!}", 'featureGates: {"A":"on!"}: A must be true or false'],
     [
       "kubeIpvs: {foreignVirtualServers: ask}",
