@@ -1,5 +1,6 @@
-/** What a check is and what it says. */
-import type { NodeFacts } from "./facts.ts";
+/** What a check is, and what it finds. */
+import { errorText } from "../base/error-text.ts";
+import type { Host, Node } from "./node.ts";
 
 /** The worst comes last. */
 export const verdicts = ["ok", "unknown", "warn", "fail"] as const;
@@ -10,7 +11,7 @@ export interface Judgement {
   readonly verdict: Verdict;
   /** What was seen, with its figures. */
   readonly evidence: string;
-  /** What to do about it; absent: nothing. */
+  /** What to do about it. Undefined if there is nothing to do. */
   readonly remedy?: string;
 }
 
@@ -23,17 +24,46 @@ export interface Finding extends Judgement {
 /** What a check cannot do without. */
 export type Need = "cluster" | "installed" | "daemon" | "ipvs";
 
-/** A check; `judge` is pure. */
-export interface Check {
+interface CheckTopic {
   readonly name: string;
   readonly why: string;
   readonly needs?: readonly Need[];
-  /** Modes that it is about, and is left out in others; absent: all. */
-  readonly modes?: readonly NodeFacts["mode"][];
-  readonly judge: (facts: NodeFacts) => Judgement;
+  /** The check is left out in other modes. Undefined if it applies to all modes. */
+  readonly modes?: readonly Host["mode"][];
 }
 
-/** A check that was not made. */
+/** Virtual servers exist in this mode alone. */
+export const ipvsMode: readonly Host["mode"][] = ["ipvs"];
+/** The modes that need rules of the kernel. */
+export const kernelModes: readonly Host["mode"][] = ["ipvs", "iptables"];
+
+export interface Check extends CheckTopic {
+  readonly run: (node: Node) => Promise<Judgement>;
+}
+
+interface CheckDefinition<Facts> extends CheckTopic {
+  /** If it throws, the check is `unknown`. */
+  readonly read: (node: Node) => Facts | Promise<Facts>;
+  /** Pure. */
+  readonly judge: (facts: Facts, host: Host) => Judgement;
+}
+
+export function check<Facts>({ read, judge, ...topic }: CheckDefinition<Facts>): Check {
+  return {
+    ...topic,
+    async run(node) {
+      let facts: Facts;
+      try {
+        facts = await read(node);
+      } catch (error) {
+        return unknown(errorText(error));
+      }
+      return judge(facts, node);
+    },
+  };
+}
+
+/** A check that did not run. */
 export interface SkippedCheck {
   readonly name: string;
   readonly reason: string;
@@ -42,7 +72,7 @@ export interface SkippedCheck {
 /** More are counted, not named. */
 const maxNamed = 5;
 
-/** The first few, and how many more there are. `count`: where not all are given. */
+/** Names the first few, and says how many more exist. `count` is given if `all` is incomplete. */
 export function listed(all: readonly string[], count: number = all.length): string {
   const named = all.slice(0, maxNamed);
   const more = count - named.length;

@@ -1,42 +1,60 @@
-/** Facts → findings. Pure. */
+/** Runs the checks on a node. */
 import type { Check, Finding, Need, SkippedCheck } from "./check.ts";
-import { checks } from "./checks.ts";
-import { isIpvsAvailable, type NodeFacts } from "./facts.ts";
+import { addressChecks } from "./checks/addresses.ts";
+import { clusterChecks } from "./checks/cluster.ts";
+import { ipvsChecks } from "./checks/ipvs.ts";
+import { kernelChecks } from "./checks/kernel.ts";
+import { netfilterChecks } from "./checks/netfilter.ts";
+import { otherProxyCheck, processChecks } from "./checks/processes.ts";
+import { isIpvsAvailable, type Node } from "./node.ts";
+
+/** In the order in which they are printed. */
+export const checks: readonly Check[] = [
+  ...kernelChecks,
+  ...ipvsChecks,
+  ...netfilterChecks,
+  ...addressChecks,
+  otherProxyCheck,
+  ...clusterChecks,
+  ...processChecks,
+];
 
 export interface Examination {
   readonly findings: readonly Finding[];
   readonly skipped: readonly SkippedCheck[];
 }
 
-/** Makes every check that can be made with these facts. */
-export function examine(facts: NodeFacts): Examination {
+/** Runs every check that this node allows, one after the other. */
+export async function examine(node: Node): Promise<Examination> {
   const findings: Finding[] = [];
   const skipped: SkippedCheck[] = [];
-  for (const { name, why, judge, needs, modes } of checks) {
-    if (modes !== undefined && !modes.includes(facts.mode)) continue;
-    const reason = skipReason(needs, facts);
-    if (reason === undefined) findings.push({ name, ...judge(facts), why });
+  for (const { name, why, run, needs = [], modes } of checks) {
+    if (modes !== undefined && !modes.includes(node.mode)) continue;
+    const reason = await skipReason(needs, node);
+    if (reason === undefined) findings.push({ name, ...(await run(node)), why });
     else skipped.push({ name, reason });
   }
   return { findings, skipped };
 }
 
-function skipReason(needs: Check["needs"] = [], facts: NodeFacts): string | undefined {
+/** Why a need is not met. Undefined if all are. */
+async function skipReason(needs: readonly Need[], node: Node): Promise<string | undefined> {
   for (const need of needs) {
-    const reason = reasons[need](facts);
+    const reason = await reasons[need](node);
     if (reason !== undefined) return reason;
   }
   return undefined;
 }
 
-const notInstalled = ({ isBeforeInstall }: NodeFacts): string | undefined =>
-  isBeforeInstall ? "--before-install is given" : undefined;
+type Reason = string | undefined;
 
-/** Why a need is not met; undefined if it is. */
-const reasons: Readonly<Record<Need, (facts: NodeFacts) => string | undefined>> = {
-  installed: notInstalled,
-  daemon: (facts) =>
-    notInstalled(facts) ?? ("skipped" in facts.daemon ? facts.daemon.skipped : undefined),
+const reasons: Readonly<Record<Need, (node: Node) => Reason | Promise<Reason>>> = {
+  installed: ({ isBeforeInstall }) => (isBeforeInstall ? "--before-install is given" : undefined),
   cluster: ({ cluster }) => ("skipped" in cluster ? cluster.skipped : undefined),
-  ipvs: (facts) => (isIpvsAvailable(facts) ? undefined : "IPVS is not available"),
+  ipvs: async (node) => ((await isIpvsAvailable(node)) ? undefined : "IPVS is not available"),
+  // If the answer is an error, the check is unknown instead of skipped.
+  daemon: async ({ daemon }) => {
+    const answer = await daemon().catch(() => undefined);
+    return answer !== undefined && "skipped" in answer ? answer.skipped : undefined;
+  },
 };

@@ -3,7 +3,7 @@ import type { Clock } from "../base/clock.ts";
 import type { Config } from "../config/config.ts";
 import { type Verdict, worstVerdict } from "./check.ts";
 import { examine } from "./examine.ts";
-import { gatherFacts } from "./gather.ts";
+import { openNode } from "./open-node.ts";
 import { renderExamination } from "./render.ts";
 
 export interface DoctorOptions {
@@ -25,8 +25,12 @@ export async function printDoctor(
   { clock, print }: DoctorParts,
   { format, isBeforeInstall, hasColor }: DoctorOptions,
 ): Promise<Verdict> {
-  const facts = await gatherFacts(config, isBeforeInstall, { clock, environment: process.env });
-  const examination = examine(facts);
-  print(renderExamination(examination, format, hasColor).trimEnd());
-  return worstVerdict(examination.findings);
+  const node = openNode(config, isBeforeInstall, clock, process.env);
+  try {
+    const examination = await examine(node);
+    print(renderExamination(examination, format, hasColor).trimEnd());
+    return worstVerdict(examination.findings);
+  } finally {
+    node.close();
+  }
 }

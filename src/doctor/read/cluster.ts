@@ -6,7 +6,8 @@ import type { Clock } from "../../base/clock.ts";
 import { parseIpAddress } from "../../base/ip.ts";
 import { parseJson } from "../../base/parse-json.ts";
 import { escapeUnprintable } from "../../base/printable.ts";
-import { type ClusterFacts, factOf, type OtherNode, type RightFact } from "../facts.ts";
+import type { Cluster, OtherNode, RightFact } from "../node.ts";
+import { once } from "./once.ts";
 
 /** What the daemon asks for: ClusterRole system:node-proxier. */
 const rights: readonly {
@@ -26,32 +27,32 @@ const mostBytes = 16 * 1024 * 1024;
 const pageSize = "250";
 const mostPages = 40;
 
-export interface ClusterReaderParts {
-  readonly connection: ApiConnection;
+export interface ClusterOptions {
+  readonly connect: () => Promise<ApiConnection>;
   readonly clock: Clock;
   readonly nodeName: string;
 }
 
-export async function readCluster(parts: ClusterReaderParts): Promise<ClusterFacts> {
-  const version = await factOf(() => readVersion(parts));
-  // One message says it all where nobody answers.
-  if ("unreadable" in version) return unreadable(version);
+export function readCluster({ connect, clock, nodeName }: ClusterOptions): Cluster {
+  const connected = once(connect);
+  const version = once(async () => await readVersion(await connected(), clock));
+  // If the server does not answer, all parts fail with that one error.
+  const answering = async (): Promise<ApiConnection> => {
+    await version();
+    return await connected();
+  };
   return {
     version,
-    rights: await factOf(() => readRights(parts)),
-    otherNodes: await factOf(() => readOtherNodes(parts)),
-    metalLb: await factOf(() => readMetalLb(parts)),
+    rights: async () => await readRights(await answering()),
+    otherNodes: async () => await readOtherNodes(await answering(), nodeName),
+    metalLb: async () => await readMetalLb(await answering()),
   };
 }
 
-export function unreadable(fact: { readonly unreadable: string }): ClusterFacts {
-  return { version: fact, rights: fact, otherNodes: fact, metalLb: fact };
-}
-
-async function readVersion({
-  connection,
-  clock,
-}: ClusterReaderParts): Promise<Extract<ClusterFacts["version"], { value: unknown }>["value"]> {
+async function readVersion(
+  connection: ApiConnection,
+  clock: Clock,
+): ReturnType<Cluster["version"]> {
   const response = await get(connection, "/version", {});
   const body = await readJson(response);
   if (response.status !== 200) throw statusError("/version", response.status, body);
@@ -62,7 +63,7 @@ async function readVersion({
   return { server: connection.server, version: escapeUnprintable(String(version ?? "?")), aheadMs };
 }
 
-async function readRights({ connection }: ClusterReaderParts): Promise<readonly RightFact[]> {
+async function readRights(connection: ApiConnection): Promise<readonly RightFact[]> {
   const facts: RightFact[] = [];
   for (const { group, resource, verbs } of rights) {
     for (const verb of verbs) {
@@ -98,10 +99,10 @@ async function review(
   throw statusError("selfsubjectaccessreviews", response.status, answer);
 }
 
-async function readOtherNodes({
-  connection,
-  nodeName,
-}: ClusterReaderParts): Promise<readonly OtherNode[]> {
+async function readOtherNodes(
+  connection: ApiConnection,
+  nodeName: string,
+): Promise<readonly OtherNode[]> {
   const nodes: OtherNode[] = [];
   for await (const item of itemsOf(connection, "/api/v1/nodes")) {
     const name = String(pathOf(item, "metadata", "name") ?? "");
@@ -121,7 +122,7 @@ const metalLbPods = { labelSelector: "app.kubernetes.io/name=metallb", limit: "1
 const metalLbConfigMap = "/api/v1/namespaces/metallb-system/configmaps/config";
 
 /** By its pods' labels or its ConfigMap where they may be read, and by the annotations of Services, which always may. */
-async function readMetalLb({ connection }: ClusterReaderParts): Promise<string | undefined> {
+async function readMetalLb(connection: ApiConnection): Promise<string | undefined> {
   const pods = await get(connection, "/api/v1/pods", metalLbPods);
   const list = fieldOf(await readJson(pods), "items");
   if (pods.status === 200 && Array.isArray(list) && list.length > 0) {

@@ -1,14 +1,12 @@
-/** What the kernel holds: servers, sets, rules, addresses, settings. Nothing is changed. */
-import { attempt } from "../../base/attempt.ts";
+/** Servers, sets, rules and addresses in the kernel. Nothing is changed. */
 import { ipFamilies, parseIpAddress } from "../../base/ip.ts";
 import type { BackendSurvey } from "../../kernel/iptables/backend.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
 import { setFor } from "../../plan/sets.ts";
-import { planSysctls } from "../../plan/sysctls.ts";
-import type { AddressFacts, BackendFact, IpvsFigures } from "../facts.ts";
+import type { AddressFacts, BackendFact, IpvsFigures } from "../node.ts";
 import { isIpvsLoaded } from "./modules.ts";
 
-/** Throws where IPVS is not loaded: asking would load it. */
+/** Throws if IPVS is not loaded, because asking would load it. */
 export async function readIpvs({ ipvs }: KernelReaders): Promise<IpvsFigures> {
   if (!isIpvsLoaded()) throw new Error("IPVS is not loaded");
   const servers = await ipvs.listVirtualServers();
@@ -65,26 +63,4 @@ export async function readAddresses({ link, ipSets }: KernelReaders): Promise<Ad
     gateways: await link.listGateways(),
     clusterIps: [...new Set(clusterIps)],
   };
-}
-
-/** Those that checks ask for beside what the daemon sets. */
-const furtherPaths: readonly string[] = [
-  "net/ipv4/vs/conn_reuse_mode",
-  "net/ipv4/vs/run_estimation",
-  "net/ipv4/vs/conn_lfactor",
-  "net/netfilter/nf_conntrack_count",
-  "net/netfilter/nf_conntrack_max",
-];
-
-export function readSysctls(
-  { sysctl }: KernelReaders,
-  options: Parameters<typeof planSysctls>[0],
-): ReadonlyMap<string, string> {
-  const paths = [...planSysctls(options).map(({ path }) => path), ...furtherPaths];
-  return new Map(
-    paths.flatMap((path) => {
-      const value = attempt(() => sysctl.read(path));
-      return value === undefined ? [] : [[path, value] as const];
-    }),
-  );
 }

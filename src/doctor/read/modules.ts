@@ -3,7 +3,7 @@ import { existsSync } from "node:fs";
 import { errorText } from "../../base/error-text.ts";
 import type { Config } from "../../config/config.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
-import type { ModuleFact, ModuleState } from "../facts.ts";
+import type { ModuleFact, ModuleState } from "../node.ts";
 
 /** Where the match `recent` shows its lists. */
 const recentFolder = "/proc/net/xt_recent";

@@ -2,7 +2,7 @@
 
 import { readdirSync, readFileSync, readlinkSync } from "node:fs";
 import { attempt } from "../../base/attempt.ts";
-import type { OtherNamespace } from "../facts.ts";
+import type { OtherNamespace } from "../node.ts";
 
 /** Throws where /proc cannot be read. */
 export function readOtherNamespaces(procPath = "/proc"): readonly OtherNamespace[] {

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from "node:fs";
 import { findOtherProxy } from "../../daemon/node/other-proxy.ts";
 import { missingCapabilities } from "../../daemon/process/capabilities.ts";
 import type { KernelReaders } from "../../kernel/open-readers.ts";
-import type { FileFacts, MountFacts, ProxyFacts } from "../facts.ts";
+import type { FileFacts, MountFacts, ProxyFacts } from "../node.ts";
 
 export function readMissingCapabilities(
   status: string = textOf("/proc/self/status"),

@@ -4,13 +4,13 @@ import { parseYamlDocuments } from "../../../src/base/yaml.ts";
 import { worstVerdict } from "../../../src/doctor/check.ts";
 import { examine } from "../../../src/doctor/examine.ts";
 import { renderExamination } from "../../../src/doctor/render.ts";
-import { known, nodeFacts, sysctlsWith } from "./node-facts.ts";
+import { known, nodeWith, sysctlsWith, unreadable } from "./node.ts";
 
 const skipped = { skipped: "no API server is configured" };
 
 describe("an examination", () => {
-  it("of a node that is right is all ok", () => {
-    const { findings, skipped } = examine(nodeFacts());
+  it("of a node that is right is all ok", async () => {
+    const { findings, skipped } = await examine(nodeWith());
     assert.deepEqual(
       findings.filter(({ verdict }) => verdict !== "ok"),
       [],
@@ -18,8 +18,8 @@ describe("an examination", () => {
     assert.deepEqual(skipped, []);
   });
 
-  it("skips what needs a cluster or a running proxy, and says why", () => {
-    const examination = examine(nodeFacts({ isBeforeInstall: true, cluster: skipped }));
+  it("skips what needs a cluster or a running proxy, and says why", async () => {
+    const examination = await examine(nodeWith({ isBeforeInstall: true, cluster: skipped }));
     assert.deepEqual(examination.skipped, [
       { name: "estimator", reason: "--before-install is given" },
       { name: "connection-table", reason: "--before-install is given" },
@@ -36,39 +36,48 @@ describe("an examination", () => {
     );
   });
 
-  it("skips what only a running kube-ipvs knows where none answers", () => {
+  it("skips what only a running kube-ipvs knows where none answers", async () => {
     const daemon = { skipped: "no kube-ipvs answers on /run/x.sock (ENOENT)" };
-    assert.deepEqual(examine(nodeFacts({ daemon })).skipped, [
+    assert.deepEqual((await examine(nodeWith({ daemon: known(daemon) }))).skipped, [
       { name: "conflicts", reason: daemon.skipped },
     ]);
   });
 
-  it("judges nothing of IPVS in other modes", () => {
-    const namesIn = (mode: "iptables" | "userspace"): readonly string[] =>
-      examine(nodeFacts({ mode })).findings.map(({ name }) => name);
+  it("has unknown for a check that cannot read the node, and runs the others", async () => {
+    const { findings } = await examine(nodeWith({ files: unreadable }));
+    const unsure = findings.filter(({ verdict }) => verdict !== "ok");
+    assert.deepEqual(
+      unsure.map(({ name, evidence }) => `${name}: ${evidence}`),
+      ["file-descriptors: EACCES"],
+    );
+    assert.equal(findings.at(-1)?.name, "iptables-lock");
+  });
+
+  it("judges nothing of IPVS in other modes", async () => {
+    const namesIn = async (mode: "iptables" | "userspace"): Promise<readonly string[]> =>
+      (await examine(nodeWith({ mode }))).findings.map(({ name }) => name);
     const everywhere = [
       ...["leftovers", "conflicts", "other-proxy", "clock", "api-server", "api-rights"],
       "file-descriptors",
     ];
-    assert.deepEqual(namesIn("userspace"), everywhere);
-    assert.deepEqual(namesIn("iptables"), [
+    assert.deepEqual(await namesIn("userspace"), everywhere);
+    assert.deepEqual(await namesIn("iptables"), [
       ...["capabilities", "modules", "modules-folder", "forwarding", "conntrack"],
       ...["iptables-backends", ...everywhere, "iptables-lock"],
     ]);
   });
 
-  it("says first that IPVS is not available, and skips what follows from it", () => {
+  it("says first that IPVS is not available, and skips what follows from it", async () => {
     const withoutIpvs = sysctlsWith({
       ...{ "net/ipv4/vs/conntrack": undefined, "net/ipv4/vs/expire_nodest_conn": undefined },
       ...{ "net/ipv4/vs/expire_quiescent_template": undefined },
       ...{ "net/ipv4/vs/conn_reuse_mode": undefined, "net/ipv4/vs/run_estimation": undefined },
     });
-    const notLoaded = { unreadable: "IPVS is not loaded" };
-    const { findings, skipped } = examine(
-      nodeFacts({
+    const { findings, skipped } = await examine(
+      nodeWith({
         modules: known([{ name: "ip_vs", state: "missing" }]),
-        sysctls: withoutIpvs,
-        ...{ schedulerProblem: notLoaded, ipvs: notLoaded, connTabBits: notLoaded },
+        sysctl: withoutIpvs,
+        ...{ schedulerProblem: unreadable, ipvs: unreadable, connTabBits: unreadable },
       }),
     );
     assert.match(findings[0]?.evidence ?? "", /^IPVS available: no, /);
@@ -94,8 +103,8 @@ describe("an examination", () => {
   });
 });
 
-describe("a printed examination", () => {
-  const examination = examine(nodeFacts({ missingCapabilities: known(["NET_RAW"]) }));
+describe("a printed examination", async () => {
+  const examination = await examine(nodeWith({ missingCapabilities: known(["NET_RAW"]) }));
 
   it("is aligned, and says why and what to do where something is wrong", () => {
     const [head, ipvs, first, why, remedy, next] = renderExamination(

@@ -6,6 +6,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, describe, it } from "node:test";
 import type { ApiConnection, ApiResponse } from "../../../src/api/connection.ts";
+import type { Cluster } from "../../../src/doctor/node.ts";
 import { readCluster } from "../../../src/doctor/read/cluster.ts";
 import { readDaemon } from "../../../src/doctor/read/daemon.ts";
 import { readOtherNamespaces } from "../../../src/doctor/read/namespaces.ts";
@@ -33,13 +34,12 @@ describe("what the daemon says", () => {
   });
 
   it("of its status", async () => {
-    assert.deepEqual(await readDaemon(path), { value: status });
+    assert.deepEqual(await readDaemon(path), status);
   });
 
   it("where it cannot", async () => {
     code = 500;
-    const answer = await readDaemon(path);
-    assert.match("unreadable" in answer ? answer.unreadable : "", /^Cannot ask kube-ipvs on .*500/);
+    await assert.rejects(readDaemon(path), /Cannot ask kube-ipvs on .*500/);
   });
 
   it("where there is none: nothing", async () => {
@@ -137,11 +137,8 @@ const node = (name: string, address: string): object => ({
 });
 
 describe("what an API server says", () => {
-  const parts = (connection: ApiConnection) => ({
-    connection,
-    clock: new FakeClock(),
-    nodeName: "node-1",
-  });
+  const clusterOf = (connection: ApiConnection): Cluster =>
+    readCluster({ connect: async () => connection, clock: new FakeClock(), nodeName: "node-1" });
 
   it("of its version and clock, our rights and the other nodes", async () => {
     const server = serverWith(
@@ -152,14 +149,15 @@ describe("what an API server says", () => {
       },
       (resource) => resource !== "events",
     );
-    const facts = await readCluster(parts(server));
-    assert.deepEqual(facts.version, {
-      value: { server: "https://10.0.0.1:6443", version: "v1.36.2", aheadMs: -30_500 },
+    const cluster = clusterOf(server);
+    assert.deepEqual(await cluster.version(), {
+      server: "https://10.0.0.1:6443",
+      version: "v1.36.2",
+      aheadMs: -30_500,
     });
-    assert.deepEqual(facts.otherNodes, { value: [{ name: "node-2", addresses: ["192.0.2.2"] }] });
-    assert.deepEqual(facts.metalLb, { value: undefined });
-    assert.ok("value" in facts.rights);
-    const texts = facts.rights.value.map(
+    assert.deepEqual(await cluster.otherNodes(), [{ name: "node-2", addresses: ["192.0.2.2"] }]);
+    assert.equal(await cluster.metalLb(), undefined);
+    const texts = (await cluster.rights()).map(
       ({ resource, verb, isAllowed }) => `${resource} ${verb} ${isAllowed}`,
     );
     assert.deepEqual(texts, [
@@ -196,16 +194,15 @@ describe("what an API server says", () => {
   ];
   for (const [path, body, says] of seenBy) {
     it(`of MetalLB: ${path}`, async () => {
-      const { metalLb } = await readCluster(
-        parts(serverWith({ "/version": version, [path]: body })),
-      );
-      assert.match("value" in metalLb ? (metalLb.value ?? "") : metalLb.unreadable, says);
+      const cluster = clusterOf(serverWith({ "/version": version, [path]: body }));
+      assert.match((await cluster.metalLb()) ?? "", says);
     });
   }
 
   it("where it refuses, with its words", async () => {
-    const { version: found, rights } = await readCluster(parts(serverWith({})));
-    const reason = "Cannot read /version: HTTP 403 (forbidden)";
-    assert.deepEqual([found, rights], [{ unreadable: reason }, { unreadable: reason }]);
+    const cluster = clusterOf(serverWith({}));
+    const error = { message: "Cannot read /version: HTTP 403 (forbidden)" };
+    await assert.rejects(cluster.version(), error);
+    await assert.rejects(cluster.rights(), error);
   });
 });

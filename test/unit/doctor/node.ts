@@ -1,36 +1,34 @@
 /** A node on which everything is right. */
 import type { IpAddress } from "../../../src/base/ip.ts";
-import type { Fact, NodeFacts } from "../../../src/doctor/facts.ts";
+import type { AddressFacts, Cluster, Node } from "../../../src/doctor/node.ts";
 
-export function known<T>(value: T): Fact<T> {
-  return { value };
+export function known<T>(value: T): () => Promise<T> {
+  return async () => value;
 }
 
-export const unreadable = { unreadable: "EACCES" } as const;
+export async function unreadable(): Promise<never> {
+  throw new Error("EACCES");
+}
 
 export function ip(address: string): IpAddress {
   return address as IpAddress;
 }
 
-export const rightSysctls: readonly (readonly [path: string, value: string])[] = [
-  ["net/ipv4/vs/conntrack", "1"],
-  ["net/ipv4/vs/expire_nodest_conn", "1"],
-  ["net/ipv4/vs/expire_quiescent_template", "1"],
-  ["net/ipv4/ip_forward", "1"],
-  ["net/ipv4/vs/conn_reuse_mode", "1"],
-  ["net/ipv4/vs/run_estimation", "1"],
-  ["net/netfilter/nf_conntrack_count", "100"],
-  ["net/netfilter/nf_conntrack_max", "1000"],
-];
+const rightSysctls: Readonly<Record<string, string>> = {
+  "net/ipv4/vs/conntrack": "1",
+  "net/ipv4/vs/expire_nodest_conn": "1",
+  "net/ipv4/vs/expire_quiescent_template": "1",
+  "net/ipv4/ip_forward": "1",
+  "net/ipv4/vs/conn_reuse_mode": "1",
+  "net/ipv4/vs/run_estimation": "1",
+  "net/netfilter/nf_conntrack_count": "100",
+  "net/netfilter/nf_conntrack_max": "1000",
+};
 
 /** These settings instead of the right ones; undefined: the kernel has no such setting. */
-export function sysctlsWith(
-  changed: Readonly<Record<string, string | undefined>>,
-): ReadonlyMap<string, string> {
-  const all = { ...Object.fromEntries(rightSysctls), ...changed };
-  return new Map(
-    Object.entries(all).flatMap(([path, value]) => (value === undefined ? [] : [[path, value]])),
-  );
+export function sysctlsWith(changed: Readonly<Record<string, string | undefined>>): Node["sysctl"] {
+  const all = new Map(Object.entries({ ...rightSysctls, ...changed }));
+  return (path) => all.get(path);
 }
 
 const backend = { isInstalled: true, ruleCount: 0, leftoverChainCount: 0, hasPortals: false };
@@ -40,18 +38,28 @@ export function backendsWith(
     readonly legacy?: Partial<typeof backend>;
     readonly nft?: Partial<typeof backend>;
   } = {},
-): NodeFacts["backends"] {
+): Node["backends"] {
   return known({ legacy: { ...backend, ...changed.legacy }, nft: { ...backend, ...changed.nft } });
 }
 
-export const cluster: Exclude<NodeFacts["cluster"], { skipped: string }> = {
+export const cluster: Cluster = {
   version: known({ server: "https://10.0.0.1:6443", version: "v1.36.2", aheadMs: 400 }),
   rights: known([{ resource: "services", verb: "list", isAllowed: true }]),
   otherNodes: known([{ name: "node-2", addresses: [ip("192.168.10.3")] }]),
   metalLb: known(undefined),
 };
 
-export function nodeFacts(changed: Partial<NodeFacts> = {}): NodeFacts {
+export function addressesWith(changed: Partial<AddressFacts> = {}): Node["addresses"] {
+  return known({
+    virtualIps: [ip("10.96.0.10")],
+    own: [{ address: ip("192.168.10.2"), prefixLength: 24 }],
+    gateways: [ip("192.168.10.1")],
+    clusterIps: [ip("10.96.0.10")],
+    ...changed,
+  });
+}
+
+export function nodeWith(changed: Partial<Node> = {}): Node {
   return {
     kernelRelease: "6.1.0-13-amd64",
     cpuCount: 4,
@@ -66,19 +74,14 @@ export function nodeFacts(changed: Partial<NodeFacts> = {}): NodeFacts {
       { name: "dummy", state: "loadable" },
     ]),
     schedulerProblem: known(undefined),
-    sysctls: new Map(rightSysctls),
+    sysctl: sysctlsWith({}),
     otherNamespaces: known([]),
     ipvs: known({ virtualServers: 10, realServers: 50, connections: 1_000 }),
     connTabBits: known(12),
     sets: known([]),
     backends: backendsWith(),
     nftTables: known([]),
-    addresses: known({
-      virtualIps: [ip("10.96.0.10")],
-      own: [{ address: ip("192.168.10.2"), prefixLength: 24 }],
-      gateways: [ip("192.168.10.1")],
-      clusterIps: [ip("10.96.0.10")],
-    }),
+    addresses: addressesWith(),
     proxies: known({ isInstanceRunning: true, takenPorts: [10_249, 10_256] }),
     files: known({ limit: 1_048_576, open: 1_000, max: 100_000 }),
     mounts: known({ isContainer: false, isLockShared: true, modulesFolder: "/lib/modules/6.1.0" }),

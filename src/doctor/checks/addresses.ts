@@ -1,0 +1,116 @@
+/** Virtual IPs beside the addresses of other hosts, and what answers for them. */
+import { counted } from "../../base/counted.ts";
+import {
+  broadcastOf,
+  type Cidr,
+  cidrContains,
+  cidrText,
+  familyOf,
+  hostPrefixLength,
+  type IpAddress,
+  parseCidr,
+} from "../../base/ip.ts";
+import { type Check, check, fail, ipvsMode, listed, ok, unknown, warn } from "../check.ts";
+import type { AddressFacts, OtherNode } from "../node.ts";
+import { clusterOf } from "./cluster.ts";
+
+export const addressChecks: readonly Check[] = [
+  check({
+    name: "vip-collisions",
+    modes: ipvsMode,
+    needs: ["installed"],
+    why: "an address on kube-ipvs0 is answered by this node alone: who else has it cannot be reached",
+    read: async ({ addresses, cluster }) => ({
+      found: await addresses(),
+      others: "skipped" in cluster ? [] : await cluster.otherNodes().catch(() => []),
+    }),
+    judge({ found, others }) {
+      const collisions = collisionsOf(found, others);
+      if (collisions.length > 0) {
+        return fail(
+          listed(collisions),
+          "give these Services other addresses, or set kubeIpvs.reservedAddresses: refuse and restart kube-ipvs",
+        );
+      }
+      const overlaps = overlapsOf(found);
+      if (overlaps.length > 0) {
+        return warn(
+          listed(overlaps),
+          "the service range must not overlap a network that a node is in: change one of them",
+        );
+      }
+      const count = counted(found.virtualIps.length, "virtual IP");
+      const compared = others.length > 0 ? ` and of ${counted(others.length, "other node")}` : "";
+      return ok(
+        `${count}, none is an address of this node${compared}, of a gateway or a broadcast address`,
+      );
+    },
+  }),
+  check({
+    name: "conflicts",
+    needs: ["installed", "daemon"],
+    why: "a Service is not served where another one has its address and port: clients reach the other one",
+    read: (node) => node.daemon(),
+    judge(daemon) {
+      if ("skipped" in daemon) return unknown(daemon.skipped);
+      const { conflicts, counts } = daemon;
+      if (conflicts.length === 0) return ok("no Service lacks an address or port that it asks for");
+      const found = conflicts.map(
+        ({ service, message, reason }) => `${service}: ${message} (${reason})`,
+      );
+      const remedies = new Set(conflicts.map(({ remedy }) => remedy));
+      return warn(listed(found, counts.conflicts), listed([...remedies]));
+    },
+  }),
+  check({
+    name: "strict-arp",
+    modes: ipvsMode,
+    needs: ["cluster"],
+    why: "without it every node answers ARP for the addresses that MetalLB announces",
+    read: (node) => clusterOf(node).metalLb(),
+    judge(seen, { isStrictArp }) {
+      if (seen === undefined) return ok("no MetalLB seen");
+      if (isStrictArp) return ok(`${seen}; strict ARP is on`);
+      return warn(
+        `${seen}; strict ARP is off`,
+        "set ipvs.strictARP: true, unless MetalLB uses BGP only",
+      );
+    },
+  }),
+];
+
+function collisionsOf(facts: AddressFacts, others: readonly OtherNode[]): readonly string[] {
+  const owners = new Map<IpAddress, string>();
+  for (const { name, addresses } of others) {
+    for (const address of addresses) owners.set(address, `an address of node ${name}`);
+  }
+  for (const gateway of facts.gateways) owners.set(gateway, "a gateway of this node");
+  for (const network of facts.own.map(networkOf)) {
+    const broadcast = broadcastOf(network);
+    if (broadcast !== undefined)
+      owners.set(broadcast, `the broadcast address of ${cidrText(network)}`);
+  }
+  for (const { address } of facts.own) owners.set(address, "an address of this node");
+  return facts.virtualIps.flatMap((address) => {
+    const owner = owners.get(address);
+    return owner === undefined ? [] : [`${address} is ${owner}`];
+  });
+}
+
+/** Load-balancer IPs may well be in the node's network; cluster IPs never. */
+function overlapsOf({ clusterIps, own }: AddressFacts): readonly string[] {
+  const networks = own
+    .filter(({ address, prefixLength }) => prefixLength < hostPrefixLength(familyOf(address)))
+    .map(networkOf);
+  return clusterIps.flatMap((address) => {
+    const network = networks.find((one) => cidrContains(one, address));
+    return network === undefined
+      ? []
+      : [`cluster IP ${address} is in the node's network ${cidrText(network)}`];
+  });
+}
+
+/** Without the host's bits. */
+function networkOf(own: AddressFacts["own"][number]): Cidr {
+  return parseCidr(`${own.address}/${own.prefixLength}`) ?? own;
+}

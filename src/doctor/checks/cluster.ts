@@ -1,0 +1,71 @@
+/** The API server, its clock, and what this process may do there. */
+import { errorText } from "../../base/error-text.ts";
+import { type Check, check, fail, ok, warn } from "../check.ts";
+import type { Cluster, Node, RightFact } from "../node.ts";
+
+const smallSkewMs = 5_000;
+const largeSkewMs = 60_000;
+
+/** Without this group only Events are missing. */
+const optionalGroup = /^events(?:\.|$)/;
+
+/** Throws if no API server is asked. */
+export function clusterOf({ cluster }: Pick<Node, "cluster">): Cluster {
+  if ("skipped" in cluster) throw new Error(cluster.skipped);
+  return cluster;
+}
+
+export const clusterChecks: readonly Check[] = [
+  check({
+    name: "clock",
+    needs: ["cluster"],
+    why: "certificates and tokens are refused where the clock is wrong",
+    read: (node) => clusterOf(node).version(),
+    judge({ aheadMs }) {
+      const skewMs = Math.abs(aheadMs);
+      const evidence = `${Math.round(skewMs / 1_000)} s ${aheadMs < 0 ? "behind" : "ahead of"} the API server`;
+      if (skewMs < smallSkewMs) return ok(evidence);
+      const verdict = skewMs >= largeSkewMs ? fail : warn;
+      return verdict(evidence, "synchronize the clocks: timedatectl, chronyc tracking");
+    },
+  }),
+  check({
+    name: "api-server",
+    needs: ["cluster"],
+    why: "Services and EndpointSlices come from there",
+    read: async (node) => {
+      const { version } = clusterOf(node);
+      return await version().catch(errorText);
+    },
+    judge(answer) {
+      if (typeof answer !== "string") return ok(`${answer.server} answers: ${answer.version}`);
+      return fail(
+        answer,
+        "the address must work without Services: check --config, --kubeconfig or --master",
+      );
+    },
+  }),
+  check({
+    name: "api-rights",
+    needs: ["cluster"],
+    why: "what may not be read is not served",
+    read: (node) => clusterOf(node).rights(),
+    judge(rights) {
+      const denied = rights.filter(({ isAllowed }) => !isAllowed);
+      if (denied.length === 0) return ok(rightsText(rights));
+      const verdict = denied.every(({ resource }) => optionalGroup.test(resource)) ? warn : fail;
+      return verdict(
+        `denied: ${rightsText(denied)}`,
+        "bind the user of kube-ipvs to the ClusterRole system:node-proxier",
+      );
+    },
+  }),
+];
+
+/** `services (list, watch), nodes (get)`. */
+function rightsText(rights: readonly RightFact[]): string {
+  const byResource = Map.groupBy(rights, ({ resource }) => resource);
+  return [...byResource]
+    .map(([resource, all]) => `${resource} (${all.map(({ verb }) => verb).join(", ")})`)
+    .join(", ");
+}

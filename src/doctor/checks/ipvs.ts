@@ -1,0 +1,205 @@
+/** Kernel settings, the connection table of IPVS, and its statistics. */
+import { counted } from "../../base/counted.ts";
+import { linux, linuxOf } from "../../base/kernel-version.ts";
+import { planSysctls, type SysctlSetting } from "../../plan/sysctls.ts";
+import {
+  type Check,
+  check,
+  fail,
+  ipvsMode,
+  type Judgement,
+  ok,
+  unknown,
+  warn,
+  worstVerdict,
+} from "../check.ts";
+import { type Host, isIpvsAvailable, type Node } from "../node.ts";
+
+const forwardPath = "net/ipv4/ip_forward";
+const reusePath = "net/ipv4/vs/conn_reuse_mode";
+const expirePath = "net/ipv4/vs/expire_nodest_conn";
+/** Without these, traffic stops; the others affect single connections. */
+const essentialPaths: ReadonlySet<string> = new Set(["net/ipv4/vs/conntrack", forwardPath]);
+
+/** What reading one counter costs at most: kernel commit 2232642ec3fb, see docs/reports/scale.md. */
+const nanosecondsPerCounter = 38;
+/** Out of the 2 s between two rounds. */
+const longRoundMs = { timer: 50, threads: 500 } as const;
+
+/** Longer chains noticeably delay new connections. */
+const longChain = 8;
+
+export const ipvsChecks: readonly Check[] = [
+  check({
+    name: "network-namespaces",
+    modes: ipvsMode,
+    needs: ["ipvs"],
+    why: "IPVS shares its connection table and the work of its statistics among all namespaces",
+    read: (node) => node.otherNamespaces(),
+    judge(others) {
+      if (others.length === 0) return ok("no other network namespace has virtual servers");
+      const words = others.map(
+        ({ pid, command, virtualServerCount }) =>
+          `${counted(virtualServerCount, "virtual server")} in the namespace of process ${pid} (${command})`,
+      );
+      const remedy = "check that they are wanted there: ipvsadm -Ln in `nsenter -n -t PID`";
+      return warn(words.join("; "), remedy);
+    },
+  }),
+  check({
+    name: "sysctls",
+    modes: ipvsMode,
+    why: "masquerading, forwarding and session affinity depend on them",
+    read: readSettings,
+    judge(settings, host) {
+      const judged = settings.map((setting) => judgeSetting(setting, host));
+      const bad = judged.filter(({ verdict }) => verdict !== "ok");
+      if (bad.length === 0) return ok(judged.map(({ evidence }) => evidence).join("; "));
+      const remedies = new Set(bad.flatMap(({ remedy }) => remedy ?? []));
+      return {
+        verdict: worstVerdict(bad),
+        evidence: bad.map(({ evidence }) => evidence).join("; "),
+        ...(remedies.size === 0 ? {} : { remedy: [...remedies].join("; ") }),
+      };
+    },
+  }),
+  check({
+    name: "forwarding",
+    modes: ["iptables"],
+    why: "without it packets to pods end at this node, and in mode iptables nobody sets it",
+    read: ({ sysctl }) => sysctl(forwardPath),
+    judge(value) {
+      if (value === undefined) return unknown("the kernel shows no net.ipv4.ip_forward");
+      const evidence = `net.ipv4.ip_forward is ${value}`;
+      return value === "1" ? ok(evidence) : fail(evidence, command(forwardPath, "1"));
+    },
+  }),
+  check({
+    name: "conn-reuse-mode",
+    modes: ipvsMode,
+    needs: ["ipvs"],
+    why: "decides what becomes of a client port that is used again soon",
+    read: ({ sysctl }) => sysctl(reusePath),
+    judge(value, host) {
+      if (value === undefined) return unset(reusePath, host);
+      const version = linuxOf(host.kernelRelease);
+      if (version === undefined) return unknown(`${value}, on a kernel without a version number`);
+      const evidence = `${value} on Linux ${host.kernelRelease}`;
+      if (version < linux(5, 9)) {
+        if (value === "0") return ok(evidence);
+        return wrong(evidence, { path: reusePath, value: "0" }, host);
+      }
+      if (value !== "0") return ok(evidence);
+      // kube-ipvs does not set it back: the program that set it to 0 was made for older kernels.
+      return warn(
+        `${evidence}: reused ports go on to draining real servers`,
+        command(reusePath, "1"),
+      );
+    },
+  }),
+  check({
+    name: "expire-nodest-conn",
+    modes: ipvsMode,
+    needs: ["ipvs"],
+    why: "without it packets to a removed real server vanish until the client gives up",
+    read: ({ sysctl }) => ({ path: expirePath, value: "1", present: sysctl(expirePath) }),
+    judge: judgeSetting,
+  }),
+  check({
+    name: "estimator",
+    modes: ipvsMode,
+    needs: ["ipvs", "installed"],
+    why: "its work grows with servers times processors, and older kernels do it all at once",
+    read: async ({ sysctl, ipvs }) =>
+      sysctl("net/ipv4/vs/run_estimation") === "0" ? "off" : await ipvs(),
+    judge(figures, { cpuCount, kernelRelease }) {
+      if (figures === "off")
+        return ok("switched off: the kernel counts no traffic, ipvsadm --stats stands still");
+      const servers = figures.virtualServers + figures.realServers;
+      const roundMs = (servers * cpuCount * nanosecondsPerCounter) / 1e6;
+      const evidence =
+        `${counted(servers, "server")} on ${counted(cpuCount, "processor")}: ` +
+        `up to ${roundMs.toFixed(1)} ms of work every 2 s`;
+      const version = linuxOf(kernelRelease) ?? linux(6, 2);
+      const isInTimer = version < linux(6, 2);
+      if (roundMs < longRoundMs[isInTimer ? "timer" : "threads"]) return ok(evidence);
+      const effect = isInTimer ? ", during which packets of that processor wait" : "";
+      return warn(`${evidence}${effect}`, estimatorRemedy(version));
+    },
+  }),
+  check({
+    name: "connection-table",
+    modes: ipvsMode,
+    needs: ["ipvs", "installed"],
+    why: "long chains make every new connection slower",
+    read: async (node) => ({
+      connections: (await node.ipvs()).connections,
+      bits: await node.connTabBits(),
+      isGrowing: node.sysctl("net/ipv4/vs/conn_lfactor") !== undefined,
+    }),
+    judge({ connections, bits, isGrowing }) {
+      const evidence = `${counted(connections, "connection")} in 2^${bits} buckets`;
+      if (isGrowing) return ok(`${evidence} at most: it grows by itself`);
+      const perBucket = connections / 2 ** bits;
+      if (perBucket <= longChain) return ok(evidence);
+      const wanted = Math.min(20, Math.ceil(Math.log2(connections)));
+      const remedy = `echo 'options ip_vs conn_tab_bits=${wanted}' > /etc/modprobe.d/ip_vs.conf, and reboot`;
+      return warn(`${evidence}: ${perBucket.toFixed(0)} in a chain`, remedy);
+    },
+  }),
+];
+
+interface PresentSetting extends SysctlSetting {
+  readonly present: string | undefined;
+}
+
+/** The settings that the daemon makes and that have no check of their own, without those of IPVS if it is not available. */
+async function readSettings(node: Node): Promise<readonly PresentSetting[]> {
+  const hasIpvs = await isIpvsAvailable(node);
+  return planSysctls(node)
+    .filter(
+      ({ path }) =>
+        path !== reusePath && path !== expirePath && (hasIpvs || !path.startsWith("net/ipv4/vs/")),
+    )
+    .map((setting) => ({ ...setting, present: node.sysctl(setting.path) }));
+}
+
+function judgeSetting({ present, ...setting }: PresentSetting, host: Host): Judgement {
+  if (present === undefined) return unset(setting.path, host);
+  const evidence = `${nameOf(setting.path)} is ${present}`;
+  return present === setting.value ? ok(evidence) : wrong(evidence, setting, host);
+}
+
+function unset(path: string, { isBeforeInstall }: Host): Judgement {
+  const evidence = `the kernel shows no ${nameOf(path)}`;
+  return isBeforeInstall
+    ? ok(`${evidence} yet: it comes with ip_vs and is set when kube-ipvs starts`)
+    : unknown(evidence, "load ip_vs; older kernels do not have every setting");
+}
+
+/** Before the installation nothing has set it; afterwards other software set it back. */
+function wrong(
+  evidence: string,
+  { path, value }: SysctlSetting,
+  { isBeforeInstall }: Host,
+): Judgement {
+  if (isBeforeInstall) return ok(`${evidence}, kube-ipvs sets ${value} when it starts`);
+  const verdict = essentialPaths.has(path) ? fail : warn;
+  return verdict(`${evidence}, kube-ipvs needs ${value}`, command(path, value));
+}
+
+function estimatorRemedy(version: number): string {
+  if (version >= linux(6, 2))
+    return "give it processors of its own: sysctl -w net.ipv4.vs.est_cpulist=LIST, or switch it off: sysctl -w net.ipv4.vs.run_estimation=0";
+  if (version >= linux(5, 16))
+    return "sysctl -w net.ipv4.vs.run_estimation=0 (traffic figures are lost)";
+  return "use Linux 5.16 or newer, where it can be switched off";
+}
+
+function nameOf(path: string): string {
+  return path.replaceAll("/", ".");
+}
+
+function command(path: string, value: string): string {
+  return `sysctl -w ${nameOf(path)}=${value}`;
+}

@@ -1,0 +1,138 @@
+/** The kernel, its modules, and what this process may do. */
+import { linux, linuxOf } from "../../base/kernel-version.ts";
+import { type Check, check, fail, ipvsMode, kernelModes, ok, unknown, warn } from "../check.ts";
+import { ipvsStateOf, type ModuleState } from "../node.ts";
+
+interface KernelFault {
+  /** The first version that has the fault. Undefined if every earlier version has it. */
+  readonly from?: number;
+  /** The first version without the fault. */
+  readonly before: number;
+  readonly what: string;
+}
+
+/** What IPVS does wrong for a proxy, by version. */
+const faults: readonly KernelFault[] = [
+  {
+    before: linux(4, 18),
+    what: "before 4.18 session affinity keeps clients at a draining real server",
+  },
+  {
+    from: linux(4, 1),
+    before: linux(5, 9),
+    what: "before 5.9 a client that reuses its port within a minute may meet a draining real server",
+  },
+  { before: linux(4, 19), what: "kube-ipvs is meant for 4.19 and newer" },
+];
+
+export const kernelChecks: readonly Check[] = [
+  check({
+    // The checks that need IPVS are skipped if it is not available.
+    name: "ipvs",
+    modes: ipvsMode,
+    why: "without it no Service can be served in IPVS mode",
+    read: ipvsStateOf,
+    judge(state, { kernelRelease, isBeforeInstall }) {
+      switch (state) {
+        case "available":
+          return ok("IPVS available: yes");
+        case "loadable":
+          return ok("IPVS available: yes, ip_vs is loaded when kube-ipvs starts");
+        case "missing":
+          return fail(
+            `IPVS available: no, the kernel ${kernelRelease} has no ip_vs`,
+            "install the kernel's extra modules, use a kernel with CONFIG_IP_VS, or set mode: iptables",
+          );
+        case "unknown": {
+          const evidence =
+            "IPVS available: no, ip_vs is not loaded and /lib/modules cannot be seen";
+          const remedy = "modprobe ip_vs on the node, or mount its /lib/modules";
+          return isBeforeInstall ? unknown(evidence, remedy) : fail(evidence, remedy);
+        }
+      }
+    },
+  }),
+  check({
+    name: "capabilities",
+    modes: kernelModes,
+    why: "without NET_ADMIN nothing in the kernel can be read or changed",
+    read: (node) => node.missingCapabilities(),
+    judge(missing) {
+      if (missing.length === 0) return ok("NET_ADMIN and NET_RAW are there");
+      const names = missing.join(", ");
+      return fail(
+        `missing: ${names}`,
+        `run as root, or with securityContext.capabilities.add: [${names}]`,
+      );
+    },
+  }),
+  check({
+    name: "kernel",
+    modes: ipvsMode,
+    why: "faults of IPVS that no proxy can work around",
+    read: ({ kernelRelease }) => kernelRelease,
+    judge(release) {
+      const version = linuxOf(release);
+      if (version === undefined) return unknown(`release "${release}" is no version number`);
+      const present = faults.filter(({ from = 0, before }) => version >= from && version < before);
+      if (present.length === 0) return ok(`Linux ${release}: no known fault of IPVS`);
+      const words = present.map(({ what }) => what).join("; ");
+      return warn(`Linux ${release}: ${words}`, "use Linux 5.9 or newer");
+    },
+  }),
+  check({
+    name: "modules",
+    modes: kernelModes,
+    why: "virtual servers, sets, rules and kube-ipvs0 each need theirs",
+    read: (node) => node.modules(),
+    judge(needed, { kernelRelease }) {
+      // ip_vs has a check of its own.
+      const all = needed.filter(({ name }) => name !== "ip_vs");
+      const named = (wanted: ModuleState): readonly string[] =>
+        all.filter(({ state }) => state === wanted).map(({ name }) => name);
+      const missing = named("missing");
+      if (missing.length > 0) {
+        const remedy = `install the kernel's extra modules for ${kernelRelease}, or a kernel that has them`;
+        return fail(`the kernel has no ${missing.join(", ")}`, remedy);
+      }
+      const unsure = named("unknown");
+      if (unsure.length > 0) {
+        const remedy = "run on the node, or mount its /lib/modules";
+        return unknown(`cannot find out whether the kernel has ${unsure.join(", ")}`, remedy);
+      }
+      const loadable = named("loadable");
+      const count = `${all.length - loadable.length} of ${all.length} are loaded or built in`;
+      return ok(loadable.length === 0 ? count : `${count}, loadable: ${loadable.join(", ")}`);
+    },
+  }),
+  check({
+    name: "modules-folder",
+    modes: kernelModes,
+    why: "modprobe loads what is missing from there",
+    read: async (node) => ({
+      ...(await node.mounts()),
+      modules: await node.modules().catch(() => undefined),
+    }),
+    judge({ modulesFolder, modules }, { kernelRelease }) {
+      if (modulesFolder !== undefined) return ok(modulesFolder);
+      const evidence = `/lib/modules/${kernelRelease} is not there`;
+      if (modules?.every(({ state }) => state === "available") === true)
+        return ok(`${evidence}, and not needed: every module is loaded or built in`);
+      return warn(evidence, "mount the node's /lib/modules, or load the modules when it boots");
+    },
+  }),
+  check({
+    name: "scheduler",
+    modes: ipvsMode,
+    needs: ["ipvs"],
+    why: "without it no virtual server can be created, and kube-ipvs does not start",
+    read: (node) => node.schedulerProblem(),
+    judge(problem, { scheduler }) {
+      if (problem === undefined) return ok(`${scheduler} is there`);
+      return fail(
+        problem,
+        `modprobe ip_vs_${scheduler} on the node, or set another ipvs.scheduler`,
+      );
+    },
+  }),
+];

@@ -1,0 +1,94 @@
+/** Connection tracking, sets, and the rules of other software. */
+import { counted } from "../../base/counted.ts";
+import { type Check, check, fail, ipvsMode, kernelModes, ok, unknown, warn } from "../check.ts";
+
+const nearlyFull = 0.8;
+const full = 0.95;
+
+export const netfilterChecks: readonly Check[] = [
+  check({
+    name: "conntrack",
+    modes: kernelModes,
+    why: "new connections are dropped when it is full",
+    read: ({ sysctl }) =>
+      ["count", "max"].map((figure) => Number(sysctl(`net/netfilter/nf_conntrack_${figure}`))),
+    judge([count = Number.NaN, max = Number.NaN], { isBeforeInstall }) {
+      if (!Number.isFinite(count) || !Number.isFinite(max)) {
+        const evidence = "nf_conntrack is not loaded";
+        return isBeforeInstall ? ok(`${evidence} yet`) : unknown(evidence, "modprobe nf_conntrack");
+      }
+      const evidence = `${count} of ${max} entries`;
+      const remedy = `raise conntrack.maxPerCore or conntrack.min, or sysctl -w net.netfilter.nf_conntrack_max=${max * 2}`;
+      if (count >= max * full) return fail(evidence, remedy);
+      return count >= max * nearlyFull ? warn(evidence, remedy) : ok(evidence);
+    },
+  }),
+  check({
+    name: "ipset-limits",
+    modes: ipvsMode,
+    why: "a full set leaves out further Services",
+    read: (node) => node.sets(),
+    judge(all) {
+      const ours = all.filter(
+        ({ name, type }) => name.startsWith("KUBE-") && type.startsWith("hash:"),
+      );
+      const tight = ours.filter(
+        ({ elementCount, maxElements }) => elementCount >= maxElements * nearlyFull,
+      );
+      if (tight.length === 0) return ok(`${counted(ours.length, "set")}, none is nearly full`);
+      const words = tight.map(
+        ({ name, elementCount, maxElements }) =>
+          `${name} has ${elementCount} of ${maxElements} entries`,
+      );
+      const isAnyFull = tight.some(({ elementCount, maxElements }) => elementCount >= maxElements);
+      return (isAnyFull ? fail : warn)(
+        words.join("; "),
+        "kube-ipvs replaces a set that gets too small with a larger one; kube-proxy does not, and leaves Services out",
+      );
+    },
+  }),
+  check({
+    name: "iptables-backends",
+    modes: kernelModes,
+    why: "rules of both are in force, each invisible to the programs of the other",
+    read: (node) => node.backends(),
+    judge({ legacy, nft }) {
+      if (!legacy.isInstalled && !nft.isInstalled)
+        return fail("neither iptables-nft nor iptables-legacy is installed", "install iptables");
+      const rules = `nft has ${counted(nft.ruleCount, "rule")}, legacy ${legacy.ruleCount}`;
+      if (legacy.ruleCount === 0 || nft.ruleCount === 0) return ok(rules);
+      return warn(
+        `${rules}: both decide over every packet`,
+        "configure every program of the node to use one of them, then reboot; iptables-nft-save and iptables-legacy-save show the rules",
+      );
+    },
+  }),
+  check({
+    name: "leftovers",
+    why: "rules of kube-proxy's other modes catch packets first",
+    read: async (node) => ({ tables: await node.nftTables(), ...(await node.backends()) }),
+    judge({ tables, legacy, nft }, { mode }) {
+      if (tables.length > 0) {
+        const remedy = tables.map((table) => `nft delete table ${table}`).join("; ");
+        return fail(`kube-proxy's mode nftables left table ${tables.join(", ")}`, remedy);
+      }
+      if ((legacy.hasPortals || nft.hasPortals) && mode !== "userspace") {
+        return warn(
+          `mode userspace left chains in ${legacy.hasPortals ? "legacy" : "nft"}`,
+          "a start of kube-ipvs removes them; before one: kube-ipvs --cleanup",
+        );
+      }
+      const chains = legacy.leftoverChainCount + nft.leftoverChainCount;
+      if (mode === "iptables")
+        return ok(`no table of mode nftables; ${chains} chains of this mode`);
+      if (chains === 0) return ok("neither chains of mode iptables nor tables of mode nftables");
+      const backend = legacy.leftoverChainCount > nft.leftoverChainCount ? "legacy" : "nft";
+      const evidence = `kube-proxy's mode iptables left ${counted(chains, "chain")} in ${backend}`;
+      if (mode === "userspace") return ok(`${evidence}, which a first sync removes`);
+      return warn(
+        evidence,
+        "set kubeIpvs.removeLeftovers: true, or kube-ipvs --cleanup before a start",
+      );
+    },
+  }),
+];

@@ -1,0 +1,55 @@
+/** Other proxies, and what this process and node have left. */
+import { type Check, check, fail, kernelModes, ok, warn } from "../check.ts";
+
+export const otherProxyCheck: Check = check({
+  name: "other-proxy",
+  why: "two proxies undo each other's work for ever",
+  read: (node) => node.proxies(),
+  judge({ otherProxy, isInstanceRunning, takenPorts }, { isBeforeInstall }) {
+    if (otherProxy !== undefined) {
+      return (isBeforeInstall ? warn : fail)(
+        `kube-proxy is running: ${otherProxy}`,
+        "remove it from this node before kube-ipvs starts: docs/migrate.md",
+      );
+    }
+    if (isInstanceRunning) return ok("kube-ipvs runs, and no kube-proxy");
+    if (takenPorts.length === 0) return ok("no proxy runs, and its ports are free");
+    return fail(
+      `port ${takenPorts.join(" and ")} is in use, and no kube-ipvs runs`,
+      `find out who: ss -ltnp 'sport = :${takenPorts[0]}'`,
+    );
+  },
+});
+
+/** Watches, listeners and programs need some dozens; each health-check node port needs one more. */
+const fewFiles = 1_024;
+const nearlyAll = 0.9;
+
+export const processChecks: readonly Check[] = [
+  check({
+    name: "file-descriptors",
+    why: "watches, health-check node ports and the iptables programs need them",
+    read: (node) => node.files(),
+    judge({ limit, open, max }) {
+      const evidence = `limit ${limit}; ${open} of ${max} are open on the node`;
+      if (open >= max * nearlyAll) return fail(evidence, `sysctl -w fs.file-max=${max * 2}`);
+      if (limit < fewFiles)
+        return warn(evidence, "ulimit -n 1048576, or LimitNOFILE of the container runtime");
+      return ok(evidence);
+    },
+  }),
+  check({
+    name: "iptables-lock",
+    modes: kernelModes,
+    why: "programs that do not share the lock overwrite each other's rules",
+    read: (node) => node.mounts(),
+    judge({ isContainer, isLockShared }) {
+      if (!isContainer) return ok("not in a container: /run/xtables.lock is the node's");
+      if (isLockShared) return ok("/run/xtables.lock of the node is mounted");
+      return warn(
+        "the node's /run/xtables.lock is not mounted into this container",
+        "mount the node's /run/xtables.lock (hostPath, type FileOrCreate)",
+      );
+    },
+  }),
+];

@@ -1,0 +1,100 @@
+/** The node on which this process runs. Nothing is changed. */
+import { availableParallelism, release } from "node:os";
+import type { ApiConnection } from "../api/connection.ts";
+import { attempt } from "../base/attempt.ts";
+import type { Clock } from "../base/clock.ts";
+import { version } from "../base/version.ts";
+import type { Config } from "../config/config.ts";
+import { openReaders } from "../kernel/open-readers.ts";
+import type { Node } from "./node.ts";
+import { readCluster } from "./read/cluster.ts";
+import { readDaemon } from "./read/daemon.ts";
+import {
+  readAddresses,
+  readBackends,
+  readConnTabBits,
+  readIpvs,
+  readNftTables,
+} from "./read/kernel-state.ts";
+import { readModules, readSchedulerProblem } from "./read/modules.ts";
+import { readOtherNamespaces } from "./read/namespaces.ts";
+import { once } from "./read/once.ts";
+import { readFiles, readMissingCapabilities, readMounts, readProxies } from "./read/processes.ts";
+
+type Environment = Readonly<Record<string, string | undefined>>;
+
+/** Throws NetlinkError. */
+export function openNode(
+  config: Config,
+  isBeforeInstall: boolean,
+  clock: Clock,
+  environment: Environment,
+): Node & { readonly close: () => void } {
+  const { mode, scheduler, isStrictArp, lockName, nodeName } = config;
+  const { healthzBindAddress, metricsBindAddress, operatorSocketPath } = config;
+  const ports = [healthzBindAddress?.port, metricsBindAddress.port].filter(
+    (port) => port !== undefined,
+  );
+  const readers = openReaders(clock, environment);
+  const skipped = skipReason(config, environment);
+  let connection: ApiConnection | undefined;
+  const connect = async (): Promise<ApiConnection> => {
+    connection = await openApi(config, clock, environment);
+    return connection;
+  };
+  return {
+    kernelRelease: release(),
+    cpuCount: availableParallelism(),
+    isBeforeInstall,
+    mode,
+    scheduler,
+    isStrictArp,
+    missingCapabilities: readMissingCapabilities,
+    modules: once(() => readModules(readers, mode)),
+    schedulerProblem: () => readSchedulerProblem(readers, scheduler),
+    sysctl: (path) => attempt(() => readers.sysctl.read(path)),
+    otherNamespaces: readOtherNamespaces,
+    ipvs: once(() => readIpvs(readers)),
+    connTabBits: () => readConnTabBits(readers),
+    sets: () => readers.ipSets.listSets(),
+    backends: once(() => readBackends(readers)),
+    nftTables: () => readNftTables(readers),
+    addresses: () => readAddresses(readers),
+    proxies: () => readProxies(readers, { lockName, ports }),
+    files: readFiles,
+    mounts: () => readMounts(readers.modules.releaseFolder),
+    daemon: once(() => readDaemon(operatorSocketPath)),
+    cluster: skipped === undefined ? readCluster({ connect, clock, nodeName }) : { skipped },
+    close() {
+      readers.close();
+      connection?.close();
+    },
+  };
+}
+
+/** The reason if no configuration names an API server, and this process is not in a pod. */
+function skipReason({ objectsFrom }: Config, environment: Environment): string | undefined {
+  if (objectsFrom.kind === "manifests") return "objects come from --manifests";
+  const { kubeconfigPath = "", masterUrl = "" } = objectsFrom;
+  if (kubeconfigPath !== "" || masterUrl !== "") return undefined;
+  if (environment["KUBERNETES_SERVICE_HOST"] !== undefined) return undefined;
+  return "no API server is configured (--config, --kubeconfig or --master)";
+}
+
+async function openApi(
+  { objectsFrom }: Config,
+  clock: Clock,
+  environment: Environment,
+): Promise<ApiConnection> {
+  const { kubeconfigPath = "", masterUrl = "" } = objectsFrom.kind === "cluster" ? objectsFrom : {};
+  // Loaded late: the client library is most of the program's memory.
+  const { openConnection } = await import("../api/cluster/open-connection.ts");
+  return await openConnection(
+    { clock, environment },
+    {
+      kubeconfig: kubeconfigPath,
+      master: masterUrl,
+      userAgent: `kube-ipvs/${version} (linux/${process.arch})`,
+    },
+  );
+}

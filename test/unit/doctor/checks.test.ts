@@ -1,0 +1,570 @@
+/** Each check with each of its verdicts. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import type { Judgement, Verdict } from "../../../src/doctor/check.ts";
+import { checks } from "../../../src/doctor/examine.ts";
+import type { Node } from "../../../src/doctor/node.ts";
+import {
+  addressesWith,
+  backendsWith,
+  cluster,
+  ip,
+  known,
+  nodeWith,
+  sysctlsWith,
+  unreadable,
+} from "./node.ts";
+
+interface Case {
+  readonly check: string;
+  readonly verdict: Verdict;
+  readonly node: Partial<Node>;
+  /** In evidence or remedy. */
+  readonly says: RegExp;
+}
+
+const set = { name: "KUBE-CLUSTER-IP", type: "hash:ip,port", references: 1, maxElements: 100 };
+const skipped = { skipped: "no API server" };
+const reuse = "net/ipv4/vs/conn_reuse_mode";
+const expire = "net/ipv4/vs/expire_nodest_conn";
+const forward = "net/ipv4/ip_forward";
+const many = known({ virtualServers: 50_000, realServers: 250_000, connections: 0 });
+
+const cases: readonly Case[] = [
+  { check: "capabilities", verdict: "ok", node: {}, says: /are there/ },
+  {
+    check: "capabilities",
+    verdict: "fail",
+    node: { missingCapabilities: known(["NET_RAW"]) },
+    says: /missing: NET_RAW/,
+  },
+  {
+    check: "capabilities",
+    verdict: "unknown",
+    node: { missingCapabilities: unreadable },
+    says: /EACCES/,
+  },
+
+  { check: "kernel", verdict: "ok", node: {}, says: /6\.1\.0/ },
+  { check: "kernel", verdict: "warn", node: { kernelRelease: "5.4.0" }, says: /reuses its port/ },
+  { check: "kernel", verdict: "warn", node: { kernelRelease: "4.15.0" }, says: /before 4\.18/ },
+  { check: "kernel", verdict: "unknown", node: { kernelRelease: "odd" }, says: /odd/ },
+
+  { check: "ipvs", verdict: "ok", node: {}, says: /^IPVS available: yes – / },
+  {
+    check: "ipvs",
+    verdict: "ok",
+    node: { modules: known([{ name: "ip_vs", state: "loadable" }]) },
+    says: /^IPVS available: yes, ip_vs is loaded when kube-ipvs starts – /,
+  },
+  { check: "ipvs", verdict: "ok", node: { modules: unreadable }, says: /^IPVS available: yes – / },
+  {
+    check: "ipvs",
+    verdict: "fail",
+    node: { modules: known([{ name: "ip_vs", state: "missing" }]) },
+    says: /^IPVS available: no, the kernel 6\.1\.0-13-amd64 has no ip_vs – /,
+  },
+  {
+    check: "ipvs",
+    verdict: "fail",
+    node: { modules: known([{ name: "ip_vs", state: "unknown" }]) },
+    says: /^IPVS available: no, ip_vs is not loaded and \/lib\/modules cannot be seen – /,
+  },
+  {
+    check: "ipvs",
+    verdict: "unknown",
+    node: { modules: known([{ name: "ip_vs", state: "unknown" }]), isBeforeInstall: true },
+    says: /^IPVS available: no/,
+  },
+
+  { check: "modules", verdict: "ok", node: {}, says: /1 of 2 .* loadable: dummy/ },
+  {
+    check: "modules",
+    verdict: "fail",
+    node: { modules: known([{ name: "xt_set", state: "missing" }]) },
+    says: /no xt_set/,
+  },
+  {
+    check: "modules",
+    verdict: "unknown",
+    node: { modules: known([{ name: "xt_set", state: "unknown" }]) },
+    says: /mount its \/lib\/modules/,
+  },
+
+  { check: "modules-folder", verdict: "ok", node: {}, says: /^\/lib\/modules/ },
+  {
+    check: "modules-folder",
+    verdict: "ok",
+    node: {
+      mounts: known({ isContainer: true, isLockShared: true }),
+      modules: known([{ name: "ip_vs", state: "available" }]),
+    },
+    says: /not needed/,
+  },
+  {
+    check: "modules-folder",
+    verdict: "warn",
+    node: { mounts: known({ isContainer: true, isLockShared: true }) },
+    says: /mount/,
+  },
+  { check: "modules-folder", verdict: "unknown", node: { mounts: unreadable }, says: /EACCES/ },
+
+  { check: "scheduler", verdict: "ok", node: {}, says: /rr/ },
+  {
+    check: "scheduler",
+    verdict: "fail",
+    node: { scheduler: "mh", schedulerProblem: known("there is no ip_vs_mh") },
+    says: /modprobe ip_vs_mh/,
+  },
+  { check: "scheduler", verdict: "unknown", node: { schedulerProblem: unreadable }, says: /EAC/ },
+
+  { check: "network-namespaces", verdict: "ok", node: {}, says: /no other/ },
+  {
+    check: "network-namespaces",
+    verdict: "warn",
+    node: { otherNamespaces: known([{ pid: 7, command: "lb", virtualServerCount: 3 }]) },
+    says: /3 virtual servers .* process 7 \(lb\)/,
+  },
+  {
+    check: "network-namespaces",
+    verdict: "unknown",
+    node: { otherNamespaces: unreadable },
+    says: /EACCES/,
+  },
+
+  { check: "sysctls", verdict: "ok", node: {}, says: /ip_forward is 1/ },
+  {
+    check: "sysctls",
+    verdict: "warn",
+    node: { sysctl: sysctlsWith({ "net/ipv4/vs/expire_quiescent_template": "0" }) },
+    says: /sysctl -w net\.ipv4\.vs\.expire_quiescent_template=1/,
+  },
+  {
+    check: "sysctls",
+    verdict: "fail",
+    node: { sysctl: sysctlsWith({ [forward]: "0" }) },
+    says: /ip_forward is 0/,
+  },
+  {
+    check: "sysctls",
+    verdict: "ok",
+    node: { isBeforeInstall: true, sysctl: sysctlsWith({ [forward]: "0" }) },
+    says: /kube-ipvs sets 1 when it starts/,
+  },
+  {
+    check: "sysctls",
+    verdict: "unknown",
+    node: { sysctl: sysctlsWith({ "net/ipv4/vs/conntrack": undefined }) },
+    says: /no net\.ipv4\.vs\.conntrack/,
+  },
+  { check: "sysctls", verdict: "unknown", node: { isStrictArp: true }, says: /arp_ignore/ },
+
+  { check: "conn-reuse-mode", verdict: "ok", node: {}, says: /^1 on Linux 6/ },
+  {
+    check: "conn-reuse-mode",
+    verdict: "warn",
+    node: { sysctl: sysctlsWith({ [reuse]: "0" }) },
+    says: /conn_reuse_mode=1/,
+  },
+  {
+    check: "conn-reuse-mode",
+    verdict: "warn",
+    node: { kernelRelease: "5.4.0" },
+    says: /conn_reuse_mode=0/,
+  },
+  {
+    check: "conn-reuse-mode",
+    verdict: "ok",
+    node: { kernelRelease: "5.4.0", sysctl: sysctlsWith({ [reuse]: "0" }) },
+    says: /^0 on/,
+  },
+  {
+    check: "conn-reuse-mode",
+    verdict: "unknown",
+    node: { sysctl: sysctlsWith({ [reuse]: undefined }) },
+    says: /shows no/,
+  },
+
+  { check: "expire-nodest-conn", verdict: "ok", node: {}, says: /is 1/ },
+  {
+    check: "expire-nodest-conn",
+    verdict: "warn",
+    node: { sysctl: sysctlsWith({ [expire]: "0" }) },
+    says: /sysctl -w net\.ipv4\.vs\.expire_nodest_conn=1/,
+  },
+  {
+    check: "expire-nodest-conn",
+    verdict: "unknown",
+    node: { sysctl: sysctlsWith({ [expire]: undefined }) },
+    says: /load ip_vs/,
+  },
+
+  { check: "estimator", verdict: "ok", node: {}, says: /60 servers on 4 processors/ },
+  {
+    check: "estimator",
+    verdict: "ok",
+    node: { ipvs: many, sysctl: sysctlsWith({ "net/ipv4/vs/run_estimation": "0" }) },
+    says: /switched off/,
+  },
+  {
+    check: "estimator",
+    verdict: "warn",
+    node: { ipvs: many, cpuCount: 64 },
+    says: /packets of that processor wait.*|run_estimation=0/,
+  },
+  {
+    check: "estimator",
+    verdict: "warn",
+    node: { ipvs: many, cpuCount: 64, kernelRelease: "6.6.1" },
+    says: /est_cpulist/,
+  },
+  { check: "estimator", verdict: "unknown", node: { ipvs: unreadable }, says: /EACCES/ },
+
+  { check: "connection-table", verdict: "ok", node: {}, says: /1000 connections in 2\^12/ },
+  {
+    check: "connection-table",
+    verdict: "warn",
+    node: { ipvs: known({ virtualServers: 1, realServers: 1, connections: 120_000 }) },
+    says: /conn_tab_bits=17/,
+  },
+  {
+    check: "connection-table",
+    verdict: "ok",
+    node: {
+      ipvs: known({ virtualServers: 1, realServers: 1, connections: 120_000 }),
+      sysctl: sysctlsWith({ "net/ipv4/vs/conn_lfactor": "-4" }),
+    },
+    says: /grows by itself/,
+  },
+  { check: "connection-table", verdict: "unknown", node: { connTabBits: unreadable }, says: /E/ },
+
+  { check: "conntrack", verdict: "ok", node: {}, says: /100 of 1000/ },
+  {
+    check: "conntrack",
+    verdict: "warn",
+    node: { sysctl: sysctlsWith({ "net/netfilter/nf_conntrack_count": "800" }) },
+    says: /conntrack\.maxPerCore/,
+  },
+  {
+    check: "conntrack",
+    verdict: "fail",
+    node: { sysctl: sysctlsWith({ "net/netfilter/nf_conntrack_count": "950" }) },
+    says: /950 of 1000/,
+  },
+  {
+    check: "conntrack",
+    verdict: "unknown",
+    node: { sysctl: sysctlsWith({ "net/netfilter/nf_conntrack_max": undefined }) },
+    says: /not loaded/,
+  },
+
+  { check: "ipset-limits", verdict: "ok", node: {}, says: /0 sets/ },
+  {
+    check: "ipset-limits",
+    verdict: "ok",
+    node: { sets: known([{ ...set, name: "OTHER", elementCount: 100 }]) },
+    says: /0 sets/,
+  },
+  {
+    check: "ipset-limits",
+    verdict: "warn",
+    node: { sets: known([{ ...set, elementCount: 85 }]) },
+    says: /KUBE-CLUSTER-IP has 85 of 100/,
+  },
+  {
+    check: "ipset-limits",
+    verdict: "fail",
+    node: { sets: known([{ ...set, elementCount: 100 }]) },
+    says: /100 of 100/,
+  },
+  { check: "ipset-limits", verdict: "unknown", node: { sets: unreadable }, says: /EACCES/ },
+
+  {
+    check: "iptables-backends",
+    verdict: "ok",
+    node: { backends: backendsWith({ nft: { ruleCount: 5 } }) },
+    says: /nft has 5 rules, legacy 0/,
+  },
+  {
+    check: "iptables-backends",
+    verdict: "warn",
+    node: { backends: backendsWith({ nft: { ruleCount: 5 }, legacy: { ruleCount: 2 } }) },
+    says: /both decide/,
+  },
+  {
+    check: "iptables-backends",
+    verdict: "fail",
+    node: {
+      backends: backendsWith({ nft: { isInstalled: false }, legacy: { isInstalled: false } }),
+    },
+    says: /install iptables/,
+  },
+  { check: "iptables-backends", verdict: "unknown", node: { backends: unreadable }, says: /E/ },
+
+  { check: "leftovers", verdict: "ok", node: {}, says: /neither/ },
+  {
+    check: "leftovers",
+    verdict: "warn",
+    node: { backends: backendsWith({ legacy: { leftoverChainCount: 12 } }) },
+    says: /12 chains in legacy/,
+  },
+  {
+    check: "leftovers",
+    verdict: "fail",
+    node: { nftTables: known(["ip kube-proxy", "ip6 kube-proxy"]) },
+    says: /nft delete table ip kube-proxy; nft delete table ip6 kube-proxy/,
+  },
+  {
+    check: "leftovers",
+    verdict: "warn",
+    node: { backends: backendsWith({ nft: { hasPortals: true } }) },
+    says: /mode userspace left chains in nft/,
+  },
+  {
+    check: "leftovers",
+    verdict: "ok",
+    node: { mode: "userspace", backends: backendsWith({ nft: { hasPortals: true } }) },
+    says: /neither/,
+  },
+  { check: "leftovers", verdict: "unknown", node: { nftTables: unreadable }, says: /EACCES/ },
+  {
+    check: "leftovers",
+    verdict: "ok",
+    node: { mode: "iptables", backends: backendsWith({ legacy: { leftoverChainCount: 12 } }) },
+    says: /12 chains of this mode/,
+  },
+  { check: "forwarding", verdict: "ok", node: { mode: "iptables" }, says: /is 1/ },
+  {
+    check: "forwarding",
+    verdict: "fail",
+    node: { mode: "iptables", sysctl: sysctlsWith({ [forward]: "0" }) },
+    says: /sysctl -w net\.ipv4\.ip_forward=1/,
+  },
+
+  { check: "vip-collisions", verdict: "ok", node: {}, says: /and of 1 other node,/ },
+  {
+    check: "vip-collisions",
+    verdict: "fail",
+    node: { addresses: addressesWith({ virtualIps: [ip("192.168.10.1"), ip("192.168.10.3")] }) },
+    says: /192\.168\.10\.1 is a gateway .*; 192\.168\.10\.3 is an address of node node-2/,
+  },
+  {
+    check: "vip-collisions",
+    verdict: "fail",
+    node: { addresses: addressesWith({ virtualIps: [ip("192.168.10.2"), ip("192.168.10.255")] }) },
+    says: /an address of this node; .* the broadcast address of 192/,
+  },
+  {
+    check: "vip-collisions",
+    verdict: "warn",
+    node: { addresses: addressesWith({ clusterIps: [ip("192.168.10.77")] }) },
+    says: /cluster IP 192\.168\.10\.77 is in the node's network/,
+  },
+  { check: "vip-collisions", verdict: "unknown", node: { addresses: unreadable }, says: /E/ },
+
+  { check: "conflicts", verdict: "ok", node: {}, says: /^no Service lacks/ },
+  {
+    check: "conflicts",
+    verdict: "warn",
+    node: { daemon: conflictsOf("default/b") },
+    says: /^default\/b: TCP 203\.0\.113\.5:80 is served for Service default\/a, which is older \(claimed-by-another-service\)\n?.*/,
+  },
+  {
+    check: "conflicts",
+    verdict: "warn",
+    node: { daemon: conflictsOf("default/b", "default/c") },
+    says: /; default\/c: .*give Service default\/b another address or port; give Service default\/c another/s,
+  },
+  {
+    check: "conflicts",
+    verdict: "warn",
+    node: { daemon: conflictsOf(...Array.from({ length: 100 }, (_, at) => `default/s${at}`)) },
+    says: /default\/s4: [^;]*; and 95 more/,
+  },
+  {
+    check: "conflicts",
+    verdict: "unknown",
+    node: { daemon: known({ skipped: "no kube-ipvs answers" }) },
+    says: /no kube-ipvs/,
+  },
+  { check: "conflicts", verdict: "unknown", node: { daemon: unreadable }, says: /EACCES/ },
+
+  { check: "strict-arp", verdict: "ok", node: {}, says: /no MetalLB/ },
+  {
+    check: "strict-arp",
+    verdict: "ok",
+    node: { isStrictArp: true, cluster: { ...cluster, metalLb: known("seen") } },
+    says: /is on/,
+  },
+  {
+    check: "strict-arp",
+    verdict: "warn",
+    node: { cluster: { ...cluster, metalLb: known("MetalLB's pods") } },
+    says: /ipvs\.strictARP: true/,
+  },
+  {
+    check: "strict-arp",
+    verdict: "unknown",
+    node: { cluster: { ...cluster, metalLb: unreadable } },
+    says: /EACCES/,
+  },
+
+  { check: "other-proxy", verdict: "ok", node: {}, says: /kube-ipvs runs/ },
+  {
+    check: "other-proxy",
+    verdict: "ok",
+    node: { proxies: known({ isInstanceRunning: false, takenPorts: [] }) },
+    says: /no proxy runs/,
+  },
+  {
+    check: "other-proxy",
+    verdict: "fail",
+    node: {
+      proxies: known({ otherProxy: "process 9", isInstanceRunning: false, takenPorts: [] }),
+    },
+    says: /process 9/,
+  },
+  {
+    check: "other-proxy",
+    verdict: "warn",
+    node: {
+      isBeforeInstall: true,
+      proxies: known({ otherProxy: "process 9", isInstanceRunning: false, takenPorts: [] }),
+    },
+    says: /migrate/,
+  },
+  {
+    check: "other-proxy",
+    verdict: "fail",
+    node: { proxies: known({ isInstanceRunning: false, takenPorts: [10_256] }) },
+    says: /port 10256 is in use/,
+  },
+  { check: "other-proxy", verdict: "unknown", node: { proxies: unreadable }, says: /EACCES/ },
+
+  { check: "clock", verdict: "ok", node: {}, says: /0 s ahead/ },
+  {
+    check: "clock",
+    verdict: "warn",
+    node: { cluster: { ...cluster, version: clockAhead(-9_000) } },
+    says: /9 s behind/,
+  },
+  {
+    check: "clock",
+    verdict: "fail",
+    node: { cluster: { ...cluster, version: clockAhead(120_000) } },
+    says: /120 s ahead/,
+  },
+  { check: "clock", verdict: "unknown", node: { cluster: skipped }, says: /no API/ },
+
+  { check: "api-server", verdict: "ok", node: {}, says: /v1\.36\.2/ },
+  {
+    check: "api-server",
+    verdict: "fail",
+    node: { cluster: { ...cluster, version: unreadable } },
+    says: /EACCES/,
+  },
+  { check: "api-server", verdict: "unknown", node: { cluster: skipped }, says: /no API/ },
+
+  { check: "api-rights", verdict: "ok", node: {}, says: /services \(list\)/ },
+  {
+    check: "api-rights",
+    verdict: "fail",
+    node: { cluster: { ...cluster, rights: denied("services", "nodes") } },
+    says: /denied: services \(watch\), nodes \(watch\)/,
+  },
+  {
+    check: "api-rights",
+    verdict: "warn",
+    node: { cluster: { ...cluster, rights: denied("events.events.k8s.io") } },
+    says: /system:node-proxier/,
+  },
+  {
+    check: "api-rights",
+    verdict: "unknown",
+    node: { cluster: { ...cluster, rights: unreadable } },
+    says: /EACCES/,
+  },
+
+  { check: "file-descriptors", verdict: "ok", node: {}, says: /limit 1048576/ },
+  {
+    check: "file-descriptors",
+    verdict: "warn",
+    node: { files: known({ limit: 256, open: 1, max: 100 }) },
+    says: /ulimit/,
+  },
+  {
+    check: "file-descriptors",
+    verdict: "fail",
+    node: { files: known({ limit: 4_096, open: 95, max: 100 }) },
+    says: /fs\.file-max=200/,
+  },
+  { check: "file-descriptors", verdict: "unknown", node: { files: unreadable }, says: /EACCES/ },
+
+  { check: "iptables-lock", verdict: "ok", node: {}, says: /not in a container/ },
+  {
+    check: "iptables-lock",
+    verdict: "ok",
+    node: { mounts: known({ isContainer: true, isLockShared: true }) },
+    says: /is mounted/,
+  },
+  {
+    check: "iptables-lock",
+    verdict: "warn",
+    node: { mounts: known({ isContainer: true, isLockShared: false }) },
+    says: /FileOrCreate/,
+  },
+  { check: "iptables-lock", verdict: "unknown", node: { mounts: unreadable }, says: /EACCES/ },
+];
+
+/** Services that lost one address to another. */
+function conflictsOf(...services: readonly string[]): Node["daemon"] {
+  const conflicts = services.map((service) => ({
+    service,
+    reason: "claimed-by-another-service",
+    message: "TCP 203.0.113.5:80 is served for Service default/a, which is older",
+    remedy: `give Service ${service} another address or port`,
+    sinceSeconds: 1,
+  }));
+  return known({ conflicts, counts: { conflicts: conflicts.length } });
+}
+
+function clockAhead(aheadMs: number): typeof cluster.version {
+  return known({ server: "https://10.0.0.1:6443", version: "v1.36.2", aheadMs });
+}
+
+function denied(...resources: readonly string[]): typeof cluster.rights {
+  const list = resources.map((resource) => ({ resource, verb: "watch", isAllowed: false }));
+  return known([{ resource: "services", verb: "list", isAllowed: true }, ...list]);
+}
+
+async function judged(name: string, changed: Partial<Node>): Promise<Judgement> {
+  const found = checks.find((check) => check.name === name);
+  assert.ok(found !== undefined, name);
+  return await found.run(nodeWith(changed));
+}
+
+describe("a check", () => {
+  for (const { check: name, verdict, node, says } of cases) {
+    it(`${name} is ${verdict}: ${says.source}`, async () => {
+      const found = await judged(name, node);
+      assert.equal(found.verdict, verdict, found.evidence);
+      assert.match(`${found.evidence} – ${found.remedy ?? ""}`, says);
+    });
+  }
+
+  it("has a case for each", () => {
+    const tried = new Set(cases.map(({ check }) => check));
+    assert.deepEqual(
+      checks.filter(({ name }) => !tried.has(name)),
+      [],
+    );
+  });
+
+  it("says what to do about each warning and each failure", async () => {
+    for (const { check: name, verdict, node } of cases) {
+      if (verdict !== "warn" && verdict !== "fail") continue;
+      const { remedy } = await judged(name, node);
+      assert.ok((remedy ?? "") !== "", name);
+    }
+  });
+});
