@@ -39,7 +39,6 @@ export async function beginIptables(parts: ModeParts): Promise<RunningMode> {
         return loop.place;
       },
       choose: ({ cluster, local }, isPolicyLocal) => (isPolicyLocal ? local : cluster),
-      // Rules of a family are written wholly or not at all.
       frontends: (port, family) => loop.frontends(port, family),
       rulesOf: (family) => loop.rulesOf(family),
       lostTo: (port, key) => loop.claims.lostTo(port, key),

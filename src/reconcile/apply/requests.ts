@@ -126,10 +126,13 @@ export async function sendSingle(
   }
 }
 
+/** Each is a run of iptables-restore: thousands of chains are rejected together. */
+const mostAlone = 100;
+
 /** One restore is a transaction: it is refused as a whole, and then one by one, so that only what is at fault is refused. */
-async function sendRules(
+export async function sendRules(
   changes: readonly FamilyRuleChange[],
-  { iptables }: Kernel,
+  { iptables }: { readonly iptables: Pick<Iptables, "apply"> },
 ): Promise<readonly FailedChange[]> {
   const [first] = changes;
   if (first === undefined) return [];
@@ -138,7 +141,9 @@ async function sendRules(
     return [];
   } catch (error) {
     if (!isRefusal(error)) throw error;
-    if (changes.length === 1) return [{ index: 0, error }];
+    if (changes.length === 1 || changes.length > mostAlone) {
+      return changes.map((_, index) => ({ index, error }));
+    }
   }
   const failed: FailedChange[] = [];
   for (const { indexes, parts } of oneByOne(changes)) {
@@ -165,17 +170,19 @@ function oneByOne(changes: readonly FamilyRuleChange[]): readonly Alone[] {
     indexed.flatMap(({ change, index }) =>
       change.kind === kind ? [{ indexes: [index], parts: [change] }] : [],
     );
-  const jumps = Map.groupBy(
-    indexed.filter(({ change }) => "jump" in change),
-    ({ change }) => "jump" in change && change.jump,
-  );
-  const moved = [...jumps.values()].map((ofJump): Alone => {
-    const last = (ofJump.at(-1) as (typeof indexed)[number]).change;
-    const takesOut = { ...last, kind: "jump-remove" } as FamilyRuleChange;
-    const indexes = ofJump.map(({ index }) => index);
-    return { indexes, parts: last.kind === "jump-insert" ? [takesOut, last] : [last] };
+  const moved = new Set(changes.flatMap((one) => (one.kind === "jump-insert" ? [one.jump] : [])));
+  const jumps = indexed.flatMap(({ change, index }): readonly Alone[] => {
+    if (change.kind === "jump-remove" && !moved.has(change.jump)) {
+      return [{ indexes: [index], parts: [change] }];
+    }
+    if (change.kind !== "jump-insert") return [];
+    const { jump } = change;
+    const indexes = indexed.flatMap((one) =>
+      "jump" in one.change && one.change.jump === jump ? [one.index] : [],
+    );
+    return [{ indexes, parts: [{ ...change, kind: "jump-remove" }, change] }];
   });
-  return [...targetsFirst(alone("chain-write")), ...moved, ...alone("chain-remove")];
+  return [...targetsFirst(alone("chain-write")), ...jumps, ...alone("chain-remove")];
 }
 
 function targetsFirst(writes: readonly Alone[]): readonly Alone[] {
@@ -201,7 +208,7 @@ function placeWritten(change: FamilyRuleChange | undefined): string {
 
 async function sendAlone(
   parts: readonly FamilyRuleChange[],
-  iptables: Iptables,
+  iptables: Pick<Iptables, "apply">,
 ): Promise<Error | undefined> {
   const [first] = parts;
   if (first === undefined) return undefined;

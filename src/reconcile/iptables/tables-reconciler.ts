@@ -5,6 +5,7 @@ import type { TouchedChain } from "../../plan/iptables/desired-tables.ts";
 import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
 import type { RuleSet, TableName } from "../../state/rule.ts";
 import { OutcomeCollector } from "../apply/outcome.ts";
+import { sendRules } from "../apply/requests.ts";
 import { ConntrackCleaner, flowCheckOf } from "../apply/stale-flows.ts";
 import { emptyPlan } from "../change-plan.ts";
 import type { PlannedRuleChange } from "../diff/diff-rules.ts";
@@ -163,7 +164,11 @@ export class TablesReconciler {
     changes: readonly PlannedRuleChange[],
     isFull: boolean,
   ): Promise<void> {
-    if (changes.length > 0) await this.#iptables.apply(family, changes);
+    if (changes.length > 0) {
+      // What was not rejected is written; everything is compared again next time.
+      const [failed] = await sendRules(changes, { iptables: this.#iptables });
+      if (failed !== undefined) throw failed.error;
+    }
     // Nothing was written and nothing was read: what is known stays as it is.
     else if (!isFull) return;
     this.#generations.set(family, await this.#iptables.readGeneration(family));

@@ -155,3 +155,20 @@ it("the removal of a jump that is not cached removes no other", () => {
   });
   assert.deepEqual(cached.rules.get("IPv4")?.jumps.get("filter INPUT"), ["-j KUBE-A"]);
 });
+
+it("jumps that are sent one by one end in their order", async () => {
+  const { iptables, operations } = bench.kernel;
+  const jumpsFrom = (): readonly string[] =>
+    iptables
+      .peek("IPv4")
+      .filter(({ table, name }) => table === "filter" && name === "INPUT")
+      .flatMap(({ rules }) => rules.map(({ text }) => text));
+  const wanted = jumpsFrom();
+  const input = iptables.table("IPv4", "filter");
+  input.remove("INPUT", /KUBE/);
+  for (const text of wanted.toReversed()) input.append("INPUT", text);
+  const error = Object.assign(new Error("iptables-restore: rejected"), { exitCode: 2 });
+  operations.failWhere(({ action }) => action === "apply", error, 1);
+  await bench.sync(true);
+  assert.deepEqual(jumpsFrom(), wanted);
+});

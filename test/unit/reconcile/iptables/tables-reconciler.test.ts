@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../../src/base/errno.ts";
 import type { IpFamily } from "../../../../src/base/ip.ts";
+import type { RuleChange } from "../../../../src/kernel/kernel.ts";
 import type { UdpDestination } from "../../../../src/plan/iptables/udp-destinations.ts";
 import {
   type TablesGoal,
@@ -190,6 +191,26 @@ describe("a sync of the tables", () => {
       `iptables apply IPv6: chain-write nat ${ofPort.name}`,
     ]);
     assert.deepEqual(await writesOf({ wanted, families }), []);
+  });
+
+  it("writes all but the chain that is rejected, and that one once it is accepted", async () => {
+    const isRejected = (change: RuleChange): boolean =>
+      change.kind === "chain-write" && change.chain.name === ofPort.name;
+    kernel.iptables.rejects = (_family, change) => isRejected(change);
+    const { failures } = await sync({ wanted: [services, ofPort] });
+    assert.deepEqual(
+      failures.map(({ kind }) => kind),
+      ["chain-write"],
+    );
+    const namesOf = (): readonly string[] =>
+      kernel.iptables
+        .peek("IPv4")
+        .filter(({ name }) => name.startsWith("KUBE-S"))
+        .map(({ name }) => name);
+    assert.deepEqual(namesOf(), ["KUBE-SERVICES"]);
+    kernel.iptables.rejects = () => false;
+    assert.deepEqual((await sync({ wanted: [services, ofPort] })).failures, []);
+    assert.deepEqual(namesOf(), ["KUBE-SERVICES", ofPort.name]);
   });
 
   it("writes nothing where the rules cannot be read, and compares them the next time", async () => {
