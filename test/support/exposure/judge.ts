@@ -1,6 +1,5 @@
 /** Follows packets through what the fake kernel holds: its rules, sets, addresses and virtual servers. */
 import { type IpAddress, type IpFamily, ipFamilies } from "../../../src/base/ip.ts";
-import { followByIpvs } from "../../../src/explain/packet/follow-by-ipvs.ts";
 import type { Packet } from "../../../src/explain/packet/packet.ts";
 import type { PathEnd } from "../../../src/explain/packet/path.ts";
 import type {
@@ -15,6 +14,7 @@ import { chainKey } from "../../../src/state/rule.ts";
 import { virtualServerKey } from "../../../src/state/virtual-server.ts";
 import type { FakeKernel } from "../fake-kernel/fake-kernel.ts";
 import { standardNodeAddresses } from "../fake-kernel/fake-link.ts";
+import type { Mode } from "./programs.ts";
 
 /** Where a packet ends, as far as exposure is concerned. */
 export type Fate = "endpoint" | "node" | "stopped";
@@ -33,7 +33,11 @@ const network: NodeNetwork = {
 const parsed = new Map<string, ListedRule>();
 
 /** The fate of each packet, in their order. */
-export function fatesOf(kernel: FakeKernel, packets: readonly Packet[]): readonly Fate[] {
+export function fatesOf(
+  { follow }: Mode,
+  kernel: FakeKernel,
+  packets: readonly Packet[],
+): readonly Fate[] {
   const pictures = new Map<IpFamily, Picture>();
   for (const family of ipFamilies) {
     if (packets.some((packet) => packet.family === family)) {
@@ -43,7 +47,7 @@ export function fatesOf(kernel: FakeKernel, packets: readonly Packet[]): readonl
   return packets.map((packet) => {
     const picture = pictures.get(packet.family) as Picture;
     const surroundings = { picture, network, onNode: new Set<string>() };
-    return fateOf(followByIpvs({ packet, surroundings }).end);
+    return fateOf(follow({ packet, surroundings }).end);
   });
 }
 

@@ -4,6 +4,7 @@ import { cidrContains, familyOf, type IpAddress, type IpFamily } from "../../../
 import type { Packet } from "../../../src/explain/packet/packet.ts";
 import { ip } from "../records.ts";
 import type { Fate } from "./judge.ts";
+import type { Mode } from "./programs.ts";
 
 export interface Probe {
   readonly name: string;
@@ -30,14 +31,24 @@ const otherPort = 10_250;
 
 /**
  * A client that the source ranges shut out must reach neither an endpoint nor a process of the node. While a Service is
- * removed its ranges still apply. Nobody may reach a process of the node at another port of a Service's address.
+ * removed its ranges still apply. Nobody may reach a process of the node at an address of a Service.
  */
 export function probesOf(
+  { name: mode }: Pick<Mode, "name">,
   before: readonly ServiceRecord[],
   after: readonly ServiceRecord[],
 ): readonly Probe[] {
   const ports = new Map([...portsOf(before), ...portsOf(after)]);
-  return [...shutOut(ports), ...otherPorts([...before, ...after])];
+  const all = [...before, ...after];
+  const probes = [...shutOut(ports), ...ownPorts(all), ...otherPorts(all)];
+  if (mode === "ipvs") return probes;
+  // Virtual IPs are not addresses of the node: its processes connect from its own.
+  return probes.map((one) => {
+    const { packet } = one;
+    return packet.isFromNode
+      ? { ...one, packet: { ...packet, source: nodeIps[packet.family] } }
+      : one;
+  });
 }
 
 function portsOf(services: readonly ServiceRecord[]): Ports {
@@ -59,6 +70,25 @@ function shutOut(ports: Ports): readonly Probe[] {
     const outside = clients[family].filter((source) => !isAdmitted(source));
     const fromNode = isAdmitted(nodeIps[family]) ? [] : [probe("node", address, port, forNobody)];
     return [...outside.map((source) => probe(source, address, port, forNobody)), ...fromNode];
+  });
+}
+
+/**
+ * Clients that may come in must not reach a process of the node instead. Where several ports share an address, the entry that
+ * marks a virtual server as ours opens its port for a moment; such addresses are left out.
+ */
+function ownPorts(services: readonly ServiceRecord[]): readonly Probe[] {
+  const portsByAddress = new Map<IpAddress, Set<number>>();
+  for (const { clusterIps, loadBalancerIps, ports } of services) {
+    for (const address of [...clusterIps, ...loadBalancerIps]) {
+      const known = portsByAddress.get(address) ?? new Set();
+      portsByAddress.set(address, new Set([...known, ...ports.map(({ port }) => port)]));
+    }
+  }
+  return [...portsByAddress].flatMap(([address, [port, ...others]]) => {
+    const [, source] = clients[familyOf(address)];
+    if (port === undefined || source === undefined || others.length > 0) return [];
+    return [probe(source, address, port, ["node"])];
   });
 }
 

@@ -2,21 +2,19 @@
  * Plays a scenario with one fault, and judges packets after every change of the fake kernel. Exposed is what a change
  * lets through that did not get through before it, and what still gets through after a sync that knew all outcomes.
  */
-import assert from "node:assert/strict";
 import type { ServiceRecord } from "../../../src/api/objects.ts";
-import { familyOf } from "../../../src/base/ip.ts";
 import { planEmptyRules } from "../../../src/plan/rules.ts";
 import { nothingRecorded } from "../../../src/reconcile/ownership/classify.ts";
 import { removeAll } from "../../../src/reconcile/remove-all.ts";
 import { FakeClock } from "../fake-clock.ts";
 import { FakeKernel } from "../fake-kernel/fake-kernel.ts";
 import { type Operation, operationText } from "../fake-kernel/operations.ts";
-import { iptablesText } from "../fake-kernel/state-text.ts";
-import { Bench } from "../reconcile-bench.ts";
-import { endpointRecord, ip } from "../records.ts";
+import { addressesText, ipSetText, iptablesText, ipvsText } from "../fake-kernel/state-text.ts";
+import { ip } from "../records.ts";
 import { type Fault, faultsOf, pairsOf } from "./faults.ts";
 import { fatesOf } from "./judge.ts";
 import { type Probe, probesOf } from "./probes.ts";
+import { ipvsMode, type Mode, type Program } from "./programs.ts";
 import type { Scenario } from "./scenarios.ts";
 
 export interface Exposure {
@@ -43,12 +41,14 @@ const longPauseMs = 700_000;
 export async function* playWithFaults(
   scenario: Scenario,
   share: number = 1,
+  mode: Mode = ipvsMode,
 ): AsyncGenerator<{ readonly name: string; readonly run: Run }> {
-  const faultless = await playScenario(scenario, undefined);
-  yield { name: `${scenario.name} | no fault`, run: faultless };
+  const faultless = await playScenario(mode, scenario, undefined);
+  const title = mode === ipvsMode ? scenario.name : `${mode.name}: ${scenario.name}`;
+  yield { name: `${title} | no fault`, run: faultless };
   for (const [index, fault] of faultsOf(faultless.requests).entries()) {
     if (index % share !== 0) continue;
-    yield { name: `${scenario.name} | ${fault.name}`, run: await playScenario(scenario, fault) };
+    yield { name: `${title} | ${fault.name}`, run: await playScenario(mode, scenario, fault) };
   }
 }
 
@@ -56,14 +56,19 @@ export async function* playWithFaults(
 export async function* playWithPairs(
   scenario: Scenario,
 ): AsyncGenerator<{ readonly name: string; readonly run: Run }> {
-  const { requests } = await playScenario(scenario, undefined);
+  const { requests } = await playScenario(ipvsMode, scenario, undefined);
   for (const fault of pairsOf(faultsOf(requests))) {
-    yield { name: `${scenario.name} | ${fault.name}`, run: await playScenario(scenario, fault) };
+    const run = await playScenario(ipvsMode, scenario, fault);
+    yield { name: `${scenario.name} | ${fault.name}`, run };
   }
 }
 
-async function playScenario(scenario: Scenario, fault: Fault | undefined): Promise<Run> {
-  const play = new Play(scenario);
+async function playScenario(
+  mode: Mode,
+  scenario: Scenario,
+  fault: Fault | undefined,
+): Promise<Run> {
+  const play = new Play(mode, scenario);
   await play.prepare();
   const endFault = fault?.begin(play.kernel);
   await play.goOn(syncsWithFault, (index) => (index === 0 ? 0 : 1_000));
@@ -79,30 +84,32 @@ class Play {
   readonly #clock = new FakeClock();
   readonly #scenario: Scenario;
   readonly #probes: readonly Probe[];
-  #bench: Bench;
+  readonly #mode: Mode;
+  #program: Program;
   /** By the probe's place: whether it got through when it was tried last. */
   #got: readonly boolean[] = [];
 
-  constructor(scenario: Scenario) {
+  constructor(mode: Mode, scenario: Scenario) {
+    this.#mode = mode;
     this.#scenario = scenario;
-    this.#probes = probesOf(scenario.before ?? [], scenario.after);
-    this.#bench = new Bench(this.kernel, {}, { clock: this.#clock });
+    this.#probes = probesOf(mode, scenario.before ?? [], scenario.after);
+    this.#program = mode.start(this.kernel, this.#clock);
   }
 
   async prepare(): Promise<void> {
     const { before, after, damage, isRestarted } = this.#scenario;
     if (before !== undefined) {
       this.#put(before);
-      await this.#bench.sync();
-      await this.#bench.sync();
+      await this.#program.sync();
+      await this.#program.sync();
     }
     damage?.(this.kernel);
     this.#got = this.#tryAll();
     this.kernel.operations.clear();
     this.kernel.operations.onChanged = (operation) => this.#judge(operationText(operation));
     if (isRestarted) this.#restart();
-    for (const { name } of before ?? []) {
-      if (!after.some((service) => service.name === name)) this.#bench.drop(name);
+    for (const service of before ?? []) {
+      if (!after.some(({ name }) => name === service.name)) this.#program.drop(service);
     }
     this.#put(after);
   }
@@ -119,24 +126,19 @@ class Play {
   }
 
   state(): string {
+    const { kernel } = this;
     return (
-      this.#bench.state() + iptablesText(this.kernel, "IPv4") + iptablesText(this.kernel, "IPv6")
+      ipvsText(kernel) +
+      ipSetText(kernel) +
+      addressesText(kernel) +
+      iptablesText(kernel, "IPv4") +
+      iptablesText(kernel, "IPv6")
     );
   }
 
   /** Says whether the outcome of every request is known. */
-  async #step(): Promise<boolean> {
-    if (this.#scenario.isCleanUp) return this.#cleanUp();
-    try {
-      if (!this.#bench.reconciler.needsObservation) {
-        await this.#bench.checkRules();
-        await this.#bench.verify();
-      }
-    } catch {
-      assert.ok(this.kernel.operations.hasCrashed, "reading fails after a crash only");
-      return false;
-    }
-    return (await this.#bench.sync()).failures.length === 0;
+  #step(): Promise<boolean> {
+    return this.#scenario.isCleanUp ? this.#cleanUp() : this.#program.sync();
   }
 
   async #cleanUp(): Promise<boolean> {
@@ -153,18 +155,12 @@ class Play {
   }
 
   #restart(): void {
-    this.#bench = new Bench(this.kernel, {}, { clock: this.#clock });
+    this.#program = this.#mode.start(this.kernel, this.#clock);
     this.#put(this.#scenario.after);
   }
 
   #put(services: readonly ServiceRecord[]): void {
-    for (const service of services) {
-      const { name, clusterIps, ports } = service;
-      const family = familyOf(clusterIps[0] ?? ip("10.96.0.1"));
-      const endpoint = endpointRecord(family === "IPv4" ? "10.244.2.11" : "fd00:244:2::11");
-      const slicePorts = ports.map((port) => ({ ...port, port: port.port + 8000 }));
-      this.#bench.put(service, [endpoint], { name: `${name}-1`, family, ports: slicePorts });
-    }
+    for (const service of services) this.#program.put(service);
   }
 
   #judge(after: string): void {
@@ -185,6 +181,7 @@ class Play {
 
   #tryAll(): readonly boolean[] {
     const fates = fatesOf(
+      this.#mode,
       this.kernel,
       this.#probes.map(({ packet }) => packet),
     );

@@ -2,6 +2,7 @@
 import type { ServicePortRecord, ServiceRecord } from "../../../src/api/objects.ts";
 import type { FakeKernel } from "../fake-kernel/fake-kernel.ts";
 import { cidr, ip, portRecord, serviceRecord } from "../records.ts";
+import type { Mode } from "./programs.ts";
 
 export interface Scenario {
   readonly name: string;
@@ -14,6 +15,8 @@ export interface Scenario {
   readonly isRestarted?: true;
   /** Everything is removed by clean-up. */
   readonly isCleanUp?: true;
+  /** Only IPVS mode has what is damaged or removed. */
+  readonly isOfIpvs?: true;
 }
 
 const first = cidr("198.51.100.0/24");
@@ -76,7 +79,7 @@ const flushed: Pick<Scenario, "damage"> = {
 };
 const sole = { before: [closed], after: [closed] };
 
-export const scenarios: readonly Scenario[] = [
+const scenarios: readonly Scenario[] = [
   { name: "first sync", before: undefined, after: [closed] },
   { name: "first sync of IPv6", before: undefined, after: [v6] },
   { name: "first Service with ranges added", before: [otherOpen], after: [otherOpen, closed] },
@@ -99,28 +102,56 @@ export const scenarios: readonly Scenario[] = [
   { name: "last Service removed", before: [closed], after: [] },
   { name: "Service removed", before: [otherClosed, closed], after: [otherClosed] },
   { name: "Service removed at the same address", before: [beside, closed], after: [beside] },
-  { name: "clean-up", before: [closed, otherOpen], after: [], isCleanUp: true },
+  { name: "clean-up", before: [closed, otherOpen], after: [], isCleanUp: true, isOfIpvs: true },
   { name: "filter flushed", ...sole, ...flushed },
   { name: "filter flushed before a start", ...sole, ...flushed, isRestarted: true },
   {
     name: "sets flushed before a start",
     ...sole,
+    isOfIpvs: true,
     isRestarted: true,
     damage: ({ ipSets }) => ipSets.flush(),
   },
   { name: "jump from INPUT lost", ...sole, ...onRules("filter", "INPUT", /KUBE-PROXY-FIREWALL/) },
   { name: "all jumps from INPUT lost", ...sole, ...onRules("filter", "INPUT", /KUBE-/) },
-  { name: "jump from OUTPUT lost", ...sole, ...onRules("filter", "OUTPUT", /KUBE-/) },
+  {
+    name: "jump from OUTPUT lost",
+    ...sole,
+    isOfIpvs: true,
+    ...onRules("filter", "OUTPUT", /KUBE-/),
+  },
   {
     name: "DROP rule lost",
     ...sole,
+    isOfIpvs: true,
     ...onRules("filter", "KUBE-SOURCE-RANGES-FIREWALL", /-j DROP/),
+  },
+  {
+    name: "rule of the address guard lost",
+    ...sole,
+    isOfIpvs: true,
+    ...onRules("filter", "KUBE-IPVS-FILTER", /-j REJECT/),
   },
   {
     name: "rule of a denied node lost",
     ...sole,
+    isOfIpvs: true,
     ...onRules("filter", "KUBE-IPVS-OUT-FILTER", /./),
   },
-  { name: "entry lost", ...sole, ...onEntry("KUBE-LOAD-BALANCER-FW", "203.0.113.10") },
-  { name: "guard entry lost", ...sole, ...onEntry("KUBE-IPVS-IPS", "203.0.113.10") },
+  {
+    name: "entry lost",
+    ...sole,
+    isOfIpvs: true,
+    ...onEntry("KUBE-LOAD-BALANCER-FW", "203.0.113.10"),
+  },
+  {
+    name: "guard entry lost",
+    ...sole,
+    isOfIpvs: true,
+    ...onEntry("KUBE-IPVS-IPS", "203.0.113.10"),
+  },
 ];
+
+export function scenariosOf({ name }: Pick<Mode, "name">): readonly Scenario[] {
+  return scenarios.filter(({ isOfIpvs }) => name === "ipvs" || isOfIpvs !== true);
+}

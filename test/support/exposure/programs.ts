@@ -1,0 +1,125 @@
+/** What is tried: a reconciler with its plan over the fake kernel, in either mode. */
+import assert from "node:assert/strict";
+import type { EndpointSliceRecord, ServiceRecord } from "../../../src/api/objects.ts";
+import { familyOf } from "../../../src/base/ip.ts";
+import { followByIpvs } from "../../../src/explain/packet/follow-by-ipvs.ts";
+import { followThroughTables } from "../../../src/explain/packet/follow-through-tables.ts";
+import type { PacketPath } from "../../../src/explain/packet/path.ts";
+import type { Walk } from "../../../src/explain/packet/walk.ts";
+import { TablesPlan } from "../../../src/plan/iptables/tables-plan.ts";
+import { TablesReconciler } from "../../../src/reconcile/iptables/tables-reconciler.ts";
+import type { FakeClock } from "../fake-clock.ts";
+import type { FakeKernel } from "../fake-kernel/fake-kernel.ts";
+import { iptablesOptions } from "../iptables-records.ts";
+import { Bench } from "../reconcile-bench.ts";
+import { endpointRecord, ip, sliceRecord } from "../records.ts";
+
+export interface Program {
+  put(service: ServiceRecord): void;
+  drop(service: ServiceRecord): void;
+  /** Looks for what third parties changed, and syncs. Says whether the outcome of every request is known. */
+  sync(): Promise<boolean>;
+}
+
+export interface Mode {
+  readonly name: "ipvs" | "iptables";
+  start(kernel: FakeKernel, clock: FakeClock): Program;
+  follow(walk: Walk): PacketPath;
+}
+
+export const ipvsMode: Mode = {
+  name: "ipvs",
+  start: (kernel, clock) => new IpvsProgram(kernel, clock),
+  follow: followByIpvs,
+};
+
+export const iptablesMode: Mode = {
+  name: "iptables",
+  start: (kernel, clock) => new IptablesProgram(kernel, clock),
+  follow: followThroughTables,
+};
+
+class IpvsProgram implements Program {
+  readonly #bench: Bench;
+
+  constructor(kernel: FakeKernel, clock: FakeClock) {
+    this.#bench = new Bench(kernel, {}, { clock });
+  }
+
+  put(service: ServiceRecord): void {
+    const { endpoints, ...slice } = sliceOf(service);
+    this.#bench.put(service, endpoints, slice);
+  }
+
+  drop({ name }: ServiceRecord): void {
+    this.#bench.drop(name);
+  }
+
+  async sync(): Promise<boolean> {
+    const { reconciler, kernel } = this.#bench;
+    try {
+      if (!reconciler.needsObservation) {
+        await this.#bench.checkRules();
+        await this.#bench.verify();
+      }
+    } catch {
+      assert.ok(kernel.operations.hasCrashed, "reading fails after a crash only");
+      return false;
+    }
+    return (await this.#bench.sync()).failures.length === 0;
+  }
+}
+
+class IptablesProgram implements Program {
+  readonly #plan = new TablesPlan({ startedAtMs: 0, onPlan: () => {} });
+  readonly #options = iptablesOptions();
+  readonly #reconciler: TablesReconciler;
+  readonly #known = new Map<string, ServiceRecord>();
+
+  constructor(kernel: FakeKernel, clock: FakeClock) {
+    this.#reconciler = new TablesReconciler({ kernel, clock, isDryRun: false });
+  }
+
+  put(service: ServiceRecord): void {
+    const { tracker } = this.#plan;
+    tracker.noteService(this.#known.get(service.name), service);
+    tracker.noteSlice(undefined, sliceOf(service));
+    this.#known.set(service.name, service);
+  }
+
+  drop(service: ServiceRecord): void {
+    this.#plan.tracker.noteService(service, undefined);
+    this.#known.delete(service.name);
+  }
+
+  async sync(): Promise<boolean> {
+    for (const _ of this.#plan.update(this.#options));
+    const families = [...this.#options.families.keys()];
+    for (const family of families) {
+      if (await this.#reconciler.mayDiffer(family)) this.#reconciler.invalidate();
+    }
+    const { failures } = await this.#reconciler.sync({
+      families: families.map((family) => ({
+        family,
+        wanted: () => this.#plan.ruleSet(family),
+        touched: this.#plan.takeTouched(family),
+      })),
+      touchedUdp: [],
+      allUdp: () => [],
+    });
+    // The family's restore was rejected: that is known, too.
+    return failures.every(({ kind, error }) => kind === "chain-write" && "exitCode" in error);
+  }
+}
+
+/** One endpoint on another node. */
+function sliceOf({ name, clusterIps, ports }: ServiceRecord): EndpointSliceRecord {
+  const family = familyOf(clusterIps[0] ?? ip("10.96.0.1"));
+  const endpoint = endpointRecord(family === "IPv4" ? "10.244.2.11" : "fd00:244:2::11");
+  return sliceRecord([endpoint], {
+    name: `${name}-1`,
+    service: name,
+    family,
+    ports: ports.map((port) => ({ ...port, port: port.port + 8000 })),
+  });
+}
