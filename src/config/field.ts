@@ -70,8 +70,6 @@ export interface Field {
   readonly help: string;
   /** The reason why the setting is accepted, but has no effect. */
   readonly noEffect?: string;
-  /** What it does otherwise than kube-proxy, and why. */
-  readonly differs?: string;
 }
 
 /** A flag that stands for no field of the file. */
@@ -82,9 +80,6 @@ export interface FlagOnlyOption {
   readonly max?: number;
   readonly help: string;
   readonly noEffect?: string;
-  readonly differs?: string;
-  /** kube-proxy has none of this name. */
-  readonly isOwn?: boolean;
   /** Deprecated, and what to write now. It counts for nothing beside a file. */
   readonly insteadOf?: string;
 }

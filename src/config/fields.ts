@@ -63,14 +63,11 @@ export const flagOnlyOptions: readonly FlagOnlyOption[] = [
     flag: "cleanup",
     kind: "boolean",
     help: "remove all kernel state of kube-ipvs and exit",
-    differs:
-      "removes kernel state of kube-ipvs and of kube-proxy in every mode, except foreign virtual servers and virtual servers in excludeCIDRs",
   },
   {
     flag: "init-only",
     kind: "boolean",
     help: "load modules, set sysctls and exit; for a privileged init container",
-    differs: "also loads modules; requires neither an API server nor a Node object",
   },
   {
     flag: "write-config-to",
@@ -81,13 +78,11 @@ export const flagOnlyOptions: readonly FlagOnlyOption[] = [
     flag: "kube-ipvs-force-cleanup",
     kind: "boolean",
     help: "let --cleanup run beside a running kube-ipvs, which writes everything again",
-    isOwn: true,
   },
   {
     flag: "strict",
     kind: "boolean",
     help: "reject a configuration with unknown fields or feature gates, or settings without effect",
-    isOwn: true,
   },
   {
     flag: "healthz-port",

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import { after, before, describe, it } from "node:test";
 import { type MetricRow, metricTable } from "../../src/metrics/metric-table.ts";
 import { processMetrics } from "../../src/metrics/process-metrics.ts";
-import { kubeProxyMetrics } from "../../toolchain/docs/kube-proxy-metrics.ts";
+import { kubeProxyMetrics } from "./kube-proxy-metrics.ts";
 import { mixinQueries } from "./mixin-queries.ts";
 import { lint, Prometheus, type Sample } from "./prometheus.ts";
 import { clusterVersion, type ScrapedDaemon, startScrapedDaemon } from "./scraped-daemon.ts";

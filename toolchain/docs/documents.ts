@@ -1,17 +1,13 @@
 /** The documents that are generated: `make docs` writes them, a test compares them with what is there. */
-import { compatibilityDocument } from "./compatibility.ts";
 import { configurationDocument } from "./configuration.ts";
 import { manualPage } from "./man.ts";
 import { metricsDocument } from "./metrics.ts";
 import { terminalPicture } from "./picture.ts";
-import { sysctlsDocument } from "./sysctls.ts";
 
 /** Text by path from the project's root. */
 export const documents: Readonly<Record<string, () => string>> = {
   "docs/configuration.md": configurationDocument,
-  "docs/reports/compatibility.md": compatibilityDocument,
   "docs/metrics.md": metricsDocument,
-  "docs/sysctls.md": sysctlsDocument,
   "docs/man/kube-ipvs.1": manualPage,
   "docs/pictures/explain-light.svg": () => terminalPicture("light"),
   "docs/pictures/explain-dark.svg": () => terminalPicture("dark"),

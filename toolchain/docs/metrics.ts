@@ -2,7 +2,6 @@
 import { bucketLists, type MetricRow, metricTable } from "../../src/metrics/metric-table.ts";
 import { processMetrics } from "../../src/metrics/process-metrics.ts";
 import { trafficMetricRows } from "../../src/metrics/traffic-table.ts";
-import { kubeProxyMetrics } from "./kube-proxy-metrics.ts";
 import { code, documentOf, table } from "./markdown.ts";
 
 const introduction: readonly string[] = [
@@ -16,7 +15,7 @@ const introduction: readonly string[] = [
   "",
   "Metrics of kube-proxy keep the names, types, labels and buckets of kube-proxy 1.36, so that its dashboards and alerts",
   "work unchanged. Metrics specific to kube-ipvs start with `kube_ipvs_`. A metric with labels has no series until the",
-  "first event is counted.",
+  "first event is counted. [Compatibility](reports/compatibility.md#metrics) lists the metrics of kube-proxy that are absent.",
 ];
 
 const groups: readonly { readonly title: string; readonly isIn: (name: string) => boolean }[] = [
@@ -59,7 +58,6 @@ export function metricsDocument(): string {
     ...trafficMetricRows,
     ...processMetrics,
   ];
-  const absent = kubeProxyMetrics.filter(({ isAbsent }) => isAbsent === true);
   return documentOf([
     introduction,
     ...groups.flatMap(({ title, isIn }) => [
@@ -73,11 +71,6 @@ export function metricsDocument(): string {
     table(["Buckets", "Upper bounds"], Object.entries(bucketLists).map(bucketRow)),
     ["## Dashboards"],
     dashboard,
-    ["## kube-proxy metrics without an equivalent"],
-    table(
-      ["Metric", "Why"],
-      absent.map(({ name, differs = "" }) => [code(name), differs.replace(/^absent: /, "")]),
-    ),
   ]);
 }
 

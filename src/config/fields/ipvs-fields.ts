@@ -7,8 +7,6 @@ export const ipvsFields = [
     flag: "proxy-mode",
     fillsFile: true,
     help: "proxy mode: ipvs, iptables or userspace; required with a configuration file, ipvs without one. The flag applies if the file's mode is empty",
-    differs:
-      "nftables is rejected; userspace, which kube-proxy removed, is available. An empty mode in a file is rejected, and means ipvs without a file. With kubeIpvs.profile: kube-proxy it means iptables. The flag applies if the file's mode is empty",
   },
   {
     path: "ipvs.scheduler",

@@ -6,8 +6,6 @@ export const processFields = [
     default: "",
     flag: "feature-gates",
     help: "Name=true,...; unknown names are ignored with a warning",
-    differs:
-      "a gate that is unknown, locked or removed in 1.36 causes a warning, not an error; with --strict an error",
   },
   {
     path: "oomScoreAdj",

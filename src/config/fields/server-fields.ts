@@ -27,6 +27,5 @@ export const serverFields = [
     default: "false",
     flag: "profiling",
     help: "serve /debug/pprof/ and /debug/flags/v on the metrics address, to requests from this node",
-    differs: "profiles are Node.js profiles, and only requests from the node itself are served",
   },
 ] as const;

@@ -9,9 +9,7 @@ export interface KubeProxyMetric {
   readonly labels: readonly string[];
   /** Upper bounds but the last, infinite one. */
   readonly buckets?: readonly number[];
-  /** Why it is not here, or not as there; absent: the same. */
-  readonly differs?: string;
-  /** It is not exposed. */
+  /** kube-ipvs does not expose it. The reason is in docs/reports/compatibility.md. */
   readonly isAbsent?: true;
 }
 
@@ -31,10 +29,6 @@ const requestBuckets = [0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60];
 const sizeBuckets = [64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216];
 
 const family = ["ip_family"] as const;
-const noGo = "there is no Go runtime; see nodejs_* and kube_ipvs_event_loop_delay_seconds";
-const noLimiter = "requests are not rate limited";
-const noLibrary = "internal to the Kubernetes metrics library";
-const plugin = "the library that runs credential plugins has no metrics";
 
 function histogram(
   name: string,
@@ -52,8 +46,8 @@ function gauge(name: string, labels: readonly string[] = []): KubeProxyMetric {
   return { name, type: "gauge", labels };
 }
 
-function absent(metric: KubeProxyMetric, differs: string): KubeProxyMetric {
-  return { ...metric, differs: `absent: ${differs}`, isAbsent: true };
+function absent(metric: KubeProxyMetric): KubeProxyMetric {
+  return { ...metric, isAbsent: true };
 }
 
 export const kubeProxyMetrics: readonly KubeProxyMetric[] = [
@@ -71,33 +65,20 @@ export const kubeProxyMetrics: readonly KubeProxyMetric[] = [
   histogram("kubeproxy_conntrack_reconciler_sync_duration_seconds", family, syncBuckets),
   counter("kubeproxy_conntrack_reconciler_deleted_entries_total", family),
   counter("kubeproxy_sync_proxy_rules_iptables_restore_failures_total", family),
-  {
-    ...gauge("kubernetes_build_info", ["major", "minor", "git_version", "platform"]),
-    differs:
-      "the API server's version, absent until it is known; only the labels major, minor, git_version and platform; see kube_ipvs_build_info for the versions of kube-ipvs",
-  },
+  gauge("kubernetes_build_info", ["major", "minor", "git_version", "platform"]),
   gauge("kubernetes_feature_enabled", ["name", "stage"]),
   counter("rest_client_requests_total", ["code", "method", "host"]),
   histogram("rest_client_request_duration_seconds", ["verb", "host"], requestBuckets),
   histogram("rest_client_request_size_bytes", ["verb", "host"], sizeBuckets),
   histogram("rest_client_response_size_bytes", ["verb", "host"], sizeBuckets),
-  absent(
-    histogram("rest_client_rate_limiter_duration_seconds", ["verb", "host"], requestBuckets),
-    noLimiter,
-  ),
-  absent(
-    histogram("rest_client_dns_resolution_duration_seconds", ["host"], requestBuckets),
-    "the connection library does not expose DNS resolution",
-  ),
-  absent(
-    counter("rest_client_request_retries_total", ["code", "verb", "host"]),
-    "each attempt counts as a request",
-  ),
-  absent(counter("rest_client_exec_plugin_call_total", ["code", "call_status"]), plugin),
-  absent(gauge("rest_client_exec_plugin_ttl_seconds"), plugin),
-  absent(histogram("rest_client_exec_plugin_certificate_rotation_age", [], []), plugin),
-  absent(gauge("rest_client_transport_cache_entries"), "there is one transport"),
-  absent(counter("rest_client_transport_create_calls_total", ["result"]), "there is one transport"),
+  absent(histogram("rest_client_rate_limiter_duration_seconds", ["verb", "host"], requestBuckets)),
+  absent(histogram("rest_client_dns_resolution_duration_seconds", ["host"], requestBuckets)),
+  absent(counter("rest_client_request_retries_total", ["code", "verb", "host"])),
+  absent(counter("rest_client_exec_plugin_call_total", ["code", "call_status"])),
+  absent(gauge("rest_client_exec_plugin_ttl_seconds")),
+  absent(histogram("rest_client_exec_plugin_certificate_rotation_age", [], [])),
+  absent(gauge("rest_client_transport_cache_entries")),
+  absent(counter("rest_client_transport_create_calls_total", ["result"])),
   counter("process_cpu_seconds_total"),
   gauge("process_start_time_seconds"),
   gauge("process_resident_memory_bytes"),
@@ -107,10 +88,10 @@ export const kubeProxyMetrics: readonly KubeProxyMetric[] = [
   gauge("process_max_fds"),
   counter("process_network_receive_bytes_total"),
   counter("process_network_transmit_bytes_total"),
-  absent(gauge("go_*"), noGo),
-  absent(counter("promhttp_metric_handler_requests_total", ["code"]), noLibrary),
-  absent(gauge("promhttp_metric_handler_requests_in_flight"), noLibrary),
-  absent(counter("registered_metrics_total", ["deprecated_version", "stability_level"]), noLibrary),
-  absent(counter("disabled_metrics_total"), noLibrary),
-  absent(counter("hidden_metrics_total"), noLibrary),
+  absent(gauge("go_*")),
+  absent(counter("promhttp_metric_handler_requests_total", ["code"])),
+  absent(gauge("promhttp_metric_handler_requests_in_flight")),
+  absent(counter("registered_metrics_total", ["deprecated_version", "stability_level"])),
+  absent(counter("disabled_metrics_total")),
+  absent(counter("hidden_metrics_total")),
 ];
