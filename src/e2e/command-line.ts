@@ -4,6 +4,7 @@ import { systemClock } from "../base/clock.ts";
 import { version } from "../base/version.ts";
 import { clusterApi } from "./cluster/cluster-api.ts";
 import { ExecShell } from "./cluster/exec-shell.ts";
+import { requireFreshRights } from "./expiry.ts";
 import { type E2eOptions, helpText, readOptions } from "./options.ts";
 import { hasFailed, reportText } from "./report.ts";
 import { runChecks } from "./run.ts";
@@ -39,9 +40,11 @@ async function test(
   const userAgent = `kube-ipvs-e2e/${version} (linux/${process.arch})`;
   const access = { kubeconfig: options.kubeconfig, master: "", userAgent };
   const connection = await openConnection(dependencies, access);
+  const api = clusterApi(connection);
+  await requireFreshRights(api.rbac, systemClock);
   return await runChecks({
     clock: systemClock,
-    api: clusterApi(connection),
+    api,
     shell: new ExecShell(await openCredentials(dependencies, access)),
     options,
     progress: (line) => void process.stderr.write(`${line}\n`),

@@ -161,16 +161,28 @@ function furnished(
   return { ...node, client: { namespace, pod: client }, backends };
 }
 
-/** One that an earlier run left is removed first. */
+/** Uses an empty namespace that deploy/kustomize/e2e applied with the rights in it. One that an earlier run left is removed first. */
 async function makeNamespace(parts: Parts): Promise<void> {
   const { api, options, progress } = parts;
   const { namespace } = options;
-  const left = await unlessMissing(api.core.readNamespace({ name: namespace }));
-  if (left !== undefined) {
+  const found = await unlessMissing(api.core.readNamespace({ name: namespace }));
+  if (found !== undefined) {
+    if (isOwn(found) && (await isUnused(api, found))) return;
     progress(`Removing namespace ${namespace}, which an earlier run left`);
     await removeAll(parts);
   }
   await api.core.createNamespace({ body: namespaceObject(namespace) });
+}
+
+function isOwn({ metadata }: V1Namespace): boolean {
+  return metadata?.labels?.[ownLabel] === "true";
+}
+
+/** Whether no run has used it. A run creates its pods before anything else. */
+async function isUnused({ core }: ClusterApi, { metadata }: V1Namespace): Promise<boolean> {
+  if (metadata?.deletionTimestamp !== undefined) return false;
+  const { items } = await core.listNamespacedPod({ namespace: metadata?.name ?? "" });
+  return items.length === 0;
 }
 
 async function makeServices({
@@ -207,7 +219,7 @@ export async function removeAll({
     unlessMissing(api.core.readNamespace({ name: namespace }));
   const found = await find();
   if (found === undefined) return;
-  if (found.metadata?.labels?.[ownLabel] !== "true") {
+  if (!isOwn(found)) {
     throw new Error(
       `Namespace ${namespace} is not of kube-ipvs-e2e; choose another by --namespace`,
     );

@@ -268,3 +268,33 @@ describe("the manifest that cleans nodes up", () => {
     assert.deepEqual(containers[0]?.securityContext?.capabilities, { drop: ["ALL"] });
   });
 });
+
+describe("the rights of the acceptance test", () => {
+  const rolesOf = (wanted: string): readonly Role[] =>
+    e2e.filter(({ kind }) => kind === wanted).map((object) => object as unknown as Role);
+
+  it("create and change nothing outside of its namespace but access reviews", () => {
+    const harmless = ["get", "list"];
+    for (const { rules } of rolesOf("ClusterRole")) {
+      for (const { resources, verbs, resourceNames } of rules) {
+        const isNamed = resourceNames?.join() === "kube-ipvs-e2e";
+        const isReview = resources.join() === "subjectaccessreviews";
+        assert.ok(
+          isNamed || isReview || verbs.every((verb) => harmless.includes(verb)),
+          `${verbs}`,
+        );
+      }
+    }
+    const namespaces = rolesOf("Role").map(({ metadata }) => metadata.namespace);
+    assert.deepEqual(namespaces.toSorted(), ["kube-ipvs-e2e", "kube-system"]);
+  });
+});
+
+interface Role {
+  readonly metadata: { readonly namespace: string };
+  readonly rules: readonly {
+    readonly resources: readonly string[];
+    readonly verbs: readonly string[];
+    readonly resourceNames?: readonly string[];
+  }[];
+}

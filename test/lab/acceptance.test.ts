@@ -1,7 +1,7 @@
 /** The acceptance test of a cluster, `kube-ipvs-e2e`, against a cluster of two nodes, with the rights of its manifests. */
 import assert from "node:assert/strict";
 import { join } from "node:path";
-import { after, before, describe, it } from "node:test";
+import { after, before, beforeEach, describe, it } from "node:test";
 import { shell } from "../support/netns/network-namespace.ts";
 import { Program } from "../support/program.ts";
 import { SmallCluster } from "../support/small-cluster/small-cluster.ts";
@@ -18,6 +18,8 @@ before(async () => {
   cluster = await SmallCluster.start();
   await cluster.daemonsReady();
 });
+
+beforeEach(() => cluster.applyTestNamespace());
 
 after(() => cluster.stop());
 

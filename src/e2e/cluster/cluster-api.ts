@@ -7,6 +7,7 @@ import {
   EventsV1Api,
   type HttpLibrary,
   Observable,
+  RbacAuthorizationV1Api,
   type RequestContext,
   ResponseContext,
   ServerConfiguration,
@@ -22,7 +23,13 @@ export interface ClusterApi {
   readonly discovery: DiscoveryV1Api;
   readonly events: EventsV1Api;
   readonly authorization: AuthorizationV1Api;
+  readonly rbac: BindingsApi;
 }
+
+export type BindingsApi = Pick<
+  RbacAuthorizationV1Api,
+  "readClusterRoleBinding" | "deleteClusterRoleBinding" | "deleteNamespacedRoleBinding"
+>;
 
 const requestMs = 30_000;
 
@@ -37,6 +44,7 @@ export function clusterApi(connection: ApiConnection): ClusterApi {
     discovery: new DiscoveryV1Api(configuration),
     events: new EventsV1Api(configuration),
     authorization: new AuthorizationV1Api(configuration),
+    rbac: new RbacAuthorizationV1Api(configuration),
   };
 }
 

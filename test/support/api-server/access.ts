@@ -5,6 +5,8 @@ export interface PolicyRule {
   readonly apiGroups: readonly string[];
   readonly resources: readonly string[];
   readonly verbs: readonly string[];
+  /** Undefined if the rule applies to objects of every name. */
+  readonly resourceNames?: readonly string[];
 }
 
 /** Rules that hold in one namespace, or everywhere. */
@@ -19,11 +21,13 @@ export interface Attributes {
   /** `pods`, `pods/exec`. */
   readonly resource: string;
   readonly namespace?: string;
+  /** Undefined for a whole collection. */
+  readonly name?: string;
 }
 
 export function isAllowed(
   grants: readonly Grant[],
-  { verb, group, resource, namespace }: Attributes,
+  { verb, group, resource, namespace, name = "" }: Attributes,
 ): boolean {
   return grants
     .filter((grant) => grant.namespace === undefined || grant.namespace === namespace)
@@ -32,7 +36,8 @@ export function isAllowed(
       (rule) =>
         rule.apiGroups.includes(group) &&
         rule.resources.includes(resource) &&
-        rule.verbs.includes(verb),
+        rule.verbs.includes(verb) &&
+        (rule.resourceNames?.includes(name) ?? true),
     );
 }
 
@@ -59,5 +64,6 @@ export function attributesOf(
     group,
     resource: part === undefined ? collection : `${collection}/${part}`,
     ...(namespace === undefined ? {} : { namespace }),
+    ...(name === undefined ? {} : { name }),
   };
 }

@@ -126,6 +126,13 @@ export class SmallCluster {
       .map(({ metadata }) => String(metadata["name"]));
   }
 
+  /** Applies the namespace of the acceptance test, as `kubectl apply -k deploy/kustomize/e2e` does before each run. */
+  applyTestNamespace(): void {
+    const namespace = documentsOf("e2e").find(({ kind }) => kind === "Namespace");
+    if (namespace === undefined) throw new Error("deploy/kustomize/e2e has no Namespace");
+    this.api.store.apply(namespace);
+  }
+
   get namespaces(): readonly string[] {
     return this.#objects("/api/v1/namespaces").map(({ metadata }) => String(metadata["name"]));
   }
@@ -251,12 +258,15 @@ function grantsByToken(): ReadonlyMap<string, readonly Grant[]> {
   ]);
 }
 
+type Document = ApiObject & { readonly rules?: readonly PolicyRule[] };
+
+function documentsOf(kustomization: string): readonly Document[] {
+  const text = readFileSync(join(deployFolder, kustomization, "rbac.yaml"), "utf8");
+  return parseAllDocuments(text).map((document) => document.toJS() as Document);
+}
+
 function grantsOf(kustomization: string): readonly Grant[] {
-  const file = join(deployFolder, kustomization, "rbac.yaml");
-  const documents = parseAllDocuments(readFileSync(file, "utf8")).map(
-    (document) => document.toJS() as ApiObject & { readonly rules?: readonly PolicyRule[] },
-  );
-  return documents.flatMap(({ kind, metadata, rules }): readonly Grant[] => {
+  return documentsOf(kustomization).flatMap(({ kind, metadata, rules }): readonly Grant[] => {
     if (rules === undefined) return [];
     return kind === "ClusterRole"
       ? [{ rules }]
