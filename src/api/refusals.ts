@@ -38,6 +38,7 @@ export const refusalReasons = {
   "unsupported-address-type": "is not IPv4 or IPv6",
   "missing-endpoint-address": "is not an endpoint address",
   "invalid-endpoint-address": "is not an IP address of the slice's address type",
+  "link-local-endpoint": "is a link-local address, which endpoints must not have",
   "invalid-condition": "is not a boolean; ignoring the endpoint",
   "invalid-trigger-time": "is not an RFC 3339 time",
   "invalid-node-address": "is not an IP address",

@@ -48,6 +48,11 @@ export const knownSchedulers: readonly string[] = [
   "twos",
 ];
 
+/** A Service may name Linux's schedulers and those that the administrator adds: the kernel loads `ip_vs_NAME` for each name. */
+export function isAllowedScheduler(name: string, extra: readonly string[]): boolean {
+  return knownSchedulers.includes(name) || extra.includes(name);
+}
+
 /** Schedulers that share connections by weight, and can follow one that grows. */
 const ramping = ["wrr", "wlc", "sed", "nq", "lblc", "lblcr", "twos"];
 /** Those that use weights: `sh` and `mh` share clients by them, `fo` and `ovf` rank by them. */

@@ -64,6 +64,14 @@ export class TimeSlice {
   }
 }
 
+/** Runs a generator to its end at once and returns its result. */
+export function finish<T>(pieces: Iterator<unknown, T>): T {
+  for (;;) {
+    const piece = pieces.next();
+    if (piece.done === true) return piece.value;
+  }
+}
+
 /**
  * Runs a generator to its end and returns its result. The generator yields after each piece of work, `size` as
  * {@link TimeSlice} takes it; whenever 5 ms are over, the event loop gets a turn.

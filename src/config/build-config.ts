@@ -63,12 +63,23 @@ function configOf(
     localTraffic: localTraffic(settings, report),
     nodePortAddresses: nodePortAddresses(settings, report),
     scheduler: settings["ipvs.scheduler"] || "rr",
+    extraSchedulers: settings["kubeIpvs.extraSchedulers"],
     tuning: {
       ...schedulerFlags(settings, report),
       isOnePacket: settings["kubeIpvs.onePacket"],
       connectionLimit: { upper: settings["kubeIpvs.maxConnections"], lower: 0 },
       weights: settings["kubeIpvs.weights"],
       slowStartMs: settings["kubeIpvs.slowStart"],
+    },
+    limits: {
+      service: {
+        frontends: settings["kubeIpvs.serviceFrontendLimit"] || Number.POSITIVE_INFINITY,
+        endpoints: settings["kubeIpvs.serviceEndpointLimit"] || Number.POSITIVE_INFINITY,
+      },
+      namespace: {
+        frontends: settings["kubeIpvs.namespaceFrontendLimit"] || Number.POSITIVE_INFINITY,
+        endpoints: settings["kubeIpvs.namespaceEndpointLimit"] || Number.POSITIVE_INFINITY,
+      },
     },
     excludeCidrs: settings["ipvs.excludeCIDRs"],
     foreignVirtualServers: settings["kubeIpvs.foreignVirtualServers"],
@@ -107,6 +118,8 @@ function configOf(
     estimator: estimator(settings, report),
     ...trafficMetrics(settings),
     reservedAddresses: settings["kubeIpvs.reservedAddresses"],
+    nodeProcessPorts: settings["kubeIpvs.nodeProcessPorts"],
+    claimsPath: settings["kubeIpvs.claimsFile"],
     conntrack: {
       maxPerCore: settings["conntrack.maxPerCore"],
       min: settings["conntrack.min"],

@@ -1,4 +1,5 @@
 /** Rules between settings, each of which is well-formed by itself. */
+import { isSchedulerName } from "../base/scheduler.ts";
 import type { ProxyMode } from "./config.ts";
 import type { Settings } from "./fields.ts";
 import { emptyModeReason } from "./proxy-mode.ts";
@@ -17,6 +18,7 @@ export function checkSettings(
   }
   checkMode(settings, report);
   checkPeriods(settings, mode === "iptables" ? "iptables" : "ipvs", report);
+  checkSchedulers(settings, report);
 }
 
 function checkMode({ mode }: Settings, report: Report): void {
@@ -31,4 +33,11 @@ function checkPeriods(settings: Settings, section: "iptables" | "ipvs", report: 
   if (settings[`${section}.syncPeriod`] >= minimumMs) return;
   const reason = `must not be shorter than ${section}.minSyncPeriod (${minimumMs / 1000}s)`;
   report(`${section}.syncPeriod`, undefined, reason);
+}
+
+function checkSchedulers({ "kubeIpvs.extraSchedulers": names }: Settings, report: Report): void {
+  for (const name of names) {
+    if (isSchedulerName(name)) continue;
+    report("kubeIpvs.extraSchedulers", name, "must be the name of an IPVS scheduler, such as wrr");
+  }
 }

@@ -24,6 +24,7 @@ const liveParts = [
   "localTraffic",
   "nodePortAddresses",
   "scheduler",
+  "extraSchedulers",
   "tuning",
   "excludeCidrs",
   "foreignVirtualServers",

@@ -55,6 +55,8 @@ export interface Config {
   readonly nodePortAddresses: NodePortAddresses;
   /** Name of the IPVS scheduler, as in `ipvsadm -s`. Whether the kernel has it is seen at start. */
   readonly scheduler: string;
+  /** Schedulers that annotations may name besides those of Linux and {@link scheduler}. */
+  readonly extraSchedulers: readonly string[];
   /** What counts for Services whose annotations say nothing else. */
   readonly tuning: {
     /** Absent: as kube-proxy. */
@@ -68,6 +70,8 @@ export interface Config {
     /** How long a new endpoint's weight grows; 0: not at all. */
     readonly slowStartMs: number;
   };
+  /** What a Service, and all of a namespace, may ask for. */
+  readonly limits: Limits;
   /** Virtual servers in these networks are never removed. */
   readonly excludeCidrs: readonly Cidr[];
   /** Virtual servers that nobody of ours made: `keep` leaves them, `delete` is what kube-proxy does. */
@@ -130,6 +134,10 @@ export interface Config {
    * `refuse` gives them nothing at all.
    */
   readonly reservedAddresses: "serve" | "refuse";
+  /** Node addresses at ports where a process of the node listens, as external or load-balancer IPs of new claims. */
+  readonly nodeProcessPorts: "refuse" | "serve";
+  /** File that carries the age of claims over restarts and boots; empty: none. */
+  readonly claimsPath: string;
   /** Sysctls under net/netfilter. 0 leaves the kernel's value. */
   readonly conntrack: {
     readonly maxPerCore: number;
@@ -161,6 +169,12 @@ export interface Config {
   readonly operatorSocketPath: string;
   /** Serve the Services that name this proxy, and no others; absent: those that name none. */
   readonly serviceProxyName?: string;
+}
+
+/** Frontends are addresses with a port; endpoints count once for each frontend. Infinity: no limit. */
+export interface Limits {
+  readonly service: { readonly frontends: number; readonly endpoints: number };
+  readonly namespace: { readonly frontends: number; readonly endpoints: number };
 }
 
 export type LogFormat = "text" | "json";

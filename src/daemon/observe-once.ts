@@ -7,6 +7,7 @@ import type { SyncReport } from "../reconcile/report.ts";
 import type { ModeView } from "./operator/daemon-view.ts";
 import { answerDeadline } from "./process/answer-deadline.ts";
 import { systemBootClock } from "./process/boot-file.ts";
+import { openClaimMemory } from "./process/claim-record.ts";
 import { DrainStartTimesFile } from "./process/drain-start-times.ts";
 import { openSource } from "./process/open-source.ts";
 import { readOwnershipRecord } from "./process/ownership-record.ts";
@@ -55,6 +56,7 @@ export async function observeOnce<T>(
         log,
         ownershipRecord: record,
         holderRecord: record,
+        claimMemory: openClaimMemory(config, { clock, log }).claimMemory,
         rampStartTimes: startTimes.ramps,
         onReport: planned.resolve,
         fail: planned.reject,

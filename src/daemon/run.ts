@@ -10,6 +10,7 @@ import type { Kernel } from "../kernel/kernel.ts";
 import { openKernel } from "../kernel/open-kernel.ts";
 import { measureEventLoopDelay } from "../metrics/event-loop-delay.ts";
 import { type PrometheusMetrics, prometheusMetrics } from "../metrics/prometheus-metrics.ts";
+import type { ClaimMemory } from "../plan/claims/claim-memory.ts";
 import { cleanUp } from "./clean-up.ts";
 import type { ShownConfig } from "./http/metrics-server.ts";
 import { startServers } from "./http/servers.ts";
@@ -23,6 +24,7 @@ import type { ModeView } from "./operator/daemon-view.ts";
 import { openOperatorSocket } from "./operator/operator-socket.ts";
 import { type BootClock, systemBootClock } from "./process/boot-file.ts";
 import { checkCapabilities } from "./process/capabilities.ts";
+import { openClaimMemory } from "./process/claim-record.ts";
 import {
   type ConfigFileSource,
   type ConfigReloadParts,
@@ -141,7 +143,8 @@ async function* beginParts(
   const { clock, log, fail } = parts;
   checkCapabilities();
   const common = yield* beginCommonParts(config, parts);
-  const { metrics, source, events, health, bootClock, modeRecord, ownershipRecord } = common;
+  const { metrics, source, events, health, bootClock, modeRecord } = common;
+  const { ownershipRecord, claimMemory } = common;
   const kernel = await openNodeKernel(config, parts);
   yield () => kernel.close();
   let { object } = parts.shown;
@@ -182,7 +185,7 @@ async function* beginParts(
 
   const daemon = await startDaemon({
     ...{ config, kernel, source, metrics, health, clock, log, events, fail },
-    ...{ drainStartTimes, ownershipRecord },
+    ...{ drainStartTimes, ownershipRecord, claimMemory },
     rampStartTimes: drainStartTimes.ramps,
     holderRecord: ownershipRecord,
     ...(config.isObserveOnly ? {} : { modeRecord }),
@@ -212,6 +215,7 @@ type CommonParts = Pick<OpenSource, "source" | "events"> & {
   readonly bootClock: BootClock;
   readonly modeRecord: ModeRecord;
   readonly ownershipRecord: OwnershipRecordFile;
+  readonly claimMemory: ClaimMemory;
 };
 
 /** What every mode begins with; the kernel's tables are not touched. */
@@ -243,9 +247,21 @@ async function* beginCommonParts(
   const recordPath = ownershipRecordPath(config.drainStartTimesPath);
   const ownershipRecord = new OwnershipRecordFile(recordPath, { log, bootClock });
   yield () => ownershipRecord.idle();
+  const { claimMemory, idle } = openClaimMemory(config, { clock, log });
+  yield idle;
   const modeRecord = new ModeRecord(modeRecordPath(config.drainStartTimesPath), { log, bootClock });
   yield () => modeRecord.idle();
-  return { metrics, apiContact, source, events, health, bootClock, ownershipRecord, modeRecord };
+  return {
+    metrics,
+    apiContact,
+    source,
+    events,
+    health,
+    bootClock,
+    ownershipRecord,
+    claimMemory,
+    modeRecord,
+  };
 }
 
 /** From now on health, metrics and the operator's questions are answered. */

@@ -1,5 +1,5 @@
 /** Where processes of this network namespace listen: /proc/net/tcp and its like. */
-import { existsSync, readFileSync } from "node:fs";
+import { closeSync, existsSync, openSync, readSync } from "node:fs";
 import { type IpAddress, parseIpAddress } from "../base/ip.ts";
 
 export interface ListeningSocket {
@@ -16,9 +16,32 @@ export function listListeningSockets(): readonly ListeningSocket[] {
   return (["TCP", "UDP"] as const).flatMap((protocol) =>
     ["", "6"].flatMap((suffix) => {
       const path = `/proc/net/${protocol.toLowerCase()}${suffix}`;
-      return existsSync(path) ? parseSockets(readFileSync(path, "latin1"), protocol) : [];
+      return existsSync(path) ? parseSockets(readTable(path, protocol), protocol) : [];
     }),
   );
+}
+
+const chunkBytes = 65_536;
+
+/**
+ * The table, of TCP only until no line of a chunk is of a socket that listens: the kernel prints those first, and there may
+ * be a hundred thousand connections behind them.
+ */
+function readTable(path: string, protocol: ListeningSocket["protocol"]): string {
+  const file = openSync(path, "r");
+  try {
+    const chunk = Buffer.alloc(chunkBytes);
+    let text = "";
+    for (;;) {
+      const length = readSync(file, chunk);
+      const part = chunk.toString("latin1", 0, length);
+      text += part;
+      if (length === 0) return text;
+      if (protocol === "TCP" && text.length > chunkBytes && !part.includes(" 0A ")) return text;
+    }
+  } finally {
+    closeSync(file);
+  }
 }
 
 /**

@@ -5,15 +5,26 @@ import { ipFamilies } from "../base/ip.ts";
 import type { Logger } from "../base/log.ts";
 import { debugSinkOf } from "../netlink/debug.ts";
 import { nativeSocket } from "../netlink/native-socket.ts";
+import type { TransportParts } from "../netlink/transport.ts";
 import { ConntrackClient } from "./conntrack/client.ts";
 import { chooseBackend } from "./iptables/backend.ts";
 import { IptablesClient } from "./iptables/client.ts";
-import type { Conntrack, Iptables } from "./kernel.ts";
+import type { Conntrack, DummyLink, Iptables, Sysctl } from "./kernel.ts";
+import { DummyLinkClient } from "./link/client.ts";
+import { ModulesClient } from "./modules/client.ts";
 import { type OpenKernel, openKernel } from "./open-kernel.ts";
 import { runProgram } from "./run-program.ts";
+import { SysctlClient } from "./sysctl/client.ts";
 
 /** And the end of its socket. */
 export interface ClosableConntrack extends Conntrack {
+  close(): void;
+}
+
+/** What tells about links, addresses and routes, and the end of its socket. */
+export interface ClosableNetwork {
+  readonly link: Pick<DummyLink, "name" | "find" | "listAddresses" | "listGateways">;
+  readonly sysctl: Pick<Sysctl, "read">;
   close(): void;
 }
 
@@ -21,6 +32,8 @@ export interface UsableIptables {
   readonly iptables: Iptables;
   /** Everything else of the kernel, for who removes what other modes left. Rejects where sockets are not allowed. */
   readonly openKernel: () => Promise<OpenKernel>;
+  /** Throws if a socket is not allowed. */
+  readonly openNetwork: () => ClosableNetwork;
   /** Throws where a socket is not allowed. */
   readonly openConntrack: () => ClosableConntrack;
   /** Never empty. */
@@ -41,12 +54,16 @@ export async function openIptables(log: Logger): Promise<UsableIptables> {
   if (families.length === 0) throw new Error(`Cannot use iptables: ${reasons.join("; ")}`);
   return {
     ...{ iptables, families },
-    openConntrack: () =>
-      new ConntrackClient({
-        shim: nativeSocket,
-        clock: systemClock,
-        debug: debugSinkOf(process.env),
-      }),
+    openConntrack: () => new ConntrackClient(transportParts()),
+    openNetwork: () => {
+      const modules = new ModulesClient({ runProgram });
+      const link = new DummyLinkClient({ ...transportParts(), modules });
+      return { link, sysctl: new SysctlClient(), close: () => link.close() };
+    },
     openKernel: () => openKernel({ log, iptablesBackend: choice, environment: process.env }),
   };
+}
+
+function transportParts(): TransportParts {
+  return { shim: nativeSocket, clock: systemClock, debug: debugSinkOf(process.env) };
 }

@@ -7,11 +7,14 @@ export interface ProgramCall {
   /** Standard input; none is an empty one. */
   readonly input?: string;
   readonly timeoutMs: number;
+  /** Takes standard output line by line, however long it is; an error of it rejects the run. */
+  readonly onLine?: (line: string) => void;
 }
 
 /** How a program ended that ran to its end. */
 export interface ProgramResult {
   readonly exitCode: number;
+  /** Without the lines that `onLine` took. */
   readonly output: string;
   readonly errorOutput: string;
 }
@@ -26,6 +29,17 @@ export type ProgramFailure =
   | "killed"
   | "output-too-long"
   | "not-started";
+
+/** Runs a program and reads its standard output by lines, the last one included if it has no end. */
+export async function readLines(
+  runProgram: RunProgram,
+  call: ProgramCall,
+  onLine: (line: string) => void,
+): Promise<ProgramResult> {
+  const result = await runProgram({ ...call, onLine });
+  if (result.output !== "") for (const line of result.output.split("\n")) onLine(line);
+  return result;
+}
 
 /** A program that could not be started, or did not come to its end by itself. */
 export class ProgramError extends Error {

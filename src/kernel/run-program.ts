@@ -1,5 +1,6 @@
 /** Runs the machine's own programs by execa, without a shell (docs/decisions/0012). */
 import type { Readable } from "node:stream";
+import { StringDecoder } from "node:string_decoder";
 import { execa } from "execa";
 import {
   killedBy,
@@ -10,7 +11,7 @@ import {
   timedOut,
 } from "./program.ts";
 
-/** Output beyond this is refused; 50,000 saved rules take about 8 MB. */
+/** Output beyond this is refused unless it is read by lines; 50,000 saved rules take about 8 MB. */
 const largestOutputBytes = 64 * 1024 * 1024;
 /** execa escapes all that it has buffered when a program fails, 1 s per MB: it gets stderr alone, and little of that. */
 const largestErrorOutputBytes = 256 * 1024;
@@ -31,7 +32,10 @@ export const runProgram: RunProgram = async (call) => {
     stripFinalNewline: false,
     reject: false,
   });
-  const output = collect(subprocess.stdout, () => subprocess.kill());
+  const output =
+    call.onLine === undefined
+      ? collect(subprocess.stdout, () => subprocess.kill())
+      : readLinesOf(subprocess.stdout, call.onLine);
   const result = await subprocess;
   const cause = result.cause ?? result;
   if (result.timedOut) throw timedOut(call, cause);
@@ -47,11 +51,40 @@ export const runProgram: RunProgram = async (call) => {
   };
 };
 
+interface Output {
+  readonly isTooLong: () => boolean;
+  /** Throws what a reader of lines threw. */
+  readonly text: () => string;
+}
+
+/** Hands over lines as they come. After an error the rest is dropped: the program must be able to end. */
+function readLinesOf(stream: Readable, onLine: (line: string) => void): Output {
+  const decoder = new StringDecoder("utf8");
+  let rest = "";
+  let failed: { readonly cause: unknown } | undefined;
+  stream.on("data", (chunk: Buffer) => {
+    if (failed !== undefined) return;
+    const lines = (rest + decoder.write(chunk)).split("\n");
+    rest = lines.pop() ?? "";
+    try {
+      for (const line of lines) onLine(line);
+    } catch (cause) {
+      failed = { cause };
+    }
+  });
+  return {
+    isTooLong: () => false,
+    text: () => {
+      if (failed !== undefined) throw failed.cause;
+      const last = rest + decoder.end();
+      if (last !== "") onLine(last);
+      return "";
+    },
+  };
+}
+
 /** What a stream gives. Beyond {@link largestOutputBytes} it is closed, which ends children that write to it, too. */
-function collect(
-  stream: Readable,
-  onTooLong: () => void,
-): { readonly isTooLong: () => boolean; readonly text: () => string } {
+function collect(stream: Readable, onTooLong: () => void): Output {
   const chunks: Buffer[] = [];
   let bytes = 0;
   stream.on("data", (chunk: Buffer) => {

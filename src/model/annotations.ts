@@ -4,6 +4,7 @@ import { parseDuration } from "../base/duration.ts";
 import { none } from "../base/none.ts";
 import {
   honoursWeights,
+  isAllowedScheduler,
   isFlagOf,
   isSchedulerName,
   parseSchedulerFlags,
@@ -135,11 +136,19 @@ export function asksNodeWeights({ annotations }: Annotated): boolean {
 
 type Annotated = Pick<ServiceRecord, "annotations">;
 
-/** Reads the annotations of a Service. `missingSchedulers`: those that the kernel is known not to have. */
+/** Which schedulers a Service may have. */
+export interface SchedulerChoice {
+  /** Those that the kernel is known not to have. */
+  readonly missing: ReadonlySet<string>;
+  /** Those that the administrator allows besides Linux's. */
+  readonly extra: readonly string[];
+}
+
+/** Reads the annotations of a Service. */
 export function readTuning(
   service: Annotated & Pick<ServiceRecord, "ports">,
   defaults: Tuning,
-  missingSchedulers: ReadonlySet<string>,
+  schedulers: SchedulerChoice,
 ): ServiceTuning {
   if (service.annotations === undefined) return { tuning: defaults, problems: none };
   const problems: AnnotationProblem[] = [];
@@ -155,13 +164,28 @@ export function readTuning(
     const part = reader.read(value.trim());
     if (part === undefined) {
       problems.push({ ...problem, reason: "invalid-annotation", message: reader.rule });
-    } else if (part.scheduler !== undefined && missingSchedulers.has(part.scheduler)) {
-      const message = `the kernel has no scheduler ${part.scheduler}: modprobe ip_vs_${part.scheduler} on the node`;
-      problems.push({ ...problem, reason: "scheduler-unavailable", message });
-    } else tuning = { ...tuning, ...part };
+      continue;
+    }
+    const schedulerProblem = schedulerProblemOf(part, schedulers);
+    if (schedulerProblem !== undefined) problems.push({ ...problem, ...schedulerProblem });
+    else tuning = { ...tuning, ...part };
   }
   problems.push(...withoutEffect(given, tuning, service.ports));
   return { tuning, problems };
+}
+
+function schedulerProblemOf(
+  { scheduler }: Partial<Tuning>,
+  { missing, extra }: SchedulerChoice,
+): Pick<AnnotationProblem, "reason" | "message"> | undefined {
+  if (scheduler === undefined) return undefined;
+  if (!isAllowedScheduler(scheduler, extra)) {
+    const message = `Linux has no scheduler ${scheduler}, and kubeIpvs.extraSchedulers does not name it`;
+    return { reason: "scheduler-not-allowed", message };
+  }
+  if (!missing.has(scheduler)) return undefined;
+  const message = `the kernel has no scheduler ${scheduler}: modprobe ip_vs_${scheduler} on the node`;
+  return { reason: "scheduler-unavailable", message };
 }
 
 const unknownMessage = `kube-ipvs knows ${Object.keys(readers)

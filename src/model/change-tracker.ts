@@ -1,5 +1,7 @@
 import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../api/objects.ts";
 import type { IpFamily } from "../base/ip.ts";
+import { type Limits, noLimits } from "./limits.ts";
+import { type LimitedService, Shares } from "./shares.ts";
 
 /** What changed since the last time it was asked. */
 export interface PendingChanges {
@@ -26,10 +28,15 @@ export class ChangeTracker {
   /** By family and Service. */
   #triggers = new Map<string, Trigger[]>();
   readonly #startedAtMs: number;
+  readonly #shares: Shares;
 
   /** `startedAtMs`: triggers before the start of the program say nothing about its speed. */
-  constructor(startedAtMs: number) {
+  constructor(startedAtMs: number, limits: Limits = noLimits) {
     this.#startedAtMs = startedAtMs;
+    this.#shares = new Shares(limits, (name) => {
+      const service = this.#services.get(name);
+      return service && { service, slices: this.#slices.get(name) ?? [] };
+    });
   }
 
   noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
@@ -71,6 +78,7 @@ export class ChangeTracker {
 
   /** Hands over what is pending and starts again. */
   take(): PendingChanges {
+    for (const name of this.#shares.update(this.#touched)) this.#touched.add(name);
     const services = [...this.#touched];
     const triggers = [...this.#triggers.values()].flat();
     this.#touched = new Set();
@@ -87,6 +95,7 @@ export class ChangeTracker {
       taken.push(name);
     }
     for (const name of taken) this.#touched.delete(name);
+    for (const name of this.#shares.update(taken)) this.#touched.add(name);
     return taken;
   }
 
@@ -109,12 +118,20 @@ export class ChangeTracker {
     return this.#services.keys();
   }
 
+  /** What is served of it, see {@link Shares}; as of the last {@link take}. */
   service(name: ServiceName): ServiceRecord | undefined {
-    return this.#services.get(name);
+    const service = this.#services.get(name);
+    return service && (this.#shares.of(name)?.service ?? service);
   }
 
+  /** Likewise. */
   slicesOf(name: ServiceName): Iterable<EndpointSliceRecord> {
-    return this.#slices.get(name) ?? [];
+    return this.#shares.of(name)?.slices ?? this.#slices.get(name) ?? [];
+  }
+
+  /** Services of which a part is not served. */
+  limitedServices(): Iterable<LimitedService> {
+    return this.#shares.limited();
   }
 
   /** A list and no map: nearly every Service has one slice. */

@@ -1,6 +1,8 @@
 import type { EndpointSliceRecord, SlicePortRecord } from "../api/objects.ts";
 import { hostPort, type IpAddress, type IpFamily } from "../base/ip.ts";
 import type { Protocol } from "../base/protocol.ts";
+import { sortInSteps } from "../base/sort-in-steps.ts";
+import { finish } from "../base/time-slice.ts";
 import { parseWeight } from "../base/weight.ts";
 
 /** One endpoint of a service port: a slice's endpoint with the number of one of the slice's ports. */
@@ -48,14 +50,24 @@ export function mergeSlices(
   family: IpFamily,
   nodeName: string,
 ): EndpointsByPort {
+  return finish(mergeInSteps(slices, family, nodeName));
+}
+
+/** As {@link mergeSlices}; yields after each slice. */
+export function* mergeInSteps(
+  slices: Iterable<EndpointSliceRecord>,
+  family: IpFamily,
+  nodeName: string,
+): Generator<void, EndpointsByPort> {
   const merged = new Map<string, Map<string, Endpoint>>();
   for (const slice of [...slices].sort(byName)) {
     if (slice.family !== family) continue;
     for (const port of slice.ports) addSlicePort(merged, slice, port, nodeName);
+    yield;
   }
   const result = new Map<string, readonly Endpoint[]>();
   for (const [key, endpoints] of merged) {
-    if (endpoints.size > 0) result.set(key, [...endpoints.values()].sort(byKey));
+    if (endpoints.size > 0) result.set(key, yield* sorted(endpoints));
   }
   return result;
 }
@@ -108,6 +120,15 @@ export function countLocalReadyAddresses(endpoints: EndpointsByPort): number {
 
 function byName(left: EndpointSliceRecord, right: EndpointSliceRecord): number {
   return left.name < right.name ? -1 : 1;
+}
+
+/** Sorting more takes milliseconds. */
+const mostAtOnce = 1_000;
+
+function* sorted(endpoints: ReadonlyMap<string, Endpoint>): Generator<void, readonly Endpoint[]> {
+  if (endpoints.size <= mostAtOnce) return [...endpoints.values()].sort(byKey);
+  const keys = yield* sortInSteps(endpoints.keys());
+  return keys.map((key) => endpoints.get(key) as Endpoint);
 }
 
 /** By text: 10.0.0.10:80 comes before 10.0.0.9:80, as upstream. No two have one key. */

@@ -14,6 +14,8 @@ export interface ServicePort {
   readonly clusterIp: IpAddress;
   readonly externalIps: readonly IpAddress[];
   readonly loadBalancerIps: readonly IpAddress[];
+  /** Those of both that are the node's own, at a port where a process of the node listens. Absent: none. */
+  readonly refusedAddresses?: readonly IpAddress[];
   /** Empty: no restriction. Of this family only; a zero network empties the list. */
   readonly sourceRanges: readonly Cidr[];
   readonly affinitySeconds: number;

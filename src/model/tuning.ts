@@ -44,6 +44,8 @@ export const annotationReasons = [
   // Nothing under kube-ipvs.io/ has this name.
   "unknown-annotation",
   "invalid-annotation",
+  // Neither Linux nor the administrator names the scheduler.
+  "scheduler-not-allowed",
   // The kernel has no such scheduler.
   "scheduler-unavailable",
   // Valid, and without effect together with the other settings of the Service.

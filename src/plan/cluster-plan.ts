@@ -2,14 +2,16 @@ import type { ServiceName, ServiceRecord } from "../api/objects.ts";
 import type { IpAddress, IpFamily } from "../base/ip.ts";
 import { requestedScheduler } from "../model/annotations.ts";
 import { ChangeTracker, type PendingChanges } from "../model/change-tracker.ts";
+import type { Limits } from "../model/limits.ts";
 import { noRampStartTimes, type RampStartTimes, SlowStarts } from "../model/slow-starts.ts";
 import type { AnnotationProblem } from "../model/tuning.ts";
 import type { RuleSet } from "../state/rule.ts";
 import type { Holders } from "./claims/claim.ts";
+import { type ClaimMemory, noClaimMemory } from "./claims/claim-memory.ts";
 import { DesiredState } from "./desired-state.ts";
 import type { DirtyKeys } from "./dirty-keys.ts";
 import type { PlanOptions } from "./options.ts";
-import { planService, type ServicePlan, tuningOf } from "./planner.ts";
+import { planServiceInSteps, type ServicePlan, tuningOf } from "./planner.ts";
 import { RulesMemory } from "./rules-memory.ts";
 import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
 
@@ -22,6 +24,10 @@ export interface ClusterPlanParts {
   readonly recallRamp?: RampStartTimes["recall"];
   /** What Services held in an earlier run; absent: nobody knows. */
   readonly held?: Holders;
+  /** Absent: there are none. */
+  readonly limits?: Limits;
+  /** Absent: claims are equally old, and all are admitted. */
+  readonly claims?: ClaimMemory;
 }
 
 /** Services and slices as last known, and what they want in the kernel. Pure but for its own state. */
@@ -30,6 +36,7 @@ export class ClusterPlan {
   /** The objects, and which Services have to be planned again. */
   readonly tracker: ChangeTracker;
   readonly desired: DesiredState;
+  readonly #claims: ClaimMemory;
   readonly #rulesMemory = new RulesMemory();
   #options: PlanOptions | undefined;
   #facts: TuningFacts = noTuningFacts;
@@ -39,11 +46,12 @@ export class ClusterPlan {
   /** Of Services that have any. */
   readonly #annotationProblems = new Map<ServiceName, readonly AnnotationProblem[]>();
 
-  constructor({ startedAtMs, onPlan, recallRamp, held }: ClusterPlanParts) {
-    this.desired = new DesiredState(held);
+  constructor({ startedAtMs, onPlan, recallRamp, held, limits, claims }: ClusterPlanParts) {
+    this.#claims = claims ?? noClaimMemory();
+    this.desired = new DesiredState(held, this.#claims.ages);
     this.#slowStarts = new SlowStarts(recallRamp ?? noRampStartTimes.recall);
     this.#onPlan = onPlan;
-    this.tracker = new ChangeTracker(startedAtMs);
+    this.tracker = new ChangeTracker(startedAtMs, limits);
   }
 
   /** The address by which the cluster knows the node; undefined: nothing is planned yet. */
@@ -93,7 +101,7 @@ export class ClusterPlan {
     this.#setOptions(options);
     const { services: touched, triggers } = this.tracker.take();
     for (const name of touched) {
-      this.#planService(name, options, nowMs);
+      yield* this.#planService(name, options, nowMs);
       yield;
     }
     const services = this.#plannedAhead.size === 0 ? touched : this.#takePlannedAhead(touched);
@@ -109,7 +117,7 @@ export class ClusterPlan {
     const isSlow = (service: ServiceRecord): boolean =>
       (tuningOf(service, options, this.#facts).tuning.slowStartMs ?? 0) > 0;
     for (const name of this.tracker.takeListed((service) => !isSlow(service))) {
-      this.#planService(name, options, 0);
+      yield* this.#planService(name, options, 0);
       this.#plannedAhead.add(name);
       yield;
     }
@@ -123,6 +131,7 @@ export class ClusterPlan {
   }
 
   #setOptions(options: PlanOptions): void {
+    this.#claims.admission.refresh();
     if (options !== this.#options) this.tracker.touchAll();
     this.#options = options;
   }
@@ -148,7 +157,8 @@ export class ClusterPlan {
     return this.#rules(family, this.#options);
   }
 
-  #planService(name: string, options: PlanOptions, nowMs: number): void {
+  /** Yields within the Service, too: one may have thousands of ports and endpoints. */
+  *#planService(name: string, options: PlanOptions, nowMs: number): Generator<void, void> {
     const service = this.tracker.service(name);
     const slices = this.tracker.slicesOf(name);
     const { slowStartMs = 0 } = tuningOf(service, options, this.#facts).tuning;
@@ -156,11 +166,13 @@ export class ClusterPlan {
     this.#slowStarts.note(name, slices, { periodMs, nowMs });
     const facts: TuningFacts = {
       ...this.#facts,
+      admission: this.#claims.admission,
       rampStep: (address) => this.#slowStarts.stepOf(name, address, nowMs),
     };
-    for (const plan of planService(name, service, slices, options, facts)) {
+    const plans = yield* planServiceInSteps({ name, service, slices }, options, facts);
+    for (const plan of plans) {
       this.#noteProblems(plan);
-      this.desired.replace(plan.service, plan.family, plan.servicePorts);
+      yield* this.desired.replaceInSteps(plan.service, plan.family, plan.servicePorts);
       this.#onPlan(plan);
     }
   }

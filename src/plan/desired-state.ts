@@ -1,16 +1,18 @@
 import type { ServiceName } from "../api/objects.ts";
 import { familyOf, type IpAddress, type IpFamily } from "../base/ip.ts";
 import { none } from "../base/none.ts";
+import { finish } from "../base/time-slice.ts";
 import { servicePortKey, servicePortName } from "../model/service-port.ts";
 import { type TrafficPolicy, trafficPolicies } from "../model/topology.ts";
 import type { SetEntry } from "../state/set-entry.ts";
 import { type VirtualServerId, virtualServerKey } from "../state/virtual-server.ts";
 import { type Effects, effectsOnOthers } from "./claims/bystanders.ts";
 import type { Holder, Holders } from "./claims/claim.ts";
+import type { ClaimAges } from "./claims/claim-ages.ts";
 import type { WinnerChange } from "./claims/claims.ts";
 import { isSamePlanned, type ServerClaim, ServerClaims } from "./claims/server-claims.ts";
 import { type DirtyKeys, noMarks } from "./dirty-keys.ts";
-import type { ReservedAddress } from "./frontends.ts";
+import { type OwnedReservedAddress, reservedOf } from "./frontends.ts";
 import { Owners } from "./owners.ts";
 import type { PlannedVirtualServer, ServicePortPlan } from "./service-port-plan.ts";
 import { type SetRole, setFor, setRoles } from "./sets.ts";
@@ -31,22 +33,36 @@ export class DesiredState {
   readonly #withReserved = new Set<ServicePortPlan>();
   #dirty = noMarks();
 
-  /** `held`: what Services held in an earlier run. */
-  constructor(held?: Holders) {
-    this.#claims = new ServerClaims(held);
+  /** `held`: what Services held in an earlier run; `ages`: of claims. */
+  constructor(held?: Holders, ages?: ClaimAges) {
+    this.#claims = new ServerClaims(held, ages);
   }
 
   /** Makes `plans` all that this Service wants in this family. */
   replace(service: ServiceName, family: IpFamily, plans: readonly ServicePortPlan[]): void {
+    finish(this.replaceInSteps(service, family, plans));
+  }
+
+  /** As {@link replace}; yields after each service port. In between part of the Service is as it was. */
+  *replaceInSteps(
+    service: ServiceName,
+    family: IpFamily,
+    plans: readonly ServicePortPlan[],
+  ): Generator<void, void> {
     const owner = [family, service].join(" ");
     const previous = this.#plans.get(owner) ?? none;
     // Nearly every Service wants nothing in one of the two families.
     if (previous.length === 0 && plans.length === 0) return;
     const before = byServicePort(previous);
     const after = byServicePort(plans);
-    for (const [key, plan] of after) this.#replacePlan(family, before.get(key), plan);
+    for (const [key, plan] of after) {
+      this.#replacePlan(family, before.get(key), plan);
+      yield;
+    }
     for (const [key, plan] of before) {
-      if (!after.has(key)) this.#replacePlan(family, plan, undefined);
+      if (after.has(key)) continue;
+      this.#replacePlan(family, plan, undefined);
+      yield;
     }
     if (after.size === 0) this.#plans.delete(owner);
     else this.#plans.set(owner, [...after.values()]);
@@ -146,10 +162,8 @@ export class DesiredState {
   }
 
   /** External and load-balancer IPs that are not bound, or not served, with who asks for them. */
-  reservedAddresses(): readonly (ReservedAddress & { readonly servicePort: string })[] {
-    return [...this.#withReserved].flatMap(({ reserved, servicePort }) =>
-      reserved.map((one) => ({ ...one, servicePort: servicePortName(servicePort) })),
-    );
+  reservedAddresses(): readonly OwnedReservedAddress[] {
+    return reservedOf(this.#withReserved);
   }
 
   /** Service ports with this policy Local whose usable endpoints are all elsewhere. */

@@ -1,7 +1,7 @@
 import { type IpAddress, isLinkLocal } from "../base/ip.ts";
 import { none } from "../base/none.ts";
 import type { Endpoint } from "../model/endpoints.ts";
-import type { ServicePort } from "../model/service-port.ts";
+import { type ServicePort, servicePortName } from "../model/service-port.ts";
 import type { ChosenEndpoints } from "../model/topology.ts";
 import type { FamilyOptions, ReservedReason } from "./options.ts";
 
@@ -80,15 +80,20 @@ export function isPolicyLocal(port: ServicePort, kind: FrontendKind): boolean {
  * server's own Service has one.
  */
 function mayBeServed(
-  { protocol }: ServicePort,
+  { protocol, refusedAddresses }: ServicePort,
   { kind, address, port }: AskedFrontend,
   options: FamilyOptions,
 ): boolean {
   if (kind === "cluster-ip") return true;
+  if (kind !== "node-port" && refusedAddresses?.includes(address) === true) return false;
   if (protocol === "TCP" && isApiServer(address, port, options)) return false;
   const reason = kind === "node-port" ? undefined : reservedReason(address, options);
   if (reason === undefined) return true;
-  return !neverServed.has(reason) && options.isReservedRefused !== true;
+  return isReasonServed(reason, options);
+}
+
+function isReasonServed(reason: ReservedReason, { isReservedRefused }: FamilyOptions): boolean {
+  return !neverServed.has(reason) && isReservedRefused !== true;
 }
 
 const neverServed: ReadonlySet<ReservedReason> = new Set([
@@ -108,6 +113,15 @@ function isApiServer(address: IpAddress, port: number, { apiServers }: FamilyOpt
 export interface ReservedAddress {
   readonly address: IpAddress;
   readonly reason: ReservedReason;
+  /** It has a virtual server, or rules; false: nothing leads there. */
+  readonly isServed: boolean;
+  /** The reason holds for this port; absent: for every port. */
+  readonly port?: number;
+}
+
+/** And the service port that asks for it, as `namespace/name:port`. */
+export interface OwnedReservedAddress extends ReservedAddress {
+  readonly servicePort: string;
 }
 
 /** Lists those of a service port, each once. Pure. */
@@ -118,9 +132,13 @@ export function reservedAddresses(
   if (port.externalIps.length + port.loadBalancerIps.length === 0) return none;
   const addresses = new Set([...port.externalIps, ...port.loadBalancerIps]);
   return [...addresses].flatMap((address) => {
+    if (port.refusedAddresses?.includes(address) === true)
+      return [{ address, reason: "node-process-port", isServed: false, port: port.port }];
     const isServer = port.protocol === "TCP" && isApiServer(address, port.port, options);
     const reason = isServer ? "api-server-address" : reservedReason(address, options);
-    return reason === undefined ? [] : [{ address, reason }];
+    if (reason === undefined) return [];
+    const isServed = !isServer && isReasonServed(reason, options);
+    return [{ address, reason, isServed }];
   });
 }
 
@@ -130,6 +148,28 @@ function reservedReason(
 ): ReservedReason | undefined {
   if (nodeAddresses.has(address)) return "node-address";
   return reserved?.get(address) ?? (isLinkLocal(address) ? "link-local-address" : undefined);
+}
+
+/** Those of many service ports to which nothing leads. Pure. */
+export function unservedAddresses(
+  plans: Iterable<{
+    readonly servicePort: ServicePort;
+    readonly reserved: readonly ReservedAddress[];
+  }>,
+): readonly OwnedReservedAddress[] {
+  return reservedOf(plans).filter(({ isServed }) => !isServed);
+}
+
+/** Those of many service ports. Pure. */
+export function reservedOf(
+  plans: Iterable<{
+    readonly servicePort: ServicePort;
+    readonly reserved: readonly ReservedAddress[];
+  }>,
+): readonly OwnedReservedAddress[] {
+  return [...plans].flatMap(({ reserved, servicePort }) =>
+    reserved.map((one) => ({ ...one, servicePort: servicePortName(servicePort) })),
+  );
 }
 
 /**

@@ -16,6 +16,7 @@ export type ReservedReason =
   | "broadcast-address"
   | "api-server-address"
   | "other-node-address"
+  | "node-process-port"
   | "link-local-address";
 
 /** Where kube-proxy's IPVS mode leaves something to be wished, and a setting says otherwise. */
@@ -55,6 +56,8 @@ export interface PlanOptions {
   /** The families that the node supports. */
   readonly families: ReadonlyMap<IpFamily, FamilyOptions>;
   readonly scheduler: string;
+  /** Schedulers that Services may name besides Linux's; absent: none. */
+  readonly extraSchedulers?: readonly string[];
   /** What counts for Services that say nothing else, beside the scheduler; absent: as kube-proxy. */
   readonly tuning?: Partial<Omit<Tuning, "scheduler">>;
   /** The feature gate AllowServiceExternalIPs is off: Services are planned as if they had none. */

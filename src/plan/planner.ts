@@ -1,18 +1,20 @@
 import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../api/objects.ts";
 import type { IpFamily } from "../base/ip.ts";
 import { none } from "../base/none.ts";
+import { finish } from "../base/time-slice.ts";
 import { readTuning, type ServiceTuning, sliceWeightProblems } from "../model/annotations.ts";
 import {
   countLocalReadyAddresses,
   type Endpoint,
   type EndpointsByPort,
   endpointPortKey,
-  mergeSlices,
+  mergeInSteps,
 } from "../model/endpoints.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import { servicePortsOf } from "../model/service-ports.ts";
 import type { AnnotationProblem, Tuning } from "../model/tuning.ts";
-import type { PlanOptions } from "./options.ts";
+import type { PortAdmission } from "./claims/port-admission.ts";
+import type { FamilyOptions, PlanOptions } from "./options.ts";
 import { planServicePort, type ServicePortPlan } from "./service-port-plan.ts";
 import { noTuningFacts, type TuningFacts } from "./tuning-facts.ts";
 
@@ -35,23 +37,55 @@ export function planService(
   options: PlanOptions,
   facts: TuningFacts = noTuningFacts,
 ): readonly ServicePlan[] {
+  return finish(planServiceInSteps({ name, service, slices }, options, facts));
+}
+
+/** A Service as it is planned. */
+export interface ServiceToPlan {
+  readonly name: ServiceName;
+  readonly service: ServiceRecord | undefined;
+  readonly slices: Iterable<EndpointSliceRecord>;
+}
+
+/** As {@link planService}; yields after each slice and service port. */
+export function* planServiceInSteps(
+  { name, service, slices }: ServiceToPlan,
+  options: PlanOptions,
+  facts: TuningFacts,
+): Generator<void, readonly ServicePlan[]> {
   const { tuning, problems } = tuningOf(service, options, facts);
   const allSlices = [...slices];
   const ofSlices = sliceWeightProblems(tuning, allSlices);
   const annotationProblems = ofSlices.length === 0 ? problems : [...problems, ...ofSlices];
   const served = servedPart(service, options);
   const { place } = options;
-  return [...options.families].map(([family, familyOptions]) => {
+  const plans: ServicePlan[] = [];
+  for (const [family, familyOptions] of options.families) {
     const context = { options: familyOptions, place, tuning, facts };
     const planOne = (port: ServicePort, endpoints: readonly Endpoint[]): ServicePortPlan =>
       planServicePort(port, endpoints, context);
-    return {
-      service: name,
-      family,
-      ...planPorts(served, allSlices, { family, nodeName: place.nodeName }, planOne),
-      annotationProblems,
-    };
-  });
+    const { nodeName } = place;
+    const at = { family, nodeName, admit: admitWith(facts.admission, familyOptions) };
+    const planned = yield* planPorts(served, allSlices, at, planOne);
+    plans.push({ service: name, family, ...planned, annotationProblems });
+  }
+  return plans;
+}
+
+/** For whom service ports are planned. */
+export interface PlannedPlace {
+  readonly family: IpFamily;
+  readonly nodeName: string;
+  /** As `PortAdmission.admit`. */
+  readonly admit: (port: ServicePort) => ServicePort;
+}
+
+/** What the node refuses of a service port; without `admission` nothing. */
+export function admitWith(
+  admission: Pick<PortAdmission, "admit"> | undefined,
+  { nodeAddresses }: Pick<FamilyOptions, "nodeAddresses">,
+): PlannedPlace["admit"] {
+  return (port) => admission?.admit(port, nodeAddresses) ?? port;
 }
 
 /** Plans of the service ports of one family, in any mode. */
@@ -61,23 +95,24 @@ export interface PlannedPorts<Plan> {
   readonly localReadyCount: number;
 }
 
-/** Plans each service port of a family with its endpoints. */
-export function planPorts<Plan>(
+/** Plans each service port of a family with its endpoints; yields after each slice and service port. */
+export function* planPorts<Plan>(
   service: ServiceRecord | undefined,
   slices: readonly EndpointSliceRecord[],
-  { family, nodeName }: { readonly family: IpFamily; readonly nodeName: string },
+  { family, nodeName, admit }: PlannedPlace,
   planOne: (port: ServicePort, endpoints: readonly Endpoint[]) => Plan,
-): PlannedPorts<Plan> {
+): Generator<void, PlannedPorts<Plan>> {
   const ports = service === undefined ? none : servicePortsOf(service, family);
   const endpoints: EndpointsByPort =
-    ports.length === 0 ? new Map() : mergeSlices(slices, family, nodeName);
-  return {
-    servicePorts: ports.map((port) => {
-      const key = endpointPortKey({ name: port.portName, protocol: port.protocol });
-      return planOne(port, endpoints.get(key) ?? none);
-    }),
-    localReadyCount: countLocalReadyAddresses(endpoints),
-  };
+    ports.length === 0 ? new Map() : yield* mergeInSteps(slices, family, nodeName);
+  const servicePorts: Plan[] = [];
+  for (const asked of ports) {
+    const port = admit(asked);
+    const key = endpointPortKey({ name: port.portName, protocol: port.protocol });
+    servicePorts.push(planOne(port, endpoints.get(key) ?? none));
+    yield;
+  }
+  return { servicePorts, localReadyCount: countLocalReadyAddresses(endpoints) };
 }
 
 /** The Service without what a feature gate takes away. */
@@ -92,10 +127,12 @@ export function servedPart(
 /** How the virtual servers of a Service are to behave; without one, as by default. Pure. */
 export function tuningOf(
   service: ServiceRecord | undefined,
-  { scheduler, tuning }: PlanOptions,
+  { scheduler, tuning, extraSchedulers = none }: PlanOptions,
   { missingSchedulers }: Pick<TuningFacts, "missingSchedulers">,
 ): ServiceTuning {
   const defaults: Tuning = { ...tuning, scheduler };
   if (service === undefined) return { tuning: defaults, problems: none };
-  return readTuning(service, defaults, missingSchedulers);
+  // What the configuration names is allowed, too.
+  const extra = [scheduler, ...extraSchedulers];
+  return readTuning(service, defaults, { missing: missingSchedulers, extra });
 }

@@ -1,4 +1,5 @@
 import type { IpAddress } from "../base/ip.ts";
+import type { PortAdmission } from "./claims/port-admission.ts";
 
 /** What planning asks about the node and the time, and only for Services that are tuned. */
 export interface TuningFacts {
@@ -8,6 +9,8 @@ export interface TuningFacts {
   readonly nodeWeights: ReadonlyMap<string, number>;
   /** How far a new endpoint's weight has grown, from 1 up to `rampSteps`; undefined: it is not new. */
   readonly rampStep: (address: IpAddress) => number | undefined;
+  /** Absent: every claim is admitted. */
+  readonly admission?: Pick<PortAdmission, "admit">;
 }
 
 /** Nothing is known: the kernel has every scheduler, and no endpoint is new. */

@@ -1,3 +1,5 @@
+import { type Cidr, cidrContains, parseIpAddress } from "../base/ip.ts";
+import { none } from "../base/none.ts";
 import type { Backend } from "./service-listeners.ts";
 
 /** So many clients are remembered for affinity; the one that was quiet for longest makes room. */
@@ -15,6 +17,7 @@ interface Tie {
 export class Balancer {
   #backends: readonly Backend[] = [];
   #affinityMs = 0;
+  #clients: readonly Cidr[] = none;
   /** Key of the backend that was chosen last. */
   #lastKey = "";
   #lastIndex = -1;
@@ -26,8 +29,13 @@ export class Balancer {
     return this.#ties.size;
   }
 
-  /** Takes other backends; clients of those that stay keep them, and the turn goes on where it was. */
-  update(backends: readonly Backend[], affinitySeconds: number): void {
+  /** `clients`: empty, every client is served. Takes other backends; clients of those that stay keep them, and the turn goes on where it was. */
+  update(
+    backends: readonly Backend[],
+    affinitySeconds: number,
+    clients: readonly Cidr[] = none,
+  ): void {
+    this.#clients = clients;
     const keys = new Set(backends.map(({ key }) => key));
     this.#backends = backends;
     this.#affinityMs = affinitySeconds * 1_000;
@@ -41,6 +49,7 @@ export class Balancer {
 
   /** The backend for a new connection; `undefined` when there is none. `isRetry`: the client's last one failed. */
   next(client: string, nowMs: number, isRetry = false): Backend | undefined {
+    if (!this.#isAdmitted(client)) return undefined;
     const backend = (isRetry ? undefined : this.#tied(client, nowMs)) ?? this.#advance();
     if (backend !== undefined && this.#affinityMs > 0) this.#tie(client, backend, nowMs);
     return backend;
@@ -52,6 +61,12 @@ export class Balancer {
       if (nowMs - usedAtMs < this.#affinityMs) return;
       this.#ties.delete(client);
     }
+  }
+
+  #isAdmitted(client: string): boolean {
+    if (this.#clients.length === 0) return true;
+    const address = parseIpAddress(client);
+    return address !== undefined && this.#clients.some((network) => cidrContains(network, address));
   }
 
   #tied(client: string, nowMs: number): Backend | undefined {

@@ -1,4 +1,11 @@
-import { cidrText, hostPrefixLength, type IpAddress, type IpFamily } from "../base/ip.ts";
+import {
+  type Cidr,
+  cidrText,
+  hostPrefixLength,
+  type IpAddress,
+  type IpFamily,
+} from "../base/ip.ts";
+import { none } from "../base/none.ts";
 import type { ServicePort } from "../model/service-port.ts";
 import type { Chain, Jump, Match, Rule, RuleSet } from "../state/rule.ts";
 import type { OpenListener } from "./listener.ts";
@@ -55,7 +62,7 @@ export function portalRules(family: IpFamily, open: readonly OpenListener[]): Ru
       return { table: "nat", name: portals, rules };
     }),
     ...sides.map(({ nodePorts, portOf }): Chain => {
-      const rules = withNodePort.map((listener) => nodePortRule(listener, portOf(listener)));
+      const rules = withNodePort.flatMap((listener) => nodePortRules(listener, portOf(listener)));
       return { table: "nat", name: nodePorts, rules };
     }),
     { table: "filter", name: nonLocalChain, rules: listeners.map(acceptRule) },
@@ -92,38 +99,40 @@ function nodePortJump(chain: string): Rule {
 function portalRulesOf({ wanted }: OpenListener, localPort: number): readonly Rule[] {
   return wanted.addresses.flatMap((address) => {
     const cidr = `${address}/${hostPrefixLength(wanted.family)}`;
-    return sourcesOf(wanted.servicePort, address).map(
-      (sources): Rule => ({
-        matches: [
-          ...sources,
-          { kind: "destination", cidr, isNegated: false },
-          ...portMatches(wanted, wanted.port),
-        ],
-        target: { kind: "redirect", port: localPort },
-      }),
-    );
+    const destination: Match = { kind: "destination", cidr, isNegated: false };
+    const matches = [destination, ...portMatches(wanted, wanted.port)];
+    return redirects(clientNetworks(wanted.servicePort, address), matches, localPort);
   });
 }
 
-/** Load-balancer IPs are for clients in the source ranges alone: one rule for each range. Others have one for everybody. */
-function sourcesOf(
+function nodePortRules({ wanted }: OpenListener, localPort: number): readonly Rule[] {
+  const networks = wanted.isNodePortRestricted ? wanted.servicePort.sourceRanges : none;
+  return redirects(networks, portMatches(wanted, wanted.nodePort), localPort);
+}
+
+/** Load-balancer IPs serve only clients of the source ranges; empty: an address serves every client. */
+function clientNetworks(
   { clusterIp, externalIps, loadBalancerIps, sourceRanges }: ServicePort,
   address: IpAddress,
-): readonly (readonly Match[])[] {
+): readonly Cidr[] {
   const isOpen = address === clusterIp || externalIps.includes(address);
-  if (isOpen || !loadBalancerIps.includes(address) || sourceRanges.length === 0) return [[]];
-  return sourceRanges.map((range) => {
-    // iptables-save prints no network of all addresses.
-    if (range.prefixLength === 0) return [];
-    return [{ kind: "source", cidr: cidrText(range), isNegated: false }];
-  });
+  return isOpen || !loadBalancerIps.includes(address) ? none : sourceRanges;
 }
 
-function nodePortRule({ wanted }: OpenListener, localPort: number): Rule {
-  return {
-    matches: portMatches(wanted, wanted.nodePort),
-    target: { kind: "redirect", port: localPort },
-  };
+/** One rule for each network of clients; without networks one rule for every client. */
+function redirects(
+  networks: readonly Cidr[],
+  matches: readonly Match[],
+  port: number,
+): readonly Rule[] {
+  const target = { kind: "redirect", port } as const;
+  if (networks.length === 0) return [{ matches, target }];
+  return networks.map((network) => {
+    // iptables-save prints no network of all addresses.
+    if (network.prefixLength === 0) return { matches, target };
+    const source: Match = { kind: "source", cidr: cidrText(network), isNegated: false };
+    return { matches: [source, ...matches], target };
+  });
 }
 
 function acceptRule({ wanted, localPorts }: OpenListener): Rule {

@@ -2,6 +2,7 @@ import type { Clock } from "../base/clock.ts";
 import { errorText } from "../base/error-text.ts";
 import { Exclusive } from "../base/exclusive.ts";
 import type { Logger } from "../base/log.ts";
+import { none } from "../base/none.ts";
 import { Balancer } from "./balancer.ts";
 import type {
   ListenAddress,
@@ -134,7 +135,7 @@ export class UserspaceProxier {
     const served = this.#served.get(wanted.key);
     if (served === undefined) return this.#begin(wanted, this.#failed.has(wanted.key));
     served.wanted = wanted;
-    served.balancer.update(wanted.backends, wanted.affinitySeconds);
+    this.#updateBalancer(served.balancer, wanted);
     served.listener.keepTo(wanted.serving);
   }
 
@@ -156,7 +157,7 @@ export class UserspaceProxier {
     const address = addressOf(wanted);
     if (address === undefined) return;
     const balancer = new Balancer();
-    balancer.update(wanted.backends, wanted.affinitySeconds);
+    this.#updateBalancer(balancer, wanted);
     const keys = { service: wanted.portName, protocol: wanted.protocol };
     const parts: ListenerParts = { clock, log: log.with(keys), balancer, udpTimeoutMs };
     const Kind = wanted.protocol === "TCP" ? TcpListener : UdpListener;
@@ -176,6 +177,18 @@ export class UserspaceProxier {
       if (isRetry) log.verbose(2, event, shown);
       else log.error(event, shown);
     }
+  }
+
+  /** Rules sort out clients before a redirect; a listener without rules stands for the load-balancer IPs, too. */
+  #updateBalancer(balancer: Balancer, wanted: ServiceListener): void {
+    const { backends, affinitySeconds, nodePort, isNodePortRestricted } = wanted;
+    const isRedirected = this.#parts.addressOf(wanted)?.isRedirected === true;
+    const isRestricted = !isRedirected && (nodePort === 0 || isNodePortRestricted);
+    balancer.update(
+      backends,
+      affinitySeconds,
+      isRestricted ? wanted.servicePort.sourceRanges : none,
+    );
   }
 
   async #end(key: string): Promise<void> {

@@ -1,9 +1,18 @@
 import type { EndpointSliceRecord, ServiceRecord } from "../api/objects.ts";
-import { type IpAddress, type IpFamily, ipFamilies } from "../base/ip.ts";
-import { endpointPortKey, mergeSlices } from "../model/endpoints.ts";
+import type { IpAddress, IpFamily } from "../base/ip.ts";
+import { finish } from "../base/time-slice.ts";
+import type { Endpoint } from "../model/endpoints.ts";
 import { type ServicePort, servicePortName } from "../model/service-port.ts";
-import { servicePortsOf } from "../model/service-ports.ts";
-import { chooseEndpoints, type NodePlace } from "../model/topology.ts";
+import { chooseEndpoints } from "../model/topology.ts";
+import type { PortAdmission } from "../plan/claims/port-admission.ts";
+import {
+  type Frontend,
+  frontendsOf,
+  type ReservedAddress,
+  reservedAddresses,
+} from "../plan/frontends.ts";
+import type { FamilyOptions, PlanOptions } from "../plan/options.ts";
+import { admitWith, planPorts, servedPart } from "../plan/planner.ts";
 
 /** Where a connection can be sent. */
 export interface Backend {
@@ -23,8 +32,14 @@ export interface ServiceListener {
   readonly portName: string;
   readonly family: IpFamily;
   readonly protocol: "TCP" | "UDP";
-  /** Cluster IP, external IPs and load-balancer IPs. */
+  /** Where the Service may be served, node ports at every address of the node; see {@link frontendsOf}. */
+  readonly frontends: readonly Frontend[];
+  /** External and load-balancer IPs that the node needs. */
+  readonly reserved: readonly ReservedAddress[];
+  /** Cluster IP, external IPs and load-balancer IPs of {@link frontends}. */
   readonly addresses: readonly IpAddress[];
+  /** Source ranges apply to the node port, too. */
+  readonly isNodePortRestricted: boolean;
   readonly port: number;
   /** 0 when there is none. */
   readonly nodePort: number;
@@ -39,38 +54,58 @@ export interface ServiceListener {
 export function serviceListeners(
   service: ServiceRecord,
   slices: Iterable<EndpointSliceRecord>,
-  place: NodePlace,
+  options: PlanOptions,
+  admission?: Pick<PortAdmission, "admit">,
 ): readonly ServiceListener[] {
   const known = [...slices];
-  return ipFamilies.flatMap((family) => {
-    const endpoints = mergeSlices(known, family, place.nodeName);
-    return servicePortsOf(service, family).flatMap((port): readonly ServiceListener[] => {
-      const { protocol } = port;
-      if (protocol === "SCTP") return [];
-      const ofPort = endpoints.get(endpointPortKey({ name: port.portName, protocol })) ?? [];
-      const { cluster, local } = chooseEndpoints(ofPort, port, place);
-      const portName = servicePortName(port);
-      const addresses = [port.clusterIp, ...port.externalIps, ...port.loadBalancerIps];
-      return [
-        {
-          key: listenerKey(port, family),
-          servicePort: port,
-          service: service.name,
-          portName,
-          family,
-          protocol,
-          addresses: [...new Set(addresses)],
-          port: port.port,
-          nodePort: port.nodePort,
-          affinitySeconds: port.affinitySeconds,
-          backends: (cluster.length > 0 ? cluster : local).map(backendOf),
-          serving: new Set(
-            ofPort.filter(({ isReady, isServing }) => isReady || isServing).map(({ key }) => key),
-          ),
-        },
-      ];
-    });
+  const served = servedPart(service, options);
+  const { nodeName } = options.place;
+  return [...options.families].flatMap(([family, ofFamily]) => {
+    const planOne = (port: ServicePort, endpoints: readonly Endpoint[]): ServiceListener[] =>
+      listenerOf(port, endpoints, { options, ofFamily });
+    return finish(
+      planPorts(
+        served,
+        known,
+        { family, nodeName, admit: admitWith(admission, ofFamily) },
+        planOne,
+      ),
+    ).servicePorts.flat();
   });
+}
+
+function listenerOf(
+  port: ServicePort,
+  endpoints: readonly Endpoint[],
+  { options, ofFamily }: { readonly options: PlanOptions; readonly ofFamily: FamilyOptions },
+): ServiceListener[] {
+  const { family, protocol } = port;
+  if (protocol === "SCTP") return [];
+  const { cluster, local } = chooseEndpoints(endpoints, port, options.place);
+  const nodePortAddresses = [...ofFamily.nodeAddresses];
+  const frontends = frontendsOf(port, { ...ofFamily, nodePortAddresses });
+  const virtual = frontends.filter(({ kind }) => kind !== "node-port");
+  return [
+    {
+      key: listenerKey(port, family),
+      servicePort: port,
+      service: port.service,
+      portName: servicePortName(port),
+      family,
+      protocol,
+      frontends,
+      reserved: reservedAddresses(port, ofFamily),
+      addresses: [...new Set(virtual.map(({ address }) => address))],
+      isNodePortRestricted: ofFamily.edges?.areSourceRangesStrict === true,
+      port: port.port,
+      nodePort: port.nodePort,
+      affinitySeconds: port.affinitySeconds,
+      backends: (cluster.length > 0 ? cluster : local).map(backendOf),
+      serving: new Set(
+        endpoints.filter(({ isReady, isServing }) => isReady || isServing).map(({ key }) => key),
+      ),
+    },
+  ];
 }
 
 /** Of the listener that serves a service port. */

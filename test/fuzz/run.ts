@@ -55,8 +55,10 @@ async function main(): Promise<number> {
 
 async function runsFor(name: string): Promise<number> {
   if (values.runs !== undefined) return Number(values.runs);
+  const { runs, isDecoder } = await loadTarget(name);
+  if (runs !== undefined) return values.long ? runs.long : runs.short;
   if (!values.long) return shortRuns;
-  return (await loadTarget(name)).isDecoder ? longDecoderRuns : longRuns;
+  return isDecoder ? longDecoderRuns : longRuns;
 }
 
 function tryInChild(name: string): Promise<Outcome> {

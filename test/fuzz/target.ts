@@ -9,6 +9,8 @@ export interface FuzzTarget<T = unknown> {
   readonly name: string;
   /** Decoders are cheap: the long form gives them ten million inputs each. */
   readonly isDecoder: boolean;
+  /** Of inputs that are a node's history; absent: as many as the form of the run has. */
+  readonly runs?: { readonly short: number; readonly long: number };
   /** Kept inputs: recorded from the real thing, or found once. They are tried first, as they are. */
   readonly kept: readonly T[];
   /** Kept inputs, changed; and others out of thin air. */

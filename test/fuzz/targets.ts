@@ -23,6 +23,9 @@ const files: Readonly<Record<string, () => Promise<TargetsFile>>> = {
   "http-debug": () => import("./targets/http-requests.ts"),
   "http-service-health": () => import("./targets/http-requests.ts"),
   "operator-socket": () => import("./targets/operator-socket.ts"),
+  "tenant-ipvs": () => import("./targets/tenants.ts"),
+  "tenant-iptables": () => import("./targets/tenants.ts"),
+  "tenant-userspace": () => import("./targets/tenants.ts"),
 };
 
 /** The slow ones first, so that both processors end together. */
@@ -34,6 +37,9 @@ export const targetNames: readonly string[] = [
     "http-debug",
     "http-service-health",
     "operator-socket",
+    "tenant-ipvs",
+    "tenant-iptables",
+    "tenant-userspace",
     "kubeconfigs",
     "services",
     "endpointslices",

@@ -1,4 +1,4 @@
-import { familyOf, type IpFamily, ipFamilies } from "../../base/ip.ts";
+import { familyOf, type IpFamily, ipFamilies, isLinkLocal } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
 import { headlessLabel, serviceNameLabel } from "../../endpoint-slices/objects.ts";
 import type { EndpointRecord, EndpointSliceRecord, SlicePortRecord } from "../objects.ts";
@@ -63,6 +63,8 @@ function endpointOf(given: Untrusted, family: IpFamily): EndpointRecord | undefi
   const address = addressOf(first, "invalid-endpoint-address");
   if (address === undefined) return undefined;
   if (familyOf(address) !== family) return first.refuse("invalid-endpoint-address");
+  // As the API server: the node's neighbors and a cloud's metadata are behind these.
+  if (isLinkLocal(address)) return first.refuse("link-local-endpoint");
   const conditions = conditionsOf(given.field("conditions"));
   if (conditions === undefined) return undefined;
   const zoneHints = hintsIn(given, "forZones");

@@ -1,14 +1,19 @@
 import type { NodeRecord } from "../../api/objects.ts";
 import type { ServerEndpoint } from "../../api/source.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
-import type { Kernel } from "../../kernel/kernel.ts";
 import type { PlanOptions } from "../../plan/options.ts";
 import type { LiveConfig } from "../process/live-config.ts";
 import { healthCheckAddresses, planOptionsOf, sameOptions } from "./node-facts.ts";
-import { emptyNetwork, type NodeNetwork, readNodeNetwork, sameNetwork } from "./node-network.ts";
+import {
+  emptyNetwork,
+  type NetworkReader,
+  type NodeNetwork,
+  readNodeNetwork,
+  sameNetwork,
+} from "./node-network.ts";
 
 export interface KnownNodeParts {
-  readonly kernel: Kernel;
+  readonly kernel: NetworkReader;
   readonly live: LiveConfig;
   /** Families whose programs and kernel parts work here. */
   readonly families: readonly IpFamily[];

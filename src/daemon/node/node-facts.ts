@@ -33,6 +33,7 @@ export function planOptionsOf(facts: NodeFacts): PlanOptions {
     place: { nodeName: config.nodeName, zone: node?.zone ?? "" },
     families: new Map(facts.families.map((family) => [family, familyOptions(family, facts)])),
     scheduler: config.scheduler,
+    extraSchedulers: config.extraSchedulers,
     tuning: config.tuning,
     areExternalIpsIgnored: config.featureGates.get("AllowServiceExternalIPs") === false,
     isMasqueradeAll: config.isMasqueradeAll,

@@ -2,7 +2,7 @@
 import type { EndpointSliceRecord } from "../../api/objects.ts";
 import type { ServerEndpoint } from "../../api/source.ts";
 import { familyOf, type IpAddress } from "../../base/ip.ts";
-import type { Kernel } from "../../kernel/kernel.ts";
+import type { DummyLink, Sysctl } from "../../kernel/kernel.ts";
 import type { ReservedReason } from "../../plan/options.ts";
 import { readAddresses } from "../../reconcile/observed/read-addresses.ts";
 
@@ -33,6 +33,12 @@ export const emptyNetwork: NodeNetwork = {
 /** The Service through which pods reach the API servers. */
 export const apiServerService = "default/kubernetes";
 
+/** What tells about links, addresses and routes. */
+export interface NetworkReader {
+  readonly link: Pick<DummyLink, "name" | "find" | "listAddresses" | "listGateways">;
+  readonly sysctl: Pick<Sysctl, "read">;
+}
+
 /** What the node knows of others from elsewhere than its kernel. */
 export interface KnownOthers {
   readonly apiServers: Iterable<ServerEndpoint>;
@@ -42,7 +48,7 @@ export interface KnownOthers {
 
 /** Reads links, addresses and routes. `previous`: what was read last. Throws what the kernel says. */
 export async function readNodeNetwork(
-  kernel: Kernel,
+  kernel: NetworkReader,
   { apiServers, nodeAddresses = [] }: KnownOthers,
   previous: NodeNetwork = emptyNetwork,
 ): Promise<NodeNetwork> {
@@ -79,7 +85,7 @@ export function keptGateways(
 }
 
 /** The link's own setting counts once there is one; until then that of links to come. */
-function isIpv6Disabled({ sysctl, link }: Kernel): boolean {
+function isIpv6Disabled({ sysctl, link }: NetworkReader): boolean {
   const read = (name: string): string | undefined =>
     sysctl.read(`net/ipv6/conf/${name}/disable_ipv6`);
   return (read(link.name) ?? read("default")) === "1";

@@ -1,13 +1,17 @@
 /** Services that do not get what they ask for, in words for log, metric and event. Pure. */
 import type { ServiceName } from "../../api/objects.ts";
+import { hostPort } from "../../base/ip.ts";
 import type { LogKeys } from "../../base/log.ts";
+import type { LimitedService, LimitKind } from "../../model/shares.ts";
 import type { ClaimReason, LostClaim } from "../../plan/claims/claim.ts";
 import type { DesiredState } from "../../plan/desired-state.ts";
+import type { OwnedReservedAddress } from "../../plan/frontends.ts";
 import type { ReservedReason } from "../../plan/options.ts";
 
 export type ConflictReason =
   | "claimed-by-another-service"
   | "foreign-virtual-server"
+  | LimitKind
   | ReservedReason;
 
 const reservedWords: Readonly<Record<ReservedReason, string>> = {
@@ -17,11 +21,14 @@ const reservedWords: Readonly<Record<ReservedReason, string>> = {
   "api-server-address": "the API server's",
   "other-node-address": "another Node's",
   "link-local-address": "link-local",
+  "node-process-port": "the node's own, and a process of the node listens at the port",
 };
 
 export const conflictReasons: readonly ConflictReason[] = [
   "claimed-by-another-service",
   "foreign-virtual-server",
+  "service-limit",
+  "namespace-limit",
   ...(Object.keys(reservedWords) as ReservedReason[]),
 ];
 
@@ -41,6 +48,7 @@ export interface Conflict {
 
 /** What Services ask for, and who does not get it. */
 export interface Claimed {
+  readonly limitedServices: Iterable<LimitedService>;
   readonly desired: DesiredState;
   /** Health-check node ports that another Service has. */
   readonly lostHealthPorts: readonly LostClaim[];
@@ -48,7 +56,7 @@ export interface Claimed {
 
 /** Lists all of them. `foreignServers`: keys of virtual servers that a third party has. */
 export function conflictsOf(
-  { desired, lostHealthPorts }: Claimed,
+  { desired, lostHealthPorts, limitedServices }: Claimed,
   foreignServers: readonly string[],
 ): readonly Conflict[] {
   return [
@@ -67,22 +75,32 @@ export function conflictsOf(
         remedy: `remove it with ipvsadm -D, or give Service ${service} another address or port`,
       };
     }),
-    // One line for each address: it may be in every Service.
-    ...desired
-      .reservedAddresses()
-      .map(({ address, reason, servicePort: servicePortName }): Conflict => {
-        const service = serviceOf(servicePortName);
-        return {
-          key: `reserved ${address} ${reason}`,
-          reason,
-          event: "Address is never bound to kube-ipvs0: the node needs it",
-          keys: { address, servicePortName },
-          service,
-          note: `${address} is not bound on this node: it is ${reservedWords[reason]}`,
-          remedy: `give Service ${service} another address`,
-        };
-      }),
+    ...desired.reservedAddresses().map(reservedConflict),
+    ...[...limitedServices].map(limitConflict),
   ];
+}
+
+/** One for each address: it may be in every Service. */
+export function reservedConflict({
+  address,
+  reason,
+  isServed,
+  port,
+  servicePort: servicePortName,
+}: OwnedReservedAddress): Conflict {
+  const service = serviceOf(servicePortName);
+  const place = port === undefined ? address : hostPort(address, port);
+  return {
+    key: `reserved ${place} ${reason}`,
+    reason,
+    event: isServed
+      ? "Address is never bound to kube-ipvs0: the node needs it"
+      : "Address of a Service is not served: the node needs it",
+    keys: { address, ...(port === undefined ? {} : { port }), servicePortName },
+    service,
+    note: `${place} is not ${isServed ? "bound" : "served"} on this node: it is ${reservedWords[reason]}`,
+    remedy: `give Service ${service} another address`,
+  };
 }
 
 /** One Service asks for what another one has. */
@@ -99,6 +117,28 @@ export function claimConflict({ virtualServer, winner, loser, reason }: LostClai
   };
 }
 
+/** A part of a Service is not served. */
+export function limitConflict({ service, limit, demand, share }: LimitedService): Conflict {
+  const { name } = service;
+  const amounts = (["frontends", "endpoints"] as const).filter(
+    (amount) => demand[amount] > share[amount],
+  );
+  const texts = amounts.map((amount) => `${share[amount]} of ${demand[amount]} ${amount}`);
+  const scope = limit === "service-limit" ? "service" : "namespace";
+  const settings = amounts.map((amount) => `kubeIpvs.${scope}${settingNames[amount]}`);
+  return {
+    key: `${limit} ${name}`,
+    reason: limit,
+    event: "Service exceeds a limit, part of it is not served",
+    keys: { service: name, frontends: demand.frontends, endpoints: demand.endpoints },
+    service: name,
+    note: `at most ${texts.join(" and ")} are served, by ${settings.join(" and ")}`,
+    remedy: `make Service ${name} smaller, or raise the limit`,
+  };
+}
+
+const settingNames = { frontends: "FrontendLimit", endpoints: "EndpointLimit" } as const;
+
 /** Of two Services with one health-check node port, load balancers that ask there hear of the other one. */
 export function healthPortConflict(lost: LostClaim): Conflict {
   const { virtualServer: healthCheckNodePort, winner, loser, reason: claim } = lost;
@@ -113,6 +153,7 @@ export function healthPortConflict(lost: LostClaim): Conflict {
 const claimWords: Readonly<Record<ClaimReason, string>> = {
   "kind-of-address": "whose kind of address comes first",
   "held-before": "which held it before",
+  "earlier-claim": "which claimed it first",
   older: "which is older",
   "earlier-manifest": "whose manifest comes first",
   "earlier-name": "which is as old and comes first by name",

@@ -58,6 +58,8 @@ export function refusedObjectEvent(
 const conflictReasons: Readonly<Partial<Record<ConflictReason, string>>> = {
   "claimed-by-another-service": "AddressClaimed",
   "foreign-virtual-server": "ForeignVirtualServer",
+  "service-limit": "LimitExceeded",
+  "namespace-limit": "LimitExceeded",
 };
 
 /** Addresses and virtual servers of this node decide about these. */

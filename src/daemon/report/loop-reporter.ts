@@ -6,6 +6,7 @@ import type { IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { Trigger } from "../../model/change-tracker.ts";
+import type { LimitedService } from "../../model/shares.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
 import type { LostClaim } from "../../plan/claims/claim.ts";
 import type { ConntrackPass } from "../../reconcile/apply/outcome.ts";
@@ -42,6 +43,8 @@ export interface LoopSummary {
   readonly elapsedMs: number;
   /** Health-check node ports that another Service has. */
   readonly lostHealthPorts: readonly LostClaim[];
+  /** Services of which a part is not served. */
+  readonly limitedServices: Iterable<LimitedService>;
 }
 
 /** Failures logged one by one; the rest is a number. */

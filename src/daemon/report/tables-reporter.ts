@@ -1,13 +1,13 @@
 import type { DesiredTables } from "../../plan/iptables/desired-tables.ts";
 import type { FamilySync, TablesReport } from "../../reconcile/iptables/tables-reconciler.ts";
 import { changeCount } from "../../reconcile/report.ts";
-import { claimConflict, healthPortConflict } from "./conflicts.ts";
+import { claimConflict, healthPortConflict, limitConflict, reservedConflict } from "./conflicts.ts";
 import { LoopReporter, type LoopSummary } from "./loop-reporter.ts";
 
 /** What there is to say about one sync in mode iptables. */
 export interface TablesSummary extends Omit<LoopSummary, "isFull"> {
   readonly report: TablesReport;
-  readonly desired: Pick<DesiredTables, "withoutLocalEndpoints" | "claims">;
+  readonly desired: Pick<DesiredTables, "withoutLocalEndpoints" | "claims" | "unservedAddresses">;
 }
 
 /** Turns what the loop of mode iptables does into metrics, health and log lines. */
@@ -36,6 +36,8 @@ export class TablesReporter extends LoopReporter {
     this.conflicts.report([
       ...summary.desired.claims.lost().map(claimConflict),
       ...summary.lostHealthPorts.map(healthPortConflict),
+      ...summary.desired.unservedAddresses().map(reservedConflict),
+      ...[...summary.limitedServices].map(limitConflict),
     ]);
     this.firstSync.succeeded(summary, () => ({
       changes: summary.isObserveOnly ? report.plan.changes.length : changeCount(report),

@@ -5,11 +5,12 @@ import type { IpFamily } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Kernel } from "../../kernel/kernel.ts";
 import type { ChangeTracker } from "../../model/change-tracker.ts";
+import type { ClaimMemory } from "../../plan/claims/claim-memory.ts";
 import type { HolderRecord } from "../../plan/claims/holder-record.ts";
 import type { SyncReport } from "../../reconcile/report.ts";
 import type { ServiceHealthServers } from "../http/service-health.ts";
 import { KnownNode } from "../node/known-node.ts";
-import { apiServerService, sliceEndpoints } from "../node/node-network.ts";
+import { apiServerService, type NetworkReader, sliceEndpoints } from "../node/node-network.ts";
 import { NodeWait } from "../node/node-wait.ts";
 import { OtherNodes, type OtherNodesParts } from "../node/other-nodes.ts";
 import { type ServiceChange, UncheckedClaims } from "../node/unchecked-claims.ts";
@@ -17,7 +18,7 @@ import type { LiveConfig } from "../process/live-config.ts";
 
 /** What a loop is given, and hands on to its input. */
 export interface ClusterInputCollaborators {
-  readonly kernel: Kernel;
+  readonly kernel: NetworkReader;
   readonly clock: Clock;
   readonly log: Logger;
   /** Where the API server is, as the connection knows; absent: there is none. */
@@ -32,9 +33,12 @@ export interface ClusterInputCollaborators {
 
 /** What the loop of either mode is given. */
 export interface LoopParts extends ClusterInputCollaborators {
+  readonly kernel: Kernel;
   readonly healthChecks: ServiceHealthServers;
   /** Absent: a restart knows who holds an address that several Services claim where the kernel shows it. */
   readonly holderRecord?: HolderRecord;
+  /** Absent: claims are equally old, and all are admitted. */
+  readonly claimMemory?: ClaimMemory;
   /** Called after each sync. */
   readonly onReport?: (report: SyncReport) => void;
   /** Milliseconds of processor time that the process has used; absent: checks are paced by time that passes. */

@@ -1,8 +1,10 @@
 import { earliest } from "../../base/earliest.ts";
 import { Exclusive } from "../../base/exclusive.ts";
 import type { IpAddress, IpFamily } from "../../base/ip.ts";
+import { isAllowedScheduler } from "../../base/scheduler.ts";
 import { inSlices, yieldToEventLoop } from "../../base/time-slice.ts";
 import { noRampStartTimes, type RampStartTimes } from "../../model/slow-starts.ts";
+import { type ClaimMemory, noClaimMemory } from "../../plan/claims/claim-memory.ts";
 import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
 import { ClusterPlan } from "../../plan/cluster-plan.ts";
 import type { ApplyProgress } from "../../reconcile/apply/apply-plan.ts";
@@ -51,6 +53,7 @@ export class SyncLoop {
   readonly #schedulers: AvailableSchedulers;
   readonly #rampStartTimes: RampStartTimes;
   readonly #holderRecord: HolderRecord;
+  readonly #claimMemory: ClaimMemory;
   readonly #plan: ClusterPlan;
   readonly #reconciler: Reconciler;
   readonly #runner: Runner;
@@ -70,8 +73,11 @@ export class SyncLoop {
     this.#isObserveOnly = live.current.isObserveOnly;
     this.#rampStartTimes = parts.rampStartTimes ?? noRampStartTimes;
     this.#holderRecord = parts.holderRecord ?? noHolderRecord;
+    this.#claimMemory = parts.claimMemory ?? noClaimMemory();
     this.#plan = new ClusterPlan({
       held: this.#holderRecord.held,
+      limits: live.current.limits,
+      claims: this.#claimMemory,
       startedAtMs: clock.nowMs(),
       onPlan: (plan) => {
         healthChecks.note(plan);
@@ -94,7 +100,10 @@ export class SyncLoop {
       exclusive: this.#exclusive,
       isListing: () => this.input.isListing,
     });
-    this.#schedulers = new AvailableSchedulers({ ipvs: kernel.ipvs, clock, families });
+    this.#schedulers = new AvailableSchedulers({
+      ...{ ipvs: kernel.ipvs, clock, families },
+      isAllowed: (name) => isAllowedScheduler(name, live.current.extraSchedulers),
+    });
     this.#reconciler = new Reconciler({ ...parts, isDryRun: this.#isObserveOnly });
     this.#runner = this.#makeRunner();
     this.#checks = this.#makeChecks();
@@ -190,6 +199,8 @@ export class SyncLoop {
     if (!this.#isObserveOnly) {
       const ofPorts = healthChecks.claims.contestedHolders();
       this.#holderRecord.keepHolders(this.#plan.desired.claims.contestedHolders(), ofPorts);
+      const claimRecord = this.#claimMemory.ages.takeRecord();
+      if (claimRecord !== undefined) this.#claimMemory.keep(claimRecord);
     }
     this.#parts.onReport?.(report);
     reporter.synced({
@@ -203,6 +214,7 @@ export class SyncLoop {
       triggers,
       desired: this.#plan.desired,
       lostHealthPorts: healthChecks.claims.lost(),
+      limitedServices: this.#plan.tracker.limitedServices(),
       annotationProblems: this.#plan.annotationProblems,
       drains: this.#reconciler.drainer,
     });

@@ -5,6 +5,7 @@ import { inSlices, yieldToEventLoop } from "../../base/time-slice.ts";
 import type { ChangeTracker } from "../../model/change-tracker.ts";
 import type { ServicePort } from "../../model/service-port.ts";
 import type { NodePlace } from "../../model/topology.ts";
+import { type ClaimMemory, noClaimMemory } from "../../plan/claims/claim-memory.ts";
 import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
 import { frontendsOf } from "../../plan/frontends.ts";
 import type { IptablesNodeOptions } from "../../plan/iptables/options.ts";
@@ -50,6 +51,7 @@ export class TablesLoop {
   readonly #plan: TablesPlan;
   readonly #reconciler: TablesReconciler;
   readonly #holderRecord: HolderRecord;
+  readonly #claimMemory: ClaimMemory;
   #hasGoal = false;
   readonly #runner: Runner;
   readonly #addressWatch: AddressWatch;
@@ -64,8 +66,11 @@ export class TablesLoop {
     this.#live = live;
     this.#prepared = prepared;
     this.#holderRecord = parts.holderRecord ?? noHolderRecord;
+    this.#claimMemory = parts.claimMemory ?? noClaimMemory();
     this.#plan = new TablesPlan({
       held: this.#holderRecord.held,
+      limits: live.current.limits,
+      claims: this.#claimMemory,
       startedAtMs: clock.nowMs(),
       onPlan: (plan) => healthChecks.note(plan),
     });
@@ -184,6 +189,8 @@ export class TablesLoop {
     if (!this.#live.current.isObserveOnly) {
       const ofPorts = healthChecks.claims.contestedHolders();
       this.#holderRecord.keepHolders(claims.contestedHolders(), ofPorts);
+      const claimRecord = this.#claimMemory.ages.takeRecord();
+      if (claimRecord !== undefined) this.#claimMemory.keep(claimRecord);
     }
     onReport(report);
     reporter.synced({
@@ -195,6 +202,7 @@ export class TablesLoop {
       triggers,
       desired: this.#plan.desired,
       lostHealthPorts: healthChecks.claims.lost(),
+      limitedServices: this.objects.limitedServices(),
     });
     const hasWorked = report.failures.length === 0;
     this.#noteComparison(report);

@@ -9,11 +9,12 @@ import type { Config } from "../../config/config.ts";
 import type { ClosableConntrack, UsableIptables } from "../../kernel/open-iptables.ts";
 import type { Metrics } from "../../metrics/prometheus-metrics.ts";
 import type { ServicePort } from "../../model/service-port.ts";
+import type { ClaimMemory } from "../../plan/claims/claim-memory.ts";
 import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-record.ts";
-import { askedFrontends } from "../../plan/frontends.ts";
-import { type ListenRule, listenAddressOf } from "../../userspace/listen-addresses.ts";
+import { listenAddressOf } from "../../userspace/listen-addresses.ts";
 import { UserspaceProxier } from "../../userspace/proxier.ts";
 import { listenerKey } from "../../userspace/service-listeners.ts";
+import { rememberServers } from "../node/node-network.ts";
 import { tidyOnceSynced } from "../node/tidy-once-synced.ts";
 import type { ListenersView, ServedAddress } from "../operator/daemon-view.ts";
 import type { ModeRecord } from "../process/mode-record.ts";
@@ -24,6 +25,7 @@ import type { ProxyHealth } from "../report/proxy-health.ts";
 import { SyncHistory } from "../report/sync-history.ts";
 import { sourceListener } from "../sync/source-listener.ts";
 import { ListenerFlows } from "./listener-flows.ts";
+import { openNetworkReader } from "./network-reader.ts";
 import { readNodeAddresses } from "./node-addresses.ts";
 import { ObservedListeners, type ObservedListenersParts } from "./observed-listeners.ts";
 import { findIptables } from "./plan-userspace.ts";
@@ -40,6 +42,8 @@ export interface UserspaceParts {
   readonly events: EventRecorder;
   /** Absent: a restart does not know who holds an address that several Services claim. */
   readonly holderRecord?: HolderRecord;
+  /** Absent: claims are equally old, and all are admitted. */
+  readonly claimMemory?: ClaimMemory;
   /** Absent: nobody knows which modes ran before. */
   readonly modeRecord?: ModeRecord;
   /** Absent: the programs of this machine. */
@@ -49,6 +53,8 @@ export interface UserspaceParts {
 /** Mode userspace at work. */
 export interface RunningUserspace {
   readonly view: ListenersView;
+  /** Resolves when everything reported so far is served. */
+  readonly settled: () => Promise<void>;
   readonly stop: () => Promise<void>;
 }
 
@@ -60,6 +66,7 @@ export async function beginUserspace(
   const { clock, log, source, events } = parts;
   const { isObserveOnly } = config;
   const usable = await findIptables(config, log, parts.openIptables);
+  const network = openNetworkReader(usable, log);
   const families = usable?.families ?? ipFamilies;
   const holderRecord = holderRecordOf(config, parts);
   const { proxier, portals } = isObserveOnly
@@ -78,12 +85,13 @@ export async function beginUserspace(
     proxier,
     portals,
     families,
-    nodeAddresses: readNodeAddresses,
+    kernel: network,
+    apiServers: rememberServers(() => source.servers?.() ?? []),
     onSynced,
     ...answers,
     ...flows,
   };
-  const loop = new UserspaceLoop({ ...parts, ...own }, config);
+  const loop = new UserspaceLoop({ ...parts, ...own }, { current: config });
   const stopped = new AbortController();
   if (usable !== undefined && !isObserveOnly) parts.modeRecord?.begin("userspace");
   let ranIpvs = parts.modeRecord?.earlier.has("ipvs") === true;
@@ -98,14 +106,19 @@ export async function beginUserspace(
     return isTidy;
   });
   loop.start();
-  await source.start(sourceListener(loop, parts));
+  await source.start({
+    ...sourceListener(loop.input, parts),
+    onNodeAddresses: (nodes) => loop.input.noteNodeAddresses(nodes),
+  });
   events.record(startingEvent(config.nodeName));
   return {
     view: viewOf({ loop, proxier, usable, history }, config, clock, families),
+    settled: () => loop.settled(),
     stop: async () => {
       stopped.abort();
       await source.stop();
       await loop.stop();
+      network.close();
       conntrack?.close();
     },
   };
@@ -144,7 +157,10 @@ function onlyObserved(
   const observed = new ObservedListeners({
     ...{ config, usable, held },
     dryRun: new DryRunReporter({ log, metrics }),
-    objects: () => ({ tracker: loop().objects, place: loop().place }),
+    objects: () => {
+      const { objects: tracker, options } = loop();
+      return options && { tracker, options };
+    },
   });
   return { proxier: observed, portals: observed };
 }
@@ -183,10 +199,9 @@ function viewOf(
     open: () => loop.open(),
     nodeAddresses: readNodeAddresses,
     frontends: (port) =>
-      servedAddresses(port, {
-        bindAddress: config.bindAddress,
-        isRedirected: usable !== undefined,
-      }),
+      usable === undefined
+        ? [ownAddress(port, config)]
+        : [...loop.frontends(port), ...nodePortsOf(port)],
     lostTo: (port, key) => loop.claims.lostTo(port, key),
     absentReason: (port, family) => {
       if (port.protocol === "SCTP") return "protocol-not-supported";
@@ -209,15 +224,15 @@ function findConntrack(
   }
 }
 
-/** Where clients reach a service port: by rules at all its addresses, else where its listener stands. Pure. */
-function servedAddresses(
+/** Without rules clients reach a service port where its listener stands. Pure. */
+function ownAddress(
   port: ServicePort,
-  { bindAddress, isRedirected }: ListenRule,
-): readonly ServedAddress[] {
-  const { nodePort } = port;
-  const nodePorts: readonly ServedAddress[] =
-    nodePort === 0 ? [] : [{ kind: "node-port", port: nodePort }];
-  if (isRedirected) return [...askedFrontends(port, []), ...nodePorts];
-  const [own = { kind: "cluster-ip", port: port.port } as const] = nodePorts;
-  return [isWildcard(bindAddress) ? own : { ...own, address: bindAddress }];
+  { bindAddress }: Pick<Config, "bindAddress">,
+): ServedAddress {
+  const [own = { kind: "cluster-ip", port: port.port } as const] = nodePortsOf(port);
+  return isWildcard(bindAddress) ? own : { ...own, address: bindAddress };
+}
+
+function nodePortsOf({ nodePort }: ServicePort): readonly ServedAddress[] {
+  return nodePort === 0 ? [] : [{ kind: "node-port", port: nodePort }];
 }

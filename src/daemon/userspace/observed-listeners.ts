@@ -7,7 +7,6 @@ import {
   type PendingChange,
   pendingChanges,
 } from "../report/dry-run-reporter.ts";
-import { readNodeAddresses } from "./node-addresses.ts";
 import {
   type KnownObjects,
   listenerText,
@@ -18,8 +17,8 @@ import type { Listeners, RulesToListeners } from "./userspace-loop.ts";
 
 export interface ObservedListenersParts extends Pick<SeenKernel, "usable"> {
   readonly config: Parameters<typeof planUserspace>[2];
-  /** As last known. */
-  readonly objects: () => KnownObjects;
+  /** As last known; undefined before the node is. */
+  readonly objects: () => KnownObjects | undefined;
   readonly held: Holders;
   readonly dryRun: Pick<DryRunReporter, "planned">;
 }
@@ -53,9 +52,10 @@ export class ObservedListeners implements Listeners, RulesToListeners {
   /** Rejects where rules or sockets cannot be read. */
   async sync(): Promise<boolean> {
     const { config, objects, usable, held, dryRun } = this.#parts;
+    const known = objects();
+    if (known === undefined) return false;
     const seen = { usable, held, sockets: listListeningSockets() };
-    const nodeAddresses = readNodeAddresses();
-    const plan = await planUserspace(objects(), { ...seen, nodeAddresses }, config);
+    const plan = await planUserspace(known, seen, config);
     this.#found = plan.found;
     dryRun.planned([...plan.listeners.map(toOpen), ...pendingChanges(plan.rules)]);
     return false;

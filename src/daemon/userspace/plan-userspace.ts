@@ -1,7 +1,7 @@
 /** What a start in mode userspace would do on this node: listeners to open, rules to write. Nothing is opened or written. */
 import type { ServiceName } from "../../api/objects.ts";
 import { errorText } from "../../base/error-text.ts";
-import { hostPort, type IpAddress, type IpFamily, ipFamilies } from "../../base/ip.ts";
+import { hostPort, type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { Config } from "../../config/config.ts";
 import { parseRule } from "../../kernel/iptables/parse-rule.ts";
@@ -11,8 +11,8 @@ import { openIptables, type UsableIptables } from "../../kernel/open-iptables.ts
 import type { ChangeTracker } from "../../model/change-tracker.ts";
 import { servicePortName } from "../../model/service-port.ts";
 import { servicePortsOf } from "../../model/service-ports.ts";
-import type { NodePlace } from "../../model/topology.ts";
 import type { Holders } from "../../plan/claims/claim.ts";
+import type { PlanOptions } from "../../plan/options.ts";
 import { type ChangePlan, emptyPlan } from "../../reconcile/change-plan.ts";
 import { diffRules, type PlannedRuleChange } from "../../reconcile/diff/diff-rules.ts";
 import { cachedRulesOf } from "../../reconcile/diff/rule-texts.ts";
@@ -42,7 +42,7 @@ export interface UserspacePlan {
 /** What is known of the cluster. */
 export interface KnownObjects {
   readonly tracker: Pick<ChangeTracker, "serviceNames" | "service" | "slicesOf">;
-  readonly place: NodePlace;
+  readonly options: PlanOptions;
 }
 
 type Rules = Pick<Iptables, "observe" | "render">;
@@ -52,21 +52,20 @@ export interface SeenKernel {
   /** Undefined: there is none, and listeners stand alone. */
   readonly usable: (Pick<UsableIptables, "families"> & { readonly iptables: Rules }) | undefined;
   readonly sockets: ReturnType<typeof listListeningSockets>;
-  readonly nodeAddresses: readonly IpAddress[];
   /** Who holds what several Services claim, as the record says. */
   readonly held: Holders;
 }
 
 /** Rejects where rules cannot be read. */
 export async function planUserspace(
-  { tracker, place }: KnownObjects,
-  { usable, sockets, nodeAddresses, held }: SeenKernel,
+  { tracker, options }: KnownObjects,
+  { usable, sockets, held }: SeenKernel,
   { bindAddress }: Pick<Config, "bindAddress">,
 ): Promise<UserspacePlan> {
   const claims = new PortalClaims(held);
   const wanted = [...tracker.serviceNames()].flatMap((name) => {
-    const listeners = listenersOf(name, tracker, place);
-    claims.replaceService(name, listeners, nodeAddresses);
+    const listeners = listenersOf(name, { tracker, options });
+    claims.replaceService(name, listeners);
     return listeners;
   });
   const observed = await observe(usable);
@@ -92,11 +91,10 @@ export async function planUserspace(
 
 function listenersOf(
   name: ServiceName,
-  tracker: KnownObjects["tracker"],
-  place: NodePlace,
+  { tracker, options }: KnownObjects,
 ): readonly ServiceListener[] {
   const service = tracker.service(name);
-  return service === undefined ? [] : serviceListeners(service, tracker.slicesOf(name), place);
+  return service === undefined ? [] : serviceListeners(service, tracker.slicesOf(name), options);
 }
 
 /** Each in the families that it has. */

@@ -2,6 +2,7 @@
 import type { NodeRecord } from "../../api/objects.ts";
 import type { ObjectSource, ResourceKind } from "../../api/source.ts";
 import type { Clock } from "../../base/clock.ts";
+import { ipFamilies } from "../../base/ip.ts";
 import { answerText } from "../../base/structured-text.ts";
 import type { Config } from "../../config/config.ts";
 import { listListeningSockets } from "../../kernel/listening-sockets.ts";
@@ -9,15 +10,16 @@ import { ChangeTracker } from "../../model/change-tracker.ts";
 import { planObject } from "../../reconcile/render/plan-json.ts";
 import { planText } from "../../reconcile/render/plan-text.ts";
 import type { SoughtListener } from "../../userspace/find-listeners.ts";
+import { planOptionsOf } from "../node/node-facts.ts";
+import { apiServerService, readNodeNetwork, sliceEndpoints } from "../node/node-network.ts";
 import { answerDeadline } from "../process/answer-deadline.ts";
 import { openSource } from "../process/open-source.ts";
 import { readOwnershipRecord } from "../process/ownership-record.ts";
 import type { CommandParts } from "../run.ts";
-import { readNodeAddresses } from "./node-addresses.ts";
+import { openNetworkReader } from "./network-reader.ts";
 import {
   addressesOf,
   findIptables,
-  type KnownObjects,
   listenerText,
   planUserspace,
   type UserspacePlan,
@@ -35,14 +37,23 @@ export async function printUserspacePlan(
   const { source, close } = await openSource(config, { clock, log, observer });
   try {
     const reading = readObjects(source, config, clock);
-    const objects = await Promise.race([reading, deadline.expired]);
+    const { tracker, node } = await Promise.race([reading, deadline.expired]);
     const sockets = listListeningSockets();
     const usable = await findIptables({ ...config, isObserveOnly: true }, log);
     const { held } = readOwnershipRecord(config.drainStartTimesPath);
-    const seen = { usable, held, sockets, nodeAddresses: readNodeAddresses() };
-    const plan = await planUserspace(objects, seen, config);
-    print(answerText(format, objectOf(plan), () => textOf(plan)).trimEnd());
-    return plan.listeners.length + plan.rules.changes.length > 0;
+    const servers = sliceEndpoints(tracker.slicesOf(apiServerService));
+    const apiServers = [...(source.servers?.() ?? []), ...servers];
+    const families = usable?.families ?? ipFamilies;
+    const reader = openNetworkReader(usable, log);
+    try {
+      const network = await readNodeNetwork(reader, { apiServers });
+      const options = planOptionsOf({ config, families, node, network });
+      const plan = await planUserspace({ tracker, options }, { usable, held, sockets }, config);
+      print(answerText(format, objectOf(plan), () => textOf(plan)).trimEnd());
+      return plan.listeners.length + plan.rules.changes.length > 0;
+    } finally {
+      reader.close();
+    }
   } finally {
     deadline.stop();
     await close();
@@ -52,10 +63,10 @@ export async function printUserspacePlan(
 /** Resolves when Services and EndpointSlices are listed. */
 async function readObjects(
   source: ObjectSource,
-  { nodeName }: Pick<Config, "nodeName">,
+  { limits }: Pick<Config, "limits">,
   clock: Clock,
-): Promise<KnownObjects> {
-  const tracker = new ChangeTracker(clock.nowMs());
+): Promise<{ readonly tracker: ChangeTracker; readonly node: NodeRecord | undefined }> {
+  const tracker = new ChangeTracker(clock.nowMs(), limits);
   const unlisted = new Set<ResourceKind>(["services", "endpointslices"]);
   const listed = Promise.withResolvers<void>();
   let node: NodeRecord | undefined;
@@ -73,7 +84,9 @@ async function readObjects(
   });
   await listed.promise;
   await source.stop();
-  return { tracker, place: { nodeName, zone: node?.zone ?? "" } };
+  // Shares are given when changes are taken.
+  tracker.take();
+  return { tracker, node };
 }
 
 /** Pure. */

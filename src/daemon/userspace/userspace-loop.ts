@@ -1,24 +1,24 @@
-import { isDeepStrictEqual } from "node:util";
-import type { EndpointSliceRecord, NodeRecord, ServiceRecord } from "../../api/objects.ts";
-import type { ResourceKind } from "../../api/source.ts";
-import type { Clock } from "../../base/clock.ts";
 import { errorText } from "../../base/error-text.ts";
-import type { IpAddress, IpFamily } from "../../base/ip.ts";
-import type { Logger } from "../../base/log.ts";
+import type { IpFamily } from "../../base/ip.ts";
 import { none } from "../../base/none.ts";
 import { type NextRun, Periodic } from "../../base/periodic.ts";
-import type { Config } from "../../config/config.ts";
 import type { Iptables } from "../../kernel/kernel.ts";
 import { ChangeTracker } from "../../model/change-tracker.ts";
+import type { ServicePort } from "../../model/service-port.ts";
 import type { NodePlace } from "../../model/topology.ts";
+import { type ClaimMemory, noClaimMemory } from "../../plan/claims/claim-memory.ts";
 import type { HolderRecord } from "../../plan/claims/holder-record.ts";
+import { type Frontend, frontendsOf } from "../../plan/frontends.ts";
+import type { PlanOptions } from "../../plan/options.ts";
 import type { OpenListener } from "../../userspace/listener.ts";
 import type { UserspaceProxier } from "../../userspace/proxier.ts";
 import { type ServiceListener, serviceListeners } from "../../userspace/service-listeners.ts";
+import type { LiveConfig } from "../process/live-config.ts";
 import type { ConflictReporter } from "../report/conflict-reporter.ts";
-import { claimConflict } from "../report/conflicts.ts";
+import { claimConflict, limitConflict, reservedConflict } from "../report/conflicts.ts";
 import type { ProxyHealth } from "../report/proxy-health.ts";
 import type { SyncHistory } from "../report/sync-history.ts";
+import { ClusterInput, type ClusterInputCollaborators } from "../sync/cluster-input.ts";
 import { Runner, runnerOptions } from "../sync/runner.ts";
 import type { ListenerFlows } from "./listener-flows.ts";
 import { PortalClaims } from "./portal-claims.ts";
@@ -34,9 +34,7 @@ export type Listeners = Pick<
 /** See {@link Portals}. */
 export type RulesToListeners = Pick<Portals, "sync" | "forget">;
 
-export interface UserspaceLoopParts {
-  readonly clock: Clock;
-  readonly log: Logger;
+export interface UserspaceLoopParts extends ClusterInputCollaborators {
   readonly health: ProxyHealth;
   readonly proxier: Listeners;
   /** Absent: listeners alone. */
@@ -49,44 +47,53 @@ export interface UserspaceLoopParts {
   readonly history: SyncHistory;
   readonly conflicts: Pick<ConflictReporter, "report">;
   readonly holderRecord: HolderRecord;
-  /** Of all links but loopback, as they are now. */
-  readonly nodeAddresses: () => readonly IpAddress[];
+  /** Absent: claims are equally old, and all are admitted. */
+  readonly claimMemory?: ClaimMemory;
   /** Called after each sync that worked. */
   readonly onSynced: () => void;
 }
 
-type LoopConfig = Pick<
-  Config,
-  "nodeName" | "syncPeriodMs" | "minSyncPeriodMs" | "verificationPeriodMs"
->;
-
 /** Brings listeners, then rules, in line with Services and endpoints: what changed soon, everything now and then. */
 export class UserspaceLoop {
   readonly #parts: UserspaceLoopParts;
+  readonly #live: LiveConfig;
   readonly #tracker: ChangeTracker;
-  readonly #unlisted = new Set<ResourceKind>(["services", "endpointslices"]);
+  /** What the source reports. */
+  readonly input: ClusterInput;
   readonly #runner: Runner;
   readonly #period: Periodic;
-  #place: NodePlace;
   readonly #claims: PortalClaims;
+  readonly #claimMemory: ClaimMemory;
   #isSettled = false;
-  #nodeAddresses: readonly IpAddress[] = none;
+  /** Those of the last sync; undefined: there was none. */
+  #options: PlanOptions | undefined;
 
-  constructor(parts: UserspaceLoopParts, config: LoopConfig) {
-    this.#claims = new PortalClaims(parts.holderRecord.held);
+  constructor(parts: UserspaceLoopParts, live: LiveConfig) {
+    this.#claimMemory = parts.claimMemory ?? noClaimMemory();
+    this.#claims = new PortalClaims(parts.holderRecord.held, this.#claimMemory.ages);
     this.#parts = parts;
-    this.#runner = new Runner(() => this.#sync(), parts, runnerOptions({ current: config }));
+    this.#live = live;
+    this.#runner = new Runner(() => this.#sync(), parts, runnerOptions(live));
     this.#period = new Periodic(
       {
         name: "sync of everything",
-        intervalMs: config.syncPeriodMs,
+        intervalMs: live.current.syncPeriodMs,
         maxShare: 1,
         run: () => this.#refresh(),
       },
       parts,
     );
-    this.#tracker = new ChangeTracker(parts.clock.nowMs());
-    this.#place = { nodeName: config.nodeName, zone: "" };
+    this.#tracker = new ChangeTracker(parts.clock.nowMs(), live.current.limits);
+    const { families, health } = parts;
+    this.input = new ClusterInput(parts, {
+      ...{ live, families, tracker: this.#tracker },
+      reporter: {
+        serviceChanged() {},
+        sliceChanged() {},
+        nodeChanged: (node) => node && health.setNodeEligible(node.isEligible),
+      },
+      onChange: () => this.#request(),
+    });
   }
 
   /** Objects as last known. */
@@ -94,8 +101,22 @@ export class UserspaceLoop {
     return this.#tracker;
   }
 
+  /** What is known of the node and the configuration, as of the last sync; undefined before the first one. */
+  get options(): PlanOptions | undefined {
+    return this.#options;
+  }
+
+  /** Where this node stood at the last sync. */
   get place(): NodePlace {
-    return this.#place;
+    return this.#options?.place ?? { nodeName: this.#live.current.nodeName, zone: "" };
+  }
+
+  /** Where rules may lead to a service port: without node ports, which are at every address. */
+  frontends(port: ServicePort): readonly Frontend[] {
+    const options = this.#options?.families.get(port.family);
+    return options === undefined
+      ? none
+      : frontendsOf(port, { ...options, nodePortAddresses: none });
   }
 
   /** Who has which address and port. */
@@ -112,41 +133,9 @@ export class UserspaceLoop {
 
   start(): void {
     for (const family of this.#parts.families) this.#parts.health.started(family);
+    this.input.start();
     this.#runner.start();
     this.#period.start();
-  }
-
-  noteService(previous: ServiceRecord | undefined, current: ServiceRecord | undefined): void {
-    this.#tracker.noteService(previous, current);
-    this.#request();
-  }
-
-  noteSlice(
-    previous: EndpointSliceRecord | undefined,
-    current: EndpointSliceRecord | undefined,
-  ): void {
-    this.#tracker.noteSlice(previous, current);
-    this.#request();
-  }
-
-  /** The last object seen counts after a deletion, as in other modes. */
-  noteNode(node: NodeRecord | undefined): void {
-    if (node === undefined) {
-      const { nodeName } = this.#place;
-      this.#parts.log.warn("Node object deleted, using its last known state", { node: nodeName });
-      return;
-    }
-    this.#parts.health.setNodeEligible(node.isEligible);
-    const zone = node.zone ?? "";
-    if (zone === this.#place.zone) return;
-    this.#place = { ...this.#place, zone };
-    this.#tracker.touchAll();
-    this.#request();
-  }
-
-  noteSynced(kind: ResourceKind): void {
-    this.#unlisted.delete(kind);
-    this.#request();
   }
 
   /** Resolves when everything that was noted so far is served. */
@@ -156,13 +145,14 @@ export class UserspaceLoop {
 
   /** Listeners close and connections are cut; rules stay until another mode or `--cleanup` removes them. */
   async stop(): Promise<void> {
+    this.input.stop();
     this.#period.stop();
     await this.#runner.stop();
     await this.#parts.proxier.stop();
   }
 
   #request(): void {
-    if (this.#unlisted.size > 0) return;
+    if (!this.input.isReady) return;
     const { health, families } = this.#parts;
     for (const family of families) health.queued(family);
     this.#runner.request();
@@ -180,15 +170,19 @@ export class UserspaceLoop {
   /** Says whether all rules could be written. */
   async #sync(): Promise<boolean> {
     const { clock, log, proxier, portals, flows, health, families, history } = this.#parts;
+    if (!this.input.isReady) return true;
     const beganMs = clock.monotonicMs();
-    this.#refreshAddresses();
+    const options = await this.#refreshOptions();
     const { services } = this.#tracker.take();
+    const { admission, ages } = this.#claimMemory;
+    admission.refresh();
     const changed = new Map<string, readonly ServiceListener[]>();
     for (const name of services) {
       const service = this.#tracker.service(name);
       const slices = this.#tracker.slicesOf(name);
-      const wanted = service === undefined ? [] : serviceListeners(service, slices, this.#place);
-      this.#claims.replaceService(name, wanted, this.#nodeAddresses);
+      const wanted =
+        service === undefined ? [] : serviceListeners(service, slices, options, admission);
+      this.#claims.replaceService(name, wanted);
       changed.set(name, wanted);
     }
     await proxier.replaceServices(changed);
@@ -196,7 +190,7 @@ export class UserspaceLoop {
       await this.#settleClaims();
       const open = this.open();
       const wereRulesMissing = (await portals?.sync(open)) === true;
-      await flows?.follow(open, this.#nodeAddresses, wereRulesMissing);
+      await flows?.follow(open, [...this.input.node.addresses], wereRulesMissing);
     } catch (error) {
       const event = "Cannot write the rules that redirect to the listeners, retrying";
       log.error(event, { err: errorText(error) });
@@ -206,8 +200,15 @@ export class UserspaceLoop {
     for (const family of families) health.updated(family);
     const isFull = history.last === undefined;
     history.noteWorked({ isFull, elapsedMs: clock.monotonicMs() - beganMs });
-    this.#parts.conflicts.report(this.#claims.lost().map(claimConflict));
+    this.#parts.conflicts.report([
+      ...this.#claims.lost().map(claimConflict),
+      ...this.#claims.unservedAddresses().map(reservedConflict),
+      ...[...this.#tracker.limitedServices()].map(limitConflict),
+    ]);
     this.#parts.holderRecord.keepHolders(this.#claims.contestedHolders());
+    const claimRecord = ages.takeRecord();
+    if (claimRecord !== undefined && !this.#live.current.isObserveOnly)
+      this.#claimMemory.keep(claimRecord);
     this.#parts.onSynced();
     log.verbose(2, "SyncProxyRules complete", {
       elapsedMs: Math.round(clock.monotonicMs() - beganMs),
@@ -227,11 +228,12 @@ export class UserspaceLoop {
     this.#isSettled = true;
   }
 
-  /** Node ports are at other addresses than before: who has them is decided again. */
-  #refreshAddresses(): void {
-    const addresses = this.#parts.nodeAddresses();
-    if (isDeepStrictEqual(addresses, this.#nodeAddresses)) return;
-    this.#nodeAddresses = addresses;
-    this.#tracker.touchAll();
+  /** Addresses are read again; everything is planned again if they or the Node differ. */
+  async #refreshOptions(): Promise<PlanOptions> {
+    this.input.node.noteStale();
+    const options = await this.input.node.refresh();
+    if (options !== this.#options) this.#tracker.touchAll();
+    this.#options = options;
+    return options;
   }
 }

@@ -5,7 +5,7 @@
  */
 import { type IpFamily, ipFamilies } from "../../base/ip.ts";
 import type { BackendFinding } from "../kernel.ts";
-import { ProgramError, type RunProgram } from "../program.ts";
+import { ProgramError, type RunProgram, readLines } from "../program.ts";
 import { findLeftoverChains } from "./iptables-mode.ts";
 
 export type IptablesBackend = BackendFinding["backend"];
@@ -143,28 +143,37 @@ async function survey(runProgram: RunProgram, backend: IptablesBackend): Promise
   let hasPortals = false;
   const leftovers = new Map<IpFamily, readonly string[]>();
   for (const family of ipFamilies) {
-    const output = await save(runProgram, namedPrograms[backend][family]);
-    if (output === undefined) continue;
+    const saved = await save(runProgram, namedPrograms[backend][family]);
+    if (saved === undefined) continue;
+    const { output } = saved;
     isInstalled = true;
     hasKubeletChain ||= /^:KUBE-(?:IPTABLES-HINT|KUBELET-CANARY) /m.test(output);
     hasChains ||= /^:\S+ - /m.test(output);
     hasPortals ||= portalChain.test(output);
-    ruleCount += output.match(/^(?:-A |# Table `\w+' is incompatible)/gm)?.length ?? 0;
+    ruleCount += saved.ruleCount;
     const chains = findLeftoverChains(output);
     if (chains.length > 0) leftovers.set(family, chains);
   }
   return { isInstalled, hasKubeletChain, ruleCount, hasChains, leftovers, hasPortals };
 }
 
-/** Everything a backend holds; undefined when its program is missing, "" when it cannot say. */
-async function save(runProgram: RunProgram, program: string): Promise<string | undefined> {
+/** Tables and chains of a backend, and how many rules they have. */
+interface SavedChains {
+  readonly output: string;
+  readonly ruleCount: number;
+}
+
+/** Undefined if its program is missing, empty if it cannot say. */
+async function save(runProgram: RunProgram, program: string): Promise<SavedChains | undefined> {
+  const call = { program: `${program}-save`, arguments: [], timeoutMs: surveyTimeoutMs };
+  const chains: string[] = [];
+  let ruleCount = 0;
   try {
-    const result = await runProgram({
-      program: `${program}-save`,
-      arguments: [],
-      timeoutMs: surveyTimeoutMs,
+    const { exitCode } = await readLines(runProgram, call, (line) => {
+      if (/^(?:-A |# Table `\w+' is incompatible)/.test(line)) ruleCount += 1;
+      else chains.push(line);
     });
-    return result.exitCode === 0 ? result.output : "";
+    return exitCode === 0 ? { output: chains.join("\n"), ruleCount } : { output: "", ruleCount: 0 };
   } catch (error) {
     if (error instanceof ProgramError && error.failure === "not-found") return undefined;
     throw error;

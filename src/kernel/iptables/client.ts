@@ -8,13 +8,19 @@ import type {
   RuleChange,
   RulesScope,
 } from "../kernel.ts";
-import { ProgramError, type ProgramResult, type RunProgram } from "../program.ts";
+import {
+  type ProgramCall,
+  ProgramError,
+  type ProgramResult,
+  type RunProgram,
+  readLines,
+} from "../program.ts";
 import { type BackendChoice, chooseBackend, type IptablesBackend } from "./backend.ts";
 import { IptablesError, isIptablesBusy } from "./errors.ts";
 import type { RuleGenerations } from "./generations.ts";
 import { changesFrom, dropGoneJumps, targetsOf } from "./gone-jumps.ts";
-import { type LeftoverRemoval, planLeftoverRemoval } from "./iptables-mode.ts";
-import { parseSaved, UnreadableTableError } from "./parse.ts";
+import { type LeftoverRemoval, mayConcernLeftovers, planLeftoverRemoval } from "./iptables-mode.ts";
+import { parseSaved, SavedReader, UnreadableTableError } from "./parse.ts";
 import { parseRule } from "./parse-rule.ts";
 import { readByChain, UnexpectedAnswer } from "./read-by-chain.ts";
 import { renderRule } from "./render.ts";
@@ -183,7 +189,11 @@ export class IptablesClient implements Iptables {
     family: IpFamily,
     emptied: ReadonlySet<string>,
   ): Promise<Omit<LeftoverRemoval, "input">> {
-    const { input, ...removal } = planLeftoverRemoval(await this.#print(family), emptied);
+    const lines: string[] = [];
+    await this.#readSaved(family, (line) => {
+      if (mayConcernLeftovers(line)) lines.push(line);
+    });
+    const { input, ...removal } = planLeftoverRemoval(lines.join("\n"), emptied);
     if (input !== "") {
       await this.#run(family, { action: "remove rules of mode iptables", verb: "restore", input });
     }
@@ -198,15 +208,26 @@ export class IptablesClient implements Iptables {
     family: IpFamily,
     { planned, hasOthers }: { readonly planned: RuleSet | undefined; readonly hasOthers: boolean },
   ): Promise<readonly ObservedChain[]> {
-    const output = (await this.#ahead.take(family)) ?? (await this.#print(family));
-    return parseSaved(output, hasOthers ? undefined : namesOf(planned), tablesOf(planned));
+    const names = hasOthers ? undefined : namesOf(planned);
+    const output = await this.#ahead.take(family);
+    if (output !== undefined) return parseSaved(output, names, tablesOf(planned));
+    const reader = new SavedReader(names, tablesOf(planned));
+    await this.#readSaved(family, (line) => reader.read(line));
+    return reader.finish();
+  }
+
+  /** What all rules of a family are together, any program's, may be longer than a text can be. */
+  async #readSaved(family: IpFamily, onLine: (line: string) => void): Promise<void> {
+    const run = { action: "read iptables rules", verb: "save" } as const;
+    const result = await readLines(this.#runProgram, this.#callOf(family, run), onLine);
+    this.#check(family, run, result);
   }
 
   async #print(family: IpFamily): Promise<string> {
     return (await this.#run(family, { action: "read iptables rules", verb: "save" })).output;
   }
 
-  /** Undefined where this version of the program answers otherwise than those we know. */
+  /** Undefined if this version of the program answers otherwise than those we know, or its answer is too long to keep. */
   async #readByChain(
     family: IpFamily,
     planned: RuleSet,
@@ -219,6 +240,7 @@ export class IptablesClient implements Iptables {
       return chains;
     } catch (error) {
       if (error instanceof UnexpectedAnswer) return undefined;
+      if (error instanceof ProgramError && error.failure === "output-too-long") return undefined;
       throw error;
     }
   }
@@ -244,18 +266,27 @@ export class IptablesClient implements Iptables {
 
   async #run(family: IpFamily, run: IptablesRun): Promise<ProgramResult> {
     const result = await this.#start(family, run);
-    if (result.exitCode === 0) return result;
+    this.#check(family, run, result);
+    return result;
+  }
+
+  #check(family: IpFamily, run: IptablesRun, result: ProgramResult): void {
+    if (result.exitCode === 0) return;
     throw new IptablesError({ ...run, family, program: this.#programOf(family, run.verb) }, result);
   }
 
-  #start(family: IpFamily, { verb, input }: IptablesCall): Promise<ProgramResult> {
-    return this.#runProgram({
+  #start(family: IpFamily, call: IptablesCall): Promise<ProgramResult> {
+    return this.#runProgram(this.#callOf(family, call));
+  }
+
+  #callOf(family: IpFamily, { verb, input }: IptablesCall): ProgramCall {
+    return {
       program: this.#programOf(family, verb),
       // Saving takes no lock: the kernel hands out a table whole.
       arguments: verb === "save" ? [] : ["-w", String(lockWaitSeconds), "--noflush", "--counters"],
       timeoutMs: timeoutMsFor(input),
       ...(input === undefined ? {} : { input }),
-    });
+    };
   }
 
   #programOf(family: IpFamily, verb: IptablesCall["verb"]): string {

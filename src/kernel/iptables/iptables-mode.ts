@@ -35,6 +35,11 @@ export interface LeftoverRemoval {
   readonly kept: readonly string[];
 }
 
+/** False for rules that lead to no chain of mode iptables: there may be hundreds of thousands. */
+export function mayConcernLeftovers(line: string): boolean {
+  return !line.startsWith("-A ") || / -[jg] KUBE-/.test(line);
+}
+
 /** Chains of mode iptables in what `iptables-save` printed: `nat KUBE-SEP-…`. */
 export function findLeftoverChains(saved: string): readonly string[] {
   const found: string[] = [];

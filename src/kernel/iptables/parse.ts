@@ -39,7 +39,7 @@ export function parseSaved(
   tables: ReadonlySet<string> = usualTables,
 ): readonly ObservedChain[] {
   const reader = new SavedReader(names, tables);
-  for (const [index, line] of text.split("\n").entries()) reader.read(line, index + 1);
+  for (const line of text.split("\n")) reader.read(line);
   return reader.finish();
 }
 
@@ -51,7 +51,8 @@ interface OpenChain {
   readonly rules: ObservedRule[];
 }
 
-class SavedReader {
+/** As {@link parseSaved}, line by line; each line is counted from 1. */
+export class SavedReader {
   readonly #names: ReadonlySet<string> | undefined;
   readonly #tables: ReadonlySet<string>;
   readonly #chains: OpenChain[] = [];
@@ -60,13 +61,14 @@ class SavedReader {
   #openChains = new Map<string, OpenChain>();
   #lastLine = 0;
 
-  constructor(names: ReadonlySet<string> | undefined, tables: ReadonlySet<string>) {
+  constructor(names: ReadonlySet<string> | undefined, tables: ReadonlySet<string> = usualTables) {
     this.#names = names;
     this.#tables = tables;
   }
 
-  read(line: string, number: number): void {
-    this.#lastLine = number;
+  read(line: string): void {
+    this.#lastLine += 1;
+    const number = this.#lastLine;
     if (line === "") return;
     if (line.startsWith("#")) this.#readComment(line);
     else if (line.startsWith("*")) this.#openTable(line, number);

@@ -19,6 +19,8 @@ export interface Claim {
   readonly plan: { readonly servicePort: ServicePort };
   /** See {@link claimRanks}; the better one where a Service names its own cluster IP a second time. */
   readonly rank: number;
+  /** When it was first seen, of addresses that anybody may name; absent: the age of the Service decides. */
+  readonly seenAtSeconds?: number;
 }
 
 /** The Service that is served at an address. One that is deleted and made again is another one. */
@@ -34,6 +36,7 @@ export type Holders = ReadonlyMap<string, Holder>;
 export type ClaimReason =
   | "kind-of-address"
   | "held-before"
+  | "earlier-claim"
   | "older"
   | "earlier-manifest"
   | "earlier-name";
@@ -65,7 +68,7 @@ export function isHeldBy({ plan: { servicePort } }: Claim, holder: Holder | unde
 }
 
 /**
- * Sorts whoever has the better right first: by rank; among equals who is served there already; then the older Service, in
+ * Sorts whoever has the better right first: by rank; among equals who is served there already; then the older claim, then the older Service, in
  * manifests the first in the order of files, then by name.
  */
 export function byRight(left: Claim, right: Claim, holder: Holder | undefined): number {
@@ -88,18 +91,22 @@ export function claimReason(winner: Claim, loser: Claim): ClaimReason {
   if (winner.rank !== loser.rank) return "kind-of-address";
   // By age alone the other one would have it.
   if (byAge(winner, loser) > 0) return "held-before";
+  if (seenFirst(winner, loser) !== 0) return "earlier-claim";
   const [a, b] = [winner.plan.servicePort, loser.plan.servicePort];
   if (a.createdAtSeconds !== b.createdAtSeconds) return "older";
   return a.manifestOrder === b.manifestOrder ? "earlier-name" : "earlier-manifest";
 }
 
-function byAge(
-  { plan: { servicePort: one } }: Claim,
-  { plan: { servicePort: other } }: Claim,
-): number {
+function byAge(left: Claim, right: Claim): number {
+  const [one, other] = [left.plan.servicePort, right.plan.servicePort];
   return (
+    seenFirst(left, right) ||
     one.createdAtSeconds - other.createdAtSeconds ||
     // Names are put together where nothing else decides.
     bySeniority({ ...one, name: servicePortName(one) }, { ...other, name: servicePortName(other) })
   );
+}
+
+function seenFirst({ seenAtSeconds: one = 0 }: Claim, { seenAtSeconds: other = 0 }: Claim): number {
+  return one - other;
 }

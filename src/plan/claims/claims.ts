@@ -3,6 +3,7 @@ import { type ServicePort, servicePortKey } from "../../model/service-port.ts";
 import {
   byRight,
   type Claim,
+  claimRanks,
   claimReason,
   type Holder,
   type Holders,
@@ -12,6 +13,7 @@ import {
   type LostTo,
   lostClaim,
 } from "./claim.ts";
+import { ClaimAges } from "./claim-ages.ts";
 
 /** An address and port that several Services claim by equal right, with all of them. */
 export interface UndecidedClaim<C extends Claim> {
@@ -37,10 +39,12 @@ export abstract class Claims<C extends Claim> {
   /** Holders where that is not who has it now: of an earlier run; then of what changed hands since the last settle. */
   readonly #held: Map<string, Holder | undefined>;
   #isSettled = false;
+  readonly #ages: ClaimAges;
 
   /** `held`: by an earlier run. */
-  constructor(held: Holders = new Map()) {
+  constructor(held: Holders = new Map(), ages: ClaimAges = new ClaimAges()) {
     this.#held = new Map(held);
+    this.#ages = ages;
   }
 
   /** The one who has it. */
@@ -94,7 +98,10 @@ export abstract class Claims<C extends Claim> {
       gone.delete(key);
       onChange(key, this.update(key, claim, previous));
     }
-    for (const key of gone) onChange(key, this.update(key, undefined, previous));
+    for (const key of gone) {
+      if (previous !== undefined) this.#ages.forget(key, previous.servicePort);
+      onChange(key, this.update(key, undefined, previous));
+    }
   }
 
   /** Puts `claim` in the place of what `previous` and its own plan claimed; undefined: takes that away. */
@@ -104,7 +111,7 @@ export abstract class Claims<C extends Claim> {
     const others = before.filter(({ plan }) => plan !== previous && plan !== claim?.plan);
     if (claim === undefined) return this.#set(key, before, others);
     const better = betterRank(
-      claim,
+      this.#withAge(key, claim),
       before.find(({ plan }) => plan === claim.plan),
     );
     // Nearly always one alone: a list that is spread has room for sixteen more.
@@ -132,6 +139,7 @@ export abstract class Claims<C extends Claim> {
   settle(): void {
     this.#held.clear();
     this.#isSettled = true;
+    this.#ages.settle();
   }
 
   /** Who has what several claim: what a record has to carry over a restart. */
@@ -142,6 +150,12 @@ export abstract class Claims<C extends Claim> {
       if (winner !== undefined) holders.set(key, holderOf(winner));
     }
     return holders;
+  }
+
+  /** The API server gives out the others. */
+  #withAge(key: string, claim: C): C {
+    if (claim.rank <= claimRanks["node-port"]) return claim;
+    return { ...claim, seenAtSeconds: this.#ages.note(key, claim.plan.servicePort) };
   }
 
   #set(key: string, before: readonly C[], claims: readonly C[]): WinnerChange<C> {

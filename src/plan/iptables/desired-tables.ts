@@ -6,8 +6,10 @@ import { bySeniority, servicePortKey } from "../../model/service-port.ts";
 import { type TrafficPolicy, trafficPolicies } from "../../model/topology.ts";
 import type { Chain, Rule, RuleSet, TableName } from "../../state/rule.ts";
 import type { Holder, Holders } from "../claims/claim.ts";
+import type { ClaimAges } from "../claims/claim-ages.ts";
 import type { WinnerChange } from "../claims/claims.ts";
 import { type PortClaim, PortClaims } from "../claims/port-claims.ts";
+import { type OwnedReservedAddress, unservedAddresses } from "../frontends.ts";
 import { fixedChains, fixedJumps, nodePortEntries } from "./fixed-chains.ts";
 import type { IptablesOptions } from "./options.ts";
 import type { ServiceRules } from "./planner.ts";
@@ -196,11 +198,13 @@ export class DesiredTables {
   /** By what is counted and family, so that a sync need not go through all Services. */
   readonly #counts = new Map<string, number>();
   readonly #udp = new UdpDestinations();
+  /** Service ports with reserved addresses; nearly always none. */
+  readonly #withReserved = new Set<ServicePortRules>();
   readonly #claims: TableClaims;
 
-  /** `held`: what Services held in an earlier run. */
-  constructor(held?: Holders) {
-    this.#claims = new PortClaims(held);
+  /** `held`: what Services held in an earlier run; `ages`: of claims. */
+  constructor(held?: Holders, ages?: ClaimAges) {
+    this.#claims = new PortClaims(held, ages);
   }
 
   /** Who has which address and port, of those that Services ask for. */
@@ -230,6 +234,9 @@ export class DesiredTables {
     this.#count(plan.family, plan.servicePorts, 1);
     this.#tables(plan.family).replace(before, plan.servicePorts);
     this.#udp.replace(before, plan.servicePorts);
+    for (const rules of before) this.#withReserved.delete(rules);
+    for (const rules of plan.servicePorts)
+      if (rules.reserved.length > 0) this.#withReserved.add(rules);
   }
 
   /** What tracked UDP flows are to be compared with, since this was last asked. */
@@ -245,6 +252,11 @@ export class DesiredTables {
   /** What a Service wants at present; empty where it wants nothing. */
   rulesOf(family: IpFamily, service: ServiceName): readonly ServicePortRules[] {
     return this.#services.get(`${family} ${service}`)?.servicePorts ?? none;
+  }
+
+  /** External and load-balancer IPs to which no rule leads, with who asks for them. */
+  unservedAddresses(): readonly OwnedReservedAddress[] {
+    return unservedAddresses(this.#withReserved);
   }
 
   /** Everything one family's tables should hold. */

@@ -1,8 +1,15 @@
-import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../../api/objects.ts";
+import type { ServiceName } from "../../api/objects.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import type { Endpoint } from "../../model/endpoints.ts";
 import type { ServicePort } from "../../model/service-port.ts";
-import { type PlannedPorts, planPorts, servedPart } from "../planner.ts";
+import type { PortAdmission } from "../claims/port-admission.ts";
+import {
+  admitWith,
+  type PlannedPorts,
+  planPorts,
+  type ServiceToPlan,
+  servedPart,
+} from "../planner.ts";
 import type { IptablesOptions } from "./options.ts";
 import { planServicePortRules, type ServicePortRules } from "./service-port-rules.ts";
 
@@ -12,23 +19,28 @@ export interface ServiceRules extends PlannedPorts<ServicePortRules> {
   readonly family: IpFamily;
 }
 
-/** Plans a Service in every family. Pure. `service` absent (deleted, headless) gives plans that want nothing. */
-export function planServiceRules(
-  name: ServiceName,
-  service: ServiceRecord | undefined,
-  slices: Iterable<EndpointSliceRecord>,
+/**
+ * Plans a Service in every family; yields after each slice and service port. Pure. `service` absent (deleted, headless)
+ * gives plans that want nothing.
+ */
+export function* planServiceRules(
+  { name, service, slices }: ServiceToPlan,
   options: IptablesOptions,
-): readonly ServiceRules[] {
+  admission?: Pick<PortAdmission, "admit">,
+): Generator<void, readonly ServiceRules[]> {
   const { shared } = options;
   const allSlices = [...slices];
   const served = servedPart(service, shared);
-  return [...options.families].flatMap(([family, own]) => {
+  const plans: ServiceRules[] = [];
+  for (const [family, own] of options.families) {
     const familyOptions = shared.families.get(family);
-    if (familyOptions === undefined) return [];
+    if (familyOptions === undefined) continue;
     const context = { options, family: familyOptions, own };
     const planOne = (port: ServicePort, endpoints: readonly Endpoint[]): ServicePortRules =>
       planServicePortRules(port, endpoints, context);
-    const at = { family, nodeName: shared.place.nodeName };
-    return [{ service: name, family, ...planPorts(served, allSlices, at, planOne) }];
-  });
+    const { nodeName } = shared.place;
+    const at = { family, nodeName, admit: admitWith(admission, familyOptions) };
+    plans.push({ service: name, family, ...(yield* planPorts(served, allSlices, at, planOne)) });
+  }
+  return plans;
 }

@@ -5,6 +5,7 @@ import type { ServicePort } from "../../model/service-port.ts";
 import { chooseEndpoints, noLocalEndpoints, type TrafficPolicy } from "../../model/topology.ts";
 import type { Chain } from "../../state/rule.ts";
 import { type ClaimedKey, claimsOf } from "../claims/claimed-keys.ts";
+import { type ReservedAddress, reservedAddresses } from "../frontends.ts";
 import { ownChains } from "./own-chains.ts";
 import { type IptablesContext, ruleSubject } from "./rule-subject.ts";
 import { rulesInSharedChains } from "./rules-in-shared-chains.ts";
@@ -17,6 +18,8 @@ export interface ServicePortRules {
   /** Chains of nat that are its own. */
   readonly chains: readonly Chain[];
   readonly shared: readonly SharedRule[];
+  /** External and load-balancer IPs that the node needs. */
+  readonly reserved: readonly ReservedAddress[];
   /** Addresses and ports that its rules are about. */
   readonly claims: readonly ClaimedKey[];
   /** Of all endpoints, whether they are used here or not. */
@@ -40,6 +43,7 @@ export function planServicePortRules(
     servicePort: port,
     chains: subject.hasUsable ? ownChains(subject) : none,
     shared: rulesInSharedChains(subject),
+    reserved: reservedAddresses(port, context.family),
     claims: claimsOf(port, subject.frontends),
     endpointCount: endpoints.length,
     hasNoLocalEndpoints: noLocalEndpoints(port, chosen),

@@ -2,8 +2,10 @@ import type { ServiceName } from "../../api/objects.ts";
 import type { IpFamily } from "../../base/ip.ts";
 import { sameSet } from "../../base/same-set.ts";
 import { ChangeTracker, type PendingChanges } from "../../model/change-tracker.ts";
+import type { Limits } from "../../model/limits.ts";
 import type { RuleSet } from "../../state/rule.ts";
 import type { Holders } from "../claims/claim.ts";
+import { type ClaimMemory, noClaimMemory } from "../claims/claim-memory.ts";
 import { DesiredTables, type TouchedChain } from "./desired-tables.ts";
 import {
   type IptablesNodeOptions,
@@ -19,19 +21,25 @@ export interface TablesPlanParts {
   readonly onPlan: (plan: ServiceRules) => void;
   /** What Services held in an earlier run; absent: nobody knows. */
   readonly held?: Holders;
+  /** Absent: there are none. */
+  readonly limits?: Limits;
+  /** Absent: claims are equally old, and all are admitted. */
+  readonly claims?: ClaimMemory;
 }
 
 /** Services and slices as last known, and the rules that they want. Pure but for its own state. */
 export class TablesPlan {
   readonly tracker: ChangeTracker;
   readonly desired: DesiredTables;
+  readonly #claims: ClaimMemory;
   readonly #onPlan: (plan: ServiceRules) => void;
   #nodeOptions: IptablesNodeOptions | undefined;
   #options: IptablesOptions | undefined;
 
-  constructor({ startedAtMs, onPlan, held }: TablesPlanParts) {
-    this.desired = new DesiredTables(held);
-    this.tracker = new ChangeTracker(startedAtMs);
+  constructor({ startedAtMs, onPlan, held, limits, claims }: TablesPlanParts) {
+    this.#claims = claims ?? noClaimMemory();
+    this.desired = new DesiredTables(held, this.#claims.ages);
+    this.tracker = new ChangeTracker(startedAtMs, limits);
     this.#onPlan = onPlan;
   }
 
@@ -46,6 +54,7 @@ export class TablesPlan {
       this.#options = { ...nodeOptions, largeFamilies };
       this.#nodeOptions = nodeOptions;
     }
+    this.#claims.admission.refresh();
     const pending = this.tracker.take();
     let names: Iterable<ServiceName> = pending.services;
     for (;;) {
@@ -83,9 +92,15 @@ export class TablesPlan {
   *#planServices(names: Iterable<ServiceName>, options: IptablesOptions): Generator<void, void> {
     for (const name of names) {
       const service = this.tracker.service(name);
-      for (const plan of planServiceRules(name, service, this.tracker.slicesOf(name), options)) {
+      const slices = this.tracker.slicesOf(name);
+      for (const plan of yield* planServiceRules(
+        { name, service, slices },
+        options,
+        this.#claims.admission,
+      )) {
         this.desired.replace(plan);
         this.#onPlan(plan);
+        yield;
       }
       yield;
       const isNew = (family: IpFamily): boolean => !options.largeFamilies.has(family);

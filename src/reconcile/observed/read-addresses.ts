@@ -12,7 +12,11 @@ export interface ObservedAddresses {
 }
 
 /** Reads links and addresses. Rejects with what the kernel says. */
-export async function readAddresses({ link }: Pick<Kernel, "link">): Promise<ObservedAddresses> {
+export async function readAddresses({
+  link,
+}: {
+  readonly link: Pick<DummyLink, "find" | "listAddresses">;
+}): Promise<ObservedAddresses> {
   return readWith(link, () => link.find());
 }
 

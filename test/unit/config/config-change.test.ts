@@ -31,6 +31,7 @@ const others: Readonly<Record<string, string>> = {
   metricsBindAddress: "127.0.0.1:8",
   featureGates: "AllowServiceExternalIPs=false",
   "logging.format": "json",
+  "kubeIpvs.nodeProcessPorts": "serve",
 };
 
 function otherValue({ path, kind, default: value }: Field): string {

@@ -23,6 +23,13 @@ describe("the configuration without any setting", () => {
       localTraffic: { kind: "cluster-cidr", cidrs: [] },
       nodePortAddresses: { kind: "all" },
       scheduler: "rr",
+      extraSchedulers: [],
+      nodeProcessPorts: "refuse",
+      claimsPath: "/var/lib/kube-ipvs/claims.json",
+      limits: {
+        service: { frontends: 4096, endpoints: 50_000 },
+        namespace: { frontends: 100_000, endpoints: 1_000_000 },
+      },
       tuning: {
         isOnePacket: false,
         connectionLimit: { upper: 0, lower: 0 },

@@ -71,7 +71,7 @@ describe("the annotation for the scheduler", () => {
       },
     ]);
     node.kernel.ipvs.schedulers.add("mh");
-    assert.deepEqual(await node.pass(61_000), ["ipvs virtual-server-update TCP 10.96.0.10:80"]);
+    assert.deepEqual(await node.pass(301_000), ["ipvs virtual-server-update TCP 10.96.0.10:80"]);
     assert.equal(node.servers[0], "-A -t 10.96.0.10:80 -s mh -b mh-port");
     assert.equal(node.ignored.get("scheduler-unavailable"), 0);
   });

@@ -6,6 +6,7 @@ import {
   programEnvironment,
   programFolders,
   type RunProgram,
+  readLines,
 } from "../../../src/kernel/program.ts";
 import { runProgram } from "../../../src/kernel/run-program.ts";
 
@@ -136,5 +137,39 @@ describe("where programs are looked for", () => {
 
   it("is given to the program, too", () => {
     assert.equal(programEnvironment()["PATH"], programFolders().join(":"));
+  });
+});
+
+describe("output that is read by lines", () => {
+  const lines = async (
+    script: string,
+    onLine?: (line: string) => void,
+  ): Promise<readonly string[]> => {
+    const read: string[] = [];
+    const call = { program: "sh", arguments: ["-c", script], timeoutMs: 60_000 };
+    await readLines(runProgram, call, onLine ?? ((line) => void read.push(line)));
+    return read;
+  };
+
+  it("may be longer than any text that is kept", async () => {
+    const script = "line=$(head -c 100000 /dev/zero | tr '\\0' x); yes $line | head -n 700";
+    let [count, length] = [0, 0];
+    await lines(script, (line) => {
+      count += 1;
+      length += line.length;
+    });
+    assert.deepEqual([count, length], [700, 70_000_000]);
+  });
+
+  it("is handed over whole, also without an end of its last line and across characters of several bytes", async () => {
+    assert.deepEqual(await lines("printf 'a\\n\\nb'"), ["a", "", "b"]);
+    assert.deepEqual(await lines("printf '\\303'; sleep 0.1; printf '\\244\\n'"), ["ä"]);
+  });
+
+  it("rejects with what a line throws, and the program ends", async () => {
+    const fail = (): never => {
+      throw new Error("not a rule");
+    };
+    await assert.rejects(lines("yes | head -n 100000", fail), /not a rule/);
   });
 });

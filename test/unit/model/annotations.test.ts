@@ -4,6 +4,7 @@ import { readTuning, requestedScheduler } from "../../../src/model/annotations.t
 import type { Tuning } from "../../../src/model/tuning.ts";
 import { serviceRecord } from "../../support/records.ts";
 
+const noChoice = { missing: new Set<string>(), extra: [] };
 const defaults: Tuning = { scheduler: "rr" };
 
 function read(
@@ -11,7 +12,10 @@ function read(
   missing: readonly string[] = [],
 ): { readonly tuning: Partial<Tuning>; readonly problems: readonly string[] } {
   const service = serviceRecord({ annotations });
-  const { tuning, problems } = readTuning(service, defaults, new Set(missing));
+  const { tuning, problems } = readTuning(service, defaults, {
+    missing: new Set(missing),
+    extra: ["ours"],
+  });
   const own = Object.entries(tuning).filter(
     ([name, value]) => defaults[name as keyof Tuning] !== value,
   );
@@ -63,6 +67,16 @@ const cases: readonly Case[] = [
     annotations: { [scheduler]: "mh" },
     missing: ["mh"],
     problems: [`${scheduler} scheduler-unavailable`],
+  },
+  {
+    name: "a scheduler that neither Linux nor the administrator names",
+    annotations: { [scheduler]: "ftp" },
+    problems: [`${scheduler} scheduler-not-allowed`],
+  },
+  {
+    name: "a scheduler that the administrator allows",
+    annotations: { [scheduler]: "ours" },
+    tuning: { scheduler: "ours" },
   },
   {
     name: "what is no name of a scheduler",
@@ -155,7 +169,7 @@ describe("annotations of a Service", () => {
   }
 
   it("cost nothing where there are none", () => {
-    assert.equal(readTuning(serviceRecord(), defaults, new Set()).tuning, defaults);
+    assert.equal(readTuning(serviceRecord(), defaults, noChoice).tuning, defaults);
   });
 
   it("give the scheduler that the kernel is asked for", () => {

@@ -30,7 +30,7 @@ function planned(address: string, options: FamilyOptions, ips: "externalIps" | "
 for (const ips of ["externalIps", "loadBalancerIps"] as const) {
   describe(`a frontend of ${ips}`, () => {
     for (const { address, reason } of cases) {
-      const notices = reason === undefined ? [] : [{ address, reason }];
+      const notices = reason === undefined ? [] : [{ address, reason, isServed: true }];
 
       it(`${address} is ${reason === undefined ? "bound" : `served, not bound, and told: ${reason}`}`, () => {
         const { frontend, reserved: told } = planned(
@@ -47,7 +47,10 @@ for (const ips of ["externalIps", "loadBalancerIps"] as const) {
         const options = familyOptions("IPv4", { reserved, isReservedRefused: true });
         const { frontend, reserved: told } = planned(address, options, ips);
         assert.equal(frontend?.isBound, reason === undefined ? true : undefined);
-        assert.deepEqual(told, notices);
+        assert.deepEqual(
+          told,
+          notices.map((notice) => ({ ...notice, isServed: false })),
+        );
       });
     }
   });
@@ -70,7 +73,7 @@ describe("an address that is never served", () => {
     it(`is an API server's at its port: ${ips}`, () => {
       const at = (port: number, protocol: "TCP" | "UDP" = "TCP") =>
         kinds({ [ips]: [server], ports: [portRecord({ port, protocol })] }, options);
-      const told = [{ address: server, reason: "api-server-address" }];
+      const told = [{ address: server, reason: "api-server-address", isServed: false }];
       assert.deepEqual(at(6443), { kinds: ["cluster-ip"], told });
       assert.equal(at(443).kinds.length, 2);
       assert.equal(at(6443, "UDP").kinds.length, 2);
@@ -78,7 +81,7 @@ describe("an address that is never served", () => {
 
     it(`is a link-local one: ${ips}`, () => {
       const address = ip("169.254.169.254");
-      const told = [{ address, reason: "link-local-address" }];
+      const told = [{ address, reason: "link-local-address", isServed: false }];
       assert.deepEqual(kinds({ [ips]: [address] }, options), { kinds: ["cluster-ip"], told });
     });
   }
@@ -87,11 +90,11 @@ describe("an address that is never served", () => {
     const [other, own] = [ip("192.168.10.12"), ip("192.168.10.11")];
     const nodes = new Map([other, own].map((address) => [address, "other-node-address"] as const));
     const onNode = familyOptions("IPv4", { reserved: nodes });
-    const told = [{ address: other, reason: "other-node-address" }];
+    const told = [{ address: other, reason: "other-node-address", isServed: false }];
     assert.deepEqual(kinds({ externalIps: [other] }, onNode), { kinds: ["cluster-ip"], told });
     assert.deepEqual(kinds({ loadBalancerIps: [own] }, onNode), {
       kinds: ["cluster-ip", "load-balancer"],
-      told: [{ address: own, reason: "node-address" }],
+      told: [{ address: own, reason: "node-address", isServed: true }],
     });
   });
 
@@ -102,7 +105,7 @@ describe("an address that is never served", () => {
     const overrides = { type: "NodePort", externalIps: [own], ports } as const;
     assert.deepEqual(kinds(overrides, onNode), {
       kinds: ["cluster-ip"],
-      told: [{ address: own, reason: "api-server-address" }],
+      told: [{ address: own, reason: "api-server-address", isServed: false }],
     });
   });
 

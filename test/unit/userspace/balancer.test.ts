@@ -3,6 +3,7 @@ import { describe, it } from "node:test";
 import type { IpAddress } from "../../../src/base/ip.ts";
 import { Balancer } from "../../../src/userspace/balancer.ts";
 import type { Backend } from "../../../src/userspace/service-listeners.ts";
+import { cidr } from "../../support/records.ts";
 
 const backends = (...names: readonly string[]): readonly Backend[] =>
   names.map((key) => ({ key, address: "10.0.0.1" as IpAddress, port: 80 }));
@@ -82,5 +83,15 @@ describe("session affinity", () => {
     const made = balancer(["a"], 10);
     for (let client = 0; client < 100_010; client += 1) made.next(String(client), 0);
     assert.equal(made.tieCount, 100_000);
+  });
+});
+
+describe("a listener that stands for load-balancer IPs", () => {
+  it("serves clients of the source ranges and nobody else", () => {
+    const made = new Balancer();
+    made.update(backends("a"), 0, [cidr("198.51.100.0/24")]);
+    assert.deepEqual(chosen(made, 1, "198.51.100.7"), ["a"]);
+    assert.deepEqual(chosen(made, 1, "203.0.113.7"), ["none"]);
+    assert.deepEqual(chosen(made, 1, ""), ["none"]);
   });
 });

@@ -6,7 +6,7 @@ import { renderRule } from "../../../src/kernel/iptables/render.ts";
 import { listenAddressOf } from "../../../src/userspace/listen-addresses.ts";
 import { portalRules } from "../../../src/userspace/portal-rules.ts";
 import { serviceListeners } from "../../../src/userspace/service-listeners.ts";
-import { cidr, ip, serviceRecord } from "../../support/records.ts";
+import { cidr, ip, planOptions, serviceRecord } from "../../support/records.ts";
 import { listenerFor } from "./backends.ts";
 
 const web = {
@@ -55,7 +55,7 @@ describe("the rules of mode userspace", () => {
       loadBalancerIps: [ip("203.0.113.10")],
       sourceRanges: [cidr("198.51.100.0/24"), cidr("192.0.2.7/32")],
     });
-    const [wanted] = serviceListeners(service, [], { nodeName: "node-1", zone: "" });
+    const [wanted] = serviceListeners(service, [], planOptions());
     assert.ok(wanted !== undefined);
     const lines = linesOf("IPv4", { wanted, localPorts: web.localPorts });
     for (const chain of ["KUBE-PORTALS-CONTAINER", "KUBE-PORTALS-HOST"]) {

@@ -32,6 +32,8 @@ volumeMounts:
   - name: run
     mountPath: /run/kube-ipvs
   {{- if not .privileged }}
+  - name: state
+    mountPath: /var/lib/kube-ipvs
   - name: compile-cache
     mountPath: /var/cache/kube-ipvs
   {{- end }}

@@ -33,6 +33,16 @@ describe("an EndpointSlice", () => {
   }[] = [
     { name: "is narrowed to a record", given: endpointSlice(), want: {} },
     {
+      name: "may have a node's address and any pod's: pods of the host network have the former",
+      given: endpointSlice({ endpoints: ["192.168.10.11", "10.244.9.9"] }),
+      want: {
+        endpoints: [
+          { ...ready, address: "192.168.10.11" as IpAddress },
+          { ...ready, address: "10.244.9.9" as IpAddress },
+        ],
+      },
+    },
+    {
       name: "may be of IPv6, whose addresses become canonical",
       given: endpointSlice({ endpoints: ["FD00:0::0a"] }),
       want: { family: "IPv6", endpoints: [{ ...ready, address: "fd00::a" as IpAddress }] },
@@ -151,6 +161,18 @@ describe("an invalid part of an EndpointSlice is left out and the rest is used",
         "endpoints[1].addresses[0] invalid-endpoint-address",
         "endpoints[2].addresses[0] invalid-endpoint-address",
         "endpoints[3].addresses[0] special-address",
+      ],
+    },
+    {
+      name: "a multicast, unspecified and link-local endpoint, such as a cloud's metadata",
+      given: endpointSlice({
+        endpoints: ["10.244.1.10", "224.0.0.1", "0.0.0.0", "169.254.169.254", "255.255.255.255"],
+      }),
+      reasons: [
+        "endpoints[1].addresses[0] special-address",
+        "endpoints[2].addresses[0] special-address",
+        "endpoints[3].addresses[0] link-local-endpoint",
+        "endpoints[4].addresses[0] special-address",
       ],
     },
     {

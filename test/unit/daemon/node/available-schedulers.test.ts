@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
+import { isAllowedScheduler, knownSchedulers } from "../../../../src/base/scheduler.ts";
 import { AvailableSchedulers } from "../../../../src/daemon/node/available-schedulers.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { serviceRecord } from "../../../support/records.ts";
@@ -9,44 +10,59 @@ function asking(scheduler: string): ServiceRecord {
   return serviceRecord({ annotations: { "kube-ipvs.io/scheduler": scheduler } });
 }
 
-describe("schedulers that Services ask for", () => {
-  it("are asked for once each, 64 at most: no writer of Services makes the kernel look for modules without end", async () => {
-    const asked: string[] = [];
-    const schedulers = new AvailableSchedulers({
-      ipvs: {
-        checkScheduler: async (name) => {
-          asked.push(name);
-          throw new Error(`no ${name}`);
-        },
+function openSchedulers(present: readonly string[], extra: readonly string[] = []) {
+  const asked: string[] = [];
+  const clock = new FakeClock();
+  const schedulers = new AvailableSchedulers({
+    ipvs: {
+      checkScheduler: async (name) => {
+        asked.push(name);
+        if (!present.includes(name)) throw new Error(`no ${name}`);
       },
-      clock: new FakeClock(),
-      families: ["IPv4"],
-    });
-    for (let number = 0; number < 100; number++) {
+    },
+    clock,
+    families: ["IPv4"],
+    isAllowed: (name) => isAllowedScheduler(name, extra),
+  });
+  return { schedulers, asked, clock };
+}
+
+describe("schedulers that Services name", () => {
+  it("never reach the kernel unless Linux or the administrator names them: no Service loads a module", async () => {
+    const { schedulers, asked } = openSchedulers(["ftp"]);
+    for (let number = 0; number < 1_240; number++) {
       schedulers.noteService(undefined, asking(`none${number}`));
     }
-    const missing = await schedulers.refresh();
-    assert.equal(missing.size, 100);
-    assert.equal(asked.length, 64);
-    await schedulers.refresh();
-    assert.equal(asked.length, 64);
+    schedulers.noteService(undefined, asking("ftp"));
+    assert.equal((await schedulers.refresh()).size, 0);
+    assert.deepEqual(asked, []);
+    assert.equal(schedulers.nextCheckMs, undefined);
   });
 
-  it("are found behind any number of made-up ones", async () => {
-    const schedulers = new AvailableSchedulers({
-      ipvs: {
-        checkScheduler: async (name) => {
-          if (name !== "mh") throw new Error(`no ${name}`);
-        },
-      },
-      clock: new FakeClock(),
-      families: ["IPv4"],
-    });
-    for (let number = 0; number < 100; number++) {
-      schedulers.noteService(undefined, asking(`none${number}`));
+  it("are used if the administrator allows them", async () => {
+    const { schedulers, asked } = openSchedulers(["ours"], ["ours"]);
+    schedulers.noteService(undefined, asking("ours"));
+    assert.deepEqual([...(await schedulers.refresh())], []);
+    assert.deepEqual(asked, ["ours"]);
+  });
+
+  it("are asked for once in five minutes if the kernel lacks them, however often a Service is edited", async () => {
+    const { schedulers, asked, clock } = openSchedulers([]);
+    for (let edit = 0; edit < 100; edit++) {
+      for (const name of knownSchedulers) {
+        schedulers.noteService(undefined, asking(name));
+        await schedulers.refresh();
+        schedulers.noteService(asking(name), undefined);
+        await schedulers.refresh();
+      }
+      await clock.advance(2_000);
     }
+    assert.deepEqual(asked, knownSchedulers);
     schedulers.noteService(undefined, asking("mh"));
-    assert.ok(!(await schedulers.refresh()).has("mh"));
-    assert.ok(!(await schedulers.refresh()).has("mh"));
+    await schedulers.refresh();
+    assert.equal(schedulers.nextCheckMs, 300_000);
+    await clock.advance(100_000);
+    await schedulers.refresh();
+    assert.deepEqual(asked, [...knownSchedulers, "mh"]);
   });
 });

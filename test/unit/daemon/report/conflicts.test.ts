@@ -3,6 +3,7 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import type { ClusterEvent } from "../../../../src/api/event.ts";
 import type { ServiceRecord } from "../../../../src/api/objects.ts";
+import { limitConflict } from "../../../../src/daemon/report/conflicts.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
 import { SyncReporter } from "../../../../src/daemon/report/sync-reporter.ts";
 import type { LostClaim } from "../../../../src/plan/claims/claim.ts";
@@ -65,11 +66,26 @@ function report(conflicts: readonly string[] = []): readonly [readonly object[],
     triggers: [],
     desired,
     lostHealthPorts,
+    limitedServices: [],
     drains: { count: 0, oldestAgeSeconds: 0 },
   });
   const warnings = log.lines.filter(({ level }) => level === "warn").map(({ keys }) => keys);
   return [warnings, Object.fromEntries([...counts].filter(([, count]) => count > 0))];
 }
+
+describe("a Service above a limit", () => {
+  it("is named with what is served, what it asks for and the setting", () => {
+    const demand = { frontends: 250_500, endpoints: 8 };
+    const share = { frontends: 4_096, endpoints: 50_000 };
+    const service = serviceRecord({ name: "default/a" });
+    const conflict = limitConflict({ service, slices: [], limit: "service-limit", demand, share });
+    assert.equal(
+      conflict.note,
+      "at most 4096 of 250500 frontends are served, by kubeIpvs.serviceFrontendLimit",
+    );
+    assert.deepEqual([conflict.reason, conflict.service], ["service-limit", "default/a"]);
+  });
+});
 
 describe("events of conflicts", () => {
   it("are about the Service that does not get the address, once", () => {

@@ -6,6 +6,7 @@ import { setTimeout as pause } from "node:timers/promises";
 import { silentEvents } from "../../../../src/api/event.ts";
 import { systemClock } from "../../../../src/base/clock.ts";
 import { type IpAddress, parseIpAddress } from "../../../../src/base/ip.ts";
+import { silentLogger } from "../../../../src/base/log.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
 import type { Destination, ServiceRow } from "../../../../src/daemon/operator/answers.ts";
 import type { ListenersView } from "../../../../src/daemon/operator/daemon-view.ts";
@@ -16,6 +17,7 @@ import {
   beginUserspace,
   type UserspaceParts,
 } from "../../../../src/daemon/userspace/begin-userspace.ts";
+import { openNetworkReader } from "../../../../src/daemon/userspace/network-reader.ts";
 import { readNodeAddresses } from "../../../../src/daemon/userspace/node-addresses.ts";
 import { explainWith } from "../../../../src/explain/explain.ts";
 import type { Explanation } from "../../../../src/explain/explanation.ts";
@@ -108,6 +110,7 @@ function usable(kernel: FakeKernel): Awaited<ReturnType<NonNullable<OpenIptables
     ...{ iptables: kernel.iptables, families: ["IPv4"] },
     openKernel: async () => Object.assign(kernel, { close() {} }) as unknown as OpenKernel,
     openConntrack: () => Object.assign(kernel.conntrack, { close() {} }),
+    openNetwork: () => openNetworkReader(undefined, silentLogger),
   };
 }
 

@@ -11,12 +11,14 @@ import { systemClock } from "../../../../src/base/clock.ts";
 import { ipFamilies } from "../../../../src/base/ip.ts";
 import { silentLogger } from "../../../../src/base/log.ts";
 import { loadConfig } from "../../../../src/config/load-config.ts";
+import { planOptionsOf } from "../../../../src/daemon/node/node-facts.ts";
+import { readNodeNetwork } from "../../../../src/daemon/node/node-network.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
 import {
   beginUserspace,
   type RunningUserspace,
 } from "../../../../src/daemon/userspace/begin-userspace.ts";
-import { readNodeAddresses } from "../../../../src/daemon/userspace/node-addresses.ts";
+import { openNetworkReader } from "../../../../src/daemon/userspace/network-reader.ts";
 import { planUserspace } from "../../../../src/daemon/userspace/plan-userspace.ts";
 import { textOf } from "../../../../src/daemon/userspace/print-userspace-plan.ts";
 import { listListeningSockets } from "../../../../src/kernel/listening-sockets.ts";
@@ -78,6 +80,7 @@ class Stage {
         ...{ iptables: kernel.iptables, families: ipFamilies },
         openKernel: async () => Object.assign(kernel, closable) as unknown as OpenKernel,
         openConntrack: () => Object.assign(kernel.conntrack, closable),
+        openNetwork: () => openNetworkReader(undefined, silentLogger),
       }),
     });
   }
@@ -121,14 +124,14 @@ class Stage {
 
   /** What a start would do now. */
   async plan(): Promise<string> {
-    const { objects: tracker, place } = this.#running?.view ?? assert.fail();
-    const seen = { sockets: listListeningSockets(), nodeAddresses: readNodeAddresses() };
-    const usable = { iptables: this.kernel.iptables, families: ipFamilies };
-    const plan = await planUserspace(
-      { tracker, place },
-      { ...seen, usable, held: this.#held },
-      config,
-    );
+    const { objects: tracker } = this.#running?.view ?? assert.fail();
+    const families = ipFamilies;
+    const reader = openNetworkReader(undefined, silentLogger);
+    const network = await readNodeNetwork(reader, { apiServers: [] });
+    const options = planOptionsOf({ config, families, node: undefined, network });
+    const usable = { iptables: this.kernel.iptables, families };
+    const seen = { sockets: listListeningSockets(), usable, held: this.#held };
+    const plan = await planUserspace({ tracker, options }, seen, config);
     return textOf({ ...plan, sctpPorts: [] });
   }
 }

@@ -15,9 +15,9 @@ import { serviceListeners } from "../../../../src/userspace/service-listeners.ts
 import { FakeKernel } from "../../../support/fake-kernel/fake-kernel.ts";
 import { MemorySource, type NamedObject } from "../../../support/memory-source.ts";
 import { type ApiObject, endpointSlice, service, servicePort } from "../../../support/objects.ts";
-import { ip } from "../../../support/records.ts";
+import { familyOptions, ip, planOptions } from "../../../support/records.ts";
 
-const place = { nodeName: "node-1", zone: "" };
+const options = planOptions({ families: new Map([["IPv4", familyOptions("IPv4")]]) });
 const objects = [
   service({ type: "NodePort", ports: [servicePort({ nodePort: 30_080 })] }),
   endpointSlice(),
@@ -60,8 +60,8 @@ async function planOf({
 }: Stage): Promise<UserspacePlan> {
   const usable =
     kernel === undefined ? undefined : { iptables: kernel.iptables, families: ["IPv4"] as const };
-  const seen = { usable, sockets, nodeAddresses: [], held };
-  return await planUserspace({ tracker: await trackerOf(given), place }, seen, {
+  const seen = { usable, sockets, held };
+  return await planUserspace({ tracker: await trackerOf(given), options }, seen, {
     bindAddress: ip(bindAddress),
   });
 }
@@ -71,7 +71,11 @@ async function served(addresses?: readonly IpAddress[]): Promise<FakeKernel> {
   const kernel = new FakeKernel();
   const tracker = await trackerOf(objects);
   const record = tracker.service("default/web") ?? assert.fail();
-  const [wanted = assert.fail()] = serviceListeners(record, tracker.slicesOf("default/web"), place);
+  const [wanted = assert.fail()] = serviceListeners(
+    record,
+    tracker.slicesOf("default/web"),
+    options,
+  );
   const localPorts = { port: 40_000, portOnLoopback: 40_000 };
   const led = { ...wanted, addresses: addresses ?? wanted.addresses };
   const { chains, jumps } = portalRules("IPv4", [{ wanted: led, localPorts }]);

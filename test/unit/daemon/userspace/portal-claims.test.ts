@@ -16,11 +16,10 @@ import {
   unequalWays,
   ways,
 } from "../../../support/claims.ts";
-import { ip } from "../../../support/records.ts";
+import { planOptions } from "../../../support/records.ts";
 
 const a = "default/a";
 const b = "default/b";
-const place = { nodeName: "node-1", zone: "" };
 
 class Node {
   #claims = new PortalClaims(new Map());
@@ -28,7 +27,7 @@ class Node {
 
   put(...services: readonly ServiceRecord[]): this {
     for (const service of services) {
-      this.#replace(service.name, serviceListeners(service, [], place));
+      this.#replace(service.name, serviceListeners(service, [], planOptions()));
     }
     return this;
   }
@@ -81,7 +80,7 @@ class Node {
 
   #replace(name: string, listeners: readonly ServiceListener[]): void {
     this.#listeners.set(name, listeners);
-    this.#claims.replaceService(name, listeners, [ip(claimedAddress), ip("fd00:10::11")]);
+    this.#claims.replaceService(name, listeners);
   }
 }
 

@@ -2,8 +2,10 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { silentLogger } from "../../../../src/base/log.ts";
+import { loadConfig } from "../../../../src/config/load-config.ts";
 import { ProxyHealth } from "../../../../src/daemon/report/proxy-health.ts";
 import { SyncHistory } from "../../../../src/daemon/report/sync-history.ts";
+import { openNetworkReader } from "../../../../src/daemon/userspace/network-reader.ts";
 import {
   UserspaceLoop,
   type UserspaceLoopParts,
@@ -11,6 +13,13 @@ import {
 import { noHolderRecord } from "../../../../src/plan/claims/holder-record.ts";
 import { FakeClock } from "../../../support/fake-clock.ts";
 import { RecordingLogger } from "../../../support/recording-logger.ts";
+
+const flags = new Map([
+  ["proxy-mode", ["userspace"]],
+  ["hostname-override", ["node-1"]],
+  ["ipvs-min-sync-period", ["0s"]],
+]);
+const { config } = loadConfig(flags, { readFile: () => "", hostname: () => "node-1" });
 
 function loopOn(clock: FakeClock, parts: Partial<UserspaceLoopParts>): UserspaceLoop {
   return new UserspaceLoop(
@@ -29,16 +38,11 @@ function loopOn(clock: FakeClock, parts: Partial<UserspaceLoopParts>): Userspace
       families: ["IPv4"],
       conflicts: { report() {} },
       holderRecord: noHolderRecord,
-      nodeAddresses: () => [],
+      kernel: openNetworkReader(undefined, silentLogger),
       onSynced() {},
       ...parts,
     },
-    {
-      nodeName: "node-1",
-      syncPeriodMs: 30_000,
-      minSyncPeriodMs: 0,
-      verificationPeriodMs: 30_000,
-    },
+    { current: config },
   );
 }
 
@@ -49,15 +53,20 @@ describe("the loop of mode userspace", () => {
     const health = new ProxyHealth(clock, 60_000);
     const loop = loopOn(clock, { log, health });
     const node = { name: "node-1", addresses: [], podCidrs: [], zone: "z1", isEligible: false };
-    loop.noteNode(node);
-    loop.noteNode(undefined);
+    loop.start();
+    loop.input.noteNode(node);
+    for (const kind of ["nodes", "services", "endpointslices"] as const)
+      loop.input.noteSynced(kind);
+    loop.input.noteNode(undefined);
+    await clock.advance(1_000);
     assert.equal(loop.place.zone, "z1");
     assert.equal(health.report().isNodeEligible, false);
     assert.deepEqual(
-      log.lines.map(({ event }) => event),
+      log.lines.filter(({ level }) => level === "warn").map(({ event }) => event),
       ["Node object deleted, using its last known state"],
     );
-    loop.noteNode({ ...node, zone: "z2", isEligible: true });
+    loop.input.noteNode({ ...node, zone: "z2", isEligible: true });
+    await clock.advance(1_000);
     assert.equal(loop.place.zone, "z2");
     assert.equal(health.report().isNodeEligible, true);
     await loop.stop();
@@ -81,7 +90,8 @@ describe("the loop of mode userspace", () => {
     });
     loop.start();
     const beganMs = clock.monotonicMs();
-    for (const kind of ["nodes", "services", "endpointslices"] as const) loop.noteSynced(kind);
+    for (const kind of ["nodes", "services", "endpointslices"] as const)
+      loop.input.noteSynced(kind);
     await clock.advance(300_000);
     const seconds = triedAtMs.map((atMs) => Math.round((atMs - beganMs) / 1_000));
     assert.deepEqual(seconds.slice(0, 5), [0, 1, 3, 7, 15]);

@@ -1,0 +1,144 @@
+import type { EndpointSliceRecord, ServiceName, ServiceRecord } from "../api/objects.ts";
+import {
+  type AdmittedService,
+  admit,
+  type Demand,
+  demandOf,
+  isWithin,
+  type Limits,
+  lesser,
+} from "./limits.ts";
+import { bySeniority } from "./service-port.ts";
+
+/** Which limit a Service exceeds. */
+export type LimitKind = "service-limit" | "namespace-limit";
+
+/** A Service of which a part is not served. */
+export interface LimitedService extends AdmittedService {
+  readonly limit: LimitKind;
+  readonly demand: Demand;
+  readonly share: Demand;
+}
+
+/** The newest objects of a Service; undefined: it is gone. */
+export type ReadObjects = (
+  name: ServiceName,
+) =>
+  | { readonly service: ServiceRecord; readonly slices: readonly EndpointSliceRecord[] }
+  | undefined;
+
+interface Namespace {
+  readonly demands: Map<ServiceName, Demand>;
+  total: Demand;
+  /** Services with less than they may have by the limit of a Service. */
+  isFull: boolean;
+}
+
+/**
+ * Shares of Services in what a node serves. A Service has what it asks for up to the limit of a Service, while its namespace
+ * stays within its own; in a namespace that does not, older Services come first. What a Service gets depends on the objects
+ * of its namespace alone: it is the same on every node, after every restart, and whatever other namespaces do.
+ */
+export class Shares {
+  readonly #limits: Limits;
+  readonly #read: ReadObjects;
+  readonly #namespaces = new Map<string, Namespace>();
+  /** Nearly always empty. */
+  readonly #limited = new Map<ServiceName, LimitedService>();
+
+  constructor(limits: Limits, read: ReadObjects) {
+    this.#limits = limits;
+    this.#read = read;
+  }
+
+  /** The part that is served of a Service that exceeds a limit; undefined: all of it. */
+  of(name: ServiceName): LimitedService | undefined {
+    return this.#limited.get(name);
+  }
+
+  limited(): Iterable<LimitedService> {
+    return this.#limited.values();
+  }
+
+  /** Objects of these Services changed. Returns the Services whose shares changed with them. */
+  update(names: Iterable<ServiceName>): ReadonlySet<ServiceName> {
+    const full = new Set<string>();
+    const others = new Set<ServiceName>();
+    for (const name of names) {
+      const key = name.slice(0, name.indexOf("/"));
+      const namespace = this.#note(key, name);
+      const isFull = !isWithin(namespace.total, this.#limits.namespace);
+      if (isFull || namespace.isFull) full.add(key);
+      else this.#limit(name, namespace.demands.get(name), undefined);
+    }
+    for (const key of full) for (const name of this.#divide(key)) others.add(name);
+    return others;
+  }
+
+  #note(key: string, name: ServiceName): Namespace {
+    const namespace = this.#namespaces.get(key) ?? {
+      demands: new Map<ServiceName, Demand>(),
+      total: { frontends: 0, endpoints: 0 },
+      isFull: false,
+    };
+    this.#namespaces.set(key, namespace);
+    const before = namespace.demands.get(name);
+    const objects = this.#read(name);
+    const after = objects && demandOf(objects.service, objects.slices);
+    if (after === undefined) namespace.demands.delete(name);
+    else namespace.demands.set(name, after);
+    namespace.total = {
+      frontends: namespace.total.frontends + this.#capped(after, before, "frontends"),
+      endpoints: namespace.total.endpoints + this.#capped(after, before, "endpoints"),
+    };
+    if (namespace.demands.size === 0) this.#namespaces.delete(key);
+    return namespace;
+  }
+
+  /** How much more a Service takes of its namespace. */
+  #capped(after: Demand | undefined, before: Demand | undefined, amount: keyof Demand): number {
+    const most = this.#limits.service[amount];
+    return Math.min(after?.[amount] ?? 0, most) - Math.min(before?.[amount] ?? 0, most);
+  }
+
+  /** Gives each Service of a namespace its share, the oldest first; returns those whose share is another one. */
+  #divide(key: string): readonly ServiceName[] {
+    const namespace = this.#namespaces.get(key);
+    if (namespace === undefined) return [];
+    namespace.isFull = !isWithin(namespace.total, this.#limits.namespace);
+    let left = this.#limits.namespace;
+    const changed: ServiceName[] = [];
+    for (const name of this.#bySeniority(namespace.demands.keys())) {
+      const demand = namespace.demands.get(name);
+      if (demand === undefined) continue;
+      const taken = lesser(lesser(demand, this.#limits.service), left);
+      if (this.#limit(name, demand, namespace.isFull ? left : undefined)) changed.push(name);
+      left = {
+        frontends: left.frontends - taken.frontends,
+        endpoints: left.endpoints - taken.endpoints,
+      };
+    }
+    return changed;
+  }
+
+  #bySeniority(names: Iterable<ServiceName>): readonly ServiceName[] {
+    const services = [...names].flatMap((name) => this.#read(name)?.service ?? []);
+    return services.sort(bySeniority).map(({ name }) => name);
+  }
+
+  /** Says whether the share is another one than before. `left`: of the namespace; undefined: enough for all. */
+  #limit(name: ServiceName, demand: Demand | undefined, left: Demand | undefined): boolean {
+    const before = this.#limited.get(name);
+    const share = left === undefined ? this.#limits.service : lesser(this.#limits.service, left);
+    const objects = demand === undefined || isWithin(demand, share) ? undefined : this.#read(name);
+    if (demand === undefined || objects === undefined) {
+      this.#limited.delete(name);
+      return before !== undefined;
+    }
+    const limit = isWithin(demand, this.#limits.service) ? "namespace-limit" : "service-limit";
+    this.#limited.set(name, { ...admit(objects, share), limit, demand, share });
+    return (
+      before?.share.frontends !== share.frontends || before.share.endpoints !== share.endpoints
+    );
+  }
+}

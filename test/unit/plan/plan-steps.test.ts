@@ -1,0 +1,67 @@
+/** A large Service must not block the event loop while it is planned: planning yields within it. */
+import assert from "node:assert/strict";
+import { describe, it } from "node:test";
+import { ClusterPlan } from "../../../src/plan/cluster-plan.ts";
+import { TablesPlan } from "../../../src/plan/iptables/tables-plan.ts";
+import { iptablesOptions } from "../../support/iptables-records.ts";
+import {
+  endpointRecord,
+  planOptions,
+  portRecord,
+  serviceRecord,
+  sliceRecord,
+} from "../../support/records.ts";
+
+const ports = Array.from({ length: 300 }, (_, index) =>
+  portRecord({ name: `p${index}`, port: 80 + index }),
+);
+const slices = Array.from({ length: 200 }, (_, index) =>
+  sliceRecord([endpointRecord(`10.244.1.${index + 1}`)], {
+    name: `default/a-${index}`,
+    ports: [{ name: "p0", protocol: "TCP", port: 8080 }],
+  }),
+);
+
+function stepsOf(plan: ClusterPlan | TablesPlan, steps: () => Iterable<void>): number {
+  plan.tracker.noteService(undefined, serviceRecord({ ports }));
+  for (const slice of slices) plan.tracker.noteSlice(undefined, slice);
+  return [...steps()].length;
+}
+
+describe("planning one large Service", () => {
+  it("yields after each slice and port in mode ipvs, planned and taken over", () => {
+    const plan = new ClusterPlan({ startedAtMs: 0, onPlan() {} });
+    const count = stepsOf(plan, () => plan.update(planOptions()));
+    assert.ok(count >= slices.length + 2 * ports.length, String(count));
+  });
+
+  it("yields after each slice and port in mode iptables", () => {
+    const plan = new TablesPlan({ startedAtMs: 0, onPlan() {} });
+    const count = stepsOf(plan, () => plan.update(iptablesOptions()));
+    assert.ok(count >= slices.length + ports.length, String(count));
+  });
+
+  it("sorts many endpoints in steps, in the same order", () => {
+    const many = (count: number) => {
+      const plan = new ClusterPlan({ startedAtMs: 0, onPlan() {} });
+      plan.tracker.noteService(undefined, serviceRecord());
+      const endpoints = Array.from({ length: count }, (_, index) =>
+        endpointRecord(`10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`),
+      );
+      plan.tracker.noteSlice(undefined, sliceRecord(endpoints));
+      const steps = [...plan.update(planOptions())].length;
+      const [planned] = plan.desired.plansOf("default/a", "IPv4");
+      const servers = planned?.virtualServers[0]?.realServers ?? [];
+      return { steps, servers: servers.map(({ address }) => address) };
+    };
+    const { steps, servers } = many(20_000);
+    assert.ok(steps > 20, String(steps));
+    assert.equal(new Set(servers).size, 20_000);
+    const few = many(900).servers;
+    const place = new Map(servers.map((address, index) => [address, index]));
+    assert.deepEqual(
+      few,
+      few.toSorted((one, other) => (place.get(one) ?? 0) - (place.get(other) ?? 0)),
+    );
+  });
+});
