@@ -96,6 +96,10 @@ function configOf(
     minSyncPeriodMs: settings[`${section}.minSyncPeriod`],
     verificationPeriodMs: settings["kubeIpvs.verificationPeriod"],
     udpTimeoutMs: settings["kubeIpvs.udpTimeout"],
+    userspaceConnections: {
+      total: settings["kubeIpvs.userspaceMaxConnections"],
+      perService: settings["kubeIpvs.userspaceMaxServiceConnections"],
+    },
     drain: {
       tcpDeadlineSeconds: settings["kubeIpvs.tcpDrainDeadline"] / 1000,
       udpDeadlineSeconds: settings["kubeIpvs.udpDrainDeadline"] / 1000,

@@ -96,6 +96,8 @@ export interface Config {
   readonly verificationPeriodMs: number;
   /** Mode userspace: a UDP client that is quiet for so long may get another endpoint. */
   readonly udpTimeoutMs: number;
+  /** Mode userspace: the most TCP connections and UDP clients, of all Services and of one. */
+  readonly userspaceConnections: { readonly total: number; readonly perService: number };
   /** How long a removed endpoint may keep its connections. TCP (and SCTP) 0: no limit; UDP 0: cut at once. */
   readonly drain: { readonly tcpDeadlineSeconds: number; readonly udpDeadlineSeconds: number };
   /** File that carries the start times of drains over a restart; empty: none. */

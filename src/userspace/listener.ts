@@ -32,6 +32,14 @@ export interface ListenerParts {
   readonly balancer: Pick<Balancer, "next">;
   /** A UDP client that is quiet for so long may get another backend. */
   readonly udpTimeoutMs: number;
+  readonly connections: ConnectionQuota;
+}
+
+/** How many connections and UDP clients the listener's Service may have. */
+export interface ConnectionQuota {
+  /** Whether there may be one more; it is counted then. */
+  take(): boolean;
+  release(): void;
 }
 
 /** Sockets that stand for one service port. */

@@ -35,7 +35,7 @@ const sides: readonly Side[] = [
     portOf: ({ localPorts }) => localPorts.portOnLoopback,
   },
 ];
-/** Lets redirected packets in where INPUT would drop them. */
+/** Lets redirected packets in where INPUT would drop them, and no others. */
 const nonLocalChain = "KUBE-NODEPORT-NON-LOCAL";
 
 interface Side {
@@ -65,7 +65,7 @@ export function portalRules(family: IpFamily, open: readonly OpenListener[]): Ru
       const rules = withNodePort.flatMap((listener) => nodePortRules(listener, portOf(listener)));
       return { table: "nat", name: nodePorts, rules };
     }),
-    { table: "filter", name: nonLocalChain, rules: listeners.map(acceptRule) },
+    { table: "filter", name: nonLocalChain, rules: listeners.flatMap(inputRulesOf) },
   ];
   return { chains, jumps };
 }
@@ -135,12 +135,26 @@ function redirects(
   });
 }
 
-function acceptRule({ wanted, localPorts }: OpenListener): Rule {
-  const isNew = { kind: "conntrack-state", states: ["NEW"] } as const;
-  return {
-    matches: [...portMatches(wanted, localPorts.port), isNew],
-    target: { kind: "accept" },
-  };
+/** A listener's own port is not for clients, unless the Service happens to have the same port on an address of the node. */
+function inputRulesOf({ wanted, localPorts }: OpenListener): readonly Rule[] {
+  const { port } = localPorts;
+  const withState = (state: "NEW" | "DNAT", kind: "accept" | "drop"): Rule => ({
+    matches: [...portMatches(wanted, port), { kind: "conntrack-state", states: [state] }],
+    target: { kind },
+  });
+  if (isServedOnNode(wanted, port)) return [withState("NEW", "accept")];
+  // The state NEW spares replies to this port if another program has it after this one has ended.
+  return [withState("DNAT", "accept"), withState("NEW", "drop")];
+}
+
+function isServedOnNode(
+  { addresses, nodePort, port, servicePort }: OpenListener["wanted"],
+  localPort: number,
+): boolean {
+  // Without a redirect nothing would check the source ranges.
+  if (servicePort.sourceRanges.length > 0) return false;
+  if (localPort === nodePort) return true;
+  return localPort === port && addresses.some((address) => address !== servicePort.clusterIp);
 }
 
 function portMatches(wanted: OpenListener["wanted"], destination: number): readonly Match[] {

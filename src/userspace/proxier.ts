@@ -5,13 +5,16 @@ import type { Logger } from "../base/log.ts";
 import { none } from "../base/none.ts";
 import { Balancer } from "./balancer.ts";
 import type {
+  ConnectionQuota,
   ListenAddress,
   Listener,
   ListenerParts,
   LocalPorts,
   OpenListener,
 } from "./listener.ts";
+import { RefusedConnections } from "./refused-connections.ts";
 import type { ServiceListener } from "./service-listeners.ts";
+import { ServiceQuota, type SocketQuotas } from "./service-quota.ts";
 import { TcpListener } from "./tcp-listener.ts";
 import { UdpListener } from "./udp-listener.ts";
 
@@ -23,6 +26,7 @@ export interface ProxierParts {
   readonly addressOf: (wanted: ServiceListener) => ListenAddress | undefined;
   /** How long connections of a listener that is gone may go on; 0: until they end. */
   readonly drainMs: number;
+  readonly quotas: SocketQuotas;
 }
 
 interface Served {
@@ -48,10 +52,16 @@ export class UserspaceProxier {
   /** With what cancels their deadline. */
   readonly #draining = new Map<Listener, () => void>();
   readonly #exclusive = new Exclusive();
+  readonly #connections: ServiceQuota;
+  readonly #listenerSockets: ServiceQuota;
+  readonly #refused: RefusedConnections;
   #cancelSweep: () => void = () => {};
 
   constructor(parts: ProxierParts) {
     this.#parts = parts;
+    this.#connections = new ServiceQuota(parts.quotas.connections);
+    this.#listenerSockets = new ServiceQuota(parts.quotas.listenerSockets);
+    this.#refused = new RefusedConnections(parts);
     this.#sweepLater();
   }
 
@@ -159,11 +169,14 @@ export class UserspaceProxier {
     const balancer = new Balancer();
     this.#updateBalancer(balancer, wanted);
     const keys = { service: wanted.portName, protocol: wanted.protocol };
-    const parts: ListenerParts = { clock, log: log.with(keys), balancer, udpTimeoutMs };
+    const connections = this.#connectionsOf(wanted.service);
+    const parts: ListenerParts = {
+      ...{ clock, log: log.with(keys), balancer, connections, udpTimeoutMs },
+    };
     const Kind = wanted.protocol === "TCP" ? TcpListener : UdpListener;
     const listener = new Kind(parts, address);
     try {
-      const localPorts = await listener.open();
+      const localPorts = await this.#open(listener, wanted, address);
       this.#served.set(wanted.key, { wanted, balancer, listener, localPorts });
       this.#failed.delete(wanted.key);
       log.verbose(1, "Listening for Service", {
@@ -191,11 +204,45 @@ export class UserspaceProxier {
     );
   }
 
+  /** Rejects if it cannot listen, or the quota of listener sockets is used up. */
+  async #open(
+    listener: Listener,
+    { service, protocol }: ServiceListener,
+    address: ListenAddress,
+  ): Promise<LocalPorts> {
+    const count = socketCount(protocol);
+    if (!this.#listenerSockets.take(service, count)) {
+      const { total, perService } = this.#parts.quotas.listenerSockets;
+      throw new Error(
+        `Cannot open a socket at ${address.host}: the limit of ${perService} listener sockets per Service, ` +
+          `or ${total} in total, is reached; raise the limit of open files`,
+      );
+    }
+    try {
+      return await listener.open();
+    } catch (error) {
+      this.#listenerSockets.release(service, count);
+      throw error;
+    }
+  }
+
+  #connectionsOf(service: string): ConnectionQuota {
+    return {
+      take: () => {
+        const isTaken = this.#connections.take(service);
+        if (!isTaken) this.#refused.note(service);
+        return isTaken;
+      },
+      release: () => this.#connections.release(service),
+    };
+  }
+
   async #end(key: string): Promise<void> {
     const served = this.#served.get(key);
     if (served === undefined) return;
     this.#served.delete(key);
     await served.listener.close();
+    this.#listenerSockets.release(served.wanted.service, socketCount(served.wanted.protocol));
     this.#drain(served.listener);
   }
 
@@ -212,6 +259,7 @@ export class UserspaceProxier {
   #sweepLater(): void {
     const { clock } = this.#parts;
     this.#cancelSweep = clock.after(sweepMs, () => {
+      this.#refused.sweep();
       for (const { balancer } of this.#served.values()) balancer.forgetExpired(clock.monotonicMs());
       for (const [listener, cancel] of this.#draining) {
         if (listener.openCount > 0) continue;
@@ -221,4 +269,9 @@ export class UserspaceProxier {
       this.#sweepLater();
     });
   }
+}
+
+/** At most: a UDP listener has a second socket on loopback if rules lead to it. */
+function socketCount(protocol: ServiceListener["protocol"]): number {
+  return protocol === "UDP" ? 2 : 1;
 }

@@ -53,15 +53,29 @@ export class TcpListener implements Listener {
   }
 
   async #serve(client: Socket): Promise<void> {
-    this.#clients.add(client);
-    client.on("close", () => this.#clients.delete(client));
     // A client that breaks before there is a backend is of no interest.
     client.on("error", () => client.destroy());
+    const { connections } = this.#parts;
+    if (!connections.take()) return void client.resetAndDestroy();
+    this.#clients.add(client);
+    client.on("close", () => this.#clients.delete(client));
+    await this.#join(client);
+    connections.release();
+  }
+
+  /** Resolves when neither the client's socket nor one to a backend is open. */
+  async #join(client: Socket): Promise<void> {
+    const closed = [closing(client)];
     client.pause();
     const backend = await this.#connect(client);
-    if (backend === undefined) return void client.resetAndDestroy();
-    for (const socket of [client, backend]) socket.setKeepAlive(true, keepAliveMs);
-    joinSockets(client, backend);
+    if (backend === undefined) {
+      client.resetAndDestroy();
+    } else {
+      closed.push(closing(backend));
+      for (const socket of [client, backend]) socket.setKeepAlive(true, keepAliveMs);
+      joinSockets(client, backend);
+    }
+    await Promise.all(closed);
   }
 
   /** The connection to a backend; `undefined` when none can be reached, or the client is gone. */
@@ -85,6 +99,10 @@ export class TcpListener implements Listener {
   #noteError(error: Error): void {
     this.#parts.log.error("Cannot accept connections", { err: errorText(error) });
   }
+}
+
+function closing(socket: Socket): Promise<void> {
+  return new Promise((resolve) => socket.once("close", () => resolve()));
 }
 
 /** Connects to a backend. Rejects when that fails or takes longer than `timeoutMs`. */

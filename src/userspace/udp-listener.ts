@@ -5,8 +5,6 @@ import { errorText } from "../base/error-text.ts";
 import type { ListenAddress, Listener, ListenerParts, LocalPorts } from "./listener.ts";
 import { UdpFlow } from "./udp-flow.ts";
 
-/** So many clients have a socket each; the oldest one makes room for a new one. */
-const mostFlows = 4_096;
 /** What is queued beyond this is dropped, as a full socket buffer would do. */
 const mostQueuedBytes = 1_048_576;
 
@@ -15,9 +13,8 @@ export class UdpListener implements Listener {
   readonly #parts: ListenerParts;
   readonly #address: ListenAddress;
   readonly #sockets: Socket[] = [];
-  /** By `port address` of the client, in the order in which they came. */
+  /** By `port address` of the client, the one that is idle for longest comes first. */
   readonly #flows = new Map<string, UdpFlow>();
-  #hasReportedLimit = false;
 
   constructor(parts: ListenerParts, address: ListenAddress) {
     this.#parts = parts;
@@ -77,22 +74,31 @@ export class UdpListener implements Listener {
   #pass(data: Uint8Array, from: RemoteInfo, socket: Socket): void {
     const key = `${from.port} ${from.address}`;
     const flow = this.#flows.get(key) ?? this.#begin(key, from, socket);
-    flow?.send(data);
+    if (flow === undefined) return;
+    this.#noteUse(key, flow);
+    flow.send(data);
   }
 
   #begin(key: string, from: RemoteInfo, socket: Socket): UdpFlow | undefined {
-    const { balancer, clock, udpTimeoutMs } = this.#parts;
+    const { balancer, clock, connections, udpTimeoutMs } = this.#parts;
     const backend = balancer.next(from.address, clock.monotonicMs());
     if (backend === undefined) return undefined;
-    if (this.#flows.size >= mostFlows) this.#dropOldest();
+    if (!connections.take()) {
+      const [idlest] = this.#flows.values();
+      idlest?.close();
+      // Others have all that there may be.
+      if (!connections.take()) return undefined;
+    }
     const flow = new UdpFlow(backend, {
       clock,
       idleMs: udpTimeoutMs,
       onAnswer: (answer) => {
+        this.#noteUse(key, flow);
         if (socket.getSendQueueSize() > mostQueuedBytes) return;
         socket.send(answer, from.port, from.address, () => {});
       },
       onEnd: () => {
+        connections.release();
         if (this.#flows.get(key) === flow) this.#flows.delete(key);
       },
     });
@@ -100,11 +106,8 @@ export class UdpListener implements Listener {
     return flow;
   }
 
-  #dropOldest(): void {
-    const [oldest] = this.#flows.values();
-    oldest?.close();
-    if (this.#hasReportedLimit) return;
-    this.#hasReportedLimit = true;
-    this.#parts.log.warn("Too many UDP clients, closing the oldest", { limit: mostFlows });
+  /** It is no longer the one that is idle for longest. */
+  #noteUse(key: string, flow: UdpFlow): void {
+    if (this.#flows.delete(key)) this.#flows.set(key, flow);
   }
 }

@@ -80,7 +80,10 @@ function state(): string {
     ...rules.map((text) =>
       text
         .replaceAll(/--to-ports \d+/g, "--to-ports PORT")
-        .replaceAll(/--dport \d+ (-m conntrack --ctstate NEW -j ACCEPT)/g, "--dport PORT $1")
+        .replaceAll(
+          /--dport \d+ (-m conntrack --ctstate (?:DNAT -j ACCEPT|NEW -j DROP))/g,
+          "--dport PORT $1",
+        )
         // kubelet has the chain, too.
         .replaceAll(/^.*(?:KUBE-FIREWALL|"block incoming localnet connections").*\n?/gm, ""),
     ),

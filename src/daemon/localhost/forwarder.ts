@@ -6,6 +6,8 @@ import { hostPort } from "../../base/ip.ts";
 import type { Logger } from "../../base/log.ts";
 import type { LoopbackNodePort } from "../../plan/loopback-node-ports.ts";
 import { joinSockets } from "../../userspace/join-sockets.ts";
+import type { ConnectionQuota } from "../../userspace/listener.ts";
+import { ServiceQuota } from "../../userspace/service-quota.ts";
 import { UdpListener } from "../../userspace/udp-listener.ts";
 
 export interface ForwarderParts {
@@ -108,6 +110,14 @@ async function openTcpForwarding({ from, to }: LoopbackNodePort): Promise<Forwar
   };
 }
 
+/** Likewise for UDP clients. */
+const maxClients = 4_096;
+
+function connectionsOf(service: string): ConnectionQuota {
+  const quota = new ServiceQuota({ total: maxClients, perService: maxClients });
+  return { take: () => quota.take(service), release: () => quota.release(service) };
+}
+
 /**
  * Takes datagrams at one address and sends them to another, from a socket of its own for each client, so that IPVS keeps
  * a client at its endpoint. Rejects where it cannot listen.
@@ -121,6 +131,7 @@ async function openUdpForwarding(
     {
       ...{ clock, log: log.with({ service }), udpTimeoutMs: udpIdleMs() },
       balancer: { next: () => target },
+      connections: connectionsOf(service),
     },
     { host: from.address, port: from.port },
   );

@@ -14,6 +14,7 @@ import { type HolderRecord, noHolderRecord } from "../../plan/claims/holder-reco
 import { listenAddressOf } from "../../userspace/listen-addresses.ts";
 import { UserspaceProxier } from "../../userspace/proxier.ts";
 import { listenerKey } from "../../userspace/service-listeners.ts";
+import { socketQuotas } from "../../userspace/service-quota.ts";
 import { rememberServers } from "../node/node-network.ts";
 import { tidyOnceSynced } from "../node/tidy-once-synced.ts";
 import type { ListenersView, ServedAddress } from "../operator/daemon-view.ts";
@@ -28,6 +29,7 @@ import { ListenerFlows } from "./listener-flows.ts";
 import { openNetworkReader } from "./network-reader.ts";
 import { readNodeAddresses } from "./node-addresses.ts";
 import { ObservedListeners, type ObservedListenersParts } from "./observed-listeners.ts";
+import { openFileLimit } from "./open-file-limit.ts";
 import { findIptables } from "./plan-userspace.ts";
 import { Portals } from "./portals.ts";
 import { tidyForUserspace } from "./tidy-for-userspace.ts";
@@ -131,7 +133,7 @@ interface Serving {
 }
 
 function served(
-  { bindAddress, udpTimeoutMs, drain }: Config,
+  { bindAddress, udpTimeoutMs, drain, userspaceConnections }: Config,
   { clock, log }: Pick<UserspaceParts, "clock" | "log">,
   usable: UsableIptables | undefined,
 ): Serving {
@@ -139,6 +141,7 @@ function served(
   const proxier = new UserspaceProxier({
     ...{ clock, log, udpTimeoutMs },
     drainMs: drain.tcpDeadlineSeconds * 1_000,
+    quotas: socketQuotas(openFileLimit(), userspaceConnections),
     addressOf: (wanted) => listenAddressOf(wanted, rule),
   });
   const portals = usable === undefined ? undefined : new Portals(usable.iptables, usable.families);

@@ -82,7 +82,7 @@ function isMatch(
     case "mark":
       return ((passing.mark & match.mask) >>> 0 === match.value) !== match.isNegated;
     case "conntrack-state":
-      return match.states.includes("NEW") !== (match.isNegated === true);
+      return isInState(match, passing) !== (match.isNegated === true);
     case "address-type":
       return isOfType(match, passing, surroundings) !== match.isNegated;
     case "physical-in":
@@ -90,6 +90,15 @@ function isMatch(
     case "ipvs":
       return isVirtual(match, passing);
   }
+}
+
+/** The first packet of a connection; its destination may be translated. */
+function isInState(
+  { states }: Match & { kind: "conntrack-state" },
+  { packet, destination, port }: Passing,
+): boolean {
+  const isTranslated = destination !== packet.destination || port !== packet.port;
+  return states.includes("NEW") || (isTranslated && states.includes("DNAT"));
 }
 
 function isInside(text: string, address: IpAddress): boolean {

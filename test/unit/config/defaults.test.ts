@@ -71,6 +71,7 @@ describe("the configuration without any setting", () => {
       virtualAddresses: "addresses",
       nodeAddressPeriodMs: 600_000,
       udpTimeoutMs: 250,
+      userspaceConnections: { total: 16_384, perService: 4_096 },
       lockName: "kube-ipvs",
       operatorSocketPath: "/run/kube-ipvs/kube-ipvs.sock",
       featureGates: gateValues(new Map()),

@@ -10,6 +10,7 @@ import type { ServicePort } from "../../../src/model/service-port.ts";
 import { servicePortsOf } from "../../../src/model/service-ports.ts";
 import { UserspaceProxier } from "../../../src/userspace/proxier.ts";
 import type { Backend, ServiceListener } from "../../../src/userspace/service-listeners.ts";
+import type { SocketQuotas } from "../../../src/userspace/service-quota.ts";
 import { RecordingLogger } from "../../support/recording-logger.ts";
 import { serviceRecord } from "../../support/records.ts";
 
@@ -110,14 +111,17 @@ export class ProxierStage {
       readonly drainMs?: number;
       /** All listen there; absent: on the node port, or a free one. */
       readonly port?: number;
+      readonly quotas?: Partial<SocketQuotas>;
     } = {},
   ) {
     const { udpTimeoutMs = 1_000, drainMs = 0, port } = options;
+    const plenty = { total: 4_000, perService: 4_000 };
     this.proxier = new UserspaceProxier({
       clock: systemClock,
       log: this.log,
       udpTimeoutMs,
       drainMs,
+      quotas: { connections: plenty, listenerSockets: plenty, ...options.quotas },
       addressOf: ({ nodePort }) => ({ host: "127.0.0.1", port: port ?? nodePort }),
     });
     test.after(() => this.proxier.stop());

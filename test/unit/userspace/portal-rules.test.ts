@@ -37,7 +37,8 @@ describe("the rules of mode userspace", () => {
       'nat KUBE-PORTALS-HOST -d 10.96.0.1/32 -p tcp -m comment --comment "default/web:http" -m tcp --dport 80 -j REDIRECT --to-ports 40001',
       'nat KUBE-NODEPORT-CONTAINER -p tcp -m comment --comment "default/web:http" -m tcp --dport 30080 -j REDIRECT --to-ports 40001',
       'nat KUBE-NODEPORT-HOST -p tcp -m comment --comment "default/web:http" -m tcp --dport 30080 -j REDIRECT --to-ports 40001',
-      'filter KUBE-NODEPORT-NON-LOCAL -p tcp -m comment --comment "default/web:http" -m tcp --dport 40001 -m conntrack --ctstate NEW -j ACCEPT',
+      'filter KUBE-NODEPORT-NON-LOCAL -p tcp -m comment --comment "default/web:http" -m tcp --dport 40001 -m conntrack --ctstate DNAT -j ACCEPT',
+      'filter KUBE-NODEPORT-NON-LOCAL -p tcp -m comment --comment "default/web:http" -m tcp --dport 40001 -m conntrack --ctstate NEW -j DROP',
     ]);
     const portals = linesOf("IPv6", web, dns).filter((line) => line.includes("PORTALS-HOST"));
     assert.deepEqual(
@@ -47,6 +48,19 @@ describe("the rules of mode userspace", () => {
         "nat KUBE-PORTALS-HOST -d 2001:db8::1/128 -p udp -m udp --dport 53 -j REDIRECT --to-ports 40003",
       ],
     );
+  });
+
+  it("keep clients from the listener's own port, unless the Service has the same port on the node", () => {
+    const inputOf = (fields: object): string[] =>
+      linesOf("IPv4", { ...web, wanted: listenerFor([], fields) })
+        .filter((line) => line.startsWith("filter"))
+        .map((line) => line.replace(/.* --ctstate /, ""));
+    const kept = ["DNAT -j ACCEPT", "NEW -j DROP"];
+    const external = [ip("10.96.0.1"), ip("192.0.2.1")];
+    assert.deepEqual(inputOf({ nodePort: 30_080 }), kept);
+    assert.deepEqual(inputOf({ nodePort: 40_001 }), ["NEW -j ACCEPT"]);
+    assert.deepEqual(inputOf({ port: 40_001 }), kept);
+    assert.deepEqual(inputOf({ port: 40_001, addresses: external }), ["NEW -j ACCEPT"]);
   });
 
   it("lead to a load-balancer IP from its source ranges alone, and to other addresses from everywhere", () => {

@@ -1,0 +1,12 @@
+import { readFileSync } from "node:fs";
+import { attempt } from "../../base/attempt.ts";
+
+/** POSIX guarantees less, but this is the usual limit of a Linux process. */
+const usualLimit = 1_024;
+
+/** How many files this process may open; Node.js has raised the soft limit to the hard one. */
+export function openFileLimit(): number {
+  const limits = attempt(() => readFileSync("/proc/self/limits", "utf8")) ?? "";
+  const limit = /^Max open files +(\d+|unlimited)/m.exec(limits)?.[1] ?? String(usualLimit);
+  return limit === "unlimited" ? Number.MAX_SAFE_INTEGER : Number(limit);
+}

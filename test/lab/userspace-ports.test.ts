@@ -1,0 +1,73 @@
+/** The ports of userspace mode's own sockets, behind rules: who reaches them. */
+import assert from "node:assert/strict";
+import { after, before, describe, it } from "node:test";
+import type { IpFamily } from "../../src/base/ip.ts";
+import { node } from "../packet-paths/places.ts";
+import type { Outcome } from "../packet-paths/probe.ts";
+import { startUserspaceProxy } from "../packet-paths/proxy.ts";
+import { destinationOf, type Frontend } from "../packet-paths/services.ts";
+import { buildWorld, type World } from "../packet-paths/world.ts";
+import { shell } from "../support/netns/network-namespace.ts";
+
+const families: readonly IpFamily[] = ["IPv4", "IPv6"];
+const protocols = ["TCP", "UDP"] as const;
+
+describe("the ports of listeners behind rules", () => {
+  let world: World;
+  let proxy: Awaited<ReturnType<typeof startUserspaceProxy>>;
+
+  before(async () => {
+    world = await buildWorld();
+    shell("sysctl -qw net.ipv4.ip_forward=1 net.ipv6.conf.all.forwarding=1");
+    proxy = await startUserspaceProxy();
+  });
+  after(async () => {
+    await proxy.stop();
+    await world.stop();
+  });
+
+  const ask = async (
+    from: string,
+    protocol: (typeof protocols)[number],
+    to: { readonly address: string; readonly port: number },
+    timeoutMs: number,
+  ): Promise<Outcome["kind"]> => {
+    const station = world.stations.get(from) ?? assert.fail();
+    const sizes = { payloadBytes: 1, answerBytes: 1 };
+    return (await station.probe({ protocol, ...to, ...sizes, timeoutMs })).kind;
+  };
+
+  it("give clients and pods no answer at an address of the node", async () => {
+    const { modeView } = proxy;
+    assert.ok("open" in modeView);
+    const single = modeView.open().filter(({ wanted }) => wanted.service === "default/single");
+    assert.equal(single.length, families.length * protocols.length);
+    for (const { wanted, localPorts } of single) {
+      const { family, protocol } = wanted;
+      for (const from of ["client", "pod"]) {
+        const to = { address: node[family], port: localPorts.port };
+        const outcome = await ask(from, protocol, to, 1_500);
+        assert.equal(outcome, "silence", `${from} → ${protocol} ${family}`);
+      }
+    }
+  });
+
+  const served: readonly (readonly [Frontend, readonly string[]])[] = [
+    ["cluster IP", ["node", "pod", "client"]],
+    ["external IP", ["node", "pod", "client"]],
+    ["node port", ["node", "pod", "client"]],
+  ];
+  for (const [frontend, places] of served) {
+    it(`answer at the ${frontend}, for the node, pods and clients`, async () => {
+      for (const family of families) {
+        for (const protocol of protocols) {
+          for (const from of places) {
+            const to = destinationOf("single", frontend, family);
+            const outcome = await ask(from, protocol, to, 10_000);
+            assert.equal(outcome, "answer", `${from} → ${protocol} ${family}`);
+          }
+        }
+      }
+    });
+  }
+});
