@@ -22,7 +22,7 @@ export interface ServiceRecord {
   readonly name: ServiceName;
   /** Seconds since the epoch; 0 when unknown. Decides who wins when two claim one address and port. */
   readonly createdAtSeconds: number;
-  /** From a manifest: its place in the order of files, which decides instead. Absent: from an API server. */
+  /** From a manifest: its place in the order of files, which decides instead. Undefined if it is from an API server. */
   readonly manifestOrder?: string;
   readonly type: "ClusterIP" | "NodePort" | "LoadBalancer";
   /** At most one per family. */

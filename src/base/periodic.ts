@@ -10,7 +10,7 @@ export type NextRun = "stop" | "soon" | "paced";
 export interface Pace {
   /** Pause between two runs; 0: it never runs. */
   readonly intervalMs: number;
-  /** No pause is longer than this, whatever a run costs. Absent: no limit. */
+  /** No pause is longer than this, whatever a run costs. Undefined without a limit. */
   readonly longestPauseMs?: number;
 }
 

@@ -165,7 +165,7 @@ function nodeName(settings: Settings, { hostname }: ConfigSurroundings, report: 
   return name;
 }
 
-/** Absent: no health server. */
+/** Undefined without a health server. */
 function servers(
   settings: Settings,
   { healthzPort, metricsPort }: ConfigSurroundings,

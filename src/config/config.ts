@@ -44,7 +44,7 @@ export interface Config {
   readonly nodeName: string;
   /** Not a listening address: it replaces the node's primary address. Unspecified: ask the Node object. */
   readonly bindAddress: IpAddress;
-  /** Absent: no health server. */
+  /** Undefined without a health server. */
   readonly healthzBindAddress?: ListenAddress;
   readonly metricsBindAddress: ListenAddress;
   /** A port that cannot be opened ends the program instead of being retried. */
@@ -59,7 +59,7 @@ export interface Config {
   readonly extraSchedulers: readonly string[];
   /** What counts for Services whose annotations say nothing else. */
   readonly tuning: {
-    /** Absent: as kube-proxy. */
+    /** If undefined, kube-proxy's behavior applies. */
     readonly schedulerFlags?: readonly SchedulerFlag[];
     /** UDP: each datagram is scheduled alone. */
     readonly isOnePacket: boolean;

@@ -30,11 +30,11 @@ export interface DaemonParts
   readonly source: ObjectSource;
   readonly metrics: Metrics;
   readonly health: ProxyHealth;
-  /** Absent: nobody knows which modes ran before. */
+  /** Undefined if earlier modes are unknown. */
   readonly modeRecord?: ModeRecord;
-  /** Absent: nobody reads events. */
+  /** If undefined, Events are discarded. */
   readonly events?: EventRecorder;
-  /** Absent: health-check node ports listen on real sockets. */
+  /** If undefined, health-check node ports listen on real sockets. */
   readonly makeListener?: MakeListener;
 }
 

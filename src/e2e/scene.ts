@@ -23,7 +23,7 @@ export interface TestNode {
   readonly name: string;
   /** InternalIP. */
   readonly addresses: readonly string[];
-  /** Absent: it has no label topology.kubernetes.io/zone. */
+  /** Undefined without the label topology.kubernetes.io/zone. */
   readonly zone?: string;
   readonly daemon: Daemon;
   readonly client: PodPlace;

@@ -88,7 +88,7 @@ export interface SliceEndpoint {
   readonly isTerminating: boolean;
   /** Of its node; absent: unknown. */
   readonly zone?: string;
-  /** Absent: none. */
+  /** Undefined if there are none. */
   readonly zoneHints?: readonly string[];
   readonly nodeHints?: readonly string[];
 }
@@ -113,7 +113,7 @@ export interface StoredSlice extends SliceContent {
 
   readonly uid: string;
   readonly resourceVersion: string;
-  /** Absent: neither IPv4 nor IPv6. */
+  /** Undefined if it is neither IPv4 nor IPv6. */
   readonly family?: IpFamily;
 }
 

@@ -7,7 +7,7 @@ export const endpointsPerSlice = 100;
 
 /** A slice of a group with the endpoints that it shall hold. */
 export interface PackedSlice {
-  /** Absent: it is to be made. */
+  /** Undefined for a slice to create. */
   readonly stored?: StoredSlice;
   readonly endpoints: readonly SliceEndpoint[];
   /** Its endpoints differ from the stored ones. */

@@ -21,7 +21,7 @@ import { bareName, familiesOf, podsOf } from "./selection.ts";
 /** Everything that the slices of one Service depend on. */
 export interface SliceSituation {
   readonly name: ServiceName;
-  /** Absent: gone, or without a selector. */
+  /** Undefined if the Service is gone or has no selector. */
   readonly service: SelectingService | undefined;
   /** Pods of its namespace; others do no harm. */
   readonly pods: Iterable<PodRecord>;
@@ -29,7 +29,7 @@ export interface SliceSituation {
   readonly stored: readonly StoredSlice[];
   /** Says whether any slice has this name: `namespace/name`. */
   readonly isNameTaken: (name: string) => boolean;
-  /** Absent: no zone is known. */
+  /** Undefined if the zone is unknown. */
   readonly zoneOf?: ZoneOf;
 }
 
@@ -38,7 +38,7 @@ export interface SlicePlan {
   readonly creates: readonly NewSlice[];
   readonly updates: readonly SliceUpdate[];
   readonly deletes: readonly StoredSlice[];
-  /** Who manages the Service's slices instead of us; empty: a slice without a manager's name. Absent: we do. */
+  /** Who manages the Service's slices instead of us; empty: a slice without a manager's name. Undefined if we manage them. */
   readonly managedBy?: string;
 }
 

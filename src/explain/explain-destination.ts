@@ -16,7 +16,7 @@ export interface DestinationInput {
   readonly planned: Picture;
   readonly observed: Picture;
   readonly network: NodeNetwork;
-  /** Absent: packets of every kind. */
+  /** If undefined, packets of every kind match. */
   readonly from?: From;
   readonly connections: Connections;
 }

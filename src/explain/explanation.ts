@@ -27,7 +27,7 @@ export interface Explanation {
   readonly losers: readonly string[];
   /** `192.168.10.11:30080`: kube-ipvs itself takes the packets and connects there; what follows is about that address. */
   readonly forwardedTo?: string;
-  /** Absent: there is none in the kernel; in modes iptables and userspace always. */
+  /** Undefined if the kernel has none, and always in iptables and userspace mode. */
   readonly virtualServer?: VirtualServer;
   readonly sourceRanges: readonly string[];
   readonly endpoints: readonly EndpointRow[];
@@ -102,7 +102,7 @@ export interface RememberedConnection {
   readonly client: string;
   readonly realServer: string;
   readonly state: string;
-  /** Absent: in mode iptables, where the time of the client's last connection is not known. */
+  /** Undefined in iptables mode, in which the time of the client's last connection is unknown. */
   readonly expiresInSeconds?: number;
 }
 

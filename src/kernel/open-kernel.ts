@@ -26,7 +26,7 @@ export interface KernelParts {
   readonly environment?: NodeJS.ProcessEnv;
   /** What was found before, to save the check of both backends of iptables: five processes. */
   readonly iptablesBackend?: BackendChoice;
-  /** Absent: addresses. */
+  /** Defaults to addresses. */
   readonly virtualAddresses?: VirtualAddresses;
 }
 

@@ -7,7 +7,7 @@ export interface MetricRow {
   readonly name: string;
   readonly type: MetricType;
   readonly help: string;
-  /** Absent: none. */
+  /** Undefined if there are none. */
   readonly labels?: readonly string[];
   /** Histograms only. */
   readonly buckets?: BucketList;

@@ -5,7 +5,7 @@ import { registerProcessMetrics } from "./process-metrics.ts";
 export interface BuildVersions {
   /** Ours. */
   readonly version: string;
-  /** Absent: none is shown. */
+  /** Undefined if none is shown. */
   readonly featureGates?: readonly FeatureGateState[];
 }
 

@@ -14,7 +14,7 @@ export interface ServicePort {
   readonly clusterIp: IpAddress;
   readonly externalIps: readonly IpAddress[];
   readonly loadBalancerIps: readonly IpAddress[];
-  /** Those of both that are the node's own, at a port where a process of the node listens. Absent: none. */
+  /** Those of both that are the node's own, at a port where a process of the node listens. Undefined if there are none. */
   readonly refusedAddresses?: readonly IpAddress[];
   /** Empty: no restriction. Of this family only; a zero network empties the list. */
   readonly sourceRanges: readonly Cidr[];
@@ -24,7 +24,7 @@ export interface ServicePort {
   /** 0 when there is none. */
   readonly healthCheckNodePort: number;
   readonly createdAtSeconds: number;
-  /** Absent: the Service is not from a manifest. */
+  /** Undefined if the Service is not from a manifest. */
   readonly manifestOrder?: string;
 }
 

@@ -4,19 +4,19 @@ import type { SchedulerFlag } from "../base/scheduler.ts";
 export interface Tuning {
   /** As in `ipvsadm -s`. */
   readonly scheduler: string;
-  /** Absent: as kube-proxy, which is `mh-port` under `mh` and none otherwise. */
+  /** If undefined, kube-proxy's flags apply: `mh-port` with `mh`, otherwise none. */
   readonly schedulerFlags?: readonly SchedulerFlag[];
   /** UDP: each datagram is scheduled alone. */
   readonly isOnePacket?: boolean;
   /** Of each endpoint on this node; absent, or `upper` 0: none. */
   readonly connectionLimit?: ConnectionLimit;
-  /** Absent: as configured for the protocol. */
+  /** If undefined, the protocol's setting applies. */
   readonly drainDeadlineSeconds?: number;
   /** Where the weights of endpoints come from; absent: all are equal. */
   readonly weights?: (typeof weightSources)[number];
   /** How long a new endpoint's weight grows; absent or 0: not at all. */
   readonly slowStartMs?: number;
-  /** Absent: there is none. */
+  /** Undefined if there is none. */
   readonly canary?: Canary;
 }
 

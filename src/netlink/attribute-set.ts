@@ -15,7 +15,7 @@ import { ATTRIBUTE_HEADER_BYTES, type MessageWriter } from "./message.ts";
 
 export type FieldTable = Readonly<Record<string, Field<unknown>>>;
 
-/** The values of a table by name. Absent: the attribute was not there, or is not to be sent. */
+/** The values of a table by name. Undefined if the attribute was missing or must not be sent. */
 export type ValuesOf<F extends FieldTable> = {
   readonly [Name in keyof F]?: F[Name] extends Field<infer T> ? T : never;
 };

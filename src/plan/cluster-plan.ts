@@ -24,9 +24,9 @@ export interface ClusterPlanParts {
   readonly recallRamp?: RampStartTimes["recall"];
   /** What Services held in an earlier run; absent: nobody knows. */
   readonly held?: Holders;
-  /** Absent: there are none. */
+  /** Undefined if there are none. */
   readonly limits?: Limits;
-  /** Absent: claims are equally old, and all are admitted. */
+  /** If undefined, all claims are equally old and admitted. */
   readonly claims?: ClaimMemory;
 }
 

@@ -2,7 +2,7 @@
 import type { SysctlSetting } from "./sysctls.ts";
 
 export interface EstimatorOptions {
-  /** Absent: as the node has it. */
+  /** If undefined, the node's own value stays. */
   readonly isRunning?: boolean;
   /** Processors that its threads may use, as `0-3,8`; absent: as the node has it. */
   readonly cpuList?: string;

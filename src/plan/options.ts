@@ -35,9 +35,9 @@ export interface FamilyOptions {
   readonly nodeIp: IpAddress;
   /** Addresses on links other than kube-ipvs0: a virtual IP among them is not bound a second time. */
   readonly nodeAddresses: ReadonlySet<IpAddress>;
-  /** Addresses of others that the node cannot do without. Absent: none are known. */
+  /** Addresses of others that the node cannot do without. Undefined if none are known. */
   readonly reserved?: ReadonlyMap<IpAddress, ReservedReason>;
-  /** `10.0.0.1 6443` of each API server: no virtual server may take the node's own way there. Absent: none are known. */
+  /** `10.0.0.1 6443` of each API server: no virtual server may take the node's own way there. Undefined if none are known. */
   readonly apiServers?: readonly string[];
   /** The kernel takes no address of this family on kube-ipvs0; everything else is served. */
   readonly isLinkDisabled?: boolean;
@@ -46,7 +46,7 @@ export interface FamilyOptions {
   /** Addresses that serve node ports; empty: node ports are not served in this family. */
   readonly nodePortAddresses: readonly IpAddress[];
   readonly localDetector?: LocalDetector;
-  /** Absent: as kube-proxy. */
+  /** If undefined, kube-proxy's behavior applies. */
   readonly edges?: EdgeOptions;
 }
 

@@ -15,7 +15,7 @@ export interface RulesInput {
   readonly localDetector: LocalDetector | undefined;
   readonly isMasqueradeAll: boolean;
   readonly masqueradeMark: number;
-  /** Absent: as kube-proxy. */
+  /** If undefined, kube-proxy's behavior applies. */
   readonly edges?: EdgeOptions | undefined;
 }
 

@@ -22,7 +22,7 @@ export interface PlannedSetEntry {
   readonly entry: SetEntry;
   /**
    * Key of the virtual server whose traffic the entry is about, where another Service may claim that too: the
-   * entry counts only for who has it. Absent: it counts anyway.
+   * entry counts only for who has it. If undefined, it always counts.
    */
   readonly claim?: string;
 }

@@ -9,7 +9,7 @@ export interface TuningFacts {
   readonly nodeWeights: ReadonlyMap<string, number>;
   /** How far a new endpoint's weight has grown, from 1 up to `rampSteps`; undefined: it is not new. */
   readonly rampStep: (address: IpAddress) => number | undefined;
-  /** Absent: every claim is admitted. */
+  /** If undefined, every claim is admitted. */
   readonly admission?: Pick<PortAdmission, "admit">;
 }
 

@@ -55,9 +55,9 @@ export interface ReconcilerParts {
   readonly kernel: Kernel;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Absent: a restart does not know when drains began. */
+  /** If undefined, a restart does not know when drains began. */
   readonly drainStartTimes?: DrainStartTimes;
-  /** Absent: a restart knows what the kernel's sets say, and no more. */
+  /** If undefined, a restart knows only what the kernel's sets say. */
   readonly ownershipRecord?: OwnershipRecord;
   /** Nothing is written: each sync observes everything, and reports what it would change. */
   readonly isDryRun?: boolean;

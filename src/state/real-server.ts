@@ -12,7 +12,7 @@ export interface RealServer extends RealServerId {
   readonly weight: number;
   /** IP_VS_CONN_F_FWD_MASK: 0 masquerading, which is the only one we make; others are foreign. */
   readonly forwardingMethod: number;
-  /** Absent: none. */
+  /** Undefined if there are none. */
   readonly limit?: ConnectionLimit;
 }
 

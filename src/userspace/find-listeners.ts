@@ -21,7 +21,7 @@ export interface SeenNode {
 export interface SoughtListener {
   readonly wanted: ServiceListener;
   readonly address: ListenAddress;
-  /** Absent: nobody listens there. */
+  /** Undefined if no process listens there. */
   readonly localPorts?: LocalPorts;
 }
 

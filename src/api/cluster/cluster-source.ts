@@ -16,7 +16,7 @@ import { watchedResources } from "./watched-resources.ts";
 
 export interface ClusterSourceOptions {
   readonly nodeName: string;
-  /** Absent: Services without a proxy's name. */
+  /** If undefined, only Services without a proxy name are selected. */
   readonly serviceProxyName?: string | undefined;
   /** Absent or 0: every complete list counts at once. */
   readonly listGuardPercent?: number;

@@ -16,9 +16,9 @@ const keepAliveMs = 30_000;
 export interface HttpConnectionOptions {
   readonly userAgent: string;
   readonly clock: Clock;
-  /** Absent: nobody counts. */
+  /** If undefined, nothing is counted. */
   readonly observer?: RequestObserver;
-  /** Absent: requests are sent at once. */
+  /** If undefined, requests are sent immediately. */
   readonly rate?: RequestRate;
 }
 

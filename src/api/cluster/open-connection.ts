@@ -21,9 +21,9 @@ export interface ConnectionOptions {
 interface Dependencies {
   readonly clock: Clock;
   readonly environment: Readonly<Record<string, string | undefined>>;
-  /** Absent: nobody counts requests. */
+  /** If undefined, requests are not counted. */
   readonly observer?: RequestObserver;
-  /** Absent: requests are sent at once. */
+  /** If undefined, requests are sent immediately. */
   readonly rate?: RequestRate;
 }
 

@@ -27,7 +27,7 @@ export interface ReflectorDependencies {
   readonly log: Logger;
   /** Numbers from 0 up to 1. */
   readonly random: () => number;
-  /** Absent: every complete list counts at once. */
+  /** If undefined, every complete list counts immediately. */
   readonly guard?: { readonly percent: number };
 }
 

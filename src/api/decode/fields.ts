@@ -26,7 +26,7 @@ const longestKey = 256;
 export class Untrusted {
   readonly value: unknown;
   readonly scope: DecodeScope;
-  /** Absent: this is the whole object. */
+  /** Undefined for the whole object. */
   readonly #parent: Untrusted | undefined;
   /** Name of a field, key of a map, or index of a list. */
   readonly #step: string | number;

@@ -25,7 +25,7 @@ export interface ManifestSourceOptions {
   readonly folder: string;
   /** Notifies of this Node only, as a cluster does. */
   readonly nodeName: string;
-  /** Absent: Services without a proxy's name. */
+  /** If undefined, only Services without a proxy name are selected. */
   readonly serviceProxyName?: string | undefined;
   /** How long after a change the folder is read; changes come in bursts. */
   readonly debounceMs?: number;

@@ -35,7 +35,7 @@ export interface ServiceHealthParts {
   readonly health: ProxyHealth;
   /** Who has a port that several Services ask for, from an earlier run. */
   readonly held?: Holders;
-  /** Absent: an {@link HttpListener}. */
+  /** Defaults to an {@link HttpListener}. */
   readonly makeListener?: MakeListener;
   /** Called when a port cannot be opened, and now and then while that lasts. */
   readonly onFailure?: (check: ServiceHealthCheck, reason: string) => void;

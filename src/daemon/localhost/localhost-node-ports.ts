@@ -6,7 +6,7 @@ import type { ServicePlan } from "../../plan/planner.ts";
 import { Forwarder, type ForwarderParts } from "./forwarder.ts";
 
 export interface LocalhostNodePortsParts extends ForwarderParts {
-  /** Absent: a {@link Forwarder}. */
+  /** Defaults to a {@link Forwarder}. */
   readonly makeForwarder?: (nodePort: LoopbackNodePort) => Pick<Forwarder, "start" | "stop">;
 }
 

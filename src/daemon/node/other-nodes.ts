@@ -22,7 +22,7 @@ export interface OtherNodesParts {
   readonly onChange: () => void;
   /** Fewer addresses are {@link OtherNodes.unchecked}; absent: nobody waits for it. */
   readonly onChecked?: () => void;
-  /** Addresses of kube-ipvs0: they were checked before a restart. Absent: none. */
+  /** Addresses of kube-ipvs0: they were checked before a restart. Undefined if there are none. */
   readonly readBound?: () => Promise<readonly IpAddress[]>;
   /** Weights are wanted whatever Services say; absent: no. */
   readonly areWeightsDefault?: () => boolean;

@@ -99,7 +99,7 @@ function kubeProxyCommand(path: string): string | undefined {
     .replace(/[^\x20-\x7e]/g, "?");
 }
 
-/** Absent: nobody answers, or with something else than a proxy mode. */
+/** Undefined without an answer that names a proxy mode. */
 function askMode({
   modeUrl: url,
   answerTimeoutMs: timeout,

@@ -65,7 +65,7 @@ export type ProblemReason =
 export interface Problem {
   readonly reason: ProblemReason;
   readonly message: string;
-  /** Absent: that is not known. */
+  /** Undefined if unknown. */
   readonly sinceSeconds?: number;
 }
 
@@ -77,7 +77,7 @@ export type SourceStatus =
       readonly server?: string;
       /** Since its last answer; a watch that is open answers once, when it begins. */
       readonly lastAnswerSeconds?: number;
-      /** Absent: the last request worked. */
+      /** Undefined if the last request succeeded. */
       readonly failingSeconds?: number;
     };
 
@@ -144,7 +144,7 @@ export interface ManualWeightStatus {
 export interface ServiceRow {
   readonly namespace: string;
   readonly name: string;
-  /** Absent: the port has no name. */
+  /** Undefined if the port has no name. */
   readonly portName?: string;
   readonly type: "ClusterIP" | "NodePort" | "LoadBalancer";
   readonly frontend: "cluster-ip" | "external-ip" | "load-balancer" | "node-port";
@@ -176,7 +176,7 @@ export interface ServiceRow {
 export interface EndpointRow {
   readonly address: string;
   readonly port: number;
-  /** Absent: unknown. */
+  /** Undefined if unknown. */
   readonly node?: string;
   /** All four are absent where no EndpointSlice names it any more. */
   readonly ready?: boolean;
@@ -185,7 +185,7 @@ export interface EndpointRow {
   readonly local?: boolean;
   readonly zoneHints?: readonly string[];
   readonly nodeHints?: readonly string[];
-  /** Absent: the virtual server has no such real server. */
+  /** Undefined if the virtual server has no such real server. */
   readonly weight?: number;
   /** Only where they were asked for. */
   readonly activeConnections?: number;
@@ -203,7 +203,7 @@ export interface DrainTimes {
 
 /** Rows of `/v1/drains`, oldest first. */
 export interface DrainRow extends DrainTimes {
-  /** Absent: no Service wants the virtual server any more. */
+  /** Undefined if no Service needs the virtual server anymore. */
   readonly namespace?: string;
   readonly name?: string;
   readonly protocol: string;
@@ -218,9 +218,9 @@ export type ListKind = "ServiceList" | "DrainList";
 
 /** What a request for Services asks for. */
 export interface ServicesQuery {
-  /** Absent: of all namespaces. */
+  /** If undefined, all namespaces are selected. */
   readonly namespace?: string;
-  /** Absent: all. */
+  /** If undefined, all are selected. */
   readonly name?: string;
   readonly hasEndpoints: boolean;
   /** Counts of connections, from the kernel; means endpoints too. */
@@ -274,7 +274,7 @@ export interface TablesFacts extends CommonFacts {
 /** In mode userspace. */
 export interface ListenerFacts extends CommonFacts {
   readonly mode: "userspace";
-  /** Absent: there are no rules, only listeners. */
+  /** Undefined if there are listeners but no rules. */
   readonly iptablesBackend?: IptablesBackend;
   /** Those that serve the destinations. */
   readonly listeners: readonly ListenerFact[];

@@ -35,7 +35,7 @@ export interface ServedAddress extends Pick<Frontend, "kind" | "port"> {
 /** What modes without virtual servers know alike: their objects, and which of their endpoints they use. */
 export interface ObjectsView extends Pick<DaemonView, "config" | "clock" | "families" | "history"> {
   readonly mode: "iptables" | "userspace";
-  /** Absent: without rules. */
+  /** Undefined without rules. */
   readonly iptables?: Pick<Iptables, "choice">;
   readonly objects: Pick<ChangeTracker, "serviceCount" | "serviceNames" | "service" | "slicesOf">;
   readonly place: NodePlace;

@@ -14,7 +14,7 @@ import { answerTo, failure, type OperatorAnswer, type RouteParts } from "./route
 export interface OperatorSocketParts extends RouteParts {
   readonly clock: Clock;
   readonly log: Logger;
-  /** Absent: {@link answerTimeoutMs}. */
+  /** Defaults to {@link answerTimeoutMs}. */
   readonly timeoutMs?: number;
 }
 

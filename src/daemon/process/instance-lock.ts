@@ -38,7 +38,7 @@ export interface InstanceLock {
 
 export interface LockOptions {
   readonly answerTimeoutMs?: number;
-  /** Absent: {@link lockFolder}. */
+  /** Defaults to {@link lockFolder}. */
   readonly folder?: string;
   /** Is told of a process that is not root and holds the name. */
   readonly log?: Pick<Logger, "warn">;

@@ -35,9 +35,9 @@ export interface ClusterInputCollaborators {
 export interface LoopParts extends ClusterInputCollaborators {
   readonly kernel: Kernel;
   readonly healthChecks: ServiceHealthServers;
-  /** Absent: a restart knows who holds an address that several Services claim where the kernel shows it. */
+  /** If undefined, a restart knows the owner of a contested address only if the kernel shows it. */
   readonly holderRecord?: HolderRecord;
-  /** Absent: claims are equally old, and all are admitted. */
+  /** If undefined, all claims are equally old and admitted. */
   readonly claimMemory?: ClaimMemory;
   /** Called after each sync. */
   readonly onReport?: (report: SyncReport) => void;

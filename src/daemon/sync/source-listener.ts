@@ -10,7 +10,7 @@ export interface SourceListenerParts {
   readonly health: Pick<ProxyHealth, "listed">;
   readonly metrics: Pick<Metrics, "invalidFields" | "relistGuardOutcomes" | "quarantinedLists">;
   readonly log: Logger;
-  /** Absent: nobody reads events. */
+  /** If undefined, Events are discarded. */
   readonly events?: EventRecorder;
 }
 

@@ -29,13 +29,13 @@ import { Runner, runnerOptions } from "./runner.ts";
 
 export interface SyncLoopParts extends LoopParts {
   readonly reporter: SyncReporter;
-  /** Absent: a restart does not know when drains began. */
+  /** If undefined, a restart does not know when drains began. */
   readonly drainStartTimes?: DrainStartTimes;
-  /** Absent: a restart does not know which endpoints are new. */
+  /** If undefined, a restart does not know which endpoints are new. */
   readonly rampStartTimes?: RampStartTimes;
-  /** Absent: a restart knows what the kernel's sets say, and no more. */
+  /** If undefined, a restart knows only what the kernel's sets say. */
   readonly ownershipRecord?: OwnershipRecord;
-  /** Absent: node ports are not served on loopback addresses. */
+  /** If undefined, node ports are not served on loopback addresses. */
   readonly localhostNodePorts?: LocalhostNodePorts;
 }
 

@@ -42,13 +42,13 @@ export interface UserspaceParts {
   readonly metrics: Metrics;
   readonly source: ObjectSource;
   readonly events: EventRecorder;
-  /** Absent: a restart does not know who holds an address that several Services claim. */
+  /** If undefined, a restart does not know the owner of a contested address. */
   readonly holderRecord?: HolderRecord;
-  /** Absent: claims are equally old, and all are admitted. */
+  /** If undefined, all claims are equally old and admitted. */
   readonly claimMemory?: ClaimMemory;
-  /** Absent: nobody knows which modes ran before. */
+  /** Undefined if earlier modes are unknown. */
   readonly modeRecord?: ModeRecord;
-  /** Absent: the programs of this machine. */
+  /** Defaults to this machine's programs. */
   readonly openIptables?: (log: Logger) => Promise<UsableIptables>;
 }
 

@@ -37,17 +37,17 @@ export type RulesToListeners = Pick<Portals, "sync" | "forget">;
 export interface UserspaceLoopParts extends ClusterInputCollaborators {
   readonly health: ProxyHealth;
   readonly proxier: Listeners;
-  /** Absent: listeners alone. */
+  /** If undefined, there are only listeners. */
   readonly portals: RulesToListeners | undefined;
-  /** Absent: no rule leads anywhere, or nothing is written. */
+  /** Undefined if no rule leads anywhere or nothing is written. */
   readonly flows?: Pick<ListenerFlows, "follow">;
-  /** Absent: there is none. */
+  /** Undefined if there is none. */
   readonly iptables?: Pick<Iptables, "observe">;
   readonly families: readonly IpFamily[];
   readonly history: SyncHistory;
   readonly conflicts: Pick<ConflictReporter, "report">;
   readonly holderRecord: HolderRecord;
-  /** Absent: claims are equally old, and all are admitted. */
+  /** If undefined, all claims are equally old and admitted. */
   readonly claimMemory?: ClaimMemory;
   /** Called after each sync that worked. */
   readonly onSynced: () => void;

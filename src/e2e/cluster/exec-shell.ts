@@ -8,7 +8,7 @@ import type { Credentials } from "../../api/cluster/credentials.ts";
 export interface PodPlace {
   readonly namespace: string;
   readonly pod: string;
-  /** Absent: the pod has one. */
+  /** Undefined if the pod has only one container. */
   readonly container?: string;
 }
 

@@ -27,7 +27,7 @@ export type PathEnd =
 /** What becomes of the packets that go to one endpoint. */
 export interface EndpointPath {
   readonly realServer: RealServerId;
-  /** Rules that chose it. Absent: no rules do. */
+  /** Rules that chose it. Undefined if no rule does. */
   readonly choice?: readonly Step[];
   readonly steps: readonly Step[];
   readonly fate: "delivered" | "dropped" | "refused";

@@ -48,9 +48,9 @@ const probeInputs: Readonly<Record<IptablesBackend, string>> = {
 
 export interface IptablesParts {
   readonly runProgram: RunProgram;
-  /** Absent: nobody asks whether rules change. */
+  /** Undefined if rule changes are not watched. */
   readonly generations?: Pick<RuleGenerations, "read">;
-  /** Absent: there is no report of chains that cannot be read. */
+  /** If undefined, chains that cannot be read are not reported. */
   readonly log?: Logger;
 }
 

@@ -54,7 +54,7 @@ export class LinkKindError extends Error {
 export interface DummyLinkParts extends TransportParts {
   /** Brings the dummy driver where the kernel does not by itself. */
   readonly modules: Pick<Modules, "load">;
-  /** Absent: addresses. */
+  /** Defaults to addresses. */
   readonly virtualAddresses?: VirtualAddresses;
 }
 

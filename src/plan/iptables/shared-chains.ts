@@ -17,6 +17,6 @@ export type SharedChainKey = SharedChain["key"];
 export interface SharedRule {
   readonly chain: SharedChainKey;
   readonly rule: Rule;
-  /** Key of the address and port that it is about: the rule counts only for who has that. Absent: it counts anyway. */
+  /** Key of the address and port that it is about: the rule counts only for who has that. If undefined, it always counts. */
   readonly claim?: string;
 }

@@ -21,9 +21,9 @@ export interface TablesPlanParts {
   readonly onPlan: (plan: ServiceRules) => void;
   /** What Services held in an earlier run; absent: nobody knows. */
   readonly held?: Holders;
-  /** Absent: there are none. */
+  /** Undefined if there are none. */
   readonly limits?: Limits;
-  /** Absent: claims are equally old, and all are admitted. */
+  /** If undefined, all claims are equally old and admitted. */
   readonly claims?: ClaimMemory;
 }
 

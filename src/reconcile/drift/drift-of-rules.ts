@@ -6,7 +6,7 @@ import { absent, type Drift } from "./drift.ts";
 
 /** Rules of one family: as known, as found, and as they are wanted. */
 export interface RulesView {
-  /** Absent: not read yet. */
+  /** Undefined until it has been read. */
   readonly before: CachedRules | undefined;
   readonly after: CachedRules | undefined;
   readonly wanted: CachedRules;

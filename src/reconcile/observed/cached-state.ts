@@ -42,7 +42,7 @@ export class CachedState {
   setEntries: Map<string, Set<SetEntry>> = new Map();
   /** On kube-ipvs0. */
   addresses: Set<IpAddress> = new Set();
-  /** Absent: not read yet. */
+  /** Undefined until it has been read. */
   readonly rules: Map<IpFamily, CachedRules> = new Map();
   /** By path; a value is undefined where the kernel has no such setting, the key absent where it was not read. */
   readonly sysctls: Map<string, string | undefined> = new Map();
