@@ -110,7 +110,7 @@ for (const mode of ["ipvs", "iptables"] as const) {
       node.api.apply(claiming(old));
       await hasConflict();
       isServed(young);
-      const note = `AddressClaimed Service old: node node-1: ${key} is served for Service default/young, which held it before; `;
+      const note = `AddressClaimed Service old: node node-1: ${key} is served for Service default/young, which claimed it first; `;
       await node.until("the conflict is an Event", () =>
         node.events().some((text) => text.startsWith(note)),
       );
