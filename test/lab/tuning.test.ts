@@ -142,7 +142,7 @@ describe("annotations of a Service", () => {
         { scheduler: "missing" },
         "-s rr",
         "pod-1 1, pod-2 1",
-        ignored("missing", "scheduler-unavailable"),
+        ignored("missing", "scheduler-not-allowed"),
       ],
       [{}, "-s rr", "pod-1 1, pod-2 1"],
     ];
