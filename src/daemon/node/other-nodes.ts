@@ -36,7 +36,7 @@ const longestWaitMs = 5_000;
  * A Service that names a new address is followed by a reading within this time, by chance, since all nodes hear of it at once. In
  * large clusters it is {@link claimPausePerNodeMs} for each Node. New claims cause no readings at a shorter distance.
  */
-const readingWithinMs = 10_000;
+const readingWithinMs = 1_000;
 const claimPausePerNodeMs = 100;
 /** Of each Node, those that it had before counted; a Node has one or two of each family. */
 const maxAddressesPerNode = 16;

@@ -171,11 +171,11 @@ describe("addresses of other Nodes", () => {
     assert.equal(stage.readings, 0);
   });
 
-  it("are read within ten seconds of the first Service that has one, by chance", async () => {
+  it("are read within a second of the first Service that has one, by chance", async () => {
     const stage = new Stage();
     await stage.listed(serviceRecord());
     stage.others.noteService(undefined, serviceRecord({ loadBalancerIps: [second] }));
-    await stage.clock.advance(4_999);
+    await stage.clock.advance(499);
     assert.equal(stage.readings, 0);
     await stage.clock.advance(1);
     assert.deepEqual([stage.readings, stage.reserved], [1, [second]]);
@@ -201,7 +201,7 @@ describe("addresses of other Nodes", () => {
     await stage.clock.advance(20_000);
     stage.others.noteService(undefined, claiming(first));
     assert.deepEqual(stage.unchecked, [first]);
-    await stage.clock.advance(4_999);
+    await stage.clock.advance(499);
     assert.deepEqual([stage.readings, stage.unchecked], [1, [first]]);
     stage.hold();
     await stage.clock.advance(1);
