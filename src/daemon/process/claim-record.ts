@@ -1,5 +1,5 @@
 /**
- * The file that says when claims of external and load-balancer IPs were first seen: docs/decisions/0018. It outlives a
+ * The file that says when claims of external and load-balancer IPs were first seen: docs/decisions/0020. It outlives a
  * boot, unlike the records of kernel state.
  */
 import type { Clock } from "../../base/clock.ts";
