@@ -82,7 +82,7 @@ export const featureGates: readonly FeatureGate[] = [
     name: "KubeProxyIPVS",
     stage: "DEPRECATED",
     isOnByDefault: true,
-    noEffect: "mode ipvs needs no gate in kube-ipvs",
+    noEffect: "IPVS mode needs no gate in kube-ipvs",
   },
   { name: "NFTablesProxyMode", stage: "", isOnByDefault: true, noEffect: nftables },
   { name: "NFTablesNetlink", stage: "BETA", isOnByDefault: true, noEffect: nftables },
