@@ -8,6 +8,11 @@ export interface BrokenState {
   readonly name: string;
   /** Called when the program is dead. */
   readonly shellLines: string;
+  /**
+   * The set entries that mark virtual servers as ours are lost. The program is then killed with nothing left to do: a server whose
+   * Service was deleted meanwhile could not be told from a third party's and stays (decision 0013).
+   */
+  readonly losesMarks?: true;
 }
 
 const burst = 60;
@@ -40,12 +45,13 @@ export const brokenStates: readonly BrokenState[] = [
       ipvsadm -Sn | grep -- ^-a | awk 'NR % 5 == 0 { print "-d", $2, $3, $4, $5 }' | ipvsadm -R
     `,
   },
-  { name: "sets empty", shellLines: "ipset flush" },
+  { name: "sets empty", shellLines: "ipset flush", losesMarks: true },
   { name: "link gone", shellLines: "ip link delete kube-ipvs0" },
   { name: "addresses gone", shellLines: "ip address flush dev kube-ipvs0" },
   { name: "rules flushed", shellLines: flushRules },
   {
     name: "rules and sets gone",
+    losesMarks: true,
     shellLines: `${flushRules}\n${flushRules.replaceAll("-F", "-X")}\nipset destroy`,
   },
   { name: "rules of others restored over ours", shellLines: restoreOthers },
@@ -61,6 +67,7 @@ export const brokenStates: readonly BrokenState[] = [
   },
   {
     name: "a set made anew with a time-out",
+    losesMarks: true,
     shellLines: `
       ipset create ANEW hash:ip,port timeout 86400
       ipset swap ANEW KUBE-CLUSTER-IP
@@ -70,9 +77,10 @@ export const brokenStates: readonly BrokenState[] = [
   { name: "sysctl set back", shellLines: "echo 0 >/proc/sys/net/ipv4/vs/conntrack" },
 ];
 
-/** Kills the program in a burst of changes, then breaks the kernel's state. */
-async function breakState(world: World, { shellLines }: BrokenState): Promise<void> {
+/** Kills the program in a burst of changes, or after it, then breaks the kernel's state. */
+async function breakState(world: World, { shellLines, losesMarks }: BrokenState): Promise<void> {
   await world.churn(burst);
+  if (losesMarks === true) await world.repaired();
   world.program.kill("SIGKILL");
   await world.program.ends();
   shell(shellLines);
