@@ -70,7 +70,7 @@ export interface Config {
     /** How long a new endpoint's weight grows; 0: not at all. */
     readonly slowStartMs: number;
   };
-  /** What a Service, and all of a namespace, may ask for. */
+  /** Limits on what a Service and a whole namespace may request. */
   readonly limits: Limits;
   /** Virtual servers in these networks are never removed. */
   readonly excludeCidrs: readonly Cidr[];

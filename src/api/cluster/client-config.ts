@@ -106,7 +106,7 @@ export class ClientConfig {
     this.#plugins.kill();
   }
 
-  /** Whoever is on the way could read the credentials and use them. */
+  /** Anyone on the network path could read the credentials and use them. */
   #refusePlainHttp(): void {
     const { protocol, hostname } = new URL(this.server);
     if (protocol === "https:" || (isThisMachine(hostname) && !this.#cluster.proxyUrl)) return;

@@ -1,6 +1,6 @@
 import type { KubeConfig } from "@kubernetes/client-node";
 
-/** What is needed of a child process. */
+/** The part of a child process that is used here. */
 interface Plugin {
   readonly pid?: number;
   once(event: "close", listener: () => void): unknown;

@@ -33,13 +33,13 @@ export const emptyNetwork: NodeNetwork = {
 /** The Service through which pods reach the API servers. */
 export const apiServerService = "default/kubernetes";
 
-/** What tells about links, addresses and routes. */
+/** Reads the link, addresses, gateways and sysctls of the node. */
 export interface NetworkReader {
   readonly link: Pick<DummyLink, "name" | "find" | "listAddresses" | "listGateways">;
   readonly sysctl: Pick<Sysctl, "read">;
 }
 
-/** What the node knows of others from elsewhere than its kernel. */
+/** Other hosts that the node does not know from its kernel. */
 export interface KnownOthers {
   readonly apiServers: Iterable<ServerEndpoint>;
   /** Addresses of other Nodes that Services name. */

@@ -39,7 +39,7 @@ export interface ProxySearch {
   /** kube-proxy's metrics address. */
   readonly modeUrl: string;
   readonly answerTimeoutMs: number;
-  /** Who listens in our network namespace. */
+  /** Reads the sockets that listen in our network namespace. */
   readonly listening: () => readonly ListeningSocket[];
 }
 

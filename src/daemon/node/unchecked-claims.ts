@@ -15,7 +15,7 @@ export class UncheckedClaims {
     { readonly whole: ServiceRecord; readonly admitted: ServiceRecord }
   >();
 
-  /** What planning is told of a change. */
+  /** Returns the change as planning must see it. */
   admit([previous, current]: ServiceChange, unchecked: ReadonlySet<IpAddress>): ServiceChange {
     const name = (current ?? previous)?.name ?? "";
     const before = this.#services.get(name)?.admitted ?? previous;
@@ -26,7 +26,7 @@ export class UncheckedClaims {
     return [before, admitted];
   }
 
-  /** What planning is told when fewer addresses are unchecked. */
+  /** Returns the changes for planning once fewer addresses are unchecked. */
   recheck(unchecked: ReadonlySet<IpAddress>): readonly ServiceChange[] {
     return [...this.#services.values()]
       .filter(({ whole, admitted }) => {

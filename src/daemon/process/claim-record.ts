@@ -18,7 +18,7 @@ const mostLength = 2 ** 20;
 
 const everyBoot: BootClock = { bootId: "every boot", uptimeMs: () => 0 };
 
-/** What is known of claims on this node, recorded in the file that the configuration names. */
+/** The claims known on this node. They are recorded in the file that the configuration names. */
 export function openClaimMemory(
   { claimsPath, nodeProcessPorts }: Pick<Config, "claimsPath" | "nodeProcessPorts">,
   { clock, log }: { readonly clock: Clock; readonly log: Logger },
