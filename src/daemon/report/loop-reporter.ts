@@ -16,6 +16,7 @@ import { ConflictReporter } from "./conflict-reporter.ts";
 import { DryRunReporter, pendingChanges } from "./dry-run-reporter.ts";
 import { FirstSync } from "./first-sync.ts";
 import type { ProxyHealth } from "./proxy-health.ts";
+import { RefusalReporter } from "./refusal-reporter.ts";
 import { SyncHistory } from "./sync-history.ts";
 
 /** Where reports go. */
@@ -57,12 +58,14 @@ export class LoopReporter {
   readonly history: SyncHistory;
   readonly firstSync: FirstSync;
   protected readonly conflicts: ConflictReporter;
+  protected readonly refusals: RefusalReporter;
   readonly #dryRun: DryRunReporter;
 
   constructor(parts: ReporterParts) {
     this.parts = parts;
     this.history = new SyncHistory(parts.clock);
     this.conflicts = new ConflictReporter({ ...parts, history: this.history });
+    this.refusals = new RefusalReporter(parts);
     this.#dryRun = new DryRunReporter(parts);
     this.firstSync = new FirstSync(parts);
   }
@@ -125,6 +128,7 @@ export class LoopReporter {
     metrics.syncRuns.inc({ kind, result: hasWorked ? "success" : "failure" });
     if (!isObserveOnly) this.countChanges(report);
     else if (hasWorked) this.#dryRun.planned(pendingChanges(report.plan));
+    if (hasWorked) this.refusals.report(report.refusals);
     return hasWorked;
   }
 
@@ -137,6 +141,9 @@ export class LoopReporter {
       kernelChanges.inc({ kind, result: "failure" }, times);
     }
     for (const { kind } of report.failures) kernelChanges.inc({ kind, result: "failure" });
+    for (const family of report.failedRestores) {
+      this.parts.metrics.iptablesRestoreFailures.inc({ ip_family: family });
+    }
     for (const pass of report.conntrackPasses) countConntrackPass(pass, this.parts.metrics);
   }
 

@@ -8,7 +8,6 @@ import { conflictsOf } from "./conflicts.ts";
 import { DriftReporter } from "./drift-reporter.ts";
 import { LoopReporter, type LoopSummary, type ReporterParts } from "./loop-reporter.ts";
 import { ManualWeightReporter } from "./manual-weight-reporter.ts";
-import { RefusalReporter } from "./refusal-reporter.ts";
 
 /** What drains at the moment. */
 export interface DrainFigures {
@@ -29,7 +28,6 @@ export interface SyncSummary extends LoopSummary {
 export class SyncReporter extends LoopReporter {
   readonly #drifts: DriftReporter;
   readonly #manualWeights: ManualWeightReporter;
-  readonly #refusals: RefusalReporter;
   readonly #annotations: AnnotationReporter;
   /** Each is reported when it appears, not with every sync. */
   #reportedForeign = new Set<string>();
@@ -39,7 +37,6 @@ export class SyncReporter extends LoopReporter {
     super(parts);
     this.#drifts = new DriftReporter(parts);
     this.#manualWeights = new ManualWeightReporter(parts);
-    this.#refusals = new RefusalReporter(parts);
     this.#annotations = new AnnotationReporter(parts);
   }
 
@@ -77,22 +74,15 @@ export class SyncReporter extends LoopReporter {
     this.logFailures(report);
     if (report.failures.length > 0) return;
     this.history.refusals = report.refusals.present;
-    this.#refusals.report(report.refusals);
+    this.refusals.report(report.refusals);
   }
 
   /** What a sync that ran knows of the kernel, beside what it changed. */
   #noteState(report: SyncReport, desired: DesiredState): void {
     this.#drifts.conflicts(report);
     this.#manualWeights.report(report, desired);
-    this.#refusals.report(report.refusals);
     this.#noteForeign(report);
     this.#notePossiblyOwned(report);
-  }
-
-  protected override countChanges(report: SyncReport): void {
-    super.countChanges(report);
-    const { iptablesRestoreFailures } = this.parts.metrics;
-    for (const family of report.failedRestores) iptablesRestoreFailures.inc({ ip_family: family });
   }
 
   /** Foreign virtual servers are counted, and each is named once. */

@@ -26,7 +26,7 @@ export class TablesReporter extends LoopReporter {
     }
     const isFull = report.families.some((pass) => pass.isFull);
     const hasWorked = this.noteSync({ ...summary, isFull });
-    if (!summary.isObserveOnly) this.#countFailedRestores(report);
+    if (!summary.isObserveOnly) this.#countFailedPartialRestores(report);
     const families = report.families.map(({ family }) => family);
     this.countWithoutLocal(summary.desired, families);
     this.logFailures(report);
@@ -55,12 +55,10 @@ export class TablesReporter extends LoopReporter {
     }
   }
 
-  #countFailedRestores(report: TablesReport): void {
-    const { metrics } = this.parts;
-    for (const { family, isFull, failure } of report.families) {
-      if (failure?.kind !== "chain-write") continue;
-      metrics.iptablesRestoreFailures.inc({ ip_family: family });
-      if (!isFull) metrics.partialRestoreFailures.inc({ ip_family: family });
+  #countFailedPartialRestores({ families, failedRestores }: TablesReport): void {
+    for (const { family, isFull } of families) {
+      if (isFull || !failedRestores.includes(family)) continue;
+      this.parts.metrics.partialRestoreFailures.inc({ ip_family: family });
     }
   }
 }

@@ -25,6 +25,7 @@ import { ClusterInput, type LoopParts } from "./cluster-input.ts";
 import { findHolders } from "./find-holders.ts";
 import { type KernelCheckPeriods, KernelChecks } from "./kernel-checks.ts";
 import { PlanAhead } from "./plan-ahead.ts";
+import { RetryTimer } from "./retry-timer.ts";
 import { Runner, runnerOptions } from "./runner.ts";
 
 export interface SyncLoopParts extends LoopParts {
@@ -59,11 +60,10 @@ export class SyncLoop {
   readonly #runner: Runner;
   readonly #checks: KernelChecks;
   readonly #exclusive = new Exclusive();
+  readonly #retry: RetryTimer;
   readonly #planAhead: PlanAhead;
   #lastGoal: SyncGoal | undefined;
   readonly #nodeWeights = new AllNodeWeights();
-  #isStopped = false;
-  #cancelRetry: () => void = () => {};
 
   constructor(parts: SyncLoopParts, live: LiveConfig, families: readonly IpFamily[]) {
     const { kernel, clock, log, reporter, healthChecks, localhostNodePorts } = parts;
@@ -106,6 +106,7 @@ export class SyncLoop {
     });
     this.#reconciler = new Reconciler({ ...parts, isDryRun: this.#isObserveOnly });
     this.#runner = this.#makeRunner();
+    this.#retry = new RetryTimer(clock, () => this.#runner.request());
     this.#checks = this.#makeChecks();
   }
 
@@ -136,10 +137,9 @@ export class SyncLoop {
 
   /** Ends after the sync that may be running. The kernel keeps its state. */
   async stop(): Promise<void> {
-    this.#isStopped = true;
     this.input.stop();
     this.#checks.stop();
-    this.#cancelRetry();
+    this.#retry.stop();
     await this.#runner.stop();
     await this.#exclusive.idle();
     await this.#parts.healthChecks.stop();
@@ -224,9 +224,10 @@ export class SyncLoop {
     }
     this.#checks.synced();
     const hasWorked = report.failures.length === 0;
-    // One that failed is repeated anyway.
-    if (hasWorked) this.#scheduleRetry();
-    else this.#cancelRetry();
+    // Rejected changes, missing schedulers and reverted repairs are retried; weights grow. A failed sync is repeated anyway.
+    const { nextRetryMs } = this.#reconciler;
+    const dueMs = earliest([nextRetryMs, this.#schedulers.nextCheckMs, this.#plan.nextRampMs]);
+    this.#retry.at(hasWorked ? dueMs : undefined);
     return hasWorked;
   }
 
@@ -245,22 +246,6 @@ export class SyncLoop {
       drain,
       manualWeights,
     };
-  }
-
-  /** What the kernel refused or did not have, or a third party reverts, is retried at its time; weights grow at theirs. */
-  #scheduleRetry(): void {
-    this.#cancelRetry();
-    const dueMs = earliest([
-      this.#reconciler.nextRetryMs,
-      this.#schedulers.nextCheckMs,
-      this.#plan.nextRampMs,
-    ]);
-    if (dueMs === undefined || this.#isStopped) return;
-    const { clock } = this.#parts;
-    const delayMs = Math.max(0, dueMs - clock.monotonicMs());
-    // At once is part of this sync: it is not settled before.
-    if (delayMs === 0) this.#runner.request();
-    else this.#cancelRetry = clock.after(delayMs, () => this.#runner.request());
   }
 
   #makeRunner(): Runner {

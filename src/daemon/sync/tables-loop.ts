@@ -23,6 +23,7 @@ import type { TablesReporter } from "../report/tables-reporter.ts";
 import { AddressWatch } from "./address-watch.ts";
 import { ClusterInput, type LoopParts } from "./cluster-input.ts";
 import { findHoldersInTables } from "./find-holders.ts";
+import { RetryTimer } from "./retry-timer.ts";
 import { Runner, runnerOptions } from "./runner.ts";
 
 export interface TablesLoopParts extends LoopParts {
@@ -57,6 +58,7 @@ export class TablesLoop {
   readonly #addressWatch: AddressWatch;
   readonly #check: Periodic;
   readonly #exclusive = new Exclusive();
+  readonly #retry: RetryTimer;
   #nodeOptions: { readonly shared: PlanOptions; readonly own: IptablesNodeOptions } | undefined;
   #comparedAtMs = 0;
 
@@ -84,6 +86,7 @@ export class TablesLoop {
     const { isObserveOnly: isDryRun } = live.current;
     this.#reconciler = new TablesReconciler({ kernel, clock, isDryRun });
     this.#runner = new Runner(() => this.#run(), parts, runnerOptions(live));
+    this.#retry = new RetryTimer(clock, () => this.#runner.request());
     const look = () => this.#exclusive.run(() => this.#checkAddresses());
     this.#addressWatch = new AddressWatch(look, parts);
     this.#check = this.#makeCheck();
@@ -144,6 +147,7 @@ export class TablesLoop {
     this.input.stop();
     this.#addressWatch.stop();
     this.#check.stop();
+    this.#retry.stop();
     await this.#runner.stop();
     await this.#exclusive.idle();
     await this.#parts.healthChecks.stop();
@@ -205,6 +209,7 @@ export class TablesLoop {
       limitedServices: this.objects.limitedServices(),
     });
     const hasWorked = report.failures.length === 0;
+    this.#retry.at(hasWorked ? this.#reconciler.nextRetryMs : undefined);
     this.#noteComparison(report);
     if (!this.#live.current.isObserveOnly) {
       if (hasWorked && options.families.get("IPv4")?.servesLoopback === true) {

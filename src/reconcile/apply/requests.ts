@@ -126,31 +126,45 @@ export async function sendSingle(
   }
 }
 
-/** Each is a run of iptables-restore: thousands of chains are rejected together. */
-const mostAlone = 100;
+/** So many rejected runs of iptables-restore are enough: one rejected rule among thousands takes about a dozen. */
+const mostRejections = 100;
 
-/** One restore is a transaction: it is refused as a whole, and then one by one, so that only what is at fault is refused. */
+/**
+ * Sends rules by one restore, which is a transaction. If it is rejected, its halves are sent, and so on: in the end only the
+ * changes at fault are rejected.
+ */
 export async function sendRules(
   changes: readonly FamilyRuleChange[],
   { iptables }: { readonly iptables: Pick<Iptables, "apply"> },
 ): Promise<readonly FailedChange[]> {
-  const [first] = changes;
-  if (first === undefined) return [];
-  try {
-    await iptables.apply(first.family, changes);
-    return [];
-  } catch (error) {
-    if (!isRefusal(error)) throw error;
-    if (changes.length === 1 || changes.length > mostAlone) {
-      return changes.map((_, index) => ({ index, error }));
-    }
-  }
+  const error = await restoreRules(changes, iptables);
+  if (error === undefined) return [];
+  if (changes.length === 1) return [{ index: 0, error }];
   const failed: FailedChange[] = [];
-  for (const { indexes, parts } of oneByOne(changes)) {
-    const error = await sendAlone(parts, iptables);
-    if (error !== undefined) failed.push(...indexes.map((index) => ({ index, error })));
+  let rejections = 1;
+  const pending = halvesOf(oneByOne(changes));
+  for (let next = pending.shift(); next !== undefined; next = pending.shift()) {
+    const rejected =
+      rejections < mostRejections
+        ? await restoreRules(
+            next.flatMap(({ parts }) => parts),
+            iptables,
+          )
+        : error;
+    if (rejected === undefined) continue;
+    rejections += 1;
+    if (next.length > 1 && rejections < mostRejections) pending.unshift(...halvesOf(next));
+    else
+      failed.push(
+        ...next.flatMap(({ indexes }) => indexes.map((index) => ({ index, error: rejected }))),
+      );
   }
   return failed;
+}
+
+function halvesOf(restores: readonly Alone[]): (readonly Alone[])[] {
+  const middle = Math.ceil(restores.length / 2);
+  return [restores.slice(0, middle), restores.slice(middle)].filter(({ length }) => length > 0);
 }
 
 /** One restore, and the places in the plan of what it makes. */
@@ -206,14 +220,15 @@ function placeWritten(change: FamilyRuleChange | undefined): string {
   return change?.kind === "chain-write" ? chainKey(change.chain.table, change.chain.name) : "";
 }
 
-async function sendAlone(
-  parts: readonly FamilyRuleChange[],
+/** One restore. Resolves with the rejection; rejects if the outcome is unknown. */
+export async function restoreRules(
+  changes: readonly FamilyRuleChange[],
   iptables: Pick<Iptables, "apply">,
 ): Promise<Error | undefined> {
-  const [first] = parts;
+  const [first] = changes;
   if (first === undefined) return undefined;
   try {
-    await iptables.apply(first.family, parts);
+    await iptables.apply(first.family, changes);
     return undefined;
   } catch (error) {
     if (isRefusal(error)) return error;

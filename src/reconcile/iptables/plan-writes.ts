@@ -6,7 +6,7 @@ import { kubeletFirewall } from "../../plan/iptables/fixed-chains.ts";
 import { chainKey, type RuleSet } from "../../state/rule.ts";
 import { diffRules, type PlannedRuleChange } from "../diff/diff-rules.ts";
 import { cachedRulesOf, type RenderRule } from "../diff/rule-texts.ts";
-import type { PresentChains } from "./present-chains.ts";
+import type { CachedTables } from "./cached-tables.ts";
 
 /** Chains that belong to a service port; only this mode makes them. XLB was EXT before 1.24. */
 const ownChain = /^KUBE-(?:SVC|SVL|EXT|FW|SEP|XLB)-[A-Z2-7]{16}$/;
@@ -37,20 +37,22 @@ export function planEverything(
   ];
 }
 
-/** Chains that planning touched; `present` says which of them are there. */
+/** Chains that planning touched. */
 export function planTouched(
   family: IpFamily,
   touched: readonly TouchedChain[],
-  present: Pick<PresentChains, "has">,
+  cached: CachedTables,
+  render: RenderRule,
 ): readonly PlannedRuleChange[] {
   return touched.flatMap(({ table, name, chain }): readonly PlannedRuleChange[] => {
-    const isPresent = present.has(table, name);
-    if (chain !== undefined) {
-      const reason = isPresent ? "differs" : "missing";
-      return [{ kind: "chain-write", family, chain, before: undefined, reason }];
+    if (chain === undefined) {
+      if (!cached.has(table, name)) return [];
+      return [{ kind: "chain-remove", family, table, chainName: name, reason: "unwanted" }];
     }
-    if (!isPresent) return [];
-    return [{ kind: "chain-remove", family, table, chainName: name, reason: "unwanted" }];
+    if (cached.isAsPlanned(chain)) return [];
+    const before = cached.texts(table, name, render);
+    const reason = before === undefined ? "missing" : "differs";
+    return [{ kind: "chain-write", family, chain, before, reason }];
   });
 }
 

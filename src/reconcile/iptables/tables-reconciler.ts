@@ -1,18 +1,23 @@
 import type { Clock } from "../../base/clock.ts";
+import { earliest } from "../../base/earliest.ts";
 import type { IpFamily } from "../../base/ip.ts";
+import type { ServiceName } from "../../base/service-name.ts";
 import type { Conntrack, Iptables } from "../../kernel/kernel.ts";
 import type { TouchedChain } from "../../plan/iptables/desired-tables.ts";
 import type { UdpDestination } from "../../plan/iptables/udp-destinations.ts";
-import type { RuleSet, TableName } from "../../state/rule.ts";
+import { chainKey, type Rule, type RuleSet, type TableName } from "../../state/rule.ts";
 import { OutcomeCollector } from "../apply/outcome.ts";
-import { sendRules } from "../apply/requests.ts";
+import { restoreRules } from "../apply/requests.ts";
 import { ConntrackCleaner, flowCheckOf } from "../apply/stale-flows.ts";
+import type { Change } from "../change.ts";
 import { emptyPlan } from "../change-plan.ts";
 import type { PlannedRuleChange } from "../diff/diff-rules.ts";
-import type { RenderRule } from "../diff/rule-texts.ts";
-import { emptyReport, type Failure, type SyncReport } from "../report.ts";
+import { joinReports, noRefusals, Refusals } from "../refusals.ts";
+import { emptyReport, type Failure, reportOf, type SyncReport } from "../report.ts";
+import { subjectKey, subjectOf } from "../subject.ts";
+import { CachedTables } from "./cached-tables.ts";
 import { planEverything, planTouched } from "./plan-writes.ts";
-import { PresentChains } from "./present-chains.ts";
+import { type TablesWrite, writeInStages } from "./write-in-stages.ts";
 
 export interface TablesReconcilerParts {
   readonly kernel: { readonly iptables: Iptables; readonly conntrack: Conntrack };
@@ -24,7 +29,7 @@ export interface TablesReconcilerParts {
 /** What a sync is to reach in one family. */
 export interface FamilyGoal {
   readonly family: IpFamily;
-  /** Everything; asked for only where all is compared. */
+  /** Everything; asked for only if all is compared, or if something is rejected. */
   readonly wanted: () => RuleSet;
   readonly touched: readonly TouchedChain[];
 }
@@ -36,19 +41,21 @@ export interface TablesGoal {
   readonly allUdp: () => readonly UdpDestination[];
 }
 
-/** What a sync of one family came to. */
+/** What one sync of one family did. */
 export interface FamilySync {
   readonly family: IpFamily;
   /** Everything was compared. */
   readonly isFull: boolean;
-  /** Made, unless it failed or is a dry run. */
+  /** Worked out before the first write. */
   readonly changes: readonly PlannedRuleChange[];
-  /** `chain-write`: iptables-restore was run, and failed. */
+  /** Made changes, and rejected ones. */
+  readonly write: TablesWrite;
+  /** Rules could not be read, or the outcome of a restore is unknown. */
   readonly failure: Failure | undefined;
   readonly elapsedMs: number;
   /** Rules in the chains that were written, by table. */
   readonly writtenRules: ReadonlyMap<TableName, number>;
-  /** Rules in all our chains, by table; empty where that is not known. */
+  /** Rules in all our chains, by table; empty if that is unknown. */
   readonly totalRules: ReadonlyMap<TableName, number>;
 }
 
@@ -56,17 +63,26 @@ export interface TablesReport extends SyncReport {
   readonly families: readonly FamilySync[];
 }
 
+interface PlannedWrites extends Pick<FamilySync, "isFull" | "changes"> {
+  readonly cached: CachedTables;
+}
+
+const nothingWritten: TablesWrite = { made: [], rejected: [] };
+const noTables = new CachedTables({ chains: [], jumps: [] }, []);
+
 /**
  * Brings the tables to what is planned: one run of iptables-restore for each family that has changes, with the chains
- * that changed. At start, when something may differ, and after a failure everything is compared.
+ * that changed. At start, when something may differ, and after an unknown outcome everything is compared. A rejected
+ * change is retried with back-off and costs its own Service only.
  */
 export class TablesReconciler {
   readonly #iptables: Iptables;
   readonly #clock: Clock;
   readonly #isDryRun: boolean;
   readonly #cleaner: ConntrackCleaner;
-  /** Chains of ours that are there, by family; a family without an entry is compared as a whole. */
-  readonly #present = new Map<IpFamily, PresentChains>();
+  readonly #refusals = new Map<IpFamily, Refusals>();
+  /** A family without an entry is compared as a whole. */
+  readonly #cached = new Map<IpFamily, CachedTables>();
   /** As they were after the last write. */
   readonly #generations = new Map<IpFamily, number | undefined>();
 
@@ -79,10 +95,15 @@ export class TablesReconciler {
 
   /** The next sync compares everything again. */
   invalidate(): void {
-    this.#present.clear();
+    this.#cached.clear();
   }
 
-  /** Whether any program changed rules since our last write; true where that is unknown. */
+  /** Monotonic; when a rejected change is retried. Undefined: none was rejected. */
+  get nextRetryMs(): number | undefined {
+    return earliest([...this.#refusals.values()].map(({ nextDueMs }) => nextDueMs));
+  }
+
+  /** Whether any program changed rules since our last write; true if that is unknown. */
   async mayDiffer(family: IpFamily): Promise<boolean> {
     const generation = await this.#iptables.readGeneration(family);
     return generation === undefined || generation !== this.#generations.get(family);
@@ -94,19 +115,23 @@ export class TablesReconciler {
     const families: FamilySync[] = [];
     for (const family of goal.families) families.push(await this.#syncFamily(family));
     const outcomes = new OutcomeCollector();
-    for (const { changes, failure } of families) {
-      if (failure === undefined) for (const { kind } of changes) outcomes.count(kind);
+    for (const { write } of families) {
+      for (const { kind } of write.made) outcomes.count(kind);
+      outcomes.refused.push(...write.rejected);
     }
     const cleaning = this.#isDryRun ? undefined : await this.#cleanUdp(goal, families, outcomes);
     const failures = [...families.map(({ failure }) => failure), cleaning];
-    const failedRestores = families.filter(({ failure }) => failure?.kind === "chain-write");
+    const report = reportOf(outcomes);
+    const unknown = families.filter(({ failure }) => failure?.kind === "chain-write");
     return {
       ...emptyReport,
+      ...report,
       plan: { ...emptyPlan, changes: families.flatMap(({ changes }) => changes) },
-      changes: outcomes.done,
-      failedRestores: failedRestores.map(({ family }) => family),
+      failedRestores: [...report.failedRestores, ...unknown.map(({ family }) => family)],
       failures: failures.filter((failure) => failure !== undefined),
-      conntrackPasses: outcomes.conntrackPasses,
+      refusals: [...this.#refusals.values()]
+        .map((refusals) => refusals.takeReport())
+        .reduce(joinReports, noRefusals),
       families,
     };
   }
@@ -114,64 +139,107 @@ export class TablesReconciler {
   async #syncFamily(goal: FamilyGoal): Promise<FamilySync> {
     const { family } = goal;
     const beganMs = this.#clock.monotonicMs();
-    const isFull = !this.#present.has(family);
-    let changes: readonly PlannedRuleChange[] = [];
+    let planned: PlannedWrites = { isFull: true, changes: [], cached: noTables };
+    let write = nothingWritten;
     let failure: Failure | undefined;
     try {
-      const planned = await this.#plan(goal);
-      changes = planned.changes;
-      if (!this.#isDryRun) await this.#carryOut(family, planned, isFull);
+      planned = await this.#plan(goal);
+      if (!this.#isDryRun) ({ planned, write } = await this.#write(goal, planned));
     } catch (error) {
-      const kind = changes.length === 0 ? "observe" : "chain-write";
+      const kind = planned.changes.length === 0 ? "observe" : "chain-write";
       failure = { kind, subject: `${family} iptables`, error: error as Error };
     }
+    const { isFull, changes } = planned;
     return {
-      family,
-      isFull,
-      changes,
-      failure,
+      ...{ family, isFull, changes, write, failure },
       elapsedMs: this.#clock.monotonicMs() - beganMs,
-      writtenRules: failure === undefined ? rulesIn(changes) : new Map(),
-      totalRules: this.#present.get(family)?.totals ?? new Map(),
+      writtenRules: rulesIn(write.made),
+      totalRules: this.#cached.get(family)?.totals ?? new Map(),
     };
   }
 
+  /** Rejected changes that are not due are left out, unless planning touched them. */
   async #plan({ family, wanted, touched }: FamilyGoal): Promise<PlannedWrites> {
-    const present = this.#present.get(family);
-    if (present !== undefined) return { changes: planTouched(family, touched, present), present };
+    const nowMs = this.#clock.monotonicMs();
+    const refusals = this.#refusalsOf(family);
+    const cached = this.#cached.get(family);
+    const render = (rule: Rule): string => this.#iptables.render(family, rule);
+    if (cached !== undefined && !isDue(refusals, nowMs)) {
+      return { isFull: false, changes: planTouched(family, touched, cached, render), cached };
+    }
     const everything = wanted();
     const scope = { planned: everything, hasOthers: true } as const;
     const observed = await this.#iptables.observe(family, scope);
-    const render: RenderRule = (rule) => this.#iptables.render(family, rule);
     const changes = planEverything(family, everything, observed, render);
-    return { changes, present: new PresentChains(everything) };
+    const ready = changes.filter((change) => !refusals.isWaiting(keyOf(change), nowMs));
+    return { isFull: true, changes: ready, cached: new CachedTables(everything, changes) };
   }
 
-  /** Until the restore ended well nobody knows what is there. */
-  async #carryOut(
-    family: IpFamily,
-    { changes, present }: PlannedWrites,
-    isFull: boolean,
-  ): Promise<void> {
-    this.#present.delete(family);
-    await this.#write(family, changes, isFull);
-    present.note(changes);
-    this.#present.set(family, present);
-  }
-
+  /** Until the outcome is known, nothing is known. */
   async #write(
-    family: IpFamily,
-    changes: readonly PlannedRuleChange[],
-    isFull: boolean,
-  ): Promise<void> {
-    if (changes.length > 0) {
-      // What was not rejected is written; everything is compared again next time.
-      const [failed] = await sendRules(changes, { iptables: this.#iptables });
-      if (failed !== undefined) throw failed.error;
+    goal: FamilyGoal,
+    planned: PlannedWrites,
+  ): Promise<{ readonly planned: PlannedWrites; readonly write: TablesWrite }> {
+    const { family } = goal;
+    const isAnyRejected = !this.#refusalsOf(family).isEmpty;
+    this.#cached.delete(family);
+    if (!isAnyRejected) {
+      const rejection = await restoreRules(planned.changes, this.#iptables);
+      if (rejection === undefined) {
+        planned.cached.note(planned.changes);
+        await this.#noteWritten(family, planned, planned.changes);
+        return { planned, write: { made: planned.changes, rejected: [] } };
+      }
     }
-    // Nothing was written and nothing was read: what is known stays as it is.
-    else if (!isFull) return;
-    this.#generations.set(family, await this.#iptables.readGeneration(family));
+    // Tables before the rejected one were written, and a third party may have caused the rejection.
+    const again = isAnyRejected ? planned : await this.#plan(goal);
+    const context = {
+      family,
+      cached: again.cached,
+      wanted: goal.wanted(),
+      iptables: this.#iptables,
+    };
+    const write = await writeInStages(again.changes, context);
+    this.#noteRejected(family, again, write);
+    await this.#noteWritten(family, again, write.made);
+    return { planned: again, write };
+  }
+
+  async #noteWritten(
+    family: IpFamily,
+    { isFull, cached }: PlannedWrites,
+    made: readonly PlannedRuleChange[],
+  ): Promise<void> {
+    // If nothing was written and nothing was read, the generation may be that of a third party's change.
+    if (isFull || made.length > 0) {
+      this.#generations.set(family, await this.#iptables.readGeneration(family));
+    }
+    this.#cached.set(family, cached);
+  }
+
+  #noteRejected(
+    family: IpFamily,
+    { isFull, changes, cached }: PlannedWrites,
+    { rejected }: TablesWrite,
+  ): void {
+    const refusals = this.#refusalsOf(family);
+    const nowMs = this.#clock.monotonicMs();
+    const keys = refusals.refuse(rejected, { servicesOf: servicesOfRules }, nowMs);
+    const tried = new Set(changes.map(keyOf));
+    refusals.endWhere((subject) => {
+      const key = subjectKey(subject);
+      const isReduced =
+        subject.type === "chain" &&
+        cached.rejectedRules.has(chainKey(subject.table, subject.chainName));
+      if (keys.has(key) || isReduced) return false;
+      return tried.has(key) || (isFull && !refusals.isWaiting(key, nowMs));
+    });
+  }
+
+  #refusalsOf(family: IpFamily): Refusals {
+    const refusals = this.#refusals.get(family) ?? new Refusals();
+    this.#refusals.set(family, refusals);
+    return refusals;
   }
 
   /** While rules were missing, any client may have got a flow that leads nowhere. */
@@ -192,9 +260,25 @@ export class TablesReconciler {
   }
 }
 
-interface PlannedWrites {
-  readonly changes: readonly PlannedRuleChange[];
-  readonly present: PresentChains;
+function isDue({ nextDueMs = Number.POSITIVE_INFINITY }: Refusals, nowMs: number): boolean {
+  return nextDueMs <= nowMs;
+}
+
+function keyOf(change: PlannedRuleChange): string {
+  return subjectKey(subjectOf(change));
+}
+
+/** The Service that the comments of a chain name. */
+function servicesOfRules(change: Change): readonly ServiceName[] {
+  if (change.kind !== "chain-write") return [];
+  for (const { matches } of change.chain.rules) {
+    for (const match of matches) {
+      const name =
+        match.kind === "comment" ? /(?:^| )([^ /:]+\/[^ /:]+)/.exec(match.text)?.[1] : undefined;
+      if (name !== undefined) return [name as ServiceName];
+    }
+  }
+  return [];
 }
 
 function rulesIn(changes: readonly PlannedRuleChange[]): ReadonlyMap<TableName, number> {

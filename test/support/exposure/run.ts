@@ -55,11 +55,12 @@ export async function* playWithFaults(
 /** With each pair of changes that are rejected for good. */
 export async function* playWithPairs(
   scenario: Scenario,
+  mode: Mode,
 ): AsyncGenerator<{ readonly name: string; readonly run: Run }> {
-  const { requests } = await playScenario(ipvsMode, scenario, undefined);
+  const { requests } = await playScenario(mode, scenario, undefined);
   for (const fault of pairsOf(faultsOf(requests))) {
-    const run = await playScenario(ipvsMode, scenario, fault);
-    yield { name: `${scenario.name} | ${fault.name}`, run };
+    const run = await playScenario(mode, scenario, fault);
+    yield { name: `${mode.name}: ${scenario.name} | ${fault.name}`, run };
   }
 }
 

@@ -7,6 +7,7 @@ import { answerTo } from "../../../src/daemon/operator/routes.ts";
 import { ProxyHealth } from "../../../src/daemon/report/proxy-health.ts";
 import { type Daemon, startDaemon } from "../../../src/daemon/start.ts";
 import type { SyncReport } from "../../../src/reconcile/report.ts";
+import type { Chain } from "../../../src/state/rule.ts";
 import { configurationText } from "../../golden/configuration.ts";
 import { FakeClock } from "../../support/fake-clock.ts";
 import { FakeKernel } from "../../support/fake-kernel/fake-kernel.ts";
@@ -29,6 +30,13 @@ function slice(service: string, addresses: readonly string[]): NamedObject {
     endpoints: addresses.map((address) => ({ addresses: [address] })),
     ports: [{ name: "http", port: 8080, protocol: "TCP" }],
   } as NamedObject;
+}
+
+function iptablesComment(rules: Chain["rules"]): string {
+  return rules
+    .flatMap(({ matches }) => matches)
+    .map((match) => (match.kind === "comment" ? match.text : ""))
+    .join(" ");
 }
 
 describe("mode iptables", () => {
@@ -182,6 +190,24 @@ describe("mode iptables", () => {
     assert.match(text, /-A CNI-HOSTPORT -p tcp -j ACCEPT/);
     assert.match(text, /-A KUBE-FIREWALL -m mark --mark 0x8000\/0x8000 -j DROP/);
     assert.match(text, /block incoming localnet connections/);
+  });
+
+  it("serves the other Services while the kernel rejects a chain, and that one once it is accepted", async () => {
+    kernel.iptables.rejects = (_family, change) =>
+      change.kind === "chain-write" && iptablesComment(change.chain.rules).includes("default/c");
+    source.apply(service("c", "10.96.0.12"), slice("c", ["10.244.1.13"]));
+    await settle();
+    source.apply(slice("b", ["10.244.1.14"]));
+    await settle();
+    const text = (): string => iptablesText(kernel, "IPv4");
+    assert.match(text(), /DNAT --to-destination 10\.244\.1\.14:8080/);
+    assert.doesNotMatch(text(), /default\/c/);
+    assert.equal(reports.at(-1)?.failures.length, 0);
+    kernel.iptables.rejects = () => false;
+    await clock.advance(30_000);
+    await daemon.settled();
+    assert.match(text(), /-d 10\.96\.0\.12\/32 .* -j KUBE-SVC-/);
+    assert.match(text(), /DNAT --to-destination 10\.244\.1\.13:8080/);
   });
 
   it("compares everything after a restore that failed, and gets there", async () => {

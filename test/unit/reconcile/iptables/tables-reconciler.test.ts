@@ -3,7 +3,6 @@ import assert from "node:assert/strict";
 import { beforeEach, describe, it } from "node:test";
 import { errno } from "../../../../src/base/errno.ts";
 import type { IpFamily } from "../../../../src/base/ip.ts";
-import type { RuleChange } from "../../../../src/kernel/kernel.ts";
 import type { UdpDestination } from "../../../../src/plan/iptables/udp-destinations.ts";
 import {
   type TablesGoal,
@@ -34,15 +33,17 @@ const dns: UdpDestination = {
 };
 
 let kernel: FakeKernel;
+let clock: FakeClock;
 let reconciler: TablesReconciler;
 
 beforeEach(() => {
   kernel = new FakeKernel();
+  clock = new FakeClock();
   start();
 });
 
 function start(isDryRun = false): void {
-  reconciler = new TablesReconciler({ kernel, clock: new FakeClock(), isDryRun });
+  reconciler = new TablesReconciler({ kernel, clock, isDryRun });
 }
 
 interface Wish {
@@ -114,10 +115,12 @@ describe("a sync of the tables", () => {
     const { families } = await sync({ wanted: [services, ofPort] });
     assert.equal(families[0]?.totalRules.get("nat"), 3);
     const newPort = natChain("KUBE-SVC-BBBBBBBBBBBBBBBB", accept);
-    const { plan } = await sync({ wanted: [], touched: [services, newPort], gone: [ofPort] });
+    const touched = [services, natChain("KUBE-NODEPORTS", drop), newPort];
+    const { plan } = await sync({ wanted: [], touched, gone: [ofPort] });
     assert.deepEqual(
       plan.changes.map(({ kind, reason }) => `${kind} ${reason}`),
-      ["chain-write differs", "chain-write missing", "chain-remove unwanted"],
+      ["chain-write missing", "chain-write missing", "chain-remove unwanted"],
+      "KUBE-SERVICES is as planned",
     );
   });
 
@@ -193,26 +196,6 @@ describe("a sync of the tables", () => {
     assert.deepEqual(await writesOf({ wanted, families }), []);
   });
 
-  it("writes all but the chain that is rejected, and that one once it is accepted", async () => {
-    const isRejected = (change: RuleChange): boolean =>
-      change.kind === "chain-write" && change.chain.name === ofPort.name;
-    kernel.iptables.rejects = (_family, change) => isRejected(change);
-    const { failures } = await sync({ wanted: [services, ofPort] });
-    assert.deepEqual(
-      failures.map(({ kind }) => kind),
-      ["chain-write"],
-    );
-    const namesOf = (): readonly string[] =>
-      kernel.iptables
-        .peek("IPv4")
-        .filter(({ name }) => name.startsWith("KUBE-S"))
-        .map(({ name }) => name);
-    assert.deepEqual(namesOf(), ["KUBE-SERVICES"]);
-    kernel.iptables.rejects = () => false;
-    assert.deepEqual((await sync({ wanted: [services, ofPort] })).failures, []);
-    assert.deepEqual(namesOf(), ["KUBE-SERVICES", ofPort.name]);
-  });
-
   it("writes nothing where the rules cannot be read, and compares them the next time", async () => {
     const isRead = ({ action }: Operation): boolean => action === "observe";
     kernel.operations.failWhere(isRead, errno.EPERM, 1);
@@ -233,6 +216,89 @@ describe("a sync of the tables", () => {
         [2, true, [], []],
       );
     }
+  });
+});
+
+function jumpTo(chain: string): Rule {
+  return { matches: [], target: { kind: "jump", chain } };
+}
+
+/** Rules of nat's chains that begin so, without the chains that they are in. */
+function rulesOf(prefix: string): readonly string[] {
+  return kernel.iptables
+    .peek("IPv4")
+    .filter(({ table, name }) => table === "nat" && name.startsWith(prefix))
+    .flatMap(({ name, rules }) => [name, ...rules.map(({ text }) => text)]);
+}
+
+function reject(isRejected: (chain: Chain) => boolean): void {
+  kernel.iptables.rejects = (_family, change) =>
+    change.kind === "chain-write" && isRejected(change.chain);
+}
+
+describe("a rejected rule", () => {
+  const other = natChain("KUBE-SVC-BBBBBBBBBBBBBBBB", accept);
+  const both = natChain("KUBE-SERVICES", jumpTo(ofPort.name), jumpTo(other.name));
+
+  it("costs its own Service, and is retried with back-off", async () => {
+    reject(({ name }) => name === ofPort.name);
+    const wanted = [both, ofPort, other];
+    const { failures, refusals, failedRestores, refusedChanges } = await sync({ wanted });
+    assert.deepEqual([failures, failedRestores], [[], ["IPv4"]]);
+    assert.deepEqual([...refusedChanges], [["chain-write", 1]]);
+    assert.deepEqual(refusals.begun, [], "it is tried again before it is reported");
+    const withoutIt = ["KUBE-SERVICES", `-j ${other.name}`, other.name, "-j ACCEPT"];
+    assert.deepEqual(rulesOf("KUBE-S"), withoutIt);
+    assert.equal((await sync({ wanted })).refusals.begun.length, 1);
+    kernel.operations.clear();
+    await sync({ wanted });
+    assert.deepEqual(kernel.operations.texts(), [], "not before it is due");
+    reject(() => false);
+    await clock.advance(2_000);
+    assert.ok((reconciler.nextRetryMs ?? 0) <= clock.monotonicMs());
+    assert.equal((await sync({ wanted })).refusals.ended.length, 1);
+    assert.equal(reconciler.nextRetryMs, undefined);
+    assert.deepEqual(rulesOf("KUBE-SERVICES"), [
+      ...["KUBE-SERVICES", `-j ${ofPort.name}`, `-j ${other.name}`],
+    ]);
+  });
+
+  it("of KUBE-SERVICES is left out, and the rules of the other Services are written", async () => {
+    reject(({ rules }) => rules.some(({ target }) => target.kind === "drop"));
+    const many = Array.from({ length: 300 }, (_, index): Rule => {
+      const cidr = `10.96.${index >> 8}.${index & 255}/32`;
+      return { ...accept, matches: [{ kind: "destination", cidr, isNegated: false }] };
+    });
+    const rules = [...many.slice(0, 200), drop, ...many.slice(200)];
+    const wanted = [{ ...services, rules }];
+    kernel.operations.clear();
+    const { failures, refusedChanges } = await sync({ wanted });
+    assert.deepEqual([failures, [...refusedChanges]], [[], [["chain-write", 1]]]);
+    assert.equal(rulesOf("KUBE-SERVICES").length, 1 + many.length);
+    assert.ok(kernel.operations.texts().length < 30, "it is not searched one by one");
+    reject(() => false);
+    await sync({ wanted });
+    assert.equal(rulesOf("KUBE-SERVICES").length, 1 + rules.length);
+  });
+
+  it("among thousands is found by a few restores", async () => {
+    const wanted = Array.from({ length: 3_000 }, (_, index) =>
+      natChain(`KUBE-OWN-${index}`, accept),
+    );
+    reject(({ name }) => name === "KUBE-OWN-1234");
+    kernel.operations.clear();
+    await sync({ wanted });
+    assert.equal(rulesOf("KUBE-OWN-").length, 2 * (wanted.length - 1));
+    assert.ok(kernel.operations.texts().length < 40);
+  });
+
+  it("that a third party caused is written in the same sync", async () => {
+    await sync({ wanted: [services, other] });
+    kernel.iptables.table("IPv4", "nat").flush();
+    const next = natChain(ofPort.name, jumpTo(other.name));
+    const { refusedChanges } = await sync({ wanted: [services, other, next], touched: [next] });
+    assert.deepEqual([...refusedChanges], []);
+    assert.deepEqual(rulesOf(ofPort.name), [ofPort.name, `-j ${other.name}`]);
   });
 });
 

@@ -1,0 +1,75 @@
+import { type Chain, chainKey, type RuleSet, type TableName } from "../../state/rule.ts";
+import type { Change } from "../change.ts";
+import type { PlannedRuleChange } from "../diff/diff-rules.ts";
+import type { RenderRule } from "../diff/rule-texts.ts";
+
+/** Our chains in one family's tables, as last observed or written. */
+export class CachedTables {
+  /** The planned chain if it is as planned, otherwise its rule texts. */
+  readonly #chains = new Map<string, Chain | readonly string[]>();
+  readonly #totals = new Map<TableName, number>();
+  /** Rules that the kernel rejects, by chain. */
+  readonly rejectedRules: Map<string, ReadonlySet<string>> = new Map();
+  /** Chains of nat that were emptied because packets would pass a source range check by way of them. */
+  readonly emptied: Set<string> = new Set();
+
+  /** `changes`: how the observed tables differ from the planned ones. */
+  constructor({ chains }: RuleSet, changes: readonly PlannedRuleChange[]) {
+    const different = new Map<string, readonly string[] | undefined>();
+    for (const change of changes) {
+      if (change.kind !== "chain-write") continue;
+      different.set(chainKey(change.chain.table, change.chain.name), change.before);
+    }
+    for (const chain of chains) {
+      const { table, name } = chain;
+      const key = chainKey(table, name);
+      this.#set(table, name, different.has(key) ? different.get(key) : chain);
+    }
+    for (const change of changes) {
+      if (change.kind === "chain-remove") this.#set(change.table, change.chainName, []);
+    }
+  }
+
+  has(table: TableName, name: string): boolean {
+    return this.#chains.has(chainKey(table, name));
+  }
+
+  isAsPlanned(chain: Chain): boolean {
+    return this.#chains.get(chainKey(chain.table, chain.name)) === chain;
+  }
+
+  /** Undefined if there is no such chain. */
+  texts(table: TableName, name: string, render: RenderRule): readonly string[] | undefined {
+    const cached = this.#chains.get(chainKey(table, name));
+    return cached === undefined || !("rules" in cached) ? cached : cached.rules.map(render);
+  }
+
+  /** Rules in our chains, by table. */
+  get totals(): ReadonlyMap<TableName, number> {
+    return this.#totals;
+  }
+
+  /** These changes were made. */
+  note(changes: readonly Change[]): void {
+    for (const change of changes) {
+      if (change.kind === "chain-write") {
+        this.#set(change.chain.table, change.chain.name, change.chain);
+      } else if (change.kind === "chain-remove") {
+        this.#set(change.table, change.chainName, undefined);
+      }
+    }
+  }
+
+  #set(table: TableName, name: string, chain: Chain | readonly string[] | undefined): void {
+    const key = chainKey(table, name);
+    const added = ruleCount(chain) - ruleCount(this.#chains.get(key));
+    if (chain === undefined) this.#chains.delete(key);
+    else this.#chains.set(key, chain);
+    this.#totals.set(table, (this.#totals.get(table) ?? 0) + added);
+  }
+}
+
+function ruleCount(chain: Chain | readonly string[] | undefined): number {
+  if (chain === undefined) return 0;
+  return "rules" in chain ? chain.rules.length : chain.length;
+}

@@ -1,0 +1,72 @@
+/**
+ * Which rules may lead to a Service while the kernel rejects some of its chains. A rule needs the chain that it jumps to.
+ * A rule to a KUBE-FW- chain also needs that chain to be at least as strict as planned. Pure.
+ */
+import { type Chain, chainKey, type Rule, type RuleSet } from "../../state/rule.ts";
+import type { RenderRule } from "../diff/rule-texts.ts";
+import type { CachedTables } from "./cached-tables.ts";
+
+const firewallChain = /^KUBE-FW-/;
+
+export class ServedRules {
+  readonly #planned: ReadonlyMap<string, Chain>;
+  readonly #cached: CachedTables;
+  readonly #render: RenderRule;
+
+  constructor({ chains }: RuleSet, cached: CachedTables, render: RenderRule) {
+    this.#planned = new Map(chains.map((chain) => [chainKey(chain.table, chain.name), chain]));
+    this.#cached = cached;
+    this.#render = render;
+  }
+
+  planned(key: string): Chain | undefined {
+    return this.#planned.get(key);
+  }
+
+  /** The chain without rules that may not be written now; the same object if all of them may. */
+  of(chain: Chain): Chain {
+    const rejected = this.#cached.rejectedRules.get(chainKey(chain.table, chain.name));
+    const isServed = (rule: Rule): boolean =>
+      this.#hasTarget(chain, rule) && rejected?.has(this.#render(rule)) !== true;
+    if (chain.rules.every(isServed)) return chain;
+    return { ...chain, rules: chain.rules.filter(isServed) };
+  }
+
+  /**
+   * KUBE-EXT- chains that KUBE-SERVICES of nat, as it is, leads to without the planned source range check. They must be
+   * empty until KUBE-SERVICES can be written.
+   */
+  unguarded(): readonly Chain[] {
+    const services = this.#planned.get("nat KUBE-SERVICES");
+    const present = new Set(this.#cached.texts("nat", "KUBE-SERVICES", this.#render));
+    const unguarded = new Set<Chain>();
+    for (const rule of services?.rules ?? []) {
+      const name = targetOf(rule);
+      if (name === undefined || !firewallChain.test(name)) continue;
+      const external = name.replace(firewallChain, "KUBE-EXT-");
+      const chain = this.#planned.get(chainKey("nat", external));
+      const past = this.#render({ ...rule, target: { kind: "jump", chain: external } });
+      const isOpen = present.has(this.#render(rule)) && !this.#isStrict(name);
+      if (chain !== undefined && (isOpen || present.has(past))) unguarded.add(chain);
+    }
+    return [...unguarded];
+  }
+
+  #hasTarget({ table }: Chain, rule: Rule): boolean {
+    const name = targetOf(rule);
+    if (name === undefined || !this.#planned.has(chainKey(table, name))) return true;
+    if (!this.#cached.has(table, name)) return false;
+    return !firewallChain.test(name) || this.#isStrict(name);
+  }
+
+  /** It admits no client that the planned chain does not admit. */
+  #isStrict(name: string): boolean {
+    const planned = new Set(this.#planned.get(chainKey("nat", name))?.rules.map(this.#render));
+    const texts = this.#cached.texts("nat", name, this.#render) ?? [];
+    return texts.every((text) => planned.has(text));
+  }
+}
+
+function targetOf({ target }: Rule): string | undefined {
+  return target.kind === "jump" ? target.chain : undefined;
+}

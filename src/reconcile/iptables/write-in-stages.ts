@@ -1,0 +1,184 @@
+/**
+ * Writes one family's tables after a restore was rejected: only the Services at fault are not served, and no packet passes a
+ * source range check that is missing. What restricts is written first, then what leads to it, then removals.
+ */
+import type { IpFamily } from "../../base/ip.ts";
+import type { Iptables } from "../../kernel/kernel.ts";
+import { sharedChains } from "../../plan/iptables/shared-chains.ts";
+import { type Chain, chainKey, type Rule, type RuleSet, type TableName } from "../../state/rule.ts";
+import type { RefusedChange } from "../apply/outcome.ts";
+import { sendRules } from "../apply/requests.ts";
+import type { PlannedRuleChange } from "../diff/diff-rules.ts";
+import type { CachedTables } from "./cached-tables.ts";
+import { ServedRules } from "./served-rules.ts";
+
+export interface TablesWriteContext {
+  readonly family: IpFamily;
+  readonly wanted: RuleSet;
+  readonly cached: CachedTables;
+  readonly iptables: Pick<Iptables, "apply" | "render">;
+}
+
+export interface TablesWrite {
+  readonly made: readonly PlannedRuleChange[];
+  readonly rejected: readonly RefusedChange[];
+}
+
+/** So many restores at most look for the rejected rules of one chain. */
+const mostSearches = 64;
+
+/** KUBE-SERVICES of nat jumps to KUBE-NODEPORTS. */
+const sharedTargetsFirst = sharedChains.toReversed();
+const shared: ReadonlySet<string> = new Set(sharedChains.map(({ key }) => key));
+
+/** Rejects if the outcome of a request is unknown. Made changes are in the cache then, too. */
+export async function writeInStages(
+  changes: readonly PlannedRuleChange[],
+  context: TablesWriteContext,
+): Promise<TablesWrite> {
+  const write = new StagedWrite(context);
+  await write.run(changes);
+  return write;
+}
+
+class StagedWrite implements TablesWrite {
+  readonly made: PlannedRuleChange[] = [];
+  readonly rejected: RefusedChange[] = [];
+  readonly #context: TablesWriteContext;
+  readonly #served: ServedRules;
+  readonly #render: (rule: Rule) => string;
+
+  constructor(context: TablesWriteContext) {
+    const { wanted, cached, iptables, family } = context;
+    this.#context = context;
+    this.#render = (rule) => iptables.render(family, rule);
+    this.#served = new ServedRules(wanted, cached, this.#render);
+  }
+
+  async run(changes: readonly PlannedRuleChange[]): Promise<void> {
+    const guarded = this.#withEmptied(this.#served.unguarded());
+    const isOwn = (change: PlannedRuleChange): boolean =>
+      change.kind === "chain-write" &&
+      !shared.has(chainKey(change.chain.table, change.chain.name)) &&
+      !guarded.has(change.chain.name);
+    const isJump = ({ kind }: PlannedRuleChange): boolean =>
+      kind === "jump-insert" || kind === "jump-remove";
+    for (const isInTable of [isNotNat, isNat]) {
+      const inTable = changes.filter((change) => isInTable(tableOf(change)));
+      await this.#send(inTable.filter(isOwn));
+      for (const { key, table } of sharedTargetsFirst) {
+        const chain = this.#served.planned(key);
+        if (chain !== undefined && isInTable(table)) await this.#writeShared(chain);
+      }
+      await this.#send(inTable.filter(isJump));
+    }
+    await this.#guard(guarded);
+    await this.#send(changes.filter(({ kind }) => kind === "chain-remove"));
+  }
+
+  #withEmptied(unguarded: readonly Chain[]): ReadonlySet<string> {
+    return new Set([...unguarded.map(({ name }) => name), ...this.#context.cached.emptied]);
+  }
+
+  /** Empties chains to which rules still lead past a source range check, and fills those to which none does any more. */
+  async #guard(before: ReadonlySet<string>): Promise<void> {
+    const { cached } = this.#context;
+    const unguarded = new Set(this.#served.unguarded().map(({ name }) => name));
+    for (const name of this.#withEmptied([])) if (!unguarded.has(name)) cached.emptied.delete(name);
+    for (const name of new Set([...before, ...unguarded])) {
+      const planned = this.#served.planned(chainKey("nat", name));
+      if (planned === undefined) continue;
+      const isUnguarded = unguarded.has(name);
+      if (isUnguarded) cached.emptied.add(name);
+      await this.#send(this.#changesTo(isUnguarded ? { ...planned, rules: [] } : planned));
+    }
+  }
+
+  /** If it is rejected with all its rules, it is written with those that the kernel accepts. */
+  async #writeShared(planned: Chain): Promise<void> {
+    const chain = this.#served.of(planned);
+    const [change] = this.#changesTo(chain);
+    if (change === undefined) return;
+    const error = await this.#attempt(change);
+    if (error === undefined) return;
+    const present = new Set(this.#context.cached.texts(chain.table, chain.name, this.#render));
+    const accepted = new Set(chain.rules.filter((rule) => present.has(this.#render(rule))));
+    const added = chain.rules.filter((rule) => !accepted.has(rule));
+    const isSearched = added.length > 0 && (await this.#writeRules(chain, accepted));
+    this.rejected.push({ change, error });
+    if (isSearched) await this.#search(chain, accepted, added);
+  }
+
+  async #search(chain: Chain, accepted: Set<Rule>, added: readonly Rule[]): Promise<void> {
+    const rejectedRules = new Set<string>();
+    const pending = [added];
+    let searches = 0;
+    for (let rules = pending.shift(); rules !== undefined; rules = pending.shift()) {
+      searches += 1;
+      const isAccepted =
+        searches <= mostSearches &&
+        (await this.#writeRules(chain, new Set([...accepted, ...rules])));
+      if (isAccepted) for (const rule of rules) accepted.add(rule);
+      else if (rules.length === 1 || searches > mostSearches) {
+        for (const rule of rules) rejectedRules.add(this.#render(rule));
+      } else {
+        const middle = Math.ceil(rules.length / 2);
+        pending.unshift(rules.slice(0, middle), rules.slice(middle));
+      }
+    }
+    this.#context.cached.rejectedRules.set(chainKey(chain.table, chain.name), rejectedRules);
+  }
+
+  async #writeRules(chain: Chain, accepted: ReadonlySet<Rule>): Promise<boolean> {
+    const rules = chain.rules.filter((rule) => accepted.has(rule));
+    const [change] = this.#changesTo({ ...chain, rules });
+    return change === undefined || (await this.#attempt(change)) === undefined;
+  }
+
+  #changesTo(chain: Chain): readonly PlannedRuleChange[] {
+    const { cached, family } = this.#context;
+    if (cached.isAsPlanned(chain)) return [];
+    const before = cached.texts(chain.table, chain.name, this.#render);
+    const texts = chain.rules.map(this.#render);
+    const isSame =
+      texts.length === before?.length && texts.every((text, index) => text === before[index]);
+    const reason = before === undefined ? "missing" : "differs";
+    return isSame ? [] : [{ kind: "chain-write", family, chain, before, reason }];
+  }
+
+  /** Resolves with the rejection. */
+  async #attempt(change: PlannedRuleChange): Promise<Error | undefined> {
+    const [failed] = await sendRules([change], this.#context);
+    if (failed === undefined) this.#noteMade([change]);
+    return failed?.error;
+  }
+
+  async #send(changes: readonly PlannedRuleChange[]): Promise<void> {
+    if (changes.length === 0) return;
+    const failed = new Map(
+      (await sendRules(changes, this.#context)).map(({ index, error }) => [index, error]),
+    );
+    this.#noteMade(changes.filter((_, index) => !failed.has(index)));
+    for (const [index, error] of failed) {
+      this.rejected.push({ change: changes[index] as PlannedRuleChange, error });
+    }
+  }
+
+  #noteMade(changes: readonly PlannedRuleChange[]): void {
+    this.made.push(...changes);
+    this.#context.cached.note(changes);
+  }
+}
+
+function isNat(table: TableName): boolean {
+  return table === "nat";
+}
+
+function isNotNat(table: TableName): boolean {
+  return !isNat(table);
+}
+
+function tableOf(change: PlannedRuleChange): TableName {
+  if (change.kind === "chain-remove") return change.table;
+  return change.kind === "chain-write" ? change.chain.table : change.jump.table;
+}
