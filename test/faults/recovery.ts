@@ -13,6 +13,8 @@ export interface BrokenState {
    * Service was deleted meanwhile could not be told from a third party's and stays (decision 0013).
    */
   readonly losesMarks?: true;
+  /** `make test` tries `--cleanup` in these states only. */
+  readonly cleansUpInShortForm?: true;
 }
 
 const burst = 60;
@@ -31,7 +33,7 @@ const restoreOthers = ["iptables-restore", "ip6tables-restore"]
 
 /** What a kill, a reboot of parts, an operator or a firewall service leaves behind. */
 export const brokenStates: readonly BrokenState[] = [
-  { name: "killed in a burst of changes", shellLines: "true" },
+  { name: "killed in a burst of changes", cleansUpInShortForm: true, shellLines: "true" },
   { name: "virtual servers cleared", shellLines: "ipvsadm -C" },
   {
     name: "half of the virtual servers gone",
@@ -52,11 +54,13 @@ export const brokenStates: readonly BrokenState[] = [
   {
     name: "rules and sets gone",
     losesMarks: true,
+    cleansUpInShortForm: true,
     shellLines: `${flushRules}\n${flushRules.replaceAll("-F", "-X")}\nipset destroy`,
   },
   { name: "rules of others restored over ours", shellLines: restoreOthers },
   {
     name: "a jump, a rule taken; an address, an entry, a real server added",
+    cleansUpInShortForm: true,
     shellLines: `
       iptables -t nat -S PREROUTING | grep KUBE | head -1 | sed 's/^-A/-D/' | xargs iptables -t nat
       ip6tables -S KUBE-FORWARD | grep -- ^-A | head -1 | sed 's/^-A/-D/' | xargs ip6tables
@@ -68,6 +72,7 @@ export const brokenStates: readonly BrokenState[] = [
   {
     name: "a set made anew with a time-out",
     losesMarks: true,
+    cleansUpInShortForm: true,
     shellLines: `
       ipset create ANEW hash:ip,port timeout 86400
       ipset swap ANEW KUBE-CLUSTER-IP

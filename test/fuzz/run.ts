@@ -3,7 +3,7 @@
  *
  *     node test/fuzz/run.ts [--long] [--seed=N] [--runs=N] [TARGET…]
  *
- * `make test` gives each target 4,000 inputs, `make nightly` 200,000, and --long ten million to each decoder. Kept inputs come
+ * `make test` gives each target 2,000 inputs, `make nightly` 200,000, and --long ten million to each decoder. Kept inputs come
  * first. A find is printed with its seed and shortest input, and written to build/fuzz/; it is then kept as a
  * file of corpus/ or as a test of its own.
  */
@@ -14,7 +14,7 @@ import { countOf, firstSeed } from "../support/seeds.ts";
 import { loadTarget, targetNames } from "./targets.ts";
 import { type Outcome, tryTarget } from "./try-target.ts";
 
-const shortRuns = countOf({ short: 4_000, long: 200_000 });
+const shortRuns = countOf({ short: 2_000, long: 200_000 });
 const longDecoderRuns = 10_000_000;
 const longRuns = 500_000;
 

@@ -4,10 +4,12 @@ import { describeFaults } from "../faults/describe-faults.ts";
 import { brokenStates, recoverByCleanUp, recoverByStart } from "../faults/recovery.ts";
 import { kills } from "../faults/rows/kills.ts";
 import { netlink } from "../faults/rows/netlink.ts";
+import { isLong } from "../support/seeds.ts";
 
 describeFaults([...kills, ...netlink], (world) => {
   for (const state of brokenStates) {
     it(`${state.name}: a start reaches the plan`, () => recoverByStart(world(), state));
+    if (!isLong && state.cleansUpInShortForm !== true) continue;
     it(`${state.name}: --cleanup leaves nothing, a start reaches the plan`, () =>
       recoverByCleanUp(world(), state));
   }

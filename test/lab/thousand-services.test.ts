@@ -24,7 +24,7 @@ import { StartedProcesses } from "../support/started-processes.ts";
 const started = new StartedProcesses();
 const serviceCount = 1_000;
 const endpointCount = 5;
-const kills = countOf({ short: 6, long: 20 });
+const kills = countOf({ short: 4, long: 20 });
 const killsInsideSync = kills / 2;
 const mostKills = 2 * kills;
 const echoPod = { name: "pod-1", address: "10.244.1.10" };
